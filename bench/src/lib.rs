@@ -1,0 +1,2 @@
+//! The laboratory.
+pub mod workload;

@@ -1,0 +1,99 @@
+//! The neutral controller: what a stack asks, what it is told.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::event::{Acks, PathChange, Sent, Setback};
+use crate::units::{Rate, Time};
+
+/// A congestion controller. Pure: it reads no clock, does no I/O and knows no stack.
+///
+/// Call order at one instant: acknowledgements first, then setbacks. `advice` may be asked at any time and is cheap.
+pub trait Controller: fmt::Debug + Send + Sync {
+    /// Packets left.
+    fn on_sent(&mut self, sent: &Sent);
+    /// One ACK frame newly acknowledged packets.
+    fn on_acks(&mut self, acks: &Acks<'_>);
+    /// Loss or mark, after the acks of the same instant.
+    fn on_setback(&mut self, setback: &Setback);
+    /// The last setback was spurious.
+    fn on_undo(&mut self, now: Time);
+    /// The path changed.
+    fn on_path(&mut self, now: Time, change: PathChange);
+    /// What the sender may do now: control.
+    fn advice(&self) -> Advice;
+    /// What the controller thinks: telemetry only, never read back as control.
+    fn snapshot(&self) -> Snapshot;
+    /// A copy, for stacks that clone their controllers.
+    fn boxed(&self) -> Box<dyn Controller>;
+}
+
+/// What the sender may do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// Congestion window: bytes that may be in flight.
+    pub window: u64,
+    /// How to space the packets.
+    pub pace: Pace,
+    /// Largest burst in bytes, where the controller cares.
+    pub burst: Option<u64>,
+    /// Datagram size in bytes, where the controller steers it.
+    pub datagram: Option<u16>,
+}
+
+impl Advice {
+    /// Only a window; the stack spaces packets as it always does.
+    pub const fn window(window: u64) -> Self {
+        Self { window, pace: Pace::Window, burst: None, datagram: None }
+    }
+}
+
+/// How to space packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As the stack paces a window over a round trip.
+    Window,
+    /// At this rate.
+    Rate(Rate),
+    /// Hold every packet this long at the sender before it leaves (SDC's added delay).
+    Hold(Duration),
+}
+
+/// Where a controller stands, for traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Exponential growth at the start or after a collapse.
+    SlowStart,
+    /// Growth by the algorithm's own rule.
+    Avoidance,
+    /// Between a setback and the first acknowledgement of a packet sent after it.
+    Recovery,
+}
+
+impl Phase {
+    /// The name used in traces (that of the qlog drafts).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SlowStart => "slow_start",
+            Self::Avoidance => "congestion_avoidance",
+            Self::Recovery => "recovery",
+        }
+    }
+}
+
+/// Telemetry of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Slow-start threshold in bytes, once there is one.
+    pub threshold: Option<u64>,
+    /// Phase.
+    pub phase: Phase,
+    /// Averaged queueing delay the controller steers by, where it has one.
+    pub queueing: Option<Duration>,
+    /// Setbacks reacted to so far.
+    pub reductions: u64,
+    /// Early (delay-based) reductions so far.
+    pub early_reductions: u64,
+}

@@ -1,0 +1,121 @@
+//! What a stack tells a controller. Events are structs with named fields; what is not known is `None`.
+
+use std::time::Duration;
+
+use crate::units::{OneWayDelay, Time};
+
+/// How a connection begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// The moment the path came into use.
+    pub now: Time,
+    /// Largest datagram the path is known to carry now, UDP payload in bytes.
+    pub datagram: u16,
+    /// What the stack can deliver and honour.
+    pub offers: crate::Signals,
+}
+
+/// Bytes were handed to the network.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// When.
+    pub now: Time,
+    /// Bytes that count towards the window.
+    pub bytes: u64,
+}
+
+/// One packet newly acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acked {
+    /// When it was sent.
+    pub sent: Time,
+    /// Its size in bytes, as counted in flight.
+    pub bytes: u64,
+}
+
+/// Round-trip times as the stack measured them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rtt {
+    /// From the newest packet of this batch; no acknowledgement delay subtracted.
+    pub latest: Duration,
+    /// The stack's smoothed estimate (RFC 9002 §5.3).
+    pub smoothed: Duration,
+    /// Smallest so far on this path.
+    pub min: Duration,
+}
+
+/// New ECN counts of one ACK frame (RFC 9000 §19.3.2), as differences from the frame before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EcnDelta {
+    /// Packets newly reported as ECT(0).
+    pub ect0: u64,
+    /// Packets newly reported as ECT(1).
+    pub ect1: u64,
+    /// Packets newly reported as congestion experienced.
+    pub ce: u64,
+}
+
+/// One ACK frame's worth of newly acknowledged packets: the smallest event every stack can give.
+#[derive(Clone, Copy, Debug)]
+pub struct Acks<'a> {
+    /// When the frame arrived.
+    pub now: Time,
+    /// The packets, oldest first; never empty.
+    pub packets: &'a [Acked],
+    /// Bytes in flight after these packets were taken out.
+    pub in_flight: u64,
+    /// Round-trip times after this batch.
+    pub rtt: Rtt,
+    /// Forward one-way delay of the newest packet, when the peer reported one in this batch.
+    pub one_way: Option<OneWayDelay>,
+    /// New ECN counts, when the stack passes them on.
+    pub ecn: Option<EcnDelta>,
+    /// The application, not the window, was the limit when these were in flight.
+    pub app_limited: bool,
+}
+
+impl Acks<'_> {
+    /// Bytes newly acknowledged.
+    pub fn bytes(&self) -> u64 {
+        self.packets.iter().map(|p| p.bytes).sum()
+    }
+
+    /// When the newest packet of the batch was sent.
+    pub fn newest_sent(&self) -> Option<Time> {
+        self.packets.iter().map(|p| p.sent).max()
+    }
+}
+
+/// Why a [`Setback`] happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Packets were declared lost.
+    Loss {
+        /// How many bytes.
+        bytes: u64,
+        /// All packets of a persistent-congestion period were lost (RFC 9002 §7.6).
+        persistent: bool,
+    },
+    /// The peer reported new congestion-experienced marks.
+    Mark,
+}
+
+/// Loss or mark, told after the acknowledgements of the same instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Setback {
+    /// When it was noticed.
+    pub now: Time,
+    /// When the newest packet concerned was sent.
+    pub sent: Time,
+    /// What happened.
+    pub cause: Cause,
+}
+
+/// The path changed under the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathChange {
+    /// A new largest datagram size in bytes (MTU discovery, black hole).
+    Datagram(u16),
+    /// Another network path: delays seen before mean nothing now.
+    Moved,
+}

@@ -1,0 +1,15 @@
+//! Delay-based congestion controllers for QUIC, written once against a neutral interface.
+//!
+//! Nothing here does I/O, reads a clock or knows a QUIC stack: an adapter (see the sibling crates) turns a stack's calls into
+//! [`event`]s and hands the [`Advice`] back. One algorithm is one file, meant to be read beside its paper; all of them hold one
+//! [`aimd::Aimd`] window and steer it.
+
+pub mod controller;
+pub mod event;
+pub mod recipe;
+pub mod units;
+
+pub use controller::{Advice, Controller, Pace, Phase, Snapshot};
+pub use event::{Acked, Acks, Cause, EcnDelta, PathChange, Rtt, Sent, Setback, Start};
+pub use recipe::{Missing, Recipe, Signals};
+pub use units::{OneWayDelay, Rate, Time};

@@ -1,0 +1,104 @@
+//! Recipes: a controller's name, options and needs; what a stack offers; the clear error when the two do not meet.
+
+use std::fmt;
+
+use crate::controller::Controller;
+use crate::event::Start;
+
+/// Signals a controller may need and a stack may offer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signals {
+    /// Forward one-way delays (SYNC_TIMESTAMP or TIMESTAMP negotiated with the peer).
+    pub one_way: bool,
+    /// ECN counts per ACK frame.
+    pub ecn: bool,
+    /// The stack honours [`crate::Pace::Rate`] and [`crate::Pace::Hold`].
+    pub pacing: bool,
+    /// The stack honours [`crate::Advice::datagram`].
+    pub datagram: bool,
+}
+
+impl Signals {
+    /// Nothing beyond acknowledgements and losses.
+    pub const NONE: Self = Self { one_way: false, ecn: false, pacing: false, datagram: false };
+
+    /// Names of the signals that are set, as users read them.
+    pub fn names(self) -> Vec<&'static str> {
+        [(self.one_way, "one-way delay"), (self.ecn, "ECN"), (self.pacing, "pacing"), (self.datagram, "datagram size")]
+            .into_iter()
+            .filter_map(|(set, name)| set.then_some(name))
+            .collect()
+    }
+
+    /// Those of `self` that `offered` lacks.
+    pub const fn lacking_in(self, offered: Self) -> Self {
+        Self {
+            one_way: self.one_way && !offered.one_way,
+            ecn: self.ecn && !offered.ecn,
+            pacing: self.pacing && !offered.pacing,
+            datagram: self.datagram && !offered.datagram,
+        }
+    }
+
+    /// No signal is set.
+    pub const fn is_none(self) -> bool {
+        !(self.one_way || self.ecn || self.pacing || self.datagram)
+    }
+}
+
+/// A controller needs signals that the stack or the peer does not offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The controller.
+    pub controller: &'static str,
+    /// What it lacks.
+    pub signals: Signals,
+    /// What the user may do about it.
+    pub mend: &'static str,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "controller '{}' needs {}, which is not offered here; {}",
+            self.controller,
+            self.signals.names().join(" and "),
+            self.mend
+        )
+    }
+}
+
+impl std::error::Error for Missing {}
+
+/// A controller ready to be started, options chosen and checked.
+pub trait Recipe: fmt::Debug + Send + Sync {
+    /// The controller's name.
+    fn name(&self) -> &'static str;
+    /// Name and every option that differs from its default, as [`crate::catalogue::recipe`] reads it.
+    fn spec(&self) -> String;
+    /// Signals without which it does not start.
+    fn needs(&self) -> Signals;
+    /// Signals it uses when they are there, beyond what it needs.
+    fn wants(&self) -> Signals {
+        Signals::NONE
+    }
+    /// What a user may do when `needs` is not met.
+    fn mend(&self) -> &'static str {
+        "choose another controller or stack"
+    }
+    /// A controller for a new path.
+    ///
+    /// # Errors
+    /// [`Missing`] when the stack does not offer what [`Recipe::needs`] names.
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing>;
+
+    /// [`Missing`] unless `offers` covers [`Recipe::needs`].
+    ///
+    /// # Errors
+    /// See above.
+    fn check(&self, offers: Signals) -> Result<(), Missing> {
+        let signals = self.needs().lacking_in(offers);
+        if signals.is_none() { Ok(()) } else { Err(Missing { controller: self.name(), signals, mend: self.mend() }) }
+    }
+}

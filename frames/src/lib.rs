@@ -1,0 +1,1 @@
+//! QUIC extension frames.
