@@ -77,7 +77,7 @@ pub struct Acks<'a> {
 impl Acks<'_> {
     /// Bytes newly acknowledged.
     pub fn bytes(&self) -> u64 {
-        self.packets.iter().map(|p| p.bytes).sum()
+        self.packets.iter().fold(0, |sum, p| sum.saturating_add(p.bytes))
     }
 
     /// When the newest packet of the batch was sent.

@@ -4,12 +4,18 @@
 //! [`event`]s and hands the [`Advice`] back. One algorithm is one file, meant to be read beside its paper; all of them hold one
 //! [`aimd::Aimd`] window and steer it.
 
+pub mod aimd;
+pub mod catalogue;
 pub mod controller;
 pub mod event;
 pub mod recipe;
+pub mod reno;
+pub mod sync;
+pub mod testing;
+pub mod undo;
 pub mod units;
 
 pub use controller::{Advice, Controller, Pace, Phase, Snapshot};
 pub use event::{Acked, Acks, Cause, EcnDelta, PathChange, Rtt, Sent, Setback, Start};
 pub use recipe::{Missing, Recipe, Signals};
-pub use units::{OneWayDelay, Rate, Time};
+pub use units::{OneWayDelay, Rate, Ratio, Time};

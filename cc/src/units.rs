@@ -20,12 +20,12 @@ impl Time {
 
     /// `micros` microseconds after the start.
     pub const fn from_micros(micros: u64) -> Self {
-        Self(micros * 1_000)
+        Self(micros.saturating_mul(1_000))
     }
 
     /// `millis` milliseconds after the start.
     pub const fn from_millis(millis: u64) -> Self {
-        Self(millis * 1_000_000)
+        Self(millis.saturating_mul(1_000_000))
     }
 
     /// Nanoseconds since the start.
@@ -211,5 +211,49 @@ impl OneWayDelay {
     pub const fn above(self, base: Self) -> Duration {
         let d = self.0.saturating_sub(base.0);
         Duration::from_nanos(if d > 0 { d as u64 } else { 0 })
+    }
+}
+
+/// An exact fraction: a cut's factor, packets of growth per round trip, a share of the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio {
+    num: u32,
+    den: u32,
+}
+
+impl Ratio {
+    /// One.
+    pub const ONE: Self = Self::new(1, 1);
+    /// One half.
+    pub const HALF: Self = Self::new(1, 2);
+
+    /// `num / den`.
+    ///
+    /// # Panics
+    /// If `den` is zero.
+    pub const fn new(num: u32, den: u32) -> Self {
+        assert!(den != 0, "a ratio needs a denominator above zero");
+        Self { num, den }
+    }
+
+    /// `percent` hundredths.
+    pub const fn percent(percent: u32) -> Self {
+        Self::new(percent, 100)
+    }
+
+    /// The numerator.
+    pub const fn num(self) -> u32 {
+        self.num
+    }
+
+    /// The denominator, never zero.
+    pub const fn den(self) -> u32 {
+        self.den
+    }
+
+    /// This share of `amount`, rounded down; the largest number when it does not fit.
+    pub const fn of(self, amount: u64) -> u64 {
+        let share = amount as u128 * self.num as u128 / self.den as u128;
+        if share > u64::MAX as u128 { u64::MAX } else { share as u64 }
     }
 }

@@ -1,1 +1,31 @@
-//! QUIC extension frames.
+//! QUIC extension frames that carry one-way delay, their negotiation, and the delay estimated from them.
+//!
+//! Nothing here does I/O, reads a clock or knows a QUIC stack. An adapter calls the parts in this order:
+//!
+//! 1. handshake: [`Offer::append`] to our transport parameters, [`Offer::find`] in the peer's, [`Negotiated::between`] the two;
+//! 2. sending a packet: [`SyncTimestamp::encode`] in front of its frames, [`SendTimes::record`];
+//! 3. receiving one: [`Frames`] over the decrypted payload, [`remove`] our frame, [`Seen::arrive`] against duplicates;
+//! 4. on an acknowledgement: a [`Sample`] into the [`Estimator`], whose [`fathom_cc::OneWayDelay`] goes to the controller.
+//!
+//! Everything that reads bytes from the network is total: any input gives a value or an error, in time linear in its length, and
+//! allocates nothing.
+
+pub mod codepoints;
+pub mod estimator;
+pub mod parameter;
+pub mod seen;
+pub mod send_times;
+pub mod sync_timestamp;
+pub mod varint;
+pub mod walker;
+
+mod ack;
+mod baseline;
+
+pub use ack::{Ack, AckRanges, EcnCounts};
+pub use estimator::{Counters, Estimator, Sample};
+pub use parameter::{Negotiated, Offer, ParameterError};
+pub use seen::{Arrival, Seen};
+pub use send_times::SendTimes;
+pub use sync_timestamp::{Echo, SyncTimestamp};
+pub use walker::{Content, Frame, Frames, Malformed, remove};

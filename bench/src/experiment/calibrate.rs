@@ -1,0 +1,87 @@
+//! Offered load, calibrated as the paper does it (Sync-TCP §4.2): connection rates are chosen on a network that is not congested, so
+//! that its links carry the wanted bit rate in each direction; the same rates then load the slower link.
+
+use std::sync::Arc;
+
+use fathom_cc::catalogue::recipe;
+
+use super::cell::{Cell, CellError, Progress, run};
+use super::plan::{Checked, PlanError};
+use super::result::{Cost, Reference};
+use super::traffic::Traffic;
+use crate::measure::round;
+
+/// New connections per second, forward and reverse.
+pub type Rates = [f64; 2];
+
+/// Offered load may miss the wanted one by this fraction of it.
+const TOLERANCE: f64 = 0.02;
+/// Runs after which the last rates are taken as they are; reports show the load that came of them.
+const MAX_RUNS: u32 = 4;
+/// Bytes a connection puts on the link on average, for the first guess (PackMime's mean response and a handshake).
+const FIRST_GUESS_BYTES: f64 = 12_000.0;
+
+/// Controller of the uncongested runs. With empty queues the choice does not matter; the paper used Reno.
+const CONTROLLER: &str = "reno";
+
+/// The calibrated rates: the reference run made with them, the requests, and what it all cost.
+pub(crate) struct Calibrated {
+    pub(crate) reference: Reference,
+    pub(crate) traffic: [Arc<Traffic>; 2],
+    pub(crate) cost: Cost,
+}
+
+/// Finds the rates. Each direction is scaled by its own miss, since a few large responses dominate either.
+pub(crate) fn calibrate(plan: &Checked, progress: &Progress) -> Result<Calibrated, CalibrateError> {
+    let wanted = plan.load * plan.link.bits_per_sec() as f64;
+    let controller = recipe(CONTROLLER).map_err(|e| CalibrateError::Plan(PlanError(e.to_string())))?;
+    let mut rates: Rates = [wanted / 8.0 / FIRST_GUESS_BYTES; 2];
+    let mut total = Cost::default();
+    for runs in 1.. {
+        let traffic = [traffic(plan, 0, rates[0])?, traffic(plan, 1, rates[1])?];
+        let cell = Cell {
+            plan,
+            controller: Arc::clone(&controller),
+            link: plan.reference,
+            traffic: traffic.clone(),
+            responses: plan.responses,
+        };
+        let (result, cost) = run(&cell, Arc::clone(progress))?;
+        total.cpu_seconds += cost.cpu_seconds;
+        total.packets += cost.packets;
+        total.connections += cost.connections;
+        let carried = [result.throughput_bps, result.reverse_throughput_bps];
+        let within = carried.iter().all(|bps| (bps / wanted - 1.0).abs() <= TOLERANCE);
+        if within || runs == MAX_RUNS {
+            let offered = carried.map(|bps| round(100.0 * bps / plan.link.bits_per_sec() as f64, 2));
+            let reference = Reference {
+                rates: rates.map(|r| round(r, 3)),
+                offered_percent: offered,
+                calibration_runs: runs,
+                run: result,
+            };
+            return Ok(Calibrated { reference, traffic, cost: total });
+        }
+        for (rate, bps) in rates.iter_mut().zip(carried) {
+            *rate *= wanted / bps.max(1.0);
+        }
+    }
+    unreachable!("the loop ends by its count")
+}
+
+/// Requests of one direction, with an out-of-range rate told in the plan's terms.
+pub(crate) fn traffic(plan: &Checked, direction: usize, rate: f64) -> Result<Arc<Traffic>, CalibrateError> {
+    let traffic = Traffic::of(plan, direction, rate);
+    traffic.map(Arc::new).map_err(|e| CalibrateError::Plan(PlanError(format!("load: {e}"))))
+}
+
+/// Why there is no calibration.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrateError {
+    /// The plan asks for a load that the model has no rate for.
+    #[error(transparent)]
+    Plan(PlanError),
+    /// A run failed.
+    #[error(transparent)]
+    Cell(#[from] CellError),
+}

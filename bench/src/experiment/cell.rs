@@ -1,0 +1,418 @@
+//! A cell: one controller, one network, one sequence of requests, run to the end. A pure function of those.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fathom_cc::{Rate, Recipe, Time};
+use fathom_quinn::{ClientPlug, Observer, Plug, PlugError, Probe, ServerPlug};
+use quinn::{Endpoint, EndpointConfig, TransportConfig, VarInt};
+
+use super::plan::{Checked, Connections};
+use super::result::{Cost, RunResult};
+use super::topology::{CLOUDS, Dumbbell, Ends, access_limit};
+use super::traffic::Traffic;
+use crate::http::{HttpClient, HttpError, Identity, IdentityError, serve};
+use crate::measure::{Completed, Responses, WindowTrace, round, verify};
+use crate::workload::WebRequest;
+use crate::world::{Ended, Executor, GroupId, Virtual, server_address};
+
+/// UDP payload of a full packet: with [`crate::world::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
+pub(crate) const DATAGRAM: u16 = 1392;
+/// Bytes of stream data in such a packet, for turning the paper's window in packets into flow control in bytes: minus 1 + 8 + 2 bytes
+/// of short header, 16 of tag, about 8 of STREAM frame header.
+const STREAM_BYTES: u32 = DATAGRAM as u32 - 35;
+/// Longest silence before a connection is given up. The paper's longest base round trip is over 9 s, the model's over 12 s.
+const IDLE: Duration = Duration::from_secs(120);
+/// A persistent connection unused for this long is closed by its client.
+const KEEP: Duration = Duration::from_secs(15);
+/// A run that takes this much longer than its arrivals has collapsed.
+const PATIENCE: u32 = 20;
+
+/// One run to be made.
+pub struct Cell<'a> {
+    pub(crate) plan: &'a Checked,
+    /// Controller of both ends of every connection.
+    pub(crate) controller: Arc<dyn Recipe>,
+    /// Rate of all links.
+    pub(crate) link: Rate,
+    /// Forward and reverse requests.
+    pub(crate) traffic: [Arc<Traffic>; 2],
+    /// Responses at which the run ends.
+    pub(crate) responses: u64,
+}
+
+/// Completed responses of a running cell, for progress bars.
+pub type Progress = Arc<AtomicU64>;
+
+/// Why a cell has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CellError {
+    /// No TLS identity.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// No plug.
+    #[error(transparent)]
+    Plug(#[from] PlugError),
+    /// An endpoint could not be made.
+    #[error("endpoint: {0}")]
+    Endpoint(#[from] std::io::Error),
+    /// The run did not end in time.
+    #[error(
+        "{controller}: only {done} of {wanted} responses were complete after {seconds} virtual seconds; lower the load or the number of responses"
+    )]
+    Collapsed {
+        /// The controller.
+        controller: String,
+        /// Responses completed.
+        done: u64,
+        /// Responses wanted.
+        wanted: u64,
+        /// Virtual seconds.
+        seconds: f64,
+    },
+    /// The run's bookkeeping is wrong: a fault of the lab, not of the plan.
+    #[error("{controller}: the run failed its own checks, please report this: {faults}")]
+    Unsound {
+        /// The controller.
+        controller: String,
+        /// What is wrong.
+        faults: String,
+    },
+}
+
+/// What all tasks of a run share.
+struct Shared {
+    world: Virtual,
+    wanted: u64,
+    progress: Progress,
+    tally: Mutex<Tally>,
+    /// Server delays of live flows, by direction and flow.
+    delays: Mutex<HashMap<u32, Duration>>,
+    traced_flow: Mutex<Option<u32>>,
+    window: Arc<WindowTrace>,
+    max_window: Option<u32>,
+}
+
+#[derive(Default)]
+struct Tally {
+    responses: Responses,
+    failed: u64,
+    connections: u64,
+    heard_one_way: u64,
+    served: u64,
+    early_reductions: u64,
+    loss_reductions: u64,
+}
+
+impl Shared {
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn transport(&self) -> TransportConfig {
+        let mut t = TransportConfig::default();
+        t.initial_mtu(DATAGRAM);
+        // The emulated path carries this size and no other: nothing to discover.
+        t.mtu_discovery_config(None);
+        t.max_idle_timeout(Some(IDLE.try_into().expect("two minutes fit a varint")));
+        t.datagram_receive_buffer_size(None);
+        if let Some(packets) = self.max_window {
+            t.stream_receive_window(VarInt::from_u32(packets * STREAM_BYTES));
+        }
+        t
+    }
+}
+
+/// Runs a cell on the calling thread.
+///
+/// # Errors
+/// The run could not be set up, did not end, or failed its own checks.
+pub fn run(cell: &Cell<'_>, progress: Progress) -> Result<(RunResult, Cost), CellError> {
+    let cpu = thread_cpu_time();
+    let mut executor = Executor::new();
+    let world = executor.world();
+    let shared = Arc::new(Shared {
+        world: world.clone(),
+        wanted: cell.responses,
+        progress,
+        tally: Mutex::default(),
+        delays: Mutex::default(),
+        traced_flow: Mutex::new(None),
+        window: Arc::new(WindowTrace::default()),
+        max_window: cell.plan.max_window,
+    });
+    let network = set_up(cell, &shared)?;
+    let limit = time_limit(cell);
+    let ended = executor.run(limit);
+    let done = shared.tally().responses.count();
+    if ended != Ended::Stopped && done < cell.responses {
+        return Err(CellError::Collapsed {
+            controller: cell.controller.spec(),
+            done,
+            wanted: cell.responses,
+            seconds: world.time().as_secs_f64(),
+        });
+    }
+    check(cell, &world, &network)?;
+    let result = collect(cell, &shared, &network);
+    let packets = world.net_stats().sent;
+    let connections = shared.tally().connections;
+    drop(executor);
+    let cost = Cost { cpu_seconds: (thread_cpu_time() - cpu).as_secs_f64(), packets, connections };
+    Ok((result, cost))
+}
+
+/// Sockets, endpoints, links, and the tasks of both directions.
+fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> {
+    let world = &shared.world;
+    let identity = Identity::generate()?;
+    let plug = Plug::new(Arc::clone(&cell.controller))?.with_clock(Arc::new(world.clone()));
+    let (client_plug, server_plug) = (plug.client(identity.client)?, plug.server(identity.server)?);
+    let mut ends = Vec::new();
+    let mut endpoints = Vec::new();
+    for direction in 0..2u8 {
+        let (client, client_socket) = world.client_socket();
+        let (server, server_socket) = world.server_socket();
+        let seed = |side: u8| endpoint_config(cell.plan.seed, direction, side);
+        let runtime = Arc::new(world.clone());
+        let server_end = Endpoint::new_with_abstract_socket(
+            seed(1),
+            Some(server_plug.config()),
+            server_socket,
+            Arc::clone(&runtime) as Arc<dyn quinn::Runtime>,
+        )?;
+        endpoints.push((Endpoint::new_with_abstract_socket(seed(0), None, client_socket, runtime)?, server_end));
+        ends.push(Ends { client, server });
+    }
+    let network = Dumbbell::build(world, cell.link, &cell.plan.queue, [ends[0], ends[1]]);
+    for (direction, (client_end, server_end)) in endpoints.into_iter().enumerate() {
+        world.spawn(accept(Arc::clone(shared), server_end, server_plug.clone(), direction == 0));
+        let clients = Clients {
+            shared: Arc::clone(shared),
+            endpoint: client_end,
+            plug: client_plug.clone(),
+            groups: network.groups[direction].clone(),
+            forward: direction == 0,
+            idle: (cell.plan.connections == Connections::Persistent).then(Arc::default),
+        };
+        let traffic = Arc::clone(&cell.traffic[direction]);
+        let traced = (direction == 0).then(|| traffic.largest(cell.responses.div_ceil(2))).flatten();
+        world.spawn(open_loop(clients, traffic, traced));
+    }
+    Ok(network)
+}
+
+/// Seeds everything random in an endpoint: packet numbers skipped, spin and grease bits, connection ids, reset tokens.
+fn endpoint_config(seed: u64, direction: u8, side: u8) -> EndpointConfig {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    (bytes[8], bytes[9]) = (direction, side);
+    let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &bytes);
+    let mut config = EndpointConfig::new(Arc::new(reset_key));
+    config.rng_seed(Some(bytes));
+    let key = u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], direction, side]);
+    config.cid_generator(move || Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(key)));
+    config
+}
+
+/// Accepts connections and serves each.
+async fn accept(shared: Arc<Shared>, endpoint: Endpoint, plug: ServerPlug, forward: bool) {
+    while let Some(incoming) = endpoint.accept().await {
+        let flow = incoming.local_ip().and_then(crate::world::flow_of);
+        let traced = forward && flow.is_some() && *shared.traced_flow.lock().unwrap_or_else(PoisonError::into_inner) == flow;
+        let observer = traced.then(|| Arc::clone(&shared.window) as Arc<dyn Observer>);
+        // A refused attempt shows on the client's side.
+        let Ok((connecting, probe)) = plug.accept_observed(incoming, shared.transport(), observer) else { continue };
+        let task = Arc::clone(&shared);
+        shared.world.spawn(async move {
+            if let Ok(connection) = connecting.await {
+                let think = || think(&task, flow);
+                // The client reports what fails.
+                let _ = serve(connection, think).await;
+            }
+            if forward {
+                task.note_sender(&probe);
+            }
+        });
+    }
+}
+
+async fn think(shared: &Shared, flow: Option<u32>) {
+    let delay = flow.and_then(|f| shared.delays.lock().unwrap_or_else(PoisonError::into_inner).get(&f).copied());
+    if let Some(delay) = delay.filter(|d| !d.is_zero()) {
+        shared.world.sleep_until(shared.world.time() + delay).await;
+    }
+}
+
+impl Shared {
+    fn note_sender(&self, probe: &Probe) {
+        let report = probe.report();
+        let mut tally = self.tally();
+        tally.served += 1;
+        tally.heard_one_way += u64::from(report.negotiated);
+        if let Some(snapshot) = report.controller {
+            tally.early_reductions += snapshot.early_reductions;
+            tally.loss_reductions += snapshot.reductions;
+        }
+    }
+
+    fn note_response(&self, completed: Completed) {
+        let mut tally = self.tally();
+        tally.responses.add(completed);
+        let count = tally.responses.count();
+        self.progress.store(count, Ordering::Relaxed);
+        if count == self.wanted {
+            self.world.stop();
+        }
+    }
+}
+
+/// The clients of one direction.
+#[derive(Clone)]
+struct Clients {
+    shared: Arc<Shared>,
+    endpoint: Endpoint,
+    plug: ClientPlug,
+    groups: Vec<GroupId>,
+    forward: bool,
+    /// Idle persistent connections with the time they were last used.
+    idle: Option<Arc<Mutex<Vec<(HttpClient, Time)>>>>,
+}
+
+/// Starts every request at its time: arrivals never wait for completions.
+async fn open_loop(clients: Clients, traffic: Arc<Traffic>, traced: Option<usize>) {
+    let world = clients.shared.world.clone();
+    let mut index = 0;
+    while let Some(request) = traffic.get(index) {
+        world.sleep_until(request.start).await;
+        let task = clients.clone();
+        let (cloud, traced) = (index % CLOUDS, traced == Some(index));
+        world.spawn(async move {
+            let outcome = task.fetch(&request, cloud, traced).await;
+            if task.forward {
+                match outcome {
+                    Ok(completed) => task.shared.note_response(completed),
+                    Err(e) => {
+                        tracing::debug!("request {index} failed: {e}");
+                        task.shared.tally().failed += 1;
+                    }
+                }
+            }
+        });
+        index += 1;
+    }
+}
+
+impl Clients {
+    /// One request, on a connection of its own or on an idle one.
+    async fn fetch(&self, request: &WebRequest, cloud: usize, traced: bool) -> Result<Completed, HttpError> {
+        let mut client = match self.take_idle() {
+            Some(client) => client,
+            None => self.open(request, cloud, traced).await?,
+        };
+        let fetched = client.get(request.response_bytes, request.request_bytes).await?;
+        let took = fetched.last_byte.since(request.start);
+        match &self.idle {
+            Some(idle) => idle.lock().unwrap_or_else(PoisonError::into_inner).push((client, fetched.last_byte)),
+            None => client.close(),
+        }
+        Ok(Completed { bytes: fetched.bytes, took })
+    }
+
+    async fn open(&self, request: &WebRequest, cloud: usize, traced: bool) -> Result<HttpClient, HttpError> {
+        let shared = &self.shared;
+        let flow = shared.world.add_flow(self.groups[cloud], request.client_rtt, request.server_rtt);
+        shared.tally().connections += 1;
+        if !request.server_delay.is_zero() {
+            shared.delays.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, request.server_delay);
+        }
+        if traced {
+            *shared.traced_flow.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow);
+        }
+        let (connecting, _) =
+            self.plug.connect(&self.endpoint, shared.transport(), server_address(flow), "lab.test")?;
+        HttpClient::open(connecting, shared.world.clone()).await
+    }
+
+    fn take_idle(&self) -> Option<HttpClient> {
+        let mut idle = self.idle.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.shared.world.time();
+        // The most recently used first, so that a burst's connections can age and go.
+        while idle.first().is_some_and(|(_, used)| now.since(*used) > KEEP) {
+            idle.remove(0).0.close();
+        }
+        idle.pop().map(|(client, _)| client)
+    }
+}
+
+/// Last moment a run may reach: its arrivals' span many times over.
+fn time_limit(cell: &Cell<'_>) -> Time {
+    let last = (0..cell.responses as usize).rev().find_map(|i| cell.traffic[0].get(i));
+    let (span, bytes) = last.map_or((Duration::ZERO, 0), |r| (r.start.since(Time::ZERO), r.response_bytes));
+    let transfer = cell.link.time_for(bytes.saturating_mul(cell.responses.min(1_000)));
+    Time::ZERO + (span + transfer + Duration::from_secs(60)) * PATIENCE
+}
+
+fn check(cell: &Cell<'_>, world: &Virtual, network: &Dumbbell) -> Result<(), CellError> {
+    let limit = cell.plan.queue.packet_limit();
+    let named = |name: &str, i: usize, link, limit| {
+        (format!("{name} {i}"), world.link_stats(link), limit, world.queue_length(link))
+    };
+    let links: Vec<_> = (network.bottleneck.iter().enumerate().map(|(i, l)| named("bottleneck", i, *l, limit)))
+        .chain(network.access.iter().enumerate().map(|(i, l)| named("access link", i, *l, access_limit())))
+        .collect();
+    let faults = verify(&world.net_stats(), &links);
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(CellError::Unsound { controller: cell.controller.spec(), faults: faults.join("; ") })
+}
+
+fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
+    let world = &shared.world;
+    let seconds = world.time().as_secs_f64().max(1e-9);
+    let [forward, reverse] = network.bottleneck.map(|l| world.link_stats(l));
+    let bps = |bytes: u64| round(bytes as f64 * 8.0 / seconds, 0);
+    let percent = |part: f64, whole: f64| round(if whole > 0.0 { 100.0 * part / whole } else { 0.0 }, 4);
+    let tally = shared.tally();
+    let responses = &tally.responses;
+    let width = forward.queue_series.width();
+    let traced = cell.traffic[0].largest(cell.responses.div_ceil(2)).and_then(|i| cell.traffic[0].get(i));
+    RunResult {
+        controller: cell.controller.spec(),
+        link: cell.link.to_string(),
+        seconds: round(seconds, 6),
+        responses: responses.count(),
+        failed: tally.failed,
+        drops_percent: percent(forward.dropped as f64, forward.arrived as f64),
+        arrived: forward.arrived,
+        dropped: forward.dropped,
+        mean_queue: round(forward.mean_queue, 3),
+        max_queue: forward.max_queue,
+        utilisation_percent: percent(forward.busy, seconds),
+        throughput_bps: bps(forward.bytes),
+        reverse_throughput_bps: bps(reverse.bytes),
+        goodput_bps: bps(responses.bytes()),
+        mean_size: round(responses.mean_size(), 1),
+        goodput_per_response_kbps: round(responses.goodput_kbps(), 3),
+        times: responses.all(),
+        times_large: responses.large(),
+        one_way_percent: percent(tally.heard_one_way as f64, tally.served as f64),
+        early_reductions: tally.early_reductions,
+        loss_reductions: tally.loss_reductions,
+        bin_seconds: width,
+        queue_mean: forward.queue_series.bins().iter().map(|b| round(b.sum / width, 2)).collect(),
+        queue_max: forward.queue_series.bins().iter().map(|b| b.max).collect(),
+        traced_bytes: traced.map_or(0, |r| r.response_bytes),
+        window: shared.window.points(),
+        trace_hash: format!("{:016x}", world.trace_hash()),
+    }
+}
+
+/// CPU time of this thread: a cell runs on one thread, whatever else the machine does.
+fn thread_cpu_time() -> Duration {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec.unsigned_abs() as u32)
+}

@@ -1,0 +1,15 @@
+//! Experiments: a [`Plan`] says what is asked, a cell is one run of it, [`compare`] asks it of several controllers.
+
+mod calibrate;
+mod cell;
+mod compare;
+mod plan;
+mod result;
+mod topology;
+mod traffic;
+
+pub use calibrate::Rates;
+pub use cell::{Cell, CellError, Progress, run};
+pub use compare::{CompareError, Stage, compare};
+pub use plan::{Connections, Plan, PlanError, Workload};
+pub use result::{Comparison, Cost, Reference, RunResult};

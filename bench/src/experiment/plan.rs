@@ -1,0 +1,289 @@
+//! Plans: an experiment as data. Every field has a default, unknown fields are refused, and all of it is checked once.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use fathom_cc::catalogue::recipe;
+use fathom_cc::{Rate, Recipe};
+use fathom_quinn::OFFERS;
+use serde::{Deserialize, Serialize};
+
+use crate::link::QueueSpec;
+
+/// A plan as written in TOML. `link = "10Mbps"` and the like are checked by [`Plan::check`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Plan {
+    /// Controllers to compare, with options: `["reno", "sync:floor=1ms"]`.
+    pub controllers: Vec<String>,
+    /// Rate of the bottleneck.
+    pub link: String,
+    /// Queue at the bottleneck.
+    pub queue: String,
+    /// Offered load in percent of the link, in each direction (Sync-TCP §4.2).
+    pub load: String,
+    /// What the clients ask for: `packmime`, or `bulk:COUNTxSIZE@INTERVAL`.
+    pub workload: String,
+    /// Responses to complete before a run ends.
+    pub responses: u64,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// `fresh`: a connection per request, as in the paper; `persistent`: requests reuse idle connections.
+    pub connections: Connections,
+    /// Rate of the uncongested network that load is calibrated on and that the results are set beside.
+    pub reference: String,
+    /// Largest window of a sender in packets, set by the receiver's flow control (Sync-TCP §5.1: "the maximum send window is 68
+    /// packets"), or `none`.
+    pub max_window: String,
+    /// Servers think before they answer (PackMime's server delay). Sync-TCP does not list it: off by default.
+    pub server_delay: bool,
+}
+
+/// How requests use connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connections {
+    /// One connection per request (HTTP/1.0 in the paper).
+    #[default]
+    Fresh,
+    /// A request takes an idle connection if there is one.
+    Persistent,
+}
+
+impl FromStr for Connections {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "fresh" => Ok(Self::Fresh),
+            "persistent" => Ok(Self::Persistent),
+            _ => Err(format!("'{s}' is not a way to use connections; write fresh or persistent")),
+        }
+    }
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            controllers: vec!["reno".into(), "sync".into()],
+            link: "10Mbps".into(),
+            // Sync-TCP §4.4: twice the bandwidth-delay product of 68 packets.
+            queue: "droptail:136p".into(),
+            load: "90%".into(),
+            workload: "packmime".into(),
+            responses: 10_000,
+            seed: 1,
+            connections: Connections::Fresh,
+            reference: "100Mbps".into(),
+            max_window: "68p".into(),
+            server_delay: false,
+        }
+    }
+}
+
+/// What is wrong with a plan, and how to mend it, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError(pub String);
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// What the clients ask for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Workload {
+    /// Web traffic at an offered load, in both directions.
+    PackMime,
+    /// `count` responses of `bytes`, one started every `every_ns` nanoseconds, in the forward direction only.
+    Bulk {
+        /// How many.
+        count: u64,
+        /// Size of each.
+        bytes: u64,
+        /// Nanoseconds between starts.
+        every_ns: u64,
+    },
+}
+
+impl FromStr for Workload {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let help = || {
+            format!(
+                "'{s}' is not a workload; write packmime, or bulk:COUNTxSIZE@INTERVAL such as bulk:4x10MB@100ms (kB, MB)"
+            )
+        };
+        if s == "packmime" {
+            return Ok(Self::PackMime);
+        }
+        let rest = s.strip_prefix("bulk:").ok_or_else(help)?;
+        let (rest, every) = rest.split_once('@').unwrap_or((rest, "0ms"));
+        let (count, size) = rest.split_once('x').ok_or_else(help)?;
+        let count = count.parse().ok().filter(|n| (1..=1_000_000).contains(n)).ok_or_else(help)?;
+        let every = fathom_cc::units::parse_duration(every).map_err(|_| help())?;
+        Ok(Self::Bulk { count, bytes: parse_bytes(size).ok_or_else(help)?, every_ns: every.as_nanos() as u64 })
+    }
+}
+
+fn parse_bytes(s: &str) -> Option<u64> {
+    let digits = s.find(|c: char| !c.is_ascii_digit())?;
+    let scale = match &s[digits..] {
+        "B" => 1,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return None,
+    };
+    let bytes = s[..digits].parse::<u64>().ok()?.checked_mul(scale)?;
+    (1..=100_000_000_000).contains(&bytes).then_some(bytes)
+}
+
+/// A plan that was checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    pub(crate) controllers: Vec<Arc<dyn Recipe>>,
+    pub(crate) link: Rate,
+    pub(crate) reference: Rate,
+    pub(crate) queue: QueueSpec,
+    /// Fraction of the link.
+    pub(crate) load: f64,
+    pub(crate) workload: Workload,
+    pub(crate) responses: u64,
+    pub(crate) seed: u64,
+    pub(crate) connections: Connections,
+    /// In packets.
+    pub(crate) max_window: Option<u32>,
+    pub(crate) server_delay: bool,
+}
+
+impl Plan {
+    /// Reads a plan written in TOML.
+    ///
+    /// # Errors
+    /// The file's fault with its line, in one line.
+    pub fn from_toml(text: &str) -> Result<Self, PlanError> {
+        toml::from_str(text).map_err(|e| {
+            let line = e.span().map_or(1, |s| text[..s.start].lines().count().max(1));
+            PlanError(format!("line {line}: {}", e.message().replace('\n', "; ")))
+        })
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first field that is wrong.
+    pub(crate) fn check(&self) -> Result<Checked, PlanError> {
+        let field = |name: &str, e: String| PlanError(format!("{name}: {e}"));
+        let rate = |name: &str, text: &str| {
+            let rate: Rate = text.parse().map_err(|e| field(name, e))?;
+            let (low, high) = (100_000, 10_000_000_000u64);
+            if !(low..=high).contains(&rate.bits_per_sec()) {
+                return Err(field(name, format!("'{text}' is out of range; write a rate from 100kbps to 10Gbps")));
+            }
+            Ok(rate)
+        };
+        if self.controllers.is_empty() {
+            return Err(PlanError("controllers: name at least one, such as reno,sync".into()));
+        }
+        let controllers = self
+            .controllers
+            .iter()
+            .map(|spec| {
+                let recipe = recipe(spec).map_err(|e| field("controllers", e.to_string()))?;
+                recipe.check(OFFERS).map_err(|e| field("controllers", e.to_string()))?;
+                Ok(recipe)
+            })
+            .collect::<Result<Vec<_>, PlanError>>()?;
+        for (i, a) in controllers.iter().enumerate() {
+            if controllers[..i].iter().any(|b| b.spec() == a.spec()) {
+                return Err(field("controllers", format!("'{}' is named twice; name it once", a.spec())));
+            }
+        }
+        let (link, reference) = (rate("link", &self.link)?, rate("reference", &self.reference)?);
+        if reference <= link {
+            return Err(field("reference", format!("'{}' must be faster than the link", self.reference)));
+        }
+        if !(1..=10_000_000).contains(&self.responses) {
+            return Err(field("responses", format!("{} is out of range; write 1 to 10000000", self.responses)));
+        }
+        if self.seed > i64::MAX as u64 {
+            return Err(field("seed", format!("{} is out of range; write 0 to {}", self.seed, i64::MAX)));
+        }
+        Ok(Checked {
+            controllers,
+            link,
+            reference,
+            queue: self.queue.parse().map_err(|e| field("queue", e))?,
+            load: parse_load(&self.load).map_err(|e| field("load", e))?,
+            workload: self.workload.parse().map_err(|e| field("workload", e))?,
+            responses: self.responses,
+            seed: self.seed,
+            connections: self.connections,
+            max_window: parse_window(&self.max_window).map_err(|e| field("max-window", e))?,
+            server_delay: self.server_delay,
+        })
+    }
+}
+
+fn parse_load(s: &str) -> Result<f64, String> {
+    let help = || format!("'{s}' is not a load; write a percentage of the link from 1% to 200%, such as 90%");
+    let percent: f64 = s.strip_suffix('%').and_then(|n| n.trim().parse().ok()).ok_or_else(help)?;
+    if (1.0..=200.0).contains(&percent) { Ok(percent / 100.0) } else { Err(help()) }
+}
+
+fn parse_window(s: &str) -> Result<Option<u32>, String> {
+    if s == "none" {
+        return Ok(None);
+    }
+    let packets = s.strip_suffix('p').and_then(|n| n.parse().ok()).filter(|n| (2..=1_000_000).contains(n));
+    packets.map(Some).ok_or_else(|| format!("'{s}' is not a window; write packets such as 68p (2p to 1000000p), or none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(change: impl FnOnce(&mut Plan)) -> String {
+        let mut plan = Plan::default();
+        change(&mut plan);
+        plan.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_default_plan_is_sound_and_reads_back() {
+        let plan = Plan::default();
+        plan.check().unwrap();
+        assert_eq!(Plan::from_toml(&toml::to_string(&plan).unwrap()).unwrap(), plan);
+        assert_eq!(Plan::from_toml("").unwrap(), plan);
+    }
+
+    #[test]
+    fn errors_name_the_field_and_the_mend() {
+        let cases = [
+            (error(|p| p.link = "0Mbps".into()), "link: ", "100kbps"),
+            (error(|p| p.link = "fast".into()), "link: ", "10Mbps"),
+            (error(|p| p.queue = "droptail:0p".into()), "queue: ", "droptail:2p"),
+            (error(|p| p.load = "ninety".into()), "load: ", "90%"),
+            (error(|p| p.load = "NaN%".into()), "load: ", "90%"),
+            (error(|p| p.responses = 0), "responses: ", "1 to"),
+            (error(|p| p.controllers = vec!["rneo".into()]), "controllers: ", "reno"),
+            (error(|p| p.controllers = vec!["reno".into(), "reno".into()]), "controllers: ", "once"),
+            (error(|p| p.max_window = "68".into()), "max-window: ", "68p"),
+            (error(|p| p.reference = "1Mbps".into()), "reference: ", "faster"),
+            (error(|p| p.workload = "bulk:0x1MB".into()), "workload: ", "bulk:4x10MB"),
+        ];
+        for (text, field, mend) in cases {
+            assert!(text.starts_with(field) && text.contains(mend) && !text.contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_with_their_line() {
+        let text = Plan::from_toml("seed = 3\nlnik = \"1Mbps\"\n").unwrap_err().to_string();
+        assert!(text.starts_with("line 2: ") && text.contains("lnik"), "{text}");
+    }
+}

@@ -1,0 +1,103 @@
+//! What runs and comparisons bring, as reports and JSON have it. Nothing here depends on the machine or the wall clock: the same plan
+//! gives the same bytes.
+
+use serde::Serialize;
+
+use super::plan::Plan;
+use crate::measure::{Distribution, WindowPoint};
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunResult {
+    /// Controller and options.
+    pub controller: String,
+    /// Rate of the links.
+    pub link: String,
+    /// Virtual seconds until the last response counted.
+    pub seconds: f64,
+    /// Responses completed in the forward direction.
+    pub responses: u64,
+    /// Requests that failed in the forward direction.
+    pub failed: u64,
+    /// Packets dropped at the forward bottleneck, percent of those that arrived there.
+    pub drops_percent: f64,
+    /// Packets that arrived there.
+    pub arrived: u64,
+    /// Packets dropped there.
+    pub dropped: u64,
+    /// Mean queue there in packets, over time.
+    pub mean_queue: f64,
+    /// Largest queue there in packets.
+    pub max_queue: usize,
+    /// Time the forward bottleneck was sending, percent.
+    pub utilisation_percent: f64,
+    /// Bits per second over the forward bottleneck, headers included.
+    pub throughput_bps: f64,
+    /// The same for the reverse bottleneck.
+    pub reverse_throughput_bps: f64,
+    /// Bytes of completed response bodies per second, in bits per second.
+    pub goodput_bps: f64,
+    /// Mean size of the completed responses in bytes.
+    pub mean_size: f64,
+    /// Mean over responses of size / time, in kbit/s.
+    pub goodput_per_response_kbps: f64,
+    /// Response times.
+    pub times: Distribution,
+    /// Response times of responses larger than 25 kB.
+    pub times_large: Distribution,
+    /// Connections whose sender heard one-way delays from its peer, percent of those that completed.
+    pub one_way_percent: f64,
+    /// Early (delay-based) window reductions of all forward senders, and reductions after loss.
+    pub early_reductions: u64,
+    /// Window reductions after loss of all forward senders.
+    pub loss_reductions: u64,
+    /// Width of the bins below, in seconds.
+    pub bin_seconds: f64,
+    /// Mean queue in packets, per bin.
+    pub queue_mean: Vec<f64>,
+    /// Largest queue in packets, per bin.
+    pub queue_max: Vec<f64>,
+    /// Size in bytes of the response whose window is traced: the largest of the first half.
+    pub traced_bytes: u64,
+    /// Its sender's window over time.
+    pub window: Vec<WindowPoint>,
+    /// Hash over every step of every packet: the regression test of determinism.
+    pub trace_hash: String,
+}
+
+/// The same requests on a network that is not congested.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reference {
+    /// New connections per second, forward and reverse.
+    pub rates: [f64; 2],
+    /// Load offered to the link, percent, forward and reverse: throughput on the uncongested network / rate of the link.
+    pub offered_percent: [f64; 2],
+    /// Runs it took to calibrate the rates.
+    pub calibration_runs: u32,
+    /// The run itself.
+    pub run: RunResult,
+}
+
+/// A comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The plan that was run.
+    pub plan: Plan,
+    /// Hash over the request sequence, the same for every run.
+    pub request_hash: String,
+    /// One run per controller, in the plan's order.
+    pub runs: Vec<RunResult>,
+    /// The uncongested network (web traffic only).
+    pub reference: Option<Reference>,
+}
+
+/// What a run cost this machine. Not part of any result.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// CPU seconds of the thread that ran it: both ends, TLS, network, measuring.
+    pub cpu_seconds: f64,
+    /// Datagrams that were handed to the network.
+    pub packets: u64,
+    /// Connections opened.
+    pub connections: u64,
+}

@@ -1,0 +1,74 @@
+//! The paper's single-bottleneck network (Sync-TCP §4.1, figure 3): five access links into each router on each side, seven links of
+//! 1 ms each way end to end, one rate for all of them.
+//!
+//! Links behind the bottleneck have its rate, so nothing ever queues there: they are a fixed delay.
+
+use std::time::Duration;
+
+use fathom_cc::Rate;
+
+use crate::link::{Link, QueueSpec};
+use crate::world::{Group, GroupId, Hop, LinkId, Path, SocketId, Virtual};
+
+/// End systems behind each router on each interface.
+pub(crate) const CLOUDS: usize = 5;
+/// Propagation delay of every link.
+const PROPAGATION: Duration = Duration::from_millis(1);
+/// Links of an end-to-end path.
+const LINKS: u32 = 7;
+/// Queue of an access link: no limit is given in the paper beyond "each router"; five of them feed one bottleneck, so that is where
+/// drops happen.
+const ACCESS_QUEUE: QueueSpec = QueueSpec::droptail_packets(136);
+
+/// Both ends of one direction of traffic: where its clients and servers attach.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) client: SocketId,
+    pub(crate) server: SocketId,
+}
+
+/// The network of one run.
+pub(crate) struct Dumbbell {
+    /// Bottleneck that forward data crosses, and that reverse data crosses.
+    pub(crate) bottleneck: [LinkId; 2],
+    /// All access links.
+    pub(crate) access: Vec<LinkId>,
+    /// Groups of the forward traffic and of the reverse traffic, one per cloud.
+    pub(crate) groups: [Vec<GroupId>; 2],
+}
+
+/// Queue limit of the access links, for the run's own checks.
+pub(crate) fn access_limit() -> Option<usize> {
+    ACCESS_QUEUE.packet_limit()
+}
+
+impl Dumbbell {
+    /// Builds the links and groups; `ends` are the sockets of forward and reverse traffic.
+    pub(crate) fn build(world: &Virtual, rate: Rate, queue: &QueueSpec, ends: [Ends; 2]) -> Self {
+        let bottleneck = [0, 1].map(|_| world.add_link(Link::new(rate, queue.build())));
+        let mut access = Vec::new();
+        let mut path = |through: LinkId| {
+            let first = world.add_link(Link::new(rate, ACCESS_QUEUE.build()));
+            access.push(first);
+            Path {
+                hops: vec![Hop { delay: Duration::ZERO, link: first }, Hop { delay: PROPAGATION, link: through }],
+                tail: PROPAGATION * (LINKS - 1),
+            }
+        };
+        let groups = [0, 1].map(|direction| {
+            (0..CLOUDS)
+                .map(|_| {
+                    let down = path(bottleneck[direction]);
+                    let up = path(bottleneck[1 - direction]);
+                    world.add_group(Group {
+                        client: ends[direction].client,
+                        server: ends[direction].server,
+                        down,
+                        up,
+                    })
+                })
+                .collect()
+        });
+        Self { bottleneck, access, groups }
+    }
+}

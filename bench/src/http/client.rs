@@ -1,0 +1,80 @@
+//! The HTTP/3 client: one connection, requests for synthetic bodies, every body checked.
+
+use std::future::poll_fn;
+
+use bytes::{Buf, Bytes};
+use fathom_cc::Time;
+use http::Request;
+
+use super::{HttpError, NO_ERROR};
+use crate::world::Virtual;
+
+/// What one request brought.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetched {
+    /// When the response's header arrived.
+    pub first_byte: Time,
+    /// When the last byte of the body arrived.
+    pub last_byte: Time,
+    /// Length of the body.
+    pub bytes: u64,
+}
+
+/// An open HTTP/3 connection.
+pub struct HttpClient {
+    connection: quinn::Connection,
+    requests: h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>,
+    world: Virtual,
+}
+
+/// Bytes of a request besides its padding: method, scheme, authority and path as QPACK's static table encodes them, and the frame
+/// header; a few bytes either way are below what any packet boundary shows.
+const REQUEST_BASE: u64 = 40;
+
+impl HttpClient {
+    /// Completes the handshake and opens HTTP/3.
+    ///
+    /// # Errors
+    /// The QUIC or the HTTP/3 connection could not be set up.
+    pub async fn open(connecting: quinn::Connecting, world: Virtual) -> Result<Self, HttpError> {
+        let connection = connecting.await?;
+        let transport = h3_quinn::Connection::new(connection.clone());
+        let (mut driver, requests) = h3::client::builder().send_grease(false).build(transport).await?;
+        world.spawn(async move {
+            poll_fn(|cx| driver.poll_close(cx)).await;
+        });
+        Ok(Self { connection, requests, world })
+    }
+
+    /// Asks for `bytes` bytes with a request of about `request_bytes`, and checks what comes.
+    ///
+    /// # Errors
+    /// Anything but a complete 200 response of that length.
+    pub async fn get(&mut self, bytes: u64, request_bytes: u64) -> Result<Fetched, HttpError> {
+        let mut request = Request::get(format!("https://lab.test/bytes/{bytes}"));
+        if let Some(padding) = request_bytes.checked_sub(REQUEST_BASE) {
+            // Digits take 5 bits each in QPACK's Huffman code, so 8 of them fill 5 bytes.
+            request = request.header("cookie", "0".repeat(padding as usize * 8 / 5));
+        }
+        let mut stream = self.requests.send_request(request.body(())?).await?;
+        stream.finish().await?;
+        let head = stream.recv_response().await?;
+        let first_byte = self.world.time();
+        if head.status() != http::StatusCode::OK {
+            return Err(HttpError::Status(head.status().as_u16()));
+        }
+        let mut got = 0;
+        while let Some(chunk) = stream.recv_data().await? {
+            got += chunk.remaining() as u64;
+        }
+        if got != bytes {
+            return Err(HttpError::Length { got, wanted: bytes });
+        }
+        Ok(Fetched { first_byte, last_byte: self.world.time(), bytes })
+    }
+
+    /// Closes the connection.
+    pub fn close(self) {
+        self.connection.close(NO_ERROR.into(), b"");
+    }
+}

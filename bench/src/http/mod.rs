@@ -1,0 +1,46 @@
+//! HTTP/3 over quinn: a server of synthetic bodies and a client that checks them. Both run in any world.
+
+mod client;
+mod server;
+mod tls;
+
+pub use client::{Fetched, HttpClient};
+pub use server::serve;
+pub use tls::{Identity, IdentityError};
+
+/// HTTP/3's ALPN token (RFC 9114 §3.1).
+pub const ALPN: &[u8] = b"h3";
+
+/// H3_NO_ERROR (RFC 9114 §8.1).
+pub(crate) const NO_ERROR: u32 = 0x100;
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The QUIC connection could not be begun.
+    #[error("connect: {0}")]
+    Connect(#[from] quinn::ConnectError),
+    /// The QUIC handshake failed or the connection was lost.
+    #[error("connection: {0}")]
+    Connection(#[from] quinn::ConnectionError),
+    /// The HTTP/3 connection failed.
+    #[error("HTTP/3 connection: {0}")]
+    Http(#[from] h3::error::ConnectionError),
+    /// The HTTP/3 stream failed.
+    #[error("HTTP/3 stream: {0}")]
+    Stream(#[from] h3::error::StreamError),
+    /// The request could not be written as HTTP.
+    #[error("request: {0}")]
+    Request(#[from] http::Error),
+    /// The server answered with another status than 200.
+    #[error("status {0}")]
+    Status(u16),
+    /// The body is not of the length asked for.
+    #[error("{got} bytes arrived of {wanted}")]
+    Length {
+        /// Bytes that arrived.
+        got: u64,
+        /// Bytes asked for.
+        wanted: u64,
+    },
+}

@@ -1,0 +1,55 @@
+//! The HTTP/3 server: `GET /bytes/N` answers with N bytes.
+
+use std::future::Future;
+
+use bytes::Bytes;
+use h3::server::RequestStream;
+use http::{Request, Response, StatusCode};
+
+use super::{HttpError, NO_ERROR};
+
+/// Bytes handed to the stream at once: as many as quinn buffers for a fresh stream anyway.
+const CHUNK: usize = 64 * 1024;
+static ZEROS: [u8; CHUNK] = [0; CHUNK];
+
+type Stream = RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
+
+/// Serves the requests of one connection until the client closes it. `think` is waited for before each answer (the server's delay).
+///
+/// # Errors
+/// The HTTP/3 connection could not be set up; later failures end the connection quietly, as the client sees them too.
+pub async fn serve<F: Future<Output = ()>>(
+    connection: quinn::Connection,
+    think: impl Fn() -> F,
+) -> Result<(), HttpError> {
+    let mut http = h3::server::builder().send_grease(false).build(h3_quinn::Connection::new(connection.clone())).await?;
+    while let Ok(Some(resolver)) = http.accept().await {
+        let Ok((request, mut stream)) = resolver.resolve_request().await else { continue };
+        think().await;
+        // A client that goes away in the middle is its own affair.
+        let _ = answer(&request, &mut stream).await;
+    }
+    connection.close(NO_ERROR.into(), b"");
+    Ok(())
+}
+
+async fn answer(request: &Request<()>, stream: &mut Stream) -> Result<(), HttpError> {
+    let Some(bytes) = request.uri().path().strip_prefix("/bytes/").and_then(|n| n.parse::<u64>().ok()) else {
+        stream.send_response(Response::builder().status(StatusCode::NOT_FOUND).body(())?).await?;
+        stream.finish().await?;
+        return Ok(());
+    };
+    let head = Response::builder()
+        .header("content-length", bytes)
+        .header("content-type", "application/octet-stream")
+        .body(())?;
+    stream.send_response(head).await?;
+    let mut left = bytes;
+    while left > 0 {
+        let n = left.min(CHUNK as u64);
+        stream.send_data(Bytes::from_static(&ZEROS[..n as usize])).await?;
+        left -= n;
+    }
+    stream.finish().await?;
+    Ok(())
+}

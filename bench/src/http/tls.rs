@@ -1,0 +1,114 @@
+//! The lab's TLS: real handshakes, sized the same in every run.
+//!
+//! Ed25519 because its signatures are always 64 bytes (ECDSA's vary and with them packet sizes); the certificate's serial number and
+//! dates are fixed for the same reason. No session tickets: the paper's connections carry one request and never resume.
+
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
+
+use super::ALPN;
+
+/// A self-signed server identity and the client configuration that trusts exactly it.
+#[derive(Debug)]
+pub struct Identity {
+    /// For servers.
+    pub server: Arc<ServerConfig>,
+    /// For clients.
+    pub client: Arc<ClientConfig>,
+}
+
+/// Why no identity could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// The certificate.
+    #[error("certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// The TLS configuration.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+impl Identity {
+    /// A fresh key and certificate for `lab.test`.
+    ///
+    /// # Errors
+    /// The cryptography library refused.
+    pub fn generate() -> Result<Self, IdentityError> {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+        let mut params = rcgen::CertificateParams::new(vec!["lab.test".to_owned()])?;
+        params.serial_number = Some(rcgen::SerialNumber::from(1u64));
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2120, 1, 1);
+        let certificate = params.self_signed(&key)?.der().clone();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+
+        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], key)?;
+        server.alpn_protocols = vec![ALPN.to_vec()];
+        server.send_tls13_tickets = 0;
+
+        let pinned = Arc::new(Pinned { certificate, provider: Arc::clone(&provider) });
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(pinned)
+            .with_no_client_auth();
+        client.alpn_protocols = vec![ALPN.to_vec()];
+        client.resumption = Resumption::disabled();
+        Ok(Self { server: Arc::new(server), client: Arc::new(client) })
+    }
+}
+
+/// Trusts one certificate, byte for byte; the handshake signature is verified as always.
+#[derive(Debug)]
+struct Pinned {
+    certificate: CertificateDer<'static>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if *end_entity == self.certificate {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("QUIC has no TLS 1.2".into()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+}

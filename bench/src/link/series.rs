@@ -1,0 +1,118 @@
+//! A value over time in a bounded number of bins: memory does not grow with the run.
+
+use serde::Serialize;
+
+/// Bins kept at most; when time passes the last one, neighbours merge and bins become twice as wide.
+const BINS: usize = 1024;
+/// First bin width: 1 ms.
+const FIRST_WIDTH: u64 = 1_000_000;
+
+/// One bin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Bin {
+    /// Sum of what was added (of value times seconds, for spans).
+    pub sum: f64,
+    /// Largest value added.
+    pub max: f64,
+}
+
+/// A value over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    width: u64,
+    bins: Vec<Bin>,
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Series {
+    /// An empty series.
+    pub fn new() -> Self {
+        Self { width: FIRST_WIDTH, bins: Vec::new() }
+    }
+
+    /// Width of a bin in seconds.
+    pub fn width(&self) -> f64 {
+        self.width as f64 * 1e-9
+    }
+
+    /// The bins, from time zero.
+    pub fn bins(&self) -> &[Bin] {
+        &self.bins
+    }
+
+    /// Adds `value` at `at` nanoseconds.
+    pub fn add(&mut self, at: u64, value: f64) {
+        let bin = self.bin(at);
+        bin.sum += value;
+        bin.max = bin.max.max(value);
+    }
+
+    /// Adds `value` held over `[from, to)` nanoseconds: bins hold its integral in value-seconds.
+    pub fn add_span(&mut self, from: u64, to: u64, value: f64) {
+        if value == 0.0 || to <= from {
+            if to > from {
+                self.bin(to - 1);
+            }
+            return;
+        }
+        self.bin(to - 1); // widen first, so that the width holds below
+        let mut at = from;
+        while at < to {
+            let end = ((at / self.width + 1) * self.width).min(to);
+            let bin = self.bin(at);
+            bin.sum += value * (end - at) as f64 * 1e-9;
+            bin.max = bin.max.max(value);
+            at = end;
+        }
+    }
+
+    fn bin(&mut self, at: u64) -> &mut Bin {
+        while at / self.width >= BINS as u64 {
+            self.bins = self
+                .bins
+                .chunks(2)
+                .map(|pair| Bin {
+                    sum: pair.iter().map(|b| b.sum).sum(),
+                    max: pair.iter().map(|b| b.max).fold(0.0, f64::max),
+                })
+                .collect();
+            self.width *= 2;
+        }
+        let index = (at / self.width) as usize;
+        if index >= self.bins.len() {
+            self.bins.resize(index + 1, Bin::default());
+        }
+        &mut self.bins[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_keeps_sums_and_maxima() {
+        let mut s = Series::new();
+        let mut total = 0.0;
+        for i in 0..5_000u64 {
+            s.add(i * 1_000_000, (i % 7) as f64);
+            total += (i % 7) as f64;
+        }
+        assert!(s.bins().len() <= BINS);
+        assert_eq!(s.bins().iter().map(|b| b.sum).sum::<f64>(), total);
+        assert_eq!(s.bins().iter().map(|b| b.max).fold(0.0, f64::max), 6.0);
+    }
+
+    #[test]
+    fn a_span_is_spread_over_its_bins() {
+        let mut s = Series::new();
+        s.add_span(500_000, 2_500_000, 4.0);
+        let sums: Vec<f64> = s.bins().iter().map(|b| (b.sum * 1e6).round()).collect();
+        assert_eq!(sums, [2_000.0, 4_000.0, 2_000.0]);
+    }
+}

@@ -1,0 +1,69 @@
+//! The window of one connection over time, thinned so that memory does not grow with the run.
+
+use std::sync::{Mutex, PoisonError};
+
+use fathom_cc::{OneWayDelay, Snapshot, Time};
+use fathom_quinn::Observer;
+use serde::Serialize;
+
+/// Points kept at most; when full, every second one goes and the spacing doubles.
+const POINTS: usize = 4096;
+
+/// A point of a window trace.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WindowPoint {
+    /// Seconds of world time.
+    pub at: f64,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// The controller's averaged queueing delay in milliseconds, where it has one.
+    pub queueing_ms: Option<f64>,
+}
+
+#[derive(Debug)]
+struct State {
+    points: Vec<WindowPoint>,
+    every: u32,
+    skipped: u32,
+}
+
+/// Records a connection's window, as the controller's [`Observer`].
+#[derive(Debug)]
+pub struct WindowTrace(Mutex<State>);
+
+impl Default for WindowTrace {
+    fn default() -> Self {
+        Self(Mutex::new(State { points: Vec::new(), every: 1, skipped: 0 }))
+    }
+}
+
+impl WindowTrace {
+    /// What was recorded.
+    pub fn points(&self) -> Vec<WindowPoint> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).points.clone()
+    }
+}
+
+impl Observer for WindowTrace {
+    fn observe(&self, now: Time, snapshot: &Snapshot, _: Option<OneWayDelay>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.skipped += 1;
+        if state.skipped < state.every {
+            return;
+        }
+        state.skipped = 0;
+        state.points.push(WindowPoint {
+            at: now.as_secs_f64(),
+            window: snapshot.window,
+            queueing_ms: snapshot.queueing.map(|q| q.as_secs_f64() * 1e3),
+        });
+        if state.points.len() >= POINTS {
+            let mut keep = false;
+            state.points.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            state.every *= 2;
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! PackMime-HTTP: web traffic for one rate of new connections per second (Sync-TCP §4.2).
+//!
+//! The model is that of Cao, Cleveland, Gao, Jeffay, Smith and Weigle, "Stochastic models for generating synthetic HTTP source
+//! traffic", INFOCOM 2004, with the parameters and tables of the public ns-2.35 distribution. Its only knob is the rate: more
+//! connections per second make arrivals, request sizes and round-trip times look more independent (`Fit`).
+//!
+//! # Randomness
+//! Every quantity draws from a generator of its own, derived from the seed (`stream`). So
+//! - the same seed gives the same requests to every controller;
+//! - an option changes only what it names, never another quantity;
+//! - the same seed at another rate keeps all underlying draws (the k-th download, gap or round-trip time comes from the k-th draw of
+//!   its stream): the load rises smoothly with the rate, and calibrating the rate on a seed works.
+//!
+//! The download sizes have a tail index of about 1.2. Their mean differs much between seeds even over 100,000 requests: compare
+//! controllers on the same seed, and calibrate the rate on the seed that will be used.
+//!
+//! # Departures
+//! - One generator per quantity, and one per kind of response; ns-2 has its own set of generators.
+//! - The server's thinking time is off unless asked for: Sync-TCP §4.2 does not list it among the distributions.
+//! - Tails are evaluated on 1 - p rather than p, which keeps their precision. The tables' end slopes carry them on without a limit,
+//!   as in ns-2; [`Options::max_response`] sets one.
+
+use std::time::Duration;
+
+use fathom_cc::Time;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::WebRequest;
+use super::fsd::{CorrelatedNormal, Fsd};
+use super::quantiles::{self, Above, Weibull};
+
+/// Choices that the model leaves open. The default is the one of Sync-TCP §4.2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Whether servers think before they answer: 5.87 ms in the median, 22 ms on average, 100 ms at most. Off in Sync-TCP.
+    pub server_delay: bool,
+    /// Larger responses are cut to this many bytes; `None`, the paper's way, leaves the tail alone.
+    pub max_response: Option<u64>,
+}
+
+/// A rate for which the model is not defined.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("{0} new connections per second is outside PackMime's range; give a rate from {min} to {max}", min = MIN_RATE, max = MAX_RATE)]
+pub struct RateOutOfRange(pub f64);
+
+/// Far below one connection per second the fitted Weibull shapes become absurd.
+const MIN_RATE: f64 = 0.1;
+/// Far above the traces behind the model; everything is independent by then.
+const MAX_RATE: f64 = 1e6;
+
+/// An endless stream of web requests, the first at time zero, in order of their start.
+#[derive(Clone)]
+pub struct PackMime {
+    options: Options,
+    next_start: Time,
+    gap: Weibull,
+    gaps: CorrelatedNormal,
+    requests: CorrelatedNormal,
+    client_rtts: CorrelatedNormal,
+    server_rtts: CorrelatedNormal,
+    kinds: Runs,
+    downloads: Pcg64,
+    validations: Pcg64,
+    server_delays: Pcg64,
+}
+
+impl PackMime {
+    /// The traffic of `rate` new connections per second. Takes some ten milliseconds: it draws the past that the series remember.
+    ///
+    /// # Errors
+    /// When the rate is not a number from 0.1 to 1,000,000.
+    pub fn new(rate: f64, seed: u64, options: Options) -> Result<Self, RateOutOfRange> {
+        let fit = Fit::new(rate)?;
+        Ok(Self {
+            options,
+            next_start: Time::ZERO,
+            gap: Weibull::with_mean(fit.gap_shape(), 1.0 / rate),
+            gaps: CorrelatedNormal::new(fit.gaps(), stream(seed, Quantity::Gaps)),
+            requests: CorrelatedNormal::new(fit.requests(), stream(seed, Quantity::Requests)),
+            client_rtts: CorrelatedNormal::new(fit.client_rtts(), stream(seed, Quantity::ClientRtts)),
+            server_rtts: CorrelatedNormal::new(fit.server_rtts(), stream(seed, Quantity::ServerRtts)),
+            kinds: Runs::new(&fit, stream(seed, Quantity::Runs)),
+            downloads: stream(seed, Quantity::Downloads),
+            validations: stream(seed, Quantity::Validations),
+            server_delays: stream(seed, Quantity::ServerDelays),
+        })
+    }
+
+    fn response_bytes(&mut self) -> u64 {
+        let size = match self.kinds.next_kind() {
+            Kind::Download => quantiles::download_size(uniform(&mut self.downloads)),
+            Kind::Validation => quantiles::validation_size(uniform(&mut self.validations)),
+        };
+        self.options.max_response.map_or(size, |max| size.min(max.max(1)))
+    }
+
+    fn server_delay(&mut self) -> Duration {
+        if !self.options.server_delay {
+            return Duration::ZERO;
+        }
+        quantiles::server_delay(uniform(&mut self.server_delays))
+    }
+}
+
+impl Iterator for PackMime {
+    type Item = WebRequest;
+
+    fn next(&mut self) -> Option<WebRequest> {
+        let start = self.next_start;
+        self.next_start += quantiles::seconds(self.gap.quantile(Above::normal(self.gaps.sample())));
+        Some(WebRequest {
+            start,
+            request_bytes: quantiles::request_size(Above::normal(self.requests.sample())),
+            response_bytes: self.response_bytes(),
+            client_rtt: quantiles::client_rtt(Above::normal(self.client_rtts.sample())),
+            server_rtt: quantiles::server_rtt(Above::normal(self.server_rtts.sample())),
+            server_delay: self.server_delay(),
+        })
+    }
+}
+
+/// What depends on the rate. All fits have the same form: [`logistic2`] of a line over log2 of the rate.
+struct Fit {
+    log2_rate: f64,
+}
+
+impl Fit {
+    fn new(rate: f64) -> Result<Self, RateOutOfRange> {
+        if !(MIN_RATE..=MAX_RATE).contains(&rate) {
+            return Err(RateOutOfRange(rate));
+        }
+        Ok(Self { log2_rate: rate.log2() })
+    }
+
+    /// L(a + b l).
+    fn line(&self, a: f64, b: f64) -> f64 {
+        logistic2(a + b * self.log2_rate)
+    }
+
+    fn gaps(&self) -> Fsd {
+        Fsd { d: 0.33, n: 1000, nu: self.line(0.333, 0.414) }
+    }
+
+    fn requests(&self) -> Fsd {
+        Fsd { d: 0.31, n: 5000, nu: self.line(0.123, 0.494) }
+    }
+
+    fn client_rtts(&self) -> Fsd {
+        Fsd { d: 0.31, n: 1000, nu: self.line(-0.445, 0.554) }
+    }
+
+    fn server_rtts(&self) -> Fsd {
+        Fsd { d: 0.32, n: 1000, nu: self.line(-0.053, 0.396) }
+    }
+
+    /// Shape of the Weibull gaps between connections; their mean is 1/rate.
+    fn gap_shape(&self) -> f64 {
+        self.line(0.352, 0.388)
+    }
+
+    /// Lengths of the runs of downloads, in responses, before rounding up.
+    fn download_runs(&self) -> Weibull {
+        Weibull { shape: self.line(1.293, 0.316), scale: 3.11 }
+    }
+
+    /// Lengths of the runs of cache validations, in responses, before rounding up.
+    fn validation_runs(&self) -> Weibull {
+        Weibull { shape: self.line(0.718, 0.357), scale: 0.775 }
+    }
+}
+
+/// L(x) = 2^x / (1 + 2^x).
+fn logistic2(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp2())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Download,
+    Validation,
+}
+
+/// Alternating runs of downloads and cache validations, downloads first.
+#[derive(Clone)]
+struct Runs {
+    rng: Pcg64,
+    downloads: Weibull,
+    validations: Weibull,
+    kind: Kind,
+    left: u64,
+}
+
+impl Runs {
+    fn new(fit: &Fit, rng: Pcg64) -> Self {
+        // An empty run of validations: the next run is one of downloads.
+        Self {
+            rng,
+            downloads: fit.download_runs(),
+            validations: fit.validation_runs(),
+            kind: Kind::Validation,
+            left: 0,
+        }
+    }
+
+    fn next_kind(&mut self) -> Kind {
+        if self.left == 0 {
+            let lengths = match self.kind {
+                Kind::Download => {
+                    self.kind = Kind::Validation;
+                    self.validations
+                }
+                Kind::Validation => {
+                    self.kind = Kind::Download;
+                    self.downloads
+                }
+            };
+            self.left = (lengths.quantile(uniform(&mut self.rng)).ceil() as u64).max(1);
+        }
+        self.left -= 1;
+        self.kind
+    }
+}
+
+/// What has a generator of its own. The numbers are part of what a seed means: never reuse or reorder them.
+#[derive(Clone, Copy, Debug)]
+enum Quantity {
+    Gaps = 1,
+    Requests = 2,
+    Runs = 3,
+    Downloads = 4,
+    Validations = 5,
+    ServerDelays = 6,
+    ClientRtts = 7,
+    ServerRtts = 8,
+}
+
+/// The generator of one quantity under one seed. The odd multiplier spreads the few quantities over all bits, and
+/// `seed_from_u64` scrambles the result, so neighbouring seeds and quantities share nothing.
+fn stream(seed: u64, quantity: Quantity) -> Pcg64 {
+    Pcg64::seed_from_u64(seed ^ (quantity as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn uniform(rng: &mut Pcg64) -> Above {
+    Above::uniform(rng.random())
+}
+
+#[cfg(test)]
+mod tests;

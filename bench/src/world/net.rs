@@ -1,0 +1,265 @@
+//! The virtual network: sockets, flows, and the links their packets cross.
+//!
+//! A flow is one connection. It belongs to a [`Group`], which names its sockets and the links of its path; its own part is the
+//! DelayBox: half of its client-side and half of its server-side delay in each direction (PackMime's use of DelayBox, ns-2).
+
+use std::collections::VecDeque;
+use std::task::Waker;
+use std::time::Duration;
+
+use quinn::udp::EcnCodepoint;
+
+use crate::hash::StableHash;
+use crate::link::{Link, Verdict};
+
+use super::executor::{Core, Event};
+
+/// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
+pub const WIRE_OVERHEAD: u32 = 28;
+
+/// Names a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkId(pub(super) u16);
+
+/// Names a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SocketId(pub(super) u16);
+
+/// Names a group of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupId(pub(super) u16);
+
+/// One link of a path, entered `delay` after the link before it was left.
+#[derive(Clone, Copy, Debug)]
+pub struct Hop {
+    /// Fixed delay before the link.
+    pub delay: Duration,
+    /// The link.
+    pub link: LinkId,
+}
+
+/// The links of one direction, and the fixed delay after the last one.
+#[derive(Clone, Debug, Default)]
+pub struct Path {
+    /// Links in order.
+    pub hops: Vec<Hop>,
+    /// Fixed delay from the last link to the receiver.
+    pub tail: Duration,
+}
+
+/// Flows that share sockets and links.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Where connections are opened.
+    pub client: SocketId,
+    /// Where they are accepted.
+    pub server: SocketId,
+    /// Server to client.
+    pub down: Path,
+    /// Client to server.
+    pub up: Path,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    group: GroupId,
+    client_half: u64,
+    server_half: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Up,
+    Down,
+}
+
+pub(super) struct Packet {
+    pub(super) flow: u32,
+    pub(super) direction: Direction,
+    pub(super) hop: u16,
+    pub(super) ecn: Option<EcnCodepoint>,
+    pub(super) data: Vec<u8>,
+}
+
+pub(super) struct Socket {
+    pub(super) inbox: VecDeque<u32>,
+    pub(super) waker: Option<Waker>,
+}
+
+/// Counts of whole datagrams, for the conservation check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetStats {
+    /// Handed to the network.
+    pub sent: u64,
+    /// Put into a receiver's inbox.
+    pub delivered: u64,
+    /// Dropped by a link's queue.
+    pub dropped: u64,
+    /// Sent for a flow that does not exist.
+    pub unroutable: u64,
+    /// Still on their way.
+    pub in_transit: u64,
+}
+
+/// Sockets, flows, links and the packets between them.
+#[derive(Default)]
+pub(super) struct Network {
+    pub(super) links: Vec<Link>,
+    pub(super) sockets: Vec<Socket>,
+    groups: Vec<Group>,
+    flows: Vec<Flow>,
+    pub(super) packets: Vec<Packet>,
+    free: Vec<u32>,
+    stats: NetStats,
+    /// Over (time, place and verdict, flow, size) of every step; payloads are ciphertext and stay out.
+    hash: StableHash,
+}
+
+impl Network {
+    pub(super) fn add_link(&mut self, link: Link) -> LinkId {
+        self.links.push(link);
+        LinkId(self.links.len() as u16 - 1)
+    }
+
+    pub(super) fn add_group(&mut self, group: Group) -> GroupId {
+        self.groups.push(group);
+        GroupId(self.groups.len() as u16 - 1)
+    }
+
+    pub(super) fn add_socket(&mut self) -> SocketId {
+        self.sockets.push(Socket { inbox: VecDeque::new(), waker: None });
+        SocketId(self.sockets.len() as u16 - 1)
+    }
+
+    pub(super) fn add_flow(&mut self, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
+        let half = |d: Duration| u64::try_from(d.as_nanos() / 2).unwrap_or(u64::MAX);
+        self.flows.push(Flow { group, client_half: half(client_rtt), server_half: half(server_rtt) });
+        self.flows.len() as u32 - 1
+    }
+
+    pub(super) fn stats(&self) -> NetStats {
+        NetStats { in_transit: self.packets.len() as u64 - self.free.len() as u64 - self.waiting(), ..self.stats }
+    }
+
+    pub(super) fn trace_hash(&self) -> u64 {
+        self.hash.value()
+    }
+
+    pub(super) fn client_of(&self, flow: u32) -> SocketId {
+        self.groups[self.flows[flow as usize].group.0 as usize].client
+    }
+
+    pub(super) fn clear_wakers(&mut self) -> Vec<Option<Waker>> {
+        self.sockets.iter_mut().map(|s| s.waker.take()).collect()
+    }
+
+    fn waiting(&self) -> u64 {
+        self.sockets.iter().map(|s| s.inbox.len() as u64).sum()
+    }
+
+    /// Gives a packet's storage back once it was read or dropped.
+    pub(super) fn release(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
+    fn store(&mut self, flow: u32, direction: Direction, ecn: Option<EcnCodepoint>, bytes: &[u8]) -> u32 {
+        if let Some(index) = self.free.pop() {
+            let p = &mut self.packets[index as usize];
+            p.flow = flow;
+            p.direction = direction;
+            p.hop = 0;
+            p.ecn = ecn;
+            p.data.clear();
+            p.data.extend_from_slice(bytes);
+            return index;
+        }
+        self.packets.push(Packet { flow, direction, hop: 0, ecn, data: bytes.to_vec() });
+        self.packets.len() as u32 - 1
+    }
+}
+
+impl Core {
+    /// A socket hands one datagram to the network.
+    pub(super) fn send(&mut self, from_server: bool, flow: u32, ecn: Option<EcnCodepoint>, bytes: &[u8]) {
+        self.net.stats.sent += 1;
+        let Some(state) = self.net.flows.get(flow as usize).copied() else {
+            self.net.stats.unroutable += 1;
+            return;
+        };
+        let (direction, first) =
+            if from_server { (Direction::Down, state.server_half) } else { (Direction::Up, state.client_half) };
+        let index = self.net.store(flow, direction, ecn, bytes);
+        let group = &self.net.groups[state.group.0 as usize];
+        let path = if from_server { &group.down } else { &group.up };
+        let wait = first + path.hops.first().map_or(0, |h| nanos(h.delay));
+        if wait == 0 && !path.hops.is_empty() {
+            // Nothing lies between the sender and its first link: a drop here wakes nobody.
+            self.enter_link(index);
+        } else {
+            self.schedule(self.now + wait, Event::Packet(index));
+        }
+    }
+
+    /// A packet reaches its next link or its receiver; whom to wake.
+    pub(super) fn packet_arrives(&mut self, index: u32) -> Option<Waker> {
+        let p = &self.net.packets[index as usize];
+        let group = &self.net.groups[self.net.flows[p.flow as usize].group.0 as usize];
+        let (path, receiver) = match p.direction {
+            Direction::Down => (&group.down, group.client),
+            Direction::Up => (&group.up, group.server),
+        };
+        if (p.hop as usize) < path.hops.len() {
+            self.enter_link(index);
+            return None;
+        }
+        self.net.stats.delivered += 1;
+        note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.data.len() as u32);
+        let socket = &mut self.net.sockets[receiver.0 as usize];
+        socket.inbox.push_back(index);
+        socket.waker.take()
+    }
+
+    fn enter_link(&mut self, index: u32) {
+        let net = &mut self.net;
+        let p = &mut net.packets[index as usize];
+        let flow = net.flows[p.flow as usize];
+        let group = &net.groups[flow.group.0 as usize];
+        let (path, last_half) = match p.direction {
+            Direction::Down => (&group.down, flow.client_half),
+            Direction::Up => (&group.up, flow.server_half),
+        };
+        let link = path.hops[p.hop as usize].link;
+        let size = p.data.len() as u32 + WIRE_OVERHEAD;
+        let verdict = net.links[link.0 as usize].arrive(self.now, size, p.ecn.is_some());
+        note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, size);
+        let out = match verdict {
+            Verdict::Drop => {
+                net.stats.dropped += 1;
+                net.release(index);
+                return;
+            }
+            Verdict::Forward { out, mark } => {
+                if mark {
+                    p.ecn = Some(EcnCodepoint::Ce);
+                }
+                out
+            }
+        };
+        p.hop += 1;
+        let wait = match path.hops.get(p.hop as usize) {
+            Some(hop) => nanos(hop.delay),
+            None => nanos(path.tail) + last_half,
+        };
+        self.schedule(out + wait, Event::Packet(index));
+    }
+}
+
+fn nanos(d: Duration) -> u64 {
+    d.as_nanos() as u64
+}
+
+fn note(hash: &mut StableHash, now: u64, place: u32, flow: u32, size: u32) {
+    hash.add(now);
+    hash.add(u64::from(place));
+    hash.add(u64::from(flow) << 32 | u64::from(size));
+}

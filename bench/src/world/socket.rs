@@ -1,0 +1,223 @@
+//! quinn's view of the virtual world: its runtime, its sockets.
+//!
+//! A connection is its own flow although all of a group's connections share two sockets: the client opens flow `n` to the server
+//! address whose low 32 bits are `n`, and the server answers from it.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use quinn::udp::{RecvMeta, Transmit};
+
+use crate::link::{Link, LinkStats};
+
+use super::executor::Virtual;
+use super::net::{Direction, Group, GroupId, LinkId, NetStats, SocketId};
+use super::timer::Sleep;
+
+const PORT: u16 = 443;
+/// Datagrams a stack may hand over at once (Linux GSO allows 64; quinn uses at most 10).
+const SEGMENTS: usize = 10;
+
+/// The address at which the server of `flow` answers.
+pub fn server_address(flow: u32) -> SocketAddr {
+    SocketAddr::new(server_ip(flow), PORT)
+}
+
+fn server_ip(flow: u32) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0x5e, 0, 0, (flow >> 16) as u16, flow as u16))
+}
+
+fn client_address(socket: SocketId) -> SocketAddr {
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0xc1, 0, 0, 0, socket.0)), PORT)
+}
+
+pub(crate) fn flow_of(ip: IpAddr) -> Option<u32> {
+    match ip {
+        IpAddr::V6(v6) if v6.segments()[3] == 0x5e => {
+            Some(u32::from(v6.segments()[6]) << 16 | u32::from(v6.segments()[7]))
+        }
+        _ => None,
+    }
+}
+
+impl Virtual {
+    /// Adds a link.
+    pub fn add_link(&self, link: Link) -> LinkId {
+        self.core().net.add_link(link)
+    }
+
+    /// Adds a socket that opens connections.
+    pub fn client_socket(&self) -> (SocketId, Arc<dyn quinn::AsyncUdpSocket>) {
+        self.socket(false)
+    }
+
+    /// Adds a socket that accepts them.
+    pub fn server_socket(&self) -> (SocketId, Arc<dyn quinn::AsyncUdpSocket>) {
+        self.socket(true)
+    }
+
+    fn socket(&self, server_side: bool) -> (SocketId, Arc<dyn quinn::AsyncUdpSocket>) {
+        let id = self.core().net.add_socket();
+        (id, Arc::new(VirtualSocket { world: self.clone(), id, server_side }))
+    }
+
+    /// Adds a group of flows.
+    pub fn add_group(&self, group: Group) -> GroupId {
+        self.core().net.add_group(group)
+    }
+
+    /// Adds a flow with its own delays (DelayBox: half of each in each direction); returns its number, for [`server_address`].
+    pub fn add_flow(&self, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
+        self.core().net.add_flow(group, client_rtt, server_rtt)
+    }
+
+    /// Whole-network counts.
+    pub fn net_stats(&self) -> NetStats {
+        self.core().net.stats()
+    }
+
+    /// Counts and series of one link up to now.
+    pub fn link_stats(&self, link: LinkId) -> LinkStats {
+        let mut core = self.core();
+        let now = core.now;
+        core.net.links[link.0 as usize].stats(now)
+    }
+
+    /// Packets of one link's queue at this moment, the one in transmission included.
+    pub fn queue_length(&self, link: LinkId) -> usize {
+        let mut core = self.core();
+        let now = core.now;
+        core.net.links[link.0 as usize].queue_length(now)
+    }
+
+    /// Delay that a packet entering `link` now would meet in its queue.
+    pub fn queueing_delay(&self, link: LinkId) -> Duration {
+        let core = self.core();
+        core.net.links[link.0 as usize].queueing_delay(core.now)
+    }
+
+    /// Hash over every step of every packet so far: two runs are the same run exactly when it is equal.
+    pub fn trace_hash(&self) -> u64 {
+        self.core().net.trace_hash()
+    }
+}
+
+impl quinn::Runtime for Virtual {
+    fn new_timer(&self, at: Instant) -> Pin<Box<dyn quinn::AsyncTimer>> {
+        Box::pin(Sleep::new(self.clone(), self.nanos_of(at)))
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.spawn_boxed(future);
+    }
+
+    fn wrap_udp_socket(&self, _: std::net::UdpSocket) -> io::Result<Arc<dyn quinn::AsyncUdpSocket>> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the virtual world has no operating-system sockets"))
+    }
+
+    fn now(&self) -> Instant {
+        self.instant()
+    }
+}
+
+struct VirtualSocket {
+    world: Virtual,
+    id: SocketId,
+    server_side: bool,
+}
+
+impl fmt::Debug for VirtualSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VirtualSocket({})", self.id.0)
+    }
+}
+
+impl quinn::AsyncUdpSocket for VirtualSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn quinn::UdpPoller>> {
+        Box::pin(AlwaysWritable)
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let server_ip = if self.server_side { transmit.src_ip } else { Some(transmit.destination.ip()) };
+        let flow = server_ip
+            .and_then(flow_of)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "not an address of the virtual network"))?;
+        let segment = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
+        let mut core = self.world.core();
+        for datagram in transmit.contents.chunks(segment) {
+            core.send(self.server_side, flow, transmit.ecn, datagram);
+        }
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let mut core = self.world.core();
+        let net = &mut core.net;
+        let mut count = 0;
+        while count < bufs.len().min(meta.len()) {
+            let Some(index) = net.sockets[self.id.0 as usize].inbox.pop_front() else { break };
+            let p = &net.packets[index as usize];
+            let len = p.data.len().min(bufs[count].len());
+            bufs[count][..len].copy_from_slice(&p.data[..len]);
+            let mut m = RecvMeta::default();
+            (m.len, m.stride, m.ecn) = (len, len, p.ecn);
+            (m.addr, m.dst_ip) = match p.direction {
+                // The server sees all clients of a group at one address and tells flows apart by its own.
+                Direction::Up => (client_address(net.client_of(p.flow)), Some(server_ip(p.flow))),
+                Direction::Down => (server_address(p.flow), None),
+            };
+            meta[count] = m;
+            net.release(index);
+            count += 1;
+        }
+        if count > 0 {
+            return Poll::Ready(Ok(count));
+        }
+        let socket = &mut net.sockets[self.id.0 as usize];
+        match &mut socket.waker {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            waker => *waker = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(if self.server_side { server_address(0) } else { client_address(self.id) })
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        SEGMENTS
+    }
+
+    fn may_fragment(&self) -> bool {
+        false
+    }
+}
+
+/// The virtual network has no send buffer to fill: queues are in its links.
+#[derive(Debug)]
+struct AlwaysWritable;
+
+impl quinn::UdpPoller for AlwaysWritable {
+    fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fathom_quinn::Clock for Virtual {
+    fn now(&self) -> Instant {
+        self.instant()
+    }
+}
+

@@ -1,0 +1,219 @@
+use super::*;
+use crate::event::{Acked, Rtt};
+use crate::recipe::Signals;
+use std::time::Duration;
+
+const MSS: u64 = 1_200;
+
+fn aimd() -> Aimd {
+    Aimd::new(&Start { now: Time::from_millis(10), datagram: 1_200, offers: Signals::NONE })
+}
+
+fn ms(millis: u64) -> Time {
+    Time::from_millis(millis)
+}
+
+fn loss(now: u64, sent: u64) -> Setback {
+    Setback { now: ms(now), sent: ms(sent), cause: Cause::Loss { bytes: MSS, persistent: false } }
+}
+
+fn persistent(now: u64, sent: u64) -> Setback {
+    Setback { now: ms(now), sent: ms(sent), cause: Cause::Loss { bytes: MSS, persistent: true } }
+}
+
+fn mark(now: u64, sent: u64) -> Setback {
+    Setback { now: ms(now), sent: ms(sent), cause: Cause::Mark }
+}
+
+fn ack(aimd: &mut Aimd, now: u64, sent: u64, bytes: u64, app_limited: bool) -> u64 {
+    let rtt = Duration::from_millis(20);
+    aimd.on_acks(&Acks {
+        now: ms(now),
+        packets: &[Acked { sent: ms(sent), bytes }],
+        in_flight: 0,
+        rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+        one_way: None,
+        ecn: None,
+        app_limited,
+    })
+}
+
+/// Out of slow start with a window of `window` bytes.
+fn avoiding(window: u64) -> Aimd {
+    let mut a = aimd();
+    a.state.window = window;
+    a.state.threshold = Some(window);
+    a
+}
+
+#[test]
+fn initial_window_by_datagram_size() {
+    // RFC 9002 §7.2: ten datagrams, bounded by 14720 bytes or two datagrams.
+    for (datagram, bytes) in [(250, 2_500), (1_200, 12_000), (1_472, 14_720), (1_500, 14_720), (9_000, 18_000)] {
+        assert_eq!(initial_window(datagram), bytes, "datagram {datagram}");
+    }
+    assert_eq!(minimum_window(1_200), 2_400);
+}
+
+#[test]
+fn slow_start_stops_at_the_threshold_and_hands_on_the_rest() {
+    assert_eq!(slow_start_step(10_000, None, 3_000), 3_000);
+    assert_eq!(slow_start_step(10_000, Some(12_000), 3_000), 2_000);
+    assert_eq!(slow_start_step(12_000, Some(12_000), 3_000), 0);
+    let mut a = aimd();
+    a.state.threshold = Some(13_000);
+    assert_eq!(a.grow_slow_start(3_000), 2_000);
+    assert_eq!(a.window(), 13_000);
+}
+
+#[test]
+fn a_round_of_additive_growth_is_exact_however_it_is_acknowledged() {
+    for chunk in [1, 7, 1_199, 1_200, 2_400, 11_111] {
+        let mut a = avoiding(100_000);
+        let mut left = 100_000;
+        while left > 0 {
+            let bytes = chunk.min(left);
+            a.grow_additive(Ratio::ONE, bytes);
+            left -= bytes;
+        }
+        assert_eq!(a.window(), 101_200, "acknowledged {chunk} bytes at a time");
+        a.grow_additive(Ratio::ONE, 101_200);
+        assert_eq!(a.window(), 102_400);
+    }
+}
+
+#[test]
+fn additive_growth_by_a_fraction_of_packets() {
+    let mut a = avoiding(120_000);
+    for _ in 0..100 {
+        a.grow_additive(Ratio::new(7, 4), MSS);
+    }
+    assert_eq!(a.window(), 120_000 + 7 * MSS / 4);
+}
+
+#[test]
+fn proportional_growth_is_a_share_of_the_acknowledged_bytes() {
+    let mut a = avoiding(100_000);
+    for _ in 0..100_000 {
+        a.grow_proportional(Ratio::percent(10), 1);
+    }
+    assert_eq!(a.window(), 110_000);
+    a.grow_proportional(Ratio::HALF, 110_000);
+    assert_eq!(a.window(), 165_000);
+}
+
+#[test]
+fn a_cut_keeps_the_minimum_and_ends_slow_start() {
+    let mut a = aimd();
+    a.cut(Ratio::percent(90));
+    assert_eq!((a.window(), a.threshold()), (10_800, Some(10_800)));
+    assert_eq!(a.phase(), Phase::Avoidance);
+    for _ in 0..50 {
+        a.cut(Ratio::HALF);
+    }
+    assert_eq!(a.window(), 2_400);
+    assert_eq!(a.snapshot().early_reductions, 51);
+}
+
+#[test]
+fn one_reaction_per_recovery_period() {
+    let mut a = aimd();
+    assert!(a.on_setback(&loss(100, 80), Ratio::HALF));
+    assert_eq!((a.window(), a.phase()), (6_000, Phase::Recovery));
+    assert!(!a.on_setback(&loss(101, 100), Ratio::HALF), "sent at the instant of the reaction");
+    assert_eq!(ack(&mut a, 105, 90, MSS, false), 0, "sent before the reaction");
+    assert_eq!(a.phase(), Phase::Recovery);
+    assert_eq!(ack(&mut a, 125, 105, MSS, false), MSS);
+    assert_eq!(a.phase(), Phase::Avoidance);
+    assert!(!a.on_setback(&mark(126, 99), Ratio::HALF), "news about the old flight");
+    assert!(a.on_setback(&mark(127, 106), Ratio::HALF));
+    assert_eq!((a.window(), a.snapshot().reductions), (3_000, 2));
+}
+
+#[test]
+fn persistent_congestion_collapses_even_in_recovery() {
+    let mut a = avoiding(100_000);
+    a.on_setback(&loss(100, 80), Ratio::HALF);
+    assert!(a.on_setback(&persistent(300, 99), Ratio::HALF));
+    assert_eq!((a.window(), a.threshold(), a.phase()), (2_400, Some(50_000), Phase::SlowStart));
+}
+
+#[test]
+fn the_application_limit_stops_growth_and_not_recovery() {
+    let mut a = aimd();
+    a.on_setback(&loss(100, 80), Ratio::HALF);
+    assert_eq!(ack(&mut a, 130, 110, MSS, true), 0);
+    assert!(!a.in_recovery());
+}
+
+#[test]
+fn undo_restores_and_never_lowers() {
+    let mut a = avoiding(100_000);
+    a.on_setback(&loss(100, 80), Ratio::HALF);
+    a.on_undo();
+    assert_eq!((a.window(), a.threshold(), a.in_recovery()), (100_000, Some(100_000), false));
+    a.on_undo();
+    assert_eq!(a.window(), 100_000, "nothing left to undo");
+
+    a.on_setback(&loss(200, 180), Ratio::HALF);
+    a.grow_proportional(Ratio::ONE, 90_000);
+    a.on_undo();
+    assert_eq!(a.window(), 140_000);
+}
+
+#[test]
+fn an_early_cut_after_the_setback_survives_its_undo() {
+    let mut a = avoiding(100_000);
+    a.on_setback(&loss(100, 80), Ratio::HALF);
+    a.cut(Ratio::percent(90));
+    assert_eq!(a.window(), 45_000);
+    a.on_undo();
+    assert_eq!((a.window(), a.threshold()), (90_000, Some(90_000)));
+}
+
+#[test]
+fn a_mark_is_never_spurious() {
+    let mut a = avoiding(100_000);
+    a.on_setback(&mark(100, 80), Ratio::HALF);
+    a.on_undo();
+    assert_eq!(a.window(), 50_000);
+    a.on_setback(&loss(200, 180), Ratio::HALF);
+    a.on_setback(&mark(201, 181), Ratio::HALF);
+    a.on_undo();
+    assert_eq!(a.window(), 25_000, "the mark confirmed the reduction");
+}
+
+#[test]
+fn datagram_size_changes() {
+    let mut a = aimd();
+    a.on_datagram(1_400);
+    assert_eq!(a.window(), 14_000, "still the initial window");
+    ack(&mut a, 20, 10, MSS, true);
+    a.on_datagram(9_000);
+    assert_eq!(a.window(), 18_000, "raised to the minimum");
+    a.on_datagram(1_200);
+    assert_eq!(a.window(), 18_000, "bytes stay");
+}
+
+#[test]
+fn another_path_starts_over_and_ignores_old_packets() {
+    let mut a = avoiding(100_000);
+    a.on_setback(&loss(100, 80), Ratio::HALF);
+    a.on_moved(ms(200));
+    assert_eq!((a.window(), a.threshold(), a.phase()), (12_000, None, Phase::SlowStart));
+    assert_eq!(ack(&mut a, 210, 199, MSS, false), 0);
+    assert!(!a.on_setback(&persistent(220, 199), Ratio::HALF));
+    a.on_undo();
+    assert_eq!(a.window(), 12_000);
+    assert_eq!(ack(&mut a, 230, 200, MSS, false), MSS);
+}
+
+#[test]
+fn the_ceiling_holds() {
+    let mut a = aimd();
+    a.grow_slow_start(u64::MAX);
+    assert_eq!(a.window(), MAX_WINDOW);
+    a.grow_additive(Ratio::new(u32::MAX, 1), u64::MAX);
+    a.grow_proportional(Ratio::new(u32::MAX, 1), u64::MAX);
+    assert_eq!(a.window(), MAX_WINDOW);
+}

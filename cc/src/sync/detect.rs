@@ -1,0 +1,219 @@
+//! Congestion detection: Sync-TCP Algorithm 1 and Sync-TCP §3.3. Pure: delays in, now and then a verdict out.
+
+use std::time::Duration;
+
+use crate::units::OneWayDelay;
+
+/// Averaged queueing delays that one trend is computed from.
+pub const SAMPLES: usize = 9;
+/// Samples between two verdicts: the three oldest of the nine make room for the three newest.
+pub const STEP: usize = 3;
+
+/// Direction of the average queueing delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trend {
+    /// m0 < m2.
+    Increasing,
+    /// m0 = m2; the paper does not name this case.
+    Level,
+    /// m0 > m2.
+    Decreasing,
+}
+
+/// Where the average queueing delay lies, in quarters of the largest queueing delay seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// 0-25 %: negligible congestion.
+    Negligible,
+    /// 25-50 %: low congestion.
+    Low,
+    /// 50-75 %: moderate congestion.
+    Moderate,
+    /// 75-100 %: heavy congestion.
+    Heavy,
+}
+
+/// What the detector reports once it has enough samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Direction.
+    pub trend: Trend,
+    /// Magnitude.
+    pub region: Region,
+}
+
+/// The median of three.
+pub fn median(group: [u64; 3]) -> u64 {
+    let [a, b, c] = group;
+    a.min(b).max(a.max(b).min(c))
+}
+
+/// Trend of nine samples, oldest first: medians of the first and the last group of three (Sync-TCP §3.3).
+pub fn trend(samples: &[u64; SAMPLES]) -> Trend {
+    let [a, b, c, _, _, _, x, y, z] = *samples;
+    let (m0, m2) = (median([a, b, c]), median([x, y, z]));
+    match m0.cmp(&m2) {
+        std::cmp::Ordering::Less => Trend::Increasing,
+        std::cmp::Ordering::Equal => Trend::Level,
+        std::cmp::Ordering::Greater => Trend::Decreasing,
+    }
+}
+
+/// Quarter of `max` that `average` lies in; a delay on the border counts to the quarter above. Negligible while `max` is zero.
+pub fn region(average: u64, max: u64) -> Region {
+    let quarters = u128::from(average) * 4;
+    match quarters.checked_div(u128::from(max)) {
+        None | Some(0) => Region::Negligible,
+        Some(1) => Region::Low,
+        Some(2) => Region::Moderate,
+        Some(_) => Region::Heavy,
+    }
+}
+
+/// AvgQDelay <- 0.875 AvgQDelay + 0.125 CurQDelay, in nanoseconds, rounded down.
+pub fn average(average: u64, current: u64) -> u64 {
+    ((u128::from(average) * 7 + u128::from(current)) / 8) as u64
+}
+
+/// Algorithm 1's state. Delays are nanoseconds above the smallest one seen.
+#[derive(Clone, Debug)]
+pub struct Detector {
+    /// MinOTT.
+    min: Option<OneWayDelay>,
+    /// MaxQDelay.
+    max: u64,
+    /// AvgQDelay. It starts from zero; so does the first CurQDelay by its definition, hence no choice is made here.
+    average: u64,
+    /// The last nine averages, oldest first.
+    samples: [u64; SAMPLES],
+    /// Samples still wanted before the next verdict.
+    wanted: usize,
+}
+
+impl Default for Detector {
+    fn default() -> Self {
+        Self { min: None, max: 0, average: 0, samples: [0; SAMPLES], wanted: SAMPLES }
+    }
+}
+
+impl Detector {
+    /// One ACK's one-way delay. A verdict comes with the ninth sample and with every third after it.
+    pub fn on_sample(&mut self, delay: OneWayDelay) -> Option<Verdict> {
+        let min = self.min.map_or(delay, |min| min.min(delay));
+        self.min = Some(min);
+        let current = u64::try_from(delay.above(min).as_nanos()).unwrap_or(u64::MAX);
+        self.max = self.max.max(current);
+        self.average = average(self.average, current);
+        self.samples.copy_within(1.., 0);
+        self.samples[SAMPLES - 1] = self.average;
+        self.wanted -= 1;
+        if self.wanted > 0 {
+            return None;
+        }
+        self.wanted = STEP;
+        Some(Verdict { trend: trend(&self.samples), region: region(self.average, self.max) })
+    }
+
+    /// Average queueing delay; `None` before the first sample.
+    pub fn average(&self) -> Option<Duration> {
+        self.min.map(|_| Duration::from_nanos(self.average))
+    }
+
+    /// Largest queueing delay seen.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: i64) -> OneWayDelay {
+        OneWayDelay::from_nanos(nanos)
+    }
+
+    #[test]
+    fn medians() {
+        for group in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
+            assert_eq!(median(group), 2, "{group:?}");
+        }
+        assert_eq!(median([5, 5, 1]), 5);
+        assert_eq!(median([1, 5, 1]), 1);
+    }
+
+    #[test]
+    fn the_trend_looks_at_the_outer_medians_only() {
+        assert_eq!(trend(&[1, 1, 9, 9, 9, 9, 2, 2, 0]), Trend::Increasing);
+        assert_eq!(trend(&[2, 2, 0, 0, 0, 0, 1, 1, 9]), Trend::Decreasing);
+        assert_eq!(trend(&[3, 0, 9, 1, 2, 3, 9, 3, 0]), Trend::Level);
+    }
+
+    #[test]
+    fn regions_and_their_borders() {
+        let expected = [
+            (0, Region::Negligible),
+            (249, Region::Negligible),
+            (250, Region::Low),
+            (499, Region::Low),
+            (500, Region::Moderate),
+            (749, Region::Moderate),
+            (750, Region::Heavy),
+            (1_000, Region::Heavy),
+        ];
+        for (average, expected) in expected {
+            assert_eq!(region(average, 1_000), expected, "average {average}");
+        }
+        assert_eq!(region(0, 0), Region::Negligible);
+        assert_eq!(region(u64::MAX, u64::MAX), Region::Heavy);
+    }
+
+    #[test]
+    fn the_average_follows_the_formula() {
+        let mut a = 0;
+        let mut formula = 0.0_f64;
+        for current in [8_000_000_u64, 16_000_000, 0, 4_000_000, 1, 999_999_999] {
+            a = average(a, current);
+            formula = 0.875 * formula + 0.125 * current as f64;
+            assert!((a as f64 - formula).abs() < 8.0, "{a} against {formula}");
+        }
+    }
+
+    #[test]
+    fn the_average_returns_to_zero() {
+        let mut a = 1_000_000_000;
+        for _ in 0..200 {
+            a = average(a, 0);
+        }
+        assert_eq!(a, 0);
+    }
+
+    #[test]
+    fn first_verdict_with_the_ninth_sample_then_every_third() {
+        let mut d = Detector::default();
+        let verdicts: Vec<_> = (1..=18).filter(|_| d.on_sample(at(5)).is_some()).collect();
+        assert_eq!(verdicts, [9, 12, 15, 18]);
+    }
+
+    #[test]
+    fn only_differences_of_delays_count() {
+        let (mut near, mut far) = (Detector::default(), Detector::default());
+        for n in 0..60_i64 {
+            let delay = (n * 7_919) % 5_000_000;
+            assert_eq!(near.on_sample(at(delay)), far.on_sample(at(delay - 3_600_000_000_000)));
+        }
+        assert_eq!(near.average(), far.average());
+    }
+
+    #[test]
+    fn a_lower_minimum_moves_the_base_and_keeps_the_maximum() {
+        let mut d = Detector::default();
+        d.on_sample(at(100));
+        d.on_sample(at(180));
+        assert_eq!(d.max(), Duration::from_nanos(80));
+        d.on_sample(at(50));
+        assert_eq!(d.max(), Duration::from_nanos(80));
+        d.on_sample(at(150));
+        assert_eq!(d.max(), Duration::from_nanos(100));
+    }
+}

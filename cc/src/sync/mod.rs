@@ -1,0 +1,199 @@
+//! Sync-TCP (Weigle, Jeffay, Smith: "Delay-based early congestion detection and adaptation in TCP", Computer Communications 28, 2005).
+//!
+//! Reno that also steers by the forward queueing delay: [`detect`] is Algorithm 1, [`react`] is Algorithm 2, this file joins them to
+//! the window. Loss and marks are answered exactly as by Reno; until the first verdict (nine ACKs) growth is Reno's too.
+//!
+//! # Departures
+//! What the paper leaves open, and what is taken here. Each has an option where the choice could matter.
+//! - **Slow start** (`slow-start=steer`): the paper gives no word beyond "until the 9th ACK is received [...] the sender will use
+//!   Reno" (Sync-TCP §5.1). Read literally Algorithm 2 then rules alone, below the threshold too: that is the default, and
+//!   Sync-TCP §3.4 compares its 50 % row to slow start's growth. `reno` leaves slow start to Reno until it ends by loss or mark.
+//! - **Threshold**: an early cut sets the slow-start threshold to the window it leaves, or the next level verdict would bring slow
+//!   start back.
+//! - **Equal medians**: Sync-TCP §3.3 knows only m0 < m2 and m0 > m2. Equal medians leave the window to Reno.
+//! - **Borders**: a delay exactly on 25, 50 or 75 % belongs to the region above. With a largest delay of zero the region is 0-25 %.
+//! - **After a cut** the window holds until the next verdict: Algorithm 2 names no increase in those rows.
+//! - **Per byte, not per ACK**: Sync-TCP §3.4 increases with every ACK; here with every acknowledged byte, so "over one RTT" is
+//!   exact however many packets an ACK acknowledges.
+//! - **One sample per ACK frame** that brings a one-way delay. Frames without one are no sample, and growth goes on in them.
+//! - **Fast recovery** (`recovery=hold`): verdicts are computed and do not act. `steer` lets cuts act; growth stays barred
+//!   (RFC 9002 §7.3.2).
+//! - **Cuts per round trip** (`cut=verdict`): three ACKs are far less than a round trip of a large window, so the literal rule cuts
+//!   several times before the first cut can show. `round` allows one per round trip.
+//! - **Reset** (`reset=never`): the paper never forgets the smallest and largest delay. `idle` forgets them after an idle time of
+//!   RFC 5681 §4.1 (one timeout, here the larger of 1 s and three smoothed RTTs, RFC 6298 §2), `timeout` on persistent congestion. A
+//!   change of path always does.
+//! - **Floor** (`floor=0ms`): the paper's queues were tens of milliseconds deep; below the floor every verdict counts as level.
+//! - **RTT** (`signal=rtt`, `signal=either`): against Sync-TCP §3.1, for comparison, or where no peer reports one-way delays. The two
+//!   never share a baseline: the first one-way delay starts the detection anew, and RTTs are not looked at again on that path.
+//! - **Windows below two datagrams** do not exist (RFC 9002 §7.2).
+
+pub mod detect;
+mod options;
+pub mod react;
+
+pub(crate) use options::ENTRY;
+pub use options::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe};
+
+use std::time::Duration;
+
+use crate::aimd::Aimd;
+use crate::controller::{Advice, Controller, Phase, Snapshot};
+use crate::event::{Acks, Cause, PathChange, Sent, Setback};
+use crate::reno::LOSS_REDUCTION;
+use crate::sync::detect::{Detector, Verdict};
+use crate::sync::react::{Action, react};
+use crate::units::{OneWayDelay, Time};
+
+/// Sync-TCP.
+#[derive(Clone, Debug)]
+pub struct SyncTcp {
+    aimd: Aimd,
+    recipe: SyncRecipe,
+    detector: Detector,
+    /// The first one-way delay came: with `signal=either`, RTTs count no longer.
+    one_way_seen: bool,
+    /// What the last verdict asked for; rules growth until the next one.
+    action: Action,
+    /// When a verdict last cut the window.
+    last_cut: Option<Time>,
+    /// When something was last sent or acknowledged.
+    last_event: Time,
+    /// Smoothed RTT of the last ACK.
+    smoothed: Duration,
+}
+
+impl SyncTcp {
+    pub(crate) fn new(aimd: Aimd, recipe: SyncRecipe, now: Time) -> Self {
+        Self {
+            aimd,
+            recipe,
+            detector: Detector::default(),
+            one_way_seen: false,
+            action: Action::AsReno,
+            last_cut: None,
+            last_event: now,
+            smoothed: Duration::ZERO,
+        }
+    }
+
+    /// Forgets all delays: Reno again until nine new samples are in.
+    fn forget_delays(&mut self) {
+        self.detector = Detector::default();
+        self.action = Action::AsReno;
+    }
+
+    /// The delay this ACK frame brings, by the chosen signal.
+    fn sample(&mut self, acks: &Acks<'_>) -> Option<OneWayDelay> {
+        // Only differences of delays count, so an RTT serves in the place of a one-way delay.
+        let rtt = || OneWayDelay::from_nanos(i64::try_from(acks.rtt.latest.as_nanos()).unwrap_or(i64::MAX));
+        match self.recipe.signal {
+            Signal::OneWay => acks.one_way,
+            Signal::Rtt => Some(rtt()),
+            Signal::Either => {
+                if acks.one_way.is_some() && !self.one_way_seen {
+                    self.one_way_seen = true;
+                    self.forget_delays();
+                }
+                if self.one_way_seen { acks.one_way } else { Some(rtt()) }
+            }
+        }
+    }
+
+    /// Takes a new verdict: cuts at once, anything else rules growth from here on.
+    fn judge(&mut self, verdict: Verdict, acks: &Acks<'_>) {
+        let counts = self.detector.max() >= self.recipe.floor;
+        self.action = if counts { react(verdict) } else { Action::AsReno };
+        let Action::Cut(factor) = self.action else { return };
+        let held = self.aimd.in_recovery() && self.recipe.recovery == Recovery::Hold;
+        let reno = self.aimd.in_slow_start() && self.recipe.slow_start == SlowStart::Reno;
+        if held || reno || self.cut_this_round(acks) {
+            return;
+        }
+        self.aimd.cut(factor);
+        self.last_cut = Some(acks.now);
+    }
+
+    /// With `cut=round`: nothing sent after the last cut is acknowledged yet.
+    fn cut_this_round(&self, acks: &Acks<'_>) -> bool {
+        self.recipe.cut == Cut::Round && self.last_cut.is_some_and(|cut| acks.newest_sent() <= Some(cut))
+    }
+
+    /// Grows the window by the action in force, `acked` being the bytes that may count.
+    fn grow(&mut self, acked: u64) {
+        if self.aimd.in_slow_start() && self.recipe.slow_start == SlowStart::Reno {
+            return self.aimd.grow_as_reno(acked);
+        }
+        match self.action {
+            Action::AsReno => self.aimd.grow_as_reno(acked),
+            Action::Segments(segments) => self.aimd.grow_additive(segments, acked),
+            Action::Share(share) => self.aimd.grow_proportional(share, acked),
+            Action::Cut(_) | Action::Hold => {}
+        }
+    }
+}
+
+/// Silence after which a sender counts as idle: RFC 5681 §4.1 asks for one timeout, RFC 6298 §2 makes that at least 1 s and, with the
+/// variance unknown, three RTTs.
+pub fn idle_time(smoothed: Duration) -> Duration {
+    smoothed.saturating_mul(3).max(Duration::from_secs(1))
+}
+
+impl Controller for SyncTcp {
+    fn on_sent(&mut self, sent: &Sent) {
+        if self.recipe.reset.on_idle() && sent.now.since(self.last_event) > idle_time(self.smoothed) {
+            self.forget_delays();
+        }
+        self.last_event = sent.now;
+    }
+
+    fn on_acks(&mut self, acks: &Acks<'_>) {
+        self.last_event = acks.now;
+        self.smoothed = acks.rtt.smoothed;
+        let acked = self.aimd.on_acks(acks);
+        if let Some(delay) = self.sample(acks)
+            && let Some(verdict) = self.detector.on_sample(delay)
+        {
+            self.judge(verdict, acks);
+        }
+        self.grow(acked);
+    }
+
+    fn on_setback(&mut self, setback: &Setback) {
+        let reacted = self.aimd.on_setback(setback, LOSS_REDUCTION);
+        let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
+        if reacted && persistent && self.recipe.reset.on_timeout() {
+            self.forget_delays();
+        }
+    }
+
+    fn on_undo(&mut self, _now: Time) {
+        self.aimd.on_undo();
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        match change {
+            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
+            PathChange::Moved => {
+                self.aimd.on_moved(now);
+                let aimd = self.aimd.clone();
+                *self = Self::new(aimd, self.recipe, now);
+            }
+        }
+    }
+
+    fn advice(&self) -> Advice {
+        Advice::window(self.aimd.window())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let base = self.aimd.snapshot();
+        let steered = self.action != Action::AsReno && self.recipe.slow_start == SlowStart::Steer;
+        let phase = if base.phase == Phase::SlowStart && steered { Phase::Avoidance } else { base.phase };
+        Snapshot { phase, queueing: self.detector.average(), ..base }
+    }
+
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}

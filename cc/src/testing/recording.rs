@@ -1,0 +1,176 @@
+//! A wrapper that writes down every event a stack delivers, and the advice after it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::controller::{Advice, Controller, Snapshot};
+use crate::event::{Acked, Acks, EcnDelta, PathChange, Rtt, Sent, Setback, Start};
+use crate::recipe::{Missing, Recipe, Signals};
+use crate::units::{OneWayDelay, Time};
+
+/// An event as it was delivered, owned.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// [`Controller::on_sent`].
+    Sent(Sent),
+    /// [`Controller::on_acks`]; the fields are those of [`Acks`].
+    Acks {
+        /// When the frame arrived.
+        now: Time,
+        /// The packets.
+        packets: Vec<Acked>,
+        /// Bytes in flight afterwards.
+        in_flight: u64,
+        /// Round-trip times.
+        rtt: Rtt,
+        /// Forward one-way delay.
+        one_way: Option<OneWayDelay>,
+        /// New ECN counts.
+        ecn: Option<EcnDelta>,
+        /// The application was the limit.
+        app_limited: bool,
+    },
+    /// [`Controller::on_setback`].
+    Setback(Setback),
+    /// [`Controller::on_undo`].
+    Undo(Time),
+    /// [`Controller::on_path`].
+    Path(Time, PathChange),
+}
+
+/// One line of the log.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// What the stack said.
+    pub event: Event,
+    /// What the controller answered.
+    pub advice: Advice,
+}
+
+/// A shared log that keeps the newest records. Clones share one log.
+#[derive(Clone, Debug)]
+pub struct Log {
+    records: Arc<Mutex<VecDeque<Record>>>,
+    capacity: usize,
+}
+
+impl Log {
+    /// An empty log of at most `capacity` records; older ones make room for newer ones.
+    pub fn new(capacity: usize) -> Self {
+        Self { records: Arc::default(), capacity }
+    }
+
+    /// The records so far, oldest first.
+    pub fn records(&self) -> Vec<Record> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn push(&self, record: Record) {
+        if self.capacity == 0 {
+            return;
+        }
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        if records.len() >= self.capacity {
+            records.pop_front();
+        }
+        records.push_back(record);
+    }
+}
+
+/// Passes everything through to another controller and writes it down. Copies made by the stack write to the same log.
+#[derive(Debug)]
+pub struct Recording {
+    inner: Box<dyn Controller>,
+    log: Log,
+}
+
+impl Recording {
+    /// Records what `inner` hears and says into `log`.
+    pub fn new(inner: Box<dyn Controller>, log: Log) -> Self {
+        Self { inner, log }
+    }
+
+    fn record(&self, event: Event) {
+        self.log.push(Record { event, advice: self.inner.advice() });
+    }
+}
+
+impl Controller for Recording {
+    fn on_sent(&mut self, sent: &Sent) {
+        self.inner.on_sent(sent);
+        self.record(Event::Sent(*sent));
+    }
+
+    fn on_acks(&mut self, acks: &Acks<'_>) {
+        self.inner.on_acks(acks);
+        let Acks { now, packets, in_flight, rtt, one_way, ecn, app_limited } = *acks;
+        self.record(Event::Acks { now, packets: packets.to_vec(), in_flight, rtt, one_way, ecn, app_limited });
+    }
+
+    fn on_setback(&mut self, setback: &Setback) {
+        self.inner.on_setback(setback);
+        self.record(Event::Setback(*setback));
+    }
+
+    fn on_undo(&mut self, now: Time) {
+        self.inner.on_undo(now);
+        self.record(Event::Undo(now));
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        self.inner.on_path(now, change);
+        self.record(Event::Path(now, change));
+    }
+
+    fn advice(&self) -> Advice {
+        self.inner.advice()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.boxed(), log: self.log.clone() })
+    }
+}
+
+/// A recipe whose controllers are all recorded into one log.
+#[derive(Clone, Debug)]
+pub struct RecordingRecipe {
+    inner: Arc<dyn Recipe>,
+    log: Log,
+}
+
+impl RecordingRecipe {
+    /// Records every controller that `inner` starts into `log`.
+    pub fn new(inner: Arc<dyn Recipe>, log: Log) -> Self {
+        Self { inner, log }
+    }
+}
+
+impl Recipe for RecordingRecipe {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn spec(&self) -> String {
+        self.inner.spec()
+    }
+
+    fn needs(&self) -> Signals {
+        self.inner.needs()
+    }
+
+    fn wants(&self) -> Signals {
+        self.inner.wants()
+    }
+
+    fn mend(&self) -> &'static str {
+        self.inner.mend()
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        Ok(Box::new(Recording::new(self.inner.start(start)?, self.log.clone())))
+    }
+}

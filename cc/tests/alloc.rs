@@ -1,0 +1,30 @@
+//! Steady state allocates nothing: counted by a global allocator, hence a test binary of its own.
+
+mod common;
+
+use allocation_counter::measure;
+use common::Script;
+use fathom_cc::catalogue::CATALOGUE;
+use fathom_cc::{Cause, PathChange};
+
+#[test]
+fn events_and_advice_allocate_nothing() {
+    for entry in CATALOGUE {
+        let mut s = Script::new(entry.name);
+        s.acks(20, 1_000);
+        let counted = measure(|| {
+            for round in 0..200 {
+                s.send();
+                s.acks(10, (round * 37) % 9_000);
+                s.lose();
+                s.setback(Cause::Mark);
+                s.next_round();
+                s.controller.on_undo(s.now);
+                s.controller.on_path(s.now, PathChange::Datagram(1_200));
+                std::hint::black_box((s.controller.advice(), s.controller.snapshot()));
+            }
+        });
+        assert_eq!(counted.count_total, 0, "{}", entry.name);
+        assert_eq!(measure(|| drop(s.controller.boxed())).count_total, 1, "the counter counts");
+    }
+}

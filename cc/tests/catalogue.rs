@@ -1,0 +1,125 @@
+//! Specs: what they say comes out again, and what is wrong is told in one line with the mend.
+
+use fathom_cc::catalogue::{CATALOGUE, SpecError, Values, recipe};
+use fathom_cc::sync::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe};
+use fathom_cc::{Recipe, Signals};
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn error(spec: &str) -> String {
+    let message = recipe(spec).expect_err(spec).to_string();
+    assert_eq!(message.lines().count(), 1, "{message}");
+    message
+}
+
+#[test]
+fn every_entry_is_whole() {
+    for entry in CATALOGUE {
+        let recipe = recipe(entry.name).expect(entry.name);
+        assert_eq!(recipe.name(), entry.name);
+        assert_eq!(recipe.spec(), entry.name, "all options at their defaults");
+        assert_eq!(recipe.needs(), entry.needs);
+        assert!(!entry.summary.is_empty() && !entry.source.is_empty());
+        for option in entry.options {
+            assert!(option.values.allow(option.default), "{}:{} default", entry.name, option.name);
+            assert!(!option.about.is_empty());
+        }
+    }
+}
+
+#[test]
+fn every_choice_of_every_entry_is_read_and_written_back() {
+    for entry in CATALOGUE {
+        for option in entry.options {
+            let words: Vec<String> = match option.values {
+                Values::Choice(words) => words.iter().map(|w| (*w).to_owned()).collect(),
+                Values::Duration { .. } => vec!["1ms".to_owned(), "2.5s".to_owned()],
+            };
+            for word in words {
+                let spec = format!("{}:{}={word}", entry.name, option.name);
+                let expected = if word == option.default { entry.name.to_owned() } else { spec.clone() };
+                assert_eq!(recipe(&spec).expect(&spec).spec(), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_name_the_fault_and_the_mend() {
+    assert_eq!(error(""), "no controller named; choose one of: reno, sync");
+    assert_eq!(error("snyc"), "unknown controller 'snyc' (did you mean 'sync'?); known: reno, sync");
+    assert_eq!(error("quicksilver"), "unknown controller 'quicksilver'; known: reno, sync");
+    assert_eq!(
+        error("sync:flor=1ms"),
+        "'sync' has no option 'flor' (did you mean 'floor'?); options: signal, floor, slow-start, recovery, reset, cut"
+    );
+    assert_eq!(error("reno:floor=1ms"), "'reno' has no option 'floor'; it has none");
+    assert_eq!(error("sync:floor=1min"), "'1min' is no value for option 'floor' of 'sync'; it takes 0ns to 10s");
+    assert_eq!(
+        error("sync:signal=echo"),
+        "'echo' is no value for option 'signal' of 'sync'; it takes one-way | rtt | either"
+    );
+    assert_eq!(error("sync:cut=round,cut=round"), "option 'cut' of 'sync' is given twice; keep one");
+    assert_eq!(
+        error("sync:floor"),
+        "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut"
+    );
+    assert_eq!(
+        error("sync:"),
+        "'sync' has an empty option; write sync:option=value, or leave ':' and ',' out"
+    );
+    assert!(matches!(recipe("sync:cut=round,"), Err(SpecError::NoValue { .. })));
+    error("a\nb");
+    error("sync:\n=\n");
+}
+
+#[test]
+fn signal_decides_what_is_needed_and_wanted() {
+    let one_way = Signals { one_way: true, ..Signals::NONE };
+    for (spec, needs, wants) in [
+        ("sync", one_way, one_way),
+        ("sync:signal=rtt", Signals::NONE, Signals::NONE),
+        ("sync:signal=either", Signals::NONE, one_way),
+    ] {
+        let recipe = recipe(spec).expect(spec);
+        assert_eq!((recipe.needs(), recipe.wants()), (needs, wants), "{spec}");
+    }
+}
+
+fn any_sync() -> impl Strategy<Value = SyncRecipe> {
+    let of = |n: usize| 0..n;
+    (
+        of(Signal::ALL.len()),
+        0..=MAX_FLOOR.as_nanos() as u64,
+        of(SlowStart::ALL.len()),
+        of(Recovery::ALL.len()),
+        of(Reset::ALL.len()),
+        of(Cut::ALL.len()),
+    )
+        .prop_map(|(signal, floor, slow_start, recovery, reset, cut)| {
+            SyncRecipe::default()
+                .signal(Signal::ALL[signal])
+                .floor(Duration::from_nanos(floor))
+                .slow_start(SlowStart::ALL[slow_start])
+                .recovery(Recovery::ALL[recovery])
+                .reset(Reset::ALL[reset])
+                .cut(Cut::ALL[cut])
+        })
+}
+
+proptest! {
+    #[test]
+    fn specs_round_trip(original in any_sync()) {
+        let spec = original.spec();
+        let read = recipe(&spec).expect(&spec);
+        prop_assert_eq!(format!("{read:?}"), format!("{original:?}"));
+        prop_assert_eq!(read.spec(), spec);
+    }
+
+    #[test]
+    fn any_text_is_a_recipe_or_one_line(text in "\\PC{0,30}|(sync|reno|synk):[a-z=,.0-9:-]{0,30}|(?s).{0,20}") {
+        if let Err(e) = recipe(&text) {
+            prop_assert_eq!(e.to_string().lines().count(), 1);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A connection in miniature: sends and acknowledges packets, so that a test reads like the story it tells.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+
+use fathom_cc::catalogue::recipe;
+use fathom_cc::{Acked, Acks, Cause, Controller, OneWayDelay, Rtt, Sent, Setback, Signals, Start, Time};
+use std::time::Duration;
+
+pub const MSS: u64 = 1_200;
+pub const ALL_SIGNALS: Signals = Signals { one_way: true, ecn: true, pacing: true, datagram: true };
+pub const RTT: Duration = Duration::from_millis(100);
+
+pub fn start() -> Start {
+    Start { now: Time::from_millis(1_000), datagram: MSS as u16, offers: ALL_SIGNALS }
+}
+
+/// A controller with a clock that moves by one millisecond per ACK frame.
+pub struct Script {
+    pub controller: Box<dyn Controller>,
+    pub now: Time,
+    /// Propagation plus clock offset; the test's delays lie above it.
+    pub base: i64,
+    pub rtt: Duration,
+    pub one_way: bool,
+    pub app_limited: bool,
+    /// Bytes that each ACK frame acknowledges.
+    pub bytes: u64,
+}
+
+impl Script {
+    pub fn new(spec: &str) -> Self {
+        Self {
+            controller: recipe(spec).expect(spec).start(&start()).expect(spec),
+            now: start().now + RTT,
+            base: -77_000_000,
+            rtt: RTT,
+            one_way: true,
+            app_limited: false,
+            bytes: MSS,
+        }
+    }
+
+    pub fn window(&self) -> u64 {
+        self.controller.advice().window
+    }
+
+    /// One ACK frame of one packet with a queueing delay in microseconds, sent one RTT ago; gives the window's change in bytes.
+    pub fn ack(&mut self, queued_us: i64) -> i64 {
+        self.ack_sent(self.now - self.rtt + Duration::from_millis(1), queued_us)
+    }
+
+    /// As [`Script::ack`], of a packet sent at `sent`.
+    pub fn ack_sent(&mut self, sent: Time, queued_us: i64) -> i64 {
+        let before = self.window() as i64;
+        self.now += Duration::from_millis(1);
+        self.controller.on_acks(&Acks {
+            now: self.now,
+            packets: &[Acked { sent, bytes: self.bytes }],
+            in_flight: 0,
+            rtt: Rtt { latest: self.rtt, smoothed: self.rtt, min: self.rtt },
+            one_way: self.one_way.then(|| OneWayDelay::from_nanos(self.base + queued_us * 1_000)),
+            ecn: None,
+            app_limited: self.app_limited,
+        });
+        self.window() as i64 - before
+    }
+
+    /// `count` ACK frames with the same delay; gives the change by the last one.
+    pub fn acks(&mut self, count: usize, queued_us: i64) -> i64 {
+        (0..count).map(|_| self.ack(queued_us)).last().unwrap_or(0)
+    }
+
+    pub fn send(&mut self) {
+        self.controller.on_sent(&Sent { now: self.now, bytes: MSS });
+    }
+
+    /// A setback about a packet sent just now.
+    pub fn setback(&mut self, cause: Cause) {
+        self.controller.on_setback(&Setback { now: self.now, sent: self.now, cause });
+    }
+
+    pub fn lose(&mut self) {
+        self.setback(Cause::Loss { bytes: MSS, persistent: false });
+    }
+
+    pub fn collapse(&mut self) {
+        self.setback(Cause::Loss { bytes: MSS, persistent: true });
+    }
+
+    /// Waits until packets sent from now on are the ones acknowledged.
+    pub fn next_round(&mut self) {
+        self.now += self.rtt + Duration::from_millis(2);
+    }
+}

@@ -1,0 +1,172 @@
+//! Any sequence of events, sensible or not: what must always hold. Failing cases print a seed that proptest replays.
+
+mod common;
+
+use common::start;
+use fathom_cc::aimd::MAX_WINDOW;
+use fathom_cc::catalogue::recipe;
+use fathom_cc::{Acked, Acks, Cause, Controller, EcnDelta, OneWayDelay, Pace, PathChange, Phase, Rtt, Sent, Setback, Time};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::time::Duration;
+
+/// Every controller, with options that change its paths through the code.
+const SPECS: &[&str] = &[
+    "reno",
+    "sync",
+    "sync:signal=rtt",
+    "sync:signal=either,reset=both",
+    "sync:slow-start=reno,cut=round",
+    "sync:recovery=steer,floor=1ms,reset=idle",
+];
+
+#[derive(Clone, Debug)]
+enum Op {
+    Sent(u64, u64),
+    Acks { now: u64, packets: Vec<(u64, u64)>, rtt: u64, one_way: Option<i64>, app_limited: bool },
+    Setback { now: u64, sent: u64, cause: Cause },
+    Undo(u64),
+    Path(u64, PathChange),
+}
+
+/// Mostly plausible nanoseconds or bytes, sometimes anything at all.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![6 => 0..5_000_000_000_u64, 3 => 0..20_000_u64, 1 => any::<u64>(), 1 => Just(u64::MAX)]
+}
+
+fn delay() -> impl Strategy<Value = i64> {
+    prop_oneof![6 => 0..50_000_000_i64, 1 => any::<i64>(), 1 => Just(i64::MIN), 1 => Just(i64::MAX)]
+}
+
+fn cause() -> impl Strategy<Value = Cause> {
+    prop_oneof![
+        2 => (number(), any::<bool>()).prop_map(|(bytes, persistent)| Cause::Loss { bytes, persistent }),
+        1 => Just(Cause::Mark),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let acks = (number(), vec((number(), number()), 1..6), number(), proptest::option::of(delay()), any::<bool>());
+    let path = prop_oneof![any::<u16>().prop_map(PathChange::Datagram), Just(PathChange::Moved)];
+    prop_oneof![
+        3 => (number(), number()).prop_map(|(now, bytes)| Op::Sent(now, bytes)),
+        12 => acks.prop_map(|(now, packets, rtt, one_way, app_limited)| Op::Acks { now, packets, rtt, one_way, app_limited }),
+        2 => (number(), number(), cause()).prop_map(|(now, sent, cause)| Op::Setback { now, sent, cause }),
+        1 => number().prop_map(Op::Undo),
+        1 => (number(), path).prop_map(|(now, change)| Op::Path(now, change)),
+    ]
+}
+
+fn apply(controller: &mut dyn Controller, op: &Op) {
+    let at = Time::from_nanos;
+    match op {
+        Op::Sent(now, bytes) => controller.on_sent(&Sent { now: at(*now), bytes: *bytes }),
+        Op::Acks { now, packets, rtt, one_way, app_limited } => {
+            let packets: Vec<Acked> = packets.iter().map(|(sent, bytes)| Acked { sent: at(*sent), bytes: *bytes }).collect();
+            let rtt = Duration::from_nanos(*rtt);
+            controller.on_acks(&Acks {
+                now: at(*now),
+                packets: &packets,
+                in_flight: *now,
+                rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+                one_way: one_way.map(OneWayDelay::from_nanos),
+                ecn: Some(EcnDelta::default()),
+                app_limited: *app_limited,
+            });
+        }
+        Op::Setback { now, sent, cause } => {
+            controller.on_setback(&Setback { now: at(*now), sent: at(*sent), cause: *cause });
+        }
+        Op::Undo(now) => controller.on_undo(at(*now)),
+        Op::Path(now, change) => controller.on_path(at(*now), *change),
+    }
+}
+
+/// What must hold after any event; `datagram` is the current size in bytes.
+fn check(controller: &dyn Controller, datagram: u64) -> Result<(), TestCaseError> {
+    let (advice, snapshot) = (controller.advice(), controller.snapshot());
+    prop_assert!(advice.window >= 2 * datagram && advice.window <= MAX_WINDOW, "{advice:?}");
+    prop_assert_eq!(advice.window, snapshot.window);
+    match advice.pace {
+        Pace::Window => {}
+        Pace::Rate(rate) => prop_assert!(rate.bits_per_sec() > 0),
+        Pace::Hold(hold) => prop_assert!(hold < Duration::from_secs(3_600)),
+    }
+    match (snapshot.phase, snapshot.threshold) {
+        (Phase::SlowStart, Some(threshold)) => prop_assert!(snapshot.window < threshold, "{snapshot:?}"),
+        (Phase::SlowStart, None) | (Phase::Recovery, Some(_)) | (Phase::Avoidance, _) => {}
+        (Phase::Recovery, None) => prop_assert!(false, "recovery without a threshold: {snapshot:?}"),
+    }
+    Ok(())
+}
+
+fn seen(controller: &dyn Controller) -> String {
+    format!("{:?} {:?}", controller.advice(), controller.snapshot())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn invariants_hold_after_any_events(spec in 0..SPECS.len(), ops in vec(op(), 0..120)) {
+        let mut controller = recipe(SPECS[spec]).expect("known").start(&start()).expect("all offered");
+        let mut datagram = u64::from(start().datagram);
+        for op in &ops {
+            if let Op::Path(_, PathChange::Datagram(bytes)) = op {
+                datagram = u64::from(*bytes).max(1);
+            }
+            let before = controller.snapshot();
+            apply(&mut *controller, op);
+            check(&*controller, datagram)?;
+            let after = controller.snapshot();
+            prop_assert!(after.reductions >= before.reductions && after.early_reductions >= before.early_reductions
+                || matches!(op, Op::Path(_, PathChange::Moved)));
+        }
+    }
+
+    #[test]
+    fn same_events_same_state_and_clones_are_independent(
+        spec in 0..SPECS.len(),
+        shared in vec(op(), 0..60),
+        only_first in vec(op(), 1..30),
+    ) {
+        let make = || recipe(SPECS[spec]).expect("known").start(&start()).expect("all offered");
+        let (mut a, mut b) = (make(), make());
+        for op in &shared {
+            apply(&mut *a, op);
+            apply(&mut *b, op);
+        }
+        prop_assert_eq!(seen(&*a), seen(&*b));
+        let (kept, was) = (a.boxed(), seen(&*a));
+        for op in &only_first {
+            apply(&mut *a, op);
+        }
+        prop_assert_eq!(seen(&*kept), was);
+        let mut again = kept.boxed();
+        for op in &only_first {
+            apply(&mut *again, op);
+        }
+        prop_assert_eq!(seen(&*again), seen(&*a));
+    }
+
+    #[test]
+    fn undo_never_lowers_the_window_and_restores_it_after_a_lone_loss(spec in 0..SPECS.len(), ops in vec(op(), 0..60), bytes in number()) {
+        let mut controller = recipe(SPECS[spec]).expect("known").start(&start()).expect("all offered");
+        for op in &ops {
+            apply(&mut *controller, op);
+        }
+        let before = controller.snapshot();
+        controller.on_setback(&Setback {
+            now: Time::from_nanos(u64::MAX),
+            sent: Time::from_nanos(u64::MAX),
+            cause: Cause::Loss { bytes, persistent: false },
+        });
+        let reacted = controller.snapshot().reductions > before.reductions;
+        let reduced = controller.advice().window;
+        controller.on_undo(Time::from_nanos(u64::MAX));
+        prop_assert!(controller.advice().window >= reduced);
+        if reacted {
+            prop_assert_eq!((controller.snapshot().window, controller.snapshot().threshold), (before.window, before.threshold));
+        }
+    }
+}

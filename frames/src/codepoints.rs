@@ -1,0 +1,27 @@
+//! Every code point this project puts on the wire, in one table.
+//!
+//! RFC 9000 has no experimental range. Ours are random numbers of at least 2^14 outside the greasing form 31N + 27, as RFC 9000
+//! §22.1.2 asks of provisional registrations. **They are provisional and unregistered: they may change with any release.**
+
+/// SYNC_TIMESTAMP without an echo (`91 fa 6b 58`).
+pub const SYNC_TIMESTAMP: u64 = 0x11fa_6b58;
+
+/// SYNC_TIMESTAMP with echo and transit time (`91 fa 6b 59`).
+pub const SYNC_TIMESTAMP_ECHO: u64 = 0x11fa_6b59;
+
+/// The transport parameter sync_timestamp (`bd cf 82 ec`).
+pub const SYNC_TIMESTAMP_PARAMETER: u64 = 0x3dcf_82ec;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_points_are_random_looking_and_four_bytes_long() {
+        for id in [SYNC_TIMESTAMP, SYNC_TIMESTAMP_ECHO, SYNC_TIMESTAMP_PARAMETER] {
+            assert!((1 << 14..1 << 30).contains(&id), "{id:#x} is not a 4-byte varint");
+            assert_ne!(id % 31, 27, "{id:#x} is reserved for greasing");
+        }
+        assert_eq!(SYNC_TIMESTAMP_ECHO, SYNC_TIMESTAMP + 1);
+    }
+}

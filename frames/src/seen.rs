@@ -1,0 +1,83 @@
+//! Packet numbers seen: payloads are read before the stack drops duplicates, so a replayed packet must not count twice.
+
+/// What a packet number is to the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// First time, and larger than all before.
+    Newest,
+    /// First time, behind a larger one: reordered.
+    Late,
+    /// Seen before.
+    Duplicate,
+    /// Too far behind the largest to tell; treat as a duplicate.
+    TooOld,
+}
+
+/// The last [`Seen::WINDOW`] packet numbers of one packet number space: 32 bytes, whatever arrives.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    largest: u64,
+    /// Bit i: `largest - i` arrived. Zero only before the first packet.
+    bits: u128,
+}
+
+impl Seen {
+    /// How far behind the largest number a packet is still told from a duplicate.
+    pub const WINDOW: u64 = 128;
+
+    /// Notes the arrival of `packet`.
+    pub fn arrive(&mut self, packet: u64) -> Arrival {
+        if self.bits == 0 || packet > self.largest {
+            let ahead = packet.saturating_sub(self.largest);
+            self.bits = if ahead < Self::WINDOW { self.bits << ahead | 1 } else { 1 };
+            self.largest = packet;
+            return Arrival::Newest;
+        }
+        let behind = self.largest - packet;
+        if behind >= Self::WINDOW {
+            return Arrival::TooOld;
+        }
+        let bit = 1 << behind;
+        if self.bits & bit != 0 {
+            return Arrival::Duplicate;
+        }
+        self.bits |= bit;
+        Arrival::Late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arrival::{Duplicate, Late, Newest, TooOld};
+    use super::*;
+
+    #[test]
+    fn tells_new_late_duplicate_and_too_old() {
+        let mut seen = Seen::default();
+        let script = [
+            (0, Newest),
+            (0, Duplicate),
+            (3, Newest),
+            (1, Late),
+            (1, Duplicate),
+            (130, Newest),
+            (3, Duplicate),
+            (2, TooOld),
+            (4, Late),
+            (u64::MAX, Newest),
+            (u64::MAX, Duplicate),
+            (130, TooOld),
+        ];
+        for (packet, expected) in script {
+            assert_eq!(seen.arrive(packet), expected, "packet {packet}");
+        }
+    }
+
+    #[test]
+    fn a_window_that_starts_high_does_not_take_lower_numbers_for_seen() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.arrive(50), Newest);
+        assert_eq!(seen.arrive(49), Late);
+        assert_eq!(seen.arrive(0), Late);
+    }
+}

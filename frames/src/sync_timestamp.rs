@@ -1,0 +1,161 @@
+//! The SYNC_TIMESTAMP frame: the timestamp option of Sync-TCP §3.2 as a QUIC frame.
+//!
+//! ```text
+//! SYNC_TIMESTAMP Frame {
+//!   Type (32) = 0x11fa6b58 or 0x11fa6b59,   4-byte varint
+//!   Send Time (32),                         when this packet left, on the sender's clock
+//!   [Echo (32)],                            0x..59 only: the Send Time of the stamped packet with the largest number received
+//!   [Transit (32)],                         0x..59 only: when that packet arrived, on this clock, minus its Send Time
+//! }
+//! ```
+//!
+//! All fields are microseconds modulo 2^32 (they wrap after 71.6 minutes), big endian. `Transit` subtracts two clocks that are not
+//! synchronised, so only differences between transits mean anything. Widths are fixed: an adapter must know the length of the frame
+//! before it knows its contents.
+//!
+//! Rules: only in 1-RTT packets and only after [`crate::Negotiated`] allows it; at most one in a packet, and a receiver that finds
+//! more reads the first; neither ack-eliciting nor retransmitted. A frame that was not asked for is a PROTOCOL_VIOLATION.
+
+use fathom_cc::Time;
+
+use crate::codepoints;
+use crate::varint;
+
+/// What the frame says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncTimestamp {
+    /// When the packet left: microseconds modulo 2^32 on its sender's clock.
+    pub sent: u32,
+    /// The report on a stamped packet received. The long form carries it, the short form does not.
+    pub echo: Option<Echo>,
+}
+
+/// A receiver's report on the stamped packet with the largest number so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// The `sent` field of that packet: microseconds modulo 2^32 on the clock of whoever reads this report.
+    pub sent: u32,
+    /// Arrival minus `sent`, modulo 2^32, in microseconds, on two clocks.
+    pub transit: u32,
+}
+
+/// Why bytes are not a SYNC_TIMESTAMP frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The frame type is another one, or not in its shortest form.
+    Type,
+    /// The bytes end inside the frame.
+    Truncated,
+}
+
+impl SyncTimestamp {
+    /// Length of the frame without an echo, in bytes.
+    pub const LEN: usize = 8;
+    /// Length of the frame with an echo, in bytes.
+    pub const LEN_ECHO: usize = 16;
+
+    /// Encoded length in bytes.
+    pub const fn encoded_len(&self) -> usize {
+        if self.echo.is_some() { Self::LEN_ECHO } else { Self::LEN }
+    }
+
+    /// The frame at the start of `bytes`, and its length.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when `bytes` starts with another frame or ends too early.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, usize), DecodeError> {
+        let (ty, at) = varint::decode(bytes).ok_or(DecodeError::Truncated)?;
+        let word = |i: usize| bytes.get(at + 4 * i..)?.first_chunk().map(|b| u32::from_be_bytes(*b));
+        let sent = word(0).ok_or(DecodeError::Truncated);
+        match ty {
+            _ if at != 4 => Err(DecodeError::Type),
+            codepoints::SYNC_TIMESTAMP => Ok((Self { sent: sent?, echo: None }, Self::LEN)),
+            codepoints::SYNC_TIMESTAMP_ECHO => {
+                let (echoed, transit) = word(1).zip(word(2)).ok_or(DecodeError::Truncated)?;
+                Ok((Self { sent: sent?, echo: Some(Echo { sent: echoed, transit }) }, Self::LEN_ECHO))
+            }
+            _ => Err(DecodeError::Type),
+        }
+    }
+
+    /// Writes the frame at the start of `out` and returns its length; 0, with nothing written, when `out` is shorter than
+    /// [`SyncTimestamp::encoded_len`].
+    ///
+    /// Before the first stamp of the peer there is nothing to echo. A sender that must fill [`SyncTimestamp::LEN_ECHO`] bytes
+    /// then writes the short form and leaves zeros behind it: they are PADDING.
+    pub fn encode(&self, out: &mut [u8]) -> usize {
+        let Some(out) = out.get_mut(..self.encoded_len()) else { return 0 };
+        let ty = if self.echo.is_some() { codepoints::SYNC_TIMESTAMP_ECHO } else { codepoints::SYNC_TIMESTAMP };
+        let fields =
+            [0x8000_0000 | ty as u32, self.sent, self.echo.map_or(0, |e| e.sent), self.echo.map_or(0, |e| e.transit)];
+        for (chunk, field) in out.chunks_exact_mut(4).zip(fields) {
+            chunk.copy_from_slice(&field.to_be_bytes());
+        }
+        out.len()
+    }
+}
+
+impl Echo {
+    /// The report on a packet stamped `sent` that arrived at `now` on this endpoint's clock.
+    pub fn of(sent: u32, now: Time) -> Self {
+        Self { sent, transit: stamp(now).wrapping_sub(sent) }
+    }
+}
+
+/// `now` as the frame carries it: microseconds modulo 2^32. Record the same `now` in [`crate::SendTimes`], or echoes do not match.
+pub const fn stamp(now: Time) -> u32 {
+    (now.as_nanos() / 1_000) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAN: [u8; 8] = [0x91, 0xfa, 0x6b, 0x58, 0x00, 0x0f, 0x42, 0x40];
+    const ECHO: [u8; 16] = [
+        0x91, 0xfa, 0x6b, 0x59, 0x00, 0x0f, 0x42, 0x40, 0xff, 0xff, 0xff, 0x9c, 0x00, 0x00, 0x4e, 0x20, //
+    ];
+
+    fn both() -> [(SyncTimestamp, &'static [u8]); 2] {
+        let sent = stamp(Time::from_millis(1_000));
+        let echo = Echo { sent: 0u32.wrapping_sub(100), transit: 20_000 };
+        [(SyncTimestamp { sent, echo: None }, &LEAN), (SyncTimestamp { sent, echo: Some(echo) }, &ECHO)]
+    }
+
+    #[test]
+    fn both_forms_have_these_bytes() {
+        for (frame, bytes) in both() {
+            let mut out = [0xee; 20];
+            assert_eq!(frame.encode(&mut out), bytes.len());
+            assert_eq!(&out[..bytes.len()], bytes);
+            assert!(out[bytes.len()..].iter().all(|b| *b == 0xee));
+            assert_eq!(SyncTimestamp::decode(&out), Ok((frame, bytes.len())));
+        }
+    }
+
+    #[test]
+    fn a_cut_frame_is_an_error_and_a_short_buffer_stays_untouched() {
+        for (frame, bytes) in both() {
+            for cut in 0..bytes.len() {
+                assert_eq!(SyncTimestamp::decode(&bytes[..cut]), Err(DecodeError::Truncated));
+                let mut out = vec![0xee; cut];
+                assert_eq!(frame.encode(&mut out), 0);
+                assert!(out.iter().all(|b| *b == 0xee));
+            }
+        }
+    }
+
+    #[test]
+    fn other_types_and_long_encodings_of_ours_are_refused() {
+        assert_eq!(SyncTimestamp::decode(&[0x01, 0, 0, 0, 0, 0, 0, 0]), Err(DecodeError::Type));
+        let long = [0xc0, 0, 0, 0, 0x11, 0xfa, 0x6b, 0x58, 0, 0, 0, 0];
+        assert_eq!(SyncTimestamp::decode(&long), Err(DecodeError::Type));
+    }
+
+    #[test]
+    fn transit_is_right_across_the_wrap() {
+        let wrap = Time::from_micros(1 << 32);
+        let sent = stamp(wrap - std::time::Duration::from_micros(100));
+        assert_eq!(Echo::of(sent, wrap + std::time::Duration::from_millis(20)), Echo { sent, transit: 20_100 });
+    }
+}

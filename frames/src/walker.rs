@@ -1,0 +1,373 @@
+//! Walks the frames of a decrypted 0-RTT or 1-RTT payload (RFC 9000 §12.4, §19), so that ours can be taken out before the stack,
+//! which does not know them, sees the rest.
+//!
+//! Reads every frame of RFC 9000, DATAGRAM (RFC 9221), ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency) and
+//! SYNC_TIMESTAMP. Frames carry no length, so nobody can step over an unknown one: the walk ends there with an error, and the
+//! caller leaves the payload to the stack, which knows better or closes the connection. Which frames are allowed in 0-RTT is the
+//! stack's business too.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::ack::Ack;
+use crate::codepoints;
+use crate::sync_timestamp::SyncTimestamp;
+use crate::varint;
+
+/// One frame; a run of PADDING counts as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Frame type.
+    pub ty: u64,
+    /// Where it lies in the payload, type included.
+    pub range: Range<usize>,
+    /// What it says, for the frames this crate acts on.
+    pub content: Content<'a>,
+}
+
+/// The parsed part of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// ACK or ACK_ECN.
+    Ack(Ack<'a>),
+    /// Our own frame.
+    SyncTimestamp(SyncTimestamp),
+    /// Any other frame: checked for its length only.
+    Other,
+}
+
+impl Frame<'_> {
+    /// The receiver must acknowledge a packet with this frame (RFC 9000 §1.2, §13.2.1).
+    /// All but PADDING, ACK, CONNECTION_CLOSE and SYNC_TIMESTAMP.
+    pub const fn is_ack_eliciting(&self) -> bool {
+        !matches!(self.content, Content::Ack(_) | Content::SyncTimestamp(_)) && !matches!(self.ty, 0x00 | 0x1c | 0x1d)
+    }
+}
+
+/// A payload that cannot be walked to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Where the frame starts that could not be read.
+    pub offset: usize,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The payload ends inside it.
+    Truncated,
+    /// A type this crate does not know, or one not in its shortest form (RFC 9000 §12.4).
+    Type(u64),
+    /// A field with a value that its frame forbids.
+    Value,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.fault {
+            Fault::Truncated => write!(f, "the payload ends inside the frame at byte {}", self.offset),
+            Fault::Type(ty) => write!(f, "unknown frame type {ty:#x} at byte {}", self.offset),
+            Fault::Value => write!(f, "forbidden value in the frame at byte {}", self.offset),
+        }
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Iterator over the frames of a payload. After an error it ends.
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    cursor: Cursor<'a>,
+    len: usize,
+}
+
+impl<'a> Frames<'a> {
+    /// Starts at the first byte of a decrypted payload.
+    pub const fn new(payload: &'a [u8]) -> Self {
+        Self { cursor: Cursor::new(payload), len: payload.len() }
+    }
+
+    fn at(&self) -> usize {
+        self.len - self.cursor.rest.len()
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Result<Frame<'a>, Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.cursor.rest.is_empty() {
+            return None;
+        }
+        let offset = self.at();
+        match self.cursor.frame() {
+            Ok((ty, content)) => Some(Ok(Frame { ty, range: offset..self.at(), content })),
+            Err(fault) => {
+                self.cursor.rest = &[];
+                Some(Err(Malformed { offset, fault }))
+            }
+        }
+    }
+}
+
+/// The bytes not read yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) const fn new(rest: &'a [u8]) -> Self {
+        Self { rest }
+    }
+
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// One varint.
+    #[inline]
+    pub(crate) fn int(&mut self) -> Result<u64, Fault> {
+        let (value, len) = varint::decode(self.rest).ok_or(Fault::Truncated)?;
+        self.rest = &self.rest[len..];
+        Ok(value)
+    }
+
+    fn ints(&mut self, count: usize) -> Result<(), Fault> {
+        (0..count).try_for_each(|_| self.int().map(drop))
+    }
+
+    fn skip(&mut self, bytes: u64) -> Result<(), Fault> {
+        let bytes = usize::try_from(bytes).map_err(|_| Fault::Truncated)?;
+        self.rest = self.rest.get(bytes..).ok_or(Fault::Truncated)?;
+        Ok(())
+    }
+
+    /// A varint and as many bytes as it says.
+    fn block(&mut self) -> Result<(), Fault> {
+        let len = self.int()?;
+        self.skip(len)
+    }
+
+    fn swallow(&mut self) -> Result<(), Fault> {
+        self.rest = &[];
+        Ok(())
+    }
+
+    /// A run of PADDING, sixteen bytes at a time: full-size datagrams may be mostly zeros.
+    fn padding(&mut self) -> Result<(), Fault> {
+        let blocks = self.rest.chunks_exact(16).take_while(|b| **b == [0; 16]).count();
+        self.rest = &self.rest[16 * blocks..];
+        let tail = self.rest.iter().take_while(|b| **b == 0).count();
+        self.rest = &self.rest[tail..];
+        Ok(())
+    }
+
+    /// One frame: its type and what we read of it.
+    #[inline]
+    fn frame(&mut self) -> Result<(u64, Content<'a>), Fault> {
+        let start = self.rest;
+        let ty = self.int()?;
+        if varint::len(ty) != Some(start.len() - self.rest.len()) {
+            return Err(Fault::Type(ty));
+        }
+        match ty {
+            0x08..=0x0f => self.stream(ty)?,
+            0x02 | 0x03 => return Ok((ty, Content::Ack(Ack::read(self, ty == 0x03)?))),
+            codepoints::SYNC_TIMESTAMP | codepoints::SYNC_TIMESTAMP_ECHO => {
+                let (frame, len) = SyncTimestamp::decode(start).map_err(|_| Fault::Truncated)?;
+                self.rest = &start[len..];
+                return Ok((ty, Content::SyncTimestamp(frame)));
+            }
+            _ => self.other(ty)?,
+        }
+        Ok((ty, Content::Other))
+    }
+
+    /// STREAM (§19.8): the type's low bits say whether an offset (4) and a length (2) follow.
+    #[inline]
+    fn stream(&mut self, ty: u64) -> Result<(), Fault> {
+        self.ints(1 + usize::from(ty & 4 != 0))?;
+        if ty & 2 != 0 { self.block() } else { self.swallow() }
+    }
+
+    /// The frames that are only stepped over.
+    fn other(&mut self, ty: u64) -> Result<(), Fault> {
+        match ty {
+            0x00 => self.padding(),
+            // PING, HANDSHAKE_DONE, IMMEDIATE_ACK
+            0x01 | 0x1e | 0x1f => Ok(()),
+            // RESET_STREAM; STOP_SENDING
+            0x04 => self.ints(3),
+            0x05 => self.ints(2),
+            // CRYPTO; NEW_TOKEN
+            0x06 => self.int().and_then(|_| self.block()),
+            0x07 => self.block(),
+            // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID; with a stream id: MAX_STREAM_DATA,
+            // STREAM_DATA_BLOCKED
+            0x10 | 0x12 | 0x13 | 0x14 | 0x16 | 0x17 | 0x19 => self.ints(1),
+            0x11 | 0x15 => self.ints(2),
+            0x18 => self.new_connection_id(),
+            // PATH_CHALLENGE, PATH_RESPONSE
+            0x1a | 0x1b => self.skip(8),
+            // CONNECTION_CLOSE: error code, frame type (0x1c only), reason
+            0x1c | 0x1d => self.ints(if ty == 0x1c { 2 } else { 1 }).and_then(|()| self.block()),
+            // DATAGRAM: to the end, or with a length
+            0x30 => self.swallow(),
+            0x31 => self.block(),
+            // ACK_FREQUENCY
+            0xaf => self.ints(4),
+            _ => Err(Fault::Type(ty)),
+        }
+    }
+
+    /// NEW_CONNECTION_ID (§19.15): the connection id has 1 to 20 bytes, the reset token behind it 16.
+    fn new_connection_id(&mut self) -> Result<(), Fault> {
+        self.ints(2)?;
+        let len = *self.rest.first().ok_or(Fault::Truncated)?;
+        if !(1..=20).contains(&len) {
+            return Err(Fault::Value);
+        }
+        self.skip(1 + u64::from(len) + 16)
+    }
+}
+
+/// Takes the frame at `range` out of `payload`. Returns how many leading bytes the caller must drop: the frame's length when it
+/// comes first, else 0, and then PADDING stands in its place.
+///
+/// A payload never becomes empty, which would be a PROTOCOL_VIOLATION (RFC 9000 §12.4): a lone frame becomes PADDING. A range
+/// outside the payload changes nothing.
+pub fn remove(payload: &mut [u8], range: Range<usize>) -> usize {
+    if range.start == 0 && range.end < payload.len() {
+        return range.end;
+    }
+    if let Some(frame) = payload.get_mut(range) {
+        frame.fill(0);
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(payload: &[u8]) -> Result<Vec<(u64, Range<usize>, bool)>, Malformed> {
+        Frames::new(payload).map(|f| f.map(|f| (f.ty, f.range.clone(), f.is_ack_eliciting()))).collect()
+    }
+
+    /// One real encoding of every frame that has a fixed end, with whether it is ack-eliciting.
+    const EACH: &[(&[u8], bool)] = &[
+        (&[0x00, 0x00, 0x00], false),
+        (&[0x01], true),
+        (&[0x02, 0x40, 0x64, 0x00, 0x01, 0x04, 0x03, 0x04], false),
+        (&[0x03, 0x05, 0x00, 0x00, 0x00, 0x0a, 0x00, 0x01], false),
+        (&[0x04, 0x04, 0x01, 0x40, 0xff], true),
+        (&[0x05, 0x04, 0x01], true),
+        (&[0x06, 0x00, 0x02, 0xaa, 0xbb], true),
+        (&[0x07, 0x01, 0xcc], true),
+        (&[0x0a, 0x04, 0x02, 0x68, 0x69], true),
+        (&[0x0f, 0x04, 0x40, 0x40, 0x01, 0xff], true),
+        (&[0x10, 0x80, 0x01, 0x00, 0x00], true),
+        (&[0x11, 0x04, 0x80, 0x01, 0x00, 0x00], true),
+        (&[0x12, 0x40, 0x64], true),
+        (&[0x13, 0x03], true),
+        (&[0x14, 0x01], true),
+        (&[0x15, 0x04, 0x01], true),
+        (&[0x16, 0x01], true),
+        (&[0x17, 0x01], true),
+        (&[0x18, 2, 1, 4, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], true),
+        (&[0x19, 0x00], true),
+        (&[0x1a, 1, 2, 3, 4, 5, 6, 7, 8], true),
+        (&[0x1b, 1, 2, 3, 4, 5, 6, 7, 8], true),
+        (&[0x1c, 0x0a, 0x06, 0x02, 0x6e, 0x6f], false),
+        (&[0x1d, 0x00, 0x00], false),
+        (&[0x1e], true),
+        (&[0x1f], true),
+        (&[0x31, 0x02, 0x01, 0x02], true),
+        (&[0x40, 0xaf, 0x01, 0x0a, 0x80, 0x00, 0x61, 0xa8, 0x00], true),
+        (&[0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9], false),
+        (&[0x91, 0xfa, 0x6b, 0x59, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0, 7], false),
+    ];
+
+    #[test]
+    fn every_frame_is_stepped_over_exactly() {
+        for (frame, eliciting) in EACH {
+            let payload = [*frame, &[0x01]].concat();
+            let frames = walk(&payload).expect("valid");
+            assert_eq!(frames.len(), 2, "{frame:x?}");
+            assert_eq!((frames[0].1.clone(), frames[0].2), (0..frame.len(), *eliciting), "{frame:x?}");
+        }
+    }
+
+    #[test]
+    fn every_frame_cut_short_is_an_error_at_its_start() {
+        for (frame, _) in EACH.iter().filter(|(f, _)| f.len() > 1 && f[0] != 0) {
+            for cut in 1..frame.len() {
+                let payload = [&[0x01], &frame[..cut]].concat();
+                let expected = Malformed { offset: 1, fault: Fault::Truncated };
+                assert_eq!(walk(&payload), Err(expected), "{frame:x?} cut to {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn frames_without_a_length_reach_to_the_end() {
+        for first in [&[0x08, 0x04][..], &[0x0d, 0x04, 0x40, 0x40], &[0x30]] {
+            let payload = [first, &[0xff; 40]].concat();
+            assert_eq!(walk(&payload), Ok(vec![(first[0].into(), 0..payload.len(), true)]));
+        }
+    }
+
+    #[test]
+    fn long_padding_is_one_frame() {
+        for len in [1, 15, 16, 17, 1199] {
+            let payload = [&vec![0; len][..], &[0x01]].concat();
+            assert_eq!(walk(&payload), Ok(vec![(0, 0..len, false), (1, len..len + 1, true)]));
+        }
+        assert_eq!(walk(&[]), Ok(vec![]));
+    }
+
+    #[test]
+    fn unknown_types_long_types_and_bad_values_end_the_walk() {
+        let cases: [(&[u8], usize, Fault); 4] = [
+            (&[0x01, 0x20], 1, Fault::Type(0x20)),
+            (&[0x42, 0xf5, 0x41, 0x56], 0, Fault::Type(0x2f5)),
+            (&[0x00, 0x40, 0x01], 1, Fault::Type(0x01)),
+            (&[0x18, 1, 0, 0, 0, 0, 0], 0, Fault::Value),
+        ];
+        for (payload, offset, fault) in cases {
+            let mut frames = Frames::new(payload);
+            assert_eq!(frames.by_ref().find_map(Result::err), Some(Malformed { offset, fault }));
+            assert_eq!(frames.next(), None);
+        }
+    }
+
+    #[test]
+    fn acks_are_parsed() {
+        let payload = [0x03, 0x40, 0x64, 0x20, 0x01, 0x04, 0x03, 0x04, 0x0a, 0x00, 0x01];
+        let Some(Ok(Frame { content: Content::Ack(ack), .. })) = Frames::new(&payload).next() else { panic!("an ACK") };
+        assert_eq!((ack.largest, ack.raw_delay), (100, 0x20));
+        assert_eq!(ack.ecn, Some(crate::EcnCounts { ect0: 10, ect1: 0, ce: 1 }));
+        assert!(ack.ranges().eq([96..=100, 87..=91]));
+    }
+
+    #[test]
+    fn removing_drops_the_first_pads_a_later_and_never_empties() {
+        let ours = [0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9];
+        let mut first = [&ours[..], &[0x01]].concat();
+        assert_eq!(remove(&mut first, 0..8), 8);
+        assert_eq!(first[8..], [0x01]);
+        let mut later = [&[0x01], &ours[..]].concat();
+        assert_eq!(remove(&mut later, 1..9), 0);
+        assert_eq!(later, [0x01, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let mut alone = ours;
+        assert_eq!(remove(&mut alone, 0..8), 0);
+        assert_eq!(alone, [0; 8]);
+        let mut outside = [0x01];
+        assert_eq!(remove(&mut outside, 1..9), 0);
+        assert_eq!(outside, [0x01]);
+    }
+}

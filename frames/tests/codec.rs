@@ -1,0 +1,134 @@
+//! Codecs: round trips, and nothing panics on any input.
+
+mod common;
+
+use fathom_frames::{Arrival, Echo, Frames, Negotiated, Offer, Seen, SendTimes, SyncTimestamp, parameter, varint};
+use proptest::prelude::*;
+
+fn offer() -> impl Strategy<Value = Option<Offer>> {
+    prop::sample::select(vec![None, Some(Offer::Reads), Some(Offer::Sends), Some(Offer::Lean), Some(Offer::Paper)])
+}
+
+/// Encoded transport parameters as another stack writes them.
+fn parameters() -> impl Strategy<Value = Vec<u8>> {
+    let one = (0u64..1 << 20, prop::collection::vec(any::<u8>(), 0..20));
+    prop::collection::vec(one, 0..10).prop_map(|all| {
+        let mut out = Vec::new();
+        for (id, value) in all.into_iter().filter(|(id, _)| !matches!(id, 0x0a | 0x0b)) {
+            push(&mut out, id);
+            push(&mut out, value.len() as u64);
+            out.extend(value);
+        }
+        out
+    })
+}
+
+fn push(out: &mut Vec<u8>, value: u64) {
+    let mut buf = [0; 8];
+    let len = varint::encode(value, &mut buf).expect("small enough");
+    out.extend(&buf[..len]);
+}
+
+proptest! {
+    #![proptest_config(common::config())]
+
+    #[test]
+    fn varints_round_trip(value in 0..=varint::MAX, shift in 0..62u32) {
+        let value = value >> shift;
+        let mut buf = [0; 8];
+        let len = varint::encode(value, &mut buf).expect("fits");
+        prop_assert_eq!(varint::decode(&buf[..len]), Some((value, len)));
+        prop_assert_eq!(varint::len(value), Some(len));
+    }
+
+    #[test]
+    fn sync_timestamps_round_trip(sent: u32, echo in any::<Option<(u32, u32)>>(), behind in any::<[u8; 4]>()) {
+        let frame = SyncTimestamp { sent, echo: echo.map(|(sent, transit)| Echo { sent, transit }) };
+        let mut buf = [0; 20];
+        let len = frame.encode(&mut buf);
+        buf[len..len + 4].copy_from_slice(&behind);
+        prop_assert_eq!(len, frame.encoded_len());
+        prop_assert_eq!(SyncTimestamp::decode(&buf), Ok((frame, len)));
+        let first = Frames::new(&buf[..len]).next().expect("a frame").expect("valid");
+        prop_assert_eq!(first.range, 0..len);
+        prop_assert!(varint::decode(&buf).is_some_and(|(ty, len)| ty == first.ty && len == 4));
+    }
+
+    #[test]
+    fn decoders_read_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        if let Some((value, len)) = varint::decode(&bytes) {
+            prop_assert!(len <= bytes.len() && value <= varint::MAX);
+        }
+        if let Ok((frame, len)) = SyncTimestamp::decode(&bytes) {
+            let mut again = [0; 16];
+            prop_assert_eq!(frame.encode(&mut again), len);
+            prop_assert_eq!(&again[..len], &bytes[..len]);
+        }
+    }
+
+    #[test]
+    fn offers_are_found_among_other_parameters(before in parameters(), offer in offer(), after in parameters()) {
+        let mut all = before;
+        if let Some(offer) = offer {
+            offer.append(&mut all);
+        }
+        all.extend(after);
+        prop_assert_eq!(Offer::find(&all), Ok(offer));
+        prop_assert_eq!(parameter::ack_delay_exponent(&all), Ok(3));
+        prop_assert_eq!(parameter::max_ack_delay(&all).as_millis(), 25);
+    }
+
+    #[test]
+    fn parameter_scanners_read_any_bytes(
+        mut bytes in parameters(), hit in any::<prop::sample::Index>(), with: u8, tail in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        Offer::Paper.append(&mut bytes);
+        let at = hit.index(bytes.len());
+        bytes[at] = with;
+        bytes.extend(tail);
+        let _ = Offer::find(&bytes).map(|peers| Negotiated::between(Some(Offer::Paper), peers));
+        prop_assert!(parameter::ack_delay_exponent(&bytes).is_ok_and(|e| e <= 20) || parameter::ack_delay_exponent(&bytes).is_err());
+        prop_assert!(parameter::max_ack_delay(&bytes).as_millis() < 1 << 14);
+    }
+
+    /// Against a set of all numbers that ever arrived.
+    #[test]
+    fn seen_tells_every_duplicate(base in 0..u64::MAX - 1_000, numbers in prop::collection::vec(0u64..600, 0..300)) {
+        let mut seen = Seen::default();
+        let mut all = std::collections::BTreeSet::new();
+        for n in numbers {
+            let largest = all.last().copied();
+            let expected = match largest {
+                None => Arrival::Newest,
+                Some(l) if n > l => Arrival::Newest,
+                Some(l) if l - n >= Seen::WINDOW => Arrival::TooOld,
+                Some(_) if all.contains(&n) => Arrival::Duplicate,
+                Some(_) => Arrival::Late,
+            };
+            prop_assert_eq!(seen.arrive(base + n), expected);
+            all.insert(n);
+        }
+    }
+
+    /// Against a map, with acknowledgements of anything.
+    #[test]
+    fn send_times_hold_what_was_sent(steps in prop::collection::vec((1u64..4, prop::option::of(0u64..600)), 0..300)) {
+        let mut log = SendTimes::default();
+        let mut model = std::collections::BTreeMap::new();
+        let mut number = 0;
+        for (skip, ack) in steps {
+            number += skip;
+            log.record(number, fathom_cc::Time::from_micros(number));
+            model.insert(number, fathom_cc::Time::from_micros(number));
+            if let Some(ack) = ack {
+                let expected = model.get(&ack).copied();
+                if ack <= number {
+                    model.retain(|n, _| *n > ack);
+                }
+                prop_assert_eq!(log.take(ack), expected);
+            }
+            // A number beyond the newest takes nothing; entries below what was asked for are gone.
+            prop_assert_eq!(log.len(), model.len());
+        }
+    }
+}

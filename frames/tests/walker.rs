@@ -1,0 +1,271 @@
+//! The frame walker on generated and on damaged payloads.
+
+mod common;
+
+use std::ops::{Range, RangeInclusive};
+
+use fathom_frames::{Content, Echo, Frames, SyncTimestamp, remove, varint};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A valid frame: its type and its bytes.
+#[derive(Clone, Debug)]
+struct Made {
+    ty: u64,
+    bytes: Vec<u8>,
+}
+
+impl Made {
+    fn new(ty: u64) -> Self {
+        Self { ty, bytes: Vec::new() }.int(ty)
+    }
+
+    fn int(mut self, value: u64) -> Self {
+        let mut buf = [0; 8];
+        let len = varint::encode(value, &mut buf).expect("fits");
+        self.bytes.extend(&buf[..len]);
+        self
+    }
+
+    fn raw(mut self, bytes: &[u8]) -> Self {
+        self.bytes.extend(bytes);
+        self
+    }
+
+    fn block(self, bytes: &[u8]) -> Self {
+        self.int(bytes.len() as u64).raw(bytes)
+    }
+
+    fn is_eliciting(&self) -> bool {
+        !matches!(self.ty, 0x00 | 0x02 | 0x03 | 0x1c | 0x1d | 0x11fa_6b58 | 0x11fa_6b59)
+    }
+}
+
+/// An integer of any encoded length.
+fn int() -> impl Strategy<Value = u64> {
+    (0..=varint::MAX, 0..62u32).prop_map(|(value, shift)| value >> shift)
+}
+
+fn data() -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<u8>(), 0..100)
+}
+
+/// Frames that only carry integers.
+fn plain() -> impl Strategy<Value = Made> {
+    let counts = [
+        (0x01, 0),
+        (0x04, 3),
+        (0x05, 2),
+        (0x10, 1),
+        (0x11, 2),
+        (0x12, 1),
+        (0x13, 1),
+        (0x14, 1),
+        (0x15, 2),
+        (0x16, 1),
+        (0x17, 1),
+        (0x19, 1),
+        (0x1e, 0),
+        (0x1f, 0),
+        (0xaf, 4),
+    ];
+    (prop::sample::select(counts.to_vec()), [int(), int(), int(), int()])
+        .prop_map(|((ty, count), ints)| ints[..count].iter().fold(Made::new(ty), |f, i| f.int(*i)))
+}
+
+/// Frames with data of a stated length.
+fn sized() -> impl Strategy<Value = Made> {
+    let ids = prop::sample::select(vec![0x06, 0x07, 0x0a, 0x0b, 0x0e, 0x0f, 0x18, 0x1a, 0x1b, 0x1c, 0x1d, 0x31]);
+    (ids, int(), int(), data()).prop_map(|(ty, a, b, data)| {
+        let frame = Made::new(ty);
+        match ty {
+            0x07 | 0x31 => frame.block(&data),
+            0x06 | 0x0a | 0x0b | 0x1d => frame.int(a).block(&data),
+            0x18 => {
+                let id = [&[7], &data[..data.len().min(19)]].concat();
+                frame.int(a).int(b).raw(&[id.len() as u8]).raw(&id).raw(&[9; 16])
+            }
+            0x1a | 0x1b => frame.raw(&a.to_be_bytes()),
+            _ => frame.int(a).int(b).block(&data),
+        }
+    })
+}
+
+/// An ACK frame and the ranges in it, newest first.
+fn ack() -> impl Strategy<Value = (Made, Vec<RangeInclusive<u64>>)> {
+    (vec((0u64..1 << 20, 0u64..1 << 20), 1..40), 0u64..1 << 40, int(), prop::option::of([int(), int(), int()]))
+        .prop_map(|(steps, lowest, delay, ecn)| {
+            let mut next = lowest;
+            let mut ranges = Vec::new();
+            for (gap, len) in &steps {
+                ranges.push(next..=next + len);
+                next += len + gap + 2;
+            }
+            ranges.reverse();
+            let first = &ranges[0];
+            let mut frame = Made::new(if ecn.is_some() { 0x03 } else { 0x02 }).int(*first.end()).int(delay);
+            frame = frame.int(ranges.len() as u64 - 1).int(first.end() - first.start());
+            for pair in ranges.windows(2) {
+                frame = frame.int(pair[0].start() - pair[1].end() - 2).int(pair[1].end() - pair[1].start());
+            }
+            (ecn.into_iter().flatten().fold(frame, Made::int), ranges)
+        })
+}
+
+fn ours() -> impl Strategy<Value = Made> {
+    any::<(u32, Option<(u32, u32)>)>().prop_map(|(sent, echo)| {
+        let frame = SyncTimestamp { sent, echo: echo.map(|(sent, transit)| Echo { sent, transit }) };
+        let mut bytes = vec![0; frame.encoded_len()];
+        frame.encode(&mut bytes);
+        Made { ty: if echo.is_some() { 0x11fa_6b59 } else { 0x11fa_6b58 }, bytes }
+    })
+}
+
+fn frame() -> impl Strategy<Value = Made> {
+    prop_oneof![
+        4 => plain(),
+        4 => sized(),
+        2 => ack().prop_map(|(frame, _)| frame),
+        2 => ours(),
+        1 => (1usize..200).prop_map(|n| Made { ty: 0, bytes: vec![0; n] }),
+    ]
+}
+
+/// A payload: frames, and perhaps one at the end that has no length.
+fn frames() -> impl Strategy<Value = Vec<Made>> {
+    let last = (prop::sample::select(vec![0x08, 0x09, 0x0c, 0x0d, 0x30]), int(), int(), data()).prop_map(
+        |(ty, a, b, data)| {
+            let frame = match ty {
+                0x30 => Made::new(ty),
+                0x08 | 0x09 => Made::new(ty).int(a),
+                _ => Made::new(ty).int(a).int(b),
+            };
+            frame.raw(&data)
+        },
+    );
+    (vec(frame(), 0..12), prop::option::of(last)).prop_map(|(mut frames, last)| {
+        frames.extend(last);
+        frames.dedup_by(|b, a| {
+            let both_padding = a.ty == 0 && b.ty == 0;
+            if both_padding {
+                a.bytes.append(&mut b.bytes);
+            }
+            both_padding
+        });
+        frames
+    })
+}
+
+fn join(frames: &[Made]) -> Vec<u8> {
+    frames.iter().flat_map(|f| f.bytes.iter().copied()).collect()
+}
+
+/// Every frame but PADDING and ours, as bytes.
+fn others(payload: &[u8]) -> Vec<Vec<u8>> {
+    let frames = Frames::new(payload).map(|f| f.expect("valid"));
+    let others = frames.filter(|f| f.ty != 0 && !matches!(f.content, Content::SyncTimestamp(_)));
+    others.map(|f| payload[f.range].to_vec()).collect()
+}
+
+/// Walks any payload, checking that the walk makes sense.
+fn walk(payload: &[u8]) -> Result<(), TestCaseError> {
+    let mut at = 0;
+    let mut ended = false;
+    for item in Frames::new(payload) {
+        prop_assert!(!ended, "a frame after an error");
+        match item {
+            Ok(frame) => {
+                prop_assert_eq!(frame.range.start, at);
+                prop_assert!(frame.range.end > at && frame.range.end <= payload.len());
+                at = frame.range.end;
+                if let Content::Ack(ack) = frame.content {
+                    check_ranges(&ack.ranges().collect::<Vec<_>>(), ack.largest)?;
+                }
+            }
+            Err(error) => {
+                prop_assert_eq!(error.offset, at);
+                ended = true;
+            }
+        }
+    }
+    prop_assert!(ended || at == payload.len());
+    Ok(())
+}
+
+/// Ranges descend, do not touch, and begin at the largest.
+fn check_ranges(ranges: &[RangeInclusive<u64>], largest: u64) -> Result<(), TestCaseError> {
+    prop_assert_eq!(*ranges[0].end(), largest);
+    prop_assert!(ranges.iter().all(|r| r.start() <= r.end()));
+    prop_assert!(ranges.windows(2).all(|p| p[1].end() + 1 < *p[0].start()));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(common::config())]
+
+    #[test]
+    fn any_bytes_are_walked(payload in vec(any::<u8>(), 0..1500)) {
+        walk(&payload)?;
+    }
+
+    #[test]
+    fn damaged_payloads_are_walked(frames in frames(), hits in vec(any::<(prop::sample::Index, u8)>(), 1..4), cut in any::<prop::sample::Index>()) {
+        let mut payload = join(&frames);
+        payload.push(0x01);
+        for (hit, value) in hits {
+            let at = hit.index(payload.len());
+            payload[at] = value;
+        }
+        walk(&payload)?;
+        walk(&payload[..cut.index(payload.len())])?;
+    }
+
+    #[test]
+    fn exactly_the_frames_of_a_payload_are_found(frames in frames()) {
+        let payload = join(&frames);
+        let found: Vec<_> = Frames::new(&payload).collect::<Result<_, _>>().expect("valid");
+        let mut at = 0;
+        prop_assert_eq!(found.len(), frames.len());
+        for (found, made) in found.iter().zip(&frames) {
+            let range: Range<usize> = at..at + made.bytes.len();
+            at = range.end;
+            prop_assert_eq!((found.ty, &found.range), (made.ty, &range));
+            prop_assert_eq!(found.is_ack_eliciting(), made.is_eliciting());
+        }
+    }
+
+    #[test]
+    fn acks_give_back_their_ranges((frame, ranges) in ack()) {
+        let found = Frames::new(&frame.bytes).next().expect("a frame").expect("valid");
+        let Content::Ack(ack) = found.content else { panic!("an ACK") };
+        prop_assert_eq!(ack.ranges().collect::<Vec<_>>(), ranges);
+        prop_assert_eq!(ack.ecn.is_some(), frame.ty == 0x03);
+    }
+
+    #[test]
+    fn removing_ours_leaves_the_others(frames in frames(), ours in ours(), at in any::<prop::sample::Index>()) {
+        let mut frames = frames;
+        frames.insert(at.index(frames.len().max(1)), ours);
+        let mut payload = join(&frames);
+        let before = others(&payload);
+        let ranges: Vec<_> = Frames::new(&payload)
+            .map(|f| f.expect("valid"))
+            .filter(|f| matches!(f.content, Content::SyncTimestamp(_)))
+            .map(|f| f.range)
+            .collect();
+        let dropped: usize = ranges.into_iter().map(|range| remove(&mut payload, range)).sum();
+        let rest = &payload[dropped..];
+        prop_assert!(!rest.is_empty());
+        prop_assert_eq!(others(rest), before);
+        let kept = Frames::new(rest).map(|f| f.expect("valid"));
+        prop_assert!(kept.into_iter().all(|f| !matches!(f.content, Content::SyncTimestamp(_))));
+    }
+
+    #[test]
+    fn removing_any_range_is_harmless(payload in vec(any::<u8>(), 0..40), start in 0usize..50, end in 0usize..50) {
+        let mut after = payload.clone();
+        let dropped = remove(&mut after, start..end);
+        prop_assert!(dropped < payload.len() || dropped == 0);
+        prop_assert_eq!(after.len(), payload.len());
+    }
+}
