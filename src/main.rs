@@ -1,1 +1,75 @@
-fn main() {}
+//! The `fathom` command. It parses, calls and prints; the work is done in the crates.
+
+mod compare;
+mod controllers;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Delay-based congestion controllers for QUIC, and the laboratory that compares them.
+#[derive(Parser)]
+#[command(name = "fathom", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the same web traffic under several controllers in virtual time and compare response times.
+    Compare(compare::Args),
+    /// List every controller with its options, needs and source.
+    Controllers(controllers::Args),
+}
+
+/// A failure as the user sees it: one line, and the exit code.
+struct Failure {
+    line: String,
+    code: u8,
+}
+
+impl Failure {
+    /// Bad input: the line names what is wrong and how to mend it.
+    fn input(line: impl std::fmt::Display) -> Self {
+        Self { line: line.to_string(), code: 2 }
+    }
+
+    /// Something else went wrong.
+    fn run(line: impl std::fmt::Display) -> Self {
+        Self { line: line.to_string(), code: 1 }
+    }
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::try_parse() {
+        Ok(Cli { command: Command::Compare(args) }) => compare::run(&args),
+        Ok(Cli { command: Command::Controllers(args) }) => controllers::run(&args),
+        Err(e) => return usage(&e),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // One line, whatever is in it.
+            eprintln!("fathom: {}", failure.line.replace('\n', "; "));
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Help and version as clap prints them; errors in one line that says where the help is.
+fn usage(e: &clap::Error) -> ExitCode {
+    if !e.use_stderr() || e.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = e.print();
+        return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+    }
+    let text = e.render().to_string();
+    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
+    let first = lines.next().unwrap_or("the arguments are wrong").trim_start_matches("error: ").to_owned();
+    let more: Vec<&str> =
+        lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information")).collect();
+    let detail = if more.is_empty() { String::new() } else { format!(" {}", more.join(" ")) };
+    eprintln!("fathom: {first}{detail}; see 'fathom --help'");
+    ExitCode::from(2)
+}

@@ -5,10 +5,11 @@
 //! [`Aimd::on_acks`] how many bytes may count as growth and then picks one `grow_*` function, or cuts.
 //!
 //! Departures from RFC 9002:
-//! - Slow start stops exactly at the threshold; what an ACK acknowledges beyond it counts as avoidance (§B.5 overshoots).
+//! - Slow start stops exactly at the threshold; what an ACK acknowledges beyond it counts as avoidance (RFC 9002 §B.5 overshoots).
 //! - Avoidance divides by the window at the beginning of a round (one window of acknowledged bytes), so a round adds exactly the
-//!   datagrams asked for; §B.5 divides by the window of the moment and loses a little. Remainders are carried, never dropped.
-//! - The threshold never lies below the minimum window (§B.6 allows it; it makes no difference to growth).
+//!   datagrams asked for; RFC 9002 §B.5 divides by the window of the moment and loses a little. Remainders of a byte are carried
+//!   through a round.
+//! - The threshold never lies below the minimum window (RFC 9002 §B.6 allows it; it makes no difference to growth).
 //! - A spurious reduction can be undone (the RFC leaves it out); marks are never spurious.
 //! - A window ceiling of 1 TiB keeps all arithmetic far from overflow.
 
@@ -196,7 +197,7 @@ impl Aimd {
         if acks.app_limited { 0 } else { bytes }
     }
 
-    /// Slow start, then avoidance by one datagram per round trip: RFC 9002 §7.3.1 and §7.3.3.
+    /// Slow start, then avoidance by one datagram per round trip: RFC 9002 §7.3.1 and RFC 9002 §7.3.3.
     pub fn grow_as_reno(&mut self, acked: u64) {
         let left = self.grow_slow_start(acked);
         self.grow_additive(Ratio::ONE, left);

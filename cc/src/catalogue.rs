@@ -160,7 +160,10 @@ pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
     if name.is_empty() {
         return Err(SpecError::Empty);
     }
-    CATALOGUE.iter().find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownController { given: name.to_owned() })
+    CATALOGUE
+        .iter()
+        .find(|entry| entry.name == name)
+        .ok_or_else(|| SpecError::UnknownController { given: name.to_owned() })
 }
 
 fn read_option<'a>(entry: &'static Entry, part: &'a str) -> Result<(&'static OptionInfo, &'a str), SpecError> {
@@ -249,10 +252,18 @@ impl fmt::Display for SpecError {
                 write!(f, "'{controller}' has no option '{}'{hint}; {}", shown(given), options_text(controller))
             }
             Self::NoValue { controller, given } if given.is_empty() => {
-                write!(f, "'{controller}' has an empty option; write {controller}:option=value, or leave ':' and ',' out")
+                write!(
+                    f,
+                    "'{controller}' has an empty option; write {controller}:option=value, or leave ':' and ',' out"
+                )
             }
             Self::NoValue { controller, given } => {
-                write!(f, "option '{}' of '{controller}' has no value; write option=value; {}", shown(given), options_text(controller))
+                write!(
+                    f,
+                    "option '{}' of '{controller}' has no value; write option=value; {}",
+                    shown(given),
+                    options_text(controller)
+                )
             }
             Self::BadValue { controller, option, given } => {
                 let values = option_values(controller, option);

@@ -64,10 +64,7 @@ fn messages_name_the_fault_and_the_mend() {
         error("sync:floor"),
         "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut"
     );
-    assert_eq!(
-        error("sync:"),
-        "'sync' has an empty option; write sync:option=value, or leave ':' and ',' out"
-    );
+    assert_eq!(error("sync:"), "'sync' has an empty option; write sync:option=value, or leave ':' and ',' out");
     assert!(matches!(recipe("sync:cut=round,"), Err(SpecError::NoValue { .. })));
     error("a\nb");
     error("sync:\n=\n");

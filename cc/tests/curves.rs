@@ -65,22 +65,36 @@ fn reno_saws_between_half_and_full() {
 }
 
 #[test]
-fn sync_keeps_the_queue_shorter_than_reno_and_loses_less() {
+fn sync_by_the_letter_keeps_the_queue_short_and_pays_in_throughput() {
+    // A cut per verdict is several per round trip here: a lone flow leaves much of the link idle. The paper's links carry many.
     let (reno, sync) = (curve("reno", PATH), curve("sync", PATH));
-    assert!(sync.mean_queued(SETTLED) < reno.mean_queued(SETTLED), "{} / {}", figures(&sync), figures(&reno));
-    assert!(sync.lost <= reno.lost);
-    assert!(share(&sync) > 0.75, "{}", figures(&sync));
-    curve("sync:cut=round", PATH);
-    curve("sync:slow-start=reno", PATH);
+    assert_eq!(sync.lost, 0);
+    assert!(sync.mean_queued(SETTLED) < reno.mean_queued(SETTLED) / 4, "{} / {}", figures(&sync), figures(&reno));
+    assert!((0.50..0.70).contains(&share(&sync)), "{}", figures(&sync));
 }
 
 #[test]
-fn noise_in_the_return_path_hurts_rtt_mode_only() {
-    // One-way delays carry nothing of the return path; RTTs do. Here it only adds a constant, which neither may notice.
-    let far = Bottleneck { reverse: Duration::from_millis(60), ..PATH };
-    for spec in ["sync", "sync:signal=rtt"] {
-        assert!(share(&curve(spec, far)) > 0.5, "{spec}");
-    }
+fn sync_with_one_cut_per_round_trip_fills_the_link_below_renos_queue() {
+    let (reno, sync) = (curve("reno", PATH), curve("sync:cut=round", PATH));
+    assert_eq!(sync.lost, 0);
+    assert!(sync.mean_queued(SETTLED) < reno.mean_queued(SETTLED) * 3 / 4, "{} / {}", figures(&sync), figures(&reno));
+    assert!(share(&sync) > 0.95, "{}", figures(&sync));
+}
+
+#[test]
+fn slow_start_left_to_reno_finds_the_depth_of_the_queue() {
+    let (steer, reno) = (curve("sync", PATH), curve("sync:slow-start=reno", PATH));
+    let deepest = |c: &Curve| c.points.iter().map(|p| p.queued).max().unwrap_or_default();
+    assert!(deepest(&steer) < Duration::from_millis(15), "{}", figures(&steer));
+    assert!(deepest(&reno) > Duration::from_millis(35), "50 kB are 40 ms: {}", figures(&reno));
+    assert!((0.72..0.88).contains(&share(&reno)), "{}", figures(&reno));
+}
+
+#[test]
+fn over_a_steady_return_path_round_trips_say_the_same() {
+    // One ACK per packet: no acknowledgement delay either.
+    let path = Bottleneck { per_ack: 1, ..PATH };
+    assert!(curve("sync", path).points == curve("sync:signal=rtt", path).points);
 }
 
 #[test]

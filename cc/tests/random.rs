@@ -5,7 +5,9 @@ mod common;
 use common::start;
 use fathom_cc::aimd::MAX_WINDOW;
 use fathom_cc::catalogue::recipe;
-use fathom_cc::{Acked, Acks, Cause, Controller, EcnDelta, OneWayDelay, Pace, PathChange, Phase, Rtt, Sent, Setback, Time};
+use fathom_cc::{
+    Acked, Acks, Cause, Controller, EcnDelta, OneWayDelay, Pace, PathChange, Phase, Rtt, Sent, Setback, Time,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -62,7 +64,8 @@ fn apply(controller: &mut dyn Controller, op: &Op) {
     match op {
         Op::Sent(now, bytes) => controller.on_sent(&Sent { now: at(*now), bytes: *bytes }),
         Op::Acks { now, packets, rtt, one_way, app_limited } => {
-            let packets: Vec<Acked> = packets.iter().map(|(sent, bytes)| Acked { sent: at(*sent), bytes: *bytes }).collect();
+            let packets: Vec<Acked> =
+                packets.iter().map(|(sent, bytes)| Acked { sent: at(*sent), bytes: *bytes }).collect();
             let rtt = Duration::from_nanos(*rtt);
             controller.on_acks(&Acks {
                 now: at(*now),

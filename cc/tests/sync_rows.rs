@@ -55,7 +55,8 @@ fn a_verdict_every_third_ack() {
     let mut s = avoiding("sync");
     s.acks(1, 0);
     let changes: Vec<i64> = (2..=18).map(|_| s.ack(8_000)).collect();
-    let cuts: Vec<usize> = changes.iter().enumerate().filter(|(_, change)| **change < 0).map(|(at, _)| at + 2).collect();
+    let cuts: Vec<usize> =
+        changes.iter().enumerate().filter(|(_, change)| **change < 0).map(|(at, _)| at + 2).collect();
     assert_eq!(cuts, [9, 12, 15, 18]);
 }
 

@@ -1,6 +1,6 @@
 //! Sync-TCP (Weigle, Jeffay, Smith: "Delay-based early congestion detection and adaptation in TCP", Computer Communications 28, 2005).
 //!
-//! Reno that also steers by the forward queueing delay: [`detect`] is Algorithm 1, [`react`] is Algorithm 2, this file joins them to
+//! Reno that also steers by the forward queueing delay: [`detect`] is Algorithm 1, [`mod@react`] is Algorithm 2, this file joins them to
 //! the window. Loss and marks are answered exactly as by Reno; until the first verdict (nine ACKs) growth is Reno's too.
 //!
 //! # Departures

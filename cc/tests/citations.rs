@@ -1,0 +1,76 @@
+//! Every citation has one form, `<source> §<section>`, and names a section that exists.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The sections cited, by source. The titles are for the reader who checks a new line here.
+const SECTIONS: &[(&str, &str, &str)] = &[
+    ("RFC 5681", "4.1", "Restarting Idle Connections"),
+    ("RFC 6298", "2", "The Basic Algorithm"),
+    ("RFC 9000", "9.4", "Loss Detection and Congestion Control (on a new path)"),
+    ("RFC 9000", "18.2", "Transport Parameter Definitions (max_ack_delay)"),
+    ("RFC 9000", "19.3.2", "ECN Counts"),
+    ("RFC 9002", "5.3", "Estimating smoothed_rtt and rttvar"),
+    ("RFC 9002", "7", "Congestion Control"),
+    ("RFC 9002", "7.1", "Explicit Congestion Notification"),
+    ("RFC 9002", "7.2", "Initial and Minimum Congestion Window"),
+    ("RFC 9002", "7.3", "Congestion Control States"),
+    ("RFC 9002", "7.3.1", "Slow Start"),
+    ("RFC 9002", "7.3.2", "Recovery"),
+    ("RFC 9002", "7.3.3", "Congestion Avoidance"),
+    ("RFC 9002", "7.6", "Persistent Congestion"),
+    ("RFC 9002", "7.6.2", "Establishing Persistent Congestion"),
+    ("RFC 9002", "7.8", "Underutilizing the Congestion Window"),
+    ("RFC 9002", "B.5", "On Packet Acknowledgment"),
+    ("RFC 9002", "B.6", "On New Congestion Event"),
+    ("RFC 9002", "B.8", "On Packets Lost"),
+    ("Sync-TCP", "3", "Sync-TCP"),
+    ("Sync-TCP", "3.1", "OTTs vs RTTs"),
+    ("Sync-TCP", "3.3", "Congestion detection"),
+    ("Sync-TCP", "3.4", "Congestion reaction"),
+    ("Sync-TCP", "5.1", "Single bottleneck"),
+];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a source folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests/citations.rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The section after a section sign, without the punctuation that ends a sentence.
+fn section(after: &str) -> &str {
+    let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).unwrap_or(after.len());
+    after[..end].trim_end_matches('.')
+}
+
+#[test]
+fn citations_resolve() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in ["src", "tests", "benches"] {
+        sources(&root.join(folder), &mut files);
+    }
+    let mut used = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for file in &files {
+        let text = fs::read_to_string(file).expect("a source file");
+        for (number, line) in text.lines().enumerate() {
+            for (at, sign) in line.match_indices('§') {
+                let (before, section) = (line[..at].trim_end(), section(&line[at + sign.len()..]));
+                match SECTIONS.iter().find(|(source, known, _)| before.ends_with(source) && *known == section) {
+                    Some(entry) => drop(used.insert(entry)),
+                    None => wrong.push(format!("{}:{}: {}", file.display(), number + 1, line.trim())),
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not '<source> §<section>' of the table in this test:\n{}", wrong.join("\n"));
+    let unused: Vec<_> = SECTIONS.iter().filter(|entry| !used.contains(entry)).collect();
+    assert!(unused.is_empty(), "cited nowhere: {unused:?}");
+}

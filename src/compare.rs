@@ -1,0 +1,225 @@
+//! `fathom compare`: reads the plan and the arguments, runs, prints.
+
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fathom_bench::experiment::{CompareError, Comparison, Connections, Plan, Stage, compare};
+use fathom_bench::report;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::{Failure, output};
+
+/// Without arguments: reno against sync, 10,000 PackMime web responses at 90 % load over a 10 Mbps bottleneck, in well under a minute.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom compare
+  fathom compare --controllers reno,sync,sync:signal=rtt --load 95% --report compare.html
+  fathom compare --workload bulk:4x20MB@100ms --max-window none --json -
+  fathom compare bench/plans/web-90.toml --seed 7
+
+The same plan and seed give the same bytes, on any number of cores.")]
+pub(crate) struct Args {
+    /// A plan in TOML; arguments below override its fields.
+    plan: Option<PathBuf>,
+    /// Controllers, each with options: reno,sync:floor=1ms (see 'fathom controllers'). The first is the baseline.
+    #[arg(long, value_name = "LIST")]
+    controllers: Option<String>,
+    /// Rate of the bottleneck. [default: 10Mbps]
+    #[arg(long, value_name = "RATE")]
+    link: Option<String>,
+    /// Queue at the bottleneck, in packets (p) or bytes (B, kB, MB). [default: droptail:136p]
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<String>,
+    /// Offered load, percent of the link in each direction. [default: 90%]
+    #[arg(long, value_name = "PERCENT")]
+    load: Option<String>,
+    /// packmime, or bulk:COUNTxSIZE@INTERVAL. [default: packmime]
+    #[arg(long, value_name = "WORKLOAD")]
+    workload: Option<String>,
+    /// Responses to complete in each run. [default: 10000]
+    #[arg(long, value_name = "N")]
+    responses: Option<u64>,
+    /// Seed of everything random. [default: 1]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// fresh (a connection per request) or persistent. [default: fresh]
+    #[arg(long, value_name = "HOW")]
+    connections: Option<Connections>,
+    /// Largest window of a sender in packets, such as 68p, or none. [default: 68p]
+    #[arg(long, value_name = "WINDOW")]
+    max_window: Option<String>,
+    /// Write one self-contained HTML file with plots.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write the results as JSON; '-' is standard output, and the table then goes to standard error.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let plan = plan(args)?;
+    if args.report.is_some() && args.report == args.json {
+        return Err(Failure::input("--report and --json name the same file; give each its own"));
+    }
+    for file in [&args.report, &args.json].into_iter().flatten() {
+        output::check_writable(file)?;
+    }
+    let watcher = Watcher::new();
+    let comparison = compare(&plan, &|stage| watcher.hear(stage)).map_err(|e| match e {
+        CompareError::Plan(e) => Failure::input(e),
+        CompareError::Cell(e) => Failure::run(e),
+    });
+    watcher.finish();
+    publish(args, &comparison?, &watcher.costs())
+}
+
+fn plan(args: &Args) -> Result<Plan, Failure> {
+    let mut plan = match &args.plan {
+        Some(path) => read_plan(path)?,
+        None => Plan::default(),
+    };
+    let set = |field: &mut String, arg: &Option<String>| {
+        if let Some(value) = arg {
+            field.clone_from(value);
+        }
+    };
+    set(&mut plan.link, &args.link);
+    set(&mut plan.queue, &args.queue);
+    set(&mut plan.load, &args.load);
+    set(&mut plan.workload, &args.workload);
+    set(&mut plan.max_window, &args.max_window);
+    if let Some(list) = &args.controllers {
+        plan.controllers = split_controllers(list);
+    }
+    plan.responses = args.responses.unwrap_or(plan.responses);
+    plan.seed = args.seed.unwrap_or(plan.seed);
+    plan.connections = args.connections.unwrap_or(plan.connections);
+    Ok(plan)
+}
+
+fn read_plan(path: &Path) -> Result<Plan, Failure> {
+    let named = |e: &dyn std::fmt::Display| Failure::input(format!("plan '{}': {e}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| named(&format!("{e}; name a TOML file you can read")))?;
+    Plan::from_toml(&text).map_err(|e| named(&e))
+}
+
+/// Splits `reno,sync:floor=1ms,signal=rtt` into controllers: a piece with `=` and no name before it is an option of the one before.
+fn split_controllers(list: &str) -> Vec<String> {
+    let mut controllers: Vec<String> = Vec::new();
+    for piece in list.split(',') {
+        match controllers.last_mut() {
+            Some(last) if piece.contains('=') && !piece.contains(':') => {
+                last.push(',');
+                last.push_str(piece);
+            }
+            _ => controllers.push(piece.to_owned()),
+        }
+    }
+    controllers
+}
+
+fn publish(args: &Args, comparison: &Comparison, costs: &str) -> Result<(), Failure> {
+    let table = report::table(comparison);
+    if args.json.as_deref() == Some(Path::new("-")) {
+        eprint!("{table}{costs}");
+    } else {
+        output::print(&table)?;
+        eprint!("{costs}");
+    }
+    if let Some(path) = &args.json {
+        let mut text = serde_json::to_string_pretty(comparison).map_err(Failure::run)?;
+        text.push('\n');
+        output::write(path, &text)?;
+    }
+    if let Some(path) = &args.report {
+        output::write(path, &report::html(comparison))?;
+        if path != Path::new("-") {
+            eprintln!("report: {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// Progress on a terminal, and what each run cost.
+struct Watcher {
+    bars: MultiProgress,
+    live: Mutex<HashMap<String, (ProgressBar, Arc<std::sync::atomic::AtomicU64>)>>,
+    costs: Mutex<Vec<String>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Watcher {
+    fn new() -> Self {
+        let target = if std::io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        Self {
+            bars: MultiProgress::with_draw_target(target),
+            live: Mutex::default(),
+            costs: Mutex::default(),
+            over: Arc::default(),
+        }
+    }
+
+    fn hear(&self, stage: Stage) {
+        match stage {
+            Stage::Begins { name, of, progress } => {
+                let bar = self.bars.add(ProgressBar::new(of).with_prefix(name.clone()));
+                let style = ProgressStyle::with_template("{prefix:24} {wide_bar} {pos}/{len} responses {elapsed}");
+                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+                let (ticker, count, over) = (bar.clone(), Arc::clone(&progress), Arc::clone(&self.over));
+                std::thread::spawn(move || {
+                    while !over.load(Ordering::Relaxed) && !ticker.is_finished() {
+                        ticker.set_position(count.load(Ordering::Relaxed));
+                        std::thread::sleep(Duration::from_millis(100));
+                    }
+                });
+                self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (bar, progress));
+            }
+            Stage::Ends { name, cost } => {
+                if let Some((bar, _)) = self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&name) {
+                    bar.finish_and_clear();
+                }
+                let line = format!(
+                    "{name}: {:.2} CPU s, {} packets ({:.0} per CPU second), {} connections ({:.3} ms of CPU each)\n",
+                    cost.cpu_seconds,
+                    cost.packets,
+                    cost.packets as f64 / cost.cpu_seconds,
+                    cost.connections,
+                    1e3 * cost.cpu_seconds / cost.connections.max(1) as f64,
+                );
+                self.costs.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            }
+        }
+    }
+
+    fn finish(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        for (_, (bar, _)) in self.live.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn costs(&self) -> String {
+        self.costs.lock().unwrap_or_else(PoisonError::into_inner).concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_controllers;
+
+    #[test]
+    fn options_stay_with_their_controller() {
+        assert_eq!(
+            split_controllers("reno,sync:floor=1ms,signal=rtt,sync"),
+            ["reno", "sync:floor=1ms,signal=rtt", "sync"]
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! `fathom controllers`: the catalogue, read from code.
+
+use fathom_cc::catalogue::{CATALOGUE, Entry, find};
+
+use crate::{Failure, output};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only this controller.
+    name: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let text = match &args.name {
+        Some(name) => describe(find(name).map_err(Failure::input)?),
+        None => CATALOGUE.iter().map(describe).collect::<Vec<_>>().join("\n"),
+    };
+    output::print(&text)
+}
+
+fn describe(entry: &Entry) -> String {
+    let needs = entry.needs.names();
+    let needs = if needs.is_empty() { "nothing beyond acknowledgements and losses".to_owned() } else { needs.join(", ") };
+    let mut text =
+        format!("{}: {}\n  source  {}\n  needs   {needs}\n", entry.name, entry.summary, entry.source);
+    for o in entry.options {
+        text += &format!("  {}={}  ({}) {}\n", o.name, o.default, o.values, o.about);
+    }
+    if !entry.options.is_empty() {
+        let first = &entry.options[0];
+        text += &format!("  use     {}:{}={}\n", entry.name, first.name, first.default);
+    }
+    text
+}
