@@ -1,7 +1,10 @@
+#[global_allocator]
+static A: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() {
     let n: u64 = std::env::args().nth(1).map_or(500, |s| s.parse().unwrap());
     let mut plan = fathom_bench::experiment::Plan { responses: n, ..Default::default() };
     if let Some(w) = std::env::args().nth(2) { plan.workload = w; plan.max_window = "none".into(); }
+    if let Some(c) = std::env::args().nth(3) { plan.controllers = vec![c]; }
     let c = fathom_bench::experiment::compare(&plan, &|s| if let fathom_bench::experiment::Stage::Ends { name, cost } = s {
         println!("{name}: {cost:?} {:.0} pkts/cpus {:.3} ms/conn", cost.packets as f64 / cost.cpu_seconds, 1e3*cost.cpu_seconds / cost.connections as f64);
     }).unwrap_or_else(|e| panic!("{e}"));

@@ -210,8 +210,12 @@ fn either_uses_round_trips_until_the_first_one_way_delay() {
     assert_eq!(s.controller.snapshot().queueing, Some(Duration::ZERO));
     assert!((0..11).all(|_| s.ack(0) > 0), "the RTT rose by 8 ms; no trace of it in the new baseline");
     s.one_way = false;
+    s.rtt += Duration::from_millis(50);
     s.acks(20, 0);
     assert_eq!(s.controller.snapshot().queueing, Some(Duration::ZERO), "RTTs count no longer");
+    s.one_way = true;
+    s.acks(9, 8_000);
+    assert!(s.controller.snapshot().early_reductions > cuts, "one-way delays do");
 }
 
 #[test]
@@ -255,7 +259,12 @@ fn cut_round_allows_one_cut_per_round_trip() {
     let mut s = avoiding("sync:cut=round");
     s.acks(1, 0);
     s.acks(8, 8_000);
+    let cut = s.now;
     s.next_round();
+    for _ in 0..3 {
+        s.ack_sent(cut, 8_000);
+    }
+    assert_eq!(s.controller.snapshot().early_reductions, 1, "sent at the instant of the cut");
     s.acks(3, 8_000);
     assert_eq!(s.controller.snapshot().early_reductions, 2);
 }

@@ -9,7 +9,7 @@ use fathom_cc::{Rate, Recipe, Time};
 use fathom_quinn::{ClientPlug, Observer, Plug, PlugError, Probe, ServerPlug};
 use quinn::{Endpoint, EndpointConfig, TransportConfig, VarInt};
 
-use super::plan::{Checked, Connections};
+use super::plan::{Checked, Connections, Workload};
 use super::result::{Cost, RunResult};
 use super::topology::{CLOUDS, Dumbbell, Ends, access_limit};
 use super::traffic::Traffic;
@@ -93,6 +93,8 @@ struct Shared {
     traced_flow: Mutex<Option<u32>>,
     window: Arc<WindowTrace>,
     max_window: Option<u32>,
+    /// The workload has no more requests than those wanted.
+    finite: bool,
 }
 
 #[derive(Default)]
@@ -142,12 +144,13 @@ pub fn run(cell: &Cell<'_>, progress: Progress) -> Result<(RunResult, Cost), Cel
         traced_flow: Mutex::new(None),
         window: Arc::new(WindowTrace::default()),
         max_window: cell.plan.max_window,
+        finite: cell.plan.workload != Workload::PackMime,
     });
     let network = set_up(cell, &shared)?;
     let limit = time_limit(cell);
     let ended = executor.run(limit);
     let done = shared.tally().responses.count();
-    if ended != Ended::Stopped && done < cell.responses {
+    if ended != Ended::Stopped {
         return Err(CellError::Collapsed {
             controller: cell.controller.spec(),
             done,
@@ -258,12 +261,19 @@ impl Shared {
         }
     }
 
-    fn note_response(&self, completed: Completed) {
+    fn note_outcome(&self, outcome: Result<Completed, HttpError>) {
         let mut tally = self.tally();
-        tally.responses.add(completed);
+        match outcome {
+            Ok(completed) => tally.responses.add(completed),
+            Err(e) => {
+                tracing::debug!("request failed: {e}");
+                tally.failed += 1;
+            }
+        }
         let count = tally.responses.count();
         self.progress.store(count, Ordering::Relaxed);
-        if count == self.wanted {
+        // A workload with an end is over when nothing is left to wait for.
+        if count == self.wanted || self.finite && count + tally.failed == self.wanted {
             self.world.stop();
         }
     }
@@ -292,13 +302,7 @@ async fn open_loop(clients: Clients, traffic: Arc<Traffic>, traced: Option<usize
         world.spawn(async move {
             let outcome = task.fetch(&request, cloud, traced).await;
             if task.forward {
-                match outcome {
-                    Ok(completed) => task.shared.note_response(completed),
-                    Err(e) => {
-                        tracing::debug!("request {index} failed: {e}");
-                        task.shared.tally().failed += 1;
-                    }
-                }
+                task.shared.note_outcome(outcome);
             }
         });
         index += 1;
@@ -378,7 +382,8 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
     let percent = |part: f64, whole: f64| round(if whole > 0.0 { 100.0 * part / whole } else { 0.0 }, 4);
     let tally = shared.tally();
     let responses = &tally.responses;
-    let width = forward.queue_series.width();
+    let series = forward.queue_series.clone().unwrap_or_default();
+    let width = series.width();
     let traced = cell.traffic[0].largest(cell.responses.div_ceil(2)).and_then(|i| cell.traffic[0].get(i));
     RunResult {
         controller: cell.controller.spec(),
@@ -403,8 +408,8 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
         early_reductions: tally.early_reductions,
         loss_reductions: tally.loss_reductions,
         bin_seconds: width,
-        queue_mean: forward.queue_series.bins().iter().map(|b| round(b.sum / width, 2)).collect(),
-        queue_max: forward.queue_series.bins().iter().map(|b| b.max).collect(),
+        queue_mean: series.bins().iter().map(|b| round(b.sum / width, 2)).collect(),
+        queue_max: series.bins().iter().map(|b| b.max).collect(),
         traced_bytes: traced.map_or(0, |r| r.response_bytes),
         window: shared.window.points(),
         trace_hash: format!("{:016x}", world.trace_hash()),

@@ -45,7 +45,7 @@ pub(crate) fn access_limit() -> Option<usize> {
 impl Dumbbell {
     /// Builds the links and groups; `ends` are the sockets of forward and reverse traffic.
     pub(crate) fn build(world: &Virtual, rate: Rate, queue: &QueueSpec, ends: [Ends; 2]) -> Self {
-        let bottleneck = [0, 1].map(|_| world.add_link(Link::new(rate, queue.build())));
+        let bottleneck = [0, 1].map(|_| world.add_link(Link::new(rate, queue.build()).with_series()));
         let mut access = Vec::new();
         let mut path = |through: LinkId| {
             let first = world.add_link(Link::new(rate, ACCESS_QUEUE.build()));

@@ -57,12 +57,8 @@ pub struct LinkStats {
     pub mean_queue: f64,
     /// Seconds the link was sending.
     pub busy: f64,
-    /// The queue over time.
-    pub queue_series: Series,
-    /// Drops over time.
-    pub drop_series: Series,
-    /// Bytes sent over time.
-    pub byte_series: Series,
+    /// The queue over time, for links that were asked to keep it ([`Link::with_series`]).
+    pub queue_series: Option<Series>,
 }
 
 /// A link with a rate and a queue in front of it.
@@ -105,11 +101,16 @@ impl Link {
                 max_queue: 0,
                 mean_queue: 0.0,
                 busy: 0.0,
-                queue_series: Series::new(),
-                drop_series: Series::new(),
-                byte_series: Series::new(),
+                queue_series: None,
             },
         }
+    }
+
+    /// Keeps the queue over time as well.
+    #[must_use]
+    pub fn with_series(mut self) -> Self {
+        self.stats.queue_series = Some(Series::new());
+        self
     }
 
     /// A packet of `bytes` (headers included) arrives at `now` (nanoseconds).
@@ -126,7 +127,6 @@ impl Link {
         let mark = match admission {
             Admission::Drop => {
                 self.stats.dropped += 1;
-                self.stats.drop_series.add(now, 1.0);
                 return Verdict::Drop;
             }
             Admission::Forward => false,
@@ -142,7 +142,6 @@ impl Link {
         self.stats.marked += u64::from(mark);
         self.stats.bytes += u64::from(bytes);
         self.stats.max_queue = self.stats.max_queue.max(self.departures.len());
-        self.stats.byte_series.add(now, f64::from(bytes));
         Verdict::Forward { out, mark }
     }
 
@@ -188,7 +187,9 @@ impl Link {
         if span > 0 {
             let length = self.departures.len();
             self.integral += u128::from(span) * length as u128;
-            self.stats.queue_series.add_span(self.accounted_at, to, length as f64);
+            if let Some(series) = &mut self.stats.queue_series {
+                series.add_span(self.accounted_at, to, length as f64);
+            }
             self.accounted_at = to;
         }
     }

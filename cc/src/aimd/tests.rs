@@ -136,6 +136,8 @@ fn persistent_congestion_collapses_even_in_recovery() {
     a.on_setback(&loss(100, 80), Ratio::HALF);
     assert!(a.on_setback(&persistent(300, 99), Ratio::HALF));
     assert_eq!((a.window(), a.threshold(), a.phase()), (2_400, Some(50_000), Phase::SlowStart));
+    // RFC 9002 §B.8: the recovery period is over, packets sent before count again.
+    assert_eq!(ack(&mut a, 310, 99, MSS, false), MSS);
 }
 
 #[test]
