@@ -49,6 +49,7 @@ struct Shared {
     core: Mutex<Core>,
     ready: Arc<Mutex<VecDeque<usize>>>,
     spawned: Mutex<Vec<Task>>,
+    any_spawned: AtomicBool,
     stop: AtomicBool,
     /// The core's `now`, readable without its lock: stacks ask for the time several times per packet.
     clock: AtomicU64,
@@ -100,6 +101,7 @@ impl Virtual {
 
     pub(super) fn spawn_boxed(&self, future: Task) {
         lock(&self.0.spawned).push(future);
+        self.0.any_spawned.store(true, Ordering::Relaxed);
     }
 
     /// Waits until `at`.
@@ -157,6 +159,8 @@ pub struct Executor {
     world: Virtual,
     tasks: Vec<Slot>,
     free: Vec<usize>,
+    /// The run queue's entries being worked on: taken in one go, to lock once per batch and not per task.
+    batch: VecDeque<usize>,
 }
 
 impl Default for Executor {
@@ -183,10 +187,11 @@ impl Executor {
             core: Mutex::new(core),
             ready: Arc::default(),
             spawned: Mutex::default(),
+            any_spawned: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             clock: AtomicU64::new(0),
         }));
-        Self { world, tasks: Vec::new(), free: Vec::new() }
+        Self { world, tasks: Vec::new(), free: Vec::new(), batch: VecDeque::new() }
     }
 
     /// A handle for tasks and stacks.
@@ -248,8 +253,16 @@ impl Executor {
 
     fn run_ready(&mut self) {
         loop {
-            self.adopt_spawned();
-            let Some(id) = lock(&self.world.0.ready).pop_front() else { return };
+            if self.world.0.any_spawned.swap(false, Ordering::Relaxed) {
+                self.adopt_spawned();
+            }
+            let Some(id) = self.batch.pop_front() else {
+                std::mem::swap(&mut self.batch, &mut *lock(&self.world.0.ready));
+                if self.batch.is_empty() {
+                    return;
+                }
+                continue;
+            };
             let slot = &mut self.tasks[id];
             slot.handle.queued.store(false, Ordering::Relaxed);
             // A finished task may still be woken by a waker somebody kept.

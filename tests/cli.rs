@@ -1,0 +1,148 @@
+//! The command line, end to end: results that repeat, and bad input that is told in one line.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn fathom(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fathom")).args(args).output().expect("fathom runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const SMALL: [&str; 5] = ["compare", "--responses", "300", "--seed", "5"];
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_in_two_processes() {
+    let run = || {
+        let out = fathom(&[&SMALL[..], &["--json", "-"]].concat());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        out.stdout
+    };
+    let (a, b) = (run(), run());
+    assert!(a == b, "two runs of one seed differ; repeat with: fathom {} --json -", SMALL.join(" "));
+
+    let json: serde_json::Value = serde_json::from_slice(&a).expect("standard output holds JSON and nothing else");
+    let runs = json["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        assert_eq!(run["responses"], 300, "{run}");
+        assert_eq!(run["request_hash"], json["request_hash"], "controllers were asked different things");
+    }
+    assert_ne!(runs[0]["trace_hash"], runs[1]["trace_hash"], "reno and sync did the same");
+    assert_eq!(runs[1]["one_way_percent"], 100.0, "sync ran without one-way delays");
+    // Another seed is another sequence.
+    let other = fathom(&["compare", "--responses", "300", "--seed", "6", "--controllers", "reno", "--json", "-"]);
+    let other: serde_json::Value = serde_json::from_slice(&other.stdout).expect("JSON");
+    assert_ne!(other["request_hash"], json["request_hash"]);
+}
+
+#[test]
+fn persistent_connections_and_bulk_transfers_run() {
+    let out = fathom(&["compare", "--responses", "200", "--connections", "persistent", "--controllers", "sync"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let out = fathom(&["compare", "--workload", "bulk:3x200kB@10ms", "--max-window", "none"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("sync"), "{}", text(&out.stdout));
+}
+
+#[test]
+fn a_report_is_one_self_contained_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (html, json) = (folder.path().join("r.html"), folder.path().join("r.json"));
+    let paths = [html.to_str().expect("utf-8"), json.to_str().expect("utf-8")];
+    let out = fathom(&["compare", "--responses", "200", "--report", paths[0], "--json", paths[1]]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let page = std::fs::read_to_string(&html).expect("the report");
+    assert!(page.contains("<svg") && page.contains("</html>"));
+    for load in ["src=\"http", "href=\"http", "@import", "url(http"] {
+        assert!(!page.contains(load), "the report loads something: {load}");
+    }
+    serde_json::from_str::<serde_json::Value>(&std::fs::read_to_string(&json).expect("the JSON")).expect("JSON");
+    // Nothing but the two files is left behind.
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 2);
+}
+
+/// Exit code 2, nothing on standard output, one line that has all of `says`.
+fn refused(args: &[&str], says: &[&str]) {
+    let out = fathom(args);
+    let err = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "fathom {}: {err}", args.join(" "));
+    assert_eq!(text(&out.stdout), "", "fathom {}", args.join(" "));
+    assert_eq!(err.trim_end().lines().count(), 1, "fathom {}: {err}", args.join(" "));
+    for s in says {
+        assert!(err.contains(s), "fathom {}: '{s}' is not in: {err}", args.join(" "));
+    }
+}
+
+#[test]
+fn bad_input_is_told_in_one_line_that_names_the_mend() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--controllers", "rneo"], &["rneo", "reno"]),
+        (&["--controllers", "sync:flor=1ms"], &["flor", "floor"]),
+        (&["--controllers", "sync:floor=1h"], &["floor", "1h"]),
+        (&["--controllers", ""], &["reno"]),
+        (&["--controllers", "reno,reno"], &["twice"]),
+        (&["--link", "0Mbps"], &["link", "100kbps"]),
+        (&["--link", "ten"], &["link", "10Mbps"]),
+        (&["--queue", "droptail:0p"], &["queue", "droptail:2p"]),
+        (&["--load", "900%"], &["load", "200%"]),
+        (&["--responses", "0"], &["responses", "1 to"]),
+        (&["--responses", "many"], &["responses", "many"]),
+        (&["--workload", "bulk"], &["workload", "bulk:4x10MB"]),
+        (&["--max-window", "0p"], &["max-window", "68p"]),
+        (&["--connections", "kept"], &["kept", "persistent"]),
+        (&["--report", "no/such/folder/r.html"], &["no/such/folder", "can write"]),
+        (&["--report", "."], &["directory"]),
+        (&["--report", "x.html", "--json", "x.html"], &["same file"]),
+        (&["no-such-plan.toml"], &["no-such-plan.toml", "TOML"]),
+        (&["--colour"], &["--colour", "--help"]),
+    ];
+    for (args, says) in cases {
+        refused(&[&["compare"], *args].concat(), says);
+    }
+    refused(&["controllers", "syn"], &["syn", "sync"]);
+    refused(&["compere"], &["compere", "compare"]);
+}
+
+#[test]
+fn a_plan_with_an_unknown_field_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    std::fs::write(&plan, "seed = 1\nresponse = 5\n").expect("written");
+    refused(&["compare", plan.to_str().expect("utf-8")], &["line 2", "response", "responses"]);
+}
+
+#[test]
+fn the_plans_in_the_repository_are_sound() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/plans");
+    for entry in std::fs::read_dir(folder).expect("plans") {
+        let path = entry.expect("a plan").path();
+        let out = fathom(&["compare", path.to_str().expect("utf-8"), "--responses", "20", "--controllers", "reno"]);
+        assert!(out.status.success(), "{}: {}", path.display(), text(&out.stderr));
+    }
+}
+
+#[test]
+fn controllers_lists_every_one_with_options_needs_and_source() {
+    let out = fathom(&["controllers"]);
+    assert!(out.status.success());
+    let list = text(&out.stdout);
+    for said in ["reno", "RFC 9002", "sync", "Sync-TCP", "one-way delay", "signal=one-way", "floor=0"] {
+        assert!(list.contains(said), "'{said}' is not in:\n{list}");
+    }
+}
+
+#[test]
+fn help_teaches() {
+    for args in [&["--help"][..], &["compare", "--help"]] {
+        let out = fathom(args);
+        assert!(out.status.success());
+        assert!(text(&out.stdout).contains("Usage"), "{}", text(&out.stdout));
+    }
+    let help = text(&fathom(&["compare", "--help"]).stdout);
+    for said in ["Examples", "--controllers", "--load", "droptail:136p", "--report"] {
+        assert!(help.contains(said), "'{said}' is not in:\n{help}");
+    }
+}
