@@ -154,11 +154,8 @@ struct Watcher {
 
 impl Watcher {
     fn new() -> Self {
-        let target = if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
+        let target =
+            if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         Self {
             bars: MultiProgress::with_draw_target(target),
             live: Mutex::default(),

@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fathom_cc::{Rate, Recipe, Time};
-use fathom_quinn::{ClientPlug, Observer, Plug, PlugError, Probe, ServerPlug};
+use fathom_quinn::{Plug, PlugError, Probe};
 use quinn::{Endpoint, EndpointConfig, TransportConfig, VarInt};
 
+use super::clients::{Clients, IdlePool, open_loop};
 use super::plan::{Checked, Connections, Workload};
 use super::result::{Cost, RunResult};
-use super::topology::{CLOUDS, Dumbbell, Ends, access_limit};
+use super::servers::accept;
+use super::topology::{Dumbbell, Ends, access_limit};
 use super::traffic::Traffic;
-use crate::http::{HttpClient, HttpError, Identity, IdentityError, serve};
+use crate::http::{HttpError, Identity, IdentityError};
 use crate::measure::{Completed, Responses, WindowTrace, round, verify};
-use crate::workload::WebRequest;
-use crate::world::{Ended, Executor, GroupId, Virtual, server_address};
+use crate::world::{Ended, Executor, Virtual};
 
 /// UDP payload of a full packet: with [`crate::world::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
 pub(crate) const DATAGRAM: u16 = 1392;
@@ -25,8 +26,6 @@ pub(crate) const DATAGRAM: u16 = 1392;
 const STREAM_BYTES: u32 = DATAGRAM as u32 - 35;
 /// Longest silence before a connection is given up. The paper's longest base round trip is over 9 s, the model's over 12 s.
 const IDLE: Duration = Duration::from_secs(120);
-/// A persistent connection unused for this long is closed by its client.
-const KEEP: Duration = Duration::from_secs(15);
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
 
@@ -83,37 +82,50 @@ pub enum CellError {
 }
 
 /// What all tasks of a run share.
-struct Shared {
-    world: Virtual,
-    wanted: u64,
-    progress: Progress,
-    tally: Mutex<Tally>,
+pub(super) struct Shared {
+    pub(super) world: Virtual,
+    pub(super) wanted: u64,
+    pub(super) progress: Progress,
+    pub(super) tally: Mutex<Tally>,
     /// Server delays of live flows, by direction and flow.
-    delays: Mutex<HashMap<u32, Duration>>,
-    traced_flow: Mutex<Option<u32>>,
-    window: Arc<WindowTrace>,
-    max_window: Option<u32>,
+    pub(super) delays: Mutex<HashMap<u32, Duration>>,
+    pub(super) traced_flow: Mutex<Option<u32>>,
+    pub(super) window: Arc<WindowTrace>,
+    pub(super) max_window: Option<u32>,
     /// The workload has no more requests than those wanted.
-    finite: bool,
+    pub(super) finite: bool,
 }
 
 #[derive(Default)]
-struct Tally {
+pub(super) struct Tally {
     responses: Responses,
     failed: u64,
-    connections: u64,
+    pub(super) connections: u64,
+    senders: u64,
+    /// Forward senders that have not ended.
+    live: HashMap<u64, Probe>,
     heard_one_way: u64,
-    served: u64,
     early_reductions: u64,
     loss_reductions: u64,
 }
 
+impl Tally {
+    fn add_sender(&mut self, probe: &Probe) {
+        let report = probe.report();
+        self.heard_one_way += u64::from(report.negotiated);
+        if let Some(snapshot) = report.controller {
+            self.early_reductions += snapshot.early_reductions;
+            self.loss_reductions += snapshot.reductions;
+        }
+    }
+}
+
 impl Shared {
-    fn tally(&self) -> MutexGuard<'_, Tally> {
+    pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn transport(&self) -> TransportConfig {
+    pub(super) fn transport(&self) -> TransportConfig {
         let mut t = TransportConfig::default();
         t.initial_mtu(DATAGRAM);
         // The emulated path carries this size and no other: nothing to discover.
@@ -198,7 +210,7 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
             plug: client_plug.clone(),
             groups: network.groups[direction].clone(),
             forward: direction == 0,
-            idle: (cell.plan.connections == Connections::Persistent).then(Arc::default),
+            idle: (cell.plan.connections == Connections::Persistent).then(IdlePool::default),
         };
         let traffic = Arc::clone(&cell.traffic[direction]);
         let traced = (direction == 0).then(|| traffic.largest(cell.responses.div_ceil(2))).flatten();
@@ -220,48 +232,25 @@ fn endpoint_config(seed: u64, direction: u8, side: u8) -> EndpointConfig {
     config
 }
 
-/// Accepts connections and serves each.
-async fn accept(shared: Arc<Shared>, endpoint: Endpoint, plug: ServerPlug, forward: bool) {
-    while let Some(incoming) = endpoint.accept().await {
-        let flow = incoming.local_ip().and_then(crate::world::flow_of);
-        let traced = forward && flow.is_some() && *shared.traced_flow.lock().unwrap_or_else(PoisonError::into_inner) == flow;
-        let observer = traced.then(|| Arc::clone(&shared.window) as Arc<dyn Observer>);
-        // A refused attempt shows on the client's side.
-        let Ok((connecting, probe)) = plug.accept_observed(incoming, shared.transport(), observer) else { continue };
-        let task = Arc::clone(&shared);
-        shared.world.spawn(async move {
-            if let Ok(connection) = connecting.await {
-                let think = || think(&task, flow);
-                // The client reports what fails.
-                let _ = serve(connection, think).await;
-            }
-            if forward {
-                task.note_sender(&probe);
-            }
-        });
-    }
-}
-
-async fn think(shared: &Shared, flow: Option<u32>) {
-    let delay = flow.and_then(|f| shared.delays.lock().unwrap_or_else(PoisonError::into_inner).get(&f).copied());
-    if let Some(delay) = delay.filter(|d| !d.is_zero()) {
-        shared.world.sleep_until(shared.world.time() + delay).await;
-    }
-}
-
 impl Shared {
-    fn note_sender(&self, probe: &Probe) {
-        let report = probe.report();
+    /// A forward sender began; the number to end it by.
+    pub(super) fn sender_began(&self, probe: Probe) -> u64 {
         let mut tally = self.tally();
-        tally.served += 1;
-        tally.heard_one_way += u64::from(report.negotiated);
-        if let Some(snapshot) = report.controller {
-            tally.early_reductions += snapshot.early_reductions;
-            tally.loss_reductions += snapshot.reductions;
+        tally.senders += 1;
+        let id = tally.senders;
+        tally.live.insert(id, probe);
+        id
+    }
+
+    /// A forward sender ended.
+    pub(super) fn sender_ended(&self, id: u64) {
+        let mut tally = self.tally();
+        if let Some(probe) = tally.live.remove(&id) {
+            tally.add_sender(&probe);
         }
     }
 
-    fn note_outcome(&self, outcome: Result<Completed, HttpError>) {
+    pub(super) fn note_outcome(&self, outcome: Result<Completed, HttpError>) {
         let mut tally = self.tally();
         match outcome {
             Ok(completed) => tally.responses.add(completed),
@@ -276,78 +265,6 @@ impl Shared {
         if count == self.wanted || self.finite && count + tally.failed == self.wanted {
             self.world.stop();
         }
-    }
-}
-
-/// The clients of one direction.
-#[derive(Clone)]
-struct Clients {
-    shared: Arc<Shared>,
-    endpoint: Endpoint,
-    plug: ClientPlug,
-    groups: Vec<GroupId>,
-    forward: bool,
-    /// Idle persistent connections with the time they were last used.
-    idle: Option<Arc<Mutex<Vec<(HttpClient, Time)>>>>,
-}
-
-/// Starts every request at its time: arrivals never wait for completions.
-async fn open_loop(clients: Clients, traffic: Arc<Traffic>, traced: Option<usize>) {
-    let world = clients.shared.world.clone();
-    let mut index = 0;
-    while let Some(request) = traffic.get(index) {
-        world.sleep_until(request.start).await;
-        let task = clients.clone();
-        let (cloud, traced) = (index % CLOUDS, traced == Some(index));
-        world.spawn(async move {
-            let outcome = task.fetch(&request, cloud, traced).await;
-            if task.forward {
-                task.shared.note_outcome(outcome);
-            }
-        });
-        index += 1;
-    }
-}
-
-impl Clients {
-    /// One request, on a connection of its own or on an idle one.
-    async fn fetch(&self, request: &WebRequest, cloud: usize, traced: bool) -> Result<Completed, HttpError> {
-        let mut client = match self.take_idle() {
-            Some(client) => client,
-            None => self.open(request, cloud, traced).await?,
-        };
-        let fetched = client.get(request.response_bytes, request.request_bytes).await?;
-        let took = fetched.last_byte.since(request.start);
-        match &self.idle {
-            Some(idle) => idle.lock().unwrap_or_else(PoisonError::into_inner).push((client, fetched.last_byte)),
-            None => client.close(),
-        }
-        Ok(Completed { bytes: fetched.bytes, took })
-    }
-
-    async fn open(&self, request: &WebRequest, cloud: usize, traced: bool) -> Result<HttpClient, HttpError> {
-        let shared = &self.shared;
-        let flow = shared.world.add_flow(self.groups[cloud], request.client_rtt, request.server_rtt);
-        shared.tally().connections += 1;
-        if !request.server_delay.is_zero() {
-            shared.delays.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, request.server_delay);
-        }
-        if traced {
-            *shared.traced_flow.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow);
-        }
-        let (connecting, _) =
-            self.plug.connect(&self.endpoint, shared.transport(), server_address(flow), "lab.test")?;
-        HttpClient::open(connecting, shared.world.clone()).await
-    }
-
-    fn take_idle(&self) -> Option<HttpClient> {
-        let mut idle = self.idle.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.shared.world.time();
-        // The most recently used first, so that a burst's connections can age and go.
-        while idle.first().is_some_and(|(_, used)| now.since(*used) > KEEP) {
-            idle.remove(0).0.close();
-        }
-        idle.pop().map(|(client, _)| client)
     }
 }
 
@@ -380,7 +297,11 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
     let [forward, reverse] = network.bottleneck.map(|l| world.link_stats(l));
     let bps = |bytes: u64| round(bytes as f64 * 8.0 / seconds, 0);
     let percent = |part: f64, whole: f64| round(if whole > 0.0 { 100.0 * part / whole } else { 0.0 }, 4);
-    let tally = shared.tally();
+    let mut tally = shared.tally();
+    // Those still sending count too, and among them are the largest. Sums do not depend on the map's order.
+    for probe in std::mem::take(&mut tally.live).into_values() {
+        tally.add_sender(&probe);
+    }
     let responses = &tally.responses;
     let series = forward.queue_series.clone().unwrap_or_default();
     let width = series.width();
@@ -404,7 +325,7 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
         goodput_per_response_kbps: round(responses.goodput_kbps(), 3),
         times: responses.all(),
         times_large: responses.large(),
-        one_way_percent: percent(tally.heard_one_way as f64, tally.served as f64),
+        one_way_percent: percent(tally.heard_one_way as f64, tally.senders as f64),
         early_reductions: tally.early_reductions,
         loss_reductions: tally.loss_reductions,
         bin_seconds: width,

@@ -94,10 +94,7 @@ fn effective(plan: &Plan, checked: &Checked) -> Plan {
 }
 
 /// Runs cells on as many threads as there are cores; results in the order of the cells.
-fn run_all(
-    cells: &[Cell<'_>],
-    watch: &(dyn Fn(Stage) + Sync),
-) -> Result<Vec<super::result::RunResult>, CellError> {
+fn run_all(cells: &[Cell<'_>], watch: &(dyn Fn(Stage) + Sync)) -> Result<Vec<super::result::RunResult>, CellError> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(cells.len());
     let next = AtomicUsize::new(0);
     let results: Vec<_> = cells.iter().map(|_| Mutex::new(None)).collect();

@@ -2,9 +2,11 @@
 
 mod calibrate;
 mod cell;
+mod clients;
 mod compare;
 mod plan;
 mod result;
+mod servers;
 mod topology;
 mod traffic;
 

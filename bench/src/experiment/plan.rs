@@ -240,7 +240,9 @@ fn parse_window(s: &str) -> Result<Option<u32>, String> {
         return Ok(None);
     }
     let packets = s.strip_suffix('p').and_then(|n| n.parse().ok()).filter(|n| (2..=1_000_000).contains(n));
-    packets.map(Some).ok_or_else(|| format!("'{s}' is not a window; write packets such as 68p (2p to 1000000p), or none"))
+    packets
+        .map(Some)
+        .ok_or_else(|| format!("'{s}' is not a window; write packets such as 68p (2p to 1000000p), or none"))
 }
 
 #[cfg(test)]

@@ -45,9 +45,9 @@ pub struct RunResult {
     pub times: Distribution,
     /// Response times of responses larger than 25 kB.
     pub times_large: Distribution,
-    /// Connections whose sender heard one-way delays from its peer, percent of those that completed.
+    /// Forward senders whose peer agreed to tell them one-way delays, percent of all.
     pub one_way_percent: f64,
-    /// Early (delay-based) window reductions of all forward senders, and reductions after loss.
+    /// Early (delay-based) window reductions of all forward senders.
     pub early_reductions: u64,
     /// Window reductions after loss of all forward senders.
     pub loss_reductions: u64,

@@ -60,12 +60,7 @@ impl Dumbbell {
                 .map(|_| {
                     let down = path(bottleneck[direction]);
                     let up = path(bottleneck[1 - direction]);
-                    world.add_group(Group {
-                        client: ends[direction].client,
-                        server: ends[direction].server,
-                        down,
-                        up,
-                    })
+                    world.add_group(Group { client: ends[direction].client, server: ends[direction].server, down, up })
                 })
                 .collect()
         });

@@ -22,7 +22,8 @@ pub async fn serve<F: Future<Output = ()>>(
     connection: quinn::Connection,
     think: impl Fn() -> F,
 ) -> Result<(), HttpError> {
-    let mut http = h3::server::builder().send_grease(false).build(h3_quinn::Connection::new(connection.clone())).await?;
+    let mut http =
+        h3::server::builder().send_grease(false).build(h3_quinn::Connection::new(connection.clone())).await?;
     while let Ok(Some(resolver)) = http.accept().await {
         let Ok((request, mut stream)) = resolver.resolve_request().await else { continue };
         think().await;

@@ -132,7 +132,8 @@ mod tests {
 
     #[test]
     fn bad_queues_name_the_mend() {
-        for text in ["droptail", "droptail:", "droptail:0p", "droptail:136", "red:5", "droptail:99999999999999999999p"] {
+        for text in ["droptail", "droptail:", "droptail:0p", "droptail:136", "red:5", "droptail:99999999999999999999p"]
+        {
             let error = text.parse::<QueueSpec>().unwrap_err();
             assert!(error.contains("droptail:"), "{error}");
         }

@@ -220,4 +220,3 @@ impl fathom_quinn::Clock for Virtual {
         self.instant()
     }
 }
-

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use fathom_cc::{Controller, EcnDelta, OneWayDelay, Recipe, Snapshot, Time};
 use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent};
 use fathom_frames::{
-    Ack, Arrival, Content, Counters, EcnCounts, Echo, Estimator, Frames, Sample, Seen, SendTimes, SyncTimestamp, remove,
+    Ack, Arrival, Content, Counters, Echo, EcnCounts, Estimator, Frames, Sample, Seen, SendTimes, SyncTimestamp, remove,
 };
 use quinn_proto::{TransportError, TransportErrorCode};
 
@@ -346,8 +346,7 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     /// `None` when the payload must go to the stack as it is: it cannot be read, or holds a frame of ours that it must not hold.
     fn in_payload(payload: &'a [u8], negotiated: &Negotiated) -> Option<Self> {
-        let mut found =
-            Self { stamp: None, ack: None, ack_eliciting: false, at: [(0, 0); MAX_FRAMES], count: 0 };
+        let mut found = Self { stamp: None, ack: None, ack_eliciting: false, at: [(0, 0); MAX_FRAMES], count: 0 };
         for frame in Frames::new(payload) {
             let frame = frame.ok()?;
             found.ack_eliciting |= frame.is_ack_eliciting();
@@ -373,8 +372,5 @@ impl<'a> Found<'a> {
 }
 
 fn carries_ack(payload: &[u8]) -> bool {
-    Frames::new(payload)
-        .take(BEFORE_ACK)
-        .map_while(Result::ok)
-        .any(|f| matches!(f.content, Content::Ack(_)))
+    Frames::new(payload).take(BEFORE_ACK).map_while(Result::ok).any(|f| matches!(f.content, Content::Ack(_)))
 }

@@ -167,7 +167,11 @@ impl Plug {
         Ok(ServerPlug { plug: self.clone(), tls, initial, base })
     }
 
-    fn wire(&self, mut transport: TransportConfig, observer: Option<Arc<dyn Observer>>) -> (TransportConfig, Arc<Cell>) {
+    fn wire(
+        &self,
+        mut transport: TransportConfig,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> (TransportConfig, Arc<Cell>) {
         let cell = Arc::new(Cell::new(self, observer));
         let factory = Factory { recipe: Arc::clone(&self.recipe), cell: Arc::clone(&cell) };
         transport.congestion_controller_factory(Arc::new(factory));
@@ -248,7 +252,11 @@ impl ServerPlug {
     ///
     /// # Errors
     /// As [`Incoming::accept_with`].
-    pub fn accept(&self, incoming: Incoming, transport: TransportConfig) -> Result<(Connecting, Probe), ConnectionError> {
+    pub fn accept(
+        &self,
+        incoming: Incoming,
+        transport: TransportConfig,
+    ) -> Result<(Connecting, Probe), ConnectionError> {
         self.accept_observed(incoming, transport, None)
     }
 
@@ -263,8 +271,7 @@ impl ServerPlug {
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<(Connecting, Probe), ConnectionError> {
         let (transport, cell) = self.plug.wire(transport, observer);
-        let crypto =
-            ServerCrypto { tls: Arc::clone(&self.tls), initial: self.initial, cell: Some(Arc::clone(&cell)) };
+        let crypto = ServerCrypto { tls: Arc::clone(&self.tls), initial: self.initial, cell: Some(Arc::clone(&cell)) };
         let mut config = self.base.clone();
         config.crypto = Arc::new(crypto);
         config.transport = Arc::new(transport);

@@ -236,13 +236,9 @@ impl crypto::ClientConfig for ClientCrypto {
         }
         let bad_name = || ConnectError::InvalidServerName(server_name.into());
         let name = ServerName::try_from(server_name).map_err(|_| bad_name())?.to_owned();
-        let tls = rustls::quic::ClientConnection::new(
-            Arc::clone(&self.tls),
-            Version::V1,
-            name,
-            encoded(params, &self.cell),
-        )
-        .map_err(|_| bad_name())?;
+        let tls =
+            rustls::quic::ClientConnection::new(Arc::clone(&self.tls), Version::V1, name, encoded(params, &self.cell))
+                .map_err(|_| bad_name())?;
         Ok(Box::new(Session {
             tls: Connection::Client(tls),
             initial: self.initial,
@@ -276,8 +272,8 @@ impl crypto::ServerConfig for ServerCrypto {
     fn start_session(self: Arc<Self>, _: u32, params: &TransportParameters) -> Box<dyn crypto::Session> {
         let cell = self.cell.clone().unwrap_or_else(|| Arc::new(Cell::inert()));
         let tls = rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, encoded(params, &cell))
-        // rustls refuses only configurations without TLS 1.3 or with a limit on early data; `Plug::server` has checked for both.
-        .expect("TLS configuration checked when the plug was made");
+            // rustls refuses only configurations without TLS 1.3 or with a limit on early data; `Plug::server` has checked for both.
+            .expect("TLS configuration checked when the plug was made");
         Box::new(Session {
             tls: Connection::Server(tls),
             initial: self.initial,
@@ -300,8 +296,7 @@ mod tests {
             0xff, 0x00, 0x00, 0x00, 0x01, 0x00, 0x08, 0xf0, 0x67, 0xa5, 0x50, 0x2a, 0x42, 0x62, 0xb5, 0x74, 0x6f, 0x6b,
             0x65, 0x6e,
         ];
-        let tag =
-            [0x04, 0xa2, 0x65, 0xba, 0x2e, 0xff, 0x4d, 0x82, 0x90, 0x58, 0xfb, 0x3f, 0x0f, 0x24, 0x96, 0xba];
+        let tag = [0x04, 0xa2, 0x65, 0xba, 0x2e, 0xff, 0x4d, 0x82, 0x90, 0x58, 0xfb, 0x3f, 0x0f, 0x24, 0x96, 0xba];
         assert_eq!(retry_tag(&dcid, &packet), tag);
     }
 }
