@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fathom_bench::experiment::{CompareError, Comparison, Connections, Plan, Stage, compare};
+use fathom_bench::experiment::{CompareError, Comparison, Connections, Plan, Stage, Timestamps, compare};
 use fathom_bench::report;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// fresh (a connection per request) or persistent. [default: fresh]
     #[arg(long, value_name = "HOW")]
     connections: Option<Connections>,
+    /// How one-way delays travel: lean, paper or off. [default: lean]
+    #[arg(long, value_name = "MODE")]
+    timestamps: Option<Timestamps>,
     /// Largest window of a sender in packets, such as 68p, or none. [default: 68p]
     #[arg(long, value_name = "WINDOW")]
     max_window: Option<String>,
@@ -97,6 +100,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     }
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seed = args.seed.unwrap_or(plan.seed);
+    plan.timestamps = args.timestamps.unwrap_or(plan.timestamps);
     plan.connections = args.connections.unwrap_or(plan.connections);
     Ok(plan)
 }

@@ -8,6 +8,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// A short connection makes hundreds of small allocations; this allocator saves a tenth of its CPU time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Delay-based congestion controllers for QUIC, and the laboratory that compares them.
 #[derive(Parser)]
 #[command(name = "fathom", version, arg_required_else_help = true)]

@@ -31,7 +31,8 @@ fn the_same_seed_gives_the_same_bytes_in_two_processes() {
         assert_eq!(run["request_hash"], json["request_hash"], "controllers were asked different things");
     }
     assert_ne!(runs[0]["trace_hash"], runs[1]["trace_hash"], "reno and sync did the same");
-    assert_eq!(runs[1]["one_way_percent"], 100.0, "sync ran without one-way delays");
+    // All but those that were in their handshake when the run ended.
+    assert!(runs[1]["one_way_percent"].as_f64() > Some(95.0), "sync ran without one-way delays");
     // Another seed is another sequence.
     let other = fathom(&["compare", "--responses", "300", "--seed", "6", "--controllers", "reno", "--json", "-"]);
     let other: serde_json::Value = serde_json::from_slice(&other.stdout).expect("JSON");

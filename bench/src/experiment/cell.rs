@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fathom_cc::{Rate, Recipe, Time};
-use fathom_quinn::{Plug, PlugError, Probe};
+use fathom_quinn::{Extension, Plug, PlugError, Probe};
 use quinn::{Endpoint, EndpointConfig, TransportConfig, VarInt};
 
 use super::clients::{Clients, IdlePool, open_loop};
@@ -14,9 +14,11 @@ use super::plan::{Checked, Connections, Workload};
 use super::result::{Cost, RunResult};
 use super::servers::accept;
 use super::topology::{Dumbbell, Ends, access_limit};
-use super::traffic::Traffic;
+use super::traffic::{self, Traffic};
+use crate::hash::StableHash;
 use crate::http::{HttpError, Identity, IdentityError};
 use crate::measure::{Completed, Responses, WindowTrace, round, verify};
+use crate::workload::WebRequest;
 use crate::world::{Ended, Executor, Virtual};
 
 /// UDP payload of a full packet: with [`crate::world::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
@@ -99,6 +101,7 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct Tally {
     responses: Responses,
+    requests: StableHash,
     failed: u64,
     pub(super) connections: u64,
     senders: u64,
@@ -183,7 +186,9 @@ pub fn run(cell: &Cell<'_>, progress: Progress) -> Result<(RunResult, Cost), Cel
 fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> {
     let world = &shared.world;
     let identity = Identity::generate()?;
-    let plug = Plug::new(Arc::clone(&cell.controller))?.with_clock(Arc::new(world.clone()));
+    let extension = Extension { offer: cell.plan.timestamps.offer(), datagrams: false };
+    let plug =
+        Plug::new(Arc::clone(&cell.controller))?.with_clock(Arc::new(world.clone())).with_extension(extension)?;
     let (client_plug, server_plug) = (plug.client(identity.client)?, plug.server(identity.server)?);
     let mut ends = Vec::new();
     let mut endpoints = Vec::new();
@@ -247,6 +252,13 @@ impl Shared {
         let mut tally = self.tally();
         if let Some(probe) = tally.live.remove(&id) {
             tally.add_sender(&probe);
+        }
+    }
+
+    /// A request is being made, as number `index` of its direction.
+    pub(super) fn note_request(&self, request: &WebRequest, forward: bool, index: usize) {
+        if forward && (index as u64) < self.wanted {
+            traffic::note(&mut self.tally().requests, request);
         }
     }
 
@@ -333,6 +345,7 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
         queue_max: series.bins().iter().map(|b| b.max).collect(),
         traced_bytes: traced.map_or(0, |r| r.response_bytes),
         window: shared.window.points(),
+        request_hash: format!("{:016x}", tally.requests.value()),
         trace_hash: format!("{:016x}", world.trace_hash()),
     }
 }

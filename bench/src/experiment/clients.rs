@@ -36,6 +36,7 @@ pub(super) async fn open_loop(clients: Clients, traffic: Arc<Traffic>, traced: O
     let mut index = 0;
     while let Some(request) = traffic.get(index) {
         world.sleep_until(request.start).await;
+        clients.shared.note_request(&request, clients.forward, index);
         let task = clients.clone();
         let (cloud, traced) = (index % CLOUDS, traced == Some(index));
         world.spawn(async move {

@@ -13,5 +13,5 @@ mod traffic;
 pub use calibrate::Rates;
 pub use cell::{Cell, CellError, Progress, run};
 pub use compare::{CompareError, Stage, compare};
-pub use plan::{Connections, Plan, PlanError, Workload};
+pub use plan::{Connections, Plan, PlanError, Timestamps, Workload};
 pub use result::{Comparison, Cost, Reference, RunResult};

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use fathom_cc::Signals;
 use fathom_cc::catalogue::recipe;
 use fathom_cc::{Rate, Recipe};
-use fathom_quinn::OFFERS;
+use fathom_quinn::{OFFERS, Offer};
 use serde::{Deserialize, Serialize};
 
 use crate::link::QueueSpec;
@@ -31,6 +32,8 @@ pub struct Plan {
     pub seed: u64,
     /// `fresh`: a connection per request, as in the paper; `persistent`: requests reuse idle connections.
     pub connections: Connections,
+    /// How one-way delays travel: `lean` (a stamp beside ACK frames), `paper` (every packet stamped, the receiver echoes) or `off`.
+    pub timestamps: Timestamps,
     /// Rate of the uncongested network that load is calibrated on and that the results are set beside.
     pub reference: String,
     /// Largest window of a sender in packets, set by the receiver's flow control (Sync-TCP §5.1: "the maximum send window is 68
@@ -49,6 +52,42 @@ pub enum Connections {
     Fresh,
     /// A request takes an idle connection if there is one.
     Persistent,
+}
+
+/// How one-way delays travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timestamps {
+    /// SYNC_TIMESTAMP beside ACK frames; the sender derives the delay.
+    #[default]
+    Lean,
+    /// SYNC_TIMESTAMP on every packet; the receiver measures and echoes the delay (Sync-TCP §3.2).
+    Paper,
+    /// Not at all: the extension is not offered.
+    Off,
+}
+
+impl Timestamps {
+    /// What the transport parameter says.
+    pub(crate) const fn offer(self) -> Option<Offer> {
+        match self {
+            Self::Lean => Some(Offer::Lean),
+            Self::Paper => Some(Offer::Paper),
+            Self::Off => None,
+        }
+    }
+}
+
+impl FromStr for Timestamps {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "lean" => Ok(Self::Lean),
+            "paper" => Ok(Self::Paper),
+            "off" => Ok(Self::Off),
+            _ => Err(format!("'{s}' is not a way to carry one-way delays; write lean, paper or off")),
+        }
+    }
 }
 
 impl FromStr for Connections {
@@ -74,6 +113,7 @@ impl Default for Plan {
             responses: 10_000,
             seed: 1,
             connections: Connections::Fresh,
+            timestamps: Timestamps::Lean,
             reference: "100Mbps".into(),
             max_window: "68p".into(),
             server_delay: false,
@@ -155,6 +195,7 @@ pub(crate) struct Checked {
     pub(crate) responses: u64,
     pub(crate) seed: u64,
     pub(crate) connections: Connections,
+    pub(crate) timestamps: Timestamps,
     /// In packets.
     pub(crate) max_window: Option<u32>,
     pub(crate) server_delay: bool,
@@ -194,7 +235,8 @@ impl Plan {
             .iter()
             .map(|spec| {
                 let recipe = recipe(spec).map_err(|e| field("controllers", e.to_string()))?;
-                recipe.check(OFFERS).map_err(|e| field("controllers", e.to_string()))?;
+                let offers = Signals { one_way: self.timestamps != Timestamps::Off, ..OFFERS };
+                recipe.check(offers).map_err(|e| field("controllers", e.to_string()))?;
                 Ok(recipe)
             })
             .collect::<Result<Vec<_>, PlanError>>()?;
@@ -223,6 +265,7 @@ impl Plan {
             responses: self.responses,
             seed: self.seed,
             connections: self.connections,
+            timestamps: self.timestamps,
             max_window: parse_window(&self.max_window).map_err(|e| field("max-window", e))?,
             server_delay: self.server_delay,
         })
@@ -276,6 +319,7 @@ mod tests {
             (error(|p| p.controllers = vec!["reno".into(), "reno".into()]), "controllers: ", "once"),
             (error(|p| p.max_window = "68".into()), "max-window: ", "68p"),
             (error(|p| p.reference = "1Mbps".into()), "reference: ", "faster"),
+            (error(|p| p.timestamps = Timestamps::Off), "controllers: ", "one-way delay"),
             (error(|p| p.workload = "bulk:0x1MB".into()), "workload: ", "bulk:4x10MB"),
         ];
         for (text, field, mend) in cases {

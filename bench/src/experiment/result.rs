@@ -61,6 +61,8 @@ pub struct RunResult {
     pub traced_bytes: u64,
     /// Its sender's window over time.
     pub window: Vec<WindowPoint>,
+    /// Hash over the requests this run made, as far as the comparison's own: equal when it was asked the same.
+    pub request_hash: String,
     /// Hash over every step of every packet: the regression test of determinism.
     pub trace_hash: String,
 }

@@ -56,12 +56,7 @@ impl Traffic {
     /// Hash over the first `count` requests: equal for two runs exactly when they were asked the same.
     pub(crate) fn hash(&self, count: u64) -> u64 {
         let mut hash = StableHash::default();
-        for r in (0..count as usize).map_while(|i| self.get(i)) {
-            let durations = [r.client_rtt, r.server_rtt, r.server_delay].map(|d| d.as_nanos() as u64);
-            for word in [r.start.as_nanos(), r.request_bytes, r.response_bytes].into_iter().chain(durations) {
-                hash.add(word);
-            }
-        }
+        (0..count as usize).map_while(|i| self.get(i)).for_each(|r| note(&mut hash, &r));
         hash.value()
     }
 
@@ -71,6 +66,14 @@ impl Traffic {
             .map_while(|i| Some((i, self.get(i)?.response_bytes)))
             .max_by_key(|&(i, bytes)| (bytes, std::cmp::Reverse(i)))
             .map(|(i, _)| i)
+    }
+}
+
+/// Adds a request to a hash over requests.
+pub(crate) fn note(hash: &mut StableHash, r: &WebRequest) {
+    let durations = [r.client_rtt, r.server_rtt, r.server_delay].map(|d| d.as_nanos() as u64);
+    for word in [r.start.as_nanos(), r.request_bytes, r.response_bytes].into_iter().chain(durations) {
+        hash.add(word);
     }
 }
 
