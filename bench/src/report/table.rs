@@ -1,0 +1,129 @@
+//! The comparison as a table for a terminal: the rows of Sync-TCP's Table 1, and more.
+
+use std::fmt::Write;
+
+use crate::experiment::{Comparison, RunResult};
+
+/// A row: its name, and its cell for a run.
+type Row = (&'static str, fn(&RunResult) -> String);
+
+/// Rows in order.
+const ROWS: &[Row] = &[
+    ("responses completed", |r| r.responses.to_string()),
+    ("requests failed", |r| r.failed.to_string()),
+    ("packet drops at bottleneck (%)", |r| format!("{:.2}", r.drops_percent)),
+    ("mean queue (packets)", |r| format!("{:.1}", r.mean_queue)),
+    ("mean response size (B)", |r| format!("{:.0}", r.mean_size)),
+    ("goodput per response (kbps)", |r| format!("{:.1}", r.goodput_per_response_kbps)),
+    ("response time, median (ms)", |r| millis(r.times.median_ms)),
+    ("response time, mean (ms)", |r| millis(r.times.mean_ms)),
+    ("response time, p90 (ms)", |r| millis(r.times.p90_ms)),
+    ("response time, p95 (ms)", |r| millis(r.times.p95_ms)),
+    ("response time, p99 (ms)", |r| millis(r.times.p99_ms)),
+    ("  above 25 kB, median (ms)", |r| millis(r.times_large.median_ms)),
+    ("  above 25 kB, p95 (ms)", |r| millis(r.times_large.p95_ms)),
+    ("link utilisation (%)", |r| format!("{:.1}", r.utilisation_percent)),
+    ("senders told one-way delay (%)", |r| format!("{:.1}", r.one_way_percent)),
+    ("window cuts, early", |r| r.early_reductions.to_string()),
+    ("window cuts, after loss", |r| r.loss_reductions.to_string()),
+    ("trace hash", |r| r.trace_hash.clone()),
+];
+
+fn millis(ms: f64) -> String {
+    if ms >= 100.0 { format!("{ms:.0}") } else { format!("{ms:.1}") }
+}
+
+/// The comparison's columns: every controller, then the uncongested network.
+pub(super) fn columns(c: &Comparison) -> Vec<(String, &RunResult)> {
+    let runs = c.runs.iter().map(|r| (r.controller.clone(), r));
+    let reference = c.reference.iter().map(|r| (format!("at {}", r.run.link), &r.run));
+    runs.chain(reference).collect()
+}
+
+/// The rows as text: name, then one cell per column of [`columns`].
+pub(super) fn rows(c: &Comparison) -> Vec<(&'static str, Vec<String>)> {
+    let columns = columns(c);
+    let failed = columns.iter().any(|(_, r)| r.failed > 0);
+    ROWS.iter()
+        .filter(|(name, _)| failed || *name != "requests failed")
+        .map(|(name, cell)| (*name, columns.iter().map(|(_, r)| cell(r)).collect()))
+        .collect()
+}
+
+/// What was run, in one paragraph of lines.
+pub(super) fn setting(c: &Comparison) -> Vec<String> {
+    let p = &c.plan;
+    let mut lines = vec![format!(
+        "{} bottleneck, {}, {} workload, {} connections, seed {}, window limit {}",
+        p.link,
+        p.queue,
+        p.workload,
+        if p.connections == crate::experiment::Connections::Fresh { "fresh" } else { "persistent" },
+        p.seed,
+        p.max_window,
+    )];
+    if let Some(r) = &c.reference {
+        lines.push(format!(
+            "offered load {} wanted; {:.1}% forward and {:.1}% reverse reached on the uncongested network ({:.1} and {:.1} connections/s)",
+            p.load, r.offered_percent[0], r.offered_percent[1], r.rates[0], r.rates[1],
+        ));
+    }
+    lines
+}
+
+/// What the numbers say of each controller against the first, and no more.
+pub(super) fn verdicts(c: &Comparison) -> Vec<String> {
+    let Some((base, others)) = c.runs.split_first() else { return Vec::new() };
+    let change = |new: f64, old: f64| {
+        if old > 0.0 { format!("{:+.1} %", 100.0 * (new / old - 1.0)) } else { "n/a".to_owned() }
+    };
+    others
+        .iter()
+        .map(|r| {
+            format!(
+                "{} against {}: response time median {}, mean {}, p99 {}; drops {:.2} % against {:.2} %. One seed is one sample: try others.",
+                r.controller,
+                base.controller,
+                change(r.times.median_ms, base.times.median_ms),
+                change(r.times.mean_ms, base.times.mean_ms),
+                change(r.times.p99_ms, base.times.p99_ms),
+                r.drops_percent,
+                base.drops_percent,
+            )
+        })
+        .collect()
+}
+
+/// The table, with what was run above it and what it says below.
+pub fn table(c: &Comparison) -> String {
+    let columns = columns(c);
+    let rows = rows(c);
+    let first = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let widths: Vec<usize> = columns
+        .iter()
+        .enumerate()
+        .map(|(i, (name, _))| {
+            rows.iter().map(|(_, cells)| cells[i].chars().count()).chain([name.chars().count()]).max().unwrap_or(0)
+        })
+        .collect();
+    let line = |name: &str, cells: &mut dyn Iterator<Item = &str>| {
+        let mut text = format!("{name:<first$}");
+        for (cell, width) in cells.zip(&widths) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "  {cell:>width$}");
+        }
+        text.push('\n');
+        text
+    };
+    let mut text = setting(c).join("\n") + "\n\n";
+    text += &line("", &mut columns.iter().map(|(name, _)| name.as_str()));
+    for (name, cells) in &rows {
+        text += &line(name, &mut cells.iter().map(String::as_str));
+    }
+    text.push('\n');
+    for verdict in verdicts(c) {
+        text += &verdict;
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,153 @@
+//! Reports over a small fixed comparison and over empty ones.
+
+use super::{html, table};
+use crate::experiment::{Comparison, Plan, Reference, RunResult};
+use crate::measure::{Distribution, WindowPoint};
+
+fn distribution(scale: f64) -> Distribution {
+    Distribution {
+        count: 100,
+        mean_ms: 30.0 * scale,
+        median_ms: 20.0 * scale,
+        p90_ms: 60.0 * scale,
+        p95_ms: 80.0 * scale,
+        p99_ms: 200.0 * scale,
+        max_ms: 500.0 * scale,
+        cdf: vec![(5.0 * scale, 0.0), (20.0 * scale, 0.5), (80.0 * scale, 0.95), (500.0 * scale, 1.0)],
+    }
+}
+
+fn run(controller: &str, scale: f64) -> RunResult {
+    RunResult {
+        controller: controller.into(),
+        link: "10Mbps".into(),
+        seconds: 4.0,
+        responses: 100,
+        failed: 0,
+        drops_percent: 2.0 * scale,
+        arrived: 1000,
+        dropped: 20,
+        mean_queue: 50.0,
+        max_queue: 136,
+        utilisation_percent: 90.0,
+        throughput_bps: 9e6,
+        reverse_throughput_bps: 9e6,
+        goodput_bps: 8e6,
+        mean_size: 7000.0,
+        goodput_per_response_kbps: 100.0,
+        times: distribution(scale),
+        times_large: distribution(4.0 * scale),
+        one_way_percent: 100.0,
+        early_reductions: 7,
+        loss_reductions: 3,
+        bin_seconds: 0.5,
+        queue_mean: vec![0.0, 40.0, 80.0, 60.0, 50.0, 70.0, 90.0, 20.0],
+        queue_max: vec![1.0, 90.0, 136.0, 100.0, 90.0, 110.0, 136.0, 60.0],
+        traced_bytes: 1_000_000,
+        window: (0..50)
+            .map(|i| WindowPoint {
+                at: f64::from(i) * 0.05,
+                window: 20_000 + 500 * i as u64,
+                queueing_ms: Some(f64::from(i)),
+            })
+            .collect(),
+        request_hash: "00".into(),
+        trace_hash: "0123456789abcdef".into(),
+    }
+}
+
+fn comparison() -> Comparison {
+    let plan = Plan { controllers: vec!["reno".into(), "sync".into()], ..Plan::default() };
+    let reference = Reference {
+        rates: [87.1, 84.1],
+        offered_percent: [90.2, 89.7],
+        calibration_runs: 2,
+        run: RunResult { link: "100Mbps".into(), ..run("reno", 0.5) },
+    };
+    Comparison {
+        plan,
+        request_hash: "00".into(),
+        runs: vec![run("reno", 1.0), run("sync", 0.8)],
+        reference: Some(reference),
+    }
+}
+
+#[test]
+fn the_table_has_every_row_of_the_papers_table() {
+    let text = table(&comparison());
+    for row in [
+        "responses completed",
+        "drops",
+        "mean queue",
+        "mean response size",
+        "goodput per response",
+        "median",
+        "mean (ms)",
+        "p90",
+        "p95",
+        "p99",
+    ] {
+        assert!(text.contains(row), "'{row}' is not in\n{text}");
+    }
+    let head = text.lines().find(|l| l.contains("reno") && l.contains("at 100Mbps")).expect("a head");
+    assert!(head.contains("sync"));
+    assert!(text.contains("sync against reno: response time median -20.0 %, mean -20.0 %"), "{text}");
+    assert!(text.lines().take_while(|l| !l.contains("against")).skip(2).all(|l| l.chars().count() <= 100), "{text}");
+    assert!(!text.contains("requests failed"), "nothing failed:\n{text}");
+}
+
+#[test]
+fn failures_show() {
+    let mut c = comparison();
+    c.runs[0].failed = 3;
+    assert!(table(&c).contains("requests failed"));
+}
+
+#[test]
+fn the_page_has_every_plot_and_is_the_same_each_time() {
+    let page = html(&comparison());
+    // Two axes of two distributions, the queue, the window, the delay.
+    assert_eq!(page.matches("<svg").count(), 7);
+    assert_eq!(page, html(&comparison()));
+    for load in ["src=", "@import", "url(", "<script", "<link"] {
+        assert!(!page.contains(load), "{load}");
+    }
+    assert!(!page.contains("NaN") && !page.contains("inf\""));
+}
+
+#[test]
+fn names_cannot_break_the_page() {
+    let mut c = comparison();
+    c.runs[0].controller = "<script>alert(1)</script>".into();
+    c.plan.controllers[0] = "<script>".into();
+    assert!(!html(&c).contains("<script"));
+}
+
+#[test]
+fn empty_runs_are_reported_without_plots_or_panics() {
+    let nothing = Distribution {
+        count: 0,
+        mean_ms: 0.0,
+        median_ms: 0.0,
+        p90_ms: 0.0,
+        p95_ms: 0.0,
+        p99_ms: 0.0,
+        max_ms: 0.0,
+        cdf: Vec::new(),
+    };
+    let empty = RunResult {
+        seconds: 0.0,
+        responses: 0,
+        times: nothing.clone(),
+        times_large: nothing,
+        queue_mean: Vec::new(),
+        queue_max: Vec::new(),
+        window: Vec::new(),
+        ..run("reno", 1.0)
+    };
+    let c = Comparison { runs: vec![empty], reference: None, ..comparison() };
+    assert!(!html(&c).contains("<svg"));
+    assert!(table(&c).contains("responses completed"));
+    let c = Comparison { runs: Vec::new(), reference: None, ..comparison() };
+    assert!(html(&c).contains("</html>") && !table(&c).is_empty());
+}
