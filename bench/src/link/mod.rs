@@ -6,7 +6,7 @@ mod series;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use fathom_cc::Rate;
+use fathom_cc::{Rate, Time};
 
 pub use queue::{Admission, DropTail, Queue, QueueSpec};
 pub use series::{Bin, Series};
@@ -77,6 +77,7 @@ pub struct Link {
     integral: u128,
     busy: u64,
     stats: LinkStats,
+    log: Option<Vec<(Time, Duration)>>,
 }
 
 impl Link {
@@ -91,6 +92,7 @@ impl Link {
             accounted_at: 0,
             integral: 0,
             busy: 0,
+            log: None,
             stats: LinkStats {
                 arrived: 0,
                 admitted: 0,
@@ -111,6 +113,18 @@ impl Link {
     pub fn with_series(mut self) -> Self {
         self.stats.queue_series = Some(Series::new());
         self
+    }
+
+    /// Also logs every admitted packet: the truth that estimates are held against. The log grows with the run.
+    #[must_use]
+    pub fn with_log(mut self) -> Self {
+        self.log = Some(Vec::new());
+        self
+    }
+
+    /// When each admitted packet arrived, and how long it took to leave: waiting and transmission. Empty unless logged.
+    pub fn log(&self) -> &[(Time, Duration)] {
+        self.log.as_deref().unwrap_or_default()
     }
 
     /// A packet of `bytes` (headers included) arrives at `now` (nanoseconds).
@@ -136,6 +150,9 @@ impl Link {
         let out = self.free_at.max(now) + transmission;
         self.free_at = out;
         self.busy += transmission;
+        if let Some(log) = &mut self.log {
+            log.push((Time::from_nanos(now), Duration::from_nanos(out - now)));
+        }
         self.departures.push_back((out, bytes));
         self.queued_bytes += u64::from(bytes);
         self.stats.admitted += 1;

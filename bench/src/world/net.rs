@@ -126,6 +126,17 @@ impl Network {
         GroupId(self.groups.len() as u16 - 1)
     }
 
+    /// A packet on its way keeps its hop number, so the new paths must have as many links as the old.
+    pub(super) fn set_group(&mut self, id: GroupId, group: Group) {
+        let old = &mut self.groups[id.0 as usize];
+        assert_eq!(
+            (old.down.hops.len(), old.up.hops.len()),
+            (group.down.hops.len(), group.up.hops.len()),
+            "a group's paths keep their number of links"
+        );
+        *old = group;
+    }
+
     pub(super) fn add_socket(&mut self) -> SocketId {
         self.sockets.push(Socket { inbox: VecDeque::new(), waker: None });
         SocketId(self.sockets.len() as u16 - 1)
@@ -186,12 +197,15 @@ impl Core {
             self.net.stats.unroutable += 1;
             return;
         };
-        let (direction, first) =
-            if from_server { (Direction::Down, state.server_half) } else { (Direction::Up, state.client_half) };
+        let (direction, first, last) = if from_server {
+            (Direction::Down, state.server_half, state.client_half)
+        } else {
+            (Direction::Up, state.client_half, state.server_half)
+        };
         let index = self.net.store(flow, direction, ecn, bytes);
         let group = &self.net.groups[state.group.0 as usize];
         let path = if from_server { &group.down } else { &group.up };
-        let wait = first + path.hops.first().map_or(0, |h| nanos(h.delay));
+        let wait = first + path.hops.first().map_or(nanos(path.tail) + last, |h| nanos(h.delay));
         if wait == 0 && !path.hops.is_empty() {
             // Nothing lies between the sender and its first link: a drop here wakes nobody.
             self.enter_link(index);

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use quinn::udp::{RecvMeta, Transmit};
 
+use fathom_cc::Time;
+
 use crate::link::{Link, LinkStats};
 
 use super::executor::Virtual;
@@ -70,6 +72,16 @@ impl Virtual {
     /// Adds a group of flows.
     pub fn add_group(&self, group: Group) -> GroupId {
         self.core().net.add_group(group)
+    }
+
+    /// Gives a group other paths: packets that have not entered their next hop take them.
+    pub fn set_group(&self, id: GroupId, group: Group) {
+        self.core().net.set_group(id, group);
+    }
+
+    /// What a logged link noted so far ([`Link::log`]).
+    pub fn link_log(&self, link: LinkId) -> Vec<(Time, Duration)> {
+        self.core().net.links[link.0 as usize].log().to_vec()
     }
 
     /// Adds a flow with its own delays (DelayBox: half of each in each direction); returns its number, for [`server_address`].

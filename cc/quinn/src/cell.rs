@@ -22,8 +22,6 @@ use crate::{Extension, Plug};
 
 /// Frames of ours taken out of one packet; a packet with more goes to the stack as it is, which closes the connection.
 const MAX_FRAMES: usize = 4;
-/// How many frames of an outgoing packet may lie before its ACK frame: quinn writes HANDSHAKE_DONE, PING and IMMEDIATE_ACK first.
-const BEFORE_ACK: usize = 4;
 
 /// Hears what a connection's controller does.
 pub trait Observer: Send + Sync {
@@ -229,8 +227,9 @@ impl Cell {
         let written = frame.encode(&mut payload[..room]);
         payload[written..room].fill(0);
         state.report.stamps_sent += 1;
-        let constant = state.negotiated.place == Placement::EveryPacket || self.extension.datagrams;
-        if !constant && carries_ack(&payload[room..]) {
+        if state.negotiated.place == Placement::BesideAcks && !self.extension.datagrams {
+            // Whether or not an ACK frame lay beside it: the next packet to be acknowledged asks for room again. So an endpoint that
+            // sends much and acknowledges little stamps little.
             self.reserved.store(0, Ordering::Relaxed);
         }
     }
@@ -369,8 +368,4 @@ impl<'a> Found<'a> {
     fn ranges(&self) -> impl DoubleEndedIterator<Item = Range<usize>> + use<> {
         self.at.into_iter().take(self.count).map(|(start, end)| start..end)
     }
-}
-
-fn carries_ack(payload: &[u8]) -> bool {
-    Frames::new(payload).take(BEFORE_ACK).map_while(Result::ok).any(|f| matches!(f.content, Content::Ack(_)))
 }

@@ -1,0 +1,420 @@
+//! One-way delay on the wire: real quinn, TLS and frames over emulated links whose true delay is known.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fathom_bench::http::Identity;
+use fathom_bench::link::{Link, QueueSpec};
+use fathom_bench::world::{Executor, Group, GroupId, Hop, LinkId, Path, Virtual, server_address};
+use fathom_cc::catalogue::recipe;
+use fathom_cc::testing::{Event, Log, RecordingRecipe};
+use fathom_cc::{OneWayDelay, Rate, Time};
+use fathom_quinn::{ClientPlug, Clock, Extension, Offer, Plug, Report, ServerPlug};
+use quinn::{ConnectionError, Endpoint, EndpointConfig, TransportConfig, VarInt};
+
+/// A host's clock: an offset, and a rate that is off by `ppm`.
+struct HostClock {
+    world: Virtual,
+    offset: u64,
+    ppm: i64,
+}
+
+impl Clock for HostClock {
+    fn now(&self) -> Instant {
+        Clock::now(&self.world)
+    }
+    fn stamp(&self, since_start: u64) -> u64 {
+        let drift = i128::from(since_start) * i128::from(self.ppm) / 1_000_000;
+        self.offset + (i128::from(since_start) + drift) as u64
+    }
+}
+
+/// What a test asks for.
+#[derive(Clone)]
+struct Setup {
+    offer: Option<Offer>,
+    client_offer: Option<Offer>,
+    server: &'static str,
+    client: &'static str,
+    client_clock: (u64, i64),
+    /// What the server sends: so many chunks of so many bytes, one per gap.
+    chunks: (u32, usize, Duration),
+    /// Receive window of the client: bounds the queue, so that nothing is lost.
+    window: u32,
+    /// Bytes of competing bursts: one burst every second.
+    burst: usize,
+    /// When the reverse path becomes longer, and by how much.
+    longer_back: Option<(Time, Duration)>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            offer: Some(Offer::Lean),
+            client_offer: Some(Offer::Lean),
+            server: "sync:signal=either",
+            client: "reno",
+            client_clock: (0, 0),
+            chunks: (1, 2_000_000, Duration::ZERO),
+            window: 60_000,
+            burst: 0,
+            longer_back: None,
+        }
+    }
+}
+
+/// One sample as the controller got it.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    /// When the ACK frame arrived.
+    at: Time,
+    /// When the acknowledged packet left.
+    sent: Time,
+    /// How many packets had left at that instant up to this one, minus one.
+    index: usize,
+    rtt: Duration,
+    one_way: OneWayDelay,
+}
+
+struct Outcome {
+    heard: Vec<Heard>,
+    /// Truth by instant of entry, in order.
+    truth: HashMap<Time, Vec<Duration>>,
+    report: Option<Report>,
+    client: Result<usize, ConnectionError>,
+    server: Option<ConnectionError>,
+}
+
+const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
+const ONE_WAY: Duration = Duration::from_millis(20);
+
+fn endpoint(
+    world: &Virtual,
+    socket: Arc<dyn quinn::AsyncUdpSocket>,
+    server: Option<&ServerPlug>,
+    seed: u8,
+) -> Endpoint {
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[seed; 32]);
+    let mut config = EndpointConfig::new(Arc::new(key));
+    config.rng_seed(Some([seed; 32]));
+    let server = server.map(ServerPlug::config);
+    Endpoint::new_with_abstract_socket(config, server, socket, Arc::new(world.clone())).expect("an endpoint")
+}
+
+fn transport(window: u32) -> TransportConfig {
+    let mut t = TransportConfig::default();
+    t.initial_mtu(1392).mtu_discovery_config(None).stream_receive_window(VarInt::from_u32(window));
+    t
+}
+
+fn group(
+    client: fathom_bench::world::SocketId,
+    server: fathom_bench::world::SocketId,
+    link: LinkId,
+    back: Duration,
+) -> Group {
+    Group {
+        client,
+        server,
+        down: Path { hops: vec![Hop { delay: Duration::ZERO, link }], tail: ONE_WAY },
+        up: Path { hops: Vec::new(), tail: back },
+    }
+}
+
+fn run(setup: &Setup) -> Outcome {
+    let mut executor = Executor::new();
+    let world = executor.world();
+    let identity = Identity::generate().expect("an identity");
+    let log = Log::new(1_000_000);
+    let recorded = RecordingRecipe::new(recipe(setup.server).expect("a recipe"), log.clone());
+    let extension = |offer| Extension { offer, datagrams: false };
+    let plug = |p: Plug, offer| p.with_extension(extension(offer)).expect("a plug");
+    let server = plug(Plug::new(Arc::new(recorded)).expect("a plug").with_clock(Arc::new(world.clone())), setup.offer)
+        .server(identity.server)
+        .expect("a server");
+    let (offset, ppm) = setup.client_clock;
+    let clock = Arc::new(HostClock { world: world.clone(), offset, ppm });
+    let client = plug(Plug::named(setup.client).expect("a plug").with_clock(clock), setup.client_offer)
+        .client(identity.client)
+        .expect("a client");
+
+    let (client_id, client_socket) = world.client_socket();
+    let (server_id, server_socket) = world.server_socket();
+    let link = world.add_link(Link::new(RATE, QueueSpec::droptail_packets(10_000).build()).with_log());
+    let group_id = world.add_group(group(client_id, server_id, link, ONE_WAY));
+    if let Some((at, more)) = setup.longer_back {
+        let (w, longer) = (world.clone(), group(client_id, server_id, link, ONE_WAY + more));
+        world.spawn(async move {
+            w.sleep_until(at).await;
+            w.set_group(group_id, longer);
+        });
+    }
+    let ends = (endpoint(&world, client_socket, None, 1), endpoint(&world, server_socket, Some(&server), 2));
+    let accepted = Arc::new(Mutex::new(None));
+    let served = Arc::new(Mutex::new((None, None)));
+    world.spawn(serve(world.clone(), ends.1, server, setup.clone(), Arc::clone(&accepted), Arc::clone(&served)));
+    let result = Arc::new(Mutex::new(None));
+    world.spawn(fetch(world.clone(), ends.0, client, setup.clone(), group_id, Arc::clone(&result)));
+    executor.run(Time::from_millis(200_000));
+
+    let start = accepted.lock().expect("unpoisoned").unwrap_or(Time::ZERO);
+    let mut truth: HashMap<Time, Vec<Duration>> = HashMap::new();
+    for (at, delay) in world.link_log(link) {
+        truth.entry(at).or_default().push(delay);
+    }
+    let client = result.lock().expect("unpoisoned").take().expect("the client ended");
+    let (report, server) = served.lock().expect("unpoisoned").clone();
+    Outcome { heard: heard(&log, start), truth, report, client, server }
+}
+
+type Served = Arc<Mutex<(Option<Report>, Option<ConnectionError>)>>;
+
+/// The first connection is the measured one and sends chunks; later ones are bursts.
+async fn serve(
+    world: Virtual,
+    endpoint: Endpoint,
+    plug: ServerPlug,
+    setup: Setup,
+    accepted: Arc<Mutex<Option<Time>>>,
+    served: Served,
+) {
+    let incoming = endpoint.accept().await.expect("a client");
+    *accepted.lock().expect("unpoisoned") = Some(world.time());
+    let wired = match plug.accept(incoming, transport(setup.window)) {
+        Ok((connecting, probe)) => connecting.await.map(|connection| (connection, probe)),
+        Err(e) => Err(e),
+    };
+    let (connection, probe) = match wired {
+        Ok(wired) => wired,
+        Err(e) => {
+            served.lock().expect("unpoisoned").1 = Some(e);
+            return;
+        }
+    };
+    let (count, bytes, gap) = setup.chunks;
+    let bursts = world.clone();
+    if setup.burst > 0 {
+        let connection = connection.clone();
+        world.spawn(async move {
+            // Bursts of the same connection on a stream of their own: the queue swings while the window allows it.
+            while let Ok(mut stream) = connection.open_uni().await {
+                if stream.write_all(&vec![1; setup.burst]).await.is_err() {
+                    return;
+                }
+                let _ = stream.finish();
+                bursts.sleep_until(bursts.time() + Duration::from_secs(1)).await;
+            }
+        });
+    }
+    let (mut send, _recv) = connection.accept_bi().await.expect("a stream");
+    for _ in 0..count {
+        send.write_all(&vec![0; bytes]).await.expect("written");
+        world.sleep_until(world.time() + gap).await;
+    }
+    send.finish().expect("open");
+    connection.closed().await;
+    served.lock().expect("unpoisoned").0 = Some(probe.report());
+    drop(endpoint);
+}
+
+async fn fetch(
+    world: Virtual,
+    endpoint: Endpoint,
+    plug: ClientPlug,
+    setup: Setup,
+    group: GroupId,
+    result: Arc<Mutex<Option<Result<usize, ConnectionError>>>>,
+) {
+    let flow = world.add_flow(group, Duration::ZERO, Duration::ZERO);
+    let (connecting, _probe) =
+        plug.connect(&endpoint, transport(setup.window), server_address(flow), "lab.test").expect("begun");
+    let outcome = async {
+        let connection = connecting.await?;
+        let drain = connection.clone();
+        world.spawn(async move {
+            while let Ok(mut stream) = drain.accept_uni().await {
+                let _ = stream.read_to_end(usize::MAX).await;
+            }
+        });
+        let (mut send, mut recv) = connection.open_bi().await?;
+        send.write_all(b"go").await.map_err(|_| ConnectionError::Reset)?;
+        let read = recv.read_to_end(usize::MAX).await;
+        let error = connection.close_reason();
+        connection.close(0u32.into(), b"");
+        match read {
+            Ok(bytes) => Ok(bytes.len()),
+            Err(_) => Err(error.unwrap_or(ConnectionError::Reset)),
+        }
+    };
+    let outcome = outcome.await;
+    *result.lock().expect("unpoisoned") = Some(outcome);
+}
+
+/// Every sample the controller got, in world time, with the place of its packet among those that left at the same instant.
+fn heard(log: &Log, start: Time) -> Vec<Heard> {
+    let mut left: HashMap<Time, usize> = HashMap::new();
+    let mut samples = Vec::new();
+    for record in log.records() {
+        let Event::Acks { now, packets, rtt, one_way, .. } = record.event else { continue };
+        for p in &packets {
+            *left.entry(p.sent).or_default() += 1;
+        }
+        let Some(sent) = packets.iter().map(|p| p.sent).max() else { continue };
+        if let Some(one_way) = one_way {
+            let world = |t: Time| Time::from_nanos(start.as_nanos() + t.as_nanos());
+            samples.push(Heard { at: world(now), sent: world(sent), index: left[&sent] - 1, rtt: rtt.latest, one_way });
+        }
+    }
+    samples
+}
+
+/// Absolute errors in microseconds of the estimated queueing delay (height above the smallest) against the link's true delay, which is
+/// taken above its own smallest.
+///
+/// Controllers hear of acknowledged data only. Now and then the largest packet of an ACK frame is one of the sender's own pure ACKs,
+/// sent later, and the delay is that one's: such a sample is paired with the pure ACK. They must be few.
+fn errors(o: &Outcome, from: Time) -> Vec<f64> {
+    let pairs: Vec<(Heard, Duration)> = o
+        .heard
+        .iter()
+        .filter(|h| h.sent >= from)
+        .filter_map(|h| Some((*h, *o.truth.get(&h.sent)?.get(h.index)?)))
+        .collect();
+    let base = pairs.iter().map(|p| p.0.one_way).min().expect("samples");
+    let least = o.truth.values().flatten().min().expect("packets");
+    let error = |heard: OneWayDelay, truth: Duration| {
+        (heard.above(base).as_secs_f64() - truth.saturating_sub(*least).as_secs_f64()).abs() * 1e6
+    };
+    let mut of_pure_acks = 0;
+    let errors = pairs
+        .iter()
+        .map(|(h, truth)| {
+            let own = error(h.one_way, *truth);
+            let later = o.truth.iter().filter(|(at, _)| **at > h.sent && **at + ONE_WAY * 2 <= h.at);
+            let best = later.flat_map(|(_, delays)| delays).map(|t| error(h.one_way, *t)).fold(own, f64::min);
+            if own > 2_000.0 && best < 1_000.0 {
+                of_pure_acks += 1;
+                return best;
+            }
+            own
+        })
+        .collect();
+    assert!(of_pure_acks * 50 < pairs.len(), "{of_pure_acks} of {} samples are of other packets", pairs.len());
+    errors
+}
+
+/// Prints mean, 95th percentile and maximum, and gives them.
+fn summary(name: impl Debug, mut errors: Vec<f64>) -> (f64, f64, f64) {
+    errors.sort_by(f64::total_cmp);
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    let (p95, max) = (errors[errors.len() * 95 / 100], errors[errors.len() - 1]);
+    println!("{name:?}: {} samples, error mean {mean:.0} us, p95 {p95:.0} us, max {max:.0} us", errors.len());
+    (mean, p95, max)
+}
+
+#[test]
+fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
+    for offer in [Offer::Lean, Offer::Paper] {
+        let change = Time::from_millis(4_000);
+        let o = run(&Setup {
+            offer: Some(offer),
+            chunks: (160, 3_000, Duration::from_millis(50)),
+            longer_back: Some((change, Duration::from_millis(50))),
+            ..Setup::default()
+        });
+        assert_eq!(o.client.as_ref().ok(), Some(&480_000));
+        // Half a second after the change every packet in flight is a new one.
+        let (before, after): (Vec<_>, Vec<_>) = (
+            o.heard.iter().filter(|h| h.sent > Time::from_millis(500) && h.sent < Time::from_millis(3_900)).collect(),
+            o.heard.iter().filter(|h| h.sent > Time::from_millis(4_500)).collect(),
+        );
+        assert!(before.len() > 50 && after.len() > 50, "{} {}", before.len(), after.len());
+        let least_rtt = |s: &[&Heard]| s.iter().map(|h| h.rtt).min().expect("samples").as_secs_f64() * 1e3;
+        let least = |s: &[&Heard]| s.iter().map(|h| h.one_way.as_nanos()).min().expect("samples") as f64 / 1e6;
+        let rtt = least_rtt(&after) - least_rtt(&before);
+        let one_way = least(&after) - least(&before);
+        println!("{offer:?}: 50 ms more on the reverse path: RTT {rtt:+.3} ms, forward one-way delay {one_way:+.3} ms");
+        assert!((rtt - 50.0).abs() < 1.0, "RTT moved by {rtt} ms");
+        assert!(one_way.abs() < 1.0, "forward delay moved by {one_way} ms");
+        // Not only at its smallest: no sample after the change is off by a millisecond.
+        let above = after.iter().map(|h| h.one_way.as_nanos() as f64 / 1e6 - least(&before)).fold(0.0, f64::max);
+        let usual = before.iter().map(|h| h.one_way.as_nanos() as f64 / 1e6 - least(&before)).fold(0.0, f64::max);
+        assert!((above - usual).abs() < 1.0, "largest height {above} ms, before {usual} ms");
+    }
+}
+
+#[test]
+fn the_estimate_tracks_the_queue() {
+    let mut means = Vec::new();
+    for offer in [Offer::Lean, Offer::Paper] {
+        let o = run(&Setup {
+            offer: Some(offer),
+            server: "reno",
+            window: 120_000,
+            burst: 80_000,
+            chunks: (12, 1_000_000, Duration::from_millis(400)),
+            ..Setup::default()
+        });
+        assert!(o.client.is_ok(), "{:?}", o.client);
+        let deepest = o.truth.values().flatten().max().expect("packets");
+        assert!(*deepest > Duration::from_millis(30), "the queue never grew: {deepest:?}");
+        let (mean, p95, _) = summary(offer, errors(&o, Time::from_millis(500)));
+        assert!(mean < 500.0 && p95 < 1_000.0, "mean {mean} us, p95 {p95} us");
+        means.push(mean);
+    }
+    assert!((means[0] - means[1]).abs() < 200.0, "lean and paper differ: {means:?}");
+}
+
+#[test]
+fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
+    // Just below the wrap of 2^32 us, and half a millisecond per second fast or slow: the worst of Mills' survey (Sync-TCP §5.3).
+    for ppm in [-500, 0, 500] {
+        let o = run(&Setup {
+            client_clock: ((1 << 32) * 1_000 - 20_000_000_000, ppm),
+            chunks: (400, 40_000, Duration::from_millis(150)),
+            ..Setup::default()
+        });
+        let span = o.heard.last().expect("samples").sent.since(Time::ZERO);
+        assert!(span > Duration::from_secs(60), "{span:?}");
+        let (mean, p95, _) = summary(ppm, errors(&o, Time::from_millis(2_000)));
+        assert!(mean < 500.0 && p95 < 1_500.0, "{ppm} ppm: mean {mean} us, p95 {p95} us over {span:?}");
+    }
+}
+
+#[test]
+fn sync_refuses_a_peer_without_the_extension_and_says_why() {
+    // The server steers by one-way delay, the client does not speak the extension.
+    let o = run(&Setup { server: "sync", client_offer: None, ..Setup::default() });
+    let told = format!("{:?}", o.client.expect_err("refused"));
+    assert!(told.contains("one-way delay") && told.contains("SYNC_TIMESTAMP") && told.contains("signal="), "{told}");
+    // The other way round.
+    let o = run(&Setup { client: "sync", offer: None, ..Setup::default() });
+    let told = format!("{:?}", o.client.expect_err("refused"));
+    assert!(told.contains("one-way delay") && told.contains("signal="), "{told}");
+    assert!(o.server.is_some(), "the server saw no close");
+}
+
+#[test]
+fn sync_runs_on_rtt_where_the_user_said_so() {
+    for server in ["sync:signal=rtt", "sync:signal=either", "reno"] {
+        let o = run(&Setup { server, client_offer: None, chunks: (1, 300_000, Duration::ZERO), ..Setup::default() });
+        assert_eq!(o.client.ok(), Some(300_000), "{server}");
+        let report = o.report.expect("a report");
+        assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{server}: {report:?}");
+        assert!(o.heard.is_empty(), "{server}: one-way delays out of nowhere");
+    }
+}
+
+#[test]
+fn frames_are_exchanged_and_cost_little() {
+    let o = run(&Setup { server: "sync", ..Setup::default() });
+    assert_eq!(o.client.ok(), Some(2_000_000));
+    let report = o.report.expect("a report");
+    assert!(report.negotiated && report.stamps_received > 300, "{report:?}");
+    assert!(report.samples.samples > 300 && report.samples.steps == 0, "{report:?}");
+    assert_eq!(report.samples.dropped_bound, 0, "{report:?}");
+    // The bulk sender has only flow control to acknowledge: of its 1500 packets few carry a stamp.
+    assert!(report.stamps_sent < 300, "{report:?}");
+}
