@@ -23,7 +23,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the same web traffic under several controllers in virtual time and compare response times.
-    Compare(compare::Args),
+    Compare(Box<compare::Args>),
     /// List every controller with its options, needs and source.
     Controllers(controllers::Args),
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::QueueSpec;
 
-/// A plan as written in TOML. `link = "10Mbps"` and the like are checked by [`Plan::check`].
+/// A plan as written in TOML. `link = "10Mbps"` and the like are checked before a run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plan {
