@@ -9,7 +9,7 @@ demo: setup
 	$(CARGO) run --release --locked -- compare --report fathom.html
 
 test: setup
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 # Every check, as CI runs them.
 check: setup lint doc test deny

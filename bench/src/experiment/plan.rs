@@ -208,7 +208,7 @@ impl Plan {
     /// The file's fault with its line, in one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
         toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(1, |s| text[..s.start].lines().count().max(1));
+            let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
             PlanError(format!("line {line}: {}", e.message().replace('\n', "; ")))
         })
     }
