@@ -1,0 +1,129 @@
+//! The plug over real sockets on loopback: a few whole connections, with tokio as quinn users have it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_quinn::{ClientPlug, Extension, Plug, Probe, Report, ServerPlug};
+use quinn::{Endpoint, TransportConfig};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+const BYTES: usize = 2_000_000;
+const ALPN: &[u8] = b"fathom-test";
+
+fn tls() -> (Arc<rustls::ServerConfig>, Arc<rustls::ClientConfig>) {
+    let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let certificate: CertificateDer<'static> = signed.cert.der().clone();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut server = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key)
+        .expect("a server");
+    server.alpn_protocols = vec![ALPN.to_vec()];
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).expect("a root");
+    let mut client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    client.alpn_protocols = vec![ALPN.to_vec()];
+    (Arc::new(server), Arc::new(client))
+}
+
+/// A body whose every byte depends on its place.
+fn body() -> Vec<u8> {
+    (0..BYTES).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+fn plug(spec: &str, extension: Extension) -> Plug {
+    Plug::named(spec).expect("a plug").with_extension(extension).expect("an extension")
+}
+
+/// Accepts one connection, with or without the plug's own wiring, echoes a body and gives the probe's last word.
+async fn echo(endpoint: Endpoint, plug: ServerPlug, wired: bool) -> Option<Report> {
+    let incoming = endpoint.accept().await.expect("a client");
+    let (connecting, probe): (_, Option<Probe>) = if wired {
+        let (connecting, probe) = plug.accept(incoming, TransportConfig::default()).expect("accepted");
+        (connecting, Some(probe))
+    } else {
+        (incoming.accept().expect("accepted"), None)
+    };
+    let connection = connecting.await.expect("a handshake");
+    let (mut send, mut recv) = connection.accept_bi().await.expect("a stream");
+    let got = recv.read_to_end(2 * BYTES).await.expect("read");
+    send.write_all(&got).await.expect("written");
+    send.finish().expect("open");
+    connection.closed().await;
+    probe.map(|p| p.report())
+}
+
+async fn send_and_compare(plug: &ClientPlug, to: std::net::SocketAddr) -> Report {
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a client");
+    let (connecting, probe) =
+        plug.connect(&endpoint, TransportConfig::default(), to, "localhost").expect("a connection begun");
+    let connection = connecting.await.expect("a handshake");
+    let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
+    let sent = body();
+    let write = async {
+        send.write_all(&sent).await.expect("written");
+        send.finish().expect("open");
+    };
+    let (got, ()) = tokio::join!(recv.read_to_end(2 * BYTES), write);
+    assert!(got.expect("read") == sent, "the body came back changed");
+    connection.close(0u32.into(), b"");
+    endpoint.wait_idle().await;
+    probe.report()
+}
+
+/// One transfer of 2 MB each way; what client and server saw.
+async fn transfer(server: Plug, client: Plug, wired: bool) -> (Report, Option<Report>) {
+    let (server_tls, client_tls) = tls();
+    let server = server.server(server_tls).expect("a server");
+    let endpoint = Endpoint::server(server.config(), "127.0.0.1:0".parse().expect("an address")).expect("an endpoint");
+    let to = endpoint.local_addr().expect("bound");
+    let serving = tokio::spawn(echo(endpoint, server, wired));
+    let client = client.client(client_tls).expect("a client");
+    let run = async { (send_and_compare(&client, to).await, serving.await.expect("the server ended well")) };
+    tokio::time::timeout(Duration::from_secs(60), run).await.expect("done within a minute")
+}
+
+#[tokio::test]
+async fn sync_runs_on_one_way_delays_between_real_sockets() {
+    let sync = || plug("sync", Extension::default());
+    let (client, server) = transfer(sync(), sync(), true).await;
+    for report in [client, server.expect("wired")] {
+        assert!(report.negotiated, "{report:?}");
+        assert!(report.stamps_received > 10 && report.stamps_sent > 10, "{report:?}");
+        assert!(report.samples.samples > 10 && report.one_way.is_some(), "{report:?}");
+        assert!(report.controller.is_some_and(|c| c.window > 0), "{report:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_peer_without_the_extension_never_sees_a_frame() {
+    let off = Extension { offer: None, datagrams: false };
+    for (server, client) in [(Extension::default(), off), (off, Extension::default())] {
+        let (client, server) = transfer(plug("reno", server), plug("reno", client), true).await;
+        for report in [client, server.expect("wired")] {
+            assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_was_not_wired_works_without_the_extension() {
+    let reno = || plug("reno", Extension::default());
+    let (client, server) = transfer(reno(), reno(), false).await;
+    assert!(server.is_none());
+    assert!(!client.negotiated && client.stamps_sent == 0, "{client:?}");
+}
+
+#[tokio::test]
+async fn room_is_constant_for_applications_that_send_datagrams() {
+    let constant = Extension { datagrams: true, ..Extension::default() };
+    let (client, _) = transfer(plug("sync", constant), plug("sync", constant), true).await;
+    assert!(client.negotiated && client.stamps_sent > 100, "every packet is stamped: {client:?}");
+}
