@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use fathom_cc::catalogue::recipe;
 
-use super::cell::{Cell, CellError, Progress, run};
+use super::cell::{Cell, CellError, run};
 use super::plan::{Checked, PlanError};
 use super::result::{Cost, Reference};
+use super::shared::Progress;
 use super::traffic::Traffic;
 use crate::measure::round;
 

@@ -7,7 +7,7 @@ use fathom_cc::Time;
 use fathom_quinn::ClientPlug;
 use quinn::Endpoint;
 
-use super::cell::Shared;
+use super::shared::Shared;
 use super::topology::CLOUDS;
 use super::traffic::Traffic;
 use crate::http::{HttpClient, HttpError};

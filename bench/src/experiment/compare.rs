@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::calibrate::{CalibrateError, calibrate, traffic};
-use super::cell::{Cell, CellError, Progress, run};
+use super::cell::{Cell, CellError, run};
 use super::plan::{Checked, Plan, PlanError, Workload};
 use super::result::{Comparison, Cost};
+use super::shared::Progress;
 
 /// What a comparison is doing, for progress bars.
 #[derive(Clone, Debug)]

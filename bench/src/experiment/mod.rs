@@ -7,11 +7,13 @@ mod compare;
 mod plan;
 mod result;
 mod servers;
+mod shared;
 mod topology;
 mod traffic;
 
 pub use calibrate::Rates;
-pub use cell::{Cell, CellError, Progress, run};
+pub use cell::{Cell, CellError, run};
 pub use compare::{CompareError, Stage, compare};
 pub use plan::{Connections, Plan, PlanError, Timestamps, Workload};
 pub use result::{Comparison, Cost, Reference, RunResult};
+pub use shared::Progress;

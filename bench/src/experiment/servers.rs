@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use fathom_quinn::{Observer, ServerPlug};
 use quinn::Endpoint;
 
-use super::cell::Shared;
+use super::shared::Shared;
 use crate::http::serve;
 
 /// Accepts connections and serves each.
