@@ -78,7 +78,7 @@ fn cdf_section(page: &mut String, c: &Comparison, title: &str, id: &str, of: fn(
         .enumerate()
         .map(|(i, (name, r))| {
             let cdf = &of(r).cdf;
-            Line { name: name.clone(), colour: i, pale: false, points: steps(cdf) }
+            Line { name: name.clone(), colour: i, points: steps(cdf) }
         })
         .collect();
     let all = || columns.iter().map(|(_, r)| of(r)).filter(|d| d.count > 0);
@@ -126,7 +126,7 @@ fn queue_section(page: &mut String, c: &Comparison) {
         let at = |bins: &[f64]| -> Vec<(f64, f64)> {
             bins.iter().enumerate().map(|(n, v)| ((n as f64 + 0.5) * r.bin_seconds, *v)).collect()
         };
-        lines.push(Line { name: r.controller.clone(), colour: i, pale: false, points: smoothed(&at(&r.queue_mean)) });
+        lines.push(Line { name: r.controller.clone(), colour: i, points: smoothed(&at(&r.queue_mean)) });
     }
     let end = c.runs.iter().map(|r| r.seconds).fold(0.0, f64::max);
     let limit = c.plan.queue.parse().ok().and_then(|q: crate::link::QueueSpec| q.packet_limit());
@@ -171,7 +171,7 @@ fn window_section(page: &mut String, c: &Comparison) {
             .map(|(i, r)| Line {
                 name: r.controller.clone(),
                 colour: i,
-                pale: false,
+
                 points: r.window.iter().filter_map(|p| Some((p.at, of(p)?))).collect(),
             })
             .collect()

@@ -23,8 +23,6 @@ pub(super) struct Line {
     pub(super) name: String,
     /// Index of its colour; the same controller has the same colour in every plot.
     pub(super) colour: usize,
-    /// Drawn thin and pale: a backdrop to another line.
-    pub(super) pale: bool,
     pub(super) points: Vec<(f64, f64)>,
 }
 
@@ -101,11 +99,11 @@ where
     }
     for line in plot.lines.iter().filter(|l| !l.points.is_empty()) {
         let colour = COLOURS[line.colour % COLOURS.len()];
-        let style = if line.pale { colour.mix(0.35).stroke_width(1) } else { colour.stroke_width(2) };
+        let style = colour.stroke_width(2);
         let points = thinned(&line.points, plot.x_range);
         // Dashes as well as colours: a page may be printed in grey.
         let dash = [0, 9, 3][line.colour % 3];
-        let anno = if dash == 0 || line.pale {
+        let anno = if dash == 0 {
             chart.draw_series(LineSeries::new(points, style))?
         } else {
             chart.draw_series(DashedLineSeries::new(points, dash, dash / 2 + 2, style))?
