@@ -15,6 +15,7 @@
 
 use crate::controller::{Phase, Snapshot};
 use crate::event::{Acks, Cause, Setback, Start};
+use crate::hystart::{self, CSS_GROWTH_DIVISOR, Growth, HyStart};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -58,6 +59,9 @@ pub struct Aimd {
     /// Nothing was acknowledged or lost yet: the window is still the initial one.
     fresh: bool,
     undo: Undo<State>,
+    hystart: Option<HyStart>,
+    /// What HyStart++ says of the ACK frame at hand.
+    growth: Growth,
     reductions: u64,
     early_reductions: u64,
 }
@@ -127,9 +131,21 @@ impl Aimd {
             path_start: start.now,
             fresh: true,
             undo: Undo::default(),
+            hystart: None,
+            growth: Growth::Full,
             reductions: 0,
             early_reductions: 0,
         }
+    }
+
+    /// With HyStart++ on its first slow start, or without.
+    #[must_use]
+    pub fn with_hystart(self, hystart: hystart::Use) -> Self {
+        let hystart = match hystart {
+            hystart::Use::On => Some(HyStart::new(self.path_start)),
+            hystart::Use::Off => None,
+        };
+        Self { hystart, ..self }
     }
 
     /// Window in bytes.
@@ -180,6 +196,7 @@ impl Aimd {
             threshold: self.threshold(),
             phase: self.phase(),
             queueing: None,
+            hold: None,
             reductions: self.reductions,
             early_reductions: self.early_reductions,
         }
@@ -194,7 +211,22 @@ impl Aimd {
             bytes = bytes.saturating_add(packet.bytes);
             self.state.recovering = false;
         }
+        self.watch_slow_start(acks);
         if acks.app_limited { 0 } else { bytes }
+    }
+
+    /// HyStart++ on the first slow start (RFC 9406 §4.2).
+    fn watch_slow_start(&mut self, acks: &Acks<'_>) {
+        let Some(hystart) = self.hystart.as_mut().filter(|_| self.state.threshold.is_none()) else { return };
+        self.growth = hystart.on_acks(acks);
+        if self.growth == Growth::Over {
+            self.end_slow_start();
+        }
+    }
+
+    /// Slow start ends here: the threshold is the window as it stands.
+    pub fn end_slow_start(&mut self) {
+        self.state.threshold = Some(self.state.window);
     }
 
     /// Slow start, then avoidance by one datagram per round trip: RFC 9002 §7.3.1 and RFC 9002 §7.3.3.
@@ -205,6 +237,10 @@ impl Aimd {
 
     /// Slow start: `window += acked` up to the threshold; gives the acknowledged bytes not used (RFC 9002 §7.3.1).
     pub fn grow_slow_start(&mut self, acked: u64) -> u64 {
+        if self.growth == Growth::Conservative && self.state.threshold.is_none() {
+            self.raise(acked / CSS_GROWTH_DIVISOR);
+            return 0;
+        }
         let step = slow_start_step(self.state.window, self.state.threshold, acked);
         if step > 0 {
             self.raise(step);
@@ -309,6 +345,8 @@ impl Aimd {
         self.path_start = now;
         self.fresh = true;
         self.undo.forget();
+        self.hystart = self.hystart.map(|_| HyStart::new(now));
+        self.growth = Growth::Full;
     }
 
     fn raise(&mut self, bytes: u64) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::recipe::{Recipe, Signals};
-use crate::units::{duration_text, parse_duration};
+use crate::units::{Ratio, duration_text, parse_duration};
 use crate::{reno, sync};
 
 /// Every controller, in the order users see them.
@@ -55,6 +55,20 @@ pub enum Values {
         /// Largest.
         max: Duration,
     },
+    /// A whole number between these two, both included.
+    Integer {
+        /// Smallest.
+        min: u32,
+        /// Largest.
+        max: u32,
+    },
+    /// A decimal fraction such as `0.875` between these two, both included.
+    Fraction {
+        /// Smallest.
+        min: Ratio,
+        /// Largest.
+        max: Ratio,
+    },
 }
 
 impl Values {
@@ -63,6 +77,10 @@ impl Values {
         match self {
             Self::Choice(words) => words.contains(&text),
             Self::Duration { min, max } => parse_duration(text).is_ok_and(|d| (*min..=*max).contains(&d)),
+            Self::Integer { min, max } => parse_integer(text).is_some_and(|n| (*min..=*max).contains(&n)),
+            Self::Fraction { min, max } => {
+                Ratio::from_decimal(text).is_some_and(|r| min.compare(r).is_le() && r.compare(*max).is_le())
+            }
         }
     }
 
@@ -71,6 +89,11 @@ impl Values {
         match self {
             Self::Choice(_) => a == b,
             Self::Duration { .. } => parse_duration(a) == parse_duration(b),
+            Self::Integer { .. } => parse_integer(a) == parse_integer(b),
+            Self::Fraction { .. } => match (Ratio::from_decimal(a), Ratio::from_decimal(b)) {
+                (Some(a), Some(b)) => a.compare(b).is_eq(),
+                (a, b) => a == b,
+            },
         }
     }
 }
@@ -80,6 +103,8 @@ impl fmt::Display for Values {
         match self {
             Self::Choice(words) => f.write_str(&words.join(" | ")),
             Self::Duration { min, max } => write!(f, "{} to {}", duration_text(*min), duration_text(*max)),
+            Self::Integer { min, max } => write!(f, "whole numbers, {min} to {max}"),
+            Self::Fraction { min, max } => write!(f, "numbers, {} to {}", min.decimal(), max.decimal()),
         }
     }
 }
@@ -121,6 +146,27 @@ impl Chosen<'_> {
     pub fn duration(&self, option: &str) -> Duration {
         parse_duration(self.text(option)).expect("the value was checked")
     }
+
+    /// The value of a [`Values::Integer`].
+    ///
+    /// # Panics
+    /// If the option is something else: an error in the controller's file.
+    pub fn integer(&self, option: &str) -> u32 {
+        parse_integer(self.text(option)).expect("the value was checked")
+    }
+
+    /// The value of a [`Values::Fraction`].
+    ///
+    /// # Panics
+    /// If the option is something else: an error in the controller's file.
+    pub fn fraction(&self, option: &str) -> Ratio {
+        Ratio::from_decimal(self.text(option)).expect("the value was checked")
+    }
+}
+
+/// Digits only: no sign, no blanks.
+fn parse_integer(text: &str) -> Option<u32> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 fn info(entry: &Entry, option: &str) -> &'static OptionInfo {

@@ -92,6 +92,8 @@ pub struct Snapshot {
     pub phase: Phase,
     /// Averaged queueing delay the controller steers by, where it has one.
     pub queueing: Option<Duration>,
+    /// Delay the sender adds to every packet, where the controller adds one (SDC).
+    pub hold: Option<Duration>,
     /// Setbacks reacted to so far.
     pub reductions: u64,
     /// Early (delay-based) reductions so far.

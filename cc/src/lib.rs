@@ -8,6 +8,7 @@ pub mod aimd;
 pub mod catalogue;
 pub mod controller;
 pub mod event;
+pub mod hystart;
 pub mod recipe;
 pub mod reno;
 pub mod sync;

@@ -8,9 +8,10 @@
 use std::sync::Arc;
 
 use crate::aimd::Aimd;
-use crate::catalogue::Entry;
+use crate::catalogue::{Entry, spec_text};
 use crate::controller::{Advice, Controller, Snapshot};
 use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::hystart;
 use crate::recipe::{Missing, Recipe, Signals};
 use crate::units::{Ratio, Time};
 
@@ -21,14 +22,16 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "reno",
     summary: "NewReno: half the window on loss or mark, one datagram more per round trip",
     source: "RFC 9002 §7",
-    options: &[],
+    options: &[hystart::OPTION],
     needs: Signals::NONE,
-    build: |_| Arc::new(RenoRecipe),
+    build: |chosen| Arc::new(RenoRecipe { hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL) }),
 };
 
-/// The recipe `reno`; it has no options.
+/// The recipe `reno`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RenoRecipe;
+pub struct RenoRecipe {
+    hystart: hystart::Use,
+}
 
 impl Recipe for RenoRecipe {
     fn name(&self) -> &'static str {
@@ -36,7 +39,7 @@ impl Recipe for RenoRecipe {
     }
 
     fn spec(&self) -> String {
-        ENTRY.name.to_owned()
+        spec_text(&ENTRY, &[(hystart::OPTION.name, self.hystart.name().to_owned())])
     }
 
     fn needs(&self) -> Signals {
@@ -45,7 +48,7 @@ impl Recipe for RenoRecipe {
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
         self.check(start.offers)?;
-        Ok(Box::new(Reno { aimd: Aimd::new(start) }))
+        Ok(Box::new(Reno { aimd: Aimd::new(start).with_hystart(self.hystart) }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Units as types: a time, a rate and a one-way delay cannot be mistaken for each other.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
@@ -214,6 +215,15 @@ impl OneWayDelay {
     }
 }
 
+/// Greatest common divisor; of two zeros, 1.
+fn gcd(a: u64, b: u64) -> u64 {
+    match (a, b) {
+        (0, 0) => 1,
+        (a, 0) => a,
+        (a, b) => gcd(b, a % b),
+    }
+}
+
 /// An exact fraction: a cut's factor, packets of growth per round trip, a share of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
@@ -251,9 +261,53 @@ impl Ratio {
         self.den
     }
 
+    /// Reads a decimal number such as `0.875` or `2`, up to six decimals, exactly and in lowest terms.
+    pub fn from_decimal(text: &str) -> Option<Self> {
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+        if !digits(whole) || !digits(decimals) || decimals.len() > 6 {
+            return None;
+        }
+        let den = 10_u64.pow(u32::try_from(decimals.len()).ok()?);
+        let num = whole.parse::<u64>().ok()?.checked_mul(den)?.checked_add(decimals.parse().ok()?)?;
+        let divisor = gcd(num, den);
+        Some(Self::new(u32::try_from(num / divisor).ok()?, u32::try_from(den / divisor).ok()?))
+    }
+
+    /// The number in decimals, as [`Ratio::from_decimal`] reads it.
+    pub fn decimal(self) -> String {
+        (f64::from(self.num) / f64::from(self.den)).to_string()
+    }
+
+    /// Which of two is larger.
+    pub fn compare(self, other: Self) -> Ordering {
+        let (a, b) = (u64::from(self.num) * u64::from(other.den), u64::from(other.num) * u64::from(self.den));
+        a.cmp(&b)
+    }
+
     /// This share of `amount`, rounded down; the largest number when it does not fit.
     pub const fn of(self, amount: u64) -> u64 {
         let share = amount as u128 * self.num as u128 / self.den as u128;
         if share > u64::MAX as u128 { u64::MAX } else { share as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ratio;
+    use std::cmp::Ordering;
+
+    #[test]
+    fn decimals_are_read_exactly_and_written_back() {
+        for (text, ratio) in [("0.875", Ratio::new(7, 8)), ("2", Ratio::new(2, 1)), ("0.9", Ratio::new(9, 10))] {
+            assert_eq!(Ratio::from_decimal(text), Some(ratio));
+            assert_eq!(ratio.decimal(), text);
+        }
+        assert_eq!(Ratio::from_decimal("0.50"), Some(Ratio::HALF));
+        for wrong in ["", ".", "1.", ".5", "-1", "1e3", "0.1234567", "99999999999", "+2", "1.5x"] {
+            assert_eq!(Ratio::from_decimal(wrong), None, "{wrong}");
+        }
+        assert_eq!(Ratio::new(1, 3).compare(Ratio::new(2, 6)), Ordering::Equal);
+        assert_eq!(Ratio::percent(33).compare(Ratio::new(1, 3)), Ordering::Less);
     }
 }

@@ -1,6 +1,7 @@
 //! Specs: what they say comes out again, and what is wrong is told in one line with the mend.
 
 use fathom_cc::catalogue::{CATALOGUE, SpecError, Values, recipe};
+use fathom_cc::hystart;
 use fathom_cc::sync::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe};
 use fathom_cc::{Recipe, Signals};
 use proptest::prelude::*;
@@ -34,6 +35,8 @@ fn every_choice_of_every_entry_is_read_and_written_back() {
             let words: Vec<String> = match option.values {
                 Values::Choice(words) => words.iter().map(|w| (*w).to_owned()).collect(),
                 Values::Duration { .. } => vec!["1ms".to_owned(), "2.5s".to_owned()],
+                Values::Integer { min, max } => vec![min.to_string(), max.to_string()],
+                Values::Fraction { min, max } => vec![min.decimal(), max.decimal()],
             };
             for word in words {
                 let spec = format!("{}:{}={word}", entry.name, option.name);
@@ -46,14 +49,15 @@ fn every_choice_of_every_entry_is_read_and_written_back() {
 
 #[test]
 fn messages_name_the_fault_and_the_mend() {
-    assert_eq!(error(""), "no controller named; choose one of: reno, sync");
-    assert_eq!(error("snyc"), "unknown controller 'snyc' (did you mean 'sync'?); known: reno, sync");
-    assert_eq!(error("quicksilver"), "unknown controller 'quicksilver'; known: reno, sync");
+    let known = CATALOGUE.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
+    assert_eq!(error(""), format!("no controller named; choose one of: {known}"));
+    assert_eq!(error("snyc"), format!("unknown controller 'snyc' (did you mean 'sync'?); known: {known}"));
+    assert_eq!(error("quicksilver"), format!("unknown controller 'quicksilver'; known: {known}"));
     assert_eq!(
         error("sync:flor=1ms"),
-        "'sync' has no option 'flor' (did you mean 'floor'?); options: signal, floor, slow-start, recovery, reset, cut"
+        "'sync' has no option 'flor' (did you mean 'floor'?); options: signal, floor, slow-start, recovery, reset, cut, hystart"
     );
-    assert_eq!(error("reno:floor=1ms"), "'reno' has no option 'floor'; it has none");
+    assert_eq!(error("reno:floor=1ms"), "'reno' has no option 'floor'; options: hystart");
     assert_eq!(error("sync:floor=1min"), "'1min' is no value for option 'floor' of 'sync'; it takes 0ns to 10s");
     assert_eq!(
         error("sync:signal=echo"),
@@ -62,7 +66,7 @@ fn messages_name_the_fault_and_the_mend() {
     assert_eq!(error("sync:cut=round,cut=round"), "option 'cut' of 'sync' is given twice; keep one");
     assert_eq!(
         error("sync:floor"),
-        "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut"
+        "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut, hystart"
     );
     assert_eq!(error("sync:"), "'sync' has an empty option; write sync:option=value, or leave ':' and ',' out");
     assert!(matches!(recipe("sync:cut=round,"), Err(SpecError::NoValue { .. })));
@@ -92,8 +96,9 @@ fn any_sync() -> impl Strategy<Value = SyncRecipe> {
         of(Recovery::ALL.len()),
         of(Reset::ALL.len()),
         of(Cut::ALL.len()),
+        of(hystart::Use::ALL.len()),
     )
-        .prop_map(|(signal, floor, slow_start, recovery, reset, cut)| {
+        .prop_map(|(signal, floor, slow_start, recovery, reset, cut, hystart)| {
             SyncRecipe::default()
                 .signal(Signal::ALL[signal])
                 .floor(Duration::from_nanos(floor))
@@ -101,6 +106,7 @@ fn any_sync() -> impl Strategy<Value = SyncRecipe> {
                 .recovery(Recovery::ALL[recovery])
                 .reset(Reset::ALL[reset])
                 .cut(Cut::ALL[cut])
+                .hystart(hystart::Use::ALL[hystart])
         })
 }
 

@@ -25,6 +25,8 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("RFC 9002", "B.5", "On Packet Acknowledgment"),
     ("RFC 9002", "B.6", "On New Congestion Event"),
     ("RFC 9002", "B.8", "On Packets Lost"),
+    ("RFC 9406", "4.2", "HyStart++ Algorithm Details"),
+    ("RFC 9406", "4.3", "Tuning Constants and Other Considerations"),
     ("Sync-TCP", "3", "Sync-TCP"),
     ("Sync-TCP", "3.1", "OTTs vs RTTs"),
     ("Sync-TCP", "3.3", "Congestion detection"),

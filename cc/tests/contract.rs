@@ -6,8 +6,28 @@ use common::{ALL_SIGNALS, MSS, Script, start};
 use fathom_cc::aimd::initial_window;
 use fathom_cc::catalogue::{CATALOGUE, Entry, recipe};
 use fathom_cc::testing::{Bottleneck, Event, Log, RecordingRecipe};
-use fathom_cc::{Cause, PathChange, Phase, Rate, Signals, Start};
+use fathom_cc::{Cause, PathChange, Phase, Rate, Ratio, Signals, Start};
 use std::time::Duration;
+
+/// Where a controller's own rule differs from NewReno's; its module says why.
+struct Ways {
+    /// What a loss leaves of the initial window.
+    loss: Ratio,
+    /// Slow start doubles per round trip without queueing.
+    doubles: bool,
+    /// Avoidance adds exactly one datagram per round trip without queueing.
+    one_per_round: bool,
+    /// A loss always cuts; otherwise the controller may slow down by other means at small windows.
+    always_cuts: bool,
+}
+
+/// A new controller that differs from NewReno adds its line here.
+fn ways(name: &str) -> Ways {
+    let reno = Ways { loss: Ratio::HALF, doubles: true, one_per_round: true, always_cuts: true };
+    match name {
+        _ => reno,
+    }
+}
 
 /// Runs `test` on each entry with a fresh controller; the name is printed when it fails.
 fn each(test: impl Fn(&Entry, Script)) {
@@ -27,26 +47,32 @@ fn the_initial_window_is_that_of_the_rfc() {
 
 #[test]
 fn slow_start_doubles_per_round_without_queueing() {
-    each(|_, mut s| {
+    each(|entry, mut s| {
+        if !ways(entry.name).doubles {
+            return;
+        }
         s.acks(10, 0);
         assert_eq!(s.window(), 20 * MSS);
     });
 }
 
 #[test]
-fn a_loss_halves_once_per_round() {
-    each(|_, mut s| {
+fn a_loss_cuts_once_per_round() {
+    each(|entry, mut s| {
+        let Ways { loss, always_cuts, .. } = ways(entry.name);
         let before = s.window();
         s.lose();
         s.lose();
         s.setback(Cause::Mark);
-        assert_eq!((s.window(), s.controller.snapshot().phase), (before / 2, Phase::Recovery));
+        assert_eq!((s.window(), s.controller.snapshot().phase), (loss.of(before), Phase::Recovery));
         s.next_round();
         s.ack(0);
         assert_ne!(s.controller.snapshot().phase, Phase::Recovery);
         let before = s.window();
         s.lose();
-        assert_eq!(s.window(), before / 2);
+        if always_cuts {
+            assert_eq!(s.window(), loss.of(before));
+        }
     });
 }
 
@@ -75,7 +101,10 @@ fn recovery_does_not_grow() {
 
 #[test]
 fn avoidance_adds_one_datagram_per_round_without_queueing() {
-    each(|_, mut s| {
+    each(|entry, mut s| {
+        if !ways(entry.name).one_per_round {
+            return;
+        }
         s.acks(10, 0);
         s.lose();
         s.next_round();
@@ -100,40 +129,41 @@ fn persistent_congestion_collapses_to_two_datagrams() {
 
 #[test]
 fn the_window_never_falls_below_two_datagrams() {
-    each(|_, mut s| {
+    each(|entry, mut s| {
         for _ in 0..40 {
             s.lose();
             s.now += Duration::from_millis(1);
         }
-        assert_eq!(s.window(), 2 * MSS);
+        assert!(s.window() >= 2 * MSS);
+        assert!(s.window() == 2 * MSS || !ways(entry.name).always_cuts);
     });
 }
 
 #[test]
 fn an_app_limited_sender_does_not_grow() {
-    each(|_, mut s| {
+    each(|entry, mut s| {
         s.app_limited = true;
         s.acks(40, 0);
         assert_eq!(s.window(), initial_window(MSS));
         s.lose();
         s.next_round();
         s.acks(40, 0);
-        assert_eq!(s.window(), initial_window(MSS) / 2);
+        assert_eq!(s.window(), ways(entry.name).loss.of(initial_window(MSS)));
     });
 }
 
 #[test]
 fn datagram_changes_are_honoured() {
-    each(|_, mut s| {
+    each(|entry, mut s| {
         s.controller.on_path(s.now, PathChange::Datagram(1_400));
         assert_eq!(s.window(), initial_window(1_400));
         for _ in 0..20 {
             s.lose();
             s.now += Duration::from_millis(1);
         }
-        assert_eq!(s.window(), 2 * 1_400);
+        assert!(s.window() == 2 * 1_400 || !ways(entry.name).always_cuts);
         s.controller.on_path(s.now, PathChange::Datagram(9_000));
-        assert_eq!(s.window(), 2 * 9_000);
+        assert!(s.window() == 2 * 9_000 || (!ways(entry.name).always_cuts && s.window() >= 2 * 9_000));
     });
 }
 

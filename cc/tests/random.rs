@@ -15,6 +15,7 @@ use std::time::Duration;
 /// Every controller, with options that change its paths through the code.
 const SPECS: &[&str] = &[
     "reno",
+    "reno:hystart=on",
     "sync",
     "sync:signal=rtt",
     "sync:signal=either,reset=both",

@@ -7,6 +7,7 @@ use crate::aimd::Aimd;
 use crate::catalogue::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
 use crate::controller::Controller;
 use crate::event::Start;
+use crate::hystart;
 use crate::recipe::{Missing, Recipe, Signals};
 use crate::sync::SyncTcp;
 use crate::units::duration_text;
@@ -126,6 +127,7 @@ pub(crate) const ENTRY: Entry = Entry {
             values: Values::Choice(Cut::NAMES),
             about: "early cuts: with every verdict (every three ACKs), or at most once per round trip",
         },
+        hystart::OPTION,
     ],
     needs: Signals { one_way: true, ..Signals::NONE },
     build: |chosen| Arc::new(SyncRecipe::from_chosen(chosen)),
@@ -140,6 +142,7 @@ pub struct SyncRecipe {
     pub(super) recovery: Recovery,
     pub(super) reset: Reset,
     pub(super) cut: Cut,
+    pub(super) hystart: hystart::Use,
 }
 
 impl SyncRecipe {
@@ -179,6 +182,12 @@ impl SyncRecipe {
         self
     }
 
+    /// Sets whether HyStart++ watches the first slow start (it matters with [`SlowStart::Reno`]).
+    pub fn hystart(mut self, hystart: hystart::Use) -> Self {
+        self.hystart = hystart;
+        self
+    }
+
     fn from_chosen(chosen: &Chosen<'_>) -> Self {
         Self {
             signal: chosen.choice("signal", Signal::ALL),
@@ -187,6 +196,7 @@ impl SyncRecipe {
             recovery: chosen.choice("recovery", Recovery::ALL),
             reset: chosen.choice("reset", Reset::ALL),
             cut: chosen.choice("cut", Cut::ALL),
+            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
         }
     }
 }
@@ -206,6 +216,7 @@ impl Recipe for SyncRecipe {
                 ("recovery", self.recovery.name().to_owned()),
                 ("reset", self.reset.name().to_owned()),
                 ("cut", self.cut.name().to_owned()),
+                (hystart::OPTION.name, self.hystart.name().to_owned()),
             ],
         )
     }
@@ -224,6 +235,6 @@ impl Recipe for SyncRecipe {
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
         self.check(start.offers)?;
-        Ok(Box::new(SyncTcp::new(Aimd::new(start), *self, start.now)))
+        Ok(Box::new(SyncTcp::new(Aimd::new(start).with_hystart(self.hystart), *self, start.now)))
     }
 }

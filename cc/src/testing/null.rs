@@ -33,6 +33,7 @@ impl Controller for Null {
             threshold: None,
             phase: Phase::Avoidance,
             queueing: None,
+            hold: None,
             reductions: 0,
             early_reductions: 0,
         }

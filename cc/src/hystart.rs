@@ -1,0 +1,206 @@
+//! HyStart++ (RFC 9406): leaves slow start when round trips grow, before a loss tells.
+//!
+//! An option of every controller that has a slow start (`hystart=on`); [`crate::aimd::Aimd`] carries it. It watches the first slow
+//! start of a path only, the one without a threshold, as RFC 9406 §4.2 recommends.
+//!
+//! Departures:
+//! - A round ends with the first acknowledgement of a packet sent after the round began; RFC 9406 §4.2 counts sequence numbers.
+//! - One RTT sample per ACK frame, from its newest packet: QUIC stacks give no more.
+//! - L is unbounded: RFC 9406 §4.3 asks for 8 segments only of senders that do not pace, and every stack here paces.
+//! - Bytes acknowledged in a frame that ends Conservative Slow Start count for its growth first.
+
+use std::time::Duration;
+
+use crate::catalogue::{OptionInfo, Values, choices};
+use crate::event::Acks;
+use crate::units::Time;
+
+/// MIN_RTT_THRESH and MAX_RTT_THRESH (RFC 9406 §4.3).
+pub const RTT_THRESHOLD: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
+/// MIN_RTT_DIVISOR (RFC 9406 §4.3).
+pub const MIN_RTT_DIVISOR: u32 = 8;
+/// N_RTT_SAMPLE (RFC 9406 §4.3).
+pub const ROUND_SAMPLES: u32 = 8;
+/// CSS_GROWTH_DIVISOR (RFC 9406 §4.3).
+pub const CSS_GROWTH_DIVISOR: u64 = 4;
+/// CSS_ROUNDS (RFC 9406 §4.3).
+pub const CSS_ROUNDS: u32 = 5;
+
+choices! {
+    /// Whether slow start watches the RTT.
+    pub enum Use {
+        /// It ends by loss or mark only.
+        #[default]
+        Off = "off",
+        /// HyStart++ may end it.
+        On = "on",
+    }
+}
+
+/// The option as every controller lists it.
+pub const OPTION: OptionInfo = OptionInfo {
+    name: "hystart",
+    default: "off",
+    values: Values::Choice(Use::NAMES),
+    about: "end the first slow start when round trips grow (HyStart++)",
+};
+
+/// How far the RTT of a round must rise over that of the last one (RFC 9406 §4.2).
+pub fn rtt_threshold(last_min: Duration) -> Duration {
+    (last_min / MIN_RTT_DIVISOR).clamp(RTT_THRESHOLD.0, RTT_THRESHOLD.1)
+}
+
+/// What slow start does with the bytes of an ACK frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Grow by all of them.
+    Full,
+    /// Conservative Slow Start: grow by a fourth of them.
+    Conservative,
+    /// Slow start is over.
+    Over,
+}
+
+/// Conservative Slow Start, as long as it lasts.
+#[derive(Clone, Copy, Debug)]
+struct Conservative {
+    /// Smallest RTT of the round that began it.
+    baseline: Duration,
+    /// Rounds ended since.
+    rounds: u32,
+}
+
+/// The state of HyStart++ through one slow start.
+#[derive(Clone, Copy, Debug)]
+pub struct HyStart {
+    round_start: Time,
+    last_min: Option<Duration>,
+    current_min: Option<Duration>,
+    samples: u32,
+    conservative: Option<Conservative>,
+}
+
+impl HyStart {
+    /// At the beginning of a path.
+    pub const fn new(now: Time) -> Self {
+        Self { round_start: now, last_min: None, current_min: None, samples: 0, conservative: None }
+    }
+
+    /// Takes the RTT of one ACK frame.
+    pub fn on_acks(&mut self, acks: &Acks<'_>) -> Growth {
+        if acks.newest_sent() > Some(self.round_start) {
+            self.end_round(acks.now);
+            if let Some(css) = &mut self.conservative {
+                css.rounds += 1;
+                if css.rounds >= CSS_ROUNDS {
+                    return Growth::Over;
+                }
+            }
+        }
+        let rtt = acks.rtt.latest;
+        self.current_min = Some(self.current_min.map_or(rtt, |min| min.min(rtt)));
+        self.samples = self.samples.saturating_add(1);
+        if self.samples >= ROUND_SAMPLES {
+            self.judge();
+        }
+        if self.conservative.is_some() { Growth::Conservative } else { Growth::Full }
+    }
+
+    fn end_round(&mut self, now: Time) {
+        self.round_start = now;
+        self.last_min = self.current_min.take();
+        self.samples = 0;
+    }
+
+    /// Enters Conservative Slow Start when the RTT has risen, leaves it when the rise proves spurious.
+    fn judge(&mut self) {
+        let (Some(current), last) = (self.current_min, self.last_min) else { return };
+        match self.conservative {
+            None => {
+                let risen = last.is_some_and(|last| current >= last.saturating_add(rtt_threshold(last)));
+                self.conservative = risen.then_some(Conservative { baseline: current, rounds: 0 });
+            }
+            Some(css) if current < css.baseline => self.conservative = None,
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Acked, Rtt};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// One round: `count` frames 1 ms apart, all of packets sent at `sent`, with this RTT.
+    fn frames(hystart: &mut HyStart, at: Time, sent: Time, count: u32, rtt: Duration) -> Vec<Growth> {
+        (0..count)
+            .map(|n| {
+                hystart.on_acks(&Acks {
+                    now: at + MS * n,
+                    packets: &[Acked { sent: sent + MS * n, bytes: 1_200 }],
+                    in_flight: 0,
+                    rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+                    one_way: None,
+                    ecn: None,
+                    app_limited: false,
+                })
+            })
+            .collect()
+    }
+
+    /// Rounds of ten frames, one RTT of 40 ms apart on the clock, with these RTTs in ms; the growth at the end of each.
+    fn rounds(rtts: &[u64]) -> Vec<Growth> {
+        let mut hystart = HyStart::new(Time::ZERO);
+        rtts.iter()
+            .enumerate()
+            .filter_map(|(n, rtt)| {
+                let sent = Time::from_millis(1 + 40 * n as u64);
+                frames(&mut hystart, sent + MS * 39, sent, 10, Duration::from_millis(*rtt)).pop()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_threshold_is_an_eighth_within_4_and_16_ms() {
+        for (rtt, threshold) in [(8, 4), (32, 4), (64, 8), (128, 16), (400, 16)] {
+            assert_eq!(rtt_threshold(Duration::from_millis(rtt)), Duration::from_millis(threshold));
+        }
+    }
+
+    #[test]
+    fn a_rise_by_the_threshold_begins_conservative_growth_and_five_rounds_end_it() {
+        use Growth::{Conservative, Full, Over};
+        assert_eq!(rounds(&[40, 44, 48]), [Full, Full, Full], "less than 40 / 8 = 5 ms from round to round");
+        assert_eq!(rounds(&[40, 45]), [Full, Conservative]);
+        let long = rounds(&[40, 45, 45, 45, 45, 45, 45]);
+        assert_eq!(long[1..6], [Conservative; 5]);
+        // The sixth round after the rise begins with the end of the fifth round of CSS; its later frames no longer matter.
+        let mut hystart = HyStart::new(Time::ZERO);
+        let mut all = Vec::new();
+        for n in 0..7_u64 {
+            let sent = Time::from_millis(1 + 40 * n);
+            let rtt = if n == 0 { 40 } else { 45 };
+            all.push(frames(&mut hystart, sent + MS * 39, sent, 10, Duration::from_millis(rtt)));
+        }
+        assert_eq!(all[6][0], Over);
+        assert!(!all[..6].concat().contains(&Over));
+    }
+
+    #[test]
+    fn a_spurious_rise_resumes_slow_start() {
+        use Growth::{Conservative, Full};
+        assert_eq!(rounds(&[40, 46, 45, 45]), [Full, Conservative, Full, Full]);
+    }
+
+    #[test]
+    fn seven_samples_judge_nothing() {
+        let mut hystart = HyStart::new(Time::ZERO);
+        frames(&mut hystart, Time::from_millis(40), Time::from_millis(1), 10, MS * 40);
+        let second = frames(&mut hystart, Time::from_millis(100), Time::from_millis(60), 7, MS * 90);
+        assert!(second.iter().all(|g| *g == Growth::Full));
+        let eighth = frames(&mut hystart, Time::from_millis(107), Time::from_millis(67), 1, MS * 90);
+        assert_eq!(eighth, [Growth::Conservative]);
+    }
+}
