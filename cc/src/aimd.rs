@@ -197,6 +197,7 @@ impl Aimd {
             phase: self.phase(),
             queueing: None,
             hold: None,
+            datagram: None,
             reductions: self.reductions,
             early_reductions: self.early_reductions,
         }

@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use crate::recipe::{Recipe, Signals};
 use crate::units::{Ratio, duration_text, parse_duration};
-use crate::{reno, sync};
+use crate::{packet_size, reno, sdc, sync};
 
 /// Every controller, in the order users see them.
-pub static CATALOGUE: &[Entry] = &[reno::ENTRY, sync::ENTRY];
+pub static CATALOGUE: &[Entry] = &[reno::ENTRY, sync::ENTRY, sdc::ENTRY, packet_size::ENTRY];
+
+/// What a wrapper such as `packet-size` is put around when its spec names nothing.
+pub const DEFAULT_INNER: &str = reno::ENTRY.name;
 
 /// One controller of the catalogue.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +117,7 @@ impl fmt::Display for Values {
 pub struct Chosen<'a> {
     entry: &'a Entry,
     given: Vec<(&'static OptionInfo, &'a str)>,
+    inner: Option<Arc<dyn Recipe>>,
 }
 
 impl Chosen<'_> {
@@ -162,6 +166,11 @@ impl Chosen<'_> {
     pub fn fraction(&self, option: &str) -> Ratio {
         Ratio::from_decimal(self.text(option)).expect("the value was checked")
     }
+
+    /// The recipe that a wrapper is put around.
+    pub fn inner(&self) -> Arc<dyn Recipe> {
+        self.inner.clone().unwrap_or_else(|| recipe(DEFAULT_INNER).expect("the default is in the catalogue"))
+    }
 }
 
 /// Digits only: no sign, no blanks.
@@ -177,17 +186,30 @@ fn info(entry: &Entry, option: &str) -> &'static OptionInfo {
         .unwrap_or_else(|| panic!("'{}' lists no option '{option}'", entry.name))
 }
 
-/// Reads `name` or `name:option=value,option=value`.
+/// Reads `name` or `name:option=value,option=value`; a wrapper's spec may go on with `/` and the spec of what it is put around.
 ///
 /// # Errors
 /// One line that names what is wrong and what to write instead.
 pub fn recipe(spec: &str) -> Result<Arc<dyn Recipe>, SpecError> {
+    let (spec, inner) = match spec.split_once('/') {
+        Some((outer, inner)) => (outer, Some(inner)),
+        None => (spec, None),
+    };
     let (name, options) = match spec.split_once(':') {
         Some((name, options)) => (name.trim(), Some(options)),
         None => (spec.trim(), None),
     };
     let entry = find(name)?;
-    let mut chosen = Chosen { entry, given: Vec::new() };
+    let wraps = entry.name == packet_size::ENTRY.name;
+    let inner = match inner {
+        None => None,
+        Some(_) if !wraps => return Err(SpecError::NoWrapper { controller: entry.name }),
+        Some(inner) if inner.trim().split([':', '/']).next() == Some(entry.name) => {
+            return Err(SpecError::WrapsItself { controller: entry.name });
+        }
+        Some(inner) => Some(recipe(inner)?),
+    };
+    let mut chosen = Chosen { entry, given: Vec::new(), inner };
     for part in options.into_iter().flat_map(|options| options.split(',')) {
         let (info, value) = read_option(entry, part)?;
         if chosen.given.iter().any(|(given, _)| given.name == info.name) {
@@ -275,6 +297,16 @@ pub enum SpecError {
         /// What was given.
         given: String,
     },
+    /// `/` after a controller that is no wrapper.
+    NoWrapper {
+        /// The controller.
+        controller: &'static str,
+    },
+    /// A wrapper around itself.
+    WrapsItself {
+        /// The wrapper.
+        controller: &'static str,
+    },
     /// An option came twice.
     Duplicate {
         /// The controller.
@@ -315,6 +347,12 @@ impl fmt::Display for SpecError {
                 let values = option_values(controller, option);
                 write!(f, "'{}' is no value for option '{option}' of '{controller}'; it takes {values}", shown(given))
             }
+            Self::NoWrapper { controller } => {
+                write!(f, "'{controller}' wraps no other controller; leave '/' out, or write packet-size/{controller}")
+            }
+            Self::WrapsItself { controller } => {
+                write!(f, "'{controller}' is put around itself; name another controller after '/'")
+            }
             Self::Duplicate { controller, option } => {
                 write!(f, "option '{option}' of '{controller}' is given twice; keep one")
             }
@@ -351,9 +389,9 @@ fn shown(text: &str) -> String {
 
 /// ` (did you mean 'x'?)` when a name is near.
 fn hint(given: &str, names: impl Iterator<Item = &'static str>) -> String {
-    let near = names.map(|name| (distance(given, name), name)).min();
+    let near = names.map(|name| (distance(given, name), name.len().abs_diff(given.len()), name)).min();
     match near {
-        Some((far, name)) if far <= 1 + name.len() / 3 => format!(" (did you mean '{name}'?)"),
+        Some((far, _, name)) if far <= 1 + name.len() / 3 => format!(" (did you mean '{name}'?)"),
         _ => String::new(),
     }
 }

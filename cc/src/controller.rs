@@ -55,7 +55,8 @@ pub enum Pace {
     Window,
     /// At this rate.
     Rate(Rate),
-    /// Hold every packet this long at the sender before it leaves (SDC's added delay).
+    /// Stretch the round trip by this much: at most one window per RTT + hold, evenly spaced (SDC's added delay). The RTTs a
+    /// controller hears of do not contain it.
     Hold(Duration),
 }
 
@@ -94,6 +95,8 @@ pub struct Snapshot {
     pub queueing: Option<Duration>,
     /// Delay the sender adds to every packet, where the controller adds one (SDC).
     pub hold: Option<Duration>,
+    /// Datagram size in bytes, where the controller steers it.
+    pub datagram: Option<u16>,
     /// Setbacks reacted to so far.
     pub reductions: u64,
     /// Early (delay-based) reductions so far.

@@ -25,6 +25,6 @@ fn events_and_advice_allocate_nothing() {
             }
         });
         assert_eq!(counted.count_total, 0, "{}", entry.name);
-        assert_eq!(measure(|| drop(s.controller.boxed())).count_total, 1, "the counter counts");
+        assert!(measure(|| drop(s.controller.boxed())).count_total >= 1, "the counter counts");
     }
 }

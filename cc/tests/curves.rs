@@ -105,3 +105,30 @@ fn the_drawings_have_the_asked_size() {
     assert!(drawing.lines().all(|line| line.len() <= 11 + 60 + 8));
     assert_eq!(curve.to_csv().lines().count(), curve.points.len() + 1);
 }
+
+#[test]
+fn sdc_holds_eight_packets_where_the_path_holds_two() {
+    // 500 kbps over 40 ms carry 2.5 kB: two packets. The queue holds three more, so eight fit only when they are delayed.
+    let narrow = Bottleneck { rate: Rate::from_bits_per_sec(500_000), queue: 3 * MSS, ..PATH };
+    let sdc = curve("sdc", narrow);
+    let reno = curve("reno", narrow);
+    let used = |c: &Curve| c.delivered as f64 / (narrow.rate.bytes_per_sec() as f64 * LENGTH.as_secs_f64());
+    let (low, _) = sdc.window_range(SETTLED).expect("points");
+    assert!(low >= 4 * MSS, "{}", figures(&sdc));
+    assert!(used(&sdc) > 0.7, "{} {}", used(&sdc), figures(&sdc));
+    assert!(used(&reno) > 0.7, "{} {}", used(&reno), figures(&reno));
+}
+
+#[test]
+fn packet_size_keeps_eight_in_a_small_window() {
+    let narrow = Bottleneck { rate: Rate::from_bits_per_sec(500_000), queue: 3 * MSS, ..PATH };
+    let mut controller = recipe("packet-size")
+        .expect("known")
+        .start(&Start { now: Time::ZERO, datagram: MSS as u16, offers: ALL_SIGNALS })
+        .expect("all offered");
+    narrow.run(&mut *controller, LENGTH);
+    let advice = controller.advice();
+    let size = advice.datagram.expect("steered");
+    assert!(size < 1_200, "{advice:?}");
+    assert!(advice.window >= 8 * u64::from(size) || size == 250, "{advice:?}");
+}

@@ -16,6 +16,11 @@ use std::time::Duration;
 const SPECS: &[&str] = &[
     "reno",
     "reno:hystart=on",
+    "sdc",
+    "sdc:shrink=factor,factor=0.1,react=round,srtt=network",
+    "packet-size",
+    "packet-size:packets=4,patience=1,increase=full/sync",
+    "packet-size/sdc:threshold=16",
     "sync",
     "sync:signal=rtt",
     "sync:signal=either,reset=both",
@@ -89,6 +94,7 @@ fn apply(controller: &mut dyn Controller, op: &Op) {
 /// What must hold after any event; `datagram` is the current size in bytes.
 fn check(controller: &dyn Controller, datagram: u64) -> Result<(), TestCaseError> {
     let (advice, snapshot) = (controller.advice(), controller.snapshot());
+    let datagram = advice.datagram.map_or(datagram, u64::from);
     prop_assert!(advice.window >= 2 * datagram && advice.window <= MAX_WINDOW, "{advice:?}");
     prop_assert_eq!(advice.window, snapshot.window);
     match advice.pace {

@@ -1,6 +1,7 @@
 //! A path with one bottleneck and one sender: enough to draw a controller's window. Deterministic, no randomness.
 //!
-//! The sender always has data and sends whenever the window has room (it does not pace); the link serves a drop-tail queue; the
+//! The sender always has data and sends whenever the window has room (it paces only as it is told: [`Pace::Rate`],
+//! [`Pace::Hold`]); the link serves a drop-tail queue; the
 //! receiver acknowledges every `per_ack` packets, or after 25 ms. Order is kept, so a lost packet is noticed with the first ACK of a
 //! later one, or by the timeout (three smoothed RTTs) when nothing later arrives.
 
@@ -8,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::controller::Controller;
+use crate::controller::{Controller, Pace};
 use crate::event::{Acked, Acks, Cause, Rtt, Sent, Setback};
 use crate::units::{OneWayDelay, Rate, Time};
 
@@ -73,17 +74,20 @@ impl Bottleneck {
             link_free: Time::ZERO,
             flight: VecDeque::new(),
             rtt: None,
+            next_send: Time::ZERO,
             curve: Curve::default(),
         };
-        run.send();
-        while run.now < Time::ZERO + length && !run.flight.is_empty() {
-            match run.next_ack() {
-                Some((count, at)) => run.acknowledge(count, at),
-                None => run.time_out(),
+        loop {
+            let paced = run.send();
+            if run.now >= Time::ZERO + length {
+                return run.curve;
             }
-            run.send();
+            match (run.next_ack(), paced) {
+                (ack, Some(at)) if ack.is_none_or(|(_, ack)| at < ack) => run.now = at,
+                (Some((count, at)), _) => run.acknowledge(count, at),
+                (None, _) => run.time_out(),
+            }
         }
-        run.curve
     }
 }
 
@@ -94,6 +98,8 @@ struct Run<'a> {
     link_free: Time,
     flight: VecDeque<Packet>,
     rtt: Option<Rtt>,
+    /// When a paced sender may send again.
+    next_send: Time,
     curve: Curve,
 }
 
@@ -106,8 +112,25 @@ impl Run<'_> {
         self.flight.len() as u64 * self.datagram()
     }
 
-    fn send(&mut self) {
+    /// Time between two packets, as the controller asks.
+    fn gap(&self) -> Duration {
+        let advice = self.controller.advice();
+        match (advice.pace, self.rtt) {
+            (Pace::Window, _) | (Pace::Hold(_), None) => Duration::ZERO,
+            (Pace::Rate(rate), _) => rate.time_for(self.datagram()),
+            (Pace::Hold(hold), Some(rtt)) => {
+                (rtt.latest + hold).mul_f64(self.datagram() as f64 / advice.window.max(1) as f64)
+            }
+        }
+    }
+
+    /// Sends what window and pace allow; gives the time when the pace allows more, if it is what stops.
+    fn send(&mut self) -> Option<Time> {
         while self.in_flight() + self.datagram() <= self.controller.advice().window {
+            if self.now < self.next_send {
+                return Some(self.next_send);
+            }
+            self.next_send = self.now + self.gap();
             let waiting = self.link_free.since(self.now);
             let serve = self.path.rate.time_for(self.datagram());
             let full = waiting > self.path.rate.time_for(self.path.queue.saturating_sub(self.datagram()));
@@ -118,6 +141,7 @@ impl Run<'_> {
             self.flight.push_back(Packet { sent: self.now, arrival });
             self.controller.on_sent(&Sent { now: self.now, bytes: self.datagram() });
         }
+        None
     }
 
     /// Packets at the head of the flight that the next ACK covers (lost ones between them included) and when it arrives.

@@ -34,6 +34,7 @@ impl Controller for Null {
             phase: Phase::Avoidance,
             queueing: None,
             hold: None,
+            datagram: None,
             reductions: 0,
             early_reductions: 0,
         }

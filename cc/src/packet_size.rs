@@ -1,0 +1,287 @@
+//! Adaptive packet size (Wilson: "An Adaptive Packet Size Approach to TCP Congestion Control", MSc thesis, University of British
+//! Columbia, 2008), around any other controller.
+//!
+//! With a window of a few packets loss recovery fails and flows starve (Packet size §1.4). Smaller packets put more of them into
+//! the same window. The wrapped controller steers the window; this one steers the datagram size.
+//!
+//! # Departures
+//! The thesis compares fixed sizes and leaves the rule open. The rule here is ours:
+//! - The window should hold at least `packets` datagrams. When it does not, the datagram shrinks to the largest of the sizes 1000, 750,
+//!   500, 250 bytes (and not below `floor`) that fits, or the smallest.
+//! - It grows to the next larger size when the window has held `packets` of that size for `patience` round trips on end.
+//! - The window is in bytes, and the wrapped controller hears of the new size as of a new largest datagram: its minimum window is two
+//!   of them, and it grows by one of them per round trip. So small packets also grow slower, the penalty Packet size §1.2 names;
+//!   `increase=full` keeps growth at one full-size datagram.
+//! - Every packet carries some 60 bytes of headers and tag whatever its size (IP 20 or 40, UDP 8, QUIC 10 to 30): of 1200 bytes that is
+//!   5 %, of 250 it is 24 %.
+
+use std::sync::Arc;
+
+use crate::catalogue::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
+use crate::controller::{Advice, Controller, Snapshot};
+use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::recipe::{Missing, Recipe, Signals};
+use crate::units::Time;
+
+/// Sizes below the path's own, in bytes of UDP payload: ours, near the 1500, 1000, 500 and 250 of Packet size §4.3.1.
+pub const SIZES: [u16; 4] = [1_000, 750, 500, 250];
+
+choices! {
+    /// What the wrapped controller takes for one datagram.
+    pub enum Increase {
+        /// The size in use.
+        #[default]
+        Scaled = "scaled",
+        /// The largest the path carries.
+        Full = "full",
+    }
+}
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "packet-size",
+    summary: "Smaller packets when the window holds few, around another controller: packet-size/sync",
+    source: "Packet size §1.4",
+    options: &[
+        OptionInfo {
+            name: "packets",
+            default: "8",
+            values: Values::Integer { min: 2, max: 64 },
+            about: "datagrams that the window should hold",
+        },
+        OptionInfo {
+            name: "floor",
+            default: "250",
+            values: Values::Integer { min: 250, max: 1_200 },
+            about: "smallest datagram, bytes of UDP payload",
+        },
+        OptionInfo {
+            name: "patience",
+            default: "4",
+            values: Values::Integer { min: 1, max: 1_000 },
+            about: "round trips for which the window must hold enough larger datagrams before they grow",
+        },
+        OptionInfo {
+            name: "increase",
+            default: "scaled",
+            values: Values::Choice(Increase::NAMES),
+            about: "the wrapped controller counts in datagrams of the size in use, or in full-size ones",
+        },
+    ],
+    needs: Signals { datagram: true, ..Signals::NONE },
+    build: |chosen| Arc::new(PacketSizeRecipe::from_chosen(chosen)),
+};
+
+/// The recipe `packet-size`.
+#[derive(Clone, Debug)]
+pub struct PacketSizeRecipe {
+    packets: u32,
+    floor: u32,
+    patience: u32,
+    increase: Increase,
+    inner: Arc<dyn Recipe>,
+}
+
+impl PacketSizeRecipe {
+    fn from_chosen(chosen: &Chosen<'_>) -> Self {
+        Self {
+            packets: chosen.integer("packets"),
+            floor: chosen.integer("floor"),
+            patience: chosen.integer("patience"),
+            increase: chosen.choice("increase", Increase::ALL),
+            inner: chosen.inner(),
+        }
+    }
+}
+
+impl Recipe for PacketSizeRecipe {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn spec(&self) -> String {
+        let own = spec_text(
+            &ENTRY,
+            &[
+                ("packets", self.packets.to_string()),
+                ("floor", self.floor.to_string()),
+                ("patience", self.patience.to_string()),
+                ("increase", self.increase.name().to_owned()),
+            ],
+        );
+        match self.inner.spec() {
+            inner if inner == crate::catalogue::DEFAULT_INNER => own,
+            inner => format!("{own}/{inner}"),
+        }
+    }
+
+    fn needs(&self) -> Signals {
+        Signals { datagram: true, ..self.inner.needs() }
+    }
+
+    fn wants(&self) -> Signals {
+        Signals { datagram: true, ..self.inner.wants() }
+    }
+
+    fn mend(&self) -> &'static str {
+        "run it on a stack that honours a datagram size ('fathom stacks' lists them), around a controller that runs there"
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        self.check(start.offers)?;
+        Ok(Box::new(PacketSize {
+            inner: self.inner.start(start)?,
+            packets: u64::from(self.packets),
+            floor: self.floor as u16,
+            patience: self.patience,
+            increase: self.increase,
+            path: start.datagram.max(1),
+            size: start.datagram.max(1),
+            round_end: start.now,
+            roomy: true,
+            rounds: 0,
+        }))
+    }
+}
+
+/// The datagram size of a window, in bytes: the largest of the path's own and `SIZES` of which the window holds `packets`, else the
+/// smallest not below `floor`.
+pub fn fitting_size(window: u64, packets: u64, path: u16, floor: u16) -> u16 {
+    let sizes = sizes(path, floor);
+    sizes.clone().find(|size| window >= packets * u64::from(*size)).or(sizes.last()).unwrap_or(path)
+}
+
+/// The sizes there are, largest first.
+fn sizes(path: u16, floor: u16) -> impl Iterator<Item = u16> + Clone {
+    std::iter::once(path).chain(SIZES.into_iter().filter(move |size| *size < path && *size >= floor))
+}
+
+/// Adaptive packet size.
+#[derive(Debug)]
+pub struct PacketSize {
+    inner: Box<dyn Controller>,
+    packets: u64,
+    floor: u16,
+    patience: u32,
+    increase: Increase,
+    /// Largest datagram the path carries.
+    path: u16,
+    /// Datagram size in use.
+    size: u16,
+    /// Packets sent from here on end the round.
+    round_end: Time,
+    /// The window held enough larger datagrams all through this round.
+    roomy: bool,
+    /// Roomy rounds on end.
+    rounds: u32,
+}
+
+impl PacketSize {
+    /// The next larger size, if there is one.
+    fn larger(&self) -> Option<u16> {
+        sizes(self.path, self.floor).take_while(|size| *size > self.size).last()
+    }
+
+    fn adapt(&mut self, now: Time) {
+        let window = self.inner.advice().window;
+        let fits = fitting_size(window, self.packets, self.path, self.floor);
+        if fits < self.size {
+            return self.change(now, fits);
+        }
+        let Some(larger) = self.larger() else { return };
+        self.roomy &= window >= self.packets * u64::from(larger);
+        if self.rounds >= self.patience {
+            self.change(now, larger);
+        }
+    }
+
+    fn end_round(&mut self, now: Time) {
+        self.rounds = if self.roomy { self.rounds.saturating_add(1) } else { 0 };
+        self.roomy = true;
+        self.round_end = now;
+    }
+
+    fn change(&mut self, now: Time, size: u16) {
+        self.size = size;
+        (self.rounds, self.roomy) = (0, true);
+        self.tell(now);
+    }
+
+    fn tell(&mut self, now: Time) {
+        let counts = match self.increase {
+            Increase::Scaled => self.size,
+            Increase::Full => self.path,
+        };
+        self.inner.on_path(now, PathChange::Datagram(counts));
+    }
+}
+
+impl Controller for PacketSize {
+    fn on_sent(&mut self, sent: &Sent) {
+        self.inner.on_sent(sent);
+    }
+
+    fn on_acks(&mut self, acks: &Acks<'_>) {
+        self.inner.on_acks(acks);
+        if acks.newest_sent() > Some(self.round_end) {
+            self.end_round(acks.now);
+        }
+        self.adapt(acks.now);
+    }
+
+    fn on_setback(&mut self, setback: &Setback) {
+        self.inner.on_setback(setback);
+        self.adapt(setback.now);
+    }
+
+    fn on_undo(&mut self, now: Time) {
+        self.inner.on_undo(now);
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        match change {
+            PathChange::Datagram(bytes) => {
+                self.path = bytes.max(1);
+                self.size = self.path;
+                (self.rounds, self.roomy) = (0, true);
+                self.tell(now);
+                self.adapt(now);
+            }
+            PathChange::Moved => {
+                self.size = self.path;
+                (self.rounds, self.roomy, self.round_end) = (0, true, now);
+                self.tell(now);
+                self.inner.on_path(now, change);
+            }
+        }
+    }
+
+    fn advice(&self) -> Advice {
+        let advice = self.inner.advice();
+        Advice { datagram: Some(self.size), ..advice }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { datagram: Some(self.size), ..self.inner.snapshot() }
+    }
+
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.boxed(), ..*self })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_size_that_fits_is_taken() {
+        for (window, size) in
+            [(9_600, 1_200), (9_599, 1_000), (7_999, 750), (6_000, 750), (5_999, 500), (3_999, 250), (100, 250)]
+        {
+            assert_eq!(fitting_size(window, 8, 1_200, 250), size, "{window}");
+        }
+        assert_eq!(fitting_size(100, 8, 1_200, 600), 750, "not below the floor");
+        assert_eq!(fitting_size(100, 8, 400, 250), 250);
+        assert_eq!(fitting_size(100, 8, 200, 250), 200, "a path below every size");
+    }
+}

@@ -1,0 +1,416 @@
+//! SDC (Kung, Tan, Hsiao: "TCP with sender-based delay control", Computer Communications 26, 2003).
+//!
+//! Below a window of eight packets loss recovery fails, so SDC does not go there: it slows down by delaying packets at the sender,
+//! which stretches the round trip to RTT + D and lowers the rate W / (RTT + D) as far as need be. [`Sdc::on_acks`] and
+//! [`Sdc::on_setback`] are the two halves of the box in SDC §2.2, with its names.
+//!
+//! The delay goes out as [`Pace::Hold`]: at most one window per RTT + D.
+//!
+//! # Departures
+//! What the paper leaves open, and what is taken here.
+//! - **Which RTT** the box means: RTT is that of the network, without D, and SRTT averages RTT + D, what the connection lives by
+//!   ("the objective is to double the smoothed RTT", SDC §2.1). With an SRTT without D (`srtt=network`) a second congestion signal
+//!   could not slow the sender any further.
+//! - **Per packet, not per ACK**: both shrinking rules apply once for each acknowledged datagram's worth of bytes, as with the one
+//!   ACK per packet of the paper's simulations.
+//! - **How often D grows** (`react=ack`): the box reacts to every ACK that reports congestion. Losses come once per recovery period, as
+//!   NewReno takes them (the paper's senders run NewReno). `round` holds marks to once per round trip too.
+//! - **RTT_old** of the small-window rule is the sample before, as the box has it.
+//! - **Growth of W** is per byte, and not while the application is the limit (RFC 9002 §7.8); D shrinks then too.
+//! - **Slow start** below eight packets is one packet per round trip, as the box has it; SDC §2.1 says "as in traditional TCP".
+//! - **Timeout**: persistent congestion (RFC 9002 §7.6) takes the window to two datagrams; D stays.
+//! - **Largest D**: 10 s; the paper names none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::aimd::Aimd;
+use crate::catalogue::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
+use crate::controller::{Advice, Controller, Pace, Snapshot};
+use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
+use crate::hystart;
+use crate::recipe::{Missing, Recipe, Signals};
+use crate::reno::LOSS_REDUCTION;
+use crate::undo::Undo;
+use crate::units::{Ratio, Time};
+
+/// Largest added delay: ours, see the departures.
+pub const MAX_HOLD: Duration = Duration::from_secs(10);
+/// What one ACK leaves of RTT + D in the small-window phase (SDC §2.2).
+pub const SMALL_WINDOW_SHRINK: Ratio = Ratio::new(9, 10);
+/// Weight of a new sample in SRTT (SDC §2.2).
+const SRTT_GAIN: u32 = 8;
+/// One ACK frame never counts for more packets than this: D is long zero by then.
+const MAX_STEPS: u64 = 64;
+
+choices! {
+    /// What the smoothed RTT averages.
+    pub enum Srtt {
+        /// RTT + D.
+        #[default]
+        Total = "total",
+        /// RTT alone.
+        Network = "network",
+    }
+}
+
+choices! {
+    /// Congestion signals that must be there.
+    pub enum Signal {
+        /// Loss; marks too where the path gives them.
+        #[default]
+        Either = "either",
+        /// Marks as well: not without ECN.
+        Ecn = "ecn",
+    }
+}
+
+choices! {
+    /// How often marks raise the delay.
+    pub enum React {
+        /// With every ACK frame that reports one.
+        #[default]
+        Ack = "ack",
+        /// Once per round trip.
+        Round = "round",
+    }
+}
+
+choices! {
+    /// How the delay shrinks in the large-window phase.
+    pub enum Shrink {
+        /// Equation (2): one packet per round trip faster.
+        #[default]
+        Equation = "equation",
+        /// To a share of itself (SDC §3.5).
+        Factor = "factor",
+    }
+}
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "sdc",
+    summary: "SDC: keeps eight packets in the window and slows down by delaying them at the sender",
+    source: "SDC §2.2",
+    options: &[
+        OptionInfo {
+            name: "threshold",
+            default: "8",
+            values: Values::Integer { min: 2, max: 64 },
+            about: "packets; below it the window is not cut, the delay grows instead",
+        },
+        OptionInfo {
+            name: "signal",
+            default: "either",
+            values: Values::Choice(Signal::NAMES),
+            about: "'either' reacts to losses, and to marks where there are any; 'ecn' refuses to run without ECN",
+        },
+        OptionInfo {
+            name: "shrink",
+            default: "equation",
+            values: Values::Choice(Shrink::NAMES),
+            about: "how the delay shrinks in a large window: equation (2), or by 'factor' per packet",
+        },
+        OptionInfo {
+            name: "factor",
+            default: "0.9",
+            values: Values::Fraction { min: Ratio::new(0, 1), max: Ratio::new(99, 100) },
+            about: "share of the delay kept with shrink=factor; 0.1 competes with Reno, 0.9 yields to it",
+        },
+        OptionInfo {
+            name: "react",
+            default: "ack",
+            values: Values::Choice(React::NAMES),
+            about: "marks raise the delay with every ACK that reports one, or once per round trip",
+        },
+        OptionInfo {
+            name: "srtt",
+            default: "total",
+            values: Values::Choice(Srtt::NAMES),
+            about: "the smoothed RTT contains the added delay, or not",
+        },
+        hystart::OPTION,
+    ],
+    needs: Signals { pacing: true, ..Signals::NONE },
+    build: |chosen| Arc::new(SdcRecipe::from_chosen(chosen)),
+};
+
+/// The recipe `sdc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SdcRecipe {
+    threshold: u32,
+    signal: Signal,
+    shrink: Shrink,
+    factor: Ratio,
+    react: React,
+    srtt: Srtt,
+    hystart: hystart::Use,
+}
+
+impl SdcRecipe {
+    fn from_chosen(chosen: &Chosen<'_>) -> Self {
+        Self {
+            threshold: chosen.integer("threshold"),
+            signal: chosen.choice("signal", Signal::ALL),
+            shrink: chosen.choice("shrink", Shrink::ALL),
+            factor: chosen.fraction("factor"),
+            react: chosen.choice("react", React::ALL),
+            srtt: chosen.choice("srtt", Srtt::ALL),
+            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+        }
+    }
+}
+
+impl Recipe for SdcRecipe {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn spec(&self) -> String {
+        spec_text(
+            &ENTRY,
+            &[
+                ("threshold", self.threshold.to_string()),
+                ("signal", self.signal.name().to_owned()),
+                ("shrink", self.shrink.name().to_owned()),
+                ("factor", self.factor.decimal()),
+                ("react", self.react.name().to_owned()),
+                ("srtt", self.srtt.name().to_owned()),
+                (hystart::OPTION.name, self.hystart.name().to_owned()),
+            ],
+        )
+    }
+
+    fn needs(&self) -> Signals {
+        Signals { pacing: true, ecn: self.signal == Signal::Ecn, ..Signals::NONE }
+    }
+
+    fn wants(&self) -> Signals {
+        Signals { pacing: true, ecn: true, ..Signals::NONE }
+    }
+
+    fn mend(&self) -> &'static str {
+        match self.signal {
+            Signal::Either => "run it on a stack that paces as it is told ('fathom stacks' lists them)",
+            Signal::Ecn => "run it where ECN and pacing are offered, or without marks as sdc:signal=either",
+        }
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        self.check(start.offers)?;
+        Ok(Box::new(Sdc {
+            aimd: Aimd::new(start).with_hystart(self.hystart),
+            recipe: *self,
+            d: Duration::ZERO,
+            rtt: None,
+            srtt: None,
+            reacted: None,
+            undo: Undo::default(),
+        }))
+    }
+}
+
+/// SDC.
+#[derive(Clone, Debug)]
+pub struct Sdc {
+    aimd: Aimd,
+    recipe: SdcRecipe,
+    /// The added delay D.
+    d: Duration,
+    /// The last RTT sample, without D.
+    rtt: Option<Duration>,
+    srtt: Option<Duration>,
+    /// When a congestion signal last raised D.
+    reacted: Option<Time>,
+    /// D before the last loss.
+    undo: Undo<Duration>,
+}
+
+/// Congestion: `D = max(2 * SRTT - RTT, 0)` (SDC §2.2).
+pub fn grown(srtt: Duration, rtt: Duration) -> Duration {
+    srtt.saturating_mul(2).saturating_sub(rtt).min(MAX_HOLD)
+}
+
+/// Small window, no congestion, one packet: `D = 0.9 * (RTT_new + D_old) - RTT_old`, not below zero (SDC §2.2).
+pub fn shrunk_small(rtt_new: Duration, rtt_old: Duration, d: Duration) -> Duration {
+    share(SMALL_WINDOW_SHRINK, rtt_new.saturating_add(d)).saturating_sub(rtt_old)
+}
+
+/// Large window, no congestion: `D = W^2 / (W^2 + n) * (RTT + D) - RTT` for `n` packets, not below zero; SDC §2.2, equation (2), with
+/// `n` = 1. `window` in packets.
+pub fn shrunk_large(window: f64, packets: u64, rtt: Duration, d: Duration) -> Duration {
+    let square = window * window;
+    let total = rtt.saturating_add(d).as_nanos() as f64;
+    // Multiplication and division of doubles give the same bits everywhere.
+    let kept = total * (square / (square + packets as f64));
+    Duration::from_nanos(kept as u64).saturating_sub(rtt)
+}
+
+fn share(ratio: Ratio, of: Duration) -> Duration {
+    Duration::from_nanos(ratio.of(u64::try_from(of.as_nanos()).unwrap_or(u64::MAX)))
+}
+
+impl Sdc {
+    /// `W < threshold`.
+    fn small_window(&self) -> bool {
+        self.aimd.window() < u64::from(self.recipe.threshold) * self.aimd.datagram()
+    }
+
+    fn measure(&mut self, rtt: Duration) {
+        let sample = match self.recipe.srtt {
+            Srtt::Total => rtt.saturating_add(self.d),
+            Srtt::Network => rtt,
+        };
+        self.srtt = Some(match self.srtt {
+            None => sample,
+            Some(srtt) => (srtt / SRTT_GAIN * (SRTT_GAIN - 1)).saturating_add(sample / SRTT_GAIN),
+        });
+    }
+
+    /// No congestion: D shrinks by `packets` acknowledged packets.
+    fn shrink(&mut self, packets: u64, rtt_new: Duration, rtt_old: Duration) {
+        if self.small_window() {
+            for _ in 0..packets {
+                self.d = shrunk_small(rtt_new, rtt_old, self.d);
+            }
+        } else if self.recipe.shrink == Shrink::Equation {
+            let window = self.aimd.window() as f64 / self.aimd.datagram() as f64;
+            self.d = shrunk_large(window, packets, rtt_new, self.d);
+        } else {
+            for _ in 0..packets {
+                self.d = share(self.recipe.factor, self.d);
+            }
+        }
+        // The small-window rule may raise D when the RTT jumps.
+        self.d = self.d.min(MAX_HOLD);
+        // A rest that no timer resolves is no delay; it would keep the window from growing for ever.
+        if self.d < Duration::from_micros(1) {
+            self.d = Duration::ZERO;
+        }
+    }
+
+    /// Marks within the round trip after the last reaction do not count again with `react=round`.
+    fn counts(&self, setback: &Setback) -> bool {
+        match (self.recipe.react, setback.cause) {
+            (React::Ack, Cause::Mark) => true,
+            _ => self.reacted.is_none_or(|reacted| setback.sent > reacted),
+        }
+    }
+}
+
+impl Controller for Sdc {
+    fn on_sent(&mut self, _sent: &Sent) {}
+
+    fn on_acks(&mut self, acks: &Acks<'_>) {
+        let acked = self.aimd.on_acks(acks);
+        let rtt_new = acks.rtt.latest;
+        let rtt_old = self.rtt.replace(rtt_new).unwrap_or(rtt_new);
+        self.measure(rtt_new);
+        if acks.ecn.is_some_and(|ecn| ecn.ce > 0) {
+            // Congestion experienced: the setback that follows raises D.
+            return;
+        }
+        let small = self.small_window();
+        let held = self.d > Duration::ZERO;
+        if held {
+            let packets = acks.bytes().div_ceil(self.aimd.datagram()).clamp(1, MAX_STEPS);
+            self.shrink(packets, rtt_new, rtt_old);
+        }
+        if small {
+            self.aimd.grow_additive(Ratio::ONE, acked);
+        } else if !held {
+            self.aimd.grow_as_reno(acked);
+        }
+    }
+
+    fn on_setback(&mut self, setback: &Setback) {
+        let slows = self.small_window() || self.d > Duration::ZERO;
+        if !slows {
+            if self.aimd.on_setback(setback, LOSS_REDUCTION) {
+                self.reacted = Some(setback.now);
+                self.undo.save(&self.d);
+            }
+            return;
+        }
+        let counts = self.counts(setback);
+        // The window stays; only persistent congestion collapses it.
+        if self.aimd.on_setback(setback, Ratio::ONE) && matches!(setback.cause, Cause::Loss { .. }) {
+            self.undo.save(&self.d);
+        }
+        if let (true, Some(srtt), Some(rtt)) = (counts, self.srtt, self.rtt) {
+            self.d = grown(srtt, rtt);
+            self.reacted = Some(setback.now);
+        }
+        if setback.cause == Cause::Mark {
+            self.undo.forget();
+        }
+    }
+
+    fn on_undo(&mut self, _now: Time) {
+        self.aimd.on_undo();
+        if let Some(d) = self.undo.take() {
+            self.d = d.min(self.d);
+        }
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        match change {
+            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
+            PathChange::Moved => {
+                self.aimd.on_moved(now);
+                (self.d, self.rtt, self.srtt, self.reacted) = (Duration::ZERO, None, None, None);
+                self.undo.forget();
+            }
+        }
+    }
+
+    fn advice(&self) -> Advice {
+        let pace = if self.d > Duration::ZERO { Pace::Hold(self.d) } else { Pace::Window };
+        Advice { pace, ..Advice::window(self.aimd.window()) }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { hold: Some(self.d), ..self.aimd.snapshot() }
+    }
+
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn congestion_doubles_the_smoothed_round_trip() {
+        assert_eq!(grown(ms(50), ms(50)), ms(50), "RTT + D = 100 ms");
+        assert_eq!(grown(ms(100), ms(50)), ms(150), "and again: 200 ms");
+        assert_eq!(grown(ms(20), ms(50)), ms(0), "never negative");
+        assert_eq!(grown(Duration::MAX, ms(1)), MAX_HOLD);
+    }
+
+    #[test]
+    fn a_small_window_speeds_up_by_a_tenth_per_packet() {
+        assert_eq!(shrunk_small(ms(50), ms(50), ms(150)), ms(130), "0.9 * 200 - 50");
+        assert_eq!(shrunk_small(ms(60), ms(50), ms(40)), ms(40), "0.9 * 100 - 50: the RTT before is taken off");
+        assert_eq!(shrunk_small(ms(50), ms(50), ms(1)), ms(0));
+    }
+
+    #[test]
+    fn a_large_window_gains_one_packet_per_round_trip() {
+        // Equation (1): W / RTT' = (W + 1/W) / RTT. W = 10: 100/101 of 202 ms is 200 ms.
+        assert_eq!(shrunk_large(10.0, 1, ms(52), ms(150)), ms(148));
+        // W packets, one after the other: (W + 1) / W times the rate, nearly: (65/64)^8 = 1.1321 for W = 8.
+        let mut d = ms(1_000) - ms(50);
+        for _ in 0..8 {
+            d = shrunk_large(8.0, 1, ms(50), d);
+        }
+        let rate = 1_000.0 / (d + ms(50)).as_secs_f64() / 1_000.0;
+        assert!((rate - 1.1321).abs() < 1e-4, "{rate}");
+        assert_eq!(shrunk_large(8.0, 1, ms(50), ms(0)), ms(0));
+    }
+}
