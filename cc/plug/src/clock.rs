@@ -1,5 +1,5 @@
-//! The clock behind the frames. Congestion control itself gets its time from quinn; the frame layer sits in the packet keys,
-//! which quinn calls without a time, so it brings its own.
+//! The clock behind the frames. Congestion control itself gets its time from the stack; the frame layer sits in the packet keys,
+//! which stacks call without a time, so it brings its own.
 
 use std::time::Instant;
 

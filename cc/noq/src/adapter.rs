@@ -1,0 +1,89 @@
+//! One of our controllers behind noq's trait.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fathom_cc::Cause;
+use fathom_plug::{AckBatch, Cell, Flow};
+use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use noq_proto::RttEstimator;
+
+/// Builds the controller of each path of one connection, again after a migration.
+pub(crate) struct Factory(pub(crate) Arc<Cell>);
+
+impl ControllerFactory for Factory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        // noq does not say for which path; the first packet sent will.
+        Box::new(Adapter(Flow::start(Arc::clone(&self.0), None, now, current_mtu)))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Adapter(Flow);
+
+impl Controller for Adapter {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _largest_pn: u64) {
+        self.0.on_sent(now, bytes);
+    }
+
+    fn on_packet_sent(&mut self, _now: Instant, _bytes: u16, pn: u64) {
+        self.0.on_packet_sent(pn);
+    }
+
+    fn on_ack(&mut self, _now: Instant, sent: Instant, bytes: u64, _pn: u64, _app_limited: bool, rtt: &RttEstimator) {
+        self.0.on_ack(sent, bytes, rtt.get());
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
+        self.0.on_end_acks(AckBatch { now, in_flight, app_limited, largest });
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        persistent: bool,
+        is_ecn: bool,
+        lost_bytes: u64,
+        _largest_lost_pn: u64,
+    ) {
+        let cause = if is_ecn { Cause::Mark } else { Cause::Loss { bytes: lost_bytes, persistent } };
+        self.0.on_setback(now, sent, cause);
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.0.on_spurious_loss();
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.0.on_datagram_size(new_mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.0.advice().window
+    }
+
+    /// noq steers by this: window and rate feed its pacer.
+    fn metrics(&self) -> ControllerMetrics {
+        let advice = self.0.advice();
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = advice.window;
+        metrics.ssthresh = self.0.snapshot().threshold;
+        metrics.pacing_rate = self.0.pacing_rate().map(|rate| rate.bytes_per_sec());
+        metrics.send_quantum = advice.burst;
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.0.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,103 @@
+//! noq's own `HandshakeData`, filled with ours.
+//!
+//! Applications ask `Connection::handshake_data` for the protocol and downcast to noq's type. That type is `#[non_exhaustive]`: nobody
+//! outside noq can build one, but everybody can change one. So a session of noq's own, which reads one ClientHello and then stands
+//! still, gives an instance whenever it is asked. It is made on first use, once per process, and costs one half of a handshake.
+
+use std::any::Any;
+use std::sync::{Arc, LazyLock};
+
+use noq::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
+use noq::crypto::{ClientConfig as _, ServerConfig as _, Session};
+use noq_proto::Side;
+use noq_proto::transport_parameters::TransportParameters;
+use rustls::pki_types::CertificateDer;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::{CertifiedKey, Signer, SigningKey};
+use rustls::{SignatureAlgorithm, SignatureScheme};
+
+static SPRING: LazyLock<Option<Box<dyn Session>>> = LazyLock::new(spring);
+
+/// Ours as noq's. As ours only if noq's session did not read its own ClientHello, which a test rules out.
+pub(crate) fn noqs(ours: fathom_plug::HandshakeData) -> Box<dyn Any> {
+    let empty = SPRING.as_ref().and_then(|session| session.handshake_data()?.downcast::<HandshakeData>().ok());
+    let Some(mut data) = empty else { return Box::new(ours) };
+    data.protocol = ours.protocol;
+    data.server_name = ours.server_name;
+    data.negotiated_key_exchange_group = ours.group;
+    data
+}
+
+/// A server's session that has read the ClientHello of a client that exists only here.
+fn spring() -> Option<Box<dyn Session>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls13 = &[&rustls::version::TLS13];
+    let parameters = TransportParameters::read(Side::Client, &mut &[][..]).ok()?;
+
+    let client = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(tls13)
+        .ok()?
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    let mut client = QuicClientConfig::try_from(client).ok()?.start_session(1, "nobody.invalid", &parameters).ok()?;
+    let mut hello = Vec::new();
+    client.write_handshake(&mut hello);
+
+    let server = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(tls13)
+        .ok()?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(Nobody));
+    let mut server = QuicServerConfig::try_from(server).ok()?.start_session(1, &parameters);
+    server.read_handshake(&hello).ok()?.then_some(server)
+}
+
+/// An identity without a certificate or a key: what it signs is never sent.
+#[derive(Debug)]
+struct Nobody;
+
+impl ResolvesServerCert for Nobody {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::new(CertifiedKey::new(vec![CertificateDer::from(Vec::new())], Arc::new(Self))))
+    }
+}
+
+impl SigningKey for Nobody {
+    fn choose_scheme(&self, _: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        Some(Box::new(Self))
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        SignatureAlgorithm::ED25519
+    }
+}
+
+impl Signer for Nobody {
+    fn sign(&self, _: &[u8]) -> Result<Vec<u8>, rustls::Error> {
+        Ok(Vec::new())
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        SignatureScheme::ED25519
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_noq_s_own_type_with_our_values() {
+        for name in ["h3", "other"] {
+            let data = noqs(fathom_plug::HandshakeData {
+                protocol: Some(name.as_bytes().to_vec()),
+                server_name: None,
+                group: Some(rustls::NamedGroup::X25519),
+            });
+            let data = data.downcast::<HandshakeData>().expect("noq's type");
+            assert_eq!(data.protocol.as_deref(), Some(name.as_bytes()));
+            assert_eq!(data.server_name, None);
+            assert_eq!(data.negotiated_key_exchange_group, Some(rustls::NamedGroup::X25519));
+        }
+    }
+}

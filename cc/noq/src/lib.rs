@@ -1,0 +1,132 @@
+//! Plugs Fathom's controllers and the one-way-delay frame into unmodified noq.
+//!
+//! A [`Plug`] is a controller chosen by name. [`Plug::server`](fathom_plug::Plug::server) and
+//! [`Plug::client`](fathom_plug::Plug::client) put it under a rustls configuration;
+//! [`ServerPlug::accept`](fathom_plug::ServerPlug::accept) and [`ClientPlug::connect`](fathom_plug::ClientPlug::connect) wire one
+//! connection: its controllers, its frame layer and the [`Probe`] that shows both. Everything else of noq stays as it is.
+//!
+//! ```no_run
+//! # async fn serve(tls: std::sync::Arc<rustls::ServerConfig>) -> Result<(), Box<dyn std::error::Error>> {
+//! let plug = fathom_noq::Plug::named("sync:signal=either")?.server(tls)?;
+//! let endpoint = noq::Endpoint::server(plug.config(), "[::]:443".parse()?)?;
+//! while let Some(incoming) = endpoint.accept().await {
+//!     let (connecting, _probe) = plug.accept(incoming, noq::TransportConfig::default())?;
+//!     tokio::spawn(async move { connecting.await });
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Pacing
+//!
+//! noq lets packets out of a token bucket. Without a rate from the controller ([`fathom_cc::Pace::Window`]) it refills at 1.25 windows
+//! per smoothed RTT. With one ([`fathom_cc::Pace::Rate`]) it refills at exactly that rate; the window still bounds the bytes in
+//! flight. The bucket holds 2 ms at the rate, but at least 10 and at most 256 datagrams, and never more than 10 ms or one datagram,
+//! whichever is more: so packets leave in bursts of that size, and only their average follows the rate. Credit beyond the bucket is
+//! lost, so a sender that was idle starts with one burst. `TransportConfig::max_outgoing_bytes_per_second` bounds the rate from above.
+//! [`fathom_cc::Advice::burst`] goes to noq as `send_quantum`: the most that leaves in one call to the socket, rounded down to
+//! datagrams, at least one. It bounds a batch, not the bucket.
+//!
+//! noq cannot keep a packet back for a given time, so [`fathom_cc::Pace::Hold`] of `D` becomes the rate of a sender that does:
+//! `window / (RTT + D)`, see [`fathom_plug::Flow::pacing_rate`]. noq stamps a packet when it leaves the bucket, so its RTT does not
+//! hold `D`. At this rate `window * RTT / (RTT + D)` bytes are in flight: the rate binds and the window does not.
+//! noq asks for the rate before every send, so a new one acts at once; the bucket shrinks with it.
+//!
+//! # What noq does with ECN
+//!
+//! As quinn: every packet is ECT(0); on each path marking stops for good when an ACK frame has no counts or validation (RFC 9000
+//! §13.4.2.1) fails; counts are looked at when the largest acknowledged number rises; a grown CE count becomes one
+//! `on_congestion_event` per ACK frame, after its acknowledgements and losses, with `is_ecn` set and zero bytes lost: here
+//! [`fathom_cc::Cause::Mark`]. One difference: noq compares the counts with the number of newly acknowledged *ranges*, not packets,
+//! so it tolerates marks that are wiped from some packets of a range. The controller gets the counts themselves from the ACK or
+//! PATH_ACK frame, per path, with the batch and before the mark. Without the extension they are read when the controller needs or
+//! wants ECN.
+//!
+//! # What else noq tells a controller
+//!
+//! - `on_spurious_congestion_event`: everything noq took for lost was acknowledged. It becomes [`fathom_cc::Controller::on_undo`],
+//!   unless a mark came after the loss: that one was not spurious.
+//! - `on_packet_lost` says the same bytes as `on_congestion_event` again, a packet at a time; it is not used. Nor are
+//!   `on_cwnd_limited` (the acknowledgements say `app_limited`) and `on_ack_frequency_update`: controllers have no event for them.
+//!
+//! # Multipath
+//!
+//! Each path has its own controller; noq does not say which path it builds one for, so the first packet sent tells. Delays need the
+//! peer to acknowledge packets on the path they came on; what it acknowledges elsewhere gives none.
+//!
+//! # Handshake data
+//!
+//! `Connection::handshake_data` is noq's own [`HandshakeData`](noq::crypto::rustls::HandshakeData), as without a plug. Its type cannot
+//! be built outside noq, so an empty one is taken from a session of noq's own and filled in.
+
+mod adapter;
+mod crypto;
+mod handshake_data;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use fathom_cc::Signals;
+use fathom_plug::{Cell, ClientSetup, ServerSetup, Stack};
+pub use fathom_plug::{Clock, Extension, Observer, Offer, PlugError, Probe, Report, SystemClock};
+use noq::{ConnectError, Connecting, ConnectionError, Endpoint, Incoming, TransportConfig};
+
+use adapter::Factory;
+use crypto::{ClientCrypto, ServerCrypto};
+
+/// What noq delivers and honours: forward one-way delay through our frame, ECN counts, and a pacing rate. It has no datagram size of
+/// the controller's choice.
+pub const OFFERS: Signals = Signals { one_way: true, ecn: true, pacing: true, datagram: false };
+
+/// A controller and the way its connections exchange one-way delays. Cheap to clone.
+pub type Plug = fathom_plug::Plug<Noq>;
+/// A [`Plug`] for outgoing connections.
+pub type ClientPlug = fathom_plug::ClientPlug<Noq>;
+/// A [`Plug`] for incoming connections.
+pub type ServerPlug = fathom_plug::ServerPlug<Noq>;
+
+/// noq, as a stack that takes plugs.
+#[derive(Clone, Copy, Debug)]
+pub struct Noq;
+
+impl Stack for Noq {
+    const OFFERS: Signals = OFFERS;
+    type Transport = TransportConfig;
+    type ClientConfig = noq::ClientConfig;
+    type ServerConfig = noq::ServerConfig;
+    type Endpoint = Endpoint;
+    type Incoming = Incoming;
+    type Connecting = Connecting;
+    type ConnectError = ConnectError;
+    type ConnectionError = ConnectionError;
+
+    fn client_config(setup: ClientSetup, mut transport: TransportConfig) -> noq::ClientConfig {
+        transport.congestion_controller_factory(Arc::new(Factory(Arc::clone(setup.cell()))));
+        let mut config = noq::ClientConfig::new(Arc::new(ClientCrypto(setup)));
+        config.transport_config(Arc::new(transport));
+        config
+    }
+
+    fn server_config(setup: ServerSetup) -> noq::ServerConfig {
+        noq::ServerConfig::with_crypto(Arc::new(ServerCrypto(setup)))
+    }
+
+    fn wire(config: &mut noq::ServerConfig, setup: ServerSetup, cell: Arc<Cell>, mut transport: TransportConfig) {
+        transport.congestion_controller_factory(Arc::new(Factory(cell)));
+        config.crypto = Arc::new(ServerCrypto(setup));
+        config.transport = Arc::new(transport);
+    }
+
+    fn connect(
+        endpoint: &Endpoint,
+        config: noq::ClientConfig,
+        to: SocketAddr,
+        server_name: &str,
+    ) -> Result<Connecting, ConnectError> {
+        endpoint.connect_with(config, to, server_name)
+    }
+
+    fn accept(incoming: Incoming, config: Arc<noq::ServerConfig>) -> Result<Connecting, ConnectionError> {
+        incoming.accept_with(config)
+    }
+}

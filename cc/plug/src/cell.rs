@@ -1,0 +1,314 @@
+//! What the packet keys, the session and the controllers of one connection share.
+//!
+//! The keys write and read frames, the session negotiates them, the controllers take the delays. A stack calls keys and controllers
+//! under the connection's own lock, one after the other: a packet is opened, then its ACK frames are processed. So what a packet
+//! said is here when a controller asks, and the next packet replaces it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use fathom_cc::{Controller, EcnDelta, OneWayDelay, Recipe, Signals, Snapshot, Time};
+use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent};
+use fathom_frames::{Counters, SyncTimestamp, remove};
+
+use crate::clock::{Clock, SystemClock};
+use crate::path::Paths;
+use crate::payload::Found;
+use crate::plug::{Core, Extension};
+use crate::session::{Code, Fault};
+
+/// Hears what a connection's controller does.
+pub trait Observer: Send + Sync {
+    /// After each batch of acknowledgements and each setback.
+    fn observe(&self, now: Time, snapshot: &Snapshot, one_way: Option<OneWayDelay>);
+}
+
+/// What a [`Probe`] shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// The peer's packets tell us the one-way delay of ours.
+    pub negotiated: bool,
+    /// Stamps written.
+    pub stamps_sent: u64,
+    /// Stamps read.
+    pub stamps_received: u64,
+    /// What became of the delay samples.
+    pub samples: Counters,
+    /// The newest forward one-way delay.
+    pub one_way: Option<OneWayDelay>,
+    /// The controller's state after its last event; with several paths, the one that acted last.
+    pub controller: Option<Snapshot>,
+}
+
+/// A view into a live connection.
+#[derive(Clone, Debug)]
+pub struct Probe(Arc<Cell>);
+
+impl Probe {
+    pub(crate) fn new(cell: Arc<Cell>) -> Self {
+        Self(cell)
+    }
+
+    /// How the connection stands now.
+    pub fn report(&self) -> Report {
+        let state = self.0.state();
+        Report { samples: state.paths.counters(), ..state.report }
+    }
+}
+
+/// Shared state of one connection. A plug only hands it on.
+pub struct Cell {
+    clock: Arc<dyn Clock>,
+    epoch: Instant,
+    offers: Signals,
+    extension: Extension,
+    parameter: Option<Arc<[u8]>>,
+    recipe: Option<Arc<dyn Recipe>>,
+    observer: Option<Arc<dyn Observer>>,
+    /// Bytes that the next 1-RTT packet holds free for a frame. Changes only when a packet was sealed or opened, so a stack sees one
+    /// value while it builds a packet.
+    reserved: AtomicUsize,
+    /// Controllers started so far.
+    flows: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    negotiated: Negotiated,
+    /// Payloads are read: for stamps, or for the ECN counts of their ACK frames.
+    reads: bool,
+    exponent: u8,
+    paths: Paths,
+    /// The 1-RTT packet sealed last: path and number.
+    sealed: Option<(u32, u64)>,
+    report: Report,
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cell")
+    }
+}
+
+impl Cell {
+    pub(crate) fn new(core: &Core, offers: Signals, observer: Option<Arc<dyn Observer>>) -> Self {
+        Self {
+            epoch: core.clock.now(),
+            clock: Arc::clone(&core.clock),
+            offers,
+            extension: core.extension,
+            parameter: core.parameter.clone(),
+            recipe: Some(Arc::clone(&core.recipe)),
+            observer,
+            reserved: AtomicUsize::new(0),
+            flows: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// A cell that offers nothing, for connections that were not wired.
+    pub(crate) fn inert() -> Self {
+        let clock = SystemClock;
+        Self {
+            epoch: clock.now(),
+            clock: Arc::new(clock),
+            offers: Signals::NONE,
+            extension: Extension { offer: None, datagrams: false },
+            parameter: None,
+            recipe: None,
+            observer: None,
+            reserved: AtomicUsize::new(0),
+            flows: AtomicU64::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) const fn recipe(&self) -> Option<&Arc<dyn Recipe>> {
+        self.recipe.as_ref()
+    }
+
+    pub(crate) const fn offers(&self) -> Signals {
+        self.offers
+    }
+
+    /// The number of the next controller.
+    pub(crate) fn next_flow(&self) -> u64 {
+        self.flows.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The stack's instant as the controllers' time.
+    pub(crate) fn time(&self, at: Instant) -> Time {
+        let nanos = at.saturating_duration_since(self.epoch).as_nanos();
+        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.time(self.clock.now())
+    }
+
+    /// What this host's own counter shows now: the time on the wire.
+    fn host_time(&self) -> Time {
+        Time::from_nanos(self.clock.stamp(self.now().as_nanos()))
+    }
+
+    // ---- negotiation ----
+
+    /// Adds our transport parameter to the encoded ones.
+    pub(crate) fn append_parameter(&self, parameters: &mut Vec<u8>) {
+        match (&self.parameter, self.extension.offer) {
+            (Some(raw), _) => parameters.extend_from_slice(raw),
+            (None, Some(offer)) => offer.append(parameters),
+            (None, None) => {}
+        }
+    }
+
+    /// Reads the peer's raw transport parameters. A stack asks more than once; the answer stays the same.
+    pub(crate) fn negotiate(&self, peers: &[u8]) -> Result<(), Fault> {
+        let wrong = |e: ParameterError| Fault::new(Code::TransportParameter, e.to_string());
+        let negotiated = match self.extension.offer {
+            Some(ours) => Negotiated::between(Some(ours), Offer::find(peers).map_err(wrong)?),
+            None => Negotiated::default(),
+        };
+        let hears = negotiated.reads || negotiated.reads_echoes;
+        if let Some(recipe) = self.recipe.as_ref().filter(|_| !hears) {
+            if recipe.needs().one_way {
+                return Err(Fault::new(
+                    Code::ConnectionRefused,
+                    format!(
+                        "controller '{}' needs one-way delay, but the peer does not offer SYNC_TIMESTAMP; {}",
+                        recipe.name(),
+                        recipe.mend()
+                    ),
+                ));
+            }
+            if recipe.wants().one_way {
+                tracing::info!("peer does not offer SYNC_TIMESTAMP: '{}' runs on RTT", recipe.name());
+            }
+        }
+        let counts = self.recipe.as_ref().is_some_and(|r| r.needs().ecn || r.wants().ecn);
+        let mut state = self.state();
+        state.negotiated = negotiated;
+        state.reads = counts || negotiated != Negotiated::default();
+        state.exponent = ack_delay_exponent(peers).map_err(wrong)?;
+        state.report.negotiated = hears;
+        if negotiated.place == Placement::EveryPacket || self.extension.datagrams {
+            self.reserved.store(negotiated.frame_len(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Bytes by which 0-RTT packets are padded, so that the room in a packet does not shrink when 1-RTT begins.
+    pub(crate) fn zero_rtt_padding(&self) -> usize {
+        let Some(offer) = self.extension.offer.filter(|_| self.extension.datagrams) else { return 0 };
+        // The peer's word is not known yet: the most that may be negotiated.
+        Negotiated::between(Some(offer), Some(Offer::Paper)).frame_len()
+    }
+
+    // ---- packets out ----
+
+    /// Bytes that the next 1-RTT packet must hold free.
+    pub(crate) fn reserved(&self) -> usize {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// Writes the frame into a payload that has [`Cell::reserved`] free bytes at its end.
+    pub(crate) fn seal(&self, path: u32, packet: u64, payload: &mut [u8]) {
+        let now = self.host_time();
+        let room = self.reserved();
+        let mut state = self.state();
+        let state = &mut *state;
+        state.sealed = Some((path, packet));
+        if state.negotiated.reads {
+            state.paths.at(path).sent.record(packet, now);
+        }
+        let Some(body) = payload.len().checked_sub(room).filter(|_| room > 0) else { return };
+        payload.copy_within(..body, room);
+        let heard = state.paths.at(path).heard;
+        let frame = SyncTimestamp {
+            sent: fathom_frames::sync_timestamp::stamp(now),
+            echo: heard.filter(|_| state.negotiated.echoes),
+        };
+        let written = frame.encode(&mut payload[..room]);
+        payload[written..room].fill(0);
+        state.report.stamps_sent += 1;
+        if state.negotiated.place == Placement::BesideAcks && !self.extension.datagrams {
+            // Whether or not an ACK frame lay beside it: the next packet to be acknowledged asks for room again. So an endpoint that
+            // sends much and acknowledges little stamps little.
+            self.reserved.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The path of `packet` if it was the last to be sealed with a 1-RTT key.
+    pub(crate) fn path_of(&self, packet: u64) -> Option<u32> {
+        self.state().sealed.filter(|(_, sealed)| *sealed == packet).map(|(path, _)| path)
+    }
+
+    // ---- packets in ----
+
+    /// Takes our frames out of an opened payload and notes what they and its ACK frames say. Returns how many leading bytes the
+    /// caller must drop.
+    pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> usize {
+        let now = self.host_time();
+        let mut state = self.state();
+        state.paths.settle();
+        if !state.reads {
+            // Nothing was negotiated: a frame of ours in here is the peer's fault, and the stack closes on it.
+            return 0;
+        }
+        let Some(found) = Found::in_payload(payload, &state.negotiated) else { return 0 };
+        if state.paths.at(path).arrived(packet, found.stamp, now) {
+            state.note(now, path, packet, &found);
+            if found.ack_eliciting && state.negotiated.place == Placement::BesideAcks {
+                self.reserved.store(state.negotiated.frame_len(), Ordering::Relaxed);
+            }
+        }
+        // From the last frame to the first: at most the first one lies at the start.
+        found.ranges().rev().fold(0, |lead, range| lead + remove(payload, range))
+    }
+
+    /// Signals of the ACK frame that the stack is processing for controller `flow` of `path`, once; `largest` is the largest packet
+    /// acknowledged so far on that path.
+    pub(crate) fn take_signals(
+        &self,
+        path: u32,
+        flow: u64,
+        largest: Option<u64>,
+    ) -> (Option<OneWayDelay>, Option<EcnDelta>) {
+        self.state().paths.known(path).map_or((None, None), |p| p.take(flow, largest))
+    }
+
+    // ---- telemetry ----
+
+    /// Notes a controller's state after an event.
+    pub(crate) fn observe(&self, now: Time, controller: &dyn Controller) {
+        let snapshot = controller.snapshot();
+        let one_way = {
+            let mut state = self.state();
+            state.report.controller = Some(snapshot);
+            state.report.one_way
+        };
+        if let Some(observer) = &self.observer {
+            observer.observe(now, &snapshot, one_way);
+        }
+    }
+}
+
+impl State {
+    fn note(&mut self, now: Time, path: u32, packet: u64, found: &Found) {
+        self.report.stamps_received += u64::from(found.stamp.is_some());
+        for ack in found.acks() {
+            // A path that was never used acknowledges nothing.
+            let Some(acked) = self.paths.known(ack.path) else { continue };
+            let stamp = found.stamp.filter(|_| ack.path == path);
+            let one_way = acked.acknowledged(now, packet, ack, self.exponent, stamp, &self.negotiated);
+            self.report.one_way = one_way.or(self.report.one_way);
+        }
+    }
+}

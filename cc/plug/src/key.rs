@@ -1,0 +1,135 @@
+//! Packet keys that write the frame while a packet is sealed and take it out while it is opened.
+//!
+//! A stack leaves `tag_len` bytes at the end of every packet for the authentication tag. A 1-RTT key that is about to carry a frame
+//! reports `N` bytes more; when the packet is sealed the payload moves back by `N` and the frame goes first, because the last STREAM
+//! frame of a packet may have no length. The stack never learns that a frame was there.
+
+use std::sync::Arc;
+
+use bytes::{Buf, BytesMut};
+
+use crate::cell::Cell;
+
+/// Longest packet number (RFC 9000 §17.1).
+const MAX_NUMBER_LEN: usize = 4;
+
+/// rustls's header protection.
+pub struct HeaderProtection(pub(crate) Box<dyn rustls::quic::HeaderProtectionKey>);
+
+impl HeaderProtection {
+    /// Unprotects the first byte and the packet number of `packet`, which starts at `pn_offset`.
+    pub fn decrypt(&self, pn_offset: usize, packet: &mut [u8]) {
+        let (first, number, sample) = self.split(pn_offset, packet);
+        // It fails only on a sample of the wrong length.
+        let done = self.0.decrypt_in_place(sample, first, number);
+        debug_assert!(done.is_ok(), "header protection sample length");
+    }
+
+    /// Protects the first byte and the packet number of `packet`, which starts at `pn_offset`.
+    pub fn encrypt(&self, pn_offset: usize, packet: &mut [u8]) {
+        let (first, number, sample) = self.split(pn_offset, packet);
+        let done = self.0.encrypt_in_place(sample, first, number);
+        debug_assert!(done.is_ok(), "header protection sample length");
+    }
+
+    /// Bytes of ciphertext the protection looks at.
+    pub fn sample_size(&self) -> usize {
+        self.0.sample_len()
+    }
+
+    fn split<'a>(&self, pn_offset: usize, packet: &'a mut [u8]) -> (&'a mut u8, &'a mut [u8], &'a [u8]) {
+        let (header, sample) = packet.split_at_mut(pn_offset + MAX_NUMBER_LEN);
+        let (first, rest) = header.split_at_mut(1);
+        (&mut first[0], &mut rest[pn_offset - 1..], &sample[..self.0.sample_len()])
+    }
+}
+
+/// What a key does besides sealing and opening.
+enum Extra {
+    /// Writes this many bytes of PADDING (0: nothing).
+    Padding(usize),
+    /// Carries frames for the connection of this cell.
+    Frames(Arc<Cell>),
+}
+
+/// A packet whose tag does not match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAuthentic;
+
+/// rustls's packet protection, plus our frame.
+pub struct PacketProtection {
+    key: Box<dyn rustls::quic::PacketKey>,
+    tag_len: usize,
+    extra: Extra,
+}
+
+impl PacketProtection {
+    /// A key that only appends `padding` zero bytes: Initial, Handshake and 0-RTT.
+    pub(crate) fn padded(key: Box<dyn rustls::quic::PacketKey>, padding: usize) -> Self {
+        let tag_len = key.tag_len();
+        Self { key, tag_len, extra: Extra::Padding(padding) }
+    }
+
+    /// A 1-RTT key of the connection of `cell`.
+    pub(crate) fn one_rtt(key: Box<dyn rustls::quic::PacketKey>, cell: Arc<Cell>) -> Self {
+        let tag_len = key.tag_len();
+        Self { key, tag_len, extra: Extra::Frames(cell) }
+    }
+
+    /// Seals packet number `packet` of `path` (0 without multipath): `buf` is header, payload and room for the tag.
+    pub fn encrypt(&self, path: u32, packet: u64, buf: &mut [u8], header_len: usize) {
+        let (header, rest) = buf.split_at_mut(header_len);
+        let body = rest.len() - self.tag_len;
+        let (payload, tag) = rest.split_at_mut(body);
+        if let Extra::Frames(cell) = &self.extra {
+            cell.seal(path, packet, payload);
+        }
+        // PADDING needs no writing: stacks hand the reserved bytes over as zeros, and zero is the PADDING frame.
+        let sealed = match path {
+            0 => self.key.encrypt_in_place(packet, header, payload),
+            // The nonce holds the path number too (draft-ietf-quic-multipath-21 §2.4); for path 0 it is the usual one.
+            _ => self.key.encrypt_in_place_for_path(path, packet, header, payload),
+        };
+        debug_assert!(sealed.is_ok(), "sealing a packet");
+        if let Ok(sealed) = sealed {
+            tag.copy_from_slice(sealed.as_ref());
+        }
+    }
+
+    /// Opens packet number `packet` of `path` in place and takes our frames out.
+    ///
+    /// # Errors
+    /// [`NotAuthentic`] when the tag does not match.
+    pub fn decrypt(&self, path: u32, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), NotAuthentic> {
+        let opened = match path {
+            0 => self.key.decrypt_in_place(packet, header, payload),
+            _ => self.key.decrypt_in_place_for_path(path, packet, header, payload),
+        };
+        let len = opened.map_err(|_| NotAuthentic)?.len();
+        payload.truncate(len);
+        if let Extra::Frames(cell) = &self.extra {
+            let lead = cell.open(path, packet, payload);
+            payload.advance(lead);
+        }
+        Ok(())
+    }
+
+    /// Bytes to leave at the end of the next packet.
+    pub fn tag_len(&self) -> usize {
+        self.tag_len
+            + match &self.extra {
+                Extra::Padding(n) => *n,
+                Extra::Frames(cell) => cell.reserved(),
+            }
+    }
+
+    /// Packets that may be sealed with this key.
+    pub fn confidentiality_limit(&self) -> u64 {
+        self.key.confidentiality_limit()
+    }
+
+    /// Packets that may fail to open before the connection must end.
+    pub fn integrity_limit(&self) -> u64 {
+        self.key.integrity_limit()
+    }
+}

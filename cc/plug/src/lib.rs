@@ -1,0 +1,40 @@
+//! What the plugs into quinn and noq share. No stack is known here: a plug's own crate translates calls and errors, no more.
+//!
+//! The parts, in the order in which a connection meets them:
+//! - [`Plug`]: a controller chosen by name; [`ClientPlug`] and [`ServerPlug`] wire connections. [`Stack`] says how on one stack.
+//! - [`Tls`]: rustls's QUIC session, plus our transport parameter.
+//! - [`PacketProtection`]: packet keys that write the frame while a packet is sealed and take it out while it is opened.
+//! - [`Cell`]: what session, keys and controllers of one connection share; [`Probe`] looks into it.
+//! - [`Flow`]: one path's controller, told one batch of acknowledgements per ACK frame.
+//!
+//! # Order at the controller
+//!
+//! Both stacks process an ACK frame in this order, and [`Flow`] keeps it: the acknowledged packets, as one batch with the frame's
+//! ECN counts and one-way delay; losses that the frame shows; then a mark, if its counts of congestion experienced grew and the
+//! stack's own validation (RFC 9000 §13.4.2) believes them. So a [`fathom_cc::Setback`] for a mark always follows the
+//! [`fathom_cc::EcnDelta`] that counts it. Counts that come with nothing newly acknowledged are added to the next batch.
+//!
+//! # Several paths
+//!
+//! On a stack with multipath every path has its own packet numbers, log of send times, delay estimator, ECN counts and controller.
+//! Stacks without it call everything path 0. An acknowledgement that travels on another path than its packets gives no delay,
+//! because the two packet number spaces cannot be told in order.
+
+mod cell;
+mod clock;
+mod flow;
+mod key;
+mod path;
+mod payload;
+mod plug;
+mod session;
+
+pub use cell::{Cell, Observer, Probe, Report};
+pub use clock::{Clock, SystemClock};
+pub use fathom_frames::Offer;
+pub use flow::{AckBatch, Flow};
+pub use key::{HeaderProtection, NotAuthentic, PacketProtection};
+pub use plug::{ClientPlug, ClientSetup, Extension, Plug, PlugError, ServerPlug, ServerSetup, Stack};
+pub use session::{
+    Code, Fault, HandshakeData, Header, KeySet, Packet, Pair, Tls, UnknownVersion, initial_keys, retry_tag,
+};

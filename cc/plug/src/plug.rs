@@ -1,0 +1,374 @@
+//! A controller chosen by name, under a TLS configuration, on a stack.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use fathom_cc::catalogue::SpecError;
+use fathom_cc::{Missing, Recipe, Signals};
+use fathom_frames::Offer;
+use rustls::pki_types::ServerName;
+use rustls::quic::{Connection, Suite, Version};
+
+use crate::cell::{Cell, Observer, Probe};
+use crate::clock::{Clock, SystemClock};
+use crate::session::{Header, KeySet, Packet, Tls, UnknownVersion, initial_keys, initial_suite};
+
+/// A QUIC stack: its types, and how a connection is wired on it. Implemented by the plug's own crate.
+pub trait Stack: Clone + Send + Sync + 'static {
+    /// What the stack delivers to controllers and honours of their advice.
+    const OFFERS: Signals;
+    /// Transport settings.
+    type Transport;
+    /// Configuration of an outgoing connection.
+    type ClientConfig;
+    /// Configuration of an endpoint that accepts, or of one accepted connection.
+    type ServerConfig: Clone;
+    /// Socket and driver.
+    type Endpoint;
+    /// A connection attempt of a client.
+    type Incoming;
+    /// A connection in its handshake.
+    type Connecting;
+    /// Why a connection cannot begin.
+    type ConnectError;
+    /// Why a connection ended.
+    type ConnectionError;
+
+    /// The configuration of one outgoing connection: `setup` is its crypto, its controllers come from [`ClientSetup::cell`].
+    fn client_config(setup: ClientSetup, transport: Self::Transport) -> Self::ClientConfig;
+    /// An endpoint's configuration with this crypto.
+    fn server_config(setup: ServerSetup) -> Self::ServerConfig;
+    /// Makes `config` that of one accepted connection, whose controllers come from `cell`.
+    fn wire(config: &mut Self::ServerConfig, setup: ServerSetup, cell: Arc<Cell>, transport: Self::Transport);
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// The stack's own.
+    fn connect(
+        endpoint: &Self::Endpoint,
+        config: Self::ClientConfig,
+        to: SocketAddr,
+        server_name: &str,
+    ) -> Result<Self::Connecting, Self::ConnectError>;
+    /// Accepts a connection.
+    ///
+    /// # Errors
+    /// The stack's own.
+    fn accept(
+        incoming: Self::Incoming,
+        config: Arc<Self::ServerConfig>,
+    ) -> Result<Self::Connecting, Self::ConnectionError>;
+}
+
+/// How connections exchange one-way delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// What the transport parameter says; `None`: the extension is not offered at all.
+    pub offer: Option<Offer>,
+    /// The application sends DATAGRAM frames (RFC 9221): the room for the frame is then reserved in every packet, so that the largest
+    /// datagram that fits does not change from packet to packet.
+    pub datagrams: bool,
+}
+
+impl Default for Extension {
+    fn default() -> Self {
+        Self { offer: Some(Offer::Lean), datagrams: false }
+    }
+}
+
+/// Why a plug cannot be made.
+#[derive(Debug)]
+pub enum PlugError {
+    /// The controller's name or options.
+    Spec(SpecError),
+    /// The controller needs what the stack does not offer.
+    Missing(Missing),
+    /// The controller needs one-way delays and the extension is off.
+    ExtensionOff(&'static str),
+    /// The TLS configuration has no TLS 1.3 suite that protects Initial packets.
+    NoInitialSuite,
+    /// QUIC allows only 0 or `u32::MAX` here (RFC 9001 §4.6.1).
+    EarlyDataSize(u32),
+}
+
+impl fmt::Display for PlugError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spec(e) => e.fmt(f),
+            Self::Missing(e) => e.fmt(f),
+            Self::ExtensionOff(name) => {
+                write!(f, "controller '{name}' needs one-way delay, but the extension is off; give it a mode")
+            }
+            Self::NoInitialSuite => {
+                f.write_str("the TLS configuration lacks TLS13_AES_128_GCM_SHA256, which QUIC needs; add it")
+            }
+            Self::EarlyDataSize(n) => write!(f, "max_early_data_size is {n}; QUIC allows only 0 or u32::MAX"),
+        }
+    }
+}
+
+impl std::error::Error for PlugError {}
+
+impl From<SpecError> for PlugError {
+    fn from(e: SpecError) -> Self {
+        Self::Spec(e)
+    }
+}
+
+/// What every connection of a plug starts from.
+#[derive(Clone)]
+pub(crate) struct Core {
+    pub(crate) recipe: Arc<dyn Recipe>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) extension: Extension,
+    /// Bytes sent in place of our transport parameter.
+    pub(crate) parameter: Option<Arc<[u8]>>,
+}
+
+/// A controller and the way its connections exchange one-way delays, on the stack `S`. Cheap to clone.
+#[derive(Clone)]
+pub struct Plug<S> {
+    core: Core,
+    stack: PhantomData<S>,
+}
+
+impl<S: Stack> Plug<S> {
+    /// The controller of this name and options, such as `sync:signal=either`.
+    ///
+    /// # Errors
+    /// The name or an option is wrong, or the stack lacks what the controller needs.
+    pub fn named(spec: &str) -> Result<Self, PlugError> {
+        Self::new(fathom_cc::catalogue::recipe(spec)?)
+    }
+
+    /// The controller of this recipe.
+    ///
+    /// # Errors
+    /// The stack lacks what the controller needs.
+    pub fn new(recipe: Arc<dyn Recipe>) -> Result<Self, PlugError> {
+        recipe.check(S::OFFERS).map_err(PlugError::Missing)?;
+        let core = Core { recipe, clock: Arc::new(SystemClock), extension: Extension::default(), parameter: None };
+        Ok(Self { core, stack: PhantomData })
+    }
+
+    /// With another clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.core.clock = clock;
+        self
+    }
+
+    /// With another way of exchanging one-way delays.
+    ///
+    /// # Errors
+    /// The extension is turned off under a controller that needs it.
+    pub fn with_extension(mut self, extension: Extension) -> Result<Self, PlugError> {
+        if extension.offer.is_none() && self.core.recipe.needs().one_way {
+            return Err(PlugError::ExtensionOff(self.core.recipe.name()));
+        }
+        self.core.extension = extension;
+        Ok(self)
+    }
+
+    /// Sends these bytes in place of our transport parameter (id, length, value): tests send what no honest endpoint does.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_raw_parameter(mut self, bytes: &[u8]) -> Self {
+        self.core.parameter = Some(bytes.into());
+        self
+    }
+
+    /// The controller's recipe.
+    pub fn recipe(&self) -> &Arc<dyn Recipe> {
+        &self.core.recipe
+    }
+
+    /// Under this TLS configuration, for outgoing connections.
+    ///
+    /// # Errors
+    /// The configuration cannot carry QUIC.
+    pub fn client(&self, tls: Arc<rustls::ClientConfig>) -> Result<ClientPlug<S>, PlugError> {
+        let initial = initial_suite(tls.crypto_provider()).ok_or(PlugError::NoInitialSuite)?;
+        Ok(ClientPlug { plug: self.clone(), tls, initial })
+    }
+
+    /// Under this TLS configuration, for incoming connections.
+    ///
+    /// # Errors
+    /// The configuration cannot carry QUIC.
+    pub fn server(&self, tls: Arc<rustls::ServerConfig>) -> Result<ServerPlug<S>, PlugError> {
+        let initial = initial_suite(tls.crypto_provider()).ok_or(PlugError::NoInitialSuite)?;
+        if tls.max_early_data_size != 0 && tls.max_early_data_size != u32::MAX {
+            return Err(PlugError::EarlyDataSize(tls.max_early_data_size));
+        }
+        let base = S::server_config(ServerSetup { tls: Arc::clone(&tls), initial, cell: None });
+        Ok(ServerPlug { plug: self.clone(), tls, initial, base })
+    }
+
+    fn cell(&self, observer: Option<Arc<dyn Observer>>) -> Arc<Cell> {
+        Arc::new(Cell::new(&self.core, S::OFFERS, observer))
+    }
+}
+
+impl<S> fmt::Debug for Plug<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plug({})", self.core.recipe.spec())
+    }
+}
+
+/// A [`Plug`] for outgoing connections.
+#[derive(Clone)]
+pub struct ClientPlug<S> {
+    plug: Plug<S>,
+    tls: Arc<rustls::ClientConfig>,
+    initial: Suite,
+}
+
+impl<S: Stack> ClientPlug<S> {
+    /// Opens a connection with its own controller and frame layer.
+    ///
+    /// # Errors
+    /// As the stack's `Endpoint::connect_with`.
+    pub fn connect(
+        &self,
+        endpoint: &S::Endpoint,
+        transport: S::Transport,
+        to: SocketAddr,
+        server_name: &str,
+    ) -> Result<(S::Connecting, Probe), S::ConnectError> {
+        let (config, probe) = self.config(transport, None);
+        Ok((S::connect(endpoint, config, to, server_name)?, probe))
+    }
+
+    /// The configuration of one connection, for the stack's `Endpoint::connect_with`; never use it for a second one. The observer,
+    /// if any, hears of every acknowledgement and setback.
+    pub fn config(&self, transport: S::Transport, observer: Option<Arc<dyn Observer>>) -> (S::ClientConfig, Probe) {
+        let cell = self.plug.cell(observer);
+        let setup = ClientSetup { tls: Arc::clone(&self.tls), initial: self.initial, cell: Arc::clone(&cell) };
+        (S::client_config(setup, transport), Probe::new(cell))
+    }
+}
+
+/// A [`Plug`] for incoming connections.
+#[derive(Clone)]
+pub struct ServerPlug<S: Stack> {
+    plug: Plug<S>,
+    tls: Arc<rustls::ServerConfig>,
+    initial: Suite,
+    base: S::ServerConfig,
+}
+
+impl<S: Stack> ServerPlug<S> {
+    /// The endpoint's configuration. Connections get their controller from [`ServerPlug::accept`].
+    pub fn config(&self) -> S::ServerConfig {
+        self.base.clone()
+    }
+
+    /// Changes the endpoint's configuration that accepted connections start from, for settings such as `max_incoming`; its `crypto`
+    /// and `transport` are not used for them.
+    #[must_use]
+    pub fn with_config(mut self, change: impl FnOnce(&mut S::ServerConfig)) -> Self {
+        change(&mut self.base);
+        self
+    }
+
+    /// Accepts a connection with its own controller and frame layer.
+    ///
+    /// # Errors
+    /// As the stack's `Incoming::accept_with`.
+    pub fn accept(
+        &self,
+        incoming: S::Incoming,
+        transport: S::Transport,
+    ) -> Result<(S::Connecting, Probe), S::ConnectionError> {
+        self.accept_observed(incoming, transport, None)
+    }
+
+    /// As [`ServerPlug::accept`]; the observer, if any, hears of every acknowledgement and setback.
+    ///
+    /// # Errors
+    /// As the stack's `Incoming::accept_with`.
+    pub fn accept_observed(
+        &self,
+        incoming: S::Incoming,
+        transport: S::Transport,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Result<(S::Connecting, Probe), S::ConnectionError> {
+        let cell = self.plug.cell(observer);
+        let setup = ServerSetup { tls: Arc::clone(&self.tls), initial: self.initial, cell: Some(Arc::clone(&cell)) };
+        let mut config = self.base.clone();
+        S::wire(&mut config, setup, Arc::clone(&cell), transport);
+        Ok((S::accept(incoming, Arc::new(config))?, Probe::new(cell)))
+    }
+}
+
+/// What the crypto of one outgoing connection starts from.
+pub struct ClientSetup {
+    tls: Arc<rustls::ClientConfig>,
+    initial: Suite,
+    cell: Arc<Cell>,
+}
+
+impl ClientSetup {
+    /// Where the connection's controllers come from.
+    pub fn cell(&self) -> &Arc<Cell> {
+        &self.cell
+    }
+
+    /// Starts TLS towards `server_name` with the encoded transport parameters `parameters`; `None` when that is not a name.
+    ///
+    /// # Errors
+    /// [`UnknownVersion`] for a QUIC version other than 1.
+    pub fn start(
+        &self,
+        version: u32,
+        server_name: &str,
+        mut parameters: Vec<u8>,
+    ) -> Result<Option<Tls>, UnknownVersion> {
+        UnknownVersion::check(version)?;
+        self.cell.append_parameter(&mut parameters);
+        let tls = ServerName::try_from(server_name).ok().and_then(|name| {
+            let config = Arc::clone(&self.tls);
+            rustls::quic::ClientConnection::new(config, Version::V1, name.to_owned(), parameters).ok()
+        });
+        Ok(tls.map(|tls| Tls::new(Connection::Client(tls), self.initial, Arc::clone(&self.cell))))
+    }
+}
+
+/// What a server's crypto starts from. That of an endpoint has no cell: its connections (those accepted without
+/// [`ServerPlug::accept`]) run without the extension.
+pub struct ServerSetup {
+    tls: Arc<rustls::ServerConfig>,
+    initial: Suite,
+    cell: Option<Arc<Cell>>,
+}
+
+impl ServerSetup {
+    /// The server's keys of Initial packets.
+    ///
+    /// # Errors
+    /// [`UnknownVersion`] for a QUIC version other than 1.
+    pub fn initial_keys<H: Header, P: Packet>(
+        &self,
+        version: u32,
+        dst_cid: &[u8],
+    ) -> Result<KeySet<H, P>, UnknownVersion> {
+        UnknownVersion::check(version)?;
+        Ok(initial_keys(&self.initial, dst_cid, rustls::Side::Server))
+    }
+
+    /// Starts TLS with the encoded transport parameters `parameters`.
+    ///
+    /// # Panics
+    /// Never: `Plug::server` has checked what rustls refuses.
+    pub fn start(&self, mut parameters: Vec<u8>) -> Tls {
+        let cell = self.cell.clone().unwrap_or_else(|| Arc::new(Cell::inert()));
+        cell.append_parameter(&mut parameters);
+        let tls = rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, parameters)
+            // rustls refuses only configurations without TLS 1.3 or with a limit on early data; `Plug::server` has checked for both.
+            .expect("TLS configuration checked when the plug was made");
+        Tls::new(Connection::Server(tls), self.initial, cell)
+    }
+}

@@ -1,0 +1,300 @@
+//! rustls's QUIC session, plus our transport parameter.
+//!
+//! Stacks let a crypto session replace TLS. This one is `rustls::quic`, as their own, plus three things: it appends our transport
+//! parameter to the encoded ones, reads the peer's raw ones, and wraps the 1-RTT packet keys so that the frame is written while a
+//! packet is sealed and taken out while it is opened. The stack never sees the frame.
+
+use std::sync::Arc;
+
+use rustls::NamedGroup;
+use rustls::pki_types::CertificateDer;
+use rustls::quic::{Connection, DirectionalKeys, KeyChange, Secrets, Suite, Version};
+
+use crate::cell::Cell;
+use crate::key::{HeaderProtection, PacketProtection};
+
+/// RFC 9001 §5.8: key and nonce of the Retry integrity tag, QUIC version 1.
+const RETRY_KEY: [u8; 16] =
+    [0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e];
+const RETRY_NONCE: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
+/// The QUIC version these sessions speak.
+const VERSION_1: u32 = 1;
+
+/// Why a connection must close, for a plug to say in its stack's words.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// The transport error code.
+    pub code: Code,
+    /// What happened, in one line.
+    pub reason: String,
+    /// TLS's own error, if it was TLS.
+    pub tls: Option<rustls::Error>,
+}
+
+/// Transport error codes in use here (RFC 9000 §20.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// CRYPTO_ERROR with this TLS alert.
+    Alert(u8),
+    /// PROTOCOL_VIOLATION.
+    ProtocolViolation,
+    /// TRANSPORT_PARAMETER_ERROR.
+    TransportParameter,
+    /// CONNECTION_REFUSED.
+    ConnectionRefused,
+}
+
+impl Fault {
+    pub(crate) fn new(code: Code, reason: String) -> Self {
+        Self { code, reason, tls: None }
+    }
+}
+
+/// A QUIC version these sessions do not speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownVersion;
+
+impl UnknownVersion {
+    pub(crate) const fn check(version: u32) -> Result<(), Self> {
+        if version == VERSION_1 { Ok(()) } else { Err(Self) }
+    }
+}
+
+/// A header key of a stack's own type.
+pub trait Header: From<HeaderProtection> {}
+impl<T: From<HeaderProtection>> Header for T {}
+
+/// A packet key of a stack's own type.
+pub trait Packet: From<PacketProtection> {}
+impl<T: From<PacketProtection>> Packet for T {}
+
+/// A key for each direction.
+pub struct Pair<T> {
+    /// For what we send.
+    pub local: T,
+    /// For what we receive.
+    pub remote: T,
+}
+
+/// The keys of one encryption level, as [`Header`] and [`Packet`] keys of the stack's own types.
+pub struct KeySet<H, P> {
+    /// Header keys.
+    pub header: Pair<H>,
+    /// Packet keys.
+    pub packet: Pair<P>,
+}
+
+impl<H: Header, P: Packet> KeySet<H, P> {
+    /// `packet` wraps each packet key.
+    fn new(
+        local: DirectionalKeys,
+        remote: DirectionalKeys,
+        packet: impl Fn(Box<dyn rustls::quic::PacketKey>) -> PacketProtection,
+    ) -> Self {
+        Self {
+            header: Pair {
+                local: HeaderProtection(local.header).into(),
+                remote: HeaderProtection(remote.header).into(),
+            },
+            packet: Pair { local: packet(local.packet).into(), remote: packet(remote.packet).into() },
+        }
+    }
+
+    fn plain(keys: rustls::quic::Keys) -> Self {
+        Self::new(keys.local, keys.remote, |key| PacketProtection::padded(key, 0))
+    }
+}
+
+/// What the handshake settled, for the application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandshakeData {
+    /// The application protocol.
+    pub protocol: Option<Vec<u8>>,
+    /// The name the client asked for; `None` on clients.
+    pub server_name: Option<String>,
+    /// The key exchange group, once the handshake is complete.
+    pub group: Option<NamedGroup>,
+}
+
+/// One connection's TLS session.
+pub struct Tls {
+    tls: Connection,
+    initial: Suite,
+    next_secrets: Option<Secrets>,
+    told_handshake_data: bool,
+    cell: Arc<Cell>,
+}
+
+impl Tls {
+    pub(crate) const fn new(tls: Connection, initial: Suite, cell: Arc<Cell>) -> Self {
+        Self { tls, initial, next_secrets: None, told_handshake_data: false, cell }
+    }
+
+    /// Which side this is.
+    pub const fn side(&self) -> rustls::Side {
+        match self.tls {
+            Connection::Client(_) => rustls::Side::Client,
+            Connection::Server(_) => rustls::Side::Server,
+        }
+    }
+
+    /// The keys of Initial packets to or from the server that was first called `dst_cid`.
+    pub fn initial_keys<H: Header, P: Packet>(&self, dst_cid: &[u8], side: rustls::Side) -> KeySet<H, P> {
+        initial_keys(&self.initial, dst_cid, side)
+    }
+
+    /// What the handshake settled; `None` until [`Tls::read_handshake`] said that it is there.
+    pub fn handshake_data(&self) -> Option<HandshakeData> {
+        self.told_handshake_data.then(|| HandshakeData {
+            protocol: self.tls.alpn_protocol().map(<[u8]>::to_vec),
+            server_name: match &self.tls {
+                Connection::Client(_) => None,
+                Connection::Server(s) => s.server_name().map(str::to_owned),
+            },
+            group: self.tls.negotiated_key_exchange_group().map(|group| group.name()),
+        })
+    }
+
+    /// The peer's certificates.
+    pub fn peer_identity(&self) -> Option<Vec<CertificateDer<'static>>> {
+        Some(self.tls.peer_certificates()?.iter().map(|c| c.clone().into_owned()).collect())
+    }
+
+    /// The 0-RTT keys, if a ticket gave any.
+    pub fn early_crypto<H: Header, P: Packet>(&self) -> Option<(H, P)> {
+        let keys = self.tls.zero_rtt_keys()?;
+        let packet = PacketProtection::padded(keys.packet, self.cell.zero_rtt_padding());
+        Some((HeaderProtection(keys.header).into(), packet.into()))
+    }
+
+    /// Whether the server took the 0-RTT data; `None` on servers.
+    pub fn early_data_accepted(&self) -> Option<bool> {
+        match &self.tls {
+            Connection::Client(c) => Some(c.is_early_data_accepted()),
+            Connection::Server(_) => None,
+        }
+    }
+
+    /// The handshake goes on.
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.is_handshaking()
+    }
+
+    /// Reads bytes of CRYPTO frames. True the first time that [`Tls::handshake_data`] is there.
+    ///
+    /// # Errors
+    /// What TLS says, with its alert.
+    pub fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, Fault> {
+        self.tls.read_hs(bytes).map_err(|e| {
+            let (code, reason) = match self.tls.alert() {
+                Some(alert) => (Code::Alert(alert.into()), e.to_string()),
+                None => (Code::ProtocolViolation, format!("TLS error: {e}")),
+            };
+            Fault { code, reason, tls: Some(e) }
+        })?;
+        if self.told_handshake_data {
+            return Ok(false);
+        }
+        let named = matches!(&self.tls, Connection::Server(s) if s.server_name().is_some());
+        self.told_handshake_data = named || self.tls.alpn_protocol().is_some() || !self.tls.is_handshaking();
+        Ok(self.told_handshake_data)
+    }
+
+    /// The peer's transport parameters as `read` takes them from the raw bytes, once they are here; ours is read beside them.
+    ///
+    /// # Errors
+    /// What `read` says, or a SYNC_TIMESTAMP parameter that is malformed or lacks what the controller needs.
+    pub fn transport_parameters<T, E: From<Fault>>(
+        &self,
+        read: impl FnOnce(&[u8]) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        let Some(raw) = self.tls.quic_transport_parameters() else { return Ok(None) };
+        let parameters = read(raw)?;
+        self.cell.negotiate(raw)?;
+        Ok(Some(parameters))
+    }
+
+    /// Appends handshake bytes to `out`; the keys of the next level when there are any.
+    pub fn write_handshake<H: Header, P: Packet>(&mut self, out: &mut Vec<u8>) -> Option<KeySet<H, P>> {
+        Some(match self.tls.write_hs(out)? {
+            KeyChange::Handshake { keys } => KeySet::plain(keys),
+            KeyChange::OneRtt { keys, next } => {
+                self.next_secrets = Some(next);
+                KeySet::new(keys.local, keys.remote, |key| PacketProtection::one_rtt(key, Arc::clone(&self.cell)))
+            }
+        })
+    }
+
+    /// The packet keys of the next key update.
+    pub fn next_1rtt_keys<P: Packet>(&mut self) -> Option<Pair<P>> {
+        let keys = self.next_secrets.as_mut()?.next_packet_keys();
+        let wrap = |key| PacketProtection::one_rtt(key, Arc::clone(&self.cell)).into();
+        Some(Pair { local: wrap(keys.local), remote: wrap(keys.remote) })
+    }
+
+    /// Whether a Retry packet, split into header and payload, answers the connection attempt to `orig_dst_cid`.
+    pub fn is_valid_retry(&self, orig_dst_cid: &[u8], header: &[u8], payload: &[u8]) -> bool {
+        let Some((body, tag)) = payload.split_last_chunk::<16>() else { return false };
+        let mut packet = Vec::with_capacity(header.len() + body.len());
+        packet.extend_from_slice(header);
+        packet.extend_from_slice(body);
+        retry_tag(orig_dst_cid, &packet) == *tag
+    }
+
+    /// Fills `output` with keying material (RFC 5705).
+    ///
+    /// # Errors
+    /// `output` is too long.
+    pub fn export_keying_material(&self, output: &mut [u8], label: &[u8], context: &[u8]) -> Result<(), rustls::Error> {
+        self.tls.export_keying_material(output, label, Some(context)).map(drop)
+    }
+}
+
+/// Integrity tag of a Retry packet (RFC 9001 §5.8).
+pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
+    use ring::aead;
+    let mut pseudo = Vec::with_capacity(1 + orig_dst_cid.len() + packet.len());
+    pseudo.push(orig_dst_cid.len() as u8);
+    pseudo.extend_from_slice(orig_dst_cid);
+    pseudo.extend_from_slice(packet);
+    // A 16-byte AES key and an empty message cannot be refused; an all-zero tag would only make the Retry invalid.
+    let sealed = aead::UnboundKey::new(&aead::AES_128_GCM, &RETRY_KEY).and_then(|key| {
+        let nonce = aead::Nonce::assume_unique_for_key(RETRY_NONCE);
+        aead::LessSafeKey::new(key).seal_in_place_separate_tag(nonce, aead::Aad::from(&pseudo), &mut [])
+    });
+    let mut tag = [0; 16];
+    if let Ok(sealed) = sealed {
+        tag.copy_from_slice(sealed.as_ref());
+    }
+    tag
+}
+
+/// The keys of Initial packets (RFC 9001 §5.2), under the suite `initial`.
+pub fn initial_keys<H: Header, P: Packet>(initial: &Suite, dst_cid: &[u8], side: rustls::Side) -> KeySet<H, P> {
+    KeySet::plain(initial.keys(dst_cid, side, Version::V1))
+}
+
+/// The suite that protects Initial packets (RFC 9001 §5: AES-128-GCM).
+pub(crate) fn initial_suite(provider: &rustls::crypto::CryptoProvider) -> Option<Suite> {
+    provider.cipher_suites.iter().find_map(|s| match (s.suite(), s.tls13()) {
+        (rustls::CipherSuite::TLS13_AES_128_GCM_SHA256, Some(suite)) => suite.quic_suite(),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_tag_is_that_of_rfc_9001_a_4() {
+        // RFC 9001 §A.4: Retry for the connection of the other examples; the last 16 bytes are the tag.
+        let dcid = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
+        let packet = [
+            0xff, 0x00, 0x00, 0x00, 0x01, 0x00, 0x08, 0xf0, 0x67, 0xa5, 0x50, 0x2a, 0x42, 0x62, 0xb5, 0x74, 0x6f, 0x6b,
+            0x65, 0x6e,
+        ];
+        let tag = [0x04, 0xa2, 0x65, 0xba, 0x2e, 0xff, 0x4d, 0x82, 0x90, 0x58, 0xfb, 0x3f, 0x0f, 0x24, 0x96, 0xba];
+        assert_eq!(retry_tag(&dcid, &packet), tag);
+    }
+}
