@@ -46,7 +46,8 @@ enum State {
 /// A frame was given to a stream that still holds the one before.
 ///
 /// It comes of a send that was cancelled, and arrives as [`StreamErrorIncoming::Unknown`]: an error of this stream
-/// only. What the stream holds is not lost. Finish it or reset it.
+/// only. The stream still holds the rest of its frame. `finish` sends it, if h3 has no grease frame to put before the
+/// end; as a rule, reset the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotReady;
 
