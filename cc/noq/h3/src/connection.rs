@@ -1,0 +1,151 @@
+//! The connection, and the handle that opens streams on it.
+
+use std::fmt;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use futures_util::stream;
+use h3::error::Code;
+use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming};
+
+use crate::waiting::{Answers, Waiting};
+use crate::{BidiStream, RecvStream, SendStream, error};
+
+/// Both halves of a bidirectional stream, as noq gives them.
+type Halves = (noq::SendStream, noq::RecvStream);
+
+/// A connection for HTTP/3, on a connection of noq.
+///
+/// Goes into `h3::client::new` or `h3::server::builder().build`. Keep a clone of the [`noq::Connection`] for what
+/// HTTP/3 does not ask of it, such as statistics or the peer's address.
+pub struct Connection {
+    opener: OpenStreams,
+    accept_bidi: Waiting<Halves>,
+    accept_uni: Waiting<noq::RecvStream>,
+}
+
+/// Opens streams on a connection.
+///
+/// Clones wait each for itself.
+pub struct OpenStreams {
+    connection: noq::Connection,
+    bidi: Waiting<Halves>,
+    uni: Waiting<noq::SendStream>,
+}
+
+impl Connection {
+    /// Takes a connection whose handshake is done, or one that sends in 0-RTT.
+    pub fn new(connection: noq::Connection) -> Self {
+        Self { opener: OpenStreams::new(connection), accept_bidi: Waiting::new(), accept_uni: Waiting::new() }
+    }
+
+    /// The connection of noq underneath.
+    pub fn noq(&self) -> &noq::Connection {
+        &self.opener.connection
+    }
+}
+
+impl From<noq::Connection> for Connection {
+    fn from(connection: noq::Connection) -> Self {
+        Self::new(connection)
+    }
+}
+
+impl OpenStreams {
+    fn new(connection: noq::Connection) -> Self {
+        Self { connection, bidi: Waiting::new(), uni: Waiting::new() }
+    }
+}
+
+impl Clone for OpenStreams {
+    fn clone(&self) -> Self {
+        Self::new(self.connection.clone())
+    }
+}
+
+impl<B: Buf> quic::Connection<B> for Connection {
+    type RecvStream = RecvStream;
+    type OpenStreams = OpenStreams;
+
+    fn poll_accept_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
+        let connection = &self.opener.connection;
+        let uni = ready!(self.accept_uni.poll(cx, connection.accept_uni(), || accept_uni(connection.clone())));
+        Poll::Ready(uni.map(RecvStream::accepted).map_err(error::connection))
+    }
+
+    fn poll_accept_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<BidiStream<B>, ConnectionErrorIncoming>> {
+        let connection = &self.opener.connection;
+        let bidi = ready!(self.accept_bidi.poll(cx, connection.accept_bi(), || accept_bidi(connection.clone())));
+        Poll::Ready(bidi.map(BidiStream::accepted).map_err(error::connection))
+    }
+
+    fn opener(&self) -> OpenStreams {
+        self.opener.clone()
+    }
+}
+
+impl<B: Buf> quic::OpenStreams<B> for Connection {
+    type BidiStream = BidiStream<B>;
+    type SendStream = SendStream<B>;
+
+    fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
+        self.opener.poll_open_bidi(cx)
+    }
+
+    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
+        self.opener.poll_open_send(cx)
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        quic::OpenStreams::<B>::close(&mut self.opener, code, reason);
+    }
+}
+
+impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
+    type BidiStream = BidiStream<B>;
+    type SendStream = SendStream<B>;
+
+    fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<BidiStream<B>, StreamErrorIncoming>> {
+        let connection = &self.connection;
+        let bidi = ready!(self.bidi.poll(cx, connection.open_bi(), || open_bidi(connection.clone())));
+        Poll::Ready(bidi.map(BidiStream::opened).map_err(error::connection_on_stream))
+    }
+
+    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<SendStream<B>, StreamErrorIncoming>> {
+        let connection = &self.connection;
+        let uni = ready!(self.uni.poll(cx, connection.open_uni(), || open_uni(connection.clone())));
+        Poll::Ready(uni.map(SendStream::new).map_err(error::connection_on_stream))
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        self.connection.close(error::code(code.value()), reason);
+    }
+}
+
+fn accept_bidi(connection: noq::Connection) -> Answers<Halves> {
+    Box::pin(stream::unfold(connection, async |c| Some((c.accept_bi().await, c))))
+}
+
+fn accept_uni(connection: noq::Connection) -> Answers<noq::RecvStream> {
+    Box::pin(stream::unfold(connection, async |c| Some((c.accept_uni().await, c))))
+}
+
+fn open_bidi(connection: noq::Connection) -> Answers<Halves> {
+    Box::pin(stream::unfold(connection, async |c| Some((c.open_bi().await, c))))
+}
+
+fn open_uni(connection: noq::Connection) -> Answers<noq::SendStream> {
+    Box::pin(stream::unfold(connection, async |c| Some((c.open_uni().await, c))))
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("id", &self.noq().stable_id()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for OpenStreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenStreams").field("id", &self.connection.stable_id()).finish_non_exhaustive()
+    }
+}

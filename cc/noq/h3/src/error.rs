@@ -1,0 +1,112 @@
+//! noq's errors in the terms of [`h3::quic`].
+//!
+//! What HTTP/3 gives a meaning to keeps its code. The rest is handed on whole: `Undefined` and `Unknown` hold noq's own
+//! error, which `downcast_ref` gets back.
+
+use std::sync::Arc;
+
+use h3::error::Code;
+use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming};
+use noq::{ConnectionError, ReadError, VarInt, WriteError};
+
+/// Why a connection ended.
+pub(crate) fn connection(error: ConnectionError) -> ConnectionErrorIncoming {
+    match error {
+        ConnectionError::ApplicationClosed(close) => {
+            ConnectionErrorIncoming::ApplicationClose { error_code: close.error_code.into_inner() }
+        }
+        ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
+        // A close by the transport carries a code of another space (RFC 9000 §20.1): it must not pass for HTTP/3's.
+        ConnectionError::VersionMismatch
+        | ConnectionError::TransportError(_)
+        | ConnectionError::ConnectionClosed(_)
+        | ConnectionError::Reset
+        | ConnectionError::LocallyClosed
+        | ConnectionError::CidsExhausted => ConnectionErrorIncoming::Undefined(Arc::new(error)),
+    }
+}
+
+/// The end of the connection, as one of its streams sees it.
+pub(crate) fn connection_on_stream(error: ConnectionError) -> StreamErrorIncoming {
+    StreamErrorIncoming::ConnectionErrorIncoming { connection_error: connection(error) }
+}
+
+/// Why a stream cannot be read.
+pub(crate) fn read(error: ReadError) -> StreamErrorIncoming {
+    match error {
+        ReadError::Reset(code) => terminated(code),
+        ReadError::ConnectionLost(error) => connection_on_stream(error),
+        ReadError::ClosedStream | ReadError::ZeroRttRejected => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}
+
+/// Why a stream cannot be written.
+pub(crate) fn write(error: WriteError) -> StreamErrorIncoming {
+    match error {
+        WriteError::Stopped(code) => terminated(code),
+        WriteError::ConnectionLost(error) => connection_on_stream(error),
+        WriteError::ClosedStream | WriteError::ZeroRttRejected => StreamErrorIncoming::Unknown(Box::new(error)),
+    }
+}
+
+fn terminated(code: VarInt) -> StreamErrorIncoming {
+    StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() }
+}
+
+/// A code as QUIC carries it.
+///
+/// Codes have 62 bits (RFC 9114 §8, RFC 9000 §16). Only a mistake of the caller makes a larger one; it travels as
+/// `H3_INTERNAL_ERROR`.
+pub(crate) fn code(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or_else(|_| VarInt::from_u32(Code::H3_INTERNAL_ERROR.value() as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_undefined(error: ConnectionError) {
+        match connection(error.clone()) {
+            ConnectionErrorIncoming::Undefined(inner) => {
+                assert_eq!(inner.downcast_ref::<ConnectionError>(), Some(&error));
+            }
+            other => panic!("{error:?} became {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_http_does_not_know_is_handed_on() {
+        is_undefined(ConnectionError::VersionMismatch);
+        is_undefined(ConnectionError::Reset);
+        is_undefined(ConnectionError::LocallyClosed);
+        is_undefined(ConnectionError::CidsExhausted);
+    }
+
+    #[test]
+    fn timeouts_are_timeouts_on_streams_too() {
+        use StreamErrorIncoming::ConnectionErrorIncoming as OnStream;
+        let lost = ConnectionError::TimedOut;
+        assert!(matches!(connection(lost.clone()), ConnectionErrorIncoming::Timeout));
+        for error in [read(ReadError::ConnectionLost(lost.clone())), write(WriteError::ConnectionLost(lost))] {
+            assert!(matches!(error, OnStream { connection_error: ConnectionErrorIncoming::Timeout }), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn codes_of_streams_are_kept() {
+        let largest = VarInt::from_u64((1 << 62) - 1).expect("62 bits");
+        for error in [read(ReadError::Reset(largest)), write(WriteError::Stopped(largest))] {
+            let StreamErrorIncoming::StreamTerminated { error_code } = error else { panic!("{error:?}") };
+            assert_eq!(error_code, 4_611_686_018_427_387_903);
+        }
+    }
+
+    #[test]
+    fn a_code_too_large_for_quic_is_an_internal_error() {
+        assert_eq!(code(0x10c).into_inner(), 0x10c);
+        assert_eq!(code((1 << 62) - 1).into_inner(), (1 << 62) - 1);
+        // H3_INTERNAL_ERROR (RFC 9114 §8.1).
+        assert_eq!(code(1 << 62).into_inner(), 0x102);
+        assert_eq!(code(u64::MAX).into_inner(), 0x102);
+    }
+}

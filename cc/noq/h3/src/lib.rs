@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+
+pub use noq;
+
+mod bidi;
+mod connection;
+#[cfg(feature = "datagram")]
+pub mod datagram;
+mod error;
+mod recv;
+mod send;
+mod waiting;
+
+pub use bidi::BidiStream;
+pub use connection::{Connection, OpenStreams};
+pub use recv::RecvStream;
+pub use send::{NotReady, SendStream};
+
+/// noq's stream number as h3's.
+fn stream_id(id: noq::StreamId) -> h3::quic::StreamId {
+    // Both have 62 bits (RFC 9000 §2.1): h3 refuses none that noq has.
+    h3::quic::StreamId::try_from(u64::from(id)).expect("a stream number of 62 bits")
+}

@@ -1,0 +1,100 @@
+//! The receiving half of a stream.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h3::error::Code;
+use h3::quic::{self, StreamErrorIncoming, StreamId};
+use noq::ReadError;
+
+use crate::{error, stream_id};
+
+/// A receiving stream on noq.
+///
+/// Data come as noq received them, without a copy; what is not asked for stays under QUIC's flow control.
+///
+/// The end of the stream is told for as long as it is asked for: a stream that was reset never turns into one that
+/// ended well, and one stopped from here answers with an error, not with a body cut short.
+///
+/// Dropped before its end, the stream is stopped with a code that HTTP/3 has a meaning for: `H3_REQUEST_CANCELLED` if
+/// the stream was opened from this side, so that the data are a response nobody wants any more (RFC 9114 §4.1.1), and
+/// `H3_NO_ERROR` otherwise (RFC 9114 §4.1).
+#[derive(Debug)]
+pub struct RecvStream {
+    stream: noq::RecvStream,
+    state: State,
+    /// What the peer is told if the stream is dropped before its end.
+    abandoned: Code,
+}
+
+#[derive(Debug)]
+enum State {
+    Open,
+    /// All data were read.
+    Finished,
+    /// The peer reset the stream, with this code.
+    Reset(noq::VarInt),
+    /// Stopped from this side.
+    Stopped,
+}
+
+impl RecvStream {
+    /// The half of a stream that was opened from this side.
+    pub(crate) fn opened(stream: noq::RecvStream) -> Self {
+        Self { stream, state: State::Open, abandoned: Code::H3_REQUEST_CANCELLED }
+    }
+
+    /// A stream, or the half of one, that the peer opened.
+    pub(crate) fn accepted(stream: noq::RecvStream) -> Self {
+        Self { stream, state: State::Open, abandoned: Code::H3_NO_ERROR }
+    }
+
+    fn stop(&mut self, code: u64) {
+        // noq refuses only when nothing is left to stop.
+        if matches!(self.state, State::Open) && self.stream.stop(error::code(code)).is_ok() {
+            self.state = State::Stopped;
+        }
+    }
+}
+
+/// Reads what is there, or leaves the task's waker with noq.
+///
+/// noq keeps the state of a read in the stream, not in the future, so a future per poll loses nothing and needs no box.
+fn poll_chunk(stream: &mut noq::RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadError>> {
+    pin!(stream.read_chunk(usize::MAX)).poll(cx)
+}
+
+impl quic::RecvStream for RecvStream {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        let read = match self.state {
+            State::Open => ready!(poll_chunk(&mut self.stream, cx)),
+            State::Finished => Ok(None),
+            State::Reset(code) => Err(ReadError::Reset(code)),
+            State::Stopped => Err(ReadError::ClosedStream),
+        };
+        match read {
+            Ok(None) => self.state = State::Finished,
+            Err(ReadError::Reset(code)) => self.state = State::Reset(code),
+            Ok(Some(_)) | Err(_) => {}
+        }
+        Poll::Ready(read.map_err(error::read))
+    }
+
+    fn stop_sending(&mut self, error_code: u64) {
+        self.stop(error_code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        stream_id(self.stream.id())
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        self.stop(self.abandoned.value());
+    }
+}

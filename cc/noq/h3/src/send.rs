@@ -1,0 +1,176 @@
+//! The sending half of a stream.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use h3::error::Code;
+use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
+use noq::{VarInt, WriteError};
+
+use crate::{error, stream_id};
+
+/// A sending stream on noq.
+///
+/// Holds one frame at most: what QUIC's flow control does not let through yet stays in it, and is written by whatever
+/// is polled next, be it `poll_ready`, `poll_finish` or `poll_send`. No poll loses data when it is cancelled.
+///
+/// A STOP_SENDING of the peer is answered as soon as a write sees it, with the peer's own code (RFC 9000 §3.5).
+///
+/// Dropped between two frames, the stream ends as if finished, as noq's streams do. Dropped with part of a frame
+/// unsent, it is reset with `H3_REQUEST_CANCELLED`: an end in the middle of a frame would be an error of the whole
+/// connection (RFC 9114 §7.1), or pass for the end of the body.
+pub struct SendStream<B: Buf> {
+    wire: Wire,
+    /// The frame of which something is left to send.
+    writing: Option<WriteBuf<B>>,
+}
+
+/// noq's stream, and what became of it.
+struct Wire {
+    stream: noq::SendStream,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Open,
+    Finished,
+    /// The peer stopped the stream, with this code.
+    Stopped(VarInt),
+    /// Reset from this side.
+    Reset,
+}
+
+/// A frame was given to a stream that still holds the one before.
+///
+/// It comes of a send that was cancelled, and arrives as [`StreamErrorIncoming::Unknown`]: an error of this stream
+/// only. The stream still holds the rest of its frame. `finish` sends it, if h3 has no grease frame to put before the
+/// end; as a rule, reset the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotReady;
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the frame before is not sent yet")
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+impl Wire {
+    /// Writes some of `data`, and advances it by as much. Only empty data write nothing.
+    fn poll_write(&mut self, cx: &mut Context<'_>, data: &mut impl Buf) -> Poll<Result<usize, StreamErrorIncoming>> {
+        if !data.has_remaining() {
+            return Poll::Ready(Ok(0));
+        }
+        let written = match self.state {
+            State::Open => ready!(Pin::new(&mut self.stream).poll_write(cx, data.chunk())),
+            State::Stopped(code) => Err(WriteError::Stopped(code)),
+            State::Finished | State::Reset => Err(WriteError::ClosedStream),
+        };
+        match written {
+            Ok(bytes) => data.advance(bytes),
+            Err(WriteError::Stopped(code)) => {
+                // Fails only if there is nothing left to reset.
+                let _ = self.stream.reset(code);
+                self.state = State::Stopped(code);
+            }
+            Err(_) => {}
+        }
+        Poll::Ready(written.map_err(error::write))
+    }
+
+    fn finish(&mut self) -> Result<(), StreamErrorIncoming> {
+        match self.state {
+            State::Open => {
+                self.stream.finish().map_err(|closed| error::write(closed.into()))?;
+                self.state = State::Finished;
+                Ok(())
+            }
+            // A finish that was polled again is no mistake.
+            State::Finished => Ok(()),
+            State::Stopped(code) => Err(error::write(WriteError::Stopped(code))),
+            State::Reset => Err(error::write(WriteError::ClosedStream)),
+        }
+    }
+
+    fn reset(&mut self, code: VarInt) {
+        // Also after the finish: until everything is acknowledged, a reset gives up what is on its way.
+        if matches!(self.state, State::Open | State::Finished) && self.stream.reset(code).is_ok() {
+            self.state = State::Reset;
+        }
+    }
+}
+
+impl<B: Buf> SendStream<B> {
+    pub(crate) fn new(stream: noq::SendStream) -> Self {
+        Self { wire: Wire { stream, state: State::Open }, writing: None }
+    }
+
+    /// Sends what is left of the frame.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        if let Some(frame) = &mut self.writing {
+            while frame.has_remaining() {
+                ready!(self.wire.poll_write(cx, frame))?;
+            }
+            self.writing = None;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<B: Buf> quic::SendStream<B> for SendStream<B> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.poll_flush(cx)
+    }
+
+    fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        if self.writing.is_some() {
+            // Not a connection error: the other requests have no part in it.
+            return Err(StreamErrorIncoming::Unknown(Box::new(NotReady)));
+        }
+        self.writing = Some(data.into());
+        Ok(())
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        ready!(self.poll_flush(cx))?;
+        Poll::Ready(self.wire.finish())
+    }
+
+    fn reset(&mut self, reset_code: u64) {
+        self.writing = None;
+        self.wire.reset(error::code(reset_code));
+    }
+
+    fn send_id(&self) -> StreamId {
+        stream_id(self.wire.stream.id())
+    }
+}
+
+impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
+    fn poll_send<D: Buf>(&mut self, cx: &mut Context<'_>, buf: &mut D) -> Poll<Result<usize, StreamErrorIncoming>> {
+        ready!(self.poll_flush(cx))?;
+        self.wire.poll_write(cx, buf)
+    }
+}
+
+impl<B: Buf> Drop for SendStream<B> {
+    fn drop(&mut self) {
+        if self.writing.as_ref().is_some_and(Buf::has_remaining) {
+            self.wire.reset(error::code(Code::H3_REQUEST_CANCELLED.value()));
+        }
+    }
+}
+
+impl<B: Buf> fmt::Debug for SendStream<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendStream")
+            .field("id", &self.wire.stream.id())
+            .field("state", &self.wire.state)
+            .field("unsent", &self.writing.as_ref().map_or(0, Buf::remaining))
+            .finish()
+    }
+}

@@ -1,0 +1,359 @@
+//! How requests and connections end when they do not end well: codes, shutdowns, timeouts, cancelled sends.
+
+mod common;
+
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use common::{body, fetch, get, open, pair, pair_with, request, serve, within};
+use h3::error::{Code, ConnectionError, StreamError};
+use h3::quic::{ConnectionErrorIncoming, StreamId};
+use h3::server::RequestStream;
+use h3_noq::{BidiStream, Connection, NotReady};
+use http::{Method, Request, Response, StatusCode};
+use noq::TransportConfig;
+use tokio::sync::oneshot;
+
+type Server = h3::server::Connection<Connection, Bytes>;
+
+async fn server(connection: &noq::Connection) -> Server {
+    h3::server::builder().build(Connection::new(connection.clone())).await.expect("HTTP")
+}
+
+async fn accept(server: &mut Server) -> (Request<()>, RequestStream<BidiStream<Bytes>, Bytes>) {
+    let resolver = server.accept().await.expect("a connection").expect("a request");
+    resolver.resolve_request().await.expect("a head")
+}
+
+fn ok() -> Response<()> {
+    Response::new(())
+}
+
+#[track_caller]
+fn terminated(error: StreamError, expected: Code) {
+    let StreamError::RemoteTerminate { code, .. } = error else { panic!("{error:?}") };
+    assert_eq!(code, expected);
+}
+
+#[track_caller]
+fn closed(error: &ConnectionError, expected: u64) {
+    let ConnectionError::Remote(ConnectionErrorIncoming::ApplicationClose { error_code }, ..) = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(*error_code, expected);
+}
+
+#[track_caller]
+fn lost(error: StreamError) -> ConnectionError {
+    let StreamError::ConnectionError(error, ..) = error else { panic!("{error:?}") };
+    error
+}
+
+fn window(bytes: u16) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport.stream_receive_window(bytes.into());
+    transport
+}
+
+#[tokio::test]
+async fn the_server_sees_the_code_of_a_request_reset_in_its_body() {
+    within(async {
+        let pair = pair().await;
+        let mut server = server(&pair.server).await;
+        let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
+        let mut upload = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
+        upload.send_data(body(500)).await.expect("sent");
+        let (_, mut stream) = accept(&mut server).await;
+        let first = stream.recv_data().await.expect("data").expect("data");
+        assert_eq!(first.remaining(), 500);
+        drop(first);
+        upload.stop_stream(Code::H3_REQUEST_CANCELLED);
+        terminated(stream.recv_data().await.err().expect("a reset"), Code::H3_REQUEST_CANCELLED);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_client_sees_the_code_of_a_response_reset_in_its_body() {
+    within(async {
+        let pair = pair().await;
+        let mut server = server(&pair.server).await;
+        let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
+        let mut download = requests.send_request(get("/")).await.expect("a stream");
+        let (_, mut stream) = accept(&mut server).await;
+        stream.send_response(ok()).await.expect("sent");
+        stream.send_data(body(500)).await.expect("sent");
+        download.recv_response().await.expect("a head");
+        assert_eq!(download.recv_data().await.expect("data").expect("data").remaining(), 500);
+        stream.stop_stream(Code::H3_INTERNAL_ERROR);
+        terminated(download.recv_data().await.err().expect("a reset"), Code::H3_INTERNAL_ERROR);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_client_sees_the_code_of_a_request_the_server_stops() {
+    within(async {
+        let pair = pair_with(window(1_000), TransportConfig::default()).await;
+        let mut server = server(&pair.server).await;
+        let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
+        let mut upload = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
+        let stop = async {
+            let (_, mut stream) = accept(&mut server).await;
+            stream.stop_sending(Code::H3_EXCESSIVE_LOAD);
+            stream
+        };
+        // More than the window: the send still waits when the stop arrives.
+        let (sent, _stream) = tokio::join!(upload.send_data(body(100_000)), stop);
+        terminated(sent.expect_err("stopped"), Code::H3_EXCESSIVE_LOAD);
+        terminated(upload.finish().await.expect_err("stopped"), Code::H3_EXCESSIVE_LOAD);
+    })
+    .await;
+}
+
+/// RFC 9114 §4.1: a server that needs no more of a request says H3_NO_ERROR; §4.1.1: a client that cancels says
+/// H3_REQUEST_CANCELLED.
+#[tokio::test]
+async fn streams_dropped_unread_say_why() {
+    within(async {
+        let pair = pair_with(window(1_000), window(1_000)).await;
+        let mut server = server(&pair.server).await;
+        let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
+        let mut upload = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
+        let respond = async {
+            let (_, mut stream) = accept(&mut server).await;
+            stream.send_response(ok()).await.expect("sent");
+            stream.finish().await.expect("sent");
+        };
+        let (sent, ()) = tokio::join!(upload.send_data(body(100_000)), respond);
+        terminated(sent.expect_err("stopped"), Code::H3_NO_ERROR);
+        assert_eq!(upload.recv_response().await.expect("a response in spite of it").status(), StatusCode::OK);
+
+        let download = requests.send_request(get("/")).await.expect("a stream");
+        let (_, mut stream) = accept(&mut server).await;
+        stream.send_response(ok()).await.expect("sent");
+        drop(download);
+        terminated(stream.send_data(body(100_000)).await.expect_err("stopped"), Code::H3_REQUEST_CANCELLED);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_body_stopped_from_here_neither_ends_well_nor_ends_the_connection() {
+    within(async {
+        let pair = pair_with(TransportConfig::default(), window(1_000)).await;
+        let mut server = server(&pair.server).await;
+        let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
+        let mut download = requests.send_request(get("/")).await.expect("a stream");
+        let (_, mut stream) = accept(&mut server).await;
+        stream.send_response(ok()).await.expect("sent");
+        let stop = async {
+            download.recv_response().await.expect("a head");
+            download.stop_sending(Code::H3_REQUEST_CANCELLED);
+            let after = download.recv_data().await.err().expect("no data after a stop");
+            assert!(matches!(after, StreamError::Undefined(..)), "{after:?}");
+        };
+        let (sent, ()) = tokio::join!(stream.send_data(body(100_000)), stop);
+        terminated(sent.expect_err("stopped"), Code::H3_REQUEST_CANCELLED);
+
+        let mut next = requests.send_request(get("/")).await.expect("the connection goes on");
+        let (_, mut stream) = accept(&mut server).await;
+        stream.send_response(ok()).await.expect("sent");
+        assert_eq!(next.recv_response().await.expect("a response").status(), StatusCode::OK);
+    })
+    .await;
+}
+
+/// A FIN in the middle of a frame would pass for the end of the body, or end the connection.
+#[tokio::test]
+async fn a_response_dropped_in_the_middle_of_a_frame_is_reset() {
+    within(async {
+        let pair = pair_with(TransportConfig::default(), window(1_000)).await;
+        let mut server = server(&pair.server).await;
+        let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
+        let mut download = requests.send_request(get("/")).await.expect("a stream");
+        let (_, mut stream) = accept(&mut server).await;
+        stream.send_response(ok()).await.expect("sent");
+        tokio::time::timeout(Duration::from_millis(20), stream.send_data(body(100_000))).await.expect_err("no room");
+        download.recv_response().await.expect("a head");
+        drop(stream);
+        let error = loop {
+            match download.recv_data().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the body ended as if it were whole"),
+                Err(error) => break error,
+            }
+        };
+        terminated(error, Code::H3_REQUEST_CANCELLED);
+
+        let mut next = requests.send_request(get("/")).await.expect("the connection goes on");
+        let (_, mut stream) = accept(&mut server).await;
+        stream.send_response(ok()).await.expect("sent");
+        assert_eq!(next.recv_response().await.expect("a response").status(), StatusCode::OK);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cancelled_send_loses_nothing_and_hurts_its_own_stream_only() {
+    within(async {
+        let pair = pair_with(window(1_000), TransportConfig::default()).await;
+        let mut server = server(&pair.server).await;
+        let (mut driver, mut requests) = h3::client::builder()
+            .send_grease(false)
+            .build::<_, _, Bytes>(Connection::new(pair.client.clone()))
+            .await
+            .expect("HTTP");
+        let driver = tokio::spawn(async move { driver.wait_idle().await });
+        let mut upload = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
+        tokio::time::timeout(Duration::from_millis(20), upload.send_data(body(50_000))).await.expect_err("no room");
+        match upload.send_data(body(1)).await {
+            Err(StreamError::Undefined(error, ..)) => assert_eq!(error.downcast_ref(), Some(&NotReady)),
+            other => panic!("{other:?}"),
+        }
+        let read = async {
+            let (_, mut stream) = accept(&mut server).await;
+            let mut got = Vec::new();
+            while let Some(mut data) = stream.recv_data().await.expect("data") {
+                got.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+            }
+            got
+        };
+        let (finished, got) = tokio::join!(upload.finish(), read);
+        finished.expect("finished");
+        assert!(got == body(50_000), "{} bytes", got.len());
+        assert!(!driver.is_finished());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn close_codes_reach_the_other_side() {
+    within(async {
+        // From the client, on the connection of noq; on a request, too.
+        let pair = pair().await;
+        let mut server_end = server(&pair.server).await;
+        let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
+        let _upload = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
+        let (_, mut stream) = accept(&mut server_end).await;
+        pair.client.close(0x10f_u32.into(), b"because");
+        closed(&lost(stream.recv_data().await.err().expect("closed")), 0x10f);
+        closed(&server_end.accept().await.err().expect("closed"), 0x10f);
+        // The side that closed knows it was itself.
+        let own = driver.await.expect("no panic");
+        let ConnectionError::Remote(ConnectionErrorIncoming::Undefined(inner), ..) = own else { panic!("{own:?}") };
+        assert_eq!(inner.downcast_ref(), Some(&noq::ConnectionError::LocallyClosed));
+
+        // From the server, by h3 itself.
+        let pair = common::pair().await;
+        let server_end = server(&pair.server).await;
+        let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
+        let mut download = requests.send_request(get("/")).await.expect("a stream");
+        drop(server_end);
+        closed(&lost(download.recv_response().await.expect_err("closed")), Code::H3_NO_ERROR.value());
+        let error = driver.await.expect("no panic");
+        closed(&error, Code::H3_NO_ERROR.value());
+        assert!(error.is_h3_no_error());
+
+        // From the client, by h3 itself: its last handle is gone.
+        let pair = common::pair().await;
+        let mut server_end = server(&pair.server).await;
+        let (requests, driver) = open(Connection::new(pair.client.clone())).await;
+        drop(requests);
+        closed(&server_end.accept().await.err().expect("closed"), Code::H3_NO_ERROR.value());
+        assert!(driver.await.expect("no panic").is_h3_no_error());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn goaway_lets_the_running_request_end_and_refuses_the_next() {
+    within(async {
+        let pair = pair().await;
+        let mut server = server(&pair.server).await;
+        let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
+        let mut running = requests.send_request(get("/")).await.expect("a stream");
+        let (_, mut stream) = accept(&mut server).await;
+        server.shutdown(0).await.expect("GOAWAY sent");
+        while !matches!(requests.send_request(get("/late")).await, Err(StreamError::RemoteClosing { .. })) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        stream.send_response(ok()).await.expect("sent");
+        stream.send_data(body(10_000)).await.expect("sent");
+        stream.finish().await.expect("sent");
+        drop(stream);
+        assert_eq!(running.recv_response().await.expect("a response").status(), StatusCode::OK);
+        let mut got = 0;
+        while let Some(data) = running.recv_data().await.expect("data") {
+            got += data.remaining();
+        }
+        assert_eq!(got, 10_000);
+        assert!(server.accept().await.expect("no error").is_none(), "nothing runs any more");
+    })
+    .await;
+}
+
+/// RFC 9114 §5.2: what comes after the last request that GOAWAY grants is rejected.
+#[tokio::test]
+async fn a_request_that_crosses_goaway_is_rejected() {
+    within(async {
+        let pair = pair().await;
+        let mut server = server(&pair.server).await;
+        let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
+        let _first = requests.send_request(get("/")).await.expect("a stream");
+        let (_, stream) = accept(&mut server).await;
+        assert_eq!(stream.id(), StreamId::try_from(0).expect("an id"));
+        // Sent before the client's driver has read the GOAWAY.
+        let mut late = requests.send_request(get("/late")).await.expect("a stream");
+        server.shutdown(0).await.expect("GOAWAY sent");
+        let rejecting = tokio::spawn(async move { server.accept().await.map(|none| none.is_none()) });
+        terminated(late.recv_response().await.expect_err("rejected"), Code::H3_REQUEST_REJECTED);
+        drop(stream);
+        assert!(rejecting.await.expect("no panic").expect("no error"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn idle_connections_time_out() {
+    within(async {
+        let idle = || {
+            let mut transport = TransportConfig::default();
+            transport.max_idle_timeout(Some(Duration::from_millis(150).try_into().expect("a timeout")));
+            transport
+        };
+        let pair = pair_with(idle(), idle()).await;
+        let mut server = server(&pair.server).await;
+        let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
+        let mut unanswered = requests.send_request(get("/")).await.expect("a stream");
+        let (_, _stream) = accept(&mut server).await;
+        let error = lost(unanswered.recv_response().await.expect_err("nobody answers"));
+        assert!(matches!(error, ConnectionError::Timeout { .. }), "{error:?}");
+        let error = driver.await.expect("no panic");
+        assert!(matches!(error, ConnectionError::Timeout { .. }), "{error:?}");
+        let error = server.accept().await.err().expect("the server times out as well");
+        assert!(matches!(error, ConnectionError::Timeout { .. }), "{error:?}");
+    })
+    .await;
+}
+
+/// A client of QUIC that breaks the protocol of HTTP/3: h3's own code must come out at the other end.
+#[tokio::test]
+async fn errors_of_http_close_the_connection_with_their_code() {
+    within(async {
+        let pair = pair().await;
+        tokio::spawn(serve(Connection::new(pair.server.clone())));
+        // A control stream (type 0) whose first frame is GOAWAY (7), not SETTINGS: H3_MISSING_SETTINGS.
+        let mut control = pair.client.open_uni().await.expect("a stream");
+        control.write_all(&[0, 7, 1, 0]).await.expect("written");
+        let noq::ConnectionError::ApplicationClosed(close) = pair.client.closed().await else { panic!("not by h3") };
+        assert_eq!(close.error_code.into_inner(), Code::H3_MISSING_SETTINGS.value());
+
+        // The same stack without the mistake works, so the close was for the mistake.
+        let pair = common::pair().await;
+        tokio::spawn(serve(Connection::new(pair.server.clone())));
+        let (mut requests, _driver) = open(Connection::new(pair.client.clone())).await;
+        assert_eq!(fetch(&mut requests, get("/nowhere"), Bytes::new()).await.0, StatusCode::NOT_FOUND);
+    })
+    .await;
+}
