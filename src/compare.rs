@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Controllers, each with options: reno,sync:floor=1ms (see 'fathom controllers'). The first is the baseline.
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
+    /// Stacks that run them: quinn, noq, or quinn,noq to set them side by side (see 'fathom stacks').
+    #[arg(long, value_name = "LIST")]
+    stack: Option<String>,
     /// Rate of the bottleneck. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
@@ -97,6 +100,10 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     set(&mut plan.max_window, &args.max_window);
     if let Some(list) = &args.controllers {
         plan.controllers = split_controllers(list);
+    }
+    if let Some(list) = &args.stack {
+        let stack = |name: &str| name.parse().map_err(|e| Failure::input(format!("--stack: {e}")));
+        plan.stacks = list.split(',').map(|name| stack(name.trim())).collect::<Result<_, _>>()?;
     }
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seed = args.seed.unwrap_or(plan.seed);

@@ -3,6 +3,7 @@
 mod compare;
 mod controllers;
 mod output;
+mod stacks;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,8 @@ enum Command {
     Compare(Box<compare::Args>),
     /// List every controller with its options, needs and source.
     Controllers(controllers::Args),
+    /// List every QUIC stack: what it offers to controllers, which run on it, and its own.
+    Stacks(stacks::Args),
 }
 
 /// A failure as the user sees it: one line, and the exit code.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         Ok(Cli { command: Command::Compare(args) }) => compare::run(&args),
         Ok(Cli { command: Command::Controllers(args) }) => controllers::run(&args),
+        Ok(Cli { command: Command::Stacks(args) }) => stacks::run(&args),
         Err(e) => return usage(&e),
     };
     match outcome {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`world`] | the virtual world: executor, clock, network, sockets |
 //! | [`link`] | a link's rate and queue, its counts and series |
+//! | [`stack`] | QUIC stacks under the lab's HTTP/3 |
 //! | [`workload`] | who asks for what, and when |
 //! | [`http`] | the HTTP/3 server and client |
 //! | [`measure`] | response times, traces, the checks every run must pass |
@@ -16,5 +17,6 @@ pub mod http;
 pub mod link;
 pub mod measure;
 pub mod report;
+pub mod stack;
 pub mod workload;
 pub mod world;

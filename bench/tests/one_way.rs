@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fathom_bench::http::Identity;
 use fathom_bench::link::{Link, QueueSpec};
-use fathom_bench::world::{Executor, Group, GroupId, Hop, LinkId, Path, Virtual, server_address};
+use fathom_bench::world::{Executor, Group, GroupId, Hop, LinkId, Path, Virtual, VirtualSocket, server_address};
 use fathom_cc::catalogue::recipe;
 use fathom_cc::testing::{Event, Log, RecordingRecipe};
 use fathom_cc::{OneWayDelay, Rate, Time};
@@ -90,17 +90,12 @@ struct Outcome {
 const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-fn endpoint(
-    world: &Virtual,
-    socket: Arc<dyn quinn::AsyncUdpSocket>,
-    server: Option<&ServerPlug>,
-    seed: u8,
-) -> Endpoint {
+fn endpoint(world: &Virtual, socket: VirtualSocket, server: Option<&ServerPlug>, seed: u8) -> Endpoint {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[seed; 32]);
     let mut config = EndpointConfig::new(Arc::new(key));
     config.rng_seed(Some([seed; 32]));
     let server = server.map(ServerPlug::config);
-    Endpoint::new_with_abstract_socket(config, server, socket, Arc::new(world.clone())).expect("an endpoint")
+    Endpoint::new_with_abstract_socket(config, server, Arc::new(socket), Arc::new(world.clone())).expect("an endpoint")
 }
 
 fn transport(window: u32) -> TransportConfig {
@@ -140,8 +135,8 @@ fn run(setup: &Setup) -> Outcome {
         .client(identity.client)
         .expect("a client");
 
-    let (client_id, client_socket) = world.client_socket();
-    let (server_id, server_socket) = world.server_socket();
+    let (client_socket, server_socket) = (world.client_socket(), world.server_socket());
+    let (client_id, server_id) = (client_socket.id(), server_socket.id());
     let link = world.add_link(Link::new(RATE, QueueSpec::droptail_packets(10_000).build()).with_log());
     let group_id = world.add_group(group(client_id, server_id, link, ONE_WAY));
     if let Some((at, more)) = setup.longer_back {

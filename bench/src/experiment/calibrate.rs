@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use fathom_cc::catalogue::recipe;
-
 use super::cell::{Cell, CellError, run};
 use super::plan::{Checked, PlanError};
 use super::result::{Cost, Reference};
 use super::shared::Progress;
 use super::traffic::Traffic;
 use crate::measure::round;
+use crate::stack::{Control, Stack};
 
 /// New connections per second, forward and reverse.
 pub type Rates = [f64; 2];
@@ -35,14 +34,17 @@ pub(crate) struct Calibrated {
 /// Finds the rates. Each direction is scaled by its own miss, since a few large responses dominate either.
 pub(crate) fn calibrate(plan: &Checked, progress: &Progress) -> Result<Calibrated, CalibrateError> {
     let wanted = plan.load * plan.link.bits_per_sec() as f64;
-    let controller = recipe(CONTROLLER).map_err(|e| CalibrateError::Plan(PlanError(e.to_string())))?;
+    let stack = plan.runs.first().map_or(Stack::default(), |(stack, _)| *stack);
+    let controller = Control::read(CONTROLLER, stack).map_err(|e| CalibrateError::Plan(PlanError(e)))?;
     let mut rates: Rates = [wanted / 8.0 / FIRST_GUESS_BYTES; 2];
     let mut total = Cost::default();
     for runs in 1.. {
         let traffic = [traffic(plan, 0, rates[0])?, traffic(plan, 1, rates[1])?];
         let cell = Cell {
             plan,
-            controller: Arc::clone(&controller),
+            label: CONTROLLER.to_owned(),
+            controller: controller.clone(),
+            stack,
             link: plan.reference,
             traffic: traffic.clone(),
             responses: plan.responses,

@@ -3,19 +3,18 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fathom_cc::{Rate, Recipe, Time};
-use fathom_quinn::{Extension, Plug, PlugError};
-use quinn::{Endpoint, EndpointConfig};
+use fathom_cc::{Rate, Time};
 
 use super::clients::{Clients, IdlePool, open_loop};
 use super::plan::{Checked, Connections, Workload};
 use super::result::{Cost, RunResult};
-use super::servers::accept;
+use super::servers::Servers;
 use super::shared::{Progress, Shared};
-use super::topology::{Dumbbell, Ends, access_limit};
+use super::topology::{Dumbbell, Sockets, access_limit};
 use super::traffic::Traffic;
 use crate::http::{Identity, IdentityError};
 use crate::measure::{WindowTrace, round, verify};
+use crate::stack::{self, Control, Setting, SetupError, Stack};
 use crate::world::{Ended, Executor, Virtual};
 
 /// A run that takes this much longer than its arrivals has collapsed.
@@ -24,8 +23,12 @@ const PATIENCE: u32 = 20;
 /// One run to be made.
 pub struct Cell<'a> {
     pub(crate) plan: &'a Checked,
+    /// What reports call it.
+    pub(crate) label: String,
     /// Controller of both ends of every connection.
-    pub(crate) controller: Arc<dyn Recipe>,
+    pub(crate) controller: Control,
+    /// Stack of both ends.
+    pub(crate) stack: Stack,
     /// Rate of all links.
     pub(crate) link: Rate,
     /// Forward and reverse requests.
@@ -40,12 +43,9 @@ pub enum CellError {
     /// No TLS identity.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// No plug.
+    /// The stack could not be set up.
     #[error(transparent)]
-    Plug(#[from] PlugError),
-    /// An endpoint could not be made.
-    #[error("endpoint: {0}")]
-    Endpoint(#[from] std::io::Error),
+    Setup(#[from] SetupError),
     /// The run did not end in time.
     #[error(
         "{controller}: only {done} of {wanted} responses were complete after {seconds} virtual seconds; lower the load or the number of responses"
@@ -86,7 +86,6 @@ pub fn run(cell: &Cell<'_>, progress: Progress) -> Result<(RunResult, Cost), Cel
         delays: Mutex::default(),
         traced_flow: Mutex::new(None),
         window: Arc::new(WindowTrace::default()),
-        max_window: cell.plan.max_window,
         finite: cell.plan.workload != Workload::PackMime,
     });
     let network = set_up(cell, &shared)?;
@@ -95,7 +94,7 @@ pub fn run(cell: &Cell<'_>, progress: Progress) -> Result<(RunResult, Cost), Cel
     let done = shared.tally().responses.count();
     if ended != Ended::Stopped {
         return Err(CellError::Collapsed {
-            controller: cell.controller.spec(),
+            controller: cell.label.clone(),
             done,
             wanted: cell.responses,
             seconds: world.time().as_secs_f64(),
@@ -114,33 +113,28 @@ pub fn run(cell: &Cell<'_>, progress: Progress) -> Result<(RunResult, Cost), Cel
 fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> {
     let world = &shared.world;
     let identity = Identity::generate()?;
-    let extension = Extension { offer: cell.plan.timestamps.offer(), datagrams: false };
-    let plug =
-        Plug::new(Arc::clone(&cell.controller))?.with_clock(Arc::new(world.clone())).with_extension(extension)?;
-    let (client_plug, server_plug) = (plug.client(identity.client)?, plug.server(identity.server)?);
-    let mut ends = Vec::new();
-    let mut endpoints = Vec::new();
+    let mut sockets = Vec::new();
+    let mut both = Vec::new();
     for direction in 0..2u8 {
-        let (client, client_socket) = world.client_socket();
-        let (server, server_socket) = world.server_socket();
-        let seed = |side: u8| endpoint_config(cell.plan.seed, direction, side);
-        let runtime = Arc::new(world.clone());
-        let server_end = Endpoint::new_with_abstract_socket(
-            seed(1),
-            Some(server_plug.config()),
-            server_socket,
-            Arc::clone(&runtime) as Arc<dyn quinn::Runtime>,
-        )?;
-        endpoints.push((Endpoint::new_with_abstract_socket(seed(0), None, client_socket, runtime)?, server_end));
-        ends.push(Ends { client, server });
+        let (client, server) = (world.client_socket(), world.server_socket());
+        sockets.push(Sockets { client: client.id(), server: server.id() });
+        let setting = Setting {
+            world,
+            identity: &identity,
+            control: &cell.controller,
+            offer: cell.plan.timestamps.offer(),
+            max_window: cell.plan.max_window,
+            seed: seed(cell.plan.seed, direction),
+        };
+        let host = Arc::new(Servers { shared: Arc::clone(shared), forward: direction == 0 });
+        both.push(stack::ends(cell.stack, &setting, client, server, host)?);
     }
-    let network = Dumbbell::build(world, cell.link, &cell.plan.queue, [ends[0], ends[1]]);
-    for (direction, (client_end, server_end)) in endpoints.into_iter().enumerate() {
-        world.spawn(accept(Arc::clone(shared), server_end, server_plug.clone(), direction == 0));
+    let network = Dumbbell::build(world, cell.link, &cell.plan.queue, [sockets[0], sockets[1]]);
+    for (direction, ends) in both.into_iter().enumerate() {
+        world.spawn(ends.accept);
         let clients = Clients {
             shared: Arc::clone(shared),
-            endpoint: client_end,
-            plug: client_plug.clone(),
+            opener: ends.opener,
             groups: network.groups[direction].clone(),
             forward: direction == 0,
             idle: (cell.plan.connections == Connections::Persistent).then(IdlePool::default),
@@ -152,17 +146,12 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
     Ok(network)
 }
 
-/// Seeds everything random in an endpoint: packet numbers skipped, spin and grease bits, connection ids, reset tokens.
-fn endpoint_config(seed: u64, direction: u8, side: u8) -> EndpointConfig {
+/// Seed of the endpoints of one direction.
+fn seed(seed: u64, direction: u8) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    (bytes[8], bytes[9]) = (direction, side);
-    let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &bytes);
-    let mut config = EndpointConfig::new(Arc::new(reset_key));
-    config.rng_seed(Some(bytes));
-    let key = u64::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], direction, side]);
-    config.cid_generator(move || Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(key)));
-    config
+    bytes[8] = direction;
+    bytes
 }
 
 /// Last moment a run may reach: its arrivals' span many times over.
@@ -185,7 +174,7 @@ fn check(cell: &Cell<'_>, world: &Virtual, network: &Dumbbell) -> Result<(), Cel
     if faults.is_empty() {
         return Ok(());
     }
-    Err(CellError::Unsound { controller: cell.controller.spec(), faults: faults.join("; ") })
+    Err(CellError::Unsound { controller: cell.label.clone(), faults: faults.join("; ") })
 }
 
 fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
@@ -196,15 +185,17 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
     let percent = |part: f64, whole: f64| round(if whole > 0.0 { 100.0 * part / whole } else { 0.0 }, 4);
     let mut tally = shared.tally();
     // Those still sending count too, and among them are the largest. Sums do not depend on the map's order.
-    for probe in std::mem::take(&mut tally.live).into_values() {
-        tally.add_sender(&probe);
+    for sender in std::mem::take(&mut tally.live).into_values() {
+        tally.add_sender(&*sender);
     }
     let responses = &tally.responses;
     let series = forward.queue_series.clone().unwrap_or_default();
     let width = series.width();
     let traced = cell.traffic[0].largest(cell.responses.div_ceil(2)).and_then(|i| cell.traffic[0].get(i));
     RunResult {
+        label: cell.label.clone(),
         controller: cell.controller.spec(),
+        stack: cell.stack,
         link: cell.link.to_string(),
         seconds: round(seconds, 6),
         responses: responses.count(),

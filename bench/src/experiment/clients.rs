@@ -4,16 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_cc::Time;
-use fathom_quinn::ClientPlug;
-use quinn::Endpoint;
 
 use super::shared::Shared;
 use super::topology::CLOUDS;
 use super::traffic::Traffic;
-use crate::http::{HttpClient, HttpError};
+use crate::http::HttpError;
 use crate::measure::Completed;
+use crate::stack::{Client, Opener};
 use crate::workload::WebRequest;
-use crate::world::{GroupId, server_address};
+use crate::world::GroupId;
 
 /// A persistent connection unused for this long is closed by its client.
 const KEEP: Duration = Duration::from_secs(15);
@@ -22,8 +21,7 @@ const KEEP: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub(super) struct Clients {
     pub(super) shared: Arc<Shared>,
-    pub(super) endpoint: Endpoint,
-    pub(super) plug: ClientPlug,
+    pub(super) opener: Arc<dyn Opener>,
     pub(super) groups: Vec<GroupId>,
     pub(super) forward: bool,
     /// `None`: every request has a connection of its own.
@@ -66,7 +64,7 @@ impl Clients {
         Ok(Completed { bytes: fetched.bytes, took })
     }
 
-    async fn open(&self, request: &WebRequest, cloud: usize, traced: bool) -> Result<HttpClient, HttpError> {
+    async fn open(&self, request: &WebRequest, cloud: usize, traced: bool) -> Result<Box<dyn Client>, HttpError> {
         let shared = &self.shared;
         let flow = shared.world.add_flow(self.groups[cloud], request.client_rtt, request.server_rtt);
         shared.tally().connections += 1;
@@ -76,23 +74,21 @@ impl Clients {
         if traced {
             *shared.traced_flow.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow);
         }
-        let (connecting, _) =
-            self.plug.connect(&self.endpoint, shared.transport(), server_address(flow), "lab.test")?;
-        HttpClient::open(connecting, shared.world.clone()).await
+        self.opener.open(flow).await
     }
 }
 
 /// Idle persistent connections, with the time each was last used.
 #[derive(Clone, Default)]
-pub(super) struct IdlePool(Arc<Mutex<Vec<(HttpClient, Time)>>>);
+pub(super) struct IdlePool(Arc<Mutex<Vec<(Box<dyn Client>, Time)>>>);
 
 impl IdlePool {
-    fn put(&self, client: HttpClient, used: Time) {
+    fn put(&self, client: Box<dyn Client>, used: Time) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((client, used));
     }
 
     /// The most recently used one, so that a burst's connections can age; those too old are closed.
-    fn take(&self, now: Time) -> Option<HttpClient> {
+    fn take(&self, now: Time) -> Option<Box<dyn Client>> {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let old = idle.partition_point(|(_, used)| now.since(*used) > KEEP);
         idle.drain(..old).for_each(|(client, _)| client.close());

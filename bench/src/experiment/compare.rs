@@ -73,12 +73,15 @@ pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison
         }
         Workload::Bulk { .. } => (None, [traffic(&checked, 0, 1.0)?, traffic(&checked, 1, 1.0)?]),
     };
+    let several = plan.stacks.len() > 1;
     let cells: Vec<Cell<'_>> = checked
-        .controllers
+        .runs
         .iter()
-        .map(|c| Cell {
+        .map(|(stack, control)| Cell {
             plan: &checked,
-            controller: Arc::clone(c),
+            label: if several { format!("{} on {stack}", control.spec()) } else { control.spec() },
+            controller: control.clone(),
+            stack: *stack,
             link: checked.link,
             traffic: traffic.clone(),
             responses,
@@ -91,7 +94,8 @@ pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison
 
 /// The plan with its controllers written the one way that reports use.
 fn effective(plan: &Plan, checked: &Checked) -> Plan {
-    Plan { controllers: checked.controllers.iter().map(|c| c.spec()).collect(), ..plan.clone() }
+    let written = checked.runs.iter().take(plan.controllers.len()).map(|(_, control)| control.spec()).collect();
+    Plan { controllers: written, ..plan.clone() }
 }
 
 /// Runs cells on as many threads as there are cores; results in the order of the cells.
@@ -106,7 +110,7 @@ fn run_all(cells: &[Cell<'_>], watch: &(dyn Fn(Stage) + Sync)) -> Result<Vec<sup
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     cells.get(i).zip(results.get(i))
                 } {
-                    let name = cell.controller.spec();
+                    let name = cell.label.clone();
                     let progress = Progress::default();
                     watch(Stage::Begins { name: name.clone(), of: cell.responses, progress: Arc::clone(&progress) });
                     let outcome = run(cell, progress);

@@ -2,15 +2,13 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use fathom_cc::Signals;
-use fathom_cc::catalogue::recipe;
-use fathom_cc::{Rate, Recipe};
-use fathom_quinn::{OFFERS, Offer};
+use fathom_cc::{Rate, Signals};
+use fathom_quinn::Offer;
 use serde::{Deserialize, Serialize};
 
 use crate::link::QueueSpec;
+use crate::stack::{Control, Stack};
 
 /// A plan as written in TOML. `link = "10Mbps"` and the like are checked before a run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +16,8 @@ use crate::link::QueueSpec;
 pub struct Plan {
     /// Controllers to compare, with options: `["reno", "sync:floor=1ms"]`.
     pub controllers: Vec<String>,
+    /// Stacks that run them: `["quinn"]`, or several to set them side by side.
+    pub stacks: Vec<Stack>,
     /// Rate of the bottleneck.
     pub link: String,
     /// Queue at the bottleneck.
@@ -105,6 +105,7 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             controllers: vec!["reno".into(), "sync".into()],
+            stacks: vec![Stack::Quinn],
             link: "10Mbps".into(),
             // Sync-TCP §4.4: twice the bandwidth-delay product of 68 packets.
             queue: "droptail:136p".into(),
@@ -185,7 +186,8 @@ fn parse_bytes(s: &str) -> Option<u64> {
 /// A plan that was checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
-    pub(crate) controllers: Vec<Arc<dyn Recipe>>,
+    /// What runs, in the order of reports: every controller on the first stack, then on the next.
+    pub(crate) runs: Vec<(Stack, Control)>,
     pub(crate) link: Rate,
     pub(crate) reference: Rate,
     pub(crate) queue: QueueSpec,
@@ -227,24 +229,7 @@ impl Plan {
             }
             Ok(rate)
         };
-        if self.controllers.is_empty() {
-            return Err(PlanError("controllers: name at least one, such as reno,sync".into()));
-        }
-        let controllers = self
-            .controllers
-            .iter()
-            .map(|spec| {
-                let recipe = recipe(spec).map_err(|e| field("controllers", e.to_string()))?;
-                let offers = Signals { one_way: self.timestamps != Timestamps::Off, ..OFFERS };
-                recipe.check(offers).map_err(|e| field("controllers", e.to_string()))?;
-                Ok(recipe)
-            })
-            .collect::<Result<Vec<_>, PlanError>>()?;
-        for (i, a) in controllers.iter().enumerate() {
-            if controllers[..i].iter().any(|b| b.spec() == a.spec()) {
-                return Err(field("controllers", format!("'{}' is named twice; name it once", a.spec())));
-            }
-        }
+        let runs = self.runs()?;
         let (link, reference) = (rate("link", &self.link)?, rate("reference", &self.reference)?);
         if reference <= link {
             return Err(field("reference", format!("'{}' must be faster than the link", self.reference)));
@@ -256,7 +241,7 @@ impl Plan {
             return Err(field("seed", format!("{} is out of range; write 0 to {}", self.seed, i64::MAX)));
         }
         Ok(Checked {
-            controllers,
+            runs,
             link,
             reference,
             queue: self.queue.parse().map_err(|e| field("queue", e))?,
@@ -269,6 +254,36 @@ impl Plan {
             max_window: parse_window(&self.max_window).map_err(|e| field("max-window", e))?,
             server_delay: self.server_delay,
         })
+    }
+}
+
+impl Plan {
+    fn runs(&self) -> Result<Vec<(Stack, Control)>, PlanError> {
+        let wrong = |e: String| PlanError(format!("controllers: {e}"));
+        if self.controllers.is_empty() {
+            return Err(PlanError("controllers: name at least one, such as reno,sync".into()));
+        }
+        if self.stacks.is_empty() {
+            return Err(PlanError("stacks: name at least one, such as quinn".into()));
+        }
+        let mut runs: Vec<(Stack, Control)> = Vec::new();
+        for (i, stack) in self.stacks.iter().enumerate() {
+            if self.stacks[..i].contains(stack) {
+                return Err(PlanError(format!("stacks: '{stack}' is named twice; name it once")));
+            }
+            for spec in &self.controllers {
+                let control = Control::read(spec, *stack).map_err(wrong)?;
+                if let Control::Ours(recipe) = &control {
+                    let offers = Signals { one_way: self.timestamps != Timestamps::Off, ..stack.offers() };
+                    recipe.check(offers).map_err(|e| wrong(e.to_string()))?;
+                }
+                if runs.iter().any(|(s, c)| s == stack && c.spec() == control.spec()) {
+                    return Err(wrong(format!("'{}' is named twice; name it once", control.spec())));
+                }
+                runs.push((*stack, control));
+            }
+        }
+        Ok(runs)
     }
 }
 

@@ -5,12 +5,17 @@ use serde::Serialize;
 
 use super::plan::Plan;
 use crate::measure::{Distribution, WindowPoint};
+use crate::stack::Stack;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunResult {
+    /// Controller and, where several are compared, stack: what reports call the run.
+    pub label: String,
     /// Controller and options.
     pub controller: String,
+    /// Stack of both ends.
+    pub stack: Stack,
     /// Rate of the links.
     pub link: String,
     /// Virtual seconds until the last response counted.

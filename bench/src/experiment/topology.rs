@@ -22,7 +22,7 @@ const ACCESS_QUEUE: QueueSpec = QueueSpec::droptail_packets(136);
 
 /// Both ends of one direction of traffic: where its clients and servers attach.
 #[derive(Clone, Copy)]
-pub(crate) struct Ends {
+pub(crate) struct Sockets {
     pub(crate) client: SocketId,
     pub(crate) server: SocketId,
 }
@@ -44,7 +44,7 @@ pub(crate) fn access_limit() -> Option<usize> {
 
 impl Dumbbell {
     /// Builds the links and groups; `ends` are the sockets of forward and reverse traffic.
-    pub(crate) fn build(world: &Virtual, rate: Rate, queue: &QueueSpec, ends: [Ends; 2]) -> Self {
+    pub(crate) fn build(world: &Virtual, rate: Rate, queue: &QueueSpec, ends: [Sockets; 2]) -> Self {
         let bottleneck = [0, 1].map(|_| world.add_link(Link::new(rate, queue.build()).with_series()));
         let mut access = Vec::new();
         let mut path = |through: LinkId| {

@@ -1,12 +1,13 @@
-//! The HTTP/3 client: one connection, requests for synthetic bodies, every body checked.
+//! The HTTP/3 client: requests for synthetic bodies on one connection, every body checked.
 
 use std::future::poll_fn;
 
 use bytes::{Buf, Bytes};
 use fathom_cc::Time;
+use h3::quic::{Connection, OpenStreams};
 use http::Request;
 
-use super::{HttpError, NO_ERROR};
+use super::HttpError;
 use crate::world::Virtual;
 
 /// What one request brought.
@@ -20,10 +21,9 @@ pub struct Fetched {
     pub bytes: u64,
 }
 
-/// An open HTTP/3 connection.
-pub struct HttpClient {
-    connection: quinn::Connection,
-    requests: h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>,
+/// The requests of an open HTTP/3 connection.
+pub struct Requests<O: OpenStreams<Bytes>> {
+    sender: h3::client::SendRequest<O, Bytes>,
     world: Virtual,
 }
 
@@ -31,19 +31,24 @@ pub struct HttpClient {
 /// header; a few bytes either way are below what any packet boundary shows.
 const REQUEST_BASE: u64 = 40;
 
-impl HttpClient {
-    /// Completes the handshake and opens HTTP/3.
+impl<O: OpenStreams<Bytes>> Requests<O> {
+    /// Opens HTTP/3 on a connection whose handshake is done.
     ///
     /// # Errors
-    /// The QUIC or the HTTP/3 connection could not be set up.
-    pub async fn open(connecting: quinn::Connecting, world: Virtual) -> Result<Self, HttpError> {
-        let connection = connecting.await?;
-        let transport = h3_quinn::Connection::new(connection.clone());
-        let (mut driver, requests) = h3::client::builder().send_grease(false).build(transport).await?;
+    /// The HTTP/3 connection could not be set up.
+    pub async fn open<C>(transport: C, world: Virtual) -> Result<Self, HttpError>
+    where
+        C: Connection<Bytes, OpenStreams = O> + Send + 'static,
+        C::SendStream: Send,
+        C::RecvStream: Send,
+        C::BidiStream: Send,
+        O: Send + 'static,
+    {
+        let (mut driver, sender) = h3::client::builder().send_grease(false).build(transport).await?;
         world.spawn(async move {
             poll_fn(|cx| driver.poll_close(cx)).await;
         });
-        Ok(Self { connection, requests, world })
+        Ok(Self { sender, world })
     }
 
     /// Asks for `bytes` bytes with a request of about `request_bytes`, and checks what comes.
@@ -56,7 +61,7 @@ impl HttpClient {
             // Digits take 5 bits each in QPACK's Huffman code, so 8 of them fill 5 bytes.
             request = request.header("cookie", "0".repeat(padding as usize * 8 / 5));
         }
-        let mut stream = self.requests.send_request(request.body(())?).await?;
+        let mut stream = self.sender.send_request(request.body(())?).await?;
         stream.finish().await?;
         let head = stream.recv_response().await?;
         let first_byte = self.world.time();
@@ -71,10 +76,5 @@ impl HttpClient {
             return Err(HttpError::Length { got, wanted: bytes });
         }
         Ok(Fetched { first_byte, last_byte: self.world.time(), bytes })
-    }
-
-    /// Closes the connection.
-    pub fn close(self) {
-        self.connection.close(NO_ERROR.into(), b"");
     }
 }

@@ -1,10 +1,10 @@
-//! HTTP/3 over quinn: a server of synthetic bodies and a client that checks them. Both run in any world.
+//! HTTP/3 over any transport that the `h3` crate takes: a server of synthetic bodies and a client that checks them.
 
 mod client;
 mod server;
 mod tls;
 
-pub use client::{Fetched, HttpClient};
+pub use client::{Fetched, Requests};
 pub use server::serve;
 pub use tls::{Identity, IdentityError};
 
@@ -19,10 +19,10 @@ pub(crate) const NO_ERROR: u32 = 0x100;
 pub enum HttpError {
     /// The QUIC connection could not be begun.
     #[error("connect: {0}")]
-    Connect(#[from] quinn::ConnectError),
+    Connect(String),
     /// The QUIC handshake failed or the connection was lost.
     #[error("connection: {0}")]
-    Connection(#[from] quinn::ConnectionError),
+    Connection(String),
     /// The HTTP/3 connection failed.
     #[error("HTTP/3 connection: {0}")]
     Http(#[from] h3::error::ConnectionError),

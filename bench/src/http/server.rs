@@ -3,38 +3,40 @@
 use std::future::Future;
 
 use bytes::Bytes;
+use h3::quic::{BidiStream, Connection};
 use h3::server::RequestStream;
 use http::{Request, Response, StatusCode};
 
-use super::{HttpError, NO_ERROR};
+use super::HttpError;
 
-/// Bytes handed to the stream at once: as many as quinn buffers for a fresh stream anyway.
+/// Bytes handed to the stream at once: as many as stacks buffer for a fresh stream anyway.
 const CHUNK: usize = 64 * 1024;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
-
-type Stream = RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
 
 /// Serves the requests of one connection until the client closes it. `think` is waited for before each answer (the server's delay).
 ///
 /// # Errors
 /// The HTTP/3 connection could not be set up; later failures end the connection quietly, as the client sees them too.
-pub async fn serve<F: Future<Output = ()>>(
-    connection: quinn::Connection,
-    think: impl Fn() -> F,
-) -> Result<(), HttpError> {
-    let mut http =
-        h3::server::builder().send_grease(false).build(h3_quinn::Connection::new(connection.clone())).await?;
+pub async fn serve<C, F>(transport: C, think: impl Fn() -> F) -> Result<(), HttpError>
+where
+    C: Connection<Bytes>,
+    C::BidiStream: BidiStream<Bytes>,
+    F: Future<Output = ()>,
+{
+    let mut http = h3::server::builder().send_grease(false).build(transport).await?;
     while let Ok(Some(resolver)) = http.accept().await {
         let Ok((request, mut stream)) = resolver.resolve_request().await else { continue };
         think().await;
         // A client that goes away in the middle is its own affair.
         let _ = answer(&request, &mut stream).await;
     }
-    connection.close(NO_ERROR.into(), b"");
     Ok(())
 }
 
-async fn answer(request: &Request<()>, stream: &mut Stream) -> Result<(), HttpError> {
+async fn answer<S: BidiStream<Bytes>>(
+    request: &Request<()>,
+    stream: &mut RequestStream<S, Bytes>,
+) -> Result<(), HttpError> {
     let Some(bytes) = request.uri().path().strip_prefix("/bytes/").and_then(|n| n.parse::<u64>().ok()) else {
         stream.send_response(Response::builder().status(StatusCode::NOT_FOUND).body(())?).await?;
         stream.finish().await?;

@@ -18,6 +18,10 @@ pub struct WindowPoint {
     pub window: u64,
     /// The controller's averaged queueing delay in milliseconds, where it has one.
     pub queueing_ms: Option<f64>,
+    /// Delay the sender adds to every packet in milliseconds, where the controller adds one (SDC).
+    pub hold_ms: Option<f64>,
+    /// Datagram size in bytes, where the controller steers it.
+    pub datagram: Option<u16>,
 }
 
 #[derive(Debug)]
@@ -56,6 +60,8 @@ impl Observer for WindowTrace {
             at: now.as_secs_f64(),
             window: snapshot.window,
             queueing_ms: snapshot.queueing.map(|q| q.as_secs_f64() * 1e3),
+            hold_ms: snapshot.hold.map(|q| q.as_secs_f64() * 1e3),
+            datagram: snapshot.datagram,
         });
         if state.points.len() >= POINTS {
             let mut keep = false;

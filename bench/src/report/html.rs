@@ -126,7 +126,7 @@ fn queue_section(page: &mut String, c: &Comparison) {
         let at = |bins: &[f64]| -> Vec<(f64, f64)> {
             bins.iter().enumerate().map(|(n, v)| ((n as f64 + 0.5) * r.bin_seconds, *v)).collect()
         };
-        lines.push(Line { name: r.controller.clone(), colour: i, points: smoothed(&at(&r.queue_mean)) });
+        lines.push(Line { name: r.label.clone(), colour: i, points: smoothed(&at(&r.queue_mean)) });
     }
     let end = c.runs.iter().map(|r| r.seconds).fold(0.0, f64::max);
     let limit = c.plan.queue.parse().ok().and_then(|q: crate::link::QueueSpec| q.packet_limit());
@@ -147,7 +147,7 @@ fn queue_section(page: &mut String, c: &Comparison) {
         page,
         "<h2>Queue over time</h2>\n<p class=\"note\">Mean per bin over at most 200 bins; peaks within a bin are higher \
          (the largest: {}).</p>\n{plot}\n",
-        escape(&c.runs.iter().map(|r| format!("{} {}", r.controller, r.max_queue)).collect::<Vec<_>>().join(", ")),
+        escape(&c.runs.iter().map(|r| format!("{} {}", r.label, r.max_queue)).collect::<Vec<_>>().join(", ")),
     );
 }
 
@@ -169,7 +169,7 @@ fn window_section(page: &mut String, c: &Comparison) {
             .iter()
             .enumerate()
             .map(|(i, r)| Line {
-                name: r.controller.clone(),
+                name: r.label.clone(),
                 colour: i,
 
                 points: r.window.iter().filter_map(|p| Some((p.at, of(p)?))).collect(),

@@ -35,7 +35,7 @@ fn millis(ms: f64) -> String {
 
 /// The comparison's columns: every controller, then the uncongested network.
 pub(super) fn columns(c: &Comparison) -> Vec<(String, &RunResult)> {
-    let runs = c.runs.iter().map(|r| (r.controller.clone(), r));
+    let runs = c.runs.iter().map(|r| (r.label.clone(), r));
     let reference = c.reference.iter().map(|r| (format!("at {}", r.run.link), &r.run));
     runs.chain(reference).collect()
 }
@@ -82,8 +82,8 @@ pub(super) fn verdicts(c: &Comparison) -> Vec<String> {
         .map(|r| {
             format!(
                 "{} against {}: response time median {}, mean {}, p99 {}; drops {:.2} % against {:.2} %. One seed is one sample: try others.",
-                r.controller,
-                base.controller,
+                r.label,
+                base.label,
                 change(r.times.median_ms, base.times.median_ms),
                 change(r.times.mean_ms, base.times.mean_ms),
                 change(r.times.p99_ms, base.times.p99_ms),

@@ -3,6 +3,7 @@
 use super::{html, table};
 use crate::experiment::{Comparison, Plan, Reference, RunResult};
 use crate::measure::{Distribution, WindowPoint};
+use crate::stack::Stack;
 
 fn distribution(scale: f64) -> Distribution {
     Distribution {
@@ -19,7 +20,9 @@ fn distribution(scale: f64) -> Distribution {
 
 fn run(controller: &str, scale: f64) -> RunResult {
     RunResult {
+        label: controller.into(),
         controller: controller.into(),
+        stack: Stack::Quinn,
         link: "10Mbps".into(),
         seconds: 4.0,
         responses: 100,
@@ -49,6 +52,8 @@ fn run(controller: &str, scale: f64) -> RunResult {
                 at: f64::from(i) * 0.05,
                 window: 20_000 + 500 * i as u64,
                 queueing_ms: Some(f64::from(i)),
+                hold_ms: None,
+                datagram: None,
             })
             .collect(),
         request_hash: "00".into(),
@@ -118,7 +123,7 @@ fn the_page_has_every_plot_and_is_the_same_each_time() {
 #[test]
 fn names_cannot_break_the_page() {
     let mut c = comparison();
-    c.runs[0].controller = "<script>alert(1)</script>".into();
+    c.runs[0].label = "<script>alert(1)</script>".into();
     c.plan.controllers[0] = "<script>".into();
     assert!(!html(&c).contains("<script"));
 }

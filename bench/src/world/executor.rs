@@ -55,7 +55,7 @@ struct Shared {
     clock: AtomicU64,
 }
 
-/// A handle to the virtual world: clock, timers, tasks, sockets. Cheap to clone; implements [`quinn::Runtime`].
+/// A handle to the virtual world: clock, timers, tasks, sockets. Cheap to clone; it is the runtime of the stacks.
 #[derive(Clone)]
 pub struct Virtual(Arc<Shared>);
 

@@ -7,8 +7,6 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
-use quinn::udp::EcnCodepoint;
-
 use crate::hash::StableHash;
 use crate::link::{Link, Verdict};
 
@@ -16,6 +14,17 @@ use super::executor::{Core, Event};
 
 /// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
 pub const WIRE_OVERHEAD: u32 = 28;
+
+/// ECN codepoint of a packet that is ECN-capable (RFC 3168).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// ECT(0).
+    Ect0,
+    /// ECT(1).
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
 
 /// Names a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +86,7 @@ pub(super) struct Packet {
     pub(super) flow: u32,
     pub(super) direction: Direction,
     pub(super) hop: u16,
-    pub(super) ecn: Option<EcnCodepoint>,
+    pub(super) ecn: Option<Ecn>,
     pub(super) data: Vec<u8>,
 }
 
@@ -173,7 +182,7 @@ impl Network {
         self.free.push(index);
     }
 
-    fn store(&mut self, flow: u32, direction: Direction, ecn: Option<EcnCodepoint>, bytes: &[u8]) -> u32 {
+    fn store(&mut self, flow: u32, direction: Direction, ecn: Option<Ecn>, bytes: &[u8]) -> u32 {
         if let Some(index) = self.free.pop() {
             let p = &mut self.packets[index as usize];
             p.flow = flow;
@@ -191,7 +200,7 @@ impl Network {
 
 impl Core {
     /// A socket hands one datagram to the network.
-    pub(super) fn send(&mut self, from_server: bool, flow: u32, ecn: Option<EcnCodepoint>, bytes: &[u8]) {
+    pub(super) fn send(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, bytes: &[u8]) {
         self.net.stats.sent += 1;
         let Some(state) = self.net.flows.get(flow as usize).copied() else {
             self.net.stats.unroutable += 1;
@@ -254,7 +263,7 @@ impl Core {
             }
             Verdict::Forward { out, mark } => {
                 if mark {
-                    p.ecn = Some(EcnCodepoint::Ce);
+                    p.ecn = Some(Ecn::Ce);
                 }
                 out
             }

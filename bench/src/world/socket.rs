@@ -1,30 +1,24 @@
-//! quinn's view of the virtual world: its runtime, its sockets.
+//! Sockets of the virtual world; [`super::quinn`] and [`super::noq`] hand them to the stacks.
 //!
 //! A connection is its own flow although all of a group's connections share two sockets: the client opens flow `n` to the server
 //! address whose low 32 bits are `n`, and the server answers from it.
 
 use std::fmt;
-use std::future::Future;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-
-use quinn::udp::{RecvMeta, Transmit};
+use std::task::Waker;
+use std::time::Duration;
 
 use fathom_cc::Time;
 
 use crate::link::{Link, LinkStats};
 
 use super::executor::Virtual;
-use super::net::{Direction, Group, GroupId, LinkId, NetStats, SocketId};
-use super::timer::Sleep;
+use super::net::{Direction, Ecn, Group, GroupId, LinkId, NetStats, SocketId};
 
 const PORT: u16 = 443;
 /// Datagrams a stack may hand over at once (Linux GSO allows 64; quinn uses at most 10).
-const SEGMENTS: usize = 10;
+pub(super) const SEGMENTS: usize = 10;
 
 /// The address at which the server of `flow` answers.
 pub fn server_address(flow: u32) -> SocketAddr {
@@ -55,18 +49,18 @@ impl Virtual {
     }
 
     /// Adds a socket that opens connections.
-    pub fn client_socket(&self) -> (SocketId, Arc<dyn quinn::AsyncUdpSocket>) {
+    pub fn client_socket(&self) -> VirtualSocket {
         self.socket(false)
     }
 
     /// Adds a socket that accepts them.
-    pub fn server_socket(&self) -> (SocketId, Arc<dyn quinn::AsyncUdpSocket>) {
+    pub fn server_socket(&self) -> VirtualSocket {
         self.socket(true)
     }
 
-    fn socket(&self, server_side: bool) -> (SocketId, Arc<dyn quinn::AsyncUdpSocket>) {
+    fn socket(&self, server_side: bool) -> VirtualSocket {
         let id = self.core().net.add_socket();
-        (id, Arc::new(VirtualSocket { world: self.clone(), id, server_side }))
+        VirtualSocket { world: self.clone(), id, server_side }
     }
 
     /// Adds a group of flows.
@@ -120,25 +114,9 @@ impl Virtual {
     }
 }
 
-impl quinn::Runtime for Virtual {
-    fn new_timer(&self, at: Instant) -> Pin<Box<dyn quinn::AsyncTimer>> {
-        Box::pin(Sleep::new(self.clone(), self.nanos_of(at)))
-    }
-
-    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.spawn_boxed(future);
-    }
-
-    fn wrap_udp_socket(&self, _: std::net::UdpSocket) -> io::Result<Arc<dyn quinn::AsyncUdpSocket>> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "the virtual world has no operating-system sockets"))
-    }
-
-    fn now(&self) -> Instant {
-        self.instant()
-    }
-}
-
-struct VirtualSocket {
+/// One end's socket: any number of flows share it. A handle: clones are the same socket.
+#[derive(Clone)]
+pub struct VirtualSocket {
     world: Virtual,
     id: SocketId,
     server_side: bool,
@@ -150,85 +128,77 @@ impl fmt::Debug for VirtualSocket {
     }
 }
 
-impl quinn::AsyncUdpSocket for VirtualSocket {
-    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn quinn::UdpPoller>> {
-        Box::pin(AlwaysWritable)
+/// What came with a datagram.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    pub(super) len: usize,
+    pub(super) ecn: Option<Ecn>,
+    pub(super) from: SocketAddr,
+    /// The address it was sent to, where the socket has several.
+    pub(super) to: Option<IpAddr>,
+}
+
+impl VirtualSocket {
+    /// Names the socket in a [`Group`].
+    pub fn id(&self) -> SocketId {
+        self.id
     }
 
-    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        let server_ip = if self.server_side { transmit.src_ip } else { Some(transmit.destination.ip()) };
+    /// The address it is bound to.
+    pub fn address(&self) -> SocketAddr {
+        if self.server_side { server_address(0) } else { client_address(self.id) }
+    }
+
+    /// Sends `contents`, cut into datagrams of `segment` bytes.
+    pub(super) fn send(
+        &self,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        ecn: Option<Ecn>,
+        contents: &[u8],
+        segment: Option<usize>,
+    ) -> io::Result<()> {
+        let server_ip = if self.server_side { from } else { Some(to.ip()) };
         let flow = server_ip
             .and_then(flow_of)
             .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "not an address of the virtual network"))?;
-        let segment = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
         let mut core = self.world.core();
-        for datagram in transmit.contents.chunks(segment) {
-            core.send(self.server_side, flow, transmit.ecn, datagram);
+        for datagram in contents.chunks(segment.unwrap_or(contents.len()).max(1)) {
+            core.send(self.server_side, flow, ecn, datagram);
         }
         Ok(())
     }
 
-    fn poll_recv(
+    /// Takes up to `room` datagrams: `copy` gets number, bytes and what came with them. With none there, `waker` is kept.
+    pub(super) fn receive(
         &self,
-        cx: &mut Context<'_>,
-        bufs: &mut [IoSliceMut<'_>],
-        meta: &mut [RecvMeta],
-    ) -> Poll<io::Result<usize>> {
+        room: usize,
+        waker: &Waker,
+        mut copy: impl FnMut(usize, &[u8], Received),
+    ) -> Option<usize> {
         let mut core = self.world.core();
         let net = &mut core.net;
         let mut count = 0;
-        while count < bufs.len().min(meta.len()) {
+        while count < room {
             let Some(index) = net.sockets[self.id.0 as usize].inbox.pop_front() else { break };
             let p = &net.packets[index as usize];
-            let len = p.data.len().min(bufs[count].len());
-            bufs[count][..len].copy_from_slice(&p.data[..len]);
-            let mut m = RecvMeta::default();
-            (m.len, m.stride, m.ecn) = (len, len, p.ecn);
-            (m.addr, m.dst_ip) = match p.direction {
+            let (from, to) = match p.direction {
                 // The server sees all clients of a group at one address and tells flows apart by its own.
                 Direction::Up => (client_address(net.client_of(p.flow)), Some(server_ip(p.flow))),
                 Direction::Down => (server_address(p.flow), None),
             };
-            meta[count] = m;
+            copy(count, &p.data, Received { len: p.data.len(), ecn: p.ecn, from, to });
             net.release(index);
             count += 1;
         }
         if count > 0 {
-            return Poll::Ready(Ok(count));
+            return Some(count);
         }
         let socket = &mut net.sockets[self.id.0 as usize];
         match &mut socket.waker {
-            Some(waker) if waker.will_wake(cx.waker()) => {}
-            waker => *waker = Some(cx.waker().clone()),
+            Some(kept) if kept.will_wake(waker) => {}
+            kept => *kept = Some(waker.clone()),
         }
-        Poll::Pending
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(if self.server_side { server_address(0) } else { client_address(self.id) })
-    }
-
-    fn max_transmit_segments(&self) -> usize {
-        SEGMENTS
-    }
-
-    fn may_fragment(&self) -> bool {
-        false
-    }
-}
-
-/// The virtual network has no send buffer to fill: queues are in its links.
-#[derive(Debug)]
-struct AlwaysWritable;
-
-impl quinn::UdpPoller for AlwaysWritable {
-    fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl fathom_quinn::Clock for Virtual {
-    fn now(&self) -> Instant {
-        self.instant()
+        None
     }
 }

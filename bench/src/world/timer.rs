@@ -98,6 +98,17 @@ impl Sleep {
         Self { world, key }
     }
 
+    /// Moves the deadline; a task that waits goes on waiting.
+    pub(super) fn reset(&self, at: Instant) {
+        let deadline = self.world.nanos_of(at);
+        let mut core = self.world.core();
+        let s = &mut core.timers.slots[self.key.slot as usize];
+        s.deadline = deadline;
+        if s.waker.is_some() {
+            core.arm_timer(self.key);
+        }
+    }
+
     fn poll_deadline(&self, cx: &Context<'_>) -> Poll<()> {
         let mut core = self.world.core();
         let now = core.now;
@@ -124,22 +135,6 @@ impl Drop for Sleep {
 
 impl Future for Sleep {
     type Output = ();
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_deadline(cx)
-    }
-}
-
-impl quinn::AsyncTimer for Sleep {
-    fn reset(self: Pin<&mut Self>, at: Instant) {
-        let deadline = self.world.nanos_of(at);
-        let mut core = self.world.core();
-        let s = &mut core.timers.slots[self.key.slot as usize];
-        s.deadline = deadline;
-        if s.waker.is_some() {
-            core.arm_timer(self.key);
-        }
-    }
-
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.poll_deadline(cx)
     }

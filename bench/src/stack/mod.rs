@@ -1,0 +1,266 @@
+//! QUIC stacks under the lab's HTTP/3: what an experiment needs of one, and each stack's way to give it.
+//!
+//! One file per stack. An experiment says what both ends run ([`Setting`]), gives two sockets of the virtual world, and gets something
+//! that opens connections and something that accepts them.
+
+mod native;
+mod noq;
+mod quinn;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fathom_cc::catalogue::recipe;
+use fathom_cc::{Recipe, Signals};
+use fathom_quinn::{Observer, Offer, PlugError};
+use serde::{Deserialize, Serialize};
+
+use crate::http::{Fetched, HttpError, Identity, Requests};
+use crate::world::{Virtual, VirtualSocket};
+
+/// UDP payload of a full packet: with [`crate::world::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
+pub(crate) const DATAGRAM: u16 = 1392;
+/// Bytes of stream data in such a packet, for turning the paper's window in packets into flow control in bytes: minus 1 + 8 + 2 bytes
+/// of short header, 16 of tag, about 8 of STREAM frame header.
+const STREAM_BYTES: u32 = DATAGRAM as u32 - 35;
+/// Longest silence before a connection is given up. The paper's longest base round trip is over 9 s, the model's over 12 s.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// A QUIC stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stack {
+    /// quinn 0.11 with rustls.
+    #[default]
+    Quinn,
+    /// noq 1.4 with rustls.
+    Noq,
+}
+
+impl Stack {
+    /// Every stack.
+    pub const ALL: &'static [Self] = &[Self::Quinn, Self::Noq];
+
+    /// The name users type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quinn => "quinn",
+            Self::Noq => "noq",
+        }
+    }
+
+    /// What the stack delivers to a controller and honours of its advice, as the lab runs it.
+    pub const fn offers(self) -> Signals {
+        match self {
+            Self::Quinn => fathom_quinn::OFFERS,
+            Self::Noq => fathom_noq::OFFERS,
+        }
+    }
+
+    /// The stack's own controllers, as `native:NAME` has them.
+    pub const fn natives(self) -> &'static [&'static str] {
+        match self {
+            Self::Quinn => quinn::NATIVES,
+            Self::Noq => noq::NATIVES,
+        }
+    }
+}
+
+impl fmt::Display for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Stack {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let names = || Self::ALL.iter().map(|s| s.name()).collect::<Vec<_>>().join(" or ");
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|stack| stack.name() == s)
+            .ok_or_else(|| format!("'{}' is not a stack; write {}", s.escape_debug(), names()))
+    }
+}
+
+/// What steers the window: one of our controllers or one of the stack's own.
+#[derive(Clone, Debug)]
+pub enum Control {
+    /// Ours, through the stack's plug.
+    Ours(Arc<dyn Recipe>),
+    /// The stack's own of this name, on the stack as it comes: no extension is offered.
+    Native(&'static str),
+}
+
+impl Control {
+    /// Reads `sync:floor=1ms` or `native:cubic`.
+    ///
+    /// # Errors
+    /// One line that says what is wrong and what to write instead.
+    pub fn read(spec: &str, stack: Stack) -> Result<Self, String> {
+        let Some(name) = spec.trim().strip_prefix("native:") else {
+            return recipe(spec).map(Self::Ours).map_err(|e| e.to_string());
+        };
+        let natives = stack.natives();
+        natives.iter().find(|native| **native == name).map(|native| Self::Native(native)).ok_or_else(|| {
+            let known = natives.iter().map(|n| format!("native:{n}")).collect::<Vec<_>>().join(", ");
+            format!("{stack} has no controller '{}' of its own; it has {known}", name.escape_debug())
+        })
+    }
+
+    /// The spec that [`Control::read`] reads.
+    pub fn spec(&self) -> String {
+        match self {
+            Self::Ours(recipe) => recipe.spec(),
+            Self::Native(name) => format!("native:{name}"),
+        }
+    }
+}
+
+/// What both ends of the connections of a run are made from.
+pub(crate) struct Setting<'a> {
+    pub(crate) world: &'a Virtual,
+    pub(crate) identity: &'a Identity,
+    pub(crate) control: &'a Control,
+    /// How one-way delays travel.
+    pub(crate) offer: Option<Offer>,
+    /// Largest window of a sender in packets, by the receiver's flow control.
+    pub(crate) max_window: Option<u32>,
+    /// Seed of everything random in the endpoints; client and server differ by one byte.
+    pub(crate) seed: [u8; 32],
+}
+
+impl Setting<'_> {
+    /// Flow control window of a stream in bytes.
+    fn stream_window(&self) -> Option<u32> {
+        self.max_window.map(|packets| packets * STREAM_BYTES)
+    }
+
+    /// The seed of one side's endpoint.
+    fn side(&self, server: bool) -> [u8; 32] {
+        let mut seed = self.seed;
+        seed[9] = u8::from(server);
+        seed
+    }
+}
+
+/// A future that a stack hands out.
+pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Opens connections to the server of a flow.
+pub(crate) trait Opener: Send + Sync {
+    /// Handshake and HTTP/3 set-up.
+    fn open(&self, flow: u32) -> Boxed<'static, Result<Box<dyn Client>, HttpError>>;
+}
+
+/// An open HTTP/3 connection.
+pub(crate) trait Client: Send {
+    /// As [`crate::http::Requests::get`].
+    fn get(&mut self, bytes: u64, request_bytes: u64) -> Boxed<'_, Result<Fetched, HttpError>>;
+    /// Closes it.
+    fn close(self: Box<Self>);
+}
+
+/// A stack's connection, as far as closing it goes.
+trait Close: Send + 'static {
+    /// Closes with H3_NO_ERROR.
+    fn close_quietly(&self);
+}
+
+/// An open connection of any stack under the `h3` crate.
+struct OpenConnection<C, O: h3::quic::OpenStreams<Bytes>> {
+    connection: C,
+    requests: Requests<O>,
+}
+
+impl<C, O> Client for OpenConnection<C, O>
+where
+    C: Close,
+    O: h3::quic::OpenStreams<Bytes> + Send,
+    O::BidiStream: Send,
+{
+    fn get(&mut self, bytes: u64, request_bytes: u64) -> Boxed<'_, Result<Fetched, HttpError>> {
+        Box::pin(self.requests.get(bytes, request_bytes))
+    }
+
+    fn close(self: Box<Self>) {
+        self.connection.close_quietly();
+    }
+}
+
+/// What a server's connection tells of its sender.
+pub(crate) trait Sender: Send + Sync {
+    /// How it stands now.
+    fn report(&self) -> SenderReport;
+}
+
+/// A sender's counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SenderReport {
+    /// Its peer agreed to tell it one-way delays.
+    pub(crate) hears_one_way: bool,
+    pub(crate) early_reductions: u64,
+    pub(crate) reductions: u64,
+}
+
+impl Sender for fathom_quinn::Probe {
+    fn report(&self) -> SenderReport {
+        let report = self.report();
+        let (early_reductions, reductions) =
+            report.controller.map_or((0, 0), |snapshot| (snapshot.early_reductions, snapshot.reductions));
+        SenderReport { hears_one_way: report.negotiated, early_reductions, reductions }
+    }
+}
+
+/// The experiment's side of its servers.
+pub(crate) trait Host: Send + Sync + 'static {
+    /// Who follows the sender of this flow's connection.
+    fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>>;
+    /// A connection was accepted; the number to end it by.
+    fn began(&self, sender: Arc<dyn Sender>) -> u64;
+    /// It ended.
+    fn ended(&self, id: u64);
+    /// Waits for the server's delay before an answer.
+    fn think(&self, flow: Option<u32>) -> Boxed<'_, ()>;
+}
+
+/// Both ends of one direction of a run.
+pub(crate) struct Ends {
+    pub(crate) opener: Arc<dyn Opener>,
+    /// Accepts and serves connections for as long as it is polled.
+    pub(crate) accept: Boxed<'static, ()>,
+}
+
+/// Why a stack cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// No plug.
+    #[error(transparent)]
+    Plug(#[from] PlugError),
+    /// An endpoint could not be made.
+    #[error("endpoint: {0}")]
+    Endpoint(#[from] std::io::Error),
+    /// The stack refused the TLS configuration.
+    #[error("TLS: {0}")]
+    Tls(String),
+}
+
+/// Makes both ends on `stack`.
+pub(crate) fn ends(
+    stack: Stack,
+    setting: &Setting<'_>,
+    client: VirtualSocket,
+    server: VirtualSocket,
+    host: Arc<dyn Host>,
+) -> Result<Ends, SetupError> {
+    match stack {
+        Stack::Quinn => quinn::ends(setting, client, server, host),
+        Stack::Noq => noq::ends(setting, client, server, host),
+    }
+}
