@@ -1,5 +1,10 @@
 //! Two stacks, one set of sides: each can be plugged or stock, client or server, and talk to any other.
 
+// Each test binary uses its part.
+#![allow(dead_code)]
+
+pub(crate) mod marking;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +61,8 @@ pub(crate) struct Ask {
     pub key_updates: bool,
     /// Datagrams as large as they may be, sent by both sides beside the stream.
     pub datagrams: usize,
+    /// The server's socket marks what it receives.
+    pub(crate) marks: Option<marking::Marks>,
     /// noq only: paths that may be open at a time.
     pub paths: u32,
 }
@@ -71,6 +78,7 @@ impl Ask {
             rounds: 1,
             key_updates: false,
             datagrams: 0,
+            marks: None,
             paths: 0,
         }
     }
@@ -122,6 +130,8 @@ macro_rules! sides {
 
             fn transport(ask: &Ask) -> TransportConfig {
                 let mut transport = TransportConfig::default();
+                // Failed handshakes end sooner.
+                transport.initial_rtt(Duration::from_millis(20));
                 let set: fn(&mut TransportConfig, u32) = $multipath;
                 set(&mut transport, ask.paths);
                 transport
@@ -179,7 +189,10 @@ macro_rules! sides {
                         config
                     }
                 };
-                let endpoint = Endpoint::server(config, any).expect("an endpoint");
+                let endpoint = match ask.marks.clone() {
+                    Some(marks) => marking::$module(config, any, marks),
+                    None => Endpoint::server(config, any).expect("an endpoint"),
+                };
                 let port = endpoint.local_addr().expect("bound").port();
                 let task = tokio::spawn(async move {
                     let incoming = endpoint.accept().await.expect("a client");
