@@ -28,6 +28,10 @@ pub struct Flow {
     round_trip: Option<Duration>,
     /// The last setback was a loss.
     lost: bool,
+    /// The ACK frame that the stack is working on gave a batch.
+    told: bool,
+    /// A mark came with an ACK frame that gave no batch: when the newest packet it concerns left.
+    early_mark: Option<Time>,
 }
 
 /// How an ACK frame ended, as a stack tells it.
@@ -68,6 +72,8 @@ impl Flow {
             min_rtt: None,
             round_trip: None,
             lost: false,
+            told: false,
+            early_mark: None,
         }
     }
 
@@ -98,7 +104,9 @@ impl Flow {
     /// The ACK frame is complete.
     pub fn on_end_acks(&mut self, end: AckBatch) {
         let now = self.time(end.now);
-        let Some(newest) = self.batch.iter().map(|p| p.sent).max() else { return };
+        let newest = self.batch.iter().map(|p| p.sent).max();
+        self.told = newest.is_some();
+        let Some(newest) = newest else { return };
         let latest = now.since(newest);
         let min = self.min_rtt.map_or(latest, |m| m.min(latest));
         // The stack's estimate does not hold this sample yet; before the first one it is a guess.
@@ -117,11 +125,25 @@ impl Flow {
         });
         self.batch.clear();
         self.cell.observe(now, &*self.controller);
+        if let Some(sent) = self.early_mark.take() {
+            self.set_back(now, sent, Cause::Mark);
+        }
     }
 
     /// Packets were lost or marked; the newest of them left at `sent`.
+    ///
+    /// A mark on packets that are not congestion controlled (such as bare ACKs) comes with an ACK frame that gives no batch. It
+    /// waits for the next batch, which brings its counts.
     pub fn on_setback(&mut self, now: Instant, sent: Instant, cause: Cause) {
         let (now, sent) = (self.time(now), self.time(sent));
+        if cause == Cause::Mark && !self.told {
+            self.early_mark = self.early_mark.max(Some(sent));
+        } else {
+            self.set_back(now, sent, cause);
+        }
+    }
+
+    fn set_back(&mut self, now: Time, sent: Time, cause: Cause) {
         self.lost = matches!(cause, Cause::Loss { .. });
         self.controller.on_setback(&Setback { now, sent, cause });
         self.cell.observe(now, &*self.controller);
@@ -185,6 +207,8 @@ impl Clone for Flow {
             min_rtt: self.min_rtt,
             round_trip: self.round_trip,
             lost: self.lost,
+            told: self.told,
+            early_mark: self.early_mark,
         }
     }
 }
@@ -193,4 +217,181 @@ impl Clone for Flow {
 fn held(window: u64, every: Duration) -> Rate {
     let bytes = u128::from(window) * 1_000_000_000 / every.as_nanos().max(1);
     Rate::from_bytes_per_sec(u64::try_from(bytes).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_cc::testing::{Event, Log, Recording};
+    use fathom_cc::{Acks as Batch, Missing, Recipe, Signals};
+
+    use super::*;
+    use crate::plug::Core;
+    use crate::{Clock, Extension};
+
+    /// A window of 100 kB and a pace.
+    #[derive(Clone, Copy, Debug)]
+    struct Fixed(Pace);
+
+    impl Controller for Fixed {
+        fn on_sent(&mut self, _: &Sent) {}
+        fn on_acks(&mut self, _: &Batch<'_>) {}
+        fn on_setback(&mut self, _: &Setback) {}
+        fn on_undo(&mut self, _: Time) {}
+        fn on_path(&mut self, _: Time, _: PathChange) {}
+        fn advice(&self) -> Advice {
+            Advice { pace: self.0, ..Advice::window(100_000) }
+        }
+        fn snapshot(&self) -> Snapshot {
+            fathom_cc::testing::Null { window: 100_000 }.snapshot()
+        }
+        fn boxed(&self) -> Box<dyn Controller> {
+            Box::new(*self)
+        }
+    }
+
+    #[derive(Debug)]
+    struct Recipes(Pace, Log);
+
+    impl Recipe for Recipes {
+        fn name(&self) -> &'static str {
+            "fixed"
+        }
+        fn spec(&self) -> String {
+            self.name().into()
+        }
+        fn needs(&self) -> Signals {
+            Signals::NONE
+        }
+        fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
+            Ok(Box::new(Recording::new(Box::new(Fixed(self.0)), self.1.clone())))
+        }
+    }
+
+    /// Stands still.
+    struct Still(Instant);
+
+    impl Clock for Still {
+        fn now(&self) -> Instant {
+            self.0
+        }
+    }
+
+    struct Rig {
+        start: Instant,
+        flow: Flow,
+        log: Log,
+    }
+
+    impl Rig {
+        fn new(pace: Pace) -> Self {
+            let start = crate::SystemClock.now();
+            let log = Log::new(100);
+            let core = Core {
+                recipe: Arc::new(Recipes(pace, log.clone())),
+                clock: Arc::new(Still(start)),
+                extension: Extension::default(),
+                parameter: None,
+            };
+            let cell = Arc::new(Cell::new(&core, Signals::NONE, None));
+            Self { start, flow: Flow::start(cell, Some(0), start, 1_200), log }
+        }
+
+        fn at(&self, millis: u64) -> Instant {
+            self.start + Duration::from_millis(millis)
+        }
+
+        /// Packets sent at these milliseconds are acknowledged at `now`, while the stack's RTT estimate is `smoothed`.
+        fn acks(&mut self, now: u64, sent: &[u64], smoothed: u64) {
+            for sent in sent {
+                self.flow.on_ack(self.at(*sent), 1_200, Duration::from_millis(smoothed));
+            }
+            let now = self.at(now);
+            self.flow.on_end_acks(AckBatch { now, in_flight: 2_400, app_limited: false, largest: Some(9) });
+        }
+
+        fn events(&self) -> Vec<Event> {
+            self.log.records().into_iter().map(|r| r.event).collect()
+        }
+    }
+
+    #[test]
+    fn one_batch_per_ack_frame_with_its_own_round_trip() {
+        let mut rig = Rig::new(Pace::Window);
+        rig.acks(50, &[10, 20], 333);
+        rig.acks(60, &[], 40);
+        rig.acks(75, &[30], 40);
+        let [Event::Acks { packets, rtt: first, in_flight, .. }, Event::Acks { rtt: second, now, .. }] =
+            &rig.events()[..]
+        else {
+            panic!("two batches: {:?}", rig.events())
+        };
+        assert_eq!(packets.len(), 2);
+        assert_eq!((*in_flight, *now), (2_400, Time::from_millis(75)));
+        let millis = Duration::from_millis;
+        assert_eq!(*first, Rtt { latest: millis(30), smoothed: millis(333), min: millis(30) });
+        assert_eq!(*second, Rtt { latest: millis(45), smoothed: millis(40), min: millis(30) });
+    }
+
+    #[test]
+    fn a_hold_is_a_rate_of_one_window_per_round_trip_and_hold() {
+        let mut rig = Rig::new(Pace::Hold(Duration::from_millis(60)));
+        assert_eq!(rig.flow.pacing_rate(), None, "no round trip is known");
+        // The stack's first estimate is a guess: the sample counts. 100 kB in 20 + 60 ms.
+        rig.acks(20, &[0], 333);
+        assert_eq!(rig.flow.pacing_rate(), Some(Rate::from_bytes_per_sec(1_250_000)));
+        // 100 kB in 40 + 60 ms.
+        rig.acks(80, &[40], 40);
+        assert_eq!(rig.flow.pacing_rate(), Some(Rate::from_bytes_per_sec(1_000_000)));
+        let mut none = Rig::new(Pace::Hold(Duration::ZERO));
+        none.acks(20, &[0], 333);
+        assert_eq!(none.flow.pacing_rate(), None);
+        let rate = Rate::from_bytes_per_sec(77);
+        assert_eq!(Rig::new(Pace::Rate(rate)).flow.pacing_rate(), Some(rate));
+        assert_eq!(Rig::new(Pace::Window).flow.pacing_rate(), None);
+    }
+
+    #[test]
+    fn a_mark_waits_for_the_batch_with_its_counts() {
+        let mut rig = Rig::new(Pace::Window);
+        rig.acks(20, &[0], 20);
+        rig.acks(30, &[], 20);
+        rig.flow.on_setback(rig.at(30), rig.at(10), Cause::Mark);
+        rig.acks(40, &[], 20);
+        rig.flow.on_setback(rig.at(40), rig.at(12), Cause::Mark);
+        rig.acks(50, &[15], 20);
+        rig.acks(60, &[20], 20);
+        rig.flow.on_setback(rig.at(60), rig.at(20), Cause::Mark);
+        let heard = rig.events().into_iter().map(|e| match e {
+            Event::Acks { now, .. } => ("acks", now),
+            Event::Setback(s) => ("setback", s.sent),
+            _ => panic!("{e:?}"),
+        });
+        let millis = Time::from_millis;
+        assert!(heard.eq([
+            ("acks", millis(20)),
+            ("acks", millis(50)),
+            ("setback", millis(12)),
+            ("acks", millis(60)),
+            ("setback", millis(20)),
+        ]));
+    }
+
+    #[test]
+    fn only_a_loss_is_undone_and_only_once() {
+        let loss = Cause::Loss { bytes: 1_200, persistent: false };
+        let undone = |causes: &[Cause], calls: usize| {
+            let mut rig = Rig::new(Pace::Window);
+            rig.acks(20, &[0], 20);
+            for cause in causes {
+                rig.flow.on_setback(rig.at(20), rig.at(10), *cause);
+            }
+            (0..calls).for_each(|_| rig.flow.on_spurious_loss());
+            rig.events().iter().filter(|e| matches!(e, Event::Undo(_))).count()
+        };
+        assert_eq!(undone(&[], 1), 0);
+        assert_eq!(undone(&[loss], 1), 1);
+        assert_eq!(undone(&[loss], 2), 1);
+        assert_eq!(undone(&[loss, Cause::Mark], 1), 0);
+        assert_eq!(undone(&[Cause::Mark, loss], 1), 1);
+    }
 }

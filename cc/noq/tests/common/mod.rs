@@ -1,0 +1,328 @@
+//! Two stacks, one set of sides: each can be plugged or stock, client or server, and talk to any other.
+
+// Each test binary uses its part.
+#![allow(dead_code)]
+
+pub(crate) mod marking;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_cc::Recipe;
+use fathom_plug::{Extension, Observer, Report};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+pub(crate) const ALPN: &[u8] = b"fathom-test";
+
+/// TLS for both sides, good for `localhost`.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub server: Arc<rustls::ServerConfig>,
+    pub client: Arc<rustls::ClientConfig>,
+}
+
+pub(crate) fn identity() -> Identity {
+    let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let certificate: CertificateDer<'static> = signed.cert.der().clone();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut server = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key)
+        .expect("a server");
+    server.alpn_protocols = vec![ALPN.to_vec()];
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).expect("a root");
+    let mut client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    client.alpn_protocols = vec![ALPN.to_vec()];
+    Identity { server: Arc::new(server), client: Arc::new(client) }
+}
+
+/// One side of a connection.
+#[derive(Clone)]
+pub(crate) struct Ask {
+    /// `None`: the stack without a plug.
+    pub recipe: Option<Arc<dyn Recipe>>,
+    pub extension: Extension,
+    /// Sent in place of our transport parameter.
+    pub parameter: Option<&'static [u8]>,
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Bytes the client sends and gets back, in so many rounds.
+    pub bytes: usize,
+    pub rounds: usize,
+    /// A key update before each round but the first.
+    pub key_updates: bool,
+    /// Datagrams as large as they may be, sent by both sides beside the stream.
+    pub datagrams: usize,
+    /// The server's socket marks what it receives.
+    pub(crate) marks: Option<marking::Marks>,
+    /// noq only: paths that may be open at a time.
+    pub paths: u32,
+}
+
+impl Ask {
+    pub(crate) fn stock() -> Self {
+        Self {
+            recipe: None,
+            extension: Extension::default(),
+            parameter: None,
+            observer: None,
+            bytes: 500_000,
+            rounds: 1,
+            key_updates: false,
+            datagrams: 0,
+            marks: None,
+            paths: 0,
+        }
+    }
+
+    pub(crate) fn plugged(spec: &str, extension: Extension) -> Self {
+        Self { recipe: Some(fathom_cc::catalogue::recipe(spec).expect("a recipe")), extension, ..Self::stock() }
+    }
+}
+
+/// What one side saw.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    /// What the probe showed after each round.
+    pub reports: Vec<Report>,
+    /// Transport error code that ended the connection before its time, and whether this side raised it.
+    pub error: Option<(u64, bool)>,
+    /// Datagrams of the other side that arrived.
+    pub datagrams: usize,
+}
+
+impl Outcome {
+    /// The last report of a plugged side.
+    pub(crate) fn report(&self) -> Report {
+        *self.reports.last().expect("a plugged side")
+    }
+}
+
+/// A body whose every byte depends on its place.
+pub(crate) fn body(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+/// Both stacks have the same shape; only their types differ.
+macro_rules! sides {
+    ($module:ident, $stack:ident, $plug:ident, $multipath:expr) => {
+        pub(crate) mod $module {
+            use super::*;
+            use $plug::{Plug, Probe};
+            use $stack::{Connection, ConnectionError, Endpoint, TransportConfig};
+
+            fn plug(ask: &Ask) -> Option<Plug> {
+                let plug = Plug::new(Arc::clone(ask.recipe.as_ref()?)).expect("a plug");
+                let plug = plug.with_extension(ask.extension).expect("an extension");
+                Some(match ask.parameter {
+                    Some(bytes) => plug.with_raw_parameter(bytes),
+                    None => plug,
+                })
+            }
+
+            fn transport(ask: &Ask) -> TransportConfig {
+                let mut transport = TransportConfig::default();
+                // Failed handshakes end sooner.
+                transport.initial_rtt(Duration::from_millis(20));
+                let set: fn(&mut TransportConfig, u32) = $multipath;
+                set(&mut transport, ask.paths);
+                transport
+            }
+
+            fn error(e: &ConnectionError) -> Option<(u64, bool)> {
+                match e {
+                    ConnectionError::TransportError(e) => Some((e.code.into(), true)),
+                    ConnectionError::ConnectionClosed(e) => Some((e.error_code.into(), false)),
+                    other => panic!("{other}"),
+                }
+            }
+
+            /// Ends with an error, once the peer was told.
+            async fn failed(endpoint: &Endpoint, e: &ConnectionError) -> Outcome {
+                endpoint.wait_idle().await;
+                Outcome { error: error(e), ..Outcome::default() }
+            }
+
+            /// Sends and receives datagrams until the stream is done.
+            async fn exchange(ask: &Ask, connection: &Connection) -> usize {
+                let send = async {
+                    for i in 0..ask.datagrams {
+                        let room = connection.max_datagram_size().expect("datagrams");
+                        let datagram = vec![i as u8; room];
+                        connection.send_datagram_wait(datagram.into()).await.expect("sent");
+                    }
+                };
+                let receive = async {
+                    let mut got = 0;
+                    let patience = Duration::from_millis(500);
+                    while got < ask.datagrams {
+                        match tokio::time::timeout(patience, connection.read_datagram()).await {
+                            Ok(Ok(_)) => got += 1,
+                            // Some were lost, and the other side has seen enough or is silent.
+                            Ok(Err(_)) | Err(_) => break,
+                        }
+                    }
+                    got
+                };
+                tokio::join!(send, receive).1
+            }
+
+            /// Binds, accepts one connection and echoes its streams.
+            pub(crate) fn serve(ask: Ask, identity: &Identity) -> (SocketAddr, tokio::task::JoinHandle<Outcome>) {
+                let tls = Arc::clone(&identity.server);
+                let any = "0.0.0.0:0".parse().expect("an address");
+                let server = plug(&ask).map(|plug| plug.server(Arc::clone(&tls)).expect("a server"));
+                let config = match &server {
+                    Some(server) => server.config(),
+                    None => {
+                        let crypto = $stack::crypto::rustls::QuicServerConfig::try_from(tls).expect("a server");
+                        let mut config = $stack::ServerConfig::with_crypto(Arc::new(crypto));
+                        config.transport_config(Arc::new(transport(&ask)));
+                        config
+                    }
+                };
+                let endpoint = match ask.marks.clone() {
+                    Some(marks) => marking::$module(config, any, marks),
+                    None => Endpoint::server(config, any).expect("an endpoint"),
+                };
+                let port = endpoint.local_addr().expect("bound").port();
+                let task = tokio::spawn(async move {
+                    let incoming = endpoint.accept().await.expect("a client");
+                    let (connecting, probe): (_, Option<Probe>) = match &server {
+                        Some(server) => match server.accept_observed(incoming, transport(&ask), ask.observer.clone()) {
+                            Ok((connecting, probe)) => (connecting, Some(probe)),
+                            // The first packet already held the client's transport parameters.
+                            Err(e) => return failed(&endpoint, &e).await,
+                        },
+                        None => (incoming.accept().expect("accepted"), None),
+                    };
+                    let connection = match connecting.await {
+                        Ok(connection) => connection,
+                        Err(e) => return failed(&endpoint, &e).await,
+                    };
+                    let mut outcome = Outcome::default();
+                    let echo = async {
+                        for _ in 0..ask.rounds {
+                            let (mut send, mut recv) = connection.accept_bi().await.expect("a stream");
+                            let got = recv.read_to_end(ask.bytes).await.expect("read");
+                            send.write_all(&got).await.expect("written");
+                            send.finish().expect("open");
+                        }
+                    };
+                    outcome.datagrams = tokio::join!(exchange(&ask, &connection), echo).0;
+                    connection.closed().await;
+                    outcome.reports.extend(probe.map(|p| p.report()));
+                    outcome
+                });
+                (SocketAddr::from(([127, 0, 0, 1], port)), task)
+            }
+
+            /// Connects; the connection and its probe.
+            pub(crate) async fn connect(
+                ask: &Ask,
+                identity: &Identity,
+                to: SocketAddr,
+            ) -> Result<(Endpoint, Connection, Option<Probe>), (u64, bool)> {
+                let endpoint = Endpoint::client("0.0.0.0:0".parse().expect("an address")).expect("a client");
+                let tls = Arc::clone(&identity.client);
+                let (config, probe) = match plug(ask).map(|plug| plug.client(Arc::clone(&tls)).expect("a client")) {
+                    Some(client) => {
+                        let (config, probe) = client.config(transport(ask), ask.observer.clone());
+                        (config, Some(probe))
+                    }
+                    None => {
+                        let crypto = $stack::crypto::rustls::QuicClientConfig::try_from(tls).expect("a client");
+                        let mut config = $stack::ClientConfig::new(Arc::new(crypto));
+                        config.transport_config(Arc::new(transport(ask)));
+                        (config, None)
+                    }
+                };
+                let connecting = endpoint.connect_with(config, to, "localhost").expect("a connection begun");
+                match connecting.await {
+                    Ok(connection) => Ok((endpoint, connection, probe)),
+                    Err(e) => {
+                        endpoint.wait_idle().await;
+                        Err(error(&e).expect("a transport error"))
+                    }
+                }
+            }
+
+            /// Connects, sends bodies and compares what comes back.
+            pub(crate) async fn fetch(ask: Ask, identity: Identity, to: SocketAddr) -> Outcome {
+                let mut outcome = Outcome::default();
+                let (endpoint, connection, probe) = match connect(&ask, &identity, to).await {
+                    Ok(connected) => connected,
+                    Err(error) => return Outcome { error: Some(error), ..outcome },
+                };
+                let data = connection.handshake_data().expect("a handshake");
+                let data = data.downcast::<$stack::crypto::rustls::HandshakeData>().expect("the stack's own type");
+                assert_eq!(data.protocol.as_deref(), Some(ALPN));
+                let sent = body(ask.bytes);
+                let rounds = async {
+                    for round in 0..ask.rounds {
+                        if ask.key_updates && round > 0 {
+                            connection.force_key_update();
+                        }
+                        let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
+                        let write = async {
+                            send.write_all(&sent).await.expect("written");
+                            send.finish().expect("open");
+                        };
+                        let (got, ()) = tokio::join!(recv.read_to_end(ask.bytes), write);
+                        assert!(got.expect("read") == sent, "the body came back changed");
+                        outcome.reports.extend(probe.as_ref().map(Probe::report));
+                    }
+                };
+                let datagrams = tokio::join!(exchange(&ask, &connection), rounds).0;
+                outcome.datagrams = datagrams;
+                connection.close(0u32.into(), b"");
+                endpoint.wait_idle().await;
+                outcome.reports.extend(probe.map(|p| p.report()));
+                outcome
+            }
+        }
+    };
+}
+
+sides!(on_quinn, quinn, fathom_quinn, |_, _| ());
+sides!(on_noq, noq, fathom_noq, |transport, paths| {
+    transport.max_concurrent_multipath_paths(paths);
+});
+
+/// Which stack a side runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    Quinn,
+    Noq,
+}
+
+/// Every pair of stacks with noq on one side at least: client, server.
+pub(crate) const WITH_NOQ: [(On, On); 3] = [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn)];
+/// Every pair of stacks.
+pub(crate) const EVERY: [(On, On); 4] =
+    [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn), (On::Quinn, On::Quinn)];
+
+/// One connection: what client and server saw.
+pub(crate) async fn run(on: (On, On), client: Ask, server: Ask) -> (Outcome, Outcome) {
+    let identity = identity();
+    let (to, serving) = match on.1 {
+        On::Quinn => on_quinn::serve(server, &identity),
+        On::Noq => on_noq::serve(server, &identity),
+    };
+    let both = async {
+        let client = match on.0 {
+            On::Quinn => on_quinn::fetch(client, identity, to).await,
+            On::Noq => on_noq::fetch(client, identity, to).await,
+        };
+        (client, serving.await.expect("the server ended well"))
+    };
+    tokio::time::timeout(Duration::from_secs(60), both).await.expect("done within a minute")
+}

@@ -1,0 +1,83 @@
+//! Marks on the way reach the controller: the counts with the acknowledgements, then the setback, on every pair of stacks.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use common::marking::Marks;
+use common::{Ask, EVERY, run};
+use fathom_cc::testing::{Event, Log, RecordingRecipe};
+use fathom_cc::{Cause, Controller, Missing, Recipe, Signals, Start};
+use fathom_plug::{Extension, Offer};
+
+/// A recorded controller that needs ECN counts.
+#[derive(Debug)]
+struct NeedsCounts(RecordingRecipe);
+
+impl Recipe for NeedsCounts {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+    fn spec(&self) -> String {
+        self.0.spec()
+    }
+    fn needs(&self) -> Signals {
+        Signals { ecn: true, ..Signals::NONE }
+    }
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        self.0.start(start)
+    }
+}
+
+/// What the controller heard, without what it sent: CE counts of a batch, `None` for a batch without counts; and setbacks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Heard {
+    Batch(fathom_cc::Time, Option<u64>),
+    Mark(fathom_cc::Time),
+    Loss,
+}
+
+fn heard(log: &Log) -> Vec<Heard> {
+    let of = |event| match event {
+        Event::Acks { now, ecn, .. } => Some(Heard::Batch(now, ecn.map(|e: fathom_cc::EcnDelta| e.ce))),
+        Event::Setback(s) if s.cause == Cause::Mark => Some(Heard::Mark(s.now)),
+        Event::Setback(_) => Some(Heard::Loss),
+        _ => None,
+    };
+    log.records().into_iter().filter_map(|r| of(r.event)).collect()
+}
+
+#[tokio::test]
+async fn counts_come_with_the_acknowledgements_and_marks_after_them() {
+    let lean = Extension { offer: Some(Offer::Lean), datagrams: false };
+    for on in EVERY {
+        for server in [Ask::plugged("reno", lean), Ask::stock()] {
+            let (log, marks) = (Log::new(100_000), Marks::default());
+            let reno = fathom_cc::catalogue::recipe("reno").expect("reno");
+            let recipe = Arc::new(NeedsCounts(RecordingRecipe::new(reno, log.clone())));
+            let client = Ask { recipe: Some(recipe), extension: lean, rounds: 2, ..Ask::stock() };
+            let server = Ask { marks: Some(marks.clone()), rounds: 2, ..server };
+            run(on, client, server).await;
+
+            let heard = heard(&log);
+            let marked = marks.datagrams.load(Ordering::Relaxed);
+            let counted: u64 = heard.iter().filter_map(|h| if let Heard::Batch(_, ce) = h { *ce } else { None }).sum();
+            assert!(marked > 10, "{on:?}: {marked} marked");
+            // The last acknowledgements may stay unheard.
+            assert!(counted <= marked && counted > marked / 2, "{on:?}: {counted} of {marked}");
+
+            let mut setbacks = 0;
+            for (i, mark) in heard.iter().enumerate() {
+                let Heard::Mark(at) = *mark else { continue };
+                setbacks += 1;
+                let before = heard[..i].iter().rev().find(|h| matches!(h, Heard::Batch(..)));
+                assert!(
+                    matches!(before, Some(Heard::Batch(now, Some(1..))) if *now == at),
+                    "{on:?}: a mark without its counts: {before:?}, then {mark:?}"
+                );
+            }
+            assert!(setbacks > 3, "{on:?}: {setbacks} setbacks for {marked} marks");
+        }
+    }
+}

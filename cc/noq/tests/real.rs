@@ -1,0 +1,255 @@
+//! The plugs over real sockets on loopback, between all stacks, plugged and stock.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{Ask, EVERY, On, WITH_NOQ, run};
+use fathom_cc::testing::Null;
+use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Rate, Recipe, Sent, Setback, Signals, Snapshot};
+use fathom_cc::{Start, Time};
+use fathom_plug::{Extension, Offer, Report};
+
+const LEAN: Extension = Extension { offer: Some(Offer::Lean), datagrams: false };
+const PAPER: Extension = Extension { offer: Some(Offer::Paper), datagrams: false };
+const OFF: Extension = Extension { offer: None, datagrams: false };
+/// RFC 9000 §20.1.
+const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
+
+fn hears(report: &Report) -> bool {
+    report.negotiated
+        && report.stamps_sent > 5
+        && report.stamps_received > 5
+        && report.samples.samples > 5
+        && report.one_way.is_some()
+        && report.controller.is_some_and(|c| c.window > 0)
+}
+
+#[tokio::test]
+async fn one_way_delays_between_stacks_in_both_modes() {
+    for on in WITH_NOQ {
+        for (client, server) in [(LEAN, LEAN), (PAPER, PAPER), (LEAN, PAPER), (PAPER, LEAN)] {
+            let ask = |extension| Ask::plugged("sync:signal=either", extension);
+            let (client, server) = run(on, ask(client), ask(server)).await;
+            for report in [client.report(), server.report()] {
+                assert!(hears(&report), "{on:?} {report:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_paper_side_stamps_every_packet_and_a_lean_one_few() {
+    for on in WITH_NOQ {
+        // 500 kB are at least 350 packets of 1452 bytes.
+        let ask = |extension| Ask::plugged("reno", extension);
+        let (paper, lean) = run(on, ask(PAPER), ask(LEAN)).await;
+        assert!(paper.report().stamps_sent > 340, "{on:?} {paper:?}");
+        assert!(lean.report().stamps_sent < 340, "{on:?} {lean:?}");
+    }
+}
+
+#[tokio::test]
+async fn stock_peers_work_and_never_see_a_frame() {
+    for on in EVERY {
+        let plugged = || Ask::plugged("sync:signal=either", LEAN);
+        let (client, server) = run(on, plugged(), Ask::stock()).await;
+        assert!(server.reports.is_empty());
+        let (_, other) = run(on, Ask::stock(), plugged()).await;
+        for report in [client.report(), other.report()] {
+            assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{on:?} {report:?}");
+            assert!(report.controller.is_some(), "our controller ran: {on:?} {report:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_extension_that_is_off_stays_off() {
+    for on in WITH_NOQ {
+        for (client, server) in [(LEAN, OFF), (OFF, LEAN)] {
+            let (client, server) = run(on, Ask::plugged("reno", client), Ask::plugged("reno", server)).await;
+            for report in [client.report(), server.report()] {
+                assert!(!report.negotiated && report.stamps_sent == 0, "{on:?} {report:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_parameter_closes_with_transport_parameter_error() {
+    // Value 4 (echoes without stamps), a second byte behind the value, the parameter twice.
+    const BAD: [&[u8]; 3] = [
+        &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x04],
+        &[0xbd, 0xcf, 0x82, 0xec, 0x02, 0x03, 0x00],
+        &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03, 0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03],
+    ];
+    for on in EVERY {
+        for bytes in BAD {
+            let honest = || Ask::plugged("reno", LEAN);
+            let liar = || Ask { parameter: Some(bytes), ..honest() };
+            let (client, server) = run(on, liar(), honest()).await;
+            assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{on:?} {bytes:x?}");
+            assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{on:?} {bytes:x?}");
+            let (client, server) = run(on, honest(), liar()).await;
+            assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{on:?} {bytes:x?}");
+            assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{on:?} {bytes:x?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn frames_go_on_after_key_updates() {
+    for on in EVERY {
+        for extension in [LEAN, PAPER] {
+            let ask = || Ask { rounds: 4, key_updates: true, ..Ask::plugged("sync:signal=either", extension) };
+            let (client, server) = run(on, ask(), ask()).await;
+            assert!(hears(&server.report()), "{on:?} {server:?}");
+            for pair in client.reports[..4].windows(2) {
+                assert!(pair[1].stamps_sent > pair[0].stamps_sent + 2, "{on:?} {pair:?}");
+                assert!(pair[1].stamps_received > pair[0].stamps_received + 2, "{on:?} {pair:?}");
+                assert!(pair[1].samples.samples > pair[0].samples.samples + 2, "{on:?} {pair:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn full_size_datagrams_do_not_stall() {
+    for on in EVERY {
+        for offer in [Offer::Lean, Offer::Paper] {
+            let extension = Extension { offer: Some(offer), datagrams: true };
+            let ask = || Ask { datagrams: 300, ..Ask::plugged("reno", extension) };
+            let (client, server) = run(on, ask(), ask()).await;
+            for outcome in [client, server] {
+                // A socket buffer may overflow; a stall would leave next to none.
+                assert!(outcome.datagrams > 200, "{on:?} {} arrived", outcome.datagrams);
+                assert!(outcome.report().stamps_sent > 200, "every packet is stamped: {on:?} {outcome:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn acknowledgements_of_several_paths_are_read() {
+    for extension in [LEAN, PAPER] {
+        let ask = || Ask { paths: 4, rounds: 2, ..Ask::plugged("sync:signal=either", extension) };
+        let (client, server) = run((On::Noq, On::Noq), ask(), ask()).await;
+        for report in [client.report(), server.report()] {
+            assert!(hears(&report), "{report:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_second_path_has_a_controller_of_its_own() {
+    let identity = common::identity();
+    let ask = || Ask { paths: 4, rounds: 2, ..Ask::plugged("sync:signal=either", LEAN) };
+    let (to, serving) = common::on_noq::serve(ask(), &identity);
+    let client = async {
+        let (endpoint, connection, probe) = common::on_noq::connect(&ask(), &identity, to).await.expect("a connection");
+        let probe = probe.expect("plugged");
+        assert!(connection.is_multipath_enabled());
+        let first = connection.path(noq::PathId::ZERO).expect("path 0");
+        let sent = common::body(500_000);
+        for round in 0..2 {
+            let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
+            let write = async {
+                send.write_all(&sent).await.expect("written");
+                send.finish().expect("open");
+            };
+            let (got, ()) = tokio::join!(recv.read_to_end(sent.len()), write);
+            assert!(got.expect("read") == sent);
+            let before = probe.report();
+            assert!(hears(&before), "round {round}: {before:?}");
+            if round == 0 {
+                // The same host under another address.
+                let other = std::net::SocketAddr::from(([127, 0, 0, 2], to.port()));
+                let second = connection.open_path(other, noq::PathStatus::Available).await.expect("a second path");
+                assert_ne!(second.id(), noq::PathId::ZERO);
+                first.set_status(noq::PathStatus::Backup).expect("a status");
+            }
+        }
+        let paths = connection.path_stats(noq::PathId::from(1u32)).expect("the second path");
+        assert!(paths.udp_tx.bytes > 400_000, "the second round went over the second path: {paths:?}");
+        connection.close(0u32.into(), b"");
+        endpoint.wait_idle().await;
+        probe.report()
+    };
+    let (report, server) = tokio::time::timeout(Duration::from_secs(60), async { (client.await, serving.await) })
+        .await
+        .expect("done within a minute");
+    assert!(hears(&report), "{report:?}");
+    assert!(hears(&server.expect("the server ended well").report()));
+}
+
+/// A fixed window and a pace.
+#[derive(Clone, Copy, Debug)]
+struct Paced(Null, Pace);
+
+impl Controller for Paced {
+    fn on_sent(&mut self, _: &Sent) {}
+    fn on_acks(&mut self, _: &Acks<'_>) {}
+    fn on_setback(&mut self, _: &Setback) {}
+    fn on_undo(&mut self, _: Time) {}
+    fn on_path(&mut self, _: Time, _: PathChange) {}
+    fn advice(&self) -> Advice {
+        Advice { pace: self.1, ..Advice::window(self.0.window) }
+    }
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(*self)
+    }
+}
+
+impl Recipe for Paced {
+    fn name(&self) -> &'static str {
+        "paced"
+    }
+    fn spec(&self) -> String {
+        self.name().into()
+    }
+    fn needs(&self) -> Signals {
+        Signals { pacing: true, ..Signals::NONE }
+    }
+    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
+        Ok(Box::new(*self))
+    }
+}
+
+/// How long noq takes to echo 300 kB when the client is paced like this.
+async fn paced(window: u64, pace: Pace) -> Duration {
+    let recipe: Arc<dyn Recipe> = Arc::new(Paced(Null { window }, pace));
+    let ask = Ask { bytes: 300_000, ..Ask::stock() };
+    let client = Ask { recipe: Some(recipe), ..ask.clone() };
+    let began = now();
+    run((On::Noq, On::Noq), client, ask).await;
+    now().duration_since(began)
+}
+
+#[allow(clippy::disallowed_methods)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[tokio::test]
+async fn noq_honours_a_rate_and_a_hold() {
+    // 300 kB at 600 kB/s take half a second, less a burst of 10 ms.
+    let rate = paced(1_000_000, Pace::Rate(Rate::from_bytes_per_sec(600_000))).await;
+    assert!((Duration::from_millis(450)..Duration::from_millis(1_500)).contains(&rate), "{rate:?}");
+    // 60 kB every 100 ms and a round trip that loopback makes short: as much again.
+    let hold = paced(60_000, Pace::Hold(Duration::from_millis(100))).await;
+    assert!((Duration::from_millis(350)..Duration::from_millis(1_500)).contains(&hold), "{hold:?}");
+    let none = paced(1_000_000, Pace::Hold(Duration::ZERO)).await;
+    assert!(none < Duration::from_millis(300), "{none:?}");
+}
+
+#[test]
+fn what_a_stack_cannot_do_is_a_clear_error() {
+    let recipe = || Arc::new(Paced(Null { window: 60_000 }, Pace::Window));
+    assert!(fathom_noq::Plug::new(recipe()).is_ok());
+    let error = fathom_quinn::Plug::new(recipe()).expect_err("quinn does not pace").to_string();
+    assert!(error.contains("'paced' needs pacing"), "{error}");
+}
