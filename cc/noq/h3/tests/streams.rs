@@ -232,7 +232,7 @@ async fn what_waits_is_woken_when_the_connection_ends() {
         let mut none = noq::TransportConfig::default();
         none.max_concurrent_uni_streams(0u8.into());
         let pair = pair_with(none, noq::TransportConfig::default()).await;
-        let [_, (_, mut recv)] = stream(&pair).await;
+        let [_here, (_, mut recv)] = stream(&pair).await;
         let mut server = Connection::new(pair.server.clone());
         let mut client = Connection::new(pair.client.clone());
         let accepting = tokio::spawn(async move { accept_fails(&mut server).await });
