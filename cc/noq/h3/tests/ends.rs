@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use common::{body, fetch, get, open, pair, pair_with, request, serve, within};
+use common::{body, fetch, get, loopback, noq_client, noq_server, open, pair, pair_with, request, serve, tls, within};
 use h3::error::{Code, ConnectionError, StreamError};
 use h3::quic::{ConnectionErrorIncoming, StreamId};
 use h3::server::RequestStream;
@@ -314,25 +314,59 @@ async fn a_request_that_crosses_goaway_is_rejected() {
     .await;
 }
 
+fn idle() -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(Duration::from_millis(200).try_into().expect("a timeout")));
+    transport
+}
+
+#[track_caller]
+fn timed_out(error: &ConnectionError) {
+    assert!(matches!(error, ConnectionError::Timeout { .. }), "{error:?}");
+}
+
 #[tokio::test]
-async fn idle_connections_time_out() {
+async fn a_client_whose_server_falls_silent_times_out() {
     within(async {
-        let idle = || {
-            let mut transport = TransportConfig::default();
-            transport.max_idle_timeout(Some(Duration::from_millis(150).try_into().expect("a timeout")));
-            transport
-        };
         let pair = pair_with(idle(), idle()).await;
         let mut server = server(&pair.server).await;
         let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
         let mut unanswered = requests.send_request(get("/")).await.expect("a stream");
         let (_, _stream) = accept(&mut server).await;
-        let error = lost(unanswered.recv_response().await.expect_err("nobody answers"));
-        assert!(matches!(error, ConnectionError::Timeout { .. }), "{error:?}");
-        let error = driver.await.expect("no panic");
-        assert!(matches!(error, ConnectionError::Timeout { .. }), "{error:?}");
-        let error = server.accept().await.err().expect("the server times out as well");
-        assert!(matches!(error, ConnectionError::Timeout { .. }), "{error:?}");
+        // The server listens elsewhere from now on; even its stateless resets do not come any more.
+        pair.server_endpoint.rebind(std::net::UdpSocket::bind(loopback()).expect("a socket")).expect("rebound");
+        timed_out(&lost(unanswered.recv_response().await.expect_err("nobody answers")));
+        timed_out(&driver.await.expect("no panic"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_whose_client_vanishes_times_out() {
+    within(async {
+        let tls = tls();
+        let endpoint = noq_server(&tls, idle());
+        let to = endpoint.local_addr().expect("bound");
+        let client = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let left = runtime.block_on(async {
+                let endpoint = noq_client(&tls, idle());
+                let connection = endpoint.connect(to, "localhost").expect("begun").await.expect("a handshake");
+                let (mut requests, _driver) = open(Connection::new(connection)).await;
+                let stream = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                (requests, stream)
+            });
+            // The tasks go first, so that no close is sent when the handles go.
+            drop(runtime);
+            drop(left);
+        });
+        let connection = endpoint.accept().await.expect("a client").await.expect("a handshake");
+        let mut server = server(&connection).await;
+        let (_, mut stream) = accept(&mut server).await;
+        timed_out(&lost(stream.recv_data().await.err().expect("nobody sends")));
+        timed_out(&server.accept().await.err().expect("nobody asks"));
+        client.join().expect("no panic");
     })
     .await;
 }
