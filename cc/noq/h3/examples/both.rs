@@ -31,9 +31,10 @@ async fn main() -> Result<(), Error> {
     let connection = client.connect(address, "localhost")?.await?;
     ask(connection).await?;
 
+    // Until the close has reached the server.
+    client.wait_idle().await;
     server.close(0u32.into(), b"");
     serving.await?;
-    client.wait_idle().await;
     Ok(())
 }
 

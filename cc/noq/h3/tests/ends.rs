@@ -1,4 +1,5 @@
 //! How requests and connections end when they do not end well: codes, shutdowns, timeouts, cancelled sends.
+#![allow(clippy::unneeded_struct_pattern, reason = "needed unless h3's features for back ends are on")]
 
 mod common;
 
@@ -36,7 +37,7 @@ fn terminated(error: StreamError, expected: Code) {
 
 #[track_caller]
 fn closed(error: &ConnectionError, expected: u64) {
-    let ConnectionError::Remote(ConnectionErrorIncoming::ApplicationClose { error_code }, ..) = error else {
+    let ConnectionError::Remote { 0: ConnectionErrorIncoming::ApplicationClose { error_code }, .. } = error else {
         panic!("{error:?}")
     };
     assert_eq!(*error_code, expected);
@@ -44,7 +45,7 @@ fn closed(error: &ConnectionError, expected: u64) {
 
 #[track_caller]
 fn lost(error: StreamError) -> ConnectionError {
-    let StreamError::ConnectionError(error, ..) = error else { panic!("{error:?}") };
+    let StreamError::ConnectionError { 0: error, .. } = error else { panic!("{error:?}") };
     error
 }
 
@@ -150,7 +151,7 @@ async fn a_body_stopped_from_here_neither_ends_well_nor_ends_the_connection() {
             download.recv_response().await.expect("a head");
             download.stop_sending(Code::H3_REQUEST_CANCELLED);
             let after = download.recv_data().await.err().expect("no data after a stop");
-            assert!(matches!(after, StreamError::Undefined(..)), "{after:?}");
+            assert!(matches!(after, StreamError::Undefined { .. }), "{after:?}");
         };
         let (sent, ()) = tokio::join!(stream.send_data(body(100_000)), stop);
         terminated(sent.expect_err("stopped"), Code::H3_REQUEST_CANCELLED);
@@ -207,7 +208,7 @@ async fn a_cancelled_send_loses_nothing_and_hurts_its_own_stream_only() {
         let mut upload = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
         tokio::time::timeout(Duration::from_millis(20), upload.send_data(body(50_000))).await.expect_err("no room");
         match upload.send_data(body(1)).await {
-            Err(StreamError::Undefined(error, ..)) => assert_eq!(error.downcast_ref(), Some(&NotReady)),
+            Err(StreamError::Undefined { 0: error, .. }) => assert_eq!(error.downcast_ref(), Some(&NotReady)),
             other => panic!("{other:?}"),
         }
         let read = async {
@@ -240,7 +241,9 @@ async fn close_codes_reach_the_other_side() {
         closed(&server_end.accept().await.err().expect("closed"), 0x10f);
         // The side that closed knows it was itself.
         let own = driver.await.expect("no panic");
-        let ConnectionError::Remote(ConnectionErrorIncoming::Undefined(inner), ..) = own else { panic!("{own:?}") };
+        let ConnectionError::Remote { 0: ConnectionErrorIncoming::Undefined(inner), .. } = own else {
+            panic!("{own:?}")
+        };
         assert_eq!(inner.downcast_ref(), Some(&noq::ConnectionError::LocallyClosed));
 
         // From the server, by h3 itself.
