@@ -33,14 +33,12 @@ struct Wire {
     state: State,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum State {
     Open,
     Finished,
-    /// The peer stopped the stream, with this code.
-    Stopped(VarInt),
-    /// Reset from this side.
-    Reset,
+    /// Nothing goes out any more, for this reason. A reset from this side is a `ClosedStream`.
+    Failed(WriteError),
 }
 
 /// A frame was given to a stream that still holds the one before.
@@ -65,41 +63,44 @@ impl Wire {
         if !data.has_remaining() {
             return Poll::Ready(Ok(0));
         }
-        let written = match self.state {
-            State::Open => ready!(Pin::new(&mut self.stream).poll_write(cx, data.chunk())),
-            State::Stopped(code) => Err(WriteError::Stopped(code)),
-            State::Finished | State::Reset => Err(WriteError::ClosedStream),
-        };
-        match written {
-            Ok(bytes) => data.advance(bytes),
-            Err(WriteError::Stopped(code)) => {
-                // Fails only if there is nothing left to reset.
-                let _ = self.stream.reset(code);
-                self.state = State::Stopped(code);
+        self.check()?;
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, data.chunk()));
+        match &written {
+            Ok(bytes) => data.advance(*bytes),
+            Err(error) => {
+                if let WriteError::Stopped(code) = error {
+                    // Fails only if there is nothing left to reset.
+                    let _ = self.stream.reset(*code);
+                }
+                self.state = State::Failed(error.clone());
             }
-            Err(_) => {}
         }
         Poll::Ready(written.map_err(error::write))
     }
 
-    fn finish(&mut self) -> Result<(), StreamErrorIncoming> {
-        match self.state {
-            State::Open => {
-                self.stream.finish().map_err(|closed| error::write(closed.into()))?;
-                self.state = State::Finished;
-                Ok(())
-            }
-            // A finish that was polled again is no mistake.
-            State::Finished => Ok(()),
-            State::Stopped(code) => Err(error::write(WriteError::Stopped(code))),
-            State::Reset => Err(error::write(WriteError::ClosedStream)),
+    /// The reason why nothing goes out any more, if there is one.
+    fn check(&self) -> Result<(), StreamErrorIncoming> {
+        match &self.state {
+            State::Open => Ok(()),
+            State::Finished => Err(error::write(WriteError::ClosedStream)),
+            State::Failed(error) => Err(error::write(error.clone())),
         }
+    }
+
+    fn finish(&mut self) -> Result<(), StreamErrorIncoming> {
+        // A finish that was polled again is no mistake.
+        if !matches!(self.state, State::Finished) {
+            self.check()?;
+            self.stream.finish().map_err(|closed| error::write(closed.into()))?;
+            self.state = State::Finished;
+        }
+        Ok(())
     }
 
     fn reset(&mut self, code: VarInt) {
         // Also after the finish: until everything is acknowledged, a reset gives up what is on its way.
         if matches!(self.state, State::Open | State::Finished) && self.stream.reset(code).is_ok() {
-            self.state = State::Reset;
+            self.state = State::Failed(WriteError::ClosedStream);
         }
     }
 }
@@ -127,6 +128,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     }
 
     fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.wire.check()?;
         if self.writing.is_some() {
             // Not a connection error: the other requests have no part in it.
             return Err(StreamErrorIncoming::Unknown(Box::new(NotReady)));

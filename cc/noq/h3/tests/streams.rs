@@ -232,14 +232,14 @@ async fn what_waits_is_woken_when_the_connection_ends() {
         let mut none = noq::TransportConfig::default();
         none.max_concurrent_uni_streams(0u8.into());
         let pair = pair_with(none, noq::TransportConfig::default()).await;
-        let [_, (_, mut recv)] = stream(&pair).await;
+        let [_here, (_, mut recv)] = stream(&pair).await;
         let mut server = Connection::new(pair.server.clone());
         let mut client = Connection::new(pair.client.clone());
         let accepting = tokio::spawn(async move { accept_fails(&mut server).await });
         let reading = tokio::spawn(async move { read(&mut recv).await.expect_err("closed") });
         let opening = tokio::spawn(async move {
             let opened: Result<SendStream<Bytes>, _> = poll_fn(|cx| client.poll_open_send(cx)).await;
-            opened.err().expect("closed")
+            opened.expect_err("closed")
         });
         tokio::task::yield_now().await;
         h3::quic::OpenStreams::<Bytes>::close(&mut opener(&pair.client), h3::error::Code::H3_CONNECT_ERROR, b"over");
@@ -265,5 +265,5 @@ async fn what_waits_is_woken_when_the_connection_ends() {
 
 async fn accept_fails(server: &mut Connection) -> ConnectionErrorIncoming {
     let accepted: Result<BidiStream<Bytes>, _> = poll_fn(|cx| server.poll_accept_bidi(cx)).await;
-    accepted.err().expect("closed")
+    accepted.expect_err("closed")
 }

@@ -74,7 +74,8 @@ pub(crate) fn noq_client(tls: &Tls, transport: noq::TransportConfig) -> noq::End
 pub(crate) struct Pair {
     pub(crate) server: noq::Connection,
     pub(crate) client: noq::Connection,
-    endpoints: [noq::Endpoint; 2],
+    pub(crate) server_endpoint: noq::Endpoint,
+    client_endpoint: noq::Endpoint,
 }
 
 /// A connection on loopback, its handshake done.
@@ -85,7 +86,7 @@ pub(crate) async fn pair_with(server: noq::TransportConfig, client: noq::Transpo
     let accept = async { server.accept().await.expect("a client").await.expect("a handshake") };
     let connect = async { client.connect(to, "localhost").expect("begun").await.expect("a handshake") };
     let (server_end, client_end) = tokio::join!(accept, connect);
-    Pair { server: server_end, client: client_end, endpoints: [server, client] }
+    Pair { server: server_end, client: client_end, server_endpoint: server, client_endpoint: client }
 }
 
 pub(crate) async fn pair() -> Pair {
