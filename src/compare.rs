@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fathom_bench::experiment::{CompareError, Comparison, Connections, Plan, Stage, Timestamps, compare};
+use fathom_bench::experiment::{CompareError, Comparison, Connections, Outlet, Plan, Stage, Timestamps, compare};
 use fathom_bench::report;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// How one-way delays travel: lean, paper or off. [default: lean]
     #[arg(long, value_name = "MODE")]
     timestamps: Option<Timestamps>,
+    /// Who sets packet size and hold: auto (an outlet in front of the socket, where a controller needs it), or off. [default: auto]
+    #[arg(long, value_name = "WHEN")]
+    outlet: Option<Outlet>,
     /// Largest window of a sender in packets, such as 68p, or none. [default: 68p]
     #[arg(long, value_name = "WINDOW")]
     max_window: Option<String>,
@@ -108,6 +111,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seed = args.seed.unwrap_or(plan.seed);
     plan.timestamps = args.timestamps.unwrap_or(plan.timestamps);
+    plan.outlet = args.outlet.unwrap_or(plan.outlet);
     plan.connections = args.connections.unwrap_or(plan.connections);
     Ok(plan)
 }

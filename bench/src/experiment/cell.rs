@@ -6,7 +6,7 @@ use std::time::Duration;
 use fathom_cc::{Rate, Time};
 
 use super::clients::{Clients, IdlePool, open_loop};
-use super::plan::{Checked, Connections, Workload};
+use super::plan::{Checked, Connections, Outlet, Workload};
 use super::result::{Cost, RunResult};
 use super::servers::Servers;
 use super::shared::{Progress, Shared};
@@ -123,6 +123,7 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
             identity: &identity,
             control: &cell.controller,
             offer: cell.plan.timestamps.offer(),
+            outlet: cell.plan.outlet == Outlet::Auto && cell.controller.uses_outlet(),
             max_window: cell.plan.max_window,
             seed: seed(cell.plan.seed, direction),
         };

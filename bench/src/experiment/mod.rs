@@ -14,6 +14,6 @@ mod traffic;
 pub use calibrate::Rates;
 pub use cell::{Cell, CellError, run};
 pub use compare::{CompareError, Stage, compare};
-pub use plan::{Connections, Plan, PlanError, Timestamps, Workload};
+pub use plan::{Connections, Outlet, Plan, PlanError, Timestamps, Workload};
 pub use result::{Comparison, Cost, Reference, RunResult};
 pub use shared::Progress;

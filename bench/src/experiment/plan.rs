@@ -34,6 +34,9 @@ pub struct Plan {
     pub connections: Connections,
     /// How one-way delays travel: `lean` (a stamp beside ACK frames), `paper` (every packet stamped, the receiver echoes) or `off`.
     pub timestamps: Timestamps,
+    /// `auto`: controllers that steer packet size or hold packets send through an outlet, which does it for every stack. `off`: only what
+    /// the stacks do by themselves.
+    pub outlet: Outlet,
     /// Rate of the uncongested network that load is calibrated on and that the results are set beside.
     pub reference: String,
     /// Largest window of a sender in packets, set by the receiver's flow control (Sync-TCP §5.1: "the maximum send window is 68
@@ -65,6 +68,28 @@ pub enum Timestamps {
     Paper,
     /// Not at all: the extension is not offered.
     Off,
+}
+
+/// Whether endpoints send through an outlet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outlet {
+    /// Where the controller needs it.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+}
+
+impl FromStr for Outlet {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            _ => Err(format!("'{s}' does not say when outlets are used; write auto or off")),
+        }
+    }
 }
 
 impl Timestamps {
@@ -115,6 +140,7 @@ impl Default for Plan {
             seed: 1,
             connections: Connections::Fresh,
             timestamps: Timestamps::Lean,
+            outlet: Outlet::Auto,
             reference: "100Mbps".into(),
             max_window: "68p".into(),
             server_delay: false,
@@ -198,6 +224,7 @@ pub(crate) struct Checked {
     pub(crate) seed: u64,
     pub(crate) connections: Connections,
     pub(crate) timestamps: Timestamps,
+    pub(crate) outlet: Outlet,
     /// In packets.
     pub(crate) max_window: Option<u32>,
     pub(crate) server_delay: bool,
@@ -251,6 +278,7 @@ impl Plan {
             seed: self.seed,
             connections: self.connections,
             timestamps: self.timestamps,
+            outlet: self.outlet,
             max_window: parse_window(&self.max_window).map_err(|e| field("max-window", e))?,
             server_delay: self.server_delay,
         })
@@ -274,7 +302,11 @@ impl Plan {
             for spec in &self.controllers {
                 let control = Control::read(spec, *stack).map_err(wrong)?;
                 if let Control::Ours(recipe) = &control {
-                    let offers = Signals { one_way: self.timestamps != Timestamps::Off, ..stack.offers() };
+                    let offers = match self.outlet {
+                        Outlet::Auto => stack.offers_with_outlet(),
+                        Outlet::Off => stack.offers(),
+                    };
+                    let offers = Signals { one_way: self.timestamps != Timestamps::Off, ..offers };
                     recipe.check(offers).map_err(|e| wrong(e.to_string()))?;
                 }
                 if runs.iter().any(|(s, c)| s == stack && c.spec() == control.spec()) {

@@ -54,12 +54,17 @@ impl Stack {
         }
     }
 
-    /// What the stack delivers to a controller and honours of its advice, as the lab runs it.
+    /// What the stack by itself delivers to a controller and honours of its advice.
     pub const fn offers(self) -> Signals {
         match self {
             Self::Quinn => fathom_quinn::OFFERS,
             Self::Noq => fathom_noq::OFFERS,
         }
+    }
+
+    /// What it offers when its endpoint sends through an outlet, which cuts datagrams and keeps them back.
+    pub const fn offers_with_outlet(self) -> Signals {
+        Signals { pacing: true, datagram: true, ..self.offers() }
     }
 
     /// The stack's own controllers, as `native:NAME` has them.
@@ -114,6 +119,11 @@ impl Control {
         })
     }
 
+    /// It steers packet size or holds packets: what stacks do through an outlet.
+    pub fn uses_outlet(&self) -> bool {
+        matches!(self, Self::Ours(recipe) if recipe.needs().pacing || recipe.needs().datagram)
+    }
+
     /// The spec that [`Control::read`] reads.
     pub fn spec(&self) -> String {
         match self {
@@ -130,6 +140,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) control: &'a Control,
     /// How one-way delays travel.
     pub(crate) offer: Option<Offer>,
+    /// Endpoints send through an outlet.
+    pub(crate) outlet: bool,
     /// Largest window of a sender in packets, by the receiver's flow control.
     pub(crate) max_window: Option<u32>,
     /// Seed of everything random in the endpoints; client and server differ by one byte.

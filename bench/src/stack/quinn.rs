@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fathom_quinn::{ClientPlug, Extension, Observer, Plug, ServerPlug};
+use fathom_quinn::{ClientPlug, Extension, Gate, Observer, Outlet, Plug, PlugError, ServerPlug};
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{Connecting, Endpoint, EndpointConfig, Incoming, TransportConfig, VarInt};
@@ -22,6 +22,23 @@ fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
         "cubic" => Arc::new(CubicConfig::default()),
         "bbr" => Arc::new(BbrConfig::default()),
         _ => Arc::new(NewRenoConfig::default()),
+    }
+}
+
+/// An endpoint's way out: the socket, behind an outlet or not.
+struct Way {
+    socket: Arc<dyn quinn::AsyncUdpSocket>,
+    gate: Option<Arc<Gate>>,
+}
+
+impl Way {
+    fn new(socket: Arc<dyn quinn::AsyncUdpSocket>, runtime: &Arc<dyn quinn::Runtime>, outlet: bool) -> Self {
+        if !outlet {
+            return Self { socket, gate: None };
+        }
+        let outlet = Outlet::new(socket, runtime);
+        let gate = Some(Arc::clone(outlet.gate()));
+        Self { socket: outlet.socket(), gate }
     }
 }
 
@@ -67,14 +84,23 @@ pub(super) fn ends(
     host: Arc<dyn Host>,
 ) -> Result<Ends, SetupError> {
     let identity = setting.identity;
+    let runtime: Arc<dyn quinn::Runtime> = Arc::new(setting.world.clone());
+    let client = Way::new(Arc::new(client), &runtime, setting.outlet);
+    let server = Way::new(Arc::new(server), &runtime, setting.outlet);
     let (client_kind, server_kind, server_config) = match setting.control {
         Control::Ours(recipe) => {
             let extension = Extension { offer: setting.offer, datagrams: false };
-            let plug =
-                Plug::new(Arc::clone(recipe))?.with_clock(Arc::new(setting.world.clone())).with_extension(extension)?;
-            let server = plug.server(Arc::clone(&identity.server))?;
+            let plug = |way: &Way| match &way.gate {
+                Some(gate) => Plug::through(gate, Arc::clone(recipe)),
+                None => Plug::new(Arc::clone(recipe)),
+            };
+            let plug = |way| -> Result<Plug, PlugError> {
+                plug(way)?.with_clock(Arc::new(setting.world.clone())).with_extension(extension)
+            };
+            let server = plug(&server)?.server(Arc::clone(&identity.server))?;
             let config = server.config();
-            (ClientKind::Plugged(plug.client(Arc::clone(&identity.client))?), ServerKind::Plugged(server), config)
+            let client = plug(&client)?.client(Arc::clone(&identity.client))?;
+            (ClientKind::Plugged(client), ServerKind::Plugged(server), config)
         }
         Control::Native(name) => {
             let tls = |e: &dyn std::fmt::Display| SetupError::Tls(e.to_string());
@@ -85,15 +111,14 @@ pub(super) fn ends(
             (client, ServerKind::Native(server.clone(), name), server)
         }
     };
-    let runtime: Arc<dyn quinn::Runtime> = Arc::new(setting.world.clone());
     let server = Endpoint::new_with_abstract_socket(
         endpoint_config(setting.side(true)),
         Some(server_config),
-        Arc::new(server),
+        server.socket,
         Arc::clone(&runtime),
     )?;
     let endpoint =
-        Endpoint::new_with_abstract_socket(endpoint_config(setting.side(false)), None, Arc::new(client), runtime)?;
+        Endpoint::new_with_abstract_socket(endpoint_config(setting.side(false)), None, client.socket, runtime)?;
     let common = Common { world: setting.world.clone(), stream_window: setting.stream_window() };
     Ok(Ends {
         opener: Arc::new(QuinnOpener { endpoint, kind: client_kind, common: common.clone() }),

@@ -62,17 +62,19 @@
 mod adapter;
 mod crypto;
 mod handshake_data;
+mod outlet;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fathom_cc::Signals;
 use fathom_plug::{Cell, ClientSetup, ServerSetup, Stack};
-pub use fathom_plug::{Clock, Extension, Observer, Offer, PlugError, Probe, Report, SystemClock};
+pub use fathom_plug::{Clock, Extension, Gate, Observer, Offer, PlugError, Probe, Report, SystemClock};
 use noq::{ConnectError, Connecting, ConnectionError, Endpoint, Incoming, TransportConfig};
 
 use adapter::Factory;
 use crypto::{ClientCrypto, ServerCrypto};
+pub use outlet::Outlet;
 
 /// What noq delivers and honours: forward one-way delay through our frame, ECN counts, and a pacing rate. It has no datagram size of
 /// the controller's choice.

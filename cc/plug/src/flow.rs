@@ -32,6 +32,54 @@ pub struct Flow {
     told: bool,
     /// A mark came with an ACK frame that gave no batch: when the newest packet it concerns left.
     early_mark: Option<Time>,
+    /// Largest datagram of the path, in bytes.
+    mtu: u16,
+    /// By how many bytes the outlet cuts packets now, and did before.
+    cuts: Cuts,
+}
+
+/// By how many bytes packets were cut, over time: the stack counts them uncut.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cuts {
+    /// Newest first: packets sealed after this time were cut by so much. Packets older than the last entry are long gone or, at worst,
+    /// counted with the wrong cut.
+    changes: [(Time, u64); 4],
+}
+
+impl Cuts {
+    fn now(&self) -> u64 {
+        self.changes[0].1
+    }
+
+    fn change(&mut self, at: Time, cut: u64) {
+        if cut != self.now() {
+            self.changes.rotate_right(1);
+            self.changes[0] = (at, cut);
+        }
+    }
+
+    /// Real size of a packet sent at `sent` that the stack counts as `bytes`.
+    fn real(&self, sent: Time, bytes: u64) -> u64 {
+        let cut = self.changes.iter().find(|(from, _)| sent >= *from).map_or(0, |(_, cut)| *cut);
+        bytes.saturating_sub(cut).max(1)
+    }
+
+    /// Real bytes of many packets of full size.
+    fn real_many(&self, mtu: u16, bytes: u64) -> u64 {
+        let mtu = u64::from(mtu).max(1);
+        if self.now() == 0 { bytes } else { scaled(bytes, mtu.saturating_sub(self.now()), mtu) }
+    }
+
+    /// What the stack may count for `window` real bytes: as many full-size packets.
+    fn counted(&self, mtu: u16, window: u64) -> u64 {
+        let mtu = u64::from(mtu).max(1);
+        if self.now() == 0 { window } else { scaled(window, mtu, mtu.saturating_sub(self.now()).max(1)) }
+    }
+}
+
+/// `amount * num / den`, or the largest number.
+fn scaled(amount: u64, num: u64, den: u64) -> u64 {
+    u64::try_from(u128::from(amount) * u128::from(num) / u128::from(den)).unwrap_or(u64::MAX)
 }
 
 /// How an ACK frame ended, as a stack tells it.
@@ -74,6 +122,8 @@ impl Flow {
             lost: false,
             told: false,
             early_mark: None,
+            mtu: datagram,
+            cuts: Cuts::default(),
         }
     }
 
@@ -84,7 +134,23 @@ impl Flow {
     /// Bytes were handed to the network.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         let now = self.time(now);
+        let bytes = self.cuts.real_many(self.mtu, bytes);
         self.controller.on_sent(&Sent { now, bytes });
+        self.steer();
+    }
+
+    /// Hands the controller's wishes to the outlet, if there is one.
+    fn steer(&mut self) {
+        if !self.cell.has_outlet() {
+            return;
+        }
+        let advice = self.controller.advice();
+        let hold = match advice.pace {
+            Pace::Hold(hold) => hold,
+            Pace::Window | Pace::Rate(_) => Duration::ZERO,
+        };
+        let cut = self.cell.steer(self.mtu, advice.datagram, hold);
+        self.cuts.change(self.cell.now(), cut as u64);
     }
 
     /// `packet` was sealed just before and is this path's: it tells a controller that does not know its path which one it has.
@@ -97,7 +163,7 @@ impl Flow {
     /// A packet was acknowledged; `smoothed` is the stack's RTT estimate.
     pub fn on_ack(&mut self, sent: Instant, bytes: u64, smoothed: Duration) {
         let sent = self.time(sent);
-        self.batch.push(Acked { sent, bytes });
+        self.batch.push(Acked { sent, bytes: self.cuts.real(sent, bytes) });
         self.smoothed = Some(smoothed);
     }
 
@@ -107,7 +173,8 @@ impl Flow {
         let newest = self.batch.iter().map(|p| p.sent).max();
         self.told = newest.is_some();
         let Some(newest) = newest else { return };
-        let latest = now.since(newest);
+        // A packet that the outlet kept back counts as sent before it left.
+        let latest = now.since(newest).saturating_sub(self.cell.hold_of(newest));
         let min = self.min_rtt.map_or(latest, |m| m.min(latest));
         // The stack's estimate does not hold this sample yet; before the first one it is a guess.
         let smoothed = self.smoothed.unwrap_or(latest);
@@ -117,13 +184,14 @@ impl Flow {
         self.controller.on_acks(&Acks {
             now,
             packets: &self.batch,
-            in_flight: end.in_flight,
+            in_flight: self.cuts.real_many(self.mtu, end.in_flight),
             rtt: Rtt { latest, smoothed, min },
             one_way,
             ecn,
             app_limited: end.app_limited,
         });
         self.batch.clear();
+        self.steer();
         self.cell.observe(now, &*self.controller);
         if let Some(sent) = self.early_mark.take() {
             self.set_back(now, sent, Cause::Mark);
@@ -145,7 +213,14 @@ impl Flow {
 
     fn set_back(&mut self, now: Time, sent: Time, cause: Cause) {
         self.lost = matches!(cause, Cause::Loss { .. });
+        let cause = match cause {
+            Cause::Loss { bytes, persistent } => {
+                Cause::Loss { bytes: self.cuts.real_many(self.mtu, bytes).max(1), persistent }
+            }
+            Cause::Mark => Cause::Mark,
+        };
         self.controller.on_setback(&Setback { now, sent, cause });
+        self.steer();
         self.cell.observe(now, &*self.controller);
     }
 
@@ -160,12 +235,15 @@ impl Flow {
 
     /// Another largest datagram, in bytes.
     pub fn on_datagram_size(&mut self, datagram: u16) {
+        self.mtu = datagram;
         self.controller.on_path(self.cell.now(), PathChange::Datagram(datagram));
+        self.steer();
     }
 
-    /// What the sender may do now.
+    /// What the sender may do now; the window as the stack counts bytes.
     pub fn advice(&self) -> Advice {
-        self.controller.advice()
+        let advice = self.controller.advice();
+        Advice { window: self.cuts.counted(self.mtu, advice.window), ..advice }
     }
 
     /// What the controller thinks: telemetry.
@@ -182,13 +260,13 @@ impl Flow {
     ///
     /// [`Pace::Hold`] becomes `window / (RTT + hold)`: the throughput of a sender that keeps each packet back for so long. The RTT is
     /// this path's smoothed one. Stacks count a packet as sent when it leaves, so the hold is not part of it. A hold of zero, or one
-    /// before the first RTT sample, is no hold.
+    /// before the first RTT sample, is no hold. Behind an outlet, which really keeps packets back, it sets no rate.
     pub fn pacing_rate(&self) -> Option<Rate> {
         let advice = self.controller.advice();
         match advice.pace {
             Pace::Window => None,
             Pace::Rate(rate) => Some(rate),
-            Pace::Hold(hold) if hold.is_zero() => None,
+            Pace::Hold(hold) if hold.is_zero() || self.cell.has_outlet() => None,
             Pace::Hold(hold) => self.round_trip.map(|rtt| held(advice.window, rtt.saturating_add(hold))),
         }
     }
@@ -209,6 +287,8 @@ impl Clone for Flow {
             lost: self.lost,
             told: self.told,
             early_mark: self.early_mark,
+            mtu: self.mtu,
+            cuts: self.cuts,
         }
     }
 }
@@ -291,6 +371,7 @@ mod tests {
                 clock: Arc::new(Still(start)),
                 extension: Extension::default(),
                 parameter: None,
+                gate: None,
             };
             let cell = Arc::new(Cell::new(&core, Signals::NONE, None));
             Self { start, flow: Flow::start(cell, Some(0), start, 1_200), log }

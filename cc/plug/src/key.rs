@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Exit};
 
 /// Longest packet number (RFC 9000 §17.1).
 const MAX_NUMBER_LEN: usize = 4;
@@ -79,11 +79,13 @@ impl PacketProtection {
     /// Seals packet number `packet` of `path` (0 without multipath): `buf` is header, payload and room for the tag.
     pub fn encrypt(&self, path: u32, packet: u64, buf: &mut [u8], header_len: usize) {
         let (header, rest) = buf.split_at_mut(header_len);
-        let body = rest.len() - self.tag_len;
-        let (payload, tag) = rest.split_at_mut(body);
-        if let Extra::Frames(cell) = &self.extra {
-            cell.seal(path, packet, payload);
-        }
+        let room = rest.len() - self.tag_len;
+        let exit = match &self.extra {
+            Extra::Frames(cell) => cell.seal(path, packet, &mut rest[..room], header.len() + room + self.tag_len),
+            Extra::Padding(_) => Exit::default(),
+        };
+        let (payload, rest) = rest.split_at_mut(room - exit.cut);
+        let (tag, tail) = rest.split_at_mut(self.tag_len);
         // PADDING needs no writing: stacks hand the reserved bytes over as zeros, and zero is the PADDING frame.
         let sealed = match path {
             0 => self.key.encrypt_in_place(packet, header, payload),
@@ -93,6 +95,9 @@ impl PacketProtection {
         debug_assert!(sealed.is_ok(), "sealing a packet");
         if let Ok(sealed) = sealed {
             tag.copy_from_slice(sealed.as_ref());
+        }
+        if let (Extra::Frames(cell), true) = (&self.extra, exit.cut > 0) {
+            cell.write_trailer(tail, exit.hold);
         }
     }
 

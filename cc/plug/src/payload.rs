@@ -15,6 +15,34 @@ const MAX_ACKS: usize = 4;
 const PATH_ACK: u64 = 0x3e;
 const PATH_ACK_ECN: u64 = 0x3f;
 
+/// PATH_CHALLENGE and PATH_RESPONSE (RFC 9000 §19.17, RFC 9000 §19.18).
+const PATH_FRAMES: [u64; 2] = [0x1a, 0x1b];
+
+/// What matters of a payload that is about to be sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leaving {
+    /// It asks for an acknowledgement.
+    pub(crate) ack_eliciting: bool,
+    /// It probes the path, and its datagram's size is part of the probe.
+    pub(crate) probes_path: bool,
+}
+
+impl Leaving {
+    /// Reads our own stack's payload.
+    pub(crate) fn read(payload: &[u8]) -> Self {
+        let mut leaving = Self { ack_eliciting: false, probes_path: false };
+        for frame in Frames::new(payload) {
+            let Ok(frame) = frame else {
+                // A frame of an extension this crate does not know: let it pass as it is.
+                return Self { ack_eliciting: true, probes_path: true };
+            };
+            leaving.ack_eliciting |= frame.is_ack_eliciting();
+            leaving.probes_path |= PATH_FRAMES.contains(&frame.ty);
+        }
+        leaving
+    }
+}
+
 /// What an ACK or PATH_ACK frame says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AckSeen {

@@ -13,6 +13,7 @@ use rustls::quic::{Connection, Suite, Version};
 
 use crate::cell::{Cell, Observer, Probe};
 use crate::clock::{Clock, SystemClock};
+use crate::outlet::Gate;
 use crate::session::{Header, KeySet, Packet, Tls, UnknownVersion, initial_keys, initial_suite};
 
 /// A QUIC stack: its types, and how a connection is wired on it. Implemented by the plug's own crate.
@@ -84,7 +85,14 @@ pub enum PlugError {
     /// The controller's name or options.
     Spec(SpecError),
     /// The controller needs what the stack does not offer.
-    Missing(Missing),
+    Missing {
+        /// What is missing.
+        missing: Missing,
+        /// An outlet would offer it.
+        outlet_would_do: bool,
+    },
+    /// The controller changes the packet size, and the application's DATAGRAM frames need one that stays.
+    DatagramsInUse(&'static str),
     /// The controller needs one-way delays and the extension is off.
     ExtensionOff(&'static str),
     /// The TLS configuration has no TLS 1.3 suite that protects Initial packets.
@@ -97,7 +105,16 @@ impl fmt::Display for PlugError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spec(e) => e.fmt(f),
-            Self::Missing(e) => e.fmt(f),
+            Self::Missing { missing, outlet_would_do: false } => missing.fmt(f),
+            Self::Missing { missing, outlet_would_do: true } => {
+                write!(f, "{missing}; an endpoint that sends through an Outlet offers it too (Plug::named_through)")
+            }
+            Self::DatagramsInUse(name) => {
+                write!(
+                    f,
+                    "controller '{name}' changes the packet size, but the application sends DATAGRAM frames; choose another"
+                )
+            }
             Self::ExtensionOff(name) => {
                 write!(f, "controller '{name}' needs one-way delay, but the extension is off; give it a mode")
             }
@@ -125,6 +142,19 @@ pub(crate) struct Core {
     pub(crate) extension: Extension,
     /// Bytes sent in place of our transport parameter.
     pub(crate) parameter: Option<Arc<[u8]>>,
+    /// Where the endpoint's datagrams are cut and held.
+    pub(crate) gate: Option<Arc<Gate>>,
+}
+
+impl Core {
+    /// What `bare` becomes with an outlet, if there is one.
+    fn offers(&self, bare: Signals) -> Signals {
+        offers_with(bare, self.gate.is_some())
+    }
+}
+
+const fn offers_with(bare: Signals, outlet: bool) -> Signals {
+    Signals { pacing: bare.pacing || outlet, datagram: bare.datagram || outlet, ..bare }
 }
 
 /// A controller and the way its connections exchange one-way delays, on the stack `S`. Cheap to clone.
@@ -148,8 +178,34 @@ impl<S: Stack> Plug<S> {
     /// # Errors
     /// The stack lacks what the controller needs.
     pub fn new(recipe: Arc<dyn Recipe>) -> Result<Self, PlugError> {
-        recipe.check(S::OFFERS).map_err(PlugError::Missing)?;
-        let core = Core { recipe, clock: Arc::new(SystemClock), extension: Extension::default(), parameter: None };
+        Self::made(recipe, None)
+    }
+
+    /// The controller of this recipe, on endpoints that send through the outlet of this gate: there every stack honours
+    /// [`fathom_cc::Pace::Hold`] and [`fathom_cc::Advice::datagram`]. Turn MTU discovery off in the transport settings; a size above
+    /// the one it starts with is never cut.
+    ///
+    /// # Errors
+    /// The stack lacks what the controller needs, even so.
+    pub fn through(gate: &Arc<Gate>, recipe: Arc<dyn Recipe>) -> Result<Self, PlugError> {
+        Self::made(recipe, Some(Arc::clone(gate)))
+    }
+
+    /// As [`Plug::through`], by name and options.
+    ///
+    /// # Errors
+    /// The name or an option is wrong, or the stack lacks what the controller needs.
+    pub fn named_through(gate: &Arc<Gate>, spec: &str) -> Result<Self, PlugError> {
+        Self::through(gate, fathom_cc::catalogue::recipe(spec)?)
+    }
+
+    fn made(recipe: Arc<dyn Recipe>, gate: Option<Arc<Gate>>) -> Result<Self, PlugError> {
+        recipe.check(offers_with(S::OFFERS, gate.is_some())).map_err(|missing| PlugError::Missing {
+            outlet_would_do: recipe.check(offers_with(S::OFFERS, true)).is_ok(),
+            missing,
+        })?;
+        let clock = Arc::new(SystemClock);
+        let core = Core { recipe, clock, extension: Extension::default(), parameter: None, gate };
         Ok(Self { core, stack: PhantomData })
     }
 
@@ -163,10 +219,14 @@ impl<S: Stack> Plug<S> {
     /// With another way of exchanging one-way delays.
     ///
     /// # Errors
-    /// The extension is turned off under a controller that needs it.
+    /// The extension is turned off under a controller that needs it, or the application sends DATAGRAM frames under one that steers
+    /// the packet size.
     pub fn with_extension(mut self, extension: Extension) -> Result<Self, PlugError> {
         if extension.offer.is_none() && self.core.recipe.needs().one_way {
             return Err(PlugError::ExtensionOff(self.core.recipe.name()));
+        }
+        if extension.datagrams && self.core.recipe.needs().datagram {
+            return Err(PlugError::DatagramsInUse(self.core.recipe.name()));
         }
         self.core.extension = extension;
         Ok(self)
@@ -208,7 +268,7 @@ impl<S: Stack> Plug<S> {
     }
 
     fn cell(&self, observer: Option<Arc<dyn Observer>>) -> Arc<Cell> {
-        Arc::new(Cell::new(&self.core, S::OFFERS, observer))
+        Arc::new(Cell::new(&self.core, self.core.offers(S::OFFERS), observer))
     }
 }
 

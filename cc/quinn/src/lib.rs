@@ -28,17 +28,19 @@
 
 mod adapter;
 mod crypto;
+mod outlet;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fathom_cc::Signals;
 use fathom_plug::{Cell, ClientSetup, ServerSetup, Stack};
-pub use fathom_plug::{Clock, Extension, Observer, Offer, PlugError, Probe, Report, SystemClock};
+pub use fathom_plug::{Clock, Extension, Gate, Observer, Offer, PlugError, Probe, Report, SystemClock};
 use quinn::{ConnectError, Connecting, ConnectionError, Endpoint, Incoming, TransportConfig};
 
 use adapter::Factory;
 use crypto::{ClientCrypto, ServerCrypto};
+pub use outlet::Outlet;
 
 /// What quinn delivers and honours: forward one-way delay through our frame and ECN counts. It does not read a controller's pacing
 /// rate and has no datagram size of the controller's choice.
