@@ -70,10 +70,12 @@ impl Cuts {
         if self.now() == 0 { bytes } else { scaled(bytes, mtu.saturating_sub(self.now()), mtu) }
     }
 
-    /// What the stack may count for `window` real bytes: as many full-size packets.
+    /// What the stack may count for `window` real bytes: as many full-size packets. Never less than two as the stack counts them: while
+    /// packets cannot shrink yet, a window for smaller ones would stop it for good.
     fn counted(&self, mtu: u16, window: u64) -> u64 {
         let mtu = u64::from(mtu).max(1);
-        if self.now() == 0 { window } else { scaled(window, mtu, mtu.saturating_sub(self.now()).max(1)) }
+        let counted = if self.now() == 0 { window } else { scaled(window, mtu, mtu.saturating_sub(self.now()).max(1)) };
+        counted.max(2 * mtu)
     }
 }
 

@@ -49,7 +49,9 @@ impl Controller for Adapter {
     }
 
     fn window(&self) -> u64 {
-        self.0.advice().window
+        // quinn sends while bytes in flight and the next packet stay *below* the window; a window of n packets means n in flight
+        // (RFC 9002 §7). noq says "not above".
+        self.0.advice().window + 1
     }
 
     fn metrics(&self) -> ControllerMetrics {
