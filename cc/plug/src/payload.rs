@@ -48,7 +48,8 @@ impl AckSeen {
         let (largest, raw_delay, ranges, _first) = (int()?, int()?, int()?, int()?);
         // Every range takes at least two bytes, so a hostile count ends with the payload.
         for _ in 0..ranges {
-            (int()?, int()?);
+            int()?;
+            int()?;
         }
         let ecn = match ty {
             PATH_ACK_ECN => Some(EcnCounts { ect0: int()?, ect1: int()?, ce: int()? }),
