@@ -51,8 +51,9 @@
 //!
 //! # Multipath
 //!
-//! Each path has its own controller; noq does not say which path it builds one for, so the first packet sent tells. Delays need the
-//! peer to acknowledge packets on the path they came on; what it acknowledges elsewhere gives none.
+//! Each path has its own controller; noq does not say which path it builds one for, so the first packet sent tells. PATH_ACK frames
+//! are read as ACK frames are. In `paper` mode delays need the peer to acknowledge packets on the path they came on; in `lean` mode
+//! any path will do.
 //!
 //! # Handshake data
 //!

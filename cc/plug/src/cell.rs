@@ -391,7 +391,7 @@ impl Cell {
         let Some(found) = Found::in_payload(payload, &state.negotiated) else { return 0 };
         state.outlet.confirmed |= !found.acks().is_empty();
         if state.paths.at(path).arrived(packet, found.stamp, now) {
-            state.note(now, path, packet, &found);
+            state.note(now, path, &found);
             if found.ack_eliciting && state.negotiated.place == Placement::BesideAcks {
                 self.reserved.store(state.negotiated.frame_len(), Ordering::Relaxed);
             }
@@ -428,13 +428,14 @@ impl Cell {
 }
 
 impl State {
-    fn note(&mut self, now: Time, path: u32, packet: u64, found: &Found) {
+    fn note(&mut self, now: Time, path: u32, found: &Found) {
         self.report.stamps_received += u64::from(found.stamp.is_some());
         for ack in found.acks() {
             // A path that was never used acknowledges nothing.
             let Some(acked) = self.paths.known(ack.path) else { continue };
-            let stamp = found.stamp.filter(|_| ack.path == path);
-            let one_way = acked.acknowledged(now, packet, ack, self.exponent, stamp, &self.negotiated);
+            // A stamp is the peer's clock, whatever path it came on; an echo is of a packet of that path.
+            let stamp = found.stamp.filter(|s| s.echo.is_none() || ack.path == path);
+            let one_way = acked.acknowledged(now, ack, self.exponent, stamp, &self.negotiated);
             self.report.one_way = one_way.or(self.report.one_way);
         }
     }

@@ -19,8 +19,9 @@
 //! # Several paths
 //!
 //! On a stack with multipath every path has its own packet numbers, log of send times, delay estimator, ECN counts and controller.
-//! Stacks without it call everything path 0. An acknowledgement that travels on another path than its packets gives no delay,
-//! because the two packet number spaces cannot be told in order.
+//! Stacks without it call everything path 0. An acknowledgement may travel on another path than its packets: in `lean` mode it gives
+//! their forward delay all the same, since a stamp is the peer's clock wherever it travels; an echo (`paper` mode) counts only on
+//! its own path.
 
 mod cell;
 mod clock;

@@ -46,11 +46,10 @@ impl Path {
         !matches!(arrival, Arrival::Duplicate | Arrival::TooOld)
     }
 
-    /// Reads an ACK frame for this path that lay in `packet` of the peer. `stamp` is the packet's, if it came on this path.
+    /// Reads an ACK frame for this path, and the `stamp` of the packet in which it lay if that says something of this path.
     pub(crate) fn acknowledged(
         &mut self,
         now: Time,
-        packet: u64,
         ack: &AckSeen,
         exponent: u8,
         stamp: Option<SyncTimestamp>,
@@ -59,6 +58,8 @@ impl Path {
         let delay = ack.delay(exponent);
         // Every ACK frame goes through the log, stamped or not: a packet acknowledged without a stamp must not count later.
         let sent = self.sent.take(ack.largest);
+        // What orders the samples: the log gives each number once and in order, whatever path the ACK frames come on.
+        let packet = ack.largest;
         let sample = match (stamp, sent) {
             (Some(SyncTimestamp { echo: Some(echo), .. }), Some(sent)) => {
                 Sample::echoed(now, packet, echo, delay, sent, Duration::MAX)
@@ -186,7 +187,7 @@ mod tests {
 
     fn hear(path: &mut Path, packet: u64, frame: &AckSeen) {
         path.settle();
-        path.acknowledged(Time::from_millis(packet), packet, frame, 3, None, &Negotiated::default());
+        path.acknowledged(Time::from_millis(packet), frame, 3, None, &Negotiated::default());
     }
 
     #[test]
@@ -222,6 +223,25 @@ mod tests {
         assert_eq!(path.take(2, Some(5)), (None, None));
         hear(&mut path, 2, &ack(6, (7, 2)));
         assert_eq!(path.take(2, Some(6)).1, Some(EcnDelta { ect0: 1, ect1: 0, ce: 0 }));
+    }
+
+    #[test]
+    fn delays_need_a_packet_newly_acknowledged() {
+        let lean = Negotiated { reads: true, ..Negotiated::default() };
+        let mut path = Path::default();
+        for packet in 0..4 {
+            path.sent.record(packet, Time::from_millis(packet));
+        }
+        let mut hear = |at, largest| {
+            let frame = AckSeen { path: 0, largest, ..AckSeen::default() };
+            // Each took 20 ms there and was acknowledged at once.
+            let stamp = Some(SyncTimestamp { sent: 20_000 + 1_000 * largest as u32, echo: None });
+            path.acknowledged(Time::from_millis(at), &frame, 3, stamp, &lean).is_some()
+        };
+        assert!(hear(31, 1));
+        assert!(!hear(31, 1), "acknowledged before");
+        assert!(!hear(32, 0), "older");
+        assert!(hear(33, 3));
     }
 
     #[test]

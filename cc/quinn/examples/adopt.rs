@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Bytes sent and echoed.
-const BODY: usize = 1_000_000;
+const BODY: usize = 50_000;
 
 pub(crate) fn main() -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
