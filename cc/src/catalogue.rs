@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::recipe::{Recipe, Signals};
 use crate::units::{Ratio, duration_text, parse_duration};
-use crate::{reno, sync};
+use crate::{cubic, gentle, highspeed, reno, sync};
 
 /// Every controller, in the order users see them.
-pub static CATALOGUE: &[Entry] = &[reno::ENTRY, sync::ENTRY];
+pub static CATALOGUE: &[Entry] = &[reno::ENTRY, cubic::ENTRY, sync::ENTRY, highspeed::ENTRY, gentle::ENTRY];
 
 /// One controller of the catalogue.
 #[derive(Clone, Copy, Debug)]

@@ -25,6 +25,8 @@ struct Ways {
 fn ways(name: &str) -> Ways {
     let reno = Ways { loss: Ratio::HALF, doubles: true, one_per_round: true, always_cuts: true };
     match name {
+        // CUBIC leaves 0.7 and grows by the time since the loss (RFC 9438 §4).
+        "cubic" => Ways { loss: Ratio::new(7, 10), one_per_round: false, ..reno },
         _ => reno,
     }
 }

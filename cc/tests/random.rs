@@ -16,11 +16,17 @@ use std::time::Duration;
 const SPECS: &[&str] = &[
     "reno",
     "reno:hystart=on",
+    "cubic",
+    "cubic:fast-convergence=off,hystart=on",
     "sync",
     "sync:signal=rtt",
     "sync:signal=either,reset=both",
     "sync:slow-start=reno,cut=round",
     "sync:recovery=steer,floor=1ms,reset=idle",
+    "highspeed",
+    "gentle",
+    "gentle:trend=t-test,hystart=on",
+    "gentle:trend=mann-kendall",
 ];
 
 #[derive(Clone, Debug)]
