@@ -328,12 +328,13 @@ impl Aimd {
         reacts || persistent
     }
 
-    /// The last loss was spurious: back to the window and threshold before it, never to a smaller window than now.
-    pub fn on_undo(&mut self) {
-        if let Some(saved) = self.undo.take() {
-            let window = saved.window.max(self.state.window).max(self.minimum());
-            self.state = State { window, recovering: false, round: Round::default(), ..saved };
-        }
+    /// The last loss was spurious: back to the window and threshold before it, never to a smaller window than now. True if there was a
+    /// loss to undo.
+    pub fn on_undo(&mut self) -> bool {
+        let Some(saved) = self.undo.take() else { return false };
+        let window = saved.window.max(self.state.window).max(self.minimum());
+        self.state = State { window, recovering: false, round: Round::default(), ..saved };
+        true
     }
 
     /// A new datagram size in bytes: an untouched initial window is computed anew, any other keeps its bytes (RFC 9002 §7.2).

@@ -226,7 +226,8 @@ pub struct Cubic {
     aimd: Aimd,
     fast_convergence: FastConvergence,
     curve: Curve,
-    undo: Undo<Curve>,
+    /// Window in bytes and curve before the last loss.
+    undo: Undo<(u64, Curve)>,
     /// Up to here the elapsed time is accounted for: the last ACK frame, or the end of a silence.
     last: Time,
     /// The last ACK frame left nothing in flight.
@@ -260,7 +261,7 @@ impl Controller for Cubic {
         let cwnd = self.aimd.window();
         if self.aimd.begins_recovery(setback) {
             if matches!(setback.cause, Cause::Loss { .. }) {
-                self.undo.save(&self.curve);
+                self.undo.save(&(cwnd, self.curve));
             }
             self.curve.reduce(cwnd, self.fast_convergence);
         }
@@ -271,11 +272,10 @@ impl Controller for Cubic {
     }
 
     fn on_undo(&mut self, _now: Time) {
-        let reduced = self.aimd.window();
-        self.aimd.on_undo();
-        // A window that has outgrown the loss keeps its curve (RFC 9438 §4.9.2). A mark leaves `Aimd` nothing to go back to.
-        if self.aimd.window() > reduced
-            && let Some(curve) = self.undo.take()
+        // A window that has outgrown the loss keeps all its values (RFC 9438 §4.9.2); after a mark `Aimd` has nothing to go back to.
+        if let Some((cwnd, curve)) = self.undo.take()
+            && self.aimd.window() <= cwnd
+            && self.aimd.on_undo()
         {
             self.curve = curve;
         }

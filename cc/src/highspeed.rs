@@ -3,7 +3,7 @@
 //! Up to 38 datagrams it is Reno. Above, a lone flow needs far fewer losses in a row to fill a fast link.
 //!
 //! [`increase`] reads a table that is made when the crate is compiled, from the formulas below and [`crate::math`]: the same bits on every
-//! platform. Its knots are an eighth of an octave apart, with straight lines between; a test holds it within 0.05 % of the formula.
+//! platform. Its knots are a sixteenth of an octave apart, with straight lines between; a test holds it within 0.02 % of the formula.
 //!
 //! Departures:
 //! - **Formula, not table**: RFC 3649 §B tabulates whole a(w), made with p(w) = 1 / (12.8 w^1.2). Here a(w) is not rounded, and
@@ -89,19 +89,21 @@ pub const fn a(w: f64) -> f64 {
 const UNIT: u32 = 1 << 16;
 /// Windows are looked up in 1/256 datagram.
 const FINE: u32 = 8;
-/// The table begins at 2^5 datagrams and covers twelve octaves, eight knots each; the last knot is 2^17.
+/// The table begins at 2^5 datagrams and covers twelve octaves, 2^4 knots each; the last knot is 2^17.
 const FIRST_OCTAVE: u32 = 5;
 const OCTAVES: usize = 12;
+const KNOT_BITS: u32 = 4;
+const KNOTS: usize = 1 << KNOT_BITS;
 
 /// Increases at the knots in 1/65536 datagram. The knots beside the ends of the formula's range follow it past them, so that the lines
 /// up to the ends are right.
-static INCREASES: [u32; OCTAVES * 8 + 1] = increases();
+static INCREASES: [u32; OCTAVES * KNOTS + 1] = increases();
 
-const fn increases() -> [u32; OCTAVES * 8 + 1] {
-    let mut table = [0; OCTAVES * 8 + 1];
+const fn increases() -> [u32; OCTAVES * KNOTS + 1] {
+    let mut table = [0; OCTAVES * KNOTS + 1];
     let mut knot = 0;
     while knot < table.len() {
-        let w = ((8 + knot % 8) << (knot / 8 + FIRST_OCTAVE as usize)) as f64 / 8.0;
+        let w = ((KNOTS + knot % KNOTS) << (knot / KNOTS + FIRST_OCTAVE as usize)) as f64 / KNOTS as f64;
         let b = (HIGH_DECREASE - 0.5) * (ln(w) - ln(LOW_WINDOW)) / (ln(HIGH_WINDOW) - ln(LOW_WINDOW)) + 0.5;
         table[knot] = (2.0 * w * w * b * p(w) / (2.0 - b) * UNIT as f64 + 0.5) as u32;
         knot += 1;
@@ -109,20 +111,22 @@ const fn increases() -> [u32; OCTAVES * 8 + 1] {
     table
 }
 
-/// a(w) for a window in bytes, from the table: datagrams of growth per round trip. Exactly one up to [`LOW_WINDOW`].
+/// a(w) for a window in bytes, from the table: datagrams of growth per round trip. Exactly one up to [`LOW_WINDOW`],
+/// and a little beyond.
 pub fn increase(window: u64, datagram: u64) -> Ratio {
     let low = (LOW_WINDOW as u64) * datagram;
     if window <= low {
         return Ratio::ONE;
     }
     let w = ((window << FINE) / datagram).clamp((LOW_WINDOW as u64) << FINE, (LAST_WINDOW as u64) << FINE);
-    // The leading bit names the octave, the next three the knot in it, the rest the way to the next knot.
+    // The leading bit names the octave, the next four the knot in it, the rest the way to the next knot.
     let octave = w.ilog2();
-    let width = octave - 3;
-    let knot = (octave - FINE - FIRST_OCTAVE) as usize * 8 + ((w >> width) & 7) as usize;
+    let width = octave - KNOT_BITS;
+    let knot = (octave - FINE - FIRST_OCTAVE) as usize * KNOTS + (w >> width) as usize % KNOTS;
     let (from, to) = (u64::from(INCREASES[knot]), u64::from(INCREASES[knot + 1]));
     let way = ((to - from) * (w & ((1 << width) - 1))) >> width;
-    Ratio::new(u32::try_from(from + way).unwrap_or(u32::MAX).max(UNIT), UNIT)
+    let increase = u32::try_from(from + way).unwrap_or(u32::MAX);
+    if increase <= UNIT { Ratio::ONE } else { Ratio::new(increase, UNIT) }
 }
 
 /// 1 - b(w) for a window in bytes: what a loss or a mark leaves of it. Exactly a half up to [`LOW_WINDOW`].
@@ -213,7 +217,7 @@ mod tests {
         for &(w, a_row, b_row) in ROWS {
             let (a_row, window) = (f64::from(a_row), u64::from(w) * MSS);
             assert!((a(f64::from(w)) - a_row).abs() < 0.05, "a({w}) = {}", a(f64::from(w)));
-            assert!((value(increase(window, MSS)) - a_row).abs() < 0.05, "increase at {w}");
+            assert!((value(increase(window, MSS)) - a_row).abs() < 0.06, "increase at {w}");
             assert!((b(f64::from(w)) - b_row).abs() < 0.005, "b({w}) = {}", b(f64::from(w)));
             assert!((1.0 - value(kept(window, MSS)) - b_row).abs() < 0.005, "kept at {w}");
         }
@@ -233,7 +237,7 @@ mod tests {
     fn the_table_follows_the_formula() {
         for quarters in 38 * 4..=100_000 * 4_u64 {
             let (table, formula) = (value(increase(quarters * MSS / 4, MSS)), a(quarters as f64 / 4.0));
-            assert!((table / formula - 1.0).abs() < 5e-4, "{table} against {formula} at {}", quarters as f64 / 4.0);
+            assert!((table / formula - 1.0).abs() < 2e-4, "{table} against {formula} at {}", quarters as f64 / 4.0);
         }
     }
 

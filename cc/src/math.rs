@@ -2,7 +2,7 @@
 //!
 //! Standard libraries differ in the last bit of `cbrt`, `ln` and `exp`; a run must repeat anywhere.
 
-use std::f64::consts::LN_2;
+use std::f64::consts::{LN_2, SQRT_2};
 
 /// Cube root of a number that is not negative; zero for anything else.
 pub const fn cube_root(x: f64) -> f64 {
@@ -14,7 +14,7 @@ pub const fn cube_root(x: f64) -> f64 {
     let mut step = 0;
     while step < 4 {
         let cube = root * root * root;
-        root = root * (cube + 2.0 * x) / (2.0 * cube + x);
+        root *= (cube + 2.0 * x) / (2.0 * cube + x);
         step += 1;
     }
     root
@@ -26,7 +26,7 @@ pub const fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i64 - 1023;
     let mut m = f64::from_bits(bits & 0x000F_FFFF_FFFF_FFFF | 0x3FF0_0000_0000_0000);
-    if m > 1.4142135 {
+    if m > SQRT_2 {
         m /= 2.0;
         exponent += 1;
     }
