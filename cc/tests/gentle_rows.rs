@@ -12,6 +12,9 @@ const HIGHSPEED: std::ops::Range<f64> = 1.7..2.1;
 /// One, and up to two datagrams of growth since the round of [`fathom_cc::aimd`] began.
 const RENO: std::ops::Range<f64> = 0.97..1.06;
 
+/// ACK frames of a round: fewer milliseconds than its round-trip time, so that no second round begins in it.
+const FRAMES: u64 = 95;
+
 /// Avoidance at a hundred packets.
 fn avoiding(spec: &str) -> Script {
     let mut s = Script::new(spec);
@@ -34,7 +37,7 @@ fn round(s: &mut Script, rise: impl Fn(u64) -> u64) -> f64 {
     // The first frame is for a packet sent after the round began.
     s.now += Duration::from_millis(200);
     let (before, base) = (s.window(), Duration::from_millis(100));
-    let frames = before / MSS;
+    let frames = FRAMES;
     for n in 0..frames {
         s.rtt = base + Duration::from_micros(rise(n));
         let sent = s.now + Duration::from_millis(1) - s.rtt;
@@ -61,7 +64,7 @@ fn rising_round_trips_bring_renos_growth_in_the_next_round() {
 
 #[test]
 fn a_faint_rise_counts_by_its_sign_only() {
-    // One millisecond up and down every other packet and a rise of 2 us per packet: r is .13; 5 % of 100 samples is .165.
+    // One millisecond up and down every other packet and a rise of 2 us per packet: r is .13; 5 % of 95 samples is .170.
     let zigzag = |n: u64| 2 * n + 1_000 * (n % 2);
     let growth = ["gentle", "gentle:trend=t-test"].map(|spec| {
         let mut s = avoiding(spec);
@@ -75,14 +78,14 @@ fn a_faint_rise_counts_by_its_sign_only() {
 fn mann_kendall_counts_pairs_not_sizes() {
     // Two late outliers make r rise and not the pairs; an early one hides a rise from r and not from them.
     let mut s = avoiding("gentle:trend=mann-kendall");
-    round(&mut s, |n| if n >= 98 { 30_000 } else { 0 });
+    round(&mut s, |n| if n >= FRAMES - 2 { 30_000 } else { 0 });
     let outlier = round(&mut s, |n| if n == 0 { 30_000 } else { 10 * n });
     assert!(HIGHSPEED.contains(&outlier), "two late outliers: {outlier}");
     let slope = round(&mut s, |_| 0);
     assert!(RENO.contains(&slope), "a rise after one early outlier: {slope}");
 
     let mut r = avoiding("gentle");
-    round(&mut r, |n| if n >= 98 { 30_000 } else { 0 });
+    round(&mut r, |n| if n >= FRAMES - 2 { 30_000 } else { 0 });
     let outlier = round(&mut r, |n| if n == 0 { 30_000 } else { 10 * n });
     assert!(RENO.contains(&outlier), "{outlier}");
     let slope = round(&mut r, |_| 0);
