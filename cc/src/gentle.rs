@@ -1,5 +1,5 @@
 //! gHSTCP, gentle HighSpeed TCP (Zhang, Hasegawa, Murata: "Performance analysis and improvement of HighSpeed TCP with TailDrop/ARED
-//! routers", IEICE technical report, 2004).
+//! routers").
 //!
 //! HighSpeed TCP that grows as Reno while its round-trip times rise: a queue builds, so the link is full, and room is left to Reno's
 //! flows. Losses and marks are answered as by HighSpeed TCP.
