@@ -226,13 +226,13 @@ fn another_datagram_size_starts_a_new_epoch_and_another_path_forgets_all() {
     let mut s = fast("cubic");
     s.acks(4_000, 0);
     let before = s.window();
-    s.controller.on_path(s.now, PathChange::Datagram(1_400));
+    s.controller.on_path(s.now, PathChange::Datagram(3_000));
     assert_eq!(s.window(), before);
-    // The rest of the way to 1 200 000 bytes by C * 1400: K = cbrt((1 200 000 - w) / 560).
-    let k = ((1_200_000.0 - before as f64) / 560.0).cbrt();
+    // The rest of the way to 1 200 000 bytes by C * 3000: K = cbrt((1 200 000 - w) / 1200).
+    let k = ((1_200_000.0 - before as f64) / 1_200.0).cbrt();
     s.acks(2_000, 0);
-    let w = 560.0 * (2.0 - k).powi(3) + 1_200_000.0;
-    near(s.window() as f64, w, 3_600.0);
+    let w = 1_200.0 * (2.0 - k).powi(3) + 1_200_000.0;
+    near(s.window() as f64, w, 2_000.0);
 
     let mut moved = after_loss("cubic", 100);
     moved.controller.on_path(moved.now, PathChange::Moved);
