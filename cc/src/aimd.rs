@@ -278,12 +278,23 @@ impl Aimd {
         self.raise(step);
     }
 
+    /// Growth by a rule of the controller's own, which keeps its own fractions: `window += bytes`.
+    pub fn grow_by(&mut self, bytes: u64) {
+        self.raise(bytes);
+    }
+
     /// An early cut to `factor` of the window, at once. It ends slow start, and it stands when a setback before it is undone.
     pub fn cut(&mut self, factor: Ratio) {
         let minimum = self.minimum();
         self.state.cut(factor, minimum);
         self.undo.amend(|saved| saved.cut(factor, minimum));
         self.early_reductions += 1;
+    }
+
+    /// Whether `setback`, given to [`Aimd::on_setback`] next, begins a recovery period (RFC 9002 §7.3.2). Controllers with state of their
+    /// own to reduce ask first.
+    pub fn begins_recovery(&self, setback: &Setback) -> bool {
+        setback.sent >= self.path_start && setback.sent >= self.state.counts_from
     }
 
     /// Loss or mark: `threshold = window = factor * window`, once per recovery period (RFC 9002 §7.3.2); persistent congestion
@@ -293,7 +304,7 @@ impl Aimd {
             return false;
         }
         self.fresh = false;
-        let reacts = setback.sent >= self.state.counts_from;
+        let reacts = self.begins_recovery(setback);
         match setback.cause {
             Cause::Mark => self.undo.forget(),
             Cause::Loss { .. } if reacts => self.undo.save(&self.state),
@@ -318,12 +329,13 @@ impl Aimd {
         reacts || persistent
     }
 
-    /// The last loss was spurious: back to the window and threshold before it, never to a smaller window than now.
-    pub fn on_undo(&mut self) {
-        if let Some(saved) = self.undo.take() {
-            let window = saved.window.max(self.state.window).max(self.minimum());
-            self.state = State { window, recovering: false, round: Round::default(), ..saved };
-        }
+    /// The last loss was spurious: back to the window and threshold before it, never to a smaller window than now. True if there was a
+    /// loss to undo.
+    pub fn on_undo(&mut self) -> bool {
+        let Some(saved) = self.undo.take() else { return false };
+        let window = saved.window.max(self.state.window).max(self.minimum());
+        self.state = State { window, recovering: false, round: Round::default(), ..saved };
+        true
     }
 
     /// A new datagram size in bytes: an untouched initial window is computed anew, any other keeps its bytes (RFC 9002 §7.2).

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use crate::recipe::{Recipe, Signals};
 use crate::units::{Ratio, duration_text, parse_duration};
-use crate::{packet_size, reno, sdc, sync};
+use crate::{cubic, gentle, highspeed, packet_size, reno, sdc, sync};
 
 /// Every controller, in the order users see them.
-pub static CATALOGUE: &[Entry] = &[reno::ENTRY, sync::ENTRY, sdc::ENTRY, packet_size::ENTRY];
+pub static CATALOGUE: &[Entry] =
+    &[reno::ENTRY, cubic::ENTRY, sync::ENTRY, sdc::ENTRY, highspeed::ENTRY, gentle::ENTRY, packet_size::ENTRY];
 
 /// What a wrapper such as `packet-size` is put around when its spec names nothing.
 pub const DEFAULT_INNER: &str = reno::ENTRY.name;

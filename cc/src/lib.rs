@@ -7,8 +7,12 @@
 pub mod aimd;
 pub mod catalogue;
 pub mod controller;
+pub mod cubic;
 pub mod event;
+pub mod gentle;
+pub mod highspeed;
 pub mod hystart;
+pub mod math;
 pub mod packet_size;
 pub mod recipe;
 pub mod reno;

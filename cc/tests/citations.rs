@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// The sections cited, by source. The titles are for the reader who checks a new line here.
 const SECTIONS: &[(&str, &str, &str)] = &[
+    ("RFC 3649", "5", "Modifying the TCP Response Function"),
+    ("RFC 3649", "7", "Translating the HighSpeed Response Function into Congestion Control Parameters"),
+    ("RFC 3649", "B", "A Table for a(w) and b(w)"),
     ("RFC 5681", "4.1", "Restarting Idle Connections"),
     ("RFC 6298", "2", "The Basic Algorithm"),
     ("RFC 9000", "9.4", "Loss Detection and Congestion Control (on a new path)"),
@@ -33,11 +36,22 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("SDC", "2.1", "Two-phase control for SDC"),
     ("SDC", "2.2", "SDC algorithm"),
     ("SDC", "3.5", "Bandwidth competition with traditional TCP"),
+    ("RFC 9438", "4", "CUBIC Congestion Control"),
+    ("RFC 9438", "4.2", "Window Increase Function"),
+    ("RFC 9438", "4.3", "Reno-Friendly Region"),
+    ("RFC 9438", "4.6", "Multiplicative Decrease"),
+    ("RFC 9438", "4.7", "Fast Convergence"),
+    ("RFC 9438", "4.8", "Timeout"),
+    ("RFC 9438", "4.9.2", "Spurious Fast Retransmits"),
+    ("RFC 9438", "4.10", "Slow Start"),
+    ("RFC 9438", "5", "Discussion"),
+    ("RFC 9438", "5.8", "Behavior for Application-Limited Flows"),
     ("Sync-TCP", "3", "Sync-TCP"),
     ("Sync-TCP", "3.1", "OTTs vs RTTs"),
     ("Sync-TCP", "3.3", "Congestion detection"),
     ("Sync-TCP", "3.4", "Congestion reaction"),
     ("Sync-TCP", "5.1", "Single bottleneck"),
+    ("gHSTCP", "3.2", "gHSTCP Description"),
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

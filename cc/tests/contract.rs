@@ -37,6 +37,8 @@ fn ways(name: &str) -> Ways {
         "sdc" => Ways { always_cuts: false, collapses_to_slow_start: false, ..reno },
         // Below eight datagrams in the window the datagram shrinks, and with it what is added per round trip.
         "packet-size" => Ways { one_per_round: false, always_cuts: false, ..reno },
+        // CUBIC leaves 0.7 and grows by the time since the loss (RFC 9438 §4).
+        "cubic" => Ways { loss: Ratio::new(7, 10), one_per_round: false, ..reno },
         _ => reno,
     }
 }

@@ -20,6 +20,17 @@ const PATH: Bottleneck = Bottleneck {
     per_ack: 2,
     clock_offset: -123_456_789,
 };
+/// 1 Gbps and 100 ms: 12.5 MB on the way, ten thousand packets. The queue holds a fifth of that; ten packets per ACK.
+const LARGE: Bottleneck = Bottleneck {
+    rate: Rate::from_bits_per_sec(1_000_000_000),
+    forward: Duration::from_millis(50),
+    reverse: Duration::from_millis(50),
+    queue: 2_500_000,
+    per_ack: 10,
+    ..PATH
+};
+/// [`PATH`] with a queue of 250 ms.
+const DEEP: Bottleneck = Bottleneck { queue: 312_500, ..PATH };
 const LENGTH: Duration = Duration::from_secs(30);
 /// Where slow start is long over.
 const SETTLED: Time = Time::from_millis(5_000);
@@ -29,9 +40,9 @@ fn curve(spec: &str, path: Bottleneck) -> Curve {
     let mut controller = recipe(spec).expect(spec).start(&start).expect(spec);
     let curve = path.run(&mut *controller, LENGTH);
     match std::env::var("FATHOM_CURVES").as_deref() {
-        Ok("ascii") => println!("{spec}: {}\n{}", figures(&curve), curve.to_ascii(110, 16)),
-        Ok("csv") => println!("# {spec}\n{}", curve.to_csv()),
-        _ => println!("{spec}: {}", figures(&curve)),
+        Ok("ascii") => println!("{spec} at {}: {}\n{}", path.rate, figures(&curve), curve.to_ascii(110, 16)),
+        Ok("csv") => println!("# {spec} at {}\n{}", path.rate, curve.to_csv()),
+        _ => println!("{spec} at {}: {}", path.rate, figures(&curve)),
     }
     curve
 }
@@ -41,9 +52,14 @@ fn figures(curve: &Curve) -> String {
     format!("use {:.3}, queued {:?}, lost {}, window {range:?}", share(curve), curve.mean_queued(SETTLED), curve.lost)
 }
 
-/// Share of the link's capacity delivered.
+/// Share of [`PATH`]'s capacity delivered.
 fn share(curve: &Curve) -> f64 {
-    curve.delivered as f64 / (PATH.rate.bytes_per_sec() as f64 * LENGTH.as_secs_f64())
+    share_of(PATH, curve)
+}
+
+/// Share of a path's capacity delivered.
+fn share_of(path: Bottleneck, curve: &Curve) -> f64 {
+    curve.delivered as f64 / (path.rate.bytes_per_sec() as f64 * LENGTH.as_secs_f64())
 }
 
 #[test]
@@ -62,6 +78,78 @@ fn reno_saws_between_half_and_full() {
     let (low, high) = reno.window_range(SETTLED).expect("points");
     assert!(share(&reno) > 0.95, "{}", figures(&reno));
     assert!((95_000..108_000).contains(&high) && (47_000..55_000).contains(&low), "{}", figures(&reno));
+}
+
+#[test]
+fn cubic_saws_between_seven_tenths_and_full() {
+    let cubic = curve("cubic", PATH);
+    let (low, high) = cubic.window_range(SETTLED).expect("points");
+    assert!(share(&cubic) > 0.95, "{}", figures(&cubic));
+    assert!((95_000..108_000).contains(&high) && (66_000..76_000).contains(&low), "{}", figures(&cubic));
+    // From 70 to 100 kB are 25 packets: K is 3.97 s, and Reno's share (0.53 packets per 60 to 80 ms) takes as long. A loss each time.
+    let losses = cubic.points.windows(2).filter(|p| p[1].window < p[0].window && p[1].at > SETTLED).count();
+    assert!((5..=9).contains(&losses), "{losses} losses in 25 s");
+}
+
+#[test]
+fn cubic_fills_a_large_path_that_reno_does_not() {
+    // Slow start ends at some 80 % of what the path holds. Reno then adds ten packets a second, 3 % of the path in 30 s; CUBIC is back
+    // at W_max, 9000 packets, after K = cbrt(2700 / 0.4) = 18.9 s and most of the way there after half of that.
+    let (reno, cubic) = (curve("reno", LARGE), curve("cubic", LARGE));
+    let (reno, cubic) = (share_of(LARGE, &reno), share_of(LARGE, &cubic));
+    assert!((0.40..0.50).contains(&reno), "{reno}");
+    assert!((0.75..0.90).contains(&cubic), "{cubic}");
+}
+
+#[test]
+fn highspeed_fills_a_large_path_and_gentle_lies_between_it_and_reno() {
+    let [reno, gentle, fast] = ["reno", "gentle", "highspeed"].map(|spec| curve(spec, LARGE));
+    let [r, g, f] = [&reno, &gentle, &fast].map(|c| share_of(LARGE, c));
+    // a(w) is 25 packets per round trip at 8000: from 0.6 of the path to its end in 15 s.
+    assert!(f > 0.87 && g > r + 0.3 && g < f - 0.02, "reno {r}, gentle {g}, highspeed {f}");
+    assert!(
+        gentle.mean_queued(SETTLED) < fast.mean_queued(SETTLED) * 2 / 3,
+        "{} / {}",
+        figures(&gentle),
+        figures(&fast)
+    );
+    assert!(gentle.lost <= fast.lost);
+    for spec in ["gentle:trend=t-test", "gentle:trend=mann-kendall"] {
+        let tested = share_of(LARGE, &curve(spec, LARGE));
+        assert!(tested > r + 0.3 && tested < f - 0.02, "{spec}: {tested}");
+    }
+}
+
+#[test]
+fn highspeed_on_a_small_path_falls_a_little_less_than_reno() {
+    // 83 packets at a loss: b is .465.
+    let fast = curve("highspeed", PATH);
+    let (low, high) = fast.window_range(SETTLED).expect("points");
+    assert!((95_000..108_000).contains(&high) && (51_000..58_000).contains(&low), "{}", figures(&fast));
+    assert!(share(&fast) > 0.95);
+}
+
+#[test]
+fn hystart_leaves_slow_start_of_a_deep_queue_with_less_loss() {
+    let (plain, hystart) = (curve("reno", DEEP), curve("reno:hystart=on", DEEP));
+    // The path holds 362 kB. Slow start finds that out at twice as much: some 300 packets are lost.
+    let most = |c: &Curve| c.points.iter().map(|p| p.window).max().unwrap_or_default();
+    assert!(plain.lost > 200 && most(&plain) > 600_000, "{}", figures(&plain));
+    assert!(hystart.lost * 10 < plain.lost && most(&hystart) < 400_000, "{}", figures(&hystart));
+    assert!(share(&hystart) > 0.99 && hystart.delivered * 100 > plain.delivered * 99, "{}", figures(&hystart));
+}
+
+#[test]
+fn hystart_does_not_end_slow_start_before_a_queue_stands() {
+    // No queue stands before the window reaches what the link carries in a round trip: 50 kB and 12.5 MB.
+    for (path, holds) in [(DEEP, 50_000), (LARGE, 5_000_000)] {
+        let (plain, hystart) = (curve("reno", path), curve("reno:hystart=on", path));
+        let rise = |c: &Curve| c.points.iter().position(|p| p.window >= holds).expect("it gets there");
+        assert_eq!(rise(&plain), rise(&hystart));
+        assert!(plain.points[..rise(&plain)] == hystart.points[..rise(&hystart)]);
+    }
+    // Where slow start is ended by a burst that the queue does not hold, it has nothing to say.
+    assert!(curve("reno", LARGE).points == curve("reno:hystart=on", LARGE).points);
 }
 
 #[test]

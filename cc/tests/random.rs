@@ -21,11 +21,17 @@ const SPECS: &[&str] = &[
     "packet-size",
     "packet-size:packets=4,patience=1,increase=full/sync",
     "packet-size/sdc:threshold=16",
+    "cubic",
+    "cubic:fast-convergence=off,hystart=on",
     "sync",
     "sync:signal=rtt",
     "sync:signal=either,reset=both",
     "sync:slow-start=reno,cut=round",
     "sync:recovery=steer,floor=1ms,reset=idle",
+    "highspeed",
+    "gentle",
+    "gentle:trend=t-test,hystart=on",
+    "gentle:trend=mann-kendall",
 ];
 
 #[derive(Clone, Debug)]

@@ -1,0 +1,410 @@
+//! CUBIC (RFC 9438).
+//!
+//! After a reduction the window follows a cubic function of time: fast back towards the window of the loss, flat around it, then
+//! faster and faster beyond. Where Reno would have more (short round trips, small windows), it takes Reno's share.
+//!
+//! All windows here are bytes; the RFC counts segments, so C becomes `C * datagram` bytes/s³ and alpha `alpha * datagram` bytes.
+//!
+//! Departures:
+//! - **Cut**: RFC 9438 §4.6 takes beta of the bytes in flight; here of the window, as RFC 9002 §7.3.2 does.
+//! - **Per byte, not per ACK**: `(target - cwnd) / cwnd` counts per acknowledged datagram, however many an ACK frame acknowledges.
+//! - **Epoch**: it starts with the first acknowledgement that may grow the window, so neither recovery nor slow start is in it. K is
+//!   computed then, once.
+//! - **W_max below the window**: an epoch that starts at or above W_max has K = 0 and W_max = cwnd, the rule of RFC 9438 §4.8.
+//! - **Friendly region**: `cwnd = W_est` never lowers the window.
+//! - **Idle**: RFC 9438 §5.8 takes application-limited periods out of the elapsed time. Taken out are the times up to each ACK frame
+//!   that counts as application-limited, and silences that begin with nothing in flight.
+//! - **Datagram size**: a change starts a new epoch from the window and the W_max in bytes.
+//! - **Slow start** is left by HyStart++ only with `hystart=on`; RFC 9438 §4.10 recommends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::aimd::Aimd;
+use crate::catalogue::{Entry, OptionInfo, Values, choices, spec_text};
+use crate::controller::{Advice, Controller, Snapshot};
+use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
+use crate::hystart;
+use crate::math::cube_root;
+use crate::recipe::{Missing, Recipe, Signals};
+use crate::undo::Undo;
+use crate::units::{Ratio, Time};
+
+/// C in segments per second³ (RFC 9438 §5).
+pub const C: f64 = 0.4;
+/// beta_cubic: what a loss or a mark leaves of the window (RFC 9438 §4.6).
+pub const BETA: Ratio = Ratio::new(7, 10);
+/// (1 + beta_cubic) / 2: what fast convergence leaves of W_max (RFC 9438 §4.7).
+pub const CONVERGENCE: Ratio = Ratio::new(17, 20);
+/// alpha_cubic = 3 (1 - beta) / (1 + beta): segments per round trip with which beta 0.7 gets Reno's average (RFC 9438 §4.3).
+pub const ALPHA: f64 = 3.0 * (1.0 - 0.7) / (1.0 + 0.7);
+/// The target never lies above this many windows (RFC 9438 §4.2).
+pub const TARGET_LIMIT: f64 = 1.5;
+
+choices! {
+    /// Whether a window that no longer reaches W_max lets go of more (RFC 9438 §4.7).
+    pub enum FastConvergence {
+        /// W_max falls below the window of the loss.
+        #[default]
+        On = "on",
+        /// W_max is the window of the loss.
+        Off = "off",
+    }
+}
+
+const FAST_CONVERGENCE: OptionInfo = OptionInfo {
+    name: "fast-convergence",
+    default: "on",
+    values: Values::Choice(FastConvergence::NAMES),
+    about: "plateau earlier when the window at a loss is smaller than at the one before; off for a lone flow",
+};
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "cubic",
+    summary: "CUBIC: 0.7 of the window on loss or mark, growth by the time since",
+    source: "RFC 9438 §4",
+    options: &[FAST_CONVERGENCE, hystart::OPTION],
+    needs: Signals::NONE,
+    build: |chosen| {
+        Arc::new(CubicRecipe {
+            fast_convergence: chosen.choice(FAST_CONVERGENCE.name, FastConvergence::ALL),
+            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+        })
+    },
+};
+
+/// The recipe `cubic`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CubicRecipe {
+    fast_convergence: FastConvergence,
+    hystart: hystart::Use,
+}
+
+impl Recipe for CubicRecipe {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn spec(&self) -> String {
+        let fast_convergence = self.fast_convergence.name().to_owned();
+        let hystart = self.hystart.name().to_owned();
+        spec_text(&ENTRY, &[(FAST_CONVERGENCE.name, fast_convergence), (hystart::OPTION.name, hystart)])
+    }
+
+    fn needs(&self) -> Signals {
+        Signals::NONE
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        self.check(start.offers)?;
+        let aimd = Aimd::new(start).with_hystart(self.hystart);
+        Ok(Box::new(Cubic {
+            aimd,
+            fast_convergence: self.fast_convergence,
+            curve: Curve::default(),
+            undo: Undo::default(),
+            last: start.now,
+            drained: false,
+        }))
+    }
+}
+
+/// K = cbrt((W_max - cwnd_epoch) / C): seconds until the curve is back at W_max (RFC 9438 §4.2). `c` in bytes/s³.
+pub const fn k(w_max: f64, cwnd_epoch: f64, c: f64) -> f64 {
+    cube_root((w_max - cwnd_epoch) / c)
+}
+
+/// W_cubic(t) = C (t - K)³ + W_max, in bytes (RFC 9438 §4.2). `t` and `k` in seconds, `c` in bytes/s³.
+pub const fn w_cubic(t: f64, k: f64, w_max: f64, c: f64) -> f64 {
+    let d = t - k;
+    c * d * d * d + w_max
+}
+
+/// The window wanted after the next round trip, in bytes: W_cubic(t + RTT) within cwnd and 1.5 cwnd (RFC 9438 §4.2).
+pub const fn target(w_cubic: f64, cwnd: f64) -> f64 {
+    w_cubic.max(cwnd).min(TARGET_LIMIT * cwnd)
+}
+
+/// alpha: Reno's own 1 once W_est is back at the window of the last reduction, alpha_cubic before (RFC 9438 §4.3).
+pub const fn alpha(w_est: f64, cwnd_prior: f64) -> f64 {
+    if w_est >= cwnd_prior { 1.0 } else { ALPHA }
+}
+
+/// W_max after a reduction from a window of `cwnd` bytes (RFC 9438 §4.7).
+pub const fn next_w_max(cwnd: u64, w_max: Option<u64>, fast_convergence: FastConvergence) -> u64 {
+    match (w_max, fast_convergence) {
+        (Some(w_max), FastConvergence::On) if cwnd < w_max => CONVERGENCE.of(cwnd),
+        _ => cwnd,
+    }
+}
+
+/// Everything of CUBIC's own that a reduction changes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Curve {
+    /// W_max in bytes; `None` before the first loss and after a timeout.
+    w_max: Option<u64>,
+    /// cwnd_prior in bytes: the window before the last reduction.
+    cwnd_prior: Option<u64>,
+    /// The avoidance stage that runs.
+    epoch: Option<Epoch>,
+}
+
+/// One congestion avoidance stage.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// t_epoch, moved on by the periods that do not count.
+    start: Time,
+    /// K in seconds.
+    k: f64,
+    /// W_max in bytes.
+    w_max: f64,
+    /// C in bytes/s³.
+    c: f64,
+    /// W_est in bytes.
+    w_est: f64,
+    /// cwnd_prior in bytes.
+    cwnd_prior: f64,
+    /// Fraction of a byte that growth has earned and not yet given out.
+    carry: f64,
+}
+
+impl Curve {
+    /// A reduction from a window of `cwnd` bytes ends the epoch.
+    fn reduce(&mut self, cwnd: u64, fast_convergence: FastConvergence) {
+        let w_max = next_w_max(cwnd, self.w_max, fast_convergence);
+        *self = Self { w_max: Some(w_max), cwnd_prior: Some(cwnd), epoch: None };
+    }
+
+    /// After a timeout the next epoch starts from its own window (RFC 9438 §4.8).
+    fn collapse(&mut self) {
+        (self.w_max, self.epoch) = (None, None);
+    }
+
+    /// The epoch that runs, or one that starts now with a window of `cwnd` bytes (RFC 9438 §4.2; without W_max RFC 9438 §4.10).
+    fn epoch(&mut self, now: Time, cwnd: u64, datagram: u64) -> &mut Epoch {
+        let Self { w_max, cwnd_prior, epoch } = self;
+        epoch.get_or_insert_with(|| {
+            let w_max = *w_max.insert(w_max.unwrap_or(cwnd).max(cwnd)) as f64;
+            let cwnd_prior = *cwnd_prior.get_or_insert(cwnd) as f64;
+            let c = C * datagram as f64;
+            Epoch { start: now, k: k(w_max, cwnd as f64, c), w_max, c, w_est: cwnd as f64, cwnd_prior, carry: 0.0 }
+        })
+    }
+
+    /// `time` does not count (RFC 9438 §5.8).
+    fn pause(&mut self, time: Duration) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.start += time;
+        }
+    }
+}
+
+impl Epoch {
+    /// Bytes to grow by when `acked` bytes are acknowledged at `now`, with a window of `cwnd` bytes and a smoothed round trip of `rtt`
+    /// seconds.
+    fn growth(&mut self, now: Time, rtt: f64, acked: u64, cwnd: u64, datagram: u64) -> u64 {
+        let t = now.as_nanos().saturating_sub(self.start.as_nanos()) as f64 * 1e-9;
+        let window = cwnd as f64;
+        // One frame never counts for more than a window.
+        let share = acked.min(cwnd) as f64 / window;
+        self.w_est += alpha(self.w_est, self.cwnd_prior) * datagram as f64 * share;
+        if w_cubic(t, self.k, self.w_max, self.c) < self.w_est {
+            self.carry = 0.0;
+            return (self.w_est - window).max(0.0) as u64;
+        }
+        let wanted = target(w_cubic(t + rtt, self.k, self.w_max, self.c), window);
+        let earned = (wanted - window) * share + self.carry;
+        let whole = earned as u64;
+        self.carry = earned - whole as f64;
+        whole
+    }
+}
+
+/// CUBIC.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    aimd: Aimd,
+    fast_convergence: FastConvergence,
+    curve: Curve,
+    /// Window in bytes and curve before the last loss.
+    undo: Undo<(u64, Curve)>,
+    /// Up to here the elapsed time is accounted for: the last ACK frame, or the end of a silence.
+    last: Time,
+    /// The last ACK frame left nothing in flight.
+    drained: bool,
+}
+
+impl Controller for Cubic {
+    fn on_sent(&mut self, sent: &Sent) {
+        if self.drained {
+            self.curve.pause(sent.now.since(self.last));
+            (self.last, self.drained) = (sent.now, false);
+        }
+    }
+
+    fn on_acks(&mut self, acks: &Acks<'_>) {
+        if acks.app_limited {
+            self.curve.pause(acks.now.since(self.last));
+        }
+        (self.last, self.drained) = (acks.now, acks.in_flight == 0);
+        let acked = self.aimd.on_acks(acks);
+        let acked = self.aimd.grow_slow_start(acked);
+        if acked > 0 {
+            let (cwnd, datagram) = (self.aimd.window(), self.aimd.datagram());
+            let epoch = self.curve.epoch(acks.now, cwnd, datagram);
+            let step = epoch.growth(acks.now, acks.rtt.smoothed.as_secs_f64(), acked, cwnd, datagram);
+            self.aimd.grow_by(step);
+        }
+    }
+
+    fn on_setback(&mut self, setback: &Setback) {
+        let cwnd = self.aimd.window();
+        if self.aimd.begins_recovery(setback) {
+            if matches!(setback.cause, Cause::Loss { .. }) {
+                self.undo.save(&(cwnd, self.curve));
+            }
+            self.curve.reduce(cwnd, self.fast_convergence);
+        }
+        let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
+        if self.aimd.on_setback(setback, BETA) && persistent {
+            self.curve.collapse();
+        }
+    }
+
+    fn on_undo(&mut self, _now: Time) {
+        // A window that has outgrown the loss keeps all its values (RFC 9438 §4.9.2); after a mark `Aimd` has nothing to go back to.
+        if let Some((cwnd, curve)) = self.undo.take()
+            && self.aimd.window() <= cwnd
+            && self.aimd.on_undo()
+        {
+            self.curve = curve;
+        }
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        self.curve.epoch = None;
+        match change {
+            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
+            PathChange::Moved => {
+                self.aimd.on_moved(now);
+                self.curve = Curve::default();
+                self.undo.forget();
+                (self.last, self.drained) = (now, false);
+            }
+        }
+    }
+
+    fn advice(&self) -> Advice {
+        Advice::window(self.aimd.window())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.aimd.snapshot()
+    }
+
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 5e-4, "{value} against {expected}");
+    }
+
+    #[test]
+    fn k_is_the_time_back_to_w_max() {
+        // In segments, after a cut to 70 %: cbrt(30 / 0.4) = cbrt(75), cbrt(3 / 0.4) = cbrt(7.5), cbrt(3000 / 0.4) = cbrt(7500).
+        near(k(100.0, 70.0, C), 4.2172);
+        near(k(10.0, 7.0, C), 1.9574);
+        near(k(10_000.0, 7_000.0, C), 19.5743);
+        assert_eq!(k(100.0, 100.0, C), 0.0);
+        // Bytes: both sides scale with the datagram.
+        near(k(120_000.0, 84_000.0, C * 1_200.0), 4.2172);
+    }
+
+    #[test]
+    fn the_window_after_t_seconds() {
+        // W_max 100, K = cbrt(75): 0.4 (t - 4.21716)^3 + 100.
+        let w = |t| w_cubic(t, cube_root(75.0), 100.0, C);
+        for (t, window) in [(0.0, 70.0), (1.0, 86.6808), (2.0, 95.6406), (4.217_163_326, 100.0), (8.434_326_653, 130.0)]
+        {
+            near(w(t), window);
+        }
+        near(w_cubic(5.0, 0.0, 20.0, C), 70.0);
+    }
+
+    #[test]
+    fn the_target_lies_between_one_and_one_and_a_half_windows() {
+        for (w_cubic, expected) in [(90.0, 100.0), (100.0, 100.0), (120.0, 120.0), (150.0, 150.0), (1e9, 150.0)] {
+            assert_eq!(target(w_cubic, 100.0), expected);
+        }
+    }
+
+    #[test]
+    fn alpha_becomes_renos_at_the_window_of_the_reduction() {
+        near(ALPHA, 0.5294);
+        assert_eq!((alpha(99.9, 100.0), alpha(100.0, 100.0)), (ALPHA, 1.0));
+    }
+
+    #[test]
+    fn fast_convergence_lowers_a_falling_w_max() {
+        use FastConvergence::{Off, On};
+        assert_eq!(next_w_max(100_000, None, On), 100_000);
+        assert_eq!(next_w_max(100_000, Some(100_000), On), 100_000);
+        assert_eq!(next_w_max(100_000, Some(100_001), On), 85_000);
+        assert_eq!(next_w_max(100_000, Some(100_001), Off), 100_000);
+    }
+
+    /// An epoch of datagrams of one byte, so that windows are segments.
+    fn epoch(w_max: u64, cwnd: u64) -> Epoch {
+        let mut curve = Curve { w_max: Some(w_max), cwnd_prior: Some(w_max), epoch: None };
+        *curve.epoch(Time::ZERO, cwnd, 1)
+    }
+
+    #[test]
+    fn growth_per_segment_is_the_way_to_the_target_over_the_window() {
+        // At t = 2 s with RTT 0.1 s and W_max 1000, cwnd 700: K = cbrt(750) = 9.0856; W_cubic(2.1) = 1000 - 0.4 * 6.9856^3 = 863.6448.
+        let mut e = epoch(1_000, 700);
+        near(e.k, 9.0856);
+        assert_eq!(e.growth(Time::from_millis(2_000), 0.1, 1, 700, 1), 0);
+        near(e.carry, 163.6448 / 700.0);
+        // The rest of the window in one frame, from the carry on.
+        let rest = e.growth(Time::from_millis(2_000), 0.1, 699, 700, 1);
+        assert_eq!(rest, 163);
+        near(e.carry, 0.6448);
+    }
+
+    #[test]
+    fn w_est_takes_over_where_the_curve_lies_lower() {
+        // cwnd 7, W_max 10, at t = 0: W_cubic = 7. Seven segments acknowledged add alpha: W_est = 7.5294.
+        let mut e = epoch(10, 7);
+        assert_eq!(e.growth(Time::ZERO, 0.1, 7, 7, 1), 0);
+        near(e.w_est, 7.5294);
+        // Five more such rounds: 10.18 at window 7; from 10 on by whole segments.
+        for _ in 0..5 {
+            e.growth(Time::ZERO, 0.1, 7, 7, 1);
+        }
+        near(e.w_est, 10.1765);
+        assert_eq!(e.growth(Time::ZERO, 0.1, 7, 7, 1), 4, "to W_est 11.18");
+        near(e.w_est, 11.1765);
+        // Two seconds on, W_cubic(2) = 10.00 lies below still; at six seconds, 36.4, the curve rules.
+        assert_eq!(e.growth(Time::from_millis(2_000), 0.1, 1, 11, 1), 0);
+        let mut at_six = e;
+        at_six.growth(Time::from_millis(6_000), 0.1, 11, 11, 1);
+        near(at_six.carry, 0.5);
+    }
+
+    #[test]
+    fn an_epoch_without_w_max_starts_at_its_window() {
+        let mut curve = Curve::default();
+        let e = *curve.epoch(Time::from_millis(5), 50, 1);
+        assert_eq!((e.k, e.w_max, e.cwnd_prior), (0.0, 50.0, 50.0));
+        assert_eq!((curve.w_max, curve.cwnd_prior), (Some(50), Some(50)));
+        curve.collapse();
+        assert_eq!(curve.epoch(Time::from_millis(5), 20, 1).w_max, 20.0);
+    }
+}

@@ -1,0 +1,163 @@
+//! gHSTCP, gentle HighSpeed TCP (Zhang, Hasegawa, Murata: "Performance analysis and improvement of HighSpeed TCP with TailDrop/ARED
+//! routers").
+//!
+//! HighSpeed TCP that grows as Reno while its round-trip times rise: a queue builds, so the link is full, and room is left to Reno's
+//! flows. Losses and marks are answered as by HighSpeed TCP.
+//!
+//! Departures, and what the paper leaves open:
+//! - **Test** (`trend=correlation`): gHSTCP §3.2 tests "statistically" for a positive correlation of departure time and RTT and does
+//!   not say how. The default is its plain words, the sign of Pearson's r. `t-test` and `mann-kendall` ask that the rise be
+//!   significant (one-sided, 5 %); noise alone then seldom brings Reno mode.
+//! - **Span**: the paper does not say over which samples. One mode decision per round trip, from the samples of that round trip; the
+//!   mode then rules until the next decision.
+//! - **Samples**: one per ACK frame, from its newest packet: QUIC stacks give no more. Frames of slow start and recovery count too.
+//! - **No decision yet** or too few samples for the test is HSTCP mode: no correlation is recognised.
+//! - **Loss**: the mode and the samples stay. Recovery lasts a round trip, so a decision comes at its end.
+//! - **Timeout**: the paper falls back to one packet; the smallest window in QUIC is two datagrams (RFC 9002 §7.2).
+//! - Those of [`crate::highspeed`].
+
+pub mod trend;
+
+use std::sync::Arc;
+
+use crate::aimd::Aimd;
+use crate::catalogue::{Entry, OptionInfo, Values, spec_text};
+use crate::controller::{Advice, Controller, Snapshot};
+use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::gentle::trend::{Test, Watch};
+use crate::highspeed::{increase, kept};
+use crate::hystart;
+use crate::recipe::{Missing, Recipe, Signals};
+use crate::units::{Ratio, Time};
+
+const TREND: OptionInfo = OptionInfo {
+    name: "trend",
+    default: "correlation",
+    values: Values::Choice(Test::NAMES),
+    about: "how rising round trips are recognised: sign of Pearson's r, its t-test, or Mann-Kendall (both one-sided 5 %)",
+};
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "gentle",
+    summary: "gHSTCP: HighSpeed TCP that grows as Reno while round trips rise",
+    source: "gHSTCP §3.2",
+    options: &[TREND, hystart::OPTION],
+    needs: Signals::NONE,
+    build: |chosen| {
+        Arc::new(GentleRecipe {
+            trend: chosen.choice(TREND.name, Test::ALL),
+            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+        })
+    },
+};
+
+/// The recipe `gentle`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GentleRecipe {
+    trend: Test,
+    hystart: hystart::Use,
+}
+
+impl Recipe for GentleRecipe {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn spec(&self) -> String {
+        let hystart = self.hystart.name().to_owned();
+        spec_text(&ENTRY, &[(TREND.name, self.trend.name().to_owned()), (hystart::OPTION.name, hystart)])
+    }
+
+    fn needs(&self) -> Signals {
+        Signals::NONE
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        self.check(start.offers)?;
+        Ok(Box::new(Gentle {
+            aimd: Aimd::new(start).with_hystart(self.hystart),
+            mode: Mode::HighSpeed,
+            watch: Watch::new(self.trend),
+            round_start: start.now,
+        }))
+    }
+}
+
+/// How the window grows in avoidance (gHSTCP §3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// By a(w): round trips do not rise.
+    HighSpeed,
+    /// By one datagram: they rise.
+    Reno,
+}
+
+/// gHSTCP.
+#[derive(Clone, Debug)]
+pub struct Gentle {
+    aimd: Aimd,
+    mode: Mode,
+    watch: Watch,
+    /// The round trip that is watched ends with the acknowledgement of a packet sent after this.
+    round_start: Time,
+}
+
+impl Gentle {
+    /// Takes the sample of an ACK frame; the first frame of a new round trip decides the mode by those of the last one.
+    fn observe(&mut self, acks: &Acks<'_>) {
+        let Some(departure) = acks.newest_sent() else { return };
+        if departure > self.round_start {
+            self.mode = if self.watch.rising() { Mode::Reno } else { Mode::HighSpeed };
+            self.watch.clear();
+            self.round_start = acks.now;
+        }
+        self.watch.on_sample(departure, acks.rtt.latest);
+    }
+}
+
+impl Controller for Gentle {
+    fn on_sent(&mut self, _sent: &Sent) {}
+
+    fn on_acks(&mut self, acks: &Acks<'_>) {
+        self.observe(acks);
+        let acked = self.aimd.on_acks(acks);
+        let acked = self.aimd.grow_slow_start(acked);
+        let packets = match self.mode {
+            Mode::HighSpeed => increase(self.aimd.window(), self.aimd.datagram()),
+            Mode::Reno => Ratio::ONE,
+        };
+        self.aimd.grow_additive(packets, acked);
+    }
+
+    fn on_setback(&mut self, setback: &Setback) {
+        self.aimd.on_setback(setback, kept(self.aimd.window(), self.aimd.datagram()));
+    }
+
+    fn on_undo(&mut self, _now: Time) {
+        self.aimd.on_undo();
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        match change {
+            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
+            PathChange::Moved => {
+                self.aimd.on_moved(now);
+                self.mode = Mode::HighSpeed;
+                self.watch.clear();
+                self.round_start = now;
+            }
+        }
+    }
+
+    fn advice(&self) -> Advice {
+        Advice::window(self.aimd.window())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.aimd.snapshot()
+    }
+
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,329 @@
+//! Whether the round-trip times of one round trip rise: three tests. Pure, in bounded memory: departures and RTTs in, a verdict out.
+//!
+//! Correlation needs sums only; they are whole numbers, so nothing is lost in differences of large ones. Mann-Kendall compares every
+//! pair and keeps at most [`KEPT`] samples: when they are full, every second one goes and from then on every second one is taken.
+
+use std::time::Duration;
+
+use crate::catalogue::choices;
+use crate::units::Time;
+
+choices! {
+    /// How a rise is recognised.
+    pub enum Test {
+        /// Pearson's r of departure time and RTT is positive: the plain words of gHSTCP §3.2.
+        #[default]
+        Correlation = "correlation",
+        /// r is significantly positive by Student's t.
+        TTest = "t-test",
+        /// Later RTTs are significantly larger by the Mann-Kendall test.
+        MannKendall = "mann-kendall",
+    }
+}
+
+/// Samples Mann-Kendall keeps of one round trip: 2 016 pairs to compare, once per round trip.
+pub const KEPT: usize = 64;
+/// Samples below which the t-test says nothing.
+pub const MIN_T_SAMPLES: u64 = 5;
+/// Upper 5 % point of the normal distribution.
+const Z: f64 = 1.644_853_626_951_472_7;
+/// Samples counted in one round trip; later ones are left out, so that no sum can overflow.
+const MAX_SAMPLES: i128 = 1 << 20;
+/// Differences are cut to this, in nanoseconds (69 s), for the same reason.
+const MAX_DIFFERENCE: i64 = 1 << 36;
+
+/// Upper 5 % point of Student's t with `freedom` degrees of freedom, from the normal one by its expansion in 1 / freedom; within 0.002
+/// from three degrees on.
+pub fn student_t(freedom: f64) -> f64 {
+    let z2 = Z * Z;
+    let terms = [
+        (z2 + 1.0) / 4.0,
+        ((5.0 * z2 + 16.0) * z2 + 3.0) / 96.0,
+        (((3.0 * z2 + 19.0) * z2 + 17.0) * z2 - 15.0) / 384.0,
+        ((((79.0 * z2 + 776.0) * z2 + 1_482.0) * z2 - 1_920.0) * z2 - 945.0) / 92_160.0,
+    ];
+    Z * (1.0 + terms.iter().rev().fold(0.0, |sum, term| (sum + term) / freedom))
+}
+
+/// Mann-Kendall's z = (S - 1) / sqrt(Var S) above 1.645, with Var S = n (n - 1) (2n + 5) / 18; ties are not corrected for.
+pub fn mann_kendall_rises(s: i64, n: u64) -> bool {
+    // Squared, in whole numbers: 1.645² = 2.706025.
+    let (s, n) = (i128::from(s), i128::from(n));
+    s > 1 && (s - 1) * (s - 1) * 18 * 1_000_000 > 2_706_025 * n * (n - 1) * (2 * n + 5)
+}
+
+/// The sums of Pearson's r; x and y are nanoseconds from the first sample.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    n: i128,
+    x: i128,
+    y: i128,
+    xx: i128,
+    yy: i128,
+    xy: i128,
+}
+
+impl Sums {
+    fn add(&mut self, x: i64, y: i64) {
+        if self.n < MAX_SAMPLES {
+            let (x, y) = (i128::from(x), i128::from(y));
+            self.n += 1;
+            self.x += x;
+            self.y += y;
+            self.xx += x * x;
+            self.yy += y * y;
+            self.xy += x * y;
+        }
+    }
+
+    /// n² times the covariance: it has the sign of r.
+    fn covariance(&self) -> i128 {
+        self.n * self.xy - self.x * self.y
+    }
+
+    /// t = r sqrt((n - 2) / (1 - r²)) lies above its 5 % point, both sides squared.
+    fn significant(&self) -> bool {
+        let covariance = self.covariance();
+        if self.n < i128::from(MIN_T_SAMPLES) || covariance <= 0 {
+            return false;
+        }
+        let variances = (self.n * self.xx - self.x * self.x) as f64 * (self.n * self.yy - self.y * self.y) as f64;
+        let square = covariance as f64 * covariance as f64;
+        let freedom = (self.n - 2) as f64;
+        let t = student_t(freedom);
+        square * freedom > t * t * (variances - square)
+    }
+}
+
+/// At most [`KEPT`] RTTs in order, evenly spaced over all that came.
+#[derive(Clone, Debug)]
+struct Kept {
+    rtts: [u64; KEPT],
+    len: usize,
+    /// Every `stride`-th sample is kept.
+    stride: u64,
+    seen: u64,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { rtts: [0; KEPT], len: 0, stride: 1, seen: 0 }
+    }
+}
+
+impl Kept {
+    fn add(&mut self, rtt: u64) {
+        if self.seen.is_multiple_of(self.stride) {
+            if self.len == KEPT {
+                for at in 0..KEPT / 2 {
+                    self.rtts[at] = self.rtts[2 * at];
+                }
+                self.len = KEPT / 2;
+                self.stride *= 2;
+            }
+            self.rtts[self.len] = rtt;
+            self.len += 1;
+        }
+        self.seen += 1;
+    }
+
+    /// S: pairs that rise less pairs that fall.
+    fn score(&self) -> i64 {
+        let rtts = &self.rtts[..self.len];
+        rtts.iter()
+            .enumerate()
+            .flat_map(|(at, first)| rtts[at + 1..].iter().map(move |later| later.cmp(first) as i64))
+            .sum()
+    }
+}
+
+/// The samples of one round trip.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    test: Test,
+    first: Option<(Time, u64)>,
+    sums: Sums,
+    kept: Kept,
+}
+
+impl Watch {
+    /// Nothing seen yet.
+    pub fn new(test: Test) -> Self {
+        Self { test, first: None, sums: Sums::default(), kept: Kept::default() }
+    }
+
+    /// A packet that left at `departure` took `rtt` to be acknowledged.
+    pub fn on_sample(&mut self, departure: Time, rtt: Duration) {
+        let rtt = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
+        let (departure0, rtt0) = *self.first.get_or_insert((departure, rtt));
+        match self.test {
+            Test::Correlation | Test::TTest => {
+                self.sums.add(difference(departure.as_nanos(), departure0.as_nanos()), difference(rtt, rtt0));
+            }
+            Test::MannKendall => self.kept.add(rtt),
+        }
+    }
+
+    /// Whether the round-trip times rise, by the chosen test.
+    pub fn rising(&self) -> bool {
+        match self.test {
+            Test::Correlation => self.sums.covariance() > 0,
+            Test::TTest => self.sums.significant(),
+            Test::MannKendall => mann_kendall_rises(self.kept.score(), self.kept.len as u64),
+        }
+    }
+
+    /// Forgets all samples.
+    pub fn clear(&mut self) {
+        (self.first, self.sums) = (None, Sums::default());
+        (self.kept.len, self.kept.stride, self.kept.seen) = (0, 1, 0);
+    }
+}
+
+/// `a - b`, within [`MAX_DIFFERENCE`].
+fn difference(a: u64, b: u64) -> i64 {
+    let difference = i128::from(a) - i128::from(b);
+    difference.clamp(i128::from(-MAX_DIFFERENCE), i128::from(MAX_DIFFERENCE)) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Test; 3] = [Test::Correlation, Test::TTest, Test::MannKendall];
+
+    /// One sample per millisecond, RTTs in microseconds.
+    fn watch(test: Test, rtts: impl IntoIterator<Item = u64>) -> Watch {
+        let mut watch = Watch::new(test);
+        for (n, rtt) in rtts.into_iter().enumerate() {
+            watch.on_sample(Time::from_millis(7_000 + n as u64), Duration::from_micros(rtt));
+        }
+        watch
+    }
+
+    /// Pearson's r of these RTTs against 0, 1, 2, ... by its definition.
+    fn pearson(rtts: &[u64]) -> f64 {
+        let n = rtts.len() as f64;
+        let xs = || (0..rtts.len()).map(|x| x as f64 - (n - 1.0) / 2.0);
+        let mean = rtts.iter().sum::<u64>() as f64 / n;
+        let ys = || rtts.iter().map(|y| *y as f64 - mean);
+        let sum = |terms: &mut dyn Iterator<Item = f64>| terms.sum::<f64>();
+        let xy = sum(&mut xs().zip(ys()).map(|(x, y)| x * y));
+        xy / (sum(&mut xs().map(|x| x * x)) * sum(&mut ys().map(|y| y * y))).sqrt()
+    }
+
+    /// A slow rise under pseudo-random noise: slope per sample and noise in microseconds.
+    fn noisy(n: u64, slope: u64, noise: u64) -> Vec<u64> {
+        // The mixing steps of SplitMix64.
+        let mix = |i: u64| {
+            let z = (i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) >> 33
+        };
+        (0..n).map(|i| 40_000 + slope * i + mix(i) % noise).collect()
+    }
+
+    #[test]
+    fn points_of_students_t() {
+        // The usual table, one-sided 5 %.
+        let table =
+            [(3, 2.353), (4, 2.132), (5, 2.015), (8, 1.860), (10, 1.812), (18, 1.734), (28, 1.701), (120, 1.658)];
+        for (freedom, t) in table {
+            assert!((student_t(f64::from(freedom)) - t).abs() < 0.002, "{freedom}: {}", student_t(f64::from(freedom)));
+        }
+    }
+
+    #[test]
+    fn the_t_test_bites_at_the_known_correlations() {
+        // r above .549 with 10 samples, .378 with 20, .306 with 30. Many noisy rises; each verdict by r from the definition.
+        for (n, critical) in [(10, 0.549), (20, 0.378), (30, 0.306)] {
+            let mut seen = [0; 2];
+            for slope in (0..300).step_by(5) {
+                for noise in [997, 3_001, 6_007] {
+                    let rtts = noisy(n, slope, noise);
+                    let r = pearson(&rtts);
+                    if (r - critical).abs() < 0.001 {
+                        continue;
+                    }
+                    let rises = watch(Test::TTest, rtts).rising();
+                    assert_eq!(rises, r > critical, "n {n} slope {slope} noise {noise}: r {r}");
+                    seen[usize::from(rises)] += 1;
+                }
+            }
+            assert!(seen.iter().all(|count| *count >= 10), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn the_sign_of_r() {
+        for slope in 0..8 {
+            let mut rtts = noisy(24, slope, 997);
+            for _ in 0..2 {
+                assert_eq!(watch(Test::Correlation, rtts.clone()).rising(), pearson(&rtts) > 0.0, "{rtts:?}");
+                rtts.reverse();
+            }
+        }
+    }
+
+    #[test]
+    fn mann_kendall_by_its_formula() {
+        // n = 10: Var S = 10 * 9 * 25 / 18 = 125, so S - 1 > 18.39. n = 4: Var S = 8.667, S = 6 gives 1.698; n = 3 can give 1.04 only.
+        assert!(mann_kendall_rises(20, 10) && !mann_kendall_rises(19, 10));
+        assert!(mann_kendall_rises(6, 4) && !mann_kendall_rises(3, 3));
+        assert!(!mann_kendall_rises(-40, 10) && !mann_kendall_rises(0, 0) && !mann_kendall_rises(1, 2));
+        // Ten in order with three neighbours swapped: S = 45 - 6.
+        let swapped = [1, 0, 3, 2, 5, 4, 6, 7, 8, 9];
+        assert_eq!(watch(Test::MannKendall, swapped).kept.score(), 39);
+    }
+
+    #[test]
+    fn steady_and_falling_round_trips_do_not_rise_and_clear_rises_do() {
+        for test in ALL {
+            for n in [0, 1, 2, 10, 63, 64, 65, 1_000] {
+                assert!(!watch(test, vec![40_000; n]).rising(), "{test:?} {n} level");
+                assert!(!watch(test, (0..n as u64).map(|i| 90_000 - i)).rising(), "{test:?} {n} falling");
+                if n >= 10 {
+                    assert!(watch(test, (0..n as u64).map(|i| 40_000 + i)).rising(), "{test:?} {n} rising");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weak_rises_are_correlation_only() {
+        // Rank sums and r by their definitions: neither comes near its 5 % point with 30 samples (S 94, r .306).
+        let rtts = noisy(30, 90, 6_007);
+        let pairs = (0..30).flat_map(|i| (i + 1..30).map(move |j| (i, j)));
+        let s: i64 = pairs.map(|(i, j)| (rtts[j] as i64 - rtts[i] as i64).signum()).sum();
+        let r = pearson(&rtts);
+        assert!((0.05..0.25).contains(&r) && s < 80, "r {r}, S {s}");
+        assert_eq!(ALL.map(|test| watch(test, rtts.clone()).rising()), [true, false, false]);
+    }
+
+    #[test]
+    fn what_is_kept_is_spread_evenly() {
+        let kept = watch(Test::MannKendall, 0..1_000).kept;
+        assert_eq!((kept.len, kept.stride), (63, 16), "1000 / 16, the first included");
+        for at in 0..kept.len {
+            assert_eq!(kept.rtts[at], 16_000 * at as u64);
+        }
+        let mut again = watch(Test::MannKendall, 0..1_000);
+        again.clear();
+        assert_eq!((again.kept.len, again.kept.stride, again.rising()), (0, 1, false));
+    }
+
+    #[test]
+    fn extremes_do_not_overflow() {
+        for test in ALL {
+            let mut watch = Watch::new(test);
+            watch.on_sample(Time::ZERO, Duration::ZERO);
+            for _ in 0..2_000 {
+                watch.on_sample(Time::from_nanos(u64::MAX), Duration::MAX);
+                watch.on_sample(Time::ZERO, Duration::ZERO);
+            }
+            watch.sums.n = MAX_SAMPLES;
+            watch.on_sample(Time::ZERO, Duration::MAX);
+            watch.rising();
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! HighSpeed TCP through real events.
+
+mod common;
+
+use common::{MSS, Script};
+use fathom_cc::Phase;
+
+/// In avoidance with a window of exactly `packets`; the loss that ended slow start is over.
+fn avoiding(spec: &str, packets: u64) -> Script {
+    let mut s = Script::new(spec);
+    s.lose();
+    s.collapse();
+    s.next_round();
+    // Slow start up to the threshold of five packets, then rounds of growth until the window is there.
+    while s.window() < packets * MSS {
+        s.bytes = s.window();
+        s.ack(0);
+    }
+    s.bytes = MSS;
+    s
+}
+
+/// Acknowledges one window, a packet at a time; gives the growth in packets.
+fn round(s: &mut Script) -> f64 {
+    let before = s.window();
+    s.acks((before / MSS) as usize, 0);
+    (s.window() - before) as f64 / MSS as f64
+}
+
+#[test]
+fn growth_per_round_trip_is_a_of_w() {
+    // Rows of RFC 3649 §B: from this window on so many datagrams per round trip, up to the next row.
+    for (w, a, next) in [(118, 2.0, 221), (663, 6.0, 851), (2_076, 12.0, 2_378), (5_036, 20.0, 5_497)] {
+        let mut s = avoiding("highspeed", w);
+        assert!(s.window() < next * MSS);
+        let grown = round(&mut s);
+        assert!((a - 0.05..a + 1.05).contains(&grown), "{grown} at {w}");
+    }
+}
+
+#[test]
+fn a_loss_takes_b_of_w() {
+    for (w, b) in [(118, 0.44), (663, 0.35), (2_076, 0.29), (10_661, 0.21)] {
+        let mut s = avoiding("highspeed", w);
+        let before = s.window() as f64;
+        s.lose();
+        let lost = 1.0 - s.window() as f64 / before;
+        assert!((lost - b).abs() < 0.008, "{lost} at {w}");
+        assert_eq!(s.controller.snapshot().phase, Phase::Recovery);
+    }
+}
+
+#[test]
+fn up_to_38_datagrams_every_byte_is_renos() {
+    let (mut s, mut reno) = (Script::new("highspeed"), Script::new("reno"));
+    for script in [&mut s, &mut reno] {
+        script.lose();
+        script.next_round();
+    }
+    let mut rounds = 0;
+    while reno.window() < 38 * MSS {
+        for _ in 0..7 {
+            assert_eq!(s.ack(0), reno.ack(0));
+        }
+        rounds += 1;
+        if rounds == 60 {
+            s.lose();
+            reno.lose();
+            assert_eq!(s.window(), reno.window());
+            s.next_round();
+            reno.next_round();
+        }
+    }
+    // Far above they part.
+    s.acks(4_000, 0);
+    reno.acks(4_000, 0);
+    assert!(s.window() > reno.window() + 5 * MSS);
+}
+
+#[test]
+fn slow_start_is_renos_at_any_window() {
+    let mut s = Script::new("highspeed");
+    s.bytes = 1_000 * MSS;
+    assert_eq!(s.ack(0), 1_000 * MSS as i64);
+}
+
+#[test]
+fn a_spurious_loss_is_undone() {
+    let mut s = avoiding("highspeed", 1_000);
+    let before = s.window();
+    s.lose();
+    s.controller.on_undo(s.now);
+    assert_eq!(s.window(), before);
+}
