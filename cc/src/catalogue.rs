@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::recipe::{Recipe, Signals};
 use crate::units::{Ratio, duration_text, parse_duration};
-use crate::{reno, sync};
+use crate::{dca, dual, reno, sync, vegas};
 
 /// Every controller, in the order users see them.
-pub static CATALOGUE: &[Entry] = &[reno::ENTRY, sync::ENTRY];
+pub static CATALOGUE: &[Entry] = &[reno::ENTRY, sync::ENTRY, dca::ENTRY, vegas::ENTRY, dual::ENTRY];
 
 /// One controller of the catalogue.
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +124,11 @@ impl Chosen<'_> {
     pub fn text(&self, option: &str) -> &str {
         let info = info(self.entry, option);
         self.given.iter().find(|(given, _)| given.name == option).map_or(info.default, |(_, text)| text)
+    }
+
+    /// Whether the user gave `option`: for defaults that hang on another option.
+    pub fn is_given(&self, option: &str) -> bool {
+        self.given.iter().any(|(given, _)| given.name == option)
     }
 
     /// The value of a [`Values::Choice`], of which `all` lists the meanings in the same order.

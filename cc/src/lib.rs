@@ -7,14 +7,18 @@
 pub mod aimd;
 pub mod catalogue;
 pub mod controller;
+pub mod dca;
+pub mod dual;
 pub mod event;
 pub mod hystart;
 pub mod recipe;
 pub mod reno;
+pub mod round;
 pub mod sync;
 pub mod testing;
 pub mod undo;
 pub mod units;
+pub mod vegas;
 
 pub use controller::{Advice, Controller, Pace, Phase, Snapshot};
 pub use event::{Acked, Acks, Cause, EcnDelta, PathChange, Rtt, Sent, Setback, Start};

@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 
 /// The sections cited, by source. The titles are for the reader who checks a new line here.
 const SECTIONS: &[(&str, &str, &str)] = &[
+    ("DCA", "3.1", "Data Collection Methodology"),
+    ("DCA", "3.2.1", "Loss Conditioned Delay Indication Metric"),
+    ("DCA", "3.3", "Throughput Analysis"),
+    ("DCA", "4.3", "Simulating the TCP/DCA Protocol"),
+    ("DCA", "4.4", "Simulating the TCP/Vegas and TCP/Dual Protocols"),
     ("RFC 5681", "4.1", "Restarting Idle Connections"),
     ("RFC 6298", "2", "The Basic Algorithm"),
     ("RFC 9000", "9.4", "Loss Detection and Congestion Control (on a new path)"),

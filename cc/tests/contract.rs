@@ -25,6 +25,8 @@ struct Ways {
 fn ways(name: &str) -> Ways {
     let reno = Ways { loss: Ratio::HALF, doubles: true, one_per_round: true, always_cuts: true };
     match name {
+        // It doubles every other round trip only, so that the rounds between show what the queue does (Vegas-CAM, DCA §4.4).
+        "vegas" => Ways { doubles: false, ..reno },
         _ => reno,
     }
 }
