@@ -99,12 +99,13 @@ fn over_a_steady_return_path_round_trips_say_the_same() {
 
 #[test]
 fn dca_stays_far_from_the_queues_end_and_pays_more_than_reno() {
-    // Predicted: the first packet that queues stands out of twenty equal RTTs, so the window is halved about when the link is full, and
-    // works its way up from there. No loss, next to no queue, and a good part of the link idle: less use than Reno by a tenth or more.
+    // Predicted: twenty equal RTTs have no deviation, so whatever queues at all is an event, and the window is halved about when the
+    // link is full. No loss, next to no queue, less use than Reno by a tenth or more. It is worse than that: on this silent path the
+    // growth itself, a third packet sent in answer to an ACK, stands out already. The window stays below ten packets.
     let (reno, dca) = (curve("reno", PATH), curve("dca", PATH));
     assert_eq!(dca.lost, 0, "{}", figures(&dca));
     assert!(dca.mean_queued(SETTLED) < reno.mean_queued(SETTLED) / 4, "{} / {}", figures(&dca), figures(&reno));
-    assert!(share(&dca) < share(&reno) - 0.1, "{}", figures(&dca));
+    assert!((0.1..share(&reno) - 0.1).contains(&share(&dca)), "{}", figures(&dca));
 }
 
 #[test]
@@ -118,15 +119,17 @@ fn the_smaller_dca_reduces_the_less_it_gives_away() {
 fn vegas_fills_the_link_and_keeps_a_few_packets_waiting() {
     // Predicted: base RTT about 42 ms (a frame's second packet waits for the first), 43.7 packets in the pipe, and by ns-2's rounding
     // 0.5 to 3.5 packets more; Linux takes 2 to 5. A packet takes 0.96 ms. Once there, the window stays.
-    for (spec, low, high) in [("vegas", 52_800, 57_600), ("vegas:params=linux", 54_000, 59_400)] {
-        let vegas = curve(spec, PATH);
+    let (ns2, linux) = (curve("vegas", PATH), curve("vegas:params=linux", PATH));
+    for (vegas, low, high) in [(&ns2, 52_800, 57_600), (&linux, 54_000, 59_400)] {
         let (min, max) = vegas.window_range(SETTLED).expect("points");
-        assert_eq!(vegas.lost, 0, "{spec}: {}", figures(&vegas));
-        assert!(share(&vegas) > 0.95, "{spec}: {}", figures(&vegas));
-        assert!(low <= min && max <= high && max - min <= 1_200, "{spec}: {}", figures(&vegas));
+        assert!(share(vegas) > 0.95, "{}", figures(vegas));
+        assert!(low <= min && max <= high && max - min <= 1_200, "{}", figures(vegas));
         let queued = vegas.mean_queued(SETTLED).as_secs_f64();
-        assert!((0.001..0.006).contains(&queued), "{spec}: {}", figures(&vegas));
+        assert!((0.001..0.006).contains(&queued), "{}", figures(vegas));
     }
+    // Predicted for both, true for one: no loss. Linux doubles every round and takes a round's smallest RTT, so it sees the queue of
+    // its doubling one round late, as late as Reno does.
+    assert!(ns2.lost == 0 && linux.lost < 100, "{} / {}", figures(&ns2), figures(&linux));
 }
 
 #[test]
