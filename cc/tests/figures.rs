@@ -11,8 +11,11 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-/// One line per figure: the controller and what its paper says should be seen.
-const FIGURES: &[(&str, fn(&Run))] = &[
+/// What a controller's paper says should be seen in a run.
+type Check = fn(&Run);
+
+/// One line per figure.
+const FIGURES: &[(&str, Check)] = &[
     ("reno", reno_grows_whatever_the_queue_does),
     ("sync", sync_cuts_while_the_delay_rises),
     ("dca", dca_cuts_once_per_rise),
