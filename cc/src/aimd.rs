@@ -80,8 +80,12 @@ struct State {
 
 impl State {
     fn cut(&mut self, factor: Ratio, minimum: u64) {
-        self.window = cut_window(self.window, factor, minimum);
-        self.threshold = Some(self.window);
+        self.cut_to(cut_window(self.window, factor, minimum));
+    }
+
+    fn cut_to(&mut self, window: u64) {
+        self.window = window;
+        self.threshold = Some(window);
         self.round = Round::default();
     }
 }
@@ -297,6 +301,15 @@ impl Aimd {
         setback.sent >= self.path_start && setback.sent >= self.state.counts_from
     }
 
+    /// An early cut by `bytes`, at once, otherwise as [`Aimd::cut`].
+    pub fn cut_by(&mut self, bytes: u64) {
+        let minimum = self.minimum();
+        let less = |state: &mut State| state.cut_to(state.window.saturating_sub(bytes).max(minimum));
+        less(&mut self.state);
+        self.undo.amend(less);
+        self.early_reductions += 1;
+    }
+
     /// Loss or mark: `threshold = window = factor * window`, once per recovery period (RFC 9002 §7.3.2); persistent congestion
     /// collapses to the minimum (RFC 9002 §7.6.2) and ends the period (RFC 9002 §B.8). True if the window was reduced.
     pub fn on_setback(&mut self, setback: &Setback, factor: Ratio) -> bool {
@@ -362,7 +375,8 @@ impl Aimd {
         self.growth = Growth::Full;
     }
 
-    fn raise(&mut self, bytes: u64) {
+    /// Raises the window by `bytes` at once.
+    pub fn raise(&mut self, bytes: u64) {
         self.state.window = self.state.window.saturating_add(bytes).min(MAX_WINDOW);
     }
 }

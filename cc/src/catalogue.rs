@@ -8,11 +8,21 @@ use std::time::Duration;
 
 use crate::recipe::{Recipe, Signals};
 use crate::units::{Ratio, duration_text, parse_duration};
-use crate::{cubic, gentle, highspeed, packet_size, reno, sdc, sync};
+use crate::{cubic, dca, dual, gentle, highspeed, packet_size, reno, sdc, sync, vegas};
 
 /// Every controller, in the order users see them.
-pub static CATALOGUE: &[Entry] =
-    &[reno::ENTRY, cubic::ENTRY, sync::ENTRY, sdc::ENTRY, highspeed::ENTRY, gentle::ENTRY, packet_size::ENTRY];
+pub static CATALOGUE: &[Entry] = &[
+    reno::ENTRY,
+    cubic::ENTRY,
+    sync::ENTRY,
+    dca::ENTRY,
+    vegas::ENTRY,
+    dual::ENTRY,
+    sdc::ENTRY,
+    highspeed::ENTRY,
+    gentle::ENTRY,
+    packet_size::ENTRY,
+];
 
 /// What a wrapper such as `packet-size` is put around when its spec names nothing.
 pub const DEFAULT_INNER: &str = reno::ENTRY.name;
@@ -129,6 +139,11 @@ impl Chosen<'_> {
     pub fn text(&self, option: &str) -> &str {
         let info = info(self.entry, option);
         self.given.iter().find(|(given, _)| given.name == option).map_or(info.default, |(_, text)| text)
+    }
+
+    /// Whether the user gave `option`: for defaults that hang on another option.
+    pub fn is_given(&self, option: &str) -> bool {
+        self.given.iter().any(|(given, _)| given.name == option)
     }
 
     /// The value of a [`Values::Choice`], of which `all` lists the meanings in the same order.

@@ -39,6 +39,8 @@ fn ways(name: &str) -> Ways {
         "packet-size" => Ways { one_per_round: false, always_cuts: false, ..reno },
         // CUBIC leaves 0.7 and grows by the time since the loss (RFC 9438 §4).
         "cubic" => Ways { loss: Ratio::new(7, 10), one_per_round: false, ..reno },
+        // It doubles every other round trip only, so that the rounds between show what the queue does (Vegas-CAM, DCA §4.4).
+        "vegas" => Ways { doubles: false, ..reno },
         _ => reno,
     }
 }

@@ -32,6 +32,16 @@ const SPECS: &[&str] = &[
     "gentle",
     "gentle:trend=t-test,hystart=on",
     "gentle:trend=mann-kendall",
+    "dca",
+    "dca:samples=all,x=1,w=2,reduction=0.125",
+    "dca:samples=all,x=5,w=3,epoch=start,hystart=on",
+    "vegas",
+    "vegas:alpha=0,beta=0,gamma=0,hystart=on",
+    "vegas:params=linux",
+    "vegas:params=linux,alpha=1000,beta=1000",
+    "dual",
+    "dual:reset=timeout,hystart=on",
+    "dual:reset=loss",
 ];
 
 #[derive(Clone, Debug)]

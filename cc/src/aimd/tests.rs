@@ -116,6 +116,20 @@ fn a_cut_keeps_the_minimum_and_ends_slow_start() {
 }
 
 #[test]
+fn a_cut_by_bytes_keeps_the_minimum_and_survives_an_undo() {
+    let mut a = avoiding(100_000);
+    a.cut_by(MSS);
+    assert_eq!((a.window(), a.threshold()), (98_800, Some(98_800)));
+    a.on_setback(&loss(100, 80), Ratio::HALF);
+    a.cut_by(MSS);
+    assert_eq!(a.window(), 48_200);
+    a.on_undo();
+    assert_eq!((a.window(), a.threshold()), (97_600, Some(97_600)));
+    a.cut_by(u64::MAX);
+    assert_eq!((a.window(), a.snapshot().early_reductions), (2_400, 3));
+}
+
+#[test]
 fn one_reaction_per_recovery_period() {
     let mut a = aimd();
     assert!(a.on_setback(&loss(100, 80), Ratio::HALF));

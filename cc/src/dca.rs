@@ -1,0 +1,445 @@
+//! TCP/DCA (Martin, Nilsson, Rhee: "The Incremental Deployability of RTT-Based Congestion Avoidance for High Speed TCP Internet
+//! Connections").
+//!
+//! Reno that also cuts when round trips grow: after Reno's own growth, if the mean of the last two RTT samples exceeds the mean plus
+//! the standard deviation of the last twenty, a share of the window is taken away, at most once per congestion epoch (DCA §3.3,
+//! DCA §4.3). Loss and marks are answered exactly as by Reno.
+//!
+//! Means and deviation are exact: sums of whole nanoseconds over a fixed ring, compared without division or root ([`delay_event`]).
+//!
+//! # Departures
+//! What the paper leaves open, and what is taken here. Each has an option where the choice could matter.
+//! - **Reduction** (`reduction=0.5`): the paper names three levels. Its analysis takes a half away and says why (DCA §3.3: ECN asks
+//!   for a half too, and a deep cut has the better chance to avoid the loss); DCA §4.3 only explores the smaller ones.
+//! - **Baseline** (`epoch=average`): an epoch "begins when the RTT increases and terminates when the RTT returns to some baseline
+//!   level" (DCA §3.3). It begins here with the reaction, and ends when sampledRTT(x) is not above windowAVG(w), the longer-term
+//!   average that DCA §3.2.1 measures rises against. That level moves, so the sender gets used to a queue that stays, and reacts to
+//!   what exceeds "the base level of queueing that exists" (DCA §4.4). `start` freezes windowAVG(w) at the reaction: literally the
+//!   level that the RTT rose from; a queue or a route that stays longer then silences the detector.
+//! - **Samples** (`samples=delayed`): only ACKs of more than one segment give one, as the paper filters delayed acknowledgements
+//!   (DCA §3.1). A QUIC peer that acknowledges every packet gives none, and the controller is Reno; `all` takes every frame.
+//! - **Newest packet only**: a frame whose newest packet was sent before one acknowledged earlier is no sample; a TCP ACK never is
+//!   such a frame (DCA §3.1: the highest segment acknowledged).
+//! - **Recovery**: no samples (DCA §3.1). The frame that ends it gives one: QUIC never confuses a retransmission with its original.
+//! - **Warm-up**: no decision before w samples are in; the paper does not say.
+//! - **Standard deviation** of the w samples themselves (divided by w, not by w - 1).
+//! - **Threshold**: a cut also sets the slow-start threshold, for it is "equivalent to the TCP reaction of a loss event" (DCA §3.3);
+//!   else slow start would take the cut back within a round trip.
+//! - **Reset**: samples leave the ring as new ones come; only a change of path forgets them all at once.
+//! - **Windows below two datagrams** do not exist (RFC 9002 §7.2). RTTs count up to 18 minutes ([`MAX_RTT`]).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::aimd::Aimd;
+use crate::catalogue::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
+use crate::controller::{Advice, Controller, Snapshot};
+use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::hystart;
+use crate::recipe::{Missing, Recipe, Signals};
+use crate::reno::LOSS_REDUCTION;
+use crate::units::{Ratio, Time};
+
+/// Largest `x` and `w`; the largest that the paper mentions (DCA §3.2.1).
+pub const MAX_SAMPLES: u32 = 200;
+/// Longest RTT told apart, 2^40 ns: sums and squares of 200 of them fit 128 bits.
+pub const MAX_RTT: Duration = Duration::from_nanos(1 << 40);
+
+choices! {
+    /// The share of the window that a reaction takes away: congestionReductionLevel (DCA §4.3).
+    pub enum Reduction {
+        /// 50 %.
+        #[default]
+        Half = "0.5",
+        /// 25 %.
+        Quarter = "0.25",
+        /// 12.5 %.
+        Eighth = "0.125",
+    }
+}
+
+impl Reduction {
+    /// What the reaction leaves of the window.
+    pub const fn leaves(self) -> Ratio {
+        match self {
+            Self::Half => Ratio::HALF,
+            Self::Quarter => Ratio::new(3, 4),
+            Self::Eighth => Ratio::new(7, 8),
+        }
+    }
+}
+
+choices! {
+    /// Which ACK frames give an RTT sample.
+    pub enum Samples {
+        /// Those that newly acknowledge more than one packet (DCA §3.1).
+        #[default]
+        Delayed = "delayed",
+        /// All.
+        All = "all",
+    }
+}
+
+choices! {
+    /// The baseline that RTTs must return to before the next reaction.
+    pub enum Epoch {
+        /// windowAVG(w) as it moves.
+        #[default]
+        Average = "average",
+        /// windowAVG(w) as it was at the reaction.
+        Start = "start",
+    }
+}
+
+const INTEGER: Values = Values::Integer { min: 1, max: MAX_SAMPLES };
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "dca",
+    summary: "TCP/DCA: Reno that cuts when the last RTTs stand out of the recent ones",
+    source: "DCA §4.3",
+    options: &[
+        OptionInfo {
+            name: "reduction",
+            default: "0.5",
+            values: Values::Choice(Reduction::NAMES),
+            about: "share of the window that a reaction takes away",
+        },
+        OptionInfo {
+            name: "x",
+            default: "2",
+            values: INTEGER,
+            about: "newest RTT samples whose mean is compared: sampledRTT(x)",
+        },
+        OptionInfo {
+            name: "w",
+            default: "20",
+            values: INTEGER,
+            about: "RTT samples that they are compared with: windowAVG(w)",
+        },
+        OptionInfo {
+            name: "samples",
+            default: "delayed",
+            values: Values::Choice(Samples::NAMES),
+            about: "ACK frames that give a sample: of more than one packet, or all",
+        },
+        OptionInfo {
+            name: "epoch",
+            default: "average",
+            values: Values::Choice(Epoch::NAMES),
+            about: "baseline that ends a congestion epoch: windowAVG(w) as it moves, or as it was when the epoch began",
+        },
+        hystart::OPTION,
+    ],
+    needs: Signals::NONE,
+    build: |chosen| Arc::new(DcaRecipe::from_chosen(chosen)),
+};
+
+/// The recipe `dca`. The default is the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DcaRecipe {
+    reduction: Reduction,
+    x: u32,
+    w: u32,
+    samples: Samples,
+    epoch: Epoch,
+    hystart: hystart::Use,
+}
+
+impl DcaRecipe {
+    fn from_chosen(chosen: &Chosen<'_>) -> Self {
+        Self {
+            reduction: chosen.choice("reduction", Reduction::ALL),
+            x: chosen.integer("x"),
+            w: chosen.integer("w"),
+            samples: chosen.choice("samples", Samples::ALL),
+            epoch: chosen.choice("epoch", Epoch::ALL),
+            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+        }
+    }
+}
+
+impl Recipe for DcaRecipe {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn spec(&self) -> String {
+        spec_text(
+            &ENTRY,
+            &[
+                ("reduction", self.reduction.name().to_owned()),
+                ("x", self.x.to_string()),
+                ("w", self.w.to_string()),
+                ("samples", self.samples.name().to_owned()),
+                ("epoch", self.epoch.name().to_owned()),
+                (hystart::OPTION.name, self.hystart.name().to_owned()),
+            ],
+        )
+    }
+
+    fn needs(&self) -> Signals {
+        Signals::NONE
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        self.check(start.offers)?;
+        Ok(Box::new(Dca::new(Aimd::new(start).with_hystart(self.hystart), *self)))
+    }
+}
+
+/// A mean not yet divided: `total` nanoseconds over `count` samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mean {
+    /// Sum of the samples in nanoseconds.
+    pub total: u128,
+    /// How many, not zero.
+    pub count: u32,
+}
+
+impl Mean {
+    /// How far this mean lies above `other`, times both counts, in nanoseconds; zero when it lies below.
+    fn above(self, other: Self) -> u128 {
+        (self.total * u128::from(other.count)).saturating_sub(other.total * u128::from(self.count))
+    }
+}
+
+/// sampledRTT(x) > windowAVG(w) + std (DCA §3.2.1), `squares` being the sum of the squares of the w samples.
+///
+/// With sums s over x and S over w samples, std^2 = squares/w - (S/w)^2. Both sides times x w, and squared:
+/// w s - x S > 0 and (w s - x S)^2 > x^2 (w squares - S^2).
+pub fn delay_event(sampled: Mean, window: Mean, squares: u128) -> bool {
+    let above = sampled.above(window);
+    let x = u128::from(sampled.count);
+    let variance = (u128::from(window.count) * squares).saturating_sub(window.total * window.total);
+    above > 0 && above * above > x * x * variance
+}
+
+/// The last samples, and their sums.
+#[derive(Clone, Debug)]
+struct Ring {
+    samples: [u64; MAX_SAMPLES as usize],
+    /// Where the next sample goes.
+    next: usize,
+    /// Samples taken so far, up to [`MAX_SAMPLES`].
+    filled: u32,
+    sampled: Mean,
+    window: Mean,
+    squares: u128,
+}
+
+impl Ring {
+    fn new(x: u32, w: u32) -> Self {
+        Self {
+            samples: [0; MAX_SAMPLES as usize],
+            next: 0,
+            filled: 0,
+            sampled: Mean { total: 0, count: x },
+            window: Mean { total: 0, count: w },
+            squares: 0,
+        }
+    }
+
+    /// The sample that leaves a mean over the last `count` ones; zero while the mean is not full, for the ring begins with zeros.
+    fn leaving(&self, count: u32) -> u128 {
+        let at = (self.next + self.samples.len() - count as usize) % self.samples.len();
+        u128::from(self.samples[at])
+    }
+
+    fn push(&mut self, rtt: Duration) {
+        let nanos = u64::try_from(rtt.min(MAX_RTT).as_nanos()).unwrap_or(u64::MAX);
+        let (sample, old) = (u128::from(nanos), self.leaving(self.window.count));
+        self.sampled.total = self.sampled.total + sample - self.leaving(self.sampled.count);
+        self.window.total = self.window.total + sample - old;
+        self.squares = self.squares + sample * sample - old * old;
+        self.samples[self.next] = nanos;
+        self.next = (self.next + 1) % self.samples.len();
+        self.filled = (self.filled + 1).min(MAX_SAMPLES);
+    }
+
+    /// Both means rest on all their samples.
+    fn ready(&self) -> bool {
+        self.filled >= self.sampled.count.max(self.window.count)
+    }
+}
+
+/// TCP/DCA.
+#[derive(Clone, Debug)]
+pub struct Dca {
+    aimd: Aimd,
+    recipe: DcaRecipe,
+    ring: Ring,
+    /// windowAVG(w) at the reaction that began this congestion epoch, as long as the epoch lasts.
+    epoch: Option<Mean>,
+    /// When the newest packet acknowledged so far was sent.
+    newest: Time,
+}
+
+impl Dca {
+    fn new(aimd: Aimd, recipe: DcaRecipe) -> Self {
+        Self { aimd, recipe, ring: Ring::new(recipe.x, recipe.w), epoch: None, newest: Time::ZERO }
+    }
+
+    /// The tcpRTT sample of this ACK frame (DCA §3.1).
+    fn sample(&mut self, acks: &Acks<'_>) -> Option<Duration> {
+        let sent = acks.newest_sent().filter(|sent| *sent >= self.newest)?;
+        self.newest = sent;
+        let counts = acks.packets.len() > 1 || self.recipe.samples == Samples::All;
+        (counts && !self.aimd.in_recovery()).then_some(acks.rtt.latest)
+    }
+
+    /// Reacts to a delay event once per congestion epoch.
+    fn judge(&mut self) {
+        let Ring { sampled, window, squares, .. } = self.ring;
+        if let Some(start) = self.epoch {
+            let baseline = match self.recipe.epoch {
+                Epoch::Average => window,
+                Epoch::Start => start,
+            };
+            if sampled.above(baseline) == 0 {
+                self.epoch = None;
+            }
+        }
+        if self.epoch.is_none() && delay_event(sampled, window, squares) {
+            self.epoch = Some(window);
+            self.aimd.cut(self.recipe.reduction.leaves());
+        }
+    }
+}
+
+impl Controller for Dca {
+    fn on_sent(&mut self, _sent: &Sent) {}
+
+    fn on_acks(&mut self, acks: &Acks<'_>) {
+        let acked = self.aimd.on_acks(acks);
+        self.aimd.grow_as_reno(acked);
+        if let Some(rtt) = self.sample(acks) {
+            self.ring.push(rtt);
+            if self.ring.ready() {
+                self.judge();
+            }
+        }
+    }
+
+    fn on_setback(&mut self, setback: &Setback) {
+        self.aimd.on_setback(setback, LOSS_REDUCTION);
+    }
+
+    fn on_undo(&mut self, _now: Time) {
+        self.aimd.on_undo();
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        match change {
+            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
+            PathChange::Moved => {
+                self.aimd.on_moved(now);
+                *self = Self { newest: now, ..Self::new(self.aimd.clone(), self.recipe) };
+            }
+        }
+    }
+
+    fn advice(&self) -> Advice {
+        Advice::window(self.aimd.window())
+    }
+
+    /// `queueing` is the height of sampledRTT(x) above windowAVG(w).
+    fn snapshot(&self) -> Snapshot {
+        let Ring { sampled, window, .. } = self.ring;
+        let above = sampled.above(window) / u128::from(sampled.count * window.count);
+        let above = Duration::from_nanos(u64::try_from(above).unwrap_or(u64::MAX));
+        Snapshot { queueing: self.ring.ready().then_some(above), ..self.aimd.snapshot() }
+    }
+
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(x: u32, w: u32, millis: impl IntoIterator<Item = u64>) -> Ring {
+        let mut ring = Ring::new(x, w);
+        millis.into_iter().for_each(|ms| ring.push(Duration::from_millis(ms)));
+        ring
+    }
+
+    fn event(ring: &Ring) -> bool {
+        delay_event(ring.sampled, ring.window, ring.squares)
+    }
+
+    #[test]
+    fn the_event_by_hand() {
+        // 2 4 4 4 5 5 7 9 have mean 5 and deviation 2. The last two: 8 > 7.
+        assert!(event(&ring(2, 8, [2, 4, 4, 4, 5, 5, 7, 9])));
+        // The last two, 5 and 9: exactly mean + deviation, not above it.
+        assert!(!event(&ring(2, 8, [2, 4, 4, 4, 5, 7, 5, 9])));
+        assert!(!event(&ring(1, 8, [2, 4, 4, 4, 5, 5, 9, 7])), "7 is 5 + 2");
+        assert!(event(&ring(1, 8, [2, 4, 4, 4, 5, 5, 7, 9])));
+        assert!(!event(&ring(2, 8, [9, 7, 5, 5, 4, 4, 4, 2])), "far below");
+        assert!(!event(&ring(2, 8, [5; 8])), "no rise, no deviation");
+    }
+
+    #[test]
+    fn one_late_sample_of_twenty_is_an_event() {
+        // 19 of 50 and one of 52: mean of two 51, mean 50.1, deviation 2 sqrt(19) / 20 = 0.436.
+        let mut rtts = vec![50; 19];
+        rtts.push(52);
+        assert!(event(&ring(2, 20, rtts.iter().copied())));
+        // Nanoseconds suffice: nothing is rounded.
+        let mut r = ring(2, 20, [50; 19]);
+        r.push(Duration::from_nanos(50_000_001));
+        assert!(event(&r));
+    }
+
+    #[test]
+    fn sums_of_the_ring_are_those_of_its_last_samples() {
+        let rtts: Vec<u64> = (0..1_000_u64).map(|n| n * n * 7_919 % 300).collect();
+        for (x, w) in [(2, 20), (1, 1), (20, 2), (5, 200), (200, 200)] {
+            let mut r = Ring::new(x, w);
+            for n in 0..rtts.len() {
+                r.push(Duration::from_millis(rtts[n]));
+                let last =
+                    |count: u32| rtts[..=n].iter().rev().take(count as usize).map(|ms| u128::from(ms * 1_000_000));
+                assert_eq!(r.sampled.total, last(x).sum::<u128>(), "x {x} after {n}");
+                assert_eq!(r.window.total, last(w).sum::<u128>(), "w {w} after {n}");
+                assert_eq!(r.squares, last(w).map(|ns| ns * ns).sum::<u128>());
+                assert_eq!(r.ready(), n + 1 >= x.max(w) as usize);
+            }
+        }
+    }
+
+    #[test]
+    fn the_event_agrees_with_floating_point() {
+        let rtts: Vec<f64> = (0..2_000_u64).map(|n| (40 + n * n * 104_729 % 61) as f64).collect();
+        let mut r = Ring::new(2, 20);
+        let mut seen = [0; 2];
+        for (n, ms) in rtts.iter().enumerate() {
+            r.push(Duration::from_millis(*ms as u64));
+            if n < 19 {
+                continue;
+            }
+            let window = &rtts[n - 19..=n];
+            let mean = window.iter().sum::<f64>() / 20.0;
+            let std = (window.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 20.0).sqrt();
+            let margin = (rtts[n] + rtts[n - 1]) / 2.0 - mean - std;
+            if margin.abs() > 1e-6 {
+                assert_eq!(event(&r), margin > 0.0, "after {n}: {margin}");
+                seen[usize::from(margin > 0.0)] += 1;
+            }
+        }
+        assert!(seen[0] > 100 && seen[1] > 100, "{seen:?}");
+    }
+
+    #[test]
+    fn the_longest_samples_do_not_overflow() {
+        let mut r = Ring::new(200, 200);
+        for n in 0..400_u32 {
+            r.push(if n % 2 == 0 { Duration::MAX } else { Duration::ZERO });
+            event(&r);
+        }
+        assert_eq!(r.window.total, 100 * MAX_RTT.as_nanos());
+        assert!(!event(&r));
+    }
+}

@@ -1,0 +1,241 @@
+//! TCP/DUAL (Wang, Crowcroft: "Eliminating Periodic Packet Losses in the 4.3-Tahoe BSD TCP Congestion Control Algorithm", Computer
+//! Communication Review, April 1992), as the DCA paper compares it (DCA §4.4).
+//!
+//! Reno that looks at the RTT every second round trip: if it lies above the middle between the smallest and the largest seen so far,
+//! one eighth of the window goes. Loss and marks are answered exactly as by Reno.
+//!
+//! # Departures
+//! The 1992 paper was not at hand; the rule is the one that Brakmo, O'Malley and Peterson give of it in their paper on Vegas (1994).
+//! - **The RTT of the moment** is the sample of the ACK frame that ends the second round trip.
+//! - **Smallest and largest** count every ACK frame's sample, those in recovery too: QUIC never confuses a retransmission with its
+//!   original. A sample holds what the peer held the acknowledgement back for, as in TCP.
+//! - **Reset** (`reset=never`): "seen so far" is taken by the letter, so one long delay raises the middle for good. `timeout` forgets
+//!   both on persistent congestion, `loss` with every reaction to loss or mark: the full queue behind it is then no longer the
+//!   yardstick. A change of path always does.
+//! - **Recovery**: no decision, and the two round trips are counted anew afterwards.
+//! - **Slow start**: the rule holds there too, and a cut ends it.
+//! - **Windows below two datagrams** do not exist (RFC 9002 §7.2).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::aimd::Aimd;
+use crate::catalogue::{Entry, OptionInfo, Values, choices, spec_text};
+use crate::controller::{Advice, Controller, Snapshot};
+use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
+use crate::hystart;
+use crate::recipe::{Missing, Recipe, Signals};
+use crate::reno::LOSS_REDUCTION;
+use crate::round::RoundTrip;
+use crate::units::{Ratio, Time};
+
+/// What a decision leaves of the window.
+pub const DELAY_REDUCTION: Ratio = Ratio::new(7, 8);
+/// Round trips per decision.
+pub const ROUNDS: u32 = 2;
+
+choices! {
+    /// When the smallest and largest RTT are forgotten, besides a change of path.
+    pub enum Reset {
+        /// Never.
+        #[default]
+        Never = "never",
+        /// On persistent congestion.
+        Timeout = "timeout",
+        /// With every reaction to loss or mark.
+        Loss = "loss",
+    }
+}
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "dual",
+    summary: "TCP/DUAL: Reno that gives up an eighth every second round trip while the RTT is above the middle of its range",
+    source: "DCA §4.4",
+    options: &[
+        OptionInfo {
+            name: "reset",
+            default: "never",
+            values: Values::Choice(Reset::NAMES),
+            about: "when smallest and largest RTT are forgotten, besides a change of path",
+        },
+        hystart::OPTION,
+    ],
+    needs: Signals::NONE,
+    build: |chosen| {
+        Arc::new(DualRecipe {
+            reset: chosen.choice("reset", Reset::ALL),
+            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+        })
+    },
+};
+
+/// The recipe `dual`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DualRecipe {
+    reset: Reset,
+    hystart: hystart::Use,
+}
+
+impl Recipe for DualRecipe {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn spec(&self) -> String {
+        let (reset, hystart) = (self.reset.name().to_owned(), self.hystart.name().to_owned());
+        spec_text(&ENTRY, &[("reset", reset), (hystart::OPTION.name, hystart)])
+    }
+
+    fn needs(&self) -> Signals {
+        Signals::NONE
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        self.check(start.offers)?;
+        Ok(Box::new(Dual::new(Aimd::new(start).with_hystart(self.hystart), *self)))
+    }
+}
+
+/// The smallest and largest RTT seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Smallest.
+    pub min: Duration,
+    /// Largest.
+    pub max: Duration,
+}
+
+impl Range {
+    /// With one RTT more.
+    #[must_use]
+    pub fn and(self, rtt: Duration) -> Self {
+        Self { min: self.min.min(rtt), max: self.max.max(rtt) }
+    }
+}
+
+/// RTT > (min RTT + max RTT) / 2.
+pub fn above_middle(rtt: Duration, seen: Range) -> bool {
+    rtt.saturating_sub(seen.min) > seen.max.saturating_sub(rtt)
+}
+
+/// TCP/DUAL.
+#[derive(Clone, Debug)]
+pub struct Dual {
+    aimd: Aimd,
+    recipe: DualRecipe,
+    round: RoundTrip,
+    /// Round trips since the last decision.
+    rounds: u32,
+    seen: Option<Range>,
+    latest: Duration,
+}
+
+impl Dual {
+    fn new(aimd: Aimd, recipe: DualRecipe) -> Self {
+        Self { aimd, recipe, round: RoundTrip::default(), rounds: 0, seen: None, latest: Duration::ZERO }
+    }
+
+    fn restart(&mut self) {
+        self.round.restart();
+        self.rounds = 0;
+    }
+
+    /// Takes a sample; gives the range with it.
+    fn sample(&mut self, rtt: Duration) -> Range {
+        let seen = self.seen.map_or(Range { min: rtt, max: rtt }, |seen| seen.and(rtt));
+        self.seen = Some(seen);
+        self.latest = rtt;
+        seen
+    }
+
+    /// This ACK frame ends the second round trip since the last decision.
+    fn due(&mut self, acks: &Acks<'_>) -> bool {
+        self.rounds += u32::from(self.round.on_acks(acks));
+        let due = self.rounds >= ROUNDS;
+        if due {
+            self.rounds = 0;
+        }
+        due
+    }
+}
+
+impl Controller for Dual {
+    fn on_sent(&mut self, _sent: &Sent) {}
+
+    fn on_acks(&mut self, acks: &Acks<'_>) {
+        let acked = self.aimd.on_acks(acks);
+        self.aimd.grow_as_reno(acked);
+        let seen = self.sample(acks.rtt.latest);
+        if !self.aimd.in_recovery() && self.due(acks) && above_middle(acks.rtt.latest, seen) {
+            self.aimd.cut(DELAY_REDUCTION);
+        }
+    }
+
+    fn on_setback(&mut self, setback: &Setback) {
+        if !self.aimd.on_setback(setback, LOSS_REDUCTION) {
+            return;
+        }
+        self.restart();
+        let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
+        let forget = match self.recipe.reset {
+            Reset::Never => false,
+            Reset::Timeout => persistent,
+            Reset::Loss => true,
+        };
+        if forget {
+            self.seen = None;
+        }
+    }
+
+    fn on_undo(&mut self, _now: Time) {
+        self.aimd.on_undo();
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        match change {
+            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
+            PathChange::Moved => {
+                self.aimd.on_moved(now);
+                *self = Self::new(self.aimd.clone(), self.recipe);
+            }
+        }
+    }
+
+    fn advice(&self) -> Advice {
+        Advice::window(self.aimd.window())
+    }
+
+    /// `queueing` is the last RTT above the smallest.
+    fn snapshot(&self) -> Snapshot {
+        let queueing = self.seen.map(|seen| self.latest.saturating_sub(seen.min));
+        Snapshot { queueing, ..self.aimd.snapshot() }
+    }
+
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_itself_is_not_above_it() {
+        let ms = Duration::from_millis;
+        let seen = Range { min: ms(50), max: ms(90) };
+        for (rtt, above) in [(50, false), (69, false), (70, false), (71, true), (90, true)] {
+            assert_eq!(above_middle(ms(rtt), seen), above, "{rtt} ms");
+        }
+        assert!(above_middle(ms(70) + Duration::from_nanos(1), seen));
+        assert!(!above_middle(ms(50), Range { min: ms(50), max: ms(50) }), "no range, no middle");
+        assert!(above_middle(Duration::MAX, Range { min: Duration::ZERO, max: Duration::MAX }));
+    }
+
+    #[test]
+    fn the_range_widens_both_ways() {
+        let ms = Duration::from_millis;
+        let seen = Range { min: ms(60), max: ms(60) }.and(ms(55)).and(ms(70)).and(ms(65));
+        assert_eq!(seen, Range { min: ms(55), max: ms(70) });
+    }
+}

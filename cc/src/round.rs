@@ -1,0 +1,64 @@
+//! Round trips, told apart by acknowledgements.
+
+use crate::event::Acks;
+use crate::units::Time;
+
+/// Notices the end of each round trip.
+///
+/// The first ACK frame begins a round; a frame that acknowledges a packet sent since then ends it and begins the next. A packet sent
+/// at the very instant a round began counts as sent in it: it is the answer to the ACK that began it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundTrip {
+    began: Option<Time>,
+}
+
+impl RoundTrip {
+    /// Takes an ACK frame; true when it ends a round.
+    pub fn on_acks(&mut self, acks: &Acks<'_>) -> bool {
+        let ended = self.began.is_some_and(|began| acks.newest_sent() >= Some(began));
+        if ended || self.began.is_none() {
+            self.began = Some(acks.now);
+        }
+        ended
+    }
+
+    /// Leaves the round unfinished: the next frame begins one.
+    pub fn restart(&mut self) {
+        self.began = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RoundTrip;
+    use crate::event::{Acked, Acks, Rtt};
+    use crate::units::Time;
+    use std::time::Duration;
+
+    fn frame(round: &mut RoundTrip, now: u64, sent: u64) -> bool {
+        let rtt = Duration::from_millis(now - sent);
+        round.on_acks(&Acks {
+            now: Time::from_millis(now),
+            packets: &[Acked { sent: Time::from_millis(sent), bytes: 1_200 }],
+            in_flight: 0,
+            rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+            one_way: None,
+            ecn: None,
+            app_limited: false,
+        })
+    }
+
+    #[test]
+    fn a_round_ends_with_the_answer_to_the_frame_that_began_it() {
+        let mut round = RoundTrip::default();
+        assert!(!frame(&mut round, 50, 0), "begins the first round");
+        assert!(!frame(&mut round, 60, 10));
+        assert!(!frame(&mut round, 99, 49));
+        assert!(frame(&mut round, 100, 50), "sent in answer to the first frame");
+        assert!(!frame(&mut round, 110, 60));
+        assert!(frame(&mut round, 151, 101));
+        round.restart();
+        assert!(!frame(&mut round, 210, 160), "begins anew");
+        assert!(frame(&mut round, 260, 210));
+    }
+}

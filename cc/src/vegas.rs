@@ -1,0 +1,449 @@
+//! TCP Vegas's congestion avoidance (Brakmo, O'Malley, Peterson: "TCP Vegas: New Techniques for Congestion Detection and Avoidance",
+//! SIGCOMM 1994).
+//!
+//! Once per round trip the controller compares the rate it would have without queues, window / base RTT, with the one it has,
+//! window / RTT. The difference times the base RTT is the number of packets of its own that wait in queues; it keeps that number
+//! between `alpha` and `beta`. Slow start ends once more than `gamma` wait.
+//!
+//! This is what the DCA paper calls Vegas-CAM: Vegas with the stack's normal loss recovery, without Vegas's own (DCA §4.4). QUIC stacks
+//! bring their own loss detection, so it is all that a controller can be. Loss and marks are answered exactly as by Reno.
+//!
+//! Two sets of rules and numbers are in use, chosen by `params`:
+//!
+//! | | `ns2` (2.35, `tcp/tcp-vegas.cc`; the paper's model, DCA §4.4) | `linux` (`net/ipv4/tcp_vegas.c`) |
+//! |---|---|---|
+//! | alpha, beta, gamma | 1, 3, 1 packets | 2, 4, 1 packets |
+//! | RTT of a round | mean of its samples | smallest of its samples; fewer than three: Reno for that ACK |
+//! | packets waiting | W (RTT - base) / RTT, to the nearest whole ([`delta`]) | W (RTT - base) / base, rounded down ([`diff`]) |
+//! | above `beta` | one packet less, at once | one packet less, at once |
+//! | below `alpha` | one packet more, over the next round | one packet more, at once |
+//! | slow start | doubles every other round; checked before each doubling | doubles every round; checked after each |
+//! | leaves slow start | to 7/8 of the window | to W base / RTT + 1 packet, if that is less |
+//!
+//! # Departures
+//! - **Window for flight**: ns-2 counts the packets in transit; here, as in Linux and in the definition, the window stands for them.
+//! - **The first round of slow start grows**: ns-2 holds in the first and doubles in the second. The order of the two is all that
+//!   differs.
+//! - **After loss or mark** the round begins anew and the window grows as Reno's until the first verdict, one round trip at most.
+//!   With `linux` it holds there, as Linux does.
+//! - **Threshold**: ns-2 sets it to 2 packets, Linux to just under the window; here it is the window. All mean that slow start is over.
+//! - **Base RTT** is the smallest RTT of the path, whenever it came. ns-2 also replaces it by the RTT of a lone packet, Linux forgets
+//!   it after idle times; no window here is below two packets (RFC 9002 §7.2), and QUIC tells of a change of path.
+//! - **Byte windows**: Linux truncates W base / RTT to whole packets before it adds one; bytes need no truncation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::aimd::Aimd;
+use crate::catalogue::{Chosen, Entry, OptionInfo, Values, choices};
+use crate::controller::{Advice, Controller, Snapshot};
+use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::hystart;
+use crate::recipe::{Missing, Recipe, Signals};
+use crate::reno::LOSS_REDUCTION;
+use crate::round::RoundTrip;
+use crate::units::{Ratio, Time};
+
+/// What leaving slow start leaves of the window with `params=ns2`.
+pub const EXIT: Ratio = Ratio::new(7, 8);
+/// Samples without which a round says nothing with `params=linux`.
+pub const LINUX_SAMPLES: u32 = 3;
+
+choices! {
+    /// Whose rules and numbers.
+    pub enum Params {
+        /// Those of the network simulator ns-2, which the DCA paper used.
+        #[default]
+        Ns2 = "ns2",
+        /// Those of the Linux kernel.
+        Linux = "linux",
+    }
+}
+
+/// Packets waiting in queues: fewer than `alpha` ask for growth, more than `beta` for less, more than `gamma` end slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Growth below.
+    pub alpha: u32,
+    /// Reduction above.
+    pub beta: u32,
+    /// End of slow start above.
+    pub gamma: u32,
+}
+
+impl Params {
+    /// The numbers of the set.
+    pub const fn thresholds(self) -> Thresholds {
+        match self {
+            Self::Ns2 => Thresholds { alpha: 1, beta: 3, gamma: 1 },
+            Self::Linux => Thresholds { alpha: 2, beta: 4, gamma: 1 },
+        }
+    }
+}
+
+const PACKETS: Values = Values::Integer { min: 0, max: 1_000 };
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "vegas",
+    summary: "TCP Vegas: keeps a few packets of its own waiting in the path's queues",
+    source: "DCA §4.4",
+    options: &[
+        OptionInfo {
+            name: "params",
+            default: "ns2",
+            values: Values::Choice(Params::NAMES),
+            about: "rules and numbers: of the simulator ns-2, or of the Linux kernel",
+        },
+        OptionInfo {
+            name: "alpha",
+            default: "1",
+            values: PACKETS,
+            about: "grow while fewer packets than this wait; 2 with params=linux",
+        },
+        OptionInfo {
+            name: "beta",
+            default: "3",
+            values: PACKETS,
+            about: "shrink while more packets than this wait, also where alpha says grow; 4 with params=linux",
+        },
+        OptionInfo {
+            name: "gamma",
+            default: "1",
+            values: PACKETS,
+            about: "leave slow start once more packets than this wait",
+        },
+        hystart::OPTION,
+    ],
+    needs: Signals::NONE,
+    build: |chosen| Arc::new(VegasRecipe::from_chosen(chosen)),
+};
+
+/// The recipe `vegas`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VegasRecipe {
+    params: Params,
+    thresholds: Thresholds,
+    hystart: hystart::Use,
+}
+
+impl VegasRecipe {
+    fn from_chosen(chosen: &Chosen<'_>) -> Self {
+        let params = chosen.choice("params", Params::ALL);
+        let set = params.thresholds();
+        let own = |option, default| if chosen.is_given(option) { chosen.integer(option) } else { default };
+        let thresholds =
+            Thresholds { alpha: own("alpha", set.alpha), beta: own("beta", set.beta), gamma: own("gamma", set.gamma) };
+        Self { params, thresholds, hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL) }
+    }
+}
+
+impl Recipe for VegasRecipe {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    /// Thresholds are written where they differ from those of `params`.
+    fn spec(&self) -> String {
+        let (own, set) = (self.thresholds, self.params.thresholds());
+        let options = [
+            ("params", self.params.name().to_owned(), self.params != Params::default()),
+            ("alpha", own.alpha.to_string(), own.alpha != set.alpha),
+            ("beta", own.beta.to_string(), own.beta != set.beta),
+            ("gamma", own.gamma.to_string(), own.gamma != set.gamma),
+            (hystart::OPTION.name, self.hystart.name().to_owned(), self.hystart != hystart::Use::default()),
+        ];
+        let written: Vec<String> =
+            options.iter().filter(|(.., differs)| *differs).map(|(name, value, _)| format!("{name}={value}")).collect();
+        if written.is_empty() { ENTRY.name.to_owned() } else { format!("{}:{}", ENTRY.name, written.join(",")) }
+    }
+
+    fn needs(&self) -> Signals {
+        Signals::NONE
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        self.check(start.offers)?;
+        Ok(Box::new(Vegas::new(Aimd::new(start).with_hystart(self.hystart), *self)))
+    }
+}
+
+/// delta = (W / base - W / RTT) base, in packets, to the nearest whole (ns-2).
+pub fn delta(window: u64, datagram: u64, base: Duration, rtt: Duration) -> u64 {
+    packets(window, rtt.saturating_sub(base), rtt, datagram, Rounding::Nearest)
+}
+
+/// diff = W (RTT - base) / base, in packets, rounded down (Linux).
+///
+/// It divides by the base RTT where the definition divides by the RTT, so it counts more as queues grow.
+pub fn diff(window: u64, datagram: u64, base: Duration, rtt: Duration) -> u64 {
+    packets(window, rtt.saturating_sub(base), base, datagram, Rounding::Down)
+}
+
+/// W base / RTT in bytes, the window that would leave no queue; all of W when the RTT is zero.
+pub fn target(window: u64, base: Duration, rtt: Duration) -> u64 {
+    let target = (u128::from(window) * u128::from(nanos(base))).checked_div(u128::from(nanos(rtt)));
+    target.map_or(window, |bytes| u64::try_from(bytes).unwrap_or(u64::MAX))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rounding {
+    Nearest,
+    Down,
+}
+
+/// `window * share / whole / datagram`; zero when `whole` is zero.
+fn packets(window: u64, share: Duration, whole: Duration, datagram: u64, rounding: Rounding) -> u64 {
+    let divisor = u128::from(nanos(whole)) * u128::from(datagram);
+    let half = if rounding == Rounding::Nearest { divisor / 2 } else { 0 };
+    let packets =
+        (u128::from(window) * u128::from(nanos(share))).saturating_add(half).checked_div(divisor).unwrap_or(0);
+    u64::try_from(packets).unwrap_or(u64::MAX)
+}
+
+fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The RTT samples of one round trip.
+#[derive(Clone, Copy, Debug, Default)]
+struct Samples {
+    sum: u128,
+    count: u32,
+    min: Option<Duration>,
+}
+
+impl Samples {
+    fn take(&mut self, rtt: Duration) {
+        self.sum += u128::from(nanos(rtt));
+        self.count = self.count.saturating_add(1);
+        self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
+    }
+
+    fn mean(&self) -> Option<Duration> {
+        let mean = self.sum.checked_div(u128::from(self.count))?;
+        Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
+    }
+}
+
+/// TCP Vegas.
+#[derive(Clone, Debug)]
+pub struct Vegas {
+    aimd: Aimd,
+    recipe: VegasRecipe,
+    round: RoundTrip,
+    samples: Samples,
+    /// Smallest RTT of the path.
+    base: Option<Duration>,
+    /// Whether this round trip grows the window: in slow start all of ns-2's and Linux's growth, in avoidance ns-2's.
+    grows: bool,
+    /// RTT of the last round above the base.
+    queueing: Option<Duration>,
+}
+
+impl Vegas {
+    fn new(aimd: Aimd, recipe: VegasRecipe) -> Self {
+        Self {
+            aimd,
+            recipe,
+            round: RoundTrip::default(),
+            samples: Samples::default(),
+            base: None,
+            grows: true,
+            queueing: None,
+        }
+    }
+
+    /// One ACK frame outside recovery, ns-2's way; `acked` are the bytes that may count as growth.
+    fn on_acks_ns2(&mut self, acks: &Acks<'_>, base: Duration, acked: u64) {
+        if self.round.on_acks(acks) {
+            if let Some(rtt) = self.samples.mean() {
+                self.queueing = Some(rtt.saturating_sub(base));
+                self.judge_ns2(delta(self.aimd.window(), self.aimd.datagram(), base, rtt));
+            }
+            self.samples = Samples::default();
+        }
+        // The frame that ends a round gives the first sample of the next one.
+        self.samples.take(acks.rtt.latest);
+        if !self.grows {
+            return;
+        }
+        if self.aimd.in_slow_start() {
+            self.aimd.grow_slow_start(acked);
+            // Beyond the threshold the window holds until the next verdict.
+            self.grows = self.aimd.in_slow_start();
+        } else {
+            self.aimd.grow_additive(Ratio::ONE, acked);
+        }
+    }
+
+    /// The verdict of a round, ns-2's way.
+    fn judge_ns2(&mut self, delta: u64) {
+        let Thresholds { alpha, beta, gamma } = self.recipe.thresholds;
+        if self.aimd.in_slow_start() {
+            self.grows = !self.grows;
+            if self.grows && delta > u64::from(gamma) {
+                self.aimd.cut(EXIT);
+                self.grows = false;
+            }
+        } else if delta > u64::from(beta) {
+            self.aimd.cut_by(self.aimd.datagram());
+            self.grows = false;
+        } else {
+            self.grows = delta < u64::from(alpha);
+        }
+    }
+
+    /// One ACK frame outside recovery, Linux's way.
+    fn on_acks_linux(&mut self, acks: &Acks<'_>, base: Duration, acked: u64) {
+        // The frame that ends a round gives the last sample of it.
+        self.samples.take(acks.rtt.latest);
+        let ended = self.round.on_acks(acks);
+        let Samples { count, min, .. } = self.samples;
+        if ended {
+            self.samples = Samples::default();
+        }
+        match min.filter(|_| ended) {
+            Some(rtt) if count >= LINUX_SAMPLES => {
+                self.queueing = Some(rtt.saturating_sub(base));
+                self.judge_linux(base, rtt, acked);
+            }
+            Some(_) => self.aimd.grow_as_reno(acked),
+            None => drop(self.aimd.grow_slow_start(acked)),
+        }
+    }
+
+    /// The verdict of a round, Linux's way.
+    fn judge_linux(&mut self, base: Duration, rtt: Duration, acked: u64) {
+        let Thresholds { alpha, beta, gamma } = self.recipe.thresholds;
+        let (window, datagram) = (self.aimd.window(), self.aimd.datagram());
+        let diff = diff(window, datagram, base, rtt);
+        if self.aimd.in_slow_start() {
+            if diff <= u64::from(gamma) {
+                self.aimd.grow_slow_start(acked);
+                return;
+            }
+            match window.saturating_sub(target(window, base, rtt).saturating_add(datagram)) {
+                0 => self.aimd.end_slow_start(),
+                excess => self.aimd.cut_by(excess),
+            }
+        } else if diff > u64::from(beta) {
+            self.aimd.cut_by(datagram);
+        } else if diff < u64::from(alpha) && acked > 0 {
+            self.aimd.raise(datagram);
+        }
+    }
+}
+
+impl Controller for Vegas {
+    fn on_sent(&mut self, _sent: &Sent) {}
+
+    fn on_acks(&mut self, acks: &Acks<'_>) {
+        let acked = self.aimd.on_acks(acks);
+        let base = self.base.map_or(acks.rtt.latest, |base| base.min(acks.rtt.latest));
+        self.base = Some(base);
+        if self.aimd.in_recovery() {
+            return;
+        }
+        match self.recipe.params {
+            Params::Ns2 => self.on_acks_ns2(acks, base, acked),
+            Params::Linux => self.on_acks_linux(acks, base, acked),
+        }
+    }
+
+    fn on_setback(&mut self, setback: &Setback) {
+        if self.aimd.on_setback(setback, LOSS_REDUCTION) {
+            self.round.restart();
+            self.samples = Samples::default();
+            self.grows = true;
+        }
+    }
+
+    fn on_undo(&mut self, _now: Time) {
+        self.aimd.on_undo();
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        match change {
+            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
+            PathChange::Moved => {
+                self.aimd.on_moved(now);
+                *self = Self::new(self.aimd.clone(), self.recipe);
+            }
+        }
+    }
+
+    fn advice(&self) -> Advice {
+        Advice::window(self.aimd.window())
+    }
+
+    /// `queueing` is the RTT of the last round above the base RTT.
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { queueing: self.queueing, ..self.aimd.snapshot() }
+    }
+
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::recipe;
+
+    const MSS: u64 = 1_200;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn delta_by_hand() {
+        // 20 packets, base 50 ms: 20 * (RTT - 50) / RTT.
+        for (rtt, expected) in [(50, 0), (51, 0), (52, 1), (54, 1), (55, 2), (60, 3), (61, 4), (100, 10)] {
+            assert_eq!(delta(20 * MSS, MSS, ms(50), ms(rtt)), expected, "{rtt} ms");
+        }
+        // A half counts up: 2 * 25 / 100 packets.
+        assert_eq!(delta(2 * MSS, MSS, ms(75), ms(100)), 1);
+    }
+
+    #[test]
+    fn diff_by_hand() {
+        // 20 packets, base 50 ms: 20 * (RTT - 50) / 50.
+        for (rtt, expected) in [(50, 0), (52, 0), (53, 1), (55, 2), (60, 4), (62, 4), (63, 5), (100, 20)] {
+            assert_eq!(diff(20 * MSS, MSS, ms(50), ms(rtt)), expected, "{rtt} ms");
+        }
+    }
+
+    #[test]
+    fn target_by_hand() {
+        assert_eq!(target(40 * MSS, ms(50), ms(80)), 25 * MSS);
+        assert_eq!(target(40 * MSS, ms(50), ms(50)), 40 * MSS);
+    }
+
+    #[test]
+    fn nothing_divides_by_zero_or_overflows() {
+        let zero = Duration::ZERO;
+        assert_eq!((delta(5, 0, zero, zero), diff(5, MSS, zero, ms(1)), target(5, zero, zero)), (0, 0, 5));
+        assert_eq!(diff(u64::MAX, 1, Duration::from_nanos(1), Duration::MAX), u64::MAX);
+        assert_eq!(target(u64::MAX, Duration::MAX, Duration::from_nanos(1)), u64::MAX);
+        assert_eq!(delta(u64::MAX, 1, Duration::from_nanos(1), Duration::MAX), u64::MAX);
+        assert_eq!(delta(u64::MAX, 65_535, Duration::ZERO, Duration::MAX), u64::MAX / 65_535);
+    }
+
+    #[test]
+    fn thresholds_come_from_the_set_unless_given() {
+        for (spec, alpha, beta, gamma, written) in [
+            ("vegas", 1, 3, 1, "vegas"),
+            ("vegas:params=linux", 2, 4, 1, "vegas:params=linux"),
+            ("vegas:params=linux,alpha=1", 1, 4, 1, "vegas:params=linux,alpha=1"),
+            ("vegas:alpha=2,params=linux,beta=6", 2, 6, 1, "vegas:params=linux,beta=6"),
+            ("vegas:gamma=5,beta=3", 1, 3, 5, "vegas:gamma=5"),
+        ] {
+            let recipe = recipe(spec).expect(spec);
+            assert_eq!(recipe.spec(), written);
+            let thresholds = Thresholds { alpha, beta, gamma };
+            assert!(format!("{recipe:?}").contains(&format!("{thresholds:?}")), "{spec}: {recipe:?}");
+        }
+    }
+}

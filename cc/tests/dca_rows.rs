@@ -1,0 +1,165 @@
+//! TCP/DCA through real events: the detector's warm-up, the congestion epoch, what counts as a sample, and every option.
+
+mod rounds;
+
+use fathom_cc::{PathChange, Phase};
+use rounds::{INITIAL, MSS, Rounds};
+use std::time::Duration;
+
+const START: u64 = INITIAL * MSS;
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A sender whose window does not grow, so that every change is a cut.
+fn still(spec: &str) -> Rounds {
+    let mut r = Rounds::new(spec);
+    r.app_limited = true;
+    r
+}
+
+/// Frames of two packets with these RTTs in ms; the number of cuts by them.
+fn feed(r: &mut Rounds, rtts_ms: impl IntoIterator<Item = u64>) -> u64 {
+    let before = r.early();
+    for rtt in rtts_ms {
+        r.frame(ms(rtt), 2);
+    }
+    r.early() - before
+}
+
+/// After twenty samples of 50 ms.
+fn calm(spec: &str) -> Rounds {
+    let mut r = still(spec);
+    assert_eq!(feed(&mut r, [50; 20]), 0);
+    r
+}
+
+#[test]
+fn a_rise_over_the_last_twenty_samples_takes_the_reduction_level_away() {
+    // 19 of 50 and one of 52 ms: the mean of two, 51, exceeds 50.1 + 0.436.
+    for (spec, left) in
+        [("dca", START / 2), ("dca:reduction=0.25", START * 3 / 4), ("dca:reduction=0.125", START * 7 / 8)]
+    {
+        let mut r = calm(spec);
+        assert_eq!(feed(&mut r, [52]), 1, "{spec}");
+        let snapshot = r.controller.snapshot();
+        assert_eq!((snapshot.window, snapshot.threshold), (left, Some(left)), "{spec}");
+        assert_eq!((snapshot.phase, snapshot.reductions), (Phase::Avoidance, 0), "{spec}");
+        assert_eq!(snapshot.queueing, Some(Duration::from_micros(900)), "51 - 50.1 ms");
+    }
+}
+
+#[test]
+fn no_decision_before_the_window_is_full() {
+    let mut r = still("dca");
+    assert_eq!(feed(&mut r, [50; 18]), 0);
+    assert_eq!(feed(&mut r, [52]), 0, "the nineteenth");
+    assert_eq!(r.controller.snapshot().queueing, None);
+    assert_eq!(feed(&mut r, [54]), 1, "the twentieth");
+}
+
+#[test]
+fn growth_comes_first_and_then_the_cut() {
+    // DCA §4.3: "after the normal TCP cwnd adjustment". 21 frames of two packets in slow start, then the half.
+    let mut r = Rounds::new("dca");
+    assert_eq!(feed(&mut r, [50; 20]), 0);
+    assert_eq!(feed(&mut r, [52]), 1);
+    assert_eq!(r.packets(), (INITIAL + 42) / 2);
+    // Avoidance from here: one packet more per window.
+    feed(&mut r, [52; 13]);
+    assert_eq!(r.packets(), 27);
+}
+
+#[test]
+fn one_reaction_per_epoch_and_a_level_that_stays_ends_it() {
+    for (plateau, cuts) in [(19, 0), (20, 1)] {
+        let mut r = calm("dca");
+        assert_eq!(feed(&mut r, 51..=80), 1, "a ramp of thirty samples is one epoch");
+        // With 80 ms in all twenty places the average has come up to the last two; one older sample holds it below.
+        assert_eq!(feed(&mut r, vec![80; plateau - 1]), 0);
+        assert_eq!(feed(&mut r, [90]), cuts, "{plateau} samples of 80 ms");
+    }
+}
+
+#[test]
+fn falling_back_to_the_baseline_ends_the_epoch() {
+    let mut r = calm("dca");
+    assert_eq!(feed(&mut r, [52]), 1);
+    // 52 and 50: their mean is still above 50.1.
+    assert_eq!(feed(&mut r, [50, 52]), 0);
+    let mut r = calm("dca");
+    assert_eq!(feed(&mut r, [52]), 1);
+    // 50 and 50 are below it. Then 51 > 50.2 + 0.6.
+    assert_eq!(feed(&mut r, [50, 50, 52]), 1);
+    assert_eq!(r.window(), START / 4);
+}
+
+#[test]
+fn with_epoch_start_only_the_old_level_ends_the_epoch() {
+    let mut r = calm("dca:epoch=start");
+    assert_eq!(feed(&mut r, 51..=80), 1);
+    assert_eq!(feed(&mut r, [80; 200]), 0);
+    assert_eq!(feed(&mut r, [90, 100, 80]), 0);
+    // windowAVG(20) was 50.05 ms at the reaction.
+    assert_eq!(feed(&mut r, [51; 30]), 0);
+    assert_eq!(feed(&mut r, [50, 50]), 0);
+    assert_eq!(feed(&mut r, [60]), 1);
+}
+
+#[test]
+fn x_and_w_choose_the_windows() {
+    // Three of 50 and one of 54: 54 > 51 + 1.73, but 52 is not.
+    for (spec, cuts) in [("dca:x=1,w=4", 1), ("dca:x=2,w=4", 0)] {
+        let mut r = still(spec);
+        assert_eq!(feed(&mut r, [50, 50, 50, 54]), cuts, "{spec}");
+    }
+    // A window of 200 is full with the 200th sample.
+    let mut r = still("dca:w=200");
+    assert_eq!(feed(&mut r, [50; 198]), 0);
+    assert_eq!(feed(&mut r, [60, 60]), 1);
+}
+
+#[test]
+fn frames_of_one_packet_give_no_sample_unless_asked() {
+    for (spec, cuts) in [("dca", 0), ("dca:samples=all", 1)] {
+        let mut r = still(spec);
+        for rtt in [50; 20].into_iter().chain([60, 70, 80]) {
+            r.frame(ms(rtt), 1);
+        }
+        assert_eq!(r.early(), cuts, "{spec}");
+    }
+}
+
+#[test]
+fn recovery_gives_no_samples() {
+    let mut r = calm("dca");
+    let flight = r.now;
+    r.lose(false);
+    for _ in 0..5 {
+        r.frame_sent(flight, ms(90), 2);
+    }
+    assert_eq!((r.early(), r.controller.snapshot().phase), (0, Phase::Recovery));
+    assert_eq!(feed(&mut r, [50]), 0, "recovery is over; none of the 90 ms is in the window");
+    assert_eq!(feed(&mut r, [52]), 1);
+}
+
+#[test]
+fn a_frame_about_older_packets_gives_no_sample() {
+    let mut r = calm("dca");
+    let late = r.now - ms(60);
+    assert_eq!(r.frame_sent(late, ms(90), 2), 0);
+    assert_eq!(feed(&mut r, [50]), 0);
+}
+
+#[test]
+fn another_path_forgets_the_samples() {
+    let mut r = calm("dca");
+    assert_eq!(feed(&mut r, [52]), 1);
+    r.controller.on_path(r.now, PathChange::Moved);
+    let base = r.now;
+    for n in 0..20_u64 {
+        assert_eq!(r.frame_sent(base + ms(n), ms(80), 2), 0);
+    }
+    assert_eq!(r.frame_sent(base + ms(20), ms(82), 2), -(START as i64) / 2, "and the epoch");
+}

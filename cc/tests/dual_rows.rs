@@ -1,0 +1,114 @@
+//! TCP/DUAL through real events, in rounds; windows reckoned by hand.
+
+mod rounds;
+
+use fathom_cc::{PathChange, Phase};
+use rounds::{INITIAL, MSS, Rounds};
+use std::time::Duration;
+
+const START: u64 = INITIAL * MSS;
+
+/// A sender whose window does not grow, so that every change is a cut.
+fn still(spec: &str) -> Rounds {
+    let mut r = Rounds::new(spec);
+    r.app_limited = true;
+    r
+}
+
+/// Rounds with these RTTs in ms; the number of cuts by them.
+fn feed(r: &mut Rounds, rtts_ms: &[u64]) -> u64 {
+    let before = r.early();
+    rtts_ms.iter().for_each(|rtt| r.round(*rtt));
+    r.early() - before
+}
+
+#[test]
+fn every_second_round_trip_an_eighth_goes_above_the_middle() {
+    let mut r = still("dual");
+    let steps = [
+        (50, START),           // Begins the first round.
+        (50, START),           // Ends it.
+        (90, START * 7 / 8),   // Ends the second: 90 > (50 + 90) / 2.
+        (90, START * 7 / 8),   // Ends the first of two: no decision.
+        (70, START * 7 / 8),   // 70 is the middle, not above it.
+        (71, START * 7 / 8),   // No decision.
+        (71, START * 49 / 64), // 71 > 70.
+        (90, START * 49 / 64), // No decision.
+        (69, START * 49 / 64), // Below.
+    ];
+    for (round, (rtt, window)) in steps.into_iter().enumerate() {
+        r.round(rtt);
+        assert_eq!(r.window(), window, "round {round}");
+    }
+    let snapshot = r.controller.snapshot();
+    assert_eq!((snapshot.early_reductions, snapshot.reductions), (2, 0));
+    assert_eq!(snapshot.queueing, Some(Duration::from_millis(19)));
+    assert_eq!(snapshot.phase, Phase::Avoidance, "a cut ends slow start");
+}
+
+#[test]
+fn growth_is_renos() {
+    let (mut dual, mut reno) = (Rounds::new("dual"), Rounds::new("reno"));
+    for r in [&mut dual, &mut reno] {
+        assert_eq!(r.rounds(&[50, 50, 50]), [20, 40, 80]);
+        r.lose(false);
+        assert_eq!(r.rounds(&[50, 50, 50, 50]), [41, 42, 43, 44]);
+    }
+}
+
+#[test]
+fn growth_goes_on_below_the_middle_and_the_eighth_is_taken_above_it() {
+    let mut r = Rounds::new("dual");
+    assert_eq!(r.rounds(&[50, 90]), [20, 40]);
+    r.lose(false);
+    // 20 packets. The first round begins; two rounds later comes the decision, and 66 ms are below 70.
+    assert_eq!(r.rounds(&[66, 66, 66, 66]), [21, 22, 23, 24]);
+    r.round(80);
+    // The first of twelve frames adds 2/24 of a packet, 100 bytes, and takes the eighth of 28 900: 25 287 are left. The other 26 400
+    // bytes are a whole window, which adds a packet, and 1 113 of the next.
+    let rest = 1_200 + 1_200 * (26_400 - 25_287) / 26_487;
+    assert_eq!((r.window(), r.early()), (25_287 + rest, 1));
+}
+
+#[test]
+fn one_long_delay_raises_the_middle_for_good_unless_it_is_forgotten() {
+    for (spec, persistent, cuts) in [
+        ("dual", true, 0),
+        ("dual:reset=timeout", false, 0),
+        ("dual:reset=timeout", true, 1),
+        ("dual:reset=loss", false, 1),
+        ("dual:reset=loss", true, 1),
+    ] {
+        let mut r = still(spec);
+        feed(&mut r, &[50, 250]);
+        r.lose(persistent);
+        // Middle of 50 and 250: 150. Of 50 and 90: 70.
+        assert_eq!(feed(&mut r, &[50, 90, 90]), cuts, "{spec}, persistent {persistent}");
+    }
+}
+
+#[test]
+fn recovery_makes_no_decision_and_the_count_begins_anew() {
+    let mut r = still("dual");
+    assert_eq!(feed(&mut r, &[50, 90]), 0);
+    let flight = r.now;
+    r.lose(false);
+    assert_eq!(r.window(), START / 2);
+    for _ in 0..3 {
+        r.frame_sent(flight, Duration::from_millis(90), 2);
+    }
+    assert_eq!((r.early(), r.controller.snapshot().phase), (0, Phase::Recovery));
+    assert_eq!(feed(&mut r, &[90, 90]), 0);
+    assert_eq!(feed(&mut r, &[90]), 1);
+    assert_eq!(r.window(), START / 2 * 7 / 8);
+}
+
+#[test]
+fn another_path_forgets_the_range() {
+    let mut r = still("dual");
+    feed(&mut r, &[50, 90]);
+    r.controller.on_path(r.now, PathChange::Moved);
+    assert_eq!(r.controller.snapshot().queueing, None);
+    assert_eq!(feed(&mut r, &[90, 90, 90, 90, 90]), 0, "all the same: no range");
+    assert_eq!(r.controller.snapshot().queueing, Some(Duration::ZERO));
+}

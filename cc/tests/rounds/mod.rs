@@ -1,0 +1,94 @@
+//! A sender in rounds: a whole window leaves at one instant and is acknowledged at one instant, so windows can be reckoned by hand.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+
+use fathom_cc::catalogue::recipe;
+use fathom_cc::{Acked, Acks, Cause, Controller, Rtt, Setback, Signals, Start, Time};
+use std::time::Duration;
+
+pub const MSS: u64 = 1_200;
+/// Packets of the initial window.
+pub const INITIAL: u64 = 10;
+
+pub struct Rounds {
+    pub controller: Box<dyn Controller>,
+    pub now: Time,
+    /// Packets per ACK frame.
+    pub per_ack: usize,
+    pub app_limited: bool,
+    /// When the last packet left, for [`Rounds::frame`].
+    sent: Time,
+}
+
+impl Rounds {
+    pub fn new(spec: &str) -> Self {
+        let start = Start { now: Time::from_millis(1_000), datagram: MSS as u16, offers: Signals::NONE };
+        let controller = recipe(spec).expect(spec).start(&start).expect(spec);
+        Self { controller, now: start.now, per_ack: 2, app_limited: false, sent: start.now }
+    }
+
+    pub fn window(&self) -> u64 {
+        self.controller.advice().window
+    }
+
+    /// The window in packets, which must be whole.
+    pub fn packets(&self) -> u64 {
+        assert_eq!(self.window() % MSS, 0, "{} bytes", self.window());
+        self.window() / MSS
+    }
+
+    pub fn early(&self) -> u64 {
+        self.controller.snapshot().early_reductions
+    }
+
+    /// One window of packets, acknowledged after `rtt_ms`.
+    pub fn round(&mut self, rtt_ms: u64) {
+        let (sent, rtt) = (self.now, Duration::from_millis(rtt_ms));
+        self.now += rtt;
+        let mut left = (self.window() / MSS) as usize;
+        while left > 0 {
+            let count = left.min(self.per_ack);
+            left -= count;
+            self.acks(sent, rtt, count);
+        }
+        self.sent = self.now;
+    }
+
+    /// Rounds with these RTTs in ms; the window in packets after each.
+    pub fn rounds(&mut self, rtts_ms: &[u64]) -> Vec<u64> {
+        rtts_ms.iter().map(|rtt| (self.round(*rtt), self.packets()).1).collect()
+    }
+
+    /// One ACK frame of `count` packets that left a millisecond after the last; gives the window's change in bytes.
+    pub fn frame(&mut self, rtt: Duration, count: usize) -> i64 {
+        self.sent += Duration::from_millis(1);
+        self.frame_sent(self.sent, rtt, count)
+    }
+
+    /// As [`Rounds::frame`], of packets that left at `sent`.
+    pub fn frame_sent(&mut self, sent: Time, rtt: Duration, count: usize) -> i64 {
+        let before = self.window() as i64;
+        self.now = self.now.max(sent + rtt);
+        self.acks(sent, rtt, count);
+        self.window() as i64 - before
+    }
+
+    fn acks(&mut self, sent: Time, rtt: Duration, count: usize) {
+        self.controller.on_acks(&Acks {
+            now: self.now,
+            packets: &vec![Acked { sent, bytes: MSS }; count],
+            in_flight: 0,
+            rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+            one_way: None,
+            ecn: None,
+            app_limited: self.app_limited,
+        });
+    }
+
+    /// A loss of a packet sent just now; what leaves afterwards belongs to the time after it.
+    pub fn lose(&mut self, persistent: bool) {
+        let cause = Cause::Loss { bytes: MSS, persistent };
+        self.controller.on_setback(&Setback { now: self.now, sent: self.now, cause });
+        self.now += Duration::from_millis(1);
+        self.sent = self.now;
+    }
+}

@@ -1,0 +1,185 @@
+//! Vegas through real events, in rounds of 50 ms and more; windows in packets, reckoned by hand from W (RTT - 50) / RTT (ns-2) and
+//! W (RTT - 50) / 50 (Linux).
+
+mod rounds;
+
+use fathom_cc::{PathChange, Phase};
+use rounds::{INITIAL, MSS, Rounds};
+use std::time::Duration;
+
+/// ns-2: in avoidance with 35 packets after the fifth round. The round after that still has to be judged.
+fn avoiding() -> Rounds {
+    let mut r = Rounds::new("vegas");
+    // Grow, hold, grow, hold. 40 * 2 / 52 = 1.54, to the nearest 2 > gamma: 7/8 of 40.
+    assert_eq!(r.rounds(&[50, 50, 50, 52, 50]), [20, 20, 40, 40, 35]);
+    assert_eq!((r.controller.snapshot().phase, r.early()), (Phase::Avoidance, 1));
+    r
+}
+
+#[test]
+fn slow_start_doubles_every_other_round_and_ends_when_more_than_gamma_wait() {
+    avoiding();
+    let mut r = Rounds::new("vegas:gamma=2");
+    // 2 > 2 is false: it goes on. 80 * 2 / 52 = 3.08.
+    assert_eq!(r.rounds(&[50, 50, 50, 52, 50, 52, 50]), [20, 20, 40, 40, 80, 80, 70]);
+}
+
+#[test]
+fn only_the_round_that_held_is_judged() {
+    let mut r = Rounds::new("vegas");
+    // The queue of the doubling itself does not end slow start; that of the round after does.
+    assert_eq!(r.rounds(&[50, 50, 60, 50, 50]), [20, 20, 40, 40, 80]);
+}
+
+#[test]
+fn avoidance_keeps_between_alpha_and_beta() {
+    let mut r = avoiding();
+    let steps = [
+        (52, 36), // The last round had 50 ms: nothing waits, one packet more over this round.
+        (55, 36), // 36 * 2 / 52 = 1.38, 1: hold.
+        (56, 36), // 36 * 5 / 55 = 3.27, 3: hold.
+        (60, 35), // 36 * 6 / 56 = 3.86, 4: one packet less, at once.
+        (60, 34), // 35 * 10 / 60 = 5.83, 6.
+        (50, 33), // 34 * 10 / 60 = 5.67, 6.
+        (50, 34), // Nothing waits.
+        (50, 35),
+    ];
+    for (round, (rtt, window)) in steps.into_iter().enumerate() {
+        assert_eq!(r.rounds(&[rtt]), [window], "round {round}");
+    }
+    assert_eq!(r.early(), 4);
+    assert_eq!(r.controller.snapshot().queueing, Some(Duration::ZERO));
+}
+
+#[test]
+fn a_reduction_comes_with_the_first_ack_of_the_next_round() {
+    let mut r = avoiding();
+    r.round(90);
+    let before = r.window();
+    assert_eq!(r.frame(Duration::from_millis(90), 2), -(MSS as i64));
+    assert_eq!(r.frame(Duration::from_millis(90), 2), 0);
+    assert_eq!(r.window(), before - MSS);
+    assert_eq!(r.controller.snapshot().queueing, Some(Duration::from_millis(40)));
+}
+
+#[test]
+fn the_mean_of_a_round_counts() {
+    // Twenty packets in frames of ten: one frame of 50 ms, one of 54. 36 * 2 / 52 = 1.38: hold. The largest would be 36 * 4 / 54 = 2.7.
+    for (second, grows) in [(50, true), (54, false)] {
+        let mut r = avoiding();
+        r.round(50);
+        for _ in 0..9 {
+            r.frame(Duration::from_millis(50), 2);
+            r.frame(Duration::from_millis(second), 2);
+        }
+        let before = r.packets();
+        let mean = (50 + second) / 2;
+        assert_eq!(r.controller.snapshot().queueing, Some(Duration::ZERO));
+        r.now += Duration::from_millis(100);
+        r.round(50);
+        assert_eq!(r.controller.snapshot().queueing, Some(Duration::from_millis(mean - 50)));
+        assert_eq!(r.packets(), before + u64::from(grows));
+    }
+}
+
+#[test]
+fn thresholds_are_options() {
+    let mut r = Rounds::new("vegas:alpha=4,beta=6");
+    assert_eq!(r.rounds(&[50, 50, 50, 52, 55, 57, 62, 62]), [20, 20, 40, 40, 35, 36, 36, 35]);
+    // 35 * 5 / 55 = 3.18 < 4: grow. 36 * 7 / 57 = 4.4: hold. 36 * 12 / 62 = 6.97 > 6.
+}
+
+#[test]
+fn two_packets_are_the_floor() {
+    let mut r = Rounds::new("vegas:alpha=0,beta=1");
+    for _ in 0..60 {
+        r.round(if r.now.as_nanos() < 1_100_000_000 { 50 } else { 400 });
+    }
+    assert_eq!(r.packets(), 2);
+}
+
+#[test]
+fn after_a_loss_it_is_reno_until_the_first_verdict() {
+    let mut r = avoiding();
+    // 36 * 5 / 55 = 3.27: it holds when the loss comes.
+    assert_eq!(r.rounds(&[55, 55]), [36, 36]);
+    r.lose(false);
+    assert_eq!(r.packets(), 18);
+    // 18 * 10 / 60 = 3, but nothing is judged yet; then 19 * 10 / 60 = 3.17: hold; 19 * 20 / 70 = 5.4: less.
+    assert_eq!(r.rounds(&[60, 70, 70]), [19, 19, 18]);
+}
+
+#[test]
+fn slow_start_after_a_collapse_stops_at_the_threshold() {
+    let mut r = Rounds::new("vegas");
+    assert_eq!(r.rounds(&[50, 50, 50]), [20, 20, 40]);
+    r.lose(true);
+    assert_eq!((r.packets(), r.controller.snapshot().threshold), (2, Some(20 * MSS)));
+    assert_eq!(r.rounds(&[50; 9]), [4, 4, 8, 8, 16, 16, 20, 21, 22]);
+}
+
+#[test]
+fn the_base_is_the_smallest_rtt_of_the_path() {
+    let mut r = Rounds::new("vegas");
+    assert_eq!(r.rounds(&[90, 50, 50]), [20, 20, 40]);
+    let mut moved = avoiding();
+    moved.controller.on_path(moved.now, PathChange::Moved);
+    assert_eq!(moved.rounds(&[80, 80, 80]), [20, 20, 40], "80 ms are the base of the new path");
+}
+
+#[test]
+fn linux_doubles_every_round_and_leaves_slow_start_for_the_window_that_fits() {
+    let mut r = Rounds::new("vegas:params=linux");
+    // The ACK that ends a round is its last sample and the smallest counts: 52 ms show one round later.
+    assert_eq!(r.rounds(&[50, 50, 52]), [20, 40, 80]);
+    r.round(60);
+    // 80 * 2 / 50 = 3.2, 3 > 1. 96 000 * 50 / 52 = 92 307 bytes and one packet.
+    assert_eq!((r.window(), r.controller.snapshot().phase), (93_507, Phase::Avoidance));
+    let steps = [
+        (60, 92_307), // 77.9 * 10 / 50 = 15.6 > 4: one less.
+        (53, 92_307), // 76.9 * 3 / 50 = 4.6, 4: hold.
+        (51, 93_507), // 76.9 * 1 / 50 = 1.5, 1 < 2: one more, at once.
+        (50, 94_707), // Nothing waits.
+    ];
+    for (rtt, window) in steps {
+        r.round(rtt);
+        assert_eq!(r.window(), window, "{rtt} ms");
+    }
+    assert_eq!(r.early(), 2);
+}
+
+#[test]
+fn linux_slow_start_may_end_without_a_cut() {
+    let mut r = Rounds::new("vegas:params=linux,gamma=0");
+    // 20 * 3 / 50 = 1.2, 1 > 0; 20 * 50 / 53 + 1 = 19.9 packets.
+    r.round(50);
+    r.round(53);
+    assert_eq!(r.packets(), 40);
+    r.round(53);
+    // 40 * 3 / 50 = 2.4; 48 000 * 50 / 53 + 1 200 = 46 483.
+    assert_eq!(r.window(), 46_483);
+    // 10 * 6 / 50 = 1.2, 1 > 0; 10 * 50 / 56 + 1 = 9.93 packets. With 55 ms: 1 > 0 and 10.09 packets: no cut.
+    for (rtt, window) in [(56, 11_914), (55, 12_000)] {
+        let mut r = Rounds::new("vegas:params=linux,gamma=0");
+        r.app_limited = true;
+        r.round(50);
+        r.round(rtt);
+        r.round(rtt);
+        let snapshot = r.controller.snapshot();
+        assert_eq!((snapshot.window, snapshot.threshold), (window, Some(window)), "{rtt} ms");
+        assert_eq!(snapshot.early_reductions, u64::from(window < INITIAL * MSS));
+    }
+}
+
+#[test]
+fn linux_is_reno_for_an_ack_after_a_round_of_fewer_than_three_samples() {
+    let mut r = Rounds::new("vegas:params=linux");
+    r.lose(false);
+    r.lose(false);
+    assert_eq!(r.window(), 3_000);
+    // Two packets, one frame per round: the first begins a round, the second ends it with two samples.
+    r.round(50);
+    assert_eq!(r.window(), 3_000, "no verdict yet: avoidance holds");
+    r.round(50);
+    assert_eq!(r.window(), 3_960, "2 400 of 3 000 bytes acknowledged: so much of a packet, not a whole one");
+}
