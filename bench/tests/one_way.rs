@@ -137,7 +137,7 @@ fn run(setup: &Setup) -> Outcome {
 
     let (client_socket, server_socket) = (world.client_socket(), world.server_socket());
     let (client_id, server_id) = (client_socket.id(), server_socket.id());
-    let link = world.add_link(Link::new(RATE, QueueSpec::droptail_packets(10_000).build()).with_log());
+    let link = world.add_link(Link::new(RATE, QueueSpec::droptail_packets(10_000).build(RATE, 0)).with_log());
     let group_id = world.add_group(group(client_id, server_id, link, ONE_WAY));
     if let Some((at, more)) = setup.longer_back {
         let (w, longer) = (world.clone(), group(client_id, server_id, link, ONE_WAY + more));

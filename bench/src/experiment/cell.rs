@@ -130,7 +130,7 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
         let host = Arc::new(Servers { shared: Arc::clone(shared), forward: direction == 0 });
         both.push(stack::ends(cell.stack, &setting, client, server, host)?);
     }
-    let network = Dumbbell::build(world, cell.link, &cell.plan.queue, [sockets[0], sockets[1]]);
+    let network = Dumbbell::build(world, cell.link, &cell.plan.queue, cell.plan.seed, [sockets[0], sockets[1]]);
     for (direction, ends) in both.into_iter().enumerate() {
         world.spawn(ends.accept);
         let clients = Clients {
@@ -204,6 +204,7 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
         drops_percent: percent(forward.dropped as f64, forward.arrived as f64),
         arrived: forward.arrived,
         dropped: forward.dropped,
+        marks_percent: percent(forward.marked as f64, forward.arrived as f64),
         mean_queue: round(forward.mean_queue, 3),
         max_queue: forward.max_queue,
         utilisation_percent: percent(forward.busy, seconds),

@@ -30,6 +30,8 @@ pub struct RunResult {
     pub arrived: u64,
     /// Packets dropped there.
     pub dropped: u64,
+    /// Packets marked there, percent of those that arrived.
+    pub marks_percent: f64,
     /// Mean queue there in packets, over time.
     pub mean_queue: f64,
     /// Largest queue there in packets.

@@ -44,11 +44,15 @@ pub(crate) fn access_limit() -> Option<usize> {
 
 impl Dumbbell {
     /// Builds the links and groups; `ends` are the sockets of forward and reverse traffic.
-    pub(crate) fn build(world: &Virtual, rate: Rate, queue: &QueueSpec, ends: [Sockets; 2]) -> Self {
-        let bottleneck = [0, 1].map(|_| world.add_link(Link::new(rate, queue.build()).with_series()));
+    pub(crate) fn build(world: &Virtual, rate: Rate, queue: &QueueSpec, seed: u64, ends: [Sockets; 2]) -> Self {
+        let bottleneck = [0, 1].map(|direction| {
+            // Each queue draws its own lots.
+            let queue = queue.build(rate, seed.wrapping_mul(2).wrapping_add(direction));
+            world.add_link(Link::new(rate, queue).with_series())
+        });
         let mut access = Vec::new();
         let mut path = |through: LinkId| {
-            let first = world.add_link(Link::new(rate, ACCESS_QUEUE.build()));
+            let first = world.add_link(Link::new(rate, ACCESS_QUEUE.build(rate, 0)));
             access.push(first);
             Path {
                 hops: vec![Hop { delay: Duration::ZERO, link: first }, Hop { delay: PROPAGATION, link: through }],

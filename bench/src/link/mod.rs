@@ -1,6 +1,7 @@
 //! Links: a rate and a queue. A link is a pure state machine over time; the virtual world asks it for a [`Verdict`] per packet.
 
 mod queue;
+mod red;
 mod series;
 
 use std::collections::VecDeque;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use fathom_cc::{Rate, Time};
 
 pub use queue::{Admission, DropTail, Queue, QueueSpec};
+pub use red::{Red, RedSpec};
 pub use series::{Bin, Series};
 
 /// What becomes of an arriving packet.
@@ -137,6 +139,7 @@ impl Link {
             ecn_capable,
             queued_packets: self.departures.len(),
             queued_bytes: self.queued_bytes,
+            idle: now.saturating_sub(self.free_at),
         });
         let mark = match admission {
             Admission::Drop => {
@@ -225,6 +228,8 @@ pub struct Arrival {
     pub queued_packets: usize,
     /// Their bytes.
     pub queued_bytes: u64,
+    /// Nanoseconds since the link went idle; 0 while it sends.
+    pub idle: u64,
 }
 
 #[cfg(test)]

@@ -3,7 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fathom_cc::Rate;
+
 use super::Arrival;
+use super::red::{Red, RedSpec};
+
+/// Bytes of a typical packet on the wire, for averages that age by packet times (Sync-TCP §4.4: 1420).
+const TYPICAL_PACKET: u64 = 1_420;
 
 /// A queue's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +29,7 @@ pub trait Queue: fmt::Debug + Send {
 }
 
 /// Drops what does not fit: first in, first out, no more than `limit` waiting.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropTail {
     limit: Limit,
 }
@@ -56,37 +62,45 @@ impl Queue for DropTail {
     }
 }
 
-/// A queue as users write it: `droptail:136p`, `droptail:190kB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueSpec {
-    limit: Limit,
+/// A queue as users write it: `droptail:136p`, `droptail:190kB`, `red:min=5p,max=50p`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum QueueSpec {
+    /// Drop-tail.
+    DropTail(DropTail),
+    /// Random Early Detection.
+    Red(RedSpec),
 }
 
 impl QueueSpec {
     /// Drop-tail with a limit in packets.
     pub const fn droptail_packets(limit: usize) -> Self {
-        Self { limit: Limit::Packets(limit) }
+        Self::DropTail(DropTail::packets(limit))
     }
 
-    /// A fresh queue.
-    pub fn build(&self) -> Box<dyn Queue> {
-        Box::new(DropTail { limit: self.limit })
+    /// A fresh queue in front of a link of this rate; `seed` is for what it draws by lot.
+    pub fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue> {
+        match *self {
+            Self::DropTail(queue) => Box::new(queue),
+            Self::Red(spec) => Box::new(Red::new(spec, rate.time_for(TYPICAL_PACKET).as_nanos() as u64, seed)),
+        }
     }
 
     /// The limit in packets, where it is one.
     pub const fn packet_limit(&self) -> Option<usize> {
-        match self.limit {
-            Limit::Packets(n) => Some(n),
-            Limit::Bytes(_) => None,
+        match self {
+            Self::DropTail(DropTail { limit: Limit::Packets(n) }) => Some(*n),
+            Self::DropTail(DropTail { limit: Limit::Bytes(_) }) => None,
+            Self::Red(spec) => Some(spec.limit),
         }
     }
 }
 
 impl fmt::Display for QueueSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.limit {
-            Limit::Packets(n) => write!(f, "droptail:{n}p"),
-            Limit::Bytes(n) => write!(f, "droptail:{n}B"),
+        match self {
+            Self::DropTail(DropTail { limit: Limit::Packets(n) }) => write!(f, "droptail:{n}p"),
+            Self::DropTail(DropTail { limit: Limit::Bytes(n) }) => write!(f, "droptail:{n}B"),
+            Self::Red(spec) => spec.fmt(f),
         }
     }
 }
@@ -95,8 +109,14 @@ impl FromStr for QueueSpec {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let help =
-            || format!("'{s}' is not a queue; write droptail:N with a unit: droptail:136p (packets) or droptail:190kB");
+        if let Some(options) = s.strip_prefix("red") {
+            return options.parse().map(Self::Red);
+        }
+        let help = || {
+            format!(
+                "'{s}' is not a queue; write droptail:N with a unit: droptail:136p (packets) or droptail:190kB; or red:min=5p,max=50p"
+            )
+        };
         let (kind, limit) = s.split_once(':').ok_or_else(help)?;
         if kind != "droptail" {
             return Err(help());
@@ -114,7 +134,7 @@ impl FromStr for QueueSpec {
         if too_small {
             return Err(format!("'{s}' holds fewer than two packets; write at least droptail:2p or droptail:3kB"));
         }
-        Ok(Self { limit })
+        Ok(Self::DropTail(DropTail { limit }))
     }
 }
 
@@ -124,7 +144,9 @@ mod tests {
 
     #[test]
     fn queues_read_back_as_written() {
-        for text in ["droptail:136p", "droptail:190000B"] {
+        for text in
+            ["droptail:136p", "droptail:190000B", "red:min=5p,max=50p,limit=100p,w=0.002,maxp=0.1,gentle=on,ecn=on"]
+        {
             assert_eq!(text.parse::<QueueSpec>().unwrap().to_string(), text);
         }
         assert_eq!("droptail:190kB".parse::<QueueSpec>().unwrap().to_string(), "droptail:190000B");
@@ -132,7 +154,8 @@ mod tests {
 
     #[test]
     fn bad_queues_name_the_mend() {
-        for text in ["droptail", "droptail:", "droptail:0p", "droptail:136", "red:5", "droptail:99999999999999999999p"]
+        for text in
+            ["droptail", "droptail:", "droptail:0p", "droptail:136", "blue:5p", "droptail:99999999999999999999p"]
         {
             let error = text.parse::<QueueSpec>().unwrap_err();
             assert!(error.contains("droptail:"), "{error}");

@@ -12,6 +12,7 @@ const ROWS: &[Row] = &[
     ("responses completed", |r| r.responses.to_string()),
     ("requests failed", |r| r.failed.to_string()),
     ("packet drops at bottleneck (%)", |r| format!("{:.2}", r.drops_percent)),
+    ("packet marks at bottleneck (%)", |r| format!("{:.2}", r.marks_percent)),
     ("mean queue (packets)", |r| format!("{:.1}", r.mean_queue)),
     ("mean response size (B)", |r| format!("{:.0}", r.mean_size)),
     ("goodput per response (kbps)", |r| format!("{:.1}", r.goodput_per_response_kbps)),
@@ -44,8 +45,10 @@ pub(super) fn columns(c: &Comparison) -> Vec<(String, &RunResult)> {
 pub(super) fn rows(c: &Comparison) -> Vec<(&'static str, Vec<String>)> {
     let columns = columns(c);
     let failed = columns.iter().any(|(_, r)| r.failed > 0);
+    let marked = columns.iter().any(|(_, r)| r.marks_percent > 0.0);
     ROWS.iter()
         .filter(|(name, _)| failed || *name != "requests failed")
+        .filter(|(name, _)| marked || *name != "packet marks at bottleneck (%)")
         .map(|(name, cell)| (*name, columns.iter().map(|(_, r)| cell(r)).collect()))
         .collect()
 }
@@ -81,7 +84,7 @@ pub(super) fn verdicts(c: &Comparison) -> Vec<String> {
         .iter()
         .map(|r| {
             format!(
-                "{} against {}: response time median {}, mean {}, p99 {}; drops {:.2} % against {:.2} %. One seed is one sample: try others.",
+                "{} against {}: response time median {}, mean {}, p99 {}; drops {:.2} % against {:.2} %.",
                 r.label,
                 base.label,
                 change(r.times.median_ms, base.times.median_ms),
@@ -94,10 +97,65 @@ pub(super) fn verdicts(c: &Comparison) -> Vec<String> {
         .collect()
 }
 
+/// With more columns than this a run becomes a row.
+const MAX_COLUMNS: usize = 5;
+/// The rows of [`ROWS`] that then become columns, with their heads.
+const HEADS: &[(&str, &str)] = &[
+    ("requests failed", "failed"),
+    ("packet drops at bottleneck (%)", "drops %"),
+    ("packet marks at bottleneck (%)", "marks %"),
+    ("mean queue (packets)", "queue p"),
+    ("response time, median (ms)", "median ms"),
+    ("response time, mean (ms)", "mean ms"),
+    ("response time, p95 (ms)", "p95 ms"),
+    ("response time, p99 (ms)", "p99 ms"),
+    ("  above 25 kB, median (ms)", ">25kB med"),
+    ("link utilisation (%)", "link %"),
+    ("window cuts, early", "cuts early"),
+    ("window cuts, after loss", "after loss"),
+];
+
 /// The table, with what was run above it and what it says below.
 pub fn table(c: &Comparison) -> String {
     let columns = columns(c);
     let rows = rows(c);
+    let body = if columns.len() > MAX_COLUMNS { runs_down(&columns, &rows) } else { runs_across(&columns, &rows) };
+    let mut text = setting(c).join("\n") + "\n\n" + &body + "\n";
+    for verdict in verdicts(c) {
+        text += &verdict;
+        text.push('\n');
+    }
+    if c.runs.len() > 1 {
+        text += "One seed is one sample: try others.\n";
+    }
+    text
+}
+
+/// A line per run.
+fn runs_down(columns: &[(String, &RunResult)], rows: &[(&'static str, Vec<String>)]) -> String {
+    let shown: Vec<(&str, &Vec<String>)> =
+        HEADS.iter().filter_map(|(name, head)| Some((*head, &rows.iter().find(|(row, _)| row == name)?.1))).collect();
+    let first = columns.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let width = |(head, cells): &(&str, &Vec<String>)| {
+        cells.iter().map(|cell| cell.chars().count()).chain([head.chars().count()]).max().unwrap_or(0)
+    };
+    let mut text = format!("{:<first$}", "");
+    for column in &shown {
+        let _ = write!(text, "  {:>1$}", column.0, width(column));
+    }
+    text.push('\n');
+    for (i, (name, _)) in columns.iter().enumerate() {
+        let _ = write!(text, "{name:<first$}");
+        for column in &shown {
+            let _ = write!(text, "  {:>1$}", column.1[i], width(column));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A column per run.
+fn runs_across(columns: &[(String, &RunResult)], rows: &[(&'static str, Vec<String>)]) -> String {
     let first = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let widths: Vec<usize> = columns
         .iter()
@@ -115,15 +173,9 @@ pub fn table(c: &Comparison) -> String {
         text.push('\n');
         text
     };
-    let mut text = setting(c).join("\n") + "\n\n";
-    text += &line("", &mut columns.iter().map(|(name, _)| name.as_str()));
-    for (name, cells) in &rows {
+    let mut text = line("", &mut columns.iter().map(|(name, _)| name.as_str()));
+    for (name, cells) in rows {
         text += &line(name, &mut cells.iter().map(String::as_str));
-    }
-    text.push('\n');
-    for verdict in verdicts(c) {
-        text += &verdict;
-        text.push('\n');
     }
     text
 }

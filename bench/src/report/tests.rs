@@ -30,6 +30,7 @@ fn run(controller: &str, scale: f64) -> RunResult {
         drops_percent: 2.0 * scale,
         arrived: 1000,
         dropped: 20,
+        marks_percent: 0.0,
         mean_queue: 50.0,
         max_queue: 136,
         utilisation_percent: 90.0,
