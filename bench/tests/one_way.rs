@@ -325,7 +325,8 @@ fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
             o.heard.iter().filter(|h| h.sent > Time::from_millis(500) && h.sent < Time::from_millis(3_900)).collect(),
             o.heard.iter().filter(|h| h.sent > Time::from_millis(4_500)).collect(),
         );
-        assert!(before.len() > 50 && after.len() > 50, "{} {}", before.len(), after.len());
+        // A slow transfer earns some ten stamps a second (fathom_frames::StampBudget).
+        assert!(before.len() > 20 && after.len() > 20, "{} {}", before.len(), after.len());
         let least_rtt = |s: &[&Heard]| s.iter().map(|h| h.rtt).min().expect("samples").as_secs_f64() * 1e3;
         let least = |s: &[&Heard]| s.iter().map(|h| h.one_way.as_nanos()).min().expect("samples") as f64 / 1e6;
         let rtt = least_rtt(&after) - least_rtt(&before);
@@ -407,8 +408,9 @@ fn frames_are_exchanged_and_cost_little() {
     let o = run(&Setup { server: "sync", ..Setup::default() });
     assert_eq!(o.client.ok(), Some(2_000_000));
     let report = o.report.expect("a report");
-    assert!(report.negotiated && report.stamps_received > 300, "{report:?}");
-    assert!(report.samples.samples > 300 && report.samples.steps == 0, "{report:?}");
+    // 2 MB are some 1500 packets, half as many acknowledgements: the budget gives 512 stamps, and a thousand bytes for the rest.
+    assert!(report.negotiated && (512..700).contains(&report.stamps_received), "{report:?}");
+    assert!(report.samples.samples > 500 && report.samples.steps == 0, "{report:?}");
     assert_eq!(report.samples.dropped_bound, 0, "{report:?}");
     // The bulk sender has only flow control to acknowledge: of its 1500 packets few carry a stamp.
     assert!(report.stamps_sent < 300, "{report:?}");

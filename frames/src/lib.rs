@@ -4,7 +4,8 @@
 //!
 //! 1. handshake: [`Offer::append`] to our transport parameters, [`Offer::find`] in the peer's, [`Negotiated::between`] the two;
 //! 2. sending a packet: [`SyncTimestamp::encode`] in front of its frames, [`SendTimes::record`];
-//! 3. receiving one: [`Frames`] over the decrypted payload, [`remove`] our frame, [`Seen::arrive`] against duplicates;
+//! 3. receiving one: [`Frames`] over the decrypted payload, [`remove`] our frame, [`Seen::arrive`] against duplicates, [`StampBudget`]
+//!    for whether the answer carries a stamp;
 //! 4. on an acknowledgement: a [`Sample`] into the [`Estimator`], whose [`fathom_cc::OneWayDelay`] goes to the controller.
 //!
 //! Everything that reads bytes from the network is total: any input gives a value or an error, in time linear in its length, and
@@ -21,8 +22,10 @@ pub mod walker;
 
 mod ack;
 mod baseline;
+mod budget;
 
 pub use ack::{Ack, AckRanges, EcnCounts};
+pub use budget::StampBudget;
 pub use estimator::{Counters, Estimator, Sample};
 pub use parameter::{Negotiated, Offer, ParameterError};
 pub use seen::{Arrival, Seen};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fathom_cc::{Controller, EcnDelta, OneWayDelay, Recipe, Signals, Snapshot, Time};
 use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent};
-use fathom_frames::{Counters, SyncTimestamp, remove};
+use fathom_frames::{Counters, StampBudget, SyncTimestamp, remove};
 
 use crate::clock::{Clock, SystemClock};
 use crate::outlet::{Gate, TRAILER};
@@ -107,6 +107,8 @@ struct State {
     /// The 1-RTT packet sealed last: path and number.
     sealed: Option<(u32, u64)>,
     outlet: OutletState,
+    /// Stamps beside acknowledgements, in lean mode.
+    budget: Option<StampBudget>,
     report: Report,
 }
 
@@ -254,6 +256,8 @@ impl Cell {
         state.reads = counts || negotiated != Negotiated::default() || self.gate.is_some();
         state.exponent = ack_delay_exponent(peers).map_err(wrong)?;
         state.report.negotiated = hears;
+        state.budget = (negotiated.place == Placement::BesideAcks && !self.extension.datagrams)
+            .then(|| StampBudget::new(negotiated.frame_len() as u64));
         if negotiated.place == Placement::EveryPacket || self.extension.datagrams {
             self.reserved.store(negotiated.frame_len(), Ordering::Relaxed);
         }
@@ -364,7 +368,8 @@ impl Cell {
         let written = frame.encode(&mut payload[..room]);
         payload[written..room].fill(0);
         state.report.stamps_sent += 1;
-        if state.negotiated.place == Placement::BesideAcks && !self.extension.datagrams {
+        if let Some(budget) = &mut state.budget {
+            budget.spend();
             // Whether or not an ACK frame lay beside it: the next packet to be acknowledged asks for room again. So an endpoint that
             // sends much and acknowledges little stamps little.
             self.reserved.store(0, Ordering::Relaxed);
@@ -392,7 +397,8 @@ impl Cell {
         state.outlet.confirmed |= !found.acks().is_empty();
         if state.paths.at(path).arrived(packet, found.stamp, now) {
             state.note(now, path, &found);
-            if found.ack_eliciting && state.negotiated.place == Placement::BesideAcks {
+            let may_stamp = state.budget.as_mut().is_some_and(|budget| budget.received(now, payload.len() as u64));
+            if found.ack_eliciting && may_stamp {
                 self.reserved.store(state.negotiated.frame_len(), Ordering::Relaxed);
             }
         }
