@@ -27,6 +27,12 @@ impl Seen {
 
     /// Notes the arrival of `packet`.
     pub fn arrive(&mut self, packet: u64) -> Arrival {
+        if self.bits != 0 && packet.wrapping_sub(self.largest) == 1 {
+            // In order, as nearly all are.
+            self.bits = self.bits << 1 | 1;
+            self.largest = packet;
+            return Arrival::Newest;
+        }
         if self.bits == 0 || packet > self.largest {
             let ahead = packet.saturating_sub(self.largest);
             self.bits = if ahead < Self::WINDOW { self.bits << ahead | 1 } else { 1 };

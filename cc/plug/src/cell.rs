@@ -17,7 +17,7 @@ use fathom_frames::{Counters, StampBudget, SyncTimestamp, remove};
 use crate::clock::{Clock, SystemClock};
 use crate::outlet::{Gate, TRAILER};
 use crate::path::Paths;
-use crate::payload::{Found, Leaving};
+use crate::payload::{Found, Leaving, is_one_stream_frame};
 use crate::plug::{Core, Extension};
 use crate::session::{Code, Fault};
 
@@ -109,6 +109,8 @@ struct State {
     outlet: OutletState,
     /// Stamps beside acknowledgements, in lean mode.
     budget: Option<StampBudget>,
+    /// Bytes received that the budget does not know of yet.
+    unbudgeted: u64,
     report: Report,
 }
 
@@ -386,24 +388,45 @@ impl Cell {
     /// Takes our frames out of an opened payload and notes what they and its ACK frames say. Returns how many leading bytes the
     /// caller must drop.
     pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> usize {
-        let now = self.host_time();
         let mut state = self.state();
-        state.paths.settle();
         if !state.reads {
             // Nothing was negotiated: a frame of ours in here is the peer's fault, and the stack closes on it.
             return 0;
         }
-        let Some(found) = Found::in_payload(payload, &state.negotiated) else { return 0 };
-        state.outlet.confirmed |= !found.acks().is_empty();
+        if is_one_stream_frame(payload) {
+            // Nothing in it is ours or an ACK frame, so it matters to nobody here whether it is a duplicate.
+            self.may_stamp(&mut state, None, payload.len());
+            return 0;
+        }
+        let now = self.host_time();
+        state.paths.settle();
+        let mut found = Found::default();
+        if !found.read(payload, &state.negotiated) {
+            return 0;
+        }
+        state.outlet.confirmed |= found.acks().next().is_some();
         if state.paths.at(path).arrived(packet, found.stamp, now) {
             state.note(now, path, &found);
-            let may_stamp = state.budget.as_mut().is_some_and(|budget| budget.received(now, payload.len() as u64));
-            if found.ack_eliciting && may_stamp {
-                self.reserved.store(state.negotiated.frame_len(), Ordering::Relaxed);
+            if found.ack_eliciting {
+                self.may_stamp(&mut state, Some(now), payload.len());
             }
         }
         // From the last frame to the first: at most the first one lies at the start.
         found.ranges().rev().fold(0, |lead, range| lead + remove(payload, range))
+    }
+
+    /// A packet of so many bytes asks for an acknowledgement: room for a stamp beside it, if the budget allows.
+    fn may_stamp(&self, state: &mut State, now: Option<Time>, bytes: usize) {
+        state.unbudgeted += bytes as u64;
+        if self.reserved.load(Ordering::Relaxed) > 0 {
+            // There is room already. The clock need not be read.
+            return;
+        }
+        let Some(budget) = &mut state.budget else { return };
+        let now = now.unwrap_or_else(|| self.host_time());
+        if budget.received(now, std::mem::take(&mut state.unbudgeted)) {
+            self.reserved.store(state.negotiated.frame_len(), Ordering::Relaxed);
+        }
     }
 
     /// Signals of the ACK frame that the stack is processing for controller `flow` of `path`, once; `largest` is the largest packet

@@ -136,12 +136,15 @@ pub(crate) struct Paths(Vec<Path>);
 
 impl Paths {
     /// The path of this number, made on first use.
+    #[inline(always)]
     pub(crate) fn at(&mut self, id: u32) -> &mut Path {
-        let index = match self.0.iter().position(|p| p.id == id) {
-            Some(index) => index,
-            None => self.add(id),
-        };
+        // Nearly always there is one path.
+        let index = if self.0.first().is_some_and(|p| p.id == id) { 0 } else { self.find_or_add(id) };
         &mut self.0[index]
+    }
+
+    fn find_or_add(&mut self, id: u32) -> usize {
+        self.0.iter().position(|p| p.id == id).unwrap_or_else(|| self.add(id))
     }
 
     /// The path of this number, if it was used.

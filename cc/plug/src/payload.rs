@@ -43,6 +43,14 @@ impl Leaving {
     }
 }
 
+/// The payload is one STREAM frame without a length (RFC 9000 §19.8), and so nothing else: what a bulk transfer is made of.
+pub(crate) fn is_one_stream_frame(payload: &[u8]) -> bool {
+    const STREAM: u8 = 0x08;
+    const TYPE_BITS: u8 = 0xf8;
+    const LENGTH: u8 = 0x02;
+    payload.first().is_some_and(|ty| ty & TYPE_BITS == STREAM && ty & LENGTH == 0)
+}
+
 /// What an ACK or PATH_ACK frame says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AckSeen {
@@ -93,50 +101,51 @@ pub(crate) struct Found {
     /// The first SYNC_TIMESTAMP frame.
     pub(crate) stamp: Option<SyncTimestamp>,
     pub(crate) ack_eliciting: bool,
-    acks: [AckSeen; MAX_ACKS],
-    ack_count: usize,
+    ack: Option<AckSeen>,
+    /// Of other paths; nearly always there are none.
+    more_acks: Vec<AckSeen>,
     /// Where our frames lie: the first `count` entries.
-    at: [(usize, usize); MAX_FRAMES],
+    at: [(u16, u16); MAX_FRAMES],
     count: usize,
 }
 
 impl Found {
-    /// `None` when the payload must go to the stack as it is, because it holds a frame of ours that it must not hold.
+    /// Fills an empty one. False when the payload must go to the stack as it is, because it holds a frame of ours that it must not hold.
     ///
     /// Behind a frame that cannot be read nothing is looked for; our own goes first, so it is found before. The stack knows the
     /// unreadable frame or closes the connection.
-    pub(crate) fn in_payload(payload: &[u8], negotiated: &Negotiated) -> Option<Self> {
-        let mut found = Self::default();
+    pub(crate) fn read(&mut self, payload: &[u8], negotiated: &Negotiated) -> bool {
         let mut start = 0;
         while start < payload.len() {
-            start = match found.walk(payload, start, negotiated)? {
-                None => break,
-                Some(Malformed { offset, fault: Fault::Type(PATH_ACK | PATH_ACK_ECN) }) => {
+            start = match self.walk(payload, start, negotiated) {
+                None => return false,
+                Some(None) => break,
+                Some(Some(Malformed { offset, fault: Fault::Type(PATH_ACK | PATH_ACK_ECN) })) => {
                     let Some((ack, len)) = AckSeen::path_ack(&payload[start + offset..]) else { break };
-                    found.push(ack);
+                    self.push(ack);
                     start + offset + len
                 }
-                Some(_) => {
+                Some(Some(_)) => {
                     // Unknown frames ask for an acknowledgement as a rule.
-                    found.ack_eliciting = true;
+                    self.ack_eliciting = true;
                     break;
                 }
             };
         }
-        Some(found)
+        true
     }
 
     /// Where our frames lie.
     pub(crate) fn ranges(&self) -> impl DoubleEndedIterator<Item = Range<usize>> + use<> {
-        self.at.into_iter().take(self.count).map(|(start, end)| start..end)
+        self.at.into_iter().take(self.count).map(|(start, end)| usize::from(start)..usize::from(end))
     }
 
     /// The ACK frames, in order.
-    pub(crate) fn acks(&self) -> &[AckSeen] {
-        &self.acks[..self.ack_count]
+    pub(crate) fn acks(&self) -> impl Iterator<Item = &AckSeen> {
+        self.ack.iter().chain(&self.more_acks)
     }
 
-    /// Reads frames from `start` on, to the end or to one that cannot be read. `None` as in [`Found::in_payload`].
+    /// Reads frames from `start` on, to the end or to one that cannot be read. `None` where [`Found::read`] says false.
     fn walk(&mut self, payload: &[u8], start: usize, negotiated: &Negotiated) -> Option<Option<Malformed>> {
         for frame in Frames::new(&payload[start..]) {
             let frame = match frame {
@@ -150,7 +159,8 @@ impl Found {
                     if !negotiated.accepts(&stamp) {
                         return None;
                     }
-                    *self.at.get_mut(self.count)? = (start + frame.range.start, start + frame.range.end);
+                    let at = |offset: usize| u16::try_from(start + offset).ok();
+                    *self.at.get_mut(self.count)? = (at(frame.range.start)?, at(frame.range.end)?);
                     self.count += 1;
                     self.stamp.get_or_insert(stamp);
                 }
@@ -161,9 +171,10 @@ impl Found {
     }
 
     fn push(&mut self, ack: AckSeen) {
-        if let Some(slot) = self.acks.get_mut(self.ack_count) {
-            *slot = ack;
-            self.ack_count += 1;
+        match &mut self.ack {
+            ack_seen @ None => *ack_seen = Some(ack),
+            Some(_) if self.more_acks.len() < MAX_ACKS - 1 => self.more_acks.push(ack),
+            Some(_) => {}
         }
     }
 }
@@ -181,7 +192,12 @@ mod tests {
     };
 
     fn found(payload: &[u8]) -> Found {
-        Found::in_payload(payload, &LEAN).expect("ours to read")
+        try_found(payload, &LEAN).expect("ours to read")
+    }
+
+    fn try_found(payload: &[u8], negotiated: &Negotiated) -> Option<Found> {
+        let mut found = Found::default();
+        found.read(payload, negotiated).then_some(found)
     }
 
     #[test]
@@ -197,7 +213,8 @@ mod tests {
         let found = found(&payload);
         let first = AckSeen { path: 5, largest: 100, raw_delay: 32, ecn: None };
         let counts = EcnCounts { ect0: 6, ect1: 0, ce: 2 };
-        assert_eq!(found.acks(), [first, AckSeen { path: 0, largest: 7, raw_delay: 1, ecn: Some(counts) }]);
+        let second = AckSeen { path: 0, largest: 7, raw_delay: 1, ecn: Some(counts) };
+        assert!(found.acks().eq([&first, &second]));
         assert!(found.ack_eliciting);
         assert!(found.ranges().eq(std::iter::once(0..8)));
         assert_eq!(found.stamp.map(|s| s.sent), Some(9));
@@ -208,26 +225,43 @@ mod tests {
         let unknown = [&OURS[..], &[0x02, 9, 0, 0, 0], &[0x40, 0x7b, 1, 2, 3], &OURS[..]].concat();
         let found = found(&unknown);
         assert!(found.ranges().eq(std::iter::once(0..8)));
-        assert_eq!(found.acks().len(), 1);
+        assert_eq!(found.acks().count(), 1);
         assert!(found.ack_eliciting);
+    }
+
+    #[test]
+    fn one_stream_frame_to_the_end_needs_no_walk() {
+        for ty in 0x00..=0xff_u8 {
+            // Stream 0, offset or data, then bytes that would be a PING or one of ours.
+            let payload = [&[ty, 0, 1][..], &OURS].concat();
+            let walked = found(&payload);
+            if is_one_stream_frame(&payload) {
+                assert!((0x08..=0x0f).contains(&ty));
+                assert!(walked.ack_eliciting && walked.count == 0 && walked.ack.is_none(), "{ty:#x}");
+            }
+        }
+        assert!(is_one_stream_frame(&[0x08, 0]) && is_one_stream_frame(&[0x0d, 0, 0]));
+        assert!(!is_one_stream_frame(&[0x0a, 0, 0]) && !is_one_stream_frame(&[]));
     }
 
     #[test]
     fn cut_path_acks_end_the_walk() {
         let whole = [0x3f, 0x00, 0x07, 0x01, 0x00, 0x00, 0x06, 0x00, 0x02];
-        assert_eq!(found(&whole).acks().len(), 1);
+        assert_eq!(found(&whole).acks().count(), 1);
         for cut in 1..whole.len() {
-            assert!(found(&whole[..cut]).acks().is_empty(), "cut to {cut}");
+            assert!(found(&whole[..cut]).acks().next().is_none(), "cut to {cut}");
         }
         // A range count far beyond the payload.
-        assert!(found(&[0x3e, 0, 7, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0]).acks().is_empty());
+        assert!(
+            found(&[0x3e, 0, 7, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0]).acks().next().is_none()
+        );
     }
 
     #[test]
     fn a_frame_of_ours_that_was_not_agreed_goes_to_the_stack() {
-        assert!(Found::in_payload(&OURS, &Negotiated::default()).is_none());
-        assert!(Found::in_payload(&OURS.repeat(5), &LEAN).is_none());
-        assert!(Found::in_payload(&OURS.repeat(4), &LEAN).is_some());
+        assert!(try_found(&OURS, &Negotiated::default()).is_none());
+        assert!(try_found(&OURS.repeat(5), &LEAN).is_none());
+        assert!(try_found(&OURS.repeat(4), &LEAN).is_some());
     }
 
     #[test]
