@@ -405,7 +405,9 @@ impl Cell {
             return 0;
         }
         state.outlet.confirmed |= found.acks().next().is_some();
-        if state.paths.at(path).arrived(packet, found.stamp, now) {
+        // Without a stamp a duplicate says nothing new: send times are taken once, counts only grow.
+        let known = state.paths.at(path);
+        if found.stamp.is_none() || known.arrived(packet, found.stamp, now) {
             state.note(now, path, &found);
             if found.ack_eliciting {
                 self.may_stamp(&mut state, Some(now), payload.len());

@@ -4,13 +4,15 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fathom_frames::parameter::Negotiated;
-use fathom_frames::walker::{Fault, Malformed};
-use fathom_frames::{Ack, Content, EcnCounts, Frames, SyncTimestamp, varint};
+use fathom_frames::{Content, EcnCounts, Frames, SyncTimestamp, varint};
 
 /// Frames of ours taken out of one packet; a packet with more goes to the stack as it is, which closes the connection.
 const MAX_FRAMES: usize = 4;
 /// ACK frames read in one packet, one for each path at most; more are the stack's alone.
 const MAX_ACKS: usize = 4;
+/// ACK, without and with ECN counts (RFC 9000 §19.3).
+const ACK: u64 = 0x02;
+const ACK_ECN: u64 = 0x03;
 /// PATH_ACK, without and with ECN counts (draft-ietf-quic-multipath-21 §4.1).
 const PATH_ACK: u64 = 0x3e;
 const PATH_ACK_ECN: u64 = 0x3f;
@@ -61,26 +63,24 @@ pub(crate) struct AckSeen {
 }
 
 impl AckSeen {
-    fn of(ack: &Ack<'_>) -> Self {
-        Self { path: 0, largest: ack.largest, raw_delay: ack.raw_delay, ecn: ack.ecn }
-    }
-
     /// How long the peer held the acknowledgement back; `exponent` is the peer's (RFC 9000 §18.2).
     pub(crate) fn delay(&self, exponent: u8) -> Duration {
         let scale = 1u64.checked_shl(exponent.into()).unwrap_or(u64::MAX);
         Duration::from_micros(self.raw_delay.saturating_mul(scale))
     }
 
-    /// The PATH_ACK frame at the start of `bytes`, and its length: an ACK frame with a path number behind its type.
-    fn path_ack(bytes: &[u8]) -> Option<(Self, usize)> {
+    /// The ACK or PATH_ACK frame at the start of `bytes`, whose type is `ty`, and its length. A PATH_ACK is an ACK frame with a path
+    /// number behind its type. Ranges are stepped over and not checked: an ACK frame that is wrong ends the connection anyway.
+    #[inline]
+    fn read(ty: u64, bytes: &[u8]) -> Option<(Self, usize)> {
         let mut rest = bytes;
         let mut int = || {
             let (value, len) = varint::decode(rest)?;
             rest = rest.get(len..)?;
             Some(value)
         };
-        let ty = int()?;
-        let path = u32::try_from(int()?).ok()?;
+        int()?;
+        let path = if ty >= PATH_ACK { u32::try_from(int()?).ok()? } else { 0 };
         let (largest, raw_delay, ranges, _first) = (int()?, int()?, int()?, int()?);
         // Every range takes at least two bytes, so a hostile count ends with the payload.
         for _ in 0..ranges {
@@ -88,12 +88,15 @@ impl AckSeen {
             int()?;
         }
         let ecn = match ty {
-            PATH_ACK_ECN => Some(EcnCounts { ect0: int()?, ect1: int()?, ce: int()? }),
+            ACK_ECN | PATH_ACK_ECN => Some(EcnCounts { ect0: int()?, ect1: int()?, ce: int()? }),
             _ => None,
         };
         Some((Self { path, largest, raw_delay, ecn }, bytes.len() - rest.len()))
     }
 }
+
+/// A frame of ours where none was agreed, or one too many.
+struct NotAgreed;
 
 /// What a payload holds for us.
 #[derive(Default)]
@@ -116,23 +119,47 @@ impl Found {
     /// unreadable frame or closes the connection.
     pub(crate) fn read(&mut self, payload: &[u8], negotiated: &Negotiated) -> bool {
         let mut start = 0;
-        while start < payload.len() {
-            start = match self.walk(payload, start, negotiated) {
-                None => return false,
-                Some(None) => break,
-                Some(Some(Malformed { offset, fault: Fault::Type(PATH_ACK | PATH_ACK_ECN) })) => {
-                    let Some((ack, len)) = AckSeen::path_ack(&payload[start + offset..]) else { break };
-                    self.push(ack);
-                    start + offset + len
-                }
-                Some(Some(_)) => {
-                    // Unknown frames ask for an acknowledgement as a rule.
-                    self.ack_eliciting = true;
-                    break;
-                }
+        while let Some(first) = payload.get(start) {
+            let first = u64::from(*first);
+            let next = match first {
+                // By far the most frequent frames here are read without a detour.
+                ACK | ACK_ECN | PATH_ACK | PATH_ACK_ECN => self.ack(first, payload, start),
+                _ => match self.frame(payload, start, negotiated) {
+                    Ok(next) => next,
+                    Err(NotAgreed) => return false,
+                },
             };
+            let Some(next) = next else {
+                // Unknown frames ask for an acknowledgement as a rule.
+                self.ack_eliciting = true;
+                break;
+            };
+            start = next;
         }
         true
+    }
+
+    /// Reads an acknowledgement; where the next frame begins.
+    #[inline]
+    fn ack(&mut self, ty: u64, payload: &[u8], start: usize) -> Option<usize> {
+        let (ack, len) = AckSeen::read(ty, &payload[start..])?;
+        self.push(ack);
+        Some(start + len)
+    }
+
+    /// Reads one other frame; where the next begins.
+    fn frame(&mut self, payload: &[u8], start: usize, negotiated: &Negotiated) -> Result<Option<usize>, NotAgreed> {
+        let Some(Ok(frame)) = Frames::new(&payload[start..]).next() else { return Ok(None) };
+        self.ack_eliciting |= frame.is_ack_eliciting();
+        let (from, to) = (start + frame.range.start, start + frame.range.end);
+        if let Content::SyncTimestamp(stamp) = frame.content {
+            let slot = self.at.get_mut(self.count).filter(|_| negotiated.accepts(&stamp)).ok_or(NotAgreed)?;
+            let at = |offset: usize| u16::try_from(offset).map_err(|_| NotAgreed);
+            *slot = (at(from)?, at(to)?);
+            self.count += 1;
+            self.stamp.get_or_insert(stamp);
+        }
+        Ok(Some(to))
     }
 
     /// Where our frames lie.
@@ -143,31 +170,6 @@ impl Found {
     /// The ACK frames, in order.
     pub(crate) fn acks(&self) -> impl Iterator<Item = &AckSeen> {
         self.ack.iter().chain(&self.more_acks)
-    }
-
-    /// Reads frames from `start` on, to the end or to one that cannot be read. `None` where [`Found::read`] says false.
-    fn walk(&mut self, payload: &[u8], start: usize, negotiated: &Negotiated) -> Option<Option<Malformed>> {
-        for frame in Frames::new(&payload[start..]) {
-            let frame = match frame {
-                Ok(frame) => frame,
-                Err(malformed) => return Some(Some(malformed)),
-            };
-            self.ack_eliciting |= frame.is_ack_eliciting();
-            match frame.content {
-                Content::Ack(ack) => self.push(AckSeen::of(&ack)),
-                Content::SyncTimestamp(stamp) => {
-                    if !negotiated.accepts(&stamp) {
-                        return None;
-                    }
-                    let at = |offset: usize| u16::try_from(start + offset).ok();
-                    *self.at.get_mut(self.count)? = (at(frame.range.start)?, at(frame.range.end)?);
-                    self.count += 1;
-                    self.stamp.get_or_insert(stamp);
-                }
-                Content::Other => {}
-            }
-        }
-        Some(None)
     }
 
     fn push(&mut self, ack: AckSeen) {
