@@ -194,14 +194,18 @@ impl PacketSize {
         sizes(self.path, self.floor).take_while(|size| *size > self.size).last()
     }
 
+    /// The window holds enough datagrams of this size.
+    fn holds(&self, size: u16) -> bool {
+        self.inner.advice().window >= self.packets * u64::from(size)
+    }
+
     fn adapt(&mut self, now: Time) {
-        let window = self.inner.advice().window;
-        let fits = fitting_size(window, self.packets, self.path, self.floor);
+        let fits = fitting_size(self.inner.advice().window, self.packets, self.path, self.floor);
         if fits < self.size {
             return self.change(now, fits);
         }
         let Some(larger) = self.larger() else { return };
-        self.roomy &= window >= self.packets * u64::from(larger);
+        self.roomy &= self.holds(larger);
         if self.roomy && self.rounds >= self.patience {
             self.change(now, larger);
         }
@@ -215,9 +219,10 @@ impl PacketSize {
 
     fn change(&mut self, now: Time, size: u16) {
         self.size = size;
-        // Only whole round trips count towards the next change.
-        (self.rounds, self.roomy, self.round_end) = (0, true, now);
         self.tell(now);
+        // Only whole round trips count towards the next change.
+        (self.rounds, self.round_end) = (0, now);
+        self.roomy = self.larger().is_none_or(|larger| self.holds(larger));
     }
 
     /// Tells the wrapped controller of a datagram size that is new to it: it may begin a growth period anew with every such word.

@@ -102,7 +102,7 @@ fn full_increase_leaves_the_wrapped_controller_alone() {
             assert_eq!(s.window(), plain.window(), "{inner}");
             sizes.insert(size(&s));
         }
-        assert!(sizes.len() >= 3, "{inner}: {sizes:?}");
+        assert!(sizes.len() >= 2, "{inner}: {sizes:?}");
     }
 }
 
@@ -144,23 +144,26 @@ fn whole_round_trips_count_and_the_window_must_hold_enough_at_the_end_of_them() 
 
 #[test]
 fn a_round_trip_that_ends_with_a_cut_does_not_grow_the_datagram() {
-    // dual cuts with the ACK that ends a round trip. 9600 bytes hold eight of 1200, 8400 do not.
+    // dual cuts with the ACK that ends every second round trip, here from 8400 to 7350 bytes. Eight of 1000 are 8000.
     let mut s = Script::new("packet-size:patience=1,increase=full/dual");
     s.lose();
     s.next_round();
-    for window in [6_000, 7_200, 8_400] {
+    for window in [6_000, 7_200] {
         s.bytes = window;
         s.ack(0);
     }
-    assert_eq!((s.window(), size(&s)), (9_600, 1_000));
+    assert_eq!((s.window(), size(&s)), (8_400, 750));
     s.app_limited = true;
+    s.bytes = MSS;
+    let early = |s: &Script| s.controller.snapshot().early_reductions;
+    // The round trip under way ends: not roomy from its start. The next one, roomy all along, ends with the cut.
+    s.next_round();
+    s.ack(0);
+    assert_eq!((size(&s), early(&s)), (750, 0));
     s.rtt = Duration::from_millis(400);
-    while s.window() == 9_600 && size(&s) == 1_000 {
-        s.next_round();
-        s.ack(0);
-    }
-    println!("{} {}", s.window(), size(&s));
-    assert!(s.window() >= 8 * u64::from(size(&s)), "{} bytes in datagrams of {}", s.window(), size(&s));
+    s.next_round();
+    s.ack(0);
+    assert_eq!((s.window(), size(&s), early(&s)), (7_350, 750, 1));
 }
 
 #[test]

@@ -229,14 +229,17 @@ fn without_congestion_no_delay_begins_whatever_the_rtt_does() {
         frame(&mut s, sent, Duration::from_millis(rtt), 1);
         close(&s, 0.0);
     }
-    // Nor does it grow without bounds where there is one: never above the RTT that jumped.
+    // Where there is one, a jump by 250 ms may raise it, the way back takes more off: 0.9 * (0.9 * D + 220) - 255 is less than D.
     s.lose();
+    let first = hold(&s);
+    assert!(first > 0.0);
     for n in 0..200 {
         s.next_round();
         let sent = s.now;
         frame(&mut s, sent, Duration::from_millis(if n % 2 == 0 { 300 } else { 50 }), 1);
-        assert!(hold(&s) <= 300.0, "{} ms after {n}", hold(&s));
+        assert!(hold(&s) <= first + 220.0, "{} ms after {n}", hold(&s));
     }
+    close(&s, 0.0);
 }
 
 #[test]
