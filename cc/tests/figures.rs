@@ -4,24 +4,57 @@
 //! it the test compares.
 
 use fathom_cc::catalogue::recipe;
+use fathom_cc::highspeed::a;
 use fathom_cc::vegas::delta;
-use fathom_cc::{Acked, Acks, Cause, Controller, OneWayDelay, Rtt, Setback, Signals, Start, Time};
+use fathom_cc::{Acked, Acks, Advice, Cause, Controller, OneWayDelay, Pace, Rtt, Setback, Signals, Start, Time};
 use plotters::prelude::*;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a controller's paper says should be seen in a run.
-type Check = fn(&Run);
+/// One figure.
+struct Figure {
+    name: &'static str,
+    /// Packets in the window when the mark at the beginning ends slow start.
+    packets: u64,
+    /// When further marks come, in seconds.
+    marks: &'static [f64],
+    /// What is drawn beside the window.
+    extra: Extra,
+    /// What the controller's paper says should be seen.
+    check: fn(&Run),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extra {
+    /// Early cuts.
+    Cuts,
+    /// Marks, and the added delay in a panel of its own.
+    Hold,
+    /// Where the window grows by one packet per round trip, as Reno's.
+    Slow,
+    /// Nothing.
+    None,
+}
+
+const PLAIN: Figure =
+    Figure { name: "reno", packets: 10, marks: &[], extra: Extra::Cuts, check: reno_grows_whatever_the_queue_does };
 
 /// One line per figure.
-const FIGURES: &[(&str, Check)] = &[
-    ("reno", reno_grows_whatever_the_queue_does),
-    ("sync", sync_cuts_while_the_delay_rises),
-    ("dca", dca_cuts_once_per_rise),
-    ("vegas", vegas_steps_down_until_it_holds),
-    ("dual", dual_takes_an_eighth_every_second_round_above_the_middle),
+const FIGURES: &[Figure] = &[
+    PLAIN,
+    Figure { name: "cubic", packets: 200, extra: Extra::None, check: cubic_follows_its_curve, ..PLAIN },
+    Figure { name: "sync", check: sync_cuts_while_the_delay_rises, ..PLAIN },
+    Figure { name: "dca", check: dca_cuts_once_per_rise, ..PLAIN },
+    Figure { name: "vegas", check: vegas_steps_down_until_it_holds, ..PLAIN },
+    Figure { name: "dual", check: dual_takes_an_eighth_every_second_round_above_the_middle, ..PLAIN },
+    Figure { name: "sdc", marks: SDC_MARKS, extra: Extra::Hold, check: sdc_delays_and_then_grows, ..PLAIN },
+    Figure { name: "gentle", packets: 500, extra: Extra::Slow, check: gentle_is_reno_while_the_rtt_rises, ..PLAIN },
 ];
+
+/// Three in the small-window phase, the last of them just before the window reaches eight packets; five in the large-window phase, and one
+/// long after all delay is gone.
+const SDC_MARKS: &[f64] = &[0.12, 0.22, 0.36, 0.44, 0.6, 0.9, 1.4, 2.2, 10.5];
 
 const MSS: u64 = 1_200;
 const BASE: Duration = Duration::from_millis(50);
@@ -66,21 +99,23 @@ struct Point {
     queued: f64,
     /// The controller cut early in this frame.
     cut: bool,
+    /// Delay the sender adds, in ms.
+    hold: f64,
 }
 
 struct Run {
     points: Vec<Point>,
+    /// When the marks came, and the window in bytes after each.
+    marks: Vec<(f64, u64)>,
 }
 
 impl Run {
     /// Sends on the clock of its ACKs and paced, two packets per frame. The queue follows the script, not the sender, and loses nothing; a mark
     /// at the beginning ends slow start.
-    fn new(spec: &str) -> Self {
-        let offers = Signals { one_way: true, ecn: true, pacing: true, datagram: true };
-        let start = Start { now: Time::ZERO, datagram: MSS as u16, offers };
-        let mut controller = recipe(spec).expect(spec).start(&start).expect(spec);
-        controller.on_setback(&Setback { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
-        let mut points = Vec::new();
+    fn new(figure: &Figure) -> Self {
+        let mut controller = started(figure);
+        let (mut points, mut marks) = (Vec::new(), Vec::new());
+        let mut due = figure.marks;
         // The first window is spread over a round trip.
         let first = controller.advice().window / MSS;
         let gap = BASE / u32::try_from(first).expect("a small window");
@@ -93,17 +128,31 @@ impl Run {
             let before = controller.snapshot().early_reductions;
             acknowledge(&mut *controller, now, [older, newest], flight.len());
             let cut = controller.snapshot().early_reductions > before;
-            let window = controller.advice().window;
-            points.push(Point { at: now.as_secs_f64(), window, queued: queued(newest.as_secs_f64()), cut });
-            // Paced over four fifths of a round trip: bunches would be one delay told many times over.
-            let gap = now.since(newest) * 4 / 5 / u32::try_from(window / MSS).expect("a plausible window");
+            let at = now.as_secs_f64();
+            if due.first().is_some_and(|mark| *mark <= at) {
+                due = &due[1..];
+                controller.on_setback(&Setback { now, sent: newest, cause: Cause::Mark });
+                marks.push((at, controller.advice().window));
+            }
+            let Advice { window, pace, .. } = controller.advice();
+            let hold = if let Pace::Hold(hold) = pace { hold } else { Duration::ZERO };
+            points.push(Point {
+                at,
+                window,
+                queued: queued(newest.as_secs_f64()),
+                cut,
+                hold: hold.as_secs_f64() * 1e3,
+            });
+            // Paced over four fifths of a round trip: bunches would be one delay told many times over. An added delay is part of it.
+            let whole = if hold.is_zero() { now.since(newest) * 4 / 5 } else { now.since(newest) + hold };
+            let gap = whole / u32::try_from(window / MSS).expect("a plausible window");
             let mut last = flight.back().copied().unwrap_or(now);
             while (flight.len() as u64 + 1) * MSS <= window {
                 last = now.max(last + gap);
                 flight.push_back(last);
             }
         }
-        Self { points }
+        Self { points, marks }
     }
 
     fn cuts(&self) -> Vec<&Point> {
@@ -123,6 +172,27 @@ impl Run {
         let after = self.points.partition_point(|p| p.at < at);
         self.points[after.saturating_sub(1)].window
     }
+}
+
+/// In avoidance, after a mark that came at the figure's window.
+fn started(figure: &Figure) -> Box<dyn Controller> {
+    let offers = Signals { one_way: true, ecn: true, pacing: true, datagram: true };
+    let start = Start { now: Time::ZERO, datagram: MSS as u16, offers };
+    let mut controller = recipe(figure.name).expect(figure.name).start(&start).expect(figure.name);
+    let more = figure.packets * MSS - controller.advice().window;
+    if more > 0 {
+        controller.on_acks(&Acks {
+            now: Time::ZERO,
+            packets: &[Acked { sent: Time::ZERO, bytes: more }],
+            in_flight: 0,
+            rtt: Rtt { latest: BASE, smoothed: BASE, min: BASE },
+            one_way: None,
+            ecn: None,
+            app_limited: false,
+        });
+    }
+    controller.on_setback(&Setback { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
+    controller
 }
 
 fn acknowledge(controller: &mut dyn Controller, now: Time, packets: [Time; 2], in_flight: usize) {
@@ -147,6 +217,83 @@ fn reno_grows_whatever_the_queue_does(run: &Run) {
     let grown = |from: f64, to: f64| (run.window_at(to) - run.window_at(from)) / MSS;
     assert!((33..=37).contains(&grown(0.1, RAMP.0)), "{}", grown(0.1, RAMP.0));
     assert!((37..=40).contains(&grown(RAMP.1, PLATEAU_END)), "{}", grown(RAMP.1, PLATEAU_END));
+}
+
+/// W_cubic(t) in packets after a mark at 200 packets (RFC 9438 §4.2): K = cbrt(60 / 0.4).
+fn w_cubic(t: f64) -> f64 {
+    0.4 * (t - 150_f64.cbrt()).powi(3) + 200.0
+}
+
+fn cubic_follows_its_curve(run: &Run) {
+    assert!(run.cuts().is_empty());
+    // The epoch begins with the first ACK, at 50 ms or a little later; the window follows W_cubic one round trip ahead, a little late.
+    // Reno's share, 0.53 packets per round trip from 140 on, is below it all the time.
+    for at in [1.0, 2.0, 3.0, 5.0, 6.0, 8.0, 10.0, 11.9] {
+        let (packets, curve) = (run.window_at(at) as f64 / MSS as f64, w_cubic(at - 0.05));
+        assert!((packets - curve).abs() < 4.0, "{packets} against {curve} packets at {at} s");
+    }
+}
+
+fn sdc_delays_and_then_grows(run: &Run) {
+    assert!(run.cuts().is_empty());
+    assert_eq!(run.marks.len(), SDC_MARKS.len());
+    let first = |test: &dyn Fn(&Point) -> bool| run.points.iter().find(|p| test(p)).map_or(LENGTH, |p| p.at);
+    // SDC §2.1: below eight packets the window never falls, and the delay goes up by marks and down in between.
+    let large = first(&|p| p.window >= 8 * MSS);
+    assert!(SDC_MARKS[2] < large && large < SDC_MARKS[3], "eight packets at {large} s");
+    let small: Vec<&Point> = run.between(0.0, large).collect();
+    assert!(small.is_sorted_by_key(|p| p.window) && small[0].window < 6 * MSS);
+    // At eight packets some delay is left: the window stands until it is gone, marks or not.
+    let free = run.between(large, LENGTH).find(|p| p.hold == 0.0).map_or(LENGTH, |p| p.at);
+    let standing: Vec<&Point> = run.between(large, free).collect();
+    assert!(standing.iter().all(|p| p.window == standing[0].window), "the window stands");
+    let most = standing.iter().map(|p| p.hold).fold(0.0, f64::max);
+    assert!(most > 300.0 && free > SDC_MARKS[7] + 2.0, "{most} ms, gone at {free} s");
+    // A mark sets RTT + D to twice the smoothed one, which is on its way from the last rise.
+    for (at, _) in &run.marks[3..8] {
+        let after = run.points.partition_point(|p| p.at < *at);
+        let total = |p: &Point| BASE.as_secs_f64() * 1e3 + p.queued + p.hold;
+        let share = total(&run.points[after]) / total(&run.points[after - 1]);
+        assert!((1.6..2.3).contains(&share), "{share} times the round trip at {at} s");
+    }
+    // Between marks it only shrinks, here where the queue stands.
+    let plateau: Vec<f64> = run.between(RAMP.1 + 0.2, PLATEAU_END).map(|p| p.hold).collect();
+    assert!(plateau.is_sorted_by(|a, b| a >= b));
+    // Then one packet per round trip, and a mark halves the window, without delay.
+    let (at, after) = run.marks[SDC_MARKS.len() - 1];
+    let before = run.window_at(at);
+    assert!(free < at - 1.0 && before > 12 * MSS, "gone at {free} s, {before} bytes before the last mark");
+    assert!(after >= before / 2 && after <= before / 2 + MSS, "{before} to {after}");
+    assert!(run.between(at, LENGTH).all(|p| p.hold == 0.0) == (after >= 8 * MSS));
+}
+
+/// Packets by which the window grew in the round trip before `at`.
+fn growth(run: &Run, at: f64) -> f64 {
+    let rtt = BASE.as_secs_f64() + queued(at) / 1e3;
+    (run.window_at(at) as f64 - run.window_at(at - rtt) as f64) / MSS as f64
+}
+
+/// The moments at which the window is drawn.
+fn samplings() -> impl Iterator<Item = f64> {
+    (0..=(LENGTH / SAMPLING) as u32).map(|n| f64::from(n) * SAMPLING)
+}
+
+fn gentle_is_reno_while_the_rtt_rises(run: &Run) {
+    assert!(run.cuts().is_empty() && run.points.is_sorted_by_key(|p| p.window));
+    // gHSTCP §3.2. A rise is told a round trip later, the mode changes at the end of that one, and the growth is seen over one more.
+    let lag = 0.4;
+    let many = |at: f64| a(run.window_at(at) as f64 / MSS as f64);
+    for at in samplings() {
+        let within = |from: f64, to: f64| (from + lag..to).contains(&at);
+        let grown = growth(run, at);
+        if within(RAMP.0, RAMP.1) {
+            assert!((0.8..1.2).contains(&grown), "{grown} packets at {at} s: Reno mode");
+        }
+        let level = within(0.1, RAMP.0) || within(RAMP.1, PLATEAU_END) || within(EMPTY, SPIKE.0);
+        if level || within(PLATEAU_END, EMPTY) {
+            assert!((0.8..1.2).contains(&(grown / many(at))), "{grown} packets at {at} s, not {}", many(at));
+        }
+    }
 }
 
 fn sync_cuts_while_the_delay_rises(run: &Run) {
@@ -215,21 +362,29 @@ fn dual_takes_an_eighth_every_second_round_above_the_middle(run: &Run) {
     assert_eq!(run.cuts_between(7.75 + 0.1, SPIKE.0), 0);
 }
 
-const SIZE: (u32, u32) = (900, 460);
+const WIDTH: u32 = 900;
+/// Heights of the panels.
+const QUEUE_HEIGHT: u32 = 170;
+const HOLD_HEIGHT: u32 = 150;
+const WINDOW_HEIGHT: u32 = 290;
 const QUEUE: RGBColor = RGBColor(90, 90, 90);
 const WINDOW: RGBColor = RGBColor(0, 114, 178);
+const HOLD: RGBColor = RGBColor(0, 158, 115);
 const CUT: RGBColor = RGBColor(213, 94, 0);
+const SLOW: RGBColor = RGBColor(250, 225, 195);
 const GRID: RGBColor = RGBColor(225, 225, 225);
 
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 type Panel<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// The figure as SVG.
-fn svg(name: &str, run: &Run) -> String {
+fn svg(figure: &Figure, run: &Run) -> String {
+    let hold = if figure.extra == Extra::Hold { HOLD_HEIGHT } else { 0 };
     let mut text = String::new();
     {
-        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        draw(name, run, &area).expect("drawing into a string");
+        let size = (WIDTH, QUEUE_HEIGHT + hold + WINDOW_HEIGHT);
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        draw(figure, run, &area).expect("drawing into a string");
     }
     if !text.ends_with('\n') {
         text.push('\n');
@@ -237,21 +392,37 @@ fn svg(name: &str, run: &Run) -> String {
     text
 }
 
-fn draw(name: &str, run: &Run, area: &Panel<'_>) -> Drawn {
+fn draw(figure: &Figure, run: &Run, area: &Panel<'_>) -> Drawn {
     area.fill(&WHITE)?;
-    let (upper, lower) = area.split_vertically(170);
-    draw_queue(&upper)?;
-    draw_window(name, run, &lower)?;
+    let (upper, rest) = area.split_vertically(QUEUE_HEIGHT);
+    draw_upper(&upper, "queueing delay in ms", 50.0, SCRIPT.iter().copied(), QUEUE)?;
+    let lower = if figure.extra == Extra::Hold {
+        let (middle, lower) = rest.split_vertically(HOLD_HEIGHT);
+        let top = run.points.iter().map(|p| p.hold).fold(0.0, f64::max) * 1.15;
+        let line = run.points.iter().map(|p| (p.at, p.hold));
+        draw_upper(&middle, "added delay in ms", top, line, HOLD)?;
+        lower
+    } else {
+        rest
+    };
+    draw_window(figure, run, &lower)?;
     area.present()?;
     Ok(())
 }
 
-fn draw_queue(area: &Panel<'_>) -> Drawn {
+/// A panel above that of the window: one line, no labels of the time.
+fn draw_upper(
+    area: &Panel<'_>,
+    title: &str,
+    top: f64,
+    line: impl Iterator<Item = (f64, f64)>,
+    colour: RGBColor,
+) -> Drawn {
     let mut chart = ChartBuilder::on(area)
         .margin(10)
         .x_label_area_size(8)
         .y_label_area_size(62)
-        .build_cartesian_2d(0.0..LENGTH, 0.0..50.0)?;
+        .build_cartesian_2d(0.0..LENGTH, 0.0..top)?;
     chart
         .configure_mesh()
         .light_line_style(WHITE)
@@ -260,15 +431,15 @@ fn draw_queue(area: &Panel<'_>) -> Drawn {
         .y_labels(6)
         .x_label_formatter(&|_| String::new())
         .y_label_formatter(&|v| format!("{v:.0}"))
-        .y_desc("queueing delay in ms")
+        .y_desc(title)
         .label_style(("sans-serif", 14))
         .axis_desc_style(("sans-serif", 14))
         .draw()?;
-    chart.draw_series(LineSeries::new(SCRIPT.iter().copied(), QUEUE.stroke_width(2)))?;
+    chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
     Ok(())
 }
 
-fn draw_window(name: &str, run: &Run, area: &Panel<'_>) -> Drawn {
+fn draw_window(figure: &Figure, run: &Run, area: &Panel<'_>) -> Drawn {
     let packets = |bytes: u64| bytes as f64 / MSS as f64;
     let top = run.points.iter().map(|p| packets(p.window)).fold(0.0, f64::max) * 1.15;
     let mut chart = ChartBuilder::on(area)
@@ -276,9 +447,17 @@ fn draw_window(name: &str, run: &Run, area: &Panel<'_>) -> Drawn {
         .x_label_area_size(40)
         .y_label_area_size(62)
         .build_cartesian_2d(0.0..LENGTH, 0.0..top)?;
+    if figure.extra == Extra::Slow {
+        let slow = slow_times(run);
+        let bands = slow.iter().map(|(from, to)| Rectangle::new([(*from, 0.0), (*to, top)], SLOW.filled()));
+        chart
+            .draw_series(bands)?
+            .label("one packet per round trip")
+            .legend(|(x, y)| Rectangle::new([(x, y - 6), (x + 20, y + 6)], SLOW.filled()));
+    }
     chart
         .configure_mesh()
-        .light_line_style(WHITE)
+        .light_line_style(TRANSPARENT)
         .bold_line_style(GRID)
         .x_labels(13)
         .y_labels(6)
@@ -289,21 +468,31 @@ fn draw_window(name: &str, run: &Run, area: &Panel<'_>) -> Drawn {
         .label_style(("sans-serif", 14))
         .axis_desc_style(("sans-serif", 14))
         .draw()?;
-    let times = (0..=(LENGTH / SAMPLING) as u32).map(|n| f64::from(n) * SAMPLING);
-    let line = times.map(|at| (at, packets(run.window_at(at))));
+    let line = samplings().map(|at| (at, packets(run.window_at(at))));
     chart
         .draw_series(LineSeries::new(line, WINDOW.stroke_width(2)))?
-        .label(name)
+        .label(figure.name)
         .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], WINDOW.stroke_width(2)));
-    let cuts = run.cuts();
-    let marks = cuts.iter().map(|p| TriangleMarker::new((p.at, packets(p.window)), 5, CUT.filled()));
-    chart
-        .draw_series(marks)?
-        .label(format!("early cuts: {}", cuts.len()))
-        .legend(|(x, y)| TriangleMarker::new((x + 10, y), 5, CUT.filled()));
+    let (text, marked): (&str, Vec<(f64, u64)>) = match figure.extra {
+        Extra::Cuts => ("early cuts", run.cuts().iter().map(|p| (p.at, p.window)).collect()),
+        Extra::Hold => ("marks", run.marks.clone()),
+        Extra::Slow | Extra::None => ("", Vec::new()),
+    };
+    if !text.is_empty() {
+        chart
+            .draw_series(
+                marked.iter().map(|(at, window)| TriangleMarker::new((*at, packets(*window)), 5, CUT.filled())),
+            )?
+            .label(format!("{text}: {}", marked.len()))
+            .legend(|(x, y)| TriangleMarker::new((x + 10, y), 5, CUT.filled()));
+    }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(if figure.extra == Extra::Slow {
+            SeriesLabelPosition::LowerMiddle
+        } else {
+            SeriesLabelPosition::UpperLeft
+        })
         .background_style(WHITE)
         .border_style(GRID)
         .label_font(("sans-serif", 14))
@@ -312,11 +501,23 @@ fn draw_window(name: &str, run: &Run, area: &Panel<'_>) -> Drawn {
     Ok(())
 }
 
+/// From when to when the window grows by one packet per round trip, a half more at most.
+fn slow_times(run: &Run) -> Vec<(f64, f64)> {
+    let mut times: Vec<(f64, f64)> = Vec::new();
+    for at in samplings().filter(|at| *at > 2.0 * BASE.as_secs_f64() && growth(run, *at) < 1.5) {
+        match times.last_mut() {
+            Some((_, to)) if at - *to < 1.5 * SAMPLING => *to = at,
+            _ => times.push((at, at)),
+        }
+    }
+    times
+}
+
 #[test]
 fn every_reaction_is_as_its_paper_says() {
-    for (name, check) in FIGURES {
-        println!("controller {name}");
-        check(&Run::new(name));
+    for figure in FIGURES {
+        println!("controller {}", figure.name);
+        (figure.check)(&Run::new(figure));
     }
 }
 
@@ -324,8 +525,8 @@ fn every_reaction_is_as_its_paper_says() {
 fn the_committed_figures_are_those_drawn() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures");
     let mut stale = Vec::new();
-    for (name, _) in FIGURES {
-        let (path, drawn) = (folder.join(format!("reaction-{name}.svg")), svg(name, &Run::new(name)));
+    for figure in FIGURES {
+        let (path, drawn) = (folder.join(format!("reaction-{}.svg", figure.name)), svg(figure, &Run::new(figure)));
         if std::env::var_os("FATHOM_DRAW").is_some() {
             std::fs::create_dir_all(&folder).expect("the folder of figures");
             std::fs::write(&path, &drawn).expect("a figure");
