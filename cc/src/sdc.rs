@@ -357,26 +357,29 @@ impl Controller for Sdc {
         if !self.aimd.concerns(setback) {
             return;
         }
+        // A mark is never spurious, nor is what came before it.
+        if setback.cause == Cause::Mark {
+            self.undo.forget();
+        }
         let slows = self.small_window() || self.d > Duration::ZERO;
         if !slows {
             if self.aimd.on_setback(setback, LOSS_REDUCTION) {
                 self.reacted = Some(setback.now);
-                self.undo.save(&self.d);
+                if setback.cause != Cause::Mark {
+                    self.undo.save(&self.d);
+                }
             }
             return;
         }
         let counts = self.counts(setback);
         // The window stays; only persistent congestion collapses it.
-        if self.aimd.on_setback(setback, Ratio::ONE) && matches!(setback.cause, Cause::Loss { .. }) {
+        if self.aimd.on_setback(setback, Ratio::ONE) && setback.cause != Cause::Mark {
             self.undo.save(&self.d);
         }
         if let (true, Some(srtt), Some(rtt)) = (counts, self.srtt, self.rtt) {
             self.raised.get_or_insert(Raised { at: setback.now, before: self.d });
             self.d = grown(srtt, rtt);
             self.reacted = Some(setback.now);
-        }
-        if setback.cause == Cause::Mark {
-            self.undo.forget();
         }
     }
 
