@@ -10,7 +10,8 @@
 //!   datagrams asked for; RFC 9002 §B.5 divides by the window of the moment and loses a little. Remainders of a byte are carried
 //!   through a round.
 //! - The threshold never lies below the minimum window (RFC 9002 §B.6 allows it; it makes no difference to growth).
-//! - A spurious reduction can be undone (the RFC leaves it out); marks are never spurious.
+//! - A spurious reduction can be undone (the RFC leaves it out), unless the window has outgrown it since, as RFC 9438 §4.9.2 has it;
+//!   marks are never spurious.
 //! - A window ceiling of 1 TiB keeps all arithmetic far from overflow.
 
 use crate::controller::{Phase, Snapshot};
@@ -295,10 +296,15 @@ impl Aimd {
         self.early_reductions += 1;
     }
 
+    /// Whether `setback` is news of this path (RFC 9000 §9.4).
+    pub fn concerns(&self, setback: &Setback) -> bool {
+        setback.sent >= self.path_start
+    }
+
     /// Whether `setback`, given to [`Aimd::on_setback`] next, begins a recovery period (RFC 9002 §7.3.2). Controllers with state of their
     /// own to reduce ask first.
     pub fn begins_recovery(&self, setback: &Setback) -> bool {
-        setback.sent >= self.path_start && setback.sent >= self.state.counts_from
+        self.concerns(setback) && setback.sent >= self.state.counts_from
     }
 
     /// An early cut by `bytes`, at once, otherwise as [`Aimd::cut`].
@@ -313,7 +319,7 @@ impl Aimd {
     /// Loss or mark: `threshold = window = factor * window`, once per recovery period (RFC 9002 §7.3.2); persistent congestion
     /// collapses to the minimum (RFC 9002 §7.6.2) and ends the period (RFC 9002 §B.8). True if the window was reduced.
     pub fn on_setback(&mut self, setback: &Setback, factor: Ratio) -> bool {
-        if setback.sent < self.path_start {
+        if !self.concerns(setback) {
             return false;
         }
         self.fresh = false;
@@ -342,11 +348,14 @@ impl Aimd {
         reacts || persistent
     }
 
-    /// The last loss was spurious: back to the window and threshold before it, never to a smaller window than now. True if there was a
-    /// loss to undo.
+    /// The last loss was spurious: back to the window and threshold before it. True if something was restored.
+    ///
+    /// A window that has grown beyond the saved one keeps all its values (RFC 9438 §4.9.2): the sender has found its own way back, and
+    /// the threshold of that time could only send it into slow start again. At the saved window itself nothing was lost yet, or the
+    /// reduction took nothing away; all of the state is restored.
     pub fn on_undo(&mut self) -> bool {
-        let Some(saved) = self.undo.take() else { return false };
-        let window = saved.window.max(self.state.window).max(self.minimum());
+        let Some(saved) = self.undo.take().filter(|saved| self.state.window <= saved.window) else { return false };
+        let window = saved.window.max(self.minimum());
         self.state = State { window, recovering: false, round: Round::default(), ..saved };
         true
     }

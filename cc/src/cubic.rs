@@ -226,8 +226,8 @@ pub struct Cubic {
     aimd: Aimd,
     fast_convergence: FastConvergence,
     curve: Curve,
-    /// Window in bytes and curve before the last loss.
-    undo: Undo<(u64, Curve)>,
+    /// The curve before the last loss.
+    undo: Undo<Curve>,
     /// Up to here the elapsed time is accounted for: the last ACK frame, or the end of a silence.
     last: Time,
     /// The last ACK frame left nothing in flight.
@@ -261,7 +261,7 @@ impl Controller for Cubic {
         let cwnd = self.aimd.window();
         if self.aimd.begins_recovery(setback) {
             if matches!(setback.cause, Cause::Loss { .. }) {
-                self.undo.save(&(cwnd, self.curve));
+                self.undo.save(&self.curve);
             }
             self.curve.reduce(cwnd, self.fast_convergence);
         }
@@ -272,12 +272,11 @@ impl Controller for Cubic {
     }
 
     fn on_undo(&mut self, _now: Time) {
-        // A window that has outgrown the loss keeps all its values (RFC 9438 §4.9.2); after a mark `Aimd` has nothing to go back to.
-        if let Some((cwnd, curve)) = self.undo.take()
-            && self.aimd.window() <= cwnd
-            && self.aimd.on_undo()
-        {
-            self.curve = curve;
+        // A window that has outgrown the loss keeps all its values, the curve too (RFC 9438 §4.9.2); after a mark there is nothing to go
+        // back to. `Aimd` knows both.
+        let curve = self.undo.take();
+        if self.aimd.on_undo() {
+            self.curve = curve.unwrap_or(self.curve);
         }
     }
 

@@ -25,6 +25,9 @@
 //! - **Standard deviation** of the w samples themselves (divided by w, not by w - 1).
 //! - **Threshold**: a cut also sets the slow-start threshold, for it is "equivalent to the TCP reaction of a loss event" (DCA §3.3);
 //!   else slow start would take the cut back within a round trip.
+//! - **Floor** (`floor=0ms`): the event asks for one standard deviation and no more, so on a path without noise, where that is nothing, the
+//!   third packet of an ACK's answer counts as congestion. The floor is the smallest rise of sampledRTT(x) over windowAVG(w) that
+//!   counts, besides the standard deviation.
 //! - **Reset**: samples leave the ring as new ones come; only a change of path forgets them all at once.
 //! - **Windows below two datagrams** do not exist (RFC 9002 §7.2). RTTs count up to 18 minutes ([`MAX_RTT`]).
 
@@ -38,12 +41,14 @@ use crate::event::{Acks, PathChange, Sent, Setback, Start};
 use crate::hystart;
 use crate::recipe::{Missing, Recipe, Signals};
 use crate::reno::LOSS_REDUCTION;
-use crate::units::{Ratio, Time};
+use crate::units::{Ratio, Time, duration_text};
 
 /// Largest `x` and `w`; the largest that the paper mentions (DCA §3.2.1).
 pub const MAX_SAMPLES: u32 = 200;
 /// Longest RTT told apart, 2^40 ns: sums and squares of 200 of them fit 128 bits.
 pub const MAX_RTT: Duration = Duration::from_nanos(1 << 40);
+/// Largest `floor`.
+pub const MAX_FLOOR: Duration = Duration::from_secs(10);
 
 choices! {
     /// The share of the window that a reaction takes away: congestionReductionLevel (DCA §4.3).
@@ -128,6 +133,12 @@ pub(crate) const ENTRY: Entry = Entry {
             values: Values::Choice(Epoch::NAMES),
             about: "baseline that ends a congestion epoch: windowAVG(w) as it moves, or as it was when the epoch began",
         },
+        OptionInfo {
+            name: "floor",
+            default: "0ms",
+            values: Values::Duration { min: Duration::ZERO, max: MAX_FLOOR },
+            about: "smallest rise of sampledRTT(x) over windowAVG(w) that counts, besides one standard deviation",
+        },
         hystart::OPTION,
     ],
     needs: Signals::NONE,
@@ -142,6 +153,7 @@ pub struct DcaRecipe {
     w: u32,
     samples: Samples,
     epoch: Epoch,
+    floor: Duration,
     hystart: hystart::Use,
 }
 
@@ -153,6 +165,7 @@ impl DcaRecipe {
             w: chosen.integer("w"),
             samples: chosen.choice("samples", Samples::ALL),
             epoch: chosen.choice("epoch", Epoch::ALL),
+            floor: chosen.duration("floor"),
             hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
         }
     }
@@ -172,6 +185,7 @@ impl Recipe for DcaRecipe {
                 ("w", self.w.to_string()),
                 ("samples", self.samples.name().to_owned()),
                 ("epoch", self.epoch.name().to_owned()),
+                ("floor", duration_text(self.floor)),
                 (hystart::OPTION.name, self.hystart.name().to_owned()),
             ],
         )
@@ -200,6 +214,11 @@ impl Mean {
     /// How far this mean lies above `other`, times both counts, in nanoseconds; zero when it lies below.
     fn above(self, other: Self) -> u128 {
         (self.total * u128::from(other.count)).saturating_sub(other.total * u128::from(self.count))
+    }
+
+    /// This mean lies at least `floor` above `other`.
+    fn reaches(self, other: Self, floor: Duration) -> bool {
+        self.above(other) >= floor.min(MAX_RTT).as_nanos() * u128::from(self.count) * u128::from(other.count)
     }
 }
 
@@ -299,7 +318,8 @@ impl Dca {
                 self.epoch = None;
             }
         }
-        if self.epoch.is_none() && delay_event(sampled, window, squares) {
+        let event = delay_event(sampled, window, squares) && sampled.reaches(window, self.recipe.floor);
+        if self.epoch.is_none() && event {
             self.epoch = Some(window);
             self.aimd.cut(self.recipe.reduction.leaves());
         }

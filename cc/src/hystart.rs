@@ -7,7 +7,7 @@
 //! - A round ends with the first acknowledgement of a packet sent after the round began; RFC 9406 §4.2 counts sequence numbers.
 //! - One RTT sample per ACK frame, from its newest packet: QUIC stacks give no more.
 //! - L is unbounded: RFC 9406 §4.3 asks for 8 segments only of senders that do not pace, and every stack here paces.
-//! - Bytes acknowledged in a frame that ends Conservative Slow Start count for its growth first.
+//! - The bytes of the frame that ends Conservative Slow Start count for avoidance; RFC 9406 §4.2 still grows by them as before.
 
 use std::time::Duration;
 

@@ -123,7 +123,17 @@ impl Recipe for PacketSizeRecipe {
     }
 
     fn mend(&self) -> &'static str {
-        "run it on a stack that honours a datagram size ('fathom stacks' lists them), around a controller that runs there"
+        "run it on a stack that honours a datagram size ('fathom stacks' lists them)"
+    }
+
+    /// What the wrapped controller lacks is told in its own words.
+    fn check(&self, offers: Signals) -> Result<(), Missing> {
+        let signals = Signals { datagram: true, ..Signals::NONE }.lacking_in(offers);
+        if signals.is_none() {
+            self.inner.check(offers)
+        } else {
+            Err(Missing { controller: self.name(), signals, mend: self.mend() })
+        }
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
@@ -136,6 +146,7 @@ impl Recipe for PacketSizeRecipe {
             increase: self.increase,
             path: start.datagram.max(1),
             size: start.datagram.max(1),
+            told: start.datagram.max(1),
             round_end: start.now,
             roomy: true,
             rounds: 0,
@@ -167,7 +178,9 @@ pub struct PacketSize {
     path: u16,
     /// Datagram size in use.
     size: u16,
-    /// Packets sent from here on end the round.
+    /// The size that the wrapped controller knows.
+    told: u16,
+    /// Packets sent after this end the round.
     round_end: Time,
     /// The window held enough larger datagrams all through this round.
     roomy: bool,
@@ -181,15 +194,19 @@ impl PacketSize {
         sizes(self.path, self.floor).take_while(|size| *size > self.size).last()
     }
 
+    /// The window holds enough datagrams of this size.
+    fn holds(&self, size: u16) -> bool {
+        self.inner.advice().window >= self.packets * u64::from(size)
+    }
+
     fn adapt(&mut self, now: Time) {
-        let window = self.inner.advice().window;
-        let fits = fitting_size(window, self.packets, self.path, self.floor);
+        let fits = fitting_size(self.inner.advice().window, self.packets, self.path, self.floor);
         if fits < self.size {
             return self.change(now, fits);
         }
         let Some(larger) = self.larger() else { return };
-        self.roomy &= window >= self.packets * u64::from(larger);
-        if self.rounds >= self.patience {
+        self.roomy &= self.holds(larger);
+        if self.roomy && self.rounds >= self.patience {
             self.change(now, larger);
         }
     }
@@ -202,16 +219,22 @@ impl PacketSize {
 
     fn change(&mut self, now: Time, size: u16) {
         self.size = size;
-        (self.rounds, self.roomy) = (0, true);
         self.tell(now);
+        // Only whole round trips count towards the next change.
+        (self.rounds, self.round_end) = (0, now);
+        self.roomy = self.larger().is_none_or(|larger| self.holds(larger));
     }
 
+    /// Tells the wrapped controller of a datagram size that is new to it: it may begin a growth period anew with every such word.
     fn tell(&mut self, now: Time) {
         let counts = match self.increase {
             Increase::Scaled => self.size,
             Increase::Full => self.path,
         };
-        self.inner.on_path(now, PathChange::Datagram(counts));
+        if counts != self.told {
+            self.told = counts;
+            self.inner.on_path(now, PathChange::Datagram(counts));
+        }
     }
 }
 

@@ -8,18 +8,25 @@
 //!
 //! # Departures
 //! What the paper leaves open, and what is taken here.
-//! - **Which RTT** the box means: RTT is that of the network, without D, and SRTT averages RTT + D, what the connection lives by
-//!   ("the objective is to double the smoothed RTT", SDC §2.1). With an SRTT without D (`srtt=network`) a second congestion signal
-//!   could not slow the sender any further.
+//! - **Which RTT** the box means: RTT is that of the network, without D: equation (2) adds D to it. SRTT averages RTT + D, what the
+//!   connection lives by ("the objective is to double the smoothed RTT", SDC §2.1), though the box writes RTT_new there too. With an
+//!   SRTT without D (`srtt=network`) a second congestion signal could not slow the sender any further.
+//! - **Which D** SRTT averages: the one in force when the packet left. So signals about one flight all set D to the same, twice the
+//!   smoothed RTT of that flight; they do not double it one after the other.
 //! - **Per packet, not per ACK**: both shrinking rules apply once for each acknowledged datagram's worth of bytes, as with the one
-//!   ACK per packet of the paper's simulations.
-//! - **How often D grows** (`react=ack`): the box reacts to every ACK that reports congestion. Losses come once per recovery period, as
-//!   NewReno takes them (the paper's senders run NewReno). `round` holds marks to once per round trip too.
-//! - **RTT_old** of the small-window rule is the sample before, as the box has it.
-//! - **Growth of W** is per byte, and not while the application is the limit (RFC 9002 §7.8); D shrinks then too.
+//!   ACK per packet of the paper's simulations. All packets of a frame have its RTT, so a jump from RTT_old counts once.
+//! - **How often D grows** (`react=ack`): "when receiving an ACK with the CE bit on" (SDC §2.1), every one, as the box has it. Losses
+//!   come once per recovery period, as NewReno takes them (the paper's senders run NewReno). `round` holds marks to once per round trip
+//!   too; the difference is small, for what the ACKs between two marks of a flight took off D is all that the second one adds.
+//! - **RTT_old** of the small-window rule is the sample before, as the box has it. A jump of the RTT can so raise a D above zero. A D of
+//!   zero stays zero without congestion ("either zero or decreasing", SDC §2.1), though the box alone would let a jump raise it.
+//! - **Growth of W** is per byte, and not while the application is the limit (RFC 9002 §7.8) or by packets sent before the last signal
+//!   (RFC 9002 §7.3.2); D shrinks by those too.
+//! - **Idle times** leave D as it is: the paper knows no idle sender.
 //! - **Slow start** below eight packets is one packet per round trip, as the box has it; SDC §2.1 says "as in traditional TCP".
 //! - **Timeout**: persistent congestion (RFC 9002 §7.6) takes the window to two datagrams; D stays.
-//! - **Largest D**: 10 s; the paper names none.
+//! - **Largest D**: 10 s; the paper names none. It is reached where losses do not depend on the rate: in the large-window phase an ACK
+//!   takes 1/W^2 off the round trip and a signal doubles it, so with W = 8 and more than about 2 % of packets lost, D only grows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -204,6 +211,7 @@ impl Recipe for SdcRecipe {
             rtt: None,
             srtt: None,
             reacted: None,
+            raised: None,
             undo: Undo::default(),
         }))
     }
@@ -221,8 +229,18 @@ pub struct Sdc {
     srtt: Option<Duration>,
     /// When a congestion signal last raised D.
     reacted: Option<Time>,
+    /// The last rise of D, until a packet that left after it is acknowledged.
+    raised: Option<Raised>,
     /// D before the last loss.
     undo: Undo<Duration>,
+}
+
+/// A rise of D that no acknowledged packet has felt yet.
+#[derive(Clone, Copy, Debug)]
+struct Raised {
+    at: Time,
+    /// D before it.
+    before: Duration,
 }
 
 /// Congestion: `D = max(2 * SRTT - RTT, 0)` (SDC §2.2).
@@ -255,9 +273,21 @@ impl Sdc {
         self.aimd.window() < u64::from(self.recipe.threshold) * self.aimd.datagram()
     }
 
-    fn measure(&mut self, rtt: Duration) {
+    /// D when the newest packet of this ACK frame left; what it shrank by since does not matter.
+    fn d_of(&mut self, acks: &Acks<'_>) -> Duration {
+        match self.raised {
+            Some(raised) if acks.newest_sent() <= Some(raised.at) => raised.before,
+            _ => {
+                self.raised = None;
+                self.d
+            }
+        }
+    }
+
+    fn measure(&mut self, acks: &Acks<'_>) {
+        let (rtt, d) = (acks.rtt.latest, self.d_of(acks));
         let sample = match self.recipe.srtt {
-            Srtt::Total => rtt.saturating_add(self.d),
+            Srtt::Total => rtt.saturating_add(d),
             Srtt::Network => rtt,
         };
         self.srtt = Some(match self.srtt {
@@ -269,8 +299,9 @@ impl Sdc {
     /// No congestion: D shrinks by `packets` acknowledged packets.
     fn shrink(&mut self, packets: u64, rtt_new: Duration, rtt_old: Duration) {
         if self.small_window() {
-            for _ in 0..packets {
-                self.d = shrunk_small(rtt_new, rtt_old, self.d);
+            self.d = shrunk_small(rtt_new, rtt_old, self.d);
+            for _ in 1..packets {
+                self.d = shrunk_small(rtt_new, rtt_new, self.d);
             }
         } else if self.recipe.shrink == Shrink::Equation {
             let window = self.aimd.window() as f64 / self.aimd.datagram() as f64;
@@ -304,7 +335,7 @@ impl Controller for Sdc {
         let acked = self.aimd.on_acks(acks);
         let rtt_new = acks.rtt.latest;
         let rtt_old = self.rtt.replace(rtt_new).unwrap_or(rtt_new);
-        self.measure(rtt_new);
+        self.measure(acks);
         if acks.ecn.is_some_and(|ecn| ecn.ce > 0) {
             // Congestion experienced: the setback that follows raises D.
             return;
@@ -323,25 +354,32 @@ impl Controller for Sdc {
     }
 
     fn on_setback(&mut self, setback: &Setback) {
+        if !self.aimd.concerns(setback) {
+            return;
+        }
+        // A mark is never spurious, nor is what came before it.
+        if setback.cause == Cause::Mark {
+            self.undo.forget();
+        }
         let slows = self.small_window() || self.d > Duration::ZERO;
         if !slows {
             if self.aimd.on_setback(setback, LOSS_REDUCTION) {
                 self.reacted = Some(setback.now);
-                self.undo.save(&self.d);
+                if setback.cause != Cause::Mark {
+                    self.undo.save(&self.d);
+                }
             }
             return;
         }
         let counts = self.counts(setback);
         // The window stays; only persistent congestion collapses it.
-        if self.aimd.on_setback(setback, Ratio::ONE) && matches!(setback.cause, Cause::Loss { .. }) {
+        if self.aimd.on_setback(setback, Ratio::ONE) && setback.cause != Cause::Mark {
             self.undo.save(&self.d);
         }
         if let (true, Some(srtt), Some(rtt)) = (counts, self.srtt, self.rtt) {
+            self.raised.get_or_insert(Raised { at: setback.now, before: self.d });
             self.d = grown(srtt, rtt);
             self.reacted = Some(setback.now);
-        }
-        if setback.cause == Cause::Mark {
-            self.undo.forget();
         }
     }
 
@@ -357,7 +395,8 @@ impl Controller for Sdc {
             PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
             PathChange::Moved => {
                 self.aimd.on_moved(now);
-                (self.d, self.rtt, self.srtt, self.reacted) = (Duration::ZERO, None, None, None);
+                (self.d, self.rtt, self.srtt) = (Duration::ZERO, None, None);
+                (self.reacted, self.raised) = (None, None);
                 self.undo.forget();
             }
         }

@@ -204,6 +204,21 @@ fn the_smaller_dca_reduces_the_less_it_gives_away() {
 }
 
 #[test]
+fn a_floor_above_its_own_steps_lets_dca_use_the_link() {
+    // A packet takes 0.96 ms, so the growth of a lone sender raises the mean of two samples by half of that or, with both packets of a
+    // frame behind it, by all of it. Predicted: a floor of a quarter of a packet changes nothing; the higher the floor, the more use; one
+    // of two packets is never reached after slow start, and dca is Reno.
+    let [none, quarter, half_more, two] =
+        ["dca", "dca:floor=0.24ms", "dca:floor=1.5ms", "dca:floor=2ms"].map(|spec| curve(spec, PATH));
+    assert!(none.points == quarter.points);
+    assert!(share(&half_more) > share(&none) + 0.3 && half_more.lost == 0, "{}", figures(&half_more));
+    assert!(half_more.mean_queued(SETTLED) < Duration::from_millis(3), "{}", figures(&half_more));
+    let reno = curve("reno", PATH);
+    assert!((share(&two) - share(&reno)).abs() < 0.02, "{}", figures(&two));
+    assert!(two.lost < reno.lost / 2, "slow start ends early: {} / {}", figures(&two), figures(&reno));
+}
+
+#[test]
 fn vegas_fills_the_link_and_keeps_a_few_packets_waiting() {
     // Predicted: base RTT about 42 ms (a frame's second packet waits for the first), 43.7 packets in the pipe, and by ns-2's rounding
     // 0.5 to 3.5 packets more; Linux takes 2 to 5. A packet takes 0.96 ms. Once there, the window stays.

@@ -163,3 +163,16 @@ fn another_path_forgets_the_samples() {
     }
     assert_eq!(r.frame_sent(base + ms(20), ms(82), 2), -(START as i64) / 2, "and the epoch");
 }
+
+#[test]
+fn a_rise_below_the_floor_does_not_count() {
+    // 19 of 50 and one of 52 ms: the last two lie 51 - 50.1 = 0.9 ms above the average.
+    for (spec, cuts) in [("dca:floor=0.9ms", 1), ("dca:floor=900001ns", 0), ("dca:floor=10s", 0)] {
+        let mut r = calm(spec);
+        assert_eq!(feed(&mut r, [52]), cuts, "{spec}");
+    }
+    // The standard deviation must be exceeded all the same: 5 and 9 against a mean of 5 and a deviation of 2.
+    let mut r = still("dca:x=2,w=8,floor=1ms");
+    assert_eq!(feed(&mut r, [2, 4, 4, 4, 5, 7, 5, 9]), 0);
+    assert_eq!(feed(&mut still("dca:x=2,w=8,floor=3ms"), [2, 4, 4, 4, 5, 5, 7, 9]), 1, "8 - 5");
+}

@@ -4,6 +4,7 @@ mod common;
 
 use common::{MSS, Script};
 use fathom_cc::{Cause, PathChange};
+use std::time::Duration;
 
 fn size(s: &Script) -> u16 {
     s.controller.advice().datagram.expect("steered")
@@ -81,4 +82,99 @@ fn a_path_with_smaller_datagrams_bounds_the_size() {
     assert!(size(&s) <= 500);
     s.controller.on_path(s.now, PathChange::Moved);
     assert_eq!(size(&s), 600);
+}
+
+#[test]
+fn full_increase_leaves_the_wrapped_controller_alone() {
+    // It counts in datagrams of the path all the time, so the size in use changes nothing in it: the windows are those without wrapper.
+    for inner in ["cubic", "reno", "highspeed", "dual"] {
+        let (mut s, mut plain) = (Script::new(&format!("packet-size:increase=full/{inner}")), Script::new(inner));
+        let mut sizes = std::collections::BTreeSet::new();
+        for script in [&mut s, &mut plain] {
+            script.lose();
+        }
+        for _ in 0..600 {
+            for script in [&mut s, &mut plain] {
+                script.bytes = 777;
+                script.ack(0);
+                script.now += Duration::from_millis(15);
+            }
+            assert_eq!(s.window(), plain.window(), "{inner}");
+            sizes.insert(size(&s));
+        }
+        assert!(sizes.len() >= 2, "{inner}: {sizes:?}");
+    }
+}
+
+#[test]
+fn whole_round_trips_count_and_the_window_must_hold_enough_at_the_end_of_them() {
+    let mut s = Script::new("packet-size:increase=full");
+    s.lose(); // 6000 bytes: 750
+    // In the middle of a round trip the window comes to hold eight of 1000: 8400 bytes after two windows.
+    s.next_round();
+    for window in [6_000, 7_200] {
+        s.bytes = window;
+        s.ack(0);
+    }
+    assert_eq!((s.window(), size(&s)), (8_400, 750));
+    // That round trip was not roomy from the start; the four after it are. None of them grows the window.
+    s.app_limited = true;
+    let mut rounds = 0;
+    while size(&s) == 750 {
+        s.next_round();
+        s.ack(0);
+        rounds += 1;
+        assert!(rounds < 20);
+    }
+    assert_eq!(rounds, 5);
+    // The next size, 1200, wants 9600 bytes, and four whole round trips again.
+    s.app_limited = false;
+    s.bytes = 8_400;
+    s.ack(0);
+    assert_eq!((s.window(), size(&s)), (9_600, 1_000));
+    s.app_limited = true;
+    s.bytes = MSS;
+    for n in 0..5 {
+        assert_eq!(size(&s), 1_000, "after {n} round trips");
+        s.next_round();
+        s.ack(0);
+    }
+    assert_eq!(size(&s), 1_200);
+}
+
+#[test]
+fn a_round_trip_that_ends_with_a_cut_does_not_grow_the_datagram() {
+    // dual cuts with the ACK that ends every second round trip, here from 8400 to 7350 bytes. Eight of 1000 are 8000.
+    let mut s = Script::new("packet-size:patience=1,increase=full/dual");
+    s.lose();
+    s.next_round();
+    for window in [6_000, 7_200] {
+        s.bytes = window;
+        s.ack(0);
+    }
+    assert_eq!((s.window(), size(&s)), (8_400, 750));
+    s.app_limited = true;
+    s.bytes = MSS;
+    let early = |s: &Script| s.controller.snapshot().early_reductions;
+    // The round trip under way ends: not roomy from its start. The next one, roomy all along, ends with the cut.
+    s.next_round();
+    s.ack(0);
+    assert_eq!((size(&s), early(&s)), (750, 0));
+    s.rtt = Duration::from_millis(400);
+    s.next_round();
+    s.ack(0);
+    assert_eq!((s.window(), size(&s), early(&s)), (7_350, 750, 1));
+}
+
+#[test]
+fn what_is_missing_is_named_by_who_misses_it() {
+    use fathom_cc::{Signals, catalogue::recipe};
+    let lacking = |offers: Signals| recipe("packet-size/sync").expect("known").check(offers).expect_err("lacking");
+    let all = common::ALL_SIGNALS;
+    let error = lacking(Signals { one_way: false, ..all });
+    assert_eq!(error.controller, "sync");
+    assert!(error.to_string().contains("sync:signal=rtt"), "{error}");
+    assert_eq!(lacking(Signals { datagram: false, ..all }).controller, "packet-size");
+    assert_eq!(lacking(Signals::NONE).controller, "packet-size");
+    assert!(recipe("packet-size/sync").expect("known").check(all).is_ok());
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{MSS, Script};
-use fathom_cc::{Cause, Pace, PathChange, Phase};
+use fathom_cc::{Acked, Acks, Cause, Pace, PathChange, Phase, Rtt, Setback, Time};
 use std::time::Duration;
 
 fn hold(s: &Script) -> f64 {
@@ -82,7 +82,8 @@ fn without_delay_in_the_smoothed_round_trip_it_never_exceeds_one_round_trip() {
 
 #[test]
 fn losses_of_one_round_count_once_and_marks_with_every_ack() {
-    for (spec, second) in [("sdc", 125.0), ("sdc:react=round", 80.0)] {
+    // The first mark: 2 * 100 - 100. What left before it felt no delay, so SRTT is still 100 at the second one: to 100 again, not on top.
+    for (spec, second) in [("sdc", 100.0), ("sdc:react=round", 80.0)] {
         let mut s = small(spec);
         s.setback(Cause::Mark);
         close(&s, 100.0);
@@ -90,13 +91,9 @@ fn losses_of_one_round_count_once_and_marks_with_every_ack() {
         s.ack_sent(sent, 0);
         close(&s, 80.0);
         // A mark on a packet of the same round.
-        s.controller.on_setback(&fathom_cc::Setback { now: s.now, sent, cause: Cause::Mark });
-        close(&s, second); // 2 * 112.5 - 100
-        s.controller.on_setback(&fathom_cc::Setback {
-            now: s.now,
-            sent,
-            cause: Cause::Loss { bytes: MSS, persistent: false },
-        });
+        s.controller.on_setback(&Setback { now: s.now, sent, cause: Cause::Mark });
+        close(&s, second);
+        s.controller.on_setback(&Setback { now: s.now, sent, cause: Cause::Loss { bytes: MSS, persistent: false } });
         close(&s, second);
     }
 }
@@ -172,4 +169,136 @@ fn ecn_can_be_required() {
     assert!(recipe("sdc").expect("known").start(&no_ecn).is_ok());
     let error = recipe("sdc:signal=ecn").expect("known").start(&no_ecn).expect_err("no ECN").to_string();
     assert!(error.contains("ECN") && error.contains("sdc:signal=either"), "{error}");
+}
+
+/// An ACK frame about packets that left at `sent`, each of [`MSS`] bytes.
+fn frame(s: &mut Script, sent: Time, rtt: Duration, packets: usize) {
+    s.now += Duration::from_millis(1);
+    s.controller.on_acks(&Acks {
+        now: s.now,
+        packets: &vec![Acked { sent, bytes: MSS }; packets],
+        in_flight: 8 * MSS,
+        rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+        one_way: None,
+        ecn: None,
+        app_limited: false,
+    });
+}
+
+#[test]
+fn marks_on_a_whole_flight_double_the_round_trip_once_and_those_of_the_next_flight_build_on_it() {
+    let mut s = small("sdc");
+    // SRTT is 100 after ten packets and a loss. A flight of five, each one marked.
+    let flight = s.now;
+    for _ in 0..5 {
+        frame(&mut s, flight, common::RTT, 1);
+        s.setback(Cause::Mark);
+        close(&s, 100.0); // RTT + D = 200, twice SRTT
+    }
+    // The next flight felt 100 ms: 0.9 * (100 + 100) - 100 = 80 with its first ACK, and SRTT 112.5: 2 * 112.5 - 100.
+    s.next_round();
+    let flight = s.now - Duration::from_millis(1);
+    frame(&mut s, flight, common::RTT, 1);
+    close(&s, 80.0);
+    s.controller.on_setback(&Setback { now: s.now, sent: flight, cause: Cause::Mark });
+    close(&s, 125.0);
+    // Its second ACK: 0.9 * 225 - 100 = 102.5. It felt the D before this rise, 80: SRTT 7/8 * 112.5 + 180/8 = 120.9375.
+    frame(&mut s, flight, common::RTT, 1);
+    close(&s, 102.5);
+    s.controller.on_setback(&Setback { now: s.now, sent: flight, cause: Cause::Mark });
+    close(&s, 141.875);
+}
+
+#[test]
+fn a_jump_of_the_rtt_counts_once_however_many_packets_a_frame_acknowledges() {
+    let mut s = small("sdc");
+    s.lose();
+    s.next_round();
+    let sent = s.now;
+    // 0.9 * (120 + 100) - 100 = 98 for the first packet; RTT_old is 120 for the second: 0.9 * (120 + 98) - 120 = 76.2.
+    frame(&mut s, sent, Duration::from_millis(120), 2);
+    close(&s, 76.2);
+}
+
+#[test]
+fn without_congestion_no_delay_begins_whatever_the_rtt_does() {
+    let mut s = small("sdc");
+    for rtt in [100, 300, 50, 900, 20] {
+        s.next_round();
+        let sent = s.now;
+        frame(&mut s, sent, Duration::from_millis(rtt), 1);
+        close(&s, 0.0);
+    }
+    // Where there is one, a jump by 250 ms may raise it, the way back takes more off: 0.9 * (0.9 * D + 220) - 255 is less than D.
+    s.lose();
+    let first = hold(&s);
+    assert!(first > 0.0);
+    for n in 0..200 {
+        s.next_round();
+        let sent = s.now;
+        frame(&mut s, sent, Duration::from_millis(if n % 2 == 0 { 300 } else { 50 }), 1);
+        assert!(hold(&s) <= first + 220.0, "{} ms after {n}", hold(&s));
+    }
+    close(&s, 0.0);
+}
+
+#[test]
+fn an_idle_or_limited_sender_gets_no_delay_without_signals_and_keeps_none_for_ever() {
+    let mut s = small("sdc");
+    s.lose();
+    s.now += Duration::from_secs(3_600);
+    close(&s, 100.0);
+    s.app_limited = true;
+    let window = s.window();
+    // One packet an hour: RTT + D falls by a tenth with each: 180, 162, 145.8, 131.2, 118.1, 106.3, 95.7.
+    for expected in [80.0, 62.0, 45.8, 31.22, 18.098, 6.2882, 0.0] {
+        s.now += Duration::from_secs(3_600);
+        s.ack(0);
+        close(&s, expected);
+    }
+    assert_eq!(s.window(), window);
+}
+
+/// In the large-window phase with a delay, one loss in `gap` packets for `packets` packets; D in ms at the end.
+fn under_losses(gap: usize, packets: usize) -> f64 {
+    let mut s = small("sdc");
+    while s.window() < 8 * MSS {
+        s.lose();
+        s.next_round();
+        s.ack(0);
+    }
+    s.lose();
+    s.next_round();
+    assert!(hold(&s) > 50.0);
+    for n in 1..=packets {
+        s.ack(0);
+        if n % gap == 0 {
+            s.lose();
+            s.next_round();
+        }
+    }
+    hold(&s)
+}
+
+#[test]
+fn losses_that_do_not_depend_on_the_rate_are_borne_up_to_two_per_cent() {
+    // W = 8: an ACK multiplies RTT + D by 64/65, a loss makes it twice SRTT, which runs some 7 ACKs behind: 2 (65/64)^7 = 2.23. That is
+    // made up for by ln 2.23 / ln (65/64) = 51.7 ACKs.
+    assert_eq!(under_losses(70, 7_000), 0.0);
+    assert_eq!(under_losses(40, 7_000), 10_000.0, "to the largest delay there is");
+}
+
+#[test]
+fn signals_of_another_path_do_nothing() {
+    for threshold in ["", ":threshold=64"] {
+        let mut s = Script::new(&format!("sdc{threshold}"));
+        s.ack(0);
+        let old = s.now;
+        s.now += Duration::from_millis(5);
+        s.controller.on_path(s.now, PathChange::Moved);
+        s.next_round();
+        s.ack(0);
+        s.controller.on_setback(&Setback { now: s.now, sent: old, cause: Cause::Mark });
+        close(&s, 0.0);
+    }
 }

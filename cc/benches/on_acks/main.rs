@@ -1,7 +1,9 @@
-//! Cost of one ACK frame of two packets: every controller of the catalogue beside quinn's NewReno and CUBIC.
+//! Cost of one ACK frame of two packets: every controller of the catalogue, and the options that cost more, beside quinn's NewReno and
+//! CUBIC.
 //!
-//! A run is 1 000 ACK frames and one loss; divide its time by 1 000, or read the throughput (elements are ACK frames). quinn's
-//! controllers want an `RttEstimator`, which only a connection makes: a handshake in memory gives one.
+//! A run is 1 000 ACK frames and one loss; divide its time by 1 000, or read the throughput (elements are ACK frames). One-way delay
+//! and RTT rise and fall by 20 ms, for all of them: quinn's controllers want an `RttEstimator`, which only a connection makes, so a
+//! connection in memory makes one for each delay.
 
 #![allow(missing_docs, reason = "criterion's macro makes an undocumented function")]
 
@@ -9,7 +11,7 @@ mod quinn_rtt;
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use criterion::{
     BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
@@ -25,37 +27,60 @@ const RTT: Duration = Duration::from_millis(40);
 /// Time between two ACK frames: 10 Mbps in packets of [`MSS`], two per frame.
 const GAP: Duration = Duration::from_micros(1_920);
 
-/// Queueing delay of frame `n` in nanoseconds: a triangle between 0 and 20 ms, so that every row of the table is met.
-fn queued(n: u64) -> i64 {
-    let phase = (n % 400) as i64;
-    100_000 * phase.min(400 - phase)
+/// Frames from one empty queue to the next.
+const PERIOD: u64 = 400;
+/// Beside the defaults of the catalogue: options that take more work.
+const COSTLIER: &[&str] = &[
+    "sync:cut=round,floor=1ms",
+    "dca:samples=all,w=200",
+    "vegas:params=linux",
+    "gentle:trend=t-test",
+    "gentle:trend=mann-kendall",
+    "packet-size/cubic",
+    "cubic:hystart=on",
+];
+/// SDC with a threshold that keeps its delay for more packets than a run has.
+const HELD: &str = "sdc:threshold=64";
+
+/// Queueing delay of frame `n`: a triangle between 0 and 20 ms, so that every row of the tables is met.
+fn queued(n: u64) -> Duration {
+    let phase = n % PERIOD;
+    Duration::from_micros(100 * phase.min(PERIOD - phase))
 }
 
 fn run_ours(mut controller: Box<dyn Controller>) -> u64 {
-    let mut now = Time::ZERO + RTT;
+    let mut now = Time::from_millis(1_000);
+    let mut smoothed = RTT;
     for n in 0..FRAMES {
         now += GAP;
-        let sent = now - RTT;
-        controller.on_acks(&Acks {
-            now,
-            packets: &[Acked { sent, bytes: MSS }, Acked { sent, bytes: MSS }],
-            in_flight: 20 * MSS,
-            rtt: Rtt { latest: RTT, smoothed: RTT, min: RTT },
-            one_way: Some(OneWayDelay::from_nanos(queued(n))),
-            ecn: None,
-            app_limited: false,
-        });
+        let latest = RTT + queued(n);
+        smoothed = (smoothed * 7 + latest) / 8;
+        acknowledge(&mut *controller, now, latest, smoothed);
         black_box(controller.advice());
     }
     controller.on_setback(&Setback { now, sent: now, cause: Cause::Loss { bytes: MSS, persistent: false } });
     controller.advice().window
 }
 
-fn run_quinn(mut controller: Box<dyn congestion::Controller>, origin: std::time::Instant, rtt: &RttEstimator) -> u64 {
-    let mut now = origin + RTT;
+fn acknowledge(controller: &mut dyn Controller, now: Time, latest: Duration, smoothed: Duration) {
+    let sent = now - latest;
+    controller.on_acks(&Acks {
+        now,
+        packets: &[Acked { sent, bytes: MSS }, Acked { sent, bytes: MSS }],
+        in_flight: 20 * MSS,
+        rtt: Rtt { latest, smoothed, min: RTT },
+        one_way: Some(OneWayDelay::from_nanos((latest - RTT).as_nanos() as i64)),
+        ecn: None,
+        app_limited: false,
+    });
+}
+
+fn run_quinn(mut controller: Box<dyn congestion::Controller>, origin: Instant, rtts: &[RttEstimator]) -> u64 {
+    let mut now = origin + Duration::from_secs(1);
     for n in 0..FRAMES {
         now += GAP;
-        let sent = now - RTT;
+        let sent = now - RTT - queued(n);
+        let rtt = &rtts[(n % PERIOD) as usize];
         controller.on_ack(now, sent, MSS, false, rtt);
         controller.on_ack(now, sent, MSS, false, rtt);
         controller.on_end_acks(now, 20 * MSS, false, Some(2 * n));
@@ -65,20 +90,50 @@ fn run_quinn(mut controller: Box<dyn congestion::Controller>, origin: std::time:
     controller.window()
 }
 
-fn ours(group: &mut BenchmarkGroup<'_, WallTime>) {
+/// A controller out of its first slow start.
+fn fresh(spec: &str) -> Box<dyn Controller> {
     let offers = Signals { one_way: true, ecn: true, pacing: true, datagram: true };
     let start = Start { now: Time::ZERO, datagram: MSS as u16, offers };
-    for entry in CATALOGUE {
-        let mut fresh = recipe(entry.name).expect(entry.name).start(&start).expect(entry.name);
-        fresh.on_setback(&Setback { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
-        group.bench_function(format!("fathom {}", entry.name), |b| {
-            b.iter_batched(|| fresh.boxed(), run_ours, BatchSize::SmallInput);
+    let mut controller = recipe(spec).expect(spec).start(&start).expect(spec);
+    controller.on_setback(&Setback { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
+    controller
+}
+
+/// [`HELD`] above its threshold, with seconds of delay: marks raised it all the way up.
+fn held() -> Box<dyn Controller> {
+    let mut controller = fresh(HELD);
+    let mut now = Time::from_millis(100);
+    while controller.advice().window < 64 * MSS {
+        now += RTT;
+        acknowledge(&mut *controller, now, RTT, RTT);
+        controller.on_setback(&Setback { now: now - RTT, sent: now - RTT, cause: Cause::Mark });
+    }
+    for _ in 0..100 {
+        now += RTT;
+        acknowledge(&mut *controller, now, RTT, RTT);
+        controller.on_setback(&Setback { now: now - RTT, sent: now - RTT, cause: Cause::Mark });
+    }
+    let mut after = controller.boxed();
+    (0..FRAMES).for_each(|n| acknowledge(&mut *after, now + GAP, RTT + queued(n), RTT));
+    assert!(after.snapshot().hold > Some(Duration::ZERO), "it holds through a run: {after:?}");
+    controller
+}
+
+fn ours(group: &mut BenchmarkGroup<'_, WallTime>) {
+    let defaults = CATALOGUE.iter().map(|entry| (entry.name.to_owned(), fresh(entry.name)));
+    let costlier = COSTLIER.iter().map(|spec| ((*spec).to_owned(), fresh(spec)));
+    let held = std::iter::once((format!("{HELD} while it holds"), held()));
+    for (name, controller) in defaults.chain(costlier).chain(held) {
+        group.bench_function(format!("fathom {name}"), |b| {
+            b.iter_batched(|| controller.boxed(), run_ours, BatchSize::SmallInput);
         });
     }
 }
 
 fn quinns(group: &mut BenchmarkGroup<'_, WallTime>) {
-    let (origin, rtt) = quinn_rtt::estimator();
+    let (origin, rtts) = quinn_rtt::estimators((0..PERIOD).map(queued));
+    let spread = || rtts.iter().map(RttEstimator::get);
+    assert!(spread().max() > spread().min().map(|min| min + Duration::from_millis(15)), "RTTs rise and fall");
     let factories: [(&str, Arc<dyn ControllerFactory>); 2] =
         [("quinn new-reno", Arc::new(NewRenoConfig::default())), ("quinn cubic", Arc::new(CubicConfig::default()))];
     for (name, factory) in factories {
@@ -87,7 +142,7 @@ fn quinns(group: &mut BenchmarkGroup<'_, WallTime>) {
         group.bench_function(name, |b| {
             b.iter_batched(
                 || fresh.clone_box(),
-                |controller| run_quinn(controller, origin, &rtt),
+                |controller| run_quinn(controller, origin, &rtts),
                 BatchSize::SmallInput,
             );
         });

@@ -1,4 +1,5 @@
-//! An `RttEstimator`: it has no public constructor, so a client's handshake in memory runs until its controller is handed one.
+//! `RttEstimator`s: they have no public constructor, so a client and a server in memory exchange packets, and a controller keeps what it
+//! is shown.
 
 use std::any::Any;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -15,15 +16,15 @@ use rustls::pki_types::PrivateKeyDer;
 /// Forward and return delay of the path in memory.
 const LATENCY: Duration = Duration::from_millis(20);
 
-type Slot = Arc<Mutex<Option<RttEstimator>>>;
+type Slot = Arc<Mutex<Vec<RttEstimator>>>;
 
-/// A controller that only keeps the estimator it is shown.
+/// A controller that only keeps the estimators it is shown.
 #[derive(Clone, Default)]
 struct Keeper(Slot);
 
 impl Controller for Keeper {
     fn on_ack(&mut self, _now: Instant, _sent: Instant, _bytes: u64, _app_limited: bool, rtt: &RttEstimator) {
-        *self.0.lock().expect("one thread") = Some(*rtt);
+        self.0.lock().expect("one thread").push(*rtt);
     }
 
     fn on_congestion_event(&mut self, _now: Instant, _sent: Instant, _persistent: bool, _lost: u64) {}
@@ -78,41 +79,75 @@ fn configs(keeper: Keeper) -> (ClientConfig, ServerConfig) {
     (client, server)
 }
 
-/// The moment the path begins, and its estimator after one round trip of 40 ms.
-pub(crate) fn estimator() -> (Instant, RttEstimator) {
+/// Two ends of a connection and the path between them.
+struct Pair {
+    client: (Endpoint, Connection),
+    server: Endpoint,
+    accepted: Option<Connection>,
+}
+
+impl Pair {
+    fn new(now: Instant, keeper: Keeper) -> Self {
+        let (client_config, server_config) = configs(keeper);
+        let endpoint_config = Arc::new(EndpointConfig::default());
+        let mut client = Endpoint::new(Arc::clone(&endpoint_config), None, true, None);
+        let server = Endpoint::new(endpoint_config, Some(Arc::new(server_config)), true, None);
+        let (_, connection) = client.connect(now, client_config, address(2), "localhost").expect("a connection");
+        Self { client: (client, connection), server, accepted: None }
+    }
+
+    /// What the client sends now reaches the server after [`LATENCY`] and `queued`; its answer takes [`LATENCY`].
+    fn round_trip(&mut self, now: Instant, queued: Duration) {
+        let there = now + LATENCY + queued;
+        for datagram in datagrams(&mut self.client.1, now) {
+            match self.server.handle(there, address(1), None, None, datagram[..].into(), &mut Vec::new()) {
+                Some(DatagramEvent::NewConnection(incoming)) => {
+                    self.accepted = self.server.accept(incoming, there, &mut Vec::new(), None).ok().map(|(_, c)| c);
+                }
+                Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                    self.accepted.as_mut().expect("the first datagram made it").handle_event(event);
+                }
+                _ => {}
+            }
+        }
+        let answer = datagrams(self.accepted.as_mut().expect("the server accepts"), there);
+        for datagram in answer {
+            let back = there + LATENCY;
+            if let Some(DatagramEvent::ConnectionEvent(_, event)) =
+                self.client.0.handle(back, address(2), None, None, datagram[..].into(), &mut Vec::new())
+            {
+                self.client.1.handle_event(event);
+            }
+        }
+    }
+}
+
+fn address(port: u16) -> SocketAddr {
+    SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port)
+}
+
+/// The moment the path begins, and its estimator after round trips of 40 ms and each of these queueing delays.
+pub(crate) fn estimators(queued: impl IntoIterator<Item = Duration>) -> (Instant, Vec<RttEstimator>) {
     #[allow(clippy::disallowed_methods, reason = "quinn's times can only be made from the clock; it is read once")]
     let origin = Instant::now();
     let keeper = Keeper::default();
-    let (client_config, server_config) = configs(keeper.clone());
-    let address = |port| SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port);
-    let endpoint_config = Arc::new(EndpointConfig::default());
-    let mut client = Endpoint::new(Arc::clone(&endpoint_config), None, true, None);
-    let mut server = Endpoint::new(endpoint_config, Some(Arc::new(server_config)), true, None);
-
-    let (_, mut ours) = client.connect(origin, client_config, address(2), "localhost").expect("a connection");
-    let mut theirs = None;
-    let mut now = origin + LATENCY;
-    for datagram in datagrams(&mut ours, origin) {
-        match server.handle(now, address(1), None, None, datagram[..].into(), &mut Vec::new()) {
-            Some(DatagramEvent::NewConnection(incoming)) => {
-                theirs = server.accept(incoming, now, &mut Vec::new(), None).ok();
-            }
-            Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                theirs.as_mut().expect("the first datagram made it").1.handle_event(event);
-            }
-            _ => {}
-        }
+    let mut pair = Pair::new(origin, keeper.clone());
+    let mut now = origin;
+    for _ in 0..5 {
+        pair.round_trip(now, Duration::ZERO);
+        now += 3 * LATENCY;
     }
-    let (_, mut theirs) = theirs.expect("the server accepts");
-    let answer = datagrams(&mut theirs, now);
-    now += LATENCY;
-    for datagram in answer {
-        if let Some(DatagramEvent::ConnectionEvent(_, event)) =
-            client.handle(now, address(2), None, None, datagram[..].into(), &mut Vec::new())
-        {
-            ours.handle_event(event);
+    assert!(!pair.client.1.is_handshaking(), "five round trips are enough");
+    let mut each = Vec::new();
+    for queued in queued {
+        keeper.0.lock().expect("one thread").clear();
+        // Two packets are acknowledged at once; one would wait for the delayed acknowledgement.
+        for _ in 0..2 {
+            pair.client.1.ping();
+            pair.round_trip(now, queued);
         }
+        each.push(*keeper.0.lock().expect("one thread").last().expect("the server acknowledged"));
+        now += 2 * LATENCY + queued;
     }
-    let rtt = keeper.0.lock().expect("one thread").expect("the server acknowledged the client's first packet");
-    (origin, rtt)
+    (origin, each)
 }

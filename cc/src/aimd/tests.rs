@@ -172,9 +172,37 @@ fn undo_restores_and_never_lowers() {
     assert_eq!(a.window(), 100_000, "nothing left to undo");
 
     a.on_setback(&loss(200, 180), Ratio::HALF);
-    a.grow_proportional(Ratio::ONE, 90_000);
-    a.on_undo();
-    assert_eq!(a.window(), 140_000);
+    a.grow_proportional(Ratio::ONE, 50_000);
+    assert!(a.on_undo(), "back at the old window, not beyond");
+    assert_eq!((a.window(), a.threshold()), (100_000, Some(100_000)));
+}
+
+#[test]
+fn a_window_that_has_outgrown_the_loss_keeps_all_its_values() {
+    let mut a = avoiding(100_000);
+    a.on_setback(&loss(200, 180), Ratio::HALF);
+    a.grow_proportional(Ratio::ONE, 50_001);
+    assert!(!a.on_undo());
+    assert_eq!((a.window(), a.threshold(), a.phase()), (100_001, Some(50_000), Phase::Recovery));
+
+    // The loss ended the first slow start, at 12 000 bytes; a late undo must not begin another.
+    let mut a = aimd();
+    a.on_setback(&loss(100, 80), Ratio::HALF);
+    ack(&mut a, 130, 110, MSS, false);
+    a.grow_additive(Ratio::new(6, 1), 6_000);
+    assert_eq!((a.window(), a.phase()), (13_200, Phase::Avoidance));
+    assert!(!a.on_undo());
+    assert_eq!((a.window(), a.threshold(), a.phase()), (13_200, Some(6_000), Phase::Avoidance));
+    assert!(!a.on_undo(), "once");
+}
+
+#[test]
+fn an_undo_after_a_reduction_that_took_nothing_restores_the_threshold() {
+    let mut a = aimd();
+    a.on_setback(&loss(100, 80), Ratio::ONE);
+    assert_eq!((a.window(), a.threshold()), (12_000, Some(12_000)));
+    assert!(a.on_undo());
+    assert_eq!((a.window(), a.threshold(), a.phase()), (12_000, None, Phase::SlowStart));
 }
 
 #[test]

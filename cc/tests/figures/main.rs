@@ -1,0 +1,296 @@
+//! How each controller reacts to the same scripted queue: computed, held against the papers' rules, and drawn.
+//!
+//! The drawings are `docs/figures/reaction-<name>.svg`. `FATHOM_DRAW=1 cargo test -p fathom-cc --test figures` draws them anew; without
+//! it the test compares.
+
+mod checks;
+mod draw;
+
+use draw::svg;
+use fathom_cc::catalogue::recipe;
+use fathom_cc::{Acked, Acks, Advice, Cause, Controller, OneWayDelay, Pace, Rtt, Setback, Signals, Start, Time};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+
+/// One figure.
+struct Figure {
+    name: &'static str,
+    /// Packets in the window when the mark at the beginning ends slow start.
+    packets: u64,
+    /// When further marks come, in seconds.
+    marks: &'static [f64],
+    /// What is drawn beside the window.
+    extra: Extra,
+    /// What the controller's paper says should be seen.
+    check: fn(&Run),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extra {
+    /// Early cuts.
+    Cuts,
+    /// Marks, and the added delay in a panel of its own.
+    Hold,
+    /// Marks, and the datagram size in a panel of its own.
+    Size,
+    /// Where the window grows by one packet per round trip, as Reno's.
+    Slow,
+    /// Nothing.
+    None,
+}
+
+const PLAIN: Figure = Figure {
+    name: "reno",
+    packets: 10,
+    marks: &[],
+    extra: Extra::Cuts,
+    check: checks::reno_grows_whatever_the_queue_does,
+};
+
+/// One line per figure.
+const FIGURES: &[Figure] = &[
+    PLAIN,
+    Figure { name: "cubic", packets: 200, extra: Extra::None, check: checks::cubic_follows_its_curve, ..PLAIN },
+    Figure { name: "sync", check: checks::sync_cuts_while_the_delay_rises, ..PLAIN },
+    Figure { name: "dca", check: checks::dca_cuts_once_per_rise, ..PLAIN },
+    Figure { name: "vegas", check: checks::vegas_steps_down_until_it_holds, ..PLAIN },
+    Figure { name: "dual", check: checks::dual_takes_an_eighth_every_second_round_above_the_middle, ..PLAIN },
+    Figure { name: "sdc", marks: SDC_MARKS, extra: Extra::Hold, check: checks::sdc_delays_and_then_grows, ..PLAIN },
+    Figure { name: "highspeed", packets: 500, extra: Extra::None, check: checks::highspeed_grows_by_a_of_w, ..PLAIN },
+    Figure {
+        name: "gentle",
+        packets: 500,
+        extra: Extra::Slow,
+        check: checks::gentle_is_reno_while_the_rtt_rises,
+        ..PLAIN
+    },
+    Figure {
+        name: "packet-size",
+        marks: SIZE_MARKS,
+        extra: Extra::Size,
+        check: checks::packets_fit_the_window,
+        ..PLAIN
+    },
+];
+
+/// Three in the small-window phase, the last of them just before the window reaches eight packets; five in the large-window phase, and one
+/// long after all delay is gone.
+const SDC_MARKS: &[f64] = &[0.12, 0.22, 0.36, 0.44, 0.6, 0.9, 1.4, 2.2, 10.5];
+
+const MSS: u64 = 1_200;
+const BASE: Duration = Duration::from_millis(50);
+/// Length of a run in seconds.
+const LENGTH: f64 = 12.0;
+/// The window is drawn this often, in seconds.
+const SAMPLING: f64 = 0.02;
+/// Queueing delay in ms at these seconds, straight lines between them: calm, a ramp, a plateau, a ramp back, calm, a spike, calm.
+const SCRIPT: &[(f64, f64)] = &[
+    (0.0, 0.0),
+    (2.0, 0.0),
+    (3.5, 40.0),
+    (7.0, 40.0),
+    (8.5, 0.0),
+    (10.0, 0.0),
+    (10.15, 30.0),
+    (10.3, 0.0),
+    (LENGTH, 0.0),
+];
+/// When the first ramp begins and ends, the plateau ends, the queue is empty again, the spike begins and ends, in seconds.
+const RAMP: (f64, f64) = (2.0, 3.5);
+const PLATEAU_END: f64 = 7.0;
+const EMPTY: f64 = 8.5;
+const SPIKE: (f64, f64) = (10.0, 10.3);
+
+/// Queueing delay in ms of a packet sent at `seconds`.
+fn queued(seconds: f64) -> f64 {
+    let after = SCRIPT.partition_point(|(at, _)| *at <= seconds).clamp(1, SCRIPT.len() - 1);
+    let ((t0, q0), (t1, q1)) = (SCRIPT[after - 1], SCRIPT[after]);
+    q0 + (q1 - q0) * ((seconds - t0) / (t1 - t0)).clamp(0.0, 1.0)
+}
+
+fn delay(sent: Time) -> Duration {
+    Duration::from_nanos((queued(sent.as_secs_f64()) * 1e6).round() as u64)
+}
+
+/// The window after one ACK frame.
+struct Point {
+    at: f64,
+    window: u64,
+    /// Queueing delay in ms of the packet that the frame acknowledged.
+    queued: f64,
+    /// The controller cut early in this frame.
+    cut: bool,
+    /// Delay the sender adds, in ms.
+    hold: f64,
+    /// Datagram size in bytes.
+    size: u64,
+}
+
+/// A few losses' worth in succession: each halves the window.
+const SIZE_MARKS: &[f64] = &[4.0, 4.2, 4.4, 4.6, 4.8];
+
+/// When a packet left, and its bytes.
+type Packet = (Time, u64);
+
+struct Run {
+    points: Vec<Point>,
+    /// When the marks came, and the window in bytes after each.
+    marks: Vec<(f64, u64)>,
+}
+
+impl Run {
+    /// Sends on the clock of its ACKs and paced, two packets per frame. The queue follows the script, not the sender, and loses nothing; a mark
+    /// at the beginning ends slow start.
+    fn new(figure: &Figure) -> Self {
+        let mut controller = started(figure);
+        let (mut points, mut marks) = (Vec::new(), Vec::new());
+        let mut due = figure.marks;
+        // The first window is spread over a round trip.
+        let first = controller.advice().window / MSS;
+        let gap = BASE / u32::try_from(first).expect("a small window");
+        let mut flight: VecDeque<Packet> = (1..).map(|n| (Time::ZERO + gap * n, MSS)).take(first as usize).collect();
+        let bytes = |flight: &VecDeque<Packet>| flight.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        while let (Some(older), Some(newest)) = (flight.pop_front(), flight.pop_front()) {
+            let now = newest.0 + BASE + delay(newest.0);
+            if now.as_secs_f64() > LENGTH {
+                break;
+            }
+            let before = controller.snapshot().early_reductions;
+            acknowledge(&mut *controller, now, [older, newest], bytes(&flight));
+            let newest = newest.0;
+            let cut = controller.snapshot().early_reductions > before;
+            let at = now.as_secs_f64();
+            if due.first().is_some_and(|mark| *mark <= at) {
+                due = &due[1..];
+                controller.on_setback(&Setback { now, sent: newest, cause: Cause::Mark });
+                marks.push((at, controller.advice().window));
+            }
+            let Advice { window, pace, datagram, .. } = controller.advice();
+            let size = datagram.map_or(MSS, u64::from);
+            let hold = if let Pace::Hold(hold) = pace { hold } else { Duration::ZERO };
+            points.push(Point {
+                at,
+                window,
+                queued: queued(newest.as_secs_f64()),
+                cut,
+                hold: hold.as_secs_f64() * 1e3,
+                size,
+            });
+            // Paced over four fifths of a round trip: bunches would be one delay told many times over. An added delay is part of it.
+            let whole = if hold.is_zero() { now.since(newest) * 4 / 5 } else { now.since(newest) + hold };
+            let gap = whole / u32::try_from(window / size).expect("a plausible window");
+            let mut last = flight.back().map_or(now, |(sent, _)| *sent);
+            while bytes(&flight) + size <= window {
+                last = now.max(last + gap);
+                flight.push_back((last, size));
+            }
+        }
+        Self { points, marks }
+    }
+
+    fn cuts(&self) -> Vec<&Point> {
+        self.points.iter().filter(|p| p.cut).collect()
+    }
+
+    fn between(&self, from: f64, to: f64) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(move |p| (from..to).contains(&p.at))
+    }
+
+    fn cuts_between(&self, from: f64, to: f64) -> usize {
+        self.between(from, to).filter(|p| p.cut).count()
+    }
+
+    /// Window in bytes just before `at` seconds.
+    fn window_at(&self, at: f64) -> u64 {
+        self.point_at(at).window
+    }
+
+    /// How things stood just before `at` seconds.
+    fn point_at(&self, at: f64) -> &Point {
+        let after = self.points.partition_point(|p| p.at < at);
+        &self.points[after.saturating_sub(1)]
+    }
+}
+
+/// In avoidance, after a mark that came at the figure's window.
+fn started(figure: &Figure) -> Box<dyn Controller> {
+    let offers = Signals { one_way: true, ecn: true, pacing: true, datagram: true };
+    let start = Start { now: Time::ZERO, datagram: MSS as u16, offers };
+    let mut controller = recipe(figure.name).expect(figure.name).start(&start).expect(figure.name);
+    let more = figure.packets * MSS - controller.advice().window;
+    if more > 0 {
+        controller.on_acks(&Acks {
+            now: Time::ZERO,
+            packets: &[Acked { sent: Time::ZERO, bytes: more }],
+            in_flight: 0,
+            rtt: Rtt { latest: BASE, smoothed: BASE, min: BASE },
+            one_way: None,
+            ecn: None,
+            app_limited: false,
+        });
+    }
+    controller.on_setback(&Setback { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
+    controller
+}
+
+fn acknowledge(controller: &mut dyn Controller, now: Time, packets: [Packet; 2], in_flight: u64) {
+    let rtt = now.since(packets[1].0);
+    controller.on_acks(&Acks {
+        now,
+        packets: &packets.map(|(sent, bytes)| Acked { sent, bytes }),
+        in_flight,
+        rtt: Rtt { latest: rtt, smoothed: rtt, min: BASE },
+        one_way: Some(OneWayDelay::from_nanos(i64::try_from(rtt.as_nanos()).expect("a short delay"))),
+        ecn: None,
+        app_limited: false,
+    });
+}
+
+/// Packets by which the window grew in the round trip before `at`.
+fn growth(run: &Run, at: f64) -> f64 {
+    let rtt = BASE.as_secs_f64() + queued(at) / 1e3;
+    (run.window_at(at) as f64 - run.window_at(at - rtt) as f64) / MSS as f64
+}
+
+/// The moments at which the window is drawn.
+fn samplings() -> impl Iterator<Item = f64> {
+    (0..=(LENGTH / SAMPLING) as u32).map(|n| f64::from(n) * SAMPLING)
+}
+
+#[test]
+fn every_reaction_is_as_its_paper_says() {
+    for figure in FIGURES {
+        println!("controller {}", figure.name);
+        (figure.check)(&Run::new(figure));
+    }
+}
+
+#[test]
+fn the_committed_figures_are_those_drawn() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures");
+    let mut stale = Vec::new();
+    for figure in FIGURES {
+        let (path, drawn) = (folder.join(format!("reaction-{}.svg", figure.name)), svg(figure, &Run::new(figure)));
+        if std::env::var_os("FATHOM_DRAW").is_some() {
+            std::fs::create_dir_all(&folder).expect("the folder of figures");
+            std::fs::write(&path, &drawn).expect("a figure");
+        }
+        // A checkout may have turned line ends.
+        let committed = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
+        if committed != drawn {
+            stale.push(path.display().to_string());
+        }
+    }
+    let mend = "FATHOM_DRAW=1 cargo test -p fathom-cc --test figures";
+    assert!(stale.is_empty(), "not as drawn: {}; look what changed, then draw anew: {mend}", stale.join(", "));
+}
+
+#[test]
+fn the_script_is_what_the_drawing_says() {
+    for (at, ms) in
+        [(0.0, 0.0), (2.75, 20.0), (5.0, 40.0), (7.75, 20.0), (9.0, 0.0), (10.075, 15.0), (10.2, 20.0), (12.0, 0.0)]
+    {
+        assert!((queued(at) - ms).abs() < 1e-9, "{at} s: {} ms", queued(at));
+    }
+}
