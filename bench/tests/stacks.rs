@@ -1,0 +1,157 @@
+//! Whole runs in virtual time, on every stack: each controller, ECN, smaller packets, SDC's delay.
+
+use fathom_bench::experiment::{Comparison, Plan, RunResult, Timestamps, compare};
+use fathom_bench::stack::Stack;
+use fathom_cc::catalogue::CATALOGUE;
+
+/// Full datagrams of the lab, in bytes of UDP payload.
+const DATAGRAM: f64 = 1_392.0;
+
+fn run(plan: &Plan) -> Comparison {
+    compare(plan, &|_| {}).unwrap_or_else(|e| panic!("{e}; plan: {plan:?}"))
+}
+
+fn bulk(workload: &str, controllers: &[&str]) -> Plan {
+    Plan {
+        controllers: controllers.iter().map(|c| (*c).to_owned()).collect(),
+        stacks: Stack::ALL.to_vec(),
+        workload: workload.into(),
+        max_window: "none".into(),
+        ..Plan::default()
+    }
+}
+
+fn pick<'a>(c: &'a Comparison, controller: &str, stack: Stack) -> &'a RunResult {
+    c.runs.iter().find(|r| r.controller == controller && r.stack == stack).expect("it was run")
+}
+
+#[test]
+fn every_controller_runs_on_every_stack_and_is_asked_the_same() {
+    let names: Vec<&str> = CATALOGUE.iter().map(|e| e.name).collect();
+    let c = run(&bulk("bulk:6x200kB@40ms", &names));
+    assert_eq!(c.runs.len(), names.len() * Stack::ALL.len());
+    for r in &c.runs {
+        assert_eq!((r.responses, r.failed), (6, 0), "{}", r.label);
+        assert_eq!(r.request_hash, c.request_hash, "{}", r.label);
+        assert_eq!(r.one_way_percent, 100.0, "{}", r.label);
+        assert!(!r.window.is_empty(), "{}: no window trace", r.label);
+    }
+    for name in names {
+        let (quinn, noq) = (pick(&c, name, Stack::Quinn), pick(&c, name, Stack::Noq));
+        let ratio = noq.times.mean_ms / quinn.times.mean_ms;
+        // Six transfers that lose packets: what the stacks do about losses differs, the controllers do not.
+        assert!((0.75..1.35).contains(&ratio), "{name}: {} against {} ms", noq.times.mean_ms, quinn.times.mean_ms);
+    }
+}
+
+#[test]
+fn without_losses_the_stacks_agree_to_a_hundredth() {
+    let c = run(&bulk("bulk:1x100kB", &["reno", "cubic", "sync:signal=rtt", "vegas", "highspeed"]));
+    for name in ["reno", "cubic", "highspeed"] {
+        let (quinn, noq) = (pick(&c, name, Stack::Quinn), pick(&c, name, Stack::Noq));
+        assert_eq!(quinn.dropped + noq.dropped, 0, "{name}");
+        let ratio = noq.times.mean_ms / quinn.times.mean_ms;
+        assert!((0.99..1.01).contains(&ratio), "{name}: {} against {} ms", noq.times.mean_ms, quinn.times.mean_ms);
+    }
+}
+
+#[test]
+fn the_stacks_own_controllers_run_by_name() {
+    for stack in Stack::ALL {
+        let names: Vec<String> = stack.natives().iter().map(|n| format!("native:{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let c = run(&Plan { stacks: vec![*stack], ..bulk("bulk:3x200kB@40ms", &names) });
+        for r in &c.runs {
+            assert_eq!((r.responses, r.failed), (3, 0), "{}", r.label);
+            assert_eq!(r.one_way_percent, 0.0, "{}: the stack as it comes offers no extension", r.label);
+            assert!(!r.window.is_empty(), "{}: no window trace", r.label);
+        }
+    }
+}
+
+#[test]
+fn marks_slow_senders_down_without_a_drop() {
+    // A queue that marks long before it is full: senders must hear of it, or it would fill.
+    let marking = "red:min=5p,max=200p,limit=400p,w=0.2,maxp=1,ecn=on";
+    let c = run(&Plan { queue: marking.into(), ..bulk("bulk:4x1MB@50ms", &["reno", "native:new-reno"]) });
+    for stack in Stack::ALL {
+        let r = pick(&c, "reno", *stack);
+        assert_eq!(r.dropped, 0, "{}", r.label);
+        assert!(r.marks_percent > 0.5 && r.loss_reductions > 5, "{}: {} %", r.label, r.marks_percent);
+        assert!(r.mean_queue < 60.0, "{}: {}", r.label, r.mean_queue);
+        let native = pick(&c, "native:new-reno", *stack);
+        assert_eq!(native.dropped, 0, "{}", native.label);
+    }
+    let deaf = run(&Plan { queue: marking.replace("ecn=on", "ecn=off"), ..bulk("bulk:4x1MB@50ms", &["reno"]) });
+    assert!(deaf.runs.iter().all(|r| r.dropped > 0 && r.marks_percent == 0.0));
+}
+
+#[test]
+fn sdc_keeps_eight_packets_in_the_window_of_a_hundred_flows_on_10_mbps() {
+    // SDC §3: 100 flows, RED with marks. A fair share is 100 kbps: at 50 ms that is less than half a packet per round trip.
+    let plan = Plan { queue: "red".into(), ..bulk("bulk:100x500kB@20ms", &["reno", "sdc"]) };
+    let c = run(&plan);
+    for stack in Stack::ALL {
+        let (reno, sdc) = (pick(&c, "reno", *stack), pick(&c, "sdc", *stack));
+        assert_eq!((sdc.responses, sdc.failed), (100, 0), "{}", sdc.label);
+        let settled: Vec<_> = sdc.window.iter().filter(|p| p.at > 10.0 && p.at < sdc.seconds / 2.0).collect();
+        assert!(settled.len() > 30, "{}: {} points", sdc.label, settled.len());
+        let eight = settled.iter().filter(|p| p.window as f64 >= 8.0 * DATAGRAM).count();
+        assert!(eight * 10 >= settled.len() * 9, "{}: {eight} of {}", sdc.label, settled.len());
+        let holds: Vec<f64> = settled.iter().filter_map(|p| p.hold_ms).collect();
+        let mean = holds.iter().sum::<f64>() / holds.len() as f64;
+        // Eight packets of 1420 bytes at 100 kbps take 909 ms: RTT and D together, if the flow has its fair share.
+        assert!((200.0..5_000.0).contains(&mean), "{}: mean D {mean} ms", sdc.label);
+        assert!(sdc.drops_percent * 3.0 < reno.drops_percent, "{}: {} %", sdc.label, sdc.drops_percent);
+        println!(
+            "{stack}: drops {} % (reno {} %), mean D {mean:.0} ms, median response {} ms (reno {})",
+            sdc.drops_percent, reno.drops_percent, sdc.times.median_ms, reno.times.median_ms
+        );
+    }
+}
+
+#[test]
+fn packets_shrink_when_the_window_is_small_and_the_wire_sees_it() {
+    let c = run(&bulk("bulk:100x200kB@20ms", &["reno", "packet-size"]));
+    for stack in Stack::ALL {
+        let (reno, small) = (pick(&c, "reno", *stack), pick(&c, "packet-size", *stack));
+        assert_eq!((small.responses, small.failed), (100, 0), "{}", small.label);
+        let sizes: Vec<u16> = small.window.iter().filter_map(|p| p.datagram).collect();
+        assert!(sizes.contains(&1_392) && sizes.iter().any(|s| *s <= 500), "{}: {sizes:?}", small.label);
+        // More and smaller packets crossed the bottleneck for the same bodies.
+        let size = |r: &RunResult| r.throughput_bps * r.seconds / 8.0 / (r.arrived - r.dropped) as f64;
+        assert!(size(small) < 0.7 * size(reno), "{}: {} against {} bytes", small.label, size(small), size(reno));
+    }
+}
+
+#[test]
+fn lean_and_paper_lead_sync_the_same_way() {
+    let times = |timestamps| {
+        let plan = Plan { timestamps, max_window: "68p".into(), ..bulk("bulk:40x300kB@200ms", &["sync:cut=round"]) };
+        run(&plan).runs
+    };
+    let (lean, paper) = (times(Timestamps::Lean), times(Timestamps::Paper));
+    for (lean, paper) in lean.iter().zip(&paper) {
+        let ratio = paper.times.mean_ms / lean.times.mean_ms;
+        println!(
+            "{}: mean {} (lean) {} ms (paper), early cuts {} and {}, drops {} and {} %",
+            lean.label,
+            lean.times.mean_ms,
+            paper.times.mean_ms,
+            lean.early_reductions,
+            paper.early_reductions,
+            lean.drops_percent,
+            paper.drops_percent
+        );
+        assert!((0.9..1.1).contains(&ratio), "{}: {ratio}", lean.label);
+        assert!(lean.early_reductions > 50 && paper.early_reductions > 50, "{}", lean.label);
+        let cuts = paper.early_reductions as f64 / lean.early_reductions as f64;
+        assert!((0.6..1.7).contains(&cuts), "{}: {cuts}", lean.label);
+    }
+}
+
+#[test]
+fn a_run_is_the_same_every_time_on_every_stack() {
+    let plan = Plan { queue: "red".into(), ..bulk("bulk:10x100kB@20ms", &["sync", "sdc", "packet-size/sync"]) };
+    assert_eq!(run(&plan), run(&plan));
+}
