@@ -31,7 +31,13 @@ fn text() -> Result<String, Failure> {
     for stack in Stack::ALL {
         text += &format!("{:14}", stack.name());
         for signal in SIGNALS {
-            text += &format!("{:>15}", if signal.lacking_in(stack.offers()).is_none() { "yes" } else { "-" });
+            let offered = |by| signal.lacking_in(by).is_none();
+            let word = match (offered(stack.offers()), offered(stack.offers_with_outlet())) {
+                (true, _) => "yes",
+                (false, true) => "outlet",
+                (false, false) => "-",
+            };
+            text += &format!("{word:>15}");
         }
         let natives: Vec<String> = stack.natives().iter().map(|n| format!("native:{n}")).collect();
         text += &format!("  {}\n", natives.join(" "));
@@ -58,9 +64,13 @@ fn text() -> Result<String, Failure> {
                 }
             );
         }
-        let on: Vec<&str> = Stack::ALL.iter().filter(|s| recipe.check(s.offers()).is_ok()).map(|s| s.name()).collect();
-        text += &format!("  {}\n", if on.is_empty() { "no stack yet".to_owned() } else { on.join(" ") });
+        let on: Vec<&str> =
+            Stack::ALL.iter().filter(|s| recipe.check(s.offers_with_outlet()).is_ok()).map(|s| s.name()).collect();
+        text += &format!("  {}\n", on.join(" "));
     }
-    text += "\nOne-way delay needs a peer that speaks SYNC_TIMESTAMP too; ECN needs a path that keeps its marks.\n";
+    text += "\n\
+        One-way delay needs a peer that speaks SYNC_TIMESTAMP too; ECN needs a path that keeps its marks.\n\
+        outlet: not by the stack itself, but through an Outlet around the endpoint's socket (see docs/). The lab uses one where a\n\
+        controller needs it.\n";
     Ok(text)
 }

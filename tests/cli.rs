@@ -43,12 +43,18 @@ fn the_same_seed_gives_the_same_bytes_in_two_processes() {
 /// then look at why, and write the new hashes down. (Bulk traffic, because no floating point is in it.)
 #[test]
 fn the_trace_of_a_fixed_run_is_the_one_on_record() {
-    let args = ["compare", "--workload", "bulk:3x400kB@50ms", "--seed", "1", "--json", "-"];
+    let args = ["compare", "--stack", "quinn,noq", "--workload", "bulk:3x400kB@50ms", "--seed", "1", "--json", "-"];
     let out = fathom(&args);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    // reno and sync on quinn, then on noq.
     let hashes: Vec<_> = json["runs"].as_array().expect("runs").iter().map(|r| r["trace_hash"].clone()).collect();
-    assert_eq!(hashes, ["665b92ae4edd632c", "310b2930f843cd16"], "repeat with: fathom {}", args.join(" "));
+    assert_eq!(
+        hashes,
+        ["19f43c8778c2970c", "310b2930f843cd16", "af1c1feb131c5d7a", "95033571d47f51ef"],
+        "repeat with: fathom {}",
+        args.join(" ")
+    );
 }
 
 #[test]
@@ -111,6 +117,17 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         (&["--report", "x.html", "--json", "x.html"], &["same file"]),
         (&["no-such-plan.toml"], &["no-such-plan.toml", "TOML"]),
         (&["--colour"], &["--colour", "--help"]),
+        (&["--stack", "quiche"], &["quiche", "quinn or noq"]),
+        (&["--stack", "quinn,quinn"], &["twice"]),
+        (&["--controllers", "native:vegas"], &["native:cubic"]),
+        (&["--controllers", "native:bbr3"], &["quinn", "native:bbr"]),
+        (&["--controllers", "sdc", "--outlet", "off"], &["pacing", "fathom stacks"]),
+        (&["--controllers", "packet-size", "--outlet", "off"], &["datagram size"]),
+        (&["--controllers", "reno/sync"], &["packet-size/reno"]),
+        (&["--controllers", "packet-size/packet-size"], &["itself"]),
+        (&["--controllers", "sdc:factor=2"], &["factor", "0.99"]),
+        (&["--outlet", "maybe"], &["auto or off"]),
+        (&["--queue", "red:min=50p,max=5p"], &["min < max", "red:"]),
     ];
     for (args, says) in cases {
         refused(&[&["compare"], *args].concat(), says);
@@ -144,6 +161,24 @@ fn controllers_lists_every_one_with_options_needs_and_source() {
     let list = text(&out.stdout);
     for said in ["reno", "RFC 9002", "sync", "Sync-TCP", "one-way delay", "signal=one-way", "floor=0"] {
         assert!(list.contains(said), "'{said}' is not in:\n{list}");
+    }
+}
+
+#[test]
+fn stacks_lists_offers_needs_and_own_controllers() {
+    let out = fathom(&["stacks"]);
+    assert!(out.status.success());
+    let list = text(&out.stdout);
+    for stack in fathom_bench::stack::Stack::ALL {
+        let line = list.lines().find(|l| l.starts_with(stack.name())).expect("a line per stack");
+        for native in stack.natives() {
+            assert!(line.contains(&format!("native:{native}")), "{line}");
+        }
+        assert_eq!(line.matches("outlet").count(), 4 - stack.offers().names().len(), "{line}");
+    }
+    for entry in fathom_cc::catalogue::CATALOGUE {
+        let line = list.lines().find(|l| l.starts_with(&format!("{} ", entry.name))).expect("a line per controller");
+        assert_eq!(line.matches("needs").count(), entry.needs.names().len(), "{line}");
     }
 }
 

@@ -112,7 +112,7 @@ fn sdc_keeps_eight_packets_in_the_window_of_a_hundred_flows_on_10_mbps() {
 
 #[test]
 fn packets_shrink_when_the_window_is_small_and_the_wire_sees_it() {
-    let c = run(&bulk("bulk:100x200kB@20ms", &["reno", "packet-size"]));
+    let c = run(&bulk("bulk:100x300kB@1ms", &["reno", "packet-size"]));
     for stack in Stack::ALL {
         let (reno, small) = (pick(&c, "reno", *stack), pick(&c, "packet-size", *stack));
         assert_eq!((small.responses, small.failed), (100, 0), "{}", small.label);

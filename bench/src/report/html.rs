@@ -164,7 +164,7 @@ fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 fn window_section(page: &mut String, c: &Comparison) {
     let Some(first) = c.runs.first() else { return };
-    let lines = |of: fn(&crate::measure::WindowPoint) -> Option<f64>| -> Vec<Line> {
+    let lines = |of: Part| -> Vec<Line> {
         c.runs
             .iter()
             .enumerate()
@@ -198,18 +198,48 @@ fn window_section(page: &mut String, c: &Comparison) {
          ({:.0} kB), asked for at the same time in every run. Its line ends when the response is complete or the run is over.</p>\n{window}\n",
         first.traced_bytes as f64 / 1e3,
     );
-    if let Some(delay) = draw("averaged queueing delay (ms)", &lines(|p| p.queueing_ms)) {
-        let _ = write!(
-            page,
-            "<h2>Queueing delay as that sender sees it</h2>\n<p class=\"note\">Controllers that steer by delay only.</p>\n{delay}\n"
-        );
+    steering(page, &draw, &lines);
+}
+
+/// What a controller steers besides its window, where one of the comparison does.
+fn steering(page: &mut String, draw: &dyn Fn(&str, &[Line]) -> Option<String>, lines: &dyn Fn(Part) -> Vec<Line>) {
+    let parts: [(&str, &str, &str, Part); 3] = [
+        (
+            "Queueing delay as that sender sees it",
+            "Controllers that steer by delay only.",
+            "averaged queueing delay (ms)",
+            |p| p.queueing_ms,
+        ),
+        (
+            "Delay added by that sender",
+            "SDC keeps packets back instead of cutting a small window.",
+            "added delay (ms)",
+            |p| p.hold_ms,
+        ),
+        ("Packet size of that sender", "UDP payload of a full packet.", "packet size (bytes)", |p| {
+            p.datagram.map(f64::from)
+        }),
+    ];
+    for (title, note, axis, part) in parts {
+        let with: Vec<Line> = lines(part).into_iter().filter(|l| !l.points.is_empty()).collect();
+        if let Some(plot) = draw(axis, &with) {
+            let _ = write!(page, "<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n{plot}\n");
+        }
     }
 }
 
+/// One quantity of a window trace.
+type Part = fn(&crate::measure::WindowPoint) -> Option<f64>;
+
 fn notes(page: &mut String, c: &Comparison) {
     page.push_str("<h2>How this was measured</h2>\n<ul>\n");
+    let stacks: Vec<&str> = c.plan.stacks.iter().map(|s| s.name()).collect();
+    let real = format!(
+        "Real {}, rustls and HTTP/3 at both ends, in virtual time: no second of it passed.",
+        stacks.join(" and ")
+    );
     let lines = [
-        "Real quinn, rustls and HTTP/3 at both ends, in virtual time: no second of it passed.",
+        real.as_str(),
         "Response time runs from opening the connection to the last byte, QUIC and TLS handshake included.",
         "Traffic runs in both directions; all figures are of the forward direction.",
         "Every controller was asked for the same responses at the same times; which of them complete first differs.",
