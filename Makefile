@@ -30,8 +30,10 @@ deny:
 fuzz: setup
 	FATHOM_FUZZ_CASES=$(FUZZ_CASES) $(CARGO) test --release --locked -p fathom-frames
 
+# What a controller costs per ACK frame, beside quinn's own; what the frame costs a bulk transfer.
 bench: setup
-	$(CARGO) bench --locked -p fathom-cc
+	$(CARGO) bench --locked -p fathom-cc --bench on_acks
+	$(CARGO) bench --locked -p fathom-bench --bench frame_cost
 
 # A C compiler builds ring's assembly; Debian and Ubuntu get one here, elsewhere the message says what to do.
 setup:
