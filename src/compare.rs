@@ -19,13 +19,16 @@ use crate::{Failure, output};
   fathom compare
   fathom compare --controllers reno,sync,sync:signal=rtt --load 95% --report compare.html
   fathom compare --workload bulk:4x20MB@100ms --max-window none --json -
+  fathom compare --stack quinn,noq --controllers reno,cubic,native:cubic,vegas
+  fathom compare --queue red:min=5p,max=50p --controllers sdc,packet-size/sync
   fathom compare bench/plans/web-90.toml --seed 7
 
 The same plan and seed give the same bytes, on any number of cores.")]
 pub(crate) struct Args {
     /// A plan in TOML; arguments below override its fields.
     plan: Option<PathBuf>,
-    /// Controllers, each with options: reno,sync:floor=1ms (see 'fathom controllers'). The first is the baseline.
+    /// Controllers, each with options: reno,sync:floor=1ms (see 'fathom controllers'), or the stack's own: native:cubic. The first is
+    /// the baseline.
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
     /// Stacks that run them: quinn, noq, or quinn,noq to set them side by side (see 'fathom stacks').
@@ -34,7 +37,7 @@ pub(crate) struct Args {
     /// Rate of the bottleneck. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
-    /// Queue at the bottleneck, in packets (p) or bytes (B, kB, MB). [default: droptail:136p]
+    /// Queue at the bottleneck: droptail with its limit in packets (p) or bytes (B, kB, MB), or red with options. [default: droptail:136p]
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
     /// Offered load, percent of the link in each direction. [default: 90%]

@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::catalogue::{Entry, OptionInfo, Values, choices, spec_text};
 use crate::controller::{Advice, Controller, Snapshot};
 use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
 use crate::hystart;
 use crate::math::cube_root;
+use crate::options::{Entry, OptionInfo, Values, choices, spec_text};
 use crate::recipe::{Missing, Recipe, Signals};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};

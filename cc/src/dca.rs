@@ -35,10 +35,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::catalogue::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
 use crate::controller::{Advice, Controller, Snapshot};
 use crate::event::{Acks, PathChange, Sent, Setback, Start};
 use crate::hystart;
+use crate::options::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
 use crate::recipe::{Missing, Recipe, Signals};
 use crate::reno::LOSS_REDUCTION;
 use crate::units::{Ratio, Time, duration_text};

@@ -20,10 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::catalogue::{Entry, OptionInfo, Values, choices, spec_text};
 use crate::controller::{Advice, Controller, Snapshot};
 use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
 use crate::hystart;
+use crate::options::{Entry, OptionInfo, Values, choices, spec_text};
 use crate::recipe::{Missing, Recipe, Signals};
 use crate::reno::LOSS_REDUCTION;
 use crate::round::RoundTrip;

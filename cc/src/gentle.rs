@@ -21,12 +21,12 @@ pub mod trend;
 use std::sync::Arc;
 
 use crate::aimd::Aimd;
-use crate::catalogue::{Entry, OptionInfo, Values, spec_text};
 use crate::controller::{Advice, Controller, Snapshot};
 use crate::event::{Acks, PathChange, Sent, Setback, Start};
 use crate::gentle::trend::{Test, Watch};
 use crate::highspeed::{increase, kept};
 use crate::hystart;
+use crate::options::{Entry, OptionInfo, Values, spec_text};
 use crate::recipe::{Missing, Recipe, Signals};
 use crate::units::{Ratio, Time};
 

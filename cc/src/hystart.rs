@@ -11,8 +11,8 @@
 
 use std::time::Duration;
 
-use crate::catalogue::{OptionInfo, Values, choices};
 use crate::event::Acks;
+use crate::options::{OptionInfo, Values, choices};
 use crate::units::Time;
 
 /// MIN_RTT_THRESH and MAX_RTT_THRESH (RFC 9406 §4.3).

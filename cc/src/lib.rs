@@ -15,6 +15,7 @@ pub mod gentle;
 pub mod highspeed;
 pub mod hystart;
 pub mod math;
+pub mod options;
 pub mod packet_size;
 pub mod recipe;
 pub mod reno;

@@ -17,9 +17,9 @@
 
 use std::sync::Arc;
 
-use crate::catalogue::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
 use crate::controller::{Advice, Controller, Snapshot};
 use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::options::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
 use crate::recipe::{Missing, Recipe, Signals};
 use crate::units::Time;
 
@@ -36,6 +36,9 @@ choices! {
         Full = "full",
     }
 }
+
+/// What `packet-size` is put around when its spec names nothing.
+pub const DEFAULT_INNER: &str = "reno";
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "packet-size",
@@ -109,7 +112,7 @@ impl Recipe for PacketSizeRecipe {
             ],
         );
         match self.inner.spec() {
-            inner if inner == crate::catalogue::DEFAULT_INNER => own,
+            inner if inner == DEFAULT_INNER => own,
             inner => format!("{own}/{inner}"),
         }
     }

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use crate::aimd::Aimd;
-use crate::catalogue::{Entry, spec_text};
 use crate::controller::{Advice, Controller, Snapshot};
 use crate::event::{Acks, PathChange, Sent, Setback, Start};
 use crate::hystart;
+use crate::options::{Entry, spec_text};
 use crate::recipe::{Missing, Recipe, Signals};
 use crate::units::{Ratio, Time};
 

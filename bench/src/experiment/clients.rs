@@ -80,7 +80,10 @@ impl Clients {
 
 /// Idle persistent connections, with the time each was last used.
 #[derive(Clone, Default)]
-pub(super) struct IdlePool(Arc<Mutex<Vec<(Box<dyn Client>, Time)>>>);
+pub(super) struct IdlePool(Arc<Mutex<Vec<Idle>>>);
+
+/// An idle connection and when it was last used.
+type Idle = (Box<dyn Client>, Time);
 
 impl IdlePool {
     fn put(&self, client: Box<dyn Client>, used: Time) {

@@ -3,15 +3,17 @@
 mod queue;
 mod red;
 mod series;
+mod spec;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use fathom_cc::{Rate, Time};
 
-pub use queue::{Admission, DropTail, Queue, QueueSpec};
+pub use queue::{Admission, DropTail, Queue};
 pub use red::{Red, RedSpec};
 pub use series::{Bin, Series};
+pub use spec::QueueSpec;
 
 /// What becomes of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

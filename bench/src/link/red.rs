@@ -103,19 +103,22 @@ impl FromStr for RedSpec {
                 _ => return Err(help(&format!("has no option '{name}'"))),
             }
         }
-        spec.check().map_err(|e| help(e))
+        spec.check().map_err(help)
     }
 }
 
 impl RedSpec {
     fn check(self) -> Result<Self, &'static str> {
-        if !(0.0..=1e6).contains(&self.min) || !(self.max > self.min && self.max <= 1e6) {
+        // Written so that NaN fails.
+        let thresholds = self.min >= 0.0 && self.max > self.min && self.max <= 1e6;
+        if !thresholds {
             return Err("needs 0p <= min < max");
         }
         if !(2..=1_000_000).contains(&self.limit) {
             return Err("needs a limit of 2p to 1000000p");
         }
-        if !(self.weight > 0.0 && self.weight <= 1.0) || !(self.max_p > 0.0 && self.max_p <= 1.0) {
+        let share = |x: f64| x > 0.0 && x <= 1.0;
+        if !share(self.weight) || !share(self.max_p) {
             return Err("needs w and maxp above 0 and at most 1");
         }
         Ok(self)

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::catalogue::choices;
+use crate::options::choices;
 use crate::units::Time;
 
 choices! {

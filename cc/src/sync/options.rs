@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::catalogue::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
 use crate::controller::Controller;
 use crate::event::Start;
 use crate::hystart;
+use crate::options::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
 use crate::recipe::{Missing, Recipe, Signals};
 use crate::sync::SyncTcp;
 use crate::units::duration_text;
