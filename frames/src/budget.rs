@@ -36,7 +36,17 @@ impl StampBudget {
         let by_time = nanos.saturating_mul(BYTES_PER_SECOND);
         let full = BURST * self.stamp * SCALE;
         self.nanobytes = self.nanobytes.saturating_add(by_bytes).saturating_add(by_time).min(full);
+        self.has_stamp()
+    }
+
+    /// There is a stamp's worth without asking the clock.
+    pub const fn has_stamp(&self) -> bool {
         self.nanobytes >= self.stamp * SCALE
+    }
+
+    /// Bytes received that earn a stamp by themselves.
+    pub const fn stamp_price(&self) -> u64 {
+        self.stamp * BYTES_PER_BYTE
     }
 
     /// A stamp was written.

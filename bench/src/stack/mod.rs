@@ -1,6 +1,6 @@
 //! QUIC stacks under the lab's HTTP/3: what an experiment needs of one, and each stack's way to give it.
 //!
-//! One file per stack. An experiment says what both ends run ([`Setting`]), gives two sockets of the virtual world, and gets something
+//! One file per stack. An experiment says what both ends run (its `Setting`), gives two sockets of the virtual world, and gets something
 //! that opens connections and something that accepts them.
 
 mod native;

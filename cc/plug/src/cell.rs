@@ -425,8 +425,14 @@ impl Cell {
             return;
         }
         let Some(budget) = &mut state.budget else { return };
-        let now = now.unwrap_or_else(|| self.host_time());
-        if budget.received(now, std::mem::take(&mut state.unbudgeted)) {
+        // In a bulk transfer the clock is read once per stamp, not once per packet.
+        let ask = now.is_some() || state.unbudgeted >= budget.stamp_price();
+        let affordable = budget.has_stamp()
+            || ask && {
+                let now = now.unwrap_or_else(|| self.host_time());
+                budget.received(now, std::mem::take(&mut state.unbudgeted))
+            };
+        if affordable {
             self.reserved.store(state.negotiated.frame_len(), Ordering::Relaxed);
         }
     }
