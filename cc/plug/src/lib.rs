@@ -32,6 +32,8 @@ mod outlet;
 mod path;
 mod payload;
 mod plug;
+#[cfg(test)]
+mod sealing_tests;
 mod session;
 mod shaping;
 

@@ -23,6 +23,8 @@ const AROUND: usize = 1 + 20 + 4 + 16;
 const BESIDE_ACKS: usize = 64;
 /// An ACK frame of one range with ECN counts, every field in the 8 bytes it may grow to: type, path, largest, delay, count, range, counts.
 const SHORT_ACK: usize = 2 + 4 + 8 + 8 + 2 + 8 + 24;
+/// What an ACK frame takes at least beside its ranges but the first: type, largest, delay, count, range.
+const ACK_FIELDS: usize = 5;
 /// Held packets whose hold is remembered until they are acknowledged.
 const MAX_HOLDS: usize = 4_096;
 /// Packets go through the delay line until it is empty for sure: how late a timer may let the last one go.
@@ -75,7 +77,7 @@ struct Path {
 /// The largest ACK frame that the stack may write for a path. Each range is counted from the ACK frame sealed last on.
 #[derive(Default)]
 struct AckRoom {
-    /// The ACK frame sealed last, and what it may have grown by since.
+    /// Ranges but the first, in the ACK frame sealed last and since.
     bytes: usize,
     /// Largest packet number received.
     largest: Option<u64>,
@@ -85,8 +87,7 @@ struct AckRoom {
 
 impl AckRoom {
     fn bound(&self) -> usize {
-        // Largest number, delay and counts of the next frame may need more bytes than those of the last.
-        (self.bytes + 16).max(SHORT_ACK)
+        SHORT_ACK + self.bytes
     }
 
     fn arrived(&mut self, packet: u64) {
@@ -224,7 +225,7 @@ impl Shaping {
         self.let_go |= cuts && leaving.empty;
         let remembers = self.remembers.is_some();
         for &(acked, bytes) in leaving.acks() {
-            self.path(acked, max_paths).acks.bytes = bytes;
+            self.path(acked, max_paths).acks.bytes = bytes.saturating_sub(ACK_FIELDS);
         }
         let path = self.path(id, max_paths);
         let hold = wish.map_or(Duration::ZERO, |w| if cuts && leaving.ack_eliciting { w.hold } else { Duration::ZERO });
