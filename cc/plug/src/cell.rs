@@ -250,7 +250,10 @@ impl Cell {
         if state.negotiated.reads {
             state.paths.at(path).sent.record(packet, leaves);
         }
-        self.write_frame(state, path, leaves, payload, (room, tail));
+        if let Some(body) = payload.len().checked_sub(room + tail) {
+            let kept = payload.len() - exit.cut;
+            self.write_frame(state, path, leaves, &mut payload[..kept], body, room);
+        }
         self.settle(state, now);
         exit
     }
@@ -304,17 +307,21 @@ impl Cell {
         }
     }
 
-    /// Writes our frame in front of a payload with `room` bytes free for it, and `tail` more behind.
-    fn write_frame(&self, state: &mut State, path: u32, now: Time, payload: &mut [u8], (room, tail): (usize, usize)) {
-        let Some(body) = payload.len().checked_sub(room + tail).filter(|_| room > 0) else { return };
-        payload.copy_within(..body, room);
+    /// Moves the first `body` bytes of a payload to its end. What is free in front takes our frame, if it has `room`, and PADDING: it
+    /// never goes behind, since the last STREAM frame may have no length.
+    fn write_frame(&self, state: &mut State, path: u32, now: Time, payload: &mut [u8], body: usize, room: usize) {
+        let Some(lead) = payload.len().checked_sub(body).filter(|lead| *lead > 0) else { return };
+        payload.copy_within(..body, lead);
+        payload[..lead].fill(0);
+        if room == 0 {
+            return;
+        }
         let heard = state.paths.at(path).heard;
         let frame = SyncTimestamp {
             sent: fathom_frames::sync_timestamp::stamp(now),
             echo: heard.filter(|_| state.negotiated.echoes),
         };
-        let written = frame.encode(&mut payload[..room]);
-        payload[written..room].fill(0);
+        frame.encode(&mut payload[..room]);
         state.report.stamps_sent += 1;
         if state.negotiated.place == Placement::BesideAcks && !self.extension.datagrams {
             // Whether or not an ACK frame lay beside it: the next packet to be acknowledged asks for room again. So an endpoint that

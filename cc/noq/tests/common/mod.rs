@@ -66,8 +66,12 @@ pub(crate) struct Ask {
     pub(crate) marks: Option<marking::Marks>,
     /// Sends through an outlet, and notes here what leaves it.
     pub(crate) outlet: Option<outlets::Sizes>,
+    /// The client's endpoint does not use its outlet.
+    pub unwired: bool,
     /// MTU discovery is on.
     pub discovery: bool,
+    /// Largest datagram at the start.
+    pub mtu: u16,
     /// noq only: paths that may be open at a time.
     pub paths: u32,
 }
@@ -85,7 +89,9 @@ impl Ask {
             datagrams: 0,
             marks: None,
             outlet: None,
+            unwired: false,
             discovery: true,
+            mtu: 1_200,
             paths: 0,
         }
     }
@@ -126,6 +132,11 @@ macro_rules! sides {
             use $plug::{Outlet, Plug, Probe};
             use $stack::{Connection, ConnectionError, Endpoint, TransportConfig};
 
+            /// A plug with the extension, through the outlet of a gate.
+            pub(crate) fn plugged(gate: &Arc<$plug::Gate>, recipe: Arc<dyn Recipe>) -> Plug {
+                Plug::through(gate, recipe).expect("a plug")
+            }
+
             fn plug(ask: &Ask, outlet: Option<&Outlet>) -> Option<Plug> {
                 let recipe = Arc::clone(ask.recipe.as_ref()?);
                 let plug = match outlet {
@@ -143,7 +154,7 @@ macro_rules! sides {
             fn transport(ask: &Ask) -> TransportConfig {
                 let mut transport = TransportConfig::default();
                 // Failed handshakes end sooner.
-                transport.initial_rtt(Duration::from_millis(20));
+                transport.initial_rtt(Duration::from_millis(20)).initial_mtu(ask.mtu);
                 if !ask.discovery {
                     transport.mtu_discovery_config(None);
                 }
@@ -253,8 +264,8 @@ macro_rules! sides {
                 let tls = Arc::clone(&identity.client);
                 let plug = plug(ask, outlet.as_ref());
                 let endpoint = match outlet {
-                    Some(outlet) => outlets::$module::endpoint(None, outlet.socket()),
-                    None => Endpoint::client(any).expect("a client"),
+                    Some(outlet) if !ask.unwired => outlets::$module::endpoint(None, outlet.socket()),
+                    _ => Endpoint::client(any).expect("a client"),
                 };
                 let (config, probe) = match plug.map(|plug| plug.client(Arc::clone(&tls)).expect("a client")) {
                     Some(client) => {

@@ -3,14 +3,24 @@
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 /// What left a socket.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sizes(Arc<Mutex<Vec<(bool, usize)>>>);
+pub(crate) struct Sizes(Arc<Mutex<Vec<(bool, usize)>>>, Arc<AtomicBool>);
 
 impl Sizes {
+    /// Datagrams vanish.
+    pub(crate) fn black_out(&self, vanish: bool) {
+        self.1.store(vanish, Ordering::Relaxed);
+    }
+
+    fn vanish(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
+    }
+
     fn note(&self, contents: &[u8], segment: Option<usize>) {
         let mut sizes = self.0.lock().expect("unpoisoned");
         for datagram in contents.chunks(segment.unwrap_or(contents.len()).max(1)) {
@@ -42,7 +52,9 @@ impl quinn::AsyncUdpSocket for Noting<Arc<dyn quinn::AsyncUdpSocket>> {
     }
 
     fn try_send(&self, transmit: &quinn::udp::Transmit<'_>) -> io::Result<()> {
-        self.inner.try_send(transmit)?;
+        if !self.sizes.vanish() {
+            self.inner.try_send(transmit)?;
+        }
         self.sizes.note(transmit.contents, transmit.segment_size);
         Ok(())
     }
@@ -106,7 +118,8 @@ impl noq::UdpSender for Noting<Pin<Box<dyn noq::UdpSender>>> {
         transmit: &noq::udp::Transmit<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        let sent = self.inner.as_mut().poll_send(transmit, cx);
+        let vanish = self.sizes.vanish();
+        let sent = if vanish { Poll::Ready(Ok(())) } else { self.inner.as_mut().poll_send(transmit, cx) };
         if let Poll::Ready(Ok(())) = sent {
             self.sizes.note(transmit.contents, transmit.segment_size);
         }
@@ -137,7 +150,7 @@ macro_rules! outlets {
                 $pointer::new(Noting { inner, sizes: sizes.clone() })
             }
 
-            /// An endpoint over a socket that notes what leaves, through an outlet or not.
+            /// An outlet over a socket that notes what leaves.
             pub(crate) fn bind(to: SocketAddr, sizes: &Sizes) -> Outlet {
                 Outlet::new(socket(to, sizes), &runtime())
             }
