@@ -151,8 +151,8 @@ async fn an_outage_while_packets_are_small_is_survived() {
         };
         tokio::join!(run(on, ask(client), ask(server)), outage);
         let least = *steps(&up.one_rtt()).iter().min().expect("packets");
-        // 1452 less 1200, and 41 + 8 + 64 + 56 bytes of room.
-        assert_eq!(least, 421, "{on:?}");
+        // 1452 less 1200, and 41 + 8 + 64 bytes of room, and an ACK frame of 56 and more.
+        assert!((421..440).contains(&least), "{on:?} {least}");
     }
 }
 
