@@ -30,8 +30,9 @@ impl Epoch {
 /// By how many bytes packets were cut, over time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cuts {
-    /// Newest first. What is in flight of packets older than the last epoch is added to that.
-    epochs: [Epoch; 4],
+    /// Newest first. What is in flight of packets older than the last epoch is added to that: more than seven changes per round trip
+    /// blur.
+    epochs: [Epoch; 8],
     /// Bytes in flight as the stack counts.
     in_flight: u64,
 }
@@ -39,7 +40,7 @@ pub(crate) struct Cuts {
 impl Cuts {
     pub(crate) fn new(mtu: u16) -> Self {
         // No cut leaves nothing.
-        Self { epochs: [Epoch { mtu: u64::from(mtu).max(1), ..Epoch::default() }; 4], in_flight: 0 }
+        Self { epochs: [Epoch { mtu: u64::from(mtu).max(1), ..Epoch::default() }; 8], in_flight: 0 }
     }
 
     /// Packets sealed from `at` on are cut by `cut` of `mtu` bytes.
@@ -72,7 +73,14 @@ impl Cuts {
     /// A packet sent at `sent` was acknowledged: its real size.
     pub(crate) fn acked(&mut self, sent: Time, bytes: u64) -> u64 {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        let index = self.epochs.iter().position(|e| sent >= e.from).unwrap_or(self.epochs.len() - 1);
+        let mut index = self.epochs.iter().position(|e| sent >= e.from).unwrap_or(self.epochs.len() - 1);
+        // Sent at the very instant of a change, before or after it: the older ones come first.
+        while let [epoch, older, ..] = self.epochs[index..]
+            && sent == epoch.from
+            && older.in_flight > 0
+        {
+            index += 1;
+        }
         if index > 0 {
             self.epochs[index].in_flight = self.epochs[index].in_flight.saturating_sub(bytes);
         }
@@ -189,6 +197,16 @@ mod tests {
         // All that was old is gone without a word, and the window is all for new packets.
         assert_eq!(cuts.in_flight(0), 0);
         assert_eq!(cuts.window(12_000), 57_600);
+    }
+
+    #[test]
+    fn packets_of_the_instant_of_a_change_count_in_order() {
+        let mut cuts = Cuts::new(1_200);
+        cuts.sent(1_200);
+        cuts.sent(1_200);
+        cuts.change(T(5), 1_200, 950);
+        cuts.sent(1_200);
+        assert_eq!([0; 3].map(|_| cuts.acked(T(5), 1_200)), [1_200, 1_200, 250]);
     }
 
     #[test]
