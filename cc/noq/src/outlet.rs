@@ -6,11 +6,10 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use fathom_plug::{DelayLine, Gate, Held};
+use fathom_plug::{Cut, Gate, Held, Holding, Releasing};
 use noq::udp::{EcnCodepoint, RecvMeta, Transmit};
 use noq::{AsyncTimer, AsyncUdpSocket, Runtime, UdpSender};
 
@@ -19,22 +18,26 @@ use noq::{AsyncTimer, AsyncUdpSocket, Runtime, UdpSender};
 ///
 /// Make plugs with [`fathom_plug::Plug::named_through`] and [`Outlet::gate`], and the endpoint with [`Outlet::socket`]. Several
 /// datagrams per system call (GSO) are given up on such an endpoint.
-pub struct Outlet {
-    gate: Arc<Gate>,
-    socket: Wrapped,
-}
+pub struct Outlet(Wrapped);
 
 impl Outlet {
     /// Wraps `socket`; `runtime` is the endpoint's.
     pub fn new(socket: Box<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
-        let line = Arc::new(Line { state: Mutex::default(), runtime: Arc::clone(runtime) });
+        Self::sharing(&Arc::new(Gate::new(runtime.now())), socket, runtime)
+    }
+
+    /// Wraps another socket for the plugs of the same gate: that of a second endpoint, or the one to which
+    /// [`noq::Endpoint::rebind_abstract`] moves. An endpoint that moves to a socket without an outlet loses a few packets of each
+    /// connection and runs on without.
+    pub fn sharing(gate: &Arc<Gate>, socket: Box<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
+        let (held, releasing) = Holding::new();
         runtime.spawn(Box::pin(Release {
             sender: socket.create_sender(),
             timer: runtime.new_timer(runtime.now()),
-            line: Arc::downgrade(&line),
+            runtime: Arc::clone(runtime),
+            releasing,
         }));
-        let gate = Arc::new(Gate::new());
-        Self { gate: Arc::clone(&gate), socket: Wrapped { inner: socket, gate, line: Alive(Some(line)) } }
+        Self(Wrapped { inner: socket, gate: Arc::clone(gate), held })
     }
 
     /// Binds a UDP socket and wraps it.
@@ -48,18 +51,18 @@ impl Outlet {
 
     /// For [`fathom_plug::Plug::named_through`].
     pub fn gate(&self) -> &Arc<Gate> {
-        &self.gate
+        &self.0.gate
     }
 
     /// For [`noq::Endpoint::new_with_abstract_socket`].
     pub fn socket(self) -> Box<dyn AsyncUdpSocket> {
-        Box::new(self.socket)
+        Box::new(self.0)
     }
 }
 
 impl fmt::Debug for Outlet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outlet({:?})", self.socket.inner)
+        write!(f, "Outlet({:?})", self.0.inner)
     }
 }
 
@@ -71,64 +74,16 @@ struct How {
     src_ip: Option<IpAddr>,
 }
 
-struct Line {
-    state: Mutex<LineState>,
-    runtime: Arc<dyn Runtime>,
-}
-
-#[derive(Default)]
-struct LineState {
-    held: DelayLine<How>,
-    waker: Option<Waker>,
-}
-
-impl Line {
-    fn state(&self) -> MutexGuard<'_, LineState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// False when there is no room.
-    fn push(&self, hold: Duration, t: &Transmit<'_>, datagram: &[u8]) -> bool {
-        let how = How { destination: t.destination, ecn: t.ecn, src_ip: t.src_ip };
-        let release = self.runtime.now() + hold;
-        let mut state = self.state();
-        let first = state.held.next().is_none_or(|next| release < next);
-        let kept = state.held.push(release, datagram, how);
-        let waker = state.waker.take_if(|_| first && kept);
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        kept
-    }
-}
-
-/// Ends the releasing task when the last user is gone.
-#[derive(Clone)]
-struct Alive(Option<Arc<Line>>);
-
-impl Alive {
-    /// False when there is no room.
-    fn push(&self, hold: Duration, t: &Transmit<'_>, datagram: &[u8]) -> bool {
-        self.0.as_ref().is_some_and(|line| line.push(hold, t, datagram))
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        let waker = self.0.as_ref().and_then(|line| line.state().waker.take());
-        // Gone first, so that the task finds nobody.
-        self.0 = None;
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+impl How {
+    fn transmit<'a>(&self, contents: &'a [u8]) -> Transmit<'a> {
+        Transmit { destination: self.destination, ecn: self.ecn, contents, segment_size: None, src_ip: self.src_ip }
     }
 }
 
 struct Wrapped {
     inner: Box<dyn AsyncUdpSocket>,
     gate: Arc<Gate>,
-    line: Alive,
+    held: Holding<How>,
 }
 
 impl fmt::Debug for Wrapped {
@@ -139,7 +94,7 @@ impl fmt::Debug for Wrapped {
 
 impl AsyncUdpSocket for Wrapped {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
-        Box::pin(Sender { inner: self.inner.create_sender(), gate: Arc::clone(&self.gate), line: self.line.clone() })
+        Box::pin(Sender { inner: self.inner.create_sender(), gate: Arc::clone(&self.gate), held: self.held.clone() })
     }
 
     fn poll_recv(
@@ -168,7 +123,7 @@ impl AsyncUdpSocket for Wrapped {
 struct Sender {
     inner: Pin<Box<dyn UdpSender>>,
     gate: Arc<Gate>,
-    line: Alive,
+    held: Holding<How>,
 }
 
 impl fmt::Debug for Sender {
@@ -179,84 +134,43 @@ impl fmt::Debug for Sender {
 
 impl UdpSender for Sender {
     fn poll_send(mut self: Pin<&mut Self>, t: &Transmit<'_>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let cut = match self.gate.read(t.contents) {
-            None => return self.inner.as_mut().poll_send(t, cx),
-            Some((datagram, hold)) if !hold.is_zero() && self.line.push(hold, t, datagram) => {
-                return Poll::Ready(Ok(()));
-            }
-            Some((datagram, _)) => Transmit {
-                destination: t.destination,
-                ecn: t.ecn,
-                contents: datagram,
-                segment_size: None,
-                src_ip: t.src_ip,
-            },
+        let Some(Cut { datagram, release }) = self.gate.read(t.contents) else {
+            return self.inner.as_mut().poll_send(t, cx);
         };
-        self.inner.as_mut().poll_send(&cut, cx)
+        let how = How { destination: t.destination, ecn: t.ecn, src_ip: t.src_ip };
+        match release {
+            Some(at) if self.held.push(at, datagram, how) => Poll::Ready(Ok(())),
+            _ => self.inner.as_mut().poll_send(&how.transmit(datagram), cx),
+        }
     }
 }
 
-/// The task that sends what was kept back; it ends with the outlet.
+/// The task that sends what was kept back; it ends when that is done and the outlet is gone.
 struct Release {
     sender: Pin<Box<dyn UdpSender>>,
     timer: Pin<Box<dyn AsyncTimer>>,
-    line: Weak<Line>,
+    runtime: Arc<dyn Runtime>,
+    releasing: Releasing<How>,
 }
 
 impl Future for Release {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(line) = self.line.upgrade() else { return Poll::Ready(()) };
-        loop {
-            let now: Instant = line.runtime.now();
-            let due = {
-                let mut state = line.state();
-                let due = state.held.pop_due(now);
-                if due.is_none() {
-                    state.waker = Some(cx.waker().clone());
-                }
-                due.ok_or_else(|| state.held.next())
-            };
-            match due {
-                Ok(held) => match self.send(&held, cx) {
-                    Poll::Ready(()) => line.state().held.recycle(held.bytes),
-                    Poll::Pending => {
-                        line.state().held.put_back(held);
-                        return Poll::Pending;
-                    }
-                },
-                Err(Some(next)) => {
-                    self.timer.as_mut().reset(next);
-                    if self.timer.as_mut().poll(cx).is_pending() {
-                        return Poll::Pending;
-                    }
-                }
-                Err(None) if Arc::strong_count(&line) == 1 => return Poll::Ready(()),
-                Err(None) => return Poll::Pending,
-            }
-        }
+        let Self { sender, timer, runtime, releasing } = &mut *self;
+        let wait = |until, cx: &mut Context<'_>| {
+            timer.as_mut().reset(until);
+            timer.as_mut().poll(cx)
+        };
+        releasing.poll(cx, || runtime.now(), wait, |held, cx| send(sender.as_mut(), held, cx))
     }
 }
 
-impl Release {
-    /// Pending until the socket takes it; an error loses the datagram, as the network might.
-    fn send(&mut self, held: &Held<How>, cx: &mut Context<'_>) -> Poll<()> {
-        let transmit = Transmit {
-            destination: held.how.destination,
-            ecn: held.how.ecn,
-            contents: &held.bytes,
-            segment_size: None,
-            src_ip: held.how.src_ip,
-        };
-        match self.sender.as_mut().poll_send(&transmit, cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(sent) => {
-                if let Err(e) = sent {
-                    tracing::debug!("a datagram kept back was lost: {e}");
-                }
-                Poll::Ready(())
-            }
+/// Pending until the socket takes it; an error loses the datagram, as the network might.
+fn send(sender: Pin<&mut dyn UdpSender>, held: &Held<How>, cx: &mut Context<'_>) -> Poll<()> {
+    sender.poll_send(&held.how.transmit(&held.bytes), cx).map(|sent| {
+        if let Err(e) = sent {
+            tracing::debug!("a datagram kept back was lost: {e}");
         }
-    }
+    })
 }

@@ -4,7 +4,6 @@
 //! under the connection's own lock, one after the other: a packet is opened, then its ACK frames are processed. So what a packet
 //! said is here when a controller asks, and the next packet replaces it.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,11 +14,11 @@ use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack
 use fathom_frames::{Counters, StampBudget, SyncTimestamp, remove};
 
 use crate::clock::{Clock, SystemClock};
-use crate::outlet::{Gate, TRAILER};
-use crate::path::Paths;
+use crate::path::{MAX_PATHS, Paths};
 use crate::payload::{Found, Leaving, is_one_stream_frame};
 use crate::plug::{Core, Extension};
 use crate::session::{Code, Fault};
+use crate::shaping::{Exit, Packet, Shaping, Wish};
 
 /// Hears what a connection's controller does.
 pub trait Observer: Send + Sync {
@@ -60,22 +59,6 @@ impl Probe {
     }
 }
 
-/// Payload a cut packet keeps at least, so that header protection finds its sample (RFC 9001 §5.4.2).
-const MIN_PAYLOAD: usize = 4;
-/// Bytes reserved at least when datagrams go through the outlet.
-const MIN_TAIL: usize = TRAILER + MIN_PAYLOAD;
-/// Payload bytes that must stay in a packet, whatever the controller asks: the stacks' own frames need room.
-const MIN_ROOM: usize = 150;
-/// Held packets whose hold is remembered until they are acknowledged.
-const MAX_HOLDS: usize = 4_096;
-
-/// How a sealed packet leaves: what the outlet cuts off its datagram, and how long it keeps it back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Exit {
-    pub(crate) cut: usize,
-    pub(crate) hold: Duration,
-}
-
 /// Shared state of one connection. A plug only hands it on.
 pub struct Cell {
     clock: Arc<dyn Clock>,
@@ -88,10 +71,8 @@ pub struct Cell {
     /// Bytes that the next 1-RTT packet holds free for a frame. Changes only when a packet was sealed or opened, so a stack sees one
     /// value while it builds a packet.
     reserved: AtomicUsize,
-    /// Bytes that the next 1-RTT packet holds free for the outlet to cut; changes as `reserved` does.
+    /// Bytes that the next 1-RTT packet holds free for the outlet to cut; changes as `reserved` does, and when a controller speaks.
     tail: AtomicUsize,
-    /// Where datagrams are cut and held, if the endpoint sends through an outlet.
-    gate: Option<Arc<Gate>>,
     /// Controllers started so far.
     flows: AtomicU64,
     state: Mutex<State>,
@@ -106,41 +87,13 @@ struct State {
     paths: Paths,
     /// The 1-RTT packet sealed last: path and number.
     sealed: Option<(u32, u64)>,
-    outlet: OutletState,
     /// Stamps beside acknowledgements, in lean mode.
     budget: Option<StampBudget>,
     /// Bytes received that the budget does not know of yet.
     unbudgeted: u64,
+    /// Where datagrams are cut and held, if the endpoint sends through an outlet.
+    shaping: Option<Shaping>,
     report: Report,
-}
-
-/// What the outlet is to do with the connection's packets.
-#[derive(Default)]
-struct OutletState {
-    /// The peer has acknowledged a 1-RTT packet: sizes may change from here on.
-    confirmed: bool,
-    /// Largest datagram of the path, in bytes.
-    mtu: usize,
-    /// How long packets are kept back from now on.
-    hold: Duration,
-    /// When the last one kept back leaves: the next may not overtake it.
-    last_release: Time,
-    /// When packets that asked for an acknowledgement were sealed, and how long each was kept back.
-    holds: VecDeque<(Time, Duration)>,
-}
-
-impl OutletState {
-    /// The hold of a packet sealed at `now`, which keeps packets in order.
-    fn keep_back(&mut self, now: Time) -> Duration {
-        let release = (now + self.hold).max(self.last_release);
-        self.last_release = release;
-        let hold = release.since(now);
-        if self.holds.len() == MAX_HOLDS {
-            self.holds.pop_front();
-        }
-        self.holds.push_back((now, hold));
-        hold
-    }
 }
 
 impl fmt::Debug for Cell {
@@ -151,6 +104,7 @@ impl fmt::Debug for Cell {
 
 impl Cell {
     pub(crate) fn new(core: &Core, offers: Signals, observer: Option<Arc<dyn Observer>>) -> Self {
+        let shaping = core.gate.as_ref().map(|gate| Shaping::new(gate, core.extension.datagrams));
         Self {
             epoch: core.clock.now(),
             clock: Arc::clone(&core.clock),
@@ -160,10 +114,9 @@ impl Cell {
             recipe: Some(Arc::clone(&core.recipe)),
             observer,
             reserved: AtomicUsize::new(0),
-            tail: AtomicUsize::new(0),
-            gate: core.gate.clone(),
+            tail: AtomicUsize::new(shaping.as_ref().map_or(0, Shaping::tail)),
             flows: AtomicU64::new(0),
-            state: Mutex::default(),
+            state: Mutex::new(State { shaping, ..State::default() }),
         }
     }
 
@@ -180,7 +133,6 @@ impl Cell {
             observer: None,
             reserved: AtomicUsize::new(0),
             tail: AtomicUsize::new(0),
-            gate: None,
             flows: AtomicU64::new(0),
             state: Mutex::default(),
         }
@@ -255,7 +207,7 @@ impl Cell {
         let counts = self.recipe.as_ref().is_some_and(|r| r.needs().ecn || r.wants().ecn);
         let mut state = self.state();
         state.negotiated = negotiated;
-        state.reads = counts || negotiated != Negotiated::default() || self.gate.is_some();
+        state.reads = counts || negotiated != Negotiated::default() || state.shaping.is_some();
         state.exponent = ack_delay_exponent(peers).map_err(wrong)?;
         state.report.negotiated = hears;
         state.budget = (negotiated.place == Placement::BesideAcks && !self.extension.datagrams)
@@ -268,9 +220,12 @@ impl Cell {
 
     /// Bytes by which 0-RTT packets are padded, so that the room in a packet does not shrink when 1-RTT begins.
     pub(crate) fn zero_rtt_padding(&self) -> usize {
-        let Some(offer) = self.extension.offer.filter(|_| self.extension.datagrams) else { return 0 };
+        if !self.extension.datagrams {
+            return 0;
+        }
         // The peer's word is not known yet: the most that may be negotiated.
-        Negotiated::between(Some(offer), Some(Offer::Paper)).frame_len()
+        let frame = self.extension.offer.map(|offer| Negotiated::between(Some(offer), Some(Offer::Paper)).frame_len());
+        frame.unwrap_or(0) + self.tail.load(Ordering::Relaxed)
     }
 
     // ---- packets out ----
@@ -285,90 +240,94 @@ impl Cell {
     pub(crate) fn seal(&self, path: u32, packet: u64, payload: &mut [u8], datagram: usize) -> Exit {
         let room = self.reserved.load(Ordering::Relaxed);
         let tail = self.tail.load(Ordering::Relaxed);
+        let now = self.now();
         let mut state = self.state();
         let state = &mut *state;
         state.sealed = Some((path, packet));
-        let exit = match (&self.gate, payload.len().checked_sub(room + tail)) {
-            (Some(gate), Some(body)) if tail > 0 && gate.works() => {
-                self.exit(state, &payload[..body], room + body, tail, datagram)
+        let exit = match (&mut state.shaping, payload.len().checked_sub(room + tail)) {
+            (Some(shaping), Some(body)) => {
+                let leaving = Leaving::read(&payload[..body]);
+                let packet = Packet { path, leaving, len: room + body, tail, datagram };
+                shaping.exit(&packet, now, MAX_PATHS)
             }
             _ => Exit::default(),
         };
-        let now = Time::from_nanos(self.clock.stamp((self.now() + exit.hold).as_nanos()));
+        let leaves = Time::from_nanos(self.clock.stamp(exit.release.unwrap_or(now).as_nanos()));
         if state.negotiated.reads {
-            state.paths.at(path).sent.record(packet, now);
+            state.paths.at(path).sent.record(packet, leaves);
         }
-        self.write_frame(state, path, now, payload, (room, tail));
+        if let Some(body) = payload.len().checked_sub(room + tail) {
+            let kept = payload.len() - exit.cut;
+            self.write_frame(state, path, leaves, &mut payload[..kept], body, room);
+        }
+        self.settle(state, now);
         exit
     }
 
-    /// What the outlet does with a packet of these frames; with our own the payload has `len` bytes.
-    fn exit(&self, state: &mut State, frames: &[u8], len: usize, tail: usize, datagram: usize) -> Exit {
-        let leaving = Leaving::read(frames);
-        let outlet = &mut state.outlet;
-        if leaving.probes_path || datagram > outlet.mtu {
-            // The size is the message: the reserved bytes stay, as PADDING.
-            return Exit::default();
-        }
-        let cut = tail - MIN_PAYLOAD.saturating_sub(len);
-        let hold = if leaving.ack_eliciting { outlet.keep_back(self.now()) } else { Duration::ZERO };
-        Exit { cut, hold }
-    }
-
     /// Fills what the outlet cuts off a datagram.
-    pub(crate) fn write_trailer(&self, tail: &mut [u8], hold: Duration) {
-        if let Some(gate) = &self.gate {
-            gate.write(tail, hold);
+    pub(crate) fn write_trailer(&self, tail: &mut [u8], release: Option<Time>) {
+        if let Some(shaping) = &self.state().shaping {
+            shaping.lane.write(tail, release.map(|at| self.epoch + Duration::from_nanos(at.as_nanos())));
         }
     }
 
-    /// How long the outlet kept back the first packet sealed at `sent` or later that asked for an acknowledgement; what was sealed
-    /// before is forgotten.
-    pub(crate) fn hold_of(&self, sent: Time) -> Duration {
-        if self.gate.is_none() {
-            return Duration::ZERO;
-        }
-        let holds = &mut self.state().outlet.holds;
-        while holds.front().is_some_and(|(sealed, _)| *sealed < sent) {
-            holds.pop_front();
-        }
-        holds.front().map_or(Duration::ZERO, |(_, hold)| *hold)
+    /// How long the outlet kept back the first packet of `path` sealed at `sent` or later that asked for an acknowledgement; what was
+    /// sealed before is forgotten.
+    pub(crate) fn hold_of(&self, path: u32, sent: Time) -> Duration {
+        self.state().shaping.as_mut().map_or(Duration::ZERO, |shaping| shaping.hold_of(path, sent))
     }
 
     /// Datagrams go through an outlet, which honours sizes and holds.
     pub(crate) fn has_outlet(&self) -> bool {
-        self.gate.is_some()
+        self.state().shaping.as_ref().is_some_and(|shaping| shaping.lane.works())
     }
 
-    /// The controller's wishes from here on: a datagram size of at most `mtu` bytes, and a hold. Gives the bytes by which packets now
-    /// shrink. To be called between packets only.
-    pub(crate) fn steer(&self, mtu: u16, datagram: Option<u16>, hold: Duration) -> usize {
-        let Some(gate) = &self.gate else { return 0 };
-        let outlet = &mut self.state().outlet;
-        outlet.mtu = usize::from(mtu);
-        outlet.hold = hold;
-        let shrink = datagram.map_or(0, |size| usize::from(mtu.saturating_sub(size)));
-        // What was kept back has to leave before anything may skip the line.
-        let holding = !hold.is_zero() || outlet.last_release > self.now();
-        let tail = match (outlet.confirmed && gate.works(), shrink, holding) {
-            (false, ..) | (true, 0, false) => 0,
-            (true, shrink, _) => shrink.max(MIN_TAIL).min(usize::from(mtu).saturating_sub(MIN_ROOM)),
-        };
-        self.tail.store(tail, Ordering::Relaxed);
-        tail
+    /// What controller `flow` asks of the outlet from here on. To be called between packets only, as [`Cell::open`] is.
+    pub(crate) fn wish(&self, flow: u64, wish: Wish) {
+        let now = self.now();
+        let mut state = self.state();
+        if let Some(shaping) = &mut state.shaping {
+            shaping.wish(flow, wish, now);
+            self.settle(&mut state, now);
+        }
     }
 
-    /// Writes our frame in front of a payload with `room` bytes free for it, and `tail` more behind.
-    fn write_frame(&self, state: &mut State, path: u32, now: Time, payload: &mut [u8], (room, tail): (usize, usize)) {
-        let Some(body) = payload.len().checked_sub(room + tail).filter(|_| room > 0) else { return };
-        payload.copy_within(..body, room);
+    /// Controller `flow` is gone.
+    pub(crate) fn forget(&self, flow: u64) {
+        if let Some(shaping) = &mut self.state().shaping {
+            shaping.forget(flow);
+        }
+    }
+
+    /// By how many bytes packets are cut now, and since when.
+    pub(crate) fn cut(&self) -> (Time, usize) {
+        self.state().shaping.as_ref().map_or((Time::ZERO, 0), Shaping::cut)
+    }
+
+    /// Sets the tail of the packets to come.
+    fn settle(&self, state: &mut State, now: Time) {
+        let frame = state.negotiated.frame_len();
+        if let Some(shaping) = &mut state.shaping {
+            shaping.settle(now, frame);
+            self.tail.store(shaping.tail(), Ordering::Relaxed);
+        }
+    }
+
+    /// Moves the first `body` bytes of a payload to its end. What is free in front takes our frame, if it has `room`, and PADDING: it
+    /// never goes behind, since the last STREAM frame may have no length.
+    fn write_frame(&self, state: &mut State, path: u32, now: Time, payload: &mut [u8], body: usize, room: usize) {
+        let Some(lead) = payload.len().checked_sub(body).filter(|lead| *lead > 0) else { return };
+        payload.copy_within(..body, lead);
+        payload[..lead].fill(0);
+        if room == 0 {
+            return;
+        }
         let heard = state.paths.at(path).heard;
         let frame = SyncTimestamp {
             sent: fathom_frames::sync_timestamp::stamp(now),
             echo: heard.filter(|_| state.negotiated.echoes),
         };
-        let written = frame.encode(&mut payload[..room]);
-        payload[written..room].fill(0);
+        frame.encode(&mut payload[..room]);
         state.report.stamps_sent += 1;
         if let Some(budget) = &mut state.budget {
             budget.spend();
@@ -393,6 +352,10 @@ impl Cell {
             // Nothing was negotiated: a frame of ours in here is the peer's fault, and the stack closes on it.
             return 0;
         }
+        if let Some(shaping) = &mut state.shaping {
+            shaping.arrived(path, packet, MAX_PATHS);
+            self.settle(&mut state, self.now());
+        }
         if is_one_stream_frame(payload) {
             // Nothing in it is ours or an ACK frame, so it matters to nobody here whether it is a duplicate.
             self.may_stamp(&mut state, None, payload.len());
@@ -404,7 +367,10 @@ impl Cell {
         if !found.read(payload, &state.negotiated) {
             return 0;
         }
-        state.outlet.confirmed |= found.acks().next().is_some();
+        if let Some(shaping) = state.shaping.as_mut().filter(|_| found.acks().next().is_some()) {
+            shaping.confirm();
+            self.settle(&mut state, self.now());
+        }
         // Without a stamp a duplicate says nothing new: send times are taken once, counts only grow.
         let known = state.paths.at(path);
         if found.stamp.is_none() || known.arrived(packet, found.stamp, now) {

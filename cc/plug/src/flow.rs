@@ -10,19 +10,21 @@ use fathom_cc::{
 };
 
 use crate::cell::Cell;
+use crate::cuts::Cuts;
+use crate::shaping::Wish;
 
 /// A controller and what it takes to feed it.
 #[derive(Debug)]
 pub struct Flow {
     controller: Box<dyn Controller>,
-    cell: Arc<Cell>,
-    /// Which of the connection's controllers this is.
-    id: u64,
+    seat: Arc<Seat>,
     path: Option<u32>,
     initial_window: u64,
     /// Packets acknowledged by the ACK frame that the stack is working on.
     batch: Vec<Acked>,
     smoothed: Option<Duration>,
+    /// What part of the stack's smoothed RTT is the outlet's hold: averaged as the RTT is (RFC 9002 §5.3).
+    smoothed_hold: Duration,
     min_rtt: Option<Duration>,
     /// Smoothed RTT, or the first sample while there is nothing to smooth.
     round_trip: Option<Duration>,
@@ -38,50 +40,18 @@ pub struct Flow {
     cuts: Cuts,
 }
 
-/// By how many bytes packets were cut, over time: the stack counts them uncut.
-#[derive(Clone, Copy, Debug, Default)]
-struct Cuts {
-    /// Newest first: packets sealed after this time were cut by so much. Packets older than the last entry are long gone or, at worst,
-    /// counted with the wrong cut.
-    changes: [(Time, u64); 4],
+/// A controller's place in its connection; clones share it.
+#[derive(Debug)]
+struct Seat {
+    cell: Arc<Cell>,
+    /// Which of the connection's controllers this is.
+    id: u64,
 }
 
-impl Cuts {
-    fn now(&self) -> u64 {
-        self.changes[0].1
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.cell.forget(self.id);
     }
-
-    fn change(&mut self, at: Time, cut: u64) {
-        if cut != self.now() {
-            self.changes.rotate_right(1);
-            self.changes[0] = (at, cut);
-        }
-    }
-
-    /// Real size of a packet sent at `sent` that the stack counts as `bytes`.
-    fn real(&self, sent: Time, bytes: u64) -> u64 {
-        let cut = self.changes.iter().find(|(from, _)| sent >= *from).map_or(0, |(_, cut)| *cut);
-        bytes.saturating_sub(cut).max(1)
-    }
-
-    /// Real bytes of many packets of full size.
-    fn real_many(&self, mtu: u16, bytes: u64) -> u64 {
-        let mtu = u64::from(mtu).max(1);
-        if self.now() == 0 { bytes } else { scaled(bytes, mtu.saturating_sub(self.now()), mtu) }
-    }
-
-    /// What the stack may count for `window` real bytes: as many full-size packets. Never less than two as the stack counts them: while
-    /// packets cannot shrink yet, a window for smaller ones would stop it for good.
-    fn counted(&self, mtu: u16, window: u64) -> u64 {
-        let mtu = u64::from(mtu).max(1);
-        let counted = if self.now() == 0 { window } else { scaled(window, mtu, mtu.saturating_sub(self.now()).max(1)) };
-        counted.max(2 * mtu)
-    }
-}
-
-/// `amount * num / den`, or the largest number.
-fn scaled(amount: u64, num: u64, den: u64) -> u64 {
-    u64::try_from(u128::from(amount) * u128::from(num) / u128::from(den)).unwrap_or(u64::MAX)
 }
 
 /// How an ACK frame ended, as a stack tells it.
@@ -111,61 +81,76 @@ impl Flow {
             .start(&start)
             // `Plug::new` has checked the recipe's needs against the same offer.
             .expect("needs checked when the plug was made");
-        Self {
+        let mut flow = Self {
             initial_window: controller.advice().window,
             controller,
-            id: cell.next_flow(),
-            cell,
+            seat: Arc::new(Seat { id: cell.next_flow(), cell }),
             path,
             batch: Vec::with_capacity(16),
             smoothed: None,
+            smoothed_hold: Duration::ZERO,
             min_rtt: None,
             round_trip: None,
             lost: false,
             told: false,
             early_mark: None,
             mtu: datagram,
-            cuts: Cuts::default(),
-        }
+            cuts: Cuts::new(datagram),
+        };
+        flow.steer();
+        flow
+    }
+
+    fn cell(&self) -> &Cell {
+        &self.seat.cell
     }
 
     fn time(&self, at: Instant) -> Time {
-        self.cell.time(at)
+        self.cell().time(at)
     }
 
-    /// Bytes were handed to the network.
+    /// Bytes were handed to the network: one datagram where there is an outlet.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         let now = self.time(now);
-        let bytes = self.cuts.real_many(self.mtu, bytes);
+        let bytes = self.cuts.sent(bytes);
         self.controller.on_sent(&Sent { now, bytes });
-        self.steer();
+        // Another path's controller may have changed the cut, or the packet itself.
+        self.follow();
     }
 
     /// Hands the controller's wishes to the outlet, if there is one.
     fn steer(&mut self) {
-        if !self.cell.has_outlet() {
-            return;
+        if !self.cell().has_outlet() {
+            return self.follow();
         }
         let advice = self.controller.advice();
         let hold = match advice.pace {
             Pace::Hold(hold) => hold,
             Pace::Window | Pace::Rate(_) => Duration::ZERO,
         };
-        let cut = self.cell.steer(self.mtu, advice.datagram, hold);
-        self.cuts.change(self.cell.now(), cut as u64);
+        let shrink = advice.datagram.map_or(0, |size| usize::from(self.mtu.saturating_sub(size)));
+        self.cell().wish(self.seat.id, Wish { path: self.path, mtu: self.mtu, shrink, hold });
+        self.follow();
+    }
+
+    /// Counts packets as they are cut now.
+    fn follow(&mut self) {
+        let (since, cut) = self.cell().cut();
+        self.cuts.change(since, self.mtu, cut);
     }
 
     /// `packet` was sealed just before and is this path's: it tells a controller that does not know its path which one it has.
     pub fn on_packet_sent(&mut self, packet: u64) {
         if self.path.is_none() {
-            self.path = self.cell.path_of(packet);
+            self.path = self.cell().path_of(packet);
         }
     }
 
     /// A packet was acknowledged; `smoothed` is the stack's RTT estimate.
     pub fn on_ack(&mut self, sent: Instant, bytes: u64, smoothed: Duration) {
         let sent = self.time(sent);
-        self.batch.push(Acked { sent, bytes: self.cuts.real(sent, bytes) });
+        let bytes = self.cuts.acked(sent, bytes);
+        self.batch.push(Acked { sent, bytes });
         self.smoothed = Some(smoothed);
     }
 
@@ -176,17 +161,24 @@ impl Flow {
         self.told = newest.is_some();
         let Some(newest) = newest else { return };
         // A packet that the outlet kept back counts as sent before it left.
-        let latest = now.since(newest).saturating_sub(self.cell.hold_of(newest));
+        let hold = self.path.map_or(Duration::ZERO, |path| self.cell().hold_of(path, newest));
+        let latest = now.since(newest).saturating_sub(hold);
         let min = self.min_rtt.map_or(latest, |m| m.min(latest));
         // The stack's estimate does not hold this sample yet; before the first one it is a guess.
-        let smoothed = self.smoothed.unwrap_or(latest);
+        let smoothed = self.smoothed.map_or(latest, |stack| stack.saturating_sub(self.smoothed_hold));
+        self.smoothed_hold = match self.min_rtt {
+            None => hold,
+            Some(_) => (self.smoothed_hold * 7 + hold) / 8,
+        };
         self.round_trip = Some(if self.min_rtt.is_none() { latest } else { smoothed });
         self.min_rtt = Some(min);
-        let (one_way, ecn) = self.path.map_or((None, None), |path| self.cell.take_signals(path, self.id, end.largest));
+        let (one_way, ecn) =
+            self.path.map_or((None, None), |path| self.cell().take_signals(path, self.seat.id, end.largest));
+        let in_flight = self.cuts.in_flight(end.in_flight);
         self.controller.on_acks(&Acks {
             now,
             packets: &self.batch,
-            in_flight: self.cuts.real_many(self.mtu, end.in_flight),
+            in_flight,
             rtt: Rtt { latest, smoothed, min },
             one_way,
             ecn,
@@ -194,7 +186,7 @@ impl Flow {
         });
         self.batch.clear();
         self.steer();
-        self.cell.observe(now, &*self.controller);
+        self.cell().observe(now, &*self.controller);
         if let Some(sent) = self.early_mark.take() {
             self.set_back(now, sent, Cause::Mark);
         }
@@ -216,36 +208,35 @@ impl Flow {
     fn set_back(&mut self, now: Time, sent: Time, cause: Cause) {
         self.lost = matches!(cause, Cause::Loss { .. });
         let cause = match cause {
-            Cause::Loss { bytes, persistent } => {
-                Cause::Loss { bytes: self.cuts.real_many(self.mtu, bytes).max(1), persistent }
-            }
+            Cause::Loss { bytes, persistent } => Cause::Loss { bytes: self.cuts.lost(bytes), persistent },
             Cause::Mark => Cause::Mark,
         };
         self.controller.on_setback(&Setback { now, sent, cause });
         self.steer();
-        self.cell.observe(now, &*self.controller);
+        self.cell().observe(now, &*self.controller);
     }
 
     /// What the stack took for lost was acknowledged after all. It says nothing of marks: when one came since, nothing is undone.
     pub fn on_spurious_loss(&mut self) {
         if std::mem::take(&mut self.lost) {
-            let now = self.cell.now();
+            let now = self.cell().now();
             self.controller.on_undo(now);
-            self.cell.observe(now, &*self.controller);
+            self.steer();
+            self.cell().observe(now, &*self.controller);
         }
     }
 
     /// Another largest datagram, in bytes.
     pub fn on_datagram_size(&mut self, datagram: u16) {
         self.mtu = datagram;
-        self.controller.on_path(self.cell.now(), PathChange::Datagram(datagram));
+        self.controller.on_path(self.cell().now(), PathChange::Datagram(datagram));
         self.steer();
     }
 
     /// What the sender may do now; the window as the stack counts bytes.
     pub fn advice(&self) -> Advice {
         let advice = self.controller.advice();
-        Advice { window: self.cuts.counted(self.mtu, advice.window), ..advice }
+        Advice { window: self.cuts.window(advice.window), ..advice }
     }
 
     /// What the controller thinks: telemetry.
@@ -268,7 +259,7 @@ impl Flow {
         match advice.pace {
             Pace::Window => None,
             Pace::Rate(rate) => Some(rate),
-            Pace::Hold(hold) if hold.is_zero() || self.cell.has_outlet() => None,
+            Pace::Hold(hold) if hold.is_zero() || self.cell().has_outlet() => None,
             Pace::Hold(hold) => self.round_trip.map(|rtt| held(advice.window, rtt.saturating_add(hold))),
         }
     }
@@ -278,12 +269,12 @@ impl Clone for Flow {
     fn clone(&self) -> Self {
         Self {
             controller: self.controller.boxed(),
-            cell: Arc::clone(&self.cell),
-            id: self.id,
+            seat: Arc::clone(&self.seat),
             path: self.path,
             initial_window: self.initial_window,
             batch: self.batch.clone(),
             smoothed: self.smoothed,
+            smoothed_hold: self.smoothed_hold,
             min_rtt: self.min_rtt,
             round_trip: self.round_trip,
             lost: self.lost,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 
-use crate::cell::{Cell, Exit};
+use crate::cell::Cell;
+use crate::shaping::Exit;
 
 /// Longest packet number (RFC 9000 §17.1).
 const MAX_NUMBER_LEN: usize = 4;
@@ -97,7 +98,7 @@ impl PacketProtection {
             tag.copy_from_slice(sealed.as_ref());
         }
         if let (Extra::Frames(cell), true) = (&self.extra, exit.cut > 0) {
-            cell.write_trailer(tail, exit.hold);
+            cell.write_trailer(tail, exit.release);
         }
     }
 

@@ -6,7 +6,7 @@
 //! - [`PacketProtection`]: packet keys that write the frame while a packet is sealed and take it out while it is opened.
 //! - [`Cell`]: what session, keys and controllers of one connection share; [`Probe`] looks into it.
 //! - [`Flow`]: one path's controller, told one batch of acknowledgements per ACK frame.
-//! - [`Gate`] and [`DelayLine`]: what keys and socket share where datagrams are cut or held back.
+//! - [`Gate`] and [`Holding`]: what keys and socket share where datagrams are cut or held back.
 //!
 //! # Order at the controller
 //!
@@ -25,20 +25,24 @@
 
 mod cell;
 mod clock;
+mod cuts;
 mod flow;
 mod key;
 mod outlet;
 mod path;
 mod payload;
 mod plug;
+#[cfg(test)]
+mod sealing_tests;
 mod session;
+mod shaping;
 
 pub use cell::{Cell, Observer, Probe, Report};
 pub use clock::{Clock, SystemClock};
 pub use fathom_frames::Offer;
 pub use flow::{AckBatch, Flow};
 pub use key::{HeaderProtection, NotAuthentic, PacketProtection};
-pub use outlet::{DelayLine, Gate, Held};
+pub use outlet::{Cut, DelayLine, Gate, Held, Holding, Releasing};
 pub use plug::{ClientPlug, ClientSetup, Extension, Plug, PlugError, ServerPlug, ServerSetup, Stack};
 pub use session::{
     Code, Fault, HandshakeData, Header, KeySet, Packet, Pair, Tls, UnknownVersion, initial_keys, retry_tag,

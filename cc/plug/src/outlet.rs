@@ -4,97 +4,161 @@
 //! shorter packet, and writes a trailer behind it, in the clear:
 //!
 //! ```text
-//! | packet, sealed | junk | bytes to cut: 2 | hold in ns: 8 | token: 16 |
+//! | packet, sealed | junk | bytes to cut: 2 | release in ns: 8 | lane: 8 | token: 8 |
 //! ```
 //!
-//! The socket recognises the token, cuts, keeps the datagram back for the hold, and sends it. So the trailer never leaves the host,
-//! packets on the wire are ordinary, and the peer knows nothing. The token is random per outlet: a packet that happens to end in it
-//! does not occur (2^-128).
+//! The socket recognises the token, cuts, keeps the datagram back until its release (0: none), and sends it. So the trailer never
+//! leaves the host, packets on the wire are ordinary, and the peer knows nothing. The token is random per outlet, the lane per
+//! connection: a packet that happens to end in both does not occur (2^-128).
 //!
 //! # Limits
 //! - Only 1-RTT packets are cut, and only after the peer has acknowledged one. Path challenges and responses, and MTU probes, keep
-//!   their size: they are filled with PADDING (RFC 9000 §8.2.1, RFC 9000 §14.4).
+//!   their size: they are filled with PADDING (RFC 9000 §8.2.1, RFC 9000 §14.4). They are not held back either.
+//! - Stacks build their loss probes in datagrams of 1200 bytes and write ACK frames whether or not they fit. So a packet is never cut
+//!   by more than 1200 bytes less the room that its headers and the largest ACK frame may take: from 1200 bytes down to 250 as a rule,
+//!   from 1452 down to about 420; less far while the peer's packets arrive with many gaps.
 //! - A packet keeps four bytes of payload, so that header protection finds its sample (RFC 9001 §5.4.2).
 //! - The stack counts a cut packet at the size it had before. [`crate::Flow`] turns windows, acknowledged bytes and bytes in flight
-//!   into real ones and back.
+//!   into real ones and back. The stack's own statistics stay too large.
+//! - All paths of a connection are cut alike, by what the path that wants the smallest packets asks for.
 //! - Applications that send DATAGRAM frames (RFC 9221) would see their largest size change: such plugs refuse controllers that steer
-//!   the packet size.
-//! - Only packets that ask for an acknowledgement are held back; they keep their order.
+//!   the packet size, and keep the trailer's room free all the time.
+//! - Packets of a path keep their order: what asks for no acknowledgement waits for what is held before it. Only CONNECTION_CLOSE
+//!   goes at once.
+//! - The stack's RTT contains the hold, so its probe timeout does. A hold near the idle timeout ends the connection.
 //! - At most [`DelayLine::LIMIT`] bytes are held in one outlet; beyond that datagrams leave at once.
+//! - An endpoint that does not send through its outlet loses a few packets; then its connections stop cutting, for good.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-const TOKEN: usize = 16;
+const TOKEN: usize = 8;
+const LANE: usize = 8;
 /// Bytes of the trailer.
-pub(crate) const TRAILER: usize = 2 + 8 + TOKEN;
-/// Trailers written and not yet seen by the socket, before the outlet counts as not wired: more than the stacks ever hold unsent.
-const UNSEEN: u64 = 4_096;
+pub(crate) const TRAILER: usize = 2 + 8 + LANE + TOKEN;
+/// Trailers of one connection written and not yet seen by the socket, before its endpoint counts as not wired. Stacks hand one packet
+/// to the socket before they build the next, and keep at most one that it did not take.
+const UNSEEN: u64 = 4;
 
-/// What keys and socket of an outlet share.
+/// What keys and socket of an outlet share. Endpoints may share one too.
 #[derive(Debug)]
 pub struct Gate {
     token: [u8; TOKEN],
+    epoch: Instant,
+    lanes: Mutex<HashMap<u64, Arc<Counts>>>,
+}
+
+/// Trailers of one connection.
+#[derive(Debug, Default)]
+struct Counts {
     written: AtomicU64,
     seen: AtomicU64,
     broken: AtomicBool,
 }
 
-impl Default for Gate {
-    fn default() -> Self {
-        Self::new()
-    }
+/// What to send of a datagram, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut<'a> {
+    /// The bytes to send.
+    pub datagram: &'a [u8],
+    /// When to send them; `None`: at once.
+    pub release: Option<Instant>,
 }
 
 impl Gate {
-    /// A gate with a token of its own.
-    pub fn new() -> Self {
-        let mut token = [0; TOKEN];
-        // Without randomness the gate stays shut: nothing is ever cut.
-        let broken = SystemRandom::new().fill(&mut token).is_err();
-        Self { token, written: AtomicU64::new(0), seen: AtomicU64::new(0), broken: AtomicBool::new(broken) }
+    /// A gate with a token of its own; `now` is the time of the endpoint's runtime.
+    pub fn new(now: Instant) -> Self {
+        Self { token: random(), epoch: now, lanes: Mutex::default() }
     }
 
-    /// What to send of `datagram`, and after which delay. `None`: all of it, at once.
-    pub fn read<'a>(&self, datagram: &'a [u8]) -> Option<(&'a [u8], Duration)> {
+    fn lanes(&self) -> MutexGuard<'_, HashMap<u64, Arc<Counts>>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What to send of `datagram`. `None`: all of it, at once.
+    pub fn read<'a>(&self, datagram: &'a [u8]) -> Option<Cut<'a>> {
         let (body, trailer) = datagram.split_last_chunk::<TRAILER>()?;
         let (&cut, rest) = trailer.split_first_chunk::<2>()?;
-        let (&hold, token) = rest.split_first_chunk::<8>()?;
+        let (&release, rest) = rest.split_first_chunk::<8>()?;
+        let (&lane, token) = rest.split_first_chunk::<LANE>()?;
         if *token != self.token {
             return None;
         }
-        self.seen.fetch_add(1, Ordering::Relaxed);
+        self.lanes().get(&u64::from_be_bytes(lane))?.seen.fetch_add(1, Ordering::Relaxed);
         let junk = usize::from(u16::from_be_bytes(cut)).checked_sub(TRAILER)?;
         let len = body.len().checked_sub(junk)?;
-        Some((&body[..len], Duration::from_nanos(u64::from_be_bytes(hold))))
+        let release = match u64::from_be_bytes(release) {
+            0 => None,
+            nanos => self.epoch.checked_add(Duration::from_nanos(nanos)),
+        };
+        Some(Cut { datagram: &body[..len], release })
+    }
+}
+
+/// Random bytes; a token of zeros would still be told apart by the lane.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    if SystemRandom::new().fill(&mut bytes).is_err() {
+        tracing::error!("no randomness for an outlet");
+    }
+    bytes
+}
+
+/// One connection's way through a gate.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    gate: Arc<Gate>,
+    id: u64,
+    counts: Arc<Counts>,
+}
+
+impl Lane {
+    pub(crate) fn new(gate: &Arc<Gate>) -> Self {
+        let (id, counts) = (u64::from_be_bytes(random()), Arc::new(Counts::default()));
+        gate.lanes().insert(id, Arc::clone(&counts));
+        Self { gate: Arc::clone(gate), id, counts }
     }
 
     /// Fills the last bytes of a datagram: `tail` is what the socket cuts, at least [`TRAILER`] bytes.
-    pub(crate) fn write(&self, tail: &mut [u8], hold: Duration) {
+    pub(crate) fn write(&self, tail: &mut [u8], release: Option<Instant>) {
         let cut = u16::try_from(tail.len()).unwrap_or(u16::MAX);
         let Some((junk, trailer)) = tail.split_last_chunk_mut::<TRAILER>() else { return };
         junk.fill(0);
+        let nanos = release.map_or(0, |at| {
+            let nanos = at.saturating_duration_since(self.gate.epoch).as_nanos();
+            u64::try_from(nanos).unwrap_or(u64::MAX).max(1)
+        });
         trailer[..2].copy_from_slice(&cut.to_be_bytes());
-        trailer[2..10].copy_from_slice(&u64::try_from(hold.as_nanos()).unwrap_or(u64::MAX).to_be_bytes());
-        trailer[10..].copy_from_slice(&self.token);
-        self.written.fetch_add(1, Ordering::Relaxed);
+        trailer[2..10].copy_from_slice(&nanos.to_be_bytes());
+        trailer[10..18].copy_from_slice(&self.id.to_be_bytes());
+        trailer[18..].copy_from_slice(&self.gate.token);
+        self.counts.written.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Trailers are cut off as they should be. When the endpoint does not send through this outlet it says no, for good: the peer
+    /// Trailers are cut off as they should be. When the endpoint does not send through the outlet it says no, for good: the peer
     /// drops what was sent with a trailer, and the stack sends it again without.
     pub(crate) fn works(&self) -> bool {
-        if self.broken.load(Ordering::Relaxed) {
+        let counts = &self.counts;
+        if counts.broken.load(Ordering::Relaxed) {
             return false;
         }
-        let unseen = self.written.load(Ordering::Relaxed).saturating_sub(self.seen.load(Ordering::Relaxed));
-        if unseen > UNSEEN && !self.broken.swap(true, Ordering::Relaxed) {
+        let unseen = counts.written.load(Ordering::Relaxed).saturating_sub(counts.seen.load(Ordering::Relaxed));
+        if unseen > UNSEEN && !counts.broken.swap(true, Ordering::Relaxed) {
             tracing::error!("the endpoint does not send through its outlet: packet size and hold are off");
         }
         unseen <= UNSEEN
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.gate.lanes().remove(&self.id);
     }
 }
 
@@ -147,20 +211,26 @@ impl<T> Default for DelayLine<T> {
 }
 
 impl<T> DelayLine<T> {
-    /// Most bytes held at a time.
+    /// Most bytes of memory held at a time.
     pub const LIMIT: usize = 64 << 20;
     /// Most buffers kept for later.
     const SPARE: usize = 1_024;
 
+    /// Memory of one datagram: a reused buffer may be larger than what it holds.
+    fn cost(buffer: &Vec<u8>) -> usize {
+        buffer.capacity() + size_of::<Held<T>>()
+    }
+
     /// Keeps a datagram back until `release`; false when the line is full.
     pub fn push(&mut self, release: Instant, datagram: &[u8], how: T) -> bool {
-        if self.bytes + datagram.len() > Self::LIMIT {
-            return false;
-        }
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(datagram);
-        self.bytes += bytes.len();
+        if self.bytes + Self::cost(&bytes) > Self::LIMIT {
+            self.recycle(bytes);
+            return false;
+        }
+        self.bytes += Self::cost(&bytes);
         self.order += 1;
         self.held.push(Reverse(Held { release, order: self.order, bytes, how }));
         true
@@ -177,13 +247,13 @@ impl<T> DelayLine<T> {
             return None;
         }
         let Reverse(held) = self.held.pop()?;
-        self.bytes -= held.bytes.len();
+        self.bytes -= Self::cost(&held.bytes);
         Some(held)
     }
 
     /// Puts one back that could not be sent yet; it stays first.
     pub fn put_back(&mut self, held: Held<T>) {
-        self.bytes += held.bytes.len();
+        self.bytes += Self::cost(&held.bytes);
         self.held.push(Reverse(held));
     }
 
@@ -205,23 +275,129 @@ impl<T> DelayLine<T> {
     }
 }
 
+/// A [`DelayLine`] with the senders that fill it and the task that empties it. Each clone is a sender; when the last is gone, what is
+/// still held leaves in its time, and then the task ends.
+#[derive(Debug)]
+pub struct Holding<T>(Arc<Mutex<HoldingState<T>>>);
+
+#[derive(Debug)]
+struct HoldingState<T> {
+    line: DelayLine<T>,
+    senders: usize,
+    waker: Option<Waker>,
+}
+
+impl<T> Holding<T> {
+    /// An empty one, and its [`Releasing`] end.
+    pub fn new() -> (Self, Releasing<T>) {
+        let state = Arc::new(Mutex::new(HoldingState { line: DelayLine::default(), senders: 1, waker: None }));
+        (Self(Arc::clone(&state)), Releasing(state))
+    }
+
+    /// Keeps a datagram back until `release`; false when there is no room.
+    pub fn push(&self, release: Instant, datagram: &[u8], how: T) -> bool {
+        let mut state = lock(&self.0);
+        let first = state.line.next().is_none_or(|next| release < next);
+        let kept = state.line.push(release, datagram, how);
+        let waker = state.waker.take_if(|_| first && kept);
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        kept
+    }
+}
+
+impl<T> Clone for Holding<T> {
+    fn clone(&self) -> Self {
+        lock(&self.0).senders += 1;
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Holding<T> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0);
+        state.senders -= 1;
+        let waker = if state.senders == 0 { state.waker.take() } else { None };
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The end of a [`Holding`] at which datagrams leave.
+#[derive(Debug)]
+pub struct Releasing<T>(Arc<Mutex<HoldingState<T>>>);
+
+impl<T> Releasing<T> {
+    /// Sends what is due. `now` reads the clock, `wait` polls a timer set to the given time, `send` is pending while the socket does
+    /// not take the datagram. Ready when nothing is held and nobody is left to add to it.
+    pub fn poll(
+        &self,
+        cx: &mut Context<'_>,
+        now: impl Fn() -> Instant,
+        mut wait: impl FnMut(Instant, &mut Context<'_>) -> Poll<()>,
+        mut send: impl FnMut(&Held<T>, &mut Context<'_>) -> Poll<()>,
+    ) -> Poll<()> {
+        loop {
+            let due = {
+                let mut state = lock(&self.0);
+                match state.line.pop_due(now()) {
+                    Some(held) => Ok(held),
+                    None if state.senders == 0 && state.line.is_empty() => return Poll::Ready(()),
+                    None => {
+                        state.waker = Some(cx.waker().clone());
+                        Err(state.line.next())
+                    }
+                }
+            };
+            match due {
+                Ok(held) if send(&held, cx).is_pending() => {
+                    lock(&self.0).line.put_back(held);
+                    return Poll::Pending;
+                }
+                Ok(held) => lock(&self.0).line.recycle(held.bytes),
+                Err(Some(next)) if wait(next, cx).is_ready() => {}
+                Err(_) => return Poll::Pending,
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Clock as _, SystemClock};
 
+    fn gate() -> Arc<Gate> {
+        Arc::new(Gate::new(SystemClock.now()))
+    }
+
     #[test]
     fn what_is_written_is_cut_and_nothing_else() {
-        let gate = Gate::new();
+        let gate = gate();
+        let lane = Lane::new(&gate);
+        let release = gate.epoch + Duration::from_micros(1_234);
         for cut in [TRAILER, TRAILER + 1, 950] {
             let mut datagram: Vec<u8> = (0..1_200).map(|n| n as u8).collect();
-            gate.write(&mut datagram[1_200 - cut..], Duration::from_micros(1_234));
-            let (kept, hold) = gate.read(&datagram).expect("its own trailer");
-            assert_eq!(kept.len(), 1_200 - cut);
-            assert!(kept.iter().enumerate().all(|(n, b)| *b == n as u8));
-            assert_eq!(hold, Duration::from_micros(1_234));
-            assert!(Gate::new().read(&datagram).is_none(), "another gate's token");
+            lane.write(&mut datagram[1_200 - cut..], Some(release));
+            let kept = gate.read(&datagram).expect("its own trailer");
+            assert_eq!(kept.datagram.len(), 1_200 - cut);
+            assert!(kept.datagram.iter().enumerate().all(|(n, b)| *b == n as u8));
+            assert_eq!(kept.release, Some(release));
+            assert!(super::Gate::new(gate.epoch).read(&datagram).is_none(), "another gate's token");
             assert!(gate.read(&datagram[..1_199]).is_none());
+            lane.write(&mut datagram[1_200 - cut..], None);
+            assert_eq!(gate.read(&datagram).map(|cut| cut.release), Some(None));
+            // Before the gate there was no time: as soon as possible, but in order.
+            lane.write(&mut datagram[1_200 - cut..], gate.epoch.checked_sub(Duration::from_millis(1)));
+            assert!(gate.read(&datagram).is_some_and(|cut| cut.release.is_some()));
         }
         assert!(gate.read(&[0; 1_200]).is_none());
         assert!(gate.read(&[]).is_none());
@@ -229,26 +405,38 @@ mod tests {
 
     #[test]
     fn a_cut_longer_than_the_datagram_is_refused() {
-        let gate = Gate::new();
+        let gate = gate();
+        let lane = Lane::new(&gate);
         let mut tail = vec![0; 100];
-        gate.write(&mut tail, Duration::ZERO);
-        assert!(gate.read(&tail).is_some_and(|(kept, _)| kept.is_empty()));
+        lane.write(&mut tail, None);
+        assert!(gate.read(&tail).is_some_and(|cut| cut.datagram.is_empty()));
         assert!(gate.read(&tail[1..]).is_none());
     }
 
     #[test]
-    fn a_gate_nobody_reads_shuts_for_good() {
-        let gate = Gate::new();
+    fn a_connection_whose_trailers_nobody_reads_stops_after_a_few_and_for_good() {
+        let gate = gate();
+        let (wired, lost) = (Lane::new(&gate), Lane::new(&gate));
         let mut tail = [0; TRAILER];
         for _ in 0..=UNSEEN {
-            assert!(gate.works());
-            gate.write(&mut tail, Duration::ZERO);
+            assert!(lost.works());
+            lost.write(&mut tail, None);
         }
-        assert!(!gate.works());
+        assert!(!lost.works());
         for _ in 0..UNSEEN {
             gate.read(&tail);
         }
-        assert!(!gate.works());
+        assert!(!lost.works());
+        // Others are not touched, however many of their last trailers went down with their connections.
+        for _ in 0..10_000 {
+            Lane::new(&gate).write(&mut tail, None);
+            assert!(wired.works());
+            wired.write(&mut tail, None);
+            assert!(gate.read(&tail).is_some());
+        }
+        assert!(wired.works());
+        drop((wired, lost));
+        assert!(gate.lanes().is_empty(), "connections leave nothing behind");
     }
 
     #[test]
@@ -267,10 +455,67 @@ mod tests {
         let order: Vec<char> = std::iter::from_fn(|| line.pop_due(at(30))).map(|held| held.how).collect();
         assert_eq!(order, ['a', 'b', 'c']);
         assert!(line.is_empty());
-        let big = vec![0; DelayLine::<char>::LIMIT];
-        assert!(line.push(at(1), &big, 'x'));
-        assert!(!line.push(at(1), &[0], 'y'));
-        line.pop_due(at(1));
-        assert!(line.push(at(1), &[0], 'y'));
+        // Small datagrams in large buffers count for what they take.
+        let mut pushed = 0;
+        while line.push(at(1), &[0; 1_500], 'x') {
+            pushed += 1;
+        }
+        assert!((40_000..=64 * 1024 * 1024 / 1_500).contains(&pushed), "{pushed}");
+        for _ in 0..1_000 {
+            let held = line.pop_due(at(1)).expect("due");
+            line.recycle(held.bytes);
+        }
+        let small = std::iter::from_fn(|| line.push(at(1), &[0; 30], 'y').then_some(())).count();
+        assert!((1_000..1_100).contains(&small), "{small}");
+    }
+
+    /// Counts its wakes.
+    #[derive(Default)]
+    struct Wakes(std::sync::atomic::AtomicUsize);
+
+    impl std::task::Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_is_held_leaves_after_the_last_sender_and_then_the_task_ends() {
+        let start = SystemClock.now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let (holding, releasing) = Holding::new();
+        let mut sent = Vec::new();
+        let mut poll = |now: u64, blocked: bool| {
+            let poll = releasing.poll(
+                &mut Context::from_waker(&waker),
+                || at(now),
+                |until, _| if until <= at(now) { Poll::Ready(()) } else { Poll::Pending },
+                |held: &Held<u8>, _| {
+                    if blocked {
+                        return Poll::Pending;
+                    }
+                    sent.push((held.how, held.bytes.clone()));
+                    Poll::Ready(())
+                },
+            );
+            (poll, sent.len())
+        };
+        let other = holding.clone();
+        assert_eq!(poll(0, false), (Poll::Pending, 0));
+        assert!(holding.push(at(20), &[2], 2));
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "the first one sets the timer");
+        assert!(other.push(at(20), &[3], 3));
+        assert_eq!(poll(19, false), (Poll::Pending, 0));
+        assert!(other.push(at(10), &[1], 1));
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 2, "an earlier one sets it anew");
+        assert_eq!(poll(19, false), (Poll::Pending, 1));
+        drop((holding, other));
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 3, "the last sender tells the task");
+        assert_eq!(poll(19, false), (Poll::Pending, 1));
+        assert_eq!(poll(20, true), (Poll::Pending, 1), "the socket does not take it");
+        assert_eq!(poll(20, false), (Poll::Ready(()), 3));
+        assert_eq!(sent, [(1, vec![1]), (2, vec![2]), (3, vec![3])]);
     }
 }

@@ -9,7 +9,7 @@ use fathom_frames::{Arrival, Counters, Echo, EcnCounts, Estimator, Sample, Seen,
 use crate::payload::AckSeen;
 
 /// Most paths remembered at a time. Path numbers only grow, so the smallest is the first to be given up.
-const MAX_PATHS: usize = 8;
+pub(crate) const MAX_PATHS: usize = 8;
 
 /// One network path.
 #[derive(Default)]

@@ -20,28 +20,72 @@ const PATH_ACK_ECN: u64 = 0x3f;
 /// PATH_CHALLENGE and PATH_RESPONSE (RFC 9000 §19.17, RFC 9000 §19.18).
 const PATH_FRAMES: [u64; 2] = [0x1a, 0x1b];
 
+/// PADDING and CONNECTION_CLOSE (RFC 9000 §19.1, RFC 9000 §19.19).
+const PADDING: u64 = 0x00;
+const CLOSES: [u64; 2] = [0x1c, 0x1d];
+
 /// What matters of a payload that is about to be sealed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Leaving {
     /// It asks for an acknowledgement.
     pub(crate) ack_eliciting: bool,
-    /// It probes the path, and its datagram's size is part of the probe.
+    /// It probes the path, and its datagram's size is part of the probe; or nobody knows.
     pub(crate) probes_path: bool,
+    /// It closes the connection.
+    pub(crate) closes: bool,
+    /// It says nothing.
+    pub(crate) empty: bool,
+    /// Paths of its ACK frames, and their lengths: the first `ack_count` entries.
+    acks: [(u32, usize); MAX_ACKS],
+    ack_count: usize,
 }
 
 impl Leaving {
     /// Reads our own stack's payload.
     pub(crate) fn read(payload: &[u8]) -> Self {
-        let mut leaving = Self { ack_eliciting: false, probes_path: false };
-        for frame in Frames::new(payload) {
-            let Ok(frame) = frame else {
-                // A frame of an extension this crate does not know: let it pass as it is.
-                return Self { ack_eliciting: true, probes_path: true };
+        let mut leaving = Self { empty: true, ..Self::default() };
+        let mut start = 0;
+        while let Some(first) = payload.get(start) {
+            let first = u64::from(*first);
+            let next = match first {
+                ACK | ACK_ECN | PATH_ACK | PATH_ACK_ECN => AckSeen::read(first, &payload[start..]).map(|(ack, len)| {
+                    leaving.push(ack.path, len);
+                    start + len
+                }),
+                _ => leaving.frame(payload, start),
             };
-            leaving.ack_eliciting |= frame.is_ack_eliciting();
-            leaving.probes_path |= PATH_FRAMES.contains(&frame.ty);
+            let Some(next) = next else { return leaving.unknown() };
+            start = next;
         }
         leaving
+    }
+
+    /// Paths of its ACK frames, and their lengths.
+    pub(crate) fn acks(&self) -> &[(u32, usize)] {
+        &self.acks[..self.ack_count]
+    }
+
+    /// Reads one other frame; where the next begins.
+    fn frame(&mut self, payload: &[u8], start: usize) -> Option<usize> {
+        let frame = Frames::new(&payload[start..]).next()?.ok()?;
+        self.ack_eliciting |= frame.is_ack_eliciting();
+        self.probes_path |= PATH_FRAMES.contains(&frame.ty);
+        self.closes |= CLOSES.contains(&frame.ty);
+        self.empty &= frame.ty == PADDING;
+        Some(start + frame.range.end)
+    }
+
+    /// A frame of an extension this crate does not know: the packet passes as it is.
+    fn unknown(self) -> Self {
+        Self { ack_eliciting: true, probes_path: true, empty: false, ..self }
+    }
+
+    fn push(&mut self, path: u32, bytes: usize) {
+        self.empty = false;
+        if let Some(slot) = self.acks.get_mut(self.ack_count) {
+            *slot = (path, bytes);
+            self.ack_count += 1;
+        }
     }
 }
 

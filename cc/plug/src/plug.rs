@@ -182,8 +182,8 @@ impl<S: Stack> Plug<S> {
     }
 
     /// The controller of this recipe, on endpoints that send through the outlet of this gate: there every stack honours
-    /// [`fathom_cc::Pace::Hold`] and [`fathom_cc::Advice::datagram`]. Turn MTU discovery off in the transport settings; a size above
-    /// the one it starts with is never cut.
+    /// [`fathom_cc::Pace::Hold`] and [`fathom_cc::Advice::datagram`]. Turn MTU discovery off in the transport settings: its probes pass
+    /// what is held.
     ///
     /// # Errors
     /// The stack lacks what the controller needs, even so.

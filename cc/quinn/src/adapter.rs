@@ -51,7 +51,7 @@ impl Controller for Adapter {
     fn window(&self) -> u64 {
         // quinn sends while bytes in flight and the next packet stay *below* the window; a window of n packets means n in flight
         // (RFC 9002 §7). noq says "not above".
-        self.0.advice().window + 1
+        self.0.advice().window.saturating_add(1)
     }
 
     fn metrics(&self) -> ControllerMetrics {

@@ -5,11 +5,10 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use fathom_plug::{DelayLine, Gate, Held};
+use fathom_plug::{Cut, Gate, Held, Holding, Releasing};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
 
@@ -24,14 +23,22 @@ pub struct Outlet(Arc<Wrapped>);
 impl Outlet {
     /// Wraps `socket`; `runtime` is the endpoint's.
     pub fn new(socket: Arc<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
-        let line = Arc::new(Line { state: Mutex::default(), runtime: Arc::clone(runtime) });
+        Self::sharing(&Arc::new(Gate::new(runtime.now())), socket, runtime)
+    }
+
+    /// Wraps another socket for the plugs of the same gate: that of a second endpoint, or the one to which
+    /// [`quinn::Endpoint::rebind_abstract`] moves. An endpoint that moves to a socket without an outlet loses a few packets of each
+    /// connection and runs on without.
+    pub fn sharing(gate: &Arc<Gate>, socket: Arc<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
+        let (held, releasing) = Holding::new();
         runtime.spawn(Box::pin(Release {
             poller: Arc::clone(&socket).create_io_poller(),
             timer: runtime.new_timer(runtime.now()),
+            runtime: Arc::clone(runtime),
             socket: Arc::clone(&socket),
-            line: Arc::downgrade(&line),
+            releasing,
         }));
-        Self(Arc::new(Wrapped { inner: socket, gate: Arc::new(Gate::new()), line: Alive(Some(line)) }))
+        Self(Arc::new(Wrapped { inner: socket, gate: Arc::clone(gate), held }))
     }
 
     /// Binds a UDP socket and wraps it.
@@ -68,64 +75,16 @@ struct How {
     src_ip: Option<IpAddr>,
 }
 
-struct Line {
-    state: Mutex<LineState>,
-    runtime: Arc<dyn Runtime>,
-}
-
-#[derive(Default)]
-struct LineState {
-    held: DelayLine<How>,
-    waker: Option<Waker>,
-}
-
-impl Line {
-    fn state(&self) -> MutexGuard<'_, LineState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// False when there is no room.
-    fn push(&self, hold: Duration, t: &Transmit<'_>, datagram: &[u8]) -> bool {
-        let how = How { destination: t.destination, ecn: t.ecn, src_ip: t.src_ip };
-        let release = self.runtime.now() + hold;
-        let mut state = self.state();
-        let first = state.held.next().is_none_or(|next| release < next);
-        let kept = state.held.push(release, datagram, how);
-        let waker = state.waker.take_if(|_| first && kept);
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        kept
-    }
-}
-
-/// Ends the releasing task when the last user is gone.
-#[derive(Clone)]
-struct Alive(Option<Arc<Line>>);
-
-impl Alive {
-    /// False when there is no room.
-    fn push(&self, hold: Duration, t: &Transmit<'_>, datagram: &[u8]) -> bool {
-        self.0.as_ref().is_some_and(|line| line.push(hold, t, datagram))
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        let waker = self.0.as_ref().and_then(|line| line.state().waker.take());
-        // Gone first, so that the task finds nobody.
-        self.0 = None;
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+impl How {
+    fn transmit<'a>(&self, contents: &'a [u8]) -> Transmit<'a> {
+        Transmit { destination: self.destination, ecn: self.ecn, contents, segment_size: None, src_ip: self.src_ip }
     }
 }
 
 struct Wrapped {
     inner: Arc<dyn AsyncUdpSocket>,
     gate: Arc<Gate>,
-    line: Alive,
+    held: Holding<How>,
 }
 
 impl fmt::Debug for Wrapped {
@@ -140,16 +99,11 @@ impl AsyncUdpSocket for Wrapped {
     }
 
     fn try_send(&self, t: &Transmit<'_>) -> io::Result<()> {
-        match self.gate.read(t.contents) {
-            None => self.inner.try_send(t),
-            Some((datagram, hold)) if !hold.is_zero() && self.line.push(hold, t, datagram) => Ok(()),
-            Some((datagram, _)) => self.inner.try_send(&Transmit {
-                destination: t.destination,
-                ecn: t.ecn,
-                contents: datagram,
-                segment_size: None,
-                src_ip: t.src_ip,
-            }),
+        let Some(Cut { datagram, release }) = self.gate.read(t.contents) else { return self.inner.try_send(t) };
+        let how = How { destination: t.destination, ecn: t.ecn, src_ip: t.src_ip };
+        match release {
+            Some(at) if self.held.push(at, datagram, how) => Ok(()),
+            _ => self.inner.try_send(&how.transmit(datagram)),
         }
     }
 
@@ -180,72 +134,44 @@ impl AsyncUdpSocket for Wrapped {
     }
 }
 
-/// The task that sends what was kept back; it ends with the outlet.
+/// The task that sends what was kept back; it ends when that is done and the outlet is gone.
 struct Release {
     socket: Arc<dyn AsyncUdpSocket>,
     poller: Pin<Box<dyn UdpPoller>>,
     timer: Pin<Box<dyn AsyncTimer>>,
-    line: Weak<Line>,
+    runtime: Arc<dyn Runtime>,
+    releasing: Releasing<How>,
 }
 
 impl Future for Release {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(line) = self.line.upgrade() else { return Poll::Ready(()) };
-        loop {
-            let now: Instant = line.runtime.now();
-            let due = {
-                let mut state = line.state();
-                let due = state.held.pop_due(now);
-                if due.is_none() {
-                    state.waker = Some(cx.waker().clone());
-                }
-                due.ok_or_else(|| state.held.next())
-            };
-            match due {
-                Ok(held) => match self.send(&held, cx) {
-                    Poll::Ready(()) => line.state().held.recycle(held.bytes),
-                    Poll::Pending => {
-                        line.state().held.put_back(held);
-                        return Poll::Pending;
-                    }
-                },
-                Err(Some(next)) => {
-                    self.timer.as_mut().reset(next);
-                    if self.timer.as_mut().poll(cx).is_pending() {
-                        return Poll::Pending;
-                    }
-                }
-                Err(None) if Arc::strong_count(&line) == 1 => return Poll::Ready(()),
-                Err(None) => return Poll::Pending,
-            }
-        }
+        let Self { socket, poller, timer, runtime, releasing } = &mut *self;
+        let wait = |until, cx: &mut Context<'_>| {
+            timer.as_mut().reset(until);
+            timer.as_mut().poll(cx)
+        };
+        releasing.poll(cx, || runtime.now(), wait, |held, cx| send(&**socket, poller.as_mut(), held, cx))
     }
 }
 
-impl Release {
-    /// Pending until the socket takes it; an error loses the datagram, as the network might.
-    fn send(&mut self, held: &Held<How>, cx: &mut Context<'_>) -> Poll<()> {
-        let transmit = Transmit {
-            destination: held.how.destination,
-            ecn: held.how.ecn,
-            contents: &held.bytes,
-            segment_size: None,
-            src_ip: held.how.src_ip,
-        };
-        loop {
-            if self.poller.as_mut().poll_writable(cx).is_pending() {
-                return Poll::Pending;
+/// Pending until the socket takes it; an error loses the datagram, as the network might.
+fn send(
+    socket: &dyn AsyncUdpSocket,
+    mut poller: Pin<&mut dyn UdpPoller>,
+    held: &Held<How>,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    loop {
+        let writable = std::task::ready!(poller.as_mut().poll_writable(cx));
+        match writable.and_then(|()| socket.try_send(&held.how.transmit(&held.bytes))) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) => {
+                tracing::debug!("a datagram kept back was lost: {e}");
+                return Poll::Ready(());
             }
-            match self.socket.try_send(&transmit) {
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => {
-                    tracing::debug!("a datagram kept back was lost: {e}");
-                    return Poll::Ready(());
-                }
-                Ok(()) => return Poll::Ready(()),
-            }
+            Ok(()) => return Poll::Ready(()),
         }
     }
 }

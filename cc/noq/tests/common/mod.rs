@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod marking;
+pub(crate) mod outlets;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -63,6 +64,14 @@ pub(crate) struct Ask {
     pub datagrams: usize,
     /// The server's socket marks what it receives.
     pub(crate) marks: Option<marking::Marks>,
+    /// Sends through an outlet, and notes here what leaves it.
+    pub(crate) outlet: Option<outlets::Sizes>,
+    /// The client's endpoint does not use its outlet.
+    pub unwired: bool,
+    /// MTU discovery is on.
+    pub discovery: bool,
+    /// Largest datagram at the start.
+    pub mtu: u16,
     /// noq only: paths that may be open at a time.
     pub paths: u32,
 }
@@ -79,6 +88,10 @@ impl Ask {
             key_updates: false,
             datagrams: 0,
             marks: None,
+            outlet: None,
+            unwired: false,
+            discovery: true,
+            mtu: 1_200,
             paths: 0,
         }
     }
@@ -116,11 +129,21 @@ macro_rules! sides {
     ($module:ident, $stack:ident, $plug:ident, $multipath:expr) => {
         pub(crate) mod $module {
             use super::*;
-            use $plug::{Plug, Probe};
+            use $plug::{Outlet, Plug, Probe};
             use $stack::{Connection, ConnectionError, Endpoint, TransportConfig};
 
-            fn plug(ask: &Ask) -> Option<Plug> {
-                let plug = Plug::new(Arc::clone(ask.recipe.as_ref()?)).expect("a plug");
+            /// A plug with the extension, through the outlet of a gate.
+            pub(crate) fn plugged(gate: &Arc<$plug::Gate>, recipe: Arc<dyn Recipe>) -> Plug {
+                Plug::through(gate, recipe).expect("a plug")
+            }
+
+            fn plug(ask: &Ask, outlet: Option<&Outlet>) -> Option<Plug> {
+                let recipe = Arc::clone(ask.recipe.as_ref()?);
+                let plug = match outlet {
+                    Some(outlet) => Plug::through(outlet.gate(), recipe),
+                    None => Plug::new(recipe),
+                };
+                let plug = plug.expect("a plug");
                 let plug = plug.with_extension(ask.extension).expect("an extension");
                 Some(match ask.parameter {
                     Some(bytes) => plug.with_raw_parameter(bytes),
@@ -131,7 +154,10 @@ macro_rules! sides {
             fn transport(ask: &Ask) -> TransportConfig {
                 let mut transport = TransportConfig::default();
                 // Failed handshakes end sooner.
-                transport.initial_rtt(Duration::from_millis(20));
+                transport.initial_rtt(Duration::from_millis(20)).initial_mtu(ask.mtu);
+                if !ask.discovery {
+                    transport.mtu_discovery_config(None);
+                }
                 let set: fn(&mut TransportConfig, u32) = $multipath;
                 set(&mut transport, ask.paths);
                 transport
@@ -179,7 +205,8 @@ macro_rules! sides {
             pub(crate) fn serve(ask: Ask, identity: &Identity) -> (SocketAddr, tokio::task::JoinHandle<Outcome>) {
                 let tls = Arc::clone(&identity.server);
                 let any = "0.0.0.0:0".parse().expect("an address");
-                let server = plug(&ask).map(|plug| plug.server(Arc::clone(&tls)).expect("a server"));
+                let outlet = ask.outlet.as_ref().map(|sizes| outlets::$module::bind(any, sizes));
+                let server = plug(&ask, outlet.as_ref()).map(|plug| plug.server(Arc::clone(&tls)).expect("a server"));
                 let config = match &server {
                     Some(server) => server.config(),
                     None => {
@@ -189,9 +216,10 @@ macro_rules! sides {
                         config
                     }
                 };
-                let endpoint = match ask.marks.clone() {
-                    Some(marks) => marking::$module(config, any, marks),
-                    None => Endpoint::server(config, any).expect("an endpoint"),
+                let endpoint = match (ask.marks.clone(), outlet) {
+                    (Some(marks), _) => marking::$module(config, any, marks),
+                    (None, Some(outlet)) => outlets::$module::endpoint(Some(config), outlet.socket()),
+                    (None, None) => Endpoint::server(config, any).expect("an endpoint"),
                 };
                 let port = endpoint.local_addr().expect("bound").port();
                 let task = tokio::spawn(async move {
@@ -231,9 +259,15 @@ macro_rules! sides {
                 identity: &Identity,
                 to: SocketAddr,
             ) -> Result<(Endpoint, Connection, Option<Probe>), (u64, bool)> {
-                let endpoint = Endpoint::client("0.0.0.0:0".parse().expect("an address")).expect("a client");
+                let any = "0.0.0.0:0".parse().expect("an address");
+                let outlet = ask.outlet.as_ref().map(|sizes| outlets::$module::bind(any, sizes));
                 let tls = Arc::clone(&identity.client);
-                let (config, probe) = match plug(ask).map(|plug| plug.client(Arc::clone(&tls)).expect("a client")) {
+                let plug = plug(ask, outlet.as_ref());
+                let endpoint = match outlet {
+                    Some(outlet) if !ask.unwired => outlets::$module::endpoint(None, outlet.socket()),
+                    _ => Endpoint::client(any).expect("a client"),
+                };
+                let (config, probe) = match plug.map(|plug| plug.client(Arc::clone(&tls)).expect("a client")) {
                     Some(client) => {
                         let (config, probe) = client.config(transport(ask), ask.observer.clone());
                         (config, Some(probe))

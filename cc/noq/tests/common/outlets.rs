@@ -1,0 +1,172 @@
+//! Endpoints that send through an outlet, over sockets that note what leaves.
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+/// What left a socket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sizes(Arc<Mutex<Vec<(bool, usize)>>>, Arc<AtomicBool>);
+
+impl Sizes {
+    /// Datagrams vanish.
+    pub(crate) fn black_out(&self, vanish: bool) {
+        self.1.store(vanish, Ordering::Relaxed);
+    }
+
+    fn vanish(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, contents: &[u8], segment: Option<usize>) {
+        let mut sizes = self.0.lock().expect("unpoisoned");
+        for datagram in contents.chunks(segment.unwrap_or(contents.len()).max(1)) {
+            // Long headers are those of the handshake.
+            sizes.push((datagram[0] & 0x80 == 0, datagram.len()));
+        }
+    }
+
+    /// Datagrams that begin with a 1-RTT packet, in order.
+    pub(crate) fn one_rtt(&self) -> Vec<usize> {
+        self.0.lock().expect("unpoisoned").iter().filter(|(one_rtt, _)| *one_rtt).map(|(_, len)| *len).collect()
+    }
+
+    /// All datagrams so far.
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().expect("unpoisoned").len()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Noting<S> {
+    inner: S,
+    sizes: Sizes,
+}
+
+impl quinn::AsyncUdpSocket for Noting<Arc<dyn quinn::AsyncUdpSocket>> {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn quinn::UdpPoller>> {
+        Arc::clone(&self.inner).create_io_poller()
+    }
+
+    fn try_send(&self, transmit: &quinn::udp::Transmit<'_>) -> io::Result<()> {
+        if !self.sizes.vanish() {
+            self.inner.try_send(transmit)?;
+        }
+        self.sizes.note(transmit.contents, transmit.segment_size);
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [quinn::udp::RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.inner.poll_recv(cx, bufs, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.inner.max_transmit_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+impl noq::AsyncUdpSocket for Noting<Box<dyn noq::AsyncUdpSocket>> {
+    fn create_sender(&self) -> Pin<Box<dyn noq::UdpSender>> {
+        Box::pin(Noting { inner: self.inner.create_sender(), sizes: self.sizes.clone() })
+    }
+
+    fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [noq::udp::RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.inner.poll_recv(cx, bufs, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_receive_segments(&self) -> std::num::NonZeroUsize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+impl noq::UdpSender for Noting<Pin<Box<dyn noq::UdpSender>>> {
+    fn poll_send(
+        mut self: Pin<&mut Self>,
+        transmit: &noq::udp::Transmit<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let vanish = self.sizes.vanish();
+        let sent = if vanish { Poll::Ready(Ok(())) } else { self.inner.as_mut().poll_send(transmit, cx) };
+        if let Poll::Ready(Ok(())) = sent {
+            self.sizes.note(transmit.contents, transmit.segment_size);
+        }
+        sent
+    }
+
+    fn max_transmit_segments(&self) -> std::num::NonZeroUsize {
+        self.inner.max_transmit_segments()
+    }
+}
+
+/// Both stacks have the same shape; how they hold a socket differs.
+macro_rules! outlets {
+    ($module:ident, $stack:ident, $plug:ident, $pointer:ident) => {
+        pub(crate) mod $module {
+            use super::*;
+            use $plug::{Gate, Outlet};
+            use $stack::{AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime};
+
+            pub(crate) fn runtime() -> Arc<dyn Runtime> {
+                Arc::new(TokioRuntime)
+            }
+
+            /// A socket that notes what leaves.
+            pub(crate) fn socket(to: SocketAddr, sizes: &Sizes) -> $pointer<dyn AsyncUdpSocket> {
+                let socket = std::net::UdpSocket::bind(to).expect("a socket");
+                let inner = runtime().wrap_udp_socket(socket).expect("wrapped");
+                $pointer::new(Noting { inner, sizes: sizes.clone() })
+            }
+
+            /// An outlet over a socket that notes what leaves.
+            pub(crate) fn bind(to: SocketAddr, sizes: &Sizes) -> Outlet {
+                Outlet::new(socket(to, sizes), &runtime())
+            }
+
+            /// Another socket for the same gate.
+            pub(crate) fn sharing(gate: &Arc<Gate>, to: SocketAddr, sizes: &Sizes) -> Outlet {
+                Outlet::sharing(gate, socket(to, sizes), &runtime())
+            }
+
+            pub(crate) fn endpoint(config: Option<ServerConfig>, socket: $pointer<dyn AsyncUdpSocket>) -> Endpoint {
+                Endpoint::new_with_abstract_socket(EndpointConfig::default(), config, socket, runtime())
+                    .expect("an endpoint")
+            }
+        }
+    };
+}
+
+outlets!(on_quinn, quinn, fathom_quinn, Arc);
+outlets!(on_noq, noq, fathom_noq, Box);

@@ -1,0 +1,287 @@
+//! Packets of the controller's size over real sockets, between all stacks, plugged and stock.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::outlets::Sizes;
+use common::{Ask, EVERY, On, run};
+use fathom_cc::testing::Null;
+use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Recipe, Sent, Setback, Signals, Snapshot};
+use fathom_cc::{Start, Time};
+use fathom_plug::{Extension, Offer};
+
+const LEAN: Extension = Extension { offer: Some(Offer::Lean), datagrams: false };
+const SHRINKING: &str = "packet-size:packets=64,patience=1";
+
+/// A window of 60 kB, a datagram size and a hold.
+#[derive(Clone, Copy, Debug)]
+struct Fixed(Option<u16>, Duration);
+
+impl Controller for Fixed {
+    fn on_sent(&mut self, _: &Sent) {}
+    fn on_acks(&mut self, _: &Acks<'_>) {}
+    fn on_setback(&mut self, _: &Setback) {}
+    fn on_undo(&mut self, _: Time) {}
+    fn on_path(&mut self, _: Time, _: PathChange) {}
+    fn advice(&self) -> Advice {
+        let pace = if self.1.is_zero() { Pace::Window } else { Pace::Hold(self.1) };
+        Advice { datagram: self.0, pace, ..Advice::window(60_000) }
+    }
+    fn snapshot(&self) -> Snapshot {
+        Null { window: 60_000 }.snapshot()
+    }
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(*self)
+    }
+}
+
+impl Recipe for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+    fn spec(&self) -> String {
+        self.name().into()
+    }
+    fn needs(&self) -> Signals {
+        Signals { datagram: self.0.is_some(), pacing: !self.1.is_zero(), ..Signals::NONE }
+    }
+    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
+        Ok(Box::new(*self))
+    }
+}
+
+fn through(recipe: Arc<dyn Recipe>) -> (Ask, Sizes) {
+    let sizes = Sizes::default();
+    let outlet = Some(sizes.clone());
+    (Ask { recipe: Some(recipe), extension: LEAN, outlet, discovery: false, bytes: 300_000, ..Ask::stock() }, sizes)
+}
+
+fn shrinking() -> (Ask, Sizes) {
+    through(fathom_cc::catalogue::recipe(SHRINKING).expect("a recipe"))
+}
+
+fn fixed(size: u16) -> (Ask, Sizes) {
+    through(Arc::new(Fixed(Some(size), Duration::ZERO)))
+}
+
+/// Sizes that full packets had, in order, each once in a row: those seen at least four times in a row.
+fn steps(sizes: &[usize]) -> Vec<usize> {
+    let mut steps: Vec<usize> = sizes.chunk_by(|a, b| a == b).filter(|run| run.len() >= 4).map(|run| run[0]).collect();
+    steps.dedup();
+    steps.retain(|size| *size >= 200);
+    steps
+}
+
+/// Packets shrink below 1200 bytes and grow again, through sizes that were asked for.
+fn shrank_and_grew(sizes: &Sizes) {
+    let steps = steps(&sizes.one_rtt());
+    // Receive buffers overflow now and then; an ACK frame with many gaps takes room that the smallest packets do not have.
+    let asked = |size: &usize| [250, 500, 750, 1_000, 1_200].contains(size) || (250..400).contains(size);
+    assert!(steps.iter().all(asked), "{steps:?}");
+    let least = steps.iter().position(|size| Some(size) == steps.iter().min()).expect("some");
+    assert!(steps[least] <= 500 && steps[least + 1..].iter().any(|size| *size > steps[least]), "{steps:?}");
+}
+
+#[tokio::test]
+async fn packets_shrink_and_grow_back_on_every_pair_of_stacks() {
+    for on in EVERY {
+        let ((client, up), (server, down)) = (shrinking(), shrinking());
+        let (client, server) = run(on, client, server).await;
+        shrank_and_grew(&up);
+        shrank_and_grew(&down);
+        assert!(client.report().one_way.is_some() && server.report().one_way.is_some(), "{on:?}");
+    }
+}
+
+#[tokio::test]
+async fn stock_peers_get_ordinary_packets() {
+    for on in EVERY {
+        let stock = || Ask { bytes: 300_000, ..Ask::stock() };
+        let (client, up) = shrinking();
+        run(on, client, stock()).await;
+        let (server, down) = shrinking();
+        run(on, stock(), server).await;
+        shrank_and_grew(&up);
+        shrank_and_grew(&down);
+    }
+}
+
+#[tokio::test]
+async fn key_updates_go_on_while_packets_are_cut() {
+    for on in EVERY {
+        let ((client, up), (server, _)) = (fixed(400), fixed(600));
+        let ask = |ask: Ask| Ask { rounds: 4, key_updates: true, bytes: 60_000, ..ask };
+        run(on, ask(client), ask(server)).await;
+        let sizes = up.one_rtt();
+        // Before the first acknowledgement at most a window leaves uncut.
+        assert!(sizes.iter().filter(|size| **size > 400).count() <= 60, "{on:?} {sizes:?}");
+        assert!(sizes.iter().filter(|size| **size == 400).count() > 400, "{on:?} {sizes:?}");
+    }
+}
+
+#[tokio::test]
+async fn mtu_discovery_is_not_in_the_way() {
+    for on in EVERY {
+        let (client, up) = fixed(600);
+        let (server, _) = fixed(600);
+        let ask = |ask: Ask| Ask { discovery: true, ..ask };
+        run(on, ask(client), ask(server)).await;
+        let sizes = up.one_rtt();
+        assert!(sizes.iter().filter(|size| **size == 600).count() > 200, "{on:?} {sizes:?}");
+        assert!(sizes.iter().any(|size| *size > 1_200), "a probe kept its size: {on:?} {sizes:?}");
+    }
+}
+
+/// Loss probes are built in datagrams of 1200 bytes, whatever the path carries and the controller asks for.
+#[tokio::test]
+async fn an_outage_while_packets_are_small_is_survived() {
+    for on in EVERY {
+        let ((client, up), (server, down)) = (fixed(250), fixed(250));
+        let ask = |ask: Ask| Ask { mtu: 1_452, bytes: 2_000_000, ..ask };
+        let outage = async {
+            while up.count() < 400 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            up.black_out(true);
+            down.black_out(true);
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            up.black_out(false);
+            down.black_out(false);
+        };
+        tokio::join!(run(on, ask(client), ask(server)), outage);
+        let least = *steps(&up.one_rtt()).iter().min().expect("packets");
+        // 1452 less 1200, and 41 + 8 + 64 bytes of room, and an ACK frame of 56 and more.
+        assert!((421..440).contains(&least), "{on:?} {least}");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_not_wired_runs_without() {
+    for on in EVERY {
+        let (client, through) = fixed(400);
+        let unwired = Ask { unwired: true, ..client };
+        run(on, unwired, Ask { bytes: 300_000, ..Ask::stock() }).await;
+        assert_eq!(through.count(), 0, "{on:?}");
+    }
+}
+
+#[tokio::test]
+async fn datagrams_of_the_application_pass_beside_holds() {
+    for on in EVERY {
+        let side = || {
+            let (ask, _) = through(Arc::new(Fixed(None, Duration::from_millis(2))));
+            Ask { datagrams: 300, extension: Extension { datagrams: true, ..LEAN }, ..ask }
+        };
+        let (client, server) = run(on, side(), side()).await;
+        for outcome in [client, server] {
+            assert!(outcome.datagrams > 200, "{on:?} {} arrived", outcome.datagrams);
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_paths_are_cut_alike() {
+    let identity = common::identity();
+    let ((client, up), (server, _)) = (fixed(500), fixed(500));
+    let ask = |ask: Ask| Ask { paths: 4, rounds: 2, ..ask };
+    let (to, serving) = common::on_noq::serve(ask(server), &identity);
+    let talk = async {
+        let (endpoint, connection, _probe) =
+            common::on_noq::connect(&ask(client), &identity, to).await.expect("a connection");
+        let first = connection.path(noq::PathId::ZERO).expect("path 0");
+        let sent = common::body(300_000);
+        let mut before = 0;
+        for round in 0..2 {
+            let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
+            let write = async {
+                send.write_all(&sent).await.expect("written");
+                send.finish().expect("open");
+            };
+            let (got, ()) = tokio::join!(recv.read_to_end(sent.len()), write);
+            assert!(got.expect("read") == sent);
+            if round == 0 {
+                before = up.one_rtt().len();
+                let other = std::net::SocketAddr::from(([127, 0, 0, 2], to.port()));
+                connection.open_path(other, noq::PathStatus::Available).await.expect("a second path");
+                first.set_status(noq::PathStatus::Backup).expect("a status");
+            }
+        }
+        let second = up.one_rtt().split_off(before);
+        assert!(second.iter().filter(|size| **size == 500).count() > 400, "{second:?}");
+        // Challenges and their answers keep their size.
+        assert!((1..100).contains(&second.iter().filter(|size| **size > 500).count()), "{second:?}");
+        connection.close(0u32.into(), b"");
+        endpoint.wait_idle().await;
+    };
+    let both = async { (talk.await, serving.await) };
+    tokio::time::timeout(Duration::from_secs(60), both).await.expect("done within a minute").1.expect("served");
+}
+
+/// A client that moves while packets are cut: to a socket of the same gate, then to one without an outlet.
+macro_rules! moving {
+    ($test:ident, $module:ident, $stack:ident) => {
+        #[tokio::test]
+        async fn $test() {
+            use common::outlets::$module::{bind, endpoint, sharing, socket};
+            for on in [On::Quinn, On::Noq] {
+                let identity = common::identity();
+                let (server, down) = fixed(500);
+                let server = Ask { rounds: 3, ..server };
+                let (to, serving) = match on {
+                    On::Quinn => common::on_quinn::serve(server, &identity),
+                    On::Noq => common::on_noq::serve(server, &identity),
+                };
+                let any = "0.0.0.0:0".parse().expect("an address");
+                let sizes = [Sizes::default(), Sizes::default(), Sizes::default()];
+                let talk = async {
+                    let outlet = bind(any, &sizes[0]);
+                    let gate = Arc::clone(outlet.gate());
+                    let recipe = Arc::new(Fixed(Some(500), Duration::ZERO));
+                    let plug =
+                        common::$module::plugged(&gate, recipe).client(Arc::clone(&identity.client)).expect("a client");
+                    let endpoint = endpoint(None, outlet.socket());
+                    let mut transport = $stack::TransportConfig::default();
+                    transport.mtu_discovery_config(None);
+                    let (connecting, _probe) = plug.connect(&endpoint, transport, to, "localhost").expect("begun");
+                    let connection = connecting.await.expect("a handshake");
+                    let sent = common::body(300_000);
+                    for round in 0..3 {
+                        match round {
+                            0 => {}
+                            1 => endpoint.rebind_abstract(sharing(&gate, any, &sizes[1]).socket()).expect("moved"),
+                            _ => endpoint.rebind_abstract(socket(any, &sizes[2])).expect("moved"),
+                        }
+                        let before = down.one_rtt().len();
+                        let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
+                        let write = async {
+                            send.write_all(&sent).await.expect("written");
+                            send.finish().expect("open");
+                        };
+                        let (got, ()) = tokio::join!(recv.read_to_end(sent.len()), write);
+                        assert!(got.expect("read") == sent, "{on:?}");
+                        let from_server = down.one_rtt().split_off(before);
+                        if round > 0 {
+                            // RFC 9000 §8.2.1: path challenges fill 1200 bytes.
+                            assert!(from_server.contains(&1_200), "{on:?} {round}: {from_server:?}");
+                        }
+                        let small = from_server.iter().filter(|size| **size <= 500).count();
+                        assert!(small * 10 > from_server.len() * 8, "{on:?} {round}: {from_server:?}");
+                    }
+                    connection.close(0u32.into(), b"");
+                    endpoint.wait_idle().await;
+                };
+                let both = async { (talk.await, serving.await) };
+                tokio::time::timeout(Duration::from_secs(60), both).await.expect("in good time").1.expect("served");
+                let full = |sizes: &Sizes, size| sizes.one_rtt().iter().filter(|len| **len == size).count();
+                assert!(full(&sizes[1], 500) > 400, "{on:?} {:?}", sizes[1].one_rtt());
+                assert!(full(&sizes[1], 1_200) >= 1, "{on:?}: the answer to a challenge");
+                assert!(full(&sizes[2], 1_200) > 200, "{on:?} {:?}", sizes[2].one_rtt());
+            }
+        }
+    };
+}
+
+moving!(a_quinn_client_moves_while_packets_are_cut, on_quinn, quinn);
+moving!(a_noq_client_moves_while_packets_are_cut, on_noq, noq);

@@ -1,0 +1,491 @@
+//! Packets through keys and outlet, sealed and opened by rustls's QUIC keys: what a stack does, without a stack.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use fathom_cc::testing::Null;
+use fathom_cc::{Controller, Missing, Recipe, Signals, Start, Time};
+use fathom_frames::varint;
+use proptest::prelude::*;
+
+use crate::cell::Cell;
+use crate::key::{HeaderProtection, PacketProtection};
+use crate::outlet::Gate;
+use crate::plug::Core;
+use crate::session::initial_suite;
+use crate::shaping::Wish;
+use crate::{Clock, Extension, Offer, SystemClock};
+
+/// Moves when told.
+struct Hand {
+    start: Instant,
+    elapsed: Mutex<Duration>,
+}
+
+impl Hand {
+    fn set(&self, millis: u64) {
+        *self.elapsed.lock().expect("unpoisoned") = Duration::from_millis(millis);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Instant {
+        self.start + *self.elapsed.lock().expect("unpoisoned")
+    }
+}
+
+#[derive(Debug)]
+struct Fixed;
+
+impl Recipe for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+    fn spec(&self) -> String {
+        self.name().into()
+    }
+    fn needs(&self) -> Signals {
+        Signals::NONE
+    }
+    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
+        Ok(Box::new(Null { window: 100_000 }))
+    }
+}
+
+/// Header of the rig's packets: flags, connection id, packet number.
+const CID: usize = 8;
+const TAG: usize = 16;
+/// A SYNC_TIMESTAMP frame without echo.
+const FRAME: usize = 8;
+const PING: &[u8] = &[0x01];
+/// ACK of packet 0.
+const ACK: &[u8] = &[0x02, 0x00, 0x00, 0x00, 0x00];
+
+/// A sender with an outlet and its peer.
+struct Rig {
+    clock: Arc<Hand>,
+    gate: Arc<Gate>,
+    cell: Arc<Cell>,
+    seal: PacketProtection,
+    open: PacketProtection,
+    peer_seal: PacketProtection,
+    peer_open: PacketProtection,
+    /// Header protection of what the sender sends.
+    protect: HeaderProtection,
+    unprotect: HeaderProtection,
+    next: u64,
+    peer_next: u64,
+}
+
+impl Rig {
+    fn new(offer: Option<Offer>, datagrams: bool) -> Self {
+        let clock = Arc::new(Hand { start: SystemClock.now(), elapsed: Mutex::default() });
+        let gate = Arc::new(Gate::new(clock.now()));
+        let cell = |gate| {
+            let core = Core {
+                recipe: Arc::new(Fixed),
+                clock: Arc::clone(&clock) as Arc<dyn Clock>,
+                extension: Extension { offer, datagrams },
+                parameter: None,
+                gate,
+            };
+            Arc::new(Cell::new(&core, Signals::NONE, None))
+        };
+        let (cell, peer) = (cell(Some(Arc::clone(&gate))), cell(None));
+        for (one, other) in [(&cell, &peer), (&peer, &cell)] {
+            let mut parameters = Vec::new();
+            other.append_parameter(&mut parameters);
+            one.negotiate(&parameters).expect("negotiated");
+        }
+        let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
+        let keys = |side| suite.keys(b"outlet", side, rustls::quic::Version::V1);
+        let (ours, theirs) = (keys(rustls::Side::Client), keys(rustls::Side::Server));
+        Self {
+            seal: PacketProtection::one_rtt(ours.local.packet, Arc::clone(&cell)),
+            open: PacketProtection::one_rtt(ours.remote.packet, Arc::clone(&cell)),
+            peer_seal: PacketProtection::one_rtt(theirs.local.packet, Arc::clone(&peer)),
+            peer_open: PacketProtection::one_rtt(theirs.remote.packet, peer),
+            protect: HeaderProtection(ours.local.header),
+            unprotect: HeaderProtection(theirs.remote.header),
+            clock,
+            gate,
+            cell,
+            next: 0,
+            peer_next: 0,
+        }
+    }
+
+    /// The peer has acknowledged a packet; from now on the sender's packets may be cut.
+    fn confirmed(offer: Option<Offer>) -> Self {
+        let mut rig = Self::new(offer, false);
+        rig.hear(ACK);
+        rig
+    }
+
+    fn wish(&self, mtu: u16, size: u16, hold: u64) {
+        let hold = Duration::from_millis(hold);
+        self.cell.wish(0, Wish { path: Some(0), mtu, shrink: usize::from(mtu - size), hold });
+    }
+
+    /// The peer's next packet.
+    fn hear(&mut self, frames: &[u8]) {
+        self.hear_number(self.peer_next, frames);
+        self.peer_next += 1;
+    }
+
+    fn hear_number(&self, number: u64, frames: &[u8]) {
+        let mut packet = [&[0x40; 10][..], frames].concat();
+        packet.resize(packet.len() + self.peer_seal.tag_len(), 0);
+        self.peer_seal.encrypt(0, number, &mut packet, 10);
+        let mut payload = BytesMut::from(&packet[10..]);
+        self.open.decrypt(0, number, &packet[..10], &mut payload).expect("authentic");
+    }
+
+    fn header(&self) -> usize {
+        1 + CID + 2
+    }
+
+    /// Most bytes of frames in a datagram of `size` bytes.
+    fn capacity(&self, size: usize) -> usize {
+        size - self.header() - self.seal.tag_len()
+    }
+
+    /// Builds a packet as stacks do: with PADDING up to a datagram of `pad` bytes, with room for the tag, sealed, header protected.
+    fn build(&mut self, frames: &[u8], pad: usize) -> (u64, Vec<u8>) {
+        let number = self.next;
+        self.next += 1;
+        let mut packet = vec![0x41; self.header() - 2];
+        packet.extend_from_slice(&(number as u16).to_be_bytes());
+        packet.extend_from_slice(frames);
+        let tag = self.seal.tag_len();
+        // Header protection needs number, payload and tag to be 20 bytes (RFC 9001 §5.4.2).
+        let least = (packet.len() - frames.len() + 18).saturating_sub(tag);
+        packet.resize(packet.len().max(pad.saturating_sub(tag)).max(least), 0);
+        packet.resize(packet.len() + tag, 0);
+        self.seal.encrypt(0, number, &mut packet, 1 + CID + 2);
+        self.protect.encrypt(1 + CID, &mut packet);
+        (number, packet)
+    }
+
+    /// What the peer's stack reads in a datagram.
+    fn read(&self, number: u64, datagram: &[u8]) -> Vec<u8> {
+        let mut datagram = datagram.to_vec();
+        self.unprotect.decrypt(1 + CID, &mut datagram);
+        assert_eq!(datagram[..2], [0x41, 0x41], "header protection");
+        let (header, payload) = datagram.split_at(self.header());
+        let mut payload = BytesMut::from(payload);
+        self.peer_open.decrypt(0, number, header, &mut payload).expect("authentic");
+        payload.to_vec()
+    }
+
+    /// Sends frames through the outlet: length on the wire, when it leaves, and what the peer reads.
+    fn send(&mut self, frames: &[u8], pad: usize) -> (usize, Option<u64>, Vec<u8>) {
+        let (number, packet) = self.build(frames, pad);
+        let (sent, release) = match self.gate.read(&packet) {
+            Some(cut) => (cut.datagram, cut.release),
+            None => (&packet[..], None),
+        };
+        let release = release.map(|at| at.duration_since(self.clock.start).as_millis() as u64);
+        (sent.len(), release, self.read(number, sent))
+    }
+}
+
+/// What was read, without the PADDING before it. Behind it none may be: the last frame may have no length.
+fn unpadded(read: &[u8]) -> &[u8] {
+    &read[read.iter().take_while(|byte| **byte == 0).count()..]
+}
+
+/// A STREAM frame to the end of its packet.
+fn stream(len: usize) -> Vec<u8> {
+    let mut frame = vec![0x08, 0x04];
+    frame.resize(len, 0xa5);
+    frame
+}
+
+#[test]
+fn full_packets_leave_at_the_size_asked_for() {
+    for offer in [None, Some(Offer::Lean), Some(Offer::Paper)] {
+        for mtu in [1_200, 1_392] {
+            for size in [1_000, 750, 500, 250] {
+                let mut rig = Rig::confirmed(offer);
+                rig.wish(mtu, size, 0);
+                let frames = stream(rig.capacity(mtu.into()));
+                let (len, release, read) = rig.send(&frames, 0);
+                // 1200 bytes less header and tag (41), our frame, 64, and an ACK frame of one range (56) may be cut.
+                let frame = match offer {
+                    None => 0,
+                    Some(Offer::Lean) => 8,
+                    _ => 16,
+                };
+                let least = usize::from(mtu) - (1_200 - 41 - 64 - 56 - frame);
+                assert_eq!(len, usize::from(size).max(least), "{offer:?} {mtu} {size}");
+                assert_eq!((release, read), (None, frames), "{offer:?} {mtu} {size}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_cut_before_the_peer_has_acknowledged_a_packet() {
+    let mut rig = Rig::new(None, false);
+    rig.wish(1_200, 500, 20);
+    let frames = stream(rig.capacity(1_200));
+    assert_eq!(rig.send(&frames, 0), (1_200, None, frames.clone()));
+    rig.hear(PING);
+    assert_eq!(rig.seal.tag_len(), TAG);
+    rig.hear(ACK);
+    assert_eq!(rig.seal.tag_len(), TAG + 700);
+}
+
+#[test]
+fn small_packets_keep_what_header_protection_needs() {
+    let mut rig = Rig::confirmed(None);
+    rig.wish(1_200, 250, 0);
+    let header = rig.header();
+    let (len, _, read) = rig.send(PING, 0);
+    assert_eq!((len, read), (header + 4 + TAG, vec![0, 0, 0, 0x01]));
+    let (len, _, read) = rig.send(ACK, 0);
+    assert_eq!((len, read), (header + ACK.len() + TAG, ACK.to_vec()));
+}
+
+#[test]
+fn path_frames_probes_and_unknown_frames_keep_their_size() {
+    let mut rig = Rig::confirmed(Some(Offer::Lean));
+    rig.wish(1_200, 500, 20);
+    for ty in [0x1a, 0x1b] {
+        let frames = [&[ty][..], &[7; 8], ACK].concat();
+        let (len, release, read) = rig.send(&frames, 1_200);
+        assert_eq!((len, release), (1_200, None));
+        let read = unpadded(&read);
+        assert_eq!(read[..frames.len()], frames);
+        assert!(read[frames.len()..].iter().all(|byte| *byte == 0));
+    }
+    // An MTU probe.
+    let (len, release, read) = rig.send(PING, 1_452);
+    assert_eq!((len, release, unpadded(&read)[0]), (1_452, None, 0x01));
+    // A STREAM frame without a length fills the rest of a packet with a challenge.
+    let frames = [&[0x1a][..], &[7; 8], &stream(rig.capacity(1_200) - 9)].concat();
+    let (len, _, read) = rig.send(&frames, 0);
+    assert_eq!((len, unpadded(&read)), (1_200, &frames[..]));
+    let (_, packet) = rig.build(&[0x40, 0x7f, 1, 2, 3], 0);
+    assert!(rig.gate.read(&packet).is_none(), "a frame of an extension nobody knows");
+    // PATH_ACK is known: path 1, largest 3, no delay, one range of one packet.
+    let (len, _, _) = rig.send(&[0x3e, 0x01, 0x03, 0x00, 0x00, 0x00], 0);
+    assert_eq!(len, rig.header() + 6 + TAG);
+}
+
+#[test]
+fn a_packet_too_small_for_what_the_stack_has_to_say_is_followed_by_a_large_one() {
+    let mut rig = Rig::confirmed(None);
+    rig.wish(1_200, 250, 0);
+    assert_eq!(rig.seal.tag_len(), TAG + 950);
+    // The stack meant to send, and nothing fitted.
+    rig.send(&[], 0);
+    assert_eq!(rig.seal.tag_len(), TAG);
+    rig.wish(1_200, 250, 0);
+    assert_eq!(rig.seal.tag_len(), TAG + 950);
+}
+
+#[test]
+fn packets_keep_their_order_and_a_close_does_not_wait() {
+    let mut rig = Rig::confirmed(None);
+    rig.clock.set(100);
+    rig.wish(1_200, 1_200, 20);
+    let leaves = |rig: &mut Rig, frames: &[u8]| rig.send(frames, 0).1;
+    assert_eq!(leaves(&mut rig, ACK), None, "nothing is held before it");
+    assert_eq!(leaves(&mut rig, PING), Some(120));
+    assert_eq!(leaves(&mut rig, ACK), Some(120), "not before the held one");
+    assert_eq!(leaves(&mut rig, &[0x1c, 0x00, 0x00, 0x00]), None);
+    rig.clock.set(110);
+    assert_eq!(leaves(&mut rig, PING), Some(130));
+    rig.wish(1_200, 1_200, 5);
+    assert_eq!(leaves(&mut rig, PING), Some(130), "a shorter hold overtakes nobody");
+    rig.wish(1_200, 1_200, 0);
+    assert_eq!(leaves(&mut rig, PING), Some(130), "nor does none");
+    // A timer may be late: what follows at once still goes through the line.
+    rig.clock.set(132);
+    assert_eq!(leaves(&mut rig, PING), Some(132));
+    rig.clock.set(200);
+    rig.hear(ACK);
+    assert_eq!(rig.seal.tag_len(), TAG, "the line is empty");
+    assert_eq!(leaves(&mut rig, PING), None);
+}
+
+#[test]
+fn a_hold_is_that_of_the_packet_acknowledged() {
+    let mut rig = Rig::confirmed(None);
+    let (at, ms) = (Time::from_millis, Duration::from_millis);
+    rig.clock.set(90);
+    rig.send(PING, 0);
+    rig.clock.set(100);
+    rig.wish(1_200, 1_200, 20);
+    rig.send(PING, 0);
+    rig.clock.set(105);
+    rig.send(ACK, 0);
+    rig.clock.set(110);
+    rig.wish(1_200, 1_200, 50);
+    rig.send(PING, 0);
+    assert_eq!(rig.cell.hold_of(0, at(90)), ms(0), "it left before anything was held");
+    assert_eq!(rig.cell.hold_of(1, at(100)), ms(0), "another path");
+    assert_eq!(rig.cell.hold_of(0, at(100)), ms(20));
+    assert_eq!(rig.cell.hold_of(0, at(110)), ms(50));
+    assert_eq!(rig.cell.hold_of(0, at(111)), ms(0));
+}
+
+#[test]
+fn all_paths_are_cut_by_the_wish_for_the_smallest_packets_and_held_by_their_own() {
+    let mut rig = Rig::confirmed(None);
+    let wish = |path, size: usize, hold| Wish {
+        path: Some(path),
+        mtu: 1_200,
+        shrink: 1_200 - size,
+        hold: Duration::from_millis(hold),
+    };
+    rig.cell.wish(1, wish(0, 1_000, 0));
+    rig.cell.wish(2, wish(1, 600, 30));
+    assert_eq!(rig.cell.cut().1, 600);
+    let frames = stream(rig.capacity(1_200));
+    assert_eq!(rig.send(&frames, 0), (600, None, frames.clone()), "path 0 holds nothing");
+    // A third begins: its packets are not held, and it asks for nothing.
+    rig.cell.wish(3, wish(2, 1_200, 0));
+    assert_eq!(rig.cell.cut().1, 600);
+    rig.cell.forget(2);
+    rig.cell.wish(1, wish(0, 1_000, 0));
+    assert_eq!(rig.cell.cut().1, 200);
+}
+
+#[test]
+fn room_is_constant_for_applications_that_send_datagrams() {
+    let mut rig = Rig::new(Some(Offer::Lean), true);
+    let tag = rig.seal.tag_len();
+    // Trailer (26) and four bytes of payload, and our frame.
+    assert_eq!(tag, TAG + FRAME + 30);
+    // 0-RTT packets leave the room that the longest frame may need.
+    assert_eq!(rig.cell.zero_rtt_padding(), 16 + 30);
+    rig.hear(ACK);
+    let frames = stream(rig.capacity(1_200));
+    assert_eq!(rig.send(&frames, 0), (1_200, None, [&[0; 30][..], &frames].concat()));
+    rig.wish(1_200, 500, 20);
+    assert_eq!(rig.seal.tag_len(), tag);
+    assert_eq!(rig.send(&frames, 0), (1_170, Some(20), frames));
+}
+
+#[test]
+fn an_endpoint_that_was_not_wired_loses_five_packets() {
+    let mut rig = Rig::confirmed(None);
+    rig.wish(1_200, 500, 0);
+    let opens = |rig: &mut Rig| {
+        let (number, mut packet) = rig.build(PING, 0);
+        rig.unprotect.decrypt(1 + CID, &mut packet);
+        let (header, payload) = packet.split_at(rig.header());
+        rig.peer_open.decrypt(0, number, header, &mut BytesMut::from(payload)).is_ok()
+    };
+    assert_eq!((0..20).map(|_| opens(&mut rig)).position(|opens| opens), Some(5));
+    assert!((0..20).all(|_| opens(&mut rig)));
+    rig.wish(1_200, 500, 0);
+    assert_eq!(rig.seal.tag_len(), TAG);
+    assert!(!rig.cell.has_outlet());
+}
+
+/// Bytes of the longest ACK frame for these packets: as many ranges as stacks remember, 8 bytes for what is not a range.
+fn ack_frame(packets: &std::collections::BTreeSet<u64>) -> usize {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for packet in packets.iter().rev() {
+        match ranges.last_mut() {
+            Some((low, _)) if *low == packet + 1 => *low = *packet,
+            _ => ranges.push((*packet, *packet)),
+        }
+    }
+    let int = |n: u64| varint::len(n).expect("a varint");
+    let more: usize = ranges.windows(2).take(63).map(|w| int(w[0].0 - w[1].1 - 2) + int(w[1].1 - w[1].0)).sum();
+    // Type, largest, delay, count of ranges, first range, three ECN counts.
+    1 + 8 + 8 + 2 + int(ranges[0].1 - ranges[0].0) + 3 * 8 + more
+}
+
+proptest! {
+    /// Whatever sizes and holds are asked for, the peer reads what was sent, and the wire carries what was meant.
+    #[test]
+    fn what_is_sealed_is_what_is_read(
+        offer in prop_oneof![Just(None), Just(Some(Offer::Lean)), Just(Some(Offer::Paper))],
+        mtu in 1_200u16..1_500,
+        steps in prop::collection::vec((0.0..=1.0f64, 0.0..=1.0f64, 0u64..40, 0u8..8, any::<bool>()), 1..30),
+    ) {
+        let mut rig = Rig::confirmed(offer);
+        for (at, (size, fill, hold, kind, hear)) in steps.into_iter().enumerate() {
+            rig.clock.set(at as u64 * 10);
+            rig.wish(mtu, (f64::from(mtu) * size) as u16, hold);
+            if hear {
+                rig.hear(&[ACK, PING].concat());
+            }
+            let tag = rig.seal.tag_len();
+            prop_assert!(tag + 41 <= 1_200, "a loss probe holds a header");
+            let room = rig.capacity(mtu.into());
+            let (frames, pad) = match kind {
+                0 => (PING.to_vec(), 0),
+                1 => (ACK.to_vec(), 0),
+                2 => ([&[0x1a][..], &[1; 8]].concat(), 1_200),
+                3 => (PING.to_vec(), usize::from(mtu) + 50),
+                4 => ([ACK, &stream(room - ACK.len())[..]].concat(), 0),
+                _ => (stream(2 + (fill * (room - 2) as f64) as usize), 0),
+            };
+            let stack = (rig.header() + frames.len()).max(pad.saturating_sub(tag)) + tag;
+            let cut = rig.cell.cut().1;
+            let (len, release, read) = rig.send(&frames, pad);
+            let read = unpadded(&read);
+            if matches!(kind, 2 | 3) {
+                // The stack's own PADDING.
+                prop_assert_eq!(&read[..frames.len()], &frames[..]);
+                prop_assert!(read[frames.len()..].iter().all(|byte| *byte == 0));
+            } else {
+                prop_assert!(read.starts_with(&frames) && read.len() <= frames.len().max(4), "{:?}", read);
+            }
+            if matches!(kind, 2 | 3) {
+                prop_assert_eq!((len, release), (stack, None));
+            } else {
+                prop_assert!(len == stack - cut || len == rig.header() + 4 + TAG, "{} of {} less {}", len, stack, cut);
+                prop_assert!(release.is_none() || cut > 0);
+            }
+        }
+    }
+
+    /// An ACK frame of everything received fits a loss probe, whatever is cut.
+    #[test]
+    fn acknowledgements_fit(steps in prop::collection::vec((1u64..200, any::<bool>(), 0u8..20), 1..400)) {
+        let mut rig = Rig::confirmed(None);
+        rig.wish(1_200, 250, 0);
+        let (mut packets, mut largest) = (std::collections::BTreeSet::from([0]), 0u64);
+        for (gap, late, acknowledge) in steps {
+            let number = if late { largest.saturating_sub(gap) } else { largest + 1 + (gap / 50) * gap };
+            largest = largest.max(number);
+            rig.hear_number(number, PING);
+            packets.insert(number);
+            let ack = ack_frame(&packets);
+            prop_assert!(rig.seal.tag_len() + 25 + 64 + ack <= 1_200, "{} bytes beside {}", ack, rig.seal.tag_len());
+            if acknowledge == 0 {
+                // What the stack then writes: here the longest it can be.
+                let mut frame = vec![0x02];
+                let put = |frame: &mut Vec<u8>, n: u64| {
+                    let mut bytes = [0; 8];
+                    let len = varint::encode(n, &mut bytes).expect("fits");
+                    frame.extend_from_slice(&bytes[..len]);
+                };
+                let low = |from: u64| (0..=from).rev().take_while(|n| packets.contains(n)).last().expect("itself");
+                let (mut high, mut ranges, mut body) = (largest, 0u64, Vec::new());
+                let mut bottom = low(high);
+                let first = high - bottom;
+                while let Some(next) = packets.range(..bottom).next_back().copied().filter(|_| ranges < 63) {
+                    put(&mut body, bottom - next - 2);
+                    (high, bottom) = (next, low(next));
+                    put(&mut body, high - bottom);
+                    ranges += 1;
+                }
+                for n in [largest, 0, ranges, first] {
+                    put(&mut frame, n);
+                }
+                frame.extend_from_slice(&body);
+                rig.send(&frame, 0);
+            }
+        }
+    }
+}
