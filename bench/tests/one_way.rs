@@ -361,7 +361,7 @@ fn the_estimate_tracks_the_queue() {
         assert!(mean < 700.0 && p95 < 1_000.0, "mean {mean} us, p95 {p95} us");
         means.push(mean);
     }
-    assert!((means[0] - means[1]).abs() < 200.0, "lean and paper differ: {means:?}");
+    assert!((means[0] - means[1]).abs() < 300.0, "lean and paper differ: {means:?}");
 }
 
 #[test]

@@ -121,12 +121,12 @@ impl Cuts {
     }
 
     /// What the stack may count in flight so that the real bytes fill `window`: what is left of older packets as it counts them, and
-    /// as many new ones as the rest holds. Never less than one packet as it counts them: while packets cannot shrink yet, a window
-    /// for smaller ones would stop it for good.
+    /// as many new ones as the rest holds. Never less than two packets as it counts them, the smallest window there is (RFC 9002
+    /// §7.2): while packets cannot shrink yet, a window for smaller ones would stop it for good.
     pub(crate) fn window(&self, window: u64) -> u64 {
         let rest = window.saturating_sub(self.older_real());
         let newest = &self.epochs[0];
-        newest.counted(rest).saturating_add(self.older()).max(newest.mtu)
+        newest.counted(rest).saturating_add(self.older()).max(2 * newest.mtu)
     }
 }
 
@@ -169,8 +169,8 @@ mod tests {
         assert_eq!(cuts.acked(T(2), 1_452), 1_452, "an MTU probe");
         assert_eq!(cuts.in_flight(12_000), 2_500);
         assert_eq!(cuts.lost(2_400), 500);
-        // One packet as the stack counts it passes, whatever the window.
-        assert_eq!(cuts.window(100), 1_200);
+        // Two packets as the stack counts them pass, whatever the window.
+        assert_eq!(cuts.window(100), 2_400);
     }
 
     /// A sender with 8 packets of 1200 bytes and 6 of 250 bytes in flight, in a window of 12000 bytes.
