@@ -10,6 +10,7 @@ demo: setup
 
 test: setup
 	$(CARGO) test --workspace --locked --no-fail-fast
+	$(CARGO) test --locked -p h3-noq --features datagram --test datagram
 
 # Every check, as CI runs them.
 check: setup lint doc test deny

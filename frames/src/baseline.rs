@@ -52,7 +52,8 @@ pub(crate) struct Baseline {
 impl Baseline {
     /// A first level at `now`, `uncertain` microseconds give or take.
     pub(crate) fn new(now: Time, level: f64, uncertain: f64) -> Self {
-        let spread = [NOISE.hypot(uncertain), SKEW_SPREAD, SHARE_SPREAD];
+        // Not `hypot`: libraries differ in its last bit, and a run must repeat anywhere.
+        let spread = [(NOISE * NOISE + uncertain * uncertain).sqrt(), SKEW_SPREAD, SHARE_SPREAD];
         Self { at: now, level, skew: 0.0, share: 0.5, cov: diagonal(spread.map(|s| s * s)) }
     }
 
