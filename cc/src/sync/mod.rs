@@ -15,7 +15,8 @@
 //! - **After a cut** the window holds until the next verdict: Algorithm 2 names no increase in those rows.
 //! - **Per byte, not per ACK**: Sync-TCP §3.4 increases with every ACK; here with every acknowledged byte, so "over one RTT" is
 //!   exact however many packets an ACK acknowledges.
-//! - **One sample per ACK frame** that brings a one-way delay. Frames without one are no sample, and growth goes on in them.
+//! - **One sample per ACK frame** that brings a one-way delay. Frames without one are no sample, and growth goes on in them. In lean
+//!   mode long transfers have a stamp beside about every third ACK frame only, so verdicts come slower there than in the paper.
 //! - **Fast recovery** (`recovery=hold`): verdicts are computed and do not act. `steer` lets cuts act; growth stays barred
 //!   (RFC 9002 §7.3.2).
 //! - **Cuts per round trip** (`cut=verdict`): three ACKs are far less than a round trip of a large window, so the literal rule cuts
