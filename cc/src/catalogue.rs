@@ -43,6 +43,7 @@ pub fn recipe(spec: &str) -> Result<Arc<dyn Recipe>, SpecError> {
     let entry = find(name)?;
     let wraps = entry.name == packet_size::ENTRY.name;
     let inner = match inner {
+        None if wraps => Some(recipe(DEFAULT_INNER)?),
         None => None,
         Some(_) if !wraps => return Err(SpecError::NoWrapper { controller: entry.name }),
         Some(inner) if inner.trim().split([':', '/']).next() == Some(entry.name) => {
@@ -50,7 +51,6 @@ pub fn recipe(spec: &str) -> Result<Arc<dyn Recipe>, SpecError> {
         }
         Some(inner) => Some(recipe(inner)?),
     };
-    let inner = if wraps && inner.is_none() { Some(recipe(DEFAULT_INNER)?) } else { inner };
     let mut chosen = Chosen { entry, given: Vec::new(), inner };
     for part in options.into_iter().flat_map(|options| options.split(',')) {
         let (info, value) = read_option(entry, part)?;

@@ -42,11 +42,16 @@ pub struct EcnCounts {
     pub ce: u64,
 }
 
+/// The delay field of an ACK frame as a time; `exponent` is the *peer's* ack_delay_exponent (RFC 9000 §18.2). Saturates at
+/// `u64::MAX` microseconds.
+pub fn ack_delay(raw: u64, exponent: u8) -> Duration {
+    Duration::from_micros(raw.saturating_mul(1u64.checked_shl(exponent.into()).unwrap_or(u64::MAX)))
+}
+
 impl<'a> Ack<'a> {
     /// How long the peer held the acknowledgement back. `exponent` is the *peer's* ack_delay_exponent.
     pub fn delay(&self, exponent: u8) -> Duration {
-        let micros = self.raw_delay.checked_mul(1u64.checked_shl(exponent.into()).unwrap_or(u64::MAX));
-        Duration::from_micros(micros.unwrap_or(u64::MAX))
+        ack_delay(self.raw_delay, exponent)
     }
 
     /// The packet numbers acknowledged, newest range first.

@@ -24,7 +24,7 @@ mod ack;
 mod baseline;
 mod budget;
 
-pub use ack::{Ack, AckRanges, EcnCounts};
+pub use ack::{Ack, AckRanges, EcnCounts, ack_delay};
 pub use budget::StampBudget;
 pub use estimator::{Counters, Estimator, Sample};
 pub use parameter::{Negotiated, Offer, ParameterError};

@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fathom_cc::catalogue::recipe;
 use fathom_cc::{Recipe, Signals};
-use fathom_quinn::{Observer, Offer, PlugError};
+use fathom_quinn::{Observer, Offer, PlugError, with_outlet};
 use serde::{Deserialize, Serialize};
 
 use crate::http::{Fetched, HttpError, Identity, Requests};
@@ -64,7 +64,7 @@ impl Stack {
 
     /// What it offers when its endpoint sends through an outlet, which cuts datagrams and keeps them back.
     pub const fn offers_with_outlet(self) -> Signals {
-        Signals { pacing: true, datagram: true, ..self.offers() }
+        with_outlet(self.offers())
     }
 
     /// The stack's own controllers, as `native:NAME` has them.

@@ -73,6 +73,9 @@ pub struct Cell {
     reserved: AtomicUsize,
     /// Bytes that the next 1-RTT packet holds free for the outlet to cut; changes as `reserved` does, and when a controller speaks.
     tail: AtomicUsize,
+    /// The endpoint sends through an outlet: [`State::shaping`] is there. Known without the lock, which plain endpoints need not take
+    /// for it.
+    shapes: bool,
     /// Controllers started so far.
     flows: AtomicU64,
     state: Mutex<State>,
@@ -115,6 +118,7 @@ impl Cell {
             observer,
             reserved: AtomicUsize::new(0),
             tail: AtomicUsize::new(shaping.as_ref().map_or(0, Shaping::tail)),
+            shapes: shaping.is_some(),
             flows: AtomicU64::new(0),
             state: Mutex::new(State { shaping, ..State::default() }),
         }
@@ -133,6 +137,7 @@ impl Cell {
             observer: None,
             reserved: AtomicUsize::new(0),
             tail: AtomicUsize::new(0),
+            shapes: false,
             flows: AtomicU64::new(0),
             state: Mutex::default(),
         }
@@ -274,12 +279,15 @@ impl Cell {
     /// How long the outlet kept back the first packet of `path` sealed at `sent` or later that asked for an acknowledgement; what was
     /// sealed before is forgotten.
     pub(crate) fn hold_of(&self, path: u32, sent: Time) -> Duration {
+        if !self.shapes {
+            return Duration::ZERO;
+        }
         self.state().shaping.as_mut().map_or(Duration::ZERO, |shaping| shaping.hold_of(path, sent))
     }
 
     /// Datagrams go through an outlet, which honours sizes and holds.
     pub(crate) fn has_outlet(&self) -> bool {
-        self.state().shaping.as_ref().is_some_and(|shaping| shaping.lane.works())
+        self.shapes && self.state().shaping.as_ref().is_some_and(|shaping| shaping.lane.works())
     }
 
     /// What controller `flow` asks of the outlet from here on. To be called between packets only, as [`Cell::open`] is.
@@ -301,6 +309,9 @@ impl Cell {
 
     /// By how many bytes packets are cut now, and since when.
     pub(crate) fn cut(&self) -> (Time, usize) {
+        if !self.shapes {
+            return (Time::ZERO, 0);
+        }
         self.state().shaping.as_ref().map_or((Time::ZERO, 0), Shaping::cut)
     }
 
@@ -352,13 +363,19 @@ impl Cell {
             // Nothing was negotiated: a frame of ours in here is the peer's fault, and the stack closes on it.
             return 0;
         }
+        let lead = self.read(&mut state, path, packet, payload);
         if let Some(shaping) = &mut state.shaping {
             shaping.arrived(path, packet, MAX_PATHS);
             self.settle(&mut state, self.now());
         }
+        lead
+    }
+
+    /// The part of [`Cell::open`] that reads the payload.
+    fn read(&self, state: &mut State, path: u32, packet: u64, payload: &mut [u8]) -> usize {
         if is_one_stream_frame(payload) {
             // Nothing in it is ours or an ACK frame, so it matters to nobody here whether it is a duplicate.
-            self.may_stamp(&mut state, None, payload.len());
+            self.may_stamp(state, None, payload.len());
             return 0;
         }
         let now = self.host_time();
@@ -369,14 +386,13 @@ impl Cell {
         }
         if let Some(shaping) = state.shaping.as_mut().filter(|_| found.acks().next().is_some()) {
             shaping.confirm();
-            self.settle(&mut state, self.now());
         }
         // Without a stamp a duplicate says nothing new: send times are taken once, counts only grow.
         let known = state.paths.at(path);
         if found.stamp.is_none() || known.arrived(packet, found.stamp, now) {
             state.note(now, path, &found);
             if found.ack_eliciting {
-                self.may_stamp(&mut state, Some(now), payload.len());
+                self.may_stamp(state, Some(now), payload.len());
             }
         }
         // From the last frame to the first: at most the first one lies at the start.

@@ -43,7 +43,7 @@ pub use fathom_frames::Offer;
 pub use flow::{AckBatch, Flow};
 pub use key::{HeaderProtection, NotAuthentic, PacketProtection};
 pub use outlet::{Cut, DelayLine, Gate, Held, Holding, Releasing};
-pub use plug::{ClientPlug, ClientSetup, Extension, Plug, PlugError, ServerPlug, ServerSetup, Stack};
+pub use plug::{ClientPlug, ClientSetup, Extension, Plug, PlugError, ServerPlug, ServerSetup, Stack, with_outlet};
 pub use session::{
     Code, Fault, HandshakeData, Header, KeySet, Packet, Pair, Tls, UnknownVersion, initial_keys, retry_tag,
 };

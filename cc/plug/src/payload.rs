@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use fathom_frames::parameter::Negotiated;
-use fathom_frames::{Content, EcnCounts, Frames, SyncTimestamp, varint};
+use fathom_frames::{Content, EcnCounts, Frames, SyncTimestamp, ack_delay, varint};
 
 /// Frames of ours taken out of one packet; a packet with more goes to the stack as it is, which closes the connection.
 const MAX_FRAMES: usize = 4;
@@ -109,8 +109,7 @@ pub(crate) struct AckSeen {
 impl AckSeen {
     /// How long the peer held the acknowledgement back; `exponent` is the peer's (RFC 9000 §18.2).
     pub(crate) fn delay(&self, exponent: u8) -> Duration {
-        let scale = 1u64.checked_shl(exponent.into()).unwrap_or(u64::MAX);
-        Duration::from_micros(self.raw_delay.saturating_mul(scale))
+        ack_delay(self.raw_delay, exponent)
     }
 
     /// The ACK or PATH_ACK frame at the start of `bytes`, whose type is `ty`, and its length. A PATH_ACK is an ACK frame with a path

@@ -149,12 +149,13 @@ pub(crate) struct Core {
 impl Core {
     /// What `bare` becomes with an outlet, if there is one.
     fn offers(&self, bare: Signals) -> Signals {
-        offers_with(bare, self.gate.is_some())
+        if self.gate.is_some() { with_outlet(bare) } else { bare }
     }
 }
 
-const fn offers_with(bare: Signals, outlet: bool) -> Signals {
-    Signals { pacing: bare.pacing || outlet, datagram: bare.datagram || outlet, ..bare }
+/// What a stack offers that sends through an outlet; `bare` is what it offers by itself.
+pub const fn with_outlet(bare: Signals) -> Signals {
+    Signals { pacing: true, datagram: true, ..bare }
 }
 
 /// A controller and the way its connections exchange one-way delays, on the stack `S`. Cheap to clone.
@@ -200,12 +201,12 @@ impl<S: Stack> Plug<S> {
     }
 
     fn made(recipe: Arc<dyn Recipe>, gate: Option<Arc<Gate>>) -> Result<Self, PlugError> {
-        recipe.check(offers_with(S::OFFERS, gate.is_some())).map_err(|missing| PlugError::Missing {
-            outlet_would_do: recipe.check(offers_with(S::OFFERS, true)).is_ok(),
-            missing,
-        })?;
         let clock = Arc::new(SystemClock);
         let core = Core { recipe, clock, extension: Extension::default(), parameter: None, gate };
+        core.recipe.check(core.offers(S::OFFERS)).map_err(|missing| PlugError::Missing {
+            outlet_would_do: core.recipe.check(with_outlet(S::OFFERS)).is_ok(),
+            missing,
+        })?;
         Ok(Self { core, stack: PhantomData })
     }
 
