@@ -14,7 +14,7 @@ use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack
 use fathom_frames::{Counters, StampBudget, SyncTimestamp, remove};
 
 use crate::clock::{Clock, SystemClock};
-use crate::path::{MAX_PATHS, Paths};
+use crate::path::Paths;
 use crate::payload::{Found, Leaving, is_one_stream_frame};
 use crate::plug::{Core, Extension};
 use crate::session::{Code, Fault};
@@ -253,7 +253,7 @@ impl Cell {
             (Some(shaping), Some(body)) => {
                 let leaving = Leaving::read(&payload[..body]);
                 let packet = Packet { path, leaving, len: room + body, tail, datagram };
-                shaping.exit(&packet, now, MAX_PATHS)
+                shaping.exit(&packet, now)
             }
             _ => Exit::default(),
         };
@@ -365,7 +365,7 @@ impl Cell {
         }
         let lead = self.read(&mut state, path, packet, payload);
         if let Some(shaping) = &mut state.shaping {
-            shaping.arrived(path, packet, MAX_PATHS);
+            shaping.arrived(path, packet);
             self.settle(&mut state, self.now());
         }
         lead

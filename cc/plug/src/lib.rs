@@ -23,6 +23,7 @@
 //! their forward delay all the same, since a stamp is the peer's clock wherever it travels; an echo (`paper` mode) counts only on
 //! its own path.
 
+mod by_path;
 mod cell;
 mod clock;
 mod cuts;

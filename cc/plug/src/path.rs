@@ -6,15 +6,12 @@ use fathom_cc::{EcnDelta, OneWayDelay, Time};
 use fathom_frames::parameter::Negotiated;
 use fathom_frames::{Arrival, Counters, Echo, EcnCounts, Estimator, Sample, Seen, SendTimes, SyncTimestamp};
 
+use crate::by_path::ByPath;
 use crate::payload::AckSeen;
-
-/// Most paths remembered at a time. Path numbers only grow, so the smallest is the first to be given up.
-pub(crate) const MAX_PATHS: usize = 8;
 
 /// One network path.
 #[derive(Default)]
 pub(crate) struct Path {
-    id: u32,
     pub(crate) sent: SendTimes,
     seen: Seen,
     pub(crate) estimator: Estimator,
@@ -131,35 +128,17 @@ fn sum(a: Option<EcnDelta>, b: Option<EcnDelta>) -> Option<EcnDelta> {
 }
 
 /// The paths of one connection.
-#[derive(Default)]
-pub(crate) struct Paths(Vec<Path>);
+pub(crate) type Paths = ByPath<Path>;
 
 impl Paths {
-    /// The path of this number, made on first use.
-    #[inline(always)]
-    pub(crate) fn at(&mut self, id: u32) -> &mut Path {
-        // Nearly always there is one path.
-        let index = if self.0.first().is_some_and(|p| p.id == id) { 0 } else { self.find_or_add(id) };
-        &mut self.0[index]
-    }
-
-    fn find_or_add(&mut self, id: u32) -> usize {
-        self.0.iter().position(|p| p.id == id).unwrap_or_else(|| self.add(id))
-    }
-
-    /// The path of this number, if it was used.
-    pub(crate) fn known(&mut self, id: u32) -> Option<&mut Path> {
-        self.0.iter_mut().find(|p| p.id == id)
-    }
-
     /// Called before each packet is read.
     pub(crate) fn settle(&mut self) {
-        self.0.iter_mut().for_each(Path::settle);
+        self.iter_mut().for_each(Path::settle);
     }
 
     /// What became of the samples of all paths; the skew is that of the path used last.
     pub(crate) fn counters(&self) -> Counters {
-        self.0.iter().map(|p| p.estimator.counters()).fold(Counters::default(), |sum, c| Counters {
+        self.iter().map(|p| p.estimator.counters()).fold(Counters::default(), |sum, c| Counters {
             samples: sum.samples + c.samples,
             dropped_reordered: sum.dropped_reordered + c.dropped_reordered,
             dropped_bound: sum.dropped_bound + c.dropped_bound,
@@ -167,22 +146,12 @@ impl Paths {
             skew_ppb: c.skew_ppb,
         })
     }
-
-    fn add(&mut self, id: u32) -> usize {
-        let path = Path { id, ..Path::default() };
-        if self.0.len() < MAX_PATHS {
-            self.0.push(path);
-            return self.0.len() - 1;
-        }
-        let oldest = self.0.iter().enumerate().min_by_key(|(_, p)| p.id).map_or(0, |(index, _)| index);
-        self.0[oldest] = path;
-        oldest
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::by_path::MAX_PATHS;
 
     fn ack(largest: u64, counts: (u64, u64)) -> AckSeen {
         AckSeen { path: 0, largest, raw_delay: 0, ecn: Some(EcnCounts { ect0: counts.0, ect1: 0, ce: counts.1 }) }
@@ -253,7 +222,7 @@ mod tests {
         for id in 0..100 {
             paths.at(id).ecn.ce = u64::from(id);
         }
-        assert_eq!(paths.0.len(), MAX_PATHS);
+        assert_eq!(paths.iter().count(), MAX_PATHS);
         assert!(paths.known(91).is_none());
         assert_eq!(paths.known(92).map(|p| p.ecn.ce), Some(92));
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fathom_cc::Time;
 use fathom_frames::varint;
 
+use crate::by_path::ByPath;
 use crate::outlet::{Gate, Lane, TRAILER};
 use crate::payload::Leaving;
 
@@ -66,7 +67,6 @@ pub(crate) struct Wish {
 /// One path's packets.
 #[derive(Default)]
 struct Path {
-    id: u32,
     /// When the last one kept back leaves: the next may not overtake it.
     last_release: Time,
     /// When packets that asked for an acknowledgement were sealed, and how long each was kept back.
@@ -122,7 +122,7 @@ pub(crate) struct Shaping {
     wishes: Vec<(u64, Wish)>,
     /// Since when holds are remembered; packets sealed before were not held.
     remembers: Option<Time>,
-    paths: Vec<Path>,
+    paths: ByPath<Path>,
     tail: usize,
     /// Since when packets are cut by so much.
     cut: (Time, usize),
@@ -137,7 +137,7 @@ impl Shaping {
             let_go: false,
             wishes: Vec::new(),
             remembers: None,
-            paths: Vec::new(),
+            paths: ByPath::default(),
             tail: Self::always(datagrams),
             cut: (Time::ZERO, 0),
         }
@@ -182,8 +182,8 @@ impl Shaping {
     }
 
     /// A packet of the peer arrived.
-    pub(crate) fn arrived(&mut self, path: u32, packet: u64, max_paths: usize) {
-        self.path(path, max_paths).acks.arrived(packet);
+    pub(crate) fn arrived(&mut self, path: u32, packet: u64) {
+        self.paths.at(path).acks.arrived(packet);
     }
 
     /// Sets the tail of the packets to come, whose own frame takes up to `frame` bytes. To be called between packets only.
@@ -214,7 +214,7 @@ impl Shaping {
     }
 
     /// How this packet leaves.
-    pub(crate) fn exit(&mut self, packet: &Packet, now: Time, max_paths: usize) -> Exit {
+    pub(crate) fn exit(&mut self, packet: &Packet, now: Time) -> Exit {
         let (id, leaving) = (packet.path, &packet.leaving);
         // After a migration the newest controller is the path's.
         let wish = self.wishes.iter().rev().map(|(_, w)| *w).find(|w| w.path == Some(id));
@@ -225,9 +225,9 @@ impl Shaping {
         self.let_go |= cuts && leaving.empty;
         let remembers = self.remembers.is_some();
         for &(acked, bytes) in leaving.acks() {
-            self.path(acked, max_paths).acks.bytes = bytes.saturating_sub(ACK_FIELDS);
+            self.paths.at(acked).acks.bytes = bytes.saturating_sub(ACK_FIELDS);
         }
-        let path = self.path(id, max_paths);
+        let path = self.paths.at(id);
         let hold = wish.map_or(Duration::ZERO, |w| if cuts && leaving.ack_eliciting { w.hold } else { Duration::ZERO });
         // A closing connection tells its peer at once; nobody waits for what is held then.
         let waits = cuts && !leaving.closes && (!hold.is_zero() || path.busy(now));
@@ -246,27 +246,11 @@ impl Shaping {
         if self.remembers.is_none_or(|since| sent < since) {
             return Duration::ZERO;
         }
-        let Some(path) = self.paths.iter_mut().find(|p| p.id == path) else { return Duration::ZERO };
+        let Some(path) = self.paths.known(path) else { return Duration::ZERO };
         while path.holds.front().is_some_and(|(sealed, _)| *sealed < sent) {
             path.holds.pop_front();
         }
         path.holds.front().map_or(Duration::ZERO, |(_, hold)| *hold)
-    }
-
-    fn path(&mut self, id: u32, max_paths: usize) -> &mut Path {
-        let index = match self.paths.iter().position(|p| p.id == id) {
-            Some(index) => index,
-            None => {
-                if self.paths.len() >= max_paths {
-                    // Path numbers only grow: the smallest is the first to be given up.
-                    let oldest = self.paths.iter().enumerate().min_by_key(|(_, p)| p.id).map_or(0, |(index, _)| index);
-                    self.paths.swap_remove(oldest);
-                }
-                self.paths.push(Path { id, ..Path::default() });
-                self.paths.len() - 1
-            }
-        };
-        &mut self.paths[index]
     }
 }
 
