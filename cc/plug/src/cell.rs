@@ -5,7 +5,7 @@
 //! said is here when a controller asks, and the next packet replaces it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack
 use fathom_frames::{Counters, StampBudget, SyncTimestamp, remove};
 
 use crate::clock::{Clock, SystemClock};
+use crate::core::{Core, Extension, PlugError, Setup};
+use crate::fault::{Code, Fault};
 use crate::path::Paths;
 use crate::payload::{Found, Leaving, is_one_stream_frame};
-use crate::plug::{Core, Extension};
-use crate::session::{Code, Fault};
 use crate::shaping::{Exit, Packet, Shaping, Wish};
 
 /// Hears what a connection's controller does.
@@ -76,6 +76,8 @@ pub struct Cell {
     /// The endpoint sends through an outlet: [`State::shaping`] is there. Known without the lock, which plain endpoints need not take
     /// for it.
     shapes: bool,
+    /// Every packet carries our frame, not only those with an ACK frame.
+    always: AtomicBool,
     /// Controllers started so far.
     flows: AtomicU64,
     state: Mutex<State>,
@@ -119,6 +121,7 @@ impl Cell {
             reserved: AtomicUsize::new(0),
             tail: AtomicUsize::new(shaping.as_ref().map_or(0, Shaping::tail)),
             shapes: shaping.is_some(),
+            always: AtomicBool::new(false),
             flows: AtomicU64::new(0),
             state: Mutex::new(State { shaping, ..State::default() }),
         }
@@ -138,6 +141,7 @@ impl Cell {
             reserved: AtomicUsize::new(0),
             tail: AtomicUsize::new(0),
             shapes: false,
+            always: AtomicBool::new(false),
             flows: AtomicU64::new(0),
             state: Mutex::default(),
         }
@@ -178,7 +182,7 @@ impl Cell {
     // ---- negotiation ----
 
     /// Adds our transport parameter to the encoded ones.
-    pub(crate) fn append_parameter(&self, parameters: &mut Vec<u8>) {
+    pub fn append_parameter(&self, parameters: &mut Vec<u8>) {
         match (&self.parameter, self.extension.offer) {
             (Some(raw), _) => parameters.extend_from_slice(raw),
             (None, Some(offer)) => offer.append(parameters),
@@ -187,7 +191,10 @@ impl Cell {
     }
 
     /// Reads the peer's raw transport parameters. A stack asks more than once; the answer stays the same.
-    pub(crate) fn negotiate(&self, peers: &[u8]) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    /// Our parameter is malformed, or missing where the controller needs it.
+    pub fn negotiate(&self, peers: &[u8]) -> Result<(), Fault> {
         let wrong = |e: ParameterError| Fault::new(Code::TransportParameter, e.to_string());
         let negotiated = match self.extension.offer {
             Some(ours) => Negotiated::between(Some(ours), Offer::find(peers).map_err(wrong)?),
@@ -217,6 +224,7 @@ impl Cell {
         state.report.negotiated = hears;
         state.budget = (negotiated.place == Placement::BesideAcks && !self.extension.datagrams)
             .then(|| StampBudget::new(negotiated.frame_len() as u64));
+        self.always.store(negotiated.place == Placement::EveryPacket, Ordering::Relaxed);
         if negotiated.place == Placement::EveryPacket || self.extension.datagrams {
             self.reserved.store(negotiated.frame_len(), Ordering::Relaxed);
         }
@@ -333,12 +341,17 @@ impl Cell {
         if room == 0 {
             return;
         }
+        self.stamp(state, path, now, &mut payload[..room]);
+    }
+
+    /// Writes our frame, stamped `now`, to `room`, whose length is the frame's.
+    fn stamp(&self, state: &mut State, path: u32, now: Time, room: &mut [u8]) {
         let heard = state.paths.at(path).heard;
         let frame = SyncTimestamp {
             sent: fathom_frames::sync_timestamp::stamp(now),
             echo: heard.filter(|_| state.negotiated.echoes),
         };
-        frame.encode(&mut payload[..room]);
+        frame.encode(room);
         state.report.stamps_sent += 1;
         if let Some(budget) = &mut state.budget {
             budget.spend();
@@ -346,6 +359,74 @@ impl Cell {
             // sends much and acknowledges little stamps little.
             self.reserved.store(0, Ordering::Relaxed);
         }
+    }
+
+    // ---- for stacks that call the plug from their own code ----
+
+    /// A connection of a stack that carries the plug in its own code, and so needs no keys or sessions of ours. Such a stack calls
+    /// [`Cell::append_parameter`] and [`Cell::negotiate`] during the handshake, [`Cell::room`] and [`Cell::leave`] for each 1-RTT packet
+    /// it builds, [`Cell::arrive`] for each it has opened, and starts a [`Flow`](crate::Flow) per network path. All its 1-RTT packets
+    /// share one packet number space, which is path 0.
+    ///
+    /// # Errors
+    /// The stack lacks what the recipe's controllers need, or the extension is off and they need one-way delay.
+    pub fn for_stack(setup: Setup, offers: Signals) -> Result<Arc<Self>, PlugError> {
+        let Setup { recipe, clock, extension, observer, parameter } = setup;
+        if let Some(recipe) = &recipe {
+            recipe.check(offers).map_err(|missing| PlugError::Missing { missing, outlet_would_do: false })?;
+            if extension.offer.is_none() && recipe.needs().one_way {
+                return Err(PlugError::ExtensionOff(recipe.name()));
+            }
+        }
+        Ok(Arc::new(Self {
+            epoch: clock.now(),
+            clock,
+            offers,
+            extension,
+            parameter,
+            recipe,
+            observer,
+            reserved: AtomicUsize::new(0),
+            tail: AtomicUsize::new(0),
+            shapes: false,
+            always: AtomicBool::new(false),
+            flows: AtomicU64::new(0),
+            state: Mutex::default(),
+        }))
+    }
+
+    /// A view for the application.
+    pub fn probe(self: &Arc<Self>) -> Probe {
+        Probe::new(Arc::clone(self))
+    }
+
+    /// Bytes to hold free for our frame in the 1-RTT packet being built; `acknowledges`: an ACK frame is in it.
+    pub fn room(&self, acknowledges: bool) -> usize {
+        if acknowledges || self.is_stamped_always() { self.reserved.load(Ordering::Relaxed) } else { 0 }
+    }
+
+    /// Every packet carries our frame, not only those with an ACK frame.
+    fn is_stamped_always(&self) -> bool {
+        self.always.load(Ordering::Relaxed)
+    }
+
+    /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`Cell::room`] bytes, perhaps none).
+    pub fn leave(&self, packet: u64, room: &mut [u8]) {
+        let now = self.host_time();
+        let mut state = self.state();
+        if state.negotiated.reads {
+            state.paths.at(0).sent.record(packet, now);
+        }
+        if !room.is_empty() {
+            self.stamp(&mut state, 0, now, room);
+        }
+    }
+
+    /// Takes our frames out of an opened 1-RTT payload and notes what they and its ACK frames say. Returns how many leading bytes the
+    /// caller must drop.
+    #[must_use]
+    pub fn arrive(&self, packet: u64, payload: &mut [u8]) -> usize {
+        self.open(0, packet, payload)
     }
 
     /// The path of `packet` if it was the last to be sealed with a 1-RTT key.

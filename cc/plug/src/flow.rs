@@ -298,7 +298,7 @@ mod tests {
     use fathom_cc::{Acks as Batch, Missing, Recipe, Signals};
 
     use super::*;
-    use crate::plug::Core;
+    use crate::core::Core;
     use crate::{Clock, Extension};
 
     /// A window of 100 kB and a pace.

@@ -10,9 +10,9 @@ use fathom_frames::varint;
 use proptest::prelude::*;
 
 use crate::cell::Cell;
+use crate::core::Core;
 use crate::key::{HeaderProtection, PacketProtection};
 use crate::outlet::Gate;
-use crate::plug::Core;
 use crate::session::initial_suite;
 use crate::shaping::Wish;
 use crate::{Clock, Extension, Offer, SystemClock};

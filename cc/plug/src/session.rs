@@ -11,6 +11,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::quic::{Connection, DirectionalKeys, KeyChange, Secrets, Suite, Version};
 
 use crate::cell::Cell;
+use crate::fault::{Code, Fault};
 use crate::key::{HeaderProtection, PacketProtection};
 
 /// RFC 9001 §5.8: key and nonce of the Retry integrity tag, QUIC version 1.
@@ -19,36 +20,6 @@ const RETRY_KEY: [u8; 16] =
 const RETRY_NONCE: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
 /// The QUIC version these sessions speak.
 const VERSION_1: u32 = 1;
-
-/// Why a connection must close, for a plug to say in its stack's words.
-#[derive(Clone, Debug)]
-pub struct Fault {
-    /// The transport error code.
-    pub code: Code,
-    /// What happened, in one line.
-    pub reason: String,
-    /// TLS's own error, if it was TLS.
-    pub tls: Option<rustls::Error>,
-}
-
-/// Transport error codes in use here (RFC 9000 §20.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    /// CRYPTO_ERROR with this TLS alert.
-    Alert(u8),
-    /// PROTOCOL_VIOLATION.
-    ProtocolViolation,
-    /// TRANSPORT_PARAMETER_ERROR.
-    TransportParameter,
-    /// CONNECTION_REFUSED.
-    ConnectionRefused,
-}
-
-impl Fault {
-    pub(crate) fn new(code: Code, reason: String) -> Self {
-        Self { code, reason, tls: None }
-    }
-}
 
 /// A QUIC version these sessions do not speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

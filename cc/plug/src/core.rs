@@ -1,0 +1,135 @@
+//! What every connection of a plug starts from, on any stack.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fathom_cc::catalogue::SpecError;
+use fathom_cc::{Missing, Recipe, Signals};
+use fathom_frames::Offer;
+
+use crate::cell::Observer;
+use crate::clock::{Clock, SystemClock};
+use crate::outlet::Gate;
+
+/// How connections exchange one-way delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// What the transport parameter says; `None`: the extension is not offered at all.
+    pub offer: Option<Offer>,
+    /// The application sends DATAGRAM frames (RFC 9221): the room for the frame is then reserved in every packet, so that the largest
+    /// datagram that fits does not change from packet to packet.
+    pub datagrams: bool,
+}
+
+impl Default for Extension {
+    fn default() -> Self {
+        Self { offer: Some(Offer::Lean), datagrams: false }
+    }
+}
+
+/// Why a plug cannot be made.
+#[derive(Debug)]
+pub enum PlugError {
+    /// The controller's name or options.
+    Spec(SpecError),
+    /// The controller needs what the stack does not offer.
+    Missing {
+        /// What is missing.
+        missing: Missing,
+        /// An outlet would offer it.
+        outlet_would_do: bool,
+    },
+    /// The controller changes the packet size, and the application's DATAGRAM frames need one that stays.
+    DatagramsInUse(&'static str),
+    /// The controller needs one-way delays and the extension is off.
+    ExtensionOff(&'static str),
+    /// The TLS configuration has no TLS 1.3 suite that protects Initial packets.
+    NoInitialSuite,
+    /// QUIC allows only 0 or `u32::MAX` here (RFC 9001 §4.6.1).
+    EarlyDataSize(u32),
+}
+
+impl fmt::Display for PlugError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spec(e) => e.fmt(f),
+            Self::Missing { missing, outlet_would_do: false } => missing.fmt(f),
+            Self::Missing { missing, outlet_would_do: true } => {
+                write!(f, "{missing}; an endpoint that sends through an Outlet offers it too (Plug::named_through)")
+            }
+            Self::DatagramsInUse(name) => {
+                write!(
+                    f,
+                    "controller '{name}' changes the packet size, but the application sends DATAGRAM frames; choose another"
+                )
+            }
+            Self::ExtensionOff(name) => {
+                write!(f, "controller '{name}' needs one-way delay, but the extension is off; give it a mode")
+            }
+            Self::NoInitialSuite => {
+                f.write_str("the TLS configuration lacks TLS13_AES_128_GCM_SHA256, which QUIC needs; add it")
+            }
+            Self::EarlyDataSize(n) => write!(f, "max_early_data_size is {n}; QUIC allows only 0 or u32::MAX"),
+        }
+    }
+}
+
+impl std::error::Error for PlugError {}
+
+impl From<SpecError> for PlugError {
+    fn from(e: SpecError) -> Self {
+        Self::Spec(e)
+    }
+}
+
+/// What every connection of a plug starts from.
+#[derive(Clone)]
+pub(crate) struct Core {
+    pub(crate) recipe: Arc<dyn Recipe>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) extension: Extension,
+    /// Bytes sent in place of our transport parameter.
+    pub(crate) parameter: Option<Arc<[u8]>>,
+    /// Where the endpoint's datagrams are cut and held.
+    pub(crate) gate: Option<Arc<Gate>>,
+}
+
+impl Core {
+    /// What `bare` becomes with an outlet, if there is one.
+    fn offers(&self, bare: Signals) -> Signals {
+        if self.gate.is_some() { with_outlet(bare) } else { bare }
+    }
+}
+
+/// What a stack offers that sends through an outlet; `bare` is what it offers by itself.
+pub const fn with_outlet(bare: Signals) -> Signals {
+    Signals { pacing: true, datagram: true, ..bare }
+}
+
+/// How one connection is plugged in, on a stack that carries the plug in its own code ([`crate::Cell::for_stack`]).
+#[derive(Clone)]
+pub struct Setup {
+    /// Where its controllers come from; `None`: the stack's own controllers.
+    pub recipe: Option<Arc<dyn Recipe>>,
+    /// The clock behind the frames.
+    pub clock: Arc<dyn Clock>,
+    /// How it exchanges one-way delays.
+    pub extension: Extension,
+    /// Hears of every acknowledgement and setback.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Bytes sent in place of our transport parameter (id, length, value): tests send what no honest endpoint does.
+    #[doc(hidden)]
+    pub parameter: Option<Arc<[u8]>>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            recipe: None,
+            clock: Arc::new(SystemClock),
+            extension: Extension::default(),
+            observer: None,
+            parameter: None,
+        }
+    }
+}

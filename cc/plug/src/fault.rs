@@ -1,0 +1,37 @@
+//! Why a connection must close.
+
+/// Why a connection must close, for a plug to say in its stack's words.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// The transport error code.
+    pub code: Code,
+    /// What happened, in one line.
+    pub reason: String,
+    /// TLS's own error, if it was TLS.
+    #[cfg(feature = "rustls")]
+    pub tls: Option<rustls::Error>,
+}
+
+/// Transport error codes in use here (RFC 9000 §20.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// CRYPTO_ERROR with this TLS alert.
+    Alert(u8),
+    /// PROTOCOL_VIOLATION.
+    ProtocolViolation,
+    /// TRANSPORT_PARAMETER_ERROR.
+    TransportParameter,
+    /// CONNECTION_REFUSED.
+    ConnectionRefused,
+}
+
+impl Fault {
+    pub(crate) fn new(code: Code, reason: String) -> Self {
+        Self {
+            code,
+            reason,
+            #[cfg(feature = "rustls")]
+            tls: None,
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Assembles the crate: stock quiche's sources, our patch, a clock that can be set.
+//!
+//! Anything that does not fit stops the build with the name of what did not.
+
+mod assemble;
+mod locate;
+
+use std::path::Path;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build");
+    println!("cargo:rerun-if-changed=patch");
+    // As stock's own build script: which BoringSSL the boring crate brings, and that it is linked.
+    println!("cargo::rustc-check-cfg=cfg(boring_v5)");
+    if cfg!(feature = "boringssl-boring-crate") {
+        if std::env::var("DEP_BORINGSSL_VERSION_MAJOR").as_deref() == Ok("5") {
+            println!("cargo:rustc-cfg=boring_v5");
+        }
+        println!("cargo:rustc-link-lib=static=ssl");
+        println!("cargo:rustc-link-lib=static=crypto");
+    }
+    let out = std::env::var_os("OUT_DIR").expect("Cargo sets it");
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").expect("Cargo sets it");
+    let done = locate::stock(Path::new(&out)).and_then(|stock| {
+        assemble::assemble(&stock, &Path::new(&manifest).join("patch"), &Path::new(&out).join("quiche"))
+    });
+    if let Err(e) = done {
+        eprintln!("error: {e}");
+        std::process::exit(1);
+    }
+}

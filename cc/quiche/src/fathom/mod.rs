@@ -1,0 +1,3 @@
+//! What Fathom adds to quiche.
+
+pub mod world;
