@@ -38,7 +38,6 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("RFC 9406", "4.3", "Tuning Constants and Other Considerations"),
     ("Packet size", "1.2", "Packet Size and Throughput"),
     ("Packet size", "1.4", "Large Packets Considered Harmful"),
-    ("Packet size", "4.2.2", "The Jain Index"),
     ("Packet size", "4.3.1", "Round One Experiments"),
     ("SDC", "2.1", "Two-phase control for SDC"),
     ("SDC", "2.2", "SDC algorithm"),

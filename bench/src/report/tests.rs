@@ -121,8 +121,8 @@ fn failures_show() {
 #[test]
 fn the_page_has_every_plot_and_is_the_same_each_time() {
     let page = html(&comparison());
-    // Two axes of two distributions, the queue, the window, the delay.
-    assert_eq!(page.matches("<svg").count(), 7);
+    // Two axes of two distributions, the queue, the window, the delay, three of shares.
+    assert_eq!(page.matches("<svg").count(), 10);
     assert_eq!(page, html(&comparison()));
     for load in ["src=", "@import", "url(", "<script", "<link"] {
         assert!(!page.contains(load), "{load}");
