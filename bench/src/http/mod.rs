@@ -5,6 +5,10 @@ mod server;
 mod tls;
 
 pub use client::{Fetched, Requests};
+#[cfg(feature = "quiche")]
+pub(crate) use client::padding;
+#[cfg(feature = "quiche")]
+pub(crate) use server::{CHUNK, ZEROS};
 pub use server::serve;
 pub use tls::{Identity, IdentityError};
 
