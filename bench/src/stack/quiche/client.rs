@@ -11,7 +11,7 @@ use quiche::h3::{self, NameValue};
 use super::Setup;
 use super::connection::{Connection, Quic, Shared, Side, lock};
 use super::endpoint::Endpoint;
-use crate::http::{Fetched, HttpError, NO_ERROR, ZEROS, padding};
+use crate::http::{Fetched, HttpError, NO_ERROR, padding};
 use crate::stack::{Boxed, Client, Opener};
 use crate::world::server_address;
 
@@ -150,7 +150,7 @@ impl QuicheClient {
     fn ask(&self, bytes: u64, request_bytes: u64) -> Result<(), HttpError> {
         let path = format!("/bytes/{bytes}");
         let digits = padding(request_bytes).unwrap_or(0);
-        let cookie = &ZEROS_AS_TEXT[..digits.min(COOKIE) as usize];
+        let cookie = &DIGITS[..digits.min(COOKIE) as usize];
         let body = digits.saturating_sub(COOKIE) * 5 / 8;
         let header = h3::HeaderRef::new;
         let all = [
@@ -215,4 +215,4 @@ impl Client for QuicheClient {
 }
 
 /// A cookie of the greatest length.
-static ZEROS_AS_TEXT: [u8; COOKIE as usize] = [b'0'; COOKIE as usize];
+static DIGITS: [u8; COOKIE as usize] = [b'0'; COOKIE as usize];

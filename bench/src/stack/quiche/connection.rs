@@ -37,6 +37,9 @@ impl quiche::BufFactory for Buffers {
     }
 }
 
+/// The code of a connection that cannot go on (RFC 9000 §20.1).
+const INTERNAL_ERROR: u64 = 1;
+
 pub(super) type Quic = quiche::Connection<Buffers>;
 
 /// What one side does with HTTP/3.
@@ -82,8 +85,7 @@ pub(super) fn lock<S>(shared: &Shared<S>) -> MutexGuard<'_, Connection<S>> {
 
 impl<S: Side> Connection<S> {
     pub(super) fn new(quic: Quic, dice: Dice, cids: Vec<Cid>, side: S, watched: Option<Watched>) -> Shared<S> {
-        let connection =
-            Self { quic, http: None, side, over: false, dice, cids, waker: None, held: None, watched };
+        let connection = Self { quic, http: None, side, over: false, dice, cids, waker: None, held: None, watched };
         Arc::new(Mutex::new(connection))
     }
 
@@ -102,7 +104,7 @@ impl<S: Side> Connection<S> {
     pub(super) fn receive(&mut self, world: &Virtual, bytes: &mut [u8], info: quiche::RecvInfo, ecn: Option<Ecn>) {
         self.with(world, |c| {
             c.watching(|c| {
-                received_ecn(&mut c.quic, ecn);
+                c.quic.set_received_ecn(field(ecn));
                 // What cannot be read is dropped; a violation closes the connection, which sending tells the peer.
                 let _ = c.quic.recv(bytes, info);
             });
@@ -178,7 +180,8 @@ impl<S: Side> Connection<S> {
                 }
                 Err(quiche::Error::Done) => break,
                 Err(e) => {
-                    if self.quic.close(false, e.to_wire(), b"").is_err() {
+                    let reason = e.to_string();
+                    if self.quic.close(false, INTERNAL_ERROR, reason.as_bytes()).is_err() {
                         break;
                     }
                 }
@@ -209,10 +212,23 @@ fn window(quic: &Quic) -> Option<u64> {
     quic.path_stats().next().map(|path| path.cwnd as u64)
 }
 
-fn received_ecn(_: &mut Quic, _: Option<Ecn>) {}
+/// The ECN field of an IP header (RFC 3168 §5).
+fn field(ecn: Option<Ecn>) -> u8 {
+    match ecn {
+        None => 0,
+        Some(Ecn::Ect1) => 1,
+        Some(Ecn::Ect0) => 2,
+        Some(Ecn::Ce) => 3,
+    }
+}
 
-fn ecn_to_send(_: &Quic) -> Option<Ecn> {
-    None
+fn ecn_to_send(quic: &Quic) -> Option<Ecn> {
+    match quic.ecn_to_send() {
+        1 => Some(Ecn::Ect1),
+        2 => Some(Ecn::Ect0),
+        3 => Some(Ecn::Ce),
+        _ => None,
+    }
 }
 
 /// Sends for a connection and keeps its timers, until it is closed.
@@ -237,7 +253,7 @@ impl<S: Side> Future for Driver<S> {
         let Endpoint { world, socket, http, .. } = &*this.endpoint;
         let mut connection = lock(&this.connection);
         // While it drives itself it need not wake itself.
-        connection.waker = None;
+        let waker = connection.waker.take().filter(|waker| waker.will_wake(cx.waker()));
         loop {
             let Some(next) = connection.with(world, |c| c.drive(world, socket, http)) else {
                 this.endpoint.forget(&connection.cids);
@@ -248,7 +264,7 @@ impl<S: Side> Future for Driver<S> {
                 break;
             }
         }
-        connection.waker = Some(cx.waker().clone());
+        connection.waker = Some(waker.unwrap_or_else(|| cx.waker().clone()));
         Poll::Pending
     }
 }

@@ -39,7 +39,11 @@ impl Cid {
     /// The identifier a packet is addressed to (RFC 8999 §5).
     fn addressed(packet: &[u8]) -> Option<Self> {
         let long = packet.first()? & 0x80 != 0;
-        if long { Self::new(packet.get(6..6 + usize::from(*packet.get(5)?))?) } else { Self::new(packet.get(1..1 + CID)?) }
+        if long {
+            Self::new(packet.get(6..6 + usize::from(*packet.get(5)?))?)
+        } else {
+            Self::new(packet.get(1..1 + CID)?)
+        }
     }
 
     pub(super) fn id(&self) -> quiche::ConnectionId<'_> {
@@ -103,7 +107,10 @@ impl<S: Side> Endpoint<S> {
     }
 
     /// Feeds connections what the socket receives, for ever. `accept` makes a connection of a packet that belongs to none.
-    pub(super) async fn receive(self: Arc<Self>, accept: impl Fn(Cid, &mut [u8], &Received) -> Option<Shared<S>> + Send) {
+    pub(super) async fn receive(
+        self: Arc<Self>,
+        accept: impl Fn(Cid, &mut [u8], &Received) -> Option<Shared<S>> + Send,
+    ) {
         let mut buffers = vec![[0; LONGEST]; BATCH];
         let mut received = Vec::with_capacity(BATCH);
         poll_fn(|cx| {

@@ -13,22 +13,23 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use fathom_cc::Signals;
-use fathom_quinn::Observer;
+use fathom_quinn::{Extension, Observer};
 use quiche::CongestionControlAlgorithm;
+use quiche::fathom::algorithm_of;
 use quiche::h3;
 
 use self::client::QuicheOpener;
 use self::connection::Quic;
 use self::endpoint::Endpoint;
 use self::server::Acceptor;
-use super::{Control, DATAGRAM, Ends, Host, IDLE, Sender, Setting, SetupError};
+use super::{Control, DATAGRAM, Ends, Host, IDLE, Setting, SetupError};
 use crate::http::{CHUNK, ZEROS};
 use crate::world::VirtualSocket;
 
 /// quiche's own controllers.
 pub(crate) const NATIVES: &[&str] = &["reno", "cubic", "bbr2"];
 /// What the derived quiche offers by itself.
-pub(crate) const OFFERS: Signals = Signals::NONE;
+pub(crate) const OFFERS: Signals = quiche::fathom::OFFERS;
 
 /// Receive window of a stream where the plan sets none: quinn's default (100 ms at 100 Mbps), as noq's.
 const STREAM_WINDOW: u64 = 1_250_000;
@@ -80,30 +81,41 @@ fn transport(config: &mut quiche::Config, setting: &Setting<'_>) {
 #[derive(Clone)]
 pub(super) struct Setup {
     algorithm: CongestionControlAlgorithm,
-    paced: bool,
+    /// Clock and extension of our controllers; quiche's own run on quiche as it comes.
+    plug: Option<quiche::fathom::Setup>,
 }
 
 impl Setup {
     fn new(setting: &Setting<'_>) -> Result<Self, SetupError> {
         match setting.control {
-            Control::Ours(_) => Err(SetupError::Tls("not yet".into())),
-            Control::Native(name) => {
-                let algorithm = name.parse().map_err(|e: quiche::Error| SetupError::Tls(e.to_string()))?;
-                Ok(Self { algorithm, paced: algorithm == CongestionControlAlgorithm::Bbr2Gcongestion })
+            Control::Ours(recipe) => {
+                let plug = quiche::fathom::Setup {
+                    clock: Arc::new(setting.world.clone()),
+                    extension: Extension { offer: setting.offer, datagrams: false },
+                    ..Default::default()
+                };
+                Ok(Self { algorithm: algorithm_of(Arc::clone(recipe))?, plug: Some(plug) })
             }
+            Control::Native(name) => Ok(Self { algorithm: native(name), plug: None }),
         }
     }
 
     /// Readies a configuration for the next connection.
-    fn apply(&self, config: &mut quiche::Config, _observer: Option<Arc<dyn Observer>>) {
+    fn apply(&self, config: &mut quiche::Config, observer: Option<Arc<dyn Observer>>) {
         config.set_cc_algorithm(self.algorithm);
         // Only BBR needs it: the others' windows are all there is to them.
-        config.enable_pacing(self.paced);
+        config.enable_pacing(self.algorithm == CongestionControlAlgorithm::Bbr2Gcongestion);
+        if let Some(plug) = &self.plug {
+            config.set_fathom(quiche::fathom::Setup { observer, ..plug.clone() });
+        }
     }
+}
 
-    /// What tells of our controller on a connection.
-    fn probe(&self, _: &Quic) -> Option<Arc<dyn Sender>> {
-        None
+fn native(name: &str) -> CongestionControlAlgorithm {
+    match name {
+        "cubic" => CongestionControlAlgorithm::CUBIC,
+        "bbr2" => CongestionControlAlgorithm::Bbr2Gcongestion,
+        _ => CongestionControlAlgorithm::Reno,
     }
 }
 

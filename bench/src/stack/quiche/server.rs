@@ -163,8 +163,8 @@ impl Acceptor {
 
     /// What tells of the connection's controller.
     fn sender(&self, quic: &Quic, observer: Option<Arc<dyn Observer>>) -> (Arc<dyn Sender>, Option<Watched>) {
-        if let Some(probe) = self.setup.probe(quic) {
-            return (probe, None);
+        if let Some(probe) = quic.fathom() {
+            return (Arc::new(probe), None);
         }
         let counts = Arc::new(Counts::default());
         let watched = Watched { world: self.endpoint.world.clone(), observer, counts: Arc::clone(&counts) };
