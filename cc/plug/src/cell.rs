@@ -420,6 +420,8 @@ impl Cell {
             state.paths.at(0).sent.record(packet, now);
         }
         if !room.is_empty() {
+            // Before there is anything to echo the frame is shorter than its room; the stack's buffer is not clean.
+            room.fill(0);
             self.stamp(&mut state, 0, now, room);
         }
     }
