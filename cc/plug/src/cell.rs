@@ -420,6 +420,8 @@ impl Cell {
             state.paths.at(0).sent.record(packet, now);
         }
         if !room.is_empty() {
+            // The room is whatever the stack's buffer held before; a frame without an echo leaves the rest of it as PADDING.
+            room.fill(0);
             self.stamp(&mut state, 0, now, room);
         }
     }
