@@ -420,7 +420,7 @@ impl Cell {
             state.paths.at(0).sent.record(packet, now);
         }
         if !room.is_empty() {
-            // The room is whatever the stack's buffer held before; a frame without an echo leaves the rest of it as PADDING.
+            // Before there is anything to echo the frame is shorter than its room; the stack's buffer is not clean.
             room.fill(0);
             self.stamp(&mut state, 0, now, room);
         }

@@ -236,6 +236,9 @@ impl Flow {
 
     /// Another largest datagram, in bytes.
     pub fn on_datagram_size(&mut self, datagram: u16) {
+        if datagram == self.mtu {
+            return;
+        }
         self.mtu = datagram;
         self.controller.on_path(self.cell().now(), PathChange::Datagram(datagram));
         self.steer();
