@@ -18,6 +18,9 @@ pub trait Controller: fmt::Debug + Send + Sync {
     fn on_setback(&mut self, setback: &Setback);
     /// The last setback was spurious.
     fn on_undo(&mut self, now: Time);
+    /// A probe timeout ran out, the `count`th in a row (RFC 9002 §6.2): an acknowledgement is overdue. By itself it is no sign of
+    /// congestion (RFC 9002 §7.6: only persistent congestion is), so most controllers do nothing. Stacks that do not tell never call it.
+    fn on_probe_timeout(&mut self, _now: Time, _count: u32) {}
     /// The path changed.
     fn on_path(&mut self, now: Time, change: PathChange);
     /// What the sender may do now: control.

@@ -263,6 +263,10 @@ impl Controller for PacketSize {
         self.inner.on_undo(now);
     }
 
+    fn on_probe_timeout(&mut self, now: Time, count: u32) {
+        self.inner.on_probe_timeout(now, count);
+    }
+
     fn on_path(&mut self, now: Time, change: PathChange) {
         match change {
             PathChange::Datagram(bytes) => {

@@ -20,6 +20,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("RFC 9000", "18.2", "Transport Parameter Definitions (max_ack_delay)"),
     ("RFC 9000", "19.3.2", "ECN Counts"),
     ("RFC 9002", "5.3", "Estimating smoothed_rtt and rttvar"),
+    ("RFC 9002", "6.2", "Probe Timeout"),
     ("RFC 9002", "7", "Congestion Control"),
     ("RFC 9002", "7.1", "Explicit Congestion Notification"),
     ("RFC 9002", "7.2", "Initial and Minimum Congestion Window"),

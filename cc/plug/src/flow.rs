@@ -226,6 +226,14 @@ impl Flow {
         }
     }
 
+    /// The `count`th probe timeout in a row ran out.
+    pub fn on_probe_timeout(&mut self, now: Instant, count: u32) {
+        let now = self.time(now);
+        self.controller.on_probe_timeout(now, count);
+        self.steer();
+        self.cell().observe(now, &*self.controller);
+    }
+
     /// Another largest datagram, in bytes.
     pub fn on_datagram_size(&mut self, datagram: u16) {
         self.mtu = datagram;

@@ -34,6 +34,8 @@ pub enum Event {
     Setback(Setback),
     /// [`Controller::on_undo`].
     Undo(Time),
+    /// [`Controller::on_probe_timeout`].
+    ProbeTimeout(Time, u32),
     /// [`Controller::on_path`].
     Path(Time, PathChange),
 }
@@ -115,6 +117,11 @@ impl Controller for Recording {
     fn on_undo(&mut self, now: Time) {
         self.inner.on_undo(now);
         self.record(Event::Undo(now));
+    }
+
+    fn on_probe_timeout(&mut self, now: Time, count: u32) {
+        self.inner.on_probe_timeout(now, count);
+        self.record(Event::ProbeTimeout(now, count));
     }
 
     fn on_path(&mut self, now: Time, change: PathChange) {

@@ -1,3 +1,55 @@
 //! What Fathom adds to quiche.
+//!
+//! # A controller by name
+//!
+//! [`Config::set_cc_algorithm_name`](crate::Config::set_cc_algorithm_name) takes the names of Fathom's controllers with their options,
+//! such as `sync:signal=either`, beside stock's own `reno`, `cubic`, `bbr`, `bbr2` and `bbr2_gcongestion`, which stay stock's. A
+//! controller of ours whose name stock has too is `fathom:reno` or `fathom:cubic`. Whatever chooses an algorithm by its name reaches
+//! them: tokio-quiche's `cc_algorithm` setting does. A name that is wrong gives [`Error::CongestionControl`](crate::Error), as in stock,
+//! and says why in the log; [`algorithm`] says it in its error.
+//!
+//! # One-way delay, and what else a connection can be told
+//!
+//! A connection with a controller of ours offers SYNC_TIMESTAMP in `lean` mode; one with a controller of stock's sends what stock
+//! sends, byte for byte. [`Config::set_fathom`] changes this: another mode, frames under stock's controllers, another clock, an
+//! [`Observer`]. [`Connection::fathom`] shows the delays and the controller's state.
+//!
+//! # ECN
+//!
+//! Stock neither marks packets nor counts marks, and leaves the IP header to the application. Where the application reads the ECN
+//! field, it says so with [`Connection::set_received_ecn`] before each `recv`; then ACK frames carry counts. Where it can write the
+//! field, it asks [`Connection::ecn_to_send`] after each `send`: 2 (ECT(0)) for connections with a controller of ours, until the path
+//! turns out to wipe or to mangle marks (RFC 9000 §13.4.2). An application that does neither gets stock's behaviour.
+//!
+//! # Pace and packet size
+//!
+//! Controllers with a pace of their own ([`fathom_cc::Pace::Rate`], and [`fathom_cc::Pace::Hold`] as the rate of a sender that keeps each
+//! packet back) have `send` return `Done` until the next packet's time, which `timeout_instant` includes; bare ACKs, probes and
+//! closes go at once. Controllers that steer the packet size bound the packets that carry stream data; `Connection::send` keeps
+//! returning one packet a call, so nothing changes for the application. ACK frames, control frames and DATAGRAM frames are never cut.
+//!
+//! # Differences from the plugs for quinn and noq
+//!
+//! A peer without the extension is not refused when the controller needs one-way delay (`sync` as it is by default): the controller is a
+//! word in the settings of a server that must answer every browser. It then hears of no delay, and `sync` is Reno;
+//! `sync:signal=either` runs on RTT instead.
+//!
+//! The frame lies at the end of a packet's payload, not at its start, and in `lean` mode only beside an ACK frame. Everything else of it
+//! (negotiation, budget, estimator, treatment of hostile input) is the same code, `fathom_plug::Cell`.
 
+mod config;
+mod ecn;
+mod registry;
+pub(crate) mod steering;
 pub mod world;
+
+pub use fathom_plug::{Clock, Extension, Observer, Offer, PlugError, Probe, Report, Setup};
+
+pub(crate) use config::Link;
+pub(crate) use ecn::Received;
+pub(crate) use registry::named;
+pub use registry::{algorithm, algorithm_of};
+pub(crate) use steering::Steering;
+
+/// What quiche delivers to controllers and honours of their advice: everything. ECN where the application helps.
+pub const OFFERS: fathom_cc::Signals = fathom_cc::Signals { one_way: true, ecn: true, pacing: true, datagram: true };

@@ -1,0 +1,121 @@
+//! ECN counts of the packets received, and whether ours may be marked.
+
+use crate::frame::EcnCounts;
+
+/// ECT(0) in the IP header.
+const ECT0: u8 = 2;
+
+/// Marks on the packets received in one packet number space.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Received {
+    ect0: u64,
+    ect1: u64,
+    ce: u64,
+}
+
+impl Received {
+    /// One more packet, whose IP header had this ECN field.
+    pub(crate) fn count(&mut self, codepoint: u8) {
+        match codepoint & 3 {
+            1 => self.ect1 += 1,
+            ECT0 => self.ect0 += 1,
+            3 => self.ce += 1,
+            _ => {}
+        }
+    }
+
+    /// What an ACK frame says; nothing where no packet was marked (RFC 9000 §13.4.1).
+    pub(crate) fn counts(&self) -> Option<EcnCounts> {
+        let Self { ect0, ect1, ce } = *self;
+        (ect0 + ect1 + ce > 0).then(|| EcnCounts::of(ect0, ect1, ce))
+    }
+}
+
+/// Marks on the packets we send: on until the path or the peer turns out not to carry them (RFC 9000 §13.4.2). Only the
+/// application's packet number space is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marking {
+    failed: bool,
+    largest: Option<u64>,
+    ect0: u64,
+    ce: u64,
+}
+
+impl Marking {
+    /// What the next datagram should carry.
+    pub(crate) const fn codepoint(&self) -> u8 {
+        if self.failed {
+            0
+        } else {
+            ECT0
+        }
+    }
+
+    /// An ACK frame newly acknowledged `packets` of ours up to `largest`. True when it reports new marks of congestion.
+    ///
+    /// RFC 9000 §13.4.2.1: counts must be there, and must have grown by at least the packets newly acknowledged; none of ours is
+    /// ECT(1). Frames that came out of order are not looked at.
+    pub(crate) fn acknowledged(&mut self, packets: u64, largest: u64, counts: Option<&EcnCounts>) -> bool {
+        if self.failed || packets == 0 || self.largest.is_some_and(|last| largest <= last) {
+            return false;
+        }
+        self.largest = Some(largest);
+        let (ect0, ect1, ce) = counts.map_or((0, 0, 0), EcnCounts::values);
+        let grown = ect0.checked_sub(self.ect0).zip(ce.checked_sub(self.ce));
+        match grown {
+            Some((new_ect0, new_ce)) if ect1 == 0 && new_ect0.saturating_add(new_ce) >= packets => {
+                (self.ect0, self.ce) = (ect0, ce);
+                new_ce > 0
+            }
+            _ => {
+                self.failed = true;
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(marking: &mut Marking, packets: u64, largest: u64, counts: (u64, u64, u64)) -> bool {
+        marking.acknowledged(packets, largest, Some(&EcnCounts::of(counts.0, counts.1, counts.2)))
+    }
+
+    #[test]
+    fn counts_by_codepoint_and_says_nothing_without_marks() {
+        let mut received = Received::default();
+        received.count(0);
+        assert!(received.counts().is_none());
+        for codepoint in [2, 2, 3, 1, 0] {
+            received.count(codepoint);
+        }
+        assert_eq!(received.counts().map(|c| c.values()), Some((2, 1, 1)));
+    }
+
+    #[test]
+    fn a_grown_count_of_congestion_is_told_once() {
+        let mut marking = Marking::default();
+        assert!(!heard(&mut marking, 2, 1, (2, 0, 0)));
+        assert!(heard(&mut marking, 2, 3, (3, 0, 1)));
+        assert!(!heard(&mut marking, 1, 3, (3, 0, 9)), "nothing larger is acknowledged");
+        assert!(!heard(&mut marking, 1, 4, (4, 0, 1)));
+        assert_eq!(marking.codepoint(), 2);
+    }
+
+    #[test]
+    fn a_path_that_wipes_or_mangles_marks_ends_marking() {
+        let broken: [&dyn Fn(&mut Marking) -> bool; 4] =
+            [&|m| m.acknowledged(1, 4, None), &|m| heard(m, 3, 4, (4, 0, 0)), &|m| heard(m, 1, 4, (3, 1, 0)), &|m| {
+                heard(m, 1, 4, (1, 0, 3))
+            }];
+        for (case, act) in broken.iter().enumerate() {
+            let mut marking = Marking::default();
+            assert!(!heard(&mut marking, 2, 1, (2, 0, 0)));
+            assert!(!act(&mut marking), "case {case}");
+            assert_eq!(marking.codepoint(), 0, "case {case}");
+            assert!(!heard(&mut marking, 1, 9, (9, 0, 9)), "for good");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Controllers chosen so far, by number: quiche's algorithms are plain numbers that are copied about.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use fathom_cc::Recipe;
+use fathom_plug::PlugError;
+
+use crate::CongestionControlAlgorithm;
+
+/// One of ours where stock has the same name.
+const PREFIX: &str = "fathom:";
+
+#[derive(Default)]
+struct Chosen {
+    recipes: Vec<Arc<dyn Recipe>>,
+    /// What was chosen by name, and its number: an application that sets a name per connection does not fill memory.
+    named: Vec<(String, u32)>,
+}
+
+static CHOSEN: RwLock<Chosen> = RwLock::new(Chosen { recipes: Vec::new(), named: Vec::new() });
+
+impl Chosen {
+    fn add(&mut self, recipe: Arc<dyn Recipe>) -> u32 {
+        let known = self.recipes.iter().position(|known| Arc::ptr_eq(known, &recipe));
+        known.unwrap_or_else(|| {
+            self.recipes.push(recipe);
+            self.recipes.len() - 1
+        }) as u32
+    }
+}
+
+/// The algorithm of this name and options: one of ours, such as `sync:signal=either` or `fathom:reno`, or one of stock's.
+///
+/// # Errors
+/// The name or an option is wrong: one line that says what to write instead.
+///
+/// ```
+/// let algorithm = quiche::fathom::algorithm("sync:signal=either")?;
+/// let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+/// config.set_cc_algorithm(algorithm);
+/// assert!(quiche::fathom::algorithm("snyc").unwrap_err().to_string().contains("sync"));
+/// # Ok::<(), quiche::fathom::PlugError>(())
+/// ```
+pub fn algorithm(spec: &str) -> Result<CongestionControlAlgorithm, PlugError> {
+    if let Some(stock) = CongestionControlAlgorithm::of_stock(spec) {
+        return Ok(stock);
+    }
+    let spec = spec.trim();
+    let recipe = fathom_cc::catalogue::recipe(spec.strip_prefix(PREFIX).unwrap_or(spec))?;
+    check(&*recipe)?;
+    let name = recipe.spec();
+    let mut chosen = CHOSEN.write().unwrap_or_else(PoisonError::into_inner);
+    let known = chosen.named.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
+    let number = known.unwrap_or_else(|| {
+        let number = chosen.add(recipe);
+        chosen.named.push((name, number));
+        number
+    });
+    Ok(CongestionControlAlgorithm::Fathom(number))
+}
+
+/// The algorithm of this recipe. Its number is the recipe's for good: make it once, not per connection.
+///
+/// # Errors
+/// quiche lacks what the controller needs.
+pub fn algorithm_of(recipe: Arc<dyn Recipe>) -> Result<CongestionControlAlgorithm, PlugError> {
+    check(&*recipe)?;
+    Ok(CongestionControlAlgorithm::Fathom(CHOSEN.write().unwrap_or_else(PoisonError::into_inner).add(recipe)))
+}
+
+fn check(recipe: &dyn Recipe) -> Result<(), PlugError> {
+    recipe.check(super::OFFERS).map_err(|missing| PlugError::Missing { missing, outlet_would_do: false })
+}
+
+/// What stands under a number.
+pub(crate) fn recipe(algorithm: CongestionControlAlgorithm) -> Option<Arc<dyn Recipe>> {
+    let CongestionControlAlgorithm::Fathom(number) = algorithm else { return None };
+    CHOSEN.read().unwrap_or_else(PoisonError::into_inner).recipes.get(number as usize).cloned()
+}
+
+/// As [`algorithm`], for quiche's own setters: their error has no text, so the log has it.
+pub(crate) fn named(name: &str) -> crate::Result<CongestionControlAlgorithm> {
+    algorithm(name).map_err(|e| {
+        log::error!("congestion control: {e}");
+        crate::Error::CongestionControl
+    })
+}

@@ -1,0 +1,234 @@
+//! One of our controllers behind quiche's `Congestion`, one per network path.
+//!
+//! quiche calls the functions of [`OPS`] as it calls those of Reno and CUBIC. What these are not told (losses of bare ACKs, probe
+//! timeouts, persistent congestion, how many losses were spurious) `LegacyRecovery` says to [`Steering`] itself.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use fathom_cc::Cause;
+use fathom_plug::{AckBatch, Flow};
+
+use crate::recovery::congestion::recovery::Acked;
+use crate::recovery::congestion::{Congestion, CongestionControlOps};
+use crate::recovery::rtt::RttStats;
+use crate::recovery::Sent;
+
+/// RFC 9002 §7.6.1: kPersistentCongestionThreshold.
+const PERSISTENT: u32 = 3;
+/// How much of the pace a sender that woke up late may make up for. Timers of runtimes are that coarse (tokio's: 1 ms).
+const CATCH_UP: Duration = Duration::from_millis(2);
+
+pub(crate) static OPS: CongestionControlOps = CongestionControlOps {
+    on_init: |_| {},
+    on_packet_sent,
+    on_packets_acked,
+    congestion_event,
+    checkpoint: |_| {},
+    rollback,
+    #[cfg(feature = "qlog")]
+    state_str: |congestion, _| congestion.fathom.as_ref().map_or("", |s| s.flow.snapshot().phase.name()),
+    debug_fmt: |congestion, f| match &congestion.fathom {
+        Some(steering) => write!(f, "{:?} ", steering.flow.snapshot()),
+        None => Ok(()),
+    },
+};
+
+/// A path's controller, and what it takes to feed it.
+pub(crate) struct Steering {
+    flow: Flow,
+    /// The ACK frame being processed is for 1-RTT packets: the largest of them acknowledged so far.
+    largest: Option<u64>,
+    /// Packets it newly acknowledged, and when the newest of them left.
+    acked: u64,
+    newest: Option<Instant>,
+    /// When the first RTT sample came: persistent congestion cannot have begun before.
+    sampled: Option<Instant>,
+    /// The losses that quiche is about to tell make persistent congestion.
+    persistent: bool,
+    /// When the controller last heard of a loss; packets lost that left since, or were already known then, and how many of them
+    /// arrived after all.
+    setback: Option<Instant>,
+    lost: usize,
+    spurious: usize,
+    /// Before this the next paced packet may not leave.
+    release: Option<Instant>,
+}
+
+impl Steering {
+    pub(crate) fn new(flow: Flow) -> Self {
+        Self {
+            flow,
+            largest: None,
+            acked: 0,
+            newest: None,
+            sampled: None,
+            persistent: false,
+            setback: None,
+            lost: 0,
+            spurious: 0,
+            release: None,
+        }
+    }
+
+    pub(crate) fn window(&self) -> usize {
+        usize::try_from(self.flow.advice().window).unwrap_or(usize::MAX)
+    }
+
+    /// Bytes of a datagram with stream data, where the controller steers that.
+    pub(crate) fn datagram(&self) -> Option<usize> {
+        self.flow.advice().datagram.map(usize::from)
+    }
+
+    /// Packets leave at a pace, not in bursts of a window.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.flow.pacing_rate().is_some()
+    }
+
+    /// When the next packet may leave; `None`: now.
+    pub(crate) fn release(&self, now: Instant) -> Option<Instant> {
+        self.release.filter(|at| *at > now && self.is_paced())
+    }
+
+    /// An ACK frame begins; `largest` is that of the 1-RTT packets acknowledged so far, if it is for such packets.
+    pub(crate) fn begin_acks(&mut self, largest: Option<u64>) {
+        self.largest = largest;
+        (self.acked, self.newest) = (0, None);
+    }
+
+    /// How many packets the ACK frame newly acknowledged, and when the newest of them left.
+    pub(crate) fn acked(&self) -> (u64, Option<Instant>) {
+        (self.acked, self.newest)
+    }
+
+    /// Marks came with the ACK frame.
+    pub(crate) fn on_mark(&mut self, now: Instant, sent: Instant) {
+        self.flow.on_setback(now, sent, Cause::Mark);
+    }
+
+    /// The `count`th probe timeout in a row.
+    pub(crate) fn on_probe_timeout(&mut self, now: Instant, count: u32) {
+        self.flow.on_probe_timeout(now, count);
+    }
+
+    /// Another largest datagram.
+    pub(crate) fn on_datagram_size(&mut self, bytes: usize) {
+        self.flow.on_datagram_size(u16::try_from(bytes).unwrap_or(u16::MAX));
+    }
+
+    /// `count` packets were found lost just now; `newest_sent` is when the newest of them left. `sent` are the packets of their space,
+    /// `max_ack_delay` is the peer's.
+    pub(crate) fn on_lost(
+        &mut self,
+        count: usize,
+        newest_sent: Instant,
+        now: Instant,
+        sent: &VecDeque<Sent>,
+        rtt: &RttStats,
+        max_ack_delay: Duration,
+    ) {
+        if self.setback.is_none_or(|at| newest_sent > at) {
+            // Another episode: what was lost before it was really lost.
+            (self.lost, self.spurious) = (0, 0);
+            self.setback = Some(now);
+        }
+        self.lost += count;
+        let period = (rtt.rtt() + (rtt.rttvar() * 4).max(Duration::from_millis(1)) + max_ack_delay) * PERSISTENT;
+        self.persistent = self.sampled.is_some_and(|since| is_persistent(sent, since, now, period));
+    }
+
+    /// So many packets counted as lost were acknowledged after all. When all of the last episode were, it was none.
+    pub(crate) fn on_spurious(&mut self, count: usize) {
+        self.spurious += count;
+    }
+}
+
+/// Whether packets lost `now` and those around them span `period` (RFC 9002 §7.6.2): two that asked for acknowledgement, none between
+/// them acknowledged, both sent after the first RTT sample.
+fn is_persistent(sent: &VecDeque<Sent>, since: Instant, now: Instant, period: Duration) -> bool {
+    let mut first: Option<Instant> = None;
+    for packet in sent {
+        if packet.time_acked.is_some() {
+            first = None;
+        } else if packet.time_lost.is_some() && packet.ack_eliciting && packet.time_sent >= since {
+            let start = *first.get_or_insert(packet.time_sent);
+            if packet.time_lost == Some(now) && packet.time_sent.saturating_duration_since(start) >= period {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Takes the controller's word.
+fn follow(congestion: &mut Congestion) {
+    if let Some(steering) = &congestion.fathom {
+        congestion.congestion_window = steering.window();
+        if let Some(burst) = steering.flow.advice().burst {
+            congestion.set_send_quantum(usize::try_from(burst).unwrap_or(usize::MAX));
+        }
+    }
+}
+
+/// The controller was told something outside of [`OPS`].
+pub(crate) fn told(congestion: &mut Congestion) {
+    follow(congestion);
+}
+
+fn on_packet_sent(congestion: &mut Congestion, bytes: usize, _in_flight: usize, now: Instant) {
+    let Some(steering) = &mut congestion.fathom else { return };
+    steering.flow.on_sent(now, bytes as u64);
+    steering.release = steering.flow.pacing_rate().map(|rate| {
+        let rest = rate.time_for(bytes as u64);
+        let from = now.checked_sub(CATCH_UP).unwrap_or(now);
+        steering.release.map_or(now, |due| due.max(from).min(now)) + rest
+    });
+    follow(congestion);
+}
+
+fn on_packets_acked(
+    congestion: &mut Congestion,
+    in_flight: usize,
+    packets: &mut Vec<Acked>,
+    now: Instant,
+    rtt: &RttStats,
+) {
+    let app_limited = congestion.app_limited;
+    let Some(steering) = &mut congestion.fathom else { return packets.clear() };
+    let mut bytes = 0;
+    for packet in packets.drain(..) {
+        steering.acked += 1;
+        steering.newest = steering.newest.max(Some(packet.time_sent));
+        // Bare ACKs are not congestion controlled: their size is given as 0.
+        if packet.size > 0 {
+            bytes += packet.size;
+            steering.flow.on_ack(packet.time_sent, packet.size as u64, rtt.rtt());
+        }
+    }
+    if bytes > 0 {
+        steering.sampled.get_or_insert(now);
+    }
+    // quiche subtracts what was acknowledged only afterwards.
+    let in_flight = in_flight.saturating_sub(bytes) as u64;
+    steering.flow.on_end_acks(AckBatch { now, in_flight, app_limited, largest: steering.largest });
+    follow(congestion);
+}
+
+fn congestion_event(congestion: &mut Congestion, _in_flight: usize, bytes: usize, largest_lost: &Sent, now: Instant) {
+    let Some(steering) = &mut congestion.fathom else { return };
+    let persistent = std::mem::take(&mut steering.persistent);
+    let cause = Cause::Loss { bytes: bytes as u64, persistent };
+    steering.flow.on_setback(now, largest_lost.time_sent, cause);
+    follow(congestion);
+}
+
+fn rollback(congestion: &mut Congestion) -> bool {
+    let Some(steering) = &mut congestion.fathom else { return false };
+    let whole = steering.lost > 0 && steering.spurious >= steering.lost;
+    if whole {
+        (steering.lost, steering.spurious) = (0, 0);
+        steering.flow.on_spurious_loss();
+        follow(congestion);
+    }
+    whole
+}
