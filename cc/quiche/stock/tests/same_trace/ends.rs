@@ -19,7 +19,7 @@ pub(crate) struct Exchange {
     pub(crate) down: usize,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Application {
     /// Streams and, when an exchange begins, a DATAGRAM frame each way.
     Raw,
@@ -108,7 +108,8 @@ macro_rules! ends {
 
             /// To be called at time 0.
             pub(crate) fn make(setup: &Setup, server: bool) -> Box<dyn End> {
-                let mut config = Config::with_boring_ssl_ctx_builder($quiche::PROTOCOL_VERSION, tls(server)).expect("1");
+                let mut config =
+                    Config::with_boring_ssl_ctx_builder($quiche::PROTOCOL_VERSION, tls(server)).expect("1");
                 let protocols: &[&[u8]] = match setup.application {
                     Application::Raw => &[b"raw"],
                     Application::H3 => h3::APPLICATION_PROTOCOL,
@@ -209,13 +210,14 @@ macro_rules! ends {
                     loop {
                         match h3.poll(&mut self.conn) {
                             Ok((_, h3::Event::Headers { list, .. })) => {
-                                self.read += list.iter().map(|h| (h.name().len() + h.value().len()) as u64).sum::<u64>();
-                            },
+                                self.read +=
+                                    list.iter().map(|h| (h.name().len() + h.value().len()) as u64).sum::<u64>();
+                            }
                             Ok((id, h3::Event::Data)) => {
                                 while let Ok(n) = h3.recv_body(&mut self.conn, id, &mut buf) {
                                     self.read += n as u64;
                                 }
-                            },
+                            }
                             Ok((id, h3::Event::Finished)) => self.jobs[(id / 4) as usize].received_all = true,
                             Ok(other) => panic!("nobody sends that: {other:?}"),
                             Err(h3::Error::Done) => return,
@@ -234,7 +236,8 @@ macro_rules! ends {
                         if !job.opened {
                             let header = |name: &str, value: &str| h3::Header::new(name.as_bytes(), value.as_bytes());
                             job.opened = if self.server {
-                                let headers = [header(":status", "200"), header("content-length", &job.to_send.to_string())];
+                                let headers =
+                                    [header(":status", "200"), header("content-length", &job.to_send.to_string())];
                                 h3.send_response(&mut self.conn, id, &headers, fin).is_ok()
                             } else {
                                 let headers = [
@@ -283,11 +286,11 @@ macro_rules! ends {
                         Application::Raw => {
                             self.read_streams();
                             self.write_streams(now);
-                        },
+                        }
                         Application::H3 => {
                             self.read_h3();
                             self.write_h3(now);
-                        },
+                        }
                     }
                     let starts = self.jobs.iter().map(|job| job.exchange.start);
                     self.wake = starts.filter(|start| !self.server && *start > now).min();
@@ -311,7 +314,7 @@ macro_rules! ends {
                     let _ = self.conn.recv(datagram, RecvInfo { from, to });
                 }
 
-                fn timeout(&self) -> Option<Duration> {
+                fn timeout(&mut self) -> Option<Duration> {
                     self.conn.timeout()
                 }
 

@@ -41,9 +41,20 @@ pub(crate) fn within<T>(now: Duration, dice: &mut Dice, work: impl FnOnce() -> T
     done
 }
 
-/// How often this thread asked for the time and for random bytes.
-pub(crate) fn reads() -> (u64, u64) {
-    (CLOCK_READS.get(), RANDOM_READS.get())
+/// The simulation's time, inside of [`within`].
+pub(crate) fn now() -> Option<Duration> {
+    NOW.get()
+}
+
+/// How often this thread asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Reads {
+    pub(crate) clock: u64,
+    pub(crate) random: u64,
+}
+
+pub(crate) fn reads() -> Reads {
+    Reads { clock: CLOCK_READS.get(), random: RANDOM_READS.get() }
 }
 
 /// Any day will do, as long as it is not the first: quiche subtracts a day from the time.

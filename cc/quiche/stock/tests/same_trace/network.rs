@@ -13,7 +13,7 @@ pub(crate) trait End {
     fn send(&mut self, to: &mut [u8]) -> Option<(usize, Duration)>;
     fn receive(&mut self, datagram: &mut [u8]);
     /// How long from now until [`End::time_out`] is due.
-    fn timeout(&self) -> Option<Duration>;
+    fn timeout(&mut self) -> Option<Duration>;
     fn time_out(&mut self);
     /// When the application wants to be woken.
     fn wake(&self) -> Option<Duration>;
