@@ -6,10 +6,10 @@ CARGO ?= cargo
 FUZZ_CASES ?= 100000
 
 demo: setup
-	$(CARGO) run --release --locked -- compare --report fathom.html
+	$(CARGO) run --release --locked --features quiche -- compare --report fathom.html
 
 test: setup
-	$(CARGO) test --workspace --locked --no-fail-fast
+	$(CARGO) test --workspace --features quiche --locked --no-fail-fast
 	$(CARGO) test --locked -p h3-noq --features datagram --test datagram
 
 # Every check, as CI runs them.
@@ -17,7 +17,8 @@ check: setup lint doc test deny
 
 lint: setup
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features quiche --locked -- -D warnings
+	$(CARGO) clippy -p fathom-bench --locked -- -D warnings
 
 doc: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
@@ -36,9 +37,15 @@ bench: setup
 	$(CARGO) bench --locked -p fathom-cc --bench on_acks
 	$(CARGO) bench --locked -p fathom-bench --bench frame_cost
 
-# A C compiler builds ring's assembly; Debian and Ubuntu get one here, elsewhere the message says what to do.
+# A C compiler builds ring's assembly; BoringSSL, under quiche, wants C++, CMake and libclang's headers. Debian and Ubuntu get them here,
+# elsewhere the message says what to do. `cargo fetch` also brings the sources that the derived quiche is made from.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust 1.89 or newer (rustup.rs)"; exit 1; }
-	@command -v cc >/dev/null || { \
-	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then apt-get update && apt-get install -y gcc libc6-dev; \
-	  else echo "a C compiler is missing: install gcc or clang"; exit 1; fi; }
+	@if ! command -v cc >/dev/null || ! command -v c++ >/dev/null || ! command -v cmake >/dev/null \
+	    || ! ls /usr/lib/llvm-*/lib/clang/*/include/stddef.h /usr/lib/clang/*/include/stddef.h >/dev/null 2>&1; then \
+	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	    apt-get update && apt-get install -y --no-install-recommends gcc g++ libc6-dev make cmake libclang-dev; \
+	  elif ! command -v cc >/dev/null || ! command -v c++ >/dev/null || ! command -v cmake >/dev/null; then \
+	    echo "a C/C++ compiler or CMake is missing: install gcc, g++, cmake and libclang-dev (or their like)"; exit 1; \
+	  fi; fi
+	@$(CARGO) fetch --locked --quiet || $(CARGO) fetch --locked

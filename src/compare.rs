@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fathom_bench::experiment::{CompareError, Comparison, Connections, Outlet, Plan, Stage, Timestamps, compare};
 use fathom_bench::report;
+use fathom_bench::stack::Stack;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::{Failure, output};
@@ -31,7 +32,8 @@ pub(crate) struct Args {
     /// the baseline.
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
-    /// Stacks that run them: quinn, noq, or quinn,noq to set them side by side (see 'fathom stacks').
+    /// Stacks that run them: quinn, noq, quiche (where it is built in), several to set them side by side, or all (see 'fathom
+    /// stacks').
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
     /// Rate of the bottleneck. [default: 10Mbps]
@@ -109,7 +111,10 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     }
     if let Some(list) = &args.stack {
         let stack = |name: &str| name.parse().map_err(|e| Failure::input(format!("--stack: {e}")));
-        plan.stacks = list.split(',').map(|name| stack(name.trim())).collect::<Result<_, _>>()?;
+        plan.stacks = match list.trim() {
+            "all" => Stack::ALL.to_vec(),
+            list => list.split(',').map(|name| stack(name.trim())).collect::<Result<_, _>>()?,
+        };
     }
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seed = args.seed.unwrap_or(plan.seed);

@@ -117,7 +117,9 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         (&["--report", "x.html", "--json", "x.html"], &["same file"]),
         (&["no-such-plan.toml"], &["no-such-plan.toml", "TOML"]),
         (&["--colour"], &["--colour", "--help"]),
-        (&["--stack", "quiche"], &["quiche", "quinn or noq"]),
+        (&["--stack", "msquic"], &["msquic", "quinn or noq"]),
+        #[cfg(not(feature = "quiche"))]
+        (&["--stack", "quiche"], &["--features quiche", "cmake", "libclang-dev"]),
         (&["--stack", "quinn,quinn"], &["twice"]),
         (&["--controllers", "native:vegas"], &["native:cubic"]),
         (&["--controllers", "native:bbr3"], &["quinn", "native:bbr"]),

@@ -7,7 +7,7 @@ use fathom_cc::{Rate, Time};
 
 use super::clients::{Clients, IdlePool, open_loop};
 use super::plan::{Checked, Connections, Outlet, Workload};
-use super::result::{Cost, RunResult};
+use super::result::{Cost, RunResult, SharesOverTime};
 use super::servers::Servers;
 use super::shared::{Progress, Shared};
 use super::topology::{Dumbbell, Sockets, access_limit};
@@ -130,7 +130,10 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
         let host = Arc::new(Servers { shared: Arc::clone(shared), forward: direction == 0 });
         both.push(stack::ends(cell.stack, &setting, client, server, host)?);
     }
-    let network = Dumbbell::build(world, cell.link, &cell.plan.queue, cell.plan.seed, [sockets[0], sockets[1]]);
+    let ends = [sockets[0], sockets[1]];
+    // Of few and long flows; thousands of short ones have no shares worth a look.
+    let shares = cell.plan.workload != Workload::PackMime;
+    let network = Dumbbell::build(world, cell.link, &cell.plan.queue, cell.plan.seed, ends, shares);
     for (direction, ends) in both.into_iter().enumerate() {
         world.spawn(ends.accept);
         let clients = Clients {
@@ -223,6 +226,7 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
         queue_max: series.bins().iter().map(|b| b.max).collect(),
         traced_bytes: traced.map_or(0, |r| r.response_bytes),
         window: shared.window.points(),
+        shares: forward.shares.as_ref().and_then(SharesOverTime::of),
         request_hash: format!("{:016x}", tally.requests.value()),
         trace_hash: format!("{:016x}", world.trace_hash()),
     }

@@ -15,5 +15,5 @@ pub use calibrate::Rates;
 pub use cell::{Cell, CellError, run};
 pub use compare::{CompareError, Stage, compare};
 pub use plan::{Connections, Outlet, Plan, PlanError, Timestamps, Workload};
-pub use result::{Comparison, Cost, Reference, RunResult};
+pub use result::{Comparison, Cost, Reference, RunResult, SharesOverTime};
 pub use shared::Progress;

@@ -4,7 +4,8 @@
 use serde::Serialize;
 
 use super::plan::Plan;
-use crate::measure::{Distribution, WindowPoint};
+use crate::link::{Shares, jain, starved};
+use crate::measure::{Distribution, WindowPoint, round};
 use crate::stack::Stack;
 
 /// One run.
@@ -68,10 +69,48 @@ pub struct RunResult {
     pub traced_bytes: u64,
     /// Its sender's window over time.
     pub window: Vec<WindowPoint>,
+    /// What each flow got of the forward bottleneck, where flows are few and long enough to ask.
+    pub shares: Option<SharesOverTime>,
     /// Hash over the requests this run made, as far as the comparison's own: equal when it was asked the same.
     pub request_hash: String,
     /// Hash over every step of every packet: the regression test of determinism.
     pub trace_hash: String,
+}
+
+/// How a link was shared over time, of the flows that were there for the whole of a bin, and in packets of what size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SharesOverTime {
+    /// Width of a bin in seconds.
+    pub bin_seconds: f64,
+    /// Flows there, per bin.
+    pub flows: Vec<usize>,
+    /// Jain's index of their rates, per bin; nothing where nobody was there.
+    pub jain: Vec<Option<f64>>,
+    /// Percent of them with less than 5 % of the fair rate, per bin.
+    pub starved_percent: Vec<Option<f64>>,
+    /// UDP payloads in bytes: a tenth, a half and nine tenths of the bin's bytes travelled in packets no larger.
+    pub size_p10: Vec<f64>,
+    /// See above.
+    pub size_median: Vec<f64>,
+    /// See above.
+    pub size_p90: Vec<f64>,
+}
+
+impl SharesOverTime {
+    /// `None` when the run was too large to keep its shares.
+    pub(crate) fn of(shares: &Shares) -> Option<Self> {
+        let rates = shares.rates();
+        let rounded = |value: Option<f64>| value.map(|v| round(v, 4));
+        (!rates.is_empty()).then(|| Self {
+            bin_seconds: shares.width(),
+            flows: rates.iter().map(Vec::len).collect(),
+            jain: rates.iter().map(|r| rounded(jain(r))).collect(),
+            starved_percent: rates.iter().map(|r| rounded(starved(r).map(|part| part * 100.0))).collect(),
+            size_p10: shares.size_quantile(0.1),
+            size_median: shares.size_quantile(0.5),
+            size_p90: shares.size_quantile(0.9),
+        })
+    }
 }
 
 /// The same requests on a network that is not congested.

@@ -43,12 +43,21 @@ pub(crate) fn access_limit() -> Option<usize> {
 }
 
 impl Dumbbell {
-    /// Builds the links and groups; `ends` are the sockets of forward and reverse traffic.
-    pub(crate) fn build(world: &Virtual, rate: Rate, queue: &QueueSpec, seed: u64, ends: [Sockets; 2]) -> Self {
+    /// Builds the links and groups; `ends` are the sockets of forward and reverse traffic. `shares`: what each flow gets of the
+    /// bottleneck is kept.
+    pub(crate) fn build(
+        world: &Virtual,
+        rate: Rate,
+        queue: &QueueSpec,
+        seed: u64,
+        ends: [Sockets; 2],
+        shares: bool,
+    ) -> Self {
         let bottleneck = [0, 1].map(|direction| {
             // Each queue draws its own lots.
             let queue = queue.build(rate, seed.wrapping_mul(2).wrapping_add(direction));
-            world.add_link(Link::new(rate, queue).with_series())
+            let link = Link::new(rate, queue).with_series();
+            world.add_link(if shares && direction == 0 { link.with_shares() } else { link })
         });
         let mut access = Vec::new();
         let mut path = |through: LinkId| {

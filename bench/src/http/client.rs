@@ -31,6 +31,12 @@ pub struct Requests<O: OpenStreams<Bytes>> {
 /// header; a few bytes either way are below what any packet boundary shows.
 const REQUEST_BASE: u64 = 40;
 
+/// Digits of a cookie that fill a request up to `request_bytes`, if it needs any: they take 5 bits each in QPACK's Huffman code, so 8 of
+/// them fill 5 bytes.
+pub(crate) fn padding(request_bytes: u64) -> Option<u64> {
+    request_bytes.checked_sub(REQUEST_BASE).map(|bytes| bytes * 8 / 5)
+}
+
 impl<O: OpenStreams<Bytes>> Requests<O> {
     /// Opens HTTP/3 on a connection whose handshake is done.
     ///
@@ -57,9 +63,8 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     /// Anything but a complete 200 response of that length.
     pub async fn get(&mut self, bytes: u64, request_bytes: u64) -> Result<Fetched, HttpError> {
         let mut request = Request::get(format!("https://lab.test/bytes/{bytes}"));
-        if let Some(padding) = request_bytes.checked_sub(REQUEST_BASE) {
-            // Digits take 5 bits each in QPACK's Huffman code, so 8 of them fill 5 bytes.
-            request = request.header("cookie", "0".repeat(padding as usize * 8 / 5));
+        if let Some(digits) = padding(request_bytes) {
+            request = request.header("cookie", "0".repeat(digits as usize));
         }
         let mut stream = self.sender.send_request(request.body(())?).await?;
         stream.finish().await?;

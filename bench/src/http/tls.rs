@@ -22,6 +22,12 @@ pub struct Identity {
     pub server: Arc<ServerConfig>,
     /// For clients.
     pub client: Arc<ClientConfig>,
+    /// The server's certificate, for stacks that do not use rustls.
+    #[cfg_attr(not(feature = "quiche"), expect(dead_code, reason = "only quiche brings its own TLS"))]
+    pub(crate) certificate: CertificateDer<'static>,
+    /// The server's private key: the 32 bytes of Ed25519 (RFC 8032 §5.1.5).
+    #[cfg_attr(not(feature = "quiche"), expect(dead_code, reason = "only quiche brings its own TLS"))]
+    pub(crate) secret: [u8; 32],
 }
 
 /// Why no identity could be made.
@@ -47,7 +53,9 @@ impl Identity {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
         params.not_after = rcgen::date_time_ymd(2120, 1, 1);
         let certificate = params.self_signed(&key)?.der().clone();
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let key = key.serialize_der();
+        let secret = secret(&key);
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key));
         let provider = Arc::new(CryptoProvider {
             // One suite and one group, both fast with hardware AES: what most servers choose. (rustls would take AES-256 with SHA-384,
             // whose key schedule alone costs a tenth of a short connection.)
@@ -63,7 +71,7 @@ impl Identity {
         server.alpn_protocols = vec![ALPN.to_vec()];
         server.send_tls13_tickets = 0;
 
-        let pinned = Arc::new(Pinned { certificate, provider: Arc::clone(&provider) });
+        let pinned = Arc::new(Pinned { certificate: certificate.clone(), provider: Arc::clone(&provider) });
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .dangerous()
@@ -71,8 +79,13 @@ impl Identity {
             .with_no_client_auth();
         client.alpn_protocols = vec![ALPN.to_vec()];
         client.resumption = Resumption::disabled();
-        Ok(Self { server: Arc::new(server), client: Arc::new(client) })
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), certificate, secret })
     }
+}
+
+/// The key inside the PKCS #8 file of an Ed25519 key: the two OCTET STRINGs around it have fixed places (RFC 8410 §7).
+fn secret(pkcs8: &[u8]) -> [u8; 32] {
+    pkcs8.get(16..48).and_then(|bytes| bytes.try_into().ok()).expect("an Ed25519 key in PKCS #8")
 }
 
 /// Trusts one certificate, byte for byte; the handshake signature is verified as always.

@@ -3,6 +3,7 @@
 mod queue;
 mod red;
 mod series;
+mod shares;
 mod spec;
 
 use std::collections::VecDeque;
@@ -13,6 +14,7 @@ use fathom_cc::{Rate, Time};
 pub use queue::{Admission, DropTail, Queue};
 pub use red::{Red, RedSpec};
 pub use series::{Bin, Series};
+pub use shares::{Shares, jain, starved};
 pub use spec::QueueSpec;
 
 /// What becomes of an arriving packet.
@@ -63,6 +65,8 @@ pub struct LinkStats {
     pub busy: f64,
     /// The queue over time, for links that were asked to keep it ([`Link::with_series`]).
     pub queue_series: Option<Series>,
+    /// What each flow got, for links that were asked to keep it ([`Link::with_shares`]).
+    pub shares: Option<Shares>,
 }
 
 /// A link with a rate and a queue in front of it.
@@ -108,6 +112,7 @@ impl Link {
                 mean_queue: 0.0,
                 busy: 0.0,
                 queue_series: None,
+                shares: None,
             },
         }
     }
@@ -117,6 +122,20 @@ impl Link {
     pub fn with_series(mut self) -> Self {
         self.stats.queue_series = Some(Series::new());
         self
+    }
+
+    /// Keeps what each flow got over time as well.
+    #[must_use]
+    pub fn with_shares(mut self) -> Self {
+        self.stats.shares = Some(Shares::default());
+        self
+    }
+
+    /// A packet that [`Link::arrive`] forwarded belongs to `flow`, and has this UDP payload in bytes.
+    pub(crate) fn credit(&mut self, out: u64, flow: u32, payload: u32) {
+        if let Some(shares) = &mut self.stats.shares {
+            shares.add(out, flow, payload);
+        }
     }
 
     /// Also logs every admitted packet: the truth that estimates are held against. The log grows with the run.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::plot::{Line, Plot, svg};
 use super::table::{columns, rows, setting, verdicts};
-use crate::experiment::{Comparison, RunResult};
+use crate::experiment::{Comparison, RunResult, SharesOverTime};
 use crate::measure::Distribution;
 
 /// UDP payload of a full packet, for windows in packets as the paper draws them.
@@ -44,6 +44,7 @@ pub fn html(c: &Comparison) -> String {
     cdf_section(&mut page, c, "Response times of responses larger than 25 kB", "large", |r| &r.times_large);
     queue_section(&mut page, c);
     window_section(&mut page, c);
+    shares_section(&mut page, c);
     notes(&mut page, c);
     page.push_str("</body></html>\n");
     page
@@ -223,6 +224,53 @@ fn steering(page: &mut String, draw: &dyn Fn(&str, &[Line]) -> Option<String>, l
     for (title, note, axis, part) in parts {
         let with: Vec<Line> = lines(part).into_iter().filter(|l| !l.points.is_empty()).collect();
         if let Some(plot) = draw(axis, &with) {
+            let _ = write!(page, "<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n{plot}\n");
+        }
+    }
+}
+
+/// How the flows shared the bottleneck, where flows are few and long.
+fn shares_section(page: &mut String, c: &Comparison) {
+    type Quantity = fn(&SharesOverTime) -> Vec<Option<f64>>;
+    let parts: [(&str, &str, &str, Quantity); 3] = [
+        (
+            "Fairness over time",
+            "Jain's index of the rates of all flows, per second: 1 is an equal share for each.",
+            "Jain's index",
+            |s| s.jain.clone(),
+        ),
+        ("Flows that starve", "Flows with less than 5 % of the fair rate in a second.", "starving flows (%)", |s| {
+            s.starved_percent.clone()
+        }),
+        (
+            "Packet sizes at the bottleneck",
+            "Half of each second's bytes travelled in packets no larger than this.",
+            "UDP payload (bytes)",
+            |s| s.size_median.iter().map(|v| Some(*v)).collect(),
+        ),
+    ];
+    for (title, note, axis, of) in parts {
+        let mut lines = Vec::new();
+        for (colour, run) in c.runs.iter().enumerate() {
+            let Some(shares) = &run.shares else { continue };
+            let at = |(bin, value): (usize, Option<f64>)| Some(((bin as f64 + 0.5) * shares.bin_seconds, value?));
+            let points = of(shares).into_iter().enumerate().filter_map(at).collect();
+            lines.push(Line { name: run.label.clone(), colour, points });
+        }
+        let points = || lines.iter().flat_map(|l| &l.points);
+        let end = points().map(|p| p.0).fold(0.0, f64::max);
+        let top = points().map(|p| p.1).fold(0.0, f64::max);
+        let plot = Plot {
+            x: "time (s)",
+            y: axis,
+            x_range: (0.0, end),
+            y_range: (0.0, top * 1.25),
+            log_x: false,
+            mark: None,
+            legend_low: false,
+            lines: &lines,
+        };
+        if let Some(plot) = svg(&plot) {
             let _ = write!(page, "<h2>{title}</h2>\n<p class=\"note\">{note}</p>\n{plot}\n");
         }
     }

@@ -1,7 +1,7 @@
 //! Reports over a small fixed comparison and over empty ones.
 
 use super::{html, table};
-use crate::experiment::{Comparison, Plan, Reference, RunResult};
+use crate::experiment::{Comparison, Plan, Reference, RunResult, SharesOverTime};
 use crate::measure::{Distribution, WindowPoint};
 use crate::stack::Stack;
 
@@ -57,6 +57,15 @@ fn run(controller: &str, scale: f64) -> RunResult {
                 datagram: None,
             })
             .collect(),
+        shares: Some(SharesOverTime {
+            bin_seconds: 1.0,
+            flows: vec![0, 4, 4],
+            jain: vec![None, Some(0.75), Some(0.5)],
+            starved_percent: vec![None, Some(0.0), Some(25.0)],
+            size_p10: vec![1_200.0; 3],
+            size_median: vec![1_392.0; 3],
+            size_p90: vec![1_392.0; 3],
+        }),
         request_hash: "00".into(),
         trace_hash: "0123456789abcdef".into(),
     }
@@ -112,8 +121,8 @@ fn failures_show() {
 #[test]
 fn the_page_has_every_plot_and_is_the_same_each_time() {
     let page = html(&comparison());
-    // Two axes of two distributions, the queue, the window, the delay.
-    assert_eq!(page.matches("<svg").count(), 7);
+    // Two axes of two distributions, the queue, the window, the delay, three of shares.
+    assert_eq!(page.matches("<svg").count(), 10);
     assert_eq!(page, html(&comparison()));
     for load in ["src=", "@import", "url(", "<script", "<link"] {
         assert!(!page.contains(load), "{load}");
@@ -149,6 +158,7 @@ fn empty_runs_are_reported_without_plots_or_panics() {
         queue_mean: Vec::new(),
         queue_max: Vec::new(),
         window: Vec::new(),
+        shares: None,
         ..run("reno", 1.0)
     };
     let c = Comparison { runs: vec![empty], reference: None, ..comparison() };

@@ -5,6 +5,8 @@
 
 mod native;
 mod noq;
+#[cfg(feature = "quiche")]
+mod quiche;
 mod quinn;
 
 use std::fmt;
@@ -33,24 +35,34 @@ const IDLE: Duration = Duration::from_secs(120);
 
 /// A QUIC stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(try_from = "String", into = "&'static str")]
 pub enum Stack {
     /// quinn 0.11 with rustls.
     #[default]
     Quinn,
     /// noq 1.4 with rustls.
     Noq,
+    /// quiche 0.30 with BoringSSL.
+    #[cfg(feature = "quiche")]
+    Quiche,
 }
 
 impl Stack {
-    /// Every stack.
-    pub const ALL: &'static [Self] = &[Self::Quinn, Self::Noq];
+    /// Every stack that is built in.
+    pub const ALL: &'static [Self] = &[
+        Self::Quinn,
+        Self::Noq,
+        #[cfg(feature = "quiche")]
+        Self::Quiche,
+    ];
 
     /// The name users type.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quinn => "quinn",
             Self::Noq => "noq",
+            #[cfg(feature = "quiche")]
+            Self::Quiche => "quiche",
         }
     }
 
@@ -59,6 +71,8 @@ impl Stack {
         match self {
             Self::Quinn => fathom_quinn::OFFERS,
             Self::Noq => fathom_noq::OFFERS,
+            #[cfg(feature = "quiche")]
+            Self::Quiche => quiche::OFFERS,
         }
     }
 
@@ -72,6 +86,8 @@ impl Stack {
         match self {
             Self::Quinn => quinn::NATIVES,
             Self::Noq => noq::NATIVES,
+            #[cfg(feature = "quiche")]
+            Self::Quiche => quiche::NATIVES,
         }
     }
 }
@@ -86,11 +102,27 @@ impl FromStr for Stack {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         let names = || Self::ALL.iter().map(|s| s.name()).collect::<Vec<_>>().join(" or ");
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|stack| stack.name() == s)
-            .ok_or_else(|| format!("'{}' is not a stack; write {}", s.escape_debug(), names()))
+        match Self::ALL.iter().copied().find(|stack| stack.name() == s) {
+            Some(stack) => Ok(stack),
+            None if s == "quiche" => Err(format!(
+                "this build has no quiche; build with --features quiche (needs cmake and libclang-dev), or write {}",
+                names()
+            )),
+            None => Err(format!("'{}' is not a stack; write {}", s.escape_debug(), names())),
+        }
+    }
+}
+
+impl TryFrom<String> for Stack {
+    type Error = String;
+    fn try_from(s: String) -> Result<Self, String> {
+        s.parse()
+    }
+}
+
+impl From<Stack> for &'static str {
+    fn from(stack: Stack) -> Self {
+        stack.name()
     }
 }
 
@@ -119,7 +151,7 @@ impl Control {
         })
     }
 
-    /// It steers packet size or holds packets: what stacks do through an outlet.
+    /// It steers packet size or holds packets: what stacks that cannot do through an outlet.
     pub fn uses_outlet(&self) -> bool {
         matches!(self, Self::Ours(recipe) if recipe.needs().pacing || recipe.needs().datagram)
     }
@@ -274,5 +306,7 @@ pub(crate) fn ends(
     match stack {
         Stack::Quinn => quinn::ends(setting, client, server, host),
         Stack::Noq => noq::ends(setting, client, server, host),
+        #[cfg(feature = "quiche")]
+        Stack::Quiche => quiche::ends(setting, client, server, host),
     }
 }

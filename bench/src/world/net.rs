@@ -268,6 +268,7 @@ impl Core {
                 out
             }
         };
+        net.links[link.0 as usize].credit(out, p.flow, p.data.len() as u32);
         p.hop += 1;
         let wait = match path.hops.get(p.hop as usize) {
             Some(hop) => nanos(hop.delay),

@@ -130,12 +130,12 @@ impl fmt::Debug for VirtualSocket {
 
 /// What came with a datagram.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Received {
-    pub(super) len: usize,
-    pub(super) ecn: Option<Ecn>,
-    pub(super) from: SocketAddr,
+pub(crate) struct Received {
+    pub(crate) len: usize,
+    pub(crate) ecn: Option<Ecn>,
+    pub(crate) from: SocketAddr,
     /// The address it was sent to, where the socket has several.
-    pub(super) to: Option<IpAddr>,
+    pub(crate) to: Option<IpAddr>,
 }
 
 impl VirtualSocket {
@@ -150,7 +150,7 @@ impl VirtualSocket {
     }
 
     /// Sends `contents`, cut into datagrams of `segment` bytes.
-    pub(super) fn send(
+    pub(crate) fn send(
         &self,
         to: SocketAddr,
         from: Option<IpAddr>,
@@ -170,7 +170,7 @@ impl VirtualSocket {
     }
 
     /// Takes up to `room` datagrams: `copy` gets number, bytes and what came with them. With none there, `waker` is kept.
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &self,
         room: usize,
         waker: &Waker,

@@ -93,13 +93,13 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    pub(super) fn new(world: Virtual, deadline: u64) -> Self {
+    pub(crate) fn new(world: Virtual, deadline: u64) -> Self {
         let key = world.core().timers.open(deadline);
         Self { world, key }
     }
 
     /// Moves the deadline; a task that waits goes on waiting.
-    pub(super) fn reset(&self, at: Instant) {
+    pub(crate) fn reset(&self, at: Instant) {
         let deadline = self.world.nanos_of(at);
         let mut core = self.world.core();
         let s = &mut core.timers.slots[self.key.slot as usize];

@@ -201,32 +201,34 @@ impl Cell {
             None => Negotiated::default(),
         };
         let hears = negotiated.reads || negotiated.reads_echoes;
-        if let Some(recipe) = self.recipe.as_ref().filter(|_| !hears) {
-            if recipe.needs().one_way {
-                return Err(Fault::new(
-                    Code::ConnectionRefused,
-                    format!(
-                        "controller '{}' needs one-way delay, but the peer does not offer SYNC_TIMESTAMP; {}",
-                        recipe.name(),
-                        recipe.mend()
-                    ),
-                ));
-            }
-            if recipe.wants().one_way {
-                tracing::info!("peer does not offer SYNC_TIMESTAMP: '{}' runs on RTT", recipe.name());
-            }
-        }
+        let exponent = ack_delay_exponent(peers).map_err(wrong)?;
         let counts = self.recipe.as_ref().is_some_and(|r| r.needs().ecn || r.wants().ecn);
         let mut state = self.state();
         state.negotiated = negotiated;
         state.reads = counts || negotiated != Negotiated::default() || state.shaping.is_some();
-        state.exponent = ack_delay_exponent(peers).map_err(wrong)?;
+        state.exponent = exponent;
         state.report.negotiated = hears;
         state.budget = (negotiated.place == Placement::BesideAcks && !self.extension.datagrams)
             .then(|| StampBudget::new(negotiated.frame_len() as u64));
+        drop(state);
         self.always.store(negotiated.place == Placement::EveryPacket, Ordering::Relaxed);
         if negotiated.place == Placement::EveryPacket || self.extension.datagrams {
             self.reserved.store(negotiated.frame_len(), Ordering::Relaxed);
+        }
+        let Some(recipe) = self.recipe.as_ref().filter(|_| !hears) else { return Ok(()) };
+        if recipe.needs().one_way {
+            // Everything else is settled: a stack may choose to go on.
+            return Err(Fault::new(
+                Code::ConnectionRefused,
+                format!(
+                    "controller '{}' needs one-way delay, but the peer does not offer SYNC_TIMESTAMP; {}",
+                    recipe.name(),
+                    recipe.mend()
+                ),
+            ));
+        }
+        if recipe.wants().one_way {
+            tracing::info!("peer does not offer SYNC_TIMESTAMP: '{}' runs on RTT", recipe.name());
         }
         Ok(())
     }

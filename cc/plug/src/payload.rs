@@ -89,12 +89,25 @@ impl Leaving {
     }
 }
 
-/// The payload is one STREAM frame without a length (RFC 9000 §19.8), and so nothing else: what a bulk transfer is made of.
+/// The payload is one STREAM frame (RFC 9000 §19.8) and nothing else: what a bulk transfer is made of. Without a length it reaches to
+/// the end; with one (quiche always writes it), if the length says so.
 pub(crate) fn is_one_stream_frame(payload: &[u8]) -> bool {
     const STREAM: u8 = 0x08;
     const TYPE_BITS: u8 = 0xf8;
     const LENGTH: u8 = 0x02;
-    payload.first().is_some_and(|ty| ty & TYPE_BITS == STREAM && ty & LENGTH == 0)
+    const OFFSET: u8 = 0x04;
+    let Some((ty, mut rest)) = payload.split_first().filter(|(ty, _)| **ty & TYPE_BITS == STREAM) else { return false };
+    if ty & LENGTH == 0 {
+        return true;
+    }
+    let mut int = || {
+        let (value, len) = varint::decode(rest)?;
+        rest = rest.get(len..)?;
+        Some(value)
+    };
+    // Stream, offset if there is one, length.
+    let length = int().and_then(|_| if ty & OFFSET == 0 { Some(0) } else { int() }).and_then(|_| int());
+    length == Some(rest.len() as u64)
 }
 
 /// What an ACK or PATH_ACK frame says.
@@ -286,7 +299,15 @@ mod tests {
             }
         }
         assert!(is_one_stream_frame(&[0x08, 0]) && is_one_stream_frame(&[0x0d, 0, 0]));
-        assert!(!is_one_stream_frame(&[0x0a, 0, 0]) && !is_one_stream_frame(&[]));
+        // Stream 4, offset 1000 where there is one, then 3 bytes to the end, or one too many, or too few.
+        for frame in [&[0x0a, 4][..], &[0x0e, 4, 0x43, 0xe8], &[0x0f, 4, 0x43, 0xe8]] {
+            assert!(is_one_stream_frame(&[frame, &[3, 7, 7, 7]].concat()));
+            assert!(!is_one_stream_frame(&[frame, &[2, 7, 7, 7]].concat()));
+            assert!(!is_one_stream_frame(&[frame, &[4, 7, 7, 7]].concat()));
+        }
+        assert!(
+            !is_one_stream_frame(&[0x0a, 0]) && !is_one_stream_frame(&[0x0e, 0, 0x40]) && !is_one_stream_frame(&[])
+        );
     }
 
     #[test]

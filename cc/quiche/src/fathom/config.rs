@@ -127,15 +127,22 @@ impl Link {
     }
 
     /// Reads the peer's transport parameters.
+    ///
+    /// A peer without the extension is not refused, whatever the controller needs: here the controller is a word in the settings of a
+    /// server that must answer every browser. Without delays `sync` never cuts early, and is Reno; the log and the probe say so.
     pub(crate) fn negotiate(&self, raw: &[u8]) -> Result<()> {
         let Some(cell) = &self.cell else { return Ok(()) };
-        cell.negotiate(raw).map_err(|fault| {
-            log::warn!("{}", fault.reason);
-            match fault.code {
-                Code::ConnectionRefused => Error::CongestionControl,
-                _ => Error::InvalidTransportParam,
+        match cell.negotiate(raw) {
+            Err(fault) if fault.code == Code::ConnectionRefused => {
+                log::info!("{}; until then it hears of no delay", fault.reason);
+                Ok(())
             }
-        })
+            Err(fault) => {
+                log::warn!("{}", fault.reason);
+                Err(Error::InvalidTransportParam)
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Bytes to hold free for our frame in the 1-RTT packet being built.

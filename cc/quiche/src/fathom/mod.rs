@@ -30,6 +30,10 @@
 //!
 //! # Differences from the plugs for quinn and noq
 //!
+//! A peer without the extension is not refused when the controller needs one-way delay (`sync` as it is by default): the controller is a
+//! word in the settings of a server that must answer every browser. It then hears of no delay, and `sync` is Reno;
+//! `sync:signal=either` runs on RTT instead.
+//!
 //! The frame lies at the end of a packet's payload, not at its start, and in `lean` mode only beside an ACK frame. Everything else of it
 //! (negotiation, budget, estimator, treatment of hostile input) is the same code, `fathom_plug::Cell`.
 

@@ -1,0 +1,218 @@
+//! The client: opens connections, asks, counts what comes.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+use fathom_cc::Time;
+use quiche::fathom::world::at;
+use quiche::h3::{self, NameValue};
+
+use super::Setup;
+use super::connection::{Connection, Quic, Shared, Side, lock};
+use super::endpoint::Endpoint;
+use crate::http::{Fetched, HttpError, NO_ERROR, padding};
+use crate::stack::{Boxed, Client, Opener};
+use crate::world::server_address;
+
+/// Digits of a request's cookie at most. quiche writes a header block whole or not at all, so it must fit the first window; larger
+/// requests bring the rest as a body.
+const COOKIE: u64 = 12_800;
+
+/// A response on its way.
+#[derive(Debug)]
+struct Response {
+    stream: u64,
+    status: Option<u16>,
+    first_byte: Time,
+    bytes: u64,
+    /// When it was complete, or why it will not be.
+    end: Option<Result<Time, String>>,
+    /// Bytes of the request's body left to write.
+    body: u64,
+}
+
+/// The client's side of a connection.
+#[derive(Default)]
+pub(super) struct Asking {
+    open: bool,
+    response: Option<Response>,
+    over: Option<String>,
+    waker: Option<Waker>,
+}
+
+impl Asking {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn failed(&self) -> Option<HttpError> {
+        self.over.clone().map(HttpError::Connection)
+    }
+}
+
+impl Side for Asking {
+    fn opened(&mut self) {
+        self.open = true;
+        self.wake();
+    }
+
+    fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, now: Time) {
+        let Some(response) = self.response.as_mut().filter(|response| response.stream == stream) else { return };
+        match event {
+            h3::Event::Headers { list, .. } if response.status.is_none() => {
+                let status = list.iter().find(|header| header.name() == b":status");
+                let status = status.and_then(|header| std::str::from_utf8(header.value()).ok()?.parse().ok());
+                (response.status, response.first_byte) = (Some(status.unwrap_or(0)), now);
+            }
+            h3::Event::Data => {
+                let mut scratch = [0; 4096];
+                while let Ok(read) = http.recv_body(quic, stream, &mut scratch) {
+                    response.bytes += read as u64;
+                }
+            }
+            h3::Event::Finished => response.end = Some(Ok(now)),
+            h3::Event::Reset(code) => response.end = Some(Err(format!("the stream was reset with {code:#x}"))),
+            _ => {}
+        }
+        if response.end.is_some() {
+            self.wake();
+        }
+    }
+
+    fn write(&mut self, quic: &mut Quic, http: &mut h3::Connection) {
+        if let Some(response) = self.response.as_mut().filter(|response| response.body > 0) {
+            response.body = super::write_zeros(quic, http, response.stream, response.body).unwrap_or(0);
+        }
+    }
+
+    fn over(&mut self, why: String) {
+        self.over = Some(why);
+        self.wake();
+    }
+}
+
+pub(super) struct QuicheOpener {
+    pub(super) endpoint: Arc<Endpoint<Asking>>,
+    pub(super) config: Mutex<quiche::Config>,
+    pub(super) setup: Setup,
+}
+
+impl QuicheOpener {
+    fn begin(&self, flow: u32) -> Result<Shared<Asking>, HttpError> {
+        let endpoint = &self.endpoint;
+        let (cid, mut dice) = endpoint.next();
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        self.setup.apply(&mut config, None);
+        let (here, there) = (endpoint.socket.address(), server_address(flow));
+        let quic = at(endpoint.world.instant(), &mut dice, || {
+            quiche::connect_with_buffer_factory(Some("lab.test"), &cid.id(), here, there, &mut config)
+        });
+        let quic = quic.map_err(|e| HttpError::Connect(e.to_string()))?;
+        let connection = Connection::new(quic, dice, vec![cid], Asking::default(), None);
+        endpoint.adopt(&connection);
+        Ok(connection)
+    }
+}
+
+impl Opener for QuicheOpener {
+    fn open(&self, flow: u32) -> Boxed<'static, Result<Box<dyn Client>, HttpError>> {
+        let begun = self.begin(flow);
+        let endpoint = Arc::clone(&self.endpoint);
+        Box::pin(async move {
+            let connection = begun?;
+            poll_fn(|cx| {
+                let side = &mut lock(&connection).side;
+                if let Some(e) = side.failed() {
+                    return Poll::Ready(Err(e));
+                }
+                if side.open {
+                    return Poll::Ready(Ok(()));
+                }
+                side.waker = Some(cx.waker().clone());
+                Poll::Pending
+            })
+            .await?;
+            Ok(Box::new(QuicheClient { endpoint, connection }) as Box<dyn Client>)
+        })
+    }
+}
+
+struct QuicheClient {
+    endpoint: Arc<Endpoint<Asking>>,
+    connection: Shared<Asking>,
+}
+
+impl QuicheClient {
+    /// Sends a request; its response then waits in the connection.
+    fn ask(&self, bytes: u64, request_bytes: u64) -> Result<(), HttpError> {
+        let path = format!("/bytes/{bytes}");
+        let digits = padding(request_bytes).unwrap_or(0);
+        let cookie = &DIGITS[..digits.min(COOKIE) as usize];
+        let body = digits.saturating_sub(COOKIE) * 5 / 8;
+        let header = h3::HeaderRef::new;
+        let all = [
+            header(b":method", b"GET"),
+            header(b":scheme", b"https"),
+            header(b":authority", b"lab.test"),
+            header(b":path", path.as_bytes()),
+            header(b"cookie", cookie),
+        ];
+        let headers = &all[..if digits > 0 { 5 } else { 4 }];
+        let mut connection = lock(&self.connection);
+        connection.with(&self.endpoint.world, |c| {
+            if let Some(e) = c.side.failed() {
+                return Err(e);
+            }
+            let Some(http) = &mut c.http else { return Err(HttpError::Connection("no HTTP/3".into())) };
+            let sent = http.send_request(&mut c.quic, headers, body == 0);
+            let stream = sent.map_err(|e| HttpError::Connection(format!("request: {e}")))?;
+            c.side.response =
+                Some(Response { stream, status: None, first_byte: Time::ZERO, bytes: 0, end: None, body });
+            Ok(())
+        })
+    }
+
+    async fn answer(&self, wanted: u64) -> Result<Fetched, HttpError> {
+        let response = poll_fn(|cx| {
+            let side = &mut lock(&self.connection).side;
+            if side.response.as_ref().is_some_and(|response| response.end.is_some()) {
+                return Poll::Ready(Ok(side.response.take()));
+            }
+            if let Some(e) = side.failed() {
+                return Poll::Ready(Err(e));
+            }
+            side.waker = Some(cx.waker().clone());
+            Poll::Pending
+        });
+        let Some(Response { status, first_byte, bytes, end: Some(end), .. }) = response.await? else {
+            return Err(HttpError::Connection("another request took the response".into()));
+        };
+        let last_byte = end.map_err(HttpError::Connection)?;
+        match status {
+            Some(200) if bytes == wanted => Ok(Fetched { first_byte, last_byte, bytes }),
+            Some(200) => Err(HttpError::Length { got: bytes, wanted }),
+            status => Err(HttpError::Status(status.unwrap_or(0))),
+        }
+    }
+}
+
+impl Client for QuicheClient {
+    fn get(&mut self, bytes: u64, request_bytes: u64) -> Boxed<'_, Result<Fetched, HttpError>> {
+        Box::pin(async move {
+            self.ask(bytes, request_bytes)?;
+            self.answer(bytes).await
+        })
+    }
+
+    fn close(self: Box<Self>) {
+        lock(&self.connection).with(&self.endpoint.world, |c| {
+            let _ = c.quic.close(true, NO_ERROR.into(), b"");
+        });
+    }
+}
+
+/// A cookie of the greatest length.
+static DIGITS: [u8; COOKIE as usize] = [b'0'; COOKIE as usize];

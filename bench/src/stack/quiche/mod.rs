@@ -1,0 +1,134 @@
+//! quiche under its own HTTP/3: the derived crate, whose clock and randomness the virtual world sets.
+//!
+//! quiche does no I/O and has no runtime, so the tasks are here: one per endpoint that receives (`endpoint.rs`), one per connection that
+//! sends and keeps its timers (`connection.rs`), and what asks and answers (`client.rs`, `server.rs`).
+
+mod client;
+mod connection;
+mod endpoint;
+mod server;
+mod tls;
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use fathom_cc::Signals;
+use fathom_quinn::{Extension, Observer};
+use quiche::CongestionControlAlgorithm;
+use quiche::fathom::algorithm_of;
+use quiche::h3;
+
+use self::client::QuicheOpener;
+use self::connection::Quic;
+use self::endpoint::Endpoint;
+use self::server::Acceptor;
+use super::{Control, DATAGRAM, Ends, Host, IDLE, Setting, SetupError};
+use crate::http::{CHUNK, ZEROS};
+use crate::world::VirtualSocket;
+
+/// quiche's own controllers.
+pub(crate) const NATIVES: &[&str] = &["reno", "cubic", "bbr2"];
+/// What the derived quiche offers by itself.
+pub(crate) const OFFERS: Signals = quiche::fathom::OFFERS;
+
+/// Receive window of a stream where the plan sets none: quinn's default (100 ms at 100 Mbps), as noq's.
+const STREAM_WINDOW: u64 = 1_250_000;
+/// No limit on a connection's data, as quinn's default.
+const NO_LIMIT: u64 = (1 << 62) - 1;
+/// Streams of each kind a peer may have open: quinn's default.
+const STREAMS: u64 = 100;
+
+pub(super) fn ends(
+    setting: &Setting<'_>,
+    client: VirtualSocket,
+    server: VirtualSocket,
+    host: Arc<dyn Host>,
+) -> Result<Ends, SetupError> {
+    let world = setting.world;
+    let http = || h3::Config::new().map_err(|e| SetupError::Tls(e.to_string()));
+    let mut opening = tls::client(setting.identity)?;
+    let mut accepting = tls::server(setting.identity)?;
+    transport(&mut opening, setting);
+    transport(&mut accepting, setting);
+    let setup = Setup::new(setting)?;
+    let client = Endpoint::new(world.clone(), client, http()?, setting.side(false));
+    let server = Endpoint::new(world.clone(), server, http()?, setting.side(true));
+    // A client takes packets of its own connections only.
+    world.spawn(Arc::clone(&client).receive(|_, _, _| None));
+    let opener = QuicheOpener { endpoint: client, config: Mutex::new(opening), setup: setup.clone() };
+    let acceptor = Acceptor { endpoint: server, config: Mutex::new(accepting), setup, host };
+    Ok(Ends { opener: Arc::new(opener), accept: Box::pin(acceptor.run()) })
+}
+
+/// Settings of every connection, as near to the other stacks' as quiche has them.
+fn transport(config: &mut quiche::Config, setting: &Setting<'_>) {
+    config.set_max_send_udp_payload_size(DATAGRAM.into());
+    config.set_max_idle_timeout(IDLE.as_millis() as u64);
+    let window = setting.stream_window().map_or(STREAM_WINDOW, u64::from);
+    config.set_initial_max_stream_data_bidi_local(window);
+    config.set_initial_max_stream_data_bidi_remote(window);
+    config.set_initial_max_stream_data_uni(window);
+    // The windows stay as they begin: the others do not tune theirs.
+    config.set_max_stream_window(window);
+    config.set_initial_max_data(NO_LIMIT);
+    config.set_max_connection_window(NO_LIMIT);
+    config.set_initial_max_streams_bidi(STREAMS);
+    config.set_initial_max_streams_uni(STREAMS);
+    config.grease(false);
+}
+
+/// What a run's connections have for a controller.
+#[derive(Clone)]
+pub(super) struct Setup {
+    algorithm: CongestionControlAlgorithm,
+    /// Clock and extension of our controllers; quiche's own run on quiche as it comes.
+    plug: Option<quiche::fathom::Setup>,
+}
+
+impl Setup {
+    fn new(setting: &Setting<'_>) -> Result<Self, SetupError> {
+        match setting.control {
+            Control::Ours(recipe) => {
+                let plug = quiche::fathom::Setup {
+                    clock: Arc::new(setting.world.clone()),
+                    extension: Extension { offer: setting.offer, datagrams: false },
+                    ..Default::default()
+                };
+                Ok(Self { algorithm: algorithm_of(Arc::clone(recipe))?, plug: Some(plug) })
+            }
+            Control::Native(name) => Ok(Self { algorithm: native(name), plug: None }),
+        }
+    }
+
+    /// Readies a configuration for the next connection.
+    fn apply(&self, config: &mut quiche::Config, observer: Option<Arc<dyn Observer>>) {
+        config.set_cc_algorithm(self.algorithm);
+        // Only BBR needs it: the others' windows are all there is to them.
+        config.enable_pacing(self.algorithm == CongestionControlAlgorithm::Bbr2Gcongestion);
+        if let Some(plug) = &self.plug {
+            config.set_fathom(quiche::fathom::Setup { observer, ..plug.clone() });
+        }
+    }
+}
+
+fn native(name: &str) -> CongestionControlAlgorithm {
+    match name {
+        "cubic" => CongestionControlAlgorithm::CUBIC,
+        "bbr2" => CongestionControlAlgorithm::Bbr2Gcongestion,
+        _ => CongestionControlAlgorithm::Reno,
+    }
+}
+
+/// Writes up to `left` bytes of a body that ends with them, as far as there is room: what is left then.
+fn write_zeros(quic: &mut Quic, http: &mut h3::Connection, stream: u64, mut left: u64) -> Result<u64, h3::Error> {
+    while left > 0 {
+        let chunk = left.min(CHUNK as u64);
+        let mut body = Bytes::from_static(&ZEROS[..chunk as usize]);
+        match http.send_body_zc(quic, stream, &mut body, chunk == left) {
+            Ok(written) => left -= written as u64,
+            Err(h3::Error::Done) => break,
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(left)
+}
