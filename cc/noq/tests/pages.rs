@@ -1,4 +1,4 @@
-//! `docs/quinn.md` and `docs/noq.md` quote the marked lines of the examples, all of them and in order.
+//! `docs/quinn.md`, `docs/noq.md` and `docs/quiche.md` quote the marked lines of the examples, all of them and in order.
 
 use std::path::Path;
 
@@ -40,11 +40,14 @@ fn quoted(page: &str, name: &str) -> Vec<String> {
 
 #[test]
 fn pages_quote_the_examples() {
-    for stack in ["quinn", "noq"] {
+    let plugs = ["adopt.rs", "h3.rs", "outlet.rs"];
+    for (stack, folder, names) in
+        [("quinn", "quinn", &plugs[..]), ("noq", "noq", &plugs), ("quiche", "quiche/tokio", &["adopt.rs", "h3.rs"])]
+    {
         let page = file(&format!("docs/{stack}.md"));
         let mut blocks = 0;
-        for name in ["adopt.rs", "h3.rs", "outlet.rs"] {
-            let example = file(&format!("cc/{stack}/examples/{name}"));
+        for name in names {
+            let example = file(&format!("cc/{folder}/examples/{name}"));
             let (marked, quoted) = (marked(&example), quoted(&page, name));
             assert!(marked.len() >= 2, "{stack} {name}");
             assert_eq!(quoted, marked, "docs/{stack}.md and {name}");

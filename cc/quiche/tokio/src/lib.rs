@@ -1,0 +1,1 @@
+//! Unmodified tokio-quiche on the derived quiche: see `examples/` and `docs/quiche.md`.

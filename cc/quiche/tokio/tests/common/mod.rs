@@ -1,0 +1,341 @@
+//! Ends of connections: quiche's, derived and stock, beside those of quinn and noq that `cc/noq` tests with.
+
+// Each test binary uses its part.
+#![allow(dead_code)]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_plug::{Extension, Probe, Setup};
+use fathom_quiche_stock::quiche as stock;
+use quiche as derived;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::task::JoinHandle;
+
+#[path = "../../../../noq/tests/common/mod.rs"]
+pub(crate) mod plugged;
+mod relay;
+
+pub(crate) use plugged::{ALPN, Ask, Identity, Outcome, body};
+pub(crate) use relay::{Datagram, Relay};
+
+/// One certificate for all stacks: `tls` for rustls, files for BoringSSL.
+#[derive(Clone)]
+pub(crate) struct Certified {
+    pub(crate) tls: Identity,
+    pub(crate) folder: Arc<tempfile::TempDir>,
+}
+
+pub(crate) fn certified() -> Certified {
+    let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("cert.pem"), signed.cert.pem()).expect("written");
+    std::fs::write(folder.path().join("key.pem"), signed.signing_key.serialize_pem()).expect("written");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut server = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_no_client_auth()
+        .with_single_cert(vec![signed.cert.der().clone()], key)
+        .expect("a server");
+    server.alpn_protocols = vec![ALPN.to_vec()];
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(signed.cert.der().clone()).expect("a root");
+    let mut client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    client.alpn_protocols = vec![ALPN.to_vec()];
+    Certified { tls: Identity { server: Arc::new(server), client: Arc::new(client) }, folder: Arc::new(folder) }
+}
+
+/// Gives a connection of the derived quiche its controller and extension.
+fn plug(config: &mut derived::Config, ask: &Ask) {
+    let Some(recipe) = &ask.recipe else { return };
+    config.set_cc_algorithm(derived::fathom::algorithm_of(Arc::clone(recipe)).expect("an algorithm"));
+    let Ask { extension, observer, .. } = ask.clone();
+    config.set_fathom(Setup { extension, observer, parameter: ask.parameter.map(Into::into), ..Setup::default() });
+}
+
+fn unplugged(_: &mut stock::Config, ask: &Ask) {
+    assert!(ask.recipe.is_none(), "stock quiche takes no controller of ours");
+}
+
+/// Both quiches have the same shape; only their types differ.
+macro_rules! ends {
+    ($module:ident, $quiche:ident, $plug:path, $probe:expr) => {
+        pub(crate) mod $module {
+            use tokio::net::UdpSocket;
+            use $quiche::h3::{self, Header, NameValue};
+            use $quiche::{Config, Connection, ConnectionId, RecvInfo};
+
+            use super::*;
+
+            fn config(ask: &Ask, alpn: &[u8]) -> Config {
+                let mut config = Config::new($quiche::PROTOCOL_VERSION).expect("a version");
+                config.set_application_protos(&[alpn]).expect("an ALPN");
+                config.set_max_idle_timeout(10_000);
+                config.set_initial_max_data(10_000_000);
+                config.set_initial_max_stream_data_bidi_local(1_000_000);
+                config.set_initial_max_stream_data_bidi_remote(1_000_000);
+                config.set_initial_max_stream_data_uni(1_000_000);
+                config.set_initial_max_streams_bidi(100);
+                config.set_initial_max_streams_uni(100);
+                config.set_max_send_udp_payload_size(1_350);
+                config.set_initial_congestion_window_packets(10);
+                $plug(&mut config, ask);
+                config
+            }
+
+            fn serving(ask: &Ask, alpn: &[u8], identity: &Path) -> Config {
+                let mut config = config(ask, alpn);
+                let path = |name: &str| identity.join(name).to_string_lossy().into_owned();
+                config.load_cert_chain_from_pem_file(&path("cert.pem")).expect("a certificate");
+                config.load_priv_key_from_pem_file(&path("key.pem")).expect("a key");
+                config
+            }
+
+            async fn bind() -> (UdpSocket, SocketAddr) {
+                let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+                let address = socket.local_addr().expect("bound");
+                (socket, address)
+            }
+
+            /// Waits for a client.
+            async fn accept(socket: &UdpSocket, config: &mut Config) -> Connection {
+                let (_, from) = socket.peek_from(&mut [0; 1_500]).await.expect("a client");
+                let local = socket.local_addr().expect("bound");
+                let id = ConnectionId::from_ref(&[2; 16]);
+                $quiche::accept(&id, None, local, from, config).expect("accepted")
+            }
+
+            async fn connect(to: SocketAddr, config: &mut Config, identity: &Path) -> (Connection, UdpSocket) {
+                config.load_verify_locations_from_file(&identity.join("cert.pem").to_string_lossy()).expect("a root");
+                config.verify_peer(true);
+                let (socket, local) = bind().await;
+                let id = ConnectionId::from_ref(&[1; 16]);
+                ($quiche::connect(Some("localhost"), &id, local, to, config).expect("a connection begun"), socket)
+            }
+
+            /// Drives the connection to its end; `work` is what the application does.
+            async fn drive(connection: &mut Connection, socket: &UdpSocket, mut work: impl FnMut(&mut Connection)) {
+                let local = socket.local_addr().expect("bound");
+                let mut buf = vec![0; 65_535];
+                while !connection.is_closed() {
+                    let closing = connection.local_error().is_some() || connection.peer_error().is_some();
+                    if connection.is_established() && !closing {
+                        work(connection);
+                    }
+                    while let Ok((bytes, info)) = connection.send(&mut buf) {
+                        socket.send_to(&buf[..bytes], info.to).await.expect("sent");
+                    }
+                    let patience = connection.timeout().unwrap_or(Duration::from_secs(1));
+                    match tokio::time::timeout(patience, socket.recv_from(&mut buf)).await {
+                        Ok(Ok((bytes, from))) => {
+                            // An error closes the connection, which then says so.
+                            let _ = connection.recv(&mut buf[..bytes], RecvInfo { from, to: local });
+                            while let Ok((bytes, from)) = socket.try_recv_from(&mut buf) {
+                                let _ = connection.recv(&mut buf[..bytes], RecvInfo { from, to: local });
+                            }
+                        }
+                        Ok(Err(e)) => panic!("{e}"),
+                        Err(_) => connection.on_timeout(),
+                    }
+                }
+            }
+
+            fn outcome(connection: &Connection, probe: Option<Probe>) -> Outcome {
+                let told = |e: &$quiche::ConnectionError, local: bool| (!e.is_app).then_some((e.error_code, local));
+                let error = connection.local_error().and_then(|e| told(e, true));
+                let error = error.or(connection.peer_error().and_then(|e| told(e, false)));
+                Outcome { reports: probe.map(|p| p.report()).into_iter().collect(), error, datagrams: 0 }
+            }
+
+            /// Sends what is left of `body` on the stream, with its end.
+            fn write(connection: &mut Connection, stream: u64, body: &[u8], sent: &mut usize) {
+                while *sent < body.len() {
+                    match connection.stream_send(stream, &body[*sent..], true) {
+                        Ok(bytes) => *sent += bytes,
+                        Err($quiche::Error::Done) => break,
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+            }
+
+            /// Whether the stream has ended.
+            fn read(connection: &mut Connection, stream: u64, to: &mut Vec<u8>) -> bool {
+                let mut buf = [0; 65_535];
+                while let Ok((bytes, last)) = connection.stream_recv(stream, &mut buf) {
+                    to.extend_from_slice(&buf[..bytes]);
+                    if last {
+                        return true;
+                    }
+                }
+                false
+            }
+
+            /// Accepts one connection and echoes its stream.
+            pub(crate) async fn serve(ask: Ask, identity: &Certified) -> (SocketAddr, JoinHandle<Outcome>) {
+                let (socket, address) = bind().await;
+                let mut config = serving(&ask, ALPN, identity.folder.path());
+                let task = tokio::spawn(async move {
+                    let mut connection = accept(&socket, &mut config).await;
+                    let probe = $probe(&connection);
+                    let (mut got, mut ended, mut sent) = (Vec::new(), false, 0);
+                    drive(&mut connection, &socket, |connection| {
+                        ended = ended || read(connection, 0, &mut got);
+                        if ended {
+                            write(connection, 0, &got, &mut sent);
+                        }
+                    })
+                    .await;
+                    outcome(&connection, probe)
+                });
+                (address, task)
+            }
+
+            /// Connects, sends a body and compares what comes back.
+            pub(crate) async fn fetch(ask: Ask, identity: &Certified, to: SocketAddr) -> Outcome {
+                let mut config = config(&ask, ALPN);
+                let (mut connection, socket) = connect(to, &mut config, identity.folder.path()).await;
+                let probe = $probe(&connection);
+                let whole = body(ask.bytes);
+                let (mut sent, mut got, mut same) = (0, Vec::new(), false);
+                drive(&mut connection, &socket, |connection| {
+                    write(connection, 0, &whole, &mut sent);
+                    if !same && read(connection, 0, &mut got) {
+                        assert!(got == whole, "the body came back changed");
+                        same = true;
+                        connection.close(true, 0, b"").expect("open");
+                    }
+                })
+                .await;
+                let outcome = outcome(&connection, probe);
+                assert!(same || outcome.error.is_some(), "neither a body nor an error");
+                outcome
+            }
+
+            /// Answers one HTTP/3 request with a body.
+            pub(crate) async fn serve_http(
+                ask: Ask,
+                identity: &Certified,
+                body: Vec<u8>,
+            ) -> (SocketAddr, JoinHandle<Outcome>) {
+                let (socket, address) = bind().await;
+                let mut config = serving(&ask, b"h3", identity.folder.path());
+                let task = tokio::spawn(async move {
+                    let mut connection = accept(&socket, &mut config).await;
+                    let probe = $probe(&connection);
+                    let settings = h3::Config::new().expect("settings");
+                    let (mut http, mut stream, mut sent) = (None::<h3::Connection>, None, 0);
+                    drive(&mut connection, &socket, |connection| {
+                        let http = http.get_or_insert_with(|| {
+                            h3::Connection::with_transport(connection, &settings).expect("HTTP/3")
+                        });
+                        while let Ok((id, event)) = http.poll(connection) {
+                            if let h3::Event::Headers { .. } = event {
+                                let headers = [Header::new(b":status", b"200")];
+                                http.send_response(connection, id, &headers, false).expect("a response");
+                                stream = Some(id);
+                            }
+                        }
+                        while let Some(id) = stream.filter(|_| sent < body.len()) {
+                            match http.send_body(connection, id, &body[sent..], true) {
+                                Ok(bytes) => sent += bytes,
+                                Err(h3::Error::Done) => break,
+                                Err(e) => panic!("{e}"),
+                            }
+                        }
+                    })
+                    .await;
+                    outcome(&connection, probe)
+                });
+                (address, task)
+            }
+
+            /// One HTTP/3 request: the body of its response, if one came.
+            pub(crate) async fn get(ask: Ask, identity: &Certified, to: SocketAddr) -> (Vec<u8>, Outcome) {
+                let mut config = config(&ask, b"h3");
+                let (mut connection, socket) = connect(to, &mut config, identity.folder.path()).await;
+                let probe = $probe(&connection);
+                let settings = h3::Config::new().expect("settings");
+                let (mut http, mut body, mut buf) = (None::<h3::Connection>, Vec::new(), vec![0; 65_535]);
+                drive(&mut connection, &socket, |connection| {
+                    let http = http.get_or_insert_with(|| {
+                        let mut http = h3::Connection::with_transport(connection, &settings).expect("HTTP/3");
+                        let fields =
+                            [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
+                        let headers: Vec<_> =
+                            fields.iter().map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())).collect();
+                        http.send_request(connection, &headers, true).expect("a request");
+                        http
+                    });
+                    loop {
+                        match http.poll(connection) {
+                            Ok((_, h3::Event::Headers { list, .. })) => {
+                                assert!(list.iter().any(|h| h.name() == b":status" && h.value() == b"200"), "{list:?}");
+                            }
+                            Ok((id, h3::Event::Data)) => {
+                                while let Ok(bytes) = http.recv_body(connection, id, &mut buf) {
+                                    body.extend_from_slice(&buf[..bytes]);
+                                }
+                            }
+                            Ok((_, h3::Event::Finished)) => connection.close(true, 0x100, b"").expect("open"),
+                            Ok(_) => {}
+                            Err(_) => break,
+                        }
+                    }
+                })
+                .await;
+                (body, outcome(&connection, probe))
+            }
+        }
+    };
+}
+
+ends!(on_quiche, derived, super::plug, Connection::fathom);
+ends!(on_stock, stock, super::unplugged, |_: &Connection| None);
+
+/// Which stack a side runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    Quinn,
+    Noq,
+    Quiche,
+    Stock,
+}
+
+/// One connection, client and server: what each saw.
+pub(crate) async fn run(on: (On, On), client: Ask, server: Ask) -> (Outcome, Outcome) {
+    let identity = certified();
+    let (to, serving) = match on.1 {
+        On::Quinn => plugged::on_quinn::serve(server, &identity.tls),
+        On::Noq => plugged::on_noq::serve(server, &identity.tls),
+        On::Quiche => on_quiche::serve(server, &identity).await,
+        On::Stock => on_stock::serve(server, &identity).await,
+    };
+    let both = async {
+        let client = match on.0 {
+            On::Quinn => plugged::on_quinn::fetch(client, identity.tls.clone(), to).await,
+            On::Noq => plugged::on_noq::fetch(client, identity.tls.clone(), to).await,
+            On::Quiche => on_quiche::fetch(client, &identity, to).await,
+            On::Stock => on_stock::fetch(client, &identity, to).await,
+        };
+        (client, serving.await.expect("the server ended well"))
+    };
+    bounded(both).await
+}
+
+/// Half a minute is enough for anything here.
+pub(crate) async fn bounded<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), work).await.expect("done within half a minute")
+}
+
+/// The extension in this mode.
+pub(crate) fn extension(offer: Option<fathom_plug::Offer>) -> Extension {
+    Extension { offer, ..Extension::default() }
+}

@@ -1,0 +1,276 @@
+//! The derived quiche over real sockets on loopback: under tokio-quiche, against stock quiche, quinn and noq.
+
+mod common;
+#[path = "../examples/h3.rs"]
+#[allow(dead_code)]
+mod h3_both;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{Ask, On, Relay, bounded, certified, extension, on_stock, run};
+use fathom_cc::testing::Null;
+use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Rate, Recipe, Sent, Setback, Signals, Snapshot};
+use fathom_cc::{Start, Time};
+use fathom_plug::{Offer, Report};
+use h3_both::contents;
+use tokio::net::UdpSocket;
+use tokio_quiche::settings::QuicSettings;
+
+/// RFC 9000 §20.1.
+const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
+const FRAME_ENCODING_ERROR: u64 = 0x07;
+
+fn named(name: &str) -> QuicSettings {
+    let mut settings = QuicSettings::default();
+    settings.cc_algorithm = name.into();
+    settings.max_idle_timeout = Some(Duration::from_secs(10));
+    settings
+}
+
+fn hears(report: &Report) -> bool {
+    report.negotiated
+        && report.stamps_sent > 5
+        && report.stamps_received > 5
+        && report.samples.samples > 5
+        && report.one_way.is_some()
+        && report.controller.is_some_and(|c| c.window > 0)
+}
+
+/// A tokio-quiche server and a client of it, perhaps with a relay on the way; what the two probes showed at the end.
+async fn tokio_quiche(
+    server: &str,
+    client: &str,
+    bytes: usize,
+    relay: Option<(Duration, fn(usize) -> bool)>,
+) -> (Report, Report, Option<Relay>) {
+    let identity = certified();
+    let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    let mut to = socket.local_addr().expect("bound");
+    let folder = identity.folder.path().to_owned();
+    let serving = tokio::spawn(h3_both::serve(socket, named(server), folder, bytes));
+    let mut relayed = None;
+    if let Some((delay, passes)) = relay {
+        relayed = Some(Relay::to(to, delay, passes).await);
+        to = relayed.as_ref().map_or(to, |r| r.address);
+    }
+    let (body, client) = bounded(h3_both::get(to, named(client))).await.expect("a response");
+    assert!(body == contents(bytes), "the response came changed");
+    let server = bounded(serving).await.expect("no panic").expect("served");
+    (client.expect("a probe"), server.expect("a probe"), relayed)
+}
+
+#[tokio::test]
+async fn tokio_quiche_takes_sync_by_its_name() {
+    for name in ["sync", "sync:signal=either"] {
+        let (client, server, _) = tokio_quiche(name, name, 3_000_000, None).await;
+        for report in [client, server] {
+            assert!(hears(&report), "{name}: {report:?}");
+        }
+        // Each clock begins with its connection, so the two delays are off by the same amount in opposite directions: their sum is
+        // what a packet there and one back took.
+        let nanos = [client, server].map(|r| r.one_way.map_or(0, |d| d.as_nanos()));
+        let both_ways = nanos[0] + nanos[1];
+        assert!((0..1_000_000_000).contains(&both_ways), "{name}: {nanos:?}");
+        let queueing = server.controller.and_then(|c| c.queueing).expect("sync has one");
+        assert!(queueing < Duration::from_secs(1), "{name}: {queueing:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stock_client_gets_its_response_and_never_a_frame() {
+    let identity = certified();
+    let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+    let to = socket.local_addr().expect("bound");
+    let folder = identity.folder.path().to_owned();
+    let serving = tokio::spawn(h3_both::serve(socket, named("sync:signal=either"), folder, 2_000_000));
+    let (body, client) = bounded(on_stock::get(Ask::stock(), &identity, to)).await;
+    assert!(body == contents(2_000_000));
+    assert_eq!(client.error, None);
+    let report = bounded(serving).await.expect("no panic").expect("served").expect("a probe");
+    assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
+    assert!(report.controller.is_some_and(|c| c.window > 0), "on the RTT: {report:?}");
+}
+
+#[tokio::test]
+async fn a_stock_server_serves_a_client_with_a_controller_of_ours() {
+    let identity = certified();
+    let (to, serving) = on_stock::serve_http(Ask::stock(), &identity, contents(2_000_000)).await;
+    let (body, report) = bounded(h3_both::get(to, named("sync:signal=either"))).await.expect("a response");
+    assert!(body == contents(2_000_000));
+    let report = report.expect("a probe");
+    assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
+    assert_eq!(bounded(serving).await.expect("no panic").error, None);
+}
+
+/// `sync` as the paper has it needs the delay.
+#[tokio::test]
+async fn without_the_delay_it_needs_a_connection_ends_with_an_error() {
+    let plugged = || Ask::plugged("sync", extension(Some(Offer::Lean)));
+    let (client, server) = run((On::Stock, On::Quiche), Ask::stock(), plugged()).await;
+    assert!(client.error.is_some_and(|(_, local)| !local), "told by the server: {client:?}");
+    assert!(server.error.is_some_and(|(_, local)| local), "{server:?}");
+    let (client, server) = run((On::Quiche, On::Stock), plugged(), Ask::stock()).await;
+    assert!(client.error.is_some_and(|(_, local)| local), "{client:?}");
+    assert!(server.error.is_some_and(|(_, local)| !local), "told by the client: {server:?}");
+}
+
+#[tokio::test]
+async fn nine_pairs_of_stacks_exchange_one_way_delays() {
+    let stacks = [On::Quinn, On::Noq, On::Quiche];
+    for client in stacks {
+        for server in stacks {
+            for (up, down) in [(Offer::Lean, Offer::Lean), (Offer::Paper, Offer::Paper), (Offer::Lean, Offer::Paper)] {
+                let ask = |offer| Ask::plugged("sync:signal=either", extension(Some(offer)));
+                let (one, other) = run((client, server), ask(up), ask(down)).await;
+                for outcome in [one, other] {
+                    assert!(hears(&outcome.report()), "{client:?} {server:?} {up:?} {down:?}: {outcome:?}");
+                    assert_eq!(outcome.error, None);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn peers_without_a_plug_get_no_frame_from_quiche() {
+    let plugged = || Ask::plugged("sync:signal=either", extension(Some(Offer::Paper)));
+    for other in [On::Quinn, On::Noq, On::Stock, On::Quiche] {
+        let (client, _) = run((On::Quiche, other), plugged(), Ask::stock()).await;
+        let (_, server) = run((other, On::Quiche), Ask::stock(), plugged()).await;
+        for report in [client.report(), server.report()] {
+            assert!(
+                !report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0,
+                "{other:?} {report:?}"
+            );
+            assert!(report.controller.is_some(), "our controller ran: {other:?} {report:?}");
+        }
+    }
+}
+
+/// Sizes that full packets had, in order: those seen at least four times in a row.
+fn steps(relay: &Relay) -> Vec<usize> {
+    let sizes: Vec<usize> = relay.one_rtt().iter().map(|d| d.bytes).collect();
+    let mut steps: Vec<usize> = sizes.chunk_by(|a, b| a == b).filter(|run| run.len() >= 4).map(|run| run[0]).collect();
+    steps.dedup();
+    steps.retain(|size| *size >= 200);
+    steps
+}
+
+#[tokio::test]
+async fn datagrams_have_the_size_the_controller_asks_for() {
+    let spec = "packet-size:packets=64,patience=1";
+    let path = Some((Duration::from_millis(2), (|_| true) as fn(usize) -> bool));
+    let (_, server, relay) = tokio_quiche(spec, "cubic:", 2_000_000, path).await;
+    let steps = steps(&relay.expect("a relay"));
+    println!("{steps:?} {server:?}");
+}
+
+#[tokio::test]
+async fn sdc_sends_at_its_pace() {
+    let path = Some((Duration::from_millis(20), (|n| n > 600 || n % 40 != 0) as fn(usize) -> bool));
+    let (_, server, relay) = tokio_quiche("sdc", "sdc", 2_000_000, path).await;
+    let seen = relay.expect("a relay").one_rtt();
+    println!("{:?} {server:?}", seen.last().expect("some").at - seen[0].at);
+}
+
+/// A fixed window and a pace.
+#[derive(Clone, Copy, Debug)]
+struct Paced(Null, Pace);
+
+impl Controller for Paced {
+    fn on_sent(&mut self, _: &Sent) {}
+    fn on_acks(&mut self, _: &Acks<'_>) {}
+    fn on_setback(&mut self, _: &Setback) {}
+    fn on_undo(&mut self, _: Time) {}
+    fn on_path(&mut self, _: Time, _: PathChange) {}
+    fn advice(&self) -> Advice {
+        Advice { pace: self.1, ..Advice::window(self.0.window) }
+    }
+    fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(*self)
+    }
+}
+
+impl Recipe for Paced {
+    fn name(&self) -> &'static str {
+        "paced"
+    }
+    fn spec(&self) -> String {
+        self.name().into()
+    }
+    fn needs(&self) -> Signals {
+        Signals { pacing: true, ..Signals::NONE }
+    }
+    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
+        Ok(Box::new(*self))
+    }
+}
+
+/// How long a pair of quiches takes to send 300 kB there and back when the client is paced like this.
+async fn paced(window: u64, pace: Pace) -> Duration {
+    let recipe: Arc<dyn Recipe> = Arc::new(Paced(Null { window }, pace));
+    let ask = Ask { bytes: 300_000, ..Ask::stock() };
+    let client = Ask { recipe: Some(recipe), ..ask.clone() };
+    let began = now();
+    run((On::Quiche, On::Quiche), client, ask).await;
+    now().duration_since(began)
+}
+
+#[allow(clippy::disallowed_methods)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[tokio::test]
+async fn quiche_honours_a_rate_and_a_hold() {
+    // 300 kB at 600 kB/s take half a second, less a burst; the client then waits three probe timeouts before it is gone.
+    let rate = paced(1_000_000, Pace::Rate(Rate::from_bytes_per_sec(600_000))).await;
+    assert!((Duration::from_millis(450)..Duration::from_millis(1_500)).contains(&rate), "{rate:?}");
+    // 60 kB every 100 ms and a round trip that loopback makes short: as much again.
+    let hold = paced(60_000, Pace::Hold(Duration::from_millis(100))).await;
+    assert!((Duration::from_millis(350)..Duration::from_millis(1_500)).contains(&hold), "{hold:?}");
+    let none = paced(1_000_000, Pace::Hold(Duration::ZERO)).await;
+    assert!(none < Duration::from_millis(350), "{none:?}");
+}
+
+#[tokio::test]
+async fn a_malformed_parameter_closes_with_transport_parameter_error() {
+    // Value 4 (echoes without stamps), a second byte behind the value, the parameter twice.
+    const BAD: [&[u8]; 3] = [
+        &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x04],
+        &[0xbd, 0xcf, 0x82, 0xec, 0x02, 0x03, 0x00],
+        &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03, 0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03],
+    ];
+    let honest = || Ask::plugged("reno", extension(Some(Offer::Lean)));
+    for other in [On::Quinn, On::Noq, On::Quiche] {
+        for bytes in BAD {
+            let liar = || Ask { parameter: Some(bytes), ..honest() };
+            let (client, server) = run((other, On::Quiche), liar(), honest()).await;
+            assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{other:?} {bytes:x?}");
+            assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{other:?} {bytes:x?}");
+            let (client, server) = run((On::Quiche, other), honest(), liar()).await;
+            assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{other:?} {bytes:x?}");
+            assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{other:?} {bytes:x?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_frame_that_was_not_negotiated_closes_with_a_frame_error() {
+    // One side says on the wire that it reads stamps, and does not know of them.
+    const LEAN: &[u8] = &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03];
+    let sends = || Ask::plugged("reno", extension(Some(Offer::Paper)));
+    let deaf = || Ask { parameter: Some(LEAN), ..Ask::plugged("reno", extension(None)) };
+    for other in [On::Quinn, On::Noq, On::Quiche] {
+        let (client, server) = run((other, On::Quiche), sends(), deaf()).await;
+        assert_eq!(server.error, Some((FRAME_ENCODING_ERROR, true)), "{other:?}");
+        assert_eq!(client.error, Some((FRAME_ENCODING_ERROR, false)), "{other:?}");
+    }
+    let (client, server) = run((On::Quiche, On::Quiche), deaf(), sends()).await;
+    assert_eq!(client.error, Some((FRAME_ENCODING_ERROR, true)));
+    assert_eq!(server.error, Some((FRAME_ENCODING_ERROR, false)));
+}
