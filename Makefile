@@ -6,7 +6,7 @@ CARGO ?= cargo
 FUZZ_CASES ?= 100000
 
 demo: setup
-	$(CARGO) run --release --locked --features quiche -- compare --report fathom.html
+	$(CARGO) run --release --locked --features quiche -- compare --stack all --report fathom.html
 
 test: setup
 	$(CARGO) test --workspace --features quiche --locked --no-fail-fast
