@@ -279,7 +279,7 @@ impl Rig {
             _ => (datagram.from, datagram.to),
         };
         let info = RecvInfo { from, to };
-        world::at(now, &mut side.dice, || {
+        side.inside(now, |side| {
             side.conn.set_received_ecn(datagram.ecn);
             if let Err(e) = side.conn.recv(&mut bytes, info) {
                 side.error.get_or_insert(e);
@@ -298,7 +298,7 @@ impl Rig {
                 let side = if from_client { &mut self.client } else { &mut self.server };
                 // A buffer that was used before, as applications have it.
                 let mut out = vec![0xa5; 1500];
-                let sent = world::at(now, &mut side.dice, || {
+                let sent = side.inside(now, |side| {
                     side.serve();
                     side.conn.send(&mut out).map(|(len, info)| (len, info, side.conn.ecn_to_send()))
                 });
@@ -337,6 +337,13 @@ impl Rig {
 }
 
 impl Side {
+    fn inside<T>(&mut self, now: Instant, work: impl FnOnce(&mut Self) -> T) -> T {
+        let mut dice = self.dice;
+        let done = world::at(now, &mut dice, || work(self));
+        self.dice = dice;
+        done
+    }
+
     /// Writes what the connection takes and reads what there is.
     fn serve(&mut self) {
         self.to_write.retain_mut(|(stream, left)| {
