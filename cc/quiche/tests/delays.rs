@@ -34,23 +34,37 @@ fn transfer(client: &mut Config, server: &mut Config) -> (Rig, [Report; 2]) {
     (rig, reports)
 }
 
-/// The delay that a host whose clock is `mine` finds for packets to one whose clock is `theirs`, microseconds.
-fn is_close(found: &Report, path: Duration, mine: u64, theirs: u64) {
-    let expected = path.as_nanos() as i64 + theirs as i64 - mine as i64;
-    let found = found.one_way.expect("a delay").as_nanos();
-    // Stamps are in microseconds, ACK delays in eight of them (RFC 9000 §18.2: exponent 3).
-    assert!((found - expected).abs() <= 10_000, "found {found} ns, path and clocks make {expected} ns");
+/// Both ways get longer by `grown` in the middle of a connection; both sides' change of the delay they report, in nanoseconds.
+fn change(client: &mut Config, server: &mut Config, grown: [Duration; 2]) -> [i64; 2] {
+    let (mut rig, before) = transfer(client, server);
+    for (delay, grown) in rig.delays.iter_mut().zip(grown) {
+        *delay += grown;
+    }
+    rig.client.to_write.push((4, 40_000));
+    rig.server.to_write.push((1, 40_000));
+    assert!(rig.run(5_000, |rig| rig.server.read == 340_000 && rig.client.read == 40_000));
+    rig.run(200, |_| false);
+    let delay = |report: &Report| report.one_way.expect("a delay").as_nanos();
+    let after = [report(&rig.client), report(&rig.server)];
+    [delay(&after[0]) - delay(&before[0]), delay(&after[1]) - delay(&before[1])]
+}
+
+/// Stamps are in microseconds, ACK delays in eight of them (RFC 9000 §18.2: exponent 3); the baseline learns a little meanwhile.
+fn is_close(found: i64, grown: Duration) {
+    assert!((found - grown.as_nanos() as i64).abs() <= 50_000, "found {found} ns, the path grew by {grown:?}");
 }
 
 #[test]
-fn lean_finds_each_direction_s_delay_whatever_the_clocks() {
-    let (mine, theirs) = (5_000_000_000, 123_456_000);
-    let mut client = offering(named("fathom:reno"), Some(Offer::Lean), mine);
-    let mut server = offering(named("fathom:reno"), Some(Offer::Lean), theirs);
-    let (_, [client, server]) = transfer(&mut client, &mut server);
-    is_close(&client, DELAYS[0], mine, theirs);
-    is_close(&server, DELAYS[1], theirs, mine);
-    assert!(client.negotiated && client.samples.samples > 50, "{client:?}");
+fn each_side_finds_its_own_direction_whatever_the_modes_and_clocks() {
+    let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
+    let modes = [Offer::Lean, Offer::Paper];
+    for (ours, theirs) in modes.into_iter().flat_map(|a| modes.map(|b| (a, b))) {
+        let mut client = offering(named("fathom:reno"), Some(ours), 5_000_000_000);
+        let mut server = offering(named("fathom:reno"), Some(theirs), 123_456_000);
+        let found = change(&mut client, &mut server, grown);
+        is_close(found[0], grown[0]);
+        is_close(found[1], grown[1]);
+    }
 }
 
 #[test]
@@ -67,25 +81,13 @@ fn lean_stamps_go_beside_acknowledgements_only() {
 
 #[test]
 fn paper_stamps_every_packet_and_echoes() {
-    let (mine, theirs) = (77_000_000, 2_000_000_000);
-    let mut client = offering(named("sync"), Some(Offer::Paper), mine);
-    let mut server = offering(named("sync"), Some(Offer::Paper), theirs);
+    let mut client = offering(named("sync"), Some(Offer::Paper), 0);
+    let mut server = offering(named("sync"), Some(Offer::Paper), 0);
     let (rig, [client, server]) = transfer(&mut client, &mut server);
     let shorts = rig.shorts(Duration::ZERO).count() as u64;
     // Handshake datagrams may have carried a 1-RTT packet behind the others.
     assert!((shorts..shorts + 4).contains(&client.stamps_sent), "{} stamps in {shorts} packets", client.stamps_sent);
     assert_eq!((client.stamps_received, server.stamps_received), (server.stamps_sent, client.stamps_sent));
-    is_close(&client, DELAYS[0], mine, theirs);
-    is_close(&server, DELAYS[1], theirs, mine);
-}
-
-#[test]
-fn mixed_modes_give_each_side_what_it_asked_for() {
-    let mut client = offering(named("sync"), Some(Offer::Paper), 0);
-    let mut server = offering(named("sync"), Some(Offer::Lean), 900_000);
-    let (_, [client, server]) = transfer(&mut client, &mut server);
-    is_close(&client, DELAYS[0], 0, 900_000);
-    is_close(&server, DELAYS[1], 900_000, 0);
 }
 
 #[test]
@@ -131,9 +133,7 @@ fn stock_algorithms_answer_stamps_when_told_to() {
     let (_, [client, server]) = transfer(&mut client, &mut server);
     assert!(server.stamps_sent > 50 && server.controller.is_none(), "{server:?}");
     assert_eq!((server.stamps_received, client.stamps_sent), (0, 0));
-    let found = client.one_way.expect("a delay").as_nanos();
-    // Each clock began with its connection, both when the rig did.
-    assert!((found - DELAYS[0].as_nanos() as i64).abs() <= 10_000, "{found}");
+    assert!(client.samples.samples > 50, "{client:?}");
 }
 
 #[test]
@@ -150,14 +150,14 @@ fn a_malformed_parameter_ends_the_handshake() {
         let mut rig = Rig::new(&mut client, &mut config(named("sync")), [5 * MS; 2]);
         rig.run(2_000, |_| false);
         assert!(!rig.server.conn.is_established(), "{raw:?}");
-        let error = rig.client.conn.peer_error().map(|e| (e.is_app, e.error_code));
+        let error = rig.server.conn.local_error().map(|e| (e.is_app, e.error_code));
         assert_eq!(error, Some((false, 8)), "TRANSPORT_PARAMETER_ERROR for {raw:?}");
     }
 }
 
 #[test]
 fn a_controller_that_needs_delays_refuses_a_peer_without() {
-    let mut client = config(named("sync:require=delay"));
+    let mut client = config(named("sync"));
     let mut server = config(CongestionControlAlgorithm::CUBIC);
     let mut rig = Rig::new(&mut client, &mut server, [5 * MS; 2]);
     rig.run(2_000, |_| false);

@@ -156,6 +156,8 @@ pub struct Side {
     pub to_write: Vec<(u64, usize)>,
     /// Bytes read of all streams.
     pub read: usize,
+    /// Streams that the peer reset, and its codes.
+    pub resets: Vec<(u64, u64)>,
     /// Times that [`Connection::on_timeout`] was called for a timer that was due.
     pub wakeups: usize,
     /// The first error of `recv`.
@@ -210,7 +212,16 @@ impl Rig {
         });
         let server =
             world::at(start, &mut dice[1], || quiche::accept(&cids[1], None, there, here, server).expect("a server"));
-        let side = |conn, dice| Side { conn, dice, to_write: Vec::new(), read: 0, wakeups: 0, error: None, writes: 0 };
+        let side = |conn, dice| Side {
+            conn,
+            dice,
+            to_write: Vec::new(),
+            read: 0,
+            resets: Vec::new(),
+            wakeups: 0,
+            error: None,
+            writes: 0,
+        };
         Self {
             start,
             now: start,
@@ -362,8 +373,12 @@ impl Side {
         });
         let mut buf = [0; 65_536];
         for stream in self.conn.readable().collect::<Vec<_>>() {
-            while let Ok((len, _)) = self.conn.stream_recv(stream, &mut buf) {
-                self.read += len;
+            loop {
+                match self.conn.stream_recv(stream, &mut buf) {
+                    Ok((len, _)) => self.read += len,
+                    Err(quiche::Error::StreamReset(code)) => self.resets.push((stream, code)),
+                    Err(_) => break,
+                }
             }
         }
     }
