@@ -161,5 +161,7 @@ fn a_controller_that_needs_delays_refuses_a_peer_without() {
     let mut server = config(CongestionControlAlgorithm::CUBIC);
     let mut rig = Rig::new(&mut client, &mut server, [5 * MS; 2]);
     rig.run(2_000, |_| false);
-    assert!(!rig.client.conn.is_established());
+    let error = rig.client.conn.local_error().map(|e| e.is_app);
+    assert_eq!((error, rig.client.error), (Some(false), Some(quiche::Error::CongestionControl)));
+    assert!(rig.client.conn.is_closed());
 }

@@ -27,14 +27,14 @@ fn bytes<'a>(packets: impl IntoIterator<Item = &'a Datagram>) -> u64 {
 /// No stretch of the client's packets is more than `ahead` bytes above the rate.
 fn never_ahead(rig: &Rig, from: Duration, ahead: u64) {
     let (mut most, mut floor, mut sum) = (0.0_f64, f64::MAX, 0);
-    for packet in rig.shorts(from) {
+    // Bare acknowledgements (the server's PINGs ask for them) do not wait and are not counted.
+    for packet in rig.shorts(from).filter(|d| d.bytes.len() > 100) {
         let due = RATE as f64 * packet.at.as_secs_f64();
         floor = floor.min(sum as f64 - due);
         sum += packet.bytes.len() as u64;
         most = most.max(sum as f64 - due - floor);
     }
-    let packets: Vec<_> = rig.shorts(from).map(|d| (d.at, d.bytes.len())).take(60).collect();
-    assert!(most <= ahead as f64, "{most} bytes at once: {packets:?}");
+    assert!(most <= ahead as f64, "{most} bytes at once");
 }
 
 #[test]
@@ -161,7 +161,8 @@ fn control_frames_that_wait_have_a_timer() {
     .expect("such a stream may be");
     rig.run(1_000, |rig| rig.shorts(from).count() == 2);
     let times: Vec<_> = rig.shorts(from).map(|d| (d.at - from, d.bytes.len())).collect();
-    let due = Duration::from_millis(times[0].1 as u64);
+    // Its bytes at one a millisecond, less the 2 ms that an idle sender may make up for.
+    let due = Duration::from_millis(times[0].1 as u64 - 2);
     assert_eq!(times.get(1).map(|t| t.0), Some(due), "{times:?}");
     rig.run(100, |_| false);
     assert_eq!(rig.server.resets, [(4, 3)]);
