@@ -300,6 +300,12 @@ impl Cell {
         self.shapes && self.state().shaping.as_ref().is_some_and(|shaping| shaping.lane.works())
     }
 
+    /// The stack itself makes packets as small as a controller asks: what it counts are real bytes, and a window may be smaller than
+    /// two of the largest packets.
+    pub(crate) const fn sizes_packets(&self) -> bool {
+        self.offers.datagram && !self.shapes
+    }
+
     /// What controller `flow` asks of the outlet from here on. To be called between packets only, as [`Cell::open`] is.
     pub(crate) fn wish(&self, flow: u64, wish: Wish) {
         let now = self.now();

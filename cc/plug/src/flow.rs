@@ -247,6 +247,9 @@ impl Flow {
     /// What the sender may do now; the window as the stack counts bytes.
     pub fn advice(&self) -> Advice {
         let advice = self.controller.advice();
+        if self.cell().sizes_packets() {
+            return advice;
+        }
         Advice { window: self.cuts.window(advice.window), ..advice }
     }
 

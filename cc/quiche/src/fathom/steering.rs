@@ -263,3 +263,52 @@ fn rollback(congestion: &mut Congestion) -> bool {
     }
     whole
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_utils::helper_packet_sent;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn packet(number: u64, sent: Instant) -> Sent {
+        Sent { in_flight: true, ..helper_packet_sent(number, sent, 1_200) }
+    }
+
+    /// Packets sent at these milliseconds, all lost at 10 s but those acknowledged; persistent over a period of 300 ms?
+    fn judge(sent: &[(u32, bool)], change: impl Fn(&mut VecDeque<Sent>), since: u32) -> bool {
+        let start = crate::fathom::world::now();
+        let now = start + 10_000 * MS;
+        let mut packets: VecDeque<_> = sent
+            .iter()
+            .zip(0..)
+            .map(|(&(at, acked), number)| {
+                let (time_acked, time_lost) = if acked { (Some(now), None) } else { (None, Some(now)) };
+                Sent { time_acked, time_lost, ..packet(number, start + at * MS) }
+            })
+            .collect();
+        change(&mut packets);
+        is_persistent(&packets, start + since * MS, now, 300 * MS)
+    }
+
+    #[test]
+    fn persistent_congestion_is_two_losses_far_apart_with_nothing_acknowledged_between() {
+        let plain = |_: &mut VecDeque<Sent>| {};
+        assert!(judge(&[(10, false), (100, false), (311, false)], plain, 0));
+        assert!(!judge(&[(10, false), (310, false)], plain, 0), "RFC 9002 §7.6.2: it must exceed the period");
+        assert!(!judge(&[(10, false), (100, true), (311, false)], plain, 0), "one between was acknowledged");
+        assert!(!judge(&[(10, false), (311, false)], plain, 11), "sent before the first RTT sample");
+        assert!(!judge(&[(10, false), (311, false)], |p| p[1].ack_eliciting = false, 0));
+        assert!(!judge(&[(10, false), (311, false)], |p| p[1].is_pmtud_probe = true, 0), "too large a probe");
+        assert!(!judge(&[(10, false), (311, false)], |p| p[1].time_lost = None, 0), "still in flight");
+    }
+
+    #[test]
+    fn what_is_due_follows_the_pace_of_now() {
+        let start = crate::fathom::world::now();
+        let rate = Rate::from_bytes_per_sec;
+        assert_eq!(after((start, 1_200), rate(1_200_000)), start + MS);
+        assert_eq!(after((start, 1_200), rate(12_000)), start + 100 * MS);
+        assert_eq!(after((start, 1_200), rate(0)), start + LONGEST_WAIT);
+    }
+}
