@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fathom_bench::experiment::{Contender, Contest, ContestResult, contest};
 use fathom_bench::link::QueueSpec;
-use fathom_bench::stack::Stack;
+use fathom_bench::stack::{Control, Stack};
 use fathom_cc::Rate;
 
 const BODY: u64 = 2_000_000;
@@ -14,7 +14,7 @@ fn of(controllers: &[&str], seed: u64) -> Contest {
     let who = controllers.iter().flat_map(|c| Stack::ALL.iter().map(move |stack| (*c, *stack)));
     let contenders = who.enumerate().map(|(i, (controller, stack))| Contender {
         stack,
-        controller: controller.to_owned(),
+        controller: Control::read(controller, stack).expect("a controller"),
         start: Duration::from_millis(50) * i as u32,
         bytes: BODY,
     });

@@ -23,8 +23,8 @@ const MOST: usize = 256;
 pub struct Contender {
     /// Stack of both ends.
     pub stack: Stack,
-    /// Controller of both ends, such as `sync:floor=1ms` or `native:cubic`.
-    pub controller: String,
+    /// Controller of both ends.
+    pub controller: Control,
     /// When it begins.
     pub start: Duration,
     /// Length of the body.
@@ -55,6 +55,8 @@ pub struct ContestResult {
     pub flows: Vec<Option<Result<Fetched, HttpError>>>,
     /// Counts of the bottleneck.
     pub bottleneck: LinkStats,
+    /// When each packet entered the bottleneck, and how long its queue and its own transmission took.
+    pub delays: Vec<(Time, Duration)>,
     /// Hash over every step of every packet: two contests are the same exactly when it is equal.
     pub trace_hash: u64,
 }
@@ -86,10 +88,9 @@ pub fn contest(contest: &Contest) -> Result<ContestResult, CompareError> {
     let mut executor = Executor::new();
     let world = executor.world();
     let identity = Identity::generate().map_err(CellError::from)?;
-    let link = world.add_link(Link::new(contest.link, contest.queue.build(contest.link, contest.seed)));
+    let link = world.add_link(Link::new(contest.link, contest.queue.build(contest.link, contest.seed)).with_log());
     let flows: Arc<Mutex<Vec<_>>> = Arc::new(Mutex::new(contest.contenders.iter().map(|_| None).collect()));
     for (number, contender) in contest.contenders.iter().enumerate() {
-        let control = Control::read(&contender.controller, contender.stack).map_err(PlanError)?;
         let (client, server) = (world.client_socket(), world.server_socket());
         let group = world.add_group(Group {
             client: client.id(),
@@ -100,9 +101,9 @@ pub fn contest(contest: &Contest) -> Result<ContestResult, CompareError> {
         let setting = Setting {
             world: &world,
             identity: &identity,
-            control: &control,
+            control: &contender.controller,
             offer: Some(Offer::Lean),
-            outlet: control.uses_outlet(),
+            outlet: contender.controller.uses_outlet(),
             max_window: None,
             seed: seed(contest.seed, number as u8),
         };
@@ -136,5 +137,5 @@ pub fn contest(contest: &Contest) -> Result<ContestResult, CompareError> {
         return Err(CellError::Unsound { controller: "contest".into(), faults: faults.join("; ") }.into());
     }
     let flows = std::mem::take(&mut *flows.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok(ContestResult { flows, bottleneck, trace_hash: world.trace_hash() })
+    Ok(ContestResult { flows, bottleneck, delays: world.link_log(link), trace_hash: world.trace_hash() })
 }
