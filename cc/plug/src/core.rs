@@ -96,7 +96,7 @@ pub(crate) struct Core {
 
 impl Core {
     /// What `bare` becomes with an outlet, if there is one.
-    fn offers(&self, bare: Signals) -> Signals {
+    pub(crate) fn offers(&self, bare: Signals) -> Signals {
         if self.gate.is_some() { with_outlet(bare) } else { bare }
     }
 }
