@@ -134,17 +134,30 @@ fn draw(area: &Panel<'_>) -> Drawn {
     legend(&mut chart, SeriesLabelPosition::LowerRight)?;
     let mut chart = axes(&panels[2], end, 60.0, "starving flows (%)")?;
     for (controller, colour) in CONTROLLERS.into_iter().zip(COLOURS) {
-        line(&mut chart, some(&shares(controller).starved_percent), colour, format!("{controller}: below 5 % of the fair rate"))?;
+        line(
+            &mut chart,
+            some(&shares(controller).starved_percent),
+            colour,
+            format!("{controller}: below 5 % of the fair rate"),
+        )?;
     }
     legend(&mut chart, SeriesLabelPosition::UpperRight)?;
     area.present()?;
     Ok(())
 }
 
-type Chart<'a, 'b> =
-    ChartContext<'b, SVGBackend<'a>, Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>>;
+type Chart<'a, 'b> = ChartContext<
+    'b,
+    SVGBackend<'a>,
+    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
+>;
 
-fn axes<'a, 'b>(panel: &'b Panel<'a>, end: f64, top: f64, name: &str) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>> {
+fn axes<'a, 'b>(
+    panel: &'b Panel<'a>,
+    end: f64,
+    top: f64,
+    name: &str,
+) -> Result<Chart<'a, 'b>, Box<dyn std::error::Error>> {
     let mut chart = ChartBuilder::on(panel)
         .margin(10)
         .x_label_area_size(40)
@@ -176,7 +189,7 @@ fn line(chart: &mut Chart<'_, '_>, points: Points, colour: RGBColor, name: Strin
     Ok(())
 }
 
-fn legend(chart: &mut Chart<'_, '_>, position: SeriesLabelPosition) -> Drawn {
+fn legend<'a: 'b, 'b>(chart: &mut Chart<'a, 'b>, position: SeriesLabelPosition) -> Drawn {
     chart
         .configure_series_labels()
         .position(position)
