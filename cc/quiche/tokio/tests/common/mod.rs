@@ -19,7 +19,7 @@ pub(crate) mod plugged;
 mod relay;
 
 pub(crate) use plugged::{ALPN, Ask, Identity, Outcome, body};
-pub(crate) use relay::{Datagram, Relay};
+pub(crate) use relay::Relay;
 
 /// One certificate for all stacks: `tls` for rustls, files for BoringSSL.
 #[derive(Clone)]
