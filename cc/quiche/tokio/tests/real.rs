@@ -276,3 +276,18 @@ async fn a_frame_that_was_not_negotiated_closes_with_a_frame_error() {
     assert_eq!(client.error, Some((FRAME_ENCODING_ERROR, true)));
     assert_eq!(server.error, Some((FRAME_ENCODING_ERROR, false)));
 }
+
+struct Lines;
+impl log::Log for Lines {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool { true }
+    fn log(&self, r: &log::Record<'_>) { eprintln!("{} {}", r.target(), r.args()) }
+    fn flush(&self) {}
+}
+#[tokio::test]
+async fn debug_paper() {
+    log::set_logger(&Lines).unwrap();
+    log::set_max_level(log::LevelFilter::Trace);
+    let ask = |offer| Ask{bytes: 20_000, ..Ask::plugged("sync:signal=either", extension(Some(offer)))};
+    let (one, other) = run((On::Quiche, On::Quiche), ask(Offer::Paper), ask(Offer::Paper)).await;
+    println!("{one:?} {other:?}");
+}
