@@ -1,16 +1,21 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup lint doc deny fuzz bench
+.PHONY: demo test check setup lint doc deny fuzz bench test-quiche
 
 CARGO ?= cargo
 # Cases per fuzz property; `make fuzz` runs long, the tests run few.
 FUZZ_CASES ?= 100000
 
 demo: setup
-	$(CARGO) run --release --locked --features quiche -- compare --report fathom.html
+	$(CARGO) run --release --locked --features quiche -- compare --stack all --report fathom.html
 
 test: setup
 	$(CARGO) test --workspace --features quiche --locked --no-fail-fast
 	$(CARGO) test --locked -p h3-noq --features datagram --test datagram
+
+# Stock quiche's unit tests on the derived crate, and that both crates send the same packets. `make test` runs these too.
+test-quiche: setup
+	$(CARGO) test --locked -p quiche@0.30.1 --lib
+	$(CARGO) test --locked -p fathom-quiche-stock --test same_trace
 
 # Every check, as CI runs them.
 check: setup lint doc test deny

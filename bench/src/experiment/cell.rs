@@ -151,7 +151,7 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
 }
 
 /// Seed of the endpoints of one direction.
-fn seed(seed: u64, direction: u8) -> [u8; 32] {
+pub(super) fn seed(seed: u64, direction: u8) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     bytes[8] = direction;

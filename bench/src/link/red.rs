@@ -171,7 +171,8 @@ impl Red {
         let w = self.spec.weight;
         if a.queued_packets == 0 && w < 1.0 {
             let missed = a.idle as f64 / self.packet_time;
-            self.average *= math::exp(missed * math::ln(1.0 - w));
+            // After a long silence nothing is left of the average; further down the exponential has no value.
+            self.average *= math::exp((missed * math::ln(1.0 - w)).max(-100.0));
         } else {
             self.average += w * (a.queued_packets as f64 - self.average);
         }
@@ -266,6 +267,9 @@ mod tests {
         red.admit(&Arrival { idle: 500_000_000, ..arrival(0, true) });
         // times .998^500 = .36751
         assert!((red.average() - 2.3246).abs() < 0.01, "{}", red.average());
+        // .998^3600000: an hour.
+        red.admit(&Arrival { idle: 3_600_000_000_000, ..arrival(0, true) });
+        assert!(red.average() < 1e-40, "{}", red.average());
     }
 
     #[test]

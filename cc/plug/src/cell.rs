@@ -300,6 +300,12 @@ impl Cell {
         self.shapes && self.state().shaping.as_ref().is_some_and(|shaping| shaping.lane.works())
     }
 
+    /// The stack itself makes packets as small as a controller asks: what it counts are real bytes, and a window may be smaller than
+    /// two of the largest packets.
+    pub(crate) const fn sizes_packets(&self) -> bool {
+        self.offers.datagram && !self.shapes
+    }
+
     /// What controller `flow` asks of the outlet from here on. To be called between packets only, as [`Cell::open`] is.
     pub(crate) fn wish(&self, flow: u64, wish: Wish) {
         let now = self.now();
@@ -420,6 +426,8 @@ impl Cell {
             state.paths.at(0).sent.record(packet, now);
         }
         if !room.is_empty() {
+            // Before there is anything to echo the frame is shorter than its room; the stack's buffer is not clean.
+            room.fill(0);
             self.stamp(&mut state, 0, now, room);
         }
     }

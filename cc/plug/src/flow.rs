@@ -236,6 +236,9 @@ impl Flow {
 
     /// Another largest datagram, in bytes.
     pub fn on_datagram_size(&mut self, datagram: u16) {
+        if datagram == self.mtu {
+            return;
+        }
         self.mtu = datagram;
         self.controller.on_path(self.cell().now(), PathChange::Datagram(datagram));
         self.steer();
@@ -244,6 +247,9 @@ impl Flow {
     /// What the sender may do now; the window as the stack counts bytes.
     pub fn advice(&self) -> Advice {
         let advice = self.controller.advice();
+        if self.cell().sizes_packets() {
+            return advice;
+        }
         Advice { window: self.cuts.window(advice.window), ..advice }
     }
 

@@ -51,7 +51,9 @@ impl<F: crate::BufFactory> Connection<F> {
 
     /// The ECN field for the datagram that [`Connection::send`] returned last: 2, ECT(0), or 0.
     pub fn ecn_to_send(&self) -> u8 {
-        if self.fathom.is_steered() {
+        let drops_marked =
+            || self.paths.get_active().is_ok_and(|p| p.recovery.fathom().is_some_and(Steering::drops_marked));
+        if self.fathom.is_steered() && !drops_marked() {
             self.fathom.marking.codepoint()
         } else {
             0
@@ -113,7 +115,9 @@ impl Link {
     /// Gives a new path its controller, if it is one of ours.
     pub(crate) fn steer(&self, path: &mut Path, now: Instant) {
         let Some(cell) = self.cell.as_ref().filter(|_| self.is_steered()) else { return };
-        let datagram = u16::try_from(path.recovery.max_datagram_size()).unwrap_or(u16::MAX);
+        // Under discovery the size in recovery is one still to be tried.
+        let datagram = path.pmtud.as_ref().map_or(path.recovery.max_datagram_size(), |pmtud| pmtud.get_current_mtu());
+        let datagram = u16::try_from(datagram).unwrap_or(u16::MAX);
         path.recovery.set_fathom(Box::new(Steering::new(Flow::start(Arc::clone(cell), Some(0), now, datagram))));
     }
 

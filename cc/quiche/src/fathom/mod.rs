@@ -41,6 +41,8 @@ mod config;
 mod ecn;
 mod registry;
 pub(crate) mod steering;
+#[cfg(test)]
+mod wire_tests;
 pub mod world;
 
 pub use fathom_plug::{Clock, Extension, Observer, Offer, PlugError, Probe, Report, Setup};

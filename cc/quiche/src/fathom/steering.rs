@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use fathom_cc::Cause;
+use fathom_cc::{Cause, Rate};
 use fathom_plug::{AckBatch, Flow};
 
 use crate::recovery::congestion::recovery::Acked;
@@ -18,6 +18,12 @@ use crate::recovery::Sent;
 const PERSISTENT: u32 = 3;
 /// How much of the pace a sender that woke up late may make up for. Timers of runtimes are that coarse (tokio's: 1 ms).
 const CATCH_UP: Duration = Duration::from_millis(2);
+/// Header, our frame, the tag and a STREAM frame's header take up to 70 bytes: smaller datagrams would carry no data for ever.
+const MIN_DATAGRAM: usize = 128;
+/// Probe timeouts in a row after which a path that never acknowledged anything is taken to drop marked packets (RFC 9000 §13.4.2).
+const DROPS_MARKED: u32 = 3;
+/// A packet waits no longer than this, whatever the pace: beyond, it is the idle timeout's.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 pub(crate) static OPS: CongestionControlOps = CongestionControlOps {
     on_init: |_| {},
@@ -46,13 +52,15 @@ pub(crate) struct Steering {
     sampled: Option<Instant>,
     /// The losses that quiche is about to tell make persistent congestion.
     persistent: bool,
-    /// When the controller last heard of a loss; packets lost that left since, or were already known then, and how many of them
-    /// arrived after all.
+    /// When the controller last heard of the first loss of an episode; packets in flight lost in it, and how many of them arrived
+    /// after all.
     setback: Option<Instant>,
     lost: usize,
     spurious: usize,
-    /// Before this the next paced packet may not leave.
-    release: Option<Instant>,
+    /// When the last packet was due, and its bytes: the next one is due when these have been sent at the pace.
+    due: Option<(Instant, u64)>,
+    /// All marked packets seem to be dropped.
+    drops_marked: bool,
 }
 
 impl Steering {
@@ -67,7 +75,8 @@ impl Steering {
             setback: None,
             lost: 0,
             spurious: 0,
-            release: None,
+            due: None,
+            drops_marked: false,
         }
     }
 
@@ -77,7 +86,7 @@ impl Steering {
 
     /// Bytes of a datagram with stream data, where the controller steers that.
     pub(crate) fn datagram(&self) -> Option<usize> {
-        self.flow.advice().datagram.map(usize::from)
+        self.flow.advice().datagram.map(|bytes| usize::from(bytes).max(MIN_DATAGRAM))
     }
 
     /// Packets leave at a pace, not in bursts of a window.
@@ -87,7 +96,18 @@ impl Steering {
 
     /// When the next packet may leave; `None`: now.
     pub(crate) fn release(&self, now: Instant) -> Option<Instant> {
-        self.release.filter(|at| *at > now && self.is_paced())
+        // Asked of the pace as it is now: one that was slow for a moment holds nothing up later.
+        Some(after(self.due?, self.flow.pacing_rate()?)).filter(|at| *at > now)
+    }
+
+    /// The path has acknowledged nothing since it came into use, and may drop marked packets.
+    pub(crate) fn drops_marked(&self) -> bool {
+        self.drops_marked
+    }
+
+    /// When the controller heard of the first loss of the last episode.
+    pub(crate) fn episode(&self) -> Option<Instant> {
+        self.setback
     }
 
     /// An ACK frame begins; `largest` is that of the 1-RTT packets acknowledged so far, if it is for such packets.
@@ -108,6 +128,7 @@ impl Steering {
 
     /// The `count`th probe timeout in a row.
     pub(crate) fn on_probe_timeout(&mut self, now: Instant, count: u32) {
+        self.drops_marked |= count >= DROPS_MARKED && self.sampled.is_none();
         self.flow.on_probe_timeout(now, count);
     }
 
@@ -116,7 +137,7 @@ impl Steering {
         self.flow.on_datagram_size(u16::try_from(bytes).unwrap_or(u16::MAX));
     }
 
-    /// `count` packets were found lost just now; `newest_sent` is when the newest of them left. `sent` are the packets of their space,
+    /// `count` packets in flight were found lost just now; `newest_sent` is when the newest of them left. `sent` are the packets of their space,
     /// `max_ack_delay` is the peer's.
     pub(crate) fn on_lost(
         &mut self,
@@ -137,27 +158,36 @@ impl Steering {
         self.persistent = self.sampled.is_some_and(|since| is_persistent(sent, since, now, period));
     }
 
-    /// So many packets counted as lost were acknowledged after all. When all of the last episode were, it was none.
+    /// So many packets in flight that were lost since [`Steering::episode`] were acknowledged after all. When all were, it was none.
     pub(crate) fn on_spurious(&mut self, count: usize) {
         self.spurious += count;
     }
 }
 
 /// Whether packets lost `now` and those around them span `period` (RFC 9002 §7.6.2): two that asked for acknowledgement, none between
-/// them acknowledged, both sent after the first RTT sample.
+/// them acknowledged, both sent after the first RTT sample. Too large a probe says nothing of congestion (RFC 9000 §14.4).
 fn is_persistent(sent: &VecDeque<Sent>, since: Instant, now: Instant, period: Duration) -> bool {
     let mut first: Option<Instant> = None;
     for packet in sent {
         if packet.time_acked.is_some() {
             first = None;
-        } else if packet.time_lost.is_some() && packet.ack_eliciting && packet.time_sent >= since {
+        } else if packet.time_lost.is_some()
+            && packet.ack_eliciting
+            && !packet.is_pmtud_probe
+            && packet.time_sent >= since
+        {
             let start = *first.get_or_insert(packet.time_sent);
-            if packet.time_lost == Some(now) && packet.time_sent.saturating_duration_since(start) >= period {
+            if packet.time_lost == Some(now) && packet.time_sent.saturating_duration_since(start) > period {
                 return true;
             }
         }
     }
     false
+}
+
+/// When bytes that were due have been sent at `rate`.
+fn after((due, bytes): (Instant, u64), rate: Rate) -> Instant {
+    due + rate.time_for(bytes).min(LONGEST_WAIT)
 }
 
 /// Takes the controller's word.
@@ -178,10 +208,11 @@ pub(crate) fn told(congestion: &mut Congestion) {
 fn on_packet_sent(congestion: &mut Congestion, bytes: usize, _in_flight: usize, now: Instant) {
     let Some(steering) = &mut congestion.fathom else { return };
     steering.flow.on_sent(now, bytes as u64);
-    steering.release = steering.flow.pacing_rate().map(|rate| {
-        let rest = rate.time_for(bytes as u64);
-        let from = now.checked_sub(CATCH_UP).unwrap_or(now);
-        steering.release.map_or(now, |due| due.max(from).min(now)) + rest
+    steering.due = steering.flow.pacing_rate().map(|rate| {
+        let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
+        let latest = now + LONGEST_WAIT;
+        // What did not wait its turn (a probe, the handshake) is made up for by what follows.
+        (steering.due.map_or(now, |last| after(last, rate).clamp(earliest, latest)), bytes as u64)
     });
     follow(congestion);
 }
@@ -231,4 +262,53 @@ fn rollback(congestion: &mut Congestion) -> bool {
         follow(congestion);
     }
     whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_utils::helper_packet_sent;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn packet(number: u64, sent: Instant) -> Sent {
+        Sent { in_flight: true, ..helper_packet_sent(number, sent, 1_200) }
+    }
+
+    /// Packets sent at these milliseconds, all lost at 10 s but those acknowledged; persistent over a period of 300 ms?
+    fn judge(sent: &[(u32, bool)], change: impl Fn(&mut VecDeque<Sent>), since: u32) -> bool {
+        let start = crate::fathom::world::now();
+        let now = start + 10_000 * MS;
+        let mut packets: VecDeque<_> = sent
+            .iter()
+            .zip(0..)
+            .map(|(&(at, acked), number)| {
+                let (time_acked, time_lost) = if acked { (Some(now), None) } else { (None, Some(now)) };
+                Sent { time_acked, time_lost, ..packet(number, start + at * MS) }
+            })
+            .collect();
+        change(&mut packets);
+        is_persistent(&packets, start + since * MS, now, 300 * MS)
+    }
+
+    #[test]
+    fn persistent_congestion_is_two_losses_far_apart_with_nothing_acknowledged_between() {
+        let plain = |_: &mut VecDeque<Sent>| {};
+        assert!(judge(&[(10, false), (100, false), (311, false)], plain, 0));
+        assert!(!judge(&[(10, false), (310, false)], plain, 0), "RFC 9002 §7.6.2: it must exceed the period");
+        assert!(!judge(&[(10, false), (100, true), (311, false)], plain, 0), "one between was acknowledged");
+        assert!(!judge(&[(10, false), (311, false)], plain, 11), "sent before the first RTT sample");
+        assert!(!judge(&[(10, false), (311, false)], |p| p[1].ack_eliciting = false, 0));
+        assert!(!judge(&[(10, false), (311, false)], |p| p[1].is_pmtud_probe = true, 0), "too large a probe");
+        assert!(!judge(&[(10, false), (311, false)], |p| p[1].time_lost = None, 0), "still in flight");
+    }
+
+    #[test]
+    fn what_is_due_follows_the_pace_of_now() {
+        let start = crate::fathom::world::now();
+        let rate = Rate::from_bytes_per_sec;
+        assert_eq!(after((start, 1_200), rate(1_200_000)), start + MS);
+        assert_eq!(after((start, 1_200), rate(12_000)), start + 100 * MS);
+        assert_eq!(after((start, 1_200), rate(0)), start + LONGEST_WAIT);
+    }
 }

@@ -1,0 +1,224 @@
+//! quiche in virtual time: what its controllers ask for is what the path sees, and what they hear is true. The same is asked of quinn and
+//! noq in `outlet.rs` and `one_way.rs`; quiche needs no outlet.
+#![cfg(feature = "quiche")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fathom_bench::experiment::{Contender, Contest, ContestResult, contest};
+use fathom_bench::link::QueueSpec;
+use fathom_bench::stack::{Control, Stack};
+use fathom_cc::catalogue::recipe;
+use fathom_cc::testing::{Event, Log, RecordingRecipe};
+use fathom_cc::{
+    Acks, Advice, Controller, Missing, Pace, PathChange, Phase, Rate, Recipe, Sent, Setback, Signals, Snapshot, Start,
+    Time,
+};
+
+const ONE_WAY: Duration = Duration::from_millis(20);
+/// Full datagrams of the lab.
+const FULL: u16 = 1_392;
+
+/// A window, a packet size and a hold that stay.
+#[derive(Clone, Debug)]
+struct Fixed {
+    window: u64,
+    size: u16,
+    hold: Duration,
+}
+
+impl Controller for Fixed {
+    fn on_sent(&mut self, _: &Sent) {}
+    fn on_acks(&mut self, _: &Acks<'_>) {}
+    fn on_setback(&mut self, _: &Setback) {}
+    fn on_undo(&mut self, _: Time) {}
+    fn on_path(&mut self, _: Time, _: PathChange) {}
+    fn advice(&self) -> Advice {
+        let pace = if self.hold.is_zero() { Pace::Window } else { Pace::Hold(self.hold) };
+        Advice { datagram: Some(self.size), pace, ..Advice::window(self.window) }
+    }
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            window: self.window,
+            threshold: None,
+            phase: Phase::Avoidance,
+            queueing: None,
+            hold: Some(self.hold),
+            datagram: Some(self.size),
+            reductions: 0,
+            early_reductions: 0,
+        }
+    }
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+impl Recipe for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+    fn spec(&self) -> String {
+        self.name().into()
+    }
+    fn needs(&self) -> Signals {
+        Signals { datagram: true, pacing: true, ..Signals::NONE }
+    }
+    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+/// Reno for the first connection started, which is the client's; what is tested for the second, the server's.
+#[derive(Debug)]
+struct Served {
+    inner: RecordingRecipe,
+    began: AtomicBool,
+}
+
+impl Recipe for Served {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+    fn spec(&self) -> String {
+        self.inner.spec()
+    }
+    fn needs(&self) -> Signals {
+        self.inner.needs()
+    }
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        if self.began.swap(true, Ordering::Relaxed) {
+            return self.inner.start(start);
+        }
+        recipe("reno").expect("a recipe").start(start)
+    }
+}
+
+/// One download of `bytes`: what the server's controller heard, and how it went.
+fn download(recipe: Arc<dyn Recipe>, link: u64, bytes: u64) -> (Log, ContestResult) {
+    let log = Log::new(1_000_000);
+    let served = Served { inner: RecordingRecipe::new(recipe, log.clone()), began: AtomicBool::new(false) };
+    let contender =
+        Contender { stack: Stack::Quiche, controller: Control::Ours(Arc::new(served)), start: Duration::ZERO, bytes };
+    let result = contest(&Contest {
+        contenders: vec![contender],
+        link: Rate::from_bits_per_sec(link),
+        queue: QueueSpec::droptail_packets(10_000),
+        delay: ONE_WAY,
+        seed: 1,
+        limit: Duration::from_secs(300),
+    });
+    (log, result.expect("a contest"))
+}
+
+/// Seconds until the body was there.
+fn took(r: &ContestResult) -> f64 {
+    let fetched = r.flows[0].as_ref().expect("in time").as_ref().expect("a body");
+    fetched.last_byte.as_secs_f64()
+}
+
+fn fixed(window: u64, size: u16, hold_ms: u64) -> Arc<dyn Recipe> {
+    Arc::new(Fixed { window, size, hold: Duration::from_millis(hold_ms) })
+}
+
+#[test]
+fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
+    let mut times = Vec::new();
+    for hold in [0, 20, 60] {
+        let (log, r) = download(fixed(24_000, FULL, hold), 100_000_000, 600_000);
+        let rtts: Vec<_> = log
+            .records()
+            .iter()
+            .filter_map(|r| if let Event::Acks { rtt, .. } = r.event { Some(rtt) } else { None })
+            .collect();
+        let last = rtts.last().expect("acknowledgements");
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        // 20 ms there and back.
+        assert!((40.0..41.5).contains(&ms(last.min)), "{hold}: {last:?}");
+        assert!((40.0..48.0).contains(&ms(last.smoothed)), "{hold}: {last:?}");
+        assert_eq!(r.bottleneck.dropped, 0, "{hold}");
+        times.push(took(&r));
+        // A window per 40 + hold ms at most.
+        let least = 600_000.0 / 24_000.0 * (40 + hold) as f64 / 1e3 * 0.8;
+        assert!((least..2.0 * least + 0.3).contains(&took(&r)), "{hold}: {} s, at least {least}", took(&r));
+    }
+    assert!(times[0] < times[1] && times[1] < times[2], "{times:?}");
+}
+
+#[test]
+fn small_packets_carry_a_window_per_round_trip_and_the_wire_sees_them() {
+    for size in [FULL, 500, 250] {
+        let (_, r) = download(fixed(30_000, size, 0), 100_000_000, 1_500_000);
+        // 30 kB each 40 ms, of which each packet's header, tag and STREAM header (some 45 bytes) are no data.
+        let expected = 1_500_000.0 / 30_000.0 * 0.040 / (1.0 - 45.0 / f64::from(size));
+        assert!((0.8 * expected..1.25 * expected + 0.2).contains(&took(&r)), "{size}: {} s, not {expected}", took(&r));
+        let mean = r.bottleneck.bytes as f64 / r.bottleneck.departed as f64 - 28.0;
+        assert!((0.9 * f64::from(size)..1.02 * f64::from(size)).contains(&mean), "{size}: {mean} bytes on average");
+    }
+}
+
+#[test]
+fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
+    for (size, hold) in [(FULL, 0), (250, 0), (FULL, 10)] {
+        let (log, _) = download(fixed(36_000, size, hold), 100_000_000, 800_000);
+        let mut bytes = 0;
+        let mut peaks = Vec::new();
+        for record in log.records() {
+            match record.event {
+                Event::Sent(sent) => bytes += sent.bytes,
+                Event::Acks { in_flight, .. } => {
+                    peaks.push(bytes);
+                    bytes = in_flight;
+                }
+                _ => {}
+            }
+        }
+        peaks.sort_unstable();
+        let (median, most) = (peaks[peaks.len() / 2], peaks[peaks.len() - 1]);
+        assert!(most <= 36_000 + u64::from(FULL), "{size} {hold}: {most} bytes in flight");
+        // Paced packets are spread over the round trip and the hold, so less than the window is on the way.
+        let least = if hold == 0 { 36_000 - 4 * u64::from(FULL) } else { 36_000 * 40 / 50 * 8 / 10 };
+        assert!(median > least, "{size} {hold}: median {median}");
+    }
+}
+
+#[test]
+fn the_one_way_delay_tracks_the_queue() {
+    // Slow start without a limit but the receive window: the queue grows to a second.
+    let (log, r) = download(recipe("reno").expect("a recipe"), 10_000_000, 3_000_000);
+    let mut truth: HashMap<Time, Vec<Duration>> = HashMap::new();
+    for (at, delay) in &r.delays {
+        truth.entry(*at).or_default().push(*delay);
+    }
+    // The server's clock began with its first packet.
+    let start = r.delays[0].0;
+    let mut left: HashMap<Time, usize> = HashMap::new();
+    let mut pairs = Vec::new();
+    for record in log.records() {
+        let Event::Acks { packets, one_way, .. } = record.event else { continue };
+        for p in &packets {
+            *left.entry(p.sent).or_default() += 1;
+        }
+        let Some((sent, one_way)) = packets.iter().map(|p| p.sent).max().zip(one_way) else { continue };
+        let entered = Time::from_nanos(start.as_nanos() + sent.as_nanos());
+        if let Some(delay) = truth.get(&entered).and_then(|delays| delays.get(left[&sent] - 1)) {
+            pairs.push((one_way, *delay));
+        }
+    }
+    assert!(pairs.len() > 100, "{} samples", pairs.len());
+    let base = pairs.iter().map(|p| p.0).min().expect("samples");
+    let least = pairs.iter().map(|p| p.1).min().expect("samples");
+    let deepest = pairs.iter().map(|p| p.1).max().expect("samples");
+    assert!(deepest > Duration::from_millis(200), "the queue never grew: {deepest:?}");
+    let mut errors: Vec<f64> = pairs
+        .iter()
+        .map(|(heard, truth)| (heard.above(base).as_secs_f64() - (*truth - least).as_secs_f64()).abs() * 1e6)
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    let p95 = errors[errors.len() * 95 / 100];
+    println!("{} samples, error mean {mean:.0} us, p95 {p95:.0} us, queue up to {deepest:?}", errors.len());
+    assert!(mean < 700.0 && p95 < 1_500.0, "mean {mean} us, p95 {p95} us");
+}

@@ -1,0 +1,403 @@
+//! Two connections in virtual time, with a link between them: one thread, no sockets, no clock.
+//!
+//! Whatever happens is in [`Rig::wire`], one line per datagram; [`Rig::run`] stops when a condition holds or time is up.
+
+#![allow(dead_code)] // Each test file uses its part.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use fathom_cc::testing::{Event, Log, RecordingRecipe};
+use fathom_cc::{Advice, Controller, Missing, Recipe, Signals, Snapshot, Start, Time};
+use quiche::fathom::world::{self, Dice};
+use quiche::fathom::Clock;
+use quiche::{Config, CongestionControlAlgorithm, Connection, ConnectionId, RecvInfo};
+
+pub const MS: Duration = Duration::from_millis(1);
+/// Largest UDP payload, quiche's default.
+pub const MTU: usize = 1200;
+
+/// The rig's time for the frames: what the connections see, plus an offset for a host whose clock is another.
+pub struct RigClock(pub u64);
+
+impl Clock for RigClock {
+    fn now(&self) -> Instant {
+        world::now()
+    }
+
+    fn stamp(&self, since_start: u64) -> u64 {
+        since_start + self.0
+    }
+}
+
+fn certificate() -> &'static (tempfile::TempDir, String, String) {
+    static MADE: OnceLock<(tempfile::TempDir, String, String)> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
+        let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+        let (cert, key) = (path("cert.pem"), path("key.pem"));
+        std::fs::write(&cert, signed.cert.pem()).expect("written");
+        std::fs::write(&key, signed.signing_key.serialize_pem()).expect("written");
+        (folder, cert, key)
+    })
+}
+
+/// For both sides: large flow-control windows, no GREASE.
+pub fn config(algorithm: CongestionControlAlgorithm) -> Config {
+    let (_, cert, key) = certificate();
+    let mut config = Config::new(quiche::PROTOCOL_VERSION).expect("a configuration");
+    config.load_cert_chain_from_pem_file(cert).expect("a certificate");
+    config.load_priv_key_from_pem_file(key).expect("its key");
+    config.set_application_protos(&[b"rig"]).expect("a protocol");
+    config.verify_peer(false);
+    config.grease(false);
+    config.set_max_idle_timeout(60_000);
+    config.set_initial_max_data(1 << 30);
+    config.set_initial_max_stream_data_bidi_local(1 << 30);
+    config.set_initial_max_stream_data_bidi_remote(1 << 30);
+    config.set_initial_max_streams_bidi(100);
+    config.set_active_connection_id_limit(4);
+    config.set_cc_algorithm(algorithm);
+    config
+}
+
+pub fn named(name: &str) -> CongestionControlAlgorithm {
+    quiche::fathom::algorithm(name).expect("a controller")
+}
+
+/// One of the catalogue's controllers, and what it hears.
+pub fn recorded(name: &str) -> (CongestionControlAlgorithm, Log) {
+    record(fathom_cc::catalogue::recipe(name).expect("a recipe"))
+}
+
+pub fn record(recipe: Arc<dyn Recipe>) -> (CongestionControlAlgorithm, Log) {
+    let log = Log::new(1 << 20);
+    let algorithm = quiche::fathom::algorithm_of(Arc::new(RecordingRecipe::new(recipe, log.clone())));
+    (algorithm.expect("quiche offers everything"), log)
+}
+
+pub fn events(log: &Log) -> Vec<Event> {
+    log.records().into_iter().map(|r| r.event).collect()
+}
+
+/// Always says the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed(pub Advice);
+
+impl Controller for Fixed {
+    fn on_sent(&mut self, _: &fathom_cc::Sent) {}
+    fn on_acks(&mut self, _: &fathom_cc::Acks<'_>) {}
+    fn on_setback(&mut self, _: &fathom_cc::Setback) {}
+    fn on_undo(&mut self, _: Time) {}
+    fn on_path(&mut self, _: Time, _: fathom_cc::PathChange) {}
+    fn advice(&self) -> Advice {
+        self.0
+    }
+    fn snapshot(&self) -> Snapshot {
+        fathom_cc::testing::Null { window: self.0.window }.snapshot()
+    }
+    fn boxed(&self) -> Box<dyn Controller> {
+        Box::new(*self)
+    }
+}
+
+impl Recipe for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+    fn spec(&self) -> String {
+        "fixed".into()
+    }
+    fn needs(&self) -> Signals {
+        Signals::NONE
+    }
+    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
+        Ok(Box::new(*self))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Passes with this ECN field.
+    Pass(u8),
+    Drop,
+    /// Arrives so much later than it would.
+    Late(Duration),
+}
+
+/// A datagram as it left.
+#[derive(Clone, Debug)]
+pub struct Datagram {
+    /// Since the rig began.
+    pub at: Duration,
+    pub from_client: bool,
+    /// From 0, for each direction.
+    pub number: usize,
+    pub bytes: Vec<u8>,
+    pub ecn: u8,
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+}
+
+impl Datagram {
+    /// Only one 1-RTT packet in it (RFC 9000 §17.3.1).
+    pub fn is_short(&self) -> bool {
+        self.bytes[0] & 0x80 == 0
+    }
+}
+
+pub struct Side {
+    pub conn: Connection,
+    pub dice: Dice,
+    /// A stream and the bytes still to be written to it, and whether the end is to be said.
+    pub to_write: Vec<(u64, usize)>,
+    /// Bytes read of all streams.
+    pub read: usize,
+    /// Streams that the peer reset, and its codes.
+    pub resets: Vec<(u64, u64)>,
+    /// Times that [`Connection::on_timeout`] was called for a timer that was due.
+    pub wakeups: usize,
+    /// The first error of `recv`.
+    pub error: Option<quiche::Error>,
+    writes: usize,
+}
+
+type Judge = Box<dyn FnMut(&Datagram) -> Fate>;
+
+pub struct Rig {
+    pub start: Instant,
+    pub now: Instant,
+    pub client: Side,
+    pub server: Side,
+    /// Client to server and back.
+    pub delays: [Duration; 2],
+    /// Bytes per second of both directions, where there is a bottleneck.
+    pub rate: Option<u64>,
+    /// A NAT: this address is seen as that one from now on.
+    pub rebind: Option<(SocketAddr, SocketAddr)>,
+    /// What timers are rounded up to.
+    pub grain: Duration,
+    pub fate: Judge,
+    pub wire: Vec<Datagram>,
+    free: [Instant; 2],
+    coming: BTreeMap<(Instant, u64), Datagram>,
+    counts: [usize; 2],
+    order: u64,
+}
+
+pub const CLIENT: &str = "10.0.0.1:1000";
+pub const SERVER: &str = "10.0.0.2:443";
+
+impl Rig {
+    /// A connection with these delays, shaken hands and idle.
+    pub fn connected(client: &mut Config, server: &mut Config, delays: [Duration; 2]) -> Self {
+        let mut rig = Self::new(client, server, delays);
+        assert!(rig.run(5_000, |rig| rig.client.conn.is_established() && rig.server.conn.is_established()));
+        let until = rig.now + 200 * MS;
+        rig.run(1_000, |rig| rig.now >= until);
+        rig
+    }
+
+    pub fn new(client: &mut Config, server: &mut Config, delays: [Duration; 2]) -> Self {
+        // quiche subtracts from its first instants.
+        let start = world::now() + Duration::from_secs(86_400);
+        let (here, there): (SocketAddr, SocketAddr) = (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
+        let mut dice = [Dice::new(1), Dice::new(2)];
+        let cids = [ConnectionId::from_vec(vec![0xc1; 16]), ConnectionId::from_vec(vec![0x5e; 16])];
+        let client = world::at(start, &mut dice[0], || {
+            quiche::connect(Some("localhost"), &cids[0], here, there, client).expect("a client")
+        });
+        let server =
+            world::at(start, &mut dice[1], || quiche::accept(&cids[1], None, there, here, server).expect("a server"));
+        let side = |conn, dice| Side {
+            conn,
+            dice,
+            to_write: Vec::new(),
+            read: 0,
+            resets: Vec::new(),
+            wakeups: 0,
+            error: None,
+            writes: 0,
+        };
+        Self {
+            start,
+            now: start,
+            client: side(client, dice[0]),
+            server: side(server, dice[1]),
+            delays,
+            rate: None,
+            rebind: None,
+            grain: Duration::ZERO,
+            fate: Box::new(|d| Fate::Pass(d.ecn)),
+            wire: Vec::new(),
+            free: [start; 2],
+            coming: BTreeMap::new(),
+            counts: [0; 2],
+            order: 0,
+        }
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.now - self.start
+    }
+
+    /// Runs until `done`, for at most `millis`; whether it was done.
+    pub fn run(&mut self, millis: u64, mut done: impl FnMut(&Self) -> bool) -> bool {
+        let end = self.now + Duration::from_millis(millis);
+        loop {
+            self.flush();
+            if done(self) {
+                return true;
+            }
+            let timers = [&self.client, &self.server].map(|side| self.timer(side));
+            let arrival = self.coming.keys().next().map(|(at, _)| *at);
+            let Some(next) = timers.into_iter().chain([arrival]).flatten().min().filter(|at| *at <= end) else {
+                self.now = end;
+                return done(self);
+            };
+            self.now = self.now.max(next);
+            for (side, timer) in [&mut self.client, &mut self.server].into_iter().zip(timers) {
+                if timer.is_some_and(|at| at <= self.now) {
+                    side.wakeups += 1;
+                    world::at(self.now, &mut side.dice, || side.conn.on_timeout());
+                }
+            }
+            while let Some(entry) = self.coming.first_entry().filter(|e| e.key().0 <= self.now) {
+                let datagram = entry.remove();
+                self.deliver(datagram);
+            }
+        }
+    }
+
+    /// When the side's timer runs out, on a host whose timers are as coarse as `grain`.
+    fn timer(&self, side: &Side) -> Option<Instant> {
+        let at = world::at(self.now, &mut Dice::new(0), || side.conn.timeout_instant())?;
+        let since = at.saturating_duration_since(self.start).as_nanos() as u64;
+        let grain = self.grain.as_nanos().max(1) as u64;
+        Some(self.start + Duration::from_nanos(since.div_ceil(grain) * grain))
+    }
+
+    fn deliver(&mut self, datagram: Datagram) {
+        let now = self.now;
+        let side = if datagram.from_client { &mut self.server } else { &mut self.client };
+        let mut bytes = datagram.bytes;
+        let (from, to) = match self.rebind {
+            Some((inside, outside)) if datagram.from == inside => (outside, datagram.to),
+            Some((inside, outside)) if datagram.to == outside => (datagram.from, inside),
+            _ => (datagram.from, datagram.to),
+        };
+        let info = RecvInfo { from, to };
+        side.inside(now, |side| {
+            side.conn.set_received_ecn(datagram.ecn);
+            if let Err(e) = side.conn.recv(&mut bytes, info) {
+                side.error.get_or_insert(e);
+            }
+            side.serve();
+        });
+        self.flush();
+    }
+
+    /// Both applications write and send what they can now.
+    pub fn flush(&mut self) {
+        for from_client in [true, false] {
+            for packets in 0.. {
+                assert!(packets < 20_000, "send() never ends");
+                let now = self.now;
+                let side = if from_client { &mut self.client } else { &mut self.server };
+                // A buffer that was used before, as applications have it.
+                let mut out = vec![0xa5; 1500];
+                let sent = side.inside(now, |side| {
+                    side.serve();
+                    side.conn.send(&mut out).map(|(len, info)| (len, info, side.conn.ecn_to_send()))
+                });
+                let Ok((len, info, ecn)) = sent else { break };
+                out.truncate(len);
+                let number = self.counts[usize::from(!from_client)];
+                self.counts[usize::from(!from_client)] += 1;
+                let at = self.elapsed();
+                let datagram = Datagram { at, from_client, number, bytes: out, ecn, from: info.from, to: info.to };
+                self.carry(&datagram);
+                self.wire.push(datagram);
+            }
+        }
+    }
+
+    fn carry(&mut self, datagram: &Datagram) {
+        let way = usize::from(!datagram.from_client);
+        let (late, ecn) = match (self.fate)(datagram) {
+            Fate::Drop => return,
+            Fate::Pass(ecn) => (Duration::ZERO, ecn),
+            Fate::Late(late) => (late, datagram.ecn),
+        };
+        let served = self.rate.map_or(Duration::ZERO, |rate| {
+            Duration::from_nanos((datagram.bytes.len() as u64 * 1_000_000_000).div_ceil(rate))
+        });
+        self.free[way] = self.free[way].max(self.now) + served;
+        self.order += 1;
+        let arrival = self.free[way] + self.delays[way] + late;
+        self.coming.insert((arrival, self.order), Datagram { ecn, ..datagram.clone() });
+    }
+
+    /// What the client sent from `from` on in 1-RTT packets.
+    pub fn shorts(&self, from: Duration) -> impl Iterator<Item = &Datagram> {
+        self.wire.iter().filter(move |d| d.from_client && d.at >= from && d.is_short())
+    }
+}
+
+impl Side {
+    fn inside<T>(&mut self, now: Instant, work: impl FnOnce(&mut Self) -> T) -> T {
+        let mut dice = self.dice;
+        let done = world::at(now, &mut dice, || work(self));
+        self.dice = dice;
+        done
+    }
+
+    /// Writes what the connection takes and reads what there is.
+    fn serve(&mut self) {
+        self.to_write.retain_mut(|(stream, left)| {
+            let chunk = [7; 16_384];
+            while *left > 0 {
+                let len = (*left).min(chunk.len());
+                match self.conn.stream_send(*stream, &chunk[..len], *left == len) {
+                    Ok(taken) if taken > 0 => {
+                        *left -= taken;
+                        self.writes += taken;
+                    }
+                    _ => break,
+                }
+            }
+            *left > 0
+        });
+        let mut buf = [0; 65_536];
+        for stream in self.conn.readable().collect::<Vec<_>>() {
+            loop {
+                match self.conn.stream_recv(stream, &mut buf) {
+                    Ok((len, _)) => self.read += len,
+                    Err(quiche::Error::StreamReset(code)) => self.resets.push((stream, code)),
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Bytes that the connection took from the application.
+    pub fn written(&self) -> usize {
+        self.writes
+    }
+}
+
+/// Both sides give the other two more connection ids.
+pub fn spare_ids(rig: &mut Rig) {
+    let now = rig.now;
+    for (side, first) in [(&mut rig.client, 0x10), (&mut rig.server, 0x20)] {
+        for n in 0..2 {
+            let id = ConnectionId::from_vec(vec![first + n; 16]);
+            world::at(now, &mut side.dice, || side.conn.new_scid(&id, u128::from(first + n), false))
+                .expect("room for it");
+        }
+    }
+    rig.run(200, |_| false);
+}

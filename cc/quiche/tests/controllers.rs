@@ -1,0 +1,274 @@
+//! What controllers hear: every event once, in order, with the right figures.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{config, events, named, record, recorded, Fate, Rig, MS};
+use fathom_cc::testing::{Event, Log};
+use fathom_cc::{Cause, Controller, Missing, PathChange, Recipe, Signals, Start, Time};
+
+const ONE_WAY: Duration = Duration::from_millis(20);
+
+/// An idle connection whose client's controller is recorded, and how many events it heard so far.
+fn idle(name: &str) -> (Rig, Log, usize) {
+    let (algorithm, log) = recorded(name);
+    let rig = Rig::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [ONE_WAY; 2]);
+    let heard = log.records().len();
+    (rig, log, heard)
+}
+
+/// 1-RTT packets of the client's from now on have numbers from 0; those for which `fate` has one do not pass as usual.
+fn judge(rig: &mut Rig, fate: impl Fn(usize) -> Option<Fate> + 'static) {
+    let first = rig.wire.iter().filter(|d| d.from_client).count();
+    rig.fate = Box::new(move |d| {
+        let own = d.number.checked_sub(first).filter(|_| d.from_client).and_then(&fate);
+        own.unwrap_or(Fate::Pass(d.ecn))
+    });
+}
+
+fn losses(events: &[Event]) -> Vec<(Time, Time, u64, bool)> {
+    let loss = |e: &Event| match e {
+        Event::Setback(s) => match s.cause {
+            Cause::Loss { bytes, persistent } => Some((s.now, s.sent, bytes, persistent)),
+            Cause::Mark => None,
+        },
+        _ => None,
+    };
+    events.iter().filter_map(loss).collect()
+}
+
+fn undos(events: &[Event]) -> usize {
+    events.iter().filter(|e| matches!(e, Event::Undo(_))).count()
+}
+
+#[test]
+fn bytes_balance_at_every_event() {
+    let (mut rig, log, heard) = idle("reno");
+    judge(&mut rig, |n| [40, 41, 90].contains(&n).then_some(Fate::Drop));
+    rig.client.to_write.push((0, 400_000));
+    assert!(rig.run(10_000, |rig| rig.server.read == 400_000));
+    rig.run(300, |_| false);
+    let (mut flight, mut batches) = (0_i64, 0);
+    let mut acked_at = None;
+    for event in &events(&log)[heard..] {
+        match event {
+            Event::Sent(sent) => flight += sent.bytes as i64,
+            Event::Acks { now, packets, in_flight, .. } => {
+                batches += 1;
+                flight -= packets.iter().map(|p| p.bytes as i64).sum::<i64>();
+                assert_eq!(*in_flight as i64, flight, "at {now:?}");
+                assert!(packets.is_sorted_by_key(|p| p.sent) && !packets.is_empty());
+                acked_at = Some(*now);
+            }
+            Event::Setback(setback) => {
+                assert_eq!(acked_at, Some(setback.now), "an ACK frame shows these losses, and is told first");
+                let Cause::Loss { bytes, .. } = setback.cause else { panic!("no marks here") };
+                flight -= bytes as i64;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(flight, 0, "everything sent was acknowledged or lost");
+    let frames = rig.wire.iter().filter(|d| !d.from_client).count();
+    assert!(batches > 100 && batches <= frames, "{batches} batches of {frames} packets");
+}
+
+#[test]
+fn a_loss_says_what_was_lost_and_when_it_left() {
+    let (mut rig, log, heard) = idle("reno");
+    let before = rig.wire.iter().filter(|d| d.from_client).count();
+    judge(&mut rig, |n| [3, 4].contains(&n).then_some(Fate::Drop));
+    rig.client.to_write.push((0, 60_000));
+    assert!(rig.run(5_000, |rig| rig.server.read == 60_000));
+    let gone: Vec<_> =
+        rig.wire.iter().filter(|d| d.from_client && [before + 3, before + 4].contains(&d.number)).collect();
+    let bytes: u64 = gone.iter().map(|d| d.bytes.len() as u64).sum();
+    let events = events(&log);
+    let lost = losses(&events[heard..]);
+    assert_eq!(lost.iter().map(|l| l.2).sum::<u64>(), bytes);
+    assert_eq!(lost.iter().map(|l| l.1).max(), Some(Time::from_nanos(gone[1].at.as_nanos() as u64)));
+    assert!(lost.iter().all(|l| !l.3), "not persistent");
+    assert_eq!(undos(&events), 0);
+}
+
+#[test]
+fn the_window_is_followed_at_every_step() {
+    for name in ["reno", "cubic", "sync", "vegas", "packet-size"] {
+        let (mut rig, log, _) = idle(name);
+        rig.rate = Some(2_000_000);
+        judge(&mut rig, |n| (n % 97 == 13).then_some(Fate::Drop));
+        rig.client.to_write.push((0, 600_000));
+        let done = rig.run(60_000, |rig| {
+            let window = log.records().last().map(|r| r.advice.window as usize);
+            assert_eq!(rig.client.conn.path_stats().next().map(|p| p.cwnd), window, "{name} at {:?}", rig.elapsed());
+            rig.server.read == 600_000
+        });
+        assert!(done, "{name}");
+    }
+}
+
+#[test]
+fn probe_timeouts_are_counted_and_start_again() {
+    let (mut rig, log, heard) = idle("reno");
+    let blackout = rig.elapsed() + Duration::from_secs(2);
+    rig.fate = Box::new(move |d| if d.from_client && d.at < blackout { Fate::Drop } else { Fate::Pass(0) });
+    rig.client.to_write.push((0, 30_000));
+    assert!(rig.run(10_000, |rig| rig.server.read == 30_000));
+    rig.run(1_000, |_| false);
+    judge(&mut rig, |n| (n == 0).then_some(Fate::Drop));
+    rig.client.to_write.push((4, 500));
+    assert!(rig.run(2_000, |rig| rig.server.read == 30_500));
+    let probes: Vec<_> = events(&log)[heard..]
+        .iter()
+        .filter_map(|e| if let Event::ProbeTimeout(now, count) = e { Some((*now, *count)) } else { None })
+        .collect();
+    let counts: Vec<_> = probes.iter().map(|p| p.1).collect();
+    // About 70 ms, doubled each time: 0.07, 0.2, 0.5, 1.0, 2.1 s after the start. The last is the one of the second outage.
+    assert!(counts.len() >= 5 && counts[..counts.len() - 1].iter().copied().eq(1..counts.len() as u32), "{counts:?}");
+    assert_eq!(counts.last(), Some(&1), "{counts:?}");
+    let gap = |i: usize| probes[i + 1].0.since(probes[i].0).as_secs_f64();
+    assert!((gap(2) / gap(1) - 2.0).abs() < 0.1, "backs off: {probes:?}");
+}
+
+/// Drops everything of the client's for `blackout` from its first packet on; whether a loss was told as persistent, and the
+/// probe timeout in between.
+fn blackout(blackout: impl Fn(Duration) -> Duration) -> (bool, usize) {
+    let (mut rig, log, heard) = idle("reno");
+    let path = rig.client.conn.path_stats().next().expect("a path");
+    // RFC 9002 §6.2.1, with the 25 ms that the peer may hold an ACK back.
+    let timeout = path.rtt + (4 * path.rttvar).max(MS) + 25 * MS;
+    let end = rig.elapsed() + blackout(timeout);
+    rig.fate = Box::new(move |d| if d.from_client && d.at < end { Fate::Drop } else { Fate::Pass(0) });
+    rig.client.to_write.push((0, 30_000));
+    assert!(rig.run(20_000, |rig| rig.server.read == 30_000));
+    let lost = losses(&events(&log)[heard..]);
+    (lost.iter().any(|l| l.3), lost.len())
+}
+
+#[test]
+fn a_long_blackout_is_persistent_congestion_and_a_short_one_is_not() {
+    // Packets leave at 0 and at 1, 3, 7 timeouts, and make it at the next; three timeouts must lie between two that were lost.
+    assert!(blackout(|t| t * 8).0, "lost at 0 and at 7");
+    let (persistent, lost) = blackout(|t| t * 2);
+    assert!(lost > 0 && !persistent, "lost at 0 and at 1");
+    // RFC 9002 §7.6.1: more than three.
+    let (persistent, lost) = blackout(|t| t * 5 / 2);
+    assert!(lost > 0 && !persistent, "still lost at 0 and at 1 only");
+}
+
+#[test]
+fn what_looked_lost_and_arrives_is_undone() {
+    let (mut rig, log, heard) = idle("reno");
+    judge(&mut rig, |n| [2, 3].contains(&n).then_some(Fate::Late(8 * MS)));
+    rig.client.to_write.push((0, 12_000));
+    rig.run(500, |_| false);
+    assert_eq!(rig.server.read, 12_000);
+    let events = events(&log);
+    assert!(!losses(&events[heard..]).is_empty(), "reordering by eight packets looks like loss");
+    assert_eq!(undos(&events), 1);
+}
+
+#[test]
+fn an_episode_with_one_real_loss_stands() {
+    let (mut rig, log, heard) = idle("reno");
+    judge(&mut rig, |n| match n {
+        2 => Some(Fate::Late(8 * MS)),
+        3 => Some(Fate::Drop),
+        _ => None,
+    });
+    rig.client.to_write.push((0, 12_000));
+    rig.run(500, |_| false);
+    assert_eq!(rig.server.read, 12_000);
+    let events = events(&log);
+    assert!(!losses(&events[heard..]).is_empty());
+    assert_eq!(undos(&events), 0);
+}
+
+#[test]
+fn a_late_packet_of_the_episode_before_undoes_nothing() {
+    let (algorithm, log) = recorded("reno");
+    let mut rig = Rig::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [50 * MS; 2]);
+    let heard = log.records().len();
+    // The path gets shorter, and the smoothed round trip, for which quiche remembers what it lost, follows slowly.
+    rig.delays = [10 * MS; 2];
+    let start = rig.elapsed();
+    let mut dropped = false;
+    rig.fate = Box::new(move |d| {
+        let since = d.at.saturating_sub(start);
+        if d.from_client && since.is_zero() && d.number % 7 == 3 && d.is_short() {
+            Fate::Late(25 * MS)
+        } else if d.from_client && since >= 21 * MS && !dropped {
+            dropped = true;
+            Fate::Drop
+        } else {
+            Fate::Pass(0)
+        }
+    });
+    rig.client.to_write.push((0, 11_000));
+    rig.run(21, |_| false);
+    rig.client.to_write.push((4, 40_000));
+    rig.run(1_000, |_| false);
+    let events = events(&log);
+    let lost = losses(&events[heard..]);
+    assert!(lost.len() >= 2 && lost[1].1 > lost[0].0, "two episodes: {lost:?}");
+    assert_eq!(rig.server.read, 51_000);
+    assert_eq!(undos(&events), 0, "the second loss was real");
+}
+
+/// Notes with which datagram size its controllers start.
+#[derive(Debug)]
+struct Starts(Arc<dyn Recipe>, Arc<Mutex<Vec<u16>>>);
+
+impl Recipe for Starts {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+    fn spec(&self) -> String {
+        self.0.spec()
+    }
+    fn needs(&self) -> Signals {
+        self.0.needs()
+    }
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
+        self.1.lock().expect("nobody panicked").push(start.datagram);
+        self.0.start(start)
+    }
+}
+
+/// Sizes told under path MTU discovery up to 1400 on a path that carries `path`, and the largest packet acknowledged.
+fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
+    let starts = Arc::new(Mutex::new(Vec::new()));
+    let recipe = fathom_cc::catalogue::recipe("reno").expect("a recipe");
+    let (algorithm, log) = record(Arc::new(Starts(recipe, Arc::clone(&starts))));
+    let mut client = config(algorithm);
+    client.discover_pmtu(true);
+    client.set_max_send_udp_payload_size(1_400);
+    let mut server = config(named("fathom:reno"));
+    server.set_max_recv_udp_payload_size(1_500);
+    let mut rig = Rig::new(&mut client, &mut server, [ONE_WAY; 2]);
+    rig.fate = Box::new(move |d| if d.bytes.len() > path { Fate::Drop } else { Fate::Pass(0) });
+    assert!(rig.run(2_000, |rig| rig.client.conn.is_established()));
+    for stream in 0..60 {
+        rig.client.to_write.push((4 * stream, 10_000));
+        rig.run(300, |_| false);
+    }
+    assert_eq!(rig.server.read, 600_000);
+    let told = events(&log)
+        .into_iter()
+        .filter_map(|e| if let Event::Path(_, PathChange::Datagram(size)) = e { Some(size) } else { None })
+        .collect();
+    let started = starts.lock().expect("nobody panicked").clone();
+    assert_eq!(losses(&events(&log)), [], "a probe that is too large is no loss");
+    (started, told)
+}
+
+#[test]
+fn datagram_sizes_are_told_when_they_are_known_to_pass() {
+    assert_eq!(discovered(1_500), (vec![1_200], vec![1_400]));
+    let (started, told) = discovered(1_300);
+    assert_eq!(started, [1_200]);
+    assert!(told.is_sorted_by(|a, b| a < b), "each once, growing: {told:?}");
+    assert_eq!(told.last(), Some(&1_300), "{told:?}");
+}

@@ -1,0 +1,167 @@
+//! One-way delays: negotiated or not, in both modes, exact; and stock's algorithms left as they are.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{config, events, named, recorded, Rig, RigClock, MS};
+use fathom_cc::testing::Event;
+use quiche::fathom::{Extension, Offer, Report, Setup};
+use quiche::{Config, CongestionControlAlgorithm};
+
+const DELAYS: [Duration; 2] = [Duration::from_micros(7_123), Duration::from_micros(31_457)];
+
+fn offering(algorithm: CongestionControlAlgorithm, offer: Option<Offer>, clock: u64) -> Config {
+    let mut config = config(algorithm);
+    let extension = Extension { offer, ..Extension::default() };
+    config.set_fathom(Setup { extension, clock: Arc::new(RigClock(clock)), ..Setup::default() });
+    config
+}
+
+fn report(side: &common::Side) -> Report {
+    side.conn.fathom().expect("the extension is in use").report()
+}
+
+/// 300 kB from the client; both sides' reports.
+fn transfer(client: &mut Config, server: &mut Config) -> (Rig, [Report; 2]) {
+    let mut rig = Rig::connected(client, server, DELAYS);
+    rig.client.to_write.push((0, 300_000));
+    assert!(rig.run(10_000, |rig| rig.server.read == 300_000), "{:?}", rig.server.error);
+    rig.run(200, |_| false);
+    assert_eq!((rig.client.error, rig.server.error), (None, None));
+    let reports = [report(&rig.client), report(&rig.server)];
+    (rig, reports)
+}
+
+/// Both ways get longer by `grown` in the middle of a connection; both sides' change of the delay they report, in nanoseconds.
+fn change(client: &mut Config, server: &mut Config, grown: [Duration; 2]) -> [i64; 2] {
+    let (mut rig, before) = transfer(client, server);
+    for (delay, grown) in rig.delays.iter_mut().zip(grown) {
+        *delay += grown;
+    }
+    rig.client.to_write.push((4, 40_000));
+    rig.server.to_write.push((1, 40_000));
+    assert!(rig.run(5_000, |rig| rig.server.read == 340_000 && rig.client.read == 40_000));
+    rig.run(200, |_| false);
+    let delay = |report: &Report| report.one_way.expect("a delay").as_nanos();
+    let after = [report(&rig.client), report(&rig.server)];
+    [delay(&after[0]) - delay(&before[0]), delay(&after[1]) - delay(&before[1])]
+}
+
+/// Stamps are in microseconds, ACK delays in eight of them (RFC 9000 §18.2: exponent 3); the baseline learns a little meanwhile.
+fn is_close(found: i64, grown: Duration) {
+    assert!((found - grown.as_nanos() as i64).abs() <= 50_000, "found {found} ns, the path grew by {grown:?}");
+}
+
+#[test]
+fn each_side_finds_its_own_direction_whatever_the_modes_and_clocks() {
+    let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
+    let modes = [Offer::Lean, Offer::Paper];
+    for (ours, theirs) in modes.into_iter().flat_map(|a| modes.map(|b| (a, b))) {
+        let mut client = offering(named("fathom:reno"), Some(ours), 5_000_000_000);
+        let mut server = offering(named("fathom:reno"), Some(theirs), 123_456_000);
+        let found = change(&mut client, &mut server, grown);
+        is_close(found[0], grown[0]);
+        is_close(found[1], grown[1]);
+    }
+}
+
+#[test]
+fn lean_stamps_go_beside_acknowledgements_only() {
+    let (mut client, mut server) = (config(named("sync")), config(named("sync")));
+    let (rig, [client, server]) = transfer(&mut client, &mut server);
+    let (up, down) =
+        (rig.shorts(Duration::ZERO).count() as u64, rig.wire.iter().filter(|d| !d.from_client).count() as u64);
+    assert!(up > 250, "300 kB take 250 packets of 1200 bytes at least: {up}");
+    assert!(client.stamps_sent < up / 10, "{} stamps in {up} packets: data carries none", client.stamps_sent);
+    assert!(server.stamps_sent > 50 && server.stamps_sent <= down, "{} of {down}", server.stamps_sent);
+    assert_eq!((client.stamps_received, server.stamps_received), (server.stamps_sent, client.stamps_sent));
+}
+
+#[test]
+fn paper_stamps_every_packet_and_echoes() {
+    let mut client = offering(named("sync"), Some(Offer::Paper), 0);
+    let mut server = offering(named("sync"), Some(Offer::Paper), 0);
+    let (rig, [client, server]) = transfer(&mut client, &mut server);
+    let shorts = rig.shorts(Duration::ZERO).count() as u64;
+    // Handshake datagrams may have carried a 1-RTT packet behind the others.
+    assert!((shorts..shorts + 4).contains(&client.stamps_sent), "{} stamps in {shorts} packets", client.stamps_sent);
+    assert_eq!((client.stamps_received, server.stamps_received), (server.stamps_sent, client.stamps_sent));
+}
+
+#[test]
+fn delays_reach_the_controller_with_their_ack_frame() {
+    let (algorithm, log) = recorded("sync");
+    let mut client = config(algorithm);
+    let mut server = config(named("sync"));
+    transfer(&mut client, &mut server);
+    let delays: Vec<_> = events(&log)
+        .into_iter()
+        .filter_map(|e| if let Event::Acks { one_way, .. } = e { one_way } else { None })
+        .collect();
+    assert!(delays.len() > 50, "{}", delays.len());
+    // No queue, clocks that agree but for the moment each connection began: one value.
+    let (least, most) = (delays.iter().min().unwrap().as_nanos(), delays.iter().max().unwrap().as_nanos());
+    assert!(most - least <= 10_000, "{least}..{most} ns on a path without a queue");
+}
+
+#[test]
+fn stock_algorithms_offer_nothing_and_answer_nothing() {
+    let mut server = config(CongestionControlAlgorithm::CUBIC);
+    server.enable_track_unknown_transport_parameters(1_000);
+    for (algorithm, offers) in [(CongestionControlAlgorithm::Reno, 0), (named("fathom:reno"), 1)] {
+        let mut client = config(algorithm);
+        let mut rig = Rig::connected(&mut client, &mut server, DELAYS);
+        rig.client.to_write.push((0, 100_000));
+        assert!(rig.run(5_000, |rig| rig.server.read == 100_000));
+        assert!(rig.server.conn.fathom().is_none());
+        let unknown = rig.server.conn.peer_transport_params().expect("they came").unknown_params.clone();
+        let ours = unknown.expect("tracked").into_iter().filter(|p| p.id == 0x3dcf_82ec).count();
+        assert_eq!(ours, offers, "{algorithm:?}");
+        if let Some(probe) = rig.client.conn.fathom() {
+            let report = probe.report();
+            assert_eq!((report.negotiated, report.stamps_sent, report.stamps_received), (false, 0, 0));
+        }
+    }
+}
+
+#[test]
+fn stock_algorithms_answer_stamps_when_told_to() {
+    let mut client = config(named("sync"));
+    let mut server = offering(CongestionControlAlgorithm::CUBIC, Some(Offer::Sends), 0);
+    let (_, [client, server]) = transfer(&mut client, &mut server);
+    assert!(server.stamps_sent > 50 && server.controller.is_none(), "{server:?}");
+    assert_eq!((server.stamps_received, client.stamps_sent), (0, 0));
+    assert!(client.samples.samples > 50, "{client:?}");
+}
+
+#[test]
+fn a_malformed_parameter_ends_the_handshake() {
+    let parameters: [&[u8]; 4] = [
+        &[0xbd, 0xcf, 0x82, 0xec, 1, 9],
+        &[0xbd, 0xcf, 0x82, 0xec, 2, 3, 0],
+        &[0xbd, 0xcf, 0x82, 0xec, 0],
+        &[0xbd, 0xcf, 0x82, 0xec, 1, 0x40],
+    ];
+    for raw in parameters {
+        let mut client = config(named("sync"));
+        client.set_fathom(Setup { parameter: Some(raw.into()), clock: Arc::new(RigClock(0)), ..Setup::default() });
+        let mut rig = Rig::new(&mut client, &mut config(named("sync")), [5 * MS; 2]);
+        rig.run(2_000, |_| false);
+        assert!(!rig.server.conn.is_established(), "{raw:?}");
+        let error = rig.server.conn.local_error().map(|e| (e.is_app, e.error_code));
+        assert_eq!(error, Some((false, 8)), "TRANSPORT_PARAMETER_ERROR for {raw:?}");
+    }
+}
+
+#[test]
+fn a_controller_that_needs_delays_refuses_a_peer_without() {
+    let mut client = config(named("sync"));
+    let mut server = config(CongestionControlAlgorithm::CUBIC);
+    let mut rig = Rig::new(&mut client, &mut server, [5 * MS; 2]);
+    rig.run(2_000, |_| false);
+    let error = rig.client.conn.local_error().map(|e| e.is_app);
+    assert_eq!((error, rig.client.error), (Some(false), Some(quiche::Error::CongestionControl)));
+    assert!(rig.client.conn.is_closed());
+}

@@ -1,0 +1,194 @@
+//! Packets leave at the pace, and nothing else waits for it.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{config, named, record, Datagram, Fate, Fixed, Rig, MS, MTU};
+use fathom_cc::{Advice, Pace, Rate};
+
+/// 1200 bytes every millisecond.
+const RATE: u64 = 1_200_000;
+
+fn paced(window: u64, rate: u64) -> Fixed {
+    Fixed(Advice { pace: Pace::Rate(Rate::from_bytes_per_sec(rate)), ..Advice::window(window) })
+}
+
+fn rig(recipe: Fixed) -> Rig {
+    let mut client = config(record(std::sync::Arc::new(recipe)).0);
+    let mut server = config(named("fathom:reno"));
+    Rig::connected(&mut client, &mut server, [20 * MS; 2])
+}
+
+fn bytes<'a>(packets: impl IntoIterator<Item = &'a Datagram>) -> u64 {
+    packets.into_iter().map(|d| d.bytes.len() as u64).sum()
+}
+
+/// No stretch of the client's packets is more than `ahead` bytes above the rate.
+fn never_ahead(rig: &Rig, from: Duration, ahead: u64) {
+    let (mut most, mut floor, mut sum) = (0.0_f64, f64::MAX, 0);
+    // Bare acknowledgements (the server's PINGs ask for them) do not wait and are not counted.
+    for packet in rig.shorts(from).filter(|d| d.bytes.len() > 100) {
+        let due = RATE as f64 * packet.at.as_secs_f64();
+        floor = floor.min(sum as f64 - due);
+        sum += packet.bytes.len() as u64;
+        most = most.max(sum as f64 - due - floor);
+    }
+    assert!(most <= ahead as f64, "{most} bytes at once");
+}
+
+#[test]
+fn spaced_as_the_rate_says_with_one_wake_up_per_packet() {
+    let mut rig = rig(paced(1 << 20, RATE));
+    let from = rig.elapsed();
+    let before = rig.client.wakeups;
+    rig.client.to_write.push((0, 10_000_000));
+    rig.run(2_000, |_| false);
+    let sent = bytes(rig.shorts(from));
+    assert!((2_376_000..=2_424_000).contains(&sent), "{sent} bytes in 2 s at 1.2 MB/s");
+    // What is sent at once: the packet itself, and what 2 ms are worth.
+    never_ahead(&rig, from, 1_200 + 2 * 1_200 + 10);
+    let (packets, wakeups) = (rig.shorts(from).count(), rig.client.wakeups - before);
+    assert!(wakeups <= packets + 5, "{wakeups} wake-ups for {packets} packets");
+}
+
+#[test]
+fn coarse_timers_keep_the_average() {
+    let mut rig = rig(paced(1 << 20, RATE));
+    let from = rig.elapsed();
+    rig.grain = Duration::from_micros(1_700);
+    rig.client.to_write.push((0, 10_000_000));
+    rig.run(2_000, |_| false);
+    let sent = bytes(rig.shorts(from));
+    assert!((2_376_000..=2_424_000).contains(&sent), "{sent} bytes in 2 s at 1.2 MB/s");
+    never_ahead(&rig, from, 1_200 + 2 * 1_200 + 10);
+}
+
+#[test]
+fn what_waits_is_bounded_by_the_window() {
+    let window = 100_000;
+    let mut rig = rig(paced(window, RATE));
+    let from = rig.elapsed();
+    rig.client.to_write.push((0, 10_000_000));
+    let mut most = 0;
+    rig.run(3_000, |rig| {
+        let sent = bytes(rig.shorts(from)) as usize;
+        most = most.max(rig.client.written().saturating_sub(sent));
+        false
+    });
+    assert!(most as u64 <= window, "{most} bytes wait behind a window of {window}");
+    // The window is wide enough for 83 ms at this rate: the application was not starved.
+    let sent = bytes(rig.shorts(from));
+    assert!((3_564_000..=3_636_000).contains(&sent), "{sent} bytes in 3 s at 1.2 MB/s");
+}
+
+#[test]
+fn a_transfer_ends_and_the_timer_rests() {
+    let mut rig = rig(paced(60_000, RATE));
+    rig.client.to_write.push((0, 600_000));
+    // 500 ms at the rate, 20 ms of path, headers.
+    assert!(rig.run(560, |rig| rig.server.read == 600_000));
+    rig.run(500, |_| false);
+    let before = rig.client.wakeups;
+    rig.run(5_000, |_| false);
+    assert!(rig.client.wakeups - before <= 2, "{} wake-ups of an idle connection", rig.client.wakeups - before);
+}
+
+#[test]
+fn acknowledgements_do_not_wait() {
+    // The client's packets take 120 ms each at its pace.
+    let mut rig = rig(paced(1 << 20, 10_000));
+    rig.client.to_write.push((0, 50_000));
+    rig.server.to_write.push((1, 400_000));
+    rig.run(50, |_| false);
+    let from = rig.elapsed();
+    assert!(rig.run(2_000, |rig| rig.client.read == 400_000), "{}", rig.client.read);
+    // A window of Reno's per round trip of 40 ms: 12 kB, 24 kB, 48 kB, ... need about six; delayed ACKs would take seconds.
+    assert!(rig.elapsed() - from < 400 * MS, "{:?}", rig.elapsed() - from);
+}
+
+#[test]
+fn probes_do_not_wait() {
+    // 1200 bytes in 1.2 s.
+    let mut rig = rig(paced(1 << 20, 1_000));
+    rig.run(5_000, |_| false);
+    rig.fate = Box::new(|d| if d.from_client { Fate::Drop } else { Fate::Pass(0) });
+    let from = rig.elapsed();
+    rig.client.to_write.push((0, 50_000));
+    rig.run(1_000, |_| false);
+    let times: Vec<_> = rig.shorts(from).map(|d| d.at - from).collect();
+    // RFC 9002 §6.2.1: 40 ms + 4 * variation + 25 ms after the first packet, then twice that; two probes each time but the first.
+    assert!(times.len() >= 4 && times[1] < 200 * MS, "{times:?}");
+}
+
+#[test]
+fn an_early_probe_is_made_up_for() {
+    let mut rig = rig(paced(1 << 20, 12_000));
+    let from = rig.elapsed();
+    rig.fate = Box::new(move |d| if d.from_client && d.at < from + 300 * MS { Fate::Drop } else { Fate::Pass(0) });
+    rig.client.to_write.push((0, 200_000));
+    rig.run(10_000, |_| false);
+    let sent = bytes(rig.shorts(from));
+    // 10 s at 12 kB/s. Probes are a part of it, not on top of it.
+    assert!((118_800..=121_200 + 2 * MTU as u64).contains(&sent), "{sent}");
+}
+
+#[test]
+fn a_close_does_not_wait() {
+    let mut rig = rig(paced(1 << 20, 1_000));
+    rig.client.to_write.push((0, 50_000));
+    rig.run(5, |_| false);
+    let from = rig.elapsed();
+    let now = rig.now;
+    quiche::fathom::world::at(now, &mut rig.client.dice, || rig.client.conn.close(true, 7, b"done")).expect("closed");
+    rig.run(30, |_| false);
+    assert!(rig.shorts(from).next().is_some_and(|d| d.at == from));
+    assert_eq!(rig.server.conn.peer_error().map(|e| e.error_code), Some(7));
+}
+
+#[test]
+fn control_frames_that_wait_have_a_timer() {
+    // A small packet takes 100 ms or so at this pace: the RESET_STREAM behind it waits beyond the acknowledgement.
+    let mut rig = rig(paced(1 << 20, 1_000));
+    rig.run(5_000, |_| false);
+    rig.client.to_write.push((0, 60));
+    rig.flush();
+    let (now, from) = (rig.now, rig.elapsed());
+    quiche::fathom::world::at(now, &mut rig.client.dice, || {
+        rig.client.conn.stream_send(4, b"a", false)?;
+        rig.client.conn.stream_shutdown(4, quiche::Shutdown::Write, 3)
+    })
+    .expect("such a stream may be");
+    rig.run(1_000, |rig| rig.shorts(from).count() == 2);
+    let times: Vec<_> = rig.shorts(from).map(|d| (d.at - from, d.bytes.len())).collect();
+    // Its bytes at one a millisecond, less the 2 ms that an idle sender may make up for.
+    let due = Duration::from_millis(times[0].1 as u64 - 2);
+    assert_eq!(times.get(1).map(|t| t.0), Some(due), "{times:?}");
+    rig.run(100, |_| false);
+    assert_eq!(rig.server.resets, [(4, 3)]);
+}
+
+#[test]
+fn a_pace_of_nothing_holds_and_does_not_panic() {
+    let mut client = config(record(std::sync::Arc::new(paced(1 << 20, 0))).0);
+    let mut rig = Rig::new(&mut client, &mut config(named("fathom:reno")), [20 * MS; 2]);
+    rig.run(2_000, |_| false);
+    assert!(rig.client.conn.is_established(), "the handshake is not paced");
+    let wakeups = rig.client.wakeups;
+    rig.client.to_write.push((0, 100_000));
+    rig.run(10_000, |_| false);
+    assert!(rig.client.wakeups - wakeups < 20, "{}", rig.client.wakeups);
+}
+
+#[test]
+fn a_hold_stretches_the_round_trip() {
+    // 50 kB each 40 ms + 60 ms: 500 kB/s.
+    let held = Fixed(Advice { pace: Pace::Hold(60 * MS), ..Advice::window(50_000) });
+    let mut rig = rig(held);
+    rig.client.to_write.push((0, 10_000_000));
+    rig.run(1_000, |_| false);
+    let from = rig.elapsed();
+    rig.run(4_000, |_| false);
+    let sent = bytes(rig.shorts(from));
+    assert!((1_980_000..=2_020_000).contains(&sent), "{sent} bytes in 4 s at 500 kB/s");
+}

@@ -1,0 +1,122 @@
+//! Packets with stream data have the size that a controller asks for; nothing else is cut, nothing starves.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{config, named, record, Fate, Fixed, Rig, RigClock, MS, MTU};
+use fathom_cc::Advice;
+use quiche::fathom::{Extension, Offer, Setup};
+use quiche::CongestionControlAlgorithm;
+
+fn sized(size: u16) -> CongestionControlAlgorithm {
+    record(Arc::new(Fixed(Advice { datagram: Some(size), ..Advice::window(60_000) }))).0
+}
+
+fn fixed(window: u64) -> CongestionControlAlgorithm {
+    record(Arc::new(Fixed(Advice::window(window)))).0
+}
+
+#[test]
+fn every_packet_with_data_obeys_and_the_handshake_does_not() {
+    for size in [256, 301, 576, 1_000, 1_200] {
+        let mut rig = Rig::connected(&mut config(sized(size)), &mut config(named("fathom:reno")), [10 * MS; 2]);
+        let first = &rig.wire[0];
+        assert_eq!((first.from_client, first.bytes.len()), (true, MTU), "RFC 9000 §14.1");
+        let from = rig.elapsed();
+        rig.client.to_write.push((0, 200_000));
+        assert!(rig.run(20_000, |rig| rig.server.read == 200_000), "{size}: {}", rig.server.read);
+        let sizes: Vec<usize> = rig.shorts(from).map(|d| d.bytes.len()).collect();
+        assert!(sizes.iter().all(|s| *s <= usize::from(size)), "{size}: {:?}", sizes.iter().max());
+        let full = sizes.iter().filter(|s| **s == usize::from(size)).count();
+        assert!(full * 10 > sizes.len() * 8, "{size}: only {full} of {} are full", sizes.len());
+    }
+}
+
+#[test]
+fn a_size_too_small_for_data_is_not_taken_at_its_word() {
+    let mut rig = Rig::connected(&mut config(sized(20)), &mut config(named("fathom:reno")), [10 * MS; 2]);
+    let from = rig.elapsed();
+    rig.client.to_write.push((0, 5_000));
+    assert!(rig.run(5_000, |rig| rig.server.read == 5_000), "{}", rig.server.read);
+    assert!(rig.shorts(from).all(|d| d.bytes.len() <= 128));
+}
+
+#[test]
+fn both_ways_at_once_in_paper_mode() {
+    let mut configs = [sized(200), sized(150)].map(|algorithm| {
+        let mut config = config(algorithm);
+        let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
+        config.set_fathom(Setup { extension, clock: Arc::new(RigClock(0)), ..Setup::default() });
+        config
+    });
+    let [client, server] = &mut configs;
+    let mut rig = Rig::connected(client, server, [10 * MS; 2]);
+    rig.client.to_write.push((0, 100_000));
+    rig.server.to_write.push((1, 100_000));
+    let from = rig.elapsed();
+    assert!(rig.run(20_000, |rig| rig.server.read == 100_000 && rig.client.read == 100_000));
+    let most =
+        |client: bool| rig.wire.iter().filter(|d| d.from_client == client && d.at >= from).map(|d| d.bytes.len()).max();
+    assert!(most(true) <= Some(200) && most(false) <= Some(150), "{:?}", (most(true), most(false)));
+}
+
+/// A third of what the server sends is lost, so that ACK frames have as many ranges as quiche keeps: more than 128 bytes.
+fn lossy_download(rig: &mut Rig, upload: usize) -> usize {
+    rig.fate =
+        Box::new(|d| if !d.from_client && d.is_short() && d.number % 3 == 0 { Fate::Drop } else { Fate::Pass(0) });
+    let from = rig.elapsed();
+    rig.server.to_write.push((1, 2_000_000));
+    rig.client.to_write.push((0, upload));
+    let done = rig.run(60_000, |rig| rig.client.read == 2_000_000 && rig.server.read == upload);
+    assert!(done, "{} and {}", rig.client.read, rig.server.read);
+    let sizes = rig.shorts(from).map(|d| d.bytes.len()).max().unwrap_or(0);
+    sizes
+}
+
+#[test]
+fn acknowledgements_that_do_not_fit_still_leave_and_end() {
+    // `flush` gives up when one call of the application sends 20,000 packets.
+    for upload in [10, 100_000] {
+        let mut rig = Rig::connected(&mut config(sized(128)), &mut config(fixed(400_000)), [10 * MS; 2]);
+        let largest = lossy_download(&mut rig, upload);
+        assert!(largest > 128, "no ACK frame outgrew the size: {largest}");
+    }
+}
+
+#[test]
+fn a_window_with_room_for_an_ack_but_not_for_a_ping_beside_our_frame() {
+    let paper = |algorithm| {
+        let mut config = config(algorithm);
+        let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
+        config.set_fathom(Setup { extension, clock: Arc::new(RigClock(0)), ..Setup::default() });
+        config
+    };
+    for spare in 0..60 {
+        let mut client = paper(fixed(3 * MTU as u64 + spare));
+        let mut rig = Rig::connected(&mut client, &mut paper(fixed(200_000)), [10 * MS; 2]);
+        // The client's window is full while it acknowledges 80 packets by themselves.
+        rig.fate = Box::new(|d| if d.from_client && d.bytes.len() > 200 { Fate::Late(60 * MS) } else { Fate::Pass(0) });
+        rig.client.to_write.push((0, 20_000));
+        rig.server.to_write.push((1, 100_000));
+        assert!(rig.run(10_000, |rig| rig.client.read == 100_000 && rig.server.read == 20_000), "{spare}");
+    }
+}
+
+#[test]
+fn path_challenges_stay_full_size() {
+    let mut rig = Rig::connected(&mut config(sized(256)), &mut config(sized(256)), [10 * MS; 2]);
+    common::spare_ids(&mut rig);
+    let from = rig.elapsed();
+    let (here, there) = ("10.0.0.9:9".parse().unwrap(), common::SERVER.parse().unwrap());
+    let now = rig.now;
+    quiche::fathom::world::at(now, &mut rig.client.dice, || rig.client.conn.probe_path(here, there)).expect("a path");
+    assert!(rig.run(1_000, |rig| rig.client.conn.is_path_validated(here, there) == Ok(true)));
+    let probe = rig.shorts(from).find(|d| d.from == here).expect("a probe");
+    assert!(probe.bytes.len() >= MTU, "RFC 9000 §8.2.1: {}", probe.bytes.len());
+    let answer = rig.wire.iter().find(|d| d.at >= from && d.to == here).expect("an answer");
+    assert!(answer.bytes.len() >= MTU, "RFC 9000 §8.2.2: {}", answer.bytes.len());
+    rig.client.to_write.push((0, 50_000));
+    assert!(rig.run(Duration::from_secs(10).as_millis() as u64, |rig| rig.server.read == 50_000));
+}
