@@ -4,16 +4,17 @@
 
 #![allow(dead_code)] // Each test file uses its part.
 
+mod recipes;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use fathom_cc::testing::{Event, Log, RecordingRecipe};
-use fathom_cc::{Advice, Controller, Missing, Recipe, Signals, Snapshot, Start, Time};
 use quiche::fathom::world::{self, Dice};
 use quiche::fathom::Clock;
-use quiche::{Config, CongestionControlAlgorithm, Connection, ConnectionId, RecvInfo};
+use quiche::{Config, Connection, ConnectionId, RecvInfo};
+
+pub use recipes::*;
 
 pub const MS: Duration = Duration::from_millis(1);
 /// Largest UDP payload, quiche's default.
@@ -29,93 +30,6 @@ impl Clock for RigClock {
 
     fn stamp(&self, since_start: u64) -> u64 {
         since_start + self.0
-    }
-}
-
-fn certificate() -> &'static (tempfile::TempDir, String, String) {
-    static MADE: OnceLock<(tempfile::TempDir, String, String)> = OnceLock::new();
-    MADE.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a folder");
-        let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
-        let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
-        let (cert, key) = (path("cert.pem"), path("key.pem"));
-        std::fs::write(&cert, signed.cert.pem()).expect("written");
-        std::fs::write(&key, signed.signing_key.serialize_pem()).expect("written");
-        (folder, cert, key)
-    })
-}
-
-/// For both sides: large flow-control windows, no GREASE.
-pub fn config(algorithm: CongestionControlAlgorithm) -> Config {
-    let (_, cert, key) = certificate();
-    let mut config = Config::new(quiche::PROTOCOL_VERSION).expect("a configuration");
-    config.load_cert_chain_from_pem_file(cert).expect("a certificate");
-    config.load_priv_key_from_pem_file(key).expect("its key");
-    config.set_application_protos(&[b"rig"]).expect("a protocol");
-    config.verify_peer(false);
-    config.grease(false);
-    config.set_max_idle_timeout(60_000);
-    config.set_initial_max_data(1 << 30);
-    config.set_initial_max_stream_data_bidi_local(1 << 30);
-    config.set_initial_max_stream_data_bidi_remote(1 << 30);
-    config.set_initial_max_streams_bidi(100);
-    config.set_active_connection_id_limit(4);
-    config.set_cc_algorithm(algorithm);
-    config
-}
-
-pub fn named(name: &str) -> CongestionControlAlgorithm {
-    quiche::fathom::algorithm(name).expect("a controller")
-}
-
-/// One of the catalogue's controllers, and what it hears.
-pub fn recorded(name: &str) -> (CongestionControlAlgorithm, Log) {
-    record(fathom_cc::catalogue::recipe(name).expect("a recipe"))
-}
-
-pub fn record(recipe: Arc<dyn Recipe>) -> (CongestionControlAlgorithm, Log) {
-    let log = Log::new(1 << 20);
-    let algorithm = quiche::fathom::algorithm_of(Arc::new(RecordingRecipe::new(recipe, log.clone())));
-    (algorithm.expect("quiche offers everything"), log)
-}
-
-pub fn events(log: &Log) -> Vec<Event> {
-    log.records().into_iter().map(|r| r.event).collect()
-}
-
-/// Always says the same.
-#[derive(Clone, Copy, Debug)]
-pub struct Fixed(pub Advice);
-
-impl Controller for Fixed {
-    fn on_sent(&mut self, _: &fathom_cc::Sent) {}
-    fn on_acks(&mut self, _: &fathom_cc::Acks<'_>) {}
-    fn on_setback(&mut self, _: &fathom_cc::Setback) {}
-    fn on_undo(&mut self, _: Time) {}
-    fn on_path(&mut self, _: Time, _: fathom_cc::PathChange) {}
-    fn advice(&self) -> Advice {
-        self.0
-    }
-    fn snapshot(&self) -> Snapshot {
-        fathom_cc::testing::Null { window: self.0.window }.snapshot()
-    }
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(*self)
-    }
-}
-
-impl Recipe for Fixed {
-    fn name(&self) -> &'static str {
-        "fixed"
-    }
-    fn spec(&self) -> String {
-        "fixed".into()
-    }
-    fn needs(&self) -> Signals {
-        Signals::NONE
-    }
-    fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
-        Ok(Box::new(*self))
     }
 }
 
