@@ -134,6 +134,8 @@ macro_rules! ends {
                         match connection.send(&mut buf) {
                             Ok((bytes, info)) => drop(socket.send_to(&buf[..bytes], info.to).await.expect("sent")),
                             Err($quiche::Error::Done) => break,
+                            // A close that cannot be sent: the application gives up.
+                            Err(_) if connection.local_error().is_some() => return,
                             Err(e) => panic!("{e}"),
                         }
                     }
@@ -335,7 +337,7 @@ pub(crate) async fn run(on: (On, On), client: Ask, server: Ask) -> (Outcome, Out
     bounded(both).await
 }
 
-/// As [`run`] with a quiche server; what that saw. The client, of quinn or noq, is given up then.
+/// As [`run`] with a quiche server; what that saw. The client is given up then.
 pub(crate) async fn run_server(client: On, asks: Ask, server: Ask) -> Outcome {
     let identity = certified();
     let (to, serving) = on_quiche::serve(server, &identity).await;
@@ -343,7 +345,11 @@ pub(crate) async fn run_server(client: On, asks: Ask, server: Ask) -> Outcome {
     let fetching = match client {
         On::Quinn => tokio::spawn(plugged::on_quinn::fetch(asks, tls, to)),
         On::Noq => tokio::spawn(plugged::on_noq::fetch(asks, tls, to)),
-        other => panic!("{other:?} has `run`"),
+        On::Quiche => {
+            let identity = identity.clone();
+            tokio::spawn(async move { on_quiche::fetch(asks, &identity, to).await })
+        }
+        On::Stock => panic!("stock quiche has no parameter of ours"),
     };
     let outcome = bounded(serving).await.expect("the server ended well");
     fetching.abort();
