@@ -13,8 +13,8 @@ use futures_util::{SinkExt, StreamExt};
 use quiche::fathom::{Probe, Report};
 use quiche::h3::{Header, NameValue};
 use tokio::net::UdpSocket;
-use tokio_quiche::http3::driver::{ClientH3Event, H3Controller, H3Event, InboundFrame, IncomingH3Headers};
-use tokio_quiche::http3::driver::{DriverHooks, NewClientRequest, OutboundFrame, ServerH3Event};
+use tokio_quiche::http3::driver::{ClientH3Event, H3Event, InboundFrame, IncomingH3Headers};
+use tokio_quiche::http3::driver::{NewClientRequest, OutboundFrame, RequestSender, ServerH3Event};
 use tokio_quiche::http3::settings::Http3Settings;
 use tokio_quiche::metrics::DefaultMetrics;
 use tokio_quiche::quic::{QuicCommand, QuicheConnection, connect_with_config};
@@ -25,6 +25,7 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Bytes of the response.
 const BODY: usize = 5_000_000;
+const GONE: &str = "the connection is closed";
 /// Bytes that the server hands over at a time.
 const CHUNK: usize = 50_000;
 
@@ -54,13 +55,10 @@ async fn run() -> Outcome<()> {
 }
 
 // >>> Fathom: the connection lives in a task of tokio-quiche; a command for its driver gets there.
-async fn probe<H: DriverHooks>(controller: &H3Controller<H>) -> Option<Probe>
-where
-    H::Command: From<QuicCommand>,
-{
+async fn probe<C: From<QuicCommand>>(commands: RequestSender<C, QuicCommand>) -> Option<Probe> {
     let (tell, told) = tokio::sync::oneshot::channel();
     let ask = move |connection: &mut QuicheConnection| drop(tell.send(connection.fathom()));
-    controller.cmd_sender().send(QuicCommand::Custom(Box::new(ask))).ok()?;
+    commands.send(QuicCommand::Custom(Box::new(ask))).ok()?;
     told.await.ok()?
 }
 // <<<
@@ -87,7 +85,7 @@ pub(crate) async fn serve<P: AsRef<Path>>(
             ServerH3Event::Headers { incoming_headers, .. } => {
                 tokio::spawn(respond(incoming_headers, bytes));
                 // A probe stays good after the connection: it is asked for once.
-                seen = seen.or(probe(&controller).await);
+                seen = seen.or(probe(controller.cmd_sender()).await);
             }
             ServerH3Event::Core(H3Event::ConnectionShutdown(_) | H3Event::ConnectionError(_)) => break,
             ServerH3Event::Core(_) => {}
@@ -117,14 +115,17 @@ pub(crate) async fn get(to: SocketAddr, settings: QuicSettings) -> Outcome<(Vec<
     let _connection = connect_with_config(socket.try_into()?, Some("localhost"), &params, driver).await?;
     let fields = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
     let headers = fields.iter().map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes())).collect();
-    controller.request_sender().send(NewClientRequest { request_id: 0, headers, body_writer: None })?;
-    let probe = probe(&controller).await;
+    controller
+        .request_sender()
+        .send(NewClientRequest { request_id: 0, headers, body_writer: None })
+        .map_err(|_| GONE)?;
+    let probe = probe(controller.cmd_sender()).await;
 
     let mut response = loop {
-        match controller.event_receiver_mut().recv().await.ok_or("the connection is closed")? {
+        match controller.event_receiver_mut().recv().await.ok_or(GONE)? {
             ClientH3Event::Core(H3Event::IncomingHeaders(response)) => break response,
             ClientH3Event::Core(H3Event::ConnectionError(e)) => return Err(e.into()),
-            ClientH3Event::Core(H3Event::ConnectionShutdown(_)) => return Err("the connection is closed".into()),
+            ClientH3Event::Core(H3Event::ConnectionShutdown(_)) => return Err(GONE.into()),
             _ => {}
         }
     };

@@ -64,7 +64,7 @@ async fn wrong_names_give_an_error_and_a_line_in_the_log() {
     ] {
         let tls = TlsCertificatePaths { cert: &cert, private_key: &private_key, kind: CertificateKind::X509 };
         let params = ConnectionParams::new_server(settings(name), tls, Hooks::default());
-        let error = listen([socket().await], params, DefaultMetrics).expect_err("no such controller");
+        let error = listen([socket().await], params, DefaultMetrics).err().expect("no such controller");
         assert!(error.to_string().contains("CongestionControl"), "{name}: {error}");
         let lines = logged();
         let [line] = &lines[..] else { panic!("{name}: {lines:?}") };
@@ -77,7 +77,7 @@ async fn wrong_names_give_an_error_and_a_line_in_the_log() {
         let connection = connect_with_config(socket.try_into().expect("a socket"), None, &params, driver).await;
         let error = connection.err().expect("no such controller").to_string();
         assert!(error.contains("CongestionControl"), "{name}: {error}");
-        assert_eq!(logged(), [line.clone()], "{name}");
+        assert_eq!(logged(), std::slice::from_ref(line), "{name}");
 
         // Who wants the reason as an error asks for the algorithm first.
         let error = quiche::fathom::algorithm(name).expect_err("no such controller").to_string();
@@ -87,6 +87,6 @@ async fn wrong_names_give_an_error_and_a_line_in_the_log() {
 
     let tls = TlsCertificatePaths { cert: &cert, private_key: &private_key, kind: CertificateKind::X509 };
     let params = ConnectionParams::new_server(settings("sync"), tls, Hooks::default());
-    listen([socket().await], params, DefaultMetrics).expect("a listener");
+    assert!(listen([socket().await], params, DefaultMetrics).is_ok());
     assert!(logged().is_empty());
 }

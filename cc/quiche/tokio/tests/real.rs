@@ -8,7 +8,7 @@ mod h3_both;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Ask, On, Relay, bounded, certified, extension, on_stock, run};
+use common::{Ask, On, Relay, bounded, certified, extension, on_stock, run, run_server};
 use fathom_cc::testing::Null;
 use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Rate, Recipe, Sent, Setback, Signals, Snapshot};
 use fathom_cc::{Start, Time};
@@ -37,12 +37,15 @@ fn hears(report: &Report) -> bool {
         && report.controller.is_some_and(|c| c.window > 0)
 }
 
+/// By how much a relay delays what the server sends, and which 1-RTT datagrams pass.
+type Path = (Duration, fn(usize) -> bool);
+
 /// A tokio-quiche server and a client of it, perhaps with a relay on the way; what the two probes showed at the end.
 async fn tokio_quiche(
     server: &str,
     client: &str,
     bytes: usize,
-    relay: Option<(Duration, fn(usize) -> bool)>,
+    relay: Option<Path>,
 ) -> (Report, Report, Option<Relay>) {
     let identity = certified();
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
@@ -64,14 +67,15 @@ async fn tokio_quiche(
 async fn tokio_quiche_takes_sync_by_its_name() {
     for name in ["sync", "sync:signal=either"] {
         let (client, server, _) = tokio_quiche(name, name, 3_000_000, None).await;
-        for report in [client, server] {
-            assert!(hears(&report), "{name}: {report:?}");
-        }
+        // The client sends a request and little else, so little of that is acknowledged.
+        assert!(server.negotiated && server.stamps_sent > 0 && server.stamps_received > 5, "{name}: {server:?}");
+        assert!(client.negotiated && client.stamps_sent > 5 && client.stamps_received > 0, "{name}: {client:?}");
+        assert!(server.samples.samples > 5 && client.samples.samples > 0, "{name}: {server:?} {client:?}");
         // Each clock begins with its connection, so the two delays are off by the same amount in opposite directions: their sum is
         // what a packet there and one back took.
         let nanos = [client, server].map(|r| r.one_way.map_or(0, |d| d.as_nanos()));
         let both_ways = nanos[0] + nanos[1];
-        assert!((0..1_000_000_000).contains(&both_ways), "{name}: {nanos:?}");
+        assert!((-5_000_000..1_000_000_000).contains(&both_ways), "{name}: {nanos:?}");
         let queueing = server.controller.and_then(|c| c.queueing).expect("sync has one");
         assert!(queueing < Duration::from_secs(1), "{name}: {queueing:?}");
     }
@@ -103,16 +107,18 @@ async fn a_stock_server_serves_a_client_with_a_controller_of_ours() {
     assert_eq!(bounded(serving).await.expect("no panic").error, None);
 }
 
-/// `sync` as the paper has it needs the delay.
+/// On quinn and noq `sync` refuses such a peer. Here it is a word in the settings of a server that must answer everybody.
 #[tokio::test]
-async fn without_the_delay_it_needs_a_connection_ends_with_an_error() {
+async fn sync_serves_a_stock_client_as_reno() {
     let plugged = || Ask::plugged("sync", extension(Some(Offer::Lean)));
     let (client, server) = run((On::Stock, On::Quiche), Ask::stock(), plugged()).await;
-    assert!(client.error.is_some_and(|(_, local)| !local), "told by the server: {client:?}");
-    assert!(server.error.is_some_and(|(_, local)| local), "{server:?}");
-    let (client, server) = run((On::Quiche, On::Stock), plugged(), Ask::stock()).await;
-    assert!(client.error.is_some_and(|(_, local)| local), "{client:?}");
-    assert!(server.error.is_some_and(|(_, local)| !local), "told by the client: {server:?}");
+    assert_eq!((client.error, server.error), (None, None));
+    let (other, stock) = run((On::Quiche, On::Stock), plugged(), Ask::stock()).await;
+    assert_eq!((other.error, stock.error), (None, None));
+    for report in [server.report(), other.report()] {
+        assert!(!report.negotiated && report.one_way.is_none(), "{report:?}");
+        assert!(report.controller.is_some_and(|c| c.window > 0 && c.early_reductions == 0), "{report:?}");
+    }
 }
 
 #[tokio::test]
@@ -157,21 +163,41 @@ fn steps(relay: &Relay) -> Vec<usize> {
     steps
 }
 
+/// The window holds fewer than 64 datagrams at first, so the smallest size comes first; then it grows to that of the path, 1350.
 #[tokio::test]
 async fn datagrams_have_the_size_the_controller_asks_for() {
     let spec = "packet-size:packets=64,patience=1";
-    let path = Some((Duration::from_millis(2), (|_| true) as fn(usize) -> bool));
-    let (_, server, relay) = tokio_quiche(spec, "cubic:", 2_000_000, path).await;
+    let (_, server, relay) =
+        tokio_quiche(spec, "fathom:reno", 2_000_000, Some((Duration::from_millis(2), |_| true))).await;
     let steps = steps(&relay.expect("a relay"));
-    println!("{steps:?} {server:?}");
+    let sizes = [250, 500, 750, 1_000];
+    assert_eq!(steps.first(), Some(&250), "{steps:?}");
+    let firsts = sizes.map(|size| steps.iter().position(|s| *s == size));
+    assert!(firsts.is_sorted() && firsts.iter().all(Option::is_some), "{steps:?}");
+    // Losses under load shrink them again.
+    assert!(steps.iter().all(|size| sizes.contains(size) || (1_200..=1_350).contains(size)), "{steps:?}");
+    let asked = server.controller.and_then(|c| c.datagram).expect("a size");
+    assert!(sizes.contains(&asked.into()) || asked >= 1_200, "{asked}");
 }
 
+/// Between two datagrams of the server's, for half of them at least, once the first losses have made windows small.
+async fn usual_gap(spec: &str) -> Duration {
+    // Every 14th is lost, then none.
+    let path: Path = (Duration::from_millis(20), |n| n > 150 || n % 14 != 0);
+    let (_, server, relay) = tokio_quiche(spec, "fathom:reno", 1_000_000, Some(path)).await;
+    assert!(server.controller.is_some_and(|c| c.reductions > 3), "{server:?}");
+    let seen = relay.expect("a relay").one_rtt();
+    let mut gaps: Vec<Duration> = seen[70..150].windows(2).map(|pair| pair[1].at - pair[0].at).collect();
+    gaps.sort();
+    gaps[gaps.len() / 2]
+}
+
+/// Eight packets of a round trip of 20 ms or more: SDC sends them one by one, 2.5 ms apart or more, a window's sender in bursts.
 #[tokio::test]
 async fn sdc_sends_at_its_pace() {
-    let path = Some((Duration::from_millis(20), (|n| n > 600 || n % 40 != 0) as fn(usize) -> bool));
-    let (_, server, relay) = tokio_quiche("sdc", "sdc", 2_000_000, path).await;
-    let seen = relay.expect("a relay").one_rtt();
-    println!("{:?} {server:?}", seen.last().expect("some").at - seen[0].at);
+    let (sdc, reno) = (usual_gap("sdc").await, usual_gap("fathom:reno").await);
+    assert!(sdc > Duration::from_micros(1_500), "{sdc:?}");
+    assert!(reno < Duration::from_micros(500), "{reno:?}");
 }
 
 /// A fixed window and a pace.
@@ -246,15 +272,17 @@ async fn a_malformed_parameter_closes_with_transport_parameter_error() {
         &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03, 0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03],
     ];
     let honest = || Ask::plugged("reno", extension(Some(Offer::Lean)));
-    for other in [On::Quinn, On::Noq, On::Quiche] {
-        for bytes in BAD {
-            let liar = || Ask { parameter: Some(bytes), ..honest() };
-            let (client, server) = run((other, On::Quiche), liar(), honest()).await;
-            assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{other:?} {bytes:x?}");
-            assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{other:?} {bytes:x?}");
+    for bytes in BAD {
+        let liar = || Ask { parameter: Some(bytes), ..honest() };
+        for other in [On::Quinn, On::Noq, On::Quiche] {
             let (client, server) = run((On::Quiche, other), honest(), liar()).await;
             assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{other:?} {bytes:x?}");
             assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{other:?} {bytes:x?}");
+        }
+        // A quiche server ends the connection, but its client does not hear of it: stock has no packet for this close so early.
+        for other in [On::Quinn, On::Noq, On::Quiche] {
+            let server = run_server(other, liar(), honest()).await;
+            assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{other:?} {bytes:x?}");
         }
     }
 }
@@ -265,11 +293,9 @@ async fn a_frame_that_was_not_negotiated_closes_with_a_frame_error() {
     const LEAN: &[u8] = &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03];
     let sends = || Ask::plugged("reno", extension(Some(Offer::Paper)));
     let deaf = || Ask { parameter: Some(LEAN), ..Ask::plugged("reno", extension(None)) };
-    for other in [On::Quinn, On::Noq, On::Quiche] {
-        let (client, server) = run((other, On::Quiche), sends(), deaf()).await;
-        assert_eq!(server.error, Some((FRAME_ENCODING_ERROR, true)), "{other:?}");
-        assert_eq!(client.error, Some((FRAME_ENCODING_ERROR, false)), "{other:?}");
-    }
+    let (client, server) = run((On::Quiche, On::Quiche), sends(), deaf()).await;
+    assert_eq!(server.error, Some((FRAME_ENCODING_ERROR, true)));
+    assert_eq!(client.error, Some((FRAME_ENCODING_ERROR, false)));
     let (client, server) = run((On::Quiche, On::Quiche), deaf(), sends()).await;
     assert_eq!(client.error, Some((FRAME_ENCODING_ERROR, true)));
     assert_eq!(server.error, Some((FRAME_ENCODING_ERROR, false)));

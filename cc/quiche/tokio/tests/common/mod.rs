@@ -19,7 +19,7 @@ pub(crate) mod plugged;
 mod relay;
 
 pub(crate) use plugged::{ALPN, Ask, Identity, Outcome, body};
-pub(crate) use relay::{Datagram, Relay};
+pub(crate) use relay::Relay;
 
 /// One certificate for all stacks: `tls` for rustls, files for BoringSSL.
 #[derive(Clone)]
@@ -130,8 +130,14 @@ macro_rules! ends {
                     if connection.is_established() && !closing {
                         work(connection);
                     }
-                    while let Ok((bytes, info)) = connection.send(&mut buf) {
-                        socket.send_to(&buf[..bytes], info.to).await.expect("sent");
+                    loop {
+                        match connection.send(&mut buf) {
+                            Ok((bytes, info)) => drop(socket.send_to(&buf[..bytes], info.to).await.expect("sent")),
+                            Err($quiche::Error::Done) => break,
+                            // A close that cannot be sent: the application gives up.
+                            Err(_) if connection.local_error().is_some() => return,
+                            Err(e) => panic!("{e}"),
+                        }
                     }
                     let patience = connection.timeout().unwrap_or(Duration::from_secs(1));
                     match tokio::time::timeout(patience, socket.recv_from(&mut buf)).await {
@@ -215,7 +221,8 @@ macro_rules! ends {
                 })
                 .await;
                 let outcome = outcome(&connection, probe);
-                assert!(same || outcome.error.is_some(), "neither a body nor an error");
+                let (timed_out, stats) = (connection.is_timed_out(), connection.stats());
+                assert!(same || outcome.error.is_some(), "no body, no error; timed out: {timed_out}; {stats:?}");
                 outcome
             }
 
@@ -328,6 +335,25 @@ pub(crate) async fn run(on: (On, On), client: Ask, server: Ask) -> (Outcome, Out
         (client, serving.await.expect("the server ended well"))
     };
     bounded(both).await
+}
+
+/// As [`run`] with a quiche server; what that saw. The client is given up then.
+pub(crate) async fn run_server(client: On, asks: Ask, server: Ask) -> Outcome {
+    let identity = certified();
+    let (to, serving) = on_quiche::serve(server, &identity).await;
+    let tls = identity.tls.clone();
+    let fetching = match client {
+        On::Quinn => tokio::spawn(plugged::on_quinn::fetch(asks, tls, to)),
+        On::Noq => tokio::spawn(plugged::on_noq::fetch(asks, tls, to)),
+        On::Quiche => {
+            let identity = identity.clone();
+            tokio::spawn(async move { on_quiche::fetch(asks, &identity, to).await })
+        }
+        On::Stock => panic!("stock quiche has no parameter of ours"),
+    };
+    let outcome = bounded(serving).await.expect("the server ended well");
+    fetching.abort();
+    outcome
 }
 
 /// Half a minute is enough for anything here.
