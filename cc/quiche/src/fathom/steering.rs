@@ -4,6 +4,7 @@
 //! timeouts, persistent congestion, how many losses were spurious) `LegacyRecovery` says to [`Steering`] itself.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fathom_cc::{Cause, Rate};
@@ -59,6 +60,8 @@ pub(crate) struct Steering {
     spurious: usize,
     /// When the last packet was due, and its bytes: the next one is due when these have been sent at the pace.
     due: Option<(Instant, u64)>,
+    /// The last attempt to send was refused, since its packet was before its time.
+    kept_back: AtomicBool,
     /// All marked packets seem to be dropped.
     drops_marked: bool,
 }
@@ -76,6 +79,7 @@ impl Steering {
             lost: 0,
             spurious: 0,
             due: None,
+            kept_back: AtomicBool::new(false),
             drops_marked: false,
         }
     }
@@ -94,10 +98,22 @@ impl Steering {
         self.flow.pacing_rate().is_some()
     }
 
-    /// When the next packet may leave; `None`: now.
-    pub(crate) fn release(&self, now: Instant) -> Option<Instant> {
+    /// Whether the next packet is before its time. Asked by whoever is about to send.
+    pub(crate) fn keeps_back(&self, now: Instant) -> bool {
+        let early = self.release().is_some_and(|at| at > now);
+        self.kept_back.store(early, Ordering::Relaxed);
+        early
+    }
+
+    /// When the packet that was kept back may leave.
+    pub(crate) fn kept_back(&self) -> Option<Instant> {
+        self.release().filter(|_| self.kept_back.load(Ordering::Relaxed))
+    }
+
+    /// When the next packet may leave; `None`: at once.
+    fn release(&self) -> Option<Instant> {
         // Asked of the pace as it is now: one that was slow for a moment holds nothing up later.
-        Some(after(self.due?, self.flow.pacing_rate()?)).filter(|at| *at > now)
+        Some(after(self.due?, self.flow.pacing_rate()?))
     }
 
     /// The path has acknowledged nothing since it came into use, and may drop marked packets.
