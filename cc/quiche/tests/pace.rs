@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use common::{config, named, record, Datagram, Fate, Fixed, Rig, MS};
 use fathom_cc::{Advice, Pace, Rate};
+use quiche::fathom::world::Dice;
 
 /// 1200 bytes every millisecond.
 const RATE: u64 = 1_200_000;
@@ -62,6 +63,22 @@ fn coarse_timers_keep_the_average() {
     let sent = bytes(rig.shorts(from));
     assert!((2_376_000..=2_424_000).contains(&sent), "{sent} bytes in 2 s at 1.2 MB/s");
     never_ahead(&rig, from, 1_200 + 2 * 1_200 + 10);
+}
+
+#[test]
+fn a_packet_kept_back_has_a_timer_even_when_its_time_passes_before_the_question() {
+    // In real time some passes between `send` and `timeout`.
+    let mut rig = rig(paced(1 << 20, RATE));
+    rig.client.to_write.push((0, 100_000));
+    rig.flush();
+    let later = rig.now + 10 * MS;
+    let ask = |conn: &quiche::Connection, at| quiche::fathom::world::at(at, &mut Dice::new(1), || conn.timeout());
+    assert!(ask(&rig.client.conn, rig.now).is_some_and(|wait| wait > Duration::ZERO && wait <= 2 * MS));
+    assert_eq!(ask(&rig.client.conn, later), Some(Duration::ZERO));
+    // Once the packet has left, its timer has too.
+    rig.now = later;
+    rig.flush();
+    assert!(ask(&rig.client.conn, later).is_some_and(|wait| wait > Duration::ZERO));
 }
 
 #[test]
