@@ -1,7 +1,8 @@
-//! The same controller on both stacks: one transfer alone on the link, in virtual time, its windows drawn one over the other.
+//! The same controller on every stack: one transfer alone on the link, in virtual time, its windows drawn one over the other.
 //!
-//! The drawing is `docs/figures/stacks-windows.svg`. `FATHOM_DRAW=1 cargo test -p fathom-bench --test stacks_figure` draws it anew;
-//! without it the test compares.
+//! The drawing is `docs/figures/stacks-windows.svg`, of all stacks. `FATHOM_DRAW=1 cargo test -p fathom-bench --features quiche --test
+//! stacks_figure` draws it anew; without it the test compares.
+#![cfg(feature = "quiche")]
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -61,7 +62,7 @@ fn apart(a: f64, b: f64) -> f64 {
 }
 
 #[test]
-fn both_stacks_deliver_at_the_rate_of_the_link() {
+fn all_stacks_deliver_at_the_rate_of_the_link() {
     for run in &comparison().runs {
         // 10 Mbps carry 20 MB in 16 s, headers not counted.
         let least = BYTES * 8.0 / 10e6;
@@ -99,6 +100,18 @@ fn sync_alone_is_alike_on_both() {
 }
 
 #[test]
+fn quiche_beside_them_is_alike() {
+    // It neither paces nor delays ACK frames, so the curves lie apart more than those of quinn and noq.
+    for controller in CONTROLLERS {
+        let (quinn, quiche) = (run(controller, Stack::Quinn), run(controller, Stack::Quiche));
+        let [a, b] = [quinn, quiche].map(|r| mean_window(r, 1.0));
+        println!("{controller}: {} and {} s, mean windows {a:.2} and {b:.2} packets", quinn.seconds, quiche.seconds);
+        assert!(apart(quinn.seconds, quiche.seconds) < 0.12, "{controller}: {} and {} s", quinn.seconds, quiche.seconds);
+        assert!(apart(a, b) < 0.40, "{controller}: mean windows {a:.2} and {b:.2} packets");
+    }
+}
+
+#[test]
 fn the_committed_figure_is_the_one_drawn() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures/stacks-windows.svg");
     let drawn = svg();
@@ -107,7 +120,7 @@ fn the_committed_figure_is_the_one_drawn() {
     }
     // A checkout may have turned line ends.
     let committed = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
-    let mend = "FATHOM_DRAW=1 cargo test -p fathom-bench --test stacks_figure";
+    let mend = "FATHOM_DRAW=1 cargo test -p fathom-bench --features quiche --test stacks_figure";
     assert!(committed == drawn, "not as drawn: {}; look what changed, then draw anew: {mend}", path.display());
 }
 
@@ -115,9 +128,12 @@ fn the_committed_figure_is_the_one_drawn() {
 
 const SIZE: (u32, u32) = (900, 620);
 const GRID: RGBColor = RGBColor(225, 225, 225);
-/// quinn, drawn first and thick; noq, drawn over it and thin: where they agree both are seen.
-const LINES: [(Stack, RGBColor, u32); 2] =
-    [(Stack::Quinn, RGBColor(86, 180, 233), 4), (Stack::Noq, RGBColor(213, 94, 0), 1)];
+/// quinn, drawn first and thick; the others over it and thinner: where they agree all are seen.
+const LINES: [(Stack, RGBColor, u32); 3] = [
+    (Stack::Quinn, RGBColor(86, 180, 233), 4),
+    (Stack::Quiche, RGBColor(0, 158, 115), 2),
+    (Stack::Noq, RGBColor(213, 94, 0), 1),
+];
 /// Points drawn per line.
 const POINTS: usize = 900;
 
