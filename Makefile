@@ -26,7 +26,7 @@ lint: setup
 	$(CARGO) clippy -p fathom-bench --locked -- -D warnings
 
 doc: setup
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features quiche --no-deps --locked
 
 # Licences, duplicate and banned crates, sources. Needs cargo-deny; without it this says so and goes on.
 deny:

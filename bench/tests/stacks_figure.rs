@@ -106,7 +106,12 @@ fn quiche_beside_them_is_alike() {
         let (quinn, quiche) = (run(controller, Stack::Quinn), run(controller, Stack::Quiche));
         let [a, b] = [quinn, quiche].map(|r| mean_window(r, 1.0));
         println!("{controller}: {} and {} s, mean windows {a:.2} and {b:.2} packets", quinn.seconds, quiche.seconds);
-        assert!(apart(quinn.seconds, quiche.seconds) < 0.12, "{controller}: {} and {} s", quinn.seconds, quiche.seconds);
+        assert!(
+            apart(quinn.seconds, quiche.seconds) < 0.12,
+            "{controller}: {} and {} s",
+            quinn.seconds,
+            quiche.seconds
+        );
         assert!(apart(a, b) < 0.40, "{controller}: mean windows {a:.2} and {b:.2} packets");
     }
 }

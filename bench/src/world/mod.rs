@@ -12,6 +12,8 @@ mod timer;
 
 pub use executor::{Ended, Executor, Virtual};
 pub use net::{Ecn, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, WIRE_OVERHEAD};
-pub(crate) use socket::{Received, flow_of};
+#[cfg(feature = "quiche")]
+pub(crate) use socket::Received;
+pub(crate) use socket::flow_of;
 pub use socket::{VirtualSocket, server_address};
 pub use timer::Sleep;
