@@ -156,12 +156,12 @@ fn a_malformed_parameter_ends_the_handshake() {
 }
 
 #[test]
-fn a_controller_that_needs_delays_refuses_a_peer_without() {
-    let mut client = config(named("sync"));
+fn a_peer_without_the_extension_is_served() {
     let mut server = config(CongestionControlAlgorithm::CUBIC);
-    let mut rig = Rig::new(&mut client, &mut server, [5 * MS; 2]);
-    rig.run(2_000, |_| false);
-    let error = rig.client.conn.local_error().map(|e| e.is_app);
-    assert_eq!((error, rig.client.error), (Some(false), Some(quiche::Error::CongestionControl)));
-    assert!(rig.client.conn.is_closed());
+    let mut rig = Rig::connected(&mut config(named("sync")), &mut server, DELAYS);
+    rig.client.to_write.push((0, 300_000));
+    assert!(rig.run(10_000, |rig| rig.server.read == 300_000), "{:?}", rig.client.error);
+    let report = report(&rig.client);
+    assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
+    assert!(report.one_way.is_none() && rig.server.conn.fathom().is_none());
 }
