@@ -7,6 +7,7 @@
 #![allow(warnings, clippy::all)]
 
 #[warn(warnings, clippy::all, missing_docs, clippy::disallowed_methods, clippy::dbg_macro)]
+#[allow(rustdoc::all)]
 pub mod fathom;
 
 include!(concat!(env!("OUT_DIR"), "/quiche/lib.rs"));

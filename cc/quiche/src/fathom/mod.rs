@@ -36,6 +36,11 @@
 //!
 //! The frame lies at the end of a packet's payload, not at its start, and in `lean` mode only beside an ACK frame. Everything else of it
 //! (negotiation, budget, estimator, treatment of hostile input) is the same code, `fathom_plug::Cell`.
+//!
+//! [`Config::set_fathom`]: crate::Config::set_fathom
+//! [`Connection::fathom`]: crate::Connection::fathom
+//! [`Connection::set_received_ecn`]: crate::Connection::set_received_ecn
+//! [`Connection::ecn_to_send`]: crate::Connection::ecn_to_send
 
 mod config;
 mod ecn;
