@@ -13,7 +13,7 @@ use fathom_cc::{Controller, EcnDelta, OneWayDelay, Recipe, Signals, Snapshot, Ti
 use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent};
 use fathom_frames::{Counters, StampBudget, SyncTimestamp, remove};
 
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::core::{Core, Extension, PlugError, Setup};
 use crate::fault::{Code, Fault};
 use crate::path::Paths;
@@ -110,13 +110,31 @@ impl fmt::Debug for Cell {
 impl Cell {
     pub(crate) fn new(core: &Core, offers: Signals, observer: Option<Arc<dyn Observer>>) -> Self {
         let shaping = core.gate.as_ref().map(|gate| Shaping::new(gate, core.extension.datagrams));
-        Self {
-            epoch: core.clock.now(),
-            clock: Arc::clone(&core.clock),
-            offers,
-            extension: core.extension,
-            parameter: core.parameter.clone(),
+        let setup = Setup {
             recipe: Some(Arc::clone(&core.recipe)),
+            clock: Arc::clone(&core.clock),
+            extension: core.extension,
+            observer,
+            parameter: core.parameter.clone(),
+        };
+        Self::made(setup, offers, shaping)
+    }
+
+    /// A cell that offers nothing, for connections that were not wired.
+    pub(crate) fn inert() -> Self {
+        let extension = Extension { offer: None, datagrams: false };
+        Self::made(Setup { extension, ..Setup::default() }, Signals::NONE, None)
+    }
+
+    fn made(setup: Setup, offers: Signals, shaping: Option<Shaping>) -> Self {
+        let Setup { recipe, clock, extension, observer, parameter } = setup;
+        Self {
+            epoch: clock.now(),
+            clock,
+            offers,
+            extension,
+            parameter,
+            recipe,
             observer,
             reserved: AtomicUsize::new(0),
             tail: AtomicUsize::new(shaping.as_ref().map_or(0, Shaping::tail)),
@@ -124,26 +142,6 @@ impl Cell {
             always: AtomicBool::new(false),
             flows: AtomicU64::new(0),
             state: Mutex::new(State { shaping, ..State::default() }),
-        }
-    }
-
-    /// A cell that offers nothing, for connections that were not wired.
-    pub(crate) fn inert() -> Self {
-        let clock = SystemClock;
-        Self {
-            epoch: clock.now(),
-            clock: Arc::new(clock),
-            offers: Signals::NONE,
-            extension: Extension { offer: None, datagrams: false },
-            parameter: None,
-            recipe: None,
-            observer: None,
-            reserved: AtomicUsize::new(0),
-            tail: AtomicUsize::new(0),
-            shapes: false,
-            always: AtomicBool::new(false),
-            flows: AtomicU64::new(0),
-            state: Mutex::default(),
         }
     }
 
@@ -379,28 +377,13 @@ impl Cell {
     /// # Errors
     /// The stack lacks what the recipe's controllers need, or the extension is off and they need one-way delay.
     pub fn for_stack(setup: Setup, offers: Signals) -> Result<Arc<Self>, PlugError> {
-        let Setup { recipe, clock, extension, observer, parameter } = setup;
-        if let Some(recipe) = &recipe {
+        if let Some(recipe) = &setup.recipe {
             recipe.check(offers).map_err(|missing| PlugError::Missing { missing, outlet_would_do: false })?;
-            if extension.offer.is_none() && recipe.needs().one_way {
+            if setup.extension.offer.is_none() && recipe.needs().one_way {
                 return Err(PlugError::ExtensionOff(recipe.name()));
             }
         }
-        Ok(Arc::new(Self {
-            epoch: clock.now(),
-            clock,
-            offers,
-            extension,
-            parameter,
-            recipe,
-            observer,
-            reserved: AtomicUsize::new(0),
-            tail: AtomicUsize::new(0),
-            shapes: false,
-            always: AtomicBool::new(false),
-            flows: AtomicU64::new(0),
-            state: Mutex::default(),
-        }))
+        Ok(Arc::new(Self::made(setup, offers, None)))
     }
 
     /// A view for the application.

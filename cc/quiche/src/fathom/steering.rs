@@ -207,18 +207,13 @@ fn after((due, bytes): (Instant, u64), rate: Rate) -> Instant {
 }
 
 /// Takes the controller's word.
-fn follow(congestion: &mut Congestion) {
+pub(crate) fn follow(congestion: &mut Congestion) {
     if let Some(steering) = &congestion.fathom {
         congestion.congestion_window = steering.window();
         if let Some(burst) = steering.flow.advice().burst {
             congestion.set_send_quantum(usize::try_from(burst).unwrap_or(usize::MAX));
         }
     }
-}
-
-/// The controller was told something outside of [`OPS`].
-pub(crate) fn told(congestion: &mut Congestion) {
-    follow(congestion);
 }
 
 fn on_packet_sent(congestion: &mut Congestion, bytes: usize, _in_flight: usize, now: Instant) {
