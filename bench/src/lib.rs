@@ -9,6 +9,7 @@
 //! | [`http`] | the HTTP/3 server and client |
 //! | [`measure`] | response times, traces, the checks every run must pass |
 //! | [`experiment`] | plans, calibration, runs, comparisons |
+//! | [`scenario`] | routers in a row, traffic over them, and a run of it |
 //! | [`report`] | tables and the HTML report |
 
 pub mod experiment;
@@ -17,6 +18,7 @@ pub mod http;
 pub mod link;
 pub mod measure;
 pub mod report;
+pub mod scenario;
 pub mod stack;
 pub mod workload;
 pub mod world;

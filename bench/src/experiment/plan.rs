@@ -196,7 +196,7 @@ impl FromStr for Workload {
     }
 }
 
-fn parse_bytes(s: &str) -> Option<u64> {
+pub(crate) fn parse_bytes(s: &str) -> Option<u64> {
     let digits = s.find(|c: char| !c.is_ascii_digit())?;
     let scale = match &s[digits..] {
         "B" => 1,
@@ -319,13 +319,13 @@ impl Plan {
     }
 }
 
-fn parse_load(s: &str) -> Result<f64, String> {
+pub(crate) fn parse_load(s: &str) -> Result<f64, String> {
     let help = || format!("'{s}' is not a load; write a percentage of the link from 1% to 200%, such as 90%");
     let percent: f64 = s.strip_suffix('%').and_then(|n| n.trim().parse().ok()).ok_or_else(help)?;
     if (1.0..=200.0).contains(&percent) { Ok(percent / 100.0) } else { Err(help()) }
 }
 
-fn parse_window(s: &str) -> Result<Option<u32>, String> {
+pub(crate) fn parse_window(s: &str) -> Result<Option<u32>, String> {
     if s == "none" {
         return Ok(None);
     }

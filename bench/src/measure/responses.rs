@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Responses larger than this use early congestion detection in the paper (Sync-TCP §5.1: nine ACKs of two segments, about 25 KB).
 const LARGE: u64 = 25_000;
@@ -79,7 +79,7 @@ impl Responses {
 }
 
 /// A distribution of response times, in milliseconds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Responses in it.
     pub count: u64,

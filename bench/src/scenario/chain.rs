@@ -1,0 +1,175 @@
+//! Topologies. In all five papers routers stand in a row; hosts hang on them by access links of their own.
+
+use std::time::Duration;
+
+use fathom_cc::Rate;
+
+use crate::link::QueueSpec;
+
+/// Routers in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain {
+    /// Names of the routers, from left to right.
+    pub routers: Vec<String>,
+    /// The link from each router to the next, in both directions.
+    pub links: Vec<ChainLink>,
+    /// Access links of traffic that does not say its own.
+    pub access: Access,
+}
+
+/// The link between two neighbours; both directions have its rate and delay, each a queue of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChainLink {
+    /// Rate.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// Queue from left to right.
+    pub queue: QueueSpec,
+    /// Queue from right to left.
+    pub back_queue: QueueSpec,
+}
+
+/// The links of a group's hosts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Access {
+    /// Hosts on each side; connections take them in turn. `None`: a host for every flow.
+    pub hosts: Option<u32>,
+    /// Rate.
+    pub rate: Rate,
+    /// Smallest and largest propagation delay: each host's is drawn evenly from between.
+    pub delay: (Duration, Duration),
+    /// Queue in front of a host's link, towards the router.
+    pub queue: QueueSpec,
+}
+
+/// What access links hold where papers set no limit: as good as any number.
+pub(super) const DEEP: QueueSpec = QueueSpec::droptail_packets(1_000_000);
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+impl Chain {
+    /// Two routers and one link: SDC figure 3, gHSTCP figure 1, Packet size figure 4.1.
+    pub fn dumbbell(link: ChainLink) -> Self {
+        let access = Access {
+            hosts: None,
+            rate: Rate::from_bits_per_sec(link.rate.bits_per_sec().saturating_mul(10)),
+            delay: (Duration::ZERO, Duration::ZERO),
+            queue: DEEP,
+        };
+        Self { routers: vec!["left".into(), "right".into()], links: vec![link], access }
+    }
+
+    /// The parking lot with six routers, R0 to R5 (Sync-TCP §4.1, figure 3): every link, access links too, has one rate and 1 ms. Five
+    /// hosts feed each router on each interface.
+    pub fn parking_lot(rate: Rate, queue: QueueSpec) -> Self {
+        let link = ChainLink { rate, delay: ms(1), queue, back_queue: queue };
+        // No limit is given for the access links beyond "each router".
+        let access = Access { hosts: Some(5), rate, delay: (ms(1), ms(1)), queue: QueueSpec::droptail_packets(136) };
+        Self { routers: (0..6).map(|n| format!("r{n}")).collect(), links: vec![link; 5], access }
+    }
+
+    /// The path to Arizona State University (DCA figure 4-1-2): 14 routers. From left to right the figure gives for each link the queue
+    /// in packets, the delay and the capacity.
+    pub fn asu() -> Self {
+        // (packets, microseconds, Mbps) of links r1-r2 to r13-r14. The figure's delays and capacities have a column more than its
+        // queues; read as the queues of r1 to r14, the long ones stand before the slow links 4-5, 8-9 and 10-11.
+        let links = [
+            (200, 500, 155),
+            (200, 100, 155),
+            (200, 250, 155),
+            (900, 3_500, 45),
+            (200, 70, 155),
+            (200, 500, 155),
+            (200, 500, 155),
+            (600, 900, 100),
+            (200, 25_000, 155),
+            (900, 500, 45),
+            (200, 400, 155),
+            (200, 250, 100),
+            (200, 500, 100),
+        ];
+        Self::of_figures(&links, Duration::from_micros(100))
+    }
+
+    /// The path to Emory University. The paper has no figure of it, only facts (DCA §4.1 and table 3-2): 12 hops, a round trip of 66 ms,
+    /// access links of 10 Mbps, loss at links 4-5, 7-8 and 10-11, and 200 packets at link 7-8. The rates of the links in between and how
+    /// the delay is spread over them are ours.
+    pub fn emory() -> Self {
+        let links = [
+            (200, 500, 155),
+            (200, 100, 155),
+            (200, 250, 155),
+            (200, 3_500, 45),
+            (200, 500, 155),
+            (200, 500, 155),
+            (200, 12_000, 45),
+            (200, 500, 155),
+            (200, 500, 155),
+            (200, 3_500, 45),
+        ];
+        Self::of_figures(&links, Duration::from_micros(100))
+    }
+
+    fn of_figures(links: &[(usize, u64, u64)], access_delay: Duration) -> Self {
+        let rate = |mbps: u64| Rate::from_bits_per_sec(mbps * 1_000_000);
+        let links: Vec<ChainLink> = links
+            .iter()
+            .map(|&(packets, micros, mbps)| {
+                let queue = QueueSpec::droptail_packets(packets);
+                ChainLink { rate: rate(mbps), delay: Duration::from_micros(micros), queue, back_queue: queue }
+            })
+            .collect();
+        let access = Access {
+            hosts: None,
+            rate: rate(10),
+            delay: (access_delay, access_delay),
+            queue: QueueSpec::droptail_packets(200),
+        };
+        Self { routers: (1..=links.len() + 1).map(|n| format!("r{n}")).collect(), links, access }
+    }
+
+    /// The router of this name.
+    pub fn router(&self, name: &str) -> Option<usize> {
+        self.routers.iter().position(|r| r == name)
+    }
+
+    /// Every link with its direction, from left to right and back: the numbers of its ends, and its name in results.
+    pub fn directed(&self) -> impl Iterator<Item = (usize, usize, String)> + '_ {
+        let name = |a: usize, b: usize| format!("{}-{}", self.routers[a], self.routers[b]);
+        (0..self.links.len()).flat_map(move |i| [(i, i + 1, name(i, i + 1)), (i + 1, i, name(i + 1, i))])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parking_lot_has_a_round_trip_of_14_ms_over_seven_links() {
+        let lot = Chain::parking_lot(Rate::from_bits_per_sec(10_000_000), QueueSpec::droptail_packets(136));
+        let one_way: Duration = lot.links.iter().map(|l| l.delay).sum::<Duration>() + 2 * lot.access.delay.0;
+        assert_eq!((lot.routers.len(), one_way * 2), (6, ms(14)));
+    }
+
+    #[test]
+    fn the_paths_of_the_dca_paper_have_their_hops() {
+        // Figure 4-1-2: 14 routers; link 8-9 is the slow one of the middle, 9-10 the long one.
+        let asu = Chain::asu();
+        assert_eq!(asu.routers.len(), 14);
+        let named = |chain: &Chain, name: &str| {
+            let (left, _, _) = chain.directed().find(|(_, _, n)| n == name).unwrap();
+            chain.links[left]
+        };
+        assert_eq!(named(&asu, "r8-r9").rate, Rate::from_bits_per_sec(100_000_000));
+        assert_eq!(named(&asu, "r9-r10").delay, ms(25));
+        assert_eq!(named(&asu, "r4-r5").rate, Rate::from_bits_per_sec(45_000_000));
+        // Table 3-1: 12 hops, the access links among them; table 3-2: a mean round trip of 66 ms, queueing included.
+        let emory = Chain::emory();
+        assert_eq!(emory.links.len() + 2, 12);
+        let base: Duration = emory.links.iter().map(|l| l.delay).sum::<Duration>() * 2 + 4 * emory.access.delay.0;
+        assert!(base < ms(66) && base > ms(40), "{base:?}");
+    }
+}

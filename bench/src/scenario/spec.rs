@@ -1,0 +1,504 @@
+//! A scenario as written in TOML: every field checked once, unknown fields refused.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use fathom_cc::units::parse_duration;
+use fathom_cc::{Rate, Signals};
+use serde::{Deserialize, Serialize};
+
+use super::chain::{Access, Chain, ChainLink};
+use super::{Scenario, Stop, Traffic, Workload};
+use crate::experiment::{PlanError, Timestamps};
+use crate::link::QueueSpec;
+use crate::stack::{Control, Stack};
+
+/// A scenario as written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ScenarioSpec {
+    /// `250000 responses`, or a time: `100s`.
+    pub stop: String,
+    /// Time before which nothing is counted; for runs that end at a time.
+    #[serde(default = "zero")]
+    pub warm_up: String,
+    /// Stack of both ends.
+    #[serde(default)]
+    pub stack: Stack,
+    /// How one-way delays travel.
+    #[serde(default)]
+    pub timestamps: Timestamps,
+    /// Routers and links.
+    pub network: NetworkSpec,
+    /// Who sends.
+    pub traffic: Vec<TrafficSpec>,
+    /// What is kept besides counts.
+    #[serde(default)]
+    pub keep: KeepSpec,
+}
+
+/// Routers and links.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NetworkSpec {
+    /// `dumbbell` (routers left, right), `parking-lot` (r0 to r5), `asu` (r1 to r14) or `emory` (r1 to r11).
+    pub topology: String,
+    /// Rate of the links: dumbbell and parking lot.
+    pub link: Option<String>,
+    /// Propagation delay of the bottleneck: dumbbell.
+    pub delay: Option<String>,
+    /// Queue of every router link: dumbbell and parking lot.
+    pub queue: Option<String>,
+    /// Queue from right to left, where it differs: dumbbell.
+    pub back_queue: Option<String>,
+}
+
+/// A group of traffic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TrafficSpec {
+    /// Its name in results.
+    pub name: String,
+    /// Router of its servers: bodies travel from here.
+    pub from: String,
+    /// Router of its clients.
+    pub to: String,
+    /// `web:LOAD of RATE`, such as `web:90% of 10Mbps`; `flows:N` that outlast the run; or `flows:NxSIZE`. Flows may have a spread of
+    /// their starts: `flows:100@2s`.
+    pub workload: String,
+    /// A controller, or several with their parts: `reno`, `20% sync + 80% reno`.
+    pub controller: String,
+    /// Links of its hosts, where they differ from the topology's.
+    #[serde(default)]
+    pub access: AccessSpec,
+    /// Size of a full packet on the wire in bytes.
+    #[serde(default = "packet")]
+    pub packet: u16,
+    /// Largest window of a sender in packets, or `none`.
+    #[serde(default = "none")]
+    pub max_window: String,
+    /// Largest drift of a client's clock in microseconds per second.
+    #[serde(default)]
+    pub drift: u32,
+    /// Its responses count towards the end of the run.
+    #[serde(default = "yes")]
+    pub counted: bool,
+}
+
+/// Access links; what is not said is the topology's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct AccessSpec {
+    /// Hosts on each side.
+    pub hosts: Option<u32>,
+    /// Rate of each host's link, or `RATE/flows`: divided by the number of the group's flows.
+    pub rate: Option<String>,
+    /// Propagation delay, or a range `1ms..2.5ms` that hosts are drawn from.
+    pub delay: Option<String>,
+    /// Queue in front of it.
+    pub queue: Option<String>,
+}
+
+/// What is kept besides counts: names of links and of groups.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct KeepSpec {
+    /// Links whose queue is kept over time.
+    pub queue: Vec<String>,
+    /// Groups of which one sender's window is traced: that of the largest response of the first half, or the first flow.
+    pub window: Vec<String>,
+    /// Groups whose first flow's tcpRTT series is kept.
+    pub rtt: Vec<String>,
+    /// A link of which every flow's bytes are kept in bins of 0.1 s, for fairness over time.
+    pub shares: Option<String>,
+}
+
+fn zero() -> String {
+    "0s".into()
+}
+/// Sync-TCP §4.4: 1420-byte segments.
+fn packet() -> u16 {
+    1_420
+}
+fn none() -> String {
+    "none".into()
+}
+fn yes() -> bool {
+    true
+}
+
+fn field<T>(name: &str, value: Result<T, String>) -> Result<T, PlanError> {
+    value.map_err(|e| PlanError(format!("{name}: {e}")))
+}
+
+impl ScenarioSpec {
+    /// Reads a scenario written in TOML.
+    ///
+    /// # Errors
+    /// The text's fault with its line, in one line.
+    pub fn from_toml(text: &str) -> Result<Self, PlanError> {
+        toml::from_str(text).map_err(|e| {
+            let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
+            PlanError(format!("line {line}: {}", e.message().replace('\n', "; ")))
+        })
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first field that is wrong, and how to mend it.
+    pub fn check(&self) -> Result<Scenario, PlanError> {
+        let chain = self.network.check()?;
+        if self.traffic.is_empty() {
+            return Err(PlanError("traffic: there is none; write at least one [[traffic]]".into()));
+        }
+        let mut traffic: Vec<Traffic> = Vec::new();
+        for spec in &self.traffic {
+            if traffic.iter().any(|t| t.name == spec.name) {
+                return Err(PlanError(format!(
+                    "traffic: '{}' is named twice; give each group its own name",
+                    spec.name
+                )));
+            }
+            traffic.push(spec.check(&chain, self.stack, self.timestamps)?);
+        }
+        let stop = field("stop", parse_stop(&self.stop))?;
+        if matches!(stop, Stop::Responses(_)) && !traffic.iter().any(|t| t.counted && t.workload.ends()) {
+            return Err(PlanError(
+                "stop: no counted traffic completes responses; end at a time, such as 100s, or count web traffic"
+                    .into(),
+            ));
+        }
+        let warm_up = field("warm-up", parse_duration(&self.warm_up))?;
+        if matches!(stop, Stop::At(end) if end <= warm_up) {
+            return Err(PlanError(format!("warm-up: '{}' does not end before the run does; shorten it", self.warm_up)));
+        }
+        self.keep.check(&chain, &traffic)?;
+        Ok(Scenario {
+            chain,
+            traffic,
+            stop,
+            warm_up,
+            stack: self.stack,
+            timestamps: self.timestamps,
+            keep: self.keep.clone(),
+        })
+    }
+}
+
+impl NetworkSpec {
+    fn check(&self) -> Result<Chain, PlanError> {
+        let link = || field("network.link", parse_rate(self.link.as_deref().unwrap_or("10Mbps")));
+        let queue = |text: &Option<String>, name: &str, default: &str| -> Result<QueueSpec, PlanError> {
+            field(name, text.as_deref().unwrap_or(default).parse())
+        };
+        let unused = |fields: &[(&str, &Option<String>)]| match fields.iter().find(|(_, value)| value.is_some()) {
+            Some((name, _)) => {
+                Err(PlanError(format!("network.{name}: the topology '{}' sets it; leave it out", self.topology)))
+            }
+            None => Ok(()),
+        };
+        match self.topology.as_str() {
+            "dumbbell" => {
+                let forward = queue(&self.queue, "network.queue", "droptail:100p")?;
+                let back_queue = match &self.back_queue {
+                    Some(_) => queue(&self.back_queue, "network.back-queue", "")?,
+                    None => forward,
+                };
+                let delay = field("network.delay", parse_duration(self.delay.as_deref().unwrap_or("20ms")))?;
+                Ok(Chain::dumbbell(ChainLink { rate: link()?, delay, queue: forward, back_queue }))
+            }
+            "parking-lot" => {
+                unused(&[("delay", &self.delay), ("back-queue", &self.back_queue)])?;
+                Ok(Chain::parking_lot(link()?, queue(&self.queue, "network.queue", "droptail:136p")?))
+            }
+            "asu" | "emory" => {
+                unused(&[
+                    ("link", &self.link),
+                    ("delay", &self.delay),
+                    ("queue", &self.queue),
+                    ("back-queue", &self.back_queue),
+                ])?;
+                Ok(if self.topology == "asu" { Chain::asu() } else { Chain::emory() })
+            }
+            other => Err(PlanError(format!(
+                "network.topology: '{}' is not one; write dumbbell, parking-lot, asu or emory",
+                other.escape_debug()
+            ))),
+        }
+    }
+}
+
+impl TrafficSpec {
+    fn check(&self, chain: &Chain, stack: Stack, timestamps: Timestamps) -> Result<Traffic, PlanError> {
+        let at = |name: &str| format!("traffic '{}': {name}", self.name.escape_debug());
+        if self.name.is_empty() || self.name.contains('/') {
+            return Err(PlanError(at("a name is a word without '/'")));
+        }
+        let router = |name: &str, which: &str| {
+            chain.router(name).ok_or_else(|| {
+                PlanError(at(&format!(
+                    "{which}: '{}' is no router here; write one of {}",
+                    name.escape_debug(),
+                    chain.routers.join(", ")
+                )))
+            })
+        };
+        let (from, to) = (router(&self.from, "from")?, router(&self.to, "to")?);
+        if from == to {
+            return Err(PlanError(at("from and to are the same router; bodies have to cross a link")));
+        }
+        // The smallest that IP must carry for QUIC is 1228 bytes; smaller packets are cut by the sender's outlet down to 250 bytes.
+        if !(278..=9_000).contains(&self.packet) {
+            return Err(PlanError(at(&format!("packet: {} is out of range; write 278 to 9000 bytes", self.packet))));
+        }
+        let workload: Workload = field(&at("workload"), self.workload.parse())?;
+        let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
+        for (_, control) in &mix {
+            if let Control::Ours(recipe) = control {
+                let offers = stack.offers_with_outlet();
+                let offers = Signals { one_way: timestamps != Timestamps::Off, ..offers };
+                field(&at("controller"), recipe.check(offers).map_err(|e| e.to_string()))?;
+            } else if self.datagram() < super::SMALLEST_STOCK_DATAGRAM {
+                return Err(PlanError(at(&format!(
+                    "packet: a stack's own controller cannot send packets of {} bytes; write 1228 or more, or use one of ours",
+                    self.packet
+                ))));
+            }
+        }
+        if !(0..=10_000).contains(&self.drift) {
+            return Err(PlanError(at("drift: write 0 to 10000 microseconds per second")));
+        }
+        Ok(Traffic {
+            name: self.name.clone(),
+            from,
+            to,
+            access: self.access.check(&chain.access, workload.flows()).map_err(|PlanError(e)| PlanError(at(&e)))?,
+            mix,
+            workload,
+            datagram: self.datagram(),
+            max_window: field(&at("max-window"), crate::experiment::parse_window(&self.max_window))?,
+            drift: self.drift,
+            counted: self.counted,
+        })
+    }
+
+    fn datagram(&self) -> u16 {
+        self.packet - crate::world::WIRE_OVERHEAD as u16
+    }
+}
+
+impl AccessSpec {
+    fn check(&self, default: &Access, flows: Option<u32>) -> Result<Access, PlanError> {
+        if self.hosts.is_some_and(|n| !(1..=10_000).contains(&n)) {
+            return Err(PlanError("access.hosts: write 1 to 10000".into()));
+        }
+        let rate = match self.rate.as_deref() {
+            None => default.rate,
+            Some(text) => match (text.strip_suffix("/flows"), flows) {
+                (Some(whole), Some(flows)) => {
+                    let whole = field("access.rate", parse_rate(whole))?;
+                    Rate::from_bits_per_sec(whole.bits_per_sec() / u64::from(flows))
+                }
+                (Some(_), None) => {
+                    return Err(PlanError("access.rate: web traffic has no number of flows to divide by".into()));
+                }
+                (None, _) => field("access.rate", parse_rate(text))?,
+            },
+        };
+        let delay = match self.delay.as_deref() {
+            None => default.delay,
+            Some(text) => {
+                let (low, high) = text.split_once("..").unwrap_or((text, text));
+                let low = field("access.delay", parse_duration(low))?;
+                let high = field("access.delay", parse_duration(high))?;
+                if low > high {
+                    return Err(PlanError(format!("access.delay: '{text}' ends before it begins; write 1ms..2.5ms")));
+                }
+                (low, high)
+            }
+        };
+        let queue = match self.queue.as_deref() {
+            None => default.queue,
+            Some(text) => field("access.queue", text.parse())?,
+        };
+        Ok(Access { hosts: self.hosts.or(default.hosts), rate, delay, queue })
+    }
+}
+
+impl KeepSpec {
+    fn check(&self, chain: &Chain, traffic: &[Traffic]) -> Result<(), PlanError> {
+        let links: Vec<String> = chain.directed().map(|(_, _, name)| name).collect();
+        for (field, name) in (self.queue.iter().map(|n| ("queue", n))).chain(self.shares.iter().map(|n| ("shares", n)))
+        {
+            if !links.contains(name) {
+                let known = links.join(", ");
+                return Err(PlanError(format!(
+                    "keep.{field}: '{}' is no link; write one of {known}",
+                    name.escape_debug()
+                )));
+            }
+        }
+        for (field, name) in (self.window.iter().map(|n| ("window", n))).chain(self.rtt.iter().map(|n| ("rtt", n))) {
+            if !traffic.iter().any(|t| t.name == *name) {
+                let known = traffic.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", ");
+                return Err(PlanError(format!(
+                    "keep.{field}: '{}' is no traffic; write one of {known}",
+                    name.escape_debug()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Workload {
+    /// Flows at once, where that is a number.
+    pub const fn flows(&self) -> Option<u32> {
+        match self {
+            Self::Web { .. } => None,
+            Self::Bulk { flows, .. } => Some(*flows),
+        }
+    }
+
+    /// Its responses complete while the run goes on.
+    pub const fn ends(&self) -> bool {
+        !matches!(self, Self::Bulk { bytes: None, .. })
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let help =
+            || format!("'{s}' is not a workload; write web:90% of 10Mbps, flows:100, flows:100@2s or flows:4x10MB");
+        if let Some(rest) = s.strip_prefix("web:") {
+            let (load, of) = rest.split_once(" of ").ok_or_else(help)?;
+            return Ok(Self::Web { load: crate::experiment::parse_load(load.trim())?, of: parse_rate(of.trim())? });
+        }
+        let rest = s.strip_prefix("flows:").ok_or_else(help)?;
+        let (rest, spread) = rest.split_once('@').unwrap_or((rest, "0s"));
+        let (count, size) = rest.split_once('x').map_or((rest, None), |(count, size)| (count, Some(size)));
+        let flows = count.parse().ok().filter(|n| (1..=10_000).contains(n)).ok_or_else(help)?;
+        let bytes = size.map(|size| crate::experiment::parse_bytes(size).ok_or_else(help)).transpose()?;
+        Ok(Self::Bulk { flows, bytes, spread: parse_duration(spread)? })
+    }
+}
+
+fn parse_rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse()?;
+    if (10_000..=100_000_000_000).contains(&rate.bits_per_sec()) {
+        Ok(rate)
+    } else {
+        Err(format!("'{text}' is out of range; write a rate from 10kbps to 100Gbps"))
+    }
+}
+
+fn parse_stop(s: &str) -> Result<Stop, String> {
+    let help = || format!("'{s}' does not say when to stop; write 250000 responses, or a time such as 100s");
+    if let Some(n) = s.strip_suffix(" responses") {
+        return n.parse().ok().filter(|n| (1..=10_000_000).contains(n)).map(Stop::Responses).ok_or_else(help);
+    }
+    let at = parse_duration(s).map_err(|_| help())?;
+    if at.is_zero() { Err(help()) } else { Ok(Stop::At(at)) }
+}
+
+/// Reads `reno`, or `20% sync + 80% reno`.
+fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Control)>, String> {
+    let help = || format!("'{s}' is not a mix; write a controller, or 20% sync + 80% reno");
+    if !s.contains('%') {
+        return Ok(vec![(1.0, Control::read(s, stack)?)]);
+    }
+    let mut mix: Vec<(f64, Control)> = Vec::new();
+    for piece in s.split(" + ") {
+        let (part, spec) = piece.trim().split_once("% ").ok_or_else(help)?;
+        let part: f64 = part.parse().ok().filter(|p| (0.0..=100.0).contains(p)).ok_or_else(help)?;
+        let control = Control::read(spec, stack)?;
+        if mix.iter().any(|(_, c)| c.spec() == control.spec()) {
+            return Err(format!("'{}' is named twice; name it once", control.spec()));
+        }
+        if part > 0.0 {
+            mix.push((part / 100.0, control));
+        }
+    }
+    let sum: f64 = mix.iter().map(|(part, _)| part).sum();
+    if (sum - 1.0).abs() < 1e-6 { Ok(mix) } else { Err(format!("'{s}': the parts make {}%, not 100%", sum * 100.0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: &str = r#"
+        stop = "100s"
+        [network]
+        topology = "dumbbell"
+        [[traffic]]
+        name = "flows"
+        from = "left"
+        to = "right"
+        workload = "flows:10@2s"
+        controller = "reno"
+    "#;
+
+    fn error(change: impl FnOnce(&mut ScenarioSpec)) -> String {
+        let mut spec = ScenarioSpec::from_toml(SOUND).unwrap();
+        change(&mut spec);
+        spec.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_sound_scenario_is_read_with_its_defaults() {
+        let spec = ScenarioSpec::from_toml(SOUND).unwrap();
+        let s = spec.check().unwrap();
+        assert_eq!(s.stop, Stop::At(Duration::from_secs(100)));
+        assert_eq!(s.traffic[0].datagram, 1_392);
+        assert_eq!(s.chain.links[0].rate, Rate::from_bits_per_sec(10_000_000));
+        assert_eq!(ScenarioSpec::from_toml(&toml::to_string(&spec).unwrap()).unwrap(), spec);
+    }
+
+    #[test]
+    fn mixes_rates_by_flow_and_ranges_are_read() {
+        let mut spec = ScenarioSpec::from_toml(SOUND).unwrap();
+        spec.traffic[0].controller = "25% sync:floor=1ms + 75% reno".into();
+        spec.traffic[0].access.rate = Some("100Mbps/flows".into());
+        spec.traffic[0].access.delay = Some("1ms..2.5ms".into());
+        let s = spec.check().unwrap();
+        let parts: Vec<f64> = s.traffic[0].mix.iter().map(|(part, _)| *part).collect();
+        assert_eq!(parts, [0.25, 0.75]);
+        assert_eq!(s.traffic[0].access.rate, Rate::from_bits_per_sec(10_000_000));
+        assert_eq!(s.traffic[0].access.delay, (Duration::from_millis(1), Duration::from_micros(2_500)));
+    }
+
+    #[test]
+    fn errors_name_the_field_and_the_mend() {
+        let cases = [
+            (error(|s| s.stop = "soon".into()), "stop: ", "100s"),
+            (error(|s| s.stop = "100 responses".into()), "stop: ", "100s"),
+            (error(|s| s.warm_up = "100s".into()), "warm-up: ", "shorten"),
+            (error(|s| s.network.topology = "ring".into()), "network.topology: ", "dumbbell"),
+            (error(|s| s.network.queue = Some("blue".into())), "network.queue: ", "droptail"),
+            (error(|s| s.traffic.clear()), "traffic: ", "[[traffic]]"),
+            (error(|s| s.traffic[0].from = "r9".into()), "traffic 'flows': from", "left, right"),
+            (error(|s| s.traffic[0].to = "left".into()), "traffic 'flows': from", "cross"),
+            (error(|s| s.traffic[0].packet = 100), "traffic 'flows': packet", "278"),
+            (error(|s| s.traffic[0].workload = "much".into()), "traffic 'flows': workload", "flows:100"),
+            (error(|s| s.traffic[0].controller = "rneo".into()), "traffic 'flows': controller", "reno"),
+            (error(|s| s.traffic[0].controller = "20% reno".into()), "traffic 'flows': controller", "100%"),
+            (error(|s| s.keep.queue = vec!["up".into()]), "keep.queue: ", "left-right"),
+            (error(|s| s.keep.rtt = vec!["up".into()]), "keep.rtt: ", "flows"),
+            (
+                error(|s| {
+                    s.network.topology = "asu".into();
+                    s.network.link = Some("1Mbps".into());
+                }),
+                "network.link: ",
+                "leave it out",
+            ),
+        ];
+        for (text, field, mend) in cases {
+            assert!(text.starts_with(field) && text.contains(mend) && !text.contains('\n'), "{text}");
+        }
+    }
+}
