@@ -14,7 +14,7 @@ use super::topology::{Dumbbell, Sockets, access_limit};
 use super::traffic::Traffic;
 use crate::http::{Identity, IdentityError};
 use crate::measure::{WindowTrace, round, verify};
-use crate::stack::{self, Control, Setting, SetupError, Stack};
+use crate::stack::{self, Control, DATAGRAM, Setting, SetupError, Stack};
 use crate::world::{Ended, Executor, Virtual};
 
 /// A run that takes this much longer than its arrivals has collapsed.
@@ -125,6 +125,8 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
             offer: cell.plan.timestamps.offer(),
             outlet: cell.plan.outlet == Outlet::Auto && cell.controller.uses_outlet(),
             max_window: cell.plan.max_window,
+            datagram: DATAGRAM,
+            drift: 0,
             seed: seed(cell.plan.seed, direction),
         };
         let host = Arc::new(Servers { shared: Arc::clone(shared), forward: direction == 0 });
@@ -233,7 +235,7 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
 }
 
 /// CPU time of this thread: a cell runs on one thread, whatever else the machine does.
-fn thread_cpu_time() -> Duration {
+pub(crate) fn thread_cpu_time() -> Duration {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec.unsigned_abs() as u32)
 }

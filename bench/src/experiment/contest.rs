@@ -12,7 +12,7 @@ use super::plan::PlanError;
 use crate::http::{Fetched, HttpError, Identity};
 use crate::link::{Link, LinkStats, QueueSpec};
 use crate::measure::verify;
-use crate::stack::{self, Boxed, Control, Host, Sender, Setting, Stack};
+use crate::stack::{self, Boxed, Control, DATAGRAM, Host, Sender, Setting, Stack};
 use crate::world::{Executor, Group, Hop, Path};
 
 /// Flows at most: each has endpoints of its own, with a byte of the seed to tell them apart.
@@ -105,6 +105,8 @@ pub fn contest(contest: &Contest) -> Result<ContestResult, CompareError> {
             offer: Some(Offer::Lean),
             outlet: contender.controller.uses_outlet(),
             max_window: None,
+            datagram: DATAGRAM,
+            drift: 0,
             seed: seed(contest.seed, number as u8),
         };
         let ends = stack::ends(contender.stack, &setting, client, server, Arc::new(Quiet));

@@ -13,6 +13,7 @@ mod topology;
 mod traffic;
 
 pub use calibrate::Rates;
+pub(crate) use cell::thread_cpu_time;
 pub use cell::{Cell, CellError, run};
 pub use compare::{CompareError, Stage, compare};
 pub use contest::{Contender, Contest, ContestResult, contest};

@@ -58,7 +58,7 @@ pub enum Connections {
 }
 
 /// How one-way delays travel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timestamps {
     /// SYNC_TIMESTAMP beside ACK frames; the sender derives the delay.

@@ -47,6 +47,16 @@ impl Responses {
         self.goodput += c.bytes as f64 * 8.0 / c.took.as_secs_f64().max(1e-6);
     }
 
+    /// Adds another's responses.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        // Histograms of the same bounds always fit into each other.
+        let fits = self.times.add(&other.times).and_then(|()| self.large_times.add(&other.large_times));
+        debug_assert!(fits.is_ok());
+        self.bytes += other.bytes;
+        self.seconds += other.seconds;
+        self.goodput += other.goodput;
+    }
+
     /// How many.
     pub fn count(&self) -> u64 {
         self.times.len()

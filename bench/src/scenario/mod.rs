@@ -12,9 +12,14 @@
 //! | `outcome.rs` | what a run says in the end, as data |
 
 mod chain;
+mod load;
 mod outcome;
+mod recorder;
 mod run;
+mod source;
 mod spec;
+mod traffic;
+mod watch;
 
 use std::time::Duration;
 

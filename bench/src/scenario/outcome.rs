@@ -1,10 +1,12 @@
 //! What a run says in the end: data only, so that it can be stored, merged and looked at later.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use fathom_cc::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Distribution, WindowPoint};
+use crate::measure::{Distribution, WindowPoint, round};
 
 /// One run. Nothing in it depends on the machine or the wall clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,8 +111,6 @@ pub struct FlowOutcome {
     pub sent: u64,
     /// Datagrams of them that were dropped.
     pub lost: u64,
-    /// Probe timeouts that ran out.
-    pub probe_timeouts: u64,
 }
 
 /// The tcpRTT series of the group's one flow (DCA §3.1).
@@ -118,4 +118,42 @@ pub struct FlowOutcome {
 pub struct RttOutcome {
     /// Seconds of world time, round-trip time in seconds, and whether the next packet sent after it was lost.
     pub samples: Vec<(f64, f64, bool)>,
+}
+
+impl RttOutcome {
+    /// Puts round-trip times and drops together: a sample is followed by a loss when a packet sent after it, and before the next sample,
+    /// was dropped. Several such packets are one loss event (DCA §3.1).
+    pub(super) fn new(rtt: &[(Time, Duration)], dropped_when_sent: &[Time]) -> Self {
+        let mut lost: Vec<Time> = dropped_when_sent.to_vec();
+        lost.sort_unstable();
+        let mut lost = lost.into_iter().peekable();
+        let samples = rtt.iter().enumerate().map(|(i, (at, sample))| {
+            let next = rtt.get(i + 1).map(|(at, _)| *at);
+            let mut follows = false;
+            // Sent before the first sample: nothing could have told of it.
+            while lost.peek().is_some_and(|sent| next.is_none_or(|next| *sent < next)) {
+                follows |= lost.next().is_some_and(|sent| sent >= *at);
+            }
+            (round(at.as_secs_f64(), 6), round(sample.as_secs_f64(), 6), follows)
+        });
+        Self { samples: samples.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_belong_to_the_last_sample_before_the_packet_was_sent() {
+        let ms = Time::from_millis;
+        let rtt: Vec<(Time, Duration)> = [10, 20, 30, 40].map(|t| (ms(t), Duration::from_millis(5))).to_vec();
+        // One before the first sample, a burst of two after the second, out of order, and one after the last.
+        let drops = [ms(24), ms(5), ms(22), ms(45)];
+        let follows: Vec<bool> = RttOutcome::new(&rtt, &drops).samples.iter().map(|s| s.2).collect();
+        assert_eq!(follows, [false, true, false, true]);
+        // A packet sent at the instant of a sample is sent after it.
+        let follows: Vec<bool> = RttOutcome::new(&rtt, &[ms(30)]).samples.iter().map(|s| s.2).collect();
+        assert_eq!(follows, [false, false, true, false]);
+    }
 }

@@ -1,7 +1,6 @@
 //! A scenario as written in TOML: every field checked once, unknown fields refused.
 
 use std::str::FromStr;
-use std::time::Duration;
 
 use fathom_cc::units::parse_duration;
 use fathom_cc::{Rate, Signals};
@@ -249,8 +248,8 @@ impl TrafficSpec {
             return Err(PlanError(at("from and to are the same router; bodies have to cross a link")));
         }
         // The smallest that IP must carry for QUIC is 1228 bytes; smaller packets are cut by the sender's outlet down to 250 bytes.
-        if !(278..=9_000).contains(&self.packet) {
-            return Err(PlanError(at(&format!("packet: {} is out of range; write 278 to 9000 bytes", self.packet))));
+        if !(278..=1_500).contains(&self.packet) {
+            return Err(PlanError(at(&format!("packet: {} is out of range; write 278 to 1500 bytes", self.packet))));
         }
         let workload: Workload = field(&at("workload"), self.workload.parse())?;
         let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
@@ -428,6 +427,8 @@ fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Control)>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SOUND: &str = r#"

@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fathom_cc::catalogue::recipe;
 use fathom_cc::{Recipe, Signals};
-use fathom_quinn::{Observer, Offer, PlugError, with_outlet};
+use fathom_quinn::{Clock, Observer, Offer, PlugError, with_outlet};
 use serde::{Deserialize, Serialize};
 
 use crate::http::{Fetched, HttpError, Identity, Requests};
@@ -27,14 +27,17 @@ use crate::world::{Virtual, VirtualSocket};
 
 /// UDP payload of a full packet: with [`crate::world::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
 pub(crate) const DATAGRAM: u16 = 1392;
-/// Bytes of stream data in such a packet, for turning the paper's window in packets into flow control in bytes: minus 1 + 8 + 2 bytes
-/// of short header, 16 of tag, about 8 of STREAM frame header.
-const STREAM_BYTES: u32 = DATAGRAM as u32 - 35;
+#[cfg(feature = "quiche")]
+/// Largest UDP payload that the lab's connections send: an Ethernet frame's.
+pub(crate) const LARGEST_DATAGRAM: u16 = 1_472;
+/// Bytes of a packet that are no stream data, for turning the paper's window in packets into flow control in bytes: 1 + 8 + 2 bytes of
+/// short header, 16 of tag, about 8 of STREAM frame header.
+const PACKET_OVERHEAD: u32 = 35;
 /// Longest silence before a connection is given up. The paper's longest base round trip is over 9 s, the model's over 12 s.
 const IDLE: Duration = Duration::from_secs(120);
 
 /// A QUIC stack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum Stack {
     /// quinn 0.11 with rustls.
@@ -165,6 +168,13 @@ impl Control {
     }
 }
 
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Client,
+    Server,
+}
+
 /// What both ends of the connections of a run are made from.
 pub(crate) struct Setting<'a> {
     pub(crate) world: &'a Virtual,
@@ -176,6 +186,10 @@ pub(crate) struct Setting<'a> {
     pub(crate) outlet: bool,
     /// Largest window of a sender in packets, by the receiver's flow control.
     pub(crate) max_window: Option<u32>,
+    /// UDP payload of a full packet in bytes, 1200 or more.
+    pub(crate) datagram: u16,
+    /// How fast the client's clock runs away from the server's, in microseconds per second.
+    pub(crate) drift: i32,
     /// Seed of everything random in the endpoints; client and server differ by one byte.
     pub(crate) seed: [u8; 32],
 }
@@ -183,14 +197,39 @@ pub(crate) struct Setting<'a> {
 impl Setting<'_> {
     /// Flow control window of a stream in bytes.
     fn stream_window(&self) -> Option<u32> {
-        self.max_window.map(|packets| packets * STREAM_BYTES)
+        self.max_window.map(|packets| packets.saturating_mul(u32::from(self.datagram) - PACKET_OVERHEAD))
+    }
+
+    /// The clock behind one side's timestamps.
+    fn clock(&self, side: Side) -> Arc<dyn Clock> {
+        match (side, self.drift) {
+            (Side::Server, _) | (_, 0) => Arc::new(self.world.clone()),
+            (Side::Client, drift) => Arc::new(DriftingClock { world: self.world.clone(), drift }),
+        }
     }
 
     /// The seed of one side's endpoint.
-    fn side(&self, server: bool) -> [u8; 32] {
+    fn seed_of(&self, side: Side) -> [u8; 32] {
         let mut seed = self.seed;
-        seed[9] = u8::from(server);
+        seed[9] = u8::from(side == Side::Server);
         seed
+    }
+}
+
+/// A host's clock that runs too fast by `drift` microseconds per second.
+struct DriftingClock {
+    world: Virtual,
+    drift: i32,
+}
+
+impl Clock for DriftingClock {
+    fn now(&self) -> std::time::Instant {
+        self.world.instant()
+    }
+
+    fn stamp(&self, since_start: u64) -> u64 {
+        let drift = i128::from(since_start) * i128::from(self.drift) / 1_000_000;
+        since_start.saturating_add_signed(i64::try_from(drift).unwrap_or(0))
     }
 }
 

@@ -9,7 +9,7 @@ use quinn::{Connecting, Endpoint, EndpointConfig, Incoming, TransportConfig, Var
 
 use super::native::{Counts, Watched};
 use super::{
-    Boxed, Client, Close, Control, DATAGRAM, Ends, Host, IDLE, OpenConnection, Opener, Sender, Setting, SetupError,
+    Boxed, Client, Close, Control, Ends, Host, IDLE, OpenConnection, Opener, Sender, Setting, SetupError, Side,
 };
 use crate::http::{HttpError, NO_ERROR, Requests, serve};
 use crate::world::{Virtual, VirtualSocket, flow_of, server_address};
@@ -60,18 +60,21 @@ enum ServerKind {
 struct Common {
     world: Virtual,
     stream_window: Option<u32>,
+    datagram: u16,
 }
 
 impl Common {
     fn transport(&self) -> TransportConfig {
         let mut t = TransportConfig::default();
-        t.initial_mtu(DATAGRAM);
+        t.initial_mtu(self.datagram);
         // The emulated path carries this size and no other: nothing to discover.
         t.mtu_discovery_config(None);
         t.max_idle_timeout(Some(IDLE.try_into().expect("two minutes fit a varint")));
         t.datagram_receive_buffer_size(None);
         if let Some(bytes) = self.stream_window {
             t.stream_receive_window(VarInt::from_u32(bytes));
+            // As the default has it, a sender keeps eight such windows; and no less than the default.
+            t.send_window((u64::from(bytes) * 8).max(10_000_000));
         }
         t
     }
@@ -94,12 +97,12 @@ pub(super) fn ends(
                 Some(gate) => Plug::through(gate, Arc::clone(recipe)),
                 None => Plug::new(Arc::clone(recipe)),
             };
-            let plug = |way| -> Result<Plug, PlugError> {
-                plug(way)?.with_clock(Arc::new(setting.world.clone())).with_extension(extension)
+            let plug = |way, side| -> Result<Plug, PlugError> {
+                plug(way)?.with_clock(setting.clock(side)).with_extension(extension)
             };
-            let server = plug(&server)?.server(Arc::clone(&identity.server))?;
+            let server = plug(&server, Side::Server)?.server(Arc::clone(&identity.server))?;
             let config = server.config();
-            let client = plug(&client)?.client(Arc::clone(&identity.client))?;
+            let client = plug(&client, Side::Client)?.client(Arc::clone(&identity.client))?;
             (ClientKind::Plugged(client), ServerKind::Plugged(server), config)
         }
         Control::Native(name) => {
@@ -112,14 +115,19 @@ pub(super) fn ends(
         }
     };
     let server = Endpoint::new_with_abstract_socket(
-        endpoint_config(setting.side(true)),
+        endpoint_config(setting.seed_of(Side::Server)),
         Some(server_config),
         server.socket,
         Arc::clone(&runtime),
     )?;
-    let endpoint =
-        Endpoint::new_with_abstract_socket(endpoint_config(setting.side(false)), None, client.socket, runtime)?;
-    let common = Common { world: setting.world.clone(), stream_window: setting.stream_window() };
+    let endpoint = Endpoint::new_with_abstract_socket(
+        endpoint_config(setting.seed_of(Side::Client)),
+        None,
+        client.socket,
+        runtime,
+    )?;
+    let common =
+        Common { world: setting.world.clone(), stream_window: setting.stream_window(), datagram: setting.datagram };
     Ok(Ends {
         opener: Arc::new(QuinnOpener { endpoint, kind: client_kind, common: common.clone() }),
         accept: Box::pin(accept(server, server_kind, common, host)),

@@ -11,7 +11,7 @@ mod socket;
 mod timer;
 
 pub use executor::{Ended, Executor, Virtual};
-pub use net::{Ecn, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, WIRE_OVERHEAD};
+pub use net::{Ecn, FlowCounts, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, WIRE_OVERHEAD};
 #[cfg(feature = "quiche")]
 pub(crate) use socket::Received;
 pub(crate) use socket::flow_of;

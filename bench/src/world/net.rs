@@ -74,6 +74,18 @@ struct Flow {
     group: GroupId,
     client_half: u64,
     server_half: u64,
+    counts: FlowCounts,
+}
+
+/// What one flow's server sent, and what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Datagrams sent by the server.
+    pub sent: u64,
+    /// Of them, those that a queue dropped.
+    pub dropped: u64,
+    /// UDP payload in bytes that reached the client.
+    pub delivered: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +99,8 @@ pub(super) struct Packet {
     pub(super) direction: Direction,
     pub(super) hop: u16,
     pub(super) ecn: Option<Ecn>,
+    /// When its sender handed it over, in nanoseconds.
+    pub(super) sent: u64,
     pub(super) data: Vec<u8>,
 }
 
@@ -120,6 +134,8 @@ pub(super) struct Network {
     pub(super) packets: Vec<Packet>,
     free: Vec<u32>,
     stats: NetStats,
+    /// A flow of which every drop on the way to the client is noted, and when the dropped packets were sent.
+    watched: Vec<(u32, Vec<u64>)>,
     /// Over (time, place and verdict, flow, size) of every step; payloads are ciphertext and stay out.
     hash: StableHash,
 }
@@ -153,8 +169,25 @@ impl Network {
 
     pub(super) fn add_flow(&mut self, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
         let half = |d: Duration| u64::try_from(d.as_nanos() / 2).unwrap_or(u64::MAX);
-        self.flows.push(Flow { group, client_half: half(client_rtt), server_half: half(server_rtt) });
+        self.flows.push(Flow {
+            group,
+            client_half: half(client_rtt),
+            server_half: half(server_rtt),
+            counts: FlowCounts::default(),
+        });
         self.flows.len() as u32 - 1
+    }
+
+    pub(super) fn flow_counts(&self, flow: u32) -> FlowCounts {
+        self.flows.get(flow as usize).map_or_else(FlowCounts::default, |f| f.counts)
+    }
+
+    pub(super) fn watch(&mut self, flow: u32) {
+        self.watched.push((flow, Vec::new()));
+    }
+
+    pub(super) fn drops(&self, flow: u32) -> &[u64] {
+        self.watched.iter().find(|(watched, _)| *watched == flow).map_or(&[], |(_, drops)| drops)
     }
 
     pub(super) fn stats(&self) -> NetStats {
@@ -182,18 +215,19 @@ impl Network {
         self.free.push(index);
     }
 
-    fn store(&mut self, flow: u32, direction: Direction, ecn: Option<Ecn>, bytes: &[u8]) -> u32 {
+    fn store(&mut self, sent: u64, flow: u32, direction: Direction, ecn: Option<Ecn>, bytes: &[u8]) -> u32 {
         if let Some(index) = self.free.pop() {
             let p = &mut self.packets[index as usize];
             p.flow = flow;
             p.direction = direction;
             p.hop = 0;
             p.ecn = ecn;
+            p.sent = sent;
             p.data.clear();
             p.data.extend_from_slice(bytes);
             return index;
         }
-        self.packets.push(Packet { flow, direction, hop: 0, ecn, data: bytes.to_vec() });
+        self.packets.push(Packet { flow, direction, hop: 0, ecn, sent, data: bytes.to_vec() });
         self.packets.len() as u32 - 1
     }
 }
@@ -202,16 +236,18 @@ impl Core {
     /// A socket hands one datagram to the network.
     pub(super) fn send(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, bytes: &[u8]) {
         self.net.stats.sent += 1;
-        let Some(state) = self.net.flows.get(flow as usize).copied() else {
+        let Some(state) = self.net.flows.get_mut(flow as usize) else {
             self.net.stats.unroutable += 1;
             return;
         };
+        state.counts.sent += u64::from(from_server);
+        let state = *state;
         let (direction, first, last) = if from_server {
             (Direction::Down, state.server_half, state.client_half)
         } else {
             (Direction::Up, state.client_half, state.server_half)
         };
-        let index = self.net.store(flow, direction, ecn, bytes);
+        let index = self.net.store(self.now, flow, direction, ecn, bytes);
         let group = &self.net.groups[state.group.0 as usize];
         let path = if from_server { &group.down } else { &group.up };
         let wait = first + path.hops.first().map_or(nanos(path.tail) + last, |h| nanos(h.delay));
@@ -226,7 +262,8 @@ impl Core {
     /// A packet reaches its next link or its receiver; whom to wake.
     pub(super) fn packet_arrives(&mut self, index: u32) -> Option<Waker> {
         let p = &self.net.packets[index as usize];
-        let group = &self.net.groups[self.net.flows[p.flow as usize].group.0 as usize];
+        let flow = &mut self.net.flows[p.flow as usize];
+        let group = &self.net.groups[flow.group.0 as usize];
         let (path, receiver) = match p.direction {
             Direction::Down => (&group.down, group.client),
             Direction::Up => (&group.up, group.server),
@@ -234,6 +271,9 @@ impl Core {
         if (p.hop as usize) < path.hops.len() {
             self.enter_link(index);
             return None;
+        }
+        if p.direction == Direction::Down {
+            flow.counts.delivered += p.data.len() as u64;
         }
         self.net.stats.delivered += 1;
         note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.data.len() as u32);
@@ -258,6 +298,12 @@ impl Core {
         let out = match verdict {
             Verdict::Drop => {
                 net.stats.dropped += 1;
+                if p.direction == Direction::Down {
+                    net.flows[p.flow as usize].counts.dropped += 1;
+                    if let Some((_, drops)) = net.watched.iter_mut().find(|(watched, _)| *watched == p.flow) {
+                        drops.push(p.sent);
+                    }
+                }
                 net.release(index);
                 return;
             }

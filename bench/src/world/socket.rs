@@ -14,7 +14,7 @@ use fathom_cc::Time;
 use crate::link::{Link, LinkStats};
 
 use super::executor::Virtual;
-use super::net::{Direction, Ecn, Group, GroupId, LinkId, NetStats, SocketId};
+use super::net::{Direction, Ecn, FlowCounts, Group, GroupId, LinkId, NetStats, SocketId};
 
 const PORT: u16 = 443;
 /// Datagrams a stack may hand over at once (Linux GSO allows 64; quinn uses at most 10).
@@ -81,6 +81,21 @@ impl Virtual {
     /// Adds a flow with its own delays (DelayBox: half of each in each direction); returns its number, for [`server_address`].
     pub fn add_flow(&self, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
         self.core().net.add_flow(group, client_rtt, server_rtt)
+    }
+
+    /// What became of the datagrams that a flow's server sent.
+    pub fn flow_counts(&self, flow: u32) -> FlowCounts {
+        self.core().net.flow_counts(flow)
+    }
+
+    /// Notes from now on when the packets were sent that this flow's server loses. The notes grow with the losses.
+    pub fn watch_drops(&self, flow: u32) {
+        self.core().net.watch(flow);
+    }
+
+    /// When the lost packets of a watched flow were sent, in the order in which they were dropped.
+    pub fn drops(&self, flow: u32) -> Vec<Time> {
+        self.core().net.drops(flow).iter().map(|at| Time::from_nanos(*at)).collect()
     }
 
     /// Whole-network counts.

@@ -16,7 +16,7 @@ use quiche::fathom::world::{Dice, at};
 use quiche::h3;
 
 use super::endpoint::{Cid, Endpoint};
-use crate::stack::DATAGRAM;
+use crate::stack::LARGEST_DATAGRAM;
 use crate::stack::native::Watched;
 use crate::world::{Ecn, Sleep, Virtual, VirtualSocket};
 
@@ -167,7 +167,7 @@ impl<S: Side> Connection<S> {
         if let Some(held) = self.held.take_if(|held| held.info.at <= now) {
             hand_over(socket, &held.data, held.info, held.ecn);
         }
-        let mut buffer = [0; DATAGRAM as usize];
+        let mut buffer = [0; LARGEST_DATAGRAM as usize];
         while self.held.is_none() {
             match self.quic.send(&mut buffer) {
                 Ok((len, info)) => {

@@ -22,7 +22,7 @@ use self::client::QuicheOpener;
 use self::connection::Quic;
 use self::endpoint::Endpoint;
 use self::server::Acceptor;
-use super::{Control, DATAGRAM, Ends, Host, IDLE, Setting, SetupError};
+use super::{Control, Ends, Host, IDLE, Setting, SetupError, Side};
 use crate::http::{CHUNK, ZEROS};
 use crate::world::VirtualSocket;
 
@@ -50,19 +50,19 @@ pub(super) fn ends(
     let mut accepting = tls::server(setting.identity)?;
     transport(&mut opening, setting);
     transport(&mut accepting, setting);
-    let setup = Setup::new(setting)?;
-    let client = Endpoint::new(world.clone(), client, http()?, setting.side(false));
-    let server = Endpoint::new(world.clone(), server, http()?, setting.side(true));
+    let (opening_setup, setup) = (Setup::new(setting, Side::Client)?, Setup::new(setting, Side::Server)?);
+    let client = Endpoint::new(world.clone(), client, http()?, setting.seed_of(Side::Client));
+    let server = Endpoint::new(world.clone(), server, http()?, setting.seed_of(Side::Server));
     // A client takes packets of its own connections only.
     world.spawn(Arc::clone(&client).receive(|_, _, _| None));
-    let opener = QuicheOpener { endpoint: client, config: Mutex::new(opening), setup: setup.clone() };
+    let opener = QuicheOpener { endpoint: client, config: Mutex::new(opening), setup: opening_setup };
     let acceptor = Acceptor { endpoint: server, config: Mutex::new(accepting), setup, host };
     Ok(Ends { opener: Arc::new(opener), accept: Box::pin(acceptor.run()) })
 }
 
 /// Settings of every connection, as near to the other stacks' as quiche has them.
 fn transport(config: &mut quiche::Config, setting: &Setting<'_>) {
-    config.set_max_send_udp_payload_size(DATAGRAM.into());
+    config.set_max_send_udp_payload_size(setting.datagram.into());
     config.set_max_idle_timeout(IDLE.as_millis() as u64);
     let window = setting.stream_window().map_or(STREAM_WINDOW, u64::from);
     config.set_initial_max_stream_data_bidi_local(window);
@@ -86,11 +86,11 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    fn new(setting: &Setting<'_>) -> Result<Self, SetupError> {
+    fn new(setting: &Setting<'_>, side: Side) -> Result<Self, SetupError> {
         match setting.control {
             Control::Ours(recipe) => {
                 let plug = quiche::fathom::Setup {
-                    clock: Arc::new(setting.world.clone()),
+                    clock: setting.clock(side),
                     extension: Extension { offer: setting.offer, datagrams: false },
                     ..Default::default()
                 };

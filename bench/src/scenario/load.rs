@@ -1,0 +1,111 @@
+//! Offered load: which rate of new connections fills the wanted part of a link.
+//!
+//! The paper runs its network at ten times the rate, where nothing queues, until the links carry the wanted bits (Sync-TCP §4.2). On such
+//! a network a response costs the same bytes in every run, whatever else happens: so two downloads of different size tell what a
+//! connection costs by itself and what each byte of a body costs, and the sizes of the requests that will be made tell the rest. Load
+//! counts both directions of a connection: with traffic both ways, a link carries the bodies of one and the acknowledgements of the other.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use fathom_cc::Rate;
+
+use super::chain::{Chain, ChainLink, DEEP};
+use super::run::{RunError, bytes_on_the_wire};
+use super::source::Source;
+use super::{Scenario, Stop, Traffic, Workload};
+use crate::experiment::{PlanError, Timestamps};
+use crate::stack::{Control, Stack};
+
+/// Bodies whose costs are measured, in bytes.
+const SMALL: u64 = 1_000;
+const LARGE: u64 = 1_001_000;
+/// Rates are refined this often: the sizes of a model depend on the rate a little.
+const ROUNDS: usize = 4;
+/// The largest number of requests whose sizes are looked at.
+const MOST: usize = 1_000_000;
+
+/// Bytes on the wire, both directions, of a connection and of each byte of its body.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    connection: f64,
+    byte: f64,
+}
+
+/// New connections per second of a group's web traffic.
+///
+/// # Errors
+/// No such rate is in the model's range, or a stack failed.
+pub(super) fn rate(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Result<f64, RunError> {
+    let Workload::Web { load, of } = traffic.workload else { return Ok(0.0) };
+    let wanted = load * of.bits_per_sec() as f64 / 8.0;
+    let costs = costs(scenario.stack, scenario.timestamps, traffic)?;
+    // With web traffic in both directions the model's mean response is near 8 kB.
+    let mut rate = wanted / (costs.connection + 8_000.0 * costs.byte);
+    for _ in 0..ROUNDS {
+        let count = match scenario.stop {
+            Stop::Responses(n) => n as usize,
+            Stop::At(end) => (rate * end.as_secs_f64()) as usize,
+        };
+        let source = Source::new(traffic.workload, rate, seed)
+            .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
+        let (mut n, mut bytes, mut last) = (0u64, 0.0, 0.0);
+        for request in source.take(count.clamp(1, MOST)) {
+            n += 1;
+            bytes += costs.connection + costs.byte * request.response_bytes as f64 + request.request_bytes as f64;
+            last = request.start.as_secs_f64();
+        }
+        // What the requests of a run offer over the time in which they come; the model's own gaps vary, too.
+        let span = if last > 0.0 { last } else { n as f64 / rate };
+        rate *= wanted / (bytes / span);
+    }
+    Ok(rate)
+}
+
+type Key = (Stack, Timestamps, u16, Option<u32>);
+
+/// Two downloads on a network that does not queue. Asked once per process: nothing in it is drawn by lot.
+fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Costs, RunError> {
+    static KNOWN: LazyLock<Mutex<HashMap<Key, Costs>>> = LazyLock::new(Mutex::default);
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (stack, timestamps, traffic.datagram, traffic.max_window);
+    if let Some(costs) = known().get(&key) {
+        return Ok(*costs);
+    }
+    let wire = |bytes: u64| -> Result<f64, RunError> {
+        let link = ChainLink {
+            rate: Rate::from_bits_per_sec(1_000_000_000),
+            delay: Duration::from_millis(10),
+            queue: DEEP,
+            back_queue: DEEP,
+        };
+        let reno = Control::read("reno", stack).map_err(PlanError)?;
+        let download = Traffic {
+            name: "calibration".into(),
+            from: 0,
+            to: 1,
+            access: Chain::dumbbell(link).access,
+            mix: vec![(1.0, reno)],
+            workload: Workload::Bulk { flows: 1, bytes: Some(bytes), spread: Duration::ZERO },
+            counted: true,
+            drift: 0,
+            ..traffic.clone()
+        };
+        let scenario = Scenario {
+            chain: Chain::dumbbell(link),
+            traffic: vec![download],
+            stop: Stop::Responses(1),
+            warm_up: Duration::ZERO,
+            stack,
+            timestamps,
+            keep: super::KeepSpec::default(),
+        };
+        Ok(bytes_on_the_wire(&scenario)? as f64)
+    };
+    let (small, large) = (wire(SMALL)?, wire(LARGE)?);
+    let byte = (large - small) / (LARGE - SMALL) as f64;
+    let costs = Costs { connection: small - SMALL as f64 * byte, byte };
+    known().insert(key, costs);
+    Ok(costs)
+}

@@ -1,0 +1,63 @@
+//! The requests of one group of traffic, one after the other: nothing is kept, so memory does not grow with the run.
+
+use std::time::Duration;
+
+use fathom_cc::Time;
+
+use super::Workload;
+use crate::workload::{Options, PackMime, RateOutOfRange, WebRequest};
+
+/// A body that outlasts every run: 100 Gbps for an hour.
+const ENDLESS: u64 = 45_000_000_000_000;
+/// Bytes of a bulk request.
+const BULK_REQUEST: u64 = 100;
+
+/// Requests in order of their start.
+#[derive(Clone)]
+pub(super) enum Source {
+    Web(Box<PackMime>),
+    Bulk { next: u32, flows: u32, bytes: u64, spread: Duration },
+}
+
+impl Source {
+    /// The requests of a workload; `rate` is that of new connections per second of web traffic.
+    ///
+    /// # Errors
+    /// The model has no parameters for such a rate.
+    pub(super) fn new(workload: Workload, rate: f64, seed: u64) -> Result<Self, RateOutOfRange> {
+        Ok(match workload {
+            Workload::Web { .. } => Self::Web(Box::new(PackMime::new(rate, seed, Options::default())?)),
+            Workload::Bulk { flows, bytes, spread } => {
+                Self::Bulk { next: 0, flows, bytes: bytes.unwrap_or(ENDLESS), spread }
+            }
+        })
+    }
+
+    /// Number, counted from 0, of the largest response among the first `count`.
+    pub(super) fn largest(&self, count: u64) -> Option<(usize, u64)> {
+        let first = self.clone().take(usize::try_from(count).unwrap_or(usize::MAX)).enumerate();
+        first.map(|(i, r)| (i, r.response_bytes)).max_by_key(|&(i, bytes)| (bytes, std::cmp::Reverse(i)))
+    }
+}
+
+impl Iterator for Source {
+    type Item = WebRequest;
+
+    fn next(&mut self) -> Option<WebRequest> {
+        match self {
+            Self::Web(model) => model.next(),
+            Self::Bulk { next, flows, bytes, spread } => {
+                let number = *next;
+                *next += 1;
+                (number < *flows).then(|| WebRequest {
+                    start: Time::ZERO + *spread * number / (*flows - 1).max(1),
+                    request_bytes: BULK_REQUEST,
+                    response_bytes: *bytes,
+                    client_rtt: Duration::ZERO,
+                    server_rtt: Duration::ZERO,
+                    server_delay: Duration::ZERO,
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The clients and servers of one group of traffic.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use fathom_quinn::Observer;
+
+use super::run::mix;
+use super::source::Source;
+use super::watch::Part;
+use crate::http::HttpError;
+use crate::measure::Completed;
+use crate::stack::{Boxed, Host, Opener, Sender};
+use crate::workload::WebRequest;
+use crate::world::GroupId;
+
+/// The clients of a group.
+#[derive(Clone)]
+pub(super) struct Clients {
+    /// Connections with one controller each, and the part of all connections up to and including them.
+    pub(super) parts: Arc<[(f64, Endpoints)]>,
+    pub(super) seed: u64,
+    /// Number of the request whose sender's window is traced.
+    pub(super) traced: Option<usize>,
+    /// Number of the flow whose drops are noted.
+    pub(super) watched: Option<usize>,
+}
+
+/// The endpoints behind connections of one controller.
+pub(super) struct Endpoints {
+    pub(super) part: Arc<Part>,
+    /// What opens connections and the paths of the group's hosts, which connections take in turn. One such pair for each drift of
+    /// clocks; connections take them by lot.
+    pub(super) ends: Vec<(Arc<dyn Opener>, Vec<GroupId>)>,
+}
+
+impl Clients {
+    /// Starts every request at its time: arrivals never wait for completions.
+    pub(super) async fn run(self, source: Source) {
+        let Some((_, first)) = self.parts.first() else { return };
+        let world = first.part.shared.world.clone();
+        for (index, request) in source.enumerate() {
+            world.sleep_until(request.start).await;
+            let clients = self.clone();
+            world.spawn(async move { clients.fetch(&request, index).await });
+        }
+    }
+
+    async fn fetch(&self, request: &WebRequest, index: usize) {
+        let drawn = (mix(&[self.seed, index as u64, 0]) >> 11) as f64 / (1u64 << 53) as f64;
+        let chosen = self.parts.iter().find(|(up_to, _)| drawn < *up_to).or_else(|| self.parts.last());
+        let Some((_, endpoints)) = chosen else { return };
+        let part = &endpoints.part;
+        let (opener, hosts) =
+            &endpoints.ends[(mix(&[self.seed, index as u64, 1]) % endpoints.ends.len() as u64) as usize];
+        let world = &part.shared.world;
+        let flow = world.add_flow(hosts[index % hosts.len()], request.client_rtt, request.server_rtt);
+        part.opened(flow);
+        if self.traced == Some(index) {
+            *part.traced.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow);
+        }
+        if self.watched == Some(index) {
+            world.watch_drops(flow);
+        }
+        let outcome = get(&**opener, flow, request).await;
+        part.closed(flow);
+        part.note_outcome(outcome);
+    }
+}
+
+async fn get(opener: &dyn Opener, flow: u32, request: &WebRequest) -> Result<Completed, HttpError> {
+    let mut client = opener.open(flow).await?;
+    let fetched = client.get(request.response_bytes, request.request_bytes).await?;
+    client.close();
+    Ok(Completed { bytes: fetched.bytes, took: fetched.last_byte.since(request.start) })
+}
+
+/// The servers of a part.
+pub(super) struct Servers(pub(super) Arc<Part>);
+
+impl Host for Servers {
+    fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>> {
+        let traced = *self.0.traced.lock().unwrap_or_else(PoisonError::into_inner);
+        let follow = flow.is_some() && traced == flow;
+        follow.then(|| Arc::clone(&self.0.window) as Arc<dyn Observer>)
+    }
+
+    fn began(&self, sender: Arc<dyn Sender>) -> u64 {
+        self.0.sender_began(sender)
+    }
+
+    fn ended(&self, id: u64) {
+        self.0.sender_ended(id);
+    }
+
+    fn think(&self, _: Option<u32>) -> Boxed<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Drifts that a group's clocks have: so many, evenly from 0 to the largest.
+const DRIFTS: i32 = 32;
+
+/// The drifts of a group's clients in microseconds per second.
+pub(super) fn drifts(largest: u32) -> Vec<i32> {
+    match i32::try_from(largest).unwrap_or(i32::MAX) {
+        0 => vec![0],
+        largest => (0..DRIFTS).map(|n| (2 * n + 1) * largest / (2 * DRIFTS)).collect(),
+    }
+}
+
+/// Waits between two looks at the clock for progress bars.
+pub(super) const TICK: Duration = Duration::from_millis(100);

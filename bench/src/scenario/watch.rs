@@ -1,0 +1,136 @@
+//! What is noted while a run goes on.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::experiment::Progress;
+use crate::http::HttpError;
+use crate::link::LinkStats;
+use crate::measure::{Completed, Responses, WindowTrace};
+use crate::stack::{Sender, SenderReport};
+use crate::world::{FlowCounts, LinkId, Virtual};
+
+use super::recorder::Record;
+
+/// What all tasks of a run share.
+pub(super) struct Shared {
+    pub(super) world: Virtual,
+    /// Responses of counted groups at which the run ends; `None`: it ends at a time.
+    pub(super) wanted: Option<u64>,
+    pub(super) progress: Progress,
+    pub(super) counted: Mutex<u64>,
+    pub(super) at_warm_up: Mutex<WarmUp>,
+}
+
+/// Counts at the end of the warm-up: what came before is taken off.
+#[derive(Default)]
+pub(super) struct WarmUp {
+    pub(super) links: HashMap<LinkId, LinkStats>,
+    pub(super) flows: HashMap<u32, FlowCounts>,
+}
+
+/// The connections of a group that have one controller.
+pub(super) struct Part {
+    pub(super) shared: Arc<Shared>,
+    /// Its responses count towards the end of the run.
+    pub(super) counts: bool,
+    pub(super) record: Arc<Record>,
+    pub(super) tally: Mutex<Tally>,
+    /// The flow whose sender's window is traced, once it is opened.
+    pub(super) traced: Mutex<Option<u32>>,
+    pub(super) window: Arc<WindowTrace>,
+}
+
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) responses: Responses,
+    pub(super) failed: u64,
+    pub(super) connections: u64,
+    /// What flows that are over sent and lost.
+    pub(super) over: FlowCounts,
+    /// Flows that are open.
+    pub(super) open: Vec<u32>,
+    senders: u64,
+    live: HashMap<u64, Arc<dyn Sender>>,
+    ended: SenderReport,
+    pub(super) hears_one_way: u64,
+}
+
+impl Tally {
+    fn add(&mut self, sender: &dyn Sender) {
+        let report = sender.report();
+        self.hears_one_way += u64::from(report.hears_one_way);
+        self.ended.early_reductions += report.early_reductions;
+        self.ended.reductions += report.reductions;
+    }
+
+    /// What all senders did, those still sending too. Sums do not depend on the map's order.
+    pub(super) fn senders(&mut self) -> SenderReport {
+        for sender in std::mem::take(&mut self.live).into_values() {
+            self.add(&*sender);
+        }
+        self.ended
+    }
+}
+
+impl Part {
+    pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn sender_began(&self, sender: Arc<dyn Sender>) -> u64 {
+        let mut tally = self.tally();
+        tally.senders += 1;
+        let id = tally.senders;
+        tally.live.insert(id, sender);
+        id
+    }
+
+    pub(super) fn sender_ended(&self, id: u64) {
+        let mut tally = self.tally();
+        if let Some(sender) = tally.live.remove(&id) {
+            tally.add(&*sender);
+        }
+    }
+
+    /// A connection is opened as this flow.
+    pub(super) fn opened(&self, flow: u32) {
+        let mut tally = self.tally();
+        tally.connections += 1;
+        tally.open.push(flow);
+    }
+
+    /// Its client is done with it.
+    pub(super) fn closed(&self, flow: u32) {
+        let counts = self.shared.world.flow_counts(flow);
+        let mut tally = self.tally();
+        tally.open.retain(|open| *open != flow);
+        tally.over.sent += counts.sent;
+        tally.over.dropped += counts.dropped;
+        tally.over.delivered += counts.delivered;
+    }
+
+    pub(super) fn note_outcome(&self, outcome: Result<Completed, HttpError>) {
+        {
+            let mut tally = self.tally();
+            match outcome {
+                Ok(completed) => tally.responses.add(completed),
+                Err(e) => {
+                    tracing::debug!("request failed: {e}");
+                    tally.failed += 1;
+                }
+            }
+        }
+        if !self.counts {
+            return;
+        }
+        let Some(wanted) = self.shared.wanted else { return };
+        let mut counted = self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        *counted += 1;
+        self.shared.progress.store(*counted, Ordering::Relaxed);
+        if *counted == wanted {
+            self.shared.world.stop();
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Scenarios: whole runs in virtual time, with bounds.
+
+use fathom_bench::experiment::{Cost, Progress};
+use fathom_bench::scenario::{Outcome, ScenarioSpec, run};
+
+fn outcome(text: &str, seed: u64) -> (Outcome, Cost) {
+    let scenario = ScenarioSpec::from_toml(text).and_then(|spec| spec.check()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    run(&scenario, seed, &Progress::default()).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn dumbbell(stop: &str, network: &str, traffic: &str) -> String {
+    format!(
+        "stop = \"{stop}\"\n[network]\ntopology = \"dumbbell\"\n{network}\n[[traffic]]\nname = \"flows\"\nfrom = \"left\"\nto = \"right\"\n{traffic}\n"
+    )
+}
+
+/// SDC table 1, with few flows.
+fn sdc(controller: &str) -> String {
+    dumbbell(
+        "20s",
+        "link = \"10Mbps\"\ndelay = \"20ms\"\nqueue = \"red\"",
+        &format!(
+            "workload = \"flows:20@2s\"\ncontroller = \"{controller}\"\npacket = 576\n\
+             [traffic.access]\nrate = \"100Mbps/flows\"\ndelay = \"1ms..2.5ms\""
+        ),
+    )
+}
+
+#[test]
+fn flows_that_last_fill_the_link_with_packets_of_the_wanted_size() {
+    let (outcome, _) = outcome(&sdc("reno"), 1);
+    let link = &outcome.links["left-right"];
+    assert!(link.utilisation_percent > 85.0, "{link:?}");
+    // The handshakes are larger.
+    let mean = link.throughput_bps * outcome.seconds / 8.0 / (link.arrived - link.dropped) as f64;
+    assert!((540.0..=600.0).contains(&mean), "a packet had {mean:.0} bytes on average");
+    let group = &outcome.groups["flows"];
+    assert_eq!((group.connections, group.flows.len(), group.responses), (20, 20, 0));
+    let sum: f64 = group.flows.iter().map(|f| f.throughput_bps).sum();
+    assert!((sum / group.throughput_bps - 1.0).abs() < 0.01, "{sum} of {}", group.throughput_bps);
+}
+
+#[test]
+fn a_seed_gives_a_run_and_another_seed_another() {
+    let hash = |seed| outcome(&sdc("sdc"), seed).0.trace_hash;
+    let first = hash(1);
+    assert_eq!(first, hash(1), "FATHOM: the same seed, other packets");
+    assert_ne!(first, hash(2));
+}
