@@ -109,6 +109,8 @@ impl Part {
         tally.over.sent += counts.sent;
         tally.over.dropped += counts.dropped;
         tally.over.delivered += counts.delivered;
+        drop(tally);
+        self.shared.world.retire_flow(flow);
     }
 
     pub(super) fn note_outcome(&self, outcome: Result<Completed, HttpError>) {

@@ -15,6 +15,10 @@ use super::executor::{Core, Event};
 /// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
 pub const WIRE_OVERHEAD: u32 = 28;
 
+/// A flow's number rests for so many nanoseconds of virtual time before another flow gets it: longer than the idle timeout after which
+/// the last endpoint forgets a connection, and the longest round trip besides.
+const QUARANTINE: u64 = 300_000_000_000;
+
 /// ECN codepoint of a packet that is ECN-capable (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
@@ -134,6 +138,8 @@ pub(super) struct Network {
     pub(super) packets: Vec<Packet>,
     free: Vec<u32>,
     stats: NetStats,
+    /// Flows that are over, and since when.
+    retired: VecDeque<(u64, u32)>,
     /// A flow of which every drop on the way to the client is noted, and when the dropped packets were sent.
     watched: Vec<(u32, Vec<u64>)>,
     /// Over (time, place and verdict, flow, size) of every step; payloads are ciphertext and stay out.
@@ -167,15 +173,21 @@ impl Network {
         SocketId(self.sockets.len() as u16 - 1)
     }
 
-    pub(super) fn add_flow(&mut self, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
+    pub(super) fn add_flow(&mut self, now: u64, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
         let half = |d: Duration| u64::try_from(d.as_nanos() / 2).unwrap_or(u64::MAX);
-        self.flows.push(Flow {
-            group,
-            client_half: half(client_rtt),
-            server_half: half(server_rtt),
-            counts: FlowCounts::default(),
-        });
+        let (client_half, server_half) = (half(client_rtt), half(server_rtt));
+        let flow = Flow { group, client_half, server_half, counts: FlowCounts::default() };
+        if let Some((_, number)) = self.retired.pop_front_if(|(since, _)| now - *since >= QUARANTINE) {
+            self.flows[number as usize] = flow;
+            return number;
+        }
+        self.flows.push(flow);
         self.flows.len() as u32 - 1
+    }
+
+    /// A flow is over: its number goes to another one once nothing of it can be on its way any more.
+    pub(super) fn retire_flow(&mut self, now: u64, flow: u32) {
+        self.retired.push_back((now, flow));
     }
 
     pub(super) fn flow_counts(&self, flow: u32) -> FlowCounts {

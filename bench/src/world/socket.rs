@@ -80,7 +80,16 @@ impl Virtual {
 
     /// Adds a flow with its own delays (DelayBox: half of each in each direction); returns its number, for [`server_address`].
     pub fn add_flow(&self, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
-        self.core().net.add_flow(group, client_rtt, server_rtt)
+        let mut core = self.core();
+        let now = core.now;
+        core.net.add_flow(now, group, client_rtt, server_rtt)
+    }
+
+    /// A flow is over: after some minutes its number goes to another one, so that memory does not grow with the run.
+    pub fn retire_flow(&self, flow: u32) {
+        let mut core = self.core();
+        let now = core.now;
+        core.net.retire_flow(now, flow);
     }
 
     /// What became of the datagrams that a flow's server sent.
