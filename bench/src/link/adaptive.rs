@@ -27,32 +27,32 @@ pub(super) const USAGE: Usage = Usage {
 };
 
 /// Nanoseconds between two changes at least.
-pub(super) const BETWEEN: u64 = 500_000_000;
-/// Bounds of `maxp`.
+const BETWEEN: u64 = 500_000_000;
+/// Lower bound of `maxp`.
 pub(super) const LEAST: f64 = 0.01;
 /// Upper bound of `maxp`.
 pub(super) const MOST: f64 = 0.5;
 
 /// `maxp` one step up.
-pub(super) fn raised(max_p: f64) -> f64 {
+fn raised(max_p: f64) -> f64 {
     (max_p + (max_p / 4.0).min(0.01)).min(MOST)
 }
 
 /// `maxp` one step down.
-pub(super) fn lowered(max_p: f64) -> f64 {
+fn lowered(max_p: f64) -> f64 {
     0.9 * max_p
 }
 
 /// Where an average queue stands to the target between two thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+enum Side {
     Below,
     Within,
     Above,
 }
 
 /// The side of the target between the thresholds of `red` on which its average is.
-pub(super) fn side(red: &Red) -> Side {
+fn side(red: &Red) -> Side {
     let (min, width) = (red.spec().min, red.spec().max - red.spec().min);
     match red.average() {
         average if average > min + 0.6 * width => Side::Above,
@@ -61,33 +61,28 @@ pub(super) fn side(red: &Red) -> Side {
     }
 }
 
-/// An Adaptive RED queue.
+/// A RED queue whose `maxp` moves: what Adaptive RED and gARED share.
 #[derive(Debug)]
-pub struct AdaptiveRed {
-    red: Red,
+pub(super) struct Steered {
+    pub(super) red: Red,
     /// When `maxp` last changed.
     changed: u64,
 }
 
-impl AdaptiveRed {
-    /// An empty queue in front of a link of this rate.
-    pub fn new(spec: &AutomaticRed, rate: Rate, seed: u64) -> Self {
-        Self { red: spec.build(rate, seed), changed: 0 }
+impl Steered {
+    pub(super) fn new(red: Red) -> Self {
+        Self { red, changed: 0 }
     }
 
-    /// The RED queue it steers.
-    pub fn red(&self) -> &Red {
-        &self.red
-    }
-
-    fn adapt(&mut self, now: u64) {
+    /// Moves `maxp` one step towards the target, where a step that way is allowed and the last one is long enough ago.
+    pub(super) fn step(&mut self, now: u64, allowed: Allowed) {
         if now.saturating_sub(self.changed) < BETWEEN {
             return;
         }
         let max_p = self.red.spec().max_p;
         let next = match side(&self.red) {
-            Side::Above if max_p < MOST => raised(max_p),
-            Side::Below if max_p > LEAST => lowered(max_p).max(LEAST),
+            Side::Above if allowed.up && max_p < MOST => raised(max_p),
+            Side::Below if allowed.down && max_p > allowed.least => lowered(max_p).max(allowed.least),
             _ => return,
         };
         self.red.set_max_p(next);
@@ -95,17 +90,42 @@ impl AdaptiveRed {
     }
 }
 
+/// Which steps of `maxp` are allowed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowed {
+    pub(super) up: bool,
+    pub(super) down: bool,
+    /// Not below this.
+    pub(super) least: f64,
+}
+
+/// An Adaptive RED queue.
+#[derive(Debug)]
+pub struct AdaptiveRed(Steered);
+
+impl AdaptiveRed {
+    /// An empty queue in front of a link of this rate.
+    pub fn new(spec: &AutomaticRed, rate: Rate, seed: u64) -> Self {
+        Self(Steered::new(spec.build(rate, seed)))
+    }
+
+    /// The RED queue it steers.
+    pub fn red(&self) -> &Red {
+        &self.0.red
+    }
+}
+
 impl Queue for AdaptiveRed {
     fn admit(&mut self, a: &Arrival) -> Admission {
-        self.red.weigh(a);
-        self.adapt(a.now);
-        self.red.judge(a)
+        self.0.red.weigh(a);
+        self.0.step(a.now, Allowed { up: true, down: true, least: LEAST });
+        self.0.red.judge(a)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::arrival;
+    use super::super::testing::{Load, SECOND, Shared, Sources, arrival, moments};
     use super::*;
 
     const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
@@ -148,5 +168,39 @@ mod tests {
         assert!((max_p - 0.11).abs() < 1e-12, "{max_p}");
         let max_p = max_p_after(queue(0.1), 12, &[500, 600, 999, 1_000]);
         assert!((max_p - 0.12).abs() < 1e-12, "{max_p}");
+    }
+
+    /// Averages, every tenth of a second for 300 s after 100 s, of a queue under this many flows; and the last maxp.
+    fn averages(flows: usize) -> (Vec<f64>, f64) {
+        let load = Load { rate: RATE, packet: 1_420, flows, round_trips: [40_000_000, 120_000_000], ecn: true };
+        let queue = Shared::new(AdaptiveRed::new(&AutomaticRed::default(), RATE, 5));
+        let mut sources = Sources::new(load, queue.clone());
+        sources.run(0, 100 * SECOND, SECOND, |_, _| {});
+        let mut averages = Vec::new();
+        sources.run(100 * SECOND, 400 * SECOND, SECOND / 10, |_, _| averages.push(queue.with(|q| q.red().average())));
+        (averages, queue.with(|q| q.red().spec().max_p))
+    }
+
+    // A window of W packets needs one mark in 2/3 W^2 packets. With n flows, 10 Mbps, 80 ms and 10 packets queued, W = 80/n, and at the
+    // target the probability is maxp/2: so maxp = 3 n^2/6400. It is within .01 and .5 for 5 to 32 flows.
+
+    #[test]
+    fn the_average_stays_on_target_where_max_p_can_reach_it() {
+        for flows in [5, 10, 20] {
+            let (averages, max_p) = averages(flows);
+            let on_target = averages.iter().filter(|q| (9.0..=11.0).contains(*q)).count();
+            assert!(2 * on_target > averages.len(), "{flows} flows: {on_target} of {} samples", averages.len());
+            let (mean, _) = moments(&averages);
+            assert!((9.0..=11.0).contains(&mean), "{flows} flows: {mean}");
+            assert!(max_p > LEAST && max_p < MOST, "{flows} flows: {max_p}");
+        }
+    }
+
+    #[test]
+    fn the_bounds_of_max_p_leave_few_flows_below_the_target_and_many_above() {
+        let (few, max_p) = averages(2);
+        assert!(moments(&few).0 < 9.0 && max_p < 1.1 * LEAST, "{} {max_p}", moments(&few).0);
+        let (many, max_p) = averages(40);
+        assert!(moments(&many).0 > 11.0 && max_p > MOST / 1.1, "{} {max_p}", moments(&many).0);
     }
 }

@@ -159,7 +159,7 @@ impl Queue for Avq {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::arrival;
+    use super::super::testing::{Load, SECOND, Sources, arrival};
     use super::*;
 
     /// A million bytes per second.
@@ -240,6 +240,23 @@ mod tests {
         for wrong in [":a=0", ":a=NaN", ":g=1.1", ":g=0", ":buffer=1kB", ":buffer=9p", ":limit=1p", ":w=1", "x"] {
             let error = wrong.parse::<AvqSpec>().unwrap_err();
             assert!(error.contains("a=0.12,g=0.98") && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_link_is_used_to_the_share_that_was_asked_for() {
+        let rate = Rate::from_bits_per_sec(10_000_000);
+        // A full queue would give 1.000: the bound must be closer to .98 than that.
+        for (flows, ecn, gamma) in
+            [(2, true, 0.98), (5, false, 0.98), (10, true, 0.98), (20, false, 0.98), (10, true, 0.9)]
+        {
+            let load = Load { rate, packet: 1_420, flows, round_trips: [40_000_000, 120_000_000], ecn };
+            let mut sources = Sources::new(load, Avq::new(AvqSpec { gamma, ecn, ..AvqSpec::default() }, rate));
+            sources.run(0, 100 * SECOND, SECOND, |_, _| {});
+            let before = sources.link.stats(100 * SECOND);
+            sources.run(100 * SECOND, 300 * SECOND, SECOND, |_, _| {});
+            let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
+            assert!((used - gamma).abs() < 0.005, "{flows} flows, ecn {ecn}: {used} for {gamma}");
         }
     }
 }

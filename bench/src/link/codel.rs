@@ -174,7 +174,9 @@ impl Queue for Codel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::arrival;
+    use super::super::testing::{Load, SECOND, Sources, arrival, moments};
+    use fathom_cc::Rate;
+
     use super::*;
 
     /// A packet that arrives at this millisecond, waits `wait_ms`, and finds ten full packets.
@@ -245,6 +247,28 @@ mod tests {
         {
             let error = wrong.parse::<CodelSpec>().unwrap_err();
             assert!(error.contains("target=5ms,interval=100ms") && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_standing_queue_is_kept_short_and_the_link_busy() {
+        let rate = Rate::from_bits_per_sec(10_000_000);
+        for ecn in [true, false] {
+            let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40_000_000, 120_000_000], ecn };
+            let mut sources = Sources::new(load, Codel::new(CodelSpec::default()));
+            sources.run(0, 100 * SECOND, SECOND, |_, _| {});
+            let before = sources.link.stats(100 * SECOND);
+            let mut waits = Vec::new();
+            sources.run(100 * SECOND, 300 * SECOND, SECOND / 100, |link, now| {
+                waits.push(link.queueing_delay(now).as_secs_f64() * 1e3);
+            });
+            let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
+            // RFC 8289 §4.2 sets the target at a twentieth of the round trip to use nearly all of the link. The whole queue of 1000
+            // packets would be 1136 ms; what stays, the least wait of each interval, is about the target.
+            let (mean, _) = moments(&waits);
+            let least: Vec<_> = waits.chunks(10).map(|w| w.iter().copied().fold(f64::MAX, f64::min)).collect();
+            assert!(mean < 20.0 && moments(&least).0 < 10.0, "mean {mean} ms, least {} ms", moments(&least).0);
+            assert!(used > 0.95, "{used}");
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use fathom_cc::Rate;
 
 use super::queue::{Admission, Queue};
-use super::{Arrival, Link, Verdict};
+use super::{Arrival, Link, LinkStats, Verdict};
 
 /// A packet of 1420 bytes that may be marked and finds `queued_packets`.
 pub(super) fn arrival(now: u64, queued_packets: usize) -> Arrival {
@@ -20,7 +20,7 @@ pub(super) fn arrival(now: u64, queued_packets: usize) -> Arrival {
 
 /// A queue that its test can look into while a link holds it.
 #[derive(Debug)]
-pub(super) struct Shared<Q>(pub(super) Arc<Mutex<Q>>);
+pub(super) struct Shared<Q>(Arc<Mutex<Q>>);
 
 impl<Q> Clone for Shared<Q> {
     fn clone(&self) -> Self {
@@ -31,6 +31,10 @@ impl<Q> Clone for Shared<Q> {
 impl<Q: Queue> Shared<Q> {
     pub(super) fn new(queue: Q) -> Self {
         Self(Arc::new(Mutex::new(queue)))
+    }
+
+    pub(super) fn with<T>(&self, look: impl FnOnce(&Q) -> T) -> T {
+        look(&self.0.lock().expect("no panic"))
     }
 }
 
@@ -49,8 +53,6 @@ pub(super) struct Load {
     pub(super) flows: usize,
     /// Round trip of the first and of the last flow without queueing, nanoseconds; the others lie evenly between.
     pub(super) round_trips: [u64; 2],
-    /// Packets of a window at most.
-    pub(super) most: f64,
     pub(super) ecn: bool,
 }
 
@@ -66,7 +68,7 @@ struct Flow {
 }
 
 impl Flow {
-    fn answer(&mut self, now: u64, sent: u64, bad: bool, most: f64) {
+    fn answer(&mut self, now: u64, sent: u64, bad: bool) {
         self.in_flight -= 1;
         if bad && sent >= self.halved {
             self.window = (self.window / 2.0).max(1.0);
@@ -74,7 +76,7 @@ impl Flow {
             self.halved = now;
         } else if !bad {
             let step = if self.window < self.threshold { 1.0 } else { 1.0 / self.window };
-            self.window = (self.window + step).min(most);
+            self.window += step;
         }
     }
 }
@@ -108,6 +110,12 @@ impl Sources {
         }
     }
 
+    /// Share of the link that was used from one moment to another, which is now.
+    pub(super) fn utilisation(&mut self, before: &LinkStats, from: u64, to: u64) -> f64 {
+        let bytes = self.link.stats(to).bytes - before.bytes;
+        self.load.rate.time_for(bytes).as_nanos() as f64 / (to - from) as f64
+    }
+
     /// Runs until `until` and calls `look` every `every` nanoseconds.
     pub(super) fn run(&mut self, from: u64, until: u64, every: u64, mut look: impl FnMut(&mut Link, u64)) {
         let mut look_at = from + every;
@@ -122,7 +130,7 @@ impl Sources {
             self.next.pop();
             let flow = &mut self.flows[n];
             if let Some((_, sent, bad)) = flow.answers.pop_front() {
-                flow.answer(now, sent, bad, self.load.most);
+                flow.answer(now, sent, bad);
             }
             while flow.in_flight < flow.window as usize {
                 let verdict = self.link.arrive(now, self.load.packet, self.load.ecn);
