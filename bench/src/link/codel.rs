@@ -43,7 +43,7 @@ pub struct CodelSpec {
 }
 
 impl Default for CodelSpec {
-    /// RFC 8289 §4.2 and §4.3: 5 ms and 100 ms; 1000 packets as in Linux; ECN.
+    /// RFC 8289 §4: 5 ms and 100 ms; 1000 packets as in Linux; ECN.
     fn default() -> Self {
         Self { target: Duration::from_millis(5), interval: Duration::from_millis(100), limit: 1_000, ecn: true }
     }
@@ -263,7 +263,7 @@ mod tests {
                 waits.push(link.queueing_delay(now).as_secs_f64() * 1e3);
             });
             let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
-            // RFC 8289 §4.2 sets the target at a twentieth of the round trip to use nearly all of the link. The whole queue of 1000
+            // RFC 8289 §4 sets the target at a twentieth of the round trip to use nearly all of the link. The whole queue of 1000
             // packets would be 1136 ms; what stays, the least wait of each interval, is about the target.
             let (mean, _) = moments(&waits);
             let least: Vec<_> = waits.chunks(10).map(|w| w.iter().copied().fold(f64::MAX, f64::min)).collect();
