@@ -188,7 +188,7 @@ mod tests {
         assert!((q.virtual_queue - 3_000.0).abs() < 1e-6 && (q.virtual_capacity - 979_637.6).abs() < 1e-6, "{q:?}");
         // At 2 ms: 979.6376 bytes have gone, so 1000 more do not fit. Cv + 117.6 - 120.
         assert_eq!(q.admit(&packet(2, true)), Admission::Mark);
-        assert!((q.virtual_queue - 2_020.3624).abs() < 1e-6 && (q.virtual_capacity - 979_635.2).abs() < 1e-6, "{q:?}");
+        assert!((q.virtual_queue - 2_020.362_4).abs() < 1e-6 && (q.virtual_capacity - 979_635.2).abs() < 1e-6, "{q:?}");
         // A long silence: Cv is the link's, less 120 for the packet itself.
         assert_eq!(q.admit(&packet(1_000_000, true)), Admission::Forward);
         assert!((q.virtual_queue - 1_000.0).abs() < 1e-6 && (q.virtual_capacity - 999_880.0).abs() < 1e-6, "{q:?}");

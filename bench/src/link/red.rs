@@ -16,6 +16,7 @@
 //! - Queues are counted in packets, never in bytes.
 //! - The 1993 paper's box counts a mark as packet 0 and so never marks two in a row; its text wants gaps from 1 on. This is the text.
 //! - ns-2 spares packets that meet an empty queue, and the one with which the average comes above `min`. Here both can be picked.
+//! - A packet that is dropped at an empty queue leaves the link idle. The silence before it does not age the average again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -208,6 +209,8 @@ impl RedSpec {
 pub struct Red {
     spec: RedSpec,
     average: f64,
+    /// World time up to which silence has aged the average.
+    aged_to: u64,
     /// Packets let through since the last mark or drop, and since the average was below `min`.
     count: u32,
     /// Nanoseconds that a typical packet takes: how fast the average ages on an idle link.
@@ -221,6 +224,7 @@ impl Red {
         Self {
             spec,
             average: 0.0,
+            aged_to: 0,
             count: 0,
             packet_time: packet_time.max(1) as f64,
             rng: Pcg64Mcg::seed_from_u64(seed),
@@ -246,9 +250,10 @@ impl Red {
     pub(super) fn weigh(&mut self, a: &Arrival) {
         let w = self.spec.weight;
         if a.queued_packets == 0 && w < 1.0 {
-            let missed = a.idle as f64 / self.packet_time;
+            let missed = a.idle.min(a.now.saturating_sub(self.aged_to)) as f64 / self.packet_time;
             // After a long silence nothing is left of the average; further down the exponential has no value.
             self.average *= math::exp((missed * math::ln(1.0 - w)).max(-100.0));
+            self.aged_to = a.now;
         } else {
             self.average += w * (a.queued_packets as f64 - self.average);
         }
@@ -407,11 +412,15 @@ mod tests {
         }
         // 10 (1 - .998^500) = 6.325
         assert!((red.average() - 6.325).abs() < 0.01, "{}", red.average());
-        red.admit(&Arrival { idle: 500_000_000, ..arrival(0, true) });
+        let silent = |ms: u64| Arrival { now: 1_000_000 * ms, idle: 1_000_000 * ms, ..arrival(0, true) };
+        red.admit(&silent(500));
         // times .998^500 = .36751
         assert!((red.average() - 2.3246).abs() < 0.01, "{}", red.average());
+        // Had that packet been dropped, the link would still be idle: only the time since then counts, .998^100 = .81857.
+        red.admit(&silent(600));
+        assert!((red.average() - 1.9029).abs() < 0.01, "{}", red.average());
         // .998^3600000: an hour.
-        red.admit(&Arrival { idle: 3_600_000_000_000, ..arrival(0, true) });
+        red.admit(&silent(3_600_000));
         assert!(red.average() < 1e-40, "{}", red.average());
     }
 
