@@ -5,8 +5,8 @@
 //! - the average is above the target and `maxp < .5`: `maxp += min(.01, maxp/4)`;
 //! - it is below the target and `maxp > .01`: `maxp *= .9`.
 //!
-//! Why these numbers: `maxp` may at most rise by a quarter at once, so the average at the same load falls by at most a fifth of the way
-//! to `min` and does not leap from above the target to below it; `.9` keeps the fall as slow.
+//! Why these numbers: at the same load `maxp (avg - min)` stays what it is. A step up takes at most a fifth off `avg - min`, a step down
+//! adds a ninth to it, and the target's sides are half as far again apart: no step leaps over the target.
 //!
 //! Departures:
 //! - `maxp` stays within .01 and .5. In ns-2 the last step may pass the bound.
