@@ -39,7 +39,8 @@ pub(crate) struct Args {
     /// Rate of the bottleneck. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
-    /// Queue at the bottleneck: droptail with its limit in packets (p) or bytes (B, kB, MB), or red with options. [default: droptail:136p]
+    /// Queue at the bottleneck: droptail with its limit in packets (p) or bytes (B, kB, MB), or red, adaptive-red, gentle-ared, avq or
+    /// codel with options. [default: droptail:136p]
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
     /// Offered load, percent of the link in each direction. [default: 90%]

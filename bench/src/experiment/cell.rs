@@ -169,12 +169,12 @@ fn time_limit(cell: &Cell<'_>) -> Time {
 }
 
 fn check(cell: &Cell<'_>, world: &Virtual, network: &Dumbbell) -> Result<(), CellError> {
-    let limit = cell.plan.queue.packet_limit();
+    let limit = cell.plan.queue.packet_limit(cell.link);
     let named = |name: &str, i: usize, link, limit| {
         (format!("{name} {i}"), world.link_stats(link), limit, world.queue_length(link))
     };
     let links: Vec<_> = (network.bottleneck.iter().enumerate().map(|(i, l)| named("bottleneck", i, *l, limit)))
-        .chain(network.access.iter().enumerate().map(|(i, l)| named("access link", i, *l, access_limit())))
+        .chain(network.access.iter().enumerate().map(|(i, l)| named("access link", i, *l, access_limit(cell.link))))
         .collect();
     let faults = verify(&world.net_stats(), &links);
     if faults.is_empty() {

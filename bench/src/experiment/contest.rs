@@ -133,7 +133,12 @@ pub fn contest(contest: &Contest) -> Result<ContestResult, CompareError> {
     }
     executor.run(Time::ZERO + contest.limit);
     let bottleneck = world.link_stats(link);
-    let books = ("bottleneck".to_owned(), bottleneck.clone(), contest.queue.packet_limit(), world.queue_length(link));
+    let books = (
+        "bottleneck".to_owned(),
+        bottleneck.clone(),
+        contest.queue.packet_limit(contest.link),
+        world.queue_length(link),
+    );
     let faults = verify(&world.net_stats(), &[books]);
     if !faults.is_empty() {
         return Err(CellError::Unsound { controller: "contest".into(), faults: faults.join("; ") }.into());

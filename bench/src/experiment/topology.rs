@@ -38,8 +38,8 @@ pub(crate) struct Dumbbell {
 }
 
 /// Queue limit of the access links, for the run's own checks.
-pub(crate) fn access_limit() -> Option<usize> {
-    ACCESS_QUEUE.packet_limit()
+pub(crate) fn access_limit(rate: Rate) -> Option<usize> {
+    ACCESS_QUEUE.packet_limit(rate)
 }
 
 impl Dumbbell {

@@ -1,18 +1,31 @@
 //! Links: a rate and a queue. A link is a pure state machine over time; the virtual world asks it for a [`Verdict`] per packet.
 
+mod adaptive;
+mod automatic;
+mod avq;
+mod codel;
+mod gentle;
+mod options;
 mod queue;
 mod red;
 mod series;
 mod shares;
 mod spec;
+#[cfg(test)]
+mod testing;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use fathom_cc::{Rate, Time};
 
+pub use adaptive::AdaptiveRed;
+pub use automatic::AutomaticRed;
+pub use avq::{Avq, AvqSpec};
+pub use codel::{Codel, CodelSpec};
+pub use gentle::GentleAred;
 pub use queue::{Admission, DropTail, Queue};
-pub use red::{Red, RedSpec};
+pub use red::{Marking, Red, RedSpec};
 pub use series::{Bin, Series};
 pub use shares::{Shares, jain, starved};
 pub use spec::QueueSpec;
@@ -161,6 +174,7 @@ impl Link {
             queued_packets: self.departures.len(),
             queued_bytes: self.queued_bytes,
             idle: now.saturating_sub(self.free_at),
+            wait: self.free_at.saturating_sub(now),
         });
         let mark = match admission {
             Admission::Drop => {
@@ -251,6 +265,8 @@ pub struct Arrival {
     pub queued_bytes: u64,
     /// Nanoseconds since the link went idle; 0 while it sends.
     pub idle: u64,
+    /// Nanoseconds until its own transmission would start; 0 on an idle link.
+    pub wait: u64,
 }
 
 #[cfg(test)]

@@ -1,8 +1,22 @@
 //! Random Early Detection (Floyd, Jacobson: "Random early detection gateways for congestion avoidance", IEEE/ACM ToN 1, 1993), with the
 //! gentle extension (Floyd 2000) and ECN marks (RFC 3168 §7).
 //!
-//! The average queue is weighed at every arrival and ages while the link is idle; between the thresholds a packet is marked or dropped
-//! with a probability that grows with the average, spread evenly by the count since the last one.
+//! The average queue is weighed at every arrival and ages while the link is idle:
+//! `avg <- (1-w) avg + w q`, on an empty queue `avg <- (1-w)^(idle/s) avg`, `s` the time of a typical packet. Between the thresholds
+//! `pb = maxp (avg-min)/(max-min)`. Packet `k` after the last mark or drop is picked with a probability that spreads the picks evenly:
+//!
+//! | | probability | gaps between picks, `n = 1/pb` |
+//! |---|---|---|
+//! | `wait=off` (1993) | `pb / (1 - (k-1) pb)` | uniform on 1..n, mean (n+1)/2 |
+//! | `wait=on` (ns-2's default) | 0 while `k pb < 1`, then `pb / (2 - k pb)` | uniform on n..2n-1, mean (3n-1)/2 |
+//!
+//! A picked packet that may carry ECN marks is marked or dropped by one of two rules, [`Marking`].
+//!
+//! Departures:
+//! - Queues are counted in packets, never in bytes.
+//! - The 1993 paper's box counts a mark as packet 0 and so never marks two in a row; its text wants gaps from 1 on. This is the text.
+//! - ns-2 spares packets that meet an empty queue, and the one with which the average comes above `min`. Here both can be picked.
+//! - A packet that is dropped at an empty queue leaves the link idle. The silence before it does not age the average again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +26,43 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::Arrival;
+use super::options::{self, Fault, Usage, on_off};
 use super::queue::{Admission, Queue};
+
+const USAGE: Usage =
+    Usage { kind: "red", example: "min=5p,max=50p,limit=100p,w=0.002,maxp=0.1,gentle=on,ecn=on,wait=off,mark=avg" };
+
+/// Below this probability `mark=p` marks, from it on it drops (ns-2 since April 2002).
+const MARK_BELOW: f64 = 0.1;
+
+/// Which of the picked packets that may carry a mark are marked; the others are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marking {
+    /// Marked while the average is below `max` (ns-2 before April 2002).
+    Average,
+    /// Marked while the probability, before spreading, is below 0.1 (ns-2 since April 2002).
+    Probability,
+}
+
+impl Marking {
+    /// Reads `avg` or `p`.
+    pub(super) fn read(value: &str) -> Result<Self, Fault> {
+        match value {
+            "avg" => Ok(Self::Average),
+            "p" => Ok(Self::Probability),
+            _ => Err(Fault::Value),
+        }
+    }
+}
+
+impl fmt::Display for Marking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Average => "avg",
+            Self::Probability => "p",
+        })
+    }
+}
 
 /// RED as users write it. Queues and thresholds in packets, the one in transmission included.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,20 +79,34 @@ pub struct RedSpec {
     pub max_p: f64,
     /// The probability rises from `max_p` to 1 between `max` and twice `max`.
     pub gentle: bool,
-    /// ECN-capable packets are marked instead of dropped while the average is below `max` (ns-2 before April 2002).
+    /// ECN-capable packets are marked instead of dropped, where `marking` says so.
     pub ecn: bool,
+    /// The next pick waits until `1/p` packets have passed (ns-2's default).
+    pub wait: bool,
+    /// Mark or drop.
+    pub marking: Marking,
 }
 
 impl Default for RedSpec {
     /// SDC table 1: thresholds 5 and 50, weight .002, probability .1, gentle, 100 packets, ECN.
     fn default() -> Self {
-        Self { min: 5.0, max: 50.0, limit: 100, weight: 0.002, max_p: 0.1, gentle: true, ecn: true }
+        Self {
+            min: 5.0,
+            max: 50.0,
+            limit: 100,
+            weight: 0.002,
+            max_p: 0.1,
+            gentle: true,
+            ecn: true,
+            wait: false,
+            marking: Marking::Average,
+        }
     }
 }
 
 impl fmt::Display for RedSpec {
+    /// `wait` and `mark` appear only where they are not the default: texts from before these options stay as they were.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let on = |b: bool| if b { "on" } else { "off" };
         write!(
             f,
             "red:min={}p,max={}p,limit={}p,w={},maxp={},gentle={},ecn={}",
@@ -51,9 +115,11 @@ impl fmt::Display for RedSpec {
             self.limit,
             self.weight,
             self.max_p,
-            on(self.gentle),
-            on(self.ecn)
-        )
+            on_off(self.gentle),
+            on_off(self.ecn)
+        )?;
+        options::write_given(f, "wait", self.wait.then_some("on"), "")?;
+        options::write_given(f, "mark", (self.marking != Marking::Average).then_some(self.marking), "")
     }
 }
 
@@ -62,48 +128,23 @@ impl FromStr for RedSpec {
 
     /// Reads what comes after `red`: nothing, or `:name=value,...`.
     fn from_str(s: &str) -> Result<Self, String> {
-        let help = |what: &str| {
-            format!(
-                "'red{s}' {what}; write red, or red: and any of min=5p,max=50p,limit=100p,w=0.002,maxp=0.1,gentle=on,ecn=on"
-            )
-        };
         let mut spec = Self::default();
-        let options = match s.strip_prefix(':') {
-            Some(options) => options,
-            None if s.is_empty() => return Ok(spec),
-            None => return Err(help("is not a queue")),
-        };
-        let mut seen = Vec::new();
-        for option in options.split(',') {
-            let (name, value) =
-                option.trim().split_once('=').ok_or_else(|| help(&format!("has '{option}' without a value")))?;
-            if seen.contains(&name) {
-                return Err(help(&format!("has '{name}' twice")));
-            }
-            seen.push(name);
-            let wrong = || help(&format!("has no value of '{name}' in '{value}'"));
-            let packets = || value.strip_suffix('p').and_then(|n| n.parse::<f64>().ok()).ok_or_else(wrong);
-            let number = || value.parse::<f64>().map_err(|_| wrong());
-            let switch = || match value {
-                "on" => Ok(true),
-                "off" => Ok(false),
-                _ => Err(wrong()),
-            };
+        USAGE.read(s, |name, value| {
             match name {
-                "min" => spec.min = packets()?,
-                "max" => spec.max = packets()?,
-                "limit" => {
-                    let digits = value.strip_suffix('p').ok_or_else(wrong)?;
-                    spec.limit = digits.parse().map_err(|_| wrong())?;
-                }
-                "w" => spec.weight = number()?,
-                "maxp" => spec.max_p = number()?,
-                "gentle" => spec.gentle = switch()?,
-                "ecn" => spec.ecn = switch()?,
-                _ => return Err(help(&format!("has no option '{name}'"))),
+                "min" => spec.min = options::packets(value)?,
+                "max" => spec.max = options::packets(value)?,
+                "limit" => spec.limit = options::whole_packets(value)?,
+                "w" => spec.weight = options::number(value)?,
+                "maxp" => spec.max_p = options::number(value)?,
+                "gentle" => spec.gentle = options::switch(value)?,
+                "ecn" => spec.ecn = options::switch(value)?,
+                "wait" => spec.wait = options::switch(value)?,
+                "mark" => spec.marking = Marking::read(value)?,
+                _ => return Err(Fault::Name),
             }
-        }
-        spec.check().map_err(help)
+            Ok(())
+        })?;
+        spec.check().map_err(|what| USAGE.error(s, what))
     }
 }
 
@@ -136,6 +177,31 @@ impl RedSpec {
             1.0
         }
     }
+
+    /// Probability `p`, spread, of picking the packet that comes after `count` unpicked ones since the last pick.
+    fn spread(&self, p: f64, count: u32) -> f64 {
+        if self.wait {
+            let passed = (f64::from(count) + 1.0) * p;
+            if passed < 1.0 {
+                0.0
+            } else if passed + p < 2.0 {
+                p / (2.0 - passed)
+            } else {
+                1.0
+            }
+        } else {
+            let left = 1.0 - f64::from(count) * p;
+            if left > p { p / left } else { 1.0 }
+        }
+    }
+
+    /// Whether a picked packet is marked rather than dropped.
+    fn marks(&self, average: f64) -> bool {
+        match self.marking {
+            Marking::Average => average < self.max,
+            Marking::Probability => self.probability(average) < MARK_BELOW,
+        }
+    }
 }
 
 /// A RED queue.
@@ -143,8 +209,10 @@ impl RedSpec {
 pub struct Red {
     spec: RedSpec,
     average: f64,
-    /// Packets since the first one after the last mark or drop that was let through; `None` before it, and below `min`.
-    count: Option<u32>,
+    /// World time up to which silence has aged the average.
+    aged_to: u64,
+    /// Packets let through since the last mark or drop, and since the average was below `min`.
+    count: u32,
     /// Nanoseconds that a typical packet takes: how fast the average ages on an idle link.
     packet_time: f64,
     rng: Pcg64Mcg,
@@ -156,7 +224,8 @@ impl Red {
         Self {
             spec,
             average: 0.0,
-            count: None,
+            aged_to: 0,
+            count: 0,
             packet_time: packet_time.max(1) as f64,
             rng: Pcg64Mcg::seed_from_u64(seed),
         }
@@ -167,14 +236,39 @@ impl Red {
         self.average
     }
 
-    fn weigh(&mut self, a: &Arrival) {
+    /// What it runs with.
+    pub fn spec(&self) -> &RedSpec {
+        &self.spec
+    }
+
+    /// Probability at `max` from now on: what adaptive kinds change.
+    pub(super) fn set_max_p(&mut self, max_p: f64) {
+        self.spec.max_p = max_p;
+    }
+
+    /// Takes the queue that `a` finds into the average.
+    pub(super) fn weigh(&mut self, a: &Arrival) {
         let w = self.spec.weight;
         if a.queued_packets == 0 && w < 1.0 {
-            let missed = a.idle as f64 / self.packet_time;
+            let missed = a.idle.min(a.now.saturating_sub(self.aged_to)) as f64 / self.packet_time;
             // After a long silence nothing is left of the average; further down the exponential has no value.
             self.average *= math::exp((missed * math::ln(1.0 - w)).max(-100.0));
+            self.aged_to = a.now;
         } else {
             self.average += w * (a.queued_packets as f64 - self.average);
+        }
+    }
+
+    /// Verdict on `a` by the average as it stands.
+    pub(super) fn judge(&mut self, a: &Arrival) -> Admission {
+        if a.queued_packets >= self.spec.limit {
+            self.count = 0;
+            return Admission::Drop;
+        }
+        match self.picks() {
+            false => Admission::Forward,
+            true if self.spec.ecn && a.ecn_capable && self.spec.marks(self.average) => Admission::Mark,
+            true => Admission::Drop,
         }
     }
 
@@ -182,14 +276,11 @@ impl Red {
     fn picks(&mut self) -> bool {
         let p = self.spec.probability(self.average);
         if p == 0.0 {
-            self.count = None;
+            self.count = 0;
             return false;
         }
-        let count = self.count.map_or(0, |count| count + 1);
-        let spread = 1.0 - f64::from(count) * p;
-        let chance = if spread > p { p / spread } else { 1.0 };
-        let picked = self.rng.random::<f64>() < chance;
-        self.count = (!picked).then_some(count);
+        let picked = self.rng.random::<f64>() < self.spec.spread(p, self.count);
+        self.count = if picked { 0 } else { self.count.saturating_add(1) };
         picked
     }
 }
@@ -197,15 +288,7 @@ impl Red {
 impl Queue for Red {
     fn admit(&mut self, a: &Arrival) -> Admission {
         self.weigh(a);
-        if a.queued_packets >= self.spec.limit {
-            self.count = None;
-            return Admission::Drop;
-        }
-        match self.picks() {
-            false => Admission::Forward,
-            true if self.spec.ecn && a.ecn_capable && self.average < self.spec.max => Admission::Mark,
-            true => Admission::Drop,
-        }
+        self.judge(a)
     }
 }
 
@@ -214,7 +297,7 @@ mod tests {
     use super::*;
 
     fn arrival(queued_packets: usize, ecn_capable: bool) -> Arrival {
-        Arrival { now: 0, bytes: 1_420, ecn_capable, queued_packets, queued_bytes: 0, idle: 0 }
+        Arrival { now: 0, bytes: 1_420, ecn_capable, queued_packets, queued_bytes: 0, idle: 0, wait: 0 }
     }
 
     /// A queue whose average is exactly `average`: a weight of one makes it the queue of the moment.
@@ -246,6 +329,71 @@ mod tests {
         assert!((10.2..11.3).contains(&gap), "{gap}");
     }
 
+    /// Gaps between marks at a constant probability of exactly 1/16, counted by length.
+    fn gaps(wait: bool) -> Vec<f64> {
+        let spec = RedSpec { min: 0.0, max: 16.0, max_p: 1.0, weight: 1.0, wait, ..RedSpec::default() };
+        assert_eq!(spec.probability(1.0), 1.0 / 16.0);
+        let mut red = Red::new(spec, 1_000_000, 11);
+        let (mut counts, mut gap) = (vec![0.0; 40], 0);
+        for _ in 0..400_000 {
+            gap += 1;
+            if red.admit(&arrival(1, true)) == Admission::Mark {
+                counts[gap] += 1.0;
+                gap = 0;
+            }
+        }
+        counts
+    }
+
+    /// Pearson's chi-square of these counts against equal shares.
+    fn chi_square(counts: &[f64]) -> f64 {
+        let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+        counts.iter().map(|n| (n - mean).powi(2) / mean).sum()
+    }
+
+    #[test]
+    fn gaps_between_marks_are_uniform_from_one_or_from_the_wait() {
+        // 1/p = 16: gaps of 1..16 by the 1993 rule, 16..31 where the pick waits. Chi-square with 15 degrees of freedom: 37.7 at
+        // the 0.1 % level. Geometric gaps would give thousands.
+        for (wait, range) in [(false, 1..17), (true, 16..32)] {
+            let counts = gaps(wait);
+            let inside = &counts[range.clone()];
+            assert_eq!(counts.iter().sum::<f64>(), inside.iter().sum::<f64>(), "wait {wait}: gaps outside {range:?}");
+            assert!(inside.iter().sum::<f64>() > 15_000.0);
+            assert!(chi_square(inside) < 37.7, "wait {wait}: {} of {inside:?}", chi_square(inside));
+        }
+    }
+
+    #[test]
+    fn the_spread_is_that_of_the_two_rules() {
+        let spec = RedSpec::default();
+        // p = .25: the 1993 rule gives 1/4, 1/3, 1/2, 1; ns-2's waits for the fourth packet.
+        for (count, plain, wait) in
+            [(0, 0.25, 0.0), (1, 1.0 / 3.0, 0.0), (2, 0.5, 0.0), (3, 1.0, 0.25), (4, 1.0, 1.0 / 3.0), (5, 1.0, 0.5)]
+        {
+            assert!((spec.spread(0.25, count) - plain).abs() < 1e-12, "{count}");
+            assert!((RedSpec { wait: true, ..spec }.spread(0.25, count) - wait).abs() < 1e-12, "{count}");
+        }
+        assert_eq!(RedSpec { wait: true, ..spec }.spread(0.25, 6), 1.0);
+        assert_eq!(RedSpec { wait: true, ..spec }.spread(1.0, 0), 1.0);
+    }
+
+    #[test]
+    fn marks_end_at_max_or_at_a_tenth() {
+        // maxp = .2: the probability reaches .1 half way between the thresholds, at 27.5 packets.
+        let average = RedSpec { max_p: 0.2, ..RedSpec::default() };
+        let probability = RedSpec { marking: Marking::Probability, ..average };
+        for (queued, by_average, by_probability) in [(27, true, true), (28, true, false), (50, false, false)] {
+            for (spec, marks) in [(average, by_average), (probability, by_probability)] {
+                let [_, mark, drop] = verdicts(spec, queued, true, 1_000);
+                assert_eq!((mark > 0, drop > 0), (marks, !marks), "{spec} at {queued}");
+            }
+        }
+        // maxp = .05: marks go on above max, up to 50 + 50 (.1 - .05) / .95 = 52.6 packets.
+        let low = RedSpec { max_p: 0.05, ..probability };
+        assert!(verdicts(low, 52, true, 1_000)[2] == 0 && verdicts(low, 53, true, 1_000)[1] == 0);
+    }
+
     #[test]
     fn packets_without_ecn_and_averages_above_max_are_dropped() {
         assert_eq!(verdicts(RedSpec::default(), 27, false, 1_000)[1], 0);
@@ -264,11 +412,15 @@ mod tests {
         }
         // 10 (1 - .998^500) = 6.325
         assert!((red.average() - 6.325).abs() < 0.01, "{}", red.average());
-        red.admit(&Arrival { idle: 500_000_000, ..arrival(0, true) });
+        let silent = |ms: u64| Arrival { now: 1_000_000 * ms, idle: 1_000_000 * ms, ..arrival(0, true) };
+        red.admit(&silent(500));
         // times .998^500 = .36751
         assert!((red.average() - 2.3246).abs() < 0.01, "{}", red.average());
+        // Had that packet been dropped, the link would still be idle: only the time since then counts, .998^100 = .81857.
+        red.admit(&silent(600));
+        assert!((red.average() - 1.9029).abs() < 0.01, "{}", red.average());
         // .998^3600000: an hour.
-        red.admit(&Arrival { idle: 3_600_000_000_000, ..arrival(0, true) });
+        red.admit(&silent(3_600_000));
         assert!(red.average() < 1e-40, "{}", red.average());
     }
 
@@ -276,7 +428,12 @@ mod tests {
     fn specs_read_back_and_errors_name_the_mend() {
         let spec: RedSpec = ":min=2p,ecn=off".parse().unwrap();
         assert_eq!(spec, RedSpec { min: 2.0, ecn: false, ..RedSpec::default() });
-        assert_eq!(spec.to_string().strip_prefix("red").unwrap().parse::<RedSpec>().unwrap(), spec);
+        let ns2: RedSpec = ":wait=on,mark=p".parse().unwrap();
+        assert_eq!(ns2, RedSpec { wait: true, marking: Marking::Probability, ..RedSpec::default() });
+        for spec in [spec, ns2] {
+            assert_eq!(spec.to_string().strip_prefix("red").unwrap().parse::<RedSpec>().unwrap(), spec);
+        }
+        assert_eq!(":wait=off,mark=avg".parse::<RedSpec>().unwrap(), RedSpec::default());
         for wrong in [
             "x",
             ":",
@@ -289,6 +446,8 @@ mod tests {
             ":limit=1p",
             ":q=1",
             ":ecn=1",
+            ":wait=1",
+            ":mark=max",
             ":min=NaNp",
         ] {
             let error = wrong.parse::<RedSpec>().unwrap_err();

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::plot::{Line, Plot, svg};
 use super::table::{columns, rows, setting, verdicts};
 use crate::experiment::{Comparison, RunResult, SharesOverTime};
+use crate::link::QueueSpec;
 use crate::measure::Distribution;
 
 /// UDP payload of a full packet, for windows in packets as the paper draws them.
@@ -130,7 +131,8 @@ fn queue_section(page: &mut String, c: &Comparison) {
         lines.push(Line { name: r.label.clone(), colour: i, points: smoothed(&at(&r.queue_mean)) });
     }
     let end = c.runs.iter().map(|r| r.seconds).fold(0.0, f64::max);
-    let limit = c.plan.queue.parse().ok().and_then(|q: crate::link::QueueSpec| q.packet_limit());
+    let queue = c.plan.queue.parse::<QueueSpec>().ok().zip(c.plan.link.parse().ok());
+    let limit = queue.and_then(|(queue, rate)| queue.packet_limit(rate));
     let top = c.runs.iter().map(|r| r.max_queue as f64).fold(1.0, f64::max).max(limit.unwrap_or(0) as f64);
     let Some(plot) = svg(&Plot {
         x: "time (s)",
