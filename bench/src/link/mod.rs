@@ -14,7 +14,7 @@ use fathom_cc::{Rate, Time};
 pub use queue::{Admission, DropTail, Queue};
 pub use red::{Red, RedSpec};
 pub use series::{Bin, Series};
-pub use shares::{Shares, jain, starved};
+pub use shares::{Counted, Shares, jain, starved};
 pub use spec::QueueSpec;
 
 /// What becomes of an arriving packet.

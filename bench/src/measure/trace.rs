@@ -4,13 +4,13 @@ use std::sync::{Mutex, PoisonError};
 
 use fathom_cc::{OneWayDelay, Snapshot, Time};
 use fathom_quinn::Observer;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Points kept at most; when full, every second one goes and the spacing doubles.
 const POINTS: usize = 4096;
 
 /// A point of a window trace.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowPoint {
     /// Seconds of world time.
     pub at: f64,
