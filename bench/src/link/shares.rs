@@ -238,7 +238,7 @@ mod tests {
     fn few_flows_may_run_for_as_many_bins_as_there_are() {
         let mut shares = Shares::default();
         for tenth in 0..BINS as u64 {
-            shares.add(tenth * S / 10, 97, 1);
+            shares.add(tenth * S / 10, 96, 1); // 97 cells
         }
         assert_eq!(shares.rates().len(), 4_096);
         shares.add(4_096 * S, 0, 1);

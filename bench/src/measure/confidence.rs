@@ -148,7 +148,7 @@ mod tests {
             e.mean == 2.0 && e.deviation == Some(1.0) && near(e.half_width.unwrap(), 4.302_652_730 / 3.0_f64.sqrt())
         );
         assert!(!e.is_significant());
-        assert!(Estimate::of_differences(&[9.1, 18.1, 27.2], &b).unwrap().is_significant());
+        assert!(Estimate::of_differences(&[10.0, 19.1, 28.0], &b).unwrap().is_significant());
         assert_eq!(Estimate::of_differences(&a, &b[..2]), None);
     }
 

@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn a_loss_with_a_delay_event_of_its_own_is_avoided_once() {
-        // Sample 6 is an event (60 against 35 + 18.0) in the epoch of sample 4 (at 40 ms, round trip 30 ms, so 70 ms is near too); 8 is
-        // one (90 against 66.25 + 16.3) too late for it; 9 is none (90 against 77.5 + 12.99) ... it is not, 90 < 90.49.
+        // The reaction is at sample 4, 40 ms, with a round trip of 30 ms: 70 ms is near. Sample 6 is near and an event (60 against 35 + 18.0);
+        // 8 is an event (90 against 66.25 + 18.5) too late to be near; 9 is neither (85 against 77.5 + 11.5).
         let counts = run(&[10, 10, 10, 10, 30, 40, 60, 75, 90, 85], &[6, 8, 9], Epoch::Start);
         assert_eq!((counts.reactions, counts.losses), (1, 3));
         assert_eq!((counts.avoided, counts.avoided_by_reaction), (2, 1));
@@ -191,14 +191,14 @@ mod tests {
     #[test]
     fn the_prediction_by_hand() {
         // p-loss .01, p-TD (100 + 350 - 50) / 10000 = .04, p-timeout .005. Rates are those of the model's own tests: 69.52446 and 38.15849
-        // packets per second; approximately 70.65442 and 41.64358.
+        // packets per second (25.19363 if every indication may time out); approximately 70.65442 and 41.64358.
         let counts = Counts { sent: 10_000, retransmits: 100, reactions: 350, avoided: 50 };
         let p = predict(&PATH, counts, Timeouts::OfLosses).unwrap();
         assert_eq!((p.p_loss, p.p_td, p.p_timeout), (0.01, 0.04, 0.005));
         assert_eq!((p.reno, p.dca), (69.5245, 38.1585));
         assert_eq!((p.degradation_percent, p.approximate_percent), (-45.115, -41.06));
         let literal = predict(&PATH, counts, Timeouts::OfIndications).unwrap();
-        assert_eq!(literal.degradation_percent, -63.764);
+        assert_eq!(literal.degradation_percent, -63.763);
         let text = serde_json::to_string(&p).unwrap();
         assert_eq!(serde_json::from_str::<Prediction>(&text).unwrap(), p);
     }

@@ -223,7 +223,6 @@ pub(super) mod tests {
 
     #[test]
     fn equal_round_trips_say_nothing() {
-        // In floating point, twenty times 0.0503 / 20 is not 0.0503.
         let mut s = series([0; 400], &(0..400).collect::<Vec<_>>());
         s.iter_mut().for_each(|s| s.rtt = Duration::from_micros(50_300));
         let m = LossDelay::of(&s, DelayEvent::default(), LAGS);

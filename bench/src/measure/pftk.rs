@@ -155,7 +155,7 @@ mod tests {
             (0.01, 12.1751, 0.27992, 69.5245, 70.6544),
             (0.1, 4.1943, 0.82408, 9.1060, 6.8983),
         ] {
-            assert!(near(PATH.window(p), w, 5e-6), "W({p}) = {}", PATH.window(p));
+            assert!(near(PATH.window(p), w, 1e-5), "W({p}) = {}", PATH.window(p));
             assert!(near(timeout_probability(p, PATH.window(p)), q, 6e-5), "Q({p})");
             assert!(near(PATH.full(p).unwrap(), full, 6e-6), "full {p}: {:?}", PATH.full(p));
             assert!(near(PATH.approximate(p).unwrap(), approximate, 8e-6), "{p}: {:?}", PATH.approximate(p));
