@@ -4,14 +4,14 @@
 //! [`predict`] puts the counts into the model of [`SendRate`].
 //!
 //! # Departures
-//! - **Baseline**: as in the controller (`fathom_cc::dca`), an epoch begins with the reaction to a delay event. It ends when sampledRTT(x) is not
-//!   above windowAVG(w) as it moves ([`Epoch::Average`]), or as it was at the reaction ([`Epoch::Start`]).
-//! - **When a loss happens**: at its sample, after which the packet was sent. "Within one RTT" of a reaction is within the round trip of the
-//!   sample that brought the reaction. Every loss in that time counts as avoided.
+//! - **Baseline**: as in the controller (`fathom_cc::dca`), an epoch begins with the reaction to a delay event. It ends when
+//!   sampledRTT(x) is not above windowAVG(w) as it moves ([`Epoch::Average`]), or as it was at the reaction ([`Epoch::Start`]).
+//! - **When a loss happens**: at its sample, after which the packet was sent. "Within one RTT" of a reaction is within the round trip
+//!   of the sample that brought the reaction. Every loss in that time counts as avoided.
 //! - **Avoided losses** are those within one RTT of a reaction, and those whose own sample is a delay event, epoch or not, for the paper
 //!   makes a congestion decision before every loss; each counts once. [`Replay::avoided_by_reaction`] has the former alone.
-//! - **Bursts**: a loss event may be several packets, while retransmissions are counted one by one, as the paper counts both. What is avoided never
-//!   exceeds what was retransmitted.
+//! - **Bursts**: a loss event may be several packets, while retransmissions are counted one by one, as the paper counts both. What is
+//!   avoided never exceeds what was retransmitted.
 
 use std::time::Duration;
 
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn a_loss_with_a_delay_event_of_its_own_is_avoided_once() {
-        // The reaction is at sample 4, 40 ms, with a round trip of 30 ms: 70 ms is near. Sample 6 is near and an event (60 against 35 + 18.0);
-        // 8 is an event (90 against 66.25 + 18.5) too late to be near; 9 is neither (85 against 77.5 + 11.5).
+        // The reaction is at sample 4, 40 ms, with a round trip of 30 ms: 70 ms is near. Sample 6 is near and an event (60 against
+        // 35 + 18.0); 8 is an event (90 against 66.25 + 18.5) too late to be near; 9 is neither (85 against 77.5 + 11.5).
         let counts = run(&[10, 10, 10, 10, 30, 40, 60, 75, 90, 85], &[6, 8, 9], Epoch::Start);
         assert_eq!((counts.reactions, counts.losses), (1, 3));
         assert_eq!((counts.avoided, counts.avoided_by_reaction), (2, 1));

@@ -100,8 +100,8 @@ impl Fairness {
     /// `None` without flows, or where a group with flows has no positive fair share.
     pub fn of(groups: &[GroupBytes], lengths: &[usize]) -> Option<Self> {
         let flows: usize = groups.iter().map(|g| g.flows.len()).sum();
-        let unfair = |g: &GroupBytes| !g.flows.is_empty() && !(g.fair.is_finite() && g.fair > 0.0);
-        if flows == 0 || groups.iter().any(unfair) {
+        let judged = |g: &GroupBytes| g.flows.is_empty() || (g.fair.is_finite() && g.fair > 0.0);
+        if flows == 0 || !groups.iter().all(judged) {
             return None;
         }
         let tenths = groups.iter().flat_map(|g| &g.flows).map(Vec::len).max().unwrap_or(0);
@@ -332,7 +332,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn distributions_are_distributions(rows in prop::collection::vec(prop::collection::vec(0_u64..8_000, 40), 1..9), length in 1_usize..41) {
+        fn distributions_are_distributions(
+            rows in prop::collection::vec(prop::collection::vec(0_u64..8_000, 40), 1..9),
+            length in 1_usize..41,
+        ) {
             let n = rows.len() as f64;
             let groups = [GroupBytes { flows: rows.clone(), ..group(&[]) }];
             let f = fairness(&groups, length);

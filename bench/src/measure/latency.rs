@@ -222,7 +222,10 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_recording_all(a in prop::collection::vec(0_u64..1_000_000, 0..50), b in prop::collection::vec(0_u64..1_000_000, 0..50)) {
+        fn merging_is_recording_all(
+            a in prop::collection::vec(0_u64..1_000_000, 0..50),
+            b in prop::collection::vec(0_u64..1_000_000, 0..50),
+        ) {
             let mut merged = of(a.iter().copied());
             merged.merge(&of(b.iter().copied()));
             let all = of(a.into_iter().chain(b));

@@ -8,8 +8,8 @@
 //! else: B = ((1-p)/p + Wm + Q/(1-p)) / (R (b Wm/8 + (1-p)/(p Wm) + 2) + Q T0 f(p)/(1-p)).
 //!
 //! # Departures
-//! - **Two loss rates**: DCA §3.3 gives the terms of windows and triple duplicates one rate, p-TD, and those of timeouts another, p-timeout,
-//!   without the formula. Its reactions count into p-TD, but never end in a timeout. [`Timeouts`] names the two readings; with equal
+//! - **Two loss rates**: DCA §3.3 gives the terms of windows and triple duplicates one rate, p-TD, and those of timeouts another,
+//!   p-timeout, without the formula. Its reactions count into p-TD, but never end in a timeout. [`Timeouts`] names the two readings; with equal
 //!   rates both are the formula above.
 //! - **No loss**: the rate is Wm/R; without a largest window there is none. Loss rates outside `[0, 1)` have none either.
 
@@ -31,8 +31,8 @@ pub struct SendRate {
 /// What p-timeout means beside another p-TD in the full model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timeouts {
-    /// Of all indications that end a triple-duplicate period, the share p-timeout / p-TD are losses; Q(p-timeout, W) of these become timeouts.
-    /// The reactions, "equivalent to the TCP reaction of a loss event [...] recovered [...] via a triple duplicate acknowledgement"
+    /// Of all indications that end a triple-duplicate period, the share p-timeout / p-TD are losses; Q(p-timeout, W) of these become
+    /// timeouts. The reactions, "equivalent to the TCP reaction of a loss event [...] recovered [...] via a triple duplicate acknowledgement"
     /// (DCA §3.3), do not. In the approximate model p-timeout has this meaning by itself.
     #[default]
     OfLosses,
