@@ -9,8 +9,8 @@
 //!
 //! # Departures
 //! - **Two loss rates**: DCA §3.3 gives the terms of windows and triple duplicates one rate, p-TD, and those of timeouts another,
-//!   p-timeout, without the formula. Its reactions count into p-TD, but never end in a timeout. [`Timeouts`] names the two readings; with equal
-//!   rates both are the formula above.
+//!   p-timeout, without the formula. Its reactions count into p-TD, but never end in a timeout. [`Timeouts`] names the two readings;
+//!   with equal rates both are the formula above.
 //! - **No loss**: the rate is Wm/R; without a largest window there is none. Loss rates outside `[0, 1)` have none either.
 
 use std::time::Duration;
