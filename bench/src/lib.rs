@@ -7,7 +7,7 @@
 //! | [`stack`] | QUIC stacks under the lab's HTTP/3 |
 //! | [`workload`] | who asks for what, and when |
 //! | [`http`] | the HTTP/3 server and client |
-//! | [`measure`] | response times, traces, the checks every run must pass |
+//! | [`measure`] | response times, fairness, delay before loss, models, confidence; the checks every run must pass |
 //! | [`experiment`] | plans, calibration, runs, comparisons |
 //! | [`scenario`] | routers in a row, traffic over them, and a run of it |
 //! | [`report`] | tables and the HTML report |

@@ -27,7 +27,7 @@ pub use gentle::GentleAred;
 pub use queue::{Admission, DropTail, Queue};
 pub use red::{Marking, Red, RedSpec};
 pub use series::{Bin, Series};
-pub use shares::{Shares, jain, starved};
+pub use shares::{Counted, Shares, jain, starved};
 pub use spec::QueueSpec;
 
 /// What becomes of an arriving packet.

@@ -1,34 +1,63 @@
 //! What each flow got of a link over time, and in packets of what size.
 
-/// Width of a bin: one second, as in Packet size §4.3.1 (its figures 4.4 to 4.7).
-const WIDTH: u64 = 1_000_000_000;
-/// Flows and bins kept at most: what grows with a run must end somewhere. A run beyond them has no shares.
+use std::ops::Range;
+
+/// Width of a bin in nanoseconds: a tenth of a second, the shortest window of Packet size §4.3.1.
+const WIDTH: u64 = 100_000_000;
+/// Bins in a second. Rates come by the second unless asked for otherwise, as in the figures 4.4 to 4.7 of Packet size §4.3.1; sizes are
+/// kept by the second.
+const SECOND: usize = 10;
+/// Flows, bins, and bytes-of-a-flow-in-a-bin kept at most (32 MB of these): what grows with a run must end somewhere. A run beyond them
+/// has no shares.
 const FLOWS: usize = 2_048;
-const BINS: usize = 4_096;
+const BINS: usize = 40_960;
+const CELLS: usize = 4_000_000;
 /// Sizes are counted in steps of so many bytes, the last step holds everything larger.
 const STEP: u32 = 8;
 const STEPS: usize = 192;
 
-/// Bytes per flow and second, and bytes per packet size and second.
+/// Bytes per flow and tenth of a second, and bytes per packet size and second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares {
-    bins: Vec<Bin>,
+    /// What each flow got, per tenth; flows beyond the end of a bin got nothing in it.
+    bins: Vec<Vec<Cell>>,
+    /// All cells of all bins.
+    cells: usize,
+    /// Bytes that travelled in packets of each size step, per second.
+    sizes: Vec<Vec<u32>>,
     /// First and last bin of each flow.
     spans: Vec<Option<(usize, usize)>>,
     overflowed: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-struct Bin {
-    /// Bytes of each flow; flows beyond its end sent nothing yet.
-    flows: Vec<u32>,
-    /// Bytes that travelled in packets of each size step.
-    sizes: Vec<u32>,
+/// What a flow got in a tenth of a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Cell {
+    /// UDP payload in bytes.
+    payload: u32,
+    packets: u32,
 }
 
-impl Default for Bin {
-    fn default() -> Self {
-        Self { flows: Vec::new(), sizes: vec![0; STEPS] }
+/// Which bytes count as a flow's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// UDP payloads.
+    #[default]
+    Payload,
+    /// Packets as they occupy the link.
+    Wire {
+        /// Bytes of a packet beside its UDP payload.
+        overhead: u32,
+    },
+}
+
+impl Counted {
+    fn bytes(self, cell: Cell) -> u64 {
+        let overhead = match self {
+            Self::Payload => 0,
+            Self::Wire { overhead } => overhead,
+        };
+        u64::from(cell.payload) + u64::from(cell.packets) * u64::from(overhead)
     }
 }
 
@@ -36,61 +65,86 @@ impl Shares {
     /// A packet of `flow` with this UDP payload leaves at `at` (nanoseconds).
     pub(crate) fn add(&mut self, at: u64, flow: u32, payload: u32) {
         let (bin, flow) = ((at / WIDTH) as usize, flow as usize);
-        if bin >= BINS || flow >= FLOWS {
-            self.overflowed = true;
+        if self.overflowed || bin >= BINS || flow >= FLOWS {
+            return self.give_up();
         }
-        if self.overflowed {
-            return;
-        }
-        let grown = self.bins.len().max(bin + 1);
-        self.bins.resize_with(grown, Bin::default);
-        let grown = self.spans.len().max(flow + 1);
-        self.spans.resize(grown, None);
+        let flows = self.spans.len().max(flow + 1);
+        self.spans.resize(flows, None);
         let span = self.spans[flow].get_or_insert((bin, bin));
         span.1 = bin;
-        let bin = &mut self.bins[bin];
-        let grown = bin.flows.len().max(flow + 1);
-        bin.flows.resize(grown, 0);
-        bin.flows[flow] += payload;
-        bin.sizes[((payload / STEP) as usize).min(STEPS - 1)] += payload;
-    }
-
-    /// Width of a bin in seconds.
-    pub const fn width(&self) -> f64 {
-        WIDTH as f64 * 1e-9
-    }
-
-    /// Bytes per second of every flow that was there for the whole of a bin, per bin. Empty when the run was too large to keep them.
-    pub fn rates(&self) -> Vec<Vec<f64>> {
-        if self.overflowed {
-            return Vec::new();
+        if bin >= self.bins.len() {
+            self.bins.resize_with(bin + 1, Vec::new);
+            self.sizes.resize_with(bin / SECOND + 1, || vec![0; STEPS]);
         }
+        let cells = &mut self.bins[bin];
+        if flow >= cells.len() {
+            // All flows known by now at once, and no more: one allocation per bin, as long as no flow comes.
+            let more = flows - cells.len();
+            self.cells += more;
+            if self.cells > CELLS {
+                return self.give_up();
+            }
+            cells.reserve_exact(more);
+            cells.resize(flows, Cell::default());
+        }
+        cells[flow].payload += payload;
+        cells[flow].packets += 1;
+        self.sizes[bin / SECOND][((payload / STEP) as usize).min(STEPS - 1)] += payload;
+    }
+
+    fn give_up(&mut self) {
+        *self = Self { overflowed: true, ..Self::default() };
+    }
+
+    /// Width of the bins of [`Shares::rates`] and [`Shares::size_quantile`] in seconds.
+    pub const fn width(&self) -> f64 {
+        1.0
+    }
+
+    /// Bytes of UDP payload per second of every flow that was there for the whole of a second, per second. Empty when the run was too
+    /// large to keep them.
+    pub fn rates(&self) -> Vec<Vec<f64>> {
+        self.rates_over(SECOND, Counted::Payload)
+    }
+
+    /// The same for bins of so many tenths of a second (at least one), still in bytes per second.
+    pub fn rates_over(&self, tenths: usize, counted: Counted) -> Vec<Vec<f64>> {
+        let tenths = tenths.max(1);
+        let seconds = tenths as f64 / SECOND as f64;
         let there = |bin: usize| {
-            let whole =
-                move |span: &Option<(usize, usize)>| span.is_some_and(|(first, last)| first < bin && bin < last);
+            let whole = move |span: &Option<(usize, usize)>| {
+                span.is_some_and(|(first, last)| first / tenths < bin && bin < last / tenths)
+            };
             self.spans.iter().enumerate().filter(move |(_, span)| whole(span)).map(|(flow, _)| flow)
         };
-        let bytes = |bin: usize, flow: usize| self.bins[bin].flows.get(flow).copied().unwrap_or(0);
-        (0..self.bins.len())
-            .map(|bin| there(bin).map(|flow| f64::from(bytes(bin, flow)) / self.width()).collect())
+        let bytes = |bin: usize, flow: usize| {
+            let bins = self.bins.iter().skip(bin * tenths).take(tenths);
+            bins.map(|cells| cells.get(flow).map_or(0, |cell| counted.bytes(*cell))).sum::<u64>()
+        };
+        (0..self.bins.len().div_ceil(tenths))
+            .map(|bin| there(bin).map(|flow| bytes(bin, flow) as f64 / seconds).collect())
             .collect()
     }
 
-    /// The size in bytes (rounded down to steps of 8) below which `fraction` of a bin's bytes travelled, per bin.
+    /// Bytes of `flow` in every tenth of a second of `tenths`, zero where it got nothing; a flow never seen got nothing at all. `None` when
+    /// the run was too large to keep them, or the range ends beyond what is ever kept (68 minutes).
+    pub fn tenths(&self, flow: usize, tenths: Range<usize>, counted: Counted) -> Option<Vec<u64>> {
+        let bytes = |bin: usize| self.bins.get(bin)?.get(flow).map(|cell| counted.bytes(*cell));
+        (!self.overflowed && tenths.end <= BINS).then(|| tenths.map(|bin| bytes(bin).unwrap_or(0)).collect())
+    }
+
+    /// The size in bytes (rounded down to steps of 8) below which `fraction` of a second's bytes travelled, per second.
     pub fn size_quantile(&self, fraction: f64) -> Vec<f64> {
-        if self.overflowed {
-            return Vec::new();
-        }
-        let quantile = |bin: &Bin| {
-            let wanted = fraction * bin.sizes.iter().map(|b| f64::from(*b)).sum::<f64>();
+        let quantile = |sizes: &Vec<u32>| {
+            let wanted = fraction * sizes.iter().map(|b| f64::from(*b)).sum::<f64>();
             let mut sum = 0.0;
-            let step = bin.sizes.iter().position(|bytes| {
+            let step = sizes.iter().position(|bytes| {
                 sum += f64::from(*bytes);
                 sum >= wanted && sum > 0.0
             });
             f64::from(step.unwrap_or(0) as u32 * STEP)
         };
-        self.bins.iter().map(quantile).collect()
+        self.sizes.iter().map(quantile).collect()
     }
 }
 
@@ -111,6 +165,8 @@ pub fn starved(rates: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const S: u64 = 1_000_000_000;
@@ -161,5 +217,79 @@ mod tests {
         let mut shares = Shares::default();
         shares.add(0, FLOWS as u32, 1);
         assert!(shares.rates().is_empty() && shares.size_quantile(0.5).is_empty());
+        shares.add(0, 0, 1);
+        assert_eq!((shares.tenths(0, 0..1, Counted::Payload), shares.bins.capacity()), (None, 0));
+    }
+
+    #[test]
+    fn flows_times_bins_have_an_end() {
+        let mut shares = Shares::default();
+        shares.add(0, 1_999, 1);
+        // Every tenth has 2000 cells from here on: 2000 tenths are the 4 million.
+        for tenth in 1..2_000 {
+            shares.add(tenth * S / 10, 1_999, 1);
+        }
+        assert_eq!((shares.cells, shares.rates().len()), (CELLS, 200));
+        shares.add(200 * S, 0, 1);
+        assert!(shares.rates().is_empty());
+    }
+
+    #[test]
+    fn few_flows_may_run_for_as_many_bins_as_there_are() {
+        let mut shares = Shares::default();
+        for tenth in 0..BINS as u64 {
+            shares.add(tenth * S / 10, 96, 1); // 97 cells
+        }
+        assert_eq!(shares.rates().len(), 4_096);
+        shares.add(4_096 * S, 0, 1);
+        assert!(shares.rates().is_empty());
+    }
+
+    #[test]
+    fn bins_of_any_length_by_hand() {
+        let mut shares = Shares::default();
+        // Three packets in the tenths 0, 1 and 9, and one in 20 that ends the flow.
+        for (at, payload) in [(0, 100), (S / 10, 200), (S - 1, 300), (2 * S, 400)] {
+            shares.add(at, 1, payload);
+        }
+        let wire = Counted::Wire { overhead: 28 };
+        let tenths = shares.tenths(1, 0..11, wire).unwrap();
+        assert_eq!(tenths, [128, 228, 0, 0, 0, 0, 0, 0, 0, 328, 0]);
+        assert_eq!(shares.tenths(1, 19..23, Counted::Payload).unwrap(), [0, 400, 0, 0], "nothing after the end");
+        assert_eq!(shares.tenths(0, 0..2, Counted::Payload).unwrap(), [0, 0], "flow 0 sent nothing");
+        assert_eq!(shares.tenths(7, 0..2, Counted::Payload).unwrap(), [0, 0], "flow 7 is not known");
+        assert_eq!(shares.tenths(1, 0..BINS + 1, Counted::Payload), None);
+        // Half seconds: whole ones are 1 to 3, of which 1 (0.5 s to 1 s) has 300 bytes.
+        assert_eq!(shares.rates_over(5, Counted::Payload), [vec![], vec![600.0], vec![0.0], vec![0.0], vec![]]);
+        assert_eq!(shares.rates_over(5, wire)[1], [656.0]);
+        assert_eq!(shares.rates_over(0, wire).len(), 21, "no tenth at all is one");
+    }
+
+    proptest! {
+        #[test]
+        fn bins_of_every_length_hold_the_same_bytes(
+            packets in prop::collection::vec((0_u64..50 * S, 0_u32..5, 1_u32..1_500), 1..300),
+            tenths in 1_usize..150,
+        ) {
+            let mut packets = packets;
+            packets.sort_unstable();
+            let mut shares = Shares::default();
+            packets.iter().for_each(|(at, flow, payload)| shares.add(*at, *flow, *payload));
+            for flow in 0..5 {
+                let of_flow = || packets.iter().filter(|p| p.1 == flow);
+                let kept: u64 = shares.tenths(flow as usize, 0..500, Counted::Payload).unwrap().iter().sum();
+                prop_assert_eq!(kept, of_flow().map(|p| u64::from(p.2)).sum::<u64>());
+            }
+            // What rates_over leaves out are the first and the last bin of each flow.
+            let bin = |at: u64| at / (tenths as u64 * WIDTH);
+            let inside = |(at, flow, _): &&(u64, u32, u32)| {
+                let of_flow = || packets.iter().filter(|p| p.1 == *flow).map(|p| bin(p.0));
+                of_flow().min() < Some(bin(*at)) && Some(bin(*at)) < of_flow().max()
+            };
+            let expected: u64 = packets.iter().filter(inside).map(|p| u64::from(p.2)).sum();
+            let seconds = tenths as f64 / 10.0;
+            let kept: f64 = shares.rates_over(tenths, Counted::Payload).iter().flatten().map(|rate| rate * seconds).sum();
+            prop_assert!((kept - expected as f64).abs() < 1e-6, "{} {}", kept, expected);
+        }
     }
 }

@@ -1,11 +1,26 @@
 //! Measures: what a run is asked for, and the checks every run must pass.
 
+mod confidence;
+mod dca_prediction;
+mod fairness;
+mod latency;
+mod loss_delay;
+mod pftk;
 mod responses;
+mod rtt_series;
 mod trace;
 mod verify;
 
-pub use responses::{Distribution, Responses};
+pub use confidence::Estimate;
+pub use dca_prediction::{Counts, Prediction, Replay, predict, replay};
+pub use fairness::{Fairness, GroupBytes, GroupShares, ShareDistribution, WINDOWS, WindowFairness, fair_by_packets};
+pub use latency::{Distribution, Latencies};
+pub use loss_delay::{DelayEvent, Indication, LAGS, LagDelay, LossDelay, indication, lagged};
+pub use pftk::{SendRate, Timeouts};
+pub use responses::Responses;
+pub use rtt_series::{AckFrame, RttSample, RttSampler, RttSeries};
 pub use trace::{WindowPoint, WindowTrace};
 pub use verify::verify;
 
-pub(crate) use responses::{Completed, round};
+pub(crate) use latency::round;
+pub(crate) use responses::Completed;

@@ -1,0 +1,186 @@
+//! Means over seeds, and how far to trust them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use super::latency::significant;
+
+/// Digits kept for output.
+const DIGITS: i32 = 9;
+
+/// A mean with its 95 % confidence interval by Student's t. Figures are rounded to nine significant digits.
+///
+/// Displayed as `12.3 ± 0.4`: the interval to one significant digit; a precision (`{:.2}`) overrides it. Without an interval it is the
+/// mean alone, to three digits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Values it is the mean of.
+    pub n: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation, with n - 1. One value has none.
+    pub deviation: Option<f64>,
+    /// Half the width of the interval. One value has none.
+    pub half_width: Option<f64>,
+}
+
+impl Estimate {
+    /// The mean of one value per seed. `None` without values, or where one is not a finite number.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        if values.is_empty() || values.iter().any(|v| !v.is_finite()) {
+            return None;
+        }
+        let n = values.len();
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        let deviation = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
+        let half_width = deviation.and_then(|s| {
+            let t = StudentsT::new(0.0, 1.0, (n - 1) as f64).ok()?.inverse_cdf(0.975);
+            Some(t * s / (n as f64).sqrt())
+        });
+        let rounded = |x: f64| significant(x, DIGITS);
+        Some(Self { n, mean: rounded(mean), deviation: deviation.map(rounded), half_width: half_width.map(rounded) })
+    }
+
+    /// The mean of `a - b` over pairs: the same seeds under two controllers. `None` also where they are not as many.
+    pub fn of_differences(a: &[f64], b: &[f64]) -> Option<Self> {
+        let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+        (a.len() == b.len()).then(|| Self::of(&differences)).flatten()
+    }
+
+    /// Both ends of the interval.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.half_width.map(|half| (self.mean - half, self.mean + half))
+    }
+
+    /// Zero lies outside the interval: of differences, that they are not by chance, at 5 %.
+    pub fn is_significant(&self) -> bool {
+        self.half_width.is_some_and(|half| self.mean.abs() > half)
+    }
+}
+
+/// Decimals that show `x` to so many significant digits, up to 12.
+fn decimals(x: f64, digits: i32) -> usize {
+    if x == 0.0 {
+        return 0;
+    }
+    (digits - 1 - x.abs().log10().floor() as i32).clamp(0, 12) as usize
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // All values equal: nothing to see in the interval, the mean says how many digits.
+        let by_mean = || decimals(self.mean, 3);
+        let shown = f.precision();
+        match self.half_width {
+            Some(half) => {
+                let d = shown.unwrap_or_else(|| if half > 0.0 { decimals(half, 1) } else { by_mean() });
+                write!(f, "{:.d$} ± {half:.d$}", self.mean)
+            }
+            None => write!(f, "{:.*}", shown.unwrap_or_else(by_mean), self.mean),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-7 * b.abs().max(1e-9)
+    }
+
+    #[test]
+    fn by_hand() {
+        // Mean 5, squares 32, deviation sqrt(32/7) = 2.138089935; t(7) = 2.364624252.
+        let e = Estimate::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        assert_eq!((e.n, e.mean, e.deviation), (8, 5.0, Some(2.138_089_94)));
+        let half = 2.364_624_252 * 2.138_089_935 / 8.0_f64.sqrt();
+        assert!(near(e.half_width.unwrap(), half), "{e:?}");
+        let (low, high) = e.interval().unwrap();
+        assert!(near(low, 5.0 - half) && near(high, 5.0 + half));
+        assert!(e.is_significant());
+    }
+
+    #[test]
+    fn the_quantiles_of_students_table() {
+        // The half width is t(n-1) s / sqrt n.
+        for (n, t) in [(2, 12.706), (3, 4.303), (5, 2.776), (10, 2.262), (31, 2.042), (121, 1.980)] {
+            let values: Vec<f64> = (0..n).map(f64::from).collect();
+            let e = Estimate::of(&values).unwrap();
+            let ours = e.half_width.unwrap() * f64::from(n).sqrt() / e.deviation.unwrap();
+            assert!((ours - t).abs() < 6e-4, "n {n}: {ours}");
+        }
+    }
+
+    #[test]
+    fn a_published_interval() {
+        // DCA §3.3, its table 3-5: path 7 at 11:00, five runs, mean -13, deviation 7: (-21, -4), as rounded there.
+        let deviations = [-1.0, 0.0, 1.0, 1.0, -1.0].map(|u: f64| -13.0 + 7.0 * u);
+        let e = Estimate::of(&deviations).unwrap();
+        assert_eq!((e.mean, e.deviation), (-13.0, Some(7.0)));
+        let (low, high) = e.interval().unwrap();
+        assert!((low + 21.69).abs() < 0.01 && (high + 4.31).abs() < 0.01, "{low} {high}");
+    }
+
+    #[test]
+    fn one_value_has_no_interval() {
+        let e = Estimate::of(&[12.3]).unwrap();
+        assert_eq!((e.n, e.mean, e.deviation, e.half_width, e.interval()), (1, 12.3, None, None, None));
+        assert!(!e.is_significant());
+        assert_eq!(serde_json::to_string(&e).unwrap(), r#"{"n":1,"mean":12.3,"deviation":null,"half_width":null}"#);
+        assert_eq!(e.to_string(), "12.3");
+        for none in [&[][..], &[1.0, f64::NAN], &[f64::INFINITY]] {
+            assert_eq!(Estimate::of(none), None);
+        }
+    }
+
+    #[test]
+    fn pairs_cancel_what_seeds_have_in_common() {
+        let (a, b) = ([10.0, 20.0, 30.0], [9.0, 18.0, 27.0]);
+        // Differences 1 2 3: mean 2, deviation 1, t(2) = 4.302653.
+        let e = Estimate::of_differences(&a, &b).unwrap();
+        assert!(
+            e.mean == 2.0 && e.deviation == Some(1.0) && near(e.half_width.unwrap(), 4.302_652_730 / 3.0_f64.sqrt())
+        );
+        assert!(!e.is_significant());
+        assert!(Estimate::of_differences(&[10.0, 19.1, 28.0], &b).unwrap().is_significant());
+        assert_eq!(Estimate::of_differences(&a, &b[..2]), None);
+    }
+
+    #[test]
+    fn as_displayed() {
+        let shown = |mean, half| Estimate { n: 5, mean, deviation: Some(1.0), half_width: Some(half) }.to_string();
+        assert_eq!(shown(12.345, 0.42), "12.3 ± 0.4");
+        assert_eq!(shown(-12.346, 0.042), "-12.35 ± 0.04");
+        assert_eq!(shown(7_256.4, 123.0), "7256 ± 123");
+        assert_eq!(shown(5.0, 0.0), "5.00 ± 0.00");
+        assert_eq!(shown(0.0, 0.0), "0 ± 0");
+        assert_eq!(shown(0.000_123, 0.000_04), "0.00012 ± 0.00004");
+        let e = Estimate { n: 5, mean: 12.345_6, deviation: Some(1.0), half_width: Some(0.42) };
+        assert_eq!(format!("{e:.2}"), "12.35 ± 0.42");
+        assert_eq!(Estimate::of(&[7_256.4]).unwrap().to_string(), "7256");
+    }
+
+    #[test]
+    fn equal_values_have_an_interval_of_nothing() {
+        let e = Estimate::of(&[5.0; 4]).unwrap();
+        assert_eq!((e.deviation, e.half_width, e.interval()), (Some(0.0), Some(0.0), Some((5.0, 5.0))));
+    }
+
+    proptest! {
+        #[test]
+        fn moving_and_stretching_values_moves_and_stretches_estimates(
+            values in prop::collection::vec(-100.0..100.0_f64, 2..20), by in -100.0..100.0_f64, times in 0.5..4.0_f64,
+        ) {
+            let e = Estimate::of(&values).unwrap();
+            let moved = Estimate::of(&values.iter().map(|v| v * times + by).collect::<Vec<_>>()).unwrap();
+            prop_assert!((moved.mean - (e.mean * times + by)).abs() < 1e-5);
+            prop_assert!((moved.half_width.unwrap() - e.half_width.unwrap() * times).abs() < 1e-4);
+        }
+    }
+}

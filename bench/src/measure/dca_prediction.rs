@@ -1,0 +1,233 @@
+//! What TCP/DCA would have done to a connection that did without: the throughput analysis of DCA §3.3.
+//!
+//! [`replay`] runs the detector over the connection's tcpRTT series and counts its reactions and the losses these would have avoided;
+//! [`predict`] puts the counts into the model of [`SendRate`].
+//!
+//! # Departures
+//! - **Baseline**: as in the controller (`fathom_cc::dca`), an epoch begins with the reaction to a delay event. It ends when
+//!   sampledRTT(x) is not above windowAVG(w) as it moves ([`Epoch::Average`]), or as it was at the reaction ([`Epoch::Start`]).
+//! - **When a loss happens**: at its sample, after which the packet was sent. "Within one RTT" of a reaction is within the round trip
+//!   of the sample that brought the reaction. Every loss in that time counts as avoided.
+//! - **Avoided losses** are those within one RTT of a reaction, and those whose own sample is a delay event, epoch or not, for the paper
+//!   makes a congestion decision before every loss; each counts once. [`Replay::avoided_by_reaction`] has the former alone.
+//! - **Bursts**: a loss event may be several packets, while retransmissions are counted one by one, as the paper counts both. What is
+//!   avoided never exceeds what was retransmitted.
+
+use std::time::Duration;
+
+use fathom_cc::Time;
+use fathom_cc::dca::Epoch;
+use serde::{Deserialize, Serialize};
+
+use super::latency::{round, significant};
+use super::loss_delay::DelayEvent;
+use super::pftk::{SendRate, Timeouts};
+use super::rtt_series::RttSample;
+
+/// What the detector did with a series.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replay {
+    /// Loss events of the series.
+    pub losses: u64,
+    /// Reactions, at most one per congestion epoch.
+    pub reactions: u64,
+    /// Losses within one RTT of a reaction, or with a delay event of their own.
+    pub avoided: u64,
+    /// Losses within one RTT of a reaction.
+    pub avoided_by_reaction: u64,
+}
+
+/// Runs the detector over a series.
+pub fn replay(samples: &[RttSample], event: DelayEvent, epoch: Epoch) -> Replay {
+    let mut counts = Replay::default();
+    // windowAVG(w) when the epoch began, while one lasts.
+    let mut began = None;
+    let mut reaction: Option<(Time, Duration)> = None;
+    for (index, sample) in samples.iter().enumerate() {
+        let mut decided = false;
+        if let Some(compared) = event.at(samples, index) {
+            decided = compared.is_event();
+            let baseline = match epoch {
+                Epoch::Average => compared.window,
+                Epoch::Start => began.unwrap_or(compared.window),
+            };
+            let sampled = compared.sampled;
+            if sampled.total * u128::from(baseline.count) <= baseline.total * u128::from(sampled.count) {
+                began = None;
+            }
+            if decided && began.is_none() {
+                began = Some(compared.window);
+                reaction = Some((sample.at, sample.rtt));
+                counts.reactions += 1;
+            }
+        }
+        if sample.loss_follows {
+            let near = reaction.is_some_and(|(at, rtt)| sample.at.since(at) <= rtt);
+            counts.losses += 1;
+            counts.avoided += u64::from(near || decided);
+            counts.avoided_by_reaction += u64::from(near);
+        }
+    }
+    counts
+}
+
+/// What the prediction rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// packetsSent.
+    pub sent: u64,
+    /// numberRetransmits; for QUIC, packets declared lost.
+    pub retransmits: u64,
+    /// congestionReactionCount.
+    pub reactions: u64,
+    /// lossAvoidedCount.
+    pub avoided: u64,
+}
+
+/// Predicted send rates without and with DCA. Figures are rounded to six significant digits, percentages to three decimals.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// p-loss.
+    pub p_loss: f64,
+    /// p-TD.
+    pub p_td: f64,
+    /// p-timeout.
+    pub p_timeout: f64,
+    /// Packets per second at p-loss, full model.
+    pub reno: f64,
+    /// Packets per second at p-TD and p-timeout, full model.
+    pub dca: f64,
+    /// B(p-TD, p-timeout) / B(p-loss) - 1 in percent; negative where DCA loses.
+    pub degradation_percent: f64,
+    /// The same by the approximate model.
+    pub approximate_percent: f64,
+}
+
+/// Predicts what DCA costs. `None` where a loss rate is none, or the model has no rate for it: nothing sent, all lost, or no loss without a
+/// largest window.
+pub fn predict(path: &SendRate, counts: Counts, timeouts: Timeouts) -> Option<Prediction> {
+    let left = counts.retransmits.saturating_sub(counts.avoided);
+    // Nothing sent: no number, and no rate for it.
+    let of_sent = |packets: u64| packets as f64 / counts.sent as f64;
+    let (p_loss, p_td) = (of_sent(counts.retransmits), of_sent(left.saturating_add(counts.reactions)));
+    let p_timeout = of_sent(left);
+    let (reno, dca) = (path.full(p_loss)?, path.full_of_two(p_td, p_timeout, timeouts)?);
+    let approximate = path.approximate_of_two(p_td, p_timeout)? / path.approximate(p_loss)?;
+    let percent = |ratio: f64| round((ratio - 1.0) * 100.0, 3);
+    Some(Prediction {
+        p_loss: significant(p_loss, 6),
+        p_td: significant(p_td, 6),
+        p_timeout: significant(p_timeout, 6),
+        reno: significant(reno, 6),
+        dca: significant(dca, 6),
+        degradation_percent: percent(dca / reno),
+        approximate_percent: percent(approximate),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::loss_delay::tests::series;
+    use super::*;
+
+    const PATH: SendRate = SendRate {
+        rtt: Duration::from_millis(100),
+        timeout: Duration::from_secs(1),
+        packets_per_ack: 2.0,
+        max_window: None,
+    };
+
+    fn run(rtts: &[u64], losses: &[usize], epoch: Epoch) -> Replay {
+        replay(&series(rtts.iter().copied(), losses), DelayEvent::new(1, 4).unwrap(), epoch)
+    }
+
+    #[test]
+    fn one_reaction_per_epoch() {
+        // x 1, w 4. Sample 4: 20 against mean 12.5 and deviation 4.3: reaction. 5: 30 against 17.5 + 8.3: event, but the epoch lasts.
+        // 6 and 7: 30 against 22.5 and 27.5, not back; 8: 30 against 30: back. 9: 40 against 32.5 + 4.3: the second.
+        let rtts = [10, 10, 10, 10, 20, 30, 30, 30, 30, 40];
+        let counts = run(&rtts, &[], Epoch::Average);
+        assert_eq!((counts.reactions, counts.losses, counts.avoided), (2, 0, 0));
+        // Frozen at 12.5, the epoch outlasts the series.
+        assert_eq!(run(&rtts, &[], Epoch::Start).reactions, 1);
+        // Back below 12.5 and up again: two. 12 against 12.5, then 40 against 28 + 10.7 (30 30 12 40).
+        let rtts = [10, 10, 10, 10, 20, 30, 30, 12, 40];
+        assert_eq!(run(&rtts, &[], Epoch::Start).reactions, 2);
+    }
+
+    #[test]
+    fn losses_within_a_round_trip_of_a_reaction_are_avoided() {
+        // The reaction is at sample 4, 40 ms, with a round trip of 20 ms: 60 ms is within it, 70 ms is not. Samples come every 10 ms.
+        let rtts = [10, 10, 10, 10, 20, 20, 20, 20, 20];
+        let avoided = |losses: &[usize]| {
+            let counts = run(&rtts, losses, Epoch::Average);
+            assert_eq!((counts.reactions, counts.losses), (1, losses.len() as u64));
+            (counts.avoided, counts.avoided_by_reaction)
+        };
+        assert_eq!(avoided(&[3]), (0, 0), "before");
+        assert_eq!(avoided(&[4]), (1, 1), "the reaction's own");
+        assert_eq!(avoided(&[4, 5, 6]), (3, 3));
+        assert_eq!(avoided(&[7, 8]), (0, 0));
+    }
+
+    #[test]
+    fn a_loss_with_a_delay_event_of_its_own_is_avoided_once() {
+        // The reaction is at sample 4, 40 ms, with a round trip of 30 ms: 70 ms is near. Sample 6 is near and an event (60 against
+        // 35 + 18.0); 8 is an event (90 against 66.25 + 18.5) too late to be near; 9 is neither (85 against 77.5 + 11.5).
+        let counts = run(&[10, 10, 10, 10, 30, 40, 60, 75, 90, 85], &[6, 8, 9], Epoch::Start);
+        assert_eq!((counts.reactions, counts.losses), (1, 3));
+        assert_eq!((counts.avoided, counts.avoided_by_reaction), (2, 1));
+    }
+
+    #[test]
+    fn too_short_a_series_or_none() {
+        assert_eq!(replay(&[], DelayEvent::default(), Epoch::Average), Replay::default());
+        let counts = replay(&series(1..20, &[18]), DelayEvent::default(), Epoch::Average);
+        assert_eq!(counts, Replay { losses: 1, ..Replay::default() });
+    }
+
+    #[test]
+    fn the_prediction_by_hand() {
+        // p-loss .01, p-TD (100 + 350 - 50) / 10000 = .04, p-timeout .005. Rates are those of the model's own tests: 69.52446 and 38.15849
+        // packets per second (25.19363 if every indication may time out); approximately 70.65442 and 41.64358.
+        let counts = Counts { sent: 10_000, retransmits: 100, reactions: 350, avoided: 50 };
+        let p = predict(&PATH, counts, Timeouts::OfLosses).unwrap();
+        assert_eq!((p.p_loss, p.p_td, p.p_timeout), (0.01, 0.04, 0.005));
+        assert_eq!((p.reno, p.dca), (69.5245, 38.1585));
+        assert_eq!((p.degradation_percent, p.approximate_percent), (-45.115, -41.06));
+        let literal = predict(&PATH, counts, Timeouts::OfIndications).unwrap();
+        assert_eq!(literal.degradation_percent, -63.763);
+        let text = serde_json::to_string(&p).unwrap();
+        assert_eq!(serde_json::from_str::<Prediction>(&text).unwrap(), p);
+    }
+
+    #[test]
+    fn what_has_no_prediction() {
+        let counts = Counts { sent: 100, retransmits: 0, reactions: 0, avoided: 0 };
+        assert_eq!(predict(&PATH, counts, Timeouts::OfLosses), None, "no loss, no limit");
+        let limited = SendRate { max_window: Some(12.0), ..PATH };
+        assert_eq!(predict(&limited, counts, Timeouts::OfLosses).unwrap().degradation_percent, 0.0);
+        assert_eq!(predict(&limited, Counts { sent: 0, ..counts }, Timeouts::OfLosses), None, "nothing sent");
+        assert_eq!(predict(&limited, Counts { retransmits: 100, ..counts }, Timeouts::OfLosses), None, "all lost");
+        let more = Counts { retransmits: 2, reactions: 1, avoided: 3, ..counts };
+        assert_eq!(predict(&limited, more, Timeouts::OfLosses).unwrap().p_timeout, 0.0, "never less than none");
+    }
+
+    proptest! {
+        #[test]
+        fn counts_stay_in_their_bounds(rtts in prop::collection::vec(20_u64..60, 0..200), step in 1_usize..5, start in any::<bool>()) {
+            let lost: Vec<usize> = (0..rtts.len()).step_by(step).collect();
+            let epoch = if start { Epoch::Start } else { Epoch::Average };
+            let s = series(rtts, &lost);
+            let event = DelayEvent::new(2, 5).unwrap();
+            let counts = replay(&s, event, epoch);
+            prop_assert_eq!(counts.losses, lost.len() as u64);
+            prop_assert!(counts.avoided_by_reaction <= counts.avoided && counts.avoided <= counts.losses);
+            // An epoch begins with an event.
+            let events = (0..s.len()).filter_map(|n| event.at(&s, n)).filter(|c| c.is_event()).count() as u64;
+            prop_assert!(counts.reactions <= events && (counts.reactions > 0) == (events > 0));
+        }
+    }
+}

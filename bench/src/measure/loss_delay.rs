@@ -1,0 +1,295 @@
+//! Do round trips foretell losses? The three metrics of DCA §3.2 on a tcpRTT series.
+//!
+//! A loss event is a sample after which a packet was lost; a burst between two samples is one event, and losses after different samples
+//! are events of their own (DCA §3.1).
+//!
+//! # Departures
+//! What the paper leaves open, and what is taken here.
+//! - **The beginning**: sampledRTT(x) and windowAVG(w) both end with the sample before the loss. A loss with fewer samples before it than
+//!   either needs is not judged: it counts neither as foretold nor as a loss.
+//! - **The ends** of the lags: a loss counts at a lag when the series has a sample there. Lags that no loss has are left out.
+//! - **Lag 0** does not exist: -1 is the last sample before the lost packet was sent, +1 the first after it (DCA §3.2.2).
+//! - **Standard deviation** of the w samples themselves (divided by w, not by w - 1), as the controller has it.
+//! - Sums are of whole nanoseconds, and the comparison is the controller's own: equal samples are never a rise.
+
+use fathom_cc::dca::{MAX_RTT, Mean, delay_event};
+use serde::{Deserialize, Serialize};
+
+use super::latency::{Distribution, Latencies, round};
+use super::rtt_series::RttSample;
+
+/// Largest lag of the paper's figures (DCA §3.2.2).
+pub const LAGS: usize = 300;
+/// Largest x and w: their sums, squared, fit 128 bits.
+const MOST: usize = 1_024;
+
+/// The event sampledRTT(x) > windowAVG(w) + std (DCA §3.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelayEvent {
+    x: usize,
+    w: usize,
+}
+
+impl Default for DelayEvent {
+    /// (2, 20): "generally most effective in predicting loss events" (DCA §3.2.1).
+    fn default() -> Self {
+        Self { x: 2, w: 20 }
+    }
+}
+
+/// What the event compares, at one sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compared {
+    /// sampledRTT(x).
+    pub(super) sampled: Mean,
+    /// windowAVG(w).
+    pub(super) window: Mean,
+    /// Sum of the squares of the w samples.
+    squares: u128,
+}
+
+impl Compared {
+    pub(super) fn is_event(&self) -> bool {
+        delay_event(self.sampled, self.window, self.squares)
+    }
+}
+
+impl DelayEvent {
+    /// Both from 1 to 1024, else `None`.
+    pub fn new(x: usize, w: usize) -> Option<Self> {
+        let allowed = 1..=MOST;
+        (allowed.contains(&x) && allowed.contains(&w)).then_some(Self { x, w })
+    }
+
+    /// The last x and w samples up to and with the one at `index`; `None` while there are fewer. RTTs count up to 18 minutes.
+    pub(super) fn at(&self, samples: &[RttSample], index: usize) -> Option<Compared> {
+        let so_far = samples.get(..=index)?;
+        let last = |n: usize| so_far.len().checked_sub(n).map(|from| &so_far[from..]);
+        let mean = |part: &[RttSample]| Mean { total: part.iter().map(nanos).sum(), count: part.len() as u32 };
+        let window = last(self.w)?;
+        let squares = window.iter().map(|s| nanos(s) * nanos(s)).sum();
+        Some(Compared { sampled: mean(last(self.x)?), window: mean(window), squares })
+    }
+}
+
+fn nanos(sample: &RttSample) -> u128 {
+    sample.rtt.min(MAX_RTT).as_nanos()
+}
+
+fn losses(samples: &[RttSample]) -> impl Iterator<Item = usize> {
+    samples.iter().enumerate().filter(|(_, s)| s.loss_follows).map(|(index, _)| index)
+}
+
+/// The correlation indication metric, P\[sampledRTT(x) > windowAVG(w) + std\] (DCA §3.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Indication {
+    /// Samples of sampledRTT.
+    pub x: usize,
+    /// Samples of windowAVG.
+    pub w: usize,
+    /// Loss events with enough samples before them.
+    pub losses: u64,
+    /// Those that came just after a rise.
+    pub foretold: u64,
+    /// The latter over the former, rounded to six digits. `None` without losses.
+    pub probability: Option<f64>,
+}
+
+/// How many losses a rise of round trips came before.
+pub fn indication(samples: &[RttSample], event: DelayEvent) -> Indication {
+    let (mut judged, mut foretold) = (0, 0);
+    for compared in losses(samples).filter_map(|index| event.at(samples, index)) {
+        judged += 1;
+        foretold += u64::from(compared.is_event());
+    }
+    let probability = (judged > 0).then(|| round(foretold as f64 / judged as f64, 6));
+    Indication { x: event.x, w: event.w, losses: judged, foretold, probability }
+}
+
+/// The average delay conditioned on a loss at one lag (DCA §3.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LagDelay {
+    /// Samples from the loss; negative before it, never 0.
+    pub lag: i32,
+    /// Mean of the samples at this lag over the mean of all samples, rounded to six digits.
+    pub relative: f64,
+    /// Losses it is the mean of.
+    pub losses: u64,
+}
+
+/// The loss conditioned delay correlation metric for lags up to `lags` on either side, in order. Empty without losses, or where all
+/// round trips are zero.
+pub fn lagged(samples: &[RttSample], lags: usize) -> Vec<LagDelay> {
+    let all: u128 = samples.iter().map(nanos).sum();
+    if all == 0 {
+        return Vec::new();
+    }
+    let mean = all as f64 / samples.len() as f64;
+    // Lags beyond the series have no sample.
+    let lags = lags.min(samples.len()) as i32;
+    let at_lag = |lag: i32| {
+        // -1 is the sample itself, after which the packet was lost.
+        let place = |index: usize| index.checked_add_signed(if lag < 0 { lag + 1 } else { lag } as isize);
+        let (mut total, mut count) = (0, 0);
+        for sample in losses(samples).filter_map(|index| samples.get(place(index)?)) {
+            total += nanos(sample);
+            count += 1;
+        }
+        (count > 0).then(|| LagDelay { lag, relative: round(total as f64 / count as f64 / mean, 6), losses: count })
+    };
+    (-lags..=lags).filter(|lag| *lag != 0).filter_map(at_lag).collect()
+}
+
+/// All three metrics of a series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LossDelay {
+    /// Loss events, those included that have too few samples before them for the indication.
+    pub losses: u64,
+    /// P\[sampledRTT(x) > windowAVG(w) + std\].
+    pub indication: Indication,
+    /// Delay by lag.
+    pub lags: Vec<LagDelay>,
+    /// All samples (DCA §3.2.3).
+    pub all: Distribution,
+    /// sampledRTT(x) before each loss that has x samples before it.
+    pub before_loss: Distribution,
+}
+
+impl LossDelay {
+    /// Of these samples, with lags up to `lags`.
+    pub fn of(samples: &[RttSample], event: DelayEvent, lags: usize) -> Self {
+        let (mut all, mut before_loss) = (Latencies::default(), Latencies::default());
+        samples.iter().for_each(|s| all.record(s.rtt));
+        let x_only = DelayEvent { x: event.x, w: event.x };
+        for sampled in losses(samples).filter_map(|index| x_only.at(samples, index)).map(|c| c.sampled) {
+            let mean = sampled.total / u128::from(sampled.count);
+            before_loss.record(std::time::Duration::from_nanos(mean as u64));
+        }
+        Self {
+            losses: losses(samples).count() as u64,
+            indication: indication(samples, event),
+            lags: lagged(samples, lags),
+            all: all.distribution(),
+            before_loss: before_loss.distribution(),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use fathom_cc::Time;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Samples 10 ms apart with these round trips in milliseconds; losses follow those at the given places.
+    pub(in super::super) fn series(rtts: impl IntoIterator<Item = u64>, losses: &[usize]) -> Vec<RttSample> {
+        let sample = |(n, ms): (usize, u64)| RttSample {
+            at: Time::from_millis(10 * n as u64),
+            rtt: Duration::from_millis(ms),
+            loss_follows: losses.contains(&n),
+        };
+        rtts.into_iter().enumerate().map(sample).collect()
+    }
+
+    #[test]
+    fn a_loss_after_a_rise_is_foretold() {
+        // 2 4 4 4 5 5 7 9: mean 5, deviation 2. Up to the 9 the last two are 8 > 7, up to the 7 the window is not full.
+        let event = DelayEvent::new(2, 8).unwrap();
+        let s = series([2, 4, 4, 4, 5, 5, 7, 9], &[6, 7]);
+        let i = indication(&s, event);
+        assert_eq!((i.losses, i.foretold, i.probability), (1, 1, Some(1.0)));
+        // With the last two 5 and 9 their mean is exactly 7: no rise.
+        let i = indication(&series([2, 4, 4, 4, 5, 7, 5, 9], &[7]), event);
+        assert_eq!((i.losses, i.foretold, i.probability), (1, 0, Some(0.0)));
+        // 4 4 4 5 5 7 9 9 (mean 5.875, deviation 2.03; the last two 9), then 4 4 5 5 7 9 9 2 (the last two 5.5, below the mean 5.625),
+        // and last 4 5 5 7 9 9 2 2.
+        let i = indication(&series([2, 4, 4, 4, 5, 5, 7, 9, 9, 2, 2], &[8, 9, 10]), event);
+        assert_eq!((i.x, i.w, i.losses, i.foretold, i.probability), (2, 8, 3, 1, Some(0.333_333)));
+    }
+
+    #[test]
+    fn the_defaults_are_two_and_twenty() {
+        let rise = |losses: &[usize]| {
+            let s = series((0..20).map(|n| if n < 19 { 50 } else { 52 }), losses);
+            let i = indication(&s, DelayEvent::default());
+            (i.losses, i.foretold)
+        };
+        assert_eq!((rise(&[19]), rise(&[18]), rise(&[])), ((1, 1), (0, 0), (0, 0)));
+        assert_eq!((DelayEvent::new(0, 5), DelayEvent::new(5, 0), DelayEvent::new(1, 1_025)), (None, None, None));
+    }
+
+    #[test]
+    fn equal_round_trips_say_nothing() {
+        let mut s = series([0; 400], &(0..400).collect::<Vec<_>>());
+        s.iter_mut().for_each(|s| s.rtt = Duration::from_micros(50_300));
+        let m = LossDelay::of(&s, DelayEvent::default(), LAGS);
+        assert_eq!((m.losses, m.indication.losses, m.indication.foretold), (400, 381, 0));
+        assert_eq!(m.lags.len(), 600);
+        assert!(m.lags.iter().all(|l| l.relative == 1.0));
+        assert_eq!(Distribution { count: 400, ..m.before_loss.clone() }.median_ms, m.all.median_ms);
+    }
+
+    #[test]
+    fn lags_by_hand() {
+        // Mean 30. Losses after the 20 and the 50, which is the last.
+        let s = series([10, 20, 30, 40, 50], &[1, 4]);
+        let by_lag: Vec<(i32, f64, u64)> = lagged(&s, 3).iter().map(|l| (l.lag, l.relative, l.losses)).collect();
+        let expected = [
+            (-3, 1.0, 1),       // 30, before the second only
+            (-2, 0.833_333, 2), // (10 + 40) / 2 / 30
+            (-1, 1.166_667, 2), // (20 + 50) / 2 / 30
+            (1, 1.0, 1),        // 30, after the first only
+            (2, 1.333_333, 1),
+            (3, 1.666_667, 1),
+        ];
+        assert_eq!(by_lag, expected);
+        // Beyond the series there is nothing.
+        assert_eq!(lagged(&s, LAGS).iter().map(|l| l.lag).collect::<Vec<_>>(), [-5, -4, -3, -2, -1, 1, 2, 3]);
+    }
+
+    #[test]
+    fn distributions_before_losses_and_of_all() {
+        let s = series([10, 20, 30, 40, 50], &[0, 1, 4]);
+        let m = LossDelay::of(&s, DelayEvent::default(), 1);
+        // Before the first loss there is only one sample; the others are means of two: 15 and 45.
+        assert_eq!((m.losses, m.indication.losses), (3, 0));
+        assert_eq!((m.all.count, m.all.mean_ms, m.before_loss.count, m.before_loss.mean_ms), (5, 30.0, 2, 30.0));
+        assert!((m.before_loss.median_ms - 15.0).abs() < 0.02 && (m.before_loss.max_ms - 45.0).abs() < 0.05);
+        let text = serde_json::to_string(&m).unwrap();
+        assert_eq!(serde_json::from_str::<LossDelay>(&text).unwrap(), m);
+    }
+
+    #[test]
+    fn nothing_and_no_losses() {
+        let m = LossDelay::of(&[], DelayEvent::default(), LAGS);
+        assert_eq!((m.losses, m.indication.probability, m.lags.len(), m.all.count), (0, None, 0, 0));
+        let m = LossDelay::of(&series(1..100, &[]), DelayEvent::default(), LAGS);
+        assert_eq!((m.losses, m.indication.probability, m.lags.len(), m.all.count), (0, None, 0, 99));
+        assert!(lagged(&series([0, 0], &[0]), 1).is_empty(), "no time passes");
+    }
+
+    proptest! {
+        #[test]
+        fn the_indication_agrees_with_floating_point(
+            rtts in prop::collection::vec(20_u64..100, 30..200), x in 1_usize..10, w in 1_usize..30, step in 1_usize..5,
+        ) {
+            let lost: Vec<usize> = (0..rtts.len()).step_by(step).collect();
+            let mean = |part: &[u64]| part.iter().sum::<u64>() as f64 / part.len() as f64;
+            let (mut judged, mut foretold, mut close) = (0, 0, 0);
+            for end in lost.iter().map(|i| i + 1).filter(|end| *end >= x.max(w)) {
+                let window = &rtts[end - w..end];
+                let std = (window.iter().map(|v| (*v as f64 - mean(window)).powi(2)).sum::<f64>() / w as f64).sqrt();
+                let margin = mean(&rtts[end - x..end]) - mean(window) - std;
+                judged += 1;
+                close += u64::from(margin.abs() < 1e-9);
+                foretold += u64::from(margin >= 1e-9);
+            }
+            let i = indication(&series(rtts, &lost), DelayEvent::new(x, w).unwrap());
+            prop_assert_eq!(i.losses, judged);
+            prop_assert!(foretold <= i.foretold && i.foretold <= foretold + close);
+        }
+    }
+}

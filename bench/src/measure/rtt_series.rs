@@ -1,0 +1,209 @@
+//! The tcpRTT series of a connection (DCA §3.1): round trips as its sender may use them, and before which of them losses came.
+//!
+//! # Departures
+//! - **Before**: a lost packet belongs to the last sample taken no later than the packet was sent. Packets that an ACK releases leave
+//!   at the very time of its sample in a virtual world; they come after it.
+//! - **Newest packet only**: a frame whose newest packet was sent before one acknowledged earlier gives no sample; a TCP ACK never is
+//!   such a frame.
+//! - **Losses before the first sample** belong to none; they are counted as lost only.
+//! - **Spurious losses** stay losses: the paper's traces cannot tell them either.
+
+use std::time::Duration;
+
+use fathom_cc::Time;
+use serde::{Deserialize, Serialize};
+
+/// Samples kept at most, 8 MB of them; the paper's longest runs have some 14,000 packets. The rest of a longer run is left out.
+const SAMPLES: usize = 1 << 18;
+
+/// One sample of the series. In JSON: `[at, rtt, loss_follows]`, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "(f64, f64, bool)", from = "(f64, f64, bool)")]
+pub struct RttSample {
+    /// When the ACK came.
+    pub at: Time,
+    /// Its round trip.
+    pub rtt: Duration,
+    /// At least one packet sent after this sample and before the next was lost. A burst is one loss event.
+    pub loss_follows: bool,
+}
+
+impl From<RttSample> for (f64, f64, bool) {
+    fn from(s: RttSample) -> Self {
+        (s.at.as_secs_f64(), s.rtt.as_secs_f64(), s.loss_follows)
+    }
+}
+
+impl From<(f64, f64, bool)> for RttSample {
+    fn from((at, rtt, loss_follows): (f64, f64, bool)) -> Self {
+        let nanos = |seconds: f64| (seconds * 1e9).round() as u64;
+        Self { at: Time::from_nanos(nanos(at)), rtt: Duration::from_nanos(nanos(rtt)), loss_follows }
+    }
+}
+
+/// What an ACK frame says to the series.
+#[derive(Clone, Copy, Debug)]
+pub struct AckFrame {
+    /// When it came.
+    pub at: Time,
+    /// Packets it newly acknowledges.
+    pub packets: usize,
+    /// Round trip of the newest of them.
+    pub rtt: Duration,
+    /// The sender recovers from a loss.
+    pub recovery: bool,
+}
+
+/// The series of a connection and its packet counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RttSeries {
+    /// The samples, in order of time.
+    pub samples: Vec<RttSample>,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets declared lost.
+    pub lost: u64,
+    /// When the first sample came that was not kept, in seconds; the samples and their losses end before it.
+    pub cut_at: Option<f64>,
+}
+
+/// Takes the samples of one connection.
+#[derive(Clone, Debug, Default)]
+pub struct RttSampler {
+    series: RttSeries,
+    /// When the newest packet acknowledged so far was sent.
+    newest: Time,
+    cut_at: Option<Time>,
+}
+
+impl RttSampler {
+    /// A packet is sent.
+    pub const fn on_sent(&mut self) {
+        self.series.sent += 1;
+    }
+
+    /// An ACK frame that newly acknowledges something. Frames come in order of time.
+    ///
+    /// It gives a sample when it acknowledges more than one packet, to filter delayed acknowledgements, and outside recovery (DCA §3.1).
+    pub fn on_ack(&mut self, frame: AckFrame) {
+        let sent = Time::from_nanos(frame.at.as_nanos().saturating_sub(frame.rtt.as_nanos() as u64));
+        if frame.packets == 0 || sent < self.newest {
+            return;
+        }
+        self.newest = sent;
+        if frame.packets < 2 || frame.recovery {
+            return;
+        }
+        if self.series.samples.len() == SAMPLES {
+            self.cut_at.get_or_insert(frame.at);
+            return;
+        }
+        self.series.samples.push(RttSample { at: frame.at, rtt: frame.rtt, loss_follows: false });
+    }
+
+    /// A packet sent at `sent` is declared lost.
+    pub fn on_lost(&mut self, sent: Time) {
+        self.series.lost += 1;
+        if self.cut_at.is_some_and(|cut| sent >= cut) {
+            return;
+        }
+        let before = self.series.samples.partition_point(|sample| sample.at <= sent);
+        if let Some(sample) = before.checked_sub(1).and_then(|last| self.series.samples.get_mut(last)) {
+            sample.loss_follows = true;
+        }
+    }
+
+    /// The series.
+    pub fn finish(self) -> RttSeries {
+        RttSeries { cut_at: self.cut_at.map(Time::as_secs_f64), ..self.series }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn ms(n: u64) -> Time {
+        Time::from_millis(n)
+    }
+
+    fn ack(at: u64, packets: usize, rtt: u64) -> AckFrame {
+        AckFrame { at: ms(at), packets, rtt: Duration::from_millis(rtt), recovery: false }
+    }
+
+    fn samples(series: &RttSeries) -> Vec<(u64, u128, bool)> {
+        let tuple = |s: &RttSample| (s.at.as_nanos() / 1_000_000, s.rtt.as_millis(), s.loss_follows);
+        series.samples.iter().map(tuple).collect()
+    }
+
+    #[test]
+    fn which_frames_give_samples() {
+        let mut s = RttSampler::default();
+        s.on_ack(ack(100, 2, 50));
+        s.on_ack(ack(110, 1, 50)); // one packet: perhaps a delayed acknowledgement
+        s.on_ack(AckFrame { recovery: true, ..ack(120, 3, 50) });
+        s.on_ack(ack(130, 2, 81)); // sent at 49, long before the packet of 70 that recovery acknowledged
+        s.on_ack(ack(140, 0, 10));
+        s.on_ack(ack(150, 2, 80)); // sent at 70 as well: not older
+        assert_eq!(samples(&s.finish()), [(100, 50, false), (150, 80, false)]);
+    }
+
+    #[test]
+    fn a_lost_packet_marks_the_sample_before_it() {
+        let mut s = RttSampler::default();
+        for at in [100, 110, 120] {
+            s.on_sent();
+            s.on_ack(ack(at, 2, 50));
+        }
+        s.on_lost(ms(99)); // before any
+        s.on_lost(ms(110)); // released by the second
+        s.on_lost(ms(119)); // a burst with it
+        let series = s.finish();
+        assert_eq!(samples(&series), [(100, 50, false), (110, 50, true), (120, 50, false)]);
+        assert_eq!((series.sent, series.lost, series.cut_at), (3, 3, None));
+    }
+
+    #[test]
+    fn no_samples_no_losses_in_them() {
+        let mut s = RttSampler::default();
+        s.on_lost(ms(5));
+        assert_eq!(s.finish(), RttSeries { lost: 1, ..RttSeries::default() });
+    }
+
+    #[test]
+    fn long_series_end_and_say_so() {
+        let mut s = RttSampler::default();
+        for at in 0..SAMPLES as u64 + 5 {
+            s.on_ack(ack(at, 2, 0));
+        }
+        s.on_lost(ms(SAMPLES as u64 + 3)); // after the cut: the last sample kept is not the one before it
+        let series = s.finish();
+        assert_eq!((series.samples.len(), series.samples[SAMPLES - 1].loss_follows), (SAMPLES, false));
+        assert_eq!(series.cut_at, Some(SAMPLES as f64 / 1e3));
+    }
+
+    proptest! {
+        #[test]
+        fn json_keeps_every_nanosecond(at in 0_u64..100_000 * 1_000_000_000, rtt in 0_u64..10_000_000_000, loss in any::<bool>()) {
+            let sample = RttSample { at: Time::from_nanos(at), rtt: Duration::from_nanos(rtt), loss_follows: loss };
+            let text = serde_json::to_string(&sample).unwrap();
+            prop_assert_eq!(serde_json::from_str::<RttSample>(&text).unwrap(), sample);
+        }
+
+        #[test]
+        fn marks_are_those_of_a_plain_search(
+            mut acks in prop::collection::vec(0_u64..1_000, 0..40),
+            losses in prop::collection::vec(0_u64..1_000, 0..40),
+        ) {
+            acks.sort_unstable();
+            let mut s = RttSampler::default();
+            acks.iter().for_each(|at| s.on_ack(ack(*at, 2, 0)));
+            losses.iter().for_each(|at| s.on_lost(ms(*at)));
+            let after = |n: usize| acks.get(n + 1).copied().unwrap_or(u64::MAX);
+            let expected: Vec<bool> = (0..acks.len()).map(|n| losses.iter().any(|l| acks[n] <= *l && *l < after(n))).collect();
+            prop_assert_eq!(s.finish().samples.iter().map(|s| s.loss_follows).collect::<Vec<_>>(), expected);
+        }
+    }
+}
