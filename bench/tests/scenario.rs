@@ -4,7 +4,8 @@ use fathom_bench::experiment::{Cost, Progress};
 use fathom_bench::scenario::{Outcome, ScenarioSpec, run};
 
 fn outcome(text: &str, seed: u64) -> (Outcome, Cost) {
-    let scenario = ScenarioSpec::from_toml(text).and_then(|spec| spec.check()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let scenario =
+        ScenarioSpec::from_toml(text).and_then(|spec| spec.check()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     run(&scenario, seed, &Progress::default()).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fathom_cc::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Distribution, WindowPoint, round};
+use crate::measure::{Distribution, Fairness, RttSample, WindowPoint};
 
 /// One run. Nothing in it depends on the machine or the wall clock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub struct Outcome {
     pub links: BTreeMap<String, LinkOutcome>,
     /// Groups of traffic by name. A group with several controllers has an entry per controller besides, `group/controller`.
     pub groups: BTreeMap<String, GroupOutcome>,
+    /// How the flows that last as long as the run shared the link that was asked about, where one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<Fairness>,
     /// Hash over every step of every packet.
     pub trace_hash: String,
 }
@@ -116,8 +119,8 @@ pub struct FlowOutcome {
 /// The tcpRTT series of the group's one flow (DCA §3.1).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RttOutcome {
-    /// Seconds of world time, round-trip time in seconds, and whether the next packet sent after it was lost.
-    pub samples: Vec<(f64, f64, bool)>,
+    /// Samples in order of time.
+    pub samples: Vec<RttSample>,
 }
 
 impl RttOutcome {
@@ -134,7 +137,7 @@ impl RttOutcome {
             while lost.peek().is_some_and(|sent| next.is_none_or(|next| *sent < next)) {
                 follows |= lost.next().is_some_and(|sent| sent >= *at);
             }
-            (round(at.as_secs_f64(), 6), round(sample.as_secs_f64(), 6), follows)
+            RttSample { at: *at, rtt: *sample, loss_follows: follows }
         });
         Self { samples: samples.collect() }
     }
@@ -150,10 +153,10 @@ mod tests {
         let rtt: Vec<(Time, Duration)> = [10, 20, 30, 40].map(|t| (ms(t), Duration::from_millis(5))).to_vec();
         // One before the first sample, a burst of two after the second, out of order, and one after the last.
         let drops = [ms(24), ms(5), ms(22), ms(45)];
-        let follows: Vec<bool> = RttOutcome::new(&rtt, &drops).samples.iter().map(|s| s.2).collect();
+        let follows: Vec<bool> = RttOutcome::new(&rtt, &drops).samples.iter().map(|s| s.loss_follows).collect();
         assert_eq!(follows, [false, true, false, true]);
         // A packet sent at the instant of a sample is sent after it.
-        let follows: Vec<bool> = RttOutcome::new(&rtt, &[ms(30)]).samples.iter().map(|s| s.2).collect();
+        let follows: Vec<bool> = RttOutcome::new(&rtt, &[ms(30)]).samples.iter().map(|s| s.loss_follows).collect();
         assert_eq!(follows, [false, false, true, false]);
     }
 }

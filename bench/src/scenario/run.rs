@@ -16,10 +16,10 @@ use super::watch::{Part, Shared, Tally, WarmUp};
 use super::{SMALLEST_STOCK_DATAGRAM, Scenario, Stop, Traffic, Workload, load};
 use crate::experiment::{CellError, Cost, PlanError, Progress, thread_cpu_time};
 use crate::http::Identity;
-use crate::link::{Link, LinkStats};
-use crate::measure::{WindowTrace, round, verify};
+use crate::link::{Counted, Link, LinkStats};
+use crate::measure::{Fairness, GroupBytes, WINDOWS, WindowTrace, fair_by_packets, round, verify};
 use crate::stack::{self, Control, Setting};
-use crate::world::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, Virtual};
+use crate::world::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, Virtual, WIRE_OVERHEAD};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
@@ -360,8 +360,42 @@ impl<'a> Run<'a> {
             seconds: round(seconds, 6),
             links: links.collect(),
             groups,
+            fairness: self.fairness(),
             trace_hash: format!("{:016x}", world.trace_hash()),
         }
+    }
+}
+
+/// Flows whose shares are asked for: the name of their group, the size of their packets on the wire, their numbers.
+type Sharing = (String, u32, Vec<u32>);
+
+fn sharing(traffic: &Traffic, built: &Built) -> Option<Sharing> {
+    let flows = built.parts.iter().flat_map(|part| part.tally().open.clone()).collect();
+    let size = u32::from(traffic.datagram) + WIRE_OVERHEAD;
+    matches!(traffic.workload, Workload::Bulk { .. }).then(|| (traffic.name.clone(), size, flows))
+}
+
+impl Run<'_> {
+    /// How the flows that are still there shared the link of `keep.shares`, from the end of the warm-up on.
+    fn fairness(&self) -> Option<Fairness> {
+        let name = self.scenario.keep.shares.as_ref()?;
+        let (_, link) = self.links.iter().find(|(link, _)| link == name)?;
+        let chain = &self.scenario.chain;
+        let (from, to, _) = chain.directed().find(|(_, _, link)| link == name)?;
+        let shares = self.world().link_stats(*link).shares?;
+        let groups: Vec<Sharing> = (self.scenario.traffic.iter().zip(&self.groups))
+            .filter_map(|(traffic, built)| sharing(traffic, built))
+            .collect();
+        let counts: Vec<(usize, u32)> = groups.iter().map(|(_, size, flows)| (flows.len(), *size)).collect();
+        let fair = fair_by_packets(chain.links[from.min(to)].rate.bits_per_sec() as f64 / 8.0, &counts);
+        let tenth = |d: Duration| d.as_millis() as usize / 100;
+        let tenths = tenth(self.scenario.warm_up)..tenth(self.world().time().since(Time::ZERO));
+        let counted = Counted::Wire { overhead: WIRE_OVERHEAD };
+        let groups = groups.into_iter().zip(fair).map(|((name, _, flows), fair)| {
+            let flows = flows.into_iter().map(|flow| shares.tenths(flow as usize, tenths.clone(), counted));
+            Some(GroupBytes { name, fair, flows: flows.collect::<Option<_>>()? })
+        });
+        Fairness::of(&groups.collect::<Option<Vec<_>>>()?, &WINDOWS)
     }
 }
 
