@@ -9,6 +9,7 @@
 //! | [`http`] | the HTTP/3 server and client |
 //! | [`measure`] | response times, fairness, delay before loss, models, confidence; the checks every run must pass |
 //! | [`experiment`] | plans, calibration, runs, comparisons |
+//! | [`reproduce`] | the papers: tables, figures and claims from studies |
 //! | [`scenario`] | routers in a row, traffic over them, and a run of it |
 //! | [`report`] | tables and the HTML report |
 
@@ -18,6 +19,7 @@ pub mod http;
 pub mod link;
 pub mod measure;
 pub mod report;
+pub mod reproduce;
 pub mod scenario;
 pub mod stack;
 pub mod workload;
