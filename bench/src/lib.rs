@@ -10,6 +10,7 @@
 //! | [`measure`] | response times, traces, the checks every run must pass |
 //! | [`experiment`] | plans, calibration, runs, comparisons |
 //! | [`scenario`] | routers in a row, traffic over them, and a run of it |
+//! | [`study`] | sweeps of scenarios: cells, resuming, estimates |
 //! | [`report`] | tables and the HTML report |
 
 pub mod experiment;
@@ -20,5 +21,6 @@ pub mod measure;
 pub mod report;
 pub mod scenario;
 pub mod stack;
+pub mod study;
 pub mod workload;
 pub mod world;
