@@ -132,7 +132,13 @@ fn access_queue(queue: &QueueSpec) -> String {
 }
 
 fn range(low: Duration, high: Duration) -> String {
-    if low == high { format!("{low:?}") } else { format!("{low:?} to {high:?}") }
+    if high.is_zero() {
+        "no delay".to_owned()
+    } else if low == high {
+        format!("{low:?}")
+    } else {
+        format!("{low:?} to {high:?}")
+    }
 }
 
 /// Propagation there and back: the links of the way and both access links.
@@ -166,7 +172,7 @@ fn costs(cells: &[Cell], cores: usize) -> String {
     )
 }
 
-/// Two digits: more would be a lie.
+/// A number in words, rounded: it is a guess.
 fn count(n: f64) -> String {
     match n {
         n if n >= 9.95e6 => format!("{:.0} million", n / 1e6),
@@ -180,7 +186,7 @@ fn count(n: f64) -> String {
 fn time(seconds: f64) -> String {
     match seconds {
         s if s >= 5_400.0 => format!("{:.1} h", s / 3_600.0),
-        s if s >= 90.0 => format!("{:.0} min", s / 60.0),
+        s if s >= 600.0 => format!("{:.0} min", s / 60.0),
         s if s >= 9.95 => format!("{s:.0} s"),
         s => format!("{s:.1} s"),
     }

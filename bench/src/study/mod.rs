@@ -22,6 +22,8 @@ mod run;
 mod shipped;
 mod store;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use cell::{Cell, Part, part};
 pub use estimate::{Estimate, estimate};
