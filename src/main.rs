@@ -3,6 +3,7 @@
 mod compare;
 mod controllers;
 mod output;
+mod plan;
 mod stacks;
 
 use std::process::ExitCode;
@@ -27,6 +28,8 @@ enum Command {
     Compare(Box<compare::Args>),
     /// List every controller with its options, needs and source.
     Controllers(controllers::Args),
+    /// List, show, check and run studies: one question each, asked of many runs.
+    Plan(plan::Args),
     /// List every QUIC stack: what it offers to controllers, which run on it, and its own.
     Stacks(stacks::Args),
 }
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         Ok(Cli { command: Command::Compare(args) }) => compare::run(&args),
         Ok(Cli { command: Command::Controllers(args) }) => controllers::run(&args),
+        Ok(Cli { command: Command::Plan(args) }) => plan::run(&args),
         Ok(Cli { command: Command::Stacks(args) }) => stacks::run(&args),
         Err(e) => return usage(&e),
     };

@@ -151,6 +151,10 @@ fn the_plans_in_the_repository_are_sound() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/plans");
     for entry in std::fs::read_dir(folder).expect("plans") {
         let path = entry.expect("a plan").path();
+        if path.is_dir() {
+            // Studies: `fathom plan`.
+            continue;
+        }
         let out = fathom(&["compare", path.to_str().expect("utf-8"), "--responses", "20", "--controllers", "reno"]);
         assert!(out.status.success(), "{}: {}", path.display(), text(&out.stderr));
     }
@@ -194,5 +198,83 @@ fn help_teaches() {
     let help = text(&fathom(&["compare", "--help"]).stdout);
     for said in ["Examples", "--controllers", "--load", "droptail:136p", "--report"] {
         assert!(help.contains(said), "'{said}' is not in:\n{help}");
+    }
+}
+
+#[test]
+fn plan_lists_shows_and_checks_the_studies_that_ship() {
+    let list = fathom(&["plan", "list"]);
+    assert!(list.status.success(), "{}", text(&list.stderr));
+    let list = text(&list.stdout);
+    for (name, toml) in fathom_bench::study::SHIPPED {
+        assert!(list.contains(name), "'{name}' is not in:\n{list}");
+        assert_eq!(text(&fathom(&["plan", "show", name]).stdout), *toml);
+        let out = fathom(&["plan", "check", name]);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let said = text(&out.stdout);
+        for words in [name, "source: ", "axis flows: ", "base round trip", "packets", "of CPU"] {
+            assert!(said.contains(words), "'{words}' is not in:\n{said}");
+        }
+    }
+}
+
+#[test]
+fn plan_check_reads_files_and_options() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("mine.toml");
+    let toml = text(&fathom(&["plan", "show", "sdc-figure-4"]).stdout);
+    std::fs::write(&file, toml).expect("written");
+    let path = file.to_str().expect("utf-8");
+    let out = fathom(&["plan", "check", path, "--scale", "0.1", "--seeds", "2", "--part", "1/4", "--stack", "noq"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let said = text(&out.stdout);
+    // 18 numbers of flows, two systems, two seeds: 72 cells, and a quarter of them.
+    for words in ["mine: ", "with 2 seeds each: 18", "scale: 0.1", "ends at 10s", "stack noq"] {
+        assert!(said.contains(words), "'{words}' is not in:\n{said}");
+    }
+}
+
+#[test]
+fn plan_check_knows_the_plans_of_compare() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/plans/web-90.toml");
+    let out = fathom(&["plan", "check", path]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let said = text(&out.stdout);
+    assert!(said.contains("fathom compare") && said.contains("reno, sync") && said.contains("90%"), "{said}");
+    refused(&["plan", "run", path], &["web-90.toml", "fathom compare"]);
+    refused(&["plan", "check", path, "--scale", "0.5"], &["--scale", "studies"]);
+}
+
+#[test]
+fn plan_tells_bad_input_in_one_line_that_names_the_mend() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = |name: &str, toml: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, toml).expect("written");
+        path.to_str().expect("utf-8").to_owned()
+    };
+    let sound = text(&fathom(&["plan", "show", "sdc-figure-4"]).stdout);
+    let hole = written("hole.toml", &sound.replace("flows:$flows", "flows:$flow"));
+    let field = written("field.toml", &sound.replace("packet = ", "paket = "));
+    let syntax = written("syntax.toml", "question = \n");
+    let plan = written("plan.toml", "lnik = \"1Mbps\"\n");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["check", &hole], &["line ", "$flow", "$flows"]),
+        (&["run", &hole], &["line ", "$flow", "$flows"]),
+        (&["check", &field], &["line ", "paket", "packet"]),
+        (&["check", &syntax], &["line 1"]),
+        (&["check", &plan], &["line 1", "lnik", "link"]),
+        (&["check", "no-such-study"], &["no-such-study", "fathom plan list"]),
+        (&["show", "no-such-study"], &["no-such-study", "sdc-figure-4"]),
+        (&["check", "sdc-figure-4", "--scale", "2"], &["scale", "at most 1"]),
+        (&["check", "sdc-figure-4", "--seeds", "0"], &["seeds", "1 to"]),
+        (&["check", "sdc-figure-4", "--part", "6/5"], &["6/5", "2/5"]),
+        (&["check", "sdc-figure-4", "--stack", "msquic"], &["msquic", "quinn or noq"]),
+        (&["run", "sdc-figure-4", "--results", &plan], &["results", "can write"]),
+        (&["run", "sdc-figure-4", "--json", "no/such/folder/r.json"], &["no/such/folder", "can write"]),
+        (&["run", "sdc-figure-4", "--jobs", "0"], &["--jobs"]),
+    ];
+    for (args, says) in cases {
+        refused(&[&["plan"], *args].concat(), says);
     }
 }

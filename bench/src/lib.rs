@@ -11,6 +11,7 @@
 //! | [`experiment`] | plans, calibration, runs, comparisons |
 //! | [`reproduce`] | the papers: tables, figures and claims from studies |
 //! | [`scenario`] | routers in a row, traffic over them, and a run of it |
+//! | [`study`] | sweeps of scenarios: cells, resuming, estimates |
 //! | [`report`] | tables and the HTML report |
 
 pub mod experiment;
@@ -22,5 +23,6 @@ pub mod report;
 pub mod reproduce;
 pub mod scenario;
 pub mod stack;
+pub mod study;
 pub mod workload;
 pub mod world;

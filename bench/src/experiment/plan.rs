@@ -286,6 +286,14 @@ impl Plan {
 }
 
 impl Plan {
+    /// Checks every field, and says how many runs it makes besides the reference.
+    ///
+    /// # Errors
+    /// The first field that is wrong.
+    pub fn validate(&self) -> Result<usize, PlanError> {
+        self.check().map(|checked| checked.runs.len())
+    }
+
     fn runs(&self) -> Result<Vec<(Stack, Control)>, PlanError> {
         let wrong = |e: String| PlanError(format!("controllers: {e}"));
         if self.controllers.is_empty() {

@@ -1,0 +1,190 @@
+//! What a cell will cost, guessed before it runs: good to a factor of two, which is what one wants to know before an hour passes.
+
+use crate::scenario::{Scenario, Stop, Traffic, Workload};
+use crate::world::WIRE_OVERHEAD;
+
+/// CPU seconds for each data packet of a long transfer: both ends, acknowledgements, network and measuring, on one core. Measured by this
+/// lab on machines of 2025: about 5 microseconds.
+const CPU_PER_PACKET: f64 = 5e-6;
+/// CPU seconds for each web connection with all its packets, two TLS handshakes' ends included. Measured by this lab likewise: 1 ms.
+const CPU_PER_CONNECTION: f64 = 1e-3;
+/// Bytes of a web connection on the wire. Measured by this lab: 87.2 connections per second make 9 Mbps (README).
+const BYTES_PER_CONNECTION: f64 = 12_900.0;
+
+/// A guess.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Virtual seconds.
+    pub seconds: f64,
+    /// Data packets of all groups.
+    pub packets: f64,
+    /// Connections of all groups.
+    pub connections: f64,
+    /// CPU seconds on one core.
+    pub cpu_seconds: f64,
+}
+
+/// Guesses what a run costs: long flows fill the tightest link on their way, web traffic offers its load.
+pub fn estimate(scenario: &Scenario) -> Estimate {
+    let rates = group_rates(scenario);
+    let seconds = match scenario.stop {
+        Stop::At(end) => end.as_secs_f64(),
+        Stop::Responses(n) => {
+            let per_second: f64 = scenario
+                .traffic
+                .iter()
+                .zip(&rates)
+                .filter(|(t, _)| t.counted)
+                .map(|(t, rate)| responses(t, *rate))
+                .sum();
+            if per_second > 0.0 { n as f64 / per_second } else { 0.0 }
+        }
+    };
+    let mut sum = Estimate { seconds, ..Estimate::default() };
+    for (traffic, rate) in scenario.traffic.iter().zip(rates) {
+        let full = f64::from(traffic.datagram) + f64::from(WIRE_OVERHEAD);
+        match traffic.workload {
+            Workload::Web { .. } => {
+                let connections = responses(traffic, rate) * seconds;
+                sum.connections += connections;
+                sum.packets += connections * BYTES_PER_CONNECTION / full;
+                sum.cpu_seconds += connections * CPU_PER_CONNECTION;
+            }
+            Workload::Bulk { flows, bytes, .. } => {
+                let most = bytes.map_or(f64::INFINITY, |bytes| f64::from(flows) * bytes as f64);
+                let packets = (rate / 8.0 * seconds).min(most) / full;
+                sum.connections += f64::from(flows);
+                sum.packets += packets;
+                sum.cpu_seconds += packets * CPU_PER_PACKET + f64::from(flows) * CPU_PER_CONNECTION;
+            }
+        }
+    }
+    sum
+}
+
+/// Responses per second of a group at this rate in bits per second.
+fn responses(traffic: &Traffic, rate: f64) -> f64 {
+    match traffic.workload {
+        Workload::Web { .. } => rate / 8.0 / BYTES_PER_CONNECTION,
+        Workload::Bulk { bytes: Some(bytes), .. } => rate / 8.0 / bytes as f64,
+        Workload::Bulk { bytes: None, .. } => 0.0,
+    }
+}
+
+/// Links of a group's way, by the numbers of their left routers, and whether it goes to the right.
+pub(super) fn way(traffic: &Traffic) -> (std::ops::Range<usize>, bool) {
+    (traffic.from.min(traffic.to)..traffic.from.max(traffic.to), traffic.from < traffic.to)
+}
+
+/// What each group sends, in bits per second: on each link web traffic comes first, long flows share what it leaves by their number.
+fn group_rates(scenario: &Scenario) -> Vec<f64> {
+    let bps = |link: usize| scenario.chain.links[link].rate.bits_per_sec() as f64;
+    let tightest = |t: &Traffic| way(t).0.map(bps).fold(f64::INFINITY, f64::min);
+    let web = |t: &Traffic| match t.workload {
+        Workload::Web { load, of } => (load * of.bits_per_sec() as f64).min(tightest(t)),
+        Workload::Bulk { .. } => 0.0,
+    };
+    let flows = |t: &Traffic| f64::from(t.workload.flows().unwrap_or(0));
+    let rate = |t: &Traffic| {
+        if matches!(t.workload, Workload::Web { .. }) {
+            return web(t);
+        }
+        let share = |link: usize| {
+            let there = || scenario.traffic.iter().filter(|o| way(o).1 == way(t).1 && way(o).0.contains(&link));
+            let left = (bps(link) - there().map(web).sum::<f64>()).max(0.0);
+            left * flows(t) / there().map(flows).sum::<f64>()
+        };
+        let access = t.access.rate.bits_per_sec() as f64 * t.access.hosts.map_or(flows(t), f64::from);
+        way(t).0.map(share).fold(access, f64::min)
+    };
+    scenario.traffic.iter().map(rate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::ScenarioSpec;
+
+    fn of(text: &str) -> Estimate {
+        estimate(&ScenarioSpec::from_toml(text).unwrap().check().unwrap())
+    }
+
+    fn near(x: f64, expected: f64) {
+        assert!((x / expected - 1.0).abs() < 1e-9, "{x} is not {expected}");
+    }
+
+    #[test]
+    fn long_flows_fill_the_link() {
+        let e = of(r#"
+            stop = "100s"
+            [network]
+            topology = "dumbbell"
+            link = "10Mbps"
+            [[traffic]]
+            name = "a"
+            from = "left"
+            to = "right"
+            workload = "flows:50"
+            controller = "reno"
+            packet = 1000
+        "#);
+        // 10 Mbps for 100 s are 125,000 packets of 1000 bytes: 0.625 s, and 50 handshakes of 1 ms.
+        near(e.packets, 125_000.0);
+        near(e.cpu_seconds, 0.675);
+        near(e.seconds, 100.0);
+    }
+
+    #[test]
+    fn responses_take_as_long_as_their_load_says_and_finite_flows_end() {
+        let e = of(r#"
+            stop = "1000 responses"
+            [network]
+            topology = "dumbbell"
+            link = "10Mbps"
+            [[traffic]]
+            name = "web"
+            from = "left"
+            to = "right"
+            workload = "web:50% of 10Mbps"
+            controller = "reno"
+            [[traffic]]
+            name = "bulk"
+            from = "right"
+            to = "left"
+            workload = "flows:2x142kB"
+            controller = "reno"
+            counted = false
+        "#);
+        // 5 Mbps are 48.4 connections of 12,900 bytes per second: 20.64 s for 1000. The two transfers are 200 packets of 1420 bytes.
+        near(e.seconds, 20.64);
+        near(e.connections, 1_002.0);
+        near(e.packets, 1_000.0 * 12_900.0 / 1_420.0 + 200.0);
+    }
+
+    #[test]
+    fn groups_share_a_link_by_their_flows_and_access_links_limit() {
+        let e = of(r#"
+            stop = "8s"
+            [network]
+            topology = "dumbbell"
+            link = "10Mbps"
+            [[traffic]]
+            name = "many"
+            from = "left"
+            to = "right"
+            workload = "flows:30"
+            controller = "reno"
+            packet = 1000
+            [[traffic]]
+            name = "few"
+            from = "left"
+            to = "right"
+            workload = "flows:10"
+            controller = "reno"
+            packet = 1000
+            access = { rate = "100kbps" }
+        "#);
+        // 7.5 of 10 Mbps, and ten flows of 100 kbps: 8.5 Mbps for 8 s are 8500 packets of 1000 bytes.
+        near(e.packets, 8_500.0);
+    }
+}

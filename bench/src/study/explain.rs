@@ -1,0 +1,193 @@
+//! A study in words: what it asks, what one cell of it is, what it will cost.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::estimate::{Estimate, estimate, way};
+use super::{Cell, Study, key_text};
+use crate::experiment::Timestamps;
+use crate::link::QueueSpec;
+use crate::scenario::{ChainLink, Scenario, Stop, Traffic, Workload};
+
+/// The study in words, with `cells` to run: those of a scale, or of a part.
+pub fn explain(study: &Study, cells: &[Cell], scale: f64, cores: usize) -> String {
+    let mut text = format!("{}: {}\n", study.name, study.question);
+    let mut line = |s: String| {
+        text += &s;
+        text.push('\n');
+    };
+    if let Some(source) = &study.source {
+        line(format!("source: {source}"));
+    }
+    for axis in &study.axes {
+        line(format!("axis {}: {} ({})", axis.name, axis.values.join(", "), axis.values.len()));
+    }
+    let skipped = if study.skipped == 0 { String::new() } else { format!(" ({} left out)", study.skipped) };
+    line(format!(
+        "cells: {} combination{}{skipped} with {} seed{} each: {}",
+        study.points.len(),
+        plural(study.points.len()),
+        study.seeds,
+        plural(study.seeds as usize),
+        cells.len()
+    ));
+    if scale < 1.0 {
+        line(format!("scale: {scale} of the time or the responses that the study asks for"));
+    }
+    if let Some(cell) = cells.first() {
+        line(format!("\none cell ({}):", key_text(&cell.key)));
+        line(indented(&scenario(&cell.scenario)));
+        line(costs(cells, cores));
+    }
+    text
+}
+
+const fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|l| format!("  {l}")).collect::<Vec<_>>().join("\n")
+}
+
+/// A scenario in words.
+fn scenario(s: &Scenario) -> String {
+    let mut text = format!("network: {} routers in a row\n", s.chain.routers.len());
+    let (first, rest) = s.chain.links.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest));
+    match first {
+        Some(first) if rest.iter().all(|l| l == first) => {
+            let name = match rest.len() {
+                0 => format!("link {}-{}", s.chain.routers[0], s.chain.routers[1]),
+                n => format!("{} links, each", n + 1),
+            };
+            let _ = writeln!(text, "{name}: {}", link(first));
+        }
+        _ => {
+            for (l, ends) in s.chain.links.iter().zip(s.chain.routers.windows(2)) {
+                let _ = writeln!(text, "link {}: {}", ends.join("-"), link(l));
+            }
+        }
+    }
+    for t in &s.traffic {
+        text += &group(s, t);
+    }
+    let warm_up =
+        if s.warm_up.is_zero() { String::new() } else { format!("; nothing is counted before {:?}", s.warm_up) };
+    let end = match s.stop {
+        Stop::Responses(n) => format!("after {n} responses"),
+        Stop::At(end) => format!("at {end:?}"),
+    };
+    let stamps = match s.timestamps {
+        Timestamps::Lean => "lean",
+        Timestamps::Paper => "paper",
+        Timestamps::Off => "off",
+    };
+    text + &format!("ends {end}{warm_up}; stack {}; one-way delays {stamps}\n", s.stack)
+}
+
+fn link(l: &ChainLink) -> String {
+    let back = if l.back_queue == l.queue { String::new() } else { format!(" (back {})", l.back_queue) };
+    format!("{}, {:?}, {}{back}", l.rate, l.delay, l.queue)
+}
+
+fn group(s: &Scenario, t: &Traffic) -> String {
+    let routers = &s.chain.routers;
+    let work = match t.workload {
+        Workload::Web { load, of } => format!("web traffic, {}% of {of}", load * 100.0),
+        Workload::Bulk { flows, bytes, spread } => {
+            let size = bytes.map_or("that outlast the run".to_owned(), |bytes| format!("of {bytes} bytes"));
+            let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
+            format!("{flows} flow{} {size}{starts}", plural(flows as usize))
+        }
+    };
+    let mix: Vec<String> = match &t.mix[..] {
+        [(_, only)] => vec![only.spec()],
+        several => several.iter().map(|(part, c)| format!("{:.0}% {}", part * 100.0, c.spec())).collect(),
+    };
+    let window = t.max_window.map_or(String::new(), |w| format!(", windows up to {w} packets"));
+    let clock = if t.drift == 0 { String::new() } else { format!(", clocks drift up to {} us/s", t.drift) };
+    let counted = if t.counted { "" } else { " (not counted)" };
+    let (low, high) = base_round_trip(s, t);
+    let hosts =
+        t.access.hosts.map_or("a host per flow".to_owned(), |n| format!("{n} host{} a side", plural(n as usize)));
+    format!(
+        "group {}{counted}: {} to {}, {work}; {}; packets of {} bytes{window}{clock}\n  {hosts} on {}, {}; base round trip {}\n",
+        t.name,
+        routers[t.from],
+        routers[t.to],
+        mix.join(" + "),
+        u32::from(t.datagram) + crate::world::WIRE_OVERHEAD,
+        t.access.rate,
+        range(t.access.delay.0, t.access.delay.1) + &access_queue(&t.access.queue),
+        range(low, high),
+    )
+}
+
+fn access_queue(queue: &QueueSpec) -> String {
+    // Queues that no paper limits hold a million packets.
+    match queue.packet_limit() {
+        Some(n) if n >= 1_000_000 => String::new(),
+        _ => format!(", {queue}"),
+    }
+}
+
+fn range(low: Duration, high: Duration) -> String {
+    if high.is_zero() {
+        "no delay".to_owned()
+    } else if low == high {
+        format!("{low:?}")
+    } else {
+        format!("{low:?} to {high:?}")
+    }
+}
+
+/// Propagation there and back: the links of the way and both access links.
+fn base_round_trip(s: &Scenario, t: &Traffic) -> (Duration, Duration) {
+    let links: Duration = way(t).0.map(|i| s.chain.links[i].delay).sum();
+    (2 * links + 4 * t.access.delay.0, 2 * links + 4 * t.access.delay.1)
+}
+
+fn costs(cells: &[Cell], cores: usize) -> String {
+    let each: Vec<Estimate> = cells.iter().map(|c| estimate(&c.scenario)).collect();
+    let span = |f: fn(&Estimate) -> f64, show: fn(f64) -> String| {
+        let (low, high) = each.iter().map(f).fold((f64::INFINITY, 0f64), |(l, h), x| (l.min(x), h.max(x)));
+        let (low, high) = (show(low), show(high));
+        if low == high { low } else { format!("{low} to {high}") }
+    };
+    let cpu: f64 = each.iter().map(|e| e.cpu_seconds).sum();
+    // The last cell may run alone.
+    let longest = each.iter().map(|e| e.cpu_seconds).fold(0.0, f64::max);
+    let wall = (cpu / cores.max(1) as f64).max(longest);
+    format!(
+        "\ncost, guessed: a cell takes {} of virtual time, {} packets, {} connections, {} of CPU\n\
+         all {}: {} of CPU, {} on {cores} core{}",
+        span(|e| e.seconds, time),
+        span(|e| e.packets, count),
+        span(|e| e.connections, count),
+        span(|e| e.cpu_seconds, time),
+        cells.len(),
+        time(cpu),
+        time(wall),
+        plural(cores),
+    )
+}
+
+/// A number in words, rounded: it is a guess.
+fn count(n: f64) -> String {
+    match n {
+        n if n >= 9.95e6 => format!("{:.0} million", n / 1e6),
+        n if n >= 9.95e5 => format!("{:.1} million", n / 1e6),
+        n if n >= 9_950.0 => format!("{:.0} thousand", n / 1e3),
+        n if n >= 995.0 => format!("{:.1} thousand", n / 1e3),
+        n => format!("{n:.0}"),
+    }
+}
+
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s >= 5_400.0 => format!("{:.1} h", s / 3_600.0),
+        s if s >= 600.0 => format!("{:.0} min", s / 60.0),
+        s if s >= 9.95 => format!("{s:.0} s"),
+        s => format!("{s:.1} s"),
+    }
+}

@@ -1,0 +1,395 @@
+//! A study as written in TOML, read and checked: every cell's scenario, before anything runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Deserializer};
+
+use super::fill::{Fault, Filling, Variables, is_name, scalar_text};
+use super::key_text;
+use crate::experiment::PlanError;
+use crate::scenario::{Scenario, ScenarioSpec};
+use crate::stack::Stack;
+
+/// Fields of a study.
+const FIELDS: &[&str] = &["question", "source", "seeds", "sweep", "skip", "scenario"];
+/// More combinations than any study means.
+const MOST_POINTS: usize = 100_000;
+const MOST_SEEDS: u64 = 10_000;
+
+/// A study, checked.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// What its results are stored under.
+    pub name: String,
+    /// What it asks, in one sentence.
+    pub question: String,
+    /// Where the question comes from.
+    pub source: Option<String>,
+    /// Repetitions of each combination: seeds 1 to this.
+    pub seeds: u64,
+    /// What is varied, in the order of the text.
+    pub axes: Vec<Axis>,
+    /// Combinations left out.
+    pub skipped: usize,
+    pub(super) points: Vec<Point>,
+}
+
+/// What is varied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Its name.
+    pub name: String,
+    /// Its values, or the names of its variants.
+    pub values: Vec<String>,
+}
+
+/// A combination.
+#[derive(Clone, Debug)]
+pub(super) struct Point {
+    pub(super) key: BTreeMap<String, String>,
+    pub(super) spec: ScenarioSpec,
+    pub(super) scenario: Scenario,
+}
+
+/// An axis with what it puts in.
+struct Values<'i> {
+    name: String,
+    at: std::ops::Range<usize>,
+    values: Vec<(String, Filling<'i>)>,
+}
+
+/// The text is a study, not a plan of `fathom compare`.
+pub fn is_study(text: &str) -> bool {
+    // A text with faults may be either: what is left of it decides.
+    let (table, _) = DeTable::parse_recoverable(text);
+    ["question", "sweep", "scenario"].iter().any(|field| table.get_ref().get(*field).is_some())
+}
+
+impl Study {
+    /// Reads a study written in TOML and checks every cell of it.
+    ///
+    /// # Errors
+    /// The text's fault, with its line where it has one, in one line.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, PlanError> {
+        let at_line = |fault: Fault| {
+            let line = 1 + text.as_bytes()[..fault.span.start.min(text.len())].iter().filter(|b| **b == b'\n').count();
+            PlanError(format!("line {line}: {}", fault.message.replace('\n', "; ")))
+        };
+        let table = DeTable::parse(text).map_err(|e| at_line(toml_fault(&e)))?;
+        let head = Head::read(&table).map_err(at_line)?;
+        let mut points = Vec::new();
+        let mut skipped = 0;
+        let mut used = BTreeSet::new();
+        for combination in combinations(&head.axes).map_err(at_line)? {
+            let key: BTreeMap<String, String> =
+                combination.iter().map(|(axis, value, _)| ((*axis).to_owned(), (*value).to_owned())).collect();
+            let mut variables = Variables {
+                axes: combination.iter().map(|(axis, _, filling)| ((*axis).to_owned(), (*filling).clone())).collect(),
+                used: std::mem::take(&mut used),
+            };
+            // Skipped ones are filled too: what they alone use is used, and what is wrong in them is wrong.
+            let spec = head.fill(&mut variables).map_err(at_line)?;
+            used = variables.used;
+            if head.skips.iter().any(|skip| skip.iter().all(|(axis, values)| values.contains(&key[axis]))) {
+                skipped += 1;
+                continue;
+            }
+            let scenario = checked(&key, &spec)?;
+            points.push(Point { key, spec, scenario });
+        }
+        all_used(&head.axes, &used).map_err(at_line)?;
+        if points.is_empty() {
+            return Err(PlanError("skip: every combination is left out; leave out fewer".into()));
+        }
+        let axes = head
+            .axes
+            .iter()
+            .map(|axis| Axis {
+                name: axis.name.clone(),
+                values: axis.values.iter().map(|(value, _)| value.clone()).collect(),
+            })
+            .collect();
+        Ok(Self {
+            name: name.to_owned(),
+            question: head.question,
+            source: head.source,
+            seeds: head.seeds,
+            axes,
+            skipped,
+            points,
+        })
+    }
+
+    /// The same study with this many seeds.
+    ///
+    /// # Errors
+    /// Too few or too many.
+    pub fn with_seeds(mut self, seeds: u64) -> Result<Self, PlanError> {
+        self.seeds = seeds_in_range(seeds).map_err(PlanError)?;
+        Ok(self)
+    }
+
+    /// The same study on another stack.
+    ///
+    /// # Errors
+    /// The study compares stacks itself, or a controller does not run on that one.
+    pub fn with_stack(mut self, stack: Stack) -> Result<Self, PlanError> {
+        if self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack) {
+            return Err(PlanError("stack: this study compares stacks itself; leave --stack out".into()));
+        }
+        for point in &mut self.points {
+            point.spec.stack = stack;
+            point.scenario = checked(&point.key, &point.spec)?;
+        }
+        Ok(self)
+    }
+}
+
+fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenario, PlanError> {
+    spec.check().map_err(|PlanError(e)| PlanError(if key.is_empty() { e } else { format!("{}: {e}", key_text(key)) }))
+}
+
+fn toml_fault(e: &toml::de::Error) -> Fault {
+    Fault::new(e.span().unwrap_or(0..0), e.message())
+}
+
+fn seeds_in_range(seeds: u64) -> Result<u64, String> {
+    if (1..=MOST_SEEDS).contains(&seeds) {
+        Ok(seeds)
+    } else {
+        Err(format!("seeds: {seeds} is out of range; write 1 to {MOST_SEEDS}"))
+    }
+}
+
+/// The text, field by field.
+struct Head<'i> {
+    question: String,
+    source: Option<String>,
+    seeds: u64,
+    axes: Vec<Values<'i>>,
+    /// Each: axes, and for each the values that are left out together.
+    skips: Vec<BTreeMap<String, Vec<String>>>,
+    scenario: Spanned<DeTable<'i>>,
+}
+
+impl<'i> Head<'i> {
+    fn read(table: &Spanned<DeTable<'i>>) -> Result<Self, Fault> {
+        let root = table.get_ref();
+        if let Some(key) = root.keys().find(|key| !FIELDS.contains(&key.get_ref().as_ref())) {
+            return Err(Fault::new(
+                key.span(),
+                format!(
+                    "'{}' is no field of a study; write one of {}",
+                    key.get_ref().escape_debug(),
+                    FIELDS.join(", ")
+                ),
+            ));
+        }
+        let missing = |what: &str| Fault::new(0..0, what);
+        let question = text_of(root, "question")?.ok_or_else(|| {
+            missing("question: there is none; say in one sentence what the study asks: question = \"...?\"")
+        })?;
+        let seeds = match root.get("seeds") {
+            None => 1,
+            Some(value) => {
+                let number = value.get_ref().as_integer().and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
+                let number = number
+                    .ok_or_else(|| Fault::new(value.span(), format!("seeds: write a number from 1 to {MOST_SEEDS}")))?;
+                seeds_in_range(number).map_err(|e| Fault::new(value.span(), e))?
+            }
+        };
+        let scenario =
+            root.get("scenario").ok_or_else(|| missing("scenario: there is none; write a [scenario] table"))?;
+        let Some(inner) = scenario.get_ref().as_table() else {
+            return Err(Fault::new(scenario.span(), "scenario: write a [scenario] table"));
+        };
+        let axes = axes(root)?;
+        let skips = skips(root, &axes)?;
+        let scenario = Spanned::new(scenario.span(), inner.clone());
+        Ok(Self { question, source: text_of(root, "source")?, seeds, axes, skips, scenario })
+    }
+
+    /// The scenario of one combination.
+    fn fill(&self, variables: &mut Variables<'i>) -> Result<ScenarioSpec, Fault> {
+        let filled = variables.fill_table(self.scenario.get_ref())?;
+        ScenarioSpec::deserialize(Deserializer::from(Spanned::new(self.scenario.span(), filled)))
+            .map_err(|e| toml_fault(&e))
+    }
+}
+
+fn text_of(root: &DeTable<'_>, field: &str) -> Result<Option<String>, Fault> {
+    let Some(value) = root.get(field) else { return Ok(None) };
+    match value.get_ref().as_str().map(str::trim) {
+        Some(text) if !text.is_empty() && !text.contains('\n') => Ok(Some(text.to_owned())),
+        _ => Err(Fault::new(value.span(), format!("{field}: write one line of text"))),
+    }
+}
+
+/// The axes in the order of the text.
+fn axes<'i>(root: &DeTable<'i>) -> Result<Vec<Values<'i>>, Fault> {
+    let Some(sweep) = root.get("sweep") else { return Ok(Vec::new()) };
+    let table = sweep.get_ref().as_table().ok_or_else(|| {
+        Fault::new(sweep.span(), "sweep: write a [sweep] table with a line per axis, such as flows = [10, 50]")
+    })?;
+    let mut axes = Vec::new();
+    for (key, value) in table {
+        let name = key.get_ref().to_string();
+        if !is_name(&name) {
+            return Err(Fault::new(
+                key.span(),
+                format!(
+                    "sweep: '{}' cannot stand after a $; name an axis by letters, digits, '_' and '-'",
+                    name.escape_debug()
+                ),
+            ));
+        }
+        let values = axis(&name, value)?;
+        axes.push(Values { name, at: key.span(), values });
+    }
+    axes.sort_by_key(|axis| axis.at.start);
+    Ok(axes)
+}
+
+/// One axis: scalars, or tables that each have a name.
+fn axis<'i>(name: &str, value: &Spanned<DeValue<'i>>) -> Result<Vec<(String, Filling<'i>)>, Fault> {
+    let items = value.get_ref().as_array().filter(|items| !items.is_empty()).ok_or_else(|| {
+        Fault::new(
+            value.span(),
+            format!("sweep.{name}: write a list such as [10, 50], or [[sweep.{name}]] tables with a name each"),
+        )
+    })?;
+    let mut values: Vec<(String, Filling<'i>)> = Vec::new();
+    for item in items {
+        let fault = |message: String| Fault::new(item.span(), format!("sweep.{name}: {message}"));
+        let (text, filling) = match item.get_ref() {
+            DeValue::Table(fields) => {
+                let text = fields
+                    .get("name")
+                    .and_then(|v| v.get_ref().as_str())
+                    .ok_or_else(|| fault("a variant without a name; add name = \"...\" to it".into()))?;
+                if let Some(key) = fields.keys().find(|key| !is_name(key.get_ref())) {
+                    return Err(fault(format!(
+                        "'{}' cannot stand after a $; name a field by letters, digits, '_' and '-'",
+                        key.get_ref().escape_debug()
+                    )));
+                }
+                (text.to_owned(), Filling::Variant(text.to_owned(), fields.clone()))
+            }
+            other => {
+                let text = scalar_text(other).ok_or_else(|| {
+                    fault("values are numbers or text; put a list into a field of a named variant".into())
+                })?;
+                (text, Filling::Scalar(other.clone()))
+            }
+        };
+        if text.is_empty() || text.contains('\n') {
+            return Err(fault("a value is one line of text; write something".into()));
+        }
+        if values.iter().any(|(known, _)| *known == text) {
+            return Err(fault(format!("'{text}' is there twice; write it once")));
+        }
+        if values.iter().any(|(_, known)| matches!(known, Filling::Scalar(_)) != matches!(filling, Filling::Scalar(_)))
+        {
+            return Err(fault("values and named variants do not mix; write all as [[sweep]] tables or none".into()));
+        }
+        values.push((text, filling));
+    }
+    Ok(values)
+}
+
+/// What is left out. `flows = 100, system = "SDC"` leaves out where both hold; a list of values holds where one of them does.
+fn skips(root: &DeTable<'_>, axes: &[Values<'_>]) -> Result<Vec<BTreeMap<String, Vec<String>>>, Fault> {
+    let Some(skip) = root.get("skip") else { return Ok(Vec::new()) };
+    let wrong = |span| Fault::new(span, "skip: write [[skip]] tables with axes and values, such as flows = 100");
+    let mut skips = Vec::new();
+    for item in skip.get_ref().as_array().ok_or_else(|| wrong(skip.span()))? {
+        let table = item.get_ref().as_table().filter(|t| !t.is_empty()).ok_or_else(|| wrong(item.span()))?;
+        let mut entry = BTreeMap::new();
+        for (key, value) in table {
+            let name = key.get_ref().to_string();
+            let Some(axis) = axes.iter().find(|axis| axis.name == name) else {
+                let known = axes.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(", ");
+                let known = if known.is_empty() { "leave it out".to_owned() } else { format!("write one of {known}") };
+                return Err(Fault::new(key.span(), format!("skip: '{}' is no axis; {known}", name.escape_debug())));
+            };
+            let wanted: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {
+                DeValue::Array(items) => items.iter().collect(),
+                _ => vec![value],
+            };
+            let mut texts = Vec::new();
+            for value in wanted {
+                let text = scalar_text(value.get_ref()).ok_or_else(|| wrong(value.span()))?;
+                if !axis.values.iter().any(|(known, _)| *known == text) {
+                    let known = axis.values.iter().map(|(v, _)| v.as_str()).collect::<Vec<_>>().join(", ");
+                    return Err(Fault::new(
+                        value.span(),
+                        format!("skip: '{name}' is never '{}'; write one of {known}", text.escape_debug()),
+                    ));
+                }
+                texts.push(text);
+            }
+            entry.insert(name, texts);
+        }
+        skips.push(entry);
+    }
+    Ok(skips)
+}
+
+/// One value of each axis: axis, value as text, what it puts in.
+type Combination<'a, 'i> = Vec<(&'a str, &'a str, &'a Filling<'i>)>;
+
+/// All combinations, the last axis fastest.
+fn combinations<'a, 'i>(axes: &'a [Values<'i>]) -> Result<Vec<Combination<'a, 'i>>, Fault> {
+    let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.values.len())).unwrap_or(usize::MAX);
+    if count > MOST_POINTS {
+        let at = axes.last().map_or(0..0, |axis| axis.at.clone());
+        return Err(Fault::new(
+            at,
+            format!("sweep: more than {MOST_POINTS} combinations; write fewer values, or several studies"),
+        ));
+    }
+    let mut all: Vec<Combination<'a, 'i>> = vec![Vec::new()];
+    for axis in axes {
+        all = all
+            .into_iter()
+            .flat_map(|head| {
+                axis.values.iter().map(move |(text, filling)| {
+                    let mut combination = head.clone();
+                    combination.push((axis.name.as_str(), text.as_str(), filling));
+                    combination
+                })
+            })
+            .collect();
+    }
+    Ok(all)
+}
+
+/// Every axis, and every field of a variant but its name, was asked for.
+fn all_used(axes: &[Values<'_>], used: &BTreeSet<String>) -> Result<(), Fault> {
+    for axis in axes {
+        let name = &axis.name;
+        if !used.contains(name) && !used.iter().any(|u| u.starts_with(&format!("{name}."))) {
+            return Err(Fault::new(
+                axis.at.clone(),
+                format!("sweep: the axis '{name}' is used nowhere; write ${name} in [scenario], or leave the axis out"),
+            ));
+        }
+        for (variant, filling) in &axis.values {
+            let Filling::Variant(_, fields) = filling else { continue };
+            for key in fields.keys().filter(|key| key.get_ref() != "name") {
+                let field = format!("{name}.{}", key.get_ref());
+                if !used.contains(&field) {
+                    return Err(Fault::new(
+                        key.span(),
+                        format!(
+                            "sweep: ${field} of '{variant}' is used nowhere; write it in [scenario], or leave it out"
+                        ),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}

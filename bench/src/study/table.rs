@@ -1,0 +1,129 @@
+//! Results by key, and their table for a terminal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Axis;
+use super::run::CellResult;
+use crate::scenario::{GroupOutcome, LinkOutcome};
+
+/// Results of one key: those of its seeds.
+pub type Keyed<'a> = (&'a BTreeMap<String, String>, Vec<&'a CellResult>);
+
+/// Results by key, in the order in which keys first come.
+pub fn by_key(results: &[CellResult]) -> Vec<Keyed<'_>> {
+    let mut places: BTreeMap<&BTreeMap<String, String>, usize> = BTreeMap::new();
+    let mut groups: Vec<Keyed<'_>> = Vec::new();
+    for result in results {
+        let place = *places.entry(&result.key).or_insert_with(|| {
+            groups.push((&result.key, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(result);
+    }
+    groups
+}
+
+/// A column: two lines of heading, then a cell per key.
+struct Column {
+    over: String,
+    name: String,
+    cells: Vec<String>,
+}
+
+type Measure<T> = (&'static str, fn(&T) -> Option<f64>, usize);
+
+/// Measures of a group of traffic: name, value, digits.
+const GROUP: &[Measure<GroupOutcome>] = &[
+    ("responses", |g| g.times.as_ref().filter(|t| t.count > 0).map(|_| g.responses as f64), 0),
+    ("median ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms), 1),
+    ("mean ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.mean_ms), 1),
+    ("Mbps", |g| Some(g.throughput_bps / 1e6), 3),
+    ("lost %", |g| (g.sent > 0).then(|| 100.0 * g.lost as f64 / g.sent as f64), 2),
+    ("timeouts/conn", |g| (g.connections > 0).then(|| g.probe_timeouts as f64 / g.connections as f64), 2),
+];
+
+/// Measures of the bottleneck.
+const LINK: &[Measure<LinkOutcome>] = &[
+    ("drops %", |l| Some(l.drops_percent), 2),
+    ("marks %", |l| (l.arrived > 0 && l.marked > 0).then(|| 100.0 * l.marked as f64 / l.arrived as f64), 2),
+    ("queue p", |l| Some(l.mean_queue), 1),
+    ("busy %", |l| Some(l.utilisation_percent), 1),
+];
+
+/// One row per key: means over its seeds of each group's measures and of the bottleneck's, which is the busiest link.
+pub fn table(axes: &[Axis], results: &[CellResult]) -> String {
+    let rows = by_key(results);
+    let column = |over: &str, name: &str, cell: &dyn Fn(&Keyed<'_>) -> String| Column {
+        over: over.to_owned(),
+        name: name.to_owned(),
+        cells: rows.iter().map(cell).collect(),
+    };
+    let mut columns: Vec<Column> = axes
+        .iter()
+        .map(|axis| column("", &axis.name, &|(key, _)| key.get(&axis.name).cloned().unwrap_or_default()))
+        .collect();
+    columns.push(column("", "seeds", &|(_, of)| of.len().to_string()));
+    let groups: BTreeSet<&String> = results.iter().flat_map(|r| r.outcome.groups.keys()).collect();
+    for group in groups {
+        for (name, measure, digits) in GROUP {
+            let of = |r: &&CellResult| r.outcome.groups.get(group).and_then(measure);
+            columns.push(column(group, name, &|(_, of_key)| mean(of_key.iter().filter_map(of), *digits)));
+        }
+    }
+    let bottlenecks: Vec<Option<String>> = rows.iter().map(|(_, of)| busiest(of)).collect();
+    columns.push(Column {
+        over: "bottleneck".into(),
+        name: "link".into(),
+        cells: bottlenecks.iter().map(|b| b.clone().unwrap_or_default()).collect(),
+    });
+    for (name, measure, digits) in LINK {
+        let cells = rows.iter().zip(&bottlenecks).map(|((_, of), link)| {
+            let value = |r: &&CellResult| link.as_ref().and_then(|l| r.outcome.links.get(l)).and_then(measure);
+            mean(of.iter().filter_map(value), *digits)
+        });
+        columns.push(Column { over: "bottleneck".into(), name: (*name).into(), cells: cells.collect() });
+    }
+    // What nobody has needs no column.
+    columns.retain(|c| c.cells.iter().any(|cell| cell != NOTHING));
+    print(&columns, rows.len())
+}
+
+const NOTHING: &str = "-";
+
+fn mean(values: impl Iterator<Item = f64>, digits: usize) -> String {
+    let (sum, n) = values.fold((0.0, 0u32), |(sum, n), x| (sum + x, n + 1));
+    if n == 0 { NOTHING.to_owned() } else { format!("{:.digits$}", sum / f64::from(n)) }
+}
+
+/// The link that was sending for the largest part of the time, over all seeds.
+fn busiest(results: &[&CellResult]) -> Option<String> {
+    let mut busy: BTreeMap<&String, f64> = BTreeMap::new();
+    for (name, link) in results.iter().flat_map(|r| &r.outcome.links) {
+        *busy.entry(name).or_default() += link.utilisation_percent;
+    }
+    busy.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name.clone())
+}
+
+fn print(columns: &[Column], rows: usize) -> String {
+    let chars = |s: &str| s.chars().count();
+    let mut lines = vec![String::new(); rows + 2];
+    let mut last = "";
+    for (i, column) in columns.iter().enumerate() {
+        // A heading of several columns stands over the first.
+        let over = if column.over == last { "" } else { column.over.as_str() };
+        last = &column.over;
+        let cells: Vec<&str> =
+            [over, column.name.as_str()].into_iter().chain(column.cells.iter().map(String::as_str)).collect();
+        let width = cells.iter().map(|c| chars(c)).max().unwrap_or(0);
+        let numbers = column.cells.iter().all(|c| c == NOTHING || c.parse::<f64>().is_ok());
+        for (row, (line, cell)) in lines.iter_mut().zip(cells).enumerate() {
+            if i > 0 {
+                line.push_str("  ");
+            }
+            let pad = " ".repeat(width - chars(cell));
+            // Headings of several columns begin where their columns do.
+            if numbers && row > 0 { line.extend([pad.as_str(), cell]) } else { line.extend([cell, pad.as_str()]) }
+        }
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}

@@ -1,0 +1,457 @@
+//! Studies from text to results, with a runner that runs nothing.
+
+use std::collections::BTreeSet;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::run::{CellResult, Event, RunOptions, StudyError, run_study_with};
+use super::{Cell, Part, Study, by_key, explain, is_study, part, table};
+use crate::experiment::{Cost, PlanError, Progress};
+use crate::scenario::{GroupOutcome, LinkOutcome, Outcome, RunError, Stop};
+use crate::stack::Stack;
+
+const STUDY: &str = r#"question = "Does it?"
+source = "a test"
+seeds = 2
+[sweep]
+flows = [10, 20]
+size = [1000, 500]
+[[sweep.system]]
+name = "plain"
+controller = "reno"
+kept = []
+[[sweep.system]]
+name = "SDC"
+controller = "sdc"
+kept = ["left-right"]
+[[skip]]
+flows = 20
+system = "SDC"
+[scenario]
+stop = "100s"
+warm-up = "20s"
+[scenario.network]
+topology = "dumbbell"
+[scenario.keep]
+queue = "$system.kept"
+[[scenario.traffic]]
+name = "flows"
+from = "left"
+to = "right"
+workload = "flows:$flows@2s"
+controller = "$system.controller"
+packet = "$size"
+"#;
+
+fn study() -> Study {
+    Study::from_toml("test", STUDY).unwrap()
+}
+
+fn key(cell: &Cell) -> String {
+    super::key_text(&cell.key)
+}
+
+#[test]
+fn a_study_expands_into_its_cells() {
+    let cells = study().cells(1.0).unwrap();
+    // Two by two by two, less the two of 20 flows with SDC; two seeds of each.
+    assert_eq!(cells.len(), 12);
+    assert_eq!((key(&cells[0]).as_str(), cells[0].seed), ("flows=10, size=1000, system=plain", 1));
+    assert_eq!((key(&cells[3]).as_str(), cells[3].seed), ("flows=10, size=1000, system=SDC", 2));
+    assert!(!cells.iter().any(|c| c.key["flows"] == "20" && c.key["system"] == "SDC"));
+    for cell in &cells {
+        let traffic = &cell.scenario.traffic[0];
+        // Text in text, a number as a whole value, a list as a whole value. 28 bytes of a packet are IP and UDP.
+        assert_eq!(traffic.workload.flows().unwrap().to_string(), cell.key["flows"]);
+        assert_eq!((traffic.datagram + 28).to_string(), cell.key["size"]);
+        let (sdc, controller) = (cell.key["system"] == "SDC", traffic.mix[0].1.spec());
+        assert!(controller.starts_with(if sdc { "sdc" } else { "reno" }), "{controller}");
+        assert_eq!(cell.scenario.keep.queue.len(), usize::from(sdc));
+    }
+}
+
+#[test]
+fn dollars_and_braces_are_filled_in_every_string() {
+    let text =
+        STUDY.replace("name = \"flows\"", "name = \"$$$flows\"").replace("flows:$flows@2s", "flows:${flows}@${size}ms");
+    let cells = Study::from_toml("test", &text).unwrap().cells(1.0).unwrap();
+    assert_eq!(cells[0].scenario.traffic[0].name, "$10");
+    let crate::scenario::Workload::Bulk { spread, .. } = cells[0].scenario.traffic[0].workload else { panic!("bulk") };
+    assert_eq!(spread, Duration::from_secs(1));
+}
+
+#[test]
+fn a_study_without_axes_is_one_cell_per_seed() {
+    let scenario = "question = \"?\"\n[scenario]\nstop = \"9s\"\nnetwork = { topology = \"dumbbell\" }\n\
+        traffic = [{ name = \"a\", from = \"left\", to = \"right\", workload = \"flows:1\", controller = \"reno\" }]\n";
+    let study = Study::from_toml("test", scenario).unwrap();
+    assert_eq!(study.cells(1.0).unwrap().len(), 1);
+    assert_eq!(study.with_seeds(4).unwrap().cells(1.0).unwrap().len(), 4);
+}
+
+#[test]
+fn errors_name_the_line_and_the_mend() {
+    let long: Vec<String> = (0..400).map(|n| n.to_string()).collect();
+    let cases: &[(&str, String, &[&str])] = &[
+        // Replaced, by what, what the error says.
+        ("question = \"Does it?\"", String::new(), &["question", "question = \"...?\""]),
+        ("question = \"Does it?\"", "question = \"\"".into(), &["line 1", "one line"]),
+        ("question = ", "qestion = ".into(), &["line 1", "qestion", "question"]),
+        ("seeds = 2", "seeds = 0".into(), &["line 3", "1 to 10000"]),
+        ("seeds = 2", "seeds = \"two\"".into(), &["line 3", "1 to 10000"]),
+        ("seeds = 2", "seeds = ".into(), &["line 3"]),
+        ("[10, 20]", "[]".into(), &["line 5", "sweep.flows", "[10, 50]"]),
+        ("[10, 20]", "[10, 10]".into(), &["line 5", "twice", "once"]),
+        ("[10, 20]", "10".into(), &["line 5", "list"]),
+        ("[10, 20]", "[[10], [20]]".into(), &["line 5", "numbers or text", "variant"]),
+        ("[10, 20]", format!("[{}]\nsecond = [{}]", long.join(","), long.join(",")), &["100000", "fewer"]),
+        ("name = \"plain\"", String::new(), &["line 7", "name = \"...\""]),
+        ("kept = []", String::new(), &["'plain' has no 'kept'", "add it"]),
+        ("size = [1000, 500]", "size = [1000, 500]\nother = [1]".into(), &["line 7", "'other'", "$other", "leave"]),
+        ("kept = []", "kept = []\nmore = 1".into(), &["line 11", "$system.more", "nowhere", "leave it out"]),
+        ("flows:$flows@2s", "flows:$flow@2s".into(), &["line 29", "$flow", "$flows", "$$"]),
+        ("flows:$flows@2s", "flows:$flows@$".into(), &["line 29", "$$ for a dollar"]),
+        ("flows:$flows@2s", "flows:$flows.number@2s".into(), &["line 29", "no fields", "$flows"]),
+        ("flows:$flows@2s", "flows:$flows@2s$system.kept".into(), &["line 29", "whole value"]),
+        ("$system.controller", "$system".into(), &["line 30", "$system.controller"]),
+        ("$system.controller", "$system.contoller".into(), &["line 30", "contoller", "add it"]),
+        ("packet = \"$size\"", "packet = \"$size\"\npaket = 1".into(), &["line 32", "paket", "packet"]),
+        ("packet = \"$size\"", "packet = \"$system.controller\"\nname = \"$size\"".into(), &["line 32"]),
+        ("size = [1000, 500]", "size = [1000, \"big\"]".into(), &["line 31", "u16"]),
+        ("size = [1000, 500]", "size = [1000, 10]".into(), &["size=10", "packet", "278"]),
+        ("controller = \"sdc\"", "controller = \"scd\"".into(), &["system=SDC", "controller", "sdc"]),
+        ("flows = 20\n", "flows = 30\n".into(), &["line 16", "never '30'", "10, 20"]),
+        ("flows = 20\n", "flow = 20\n".into(), &["line 16", "'flow'", "flows, size, system"]),
+        ("[scenario]\n", "[[skip]]\n[scenario]\n".into(), &["line 18", "skip", "flows = 100"]),
+        ("flows = 20\nsystem = \"SDC\"", "flows = [10, 20]".into(), &["skip", "fewer"]),
+        ("[scenario]\n", "[scenarios]\n".into(), &["scenario"]),
+    ];
+    for (old, new, says) in cases {
+        assert_eq!(STUDY.matches(old).count(), 1, "'{old}' is not in the study once");
+        let error = match Study::from_toml("test", &STUDY.replace(old, new)) {
+            Ok(_) => panic!("'{old}' -> '{new}' is taken"),
+            Err(e) => e.to_string(),
+        };
+        assert!(!error.contains('\n'), "{error}");
+        for said in *says {
+            assert!(error.contains(said), "'{old}' -> '{new}': '{said}' is not in: {error}");
+        }
+    }
+    for scale in [0.0, -1.0, 1.5, f64::NAN] {
+        assert!(study().cells(scale).unwrap_err().to_string().contains("above 0, at most 1"));
+    }
+    assert!(study().with_seeds(0).unwrap_err().to_string().contains("1 to"));
+}
+
+#[test]
+fn studies_and_plans_of_compare_are_told_apart() {
+    assert!(is_study(STUDY) && is_study("question = 5\nlink = "));
+    assert!(!is_study("link = \"10Mbps\"\n") && !is_study(""));
+}
+
+#[test]
+fn the_stack_can_be_set_where_the_study_does_not_compare_stacks() {
+    let noq = study().with_stack(Stack::Noq).unwrap().cells(1.0).unwrap();
+    assert!(noq.iter().all(|c| c.scenario.stack == Stack::Noq));
+    let text = STUDY
+        .replace("[10, 20]", "[10, 20]\nstack = [\"quinn\", \"noq\"]")
+        .replace("stop = ", "stack = \"$stack\"\nstop = ");
+    let error = Study::from_toml("test", &text).unwrap().with_stack(Stack::Noq).unwrap_err().to_string();
+    assert!(error.contains("leave --stack out"), "{error}");
+}
+
+#[test]
+fn a_scale_shortens_runs_within_bounds() {
+    let stop = |text: &str, scale: f64| {
+        let cell = &Study::from_toml("test", text).unwrap().cells(scale).unwrap()[0];
+        (cell.scenario.stop, cell.scenario.warm_up)
+    };
+    let s = |seconds: f64| Duration::from_secs_f64(seconds);
+    assert_eq!(stop(STUDY, 1.0), (Stop::At(s(100.0)), s(20.0)));
+    assert_eq!(stop(STUDY, 0.5), (Stop::At(s(50.0)), s(10.0)));
+    // A second after the warm-up, where that is longer; flows start over two seconds, so a run has three at least.
+    let long = STUDY.replace("20s", "99.5s");
+    assert_eq!(stop(&long, 0.1), (Stop::At(s(10.95)), s(9.95)));
+    assert_eq!(stop(STUDY, 0.001), (Stop::At(s(3.0)), s(0.02)));
+    // Never longer than unscaled.
+    assert_eq!(stop(&STUDY.replace("100s", "2.5s").replace("20s", "0s"), 0.5).0, Stop::At(s(2.5)));
+    let web = STUDY.replace("\"100s\"", "\"1234 responses\"").replace("flows:$flows@2s", "flows:${flows}x1MB");
+    assert_eq!(stop(&web, 0.5).0, Stop::Responses(617));
+    assert_eq!(stop(&web, 0.001).0, Stop::Responses(50));
+    assert_eq!(stop(&web.replace("1234", "20"), 0.5).0, Stop::Responses(20));
+}
+
+#[test]
+fn fingerprints_differ_when_anything_differs_and_not_otherwise() {
+    let prints = |text: &str, scale: f64| -> Vec<String> {
+        Study::from_toml("test", text).unwrap().cells(scale).unwrap().into_iter().map(|c| c.fingerprint).collect()
+    };
+    let base = prints(STUDY, 1.0);
+    assert_eq!(base.iter().collect::<BTreeSet<_>>().len(), base.len(), "two cells have one fingerprint");
+    assert!(base.iter().all(|f| f.len() == 16 && f.chars().all(|c| c.is_ascii_hexdigit())));
+    // What does not matter: comments, order, how a value came in, names of axes, defaults written out.
+    let same = [
+        STUDY.replace("[sweep]", "# why\n[sweep]  # not"),
+        STUDY.replace("stop = \"100s\"\nwarm-up = \"20s\"", "warm-up = \"20s\"\nstop = \"100s\"\nstack = \"quinn\""),
+        STUDY.replace("flows = ", "n = ").replace("$flows", "$n"),
+        STUDY.replace("\"100s\"", "\"${size}s\"").replace("[1000, 500]", "[100]").replace("\"$size\"", "1000"),
+    ];
+    for text in &same[..3] {
+        assert_eq!(prints(text, 1.0), base, "{text}");
+    }
+    // The last has only the cells of packets of 1000 bytes.
+    assert_eq!(prints(&same[3], 1.0)[..2], base[..2]);
+    let other = [
+        prints(&STUDY.replace("100s", "101s"), 1.0),
+        prints(&STUDY.replace("20s", "21s"), 1.0),
+        prints(&STUDY.replace("@2s", "@3s"), 1.0),
+        prints(&STUDY.replace("\"right\"", "\"right\"\ndrift = 1"), 1.0),
+        prints(STUDY, 0.999),
+    ];
+    for prints in other {
+        assert!(prints.iter().all(|f| !base.contains(f)));
+    }
+}
+
+#[test]
+fn parts_are_a_partition() {
+    let all: Vec<String> = study().cells(1.0).unwrap().into_iter().map(|c| c.fingerprint).collect();
+    for n in [1, 2, 5, 12, 20] {
+        let mut seen: Vec<String> = Vec::new();
+        for i in 1..=n {
+            let cells = part(study().cells(1.0).unwrap(), format!("{i}/{n}").parse().unwrap());
+            assert!(cells.len().abs_diff(all.len() / n) <= 1, "{i}/{n} has {}", cells.len());
+            seen.extend(cells.into_iter().map(|c| c.fingerprint));
+        }
+        seen.sort();
+        let mut sorted = all.clone();
+        sorted.sort();
+        assert_eq!(seen, sorted, "parts of {n}");
+    }
+    for text in ["0/5", "6/5", "2", "a/b", "1/0", ""] {
+        assert!(text.parse::<Part>().unwrap_err().contains("2/5"), "{text}");
+    }
+}
+
+/// A folder of its own for each test, gone when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("fathom-study-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An outcome that only this cell has, with numbers that decimal digits write badly.
+fn fake(cell: &Cell) -> Outcome {
+    let number = u64::from_str_radix(&cell.fingerprint[..12], 16).unwrap() as f64 / 3.0;
+    let link = LinkOutcome { utilisation_percent: 90.0, drops_percent: number, ..LinkOutcome::default() };
+    let group = GroupOutcome { throughput_bps: cell.seed as f64 * 1e6, ..GroupOutcome::default() };
+    Outcome {
+        seconds: number,
+        links: [("left-right".to_owned(), link)].into(),
+        groups: [("flows".to_owned(), group)].into(),
+        trace_hash: cell.fingerprint.clone(),
+    }
+}
+
+/// Runs with [`fake`]; the results, how many cells ran, and what was reported broken.
+fn run_fake(cells: &[Cell], folder: Option<&Path>, jobs: usize) -> (Vec<CellResult>, usize, Vec<String>) {
+    let ran = AtomicUsize::new(0);
+    let broken = Mutex::new(Vec::new());
+    let options = RunOptions { jobs: NonZero::new(jobs), results: folder.map(Path::to_owned) };
+    let watch = |event: Event<'_>| {
+        if let Event::Broken { file, .. } = event {
+            broken.lock().unwrap().push(file.file_name().unwrap().to_str().unwrap().to_owned());
+        }
+    };
+    let results = run_study_with(cells, &options, &watch, &|cell: &Cell, _: &Progress| {
+        ran.fetch_add(1, Ordering::Relaxed);
+        Ok((fake(cell), Cost::default()))
+    });
+    (results.unwrap(), ran.into_inner(), broken.into_inner().unwrap())
+}
+
+#[test]
+fn results_come_in_the_order_of_the_cells_on_any_number_of_threads() {
+    let cells = study().cells(1.0).unwrap();
+    for jobs in [1, 3, 40] {
+        let (results, ran, _) = run_fake(&cells, None, jobs);
+        assert_eq!(ran, cells.len());
+        let order = |r: &CellResult| (r.key.clone(), r.seed, r.outcome.trace_hash.clone());
+        let expected: Vec<_> = cells.iter().map(|c| (c.key.clone(), c.seed, c.fingerprint.clone())).collect();
+        assert_eq!(results.iter().map(order).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn the_longest_cells_run_first() {
+    let cells = study().cells(1.0).unwrap();
+    let order = Mutex::new(Vec::new());
+    let options = RunOptions { jobs: NonZero::new(1), results: None };
+    let run = run_study_with(&cells, &options, &|_| {}, &|cell: &Cell, _: &Progress| {
+        order.lock().unwrap().push(cell.key["size"].clone());
+        Ok((fake(cell), Cost::default()))
+    });
+    run.unwrap();
+    // Half the size: twice the packets.
+    let order = order.into_inner().unwrap();
+    assert!(order[..6].iter().all(|size| size == "500") && order[6..].iter().all(|size| size == "1000"), "{order:?}");
+}
+
+#[test]
+fn a_stopped_study_goes_on_where_it_was_and_parts_merge() {
+    let folder = Folder::new("resume");
+    let cells = study().cells(1.0).unwrap();
+    let (fresh, _, _) = run_fake(&cells, None, 2);
+    let first = part(cells.clone(), "1/3".parse().unwrap());
+    assert_eq!(run_fake(&first, Some(&folder.0), 2).1, 4);
+    let (merged, ran, broken) = run_fake(&cells, Some(&folder.0), 2);
+    assert_eq!((ran, broken.len()), (8, 0));
+    // Stored and read again: the same to the last bit.
+    assert_eq!(merged, fresh);
+    let (again, ran, _) = run_fake(&cells, Some(&folder.0), 2);
+    assert_eq!((&again, ran), (&fresh, 0));
+    let mut names: Vec<String> = cells.iter().map(|c| format!("{}.json", c.fingerprint)).collect();
+    names.sort();
+    assert_eq!(folder.files(), names, "something else is left in the folder");
+}
+
+#[test]
+fn broken_files_are_reported_and_run_again() {
+    let folder = Folder::new("broken");
+    let cells = study().cells(1.0).unwrap();
+    let (fresh, _, _) = run_fake(&cells, Some(&folder.0), 2);
+    let file = |i: usize| folder.0.join(format!("{}.json", cells[i].fingerprint));
+    // Cut off; another cell's; no result at all. And what a stop while writing leaves.
+    let text = std::fs::read_to_string(file(0)).unwrap();
+    std::fs::write(file(0), &text[..text.len() / 2]).unwrap();
+    std::fs::copy(file(2), file(1)).unwrap();
+    std::fs::write(file(3), "{}").unwrap();
+    std::fs::write(folder.0.join(format!(".{}-1.tmp", cells[5].fingerprint)), "{").unwrap();
+    let (results, ran, mut broken) = run_fake(&cells, Some(&folder.0), 2);
+    let mut expected: Vec<String> = [0, 1, 3].map(|i| file(i).file_name().unwrap().to_str().unwrap().to_owned()).into();
+    expected.sort();
+    broken.sort();
+    assert_eq!((results, ran, broken), (fresh, 3, expected));
+    assert_eq!(folder.files().len(), cells.len());
+}
+
+#[test]
+fn a_failed_cell_does_not_stop_the_others() {
+    let folder = Folder::new("failed");
+    let cells = study().cells(1.0).unwrap();
+    let options = RunOptions { jobs: NonZero::new(2), results: Some(folder.0.clone()) };
+    let error = run_study_with(&cells, &options, &|_| {}, &|cell: &Cell, _: &Progress| {
+        if cell.key["flows"] == "20" {
+            return Err(RunError::Plan(PlanError("no".into())));
+        }
+        Ok((fake(cell), Cost::default()))
+    });
+    let error = error.unwrap_err();
+    assert!(matches!(&error, StudyError::Cells { failed, of: 12 } if failed.len() == 4));
+    let text = error.to_string();
+    assert!(
+        text.contains("4 of 12") && text.contains("flows=20, size=1000, system=plain, seed 1") && !text.contains('\n'),
+        "{text}"
+    );
+    assert_eq!((folder.files().len(), run_fake(&cells, Some(&folder.0), 1).1), (8, 4));
+}
+
+#[test]
+fn results_that_cannot_be_stored_stop_the_study() {
+    let folder = Folder::new("unstored");
+    let cells = study().cells(1.0).unwrap();
+    // A file where the folder should be.
+    std::fs::write(&folder.0, "").unwrap();
+    let options = RunOptions { jobs: NonZero::new(1), results: Some(folder.0.clone()) };
+    let runner = |cell: &Cell, _: &Progress| Ok((fake(cell), Cost::default()));
+    let error = run_study_with(&cells, &options, &|_| {}, &runner).unwrap_err();
+    assert!(error.to_string().contains("name a folder you can write to"), "{error}");
+    std::fs::remove_file(&folder.0).unwrap();
+    // A number that would not be read back: told at once instead of running the cell again for ever.
+    let ran = AtomicUsize::new(0);
+    let error = run_study_with(&cells, &options, &|_| {}, &|cell: &Cell, _: &Progress| {
+        ran.fetch_add(1, Ordering::Relaxed);
+        Ok((Outcome { seconds: f64::NAN, ..fake(cell) }, Cost::default()))
+    });
+    assert!(matches!(error, Err(StudyError::Store { .. })));
+    assert_eq!((ran.into_inner(), folder.files().len()), (1, 0));
+}
+
+#[test]
+fn cells_that_are_the_same_run_once() {
+    // Named apart, both are Reno.
+    let text = STUDY.replace("controller = \"sdc\"", "controller = \"reno\"").replace("[\"left-right\"]", "[]");
+    let study = Study::from_toml("test", &text).unwrap();
+    let (results, ran, _) = run_fake(&study.cells(1.0).unwrap(), None, 2);
+    // Of twelve cells the four of SDC are those of plain with ten flows.
+    assert_eq!((results.len(), ran), (12, 8));
+    assert_eq!(results.iter().filter(|r| r.key["system"] == "SDC").count(), 4);
+}
+
+#[test]
+fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
+    let study = study();
+    let (results, _, _) = run_fake(&study.cells(1.0).unwrap(), None, 2);
+    let keyed = by_key(&results);
+    assert_eq!(keyed.len(), 6);
+    assert!(keyed.iter().all(|(key, of)| of.iter().map(|r| r.seed).eq([1, 2]) && of.iter().all(|r| r.key == **key)));
+    let text = table(&study.axes, &results);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2 + 6, "{text}");
+    assert!(lines[0].contains("flows") && lines[0].contains("bottleneck"), "{text}");
+    for heading in ["flows", "size", "system", "seeds", "Mbps", "link", "drops %", "queue p", "busy %"] {
+        assert!(lines[1].contains(heading), "{text}");
+    }
+    // No response was timed: no column of them.
+    assert!(!text.contains("median"), "{text}");
+    for line in &lines[2..] {
+        // Seeds 1 and 2 bring 1 and 2 Mbps.
+        assert!(line.contains("1.500") && line.contains("left-right") && line.contains("90.0"), "{line}");
+    }
+}
+
+#[test]
+fn a_study_is_explained() {
+    let study = study();
+    let text = explain(&study, &study.cells(1.0).unwrap(), 1.0, 2);
+    for said in [
+        "test: Does it?",
+        "source: a test",
+        "axis flows: 10, 20 (2)",
+        "axis system: plain, SDC (2)",
+        // Eight combinations less two.
+        "cells: 6 combinations (2 left out) with 2 seeds each: 12",
+        "10Mbps, 20ms, droptail:100p",
+        "10 flows that outlast the run, starts over 2s; reno; packets of 1000 bytes",
+        "base round trip 40ms",
+        "a cell takes 100 s of virtual time",
+        "ends at 100s; nothing is counted before 20s",
+        // 10 Mbps for 100 s in packets of 1000 and 500 bytes.
+        "125 thousand to 250 thousand packets",
+        "on 2 cores",
+    ] {
+        assert!(text.contains(said), "'{said}' is not in:\n{text}");
+    }
+}

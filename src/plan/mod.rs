@@ -1,0 +1,238 @@
+//! `fathom plan`: lists, shows, checks and runs studies.
+
+mod watch;
+
+use std::io::IsTerminal;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+
+use fathom_bench::experiment::Plan;
+use fathom_bench::stack::Stack;
+use fathom_bench::study::{self, Part, RunOptions, SHIPPED, Study, StudyError, shipped};
+
+use crate::{Failure, output};
+use watch::Watcher;
+
+/// Folder of results, in the folder where the command runs.
+const RESULTS: &str = ".fathom/results";
+
+/// A study asks one question of many runs: a scenario with holes, and what fills them.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom plan list
+  fathom plan check sdc-figure-4
+  fathom plan run sdc-figure-4 --scale 0.05 --seeds 1
+  fathom plan show sdc-figure-4 > mine.toml
+  fathom plan run mine.toml --part 2/5 --json mine.json
+
+Finished cells are stored at once, in RESULTS/NAME/FINGERPRINT.json. A stopped study goes on where it was. To share the work, run each part
+on a machine of its own, copy the files into one folder, and run the study there without --part.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// List the studies that come with fathom.
+    List,
+    /// Print one of them, to read or to start from.
+    Show {
+        /// Its name.
+        name: String,
+    },
+    /// Say what a plan asks, what one cell of it is and what it will cost, and what is wrong with it.
+    Check {
+        /// A study in TOML, the name of one that comes with fathom, or a plan of 'fathom compare'.
+        plan: String,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Run a study, or what is left of it, and print a table.
+    Run {
+        /// A study in TOML, or the name of one that comes with fathom.
+        plan: String,
+        #[command(flatten)]
+        options: Options,
+        /// Folder of results; each study has a folder of its own in it.
+        #[arg(long, value_name = "DIR", default_value = RESULTS)]
+        results: PathBuf,
+        /// Cells at once. [default: one per core]
+        #[arg(long, value_name = "N")]
+        jobs: Option<NonZero<usize>>,
+        /// Write the results as JSON; '-' is standard output, and the table then goes to standard error.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+}
+
+/// What changes a study for one call.
+#[derive(clap::Args)]
+struct Options {
+    /// Multiplies time or responses of every cell, for a quick look: above 0, at most 1. [default: 1]
+    #[arg(long, value_name = "X")]
+    scale: Option<f64>,
+    /// Only a part of the cells: 2/5 is every fifth, from the second on.
+    #[arg(long, value_name = "I/N")]
+    part: Option<Part>,
+    /// Repetitions of each cell, instead of the study's.
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// Stack of both ends, instead of the study's (see 'fathom stacks').
+    #[arg(long, value_name = "STACK")]
+    stack: Option<Stack>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match &args.command {
+        Command::List => output::print(&list()?),
+        Command::Show { name } => output::print(shipped(name).ok_or_else(|| unknown(name))?),
+        Command::Check { plan, options } => check(plan, options),
+        Command::Run { plan, options, results, jobs, json } => {
+            let (study, cells) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
+            if let Some(file) = json {
+                output::check_writable(file)?;
+            }
+            let store = RunOptions { jobs: *jobs, results: Some(results.join(&study.name)) };
+            let watcher = Watcher::new(std::io::stderr().is_terminal());
+            let outcome = study::run_study(&cells, &store, &|event| watcher.hear(event));
+            watcher.finish();
+            let outcome = outcome.map_err(|e| match e {
+                StudyError::Store { .. } => Failure::input(e),
+                StudyError::Cells { .. } => Failure::run(e),
+            })?;
+            publish(&study, options, &outcome, json.as_deref())
+        }
+    }
+}
+
+fn named(plan: &str, e: impl std::fmt::Display) -> Failure {
+    Failure::input(format!("plan '{plan}': {e}"))
+}
+
+fn unknown(name: &str) -> Failure {
+    let known = SHIPPED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    Failure::input(format!("no study '{name}' comes with fathom; write one of {known}"))
+}
+
+impl Options {
+    fn scale(&self) -> f64 {
+        self.scale.unwrap_or(1.0)
+    }
+
+    fn apply(&self, mut study: Study) -> Result<(Study, Vec<study::Cell>), fathom_bench::experiment::PlanError> {
+        if let Some(seeds) = self.seeds {
+            study = study.with_seeds(seeds)?;
+        }
+        if let Some(stack) = self.stack {
+            study = study.with_stack(stack)?;
+        }
+        let cells = study.cells(self.scale())?;
+        let cells = match self.part {
+            Some(part) => study::part(cells, part),
+            None => cells,
+        };
+        Ok((study, cells))
+    }
+
+    /// Options that only studies have.
+    fn any(&self) -> bool {
+        self.scale.is_some() || self.part.is_some() || self.seeds.is_some() || self.stack.is_some()
+    }
+}
+
+fn list() -> Result<String, Failure> {
+    let width = SHIPPED.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, toml) in SHIPPED {
+        let study = Study::from_toml(name, toml).map_err(|e| named(name, e))?;
+        text += &format!("{name:width$}  {}\n", study.question);
+        if let Some(source) = study.source {
+            text += &format!("{:width$}  {source}\n", "");
+        }
+    }
+    Ok(text)
+}
+
+/// The text of a plan, and the name that its results are stored under.
+fn read(plan: &str) -> Result<(String, String), Failure> {
+    let path = Path::new(plan);
+    if let (false, Some(text)) = (path.exists(), shipped(plan)) {
+        return Ok((plan.to_owned(), text.to_owned()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        named(plan, format!("{e}; name a TOML file you can read, or a study that 'fathom plan list' lists"))
+    })?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok((name, text))
+}
+
+fn read_study(plan: &str) -> Result<Study, Failure> {
+    let (name, text) = read(plan)?;
+    if !study::is_study(&text) && Plan::from_toml(&text).is_ok() {
+        return Err(named(plan, format!("it is a plan of 'fathom compare'; run it with: fathom compare {plan}")));
+    }
+    Study::from_toml(&name, &text).map_err(|e| named(plan, e))
+}
+
+fn check(plan: &str, options: &Options) -> Result<(), Failure> {
+    let (name, text) = read(plan)?;
+    if !study::is_study(&text) {
+        return check_comparison(plan, &text, options);
+    }
+    let study = Study::from_toml(&name, &text).map_err(|e| named(plan, e))?;
+    let (study, cells) = options.apply(study).map_err(|e| named(plan, e))?;
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    output::print(&study::explain(&study, &cells, options.scale(), cores))
+}
+
+fn check_comparison(plan: &str, text: &str, options: &Options) -> Result<(), Failure> {
+    let read = Plan::from_toml(text).map_err(|e| named(plan, e))?;
+    let runs = read.validate().map_err(|e| named(plan, e))?;
+    if options.any() {
+        return Err(named(
+            plan,
+            "it is a plan of 'fathom compare'; --scale, --part, --seeds and --stack are for studies",
+        ));
+    }
+    let stacks: Vec<&str> = read.stacks.iter().map(|s| s.name()).collect();
+    output::print(&format!(
+        "{plan}: a plan of 'fathom compare', sound; run it with: fathom compare {plan}\n\
+         controllers: {}\nstacks: {}\nbottleneck: {}, {}\nworkload: {} at {} of the link, {} responses, seed {}\nruns: {runs}\n",
+        read.controllers.join(", "),
+        stacks.join(", "),
+        read.link,
+        read.queue,
+        read.workload,
+        read.load,
+        read.responses,
+        read.seed,
+    ))
+}
+
+fn publish(
+    study: &Study,
+    options: &Options,
+    results: &[study::CellResult],
+    json: Option<&Path>,
+) -> Result<(), Failure> {
+    let table = study::table(&study.axes, results);
+    if json == Some(Path::new("-")) {
+        eprint!("{table}");
+    } else {
+        output::print(&table)?;
+    }
+    if let Some(file) = json {
+        let all = serde_json::json!({
+            "name": study.name,
+            "question": study.question,
+            "source": study.source,
+            "scale": options.scale(),
+            "results": results,
+        });
+        let mut text = serde_json::to_string_pretty(&all).map_err(Failure::run)?;
+        text.push('\n');
+        output::write(file, &text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! Progress of a study on standard error: on a terminal a bar for each running cell and one for the whole, elsewhere a line per cell.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fathom_bench::study::Event;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+pub(crate) struct Watcher {
+    /// Bars, where standard error is a terminal.
+    bars: Option<MultiProgress>,
+    state: Arc<Mutex<State>>,
+    ticker: Option<std::thread::JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct State {
+    whole: Option<ProgressBar>,
+    /// By label.
+    running: HashMap<String, (ProgressBar, Arc<AtomicU64>)>,
+    done: usize,
+    left: usize,
+    over: bool,
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Watcher {
+    pub(crate) fn new(terminal: bool) -> Self {
+        let state: Arc<Mutex<State>> = Arc::default();
+        let ticker = terminal.then(|| {
+            let state = Arc::clone(&state);
+            std::thread::spawn(move || {
+                loop {
+                    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                    if state.over {
+                        return;
+                    }
+                    for (bar, count) in state.running.values() {
+                        bar.set_position(count.load(Ordering::Relaxed));
+                    }
+                    drop(state);
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            })
+        });
+        Self { bars: terminal.then(MultiProgress::new), state, ticker }
+    }
+
+    pub(crate) fn hear(&self, event: Event<'_>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Starts { stored, left } => {
+                state.left = left;
+                self.say(&format!("{left} cells to run, {stored} done before"), true);
+                if let Some(bars) = &self.bars {
+                    let whole = bars.add(ProgressBar::new(left as u64).with_prefix("all cells"));
+                    whole.set_style(style("{prefix:40!} {wide_bar} {pos}/{len} {elapsed}, {eta} left"));
+                    state.whole = Some(whole);
+                }
+            }
+            Event::Broken { file, reason } => {
+                self.say(&format!("'{}' is broken and is run again: {reason}", file.display()), true);
+            }
+            Event::Begins { cell, of, progress } => {
+                if let Some(bars) = &self.bars {
+                    let bar = ProgressBar::new(of).with_prefix(cell.label());
+                    let bar = match &state.whole {
+                        Some(whole) => bars.insert_before(whole, bar),
+                        None => bars.add(bar),
+                    };
+                    bar.set_style(style("{prefix:40!} {wide_bar} {percent}% {elapsed}"));
+                    state.running.insert(cell.label(), (bar, progress));
+                }
+            }
+            Event::Ends { cell, cost } => {
+                let label = cell.label();
+                state.end(&label);
+                let (done, left) = (state.done, state.left);
+                self.say(
+                    &format!("{done}/{left} {label}: {:.1} CPU s, {} packets", cost.cpu_seconds, cost.packets),
+                    false,
+                );
+            }
+            Event::Fails { cell, error } => {
+                let label = cell.label();
+                state.end(&label);
+                self.say(&format!("{label} failed: {error}"), true);
+            }
+        }
+    }
+
+    /// A line above the bars. What is not `always` said is for where no bars are.
+    fn say(&self, line: &str, always: bool) {
+        let line = line.replace('\n', "; ");
+        match &self.bars {
+            Some(bars) if always => drop(bars.println(line)),
+            Some(_) => {}
+            None => eprintln!("{line}"),
+        }
+    }
+
+    pub(crate) fn finish(self) {
+        {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.over = true;
+            for (_, (bar, _)) in state.running.drain() {
+                bar.finish_and_clear();
+            }
+            if let Some(whole) = state.whole.take() {
+                whole.finish_and_clear();
+            }
+        }
+        if let Some(ticker) = self.ticker {
+            let _ = ticker.join();
+        }
+    }
+}
+
+impl State {
+    fn end(&mut self, label: &str) {
+        self.done += 1;
+        if let Some(whole) = &self.whole {
+            whole.inc(1);
+        }
+        if let Some((bar, _)) = self.running.remove(label) {
+            bar.finish_and_clear();
+        }
+    }
+}
