@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::estimate::{Estimate, estimate, way};
 use super::{Cell, Study, key_text};
 use crate::experiment::Timestamps;
-use crate::link::QueueSpec;
-use crate::scenario::{ChainLink, Scenario, Stop, Traffic, Workload};
+use crate::scenario::{Access, ChainLink, Scenario, Stop, Traffic, Workload};
 
 /// The study in words, with `cells` to run: those of a scale, or of a part.
 pub fn explain(study: &Study, cells: &[Cell], scale: f64, cores: usize) -> String {
@@ -118,16 +117,16 @@ fn group(s: &Scenario, t: &Traffic) -> String {
         mix.join(" + "),
         u32::from(t.datagram) + crate::world::WIRE_OVERHEAD,
         t.access.rate,
-        range(t.access.delay.0, t.access.delay.1) + &access_queue(&t.access.queue),
+        range(t.access.delay.0, t.access.delay.1) + &access_queue(&t.access),
         range(low, high),
     )
 }
 
-fn access_queue(queue: &QueueSpec) -> String {
+fn access_queue(access: &Access) -> String {
     // Queues that no paper limits hold a million packets.
-    match queue.packet_limit() {
+    match access.queue.packet_limit(access.rate) {
         Some(n) if n >= 1_000_000 => String::new(),
-        _ => format!(", {queue}"),
+        _ => format!(", {}", access.queue),
     }
 }
 
