@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::hash::StableHash;
 use crate::link::{Link, Verdict};
 
+use super::agent::Local;
 use super::executor::{Core, Event};
 
 /// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
@@ -74,6 +75,8 @@ struct Flow {
     group: GroupId,
     client_half: u64,
     server_half: u64,
+    /// Whose it is, when it ends at an agent and not at the group's sockets.
+    local: Option<Local>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +90,16 @@ pub(super) struct Packet {
     pub(super) direction: Direction,
     pub(super) hop: u16,
     pub(super) ecn: Option<Ecn>,
+    /// Bytes it counts on the wire, headers included. What it stores may be less.
+    pub(super) wire: u32,
     pub(super) data: Vec<u8>,
+}
+
+impl Packet {
+    /// UDP payload it stands for, in bytes.
+    fn payload(&self) -> u32 {
+        self.wire.saturating_sub(WIRE_OVERHEAD)
+    }
 }
 
 pub(super) struct Socket {
@@ -153,8 +165,13 @@ impl Network {
 
     pub(super) fn add_flow(&mut self, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
         let half = |d: Duration| u64::try_from(d.as_nanos() / 2).unwrap_or(u64::MAX);
-        self.flows.push(Flow { group, client_half: half(client_rtt), server_half: half(server_rtt) });
+        self.flows.push(Flow { group, client_half: half(client_rtt), server_half: half(server_rtt), local: None });
         self.flows.len() as u32 - 1
+    }
+
+    /// What arrives for `flow` goes to an agent from now on.
+    pub(super) fn give_to(&mut self, flow: u32, local: Local) {
+        self.flows[flow as usize].local = Some(local);
     }
 
     pub(super) fn stats(&self) -> NetStats {
@@ -182,18 +199,19 @@ impl Network {
         self.free.push(index);
     }
 
-    fn store(&mut self, flow: u32, direction: Direction, ecn: Option<Ecn>, bytes: &[u8]) -> u32 {
+    fn store(&mut self, flow: u32, direction: Direction, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) -> u32 {
         if let Some(index) = self.free.pop() {
             let p = &mut self.packets[index as usize];
             p.flow = flow;
             p.direction = direction;
             p.hop = 0;
             p.ecn = ecn;
+            p.wire = wire;
             p.data.clear();
             p.data.extend_from_slice(bytes);
             return index;
         }
-        self.packets.push(Packet { flow, direction, hop: 0, ecn, data: bytes.to_vec() });
+        self.packets.push(Packet { flow, direction, hop: 0, ecn, wire, data: bytes.to_vec() });
         self.packets.len() as u32 - 1
     }
 }
@@ -201,6 +219,11 @@ impl Network {
 impl Core {
     /// A socket hands one datagram to the network.
     pub(super) fn send(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, bytes: &[u8]) {
+        self.send_sized(from_server, flow, ecn, bytes.len() as u32 + WIRE_OVERHEAD, bytes);
+    }
+
+    /// As [`Core::send`], for a packet that counts `wire` bytes, headers included, whatever it stores.
+    pub(super) fn send_sized(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) {
         self.net.stats.sent += 1;
         let Some(state) = self.net.flows.get(flow as usize).copied() else {
             self.net.stats.unroutable += 1;
@@ -211,7 +234,7 @@ impl Core {
         } else {
             (Direction::Up, state.client_half, state.server_half)
         };
-        let index = self.net.store(flow, direction, ecn, bytes);
+        let index = self.net.store(flow, direction, ecn, wire, bytes);
         let group = &self.net.groups[state.group.0 as usize];
         let path = if from_server { &group.down } else { &group.up };
         let wait = first + path.hops.first().map_or(nanos(path.tail) + last, |h| nanos(h.delay));
@@ -226,7 +249,8 @@ impl Core {
     /// A packet reaches its next link or its receiver; whom to wake.
     pub(super) fn packet_arrives(&mut self, index: u32) -> Option<Waker> {
         let p = &self.net.packets[index as usize];
-        let group = &self.net.groups[self.net.flows[p.flow as usize].group.0 as usize];
+        let flow = &self.net.flows[p.flow as usize];
+        let group = &self.net.groups[flow.group.0 as usize];
         let (path, receiver) = match p.direction {
             Direction::Down => (&group.down, group.client),
             Direction::Up => (&group.up, group.server),
@@ -236,7 +260,11 @@ impl Core {
             return None;
         }
         self.net.stats.delivered += 1;
-        note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.data.len() as u32);
+        note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.payload());
+        if let Some(local) = flow.local {
+            self.deliver_to_agent(index, local);
+            return None;
+        }
         let socket = &mut self.net.sockets[receiver.0 as usize];
         socket.inbox.push_back(index);
         socket.waker.take()
@@ -252,7 +280,7 @@ impl Core {
             Direction::Up => (&group.up, flow.server_half),
         };
         let link = path.hops[p.hop as usize].link;
-        let size = p.data.len() as u32 + WIRE_OVERHEAD;
+        let size = p.wire;
         let verdict = net.links[link.0 as usize].arrive(self.now, size, p.ecn.is_some());
         note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, size);
         let out = match verdict {
@@ -268,7 +296,7 @@ impl Core {
                 out
             }
         };
-        net.links[link.0 as usize].credit(out, p.flow, p.data.len() as u32);
+        net.links[link.0 as usize].credit(out, p.flow, p.payload());
         p.hop += 1;
         let wait = match path.hops.get(p.hop as usize) {
             Some(hop) => nanos(hop.delay),
