@@ -280,7 +280,10 @@ fn every_controller_runs_on_light_senders() {
         let flow = LightFlow { ecn: true, ..bulk(b.group, entry.name) };
         light.tcp(flow).unwrap_or_else(|e| panic!("{}: {e}", entry.name));
         b.run(30);
-        assert!(b.utilisation() > 0.5, "{}: {}", entry.name, b.utilisation());
+        // DCA halves its window at nearly every rise of the RTT, on a real stack too (see the comparison below): 2 packets in 30 ms are
+        // the smallest window, 8 % of the link.
+        let least = if entry.name == "dca" { 0.15 } else { 0.5 };
+        assert!(b.utilisation() > least, "{}: {}", entry.name, b.utilisation());
     }
 }
 
@@ -292,17 +295,17 @@ fn what_cannot_run_is_refused() {
     assert!(refused(&mut light, LightFlow { packet: HEADER, ..bulk(b.group, "reno") }).contains("hold no data"));
     assert!(refused(&mut light, LightFlow { max_window: Some(0), ..bulk(b.group, "reno") }).contains("window"));
     assert!(refused(&mut light, web(b.group, WebUser { shape: -1.0, ..WebUser::default() })).contains("shape"));
-    let missing = light.tcp(bulk(b.group, "sdc"));
-    assert!(matches!(missing, Err(LightError::Missing(_))), "SDC needs ECN: {missing:?}");
+    let missing = light.tcp(bulk(b.group, "sdc:signal=ecn"));
+    assert!(matches!(missing, Err(LightError::Missing(_))), "no ECN here: {missing:?}");
     assert!(light.report().tcp.is_empty());
 }
 
 /// The same transfer by Reno: seconds on quinn, and seconds as a light flow.
-fn both(bytes: u64, limit: usize) -> (f64, f64) {
+fn both(controller: &str, bytes: u64, limit: usize) -> (f64, f64) {
     let (delay, rate) = (Duration::from_millis(15), Rate::from_bits_per_sec(10 * MBPS));
     let contender = Contender {
         stack: Stack::Quinn,
-        controller: Control::read("reno", Stack::Quinn).unwrap(),
+        controller: Control::read(controller, Stack::Quinn).unwrap(),
         start: Duration::ZERO,
         bytes,
     };
@@ -321,7 +324,7 @@ fn both(bytes: u64, limit: usize) -> (f64, f64) {
     };
     let mut b = Bottleneck::droptail(10, limit, 15);
     let mut light = Light::new(&b.world, 1);
-    let flow = LightFlow { packet: crate::stack::DATAGRAM, ..bulk(b.group, "reno") };
+    let flow = LightFlow { packet: crate::stack::DATAGRAM, ..bulk(b.group, controller) };
     light.tcp(LightFlow { workload: Workload::Bulk { bytes }, ..flow }).unwrap();
     b.run(600);
     let done = light.report().tcp[0].last_done.expect("the transfer ends in time");
@@ -331,10 +334,12 @@ fn both(bytes: u64, limit: usize) -> (f64, f64) {
 #[test]
 fn a_light_flow_is_as_fast_as_a_real_one() {
     // The path holds 26 packets: a queue of 60 keeps the link busy, one of 8 lets every sawtooth show.
-    for limit in [60, 8] {
-        let (quinn, light) = both(30_000_000, limit);
-        println!("queue of {limit}: quinn {quinn:.2} s, light {light:.2} s");
-        assert!((light / quinn - 1.0).abs() < 0.1, "queue of {limit}: quinn {quinn} s, light {light} s");
+    // Not so for Vegas and Sync-TCP: alone on a link they are at the mercy of the smallest RTT, which quinn has from its handshake's small
+    // packets, and of its pacing.
+    for (controller, limit) in [("reno", 60), ("reno", 8), ("cubic", 60), ("cubic", 8), ("dca", 60), ("dca", 8)] {
+        let (quinn, light) = both(controller, 30_000_000, limit);
+        println!("{controller}, queue of {limit}: quinn {quinn:.2} s, light {light:.2} s");
+        assert!((light / quinn - 1.0).abs() < 0.1, "{controller}, queue of {limit}: quinn {quinn} s, light {light} s");
     }
 }
 
