@@ -46,6 +46,9 @@ pub struct LightFlow {
     pub start: Time,
     /// Round-trip delay of its own, beside that of the path.
     pub rtt: Duration,
+    /// Its connections begin with a packet without data, there and back: a round trip more, and an RTT sample of an empty window. What a
+    /// controller makes of the smallest RTT (Vegas) depends on it, and on that packet's size.
+    pub handshake: bool,
     /// Its data packets are ECN-capable.
     pub ecn: bool,
     /// How its receiver acknowledges.
@@ -53,7 +56,7 @@ pub struct LightFlow {
 }
 
 impl LightFlow {
-    /// A flow with the defaults: full packets of 1500 bytes, no limit, from the beginning, no ECN.
+    /// A flow with the defaults: full packets of 1500 bytes, no limit, from the beginning, no handshake, no ECN.
     pub fn new(recipe: Arc<dyn Recipe>, group: GroupId, workload: Workload) -> Self {
         Self {
             recipe,
@@ -63,6 +66,7 @@ impl LightFlow {
             max_window: None,
             start: Time::ZERO,
             rtt: Duration::ZERO,
+            handshake: false,
             ecn: false,
             acks: AckOptions::default(),
         }
@@ -88,11 +92,17 @@ impl LightFlow {
         self.recipe.start(&Start { now, datagram: self.packet, offers: self.offers() })
     }
 
+    const fn receiver(&self) -> Receiver {
+        let receiver = Receiver::new(self.acks);
+        if self.handshake { receiver.with_handshake() } else { receiver }
+    }
+
     const fn sender_options(&self) -> SenderOptions {
         SenderOptions {
             packet: self.packet,
             max_window: self.max_window,
             max_ack_delay: self.acks.max_delay,
+            handshake: self.handshake,
             ecn: self.ecn,
         }
     }
@@ -284,7 +294,7 @@ impl Tcp {
         let report = TcpReport { flow, controller: options.recipe.name(), ..TcpReport::default() };
         Self {
             sender: Sender::new(controller, options.sender_options()),
-            receiver: Receiver::new(options.acks),
+            receiver: options.receiver(),
             sender_timer: AgentTimer::default(),
             receiver_timer: AgentTimer::default(),
             options,
@@ -331,7 +341,7 @@ impl Tcp {
         self.count_reductions();
         let controller = self.options.controller(now).expect("the first one started on the same terms");
         self.sender.restart(controller);
-        self.receiver = Receiver::new(self.options.acks);
+        self.receiver = self.options.receiver();
         self.receiver_timer.clear();
         self.epoch += 1;
     }

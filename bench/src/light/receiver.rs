@@ -25,6 +25,8 @@ impl Default for AckOptions {
 #[derive(Clone, Debug)]
 pub struct Receiver {
     options: AckOptions,
+    /// The first packet is a handshake's, which is answered at once.
+    handshake: bool,
     ranges: Ranges,
     /// When the packet with the largest number arrived, and how long it was on its way.
     newest: (Time, OneWayDelay),
@@ -40,6 +42,7 @@ impl Receiver {
     pub const fn new(options: AckOptions) -> Self {
         Self {
             options,
+            handshake: false,
             ranges: Ranges::new(),
             newest: (Time::ZERO, OneWayDelay::from_nanos(0)),
             waiting: 0,
@@ -47,6 +50,12 @@ impl Receiver {
             received: 0,
             ce: 0,
         }
+    }
+
+    /// The first packet is a handshake's: it is acknowledged at once.
+    #[must_use]
+    pub const fn with_handshake(self) -> Self {
+        Self { handshake: true, ..self }
     }
 
     /// A data packet arrived, marked congestion-experienced or not: true when it must be acknowledged now. That is so for every second
@@ -63,7 +72,8 @@ impl Receiver {
             self.newest = (now, OneWayDelay::from_nanos(on_its_way));
         }
         self.waiting += 1;
-        if self.waiting >= self.options.every || number != expected || marked {
+        let answer = self.handshake && self.received == 1;
+        if self.waiting >= self.options.every || number != expected || marked || answer {
             return true;
         }
         if self.deadline.is_none() {
@@ -121,6 +131,14 @@ mod tests {
         // The delay counts from the newest packet.
         assert_eq!(r.ack(at(125)).delay, Duration::from_millis(15));
         assert_eq!(r.timeout(), None);
+    }
+
+    #[test]
+    fn a_handshake_is_answered_at_once() {
+        let mut r = Receiver::new(AckOptions::default()).with_handshake();
+        assert!(r.on_data(at(10), 0, at(0), false));
+        r.ack(at(10));
+        assert!(!r.on_data(at(20), 1, at(10), false));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use super::rtt::RttEstimator;
 
 /// A packet is lost when one sent so many packets later was acknowledged (RFC 9002 §6.1.1).
 const PACKET_THRESHOLD: u32 = 3;
+/// UDP payload in bytes of a handshake's packet: clients and servers pad theirs (RFC 9000 §14.1).
+const INITIAL: u16 = 1_200;
 /// Probes sent when the timeout runs out.
 const PROBES: u32 = 2;
 
@@ -30,6 +32,8 @@ pub struct SenderOptions {
     pub max_window: Option<u32>,
     /// How long the peer may hold acknowledgements back.
     pub max_ack_delay: Duration,
+    /// Data wait until a first packet without data was acknowledged, for an RTT sample as a handshake gives it.
+    pub handshake: bool,
     /// Packets are ECN-capable, and marks are reported to the controller.
     pub ecn: bool,
 }
@@ -169,6 +173,9 @@ impl Sender {
         let advice = self.controller.advice();
         let full = advice.datagram.map_or(self.options.packet, |d| d.clamp(HEADER + 1, self.options.packet));
         self.waits_for_pace = false;
+        if self.options.handshake && self.largest_acked.is_none() {
+            return self.poll_handshake(now);
+        }
         if self.probes > 0 {
             self.probes -= 1;
             if let Some(probe) = self.probe(now, full) {
@@ -193,6 +200,13 @@ impl Sender {
         Some(self.send(now, full))
     }
 
+    /// The first packet, and another one each time its timeout runs out.
+    fn poll_handshake(&mut self, now: Time) -> Option<Packet> {
+        let due = self.flight.is_empty() || self.probes > 0;
+        (self.probes, self.app_limited) = (0, true);
+        (due && self.pending > 0).then(|| self.put(now, INITIAL.min(self.options.packet), 0))
+    }
+
     /// Time to the next packet, where the controller asks for a pace.
     fn gap(&self, advice: &Advice, bytes: u16) -> Option<Duration> {
         match advice.pace {
@@ -210,6 +224,11 @@ impl Sender {
         let carries = self.pending.min(u64::from(full - HEADER)) as u16;
         // One without stream bytes is a PING.
         let size = if carries == 0 { ACK_DATAGRAM } else { carries + HEADER };
+        self.put(now, size, carries)
+    }
+
+    /// Puts a packet of `size` bytes that carries so many of the pending ones on its way.
+    fn put(&mut self, now: Time, size: u16, carries: u16) -> Packet {
         let number = self.next_number();
         self.pending -= u64::from(carries);
         self.carried += u64::from(carries);

@@ -11,8 +11,13 @@ use crate::light::{AckOptions, Ranges, Receiver};
 /// A full packet carries 1000 stream bytes.
 const FULL: u16 = 1_000 + HEADER;
 
-const OPTIONS: SenderOptions =
-    SenderOptions { packet: FULL, max_window: None, max_ack_delay: Duration::from_millis(25), ecn: false };
+const OPTIONS: SenderOptions = SenderOptions {
+    packet: FULL,
+    max_window: None,
+    max_ack_delay: Duration::from_millis(25),
+    handshake: false,
+    ecn: false,
+};
 
 fn at(ms: u64) -> Time {
     Time::from_millis(ms)
@@ -250,6 +255,22 @@ fn a_pace_asked_for_is_kept() {
     s.on_ack(at(100), &ack(&[(0, 3)]));
     assert_eq!(send(&mut s, at(100)), [4]);
     assert_eq!(s.timeout(), Some(at(130)));
+}
+
+#[test]
+fn data_wait_for_the_handshake() {
+    let (mut s, log) = sender(4, SenderOptions { handshake: true, ..OPTIONS });
+    assert_eq!(s.poll_send(at(0)), None, "nothing to send, no connection");
+    s.offer(2_000);
+    assert_eq!(s.poll_send(at(0)).map(|p| (p.number, p.size)), Some((0, ACK_DATAGRAM)));
+    assert_eq!((s.poll_send(at(0)), s.timeout()), (None, Some(at(1_024))));
+    s.on_timeout(at(1_024));
+    assert_eq!(s.poll_send(at(1_024)).map(|p| (p.number, p.size)), Some((1, ACK_DATAGRAM)));
+    assert_eq!(s.poll_send(at(1_024)), None);
+    s.on_ack(at(1_054), &ack(&[(1, 1)]));
+    assert_eq!(send(&mut s, at(1_054)), [2, 3]);
+    s.on_ack(at(1_084), &ack(&[(1, 3)]));
+    assert!(s.is_done() && heard(&log).iter().any(|line| line.starts_with("lost 40")));
 }
 
 #[test]
