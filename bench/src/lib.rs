@@ -3,6 +3,7 @@
 //! | folder | what is in it |
 //! |---|---|
 //! | [`world`] | the virtual world: executor, clock, network, sockets |
+//! | [`light`] | light-weight background traffic: packet-level senders instead of stacks |
 //! | [`link`] | a link's rate and queue, its counts and series |
 //! | [`stack`] | QUIC stacks under the lab's HTTP/3 |
 //! | [`workload`] | who asks for what, and when |
@@ -17,6 +18,7 @@
 pub mod experiment;
 mod hash;
 pub mod http;
+pub mod light;
 pub mod link;
 pub mod measure;
 pub mod report;

@@ -95,6 +95,7 @@ fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Cost
         let scenario = Scenario {
             chain: Chain::dumbbell(link),
             traffic: vec![download],
+            background: Vec::new(),
             stop: Stop::Responses(1),
             warm_up: Duration::ZERO,
             stack,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `spec.rs` | a scenario as written in TOML, and its checks |
 //! | `chain.rs` | the topologies: routers in a row, after each paper |
+//! | `background.rs` | light-weight flows that load the links besides |
 //! | `load.rs` | what a workload offers: rates of new connections for a wanted load |
 //! | `source.rs` | the requests of one group of traffic |
 //! | `traffic.rs` | the clients and servers of one group |
@@ -11,6 +12,7 @@
 //! | `run.rs` | sets everything up, runs it, checks its books |
 //! | `outcome.rs` | what a run says in the end, as data |
 
+mod background;
 mod chain;
 mod load;
 mod outcome;
@@ -25,10 +27,11 @@ use std::time::Duration;
 
 use fathom_cc::Rate;
 
+pub use background::{Background, BackgroundOutcome, Load};
 pub use chain::{Access, Chain, ChainLink};
 pub use outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome};
 pub use run::{RunError, goal, run};
-pub use spec::{AccessSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
+pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 
 use crate::experiment::Timestamps;
 use crate::stack::{Control, Stack};
@@ -40,6 +43,8 @@ pub struct Scenario {
     pub chain: Chain,
     /// Who sends over them.
     pub traffic: Vec<Traffic>,
+    /// Light-weight traffic besides.
+    pub background: Vec<Background>,
     /// When a run ends.
     pub stop: Stop,
     /// Time before which nothing is counted, where a run ends at a time.

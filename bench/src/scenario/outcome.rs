@@ -6,6 +6,7 @@ use std::time::Duration;
 use fathom_cc::Time;
 use serde::{Deserialize, Serialize};
 
+use super::background::BackgroundOutcome;
 use crate::measure::{Distribution, Fairness, RttSample, WindowPoint};
 
 /// One run. Nothing in it depends on the machine or the wall clock.
@@ -17,6 +18,9 @@ pub struct Outcome {
     pub links: BTreeMap<String, LinkOutcome>,
     /// Groups of traffic by name. A group with several controllers has an entry per controller besides, `group/controller`.
     pub groups: BTreeMap<String, GroupOutcome>,
+    /// Light-weight groups by name, and `group/controller` where a group has several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub background: BTreeMap<String, BackgroundOutcome>,
     /// How the flows that last as long as the run shared the link that was asked about, where one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,

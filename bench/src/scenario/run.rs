@@ -7,6 +7,7 @@ use fathom_cc::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use super::background::LightGroups;
 use super::chain::Access;
 use super::outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome};
 use super::recorder::{Record, Recorded};
@@ -75,6 +76,7 @@ struct Run<'a> {
     links: Vec<(String, LinkId)>,
     access: Vec<LinkId>,
     groups: Vec<Built>,
+    light: LightGroups,
     /// When the last request should have started, for runs that end with a number of responses.
     span: Duration,
 }
@@ -101,6 +103,7 @@ impl<'a> Run<'a> {
             at_warm_up: Mutex::default(),
         });
         let mut run = Self {
+            light: LightGroups::new(&world, mix(&[seed, 4])),
             scenario,
             executor,
             shared,
@@ -110,6 +113,7 @@ impl<'a> Run<'a> {
             span: Duration::ZERO,
         };
         run.add_links(seed);
+        run.add_background()?;
         let identity = Identity::generate().map_err(CellError::from)?;
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             run.add_group(number, traffic, &identity, seed)?;
@@ -169,18 +173,38 @@ impl<'a> Run<'a> {
     /// From a host behind router `from` to one behind router `to`. A link's delay comes after it, so each hop begins with that of the
     /// link before.
     fn path(&self, from: usize, to: usize, first: (LinkId, Duration), last: (LinkId, Duration)) -> Path {
+        let mut path = self.links_of(from, to);
+        if let Some(hop) = path.hops.first_mut() {
+            hop.delay = first.1;
+        }
+        path.hops.insert(0, Hop { delay: Duration::ZERO, link: first.0 });
+        path.hops.push(Hop { delay: path.tail, link: last.0 });
+        Path { tail: last.1, ..path }
+    }
+
+    /// Light flows hang on the routers themselves.
+    fn add_background(&mut self) -> Result<(), RunError> {
+        let world = self.world();
+        for group in &self.scenario.background {
+            let (down, up) = (self.links_of(group.from, group.to), self.links_of(group.to, group.from));
+            let added = self.light.add(&world, group, down, up);
+            added.map_err(|e| PlanError(format!("background '{}': {e}", group.name)))?;
+        }
+        Ok(())
+    }
+
+    /// The links between two routers, without hosts.
+    fn links_of(&self, from: usize, to: usize) -> Path {
         let step = |at: usize| if from < to { at + 1 } else { at - 1 };
-        let mut hops = vec![Hop { delay: Duration::ZERO, link: first.0 }];
-        let mut delay = first.1;
+        let mut path = Path::default();
         let mut at = from;
         while at != to {
             let hop = self.between(at, step(at));
-            hops.push(Hop { delay, link: hop.link });
-            delay = hop.delay;
+            path.hops.push(Hop { delay: path.tail, link: hop.link });
+            path.tail = hop.delay;
             at = step(at);
         }
-        hops.push(Hop { delay, link: last.0 });
-        Path { hops, tail: last.1 }
+        path
     }
 
     fn add_group(&mut self, number: usize, traffic: &Traffic, identity: &Identity, seed: u64) -> Result<(), RunError> {
@@ -360,6 +384,7 @@ impl<'a> Run<'a> {
             seconds: round(seconds, 6),
             links: links.collect(),
             groups,
+            background: self.light.outcomes(seconds),
             fairness: self.fairness(),
             trace_hash: format!("{:016x}", world.trace_hash()),
         }

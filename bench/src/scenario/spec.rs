@@ -1,11 +1,13 @@
 //! A scenario as written in TOML: every field checked once, unknown fields refused.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use fathom_cc::units::parse_duration;
 use fathom_cc::{Rate, Signals};
 use serde::{Deserialize, Serialize};
 
+use super::background::Background;
 use super::chain::{Access, Chain, ChainLink};
 use super::{Scenario, Stop, Traffic, Workload};
 use crate::experiment::{PlanError, Timestamps};
@@ -31,6 +33,9 @@ pub struct ScenarioSpec {
     pub network: NetworkSpec,
     /// Who sends.
     pub traffic: Vec<TrafficSpec>,
+    /// Light-weight traffic besides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<BackgroundSpec>,
     /// What is kept besides counts.
     #[serde(default)]
     pub keep: KeepSpec,
@@ -84,6 +89,32 @@ pub struct TrafficSpec {
     pub counted: bool,
 }
 
+/// Light-weight traffic that loads links: packet-level senders that stand in for hundreds of connections.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct BackgroundSpec {
+    /// Its name in results.
+    pub name: String,
+    /// Router of its senders.
+    pub from: String,
+    /// Router of its receivers.
+    pub to: String,
+    /// `users:2200 idle 1s..4s`, or `udp:5 at 20Mbps on 200ms off 800ms`.
+    pub workload: String,
+    /// Controllers of its web users, as of traffic.
+    #[serde(default = "reno")]
+    pub controller: String,
+    /// Size of a full packet on the wire in bytes.
+    #[serde(default = "full")]
+    pub packet: u16,
+    /// Largest window of a web user in packets, or `none`.
+    #[serde(default = "none")]
+    pub max_window: String,
+    /// Round-trip delay of a flow's own beside that of the links, or a range of it.
+    #[serde(default = "zero")]
+    pub rtt: String,
+}
+
 /// Access links; what is not said is the topology's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -118,6 +149,13 @@ fn zero() -> String {
 /// Sync-TCP §4.4: 1420-byte segments.
 fn packet() -> u16 {
     1_420
+}
+/// An Ethernet frame's payload.
+fn full() -> u16 {
+    1_500
+}
+fn reno() -> String {
+    "reno".into()
 }
 fn none() -> String {
     "none".into()
@@ -161,6 +199,16 @@ impl ScenarioSpec {
             }
             traffic.push(spec.check(&chain, self.stack, self.timestamps)?);
         }
+        let mut background: Vec<Background> = Vec::new();
+        for spec in &self.background {
+            if background.iter().any(|b| b.name == spec.name) || traffic.iter().any(|t| t.name == spec.name) {
+                return Err(PlanError(format!(
+                    "background: '{}' is named twice; give each group its own name",
+                    spec.name
+                )));
+            }
+            background.push(spec.check(&chain, self.stack)?);
+        }
         let stop = field("stop", parse_stop(&self.stop))?;
         if matches!(stop, Stop::Responses(_)) && !traffic.iter().any(|t| t.counted && t.workload.ends()) {
             return Err(PlanError(
@@ -176,6 +224,7 @@ impl ScenarioSpec {
         Ok(Scenario {
             chain,
             traffic,
+            background,
             stop,
             warm_up,
             stack: self.stack,
@@ -234,19 +283,7 @@ impl TrafficSpec {
         if self.name.is_empty() || self.name.contains('/') {
             return Err(PlanError(at("a name is a word without '/'")));
         }
-        let router = |name: &str, which: &str| {
-            chain.router(name).ok_or_else(|| {
-                PlanError(at(&format!(
-                    "{which}: '{}' is no router here; write one of {}",
-                    name.escape_debug(),
-                    chain.routers.join(", ")
-                )))
-            })
-        };
-        let (from, to) = (router(&self.from, "from")?, router(&self.to, "to")?);
-        if from == to {
-            return Err(PlanError(at("from and to are the same router; bodies have to cross a link")));
-        }
+        let (from, to) = ends(chain, &self.from, &self.to).map_err(|e| PlanError(at(&e)))?;
         // The smallest that IP must carry for QUIC is 1228 bytes; smaller packets are cut by the sender's outlet down to 250 bytes.
         if !(278..=1_500).contains(&self.packet) {
             return Err(PlanError(at(&format!("packet: {} is out of range; write 278 to 1500 bytes", self.packet))));
@@ -287,6 +324,49 @@ impl TrafficSpec {
     }
 }
 
+/// The routers of these names.
+fn ends(chain: &Chain, from: &str, to: &str) -> Result<(usize, usize), String> {
+    let router = |name: &str, which: &str| {
+        chain.router(name).ok_or_else(|| {
+            let known = chain.routers.join(", ");
+            format!("{which}: '{}' is no router here; write one of {known}", name.escape_debug())
+        })
+    };
+    let (from, to) = (router(from, "from")?, router(to, "to")?);
+    if from == to {
+        return Err("from and to are the same router; packets have to cross a link".into());
+    }
+    Ok((from, to))
+}
+
+impl BackgroundSpec {
+    fn check(&self, chain: &Chain, stack: Stack) -> Result<Background, PlanError> {
+        let at = |name: &str| format!("background '{}': {name}", self.name.escape_debug());
+        if self.name.is_empty() || self.name.contains('/') {
+            return Err(PlanError(at("a name is a word without '/'")));
+        }
+        let (from, to) = ends(chain, &self.from, &self.to).map_err(|e| PlanError(at(&e)))?;
+        if !(200..=1_500).contains(&self.packet) {
+            return Err(PlanError(at(&format!("packet: {} is out of range; write 200 to 1500 bytes", self.packet))));
+        }
+        let ours = |(part, control)| match control {
+            Control::Ours(recipe) => Ok((part, recipe)),
+            Control::Native(name) => Err(format!("native:{name} belongs to a stack; light flows run our controllers")),
+        };
+        let mix = parse_mix(&self.controller, stack).and_then(|mix| mix.into_iter().map(ours).collect());
+        Ok(Background {
+            name: self.name.clone(),
+            from,
+            to,
+            load: field(&at("workload"), self.workload.parse())?,
+            mix: field(&at("controller"), mix)?,
+            datagram: self.packet - crate::world::WIRE_OVERHEAD as u16,
+            max_window: field(&at("max-window"), crate::experiment::parse_window(&self.max_window))?,
+            rtt: field(&at("rtt"), parse_range(&self.rtt))?,
+        })
+    }
+}
+
 impl AccessSpec {
     fn check(&self, default: &Access, flows: Option<u32>) -> Result<Access, PlanError> {
         if self.hosts.is_some_and(|n| !(1..=10_000).contains(&n)) {
@@ -307,15 +387,7 @@ impl AccessSpec {
         };
         let delay = match self.delay.as_deref() {
             None => default.delay,
-            Some(text) => {
-                let (low, high) = text.split_once("..").unwrap_or((text, text));
-                let low = field("access.delay", parse_duration(low))?;
-                let high = field("access.delay", parse_duration(high))?;
-                if low > high {
-                    return Err(PlanError(format!("access.delay: '{text}' ends before it begins; write 1ms..2.5ms")));
-                }
-                (low, high)
-            }
+            Some(text) => field("access.delay", parse_range(text))?,
         };
         let queue = match self.queue.as_deref() {
             None => default.queue,
@@ -394,6 +466,13 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
     }
 }
 
+/// Reads `2ms`, or `1ms..2.5ms`.
+fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
+    let (low, high) = text.split_once("..").unwrap_or((text, text));
+    let (low, high) = (parse_duration(low)?, parse_duration(high)?);
+    if low > high { Err(format!("'{text}' ends before it begins; write 1ms..2.5ms")) } else { Ok((low, high)) }
+}
+
 fn parse_stop(s: &str) -> Result<Stop, String> {
     let help = || format!("'{s}' does not say when to stop; write 250000 responses, or a time such as 100s");
     if let Some(n) = s.strip_suffix(" responses") {
@@ -427,8 +506,6 @@ fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Control)>, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const SOUND: &str = r#"
@@ -441,6 +518,11 @@ mod tests {
         to = "right"
         workload = "flows:10@2s"
         controller = "reno"
+        [[background]]
+        name = "web"
+        from = "left"
+        to = "right"
+        workload = "users:20 idle 1s..4s"
     "#;
 
     fn error(change: impl FnOnce(&mut ScenarioSpec)) -> String {
@@ -487,6 +569,9 @@ mod tests {
             (error(|s| s.traffic[0].workload = "much".into()), "traffic 'flows': workload", "flows:100"),
             (error(|s| s.traffic[0].controller = "rneo".into()), "traffic 'flows': controller", "reno"),
             (error(|s| s.traffic[0].controller = "20% reno".into()), "traffic 'flows': controller", "100%"),
+            (error(|s| s.background[0].workload = "much".into()), "background 'web': workload", "users:2200"),
+            (error(|s| s.background[0].name = "flows".into()), "background: ", "own name"),
+            (error(|s| s.background[0].controller = "native:cubic".into()), "background 'web': controller", "light"),
             (error(|s| s.keep.queue = vec!["up".into()]), "keep.queue: ", "left-right"),
             (error(|s| s.keep.rtt = vec!["up".into()]), "keep.rtt: ", "flows"),
             (

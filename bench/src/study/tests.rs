@@ -271,6 +271,7 @@ fn fake(cell: &Cell) -> Outcome {
         seconds: number,
         links: [("left-right".to_owned(), link)].into(),
         groups: [("flows".to_owned(), group)].into(),
+        background: std::collections::BTreeMap::new(),
         fairness: None,
         trace_hash: cell.fingerprint.clone(),
     }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use fathom_cc::Time;
 
+use super::agent::{Agent, AgentId};
 use super::net::Network;
 use super::timer::{Sleep, TimerKey, Timers};
 
@@ -24,6 +25,8 @@ pub(super) enum Event {
     Timer(TimerKey),
     /// A packet reaches its next hop (index into the network's packet store).
     Packet(u32),
+    /// An agent's own timer.
+    Agent(AgentId, u32),
 }
 
 /// Everything that time moves, behind one lock.
@@ -33,6 +36,8 @@ pub(super) struct Core {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     pub(super) timers: Timers,
     pub(super) net: Network,
+    /// None while it is being called.
+    pub(super) agents: Vec<Option<Box<dyn Agent>>>,
     processed: u64,
 }
 
@@ -180,6 +185,7 @@ impl Executor {
             events: BinaryHeap::new(),
             timers: Timers::default(),
             net: Network::default(),
+            agents: Vec::new(),
             processed: 0,
         };
         let world = Virtual(Arc::new(Shared {
@@ -222,6 +228,10 @@ impl Executor {
             let wake = match event {
                 Event::Timer(key) => core.fire_timer(key),
                 Event::Packet(index) => core.packet_arrives(index),
+                Event::Agent(agent, timer) => {
+                    core.agent_timer(agent, timer);
+                    None
+                }
             };
             drop(core);
             if let Some(waker) = wake {

@@ -3,6 +3,7 @@
 //! The stacks' own runtime traits are that seam: in the real world they get tokio's, here [`Virtual`]: a deterministic
 //! single-threaded executor whose events are ordered by (time, sequence). Real TLS, real QUIC, no wall clock.
 
+mod agent;
 mod executor;
 mod net;
 mod noq;
@@ -10,6 +11,7 @@ mod quinn;
 mod socket;
 mod timer;
 
+pub(crate) use agent::{Agent, AgentId, AgentTimer, Arrived, Wire};
 pub use executor::{Ended, Executor, Virtual};
 pub use net::{Ecn, FlowCounts, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, WIRE_OVERHEAD};
 #[cfg(feature = "quiche")]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::hash::StableHash;
 use crate::link::{Link, Verdict};
 
+use super::agent::Local;
 use super::executor::{Core, Event};
 
 /// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
@@ -79,6 +80,8 @@ struct Flow {
     client_half: u64,
     server_half: u64,
     counts: FlowCounts,
+    /// Whose it is, when it ends at an agent and not at the group's sockets.
+    local: Option<Local>,
 }
 
 /// What one flow's server sent, and what became of it.
@@ -105,7 +108,16 @@ pub(super) struct Packet {
     pub(super) ecn: Option<Ecn>,
     /// When its sender handed it over, in nanoseconds.
     pub(super) sent: u64,
+    /// Bytes it counts on the wire, headers included. What it stores may be less.
+    pub(super) wire: u32,
     pub(super) data: Vec<u8>,
+}
+
+impl Packet {
+    /// UDP payload it stands for, in bytes.
+    fn payload(&self) -> u32 {
+        self.wire.saturating_sub(WIRE_OVERHEAD)
+    }
 }
 
 pub(super) struct Socket {
@@ -176,7 +188,7 @@ impl Network {
     pub(super) fn add_flow(&mut self, now: u64, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
         let half = |d: Duration| u64::try_from(d.as_nanos() / 2).unwrap_or(u64::MAX);
         let (client_half, server_half) = (half(client_rtt), half(server_rtt));
-        let flow = Flow { group, client_half, server_half, counts: FlowCounts::default() };
+        let flow = Flow { group, client_half, server_half, counts: FlowCounts::default(), local: None };
         if let Some((_, number)) = self.retired.pop_front_if(|(since, _)| now - *since >= QUARANTINE) {
             self.flows[number as usize] = flow;
             return number;
@@ -200,6 +212,11 @@ impl Network {
 
     pub(super) fn drops(&self, flow: u32) -> &[u64] {
         self.watched.iter().find(|(watched, _)| *watched == flow).map_or(&[], |(_, drops)| drops)
+    }
+
+    /// What arrives for `flow` goes to an agent from now on.
+    pub(super) fn give_to(&mut self, flow: u32, local: Local) {
+        self.flows[flow as usize].local = Some(local);
     }
 
     pub(super) fn stats(&self) -> NetStats {
@@ -227,7 +244,7 @@ impl Network {
         self.free.push(index);
     }
 
-    fn store(&mut self, sent: u64, flow: u32, direction: Direction, ecn: Option<Ecn>, bytes: &[u8]) -> u32 {
+    fn store(&mut self, sent: u64, flow: u32, direction: Direction, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) -> u32 {
         if let Some(index) = self.free.pop() {
             let p = &mut self.packets[index as usize];
             p.flow = flow;
@@ -235,11 +252,12 @@ impl Network {
             p.hop = 0;
             p.ecn = ecn;
             p.sent = sent;
+            p.wire = wire;
             p.data.clear();
             p.data.extend_from_slice(bytes);
             return index;
         }
-        self.packets.push(Packet { flow, direction, hop: 0, ecn, sent, data: bytes.to_vec() });
+        self.packets.push(Packet { flow, direction, hop: 0, ecn, sent, wire, data: bytes.to_vec() });
         self.packets.len() as u32 - 1
     }
 }
@@ -247,6 +265,11 @@ impl Network {
 impl Core {
     /// A socket hands one datagram to the network.
     pub(super) fn send(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, bytes: &[u8]) {
+        self.send_sized(from_server, flow, ecn, bytes.len() as u32 + WIRE_OVERHEAD, bytes);
+    }
+
+    /// As [`Core::send`], for a packet that counts `wire` bytes, headers included, whatever it stores.
+    pub(super) fn send_sized(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) {
         self.net.stats.sent += 1;
         let Some(state) = self.net.flows.get_mut(flow as usize) else {
             self.net.stats.unroutable += 1;
@@ -259,7 +282,7 @@ impl Core {
         } else {
             (Direction::Up, state.client_half, state.server_half)
         };
-        let index = self.net.store(self.now, flow, direction, ecn, bytes);
+        let index = self.net.store(self.now, flow, direction, ecn, wire, bytes);
         let group = &self.net.groups[state.group.0 as usize];
         let path = if from_server { &group.down } else { &group.up };
         let wait = first + path.hops.first().map_or(nanos(path.tail) + last, |h| nanos(h.delay));
@@ -288,7 +311,11 @@ impl Core {
             flow.counts.delivered += p.data.len() as u64;
         }
         self.net.stats.delivered += 1;
-        note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.data.len() as u32);
+        note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.payload());
+        if let Some(local) = flow.local {
+            self.deliver_to_agent(index, local);
+            return None;
+        }
         let socket = &mut self.net.sockets[receiver.0 as usize];
         socket.inbox.push_back(index);
         socket.waker.take()
@@ -304,7 +331,7 @@ impl Core {
             Direction::Up => (&group.up, flow.server_half),
         };
         let link = path.hops[p.hop as usize].link;
-        let size = p.data.len() as u32 + WIRE_OVERHEAD;
+        let size = p.wire;
         let verdict = net.links[link.0 as usize].arrive(self.now, size, p.ecn.is_some());
         note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, size);
         let out = match verdict {
@@ -326,7 +353,7 @@ impl Core {
                 out
             }
         };
-        net.links[link.0 as usize].credit(out, p.flow, p.data.len() as u32);
+        net.links[link.0 as usize].credit(out, p.flow, p.payload());
         p.hop += 1;
         let wait = match path.hops.get(p.hop as usize) {
             Some(hop) => nanos(hop.delay),

@@ -1,0 +1,118 @@
+//! Round-trip times (RFC 9002 §5) and the intervals that follow from them (RFC 9002 §6).
+
+use std::time::Duration;
+
+use fathom_cc::Rtt;
+
+/// Before there is a sample (RFC 9002 §6.2.2).
+const INITIAL: Duration = Duration::from_millis(333);
+/// Timer granularity (RFC 9002 §6.1.2).
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// Persistent congestion lasts this many probe timeouts (RFC 9002 §7.6.1).
+const PERSISTENT: u32 = 3;
+
+/// The estimator of one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RttEstimator {
+    latest: Duration,
+    smoothed: Duration,
+    variation: Duration,
+    min: Duration,
+    sampled: bool,
+    max_ack_delay: Duration,
+}
+
+impl RttEstimator {
+    /// Without a sample yet; the peer holds acknowledgements back for up to `max_ack_delay`.
+    pub const fn new(max_ack_delay: Duration) -> Self {
+        let variation = Duration::from_nanos(INITIAL.as_nanos() as u64 / 2);
+        Self { latest: INITIAL, smoothed: INITIAL, variation, min: INITIAL, sampled: false, max_ack_delay }
+    }
+
+    /// A sample, and the acknowledgement delay the peer reported with it (RFC 9002 §5.3).
+    pub fn sample(&mut self, latest: Duration, ack_delay: Duration) {
+        self.latest = latest;
+        if !self.sampled {
+            self.sampled = true;
+            (self.min, self.smoothed, self.variation) = (latest, latest, latest / 2);
+            return;
+        }
+        self.min = self.min.min(latest);
+        let ack_delay = ack_delay.min(self.max_ack_delay);
+        let adjusted = if latest >= self.min + ack_delay { latest - ack_delay } else { latest };
+        self.variation = (self.variation * 3 + self.smoothed.abs_diff(adjusted)) / 4;
+        self.smoothed = (self.smoothed * 7 + adjusted) / 8;
+    }
+
+    /// Persistent congestion: the path may be another now, so the smallest RTT starts anew (RFC 9002 §5.2).
+    pub fn forget_min(&mut self) {
+        self.min = self.latest;
+    }
+
+    /// There was a sample.
+    pub const fn is_sampled(&self) -> bool {
+        self.sampled
+    }
+
+    /// As controllers hear of it.
+    pub const fn rtt(&self) -> Rtt {
+        Rtt { latest: self.latest, smoothed: self.smoothed, min: self.min }
+    }
+
+    /// A packet is lost when it was sent so long before a later one that was acknowledged: 9/8 of the RTT (RFC 9002 §6.1.2).
+    pub fn loss_delay(&self) -> Duration {
+        (self.smoothed.max(self.latest) * 9 / 8).max(GRANULARITY)
+    }
+
+    /// Probe timeout after `count` in a row ran out (RFC 9002 §6.2.1).
+    pub fn probe_timeout(&self, count: u32) -> Duration {
+        self.base_timeout().saturating_mul(1 << count.min(16))
+    }
+
+    /// Losses over a longer time than this mean persistent congestion (RFC 9002 §7.6.1).
+    pub fn persistent(&self) -> Duration {
+        self.base_timeout() * PERSISTENT
+    }
+
+    fn base_timeout(&self) -> Duration {
+        self.smoothed + (self.variation * 4).max(GRANULARITY) + self.max_ack_delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn before_a_sample_the_initial_rtt_rules() {
+        let rtt = RttEstimator::new(ms(25));
+        // 333 + 4 * 166.5 + 25
+        assert_eq!(rtt.probe_timeout(0), ms(1_024));
+        assert_eq!(rtt.probe_timeout(2), ms(4_096));
+    }
+
+    #[test]
+    fn smoothing_follows_the_rfc() {
+        let mut rtt = RttEstimator::new(ms(25));
+        rtt.sample(ms(80), ms(20));
+        // First sample: as it is, whatever its acknowledgement delay; variation half of it.
+        assert_eq!(rtt.rtt(), Rtt { latest: ms(80), smoothed: ms(80), min: ms(80) });
+        assert_eq!(rtt.probe_timeout(0), ms(80 + 4 * 40 + 25));
+        rtt.sample(ms(112), ms(16));
+        // Adjusted 96: variation (3 * 40 + 16) / 4 = 34, smoothed (7 * 80 + 96) / 8 = 82.
+        assert_eq!(rtt.rtt(), Rtt { latest: ms(112), smoothed: ms(82), min: ms(80) });
+        assert_eq!(rtt.probe_timeout(1), ms(2 * (82 + 4 * 34 + 25)));
+        assert_eq!(rtt.persistent(), ms(3 * (82 + 4 * 34 + 25)));
+        assert_eq!(rtt.loss_delay(), ms(126));
+        // A delay that would push it below the minimum does not count: smoothed (7 * 82 + 82) / 8.
+        rtt.sample(ms(82), ms(10));
+        assert_eq!(rtt.rtt(), Rtt { latest: ms(82), smoothed: ms(82), min: ms(80) });
+        // Reported delays count up to the maximum: 107 - 25 = 82.
+        rtt.sample(ms(107), ms(500));
+        assert_eq!(rtt.rtt().smoothed, ms(82));
+    }
+}

@@ -1,0 +1,132 @@
+//! A web user: transfers of Pareto size with uniform idle times between them (DCA §4.5: 6 packets "to something much larger", idle for 1 to
+//! 4 s; DCA §4.3: 3 to 5 s for light congestion).
+
+use std::time::Duration;
+
+use rand::RngExt;
+use rand_distr::{Distribution, Pareto};
+use rand_pcg::Pcg64Mcg;
+
+/// Which connection a user's transfer takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Connections {
+    /// A new one per transfer: it begins with the initial window and without an RTT sample.
+    #[default]
+    Fresh,
+    /// One for all: window and RTT live on through idle times.
+    Persistent,
+}
+
+/// What a web user does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WebUser {
+    /// Shape of the Pareto distribution of sizes. The paper gives none; 1.2 by default, about what Crovella and Bestavros measured
+    /// ("Self-similarity in World Wide Web traffic", IEEE/ACM ToN 5(6), 1997: heavy tails with shapes of 1.0 to 1.3), whose work the
+    /// paper's source of web users (Barford and Crovella, 1998) goes on with.
+    pub shape: f64,
+    /// Smallest transfer in full packets.
+    pub minimum: u32,
+    /// Largest transfer in full packets: what the distribution gives beyond becomes this. Ours; the paper gives none.
+    pub cap: u32,
+    /// Shortest and longest idle time.
+    pub idle: (Duration, Duration),
+    /// Which connection a transfer takes.
+    pub connections: Connections,
+}
+
+impl Default for WebUser {
+    fn default() -> Self {
+        Self {
+            shape: 1.2,
+            minimum: 6,
+            cap: 5_000,
+            idle: (Duration::from_secs(1), Duration::from_secs(4)),
+            connections: Connections::Fresh,
+        }
+    }
+}
+
+impl WebUser {
+    /// What is wrong with it, if anything.
+    pub(super) fn fault(&self) -> Option<String> {
+        if !(self.shape.is_finite() && self.shape > 0.0) {
+            return Some(format!("a web user's shape is {}; write a number above zero", self.shape));
+        }
+        if self.minimum == 0 || self.cap < self.minimum {
+            return Some(format!(
+                "a web user's transfers have {} to {} packets; write 1 or more",
+                self.minimum, self.cap
+            ));
+        }
+        (self.idle.1 < self.idle.0).then(|| format!("a web user idles for {:?} to {:?}", self.idle.0, self.idle.1))
+    }
+
+    /// Size of the next transfer in full packets.
+    pub(super) fn draw_size(&self, rng: &mut Pcg64Mcg) -> u32 {
+        let pareto = Pareto::new(f64::from(self.minimum), self.shape).expect("checked when the flow was added");
+        pareto.sample(rng).min(f64::from(self.cap)) as u32
+    }
+
+    /// The next idle time.
+    pub(super) fn draw_idle(&self, rng: &mut Pcg64Mcg) -> Duration {
+        let (least, most) = self.idle;
+        least + (most - least).mul_f64(rng.random::<f64>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    const DRAWS: u32 = 200_000;
+
+    #[test]
+    fn sizes_have_the_pareto_tail() {
+        let user = WebUser { cap: u32::MAX, ..WebUser::default() };
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let sizes: Vec<u32> = (0..DRAWS).map(|_| user.draw_size(&mut rng)).collect();
+        assert_eq!(sizes.iter().min(), Some(&6));
+        // P[X >= x] = (6 / x)^1.2; four standard errors of a share.
+        for x in [7, 12, 60, 600] {
+            let expected = (6.0 / f64::from(x)).powf(1.2);
+            let got = sizes.iter().filter(|s| **s >= x).count() as f64 / f64::from(DRAWS);
+            let error = (expected * (1.0 - expected) / f64::from(DRAWS)).sqrt();
+            assert!((got - expected).abs() < 4.0 * error, "P[size >= {x}]: {got} for {expected}");
+        }
+    }
+
+    #[test]
+    fn the_cap_holds() {
+        let user = WebUser { cap: 40, ..WebUser::default() };
+        let mut rng = Pcg64Mcg::seed_from_u64(2);
+        let sizes: Vec<u32> = (0..10_000).map(|_| user.draw_size(&mut rng)).collect();
+        assert_eq!(sizes.iter().max(), Some(&40));
+    }
+
+    #[test]
+    fn idle_times_are_uniform() {
+        let user = WebUser { idle: (Duration::from_secs(3), Duration::from_secs(5)), ..WebUser::default() };
+        let mut rng = Pcg64Mcg::seed_from_u64(3);
+        let idle: Vec<f64> = (0..DRAWS).map(|_| user.draw_idle(&mut rng).as_secs_f64()).collect();
+        assert!(idle.iter().all(|t| (3.0..=5.0).contains(t)));
+        // Mean 4 and variance 2^2 / 12, four standard errors.
+        let n = f64::from(DRAWS);
+        let mean = idle.iter().sum::<f64>() / n;
+        let variance = idle.iter().map(|t| (t - 4.0).powi(2)).sum::<f64>() / n;
+        assert!((mean - 4.0).abs() < 4.0 * (1.0 / 3.0 / n).sqrt(), "{mean}");
+        // The fourth moment of a uniform of width 2 is 1/5: the variance of the squares is 1/5 - 1/9.
+        assert!((variance - 1.0 / 3.0).abs() < 4.0 * ((0.2 - 1.0 / 9.0) / n).sqrt(), "{variance}");
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        let user = WebUser::default();
+        assert_eq!(user.fault(), None);
+        assert!(WebUser { shape: 0.0, ..user }.fault().is_some());
+        assert!(WebUser { shape: f64::NAN, ..user }.fault().is_some());
+        assert!(WebUser { cap: 5, ..user }.fault().is_some());
+        assert!(WebUser { minimum: 0, ..user }.fault().is_some());
+        assert!(WebUser { idle: (Duration::from_secs(2), Duration::from_secs(1)), ..user }.fault().is_some());
+    }
+}
