@@ -25,8 +25,10 @@ const RESULTS: &str = ".fathom/results";
   fathom plan show sdc-figure-4 > mine.toml
   fathom plan run mine.toml --part 2/5 --json mine.json
 
-Finished cells are stored at once, in RESULTS/NAME/FINGERPRINT.json. A stopped study goes on where it was. To share the work, run each part
-on a machine of its own, copy the files into one folder, and run the study there without --part.")]
+Finished cells are stored at once, in DIR/NAME/FINGERPRINT.json, and
+never run again: a stopped study goes on where it was. To share the work,
+run each part on a machine of its own, copy the files into one folder,
+and run the study there without --part.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -195,17 +197,18 @@ fn check_comparison(plan: &str, text: &str, options: &Options) -> Result<(), Fai
             "it is a plan of 'fathom compare'; --scale, --part, --seeds and --stack are for studies",
         ));
     }
+    let load = match &*read.workload {
+        "packmime" => format!("{} at {} of the link, {} responses", read.workload, read.load, read.responses),
+        bulk => bulk.to_owned(),
+    };
     let stacks: Vec<&str> = read.stacks.iter().map(|s| s.name()).collect();
     output::print(&format!(
         "{plan}: a plan of 'fathom compare', sound; run it with: fathom compare {plan}\n\
-         controllers: {}\nstacks: {}\nbottleneck: {}, {}\nworkload: {} at {} of the link, {} responses, seed {}\nruns: {runs}\n",
+         controllers: {}\nstacks: {}\nbottleneck: {}, {}\nworkload: {load}, seed {}\nruns: {runs}\n",
         read.controllers.join(", "),
         stacks.join(", "),
         read.link,
         read.queue,
-        read.workload,
-        read.load,
-        read.responses,
         read.seed,
     ))
 }

@@ -156,10 +156,14 @@ fn costs(cells: &[Cell], cores: usize) -> String {
     let cpu: f64 = each.iter().map(|e| e.cpu_seconds).sum();
     // The last cell may run alone.
     let longest = each.iter().map(|e| e.cpu_seconds).fold(0.0, f64::max);
+    // As many at once as there are cores, at worst the largest.
+    let mut memory: Vec<f64> = each.iter().map(|e| e.memory).collect();
+    memory.sort_by(|a, b| b.total_cmp(a));
+    let memory: f64 = memory.iter().take(cores.max(1)).sum();
     let wall = (cpu / cores.max(1) as f64).max(longest);
     format!(
         "\ncost, guessed: a cell takes {} of virtual time, {} packets, {} connections, {} of CPU\n\
-         all {}: {} of CPU, {} on {cores} core{}",
+         all {}: {} of CPU, {} on {cores} core{}, up to {:.0} MB of memory",
         span(|e| e.seconds, time),
         span(|e| e.packets, count),
         span(|e| e.connections, count),
@@ -168,6 +172,7 @@ fn costs(cells: &[Cell], cores: usize) -> String {
         time(cpu),
         time(wall),
         plural(cores),
+        memory / 1e6,
     )
 }
 

@@ -64,15 +64,20 @@ impl Store {
         // A number that JSON does not have would be written and never read again.
         serde_json::from_str::<CellResult>(&text)?;
         let temporary = self.temporary(&result.fingerprint);
-        let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, self.path(&result.fingerprint)));
+        let write =
+            || fs::write(&temporary, &text).and_then(|()| fs::rename(&temporary, self.path(&result.fingerprint)));
+        let written = match write() {
+            // Another process that has the same cells swept it away as it began: it does so once.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => write(),
+            written => written,
+        };
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
         written
     }
 
-    /// Removes what a stop in the middle of writing left of these cells. (A process that writes one of them at this moment would have to
-    /// write it again; parts do not overlap.)
+    /// Removes what a stop in the middle of writing left of these cells.
     pub(super) fn sweep(&self, cells: &[Cell]) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         let mine: std::collections::BTreeSet<&str> = cells.iter().map(|c| c.fingerprint.as_str()).collect();

@@ -452,7 +452,8 @@ fn a_study_is_explained() {
         "ends at 100s; nothing is counted before 20s",
         // 10 Mbps for 100 s in packets of 1000 and 500 bytes.
         "125 thousand to 250 thousand packets",
-        "on 2 cores",
+        // Two cells of 20 MB and ten or, as here, twenty flows of half a megabyte.
+        "on 2 cores, up to 60 MB of memory",
     ] {
         assert!(text.contains(said), "'{said}' is not in:\n{text}");
     }
