@@ -127,13 +127,13 @@ fn draw(area: &Panel<'_>) -> Drawn {
         let name = format!("{controller}: the median byte's packet; band: a tenth to nine tenths of the bytes");
         line(&mut chart, sizes(|s| &s.size_median, controller), colour, name)?;
     }
-    legend(&mut chart, SeriesLabelPosition::LowerRight)?;
+    legend(&mut chart, SeriesLabelPosition::MiddleRight)?;
     let mut chart = axes(&panels[1], end, 1.0, "Jain's index, 1 s")?;
     for (controller, colour) in CONTROLLERS.into_iter().zip(COLOURS) {
         line(&mut chart, some(&shares(controller).jain), colour, controller.to_owned())?;
     }
     legend(&mut chart, SeriesLabelPosition::LowerRight)?;
-    let mut chart = axes(&panels[2], end, 60.0, "starving flows (%)")?;
+    let mut chart = axes(&panels[2], end, 100.0, "starving flows (%)")?;
     for (controller, colour) in CONTROLLERS.into_iter().zip(COLOURS) {
         line(
             &mut chart,
