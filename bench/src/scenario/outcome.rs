@@ -91,8 +91,10 @@ pub struct GroupOutcome {
     pub sent: u64,
     /// Datagrams of them that were dropped on the way.
     pub lost: u64,
-    /// Probe timeouts that ran out at its senders, as far as the stack tells.
+    /// Probe timeouts that ran out at its senders: as the stack tells, or the silences below where it tells nothing (quinn, noq).
     pub probe_timeouts: u64,
+    /// Packets that left after a silence of a probe timeout with packets in flight: the same count by one rule for every stack.
+    pub silences: u64,
     /// Early (delay-based) window reductions of its senders.
     pub early_reductions: u64,
     /// Window reductions after loss or mark.

@@ -14,7 +14,10 @@ const SAMPLES: usize = 1_000_000;
 /// What the controllers of a group were told.
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    probe_timeouts: AtomicU64,
+    /// Probe timeouts that the stack told of.
+    told: AtomicU64,
+    /// Those that silences betray.
+    inferred: AtomicU64,
     /// The tcpRTT series of the first connection, where it is wanted: when, and the round-trip time.
     rtt: Option<Mutex<Vec<(Time, Duration)>>>,
     connections: AtomicU64,
@@ -25,8 +28,17 @@ impl Record {
         Self { rtt: rtt.then(Mutex::default), ..Self::default() }
     }
 
+    /// Probe timeouts that silences betray, whether the stack tells of any or not.
+    pub(super) fn silences(&self) -> u64 {
+        self.inferred.load(Ordering::Relaxed)
+    }
+
+    /// Probe timeouts: as told, where the stack tells of them.
     pub(super) fn probe_timeouts(&self) -> u64 {
-        self.probe_timeouts.load(Ordering::Relaxed)
+        match self.told.load(Ordering::Relaxed) {
+            0 => self.inferred.load(Ordering::Relaxed),
+            told => told,
+        }
     }
 
     pub(super) fn rtt(&self) -> Option<Vec<(Time, Duration)>> {
@@ -101,7 +113,7 @@ struct Recorder {
 impl Controller for Recorder {
     fn on_sent(&mut self, sent: &Sent) {
         if self.timer.on_sent(sent.now, sent.bytes) {
-            self.record.probe_timeouts.fetch_add(1, Ordering::Relaxed);
+            self.record.inferred.fetch_add(1, Ordering::Relaxed);
         }
         self.inner.on_sent(sent);
     }
@@ -130,8 +142,7 @@ impl Controller for Recorder {
     }
 
     fn on_probe_timeout(&mut self, now: Time, count: u32) {
-        self.timer.told = true;
-        self.record.probe_timeouts.fetch_add(1, Ordering::Relaxed);
+        self.record.told.fetch_add(1, Ordering::Relaxed);
         self.inner.on_probe_timeout(now, count);
     }
 
@@ -165,8 +176,6 @@ impl Controller for Recorder {
 /// leaves after such a silence, at an instant at which no acknowledgement came and no loss was noticed, is one.
 #[derive(Clone, Debug, Default)]
 struct ProbeTimer {
-    /// The stack tells of them itself.
-    told: bool,
     last_sent: Option<Time>,
     /// When the last acknowledgement or loss was heard of.
     heard: Option<Time>,
@@ -182,6 +191,8 @@ struct ProbeTimer {
 
 /// What a peer may wait before it acknowledges (RFC 9000 §18.2, the default).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+/// The probe timeout before there is a round-trip time: 333 ms and four times half of it (RFC 9002 §6.2.2).
+const INITIAL_TIMEOUT: Duration = Duration::from_millis(999);
 /// A silence may be this much shorter than reckoned: the stack's own deviation leaves the acknowledgement delay out.
 const TOLERANCE: f64 = 0.8;
 
@@ -189,9 +200,7 @@ impl ProbeTimer {
     /// A packet leaves; whether it is a probe.
     fn on_sent(&mut self, now: Time, bytes: u64) -> bool {
         let silent_since = self.last_sent.max(self.probed);
-        let probe = !self.told
-            && self.in_flight > 0
-            && !self.smoothed.is_zero()
+        let probe = self.in_flight > 0
             && self.heard != Some(now)
             && silent_since.is_some_and(|last| now.since(last) >= self.timeout().mul_f64(TOLERANCE));
         if probe {
@@ -214,7 +223,11 @@ impl ProbeTimer {
     }
 
     fn timeout(&self) -> Duration {
-        let once = self.smoothed + (self.deviation * 4).max(Duration::from_millis(1)) + MAX_ACK_DELAY;
+        let once = if self.smoothed.is_zero() {
+            INITIAL_TIMEOUT
+        } else {
+            self.smoothed + (self.deviation * 4).max(Duration::from_millis(1)) + MAX_ACK_DELAY
+        };
         once * 2u32.saturating_pow(self.count.min(16))
     }
 }

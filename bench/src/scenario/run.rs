@@ -472,6 +472,7 @@ fn group_outcome(
         outcome.early_reductions += senders.early_reductions;
         outcome.loss_reductions += senders.reductions;
         outcome.probe_timeouts += part.record.probe_timeouts();
+        outcome.silences += part.record.silences();
         outcome.sent += over.sent;
         outcome.lost += over.dropped;
         delivered += over.delivered;
