@@ -25,7 +25,7 @@ pub use record::{Ran, Record};
 pub use report::{Artefact, Axis, Body, Claim, Entry, Figure, Report, Row, Series, Table, Verdict};
 pub use results::Results;
 pub use select::{find, select};
-pub use work::{Asked, Work, list};
+pub use work::{Asked, Work, cost, list};
 
 /// A paper.
 #[derive(Clone, Copy, Debug)]

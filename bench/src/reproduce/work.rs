@@ -63,7 +63,8 @@ fn cpu(work: &[Work]) -> f64 {
     work.iter().flat_map(|w| &w.cells).map(|cell| estimate(&cell.scenario).cpu_seconds).sum()
 }
 
-fn cost(work: &[Work]) -> String {
+/// `2 studies, 72 cells, 12 min of CPU`: the CPU is a guess.
+pub fn cost(work: &[Work]) -> String {
     let cells: usize = work.iter().map(|w| w.cells.len()).sum();
     let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     format!(

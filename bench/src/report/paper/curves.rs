@@ -1,7 +1,7 @@
 //! Figures as numbers: what their axes show, and the curves at round values of x.
 
 use super::grid::{Column, Grid, NOTHING};
-use super::scale::{Scale, number};
+use super::scale::{Scale, number, side_by_side};
 use crate::measure::Estimate;
 use crate::reproduce::{Axis, Figure, Series};
 
@@ -18,7 +18,9 @@ pub(super) fn scales(figure: &Figure) -> Option<(Scale, Scale)> {
         None if is_distribution(figure) && !figure.y.log => (0.0, full(figure)),
         _ => range(&figure.y, figure.series.iter().flat_map(heights), true)?,
     };
-    Some((Scale::new(x, figure.x.log)?, Scale::new(y, figure.y.log)?))
+    let x = Scale::new(x, figure.x.log)?;
+    let counts = xs().all(|x| x.fract() == 0.0);
+    Some((if counts { x.of_whole_numbers() } else { x }, Scale::new(y, figure.y.log)?))
 }
 
 /// Points and the ends of their intervals.
@@ -80,17 +82,17 @@ pub(super) fn grid(figure: &Figure) -> Grid {
     let measured = xs.len() <= MEASURED.min(2 * most.max(1));
     let at = if measured { nearest(&xs, &scale) } else { scale.ticks(COLUMNS) };
     let whole = is_distribution(figure);
+    let write = side_by_side(figure.series.iter().flat_map(|s| s.points.iter().map(|p| p.1)), figure.y.log);
+    let cell = |s: &Series, x: f64| {
+        let text = if measured { measurement(s, x, &write) } else { height(s, x, &scale, whole).map(&write) };
+        text.unwrap_or_else(|| NOTHING.to_owned())
+    };
     let columns = at.iter().map(|&x| Column {
         over: String::new(),
         name: number(x),
-        cells: figure
-            .series
-            .iter()
-            .map(|s| if measured { measurement(s, x) } else { height(s, x, &scale, whole).map(number) })
-            .map(|cell| cell.unwrap_or_else(|| NOTHING.to_owned()))
-            .collect(),
+        cells: figure.series.iter().map(|s| cell(s, x)).collect(),
     });
-    Grid { corner: format!("{} at {}", figure.y.label, figure.x.label), labels, columns: columns.collect() }
+    Grid { corner: format!("{} by {}", figure.y.label, figure.x.label), labels, columns: columns.collect() }
 }
 
 /// Several points have the same x.
@@ -117,13 +119,13 @@ fn nearest(xs: &[f64], scale: &Scale) -> Vec<f64> {
 }
 
 /// A point at this x, with its interval.
-fn measurement(series: &Series, x: f64) -> Option<String> {
+fn measurement(series: &Series, x: f64, write: impl Fn(f64) -> String) -> Option<String> {
     let i = series.points.iter().position(|p| p.0 == x)?;
     let mean = series.points[i].1;
     let spread = series.spread.as_ref().and_then(|s| s.get(i)).copied();
     Some(match spread {
         Some(half) => Estimate { n: 2, mean, deviation: None, half_width: Some(half) }.to_string(),
-        None => number(mean),
+        None => write(mean),
     })
 }
 
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn measurements_are_shown_where_they_are() {
         let few = figure(false, "y", vec![series(&[(1.0, 2.0), (3.0, 0.5)])]);
-        assert_eq!(cells(&grid(&few)), [("1", "2"), ("3", "0.5")]);
+        assert_eq!(cells(&grid(&few)), [("1", "2.000"), ("3", "0.500")]);
         let mut with_spread = few.clone();
         with_spread.series[0].spread = Some(vec![0.25, 0.0]);
         with_spread.series.push(series(&[(1.0, 7.0)]));
@@ -218,7 +220,7 @@ mod tests {
         let points: Vec<(f64, f64)> = (0..100).map(|i| f64::from(i) / 33.0).map(|at| (10f64.powf(at), at)).collect();
         let shown = grid(&figure(true, "y", vec![series(&points)]));
         let at_30 = cells(&shown).into_iter().find(|c| c.0 == "30").unwrap().1;
-        assert_eq!(at_30, "1.477", "log10 of 30 is 1.4771");
+        assert_eq!(at_30, "1.477", "log10 of 30 is 1.4771, of 1000 it is 3");
     }
 
     #[test]
@@ -231,9 +233,9 @@ mod tests {
         assert_eq!(scales(&figure).unwrap().1.ends(), (0.0, 1.0));
         let shown = grid(&figure);
         let at_100 = shown.columns.iter().find(|c| c.name == "100").unwrap();
-        assert_eq!(at_100.cells, ["1", "0.99"]);
+        assert_eq!(at_100.cells, ["1.000", "0.990"]);
         let at_20 = shown.columns.iter().find(|c| c.name == "20").unwrap();
-        assert_eq!(at_20.cells, ["0.39", "0"]);
+        assert_eq!(at_20.cells, ["0.390", "0.000"]);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
+use crate::measure::significant;
+
 /// Round values shown on an axis of a plot, at most.
 const TICKS: usize = 10;
 
@@ -12,14 +14,21 @@ const TICKS: usize = 10;
 pub(super) struct Scale {
     low: f64,
     high: f64,
-    pub(super) log: bool,
+    log: bool,
+    /// What it measures comes in whole numbers: so do its round values.
+    whole: bool,
 }
 
 impl Scale {
     /// From a value to another; `None` where there is nothing between them, or a logarithm is of no positive number.
     pub(super) fn new((low, high): (f64, f64), log: bool) -> Option<Self> {
         let sound = low.is_finite() && high.is_finite() && low < high && (!log || low > 0.0);
-        sound.then_some(Self { low, high, log })
+        sound.then_some(Self { low, high, log, whole: false })
+    }
+
+    /// The same for what comes in whole numbers.
+    pub(super) fn of_whole_numbers(self) -> Self {
+        Self { whole: true, ..self }
     }
 
     /// The coordinate of a value; `None`: it has none.
@@ -60,7 +69,7 @@ impl Scale {
         };
         [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
             .into_iter()
-            .map(|m| within(m * power))
+            .map(|m| within(if self.whole { (m * power).max(1.0) } else { m * power }))
             .find(|ticks| ticks.len() <= most)
             .unwrap_or_default()
     }
@@ -122,6 +131,15 @@ pub(super) fn number(v: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// Writes numbers that stand side by side: linear ones with as many decimals as show a thousandth of the largest, if any has decimals;
+/// logarithmic ones to three significant digits.
+pub(super) fn side_by_side(values: impl Iterator<Item = f64> + Clone, log: bool) -> impl Fn(f64) -> String {
+    let top = values.clone().map(f64::abs).filter(|v| v.is_finite()).fold(0.0, f64::max);
+    let whole = values.clone().all(|v| v.fract() == 0.0);
+    let decimals = if whole || top == 0.0 { 0 } else { (3 - top.log10().floor() as i32).clamp(0, 9) as usize };
+    move |v| if log { number(significant(v, 3)) } else { format!("{v:.decimals$}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +153,8 @@ mod tests {
         assert_eq!(ticks(0.0, 1.0, false, 6), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]);
         assert_eq!(ticks(0.0, 500.0, false, 8), [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]);
         assert_eq!(ticks(-3.0, 4.0, false, 10), [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
+        let whole = Scale::new((0.88, 4.12), false).unwrap().of_whole_numbers();
+        assert_eq!((whole.ticks(10), ticks(0.88, 4.12, false, 10).len()), (vec![1.0, 2.0, 3.0, 4.0], 7));
         assert_eq!(ticks(10.0, 10_000.0, true, 8), [10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0]);
         assert_eq!(ticks(0.01, 1.0, true, 10), [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]);
         // Every second decade from -8 to 8.
@@ -168,5 +188,17 @@ mod tests {
         ] {
             assert_eq!(number(v), text);
         }
+    }
+
+    #[test]
+    fn numbers_side_by_side_have_the_same_decimals() {
+        let written = |values: &[f64], log| {
+            let write = side_by_side(values.iter().copied(), log);
+            values.iter().map(|v| write(*v)).collect::<Vec<_>>()
+        };
+        assert_eq!(written(&[0.0006371, 1.0, 0.5], false), ["0.001", "1.000", "0.500"]);
+        assert_eq!(written(&[300.0, 12.5], false), ["300.0", "12.5"]);
+        assert_eq!(written(&[300.0, 12.0], false), ["300", "12"]);
+        assert_eq!(written(&[0.012345, 123.456], true), ["0.0123", "123"]);
     }
 }

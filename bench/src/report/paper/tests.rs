@@ -13,7 +13,7 @@ fn lines_of_a_terminal_are_short_and_say_everything() {
     for said in [
         "fathom reproduce made-up --scale 0.5 --seeds 2",
         "A. Author, B. Author: <Everything> & more.",
-        "Runs are cut to 0.5",
+        "Runs have 0.5 of",
         "sdc-figure-4: 72 cells, seeds 1 to 2, quinn",
         "Table 1: drops and goodput",
         // Student's t for two values: 12.706 x 0.1414 / 1.414.

@@ -36,7 +36,7 @@ pub(super) fn ran(ran: &Ran) -> String {
 pub(super) fn cautions(record: &Record) -> Vec<String> {
     let mut cautions = Vec::new();
     if record.scale < 1.0 {
-        cautions.push(format!("Runs are cut to {} of the paper's length: a quick look.", record.scale));
+        cautions.push(format!("Runs have {} of their full length: a quick look.", record.scale));
     }
     if record.studies.iter().any(|ran| ran.done < ran.cells) {
         cautions.push("Not every cell has a result: this is of those that have.".to_owned());
