@@ -206,3 +206,159 @@ fn keep(folder: &Path, paper: &Paper, record: Record) -> Result<(), Failure> {
     eprintln!("stored: {}", file.display());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::Parser;
+    use fathom_bench::reproduce::{Artefact, Axis, Body, Claim, Figure, Report, Results, Series, Verdict};
+    use fathom_bench::scenario::Outcome;
+
+    use super::*;
+
+    const STUDY: &str = "sdc-figure-4";
+    const PAPERS: &[Paper] = &[Paper {
+        name: "made-up",
+        citation: "A. Author: Title",
+        artefacts: &[
+            Wanted { id: "figure 1", shows: "seconds over flows", studies: &[STUDY] },
+            Wanted { id: "table 2-3", shows: "nothing", studies: &[STUDY] },
+        ],
+        report,
+    }];
+
+    /// A line through what was found; the table never has results.
+    fn report(results: &Results) -> Report {
+        let flows = results.axis(STUDY, "flows");
+        let point = |flows: &String| {
+            let estimate = results.estimate(STUDY, &[("flows", flows)], |o| Some(o.seconds))?;
+            Some((flows.parse().ok()?, estimate.mean))
+        };
+        let points: Vec<(f64, f64)> = flows.iter().filter_map(point).collect();
+        let axis = |label: &str| Axis { label: label.into(), log: false, range: None };
+        let series = vec![Series { name: "seconds".into(), points, spread: None, scatter: false }];
+        let figure = Artefact {
+            id: "figure 1".into(),
+            title: "Seconds".into(),
+            body: Body::Figure(Figure { x: axis("flows"), y: axis("time (s)"), series }),
+            note: String::new(),
+        };
+        let claim = Claim {
+            id: "it-ends".into(),
+            source: "Made up §1".into(),
+            says: "Runs end.".into(),
+            test: "they have a length".into(),
+            verdict: Verdict::Held,
+            found: format!("{} numbers of flows", flows.len()),
+        };
+        Report {
+            paper: "made-up".into(),
+            artefacts: if results.have(&[STUDY]) { vec![figure] } else { Vec::new() },
+            claims: vec![claim],
+            departures: Vec::new(),
+        }
+    }
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    const QUICK: [&str; 7] = ["fathom", "made-up", "--scale", "0.01", "--seeds", "1", "--results"];
+
+    fn call(folder: &Path, more: &[&str]) -> Result<(), Failure> {
+        let words = QUICK.iter().copied().chain([folder.to_str().unwrap()]).chain(more.iter().copied());
+        run(PAPERS, &Line::try_parse_from(words).unwrap_or_else(|e| panic!("{e}")).args)
+    }
+
+    /// Results, made by hand, of all cells but the last `without`.
+    fn fill(folder: &Path, without: usize) -> usize {
+        let asked = Asked { scale: 0.01, seeds: Some(1), stack: None };
+        let work = asked.work(&[&PAPERS[0].artefacts[0]]).unwrap();
+        let cells = &work[0].cells;
+        std::fs::create_dir_all(folder.join(STUDY)).unwrap();
+        // The longest ones last.
+        for cell in &cells[..cells.len() - without] {
+            let outcome = Outcome {
+                seconds: 7.0,
+                links: BTreeMap::new(),
+                groups: BTreeMap::new(),
+                fairness: None,
+                trace_hash: "00".into(),
+            };
+            let result = CellResult { key: cell.key.clone(), seed: 1, fingerprint: cell.fingerprint.clone(), outcome };
+            let file = folder.join(STUDY).join(format!("{}.json", cell.fingerprint));
+            std::fs::write(file, serde_json::to_string(&result).unwrap()).unwrap();
+        }
+        cells.len()
+    }
+
+    fn read(file: &Path) -> Record {
+        serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_stored_is_reported_in_every_form_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let cells = fill(&at("results"), 3);
+        let (json, html, kept) = (at("r.json"), at("r.html"), at("kept"));
+        std::fs::create_dir_all(kept.join("figures")).unwrap();
+        std::fs::write(kept.join("figures/made-up-figure-9.svg"), "").unwrap();
+        std::fs::write(kept.join("figures/other-figure-9.svg"), "").unwrap();
+        let [j, h, k] = [&json, &html, &kept].map(|path| path.to_str().unwrap());
+        let outcome = call(&at("results"), &["--only-stored", "--json", j, "--report", h, "--store", k]);
+        assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
+
+        let record = read(&json);
+        assert_eq!((record.studies[0].cells, record.studies[0].done), (cells, cells - 3));
+        assert_eq!(record.missing, ["table 2-3"]);
+        assert_eq!(record.command, "fathom reproduce made-up --scale 0.01 --seeds 1");
+        let page = std::fs::read_to_string(&html).unwrap();
+        assert!(page.contains("<svg") && page.contains("✓ held") && page.contains("Not every cell has a result"));
+        assert_eq!(read(&kept.join("made-up.json")), record.compact());
+        let drawn = |name: &str| kept.join("figures").join(name).is_file();
+        assert!(drawn("made-up-figure-1.svg") && drawn("other-figure-9.svg"));
+        assert!(!drawn("made-up-figure-9.svg"), "the paper has no such figure any more");
+        // Nothing was run: the three cells still have no results.
+        assert_eq!(std::fs::read_dir(at("results").join(STUDY)).unwrap().count(), cells - 3);
+    }
+
+    #[test]
+    fn what_is_left_is_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let (results, json) = (folder.path().join("results"), folder.path().join("r.json"));
+        let cells = fill(&results, 1);
+        let outcome = call(&results, &["--figure", "1", "--json", json.to_str().unwrap()]);
+        assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
+        let record = read(&json);
+        assert_eq!(record.studies[0].done, cells);
+        assert!(record.missing.is_empty(), "the table was not asked for");
+        assert_eq!(std::fs::read_dir(results.join(STUDY)).unwrap().count(), cells);
+    }
+
+    #[test]
+    fn what_cannot_be_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |more: &[&str], says: &[&str]| {
+            let failure = call(folder.path(), more).expect_err("it is refused");
+            assert_eq!(failure.code, 2, "{}", failure.line);
+            for said in says {
+                assert!(failure.line.contains(said), "'{said}' is not in: {}", failure.line);
+            }
+        };
+        refused(&["--only-stored"], &["no results of made-up", "--only-stored"]);
+        refused(&["--figure", "2"], &["no figure '2'", "figure 1, table 2-3"]);
+        refused(&["--table", "2-3,4"], &["no table '4'"]);
+        refused(&["--json", "no/such/folder/r.json"], &["no/such/folder"]);
+        refused(&["--report", "x.html", "--json", "x.html"], &["same file"]);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is made before all is checked");
+        for wrong in [&["--list", "--only-stored"][..], &["--store", "d", "--figure", "1"]] {
+            assert!(Line::try_parse_from([&["fathom", "made-up"], wrong].concat()).is_err(), "{wrong:?}");
+        }
+        let unnamed = Line::try_parse_from(["fathom", "--report", "x.html"]).unwrap();
+        assert!(run(PAPERS, &unnamed.args).unwrap_err().line.contains("made-up"));
+    }
+}
