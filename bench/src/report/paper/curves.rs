@@ -1,7 +1,7 @@
 //! Figures as numbers: what their axes show, and the curves at round values of x.
 
 use super::grid::{Column, Grid, NOTHING};
-use super::scale::{Scale, number, side_by_side};
+use super::scale::{Scale, estimate, number, side_by_side};
 use crate::measure::Estimate;
 use crate::reproduce::{Axis, Figure, Series};
 
@@ -124,7 +124,7 @@ fn measurement(series: &Series, x: f64, write: impl Fn(f64) -> String) -> Option
     let mean = series.points[i].1;
     let spread = series.spread.as_ref().and_then(|s| s.get(i)).copied();
     Some(match spread {
-        Some(half) => Estimate { n: 2, mean, deviation: None, half_width: Some(half) }.to_string(),
+        Some(half) => estimate(&Estimate { n: 2, mean, deviation: None, half_width: Some(half) }),
         None => write(mean),
     })
 }
@@ -202,7 +202,7 @@ mod tests {
         with_spread.series[0].spread = Some(vec![0.25, 0.0]);
         with_spread.series.push(series(&[(1.0, 7.0)]));
         let grid = grid(&with_spread);
-        assert_eq!(cells(&grid), [("1", "2.0 ± 0.2"), ("3", "0.500 ± 0.000")]);
+        assert_eq!(cells(&grid), [("1", "2.00 ± 0.25"), ("3", "0.500 ± 0.000")]);
         assert_eq!(grid.columns[1].cells[1], NOTHING, "the second curve has no such point");
     }
 

@@ -53,8 +53,12 @@ const fn dash(i: usize) -> i32 {
 fn draw<'b>(figure: &Figure, legend: &Legend, area: &Area<'b>, x: Scale, y: Scale) -> Result<(), Fault<'b>> {
     area.fill(&WHITE)?;
     let (plot, below) = area.split_vertically(HEIGHT);
-    let mut chart =
-        ChartBuilder::on(&plot).margin(14).x_label_area_size(48).y_label_area_size(72).build_cartesian_2d(x, y)?;
+    let mut chart = ChartBuilder::on(&plot)
+        .margin(14)
+        .margin_right(36)
+        .x_label_area_size(48)
+        .y_label_area_size(72)
+        .build_cartesian_2d(x, y)?;
     let fitting = |label: &str, room: f64| (room / (0.55 * label.chars().count().max(1) as f64)).clamp(9.0, 17.0);
     let of_x = fitting(&figure.x.label, 780.0);
     chart

@@ -1,5 +1,6 @@
 //! Tables as cells of text, and as lines of a terminal.
 
+use super::scale::estimate;
 use crate::reproduce::{Entry, Table};
 
 /// What stands where nothing is known.
@@ -34,7 +35,7 @@ pub(super) fn of_table(table: &Table) -> Grid {
             table.rows.iter().map(|row| cell(row).unwrap_or_else(|| NOTHING.to_owned())).collect::<Vec<_>>()
         };
         let mut column = |name: &str, cells| columns.push(Column { over: head.clone(), name: name.into(), cells });
-        column("here", cells(&|entry| entry.ours.map(|ours| ours.to_string())));
+        column("here", cells(&|entry| entry.ours.as_ref().map(estimate)));
         let paper = cells(&|entry| entry.paper.clone());
         if paper.iter().any(|cell| cell != NOTHING) {
             column("paper", paper);

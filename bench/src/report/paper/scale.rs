@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-use crate::measure::significant;
+use crate::measure::{Estimate, significant};
 
 /// Round values shown on an axis of a plot, at most.
 const TICKS: usize = 10;
@@ -131,12 +131,25 @@ pub(super) fn number(v: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A mean with its interval to one significant digit, or to two where the first is 1 or 2: `4.0 ± 1.3`, `111 ± 8`.
+pub(super) fn estimate(e: &Estimate) -> String {
+    let first = |half: f64| half / 10f64.powf(half.log10().floor());
+    match e.half_width {
+        Some(half) if half > 0.0 && first(half) < 3.0 => {
+            let decimals = (1 - half.log10().floor() as i32).clamp(0, 12) as usize;
+            format!("{e:.decimals$}")
+        }
+        _ => e.to_string(),
+    }
+}
+
 /// Writes numbers that stand side by side: linear ones with as many decimals as show a thousandth of the largest, if any has decimals;
 /// logarithmic ones to three significant digits.
 pub(super) fn side_by_side(values: impl Iterator<Item = f64> + Clone, log: bool) -> impl Fn(f64) -> String {
     let top = values.clone().map(f64::abs).filter(|v| v.is_finite()).fold(0.0, f64::max);
     let whole = values.clone().all(|v| v.fract() == 0.0);
-    let decimals = if whole || top == 0.0 { 0 } else { (3 - top.log10().floor() as i32).clamp(0, 9) as usize };
+    let decimals =
+        if whole || top == 0.0 { 0 } else { (3 - (1.001 * top).log10().floor() as i32).clamp(0, 9) as usize };
     move |v| if log { number(significant(v, 3)) } else { format!("{v:.decimals$}") }
 }
 
@@ -196,9 +209,19 @@ mod tests {
             let write = side_by_side(values.iter().copied(), log);
             values.iter().map(|v| write(*v)).collect::<Vec<_>>()
         };
-        assert_eq!(written(&[0.0006371, 1.0, 0.5], false), ["0.001", "1.000", "0.500"]);
+        assert_eq!(written(&[0.0006371, 0.9999, 0.5], false), ["0.001", "1.000", "0.500"]);
         assert_eq!(written(&[300.0, 12.5], false), ["300.0", "12.5"]);
         assert_eq!(written(&[300.0, 12.0], false), ["300", "12"]);
         assert_eq!(written(&[0.012345, 123.456], true), ["0.0123", "123"]);
+    }
+
+    #[test]
+    fn intervals_have_one_digit_or_two() {
+        let shown = |mean, half| estimate(&Estimate { n: 2, mean, deviation: None, half_width: half });
+        assert_eq!(shown(4.0, Some(1.27)), "4.0 ± 1.3");
+        assert_eq!(shown(111.4, Some(7.6)), "111 ± 8");
+        assert_eq!(shown(20.125, Some(0.96)), "20.1 ± 1.0");
+        assert_eq!(shown(1250.0, Some(180.0)), "1250 ± 180");
+        assert_eq!((shown(3.0, Some(0.0)).as_str(), shown(122.3, None).as_str()), ("3.00 ± 0.00", "122"));
     }
 }

@@ -17,7 +17,7 @@ fn lines_of_a_terminal_are_short_and_say_everything() {
         "sdc-figure-4: 72 cells, seeds 1 to 2, quinn",
         "Table 1: drops and goodput",
         // Student's t for two values: 12.706 x 0.1414 / 1.414.
-        "4 ± 1",
+        "4.0 ± 1.3",
         "~1100",
         "Figure 3-4: response times",
         "3 claims: 1 held, 1 not held, 1 undecided",
