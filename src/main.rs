@@ -4,11 +4,13 @@ mod compare;
 mod controllers;
 mod output;
 mod plan;
+mod reproduce;
 mod stacks;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use fathom_bench::reproduce::PAPERS;
 
 /// A short connection makes hundreds of small allocations; this allocator saves a tenth of its CPU time.
 #[global_allocator]
@@ -30,6 +32,8 @@ enum Command {
     Controllers(controllers::Args),
     /// List, show, check and run studies: one question each, asked of many runs.
     Plan(plan::Args),
+    /// Run a paper's experiments again: its tables and figures beside the paper's, and whether its claims hold.
+    Reproduce(reproduce::Args),
     /// List every QUIC stack: what it offers to controllers, which run on it, and its own.
     Stacks(stacks::Args),
 }
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         Ok(Cli { command: Command::Compare(args) }) => compare::run(&args),
         Ok(Cli { command: Command::Controllers(args) }) => controllers::run(&args),
         Ok(Cli { command: Command::Plan(args) }) => plan::run(&args),
+        Ok(Cli { command: Command::Reproduce(args) }) => reproduce::run(PAPERS, &args),
         Ok(Cli { command: Command::Stacks(args) }) => stacks::run(&args),
         Err(e) => return usage(&e),
     };

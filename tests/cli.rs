@@ -279,3 +279,30 @@ fn plan_tells_bad_input_in_one_line_that_names_the_mend() {
         refused(&[&["plan"], *args].concat(), says);
     }
 }
+
+#[test]
+fn reproduce_lists_papers_and_tells_what_is_not_there() {
+    use fathom_bench::reproduce::PAPERS;
+
+    let out = fathom(&["reproduce"]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let list = text(&out.stdout);
+    for paper in PAPERS {
+        assert!(list.contains(&format!("{}: ", paper.name)), "'{}' is not in:\n{list}", paper.name);
+        let of_one = fathom(&["reproduce", paper.name, "--list", "--scale", "0.1"]);
+        let of_one = text(&of_one.stdout);
+        let mut ids = Vec::new();
+        for wanted in paper.artefacts {
+            assert!(list.contains(wanted.shows) && of_one.contains(wanted.id), "'{}' is not in:\n{of_one}", wanted.id);
+            ids.push(wanted.id);
+        }
+        assert!(of_one.contains("of CPU") && of_one.contains("at scale 0.1"), "{of_one}");
+        refused(&["reproduce", paper.name, "--figure", "99"], &["no figure '99'", &ids.join(", ")]);
+    }
+    refused(&["reproduce", "no-such-paper"], &["no-such-paper"]);
+    refused(&["reproduce", "no-such-paper", "--figure", "4"], &["no-such-paper"]);
+    refused(&["reproduce", "--only-stored"], &["name the paper"]);
+    refused(&["reproduce", "sdc", "--list", "--json", "-"], &["--list", "--json"]);
+    refused(&["reproduce", "sdc", "--stack", "msquic"], &["msquic", "quinn or noq"]);
+    refused(&["reproduce", "sdc", "--jobs", "0"], &["--jobs"]);
+}

@@ -14,7 +14,7 @@ use crate::{Failure, output};
 use watch::Watcher;
 
 /// Folder of results, in the folder where the command runs.
-const RESULTS: &str = ".fathom/results";
+pub(crate) const RESULTS: &str = ".fathom/results";
 
 /// A study asks one question of many runs: a scenario with holes, and what fills them.
 #[derive(clap::Args)]
@@ -95,16 +95,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             if let Some(file) = json {
                 output::check_writable(file)?;
             }
-            let store = RunOptions { jobs: *jobs, results: Some(results.join(&study.name)) };
-            let watcher = Watcher::new(std::io::stderr().is_terminal());
-            let outcome = study::run_study(&cells, &store, &|event| watcher.hear(event));
-            watcher.finish();
-            let outcome = outcome.map_err(|e| match e {
-                StudyError::Store { .. } => Failure::input(e),
-                StudyError::Cells { .. } => Failure::run(e),
-            })?;
+            let outcome = run_cells(&cells, &results.join(&study.name), *jobs).map_err(failure)?;
             publish(&study, options, &outcome, json.as_deref())
         }
+    }
+}
+
+/// Runs what is left of these cells, with progress on standard error. `folder` has their results.
+pub(crate) fn run_cells(
+    cells: &[study::Cell],
+    folder: &Path,
+    jobs: Option<NonZero<usize>>,
+) -> Result<Vec<study::CellResult>, StudyError> {
+    let store = RunOptions { jobs, results: Some(folder.to_owned()) };
+    let watcher = Watcher::new(std::io::stderr().is_terminal());
+    let outcome = study::run_study(cells, &store, &|event| watcher.hear(event));
+    watcher.finish();
+    outcome
+}
+
+/// Why a study has no results, as the user sees it.
+pub(crate) fn failure(e: StudyError) -> Failure {
+    match e {
+        StudyError::Store { .. } => Failure::input(e),
+        StudyError::Cells { .. } => Failure::run(e),
     }
 }
 

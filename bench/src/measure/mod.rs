@@ -22,5 +22,5 @@ pub use rtt_series::{AckFrame, RttSample, RttSampler, RttSeries};
 pub use trace::{WindowPoint, WindowTrace};
 pub use verify::verify;
 
-pub(crate) use latency::round;
+pub(crate) use latency::{round, significant};
 pub(crate) use responses::Completed;

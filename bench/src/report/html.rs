@@ -11,7 +11,7 @@ use crate::measure::Distribution;
 /// UDP payload of a full packet, for windows in packets as the paper draws them.
 const PACKET: f64 = 1392.0;
 
-const STYLE: &str = "\
+pub(super) const STYLE: &str = "\
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em}\
 h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
 th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid #8884}th:first-child,td:first-child{text-align:left}\
@@ -22,7 +22,7 @@ border-radius:6px;margin:0 .4em .5em 0;cursor:pointer}.switch input:focus-visibl
 .switch .to-log:checked~.log{display:block}.switch .to-log:checked~.linear{display:none}";
 
 /// Text made safe for HTML.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -4,7 +4,7 @@ use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 
 /// Colours that the colour-blind can tell apart (Okabe and Ito's set), in the order of the columns.
-const COLOURS: [RGBColor; 7] = [
+pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),

@@ -3,18 +3,29 @@
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | `select.rs` | which tables and figures are meant |
+//! | `work.rs` | the studies they need, and what those cost |
 //! | `results.rs` | results of studies, asked by key |
 //! | `report.rs` | tables, figures and claims as data |
+//! | `record.rs` | a report with all that it depends on |
 //! | `sync_tcp.rs`, `dca.rs`, `sdc.rs`, `ghstcp.rs`, `packet_size.rs` | one paper each |
 //!
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
 //! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
 
+mod record;
 mod report;
 mod results;
+mod select;
+#[cfg(test)]
+pub(crate) mod testing;
+mod work;
 
+pub use record::{Ran, Record};
 pub use report::{Artefact, Axis, Body, Claim, Entry, Figure, Report, Row, Series, Table, Verdict};
 pub use results::Results;
+pub use select::{find, select};
+pub use work::{Asked, Work, cost, list};
 
 /// A paper.
 #[derive(Clone, Copy, Debug)]
@@ -42,3 +53,28 @@ pub struct Wanted {
 
 /// Every paper.
 pub const PAPERS: &[Paper] = &[];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_paper_has_its_studies_and_each_name_once() {
+        let asked = Asked { scale: 0.01, seeds: Some(1), stack: None };
+        for (i, paper) in PAPERS.iter().enumerate() {
+            assert!(PAPERS[..i].iter().all(|other| other.name != paper.name), "{} twice", paper.name);
+            for (j, wanted) in paper.artefacts.iter().enumerate() {
+                assert!(paper.artefacts[..j].iter().all(|other| other.id != wanted.id), "{} twice", wanted.id);
+                let (kind, name) = wanted.id.split_once(' ').expect("a kind and a name");
+                assert!(["table", "figure"].contains(&kind) && !name.is_empty(), "{}", wanted.id);
+                let work = asked.work(&[wanted]).unwrap_or_else(|e| panic!("{} {}: {e}", paper.name, wanted.id));
+                assert!(!work.is_empty(), "{} {}", paper.name, wanted.id);
+            }
+            assert!(
+                (paper.report)(&Results::default()).artefacts.is_empty(),
+                "{}: artefacts of no results",
+                paper.name
+            );
+        }
+    }
+}

@@ -164,13 +164,13 @@ fn costs(cells: &[Cell], cores: usize) -> String {
     format!(
         "\ncost, guessed: a cell takes {} of virtual time, {} packets, {} connections, {} of CPU\n\
          all {}: {} of CPU, {} on {cores} core{}, up to {:.0} MB of memory",
-        span(|e| e.seconds, time),
+        span(|e| e.seconds, time_text),
         span(|e| e.packets, count),
         span(|e| e.connections, count),
-        span(|e| e.cpu_seconds, time),
+        span(|e| e.cpu_seconds, time_text),
         cells.len(),
-        time(cpu),
-        time(wall),
+        time_text(cpu),
+        time_text(wall),
         plural(cores),
         memory / 1e6,
     )
@@ -187,7 +187,8 @@ fn count(n: f64) -> String {
     }
 }
 
-fn time(seconds: f64) -> String {
+/// A time in words, rounded: it is a guess.
+pub fn time_text(seconds: f64) -> String {
     match seconds {
         s if s >= 5_400.0 => format!("{:.1} h", s / 3_600.0),
         s if s >= 600.0 => format!("{:.0} min", s / 60.0),

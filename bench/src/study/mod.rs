@@ -27,9 +27,9 @@ mod tests;
 
 pub use cell::{Cell, Part, part};
 pub use estimate::{Estimate, estimate};
-pub use explain::explain;
+pub use explain::{explain, time_text};
 pub use read::{Axis, Study, is_study};
-pub use run::{CellResult, Event, Failed, RunOptions, StudyError, run_study, run_study_with};
+pub use run::{CellResult, Event, Failed, RunOptions, StudyError, run_study, run_study_with, stored};
 pub use shipped::{SHIPPED, shipped};
 pub use table::{Keyed, by_key, table};
 

@@ -151,6 +151,17 @@ where
     work.gather(options)
 }
 
+/// The results of cells that are stored in a study's folder, in the order of the cells. Nothing runs and nothing is written; a folder or
+/// a file that is not there, or that cannot be read, holds no results.
+pub fn stored(cells: &[Cell], folder: &Path) -> Vec<CellResult> {
+    let store = Store::read_only(folder);
+    let load = |cell: &Cell| match store.load(cell) {
+        Stored::Result(result) => Some(*result),
+        Stored::Nothing | Stored::Broken(_) => None,
+    };
+    cells.iter().filter_map(load).collect()
+}
+
 fn cannot_store(folder: &Path, error: std::io::Error) -> StudyError {
     StudyError::Store { folder: folder.to_owned(), error }
 }

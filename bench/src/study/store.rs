@@ -27,6 +27,11 @@ pub(super) struct Store {
 }
 
 impl Store {
+    /// The folder as it is, for reading only.
+    pub(super) fn read_only(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
     /// Opens the folder, makes it where it is not there, and tries whether it can be written to.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;

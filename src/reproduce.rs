@@ -1,0 +1,364 @@
+//! `fathom reproduce`: runs a paper's studies, prints its tables and figures beside the paper's, and whether its claims hold.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+
+use fathom_bench::report::paper as report;
+use fathom_bench::reproduce::{Asked, Paper, Record, Wanted, Work, cost, find, list, select};
+use fathom_bench::stack::Stack;
+use fathom_bench::study::{self, CellResult, StudyError};
+
+use crate::{Failure, output, plan};
+
+/// Without a paper: the papers, with their tables and figures and what each costs.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom reproduce
+  fathom reproduce sdc --figure 4 --scale 0.05 --seeds 2
+  fathom reproduce sync-tcp --table 1 --figure 3-4,7 --report sync.html
+  fathom reproduce dca --only-stored --json -
+
+Finished runs are stored at once, where 'fathom plan run' stores them too. A stopped reproduction goes on where it was.")]
+pub(crate) struct Args {
+    /// The paper's name.
+    paper: Option<String>,
+    /// A figure of the paper, as it is listed, or several: 4,7-9. May be given again. [default: all figures and tables]
+    #[arg(long = "figure", value_name = "F")]
+    figures: Vec<String>,
+    /// A table of the paper, likewise.
+    #[arg(long = "table", value_name = "T")]
+    tables: Vec<String>,
+    /// Multiplies time or responses of every run, for a quick look: above 0, at most 1.
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    scale: f64,
+    /// Repetitions, instead of each study's.
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// Stack of both ends, instead of each study's (see 'fathom stacks').
+    #[arg(long, value_name = "STACK")]
+    stack: Option<Stack>,
+    /// Folder of results; each study has a folder of its own in it.
+    #[arg(long, value_name = "DIR", default_value = plan::RESULTS)]
+    results: PathBuf,
+    /// Runs at once. [default: one per core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
+    /// List tables and figures and what they cost; run nothing.
+    #[arg(long, conflicts_with_all = ["figures", "tables", "only_stored", "json", "report", "store"])]
+    list: bool,
+    /// Run nothing: report on the results that are stored.
+    #[arg(long)]
+    only_stored: bool,
+    /// Write the report as JSON; '-' is standard output, and the text then goes to standard error.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write one self-contained HTML file with plots.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Keep the whole paper's report for good: DIR/PAPER.json and DIR/figures/PAPER-*.svg.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["figures", "tables"])]
+    store: Option<PathBuf>,
+}
+
+/// What the studies gave, and what went wrong.
+type Ran = (Vec<(Work, Vec<CellResult>)>, Vec<String>);
+
+pub(crate) fn run(papers: &[Paper], args: &Args) -> Result<(), Failure> {
+    let asked = Asked { scale: args.scale, seeds: args.seeds, stack: args.stack };
+    let paper = args.paper.as_deref().map(|name| find(papers, name)).transpose().map_err(Failure::input)?;
+    let Some(paper) = paper.filter(|_| !args.list) else {
+        return print_list(papers, paper, args, &asked);
+    };
+    let wanted = select(paper, &args.figures, &args.tables).map_err(Failure::input)?;
+    let work = asked.work(&wanted).map_err(Failure::input)?;
+    check_files(paper, args)?;
+    let (ran, failed) = if args.only_stored { (look_up(paper, work, args)?, Vec::new()) } else { run_all(work, args)? };
+    publish(paper, &wanted, &asked, &ran, args)?;
+    if failed.is_empty() { Ok(()) } else { Err(Failure::run(failed.join("; "))) }
+}
+
+fn print_list(papers: &[Paper], paper: Option<&Paper>, args: &Args, asked: &Asked) -> Result<(), Failure> {
+    let of_one = [&args.json, &args.report, &args.store].iter().any(|file| file.is_some())
+        || args.only_stored
+        || !args.figures.is_empty()
+        || !args.tables.is_empty();
+    if of_one {
+        let names: Vec<&str> = papers.iter().map(|paper| paper.name).collect();
+        return Err(Failure::input(format!("name the paper, before these options: one of {}", names.join(", "))));
+    }
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let shown = paper.map_or(papers, std::slice::from_ref);
+    output::print(&list(shown, asked, cores).map_err(Failure::input)?)
+}
+
+/// Refuses files that cannot be written before hours pass.
+fn check_files(paper: &Paper, args: &Args) -> Result<(), Failure> {
+    if args.report.is_some() && args.report == args.json {
+        return Err(Failure::input("--report and --json name the same file; give each its own"));
+    }
+    for file in [&args.report, &args.json].into_iter().flatten() {
+        output::check_writable(file)?;
+    }
+    if let Some(folder) = &args.store {
+        let figures = folder.join("figures");
+        std::fs::create_dir_all(&figures).map_err(|e| {
+            Failure::input(format!("cannot make '{}': {e}; name a folder you can write to", figures.display()))
+        })?;
+        output::check_writable(&kept(folder, paper))?;
+    }
+    Ok(())
+}
+
+fn kept(folder: &Path, paper: &Paper) -> PathBuf {
+    folder.join(format!("{}.json", paper.name))
+}
+
+fn look_up(paper: &Paper, work: Vec<Work>, args: &Args) -> Result<Vec<(Work, Vec<CellResult>)>, Failure> {
+    let load = |work: Work| {
+        let results = study::stored(&work.cells, &args.results.join(&work.study.name));
+        (work, results)
+    };
+    let ran: Vec<_> = work.into_iter().map(load).collect();
+    if ran.iter().all(|(_, results)| results.is_empty()) {
+        return Err(Failure::input(format!(
+            "'{}' has no results of {} at this scale, on this stack; leave out --only-stored to run it",
+            args.results.display(),
+            paper.name
+        )));
+    }
+    Ok(ran)
+}
+
+/// Runs study after study. Where cells fail, the others go on and the report is of what there is.
+fn run_all(work: Vec<Work>, args: &Args) -> Result<Ran, Failure> {
+    eprintln!("{}, guessed", cost(&work));
+    let (mut ran, mut failed) = (Vec::new(), Vec::new());
+    let of = work.len();
+    for (i, work) in work.into_iter().enumerate() {
+        eprintln!("study {} ({} of {of})", work.study.name, i + 1);
+        let folder = args.results.join(&work.study.name);
+        let results = match plan::run_cells(&work.cells, &folder, args.jobs) {
+            Ok(results) => results,
+            Err(e @ StudyError::Cells { .. }) => {
+                failed.push(format!("{}: {e}", work.study.name));
+                study::stored(&work.cells, &folder)
+            }
+            Err(e) => return Err(plan::failure(e)),
+        };
+        ran.push((work, results));
+    }
+    Ok((ran, failed))
+}
+
+fn publish(
+    paper: &Paper,
+    wanted: &[&Wanted],
+    asked: &Asked,
+    ran: &[(Work, Vec<CellResult>)],
+    args: &Args,
+) -> Result<(), Failure> {
+    let record = Record::of(paper, wanted, asked, ran);
+    let text = report::text(&record);
+    if args.json.as_deref() == Some(Path::new("-")) {
+        eprint!("{text}");
+    } else {
+        output::print(&text)?;
+    }
+    if let Some(file) = &args.json {
+        output::write(file, &json(&record)?)?;
+    }
+    if let Some(file) = &args.report {
+        output::write(file, &report::html(&record))?;
+        if file != Path::new("-") {
+            eprintln!("report: {}", file.display());
+        }
+    }
+    if let Some(folder) = &args.store {
+        keep(folder, paper, record)?;
+    }
+    Ok(())
+}
+
+fn json(record: &Record) -> Result<String, Failure> {
+    let mut text = serde_json::to_string_pretty(record).map_err(Failure::run)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Writes a paper's record and its figures; figures that it no longer has go.
+fn keep(folder: &Path, paper: &Paper, record: Record) -> Result<(), Failure> {
+    let record = record.compact();
+    let figures = folder.join("figures");
+    let mine = |name: &str| name.starts_with(&format!("{}-", paper.name)) && name.ends_with(".svg");
+    for entry in std::fs::read_dir(&figures).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(mine) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    for (name, svg) in report::figures(&record) {
+        output::write(&figures.join(name), &svg)?;
+    }
+    let file = kept(folder, paper);
+    // One value per line would make thousands of lines of each curve.
+    let mut text = serde_json::to_string(&record).map_err(Failure::run)?;
+    text.push('\n');
+    output::write(&file, &text)?;
+    eprintln!("stored: {}", file.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::Parser;
+    use fathom_bench::reproduce::{Artefact, Axis, Body, Claim, Figure, Report, Results, Series, Verdict};
+    use fathom_bench::scenario::Outcome;
+
+    use super::*;
+
+    const STUDY: &str = "sdc-figure-4";
+    const PAPERS: &[Paper] = &[Paper {
+        name: "made-up",
+        citation: "A. Author: Title",
+        artefacts: &[
+            Wanted { id: "figure 1", shows: "seconds over flows", studies: &[STUDY] },
+            Wanted { id: "table 2-3", shows: "nothing", studies: &[STUDY] },
+        ],
+        report,
+    }];
+
+    /// A line through what was found; the table never has results.
+    fn report(results: &Results) -> Report {
+        let flows = results.axis(STUDY, "flows");
+        let point = |flows: &String| {
+            let estimate = results.estimate(STUDY, &[("flows", flows)], |o| Some(o.seconds))?;
+            Some((flows.parse().ok()?, estimate.mean))
+        };
+        let points: Vec<(f64, f64)> = flows.iter().filter_map(point).collect();
+        let axis = |label: &str| Axis { label: label.into(), log: false, range: None };
+        let series = vec![Series { name: "seconds".into(), points, spread: None, scatter: false }];
+        let figure = Artefact {
+            id: "figure 1".into(),
+            title: "Seconds".into(),
+            body: Body::Figure(Figure { x: axis("flows"), y: axis("time (s)"), series }),
+            note: String::new(),
+        };
+        let claim = Claim {
+            id: "it-ends".into(),
+            source: "Made up §1".into(),
+            says: "Runs end.".into(),
+            test: "they have a length".into(),
+            verdict: Verdict::Held,
+            found: format!("{} numbers of flows", flows.len()),
+        };
+        Report {
+            paper: "made-up".into(),
+            artefacts: if results.have(&[STUDY]) { vec![figure] } else { Vec::new() },
+            claims: vec![claim],
+            departures: Vec::new(),
+        }
+    }
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    const QUICK: [&str; 7] = ["fathom", "made-up", "--scale", "0.01", "--seeds", "1", "--results"];
+
+    fn call(folder: &Path, more: &[&str]) -> Result<(), Failure> {
+        let words = QUICK.iter().copied().chain([folder.to_str().unwrap()]).chain(more.iter().copied());
+        run(PAPERS, &Line::try_parse_from(words).unwrap_or_else(|e| panic!("{e}")).args)
+    }
+
+    /// Results, made by hand, of all cells but the last `without`.
+    fn fill(folder: &Path, without: usize) -> usize {
+        let asked = Asked { scale: 0.01, seeds: Some(1), stack: None };
+        let work = asked.work(&[&PAPERS[0].artefacts[0]]).unwrap();
+        let cells = &work[0].cells;
+        std::fs::create_dir_all(folder.join(STUDY)).unwrap();
+        // The longest ones last.
+        for cell in &cells[..cells.len() - without] {
+            let outcome = Outcome {
+                seconds: 7.0,
+                links: BTreeMap::new(),
+                groups: BTreeMap::new(),
+                fairness: None,
+                trace_hash: "00".into(),
+            };
+            let result = CellResult { key: cell.key.clone(), seed: 1, fingerprint: cell.fingerprint.clone(), outcome };
+            let file = folder.join(STUDY).join(format!("{}.json", cell.fingerprint));
+            std::fs::write(file, serde_json::to_string(&result).unwrap()).unwrap();
+        }
+        cells.len()
+    }
+
+    fn read(file: &Path) -> Record {
+        serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_is_stored_is_reported_in_every_form_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let cells = fill(&at("results"), 3);
+        let (json, html, kept) = (at("r.json"), at("r.html"), at("kept"));
+        std::fs::create_dir_all(kept.join("figures")).unwrap();
+        std::fs::write(kept.join("figures/made-up-figure-9.svg"), "").unwrap();
+        std::fs::write(kept.join("figures/other-figure-9.svg"), "").unwrap();
+        let [j, h, k] = [&json, &html, &kept].map(|path| path.to_str().unwrap());
+        let outcome = call(&at("results"), &["--only-stored", "--json", j, "--report", h, "--store", k]);
+        assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
+
+        let record = read(&json);
+        assert_eq!((record.studies[0].cells, record.studies[0].done), (cells, cells - 3));
+        assert_eq!(record.missing, ["table 2-3"]);
+        assert_eq!(record.command, "fathom reproduce made-up --scale 0.01 --seeds 1");
+        let page = std::fs::read_to_string(&html).unwrap();
+        assert!(page.contains("<svg") && page.contains("✓ held") && page.contains("Not every cell has a result"));
+        assert_eq!(read(&kept.join("made-up.json")), record.compact());
+        let drawn = |name: &str| kept.join("figures").join(name).is_file();
+        assert!(drawn("made-up-figure-1.svg") && drawn("other-figure-9.svg"));
+        assert!(!drawn("made-up-figure-9.svg"), "the paper has no such figure any more");
+        // Nothing was run: the three cells still have no results.
+        assert_eq!(std::fs::read_dir(at("results").join(STUDY)).unwrap().count(), cells - 3);
+    }
+
+    #[test]
+    fn what_is_left_is_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let (results, json) = (folder.path().join("results"), folder.path().join("r.json"));
+        let cells = fill(&results, 1);
+        let outcome = call(&results, &["--figure", "1", "--json", json.to_str().unwrap()]);
+        assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
+        let record = read(&json);
+        assert_eq!(record.studies[0].done, cells);
+        assert!(record.missing.is_empty(), "the table was not asked for");
+        assert_eq!(std::fs::read_dir(results.join(STUDY)).unwrap().count(), cells);
+    }
+
+    #[test]
+    fn what_cannot_be_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |more: &[&str], says: &[&str]| {
+            let failure = call(folder.path(), more).expect_err("it is refused");
+            assert_eq!(failure.code, 2, "{}", failure.line);
+            for said in says {
+                assert!(failure.line.contains(said), "'{said}' is not in: {}", failure.line);
+            }
+        };
+        refused(&["--only-stored"], &["no results of made-up", "--only-stored"]);
+        refused(&["--figure", "2"], &["no figure '2'", "figure 1, table 2-3"]);
+        refused(&["--table", "2-3,4"], &["no table '4'"]);
+        refused(&["--json", "no/such/folder/r.json"], &["no/such/folder"]);
+        refused(&["--report", "x.html", "--json", "x.html"], &["same file"]);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is made before all is checked");
+        for wrong in [&["--list", "--only-stored"][..], &["--store", "d", "--figure", "1"]] {
+            assert!(Line::try_parse_from([&["fathom", "made-up"], wrong].concat()).is_err(), "{wrong:?}");
+        }
+        let unnamed = Line::try_parse_from(["fathom", "--report", "x.html"]).unwrap();
+        assert!(run(PAPERS, &unnamed.args).unwrap_err().line.contains("made-up"));
+    }
+}
