@@ -89,6 +89,11 @@ pub struct GroupOutcome {
     pub lost: u64,
     /// Probe timeouts that ran out at its senders, as far as the stack tells.
     pub probe_timeouts: u64,
+    /// Times that its senders backed off: from the last packet before a probe timeout to the first acknowledgement after it, with however
+    /// many probe timeouts between. One that the end of the run cuts short is not counted.
+    pub backoffs: u64,
+    /// How long these were together, in seconds.
+    pub backoff_seconds: f64,
     /// Early (delay-based) window reductions of its senders.
     pub early_reductions: u64,
     /// Window reductions after loss or mark.

@@ -15,6 +15,9 @@ const SAMPLES: usize = 1_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Record {
     probe_timeouts: AtomicU64,
+    /// Times of backoff that are over, and how long they were together in nanoseconds.
+    backoffs: AtomicU64,
+    backed_off: AtomicU64,
     /// The tcpRTT series of the first connection, where it is wanted: when, and the round-trip time.
     rtt: Option<Mutex<Vec<(Time, Duration)>>>,
     connections: AtomicU64,
@@ -27,6 +30,17 @@ impl Record {
 
     pub(super) fn probe_timeouts(&self) -> u64 {
         self.probe_timeouts.load(Ordering::Relaxed)
+    }
+
+    /// Times of backoff that are over: from the last packet before a probe timeout to the first acknowledgement after it, however many
+    /// probe timeouts lie between. Their number and sum.
+    pub(super) fn backoffs(&self) -> (u64, Duration) {
+        (self.backoffs.load(Ordering::Relaxed), Duration::from_nanos(self.backed_off.load(Ordering::Relaxed)))
+    }
+
+    fn backed_off(&self, time: Duration) {
+        self.backoffs.fetch_add(1, Ordering::Relaxed);
+        self.backed_off.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub(super) fn rtt(&self) -> Option<Vec<(Time, Duration)>> {
@@ -107,7 +121,9 @@ impl Controller for Recorder {
     }
 
     fn on_acks(&mut self, acks: &Acks<'_>) {
-        self.timer.on_acks(acks);
+        if let Some(time) = self.timer.on_acks(acks) {
+            self.record.backed_off(time);
+        }
         // DCA §3.1: only acknowledgements of more than one packet, none during recovery.
         if self.samples && acks.packets.len() > 1 && self.inner.snapshot().phase != Phase::Recovery {
             if let Some(samples) = &self.record.rtt {
@@ -130,7 +146,7 @@ impl Controller for Recorder {
     }
 
     fn on_probe_timeout(&mut self, now: Time, count: u32) {
-        self.timer.told = true;
+        self.timer.told(now);
         self.record.probe_timeouts.fetch_add(1, Ordering::Relaxed);
         self.inner.on_probe_timeout(now, count);
     }
@@ -178,6 +194,8 @@ struct ProbeTimer {
     count: u32,
     /// The last probe: its second packet is no timeout of its own.
     probed: Option<Time>,
+    /// Since when nothing was heard, once a probe timeout ran out: when the last packet before it left.
+    backing_off: Option<Time>,
 }
 
 /// What a peer may wait before it acknowledges (RFC 9000 §18.2, the default).
@@ -197,13 +215,26 @@ impl ProbeTimer {
         if probe {
             self.count += 1;
             self.probed = Some(now);
+            self.backs_off(now);
         }
         self.last_sent = Some(now);
         self.in_flight = self.in_flight.saturating_add(bytes);
         probe
     }
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
+    /// The stack tells of a probe timeout.
+    fn told(&mut self, now: Time) {
+        self.told = true;
+        self.backs_off(now);
+    }
+
+    fn backs_off(&mut self, now: Time) {
+        let since = self.last_sent.unwrap_or(now);
+        self.backing_off.get_or_insert(since);
+    }
+
+    /// How long the sender backed off, if this ends it.
+    fn on_acks(&mut self, acks: &Acks<'_>) -> Option<Duration> {
         let latest = acks.rtt.latest;
         let off = self.smoothed.abs_diff(latest);
         self.deviation = if self.smoothed.is_zero() { latest / 2 } else { (self.deviation * 3 + off) / 4 };
@@ -211,6 +242,7 @@ impl ProbeTimer {
         self.in_flight = acks.in_flight;
         self.heard = Some(acks.now);
         self.count = 0;
+        self.backing_off.take().map(|since| acks.now.since(since))
     }
 
     fn timeout(&self) -> Duration {
@@ -229,7 +261,7 @@ mod tests {
         Time::from_millis(n)
     }
 
-    fn acked(timer: &mut ProbeTimer, now: u64, in_flight: u64) {
+    fn acked(timer: &mut ProbeTimer, now: u64, in_flight: u64) -> Option<Duration> {
         let rtt = Duration::from_millis(50);
         let packets = [Acked { sent: ms(now - 50), bytes: 1_200 }];
         timer.on_acks(&Acks {
@@ -240,7 +272,7 @@ mod tests {
             one_way: None,
             ecn: None,
             app_limited: false,
-        });
+        })
     }
 
     #[test]
@@ -264,5 +296,24 @@ mod tests {
         assert!(!timer.on_sent(ms(5_000), 1_200), "nothing was in flight");
         acked(&mut timer, 5_400, 1_200);
         assert!(!timer.on_sent(ms(5_400), 1_200), "an acknowledgement came");
+    }
+
+    #[test]
+    fn a_backoff_lasts_from_the_last_packet_to_the_first_acknowledgement_whatever_probes_lie_between() {
+        let mut timer = ProbeTimer::default();
+        timer.on_sent(ms(0), 1_200);
+        assert_eq!(acked(&mut timer, 50, 0), None);
+        timer.on_sent(ms(50), 1_200);
+        timer.on_sent(ms(60), 1_200);
+        assert!(timer.on_sent(ms(60 + 175), 1_200) && timer.on_sent(ms(60 + 175 + 350), 1_200));
+        assert_eq!(acked(&mut timer, 635, 0), Some(Duration::from_millis(635 - 60)));
+        assert_eq!(acked(&mut timer, 640, 0), None, "it is over");
+        // A stack that tells of them itself: the same.
+        let mut timer = ProbeTimer::default();
+        timer.on_sent(ms(10), 1_200);
+        timer.told(ms(100));
+        timer.on_sent(ms(100), 1_200);
+        timer.told(ms(300));
+        assert_eq!(acked(&mut timer, 350, 0), Some(Duration::from_millis(340)));
     }
 }

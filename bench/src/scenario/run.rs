@@ -447,6 +447,9 @@ fn group_outcome(
         outcome.early_reductions += senders.early_reductions;
         outcome.loss_reductions += senders.reductions;
         outcome.probe_timeouts += part.record.probe_timeouts();
+        let (backoffs, time) = part.record.backoffs();
+        outcome.backoffs += backoffs;
+        outcome.backoff_seconds += time.as_secs_f64();
         outcome.sent += over.sent;
         outcome.lost += over.dropped;
         delivered += over.delivered;
@@ -473,6 +476,7 @@ fn group_outcome(
             outcome.window = window;
         }
     }
+    outcome.backoff_seconds = round(outcome.backoff_seconds, 6);
     outcome.responses = responses.count();
     outcome.body_bytes = responses.bytes();
     outcome.mean_size = round(responses.mean_size(), 1);
