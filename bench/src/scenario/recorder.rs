@@ -187,7 +187,9 @@ struct ProbeTimer {
     /// When the last acknowledgement or loss was heard of.
     heard: Option<Time>,
     in_flight: u64,
+    /// Smoothed round-trip time, and what part of it packets were kept back by an outlet (SDC).
     smoothed: Duration,
+    hold: Duration,
     /// Mean deviation of the round-trip times (RFC 9002 §5.3).
     deviation: Duration,
     /// Probe timeouts in a row.
@@ -235,10 +237,16 @@ impl ProbeTimer {
 
     /// How long the sender backed off, if this ends it.
     fn on_acks(&mut self, acks: &Acks<'_>) -> Option<Duration> {
-        let latest = acks.rtt.latest;
+        // The stack's own sample: to it a packet that an outlet keeps back is on its way, and its timer waits for the hold too.
+        let latest = acks.newest_sent().map_or(acks.rtt.latest, |sent| acks.now.since(sent));
+        let hold = latest.saturating_sub(acks.rtt.latest);
         let off = self.smoothed.abs_diff(latest);
-        self.deviation = if self.smoothed.is_zero() { latest / 2 } else { (self.deviation * 3 + off) / 4 };
-        self.smoothed = acks.rtt.smoothed;
+        if self.smoothed.is_zero() {
+            (self.deviation, self.hold) = (latest / 2, hold);
+        } else {
+            (self.deviation, self.hold) = ((self.deviation * 3 + off) / 4, (self.hold * 7 + hold) / 8);
+        }
+        self.smoothed = acks.rtt.smoothed + self.hold;
         self.in_flight = acks.in_flight;
         self.heard = Some(acks.now);
         self.count = 0;
@@ -262,8 +270,13 @@ mod tests {
     }
 
     fn acked(timer: &mut ProbeTimer, now: u64, in_flight: u64) -> Option<Duration> {
+        acked_after(timer, now, in_flight, 0)
+    }
+
+    /// The packet was kept back for `hold` ms, then took 50 ms.
+    fn acked_after(timer: &mut ProbeTimer, now: u64, in_flight: u64, hold: u64) -> Option<Duration> {
         let rtt = Duration::from_millis(50);
-        let packets = [Acked { sent: ms(now - 50), bytes: 1_200 }];
+        let packets = [Acked { sent: ms(now - 50 - hold), bytes: 1_200 }];
         timer.on_acks(&Acks {
             now: ms(now),
             packets: &packets,
@@ -296,6 +309,17 @@ mod tests {
         assert!(!timer.on_sent(ms(5_000), 1_200), "nothing was in flight");
         acked(&mut timer, 5_400, 1_200);
         assert!(!timer.on_sent(ms(5_400), 1_200), "an acknowledgement came");
+    }
+
+    #[test]
+    fn a_hold_at_the_sender_is_part_of_the_time_that_the_stack_waits() {
+        let mut timer = ProbeTimer::default();
+        timer.on_sent(ms(0), 1_200);
+        acked_after(&mut timer, 550, 1_200, 500);
+        timer.on_sent(ms(550), 1_200);
+        // Smoothed 550 ms, deviation 275 ms: 550 + 1100 + 25 ms, of which the tolerance leaves 1340.
+        assert!(!timer.on_sent(ms(550 + 1_300), 1_200));
+        assert!(timer.on_sent(ms(550 + 1_300 + 1_350), 1_200));
     }
 
     #[test]
