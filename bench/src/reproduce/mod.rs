@@ -5,13 +5,16 @@
 //! |---|---|
 //! | `results.rs` | results of studies, asked by key |
 //! | `report.rs` | tables, figures and claims as data |
+//! | `judged.rs` | verdicts about measured numbers, and curves |
 //! | `sync_tcp.rs`, `dca.rs`, `sdc.rs`, `ghstcp.rs`, `packet_size.rs` | one paper each |
 //!
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
 //! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
 
+mod judged;
 mod report;
 mod results;
+mod sdc;
 
 pub use report::{Artefact, Axis, Body, Claim, Entry, Figure, Report, Row, Series, Table, Verdict};
 pub use results::Results;
@@ -41,4 +44,4 @@ pub struct Wanted {
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] = &[];
+pub const PAPERS: &[Paper] = &[sdc::PAPER];
