@@ -12,6 +12,7 @@
 //! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
 
 mod judged;
+mod packet_size;
 mod report;
 mod results;
 mod sdc;
@@ -44,4 +45,4 @@ pub struct Wanted {
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] = &[sdc::PAPER];
+pub const PAPERS: &[Paper] = &[packet_size::PAPER, sdc::PAPER];
