@@ -60,6 +60,8 @@ const DEPARTURES: &[&str] = &[
      timeout takes it to one packet and begins slow start; only persistent congestion does so here.",
     "A probe timeout is the round-trip time with four deviations and 25 ms, where ns-2's TCP waits 200 ms or more.",
     "The stack does not tell of probe timeouts: the lab counts packets that leave after a silence as long as one with packets in flight.",
+    "SDC's packets are kept back in front of the socket: to the stack they are on their way, and its timer runs. Where the added delay \
+     jumps, the timer can run out though nothing was lost; such timeouts are counted.",
     "A mark in a window of one packet is no timeout: QUIC's smallest window is two packets (RFC 9002 §7.2), and a mark never stops it.",
     "The length of a timeout (figure 5) is that of a backoff: from the last packet before a probe timeout to the first acknowledgement \
      after it. A backoff that the end of the run cuts short is not counted.",
