@@ -8,14 +8,18 @@
 //! | `results.rs` | results of studies, asked by key |
 //! | `report.rs` | tables, figures and claims as data |
 //! | `record.rs` | a report with all that it depends on |
+//! | `judged.rs` | verdicts about measured numbers, and curves |
 //! | `sync_tcp.rs`, `dca.rs`, `sdc.rs`, `ghstcp.rs`, `packet_size.rs` | one paper each |
 //!
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
 //! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
 
+mod judged;
+mod packet_size;
 mod record;
 mod report;
 mod results;
+mod sdc;
 mod select;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -52,7 +56,7 @@ pub struct Wanted {
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] = &[];
+pub const PAPERS: &[Paper] = &[packet_size::PAPER, sdc::PAPER];
 
 #[cfg(test)]
 mod tests {

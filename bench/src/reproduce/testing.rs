@@ -1,6 +1,5 @@
 //! A made-up paper with every kind of table and figure, for tests of what selects, records and draws.
 
-use std::collections::BTreeMap;
 
 use super::{
     Artefact, Asked, Axis, Body, Claim, Entry, Figure, Paper, Record, Report, Results, Row, Series, Table, Verdict,
@@ -29,13 +28,7 @@ pub(crate) const PAPERS: &[Paper] = &[Paper {
 
 /// An empty result for every cell.
 pub(crate) fn results(work: &Work) -> Vec<CellResult> {
-    let outcome = Outcome {
-        seconds: 1.0,
-        links: BTreeMap::new(),
-        groups: BTreeMap::new(),
-        fairness: None,
-        trace_hash: "00".into(),
-    };
+    let outcome = Outcome { seconds: 1.0, trace_hash: "00".into(), ..Outcome::default() };
     let of = |cell: &crate::study::Cell| CellResult {
         key: cell.key.clone(),
         seed: cell.seed,

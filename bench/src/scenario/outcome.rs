@@ -10,7 +10,7 @@ use super::background::BackgroundOutcome;
 use crate::measure::{Distribution, Fairness, RttSample, WindowPoint};
 
 /// One run. Nothing in it depends on the machine or the wall clock.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Virtual seconds it took.
     pub seconds: f64,
@@ -95,6 +95,11 @@ pub struct GroupOutcome {
     pub probe_timeouts: u64,
     /// Packets that left after a silence of a probe timeout with packets in flight: the same count by one rule for every stack.
     pub silences: u64,
+    /// Times that its senders backed off: from the last packet before a probe timeout to the first acknowledgement after it, with however
+    /// many probe timeouts between. One that the end of the run cuts short is not counted.
+    pub backoffs: u64,
+    /// How long these were together, in seconds.
+    pub backoff_seconds: f64,
     /// Early (delay-based) window reductions of its senders.
     pub early_reductions: u64,
     /// Window reductions after loss or mark.

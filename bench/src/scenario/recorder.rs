@@ -18,6 +18,9 @@ pub(super) struct Record {
     told: AtomicU64,
     /// Those that silences betray.
     inferred: AtomicU64,
+    /// Times of backoff that are over, and how long they were together in nanoseconds.
+    backoffs: AtomicU64,
+    backed_off: AtomicU64,
     /// The tcpRTT series of the first connection, where it is wanted: when, and the round-trip time.
     rtt: Option<Mutex<Vec<(Time, Duration)>>>,
     connections: AtomicU64,
@@ -39,6 +42,17 @@ impl Record {
             0 => self.inferred.load(Ordering::Relaxed),
             told => told,
         }
+    }
+
+    /// Times of backoff that are over: from the last packet before a probe timeout to the first acknowledgement after it, however many
+    /// probe timeouts lie between. Their number and sum.
+    pub(super) fn backoffs(&self) -> (u64, Duration) {
+        (self.backoffs.load(Ordering::Relaxed), Duration::from_nanos(self.backed_off.load(Ordering::Relaxed)))
+    }
+
+    fn backed_off(&self, time: Duration) {
+        self.backoffs.fetch_add(1, Ordering::Relaxed);
+        self.backed_off.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub(super) fn rtt(&self) -> Option<Vec<(Time, Duration)>> {
@@ -119,7 +133,9 @@ impl Controller for Recorder {
     }
 
     fn on_acks(&mut self, acks: &Acks<'_>) {
-        self.timer.on_acks(acks);
+        if let Some(time) = self.timer.on_acks(acks) {
+            self.record.backed_off(time);
+        }
         // DCA §3.1: only acknowledgements of more than one packet, none during recovery.
         if self.samples && acks.packets.len() > 1 && self.inner.snapshot().phase != Phase::Recovery {
             if let Some(samples) = &self.record.rtt {
@@ -142,6 +158,7 @@ impl Controller for Recorder {
     }
 
     fn on_probe_timeout(&mut self, now: Time, count: u32) {
+        self.timer.told(now);
         self.record.told.fetch_add(1, Ordering::Relaxed);
         self.inner.on_probe_timeout(now, count);
     }
@@ -180,13 +197,17 @@ struct ProbeTimer {
     /// When the last acknowledgement or loss was heard of.
     heard: Option<Time>,
     in_flight: u64,
+    /// Smoothed round-trip time, and what part of it packets were kept back by an outlet (SDC).
     smoothed: Duration,
+    hold: Duration,
     /// Mean deviation of the round-trip times (RFC 9002 §5.3).
     deviation: Duration,
     /// Probe timeouts in a row.
     count: u32,
     /// The last probe: its second packet is no timeout of its own.
     probed: Option<Time>,
+    /// Since when nothing was heard, once a probe timeout ran out: when the last packet before it left.
+    backing_off: Option<Time>,
 }
 
 /// What a peer may wait before it acknowledges (RFC 9000 §18.2, the default).
@@ -206,20 +227,39 @@ impl ProbeTimer {
         if probe {
             self.count += 1;
             self.probed = Some(now);
+            self.backs_off(now);
         }
         self.last_sent = Some(now);
         self.in_flight = self.in_flight.saturating_add(bytes);
         probe
     }
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
-        let latest = acks.rtt.latest;
+    /// The stack tells of a probe timeout.
+    fn told(&mut self, now: Time) {
+        self.backs_off(now);
+    }
+
+    fn backs_off(&mut self, now: Time) {
+        let since = self.last_sent.unwrap_or(now);
+        self.backing_off.get_or_insert(since);
+    }
+
+    /// How long the sender backed off, if this ends it.
+    fn on_acks(&mut self, acks: &Acks<'_>) -> Option<Duration> {
+        // The stack's own sample: to it a packet that an outlet keeps back is on its way, and its timer waits for the hold too.
+        let latest = acks.newest_sent().map_or(acks.rtt.latest, |sent| acks.now.since(sent));
+        let hold = latest.saturating_sub(acks.rtt.latest);
         let off = self.smoothed.abs_diff(latest);
-        self.deviation = if self.smoothed.is_zero() { latest / 2 } else { (self.deviation * 3 + off) / 4 };
-        self.smoothed = acks.rtt.smoothed;
+        if self.smoothed.is_zero() {
+            (self.deviation, self.hold) = (latest / 2, hold);
+        } else {
+            (self.deviation, self.hold) = ((self.deviation * 3 + off) / 4, (self.hold * 7 + hold) / 8);
+        }
+        self.smoothed = acks.rtt.smoothed + self.hold;
         self.in_flight = acks.in_flight;
         self.heard = Some(acks.now);
         self.count = 0;
+        self.backing_off.take().map(|since| acks.now.since(since))
     }
 
     fn timeout(&self) -> Duration {
@@ -242,9 +282,14 @@ mod tests {
         Time::from_millis(n)
     }
 
-    fn acked(timer: &mut ProbeTimer, now: u64, in_flight: u64) {
+    fn acked(timer: &mut ProbeTimer, now: u64, in_flight: u64) -> Option<Duration> {
+        acked_after(timer, now, in_flight, 0)
+    }
+
+    /// The packet was kept back for `hold` ms, then took 50 ms.
+    fn acked_after(timer: &mut ProbeTimer, now: u64, in_flight: u64, hold: u64) -> Option<Duration> {
         let rtt = Duration::from_millis(50);
-        let packets = [Acked { sent: ms(now - 50), bytes: 1_200 }];
+        let packets = [Acked { sent: ms(now - 50 - hold), bytes: 1_200 }];
         timer.on_acks(&Acks {
             now: ms(now),
             packets: &packets,
@@ -253,7 +298,7 @@ mod tests {
             one_way: None,
             ecn: None,
             app_limited: false,
-        });
+        })
     }
 
     #[test]
@@ -277,5 +322,35 @@ mod tests {
         assert!(!timer.on_sent(ms(5_000), 1_200), "nothing was in flight");
         acked(&mut timer, 5_400, 1_200);
         assert!(!timer.on_sent(ms(5_400), 1_200), "an acknowledgement came");
+    }
+
+    #[test]
+    fn a_hold_at_the_sender_is_part_of_the_time_that_the_stack_waits() {
+        let mut timer = ProbeTimer::default();
+        timer.on_sent(ms(0), 1_200);
+        acked_after(&mut timer, 550, 1_200, 500);
+        timer.on_sent(ms(550), 1_200);
+        // Smoothed 550 ms, deviation 275 ms: 550 + 1100 + 25 ms, of which the tolerance leaves 1340.
+        assert!(!timer.on_sent(ms(550 + 1_300), 1_200));
+        assert!(timer.on_sent(ms(550 + 1_300 + 1_350), 1_200));
+    }
+
+    #[test]
+    fn a_backoff_lasts_from_the_last_packet_to_the_first_acknowledgement_whatever_probes_lie_between() {
+        let mut timer = ProbeTimer::default();
+        timer.on_sent(ms(0), 1_200);
+        assert_eq!(acked(&mut timer, 50, 0), None);
+        timer.on_sent(ms(50), 1_200);
+        timer.on_sent(ms(60), 1_200);
+        assert!(timer.on_sent(ms(60 + 175), 1_200) && timer.on_sent(ms(60 + 175 + 350), 1_200));
+        assert_eq!(acked(&mut timer, 635, 0), Some(Duration::from_millis(635 - 60)));
+        assert_eq!(acked(&mut timer, 640, 0), None, "it is over");
+        // A stack that tells of them itself: the same.
+        let mut timer = ProbeTimer::default();
+        timer.on_sent(ms(10), 1_200);
+        timer.told(ms(100));
+        timer.on_sent(ms(100), 1_200);
+        timer.told(ms(300));
+        assert_eq!(acked(&mut timer, 350, 0), Some(Duration::from_millis(340)));
     }
 }

@@ -473,6 +473,9 @@ fn group_outcome(
         outcome.loss_reductions += senders.reductions;
         outcome.probe_timeouts += part.record.probe_timeouts();
         outcome.silences += part.record.silences();
+        let (backoffs, time) = part.record.backoffs();
+        outcome.backoffs += backoffs;
+        outcome.backoff_seconds += time.as_secs_f64();
         outcome.sent += over.sent;
         outcome.lost += over.dropped;
         delivered += over.delivered;
@@ -499,6 +502,7 @@ fn group_outcome(
             outcome.window = window;
         }
     }
+    outcome.backoff_seconds = round(outcome.backoff_seconds, 6);
     outcome.responses = responses.count();
     outcome.body_bytes = responses.bytes();
     outcome.mean_size = round(responses.mean_size(), 1);

@@ -3,7 +3,16 @@
 /// Name and text of each, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
     ("packet-size-4.3.1", include_str!("../../plans/studies/packet-size-4.3.1.toml")),
+    ("packet-size-4.3.2", include_str!("../../plans/studies/packet-size-4.3.2.toml")),
+    ("packet-size-adaptive", include_str!("../../plans/studies/packet-size-adaptive.toml")),
+    ("packet-size-adaptive-mixed", include_str!("../../plans/studies/packet-size-adaptive-mixed.toml")),
+    ("sdc-alone", include_str!("../../plans/studies/sdc-alone.toml")),
+    ("sdc-figure-10", include_str!("../../plans/studies/sdc-figure-10.toml")),
+    ("sdc-figure-11", include_str!("../../plans/studies/sdc-figure-11.toml")),
+    ("sdc-figure-12", include_str!("../../plans/studies/sdc-figure-12.toml")),
     ("sdc-figure-4", include_str!("../../plans/studies/sdc-figure-4.toml")),
+    ("sdc-figure-9", include_str!("../../plans/studies/sdc-figure-9.toml")),
+    ("sdc-windows", include_str!("../../plans/studies/sdc-windows.toml")),
 ];
 
 /// The text of the study of this name.
