@@ -26,7 +26,7 @@ use std::time::Duration;
 use fathom_cc::Rate;
 
 pub use chain::{Access, Chain, ChainLink};
-pub use outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome};
+pub use outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome, TracedOutcome};
 pub use run::{RunError, goal, run};
 pub use spec::{AccessSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 

@@ -100,6 +100,9 @@ pub struct GroupOutcome {
     /// That sender's window over time, where it was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub window: Vec<WindowPoint>,
+    /// What came of the traced response, where it was kept and completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traced_end: Option<TracedOutcome>,
     /// Round-trip times and the losses after them, where they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<RttOutcome>,
@@ -110,6 +113,17 @@ pub struct GroupOutcome {
 pub struct FlowOutcome {
     /// Bits per second that reached its client, UDP payload, from the end of the warm-up on.
     pub throughput_bps: f64,
+    /// Datagrams its server sent.
+    pub sent: u64,
+    /// Datagrams of them that were dropped.
+    pub lost: u64,
+}
+
+/// A completed response whose sender's window was traced.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TracedOutcome {
+    /// Seconds from opening the connection to the last byte.
+    pub seconds: f64,
     /// Datagrams its server sent.
     pub sent: u64,
     /// Datagrams of them that were dropped.
