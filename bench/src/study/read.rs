@@ -130,7 +130,9 @@ impl Study {
             None => Ok(study),
             Some((Ok(stack), _)) => study.with_stack(stack),
             // Everything else is checked in any build; only cells need the stack itself.
-            Some((Err(e), stack)) if stack == OPTIONAL_STACK => Ok(Self { lacks: Some(format!("stack: {e}")), ..study }),
+            Some((Err(e), stack)) if stack == OPTIONAL_STACK => {
+                Ok(Self { lacks: Some(format!("stack: {e}")), ..study })
+            }
             Some((Err(e), _)) => Err(PlanError(format!("stack: {e}"))),
         }
     }

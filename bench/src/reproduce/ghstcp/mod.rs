@@ -24,10 +24,22 @@ pub(super) const PAPER: Paper = Paper {
     citation: "Z. Zhang, G. Hasegawa, M. Murata: Performance Analysis and Improvement of HighSpeed TCP with TailDrop/ARED Routers, \
                Osaka University, 2004",
     artefacts: &[
-        Wanted { id: "figure 2", shows: "throughput of Reno beside Reno and HighSpeed TCP, drop-tail", studies: &[DROPTAIL] },
-        Wanted { id: "figure 3", shows: "throughput of Reno beside HighSpeed TCP and gHSTCP, drop-tail", studies: &[DROPTAIL] },
+        Wanted {
+            id: "figure 2",
+            shows: "throughput of Reno beside Reno and HighSpeed TCP, drop-tail",
+            studies: &[DROPTAIL],
+        },
+        Wanted {
+            id: "figure 3",
+            shows: "throughput of Reno beside HighSpeed TCP and gHSTCP, drop-tail",
+            studies: &[DROPTAIL],
+        },
         Wanted { id: "figure 4", shows: "throughput with Adaptive RED beside drop-tail", studies: &[DROPTAIL, RED] },
-        Wanted { id: "figure 7", shows: "throughput of HighSpeed TCP with Adaptive RED and gHSTCP with gARED", studies: &[RED] },
+        Wanted {
+            id: "figure 7",
+            shows: "throughput of HighSpeed TCP with Adaptive RED and gHSTCP with gARED",
+            studies: &[RED],
+        },
         Wanted { id: "fairness", shows: "Jain's index over all ten flows", studies: &[DROPTAIL, RED] },
         Wanted { id: "queue", shows: "how steady the queue is with Adaptive RED and gARED", studies: &[RED] },
     ],
@@ -110,10 +122,11 @@ fn utilisation(o: &Outcome) -> Option<f64> {
     o.links.get("left-right").map(|l| l.utilisation_percent)
 }
 
-/// Jain's index over the ten flows.
+/// Jain's index over the ten flows. `None` where one of them failed: the rest would look fairer than they are.
 fn fairness(o: &Outcome) -> Option<f64> {
     let flows = ["S1", "S2"].iter().filter_map(|name| o.groups.get(*name)).flat_map(|g| &g.flows);
-    jain(&flows.map(|f| f.throughput_bps).collect::<Vec<_>>())
+    let rates: Vec<f64> = flows.map(|f| f.throughput_bps).collect();
+    (rates.len() == 10).then(|| jain(&rates)).flatten()
 }
 
 /// The queue's bins after the warm-up, in packets. A run of another scale has its warm-up scaled.
@@ -214,7 +227,10 @@ fn queue_table(results: &Results) -> Artefact {
     let rows: Vec<(System, &str, Measure)> = systems
         .iter()
         .flat_map(|s| {
-            [(*s, "mean queue (packets)", queue_mean as Measure), (*s, "its standard deviation", queue_deviation as Measure)]
+            [
+                (*s, "mean queue (packets)", queue_mean as Measure),
+                (*s, "its standard deviation", queue_deviation as Measure),
+            ]
         })
         .collect();
     let note = "Not in the paper, whose figures 5 and 6 are sketches. Means over bins of about 0.13 s, from the end of the warm-up. The \
