@@ -15,6 +15,7 @@ mod ghstcp;
 mod judge;
 mod report;
 mod results;
+mod sync_tcp;
 
 pub use report::{Artefact, Axis, Body, Claim, Entry, Figure, Report, Row, Series, Table, Verdict};
 pub use results::Results;
@@ -44,4 +45,4 @@ pub struct Wanted {
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] = &[ghstcp::PAPER];
+pub const PAPERS: &[Paper] = &[sync_tcp::PAPER, ghstcp::PAPER];

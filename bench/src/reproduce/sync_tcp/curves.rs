@@ -48,12 +48,8 @@ pub(super) struct View {
 }
 
 /// All responses, to 1.5 s.
-pub(super) const RESPONSES: View = View {
-    of: |o, group| times(o, group).cloned(),
-    last_ms: 1_500.0,
-    step_ms: 10.0,
-    label: "HTTP response time (ms)",
-};
+pub(super) const RESPONSES: View =
+    View { of: |o, group| times(o, group).cloned(), last_ms: 1_500.0, step_ms: 10.0, label: "HTTP response time (ms)" };
 
 /// Those above 25 kB, to 20 s (Sync-TCP §5.1, figure 9).
 pub(super) const LARGE: View = View {

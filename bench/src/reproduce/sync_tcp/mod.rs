@@ -50,7 +50,11 @@ pub(super) const PAPER: Paper = Paper {
         Wanted { id: "figure 13", shows: "response times at 90 % load, two bottlenecks", studies: &[SEVERAL] },
         Wanted { id: "figure 14", shows: "response times at 90 % load, three bottlenecks", studies: &[SEVERAL] },
         Wanted { id: "figure 15", shows: "response times of Sync-TCP with drifting clocks", studies: &[ONE, DRIFT] },
-        Wanted { id: "figure 16", shows: "response times of Reno and Sync-TCP mixed, at 95 % load", studies: &[ONE, MIX] },
+        Wanted {
+            id: "figure 16",
+            shows: "response times of Reno and Sync-TCP mixed, at 95 % load",
+            studies: &[ONE, MIX],
+        },
         Wanted { id: "figure 17", shows: "the Reno connections of these mixes", studies: &[ONE, MIX] },
         Wanted { id: "figure 18", shows: "the Sync-TCP connections of these mixes", studies: &[ONE, MIX] },
     ],
@@ -213,7 +217,10 @@ fn largest(results: &Results) -> Artefact {
         let outcome = first(system)?;
         let group = outcome.groups.get("forward")?;
         told.push(match group.traced_end {
-            Some(end) => format!("{system}: {} bytes in {} s, {} of {} packets lost", group.traced, end.seconds, end.lost, end.sent),
+            Some(end) => format!(
+                "{system}: {} bytes in {} s, {} of {} packets lost",
+                group.traced, end.seconds, end.lost, end.sent
+            ),
             None => format!("{system}: {} bytes, not complete when the run ended", group.traced),
         });
         let points = group.window.iter().map(|p| (p.at, packets(p.window))).collect();
@@ -228,6 +235,9 @@ fn largest(results: &Results) -> Artefact {
             y: Axis { label: "Congestion window (packets)".into(), log: false, range: Some((0.0, 80.0)) },
             series,
         }),
-        note: format!("The first seed. {}. The paper: 49 MB, Sync-TCP over 200 s faster with a fifth of the drops.", told.join("; ")),
+        note: format!(
+            "The first seed. {}. The paper: 49 MB, Sync-TCP over 200 s faster with a fifth of the drops.",
+            told.join("; ")
+        ),
     }
 }
