@@ -50,12 +50,14 @@ impl Asked {
 
 /// Cells of a study: its name, and axes with their values.
 pub(super) type Cells<'a> = (&'a str, &'a [(&'a str, &'a str)]);
+/// A number of a run.
+pub(super) type Of<'a> = &'a dyn Fn(&Outcome) -> Option<f64>;
 
 /// A number of the cells `a` and one of the cells `b`, for every seed that has both.
 pub(super) fn pairs(
     results: &Results,
-    (a, of_a): (Cells<'_>, &dyn Fn(&Outcome) -> Option<f64>),
-    (b, of_b): (Cells<'_>, &dyn Fn(&Outcome) -> Option<f64>),
+    (a, of_a): (Cells<'_>, Of<'_>),
+    (b, of_b): (Cells<'_>, Of<'_>),
 ) -> Vec<(f64, f64)> {
     let others: std::collections::BTreeMap<u64, &Outcome> = results.outcomes(b.0, b.1).collect();
     let pair = |(seed, outcome): (u64, &Outcome)| Some((of_a(outcome)?, of_b(others.get(&seed)?)?));

@@ -2,7 +2,7 @@
 
 use super::super::Verdict;
 use super::super::judge::{
-    self, Asked, FRACTION_MARGIN, Finding, all, margin, more, no_less, pairs, same, shown, together,
+    self, Asked, FRACTION_MARGIN, Finding, Of, all, margin, more, no_less, pairs, same, shown, together,
 };
 use super::curves::{times, within};
 use super::*;
@@ -196,11 +196,7 @@ pub(super) fn level(curve: &Curve) -> impl Fn(&Outcome) -> Option<f64> {
 }
 
 /// A number of one curve's runs and one of another's, seed by seed.
-pub(super) fn of_both(
-    r: &Results,
-    a: (&Curve, &dyn Fn(&Outcome) -> Option<f64>),
-    b: (&Curve, &dyn Fn(&Outcome) -> Option<f64>),
-) -> Vec<(f64, f64)> {
+pub(super) fn of_both(r: &Results, a: (&Curve, Of<'_>), b: (&Curve, Of<'_>)) -> Vec<(f64, f64)> {
     pairs(r, ((a.0.study, &a.0.key), a.1), ((b.0.study, &b.0.key), b.1))
 }
 
