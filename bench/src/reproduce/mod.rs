@@ -9,11 +9,14 @@
 //! | `report.rs` | tables, figures and claims as data |
 //! | `record.rs` | a report with all that it depends on |
 //! | `judged.rs` | verdicts about measured numbers, and curves |
-//! | `sync_tcp.rs`, `dca.rs`, `sdc.rs`, `ghstcp.rs`, `packet_size.rs` | one paper each |
+//! | `judge.rs` | verdicts over measured numbers |
+//! | `sync_tcp/`, `sdc/`, `ghstcp/`, `packet_size/` | one paper each |
 //!
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
 //! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
 
+mod ghstcp;
+mod judge;
 mod judged;
 mod packet_size;
 mod record;
@@ -21,6 +24,7 @@ mod report;
 mod results;
 mod sdc;
 mod select;
+mod sync_tcp;
 #[cfg(test)]
 pub(crate) mod testing;
 mod work;
@@ -56,7 +60,7 @@ pub struct Wanted {
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] = &[packet_size::PAPER, sdc::PAPER];
+pub const PAPERS: &[Paper] = &[sync_tcp::PAPER, sdc::PAPER, ghstcp::PAPER, packet_size::PAPER];
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,5 @@
 //! A made-up paper with every kind of table and figure, for tests of what selects, records and draws.
 
-
 use super::{
     Artefact, Asked, Axis, Body, Claim, Entry, Figure, Paper, Record, Report, Results, Row, Series, Table, Verdict,
     Wanted, Work,

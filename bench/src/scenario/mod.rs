@@ -29,7 +29,7 @@ use fathom_cc::Rate;
 
 pub use background::{Background, BackgroundOutcome, Load};
 pub use chain::{Access, Chain, ChainLink};
-pub use outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome};
+pub use outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome, TracedOutcome};
 pub use run::{RunError, goal, run};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 

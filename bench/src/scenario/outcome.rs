@@ -111,6 +111,9 @@ pub struct GroupOutcome {
     /// That sender's window over time, where it was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub window: Vec<WindowPoint>,
+    /// What came of the traced response, where it was kept and completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traced_end: Option<TracedOutcome>,
     /// Round-trip times and the losses after them, where they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<RttOutcome>,
@@ -121,6 +124,17 @@ pub struct GroupOutcome {
 pub struct FlowOutcome {
     /// Bits per second that reached its client, UDP payload, from the end of the warm-up on.
     pub throughput_bps: f64,
+    /// Datagrams its server sent.
+    pub sent: u64,
+    /// Datagrams of them that were dropped.
+    pub lost: u64,
+}
+
+/// A completed response whose sender's window was traced.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TracedOutcome {
+    /// Seconds from opening the connection to the last byte.
+    pub seconds: f64,
     /// Datagrams its server sent.
     pub sent: u64,
     /// Datagrams of them that were dropped.
@@ -156,7 +170,9 @@ impl RttOutcome {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{ScenarioSpec, run};
     use super::*;
+    use crate::experiment::Progress;
 
     #[test]
     fn losses_belong_to_the_last_sample_before_the_packet_was_sent() {
@@ -169,5 +185,29 @@ mod tests {
         // A packet sent at the instant of a sample is sent after it.
         let follows: Vec<bool> = RttOutcome::new(&rtt, &[ms(30)]).samples.iter().map(|s| s.loss_follows).collect();
         assert_eq!(follows, [false, false, true, false]);
+    }
+
+    #[test]
+    fn a_traced_response_tells_how_it_ended() {
+        let text = r#"
+            stop = "200 responses"
+            [network]
+            topology = "dumbbell"
+            queue = "droptail:20p"
+            [keep]
+            window = ["web"]
+            [[traffic]]
+            name = "web"
+            from = "left"
+            to = "right"
+            workload = "web:50% of 10Mbps"
+            controller = "reno"
+        "#;
+        let scenario = ScenarioSpec::from_toml(text).unwrap().check().unwrap();
+        let web = run(&scenario, 1, &Progress::default()).unwrap().0.groups.remove("web").unwrap();
+        let end = web.traced_end.unwrap();
+        // The largest of the first hundred responses: what arrived of its packets carried it, at no more than the link's rate.
+        assert!((end.sent - end.lost) * 1_392 > web.traced && web.traced > 25_000, "{end:?}");
+        assert!(end.seconds > web.traced as f64 * 8.0 / 10e6 && end.seconds <= web.times.unwrap().max_ms / 1e3 * 1.01);
     }
 }

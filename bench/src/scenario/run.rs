@@ -237,6 +237,7 @@ impl<'a> Run<'a> {
                 tally: Mutex::default(),
                 traced: Mutex::default(),
                 window: Arc::new(WindowTrace::default()),
+                traced_end: Mutex::default(),
             });
             let control = recorded(control, &part.record, traffic.datagram);
             let mut ends_of = Vec::new();
@@ -500,6 +501,7 @@ fn group_outcome(
         let window = part.window.points();
         if !window.is_empty() {
             outcome.window = window;
+            outcome.traced_end = *part.traced_end.lock().unwrap_or_else(PoisonError::into_inner);
         }
     }
     outcome.backoff_seconds = round(outcome.backoff_seconds, 6);

@@ -63,7 +63,10 @@ impl Clients {
             world.watch_drops(flow);
         }
         let outcome = get(&**opener, flow, request).await;
-        part.closed(flow);
+        let counts = part.closed(flow);
+        if let (Ok(completed), true) = (&outcome, self.traced == Some(index)) {
+            part.traced_completed(completed, counts);
+        }
         part.note_outcome(outcome);
     }
 }

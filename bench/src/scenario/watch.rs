@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::experiment::Progress;
 use crate::http::HttpError;
 use crate::link::LinkStats;
-use crate::measure::{Completed, Responses, WindowTrace};
+use crate::measure::{Completed, Responses, WindowTrace, round};
 use crate::stack::{Sender, SenderReport};
 use crate::world::{FlowCounts, LinkId, Virtual};
 
+use super::outcome::TracedOutcome;
 use super::recorder::Record;
 
 /// What all tasks of a run share.
@@ -40,6 +41,8 @@ pub(super) struct Part {
     /// The flow whose sender's window is traced, once it is opened.
     pub(super) traced: Mutex<Option<u32>>,
     pub(super) window: Arc<WindowTrace>,
+    /// What came of that flow, once its response is there.
+    pub(super) traced_end: Mutex<Option<TracedOutcome>>,
 }
 
 #[derive(Default)]
@@ -101,8 +104,8 @@ impl Part {
         tally.open.push(flow);
     }
 
-    /// Its client is done with it.
-    pub(super) fn closed(&self, flow: u32) {
+    /// Its client is done with it; what became of its packets.
+    pub(super) fn closed(&self, flow: u32) -> FlowCounts {
         let counts = self.shared.world.flow_counts(flow);
         let mut tally = self.tally();
         tally.open.retain(|open| *open != flow);
@@ -111,6 +114,16 @@ impl Part {
         tally.over.delivered += counts.delivered;
         drop(tally);
         self.shared.world.retire_flow(flow);
+        counts
+    }
+
+    /// The traced flow's response is there.
+    pub(super) fn traced_completed(&self, completed: &Completed, counts: FlowCounts) {
+        *self.traced_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(TracedOutcome {
+            seconds: round(completed.took.as_secs_f64(), 6),
+            sent: counts.sent,
+            lost: counts.dropped,
+        });
     }
 
     pub(super) fn note_outcome(&self, outcome: Result<Completed, HttpError>) {

@@ -39,8 +39,11 @@ impl Study {
     /// warm-up, for a quick look: responses stay 50 at least; times stay a second above the warm-up and the last start of a flow.
     ///
     /// # Errors
-    /// The scale is out of range.
+    /// The scale is out of range, or this build lacks the study's stack.
     pub fn cells(&self, scale: f64) -> Result<Vec<Cell>, PlanError> {
+        if let Some(lacks) = &self.lacks {
+            return Err(PlanError(lacks.clone()));
+        }
         if !(scale > 0.0 && scale <= 1.0) {
             return Err(PlanError(format!(
                 "scale: {scale} is out of range; write a number above 0, at most 1, such as 0.1"

@@ -13,10 +13,12 @@ use crate::scenario::{Scenario, ScenarioSpec};
 use crate::stack::Stack;
 
 /// Fields of a study.
-const FIELDS: &[&str] = &["question", "source", "seeds", "sweep", "skip", "scenario"];
+const FIELDS: &[&str] = &["question", "source", "seeds", "stack", "sweep", "skip", "scenario"];
 /// More combinations than any study means.
 const MOST_POINTS: usize = 100_000;
 const MOST_SEEDS: u64 = 10_000;
+/// The stack that a build may lack.
+const OPTIONAL_STACK: &str = "quiche";
 
 /// A study, checked.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub struct Study {
     /// Combinations left out.
     pub skipped: usize,
     pub(super) points: Vec<Point>,
+    /// Why it cannot run as it stands: this build lacks its stack.
+    pub(super) lacks: Option<String>,
 }
 
 /// What is varied.
@@ -68,7 +72,8 @@ pub fn is_study(text: &str) -> bool {
 }
 
 impl Study {
-    /// Reads a study written in TOML and checks every cell of it.
+    /// Reads a study written in TOML and checks every cell of it. A study may name its stack (`stack = "quiche"`); a build without it
+    /// checks the study on the default stack, and refuses its cells until [`Study::with_stack`] sets another.
     ///
     /// # Errors
     /// The text's fault, with its line where it has one, in one line.
@@ -111,7 +116,7 @@ impl Study {
                 values: axis.values.iter().map(|(value, _)| value.clone()).collect(),
             })
             .collect();
-        Ok(Self {
+        let study = Self {
             name: name.to_owned(),
             question: head.question,
             source: head.source,
@@ -119,7 +124,17 @@ impl Study {
             axes,
             skipped,
             points,
-        })
+            lacks: None,
+        };
+        match head.stack.map(|stack| (stack.parse::<Stack>(), stack)) {
+            None => Ok(study),
+            Some((Ok(stack), _)) => study.with_stack(stack),
+            // Everything else is checked in any build; only cells need the stack itself.
+            Some((Err(e), stack)) if stack == OPTIONAL_STACK => {
+                Ok(Self { lacks: Some(format!("stack: {e}")), ..study })
+            }
+            Some((Err(e), _)) => Err(PlanError(format!("stack: {e}"))),
+        }
     }
 
     /// The same study with this many seeds.
@@ -143,6 +158,7 @@ impl Study {
             point.spec.stack = stack;
             point.scenario = checked(&point.key, &point.spec)?;
         }
+        self.lacks = None;
         Ok(self)
     }
 }
@@ -168,6 +184,7 @@ struct Head<'i> {
     question: String,
     source: Option<String>,
     seeds: u64,
+    stack: Option<String>,
     axes: Vec<Values<'i>>,
     /// Each: axes, and for each the values that are left out together.
     skips: Vec<BTreeMap<String, Vec<String>>>,
@@ -208,7 +225,8 @@ impl<'i> Head<'i> {
         let axes = axes(root)?;
         let skips = skips(root, &axes)?;
         let scenario = Spanned::new(scenario.span(), inner.clone());
-        Ok(Self { question, source: text_of(root, "source")?, seeds, axes, skips, scenario })
+        let stack = text_of(root, "stack")?;
+        Ok(Self { question, source: text_of(root, "source")?, seeds, stack, axes, skips, scenario })
     }
 
     /// The scenario of one combination.

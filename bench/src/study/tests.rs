@@ -164,6 +164,20 @@ fn the_stack_can_be_set_where_the_study_does_not_compare_stacks() {
 }
 
 #[test]
+fn a_study_may_name_its_stack() {
+    let of = |stack: &str| Study::from_toml("test", &format!("stack = \"{stack}\"\n{STUDY}"));
+    assert!(of("noq").unwrap().cells(1.0).unwrap().iter().all(|c| c.scenario.stack == Stack::Noq));
+    assert!(of("nginx").unwrap_err().to_string().starts_with("stack: 'nginx'"));
+    // In a build without it the study is checked, its cells say what is missing, and another stack can be set.
+    let quiche = of("quiche").unwrap();
+    assert_eq!(quiche.cells(1.0).is_err(), !cfg!(feature = "quiche"));
+    if let Err(e) = quiche.cells(1.0) {
+        assert!(e.to_string().starts_with("stack: this build has no quiche"), "{e}");
+    }
+    assert!(!quiche.with_stack(Stack::Quinn).unwrap().cells(1.0).unwrap().is_empty());
+}
+
+#[test]
 fn a_scale_shortens_runs_within_bounds() {
     let stop = |text: &str, scale: f64| {
         let cell = &Study::from_toml("test", text).unwrap().cells(scale).unwrap()[0];

@@ -189,7 +189,10 @@ impl Network {
         let half = |d: Duration| u64::try_from(d.as_nanos() / 2).unwrap_or(u64::MAX);
         let (client_half, server_half) = (half(client_rtt), half(server_rtt));
         let flow = Flow { group, client_half, server_half, counts: FlowCounts::default(), local: None };
-        if let Some((_, number)) = self.retired.pop_front_if(|(since, _)| now - *since >= QUARANTINE) {
+        if let Some(&(since, number)) = self.retired.front()
+            && now - since >= QUARANTINE
+        {
+            self.retired.pop_front();
             self.flows[number as usize] = flow;
             return number;
         }

@@ -1,0 +1,157 @@
+//! Figure 2: what one sender takes for the queueing delay, beside the queue. The sender of the run detects but does not react.
+
+use fathom_cc::sync::detect::{SAMPLES, STEP, Trend, trend};
+
+use super::super::judge::{Asked, Finding, more, shown, together};
+use super::*;
+
+/// Part of the run from which on the figure is drawn.
+const SHOWN: f64 = 0.5;
+/// Milliseconds that a packet of 1420 bytes takes at 10 Mbps.
+const PACKET_MS: f64 = 1_420.0 * 8.0 / 10_000.0;
+/// Correlation from which on an estimate tracks. Ours.
+const TRACKS: f64 = 0.7;
+/// Part of the verdicts that have to agree with the slope. Ours.
+const AGREES: f64 = 0.8;
+/// Longest lag of the estimate that is looked for, in seconds: a full queue both ways, the base round trip and eight ACKs.
+const LONGEST_LAG: f64 = 1.0;
+
+pub(super) const CLAIMS: &[Asked] = &[
+    Asked {
+        id: "sync-detection-tracks-queue",
+        source: "Sync-TCP §3.3, figure 2",
+        says: "the averaged queueing delay tracks the actual queueing delay relatively well, with a lag",
+        test: "Pearson's correlation of the estimate with the queue of a fixed time before, at most 1 s, reaches .7 (ours)",
+        studies: &[DETECTION],
+        predicate: tracks_queue,
+    },
+    Asked {
+        id: "sync-detection-tracks-trend",
+        source: "Sync-TCP §3.3, figure 2",
+        says: "the trend analysis can track the trend of the average well",
+        test: "at least 80 % (ours) of the verdicts have the sign of the least-squares slope of their nine averages",
+        studies: &[DETECTION],
+        predicate: tracks_trend,
+    },
+];
+
+/// Estimates of the traced sender, one per acknowledgement: seconds, milliseconds.
+fn estimates(o: &Outcome) -> Vec<(f64, f64)> {
+    let points = o.groups.get("forward").into_iter().flat_map(|g| &g.window);
+    let mut samples: Vec<(f64, f64)> = points.filter_map(|p| Some((p.at, p.queueing_ms?))).collect();
+    // A sender is also looked at when it loses or sends: the average is then as it was.
+    samples.dedup_by_key(|(_, ms)| *ms);
+    samples
+}
+
+/// Verdicts as Sync-TCP §3.3 has them: with the ninth average, and every third after it. When, and on which averages.
+fn verdicts(samples: &[(f64, f64)]) -> impl Iterator<Item = (usize, [f64; SAMPLES], Trend)> + '_ {
+    samples.windows(SAMPLES).enumerate().step_by(STEP).map(|(first, nine)| {
+        let averages: [f64; SAMPLES] = std::array::from_fn(|i| nine[i].1);
+        (first + SAMPLES - 1, averages, trend(&averages.map(|ms| (ms * 1e6) as u64)))
+    })
+}
+
+/// The queue of a bin as delay in milliseconds; with the bins' width in seconds.
+fn delays(o: &Outcome) -> Option<(f64, Vec<f64>)> {
+    let link = o.links.get("left-right").filter(|l| l.bin_seconds > 0.0)?;
+    Some((link.bin_seconds, link.queue_mean.iter().map(|packets| packets * PACKET_MS).collect()))
+}
+
+/// Pearson's correlation.
+fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let n = pairs.len() as f64;
+    let (x, y) = pairs.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0 / n, y + p.1 / n));
+    let sum = |of: &dyn Fn(f64, f64) -> f64| pairs.iter().map(|p| of(p.0 - x, p.1 - y)).sum::<f64>();
+    let spread = (sum(&|x, _| x * x) * sum(&|_, y| y * y)).sqrt();
+    (spread > 0.0).then(|| sum(&|x, y| x * y) / spread)
+}
+
+/// The best correlation of the estimates with the queue of some bins before, and how many seconds before.
+fn best_correlation(o: &Outcome) -> Option<(f64, f64)> {
+    let (width, queue) = delays(o)?;
+    let samples = estimates(o);
+    let shown = samples.iter().filter(|(at, _)| *at >= SHOWN * o.seconds);
+    let lags = (0..=(LONGEST_LAG / width) as usize).filter_map(|lag| {
+        let pair = |(at, ms): &(f64, f64)| Some((*ms, *queue.get(((at / width) as usize).checked_sub(lag)?)?));
+        Some((correlation(&shown.clone().filter_map(pair).collect::<Vec<_>>())?, lag as f64 * width))
+    });
+    lags.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// The part of the verdicts whose trend has the sign of the slope of its averages.
+fn agreement(o: &Outcome) -> Option<f64> {
+    let agrees = |(_, nine, trend): (usize, [f64; SAMPLES], Trend)| {
+        // The slope over 0..9 has the sign of the sum of (i - 4) x.
+        let slope: f64 = nine.iter().enumerate().map(|(i, x)| (i as f64 - 4.0) * x).sum();
+        match trend {
+            Trend::Increasing => slope > 0.0,
+            Trend::Decreasing => slope < 0.0,
+            Trend::Level => slope == 0.0,
+        }
+    };
+    let judged: Vec<bool> = verdicts(&estimates(o)).map(agrees).collect();
+    (!judged.is_empty()).then(|| judged.iter().filter(|agrees| **agrees).count() as f64 / judged.len() as f64)
+}
+
+fn above(r: &Results, of: impl Fn(&Outcome) -> Option<f64>, bound: f64, what: &str) -> Finding {
+    let values = r.values(DETECTION, &[], of);
+    let pairs: Vec<(f64, f64)> = values.iter().map(|v| (*v, bound)).collect();
+    Finding { verdict: more(&pairs, 0.0), numbers: format!("{what}: {}", shown(values)) }
+}
+
+fn tracks_queue(r: &Results) -> Finding {
+    let best = above(r, |o| Some(best_correlation(o)?.0), TRACKS, "correlation");
+    let lag = r.values(DETECTION, &[], |o| Some(best_correlation(o)?.1));
+    let lag = Finding { verdict: best.verdict, numbers: format!("at a lag of {} s", shown(lag)) };
+    together([best, lag])
+}
+
+fn tracks_trend(r: &Results) -> Finding {
+    above(r, agreement, AGREES, "part of the verdicts that agree")
+}
+
+/// The figure: the queue, the estimates by their trend, and the borders of the regions.
+pub(super) fn figure(results: &Results) -> Artefact {
+    let series = results.outcomes(DETECTION, &[]).next().map_or_else(Vec::new, |(_, o)| series(o));
+    Artefact {
+        id: "figure 2".into(),
+        title: "Sync-TCP congestion detection".into(),
+        body: Body::Figure(Figure {
+            x: Axis { label: "Time (s)".into(), log: false, range: None },
+            y: Axis { label: "Queueing delay (ms)".into(), log: false, range: None },
+            series,
+        }),
+        note: "The first seed, the second half of the run. The queue is a mean per bin; trends are worked out from the averages that the \
+               sender told, and the largest delay is that of the fullest queue."
+            .into(),
+    }
+}
+
+fn series(o: &Outcome) -> Vec<Series> {
+    let Some((width, queue)) = delays(o) else { return Vec::new() };
+    let from = SHOWN * o.seconds;
+    let actual = queue.iter().enumerate().map(|(bin, ms)| ((bin as f64 + 0.5) * width, *ms));
+    let samples = estimates(o);
+    let of = |wanted: Option<Trend>| {
+        let by_ack: std::collections::BTreeMap<usize, Trend> =
+            verdicts(&samples).map(|(i, _, trend)| (i, trend)).collect();
+        let chosen = samples.iter().enumerate().filter(|(i, _)| by_ack.get(i).copied() == wanted);
+        chosen.map(|(_, point)| *point).filter(|(at, _)| *at >= from).collect::<Vec<_>>()
+    };
+    let line =
+        |name: &str, points: Vec<(f64, f64)>, scatter| Series { name: name.into(), points, spread: None, scatter };
+    let max = o.links.get("left-right").map_or(0.0, |l| l.queue_max.iter().copied().fold(0.0, f64::max) * PACKET_MS);
+    let border = |part: f64| {
+        line(&format!("{:.0} % of the largest", part * 100.0), vec![(from, part * max), (o.seconds, part * max)], false)
+    };
+    [
+        line("queueing delay", actual.filter(|(at, _)| *at >= from).collect(), false),
+        line("average, no new trend", of(None), true),
+        line("average, decreasing", of(Some(Trend::Decreasing)), true),
+        line("average, increasing", of(Some(Trend::Increasing)), true),
+    ]
+    .into_iter()
+    .chain([0.25, 0.5, 0.75, 1.0].map(border))
+    .collect()
+}
