@@ -137,12 +137,14 @@ impl Controller for Recorder {
             self.record.backed_off(time);
         }
         // DCA §3.1: only acknowledgements of more than one packet, none during recovery.
-        if self.samples && acks.packets.len() > 1 && self.inner.snapshot().phase != Phase::Recovery {
-            if let Some(samples) = &self.record.rtt {
-                let mut samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
-                if samples.len() < SAMPLES {
-                    samples.push((acks.now, acks.rtt.latest));
-                }
+        if self.samples
+            && acks.packets.len() > 1
+            && self.inner.snapshot().phase != Phase::Recovery
+            && let Some(samples) = &self.record.rtt
+        {
+            let mut samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
+            if samples.len() < SAMPLES {
+                samples.push((acks.now, acks.rtt.latest));
             }
         }
         self.inner.on_acks(acks);

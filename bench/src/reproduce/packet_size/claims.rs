@@ -6,8 +6,11 @@ use super::figures::{LARGE_PERCENT, QUEUES, beside_percent, delivered_mbps};
 use super::{ADAPTIVE, ALIKE, BESIDE, MIXED, everyone, fairness, half_or_less, members, off};
 use crate::scenario::Outcome;
 
+/// Studies that a claim needs, and what makes it.
+type Maker = (&'static [&'static str], fn(&Results) -> Claim);
+
 pub(super) fn claims(results: &Results) -> Vec<Claim> {
-    let makers: [(&[&str], fn(&Results) -> Claim); 18] = [
+    let makers: [Maker; 18] = [
         (&[ALIKE], large_half_share),
         (&[ALIKE], small_perfect_at_50),
         (&[ALIKE], large_worse_with_flows),

@@ -8,8 +8,11 @@ use super::{
 };
 use crate::scenario::Outcome;
 
+/// Studies that a claim needs, and what makes it.
+type Maker = (&'static [&'static str], fn(&Results) -> Claim);
+
 pub(super) fn claims(results: &Results) -> Vec<Claim> {
-    let makers: [(&[&str], fn(&Results) -> Claim); 16] = [
+    let makers: [Maker; 16] = [
         (&[FIGURE_4], sdc_few_timeouts),
         (&[FIGURE_4], tcp_many_timeouts),
         (&[WINDOWS], tcp_small_windows),

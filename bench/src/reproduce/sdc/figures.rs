@@ -8,8 +8,11 @@ use super::{
 };
 use crate::scenario::Outcome;
 
+/// The study that a figure needs, and what makes it.
+type Maker = (&'static str, fn(&Results) -> Artefact);
+
 pub(super) fn artefacts(results: &Results) -> Vec<Artefact> {
-    let makers: [(&str, fn(&Results) -> Artefact); 9] = [
+    let makers: [Maker; 9] = [
         (FIGURE_4, |r| {
             let title = "Timeouts per connection over the number of flows";
             let note = "Ten to 100 flows in steps of ten as in the paper, 50 above. Probe timeouts stand for timeouts.";
