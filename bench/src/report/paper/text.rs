@@ -19,7 +19,8 @@ pub(super) const fn word(verdict: Verdict) -> &'static str {
 pub(super) fn tally(claims: &[Claim]) -> String {
     let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
     let [held, not, open] = [Verdict::Held, Verdict::NotHeld, Verdict::Undecided].map(count);
-    format!("{} claims: {held} held, {not} not held, {open} undecided", claims.len())
+    let claims = if claims.len() == 1 { "1 claim".to_owned() } else { format!("{} claims", claims.len()) };
+    format!("{claims}: {held} held, {not} not held, {open} undecided")
 }
 
 /// A study that was run, in words.
