@@ -209,7 +209,6 @@ fn keep(folder: &Path, paper: &Paper, record: Record) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use clap::Parser;
     use fathom_bench::reproduce::{Artefact, Axis, Body, Claim, Figure, Report, Results, Series, Verdict};
@@ -281,13 +280,7 @@ mod tests {
         std::fs::create_dir_all(folder.join(STUDY)).unwrap();
         // The longest ones last.
         for cell in &cells[..cells.len() - without] {
-            let outcome = Outcome {
-                seconds: 7.0,
-                links: BTreeMap::new(),
-                groups: BTreeMap::new(),
-                fairness: None,
-                trace_hash: "00".into(),
-            };
+            let outcome = Outcome { seconds: 7.0, trace_hash: "00".into(), ..Outcome::default() };
             let result = CellResult { key: cell.key.clone(), seed: 1, fingerprint: cell.fingerprint.clone(), outcome };
             let file = folder.join(STUDY).join(format!("{}.json", cell.fingerprint));
             std::fs::write(file, serde_json::to_string(&result).unwrap()).unwrap();
