@@ -10,6 +10,7 @@
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
 //! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
 
+mod dca;
 mod report;
 mod results;
 
@@ -41,4 +42,4 @@ pub struct Wanted {
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] = &[];
+pub const PAPERS: &[Paper] = &[dca::PAPER];
