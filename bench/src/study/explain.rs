@@ -96,9 +96,10 @@ fn group(s: &Scenario, t: &Traffic) -> String {
     let routers = &s.chain.routers;
     let work = match t.workload {
         Workload::Web { load, of } => format!("web traffic, {}% of {of}", load * 100.0),
-        Workload::Bulk { flows, bytes, spread } => {
+        Workload::Bulk { flows, bytes, spread, after } => {
             let size = bytes.map_or("that outlast the run".to_owned(), |bytes| format!("of {bytes} bytes"));
             let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
+            let starts = if after.is_zero() { starts } else { format!(", from {after:?} on{starts}") };
             format!("{flows} flow{} {size}{starts}", plural(flows as usize))
         }
     };

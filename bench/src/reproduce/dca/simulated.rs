@@ -276,17 +276,18 @@ pub(super) fn section_4_5(results: &Results) -> Artefact {
     table("section 4.5", "One connection, Reno or DCA", &["Reno", "DCA", "change, percent"], rows, note)
 }
 
-/// Percent of the packets arriving at link 7-8 that come from users with the early controller.
+/// Percent of the packets sent over link 7-8 that come from users with the early controller.
 pub(super) fn early_share(o: &Outcome, controller: &str, step: &str) -> Option<f64> {
-    let group = match step {
-        "0%" => return Some(0.0),
+    let sent = |group: &str| o.background.get(group).map(|b| b.sent as f64);
+    let early = match step {
+        "0%" => 0.0,
         // All users have it: no part of its own.
-        "100%" => "web-7-8".to_owned(),
-        _ => format!("web-7-8/{controller}"),
+        "100%" => sent("web-7-8")?,
+        _ => sent(&format!("web-7-8/{controller}"))?,
     };
-    let arrived = o.links.get("r7-r8")?.arrived;
-    (arrived > 0).then_some(())?;
-    Some(100.0 * o.background.get(&group)?.sent as f64 / arrived as f64)
+    let measured = o.groups.get("measured")?.sent as f64;
+    let all = sent("web-7-8")? + sent("udp-7-8")? + measured;
+    (all > 0.0).then(|| 100.0 * early / all)
 }
 
 fn controller_of(curve: &str) -> &'static str {

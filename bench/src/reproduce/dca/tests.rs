@@ -109,11 +109,17 @@ fn add_shares(results: &mut Results, curve: &str, controller: &str, change: impl
         let runs = (1..=3i64).map(|seed| {
             // The seeds differ by the same at every share, and by a little more.
             let dropped = 10_000 + 500 * seed + change(step) + seed * i64::from(step.len() as i32);
-            let early = BackgroundOutcome { sent: (part * 9_500.0) as u64, ..BackgroundOutcome::default() };
-            let group = if part == 100.0 { "web-7-8".to_owned() } else { format!("web-7-8/{controller}") };
+            let group = |sent: f64| BackgroundOutcome { sent: sent as u64, ..BackgroundOutcome::default() };
+            let background = [
+                ("web-7-8".to_owned(), group(950_000.0)),
+                (format!("web-7-8/{controller}"), group(part * 9_500.0)),
+                ("udp-7-8".to_owned(), group(40_000.0)),
+            ];
+            let own = GroupOutcome { sent: 10_000, ..GroupOutcome::default() };
             Outcome {
                 links: [("r7-r8".to_owned(), link(1_000_000, dropped as u64))].into(),
-                background: [(group, early)].into(),
+                background: background.into(),
+                groups: [("measured".to_owned(), own)].into(),
                 ..blank()
             }
         });
