@@ -91,8 +91,8 @@ const DEPARTURES: &[&str] = &[
     "The prediction of table 3-5 takes for the first timeout QUIC's own: mean round trip, four mean deviations and 25 ms, in place of the \
      measured timeouts of TCP.",
     "The measured connections start after 20 s, on queues that the background has filled, and are counted for 500 s from then on; the \
-     paper does not say when its own start. It matters to Vegas: one that starts with the background sees the path empty once. This was \
-     changed after a first run of each system had been seen.",
+     paper does not say when its own start. This was changed after a first run of each system had been seen: a Vegas connection that \
+     starts with the background sees the path empty once. What it got changed little.",
     "Figure 4-7 places its points by the packets that are sent over the link, as measured, and is made of ten shares.",
 ];
 
