@@ -61,6 +61,16 @@ impl WebUser {
         (self.idle.1 < self.idle.0).then(|| format!("a web user idles for {:?} to {:?}", self.idle.0, self.idle.1))
     }
 
+    /// Mean size of a transfer in full packets, the cap counted in.
+    pub fn mean_size(&self) -> f64 {
+        let (shape, least, most) = (self.shape, f64::from(self.minimum), f64::from(self.cap));
+        if (shape - 1.0).abs() < 1e-9 {
+            return least * (1.0 + (most / least).ln());
+        }
+        // The integral of P[X > x] from 0 to the cap.
+        (shape * least - least.powf(shape) * most.powf(1.0 - shape)) / (shape - 1.0)
+    }
+
     /// Size of the next transfer in full packets.
     pub(super) fn draw_size(&self, rng: &mut Pcg64Mcg) -> u32 {
         let pareto = Pareto::new(f64::from(self.minimum), self.shape).expect("checked when the flow was added");
@@ -102,6 +112,19 @@ mod tests {
         let mut rng = Pcg64Mcg::seed_from_u64(2);
         let sizes: Vec<u32> = (0..10_000).map(|_| user.draw_size(&mut rng)).collect();
         assert_eq!(sizes.iter().max(), Some(&40));
+    }
+
+    #[test]
+    fn the_mean_size_is_that_of_the_draws() {
+        // By hand: (1.2 x 6 - 6^1.2 x 100^-0.2) / 0.2 = (7.2 - 8.58581 x 0.398107) / 0.2 = 18.9099; with shape 1: 6 (1 + ln(100/6)).
+        let user = WebUser { cap: 100, ..WebUser::default() };
+        assert!((user.mean_size() - 18.9099).abs() < 1e-3, "{}", user.mean_size());
+        let heavy = WebUser { shape: 1.0, ..user };
+        assert!((heavy.mean_size() - 22.8805).abs() < 1e-3, "{}", heavy.mean_size());
+        let mut rng = Pcg64Mcg::seed_from_u64(5);
+        let mean = (0..DRAWS).map(|_| f64::from(user.draw_size(&mut rng))).sum::<f64>() / f64::from(DRAWS);
+        // Draws are rounded down: half a packet less. Four standard errors of a deviation below 30.
+        assert!((mean + 0.5 - user.mean_size()).abs() < 0.1 + 4.0 * 30.0 / f64::from(DRAWS).sqrt(), "{mean}");
     }
 
     #[test]

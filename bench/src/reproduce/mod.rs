@@ -15,6 +15,7 @@
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
 //! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
 
+mod dca;
 mod ghstcp;
 mod judge;
 mod judged;
@@ -60,7 +61,7 @@ pub struct Wanted {
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] = &[sync_tcp::PAPER, sdc::PAPER, ghstcp::PAPER, packet_size::PAPER];
+pub const PAPERS: &[Paper] = &[sync_tcp::PAPER, dca::PAPER, sdc::PAPER, ghstcp::PAPER, packet_size::PAPER];
 
 #[cfg(test)]
 mod tests {

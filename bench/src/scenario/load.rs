@@ -87,7 +87,7 @@ fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Cost
             to: 1,
             access: Chain::dumbbell(link).access,
             mix: vec![(1.0, reno)],
-            workload: Workload::Bulk { flows: 1, bytes: Some(bytes), spread: Duration::ZERO },
+            workload: Workload::Bulk { flows: 1, bytes: Some(bytes), spread: Duration::ZERO, after: Duration::ZERO },
             counted: true,
             drift: 0,
             ..traffic.clone()

@@ -109,6 +109,8 @@ pub enum Workload {
         bytes: Option<u64>,
         /// Time from the first start to the last.
         spread: Duration,
+        /// When the first starts: on a network that background traffic has filled.
+        after: Duration,
     },
 }
 

@@ -16,7 +16,7 @@ const BULK_REQUEST: u64 = 100;
 #[derive(Clone)]
 pub(super) enum Source {
     Web(Box<PackMime>),
-    Bulk { next: u32, flows: u32, bytes: u64, spread: Duration },
+    Bulk { next: u32, flows: u32, bytes: u64, spread: Duration, after: Duration },
 }
 
 impl Source {
@@ -27,8 +27,8 @@ impl Source {
     pub(super) fn new(workload: Workload, rate: f64, seed: u64) -> Result<Self, RateOutOfRange> {
         Ok(match workload {
             Workload::Web { .. } => Self::Web(Box::new(PackMime::new(rate, seed, Options::default())?)),
-            Workload::Bulk { flows, bytes, spread } => {
-                Self::Bulk { next: 0, flows, bytes: bytes.unwrap_or(ENDLESS), spread }
+            Workload::Bulk { flows, bytes, spread, after } => {
+                Self::Bulk { next: 0, flows, bytes: bytes.unwrap_or(ENDLESS), spread, after }
             }
         })
     }
@@ -46,11 +46,11 @@ impl Iterator for Source {
     fn next(&mut self) -> Option<WebRequest> {
         match self {
             Self::Web(model) => model.next(),
-            Self::Bulk { next, flows, bytes, spread } => {
+            Self::Bulk { next, flows, bytes, spread, after } => {
                 let number = *next;
                 *next += 1;
                 (number < *flows).then(|| WebRequest {
-                    start: Time::ZERO + *spread * number / (*flows - 1).max(1),
+                    start: Time::ZERO + *after + *spread * number / (*flows - 1).max(1),
                     request_bytes: BULK_REQUEST,
                     response_bytes: *bytes,
                     client_rtt: Duration::ZERO,

@@ -68,7 +68,7 @@ pub struct TrafficSpec {
     /// Router of its clients.
     pub to: String,
     /// `web:LOAD of RATE`, such as `web:90% of 10Mbps`; `flows:N` that outlast the run; or `flows:NxSIZE`. Flows may have a spread of
-    /// their starts: `flows:100@2s`.
+    /// their starts, and wait before the first: `flows:100@2s`, `flows:1 after 20s`.
     pub workload: String,
     /// A controller, or several with their parts: `reno`, `20% sync + 80% reno`.
     pub controller: String,
@@ -442,18 +442,22 @@ impl FromStr for Workload {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let help =
-            || format!("'{s}' is not a workload; write web:90% of 10Mbps, flows:100, flows:100@2s or flows:4x10MB");
+        let help = || {
+            format!(
+                "'{s}' is not a workload; write web:90% of 10Mbps, flows:100, flows:100@2s, flows:4x10MB or flows:1 after 20s"
+            )
+        };
         if let Some(rest) = s.strip_prefix("web:") {
             let (load, of) = rest.split_once(" of ").ok_or_else(help)?;
             return Ok(Self::Web { load: crate::experiment::parse_load(load.trim())?, of: parse_rate(of.trim())? });
         }
         let rest = s.strip_prefix("flows:").ok_or_else(help)?;
+        let (rest, after) = rest.split_once(" after ").unwrap_or((rest, "0s"));
         let (rest, spread) = rest.split_once('@').unwrap_or((rest, "0s"));
         let (count, size) = rest.split_once('x').map_or((rest, None), |(count, size)| (count, Some(size)));
         let flows = count.parse().ok().filter(|n| (1..=10_000).contains(n)).ok_or_else(help)?;
         let bytes = size.map(|size| crate::experiment::parse_bytes(size).ok_or_else(help)).transpose()?;
-        Ok(Self::Bulk { flows, bytes, spread: parse_duration(spread)? })
+        Ok(Self::Bulk { flows, bytes, spread: parse_duration(spread)?, after: parse_duration(after)? })
     }
 }
 
@@ -552,6 +556,19 @@ mod tests {
         assert_eq!(parts, [0.25, 0.75]);
         assert_eq!(s.traffic[0].access.rate, Rate::from_bits_per_sec(10_000_000));
         assert_eq!(s.traffic[0].access.delay, (Duration::from_millis(1), Duration::from_micros(2_500)));
+    }
+
+    #[test]
+    fn flows_may_wait_before_they_start() {
+        let secs = Duration::from_secs;
+        let read: Workload = "flows:10@2s after 20s".parse().unwrap();
+        assert_eq!(read, Workload::Bulk { flows: 10, bytes: None, spread: secs(2), after: secs(20) });
+        let starts: Vec<u64> = crate::scenario::source::Source::new(read, 0.0, 1)
+            .unwrap()
+            .map(|request| request.start.as_nanos() / 1_000_000_000)
+            .collect();
+        assert_eq!((starts.first(), starts.last(), starts.len()), (Some(&20), Some(&22), 10));
+        assert!("flows:10 after lunch".parse::<Workload>().is_err());
     }
 
     #[test]

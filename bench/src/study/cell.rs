@@ -35,8 +35,8 @@ impl Cell {
 }
 
 impl Study {
-    /// Its cells: every combination in the order of the axes, every seed of it. `scale` (above 0, at most 1) multiplies the stop and the
-    /// warm-up, for a quick look: responses stay 50 at least; times stay a second above the warm-up and the last start of a flow.
+    /// Its cells: every combination in the order of the axes, every seed of it. `scale` (above 0, at most 1) multiplies the stop, the
+    /// warm-up and the time before flows start, for a quick look: responses stay 50 at least; times stay a second above the warm-up and the last start of a flow.
     ///
     /// # Errors
     /// The scale is out of range, or this build lacks the study's stack.
@@ -72,14 +72,20 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
         Stop::Responses(n) => Stop::Responses(((n as f64 * scale).round() as u64).max(FEWEST_RESPONSES).min(n)),
         Stop::At(end) => {
             let starts = scenario.traffic.iter().map(|t| match t.workload {
-                Workload::Bulk { spread, .. } => spread,
+                Workload::Bulk { spread, after, .. } => spread + after.mul_f64(scale),
                 Workload::Web { .. } => Duration::ZERO,
             });
             let begun = starts.max().unwrap_or_default().max(warm_up);
             Stop::At(end.mul_f64(scale).max(begun.saturating_add(SHORTEST_COUNT)).min(end))
         }
     };
-    Scenario { stop, warm_up, ..scenario.clone() }
+    let mut scaled = Scenario { stop, warm_up, ..scenario.clone() };
+    for t in &mut scaled.traffic {
+        if let Workload::Bulk { after, .. } = &mut t.workload {
+            *after = after.mul_f64(scale);
+        }
+    }
+    scaled
 }
 
 /// Over the scenario as it is written out again, with every default: comments, order and what was put in by variables do not count.

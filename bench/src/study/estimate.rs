@@ -1,6 +1,9 @@
 //! What a cell will cost, guessed before it runs: good to a factor of two, which is what one wants to know before an hour passes.
 
-use crate::scenario::{Scenario, Stop, Traffic, Workload};
+use std::time::Duration;
+
+use crate::light::WebUser;
+use crate::scenario::{Background, Load, Scenario, Stop, Traffic, Workload};
 use crate::world::WIRE_OVERHEAD;
 
 /// CPU seconds for each data packet of a long transfer: both ends, acknowledgements, network and measuring, on one core. Measured by this
@@ -8,6 +11,12 @@ use crate::world::WIRE_OVERHEAD;
 const CPU_PER_PACKET: f64 = 5e-6;
 /// CPU seconds for each web connection with all its packets, two TLS handshakes' ends included. Measured by this lab likewise: 1 ms.
 const CPU_PER_CONNECTION: f64 = 1e-3;
+/// CPU seconds for each packet of light traffic and each link it crosses, acknowledgements too. Measured by this lab likewise.
+const CPU_PER_LIGHT_HOP: f64 = 0.4e-6;
+/// Memory of a light flow, its packets under way counted in.
+const MEMORY_PER_LIGHT_FLOW: f64 = 2e3;
+/// Seconds that a web user's transfer takes where nothing queues: a handshake and the round trips of slow start.
+const TRANSFER: f64 = 0.5;
 /// Bytes of a web connection on the wire. Measured by this lab: 87.2 connections per second make 9 Mbps (README).
 const BYTES_PER_CONNECTION: f64 = 12_900.0;
 
@@ -69,7 +78,34 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
             }
         }
     }
+    for group in &scenario.background {
+        let hops = way(group.from, group.to).0.len() as f64;
+        let packets =
+            light_rate(scenario, group) / 8.0 / (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD)) * seconds;
+        let (flows, acks) = match group.load {
+            Load::Users { count, .. } => (count, packets / 2.0),
+            Load::Udp { count, .. } => (count, 0.0),
+        };
+        sum.packets += packets;
+        sum.memory += f64::from(flows) * MEMORY_PER_LIGHT_FLOW;
+        sum.cpu_seconds += (packets + acks) * hops * CPU_PER_LIGHT_HOP;
+    }
     sum
+}
+
+/// Bits per second of a light group: what it offers where nothing queues, up to the rate of the tightest link on its way.
+fn light_rate(scenario: &Scenario, group: &Background) -> f64 {
+    let offered = match group.load {
+        Load::Users { count, idle: (low, high) } => {
+            let bits = WebUser::default().mean_size() * (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD)) * 8.0;
+            f64::from(count) * bits / ((low + high).as_secs_f64() / 2.0 + TRANSFER)
+        }
+        Load::Udp { count, rate, on, off } => {
+            f64::from(count) * rate.bits_per_sec() as f64 * on.as_secs_f64() / (on + off).as_secs_f64()
+        }
+    };
+    let bps = |link: usize| scenario.chain.links[link].rate.bits_per_sec() as f64;
+    way(group.from, group.to).0.map(bps).fold(offered, f64::min)
 }
 
 /// Responses per second of a group at this rate in bits per second.
@@ -81,15 +117,21 @@ fn responses(traffic: &Traffic, rate: f64) -> f64 {
     }
 }
 
-/// Links of a group's way, by the numbers of their left routers, and whether it goes to the right.
-pub(super) fn way(traffic: &Traffic) -> (std::ops::Range<usize>, bool) {
-    (traffic.from.min(traffic.to)..traffic.from.max(traffic.to), traffic.from < traffic.to)
+/// Links of the way between two routers, by the numbers of their left routers, and whether it goes to the right.
+pub(super) fn way(from: usize, to: usize) -> (std::ops::Range<usize>, bool) {
+    (from.min(to)..from.max(to), from < to)
+}
+
+/// Propagation there and back: the links of the way and both access links; the smallest and the largest.
+pub(super) fn base_round_trip(s: &Scenario, t: &Traffic) -> (Duration, Duration) {
+    let links: Duration = way(t.from, t.to).0.map(|i| s.chain.links[i].delay).sum();
+    (2 * links + 4 * t.access.delay.0, 2 * links + 4 * t.access.delay.1)
 }
 
 /// What each group sends, in bits per second: on each link web traffic comes first, long flows share what it leaves by their number.
 fn group_rates(scenario: &Scenario) -> Vec<f64> {
     let bps = |link: usize| scenario.chain.links[link].rate.bits_per_sec() as f64;
-    let tightest = |t: &Traffic| way(t).0.map(bps).fold(f64::INFINITY, f64::min);
+    let tightest = |t: &Traffic| way(t.from, t.to).0.map(bps).fold(f64::INFINITY, f64::min);
     let web = |t: &Traffic| match t.workload {
         Workload::Web { load, of } => (load * of.bits_per_sec() as f64).min(tightest(t)),
         Workload::Bulk { .. } => 0.0,
@@ -100,12 +142,22 @@ fn group_rates(scenario: &Scenario) -> Vec<f64> {
             return web(t);
         }
         let share = |link: usize| {
-            let there = || scenario.traffic.iter().filter(|o| way(o).1 == way(t).1 && way(o).0.contains(&link));
+            let there = || {
+                scenario
+                    .traffic
+                    .iter()
+                    .filter(|o| way(o.from, o.to).1 == way(t.from, t.to).1 && way(o.from, o.to).0.contains(&link))
+            };
             let left = (bps(link) - there().map(web).sum::<f64>()).max(0.0);
             left * flows(t) / there().map(flows).sum::<f64>()
         };
         let access = t.access.rate.bits_per_sec() as f64 * t.access.hosts.map_or(flows(t), f64::from);
-        way(t).0.map(share).fold(access, f64::min)
+        // A window a round trip is the most that a limited sender can have.
+        let window = t.max_window.map_or(f64::INFINITY, |packets| {
+            let bits = f64::from(packets) * (f64::from(t.datagram) + f64::from(WIRE_OVERHEAD)) * 8.0;
+            flows(t) * bits / base_round_trip(scenario, t).0.as_secs_f64()
+        });
+        way(t.from, t.to).0.map(share).fold(access.min(window), f64::min)
     };
     scenario.traffic.iter().map(rate).collect()
 }
@@ -198,5 +250,36 @@ mod tests {
         "#);
         // 7.5 of 10 Mbps, and ten flows of 100 kbps: 8.5 Mbps for 8 s are 8500 packets of 1000 bytes.
         near(e.packets, 8_500.0);
+    }
+
+    #[test]
+    fn light_traffic_costs_by_packet_and_link_and_windows_limit_long_flows() {
+        let e = of(r#"
+            stop = "100s"
+            [network]
+            topology = "emory"
+            [[traffic]]
+            name = "a"
+            from = "r1"
+            to = "r11"
+            workload = "flows:1"
+            controller = "reno"
+            packet = 1500
+            max-window = "12p"
+            [[background]]
+            name = "udp"
+            from = "r4"
+            to = "r6"
+            workload = "udp:2 at 30Mbps on 100ms off 900ms"
+            [[background]]
+            name = "web"
+            from = "r7"
+            to = "r8"
+            workload = "users:20000 idle 1s..4s"
+        "#);
+        // A window of 12 packets per 44.1 ms of propagation; two sources of 30 Mbps a tenth of the time; users fill the 45 Mbps.
+        let (flow, udp, web) = (12.0 / 0.0441 * 100.0, 6e6 / 12e3 * 100.0, 45e6 / 12e3 * 100.0);
+        near(e.packets, flow + udp + web);
+        near(e.cpu_seconds, flow * 5e-6 + 1e-3 + (udp * 2.0 + web * 1.5) * 0.4e-6);
     }
 }

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::estimate::{Estimate, estimate, way};
+use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Cell, Study, key_text};
 use crate::experiment::Timestamps;
-use crate::scenario::{Access, ChainLink, Scenario, Stop, Traffic, Workload};
+use crate::scenario::{Access, Background, ChainLink, Load, Scenario, Stop, Traffic, Workload};
 
 /// The study in words, with `cells` to run: those of a scale, or of a part.
 pub fn explain(study: &Study, cells: &[Cell], scale: f64, cores: usize) -> String {
@@ -70,6 +70,9 @@ fn scenario(s: &Scenario) -> String {
     for t in &s.traffic {
         text += &group(s, t);
     }
+    for b in &s.background {
+        text += &background(s, b);
+    }
     let warm_up =
         if s.warm_up.is_zero() { String::new() } else { format!("; nothing is counted before {:?}", s.warm_up) };
     let end = match s.stop {
@@ -93,9 +96,10 @@ fn group(s: &Scenario, t: &Traffic) -> String {
     let routers = &s.chain.routers;
     let work = match t.workload {
         Workload::Web { load, of } => format!("web traffic, {}% of {of}", load * 100.0),
-        Workload::Bulk { flows, bytes, spread } => {
+        Workload::Bulk { flows, bytes, spread, after } => {
             let size = bytes.map_or("that outlast the run".to_owned(), |bytes| format!("of {bytes} bytes"));
             let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
+            let starts = if after.is_zero() { starts } else { format!(", from {after:?} on{starts}") };
             format!("{flows} flow{} {size}{starts}", plural(flows as usize))
         }
     };
@@ -122,6 +126,32 @@ fn group(s: &Scenario, t: &Traffic) -> String {
     )
 }
 
+fn background(s: &Scenario, b: &Background) -> String {
+    let routers = &s.chain.routers;
+    let mix: Vec<String> = match &b.mix[..] {
+        [(_, only)] => vec![only.spec()],
+        several => several.iter().map(|(part, c)| format!("{:.0}% {}", part * 100.0, c.spec())).collect(),
+    };
+    let work = match b.load {
+        Load::Users { count, idle: (low, high) } => {
+            let delay = if b.rtt.1.is_zero() {
+                String::new()
+            } else {
+                format!(", delay of their own {}", range(b.rtt.0, b.rtt.1))
+            };
+            format!("{count} light web users, idle for {}; {}{delay}", range(low, high), mix.join(" + "))
+        }
+        Load::Udp { count, rate, on, off } => {
+            format!(
+                "{count} UDP source{} of {rate}, on for {on:?} and off for {off:?} in the mean",
+                plural(count as usize)
+            )
+        }
+    };
+    let size = u32::from(b.datagram) + crate::world::WIRE_OVERHEAD;
+    format!("background {}: {} to {}, {work}; packets of {size} bytes\n", b.name, routers[b.from], routers[b.to])
+}
+
 fn access_queue(access: &Access) -> String {
     // Queues that no paper limits hold a million packets.
     match access.queue.packet_limit(access.rate) {
@@ -138,12 +168,6 @@ fn range(low: Duration, high: Duration) -> String {
     } else {
         format!("{low:?} to {high:?}")
     }
-}
-
-/// Propagation there and back: the links of the way and both access links.
-fn base_round_trip(s: &Scenario, t: &Traffic) -> (Duration, Duration) {
-    let links: Duration = way(t).0.map(|i| s.chain.links[i].delay).sum();
-    (2 * links + 4 * t.access.delay.0, 2 * links + 4 * t.access.delay.1)
 }
 
 fn costs(cells: &[Cell], cores: usize) -> String {

@@ -2,6 +2,13 @@
 
 /// Name and text of each, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
+    ("dca-alone", include_str!("../../plans/studies/dca-alone.toml")),
+    ("dca-altered", include_str!("../../plans/studies/dca-altered.toml")),
+    ("dca-figure-4-7", include_str!("../../plans/studies/dca-figure-4-7.toml")),
+    ("dca-measured-altered", include_str!("../../plans/studies/dca-measured-altered.toml")),
+    ("dca-measured-asu", include_str!("../../plans/studies/dca-measured-asu.toml")),
+    ("dca-measured-emory", include_str!("../../plans/studies/dca-measured-emory.toml")),
+    ("dca-paired", include_str!("../../plans/studies/dca-paired.toml")),
     ("ghstcp-droptail", include_str!("../../plans/studies/ghstcp-droptail.toml")),
     ("ghstcp-red", include_str!("../../plans/studies/ghstcp-red.toml")),
     ("packet-size-4.3.1", include_str!("../../plans/studies/packet-size-4.3.1.toml")),

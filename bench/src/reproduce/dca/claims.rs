@@ -1,0 +1,270 @@
+//! What the paper says of these experiments. The predicates are in `predicates.rs`.
+
+use super::super::{Claim, Results};
+use super::judge::below_zero;
+use super::predicates::{self as ask, Finding};
+use super::simulated::loss_change;
+use super::{ALONE, ASU, EMORY, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES};
+
+/// A claim with its predicate.
+struct Asked {
+    id: &'static str,
+    source: &'static str,
+    says: &'static str,
+    test: &'static str,
+    /// Without results of all of them the claim is left out.
+    studies: &'static [&'static str],
+    predicate: fn(&Results) -> Finding,
+}
+
+/// Every claim whose studies have results.
+pub(super) fn all(results: &Results) -> Vec<Claim> {
+    let there = ASKED.iter().filter(|asked| results.have(asked.studies));
+    let claim = |asked: &Asked| {
+        let Finding { verdict, found } = (asked.predicate)(results);
+        Claim {
+            id: asked.id.into(),
+            source: asked.source.into(),
+            says: asked.says.into(),
+            test: asked.test.into(),
+            verdict,
+            found,
+        }
+    };
+    there.map(claim).collect()
+}
+
+const fn asked(
+    id: &'static str,
+    source: &'static str,
+    says: &'static str,
+    test: &'static str,
+    studies: &'static [&'static str],
+    predicate: fn(&Results) -> Finding,
+) -> Asked {
+    Asked { id, source, says, test, studies, predicate }
+}
+
+const ASKED: &[Asked] = &[
+    asked(
+        "dca-few-losses-foretold",
+        "DCA §3.2.1",
+        "On average over the times of day, a significant rise of the round trip comes before 7 to 18 % of the losses of a path.",
+        "the indication metric, averaged over the five levels, lies with its interval in .07 to .18 on both paths",
+        &[EMORY, ASU],
+        ask::few_losses_foretold,
+    ),
+    asked(
+        "dca-asu-foretells-least",
+        "DCA §3.2.1",
+        "The congested path 7 (ASU) foretells its losses least.",
+        "the indication metric of ASU, averaged over the levels, is below that of Emory, seed by seed",
+        &[EMORY, ASU],
+        ask::asu_foretells_least,
+    ),
+    asked(
+        "dca-models-foretell-as-paths",
+        "DCA §4.1",
+        "The models show about the correlation between losses and rising round trips that the measured paths show.",
+        "at the tuned level the indication metric lies with its interval in the span of the paper's row of table 3-4 (ours)",
+        &[EMORY, ASU],
+        ask::models_foretell_as_paths,
+    ),
+    asked(
+        "dca-predicted-to-lose",
+        "DCA §3.3, table 3-5",
+        "DCA is predicted to cost 4 to 70 % of the throughput.",
+        "on both paths and at every level the predicted change lies below zero",
+        &[EMORY, ASU],
+        ask::predicted_to_lose,
+    ),
+    asked(
+        "dca-congestion-costs-less",
+        "DCA §3.3, table 3-5",
+        "The predicted degradation becomes smaller as the loss rate grows.",
+        "it is smaller on ASU than on Emory (over all levels), and on each path smaller at 120 % than at 80 %, seed by seed",
+        &[EMORY, ASU],
+        ask::congestion_costs_less,
+    ),
+    asked(
+        "dca-rise-after-the-loss",
+        "DCA §3.2.2, figures 3-1 and 3-2",
+        "Samples taken after the lost packet was sent are higher than those before it; path 7 peaks around lag +1.",
+        "the relative delay at lag +1 is above that at lag -1, on both paths, seed by seed",
+        &[EMORY, ASU],
+        ask::rise_after_the_loss,
+    ),
+    asked(
+        "dca-emory-early-rise",
+        "DCA §3.2.2, figure 3-1",
+        "On path 1 the delay is somewhat raised at lag -1 and more at lag -10.",
+        "on Emory the relative delay at lag -1 is above 1 and that at lag -10 above that at -1, seed by seed",
+        &[EMORY],
+        ask::emory_early_rise,
+    ),
+    asked(
+        "dca-losses-after-short-round-trips",
+        "DCA §3.2.3, figure 3-3",
+        "Round trips before losses are not restricted to the longest.",
+        "on Emory more than 10 % (ours) of the losses come after a sampledRTT(2) no longer than the median round trip",
+        &[EMORY],
+        ask::losses_after_short_round_trips,
+    ),
+    asked(
+        "dca-degrades",
+        "DCA §4.3, table 4-1",
+        "With a reduction of 50 %, DCA gets less than the Reno connection beside it, on both paths.",
+        "the change of throughput at 50 % lies below zero on both paths",
+        &[PAIRED],
+        ask::degrades,
+    ),
+    asked(
+        "dca-smaller-reductions-cost-less",
+        "DCA §4.3, table 4-1",
+        "A smaller reduction costs less throughput.",
+        "the change of throughput at 12.5 % is above that at 50 %, on both paths, seed by seed",
+        &[PAIRED],
+        ask::smaller_reductions_cost_less,
+    ),
+    asked(
+        "dca-emory-loses-less",
+        "DCA §4.3, table 4-2",
+        "Over the Emory path DCA lowers the loss rate of its connection by roughly 7 %.",
+        "the change of the loss rate at 50 % lies below zero on Emory",
+        &[PAIRED],
+        |results| ask::on_path(results, "emory", REDUCTIONS[0].1, loss_change, below_zero),
+    ),
+    asked(
+        "dca-small-reduction-avoids-nothing",
+        "DCA §4.3, table 4-2",
+        "Over the Emory path a reduction of 12.5 % does not appear to lower the loss rate.",
+        "the change of the loss rate at 12.5 % does not lie below zero beyond its interval",
+        &[PAIRED],
+        ask::small_reduction_avoids_nothing,
+    ),
+    asked(
+        "dca-asu-avoids-less",
+        "DCA §4.3, table 4-2",
+        "DCA avoids fewer losses over the ASU path.",
+        "the change of the loss rate at 50 % is higher on ASU than on Emory, seed by seed",
+        &[PAIRED],
+        ask::asu_avoids_less,
+    ),
+    asked(
+        "dca-asu-varies-more",
+        "DCA §4.3, table 4-2",
+        "Over the ASU path the changes of the loss rate vary more with the lower reductions.",
+        "their deviation at 25 and at 12.5 % is above that at 50 % by an F test at 5 % (ours)",
+        &[PAIRED],
+        ask::asu_varies_more,
+    ),
+    asked(
+        "dca-altered-degrades",
+        "DCA §4.3, table 4-3",
+        "Where web users are the load, DCA degrades throughput significantly under both levels of congestion.",
+        "the change of throughput lies below zero at both levels",
+        &[PAIRED_ALTERED],
+        ask::altered_degrades,
+    ),
+    asked(
+        "dca-altered-light-loses-less",
+        "DCA §4.3",
+        "In the less congested case DCA is somewhat successful at avoiding loss: up to 30 % of the losses.",
+        "the loss rate of DCA is below that of Reno in the lightly congested case, run by run",
+        &[PAIRED_ALTERED],
+        ask::altered_light_loses_less,
+    ),
+    asked(
+        "dca-altered-foretells-more",
+        "DCA §4.3",
+        "On the altered model losses are foretold significantly more often than on the measured path.",
+        "the indication metric of the DCA connection is above that of Reno on Emory (tuned level) at both levels, seed by seed",
+        &[PAIRED_ALTERED, EMORY],
+        ask::altered_foretells_more,
+    ),
+    asked(
+        "dca-vegas-and-dual-degrade",
+        "DCA §4.4, table 4-4",
+        "Both Vegas-CAM and DUAL get less than the Reno connection beside them.",
+        "the change of throughput lies below zero for both on both paths",
+        &[PAIRED],
+        ask::vegas_and_dual_degrade,
+    ),
+    asked(
+        "dca-vegas-and-dual-lose-less-than-dca",
+        "DCA §4.4",
+        "The decrease with Vegas-CAM and DUAL is not as large as with DCA.",
+        "the change of throughput of both is above that of DCA (50 %) on both paths, seed by seed",
+        &[PAIRED],
+        ask::lose_less_than_dca,
+    ),
+    asked(
+        "dca-vegas-loses-less-on-asu",
+        "DCA §4.4, table 4-4",
+        "Vegas-CAM loses less throughput over the congested ASU path than over Emory.",
+        "its change of throughput on ASU is above that on Emory, seed by seed",
+        &[PAIRED],
+        ask::vegas_loses_less_on_asu,
+    ),
+    asked(
+        "dca-vegas-altered-loses-little",
+        "DCA §4.4, table 4-5",
+        "On the altered, heavily congested model Vegas-CAM loses much less (1 %) than on Emory.",
+        "its change of throughput there is above that on Emory, seed by seed",
+        &[PAIRED, PAIRED_ALTERED],
+        ask::vegas_altered_loses_little,
+    ),
+    asked(
+        "dca-one-flow-changes-nothing",
+        "DCA §4.5",
+        "One DCA connection in place of a Reno connection leaves losses, mean queues and queue oscillations essentially unchanged.",
+        "all three change by less than 10 % (ours), intervals included, on both paths, run by run",
+        &[ALONE],
+        ask::one_flow_changes_nothing,
+    ),
+    asked(
+        "dca-loss-falls",
+        "DCA §4.5, figure 4-7",
+        "Enough DCA lowers the loss rate of the link.",
+        "under heavy congestion the loss rate with all users on DCA is below that with none, seed by seed",
+        &[SHARES],
+        |results| Finding::of(below_zero, ask::drop_at(results, "DCA, heavy", "100%")),
+    ),
+    asked(
+        "dca-loss-falls-from-10-percent",
+        "DCA §4.5, figure 4-7",
+        "The loss rate begins to fall only when at least 10 % of the arriving traffic is DCA.",
+        "under heavy congestion the smallest share with a loss rate below that of no DCA, beyond its interval, is 10 % or more",
+        &[SHARES],
+        ask::falls_from_ten_percent,
+    ),
+    asked(
+        "dca-vegas-inactive",
+        "DCA §4.5, figure 4-7",
+        "Vegas is essentially inactive: the loss rate stays as it is however many use it.",
+        "with all users on Vegas the loss rate changes by less than 10 % (ours), interval included, seed by seed",
+        &[SHARES],
+        ask::vegas_inactive,
+    ),
+    asked(
+        "dca-light-needs-more",
+        "DCA §4.5, figure 4-7",
+        "Under light congestion an even larger share of DCA is needed before the loss rate falls.",
+        "the smallest share with a loss rate below that of no DCA, beyond its interval, is larger under light congestion",
+        &[SHARES],
+        ask::light_needs_more,
+    ),
+];
+
+/// For tests: the predicate of this name.
+#[cfg(test)]
+pub(super) fn answer(id: &str, results: &Results) -> Finding {
+    let asked = ASKED.iter().find(|asked| asked.id == id).unwrap_or_else(|| panic!("no claim {id}"));
+    (asked.predicate)(results)
+}
+
+/// For tests: names and studies of all claims.
+#[cfg(test)]
+pub(super) fn names() -> Vec<(&'static str, &'static [&'static str])> {
+    ASKED.iter().map(|asked| (asked.id, asked.studies)).collect()
+}
