@@ -60,3 +60,17 @@ fn silences_betray_the_probe_timeouts_that_quiche_tells_of() {
     let part = group.silences as f64 / group.probe_timeouts as f64;
     assert!((0.85..=1.15).contains(&part), "{} silences for {} timeouts", group.silences, group.probe_timeouts);
 }
+
+/// A flow over several streams is one connection, and its packets those of one sender: the link is as full.
+#[test]
+fn a_body_may_travel_over_several_streams_of_its_connection() {
+    let text = dumbbell(
+        "10s",
+        "link = \"10Mbps\"\ndelay = \"20ms\"\nqueue = \"droptail:100p\"",
+        "workload = \"flows:2\"\ncontroller = \"reno\"\nstreams = 32",
+    );
+    let (outcome, _) = outcome(&text, 1);
+    let group = &outcome.groups["flows"];
+    assert_eq!((group.connections, group.failed, group.flows.len()), (2, 0, 2));
+    assert!(outcome.links["left-right"].utilisation_percent > 90.0, "{:?}", outcome.links["left-right"]);
+}

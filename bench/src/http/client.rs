@@ -4,6 +4,7 @@ use std::future::poll_fn;
 
 use bytes::{Buf, Bytes};
 use fathom_cc::Time;
+use futures_util::future::try_join_all;
 use h3::quic::{Connection, OpenStreams};
 use http::Request;
 
@@ -55,6 +56,25 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
             poll_fn(|cx| driver.poll_close(cx)).await;
         });
         Ok(Self { sender, world })
+    }
+
+    /// Asks for `bytes` bytes in `streams` requests at once; the first failure ends it.
+    ///
+    /// # Errors
+    /// As [`Requests::get`].
+    pub async fn get_at_once(&mut self, bytes: u64, request_bytes: u64, streams: u32) -> Result<Fetched, HttpError>
+    where
+        O: Clone,
+    {
+        let part = bytes.div_ceil(u64::from(streams.max(1)));
+        let parts = (0..streams.max(1)).map(|_| {
+            let mut one = Self { sender: self.sender.clone(), world: self.world.clone() };
+            async move { one.get(part, request_bytes).await }
+        });
+        let fetched = try_join_all(parts).await?;
+        let first_byte = fetched.iter().map(|f| f.first_byte).min().unwrap_or(self.world.time());
+        let last_byte = fetched.iter().map(|f| f.last_byte).max().unwrap_or(self.world.time());
+        Ok(Fetched { first_byte, last_byte, bytes: fetched.iter().map(|f| f.bytes).sum() })
     }
 
     /// Asks for `bytes` bytes with a request of about `request_bytes`, and checks what comes.

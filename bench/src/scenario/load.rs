@@ -90,6 +90,7 @@ fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Cost
             workload: Workload::Bulk { flows: 1, bytes: Some(bytes), spread: Duration::ZERO, after: Duration::ZERO },
             counted: true,
             drift: 0,
+            streams: 1,
             ..traffic.clone()
         };
         let scenario = Scenario {

@@ -87,6 +87,8 @@ pub struct Traffic {
     pub max_window: Option<u32>,
     /// Largest drift of a client's clock in microseconds per second; each connection's is drawn evenly from 0 to it (Sync-TCP §5.3).
     pub drift: u32,
+    /// Streams that a body travels over at once.
+    pub streams: u32,
     /// Its responses count towards the end of the run.
     pub counted: bool,
 }

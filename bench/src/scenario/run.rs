@@ -274,6 +274,7 @@ impl<'a> Run<'a> {
         let clients = Clients {
             parts: parts.into(),
             seed: group_seed,
+            streams: traffic.streams,
             traced: traced.map(|(number, _)| number),
             watched: wants_rtt.then_some(0),
         };

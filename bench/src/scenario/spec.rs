@@ -84,6 +84,10 @@ pub struct TrafficSpec {
     /// Largest drift of a client's clock in microseconds per second.
     #[serde(default)]
     pub drift: u32,
+    /// Streams that each body travels over at once; 1 where it is left out. quinn and noq end a connection whose receiver has more than
+    /// 1024 gaps in a stream, which fast flows behind deep queues reach. quiche does not, and takes one stream always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u32>,
     /// Its responses count towards the end of the run.
     #[serde(default = "yes")]
     pub counted: bool,
@@ -302,6 +306,10 @@ impl TrafficSpec {
                 ))));
             }
         }
+        // What an HTTP/3 server lets a client have open by default.
+        if self.streams.is_some_and(|n| !(1..=100).contains(&n)) {
+            return Err(PlanError(at("streams: write 1 to 100")));
+        }
         if !(0..=10_000).contains(&self.drift) {
             return Err(PlanError(at("drift: write 0 to 10000 microseconds per second")));
         }
@@ -315,6 +323,7 @@ impl TrafficSpec {
             datagram: self.datagram(),
             max_window: field(&at("max-window"), crate::experiment::parse_window(&self.max_window))?,
             drift: self.drift,
+            streams: self.streams.unwrap_or(1),
             counted: self.counted,
         })
     }

@@ -20,6 +20,8 @@ pub(super) struct Clients {
     /// Connections with one controller each, and the part of all connections up to and including them.
     pub(super) parts: Arc<[(f64, Endpoints)]>,
     pub(super) seed: u64,
+    /// Streams that a body travels over at once.
+    pub(super) streams: u32,
     /// Number of the request whose sender's window is traced.
     pub(super) traced: Option<usize>,
     /// Number of the flow whose drops are noted.
@@ -62,7 +64,7 @@ impl Clients {
         if self.watched == Some(index) {
             world.watch_drops(flow);
         }
-        let outcome = get(&**opener, flow, request).await;
+        let outcome = get(&**opener, flow, request, self.streams).await;
         let counts = part.closed(flow);
         if let (Ok(completed), true) = (&outcome, self.traced == Some(index)) {
             part.traced_completed(completed, counts);
@@ -71,9 +73,13 @@ impl Clients {
     }
 }
 
-async fn get(opener: &dyn Opener, flow: u32, request: &WebRequest) -> Result<Completed, HttpError> {
+async fn get(opener: &dyn Opener, flow: u32, request: &WebRequest, streams: u32) -> Result<Completed, HttpError> {
     let mut client = opener.open(flow).await?;
-    let fetched = client.get(request.response_bytes, request.request_bytes).await?;
+    let (body, head) = (request.response_bytes, request.request_bytes);
+    let fetched = match streams {
+        1 => client.get(body, head).await?,
+        several => client.get_at_once(body, head, several).await?,
+    };
     client.close();
     Ok(Completed { bytes: fetched.bytes, took: fetched.last_byte.since(request.start) })
 }

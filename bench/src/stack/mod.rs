@@ -246,6 +246,11 @@ pub(crate) trait Opener: Send + Sync {
 pub(crate) trait Client: Send {
     /// As [`crate::http::Requests::get`].
     fn get(&mut self, bytes: u64, request_bytes: u64) -> Boxed<'_, Result<Fetched, HttpError>>;
+    /// The same body over several streams at once, where the stack limits what one stream may have in disorder; else over one.
+    fn get_at_once(&mut self, bytes: u64, request_bytes: u64, streams: u32) -> Boxed<'_, Result<Fetched, HttpError>> {
+        let _ = streams;
+        self.get(bytes, request_bytes)
+    }
     /// Closes it.
     fn close(self: Box<Self>);
 }
@@ -265,9 +270,13 @@ struct OpenConnection<C, O: h3::quic::OpenStreams<Bytes>> {
 impl<C, O> Client for OpenConnection<C, O>
 where
     C: Close,
-    O: h3::quic::OpenStreams<Bytes> + Send,
+    O: h3::quic::OpenStreams<Bytes> + Clone + Send,
     O::BidiStream: Send,
 {
+    fn get_at_once(&mut self, bytes: u64, request_bytes: u64, streams: u32) -> Boxed<'_, Result<Fetched, HttpError>> {
+        Box::pin(self.requests.get_at_once(bytes, request_bytes, streams))
+    }
+
     fn get(&mut self, bytes: u64, request_bytes: u64) -> Boxed<'_, Result<Fetched, HttpError>> {
         Box::pin(self.requests.get(bytes, request_bytes))
     }
