@@ -1,6 +1,6 @@
 //! Light-weight background traffic: packet-level senders under the same controllers as the real stacks, for thousands of flows at once.
 //!
-//! A reliable flow is a [`sender`] and a [`receiver`], both pure state machines, with packet numbers, acknowledgement ranges, loss
+//! A reliable flow is a [`Sender`] and a [`Receiver`], both pure state machines, with packet numbers, acknowledgement ranges, loss
 //! detection and probe timeouts as RFC 9002 has them. What it leaves out of QUIC: the handshake (an option has its round trip), encryption,
 //! streams and flow control, path validation, pacing that the controller did not ask for ([`fathom_cc::Advice::burst`] is not read), and
 //! the undoing of spurious losses (paths here keep packets in order, so there are none). Without the handshake, a first flight leaves
