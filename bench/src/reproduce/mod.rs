@@ -74,8 +74,11 @@ mod tests {
             assert!(PAPERS[..i].iter().all(|other| other.name != paper.name), "{} twice", paper.name);
             for (j, wanted) in paper.artefacts.iter().enumerate() {
                 assert!(paper.artefacts[..j].iter().all(|other| other.id != wanted.id), "{} twice", wanted.id);
-                let (kind, name) = wanted.id.split_once(' ').expect("a kind and a name");
-                assert!(["table", "figure"].contains(&kind) && !name.is_empty(), "{}", wanted.id);
+                let figure = wanted.id.strip_prefix("figure ").map(str::to_owned).into_iter().collect::<Vec<_>>();
+                let name = wanted.id.strip_prefix("table ").unwrap_or(wanted.id).to_owned();
+                let table = if figure.is_empty() { vec![name] } else { Vec::new() };
+                let found = select(paper, &figure, &table).unwrap_or_else(|e| panic!("{}: {e}", paper.name));
+                assert_eq!(found.iter().map(|w| w.id).collect::<Vec<_>>(), [wanted.id]);
                 let work = asked.work(&[wanted]).unwrap_or_else(|e| panic!("{} {}: {e}", paper.name, wanted.id));
                 assert!(!work.is_empty(), "{} {}", paper.name, wanted.id);
             }

@@ -44,9 +44,16 @@ fn unknown(paper: &Paper, kind: &str, piece: &str) -> PlanError {
     PlanError(format!("no {kind} '{piece}' of {} is reproduced here; there are {ids}", paper.name))
 }
 
+/// What comes after the kind. Tables of ours, which the paper does not have, are called by their whole name.
+fn name_as(id: &'static str, kind: &str) -> Option<&'static str> {
+    let of = |kind: &str| id.strip_prefix(kind)?.strip_prefix(' ');
+    let ours = || (kind == "table" && of("figure").is_none()).then_some(id);
+    of(kind).or_else(ours)
+}
+
 /// Names of the artefacts that a piece of a list means.
 fn of_piece(paper: &Paper, kind: &str, piece: &str) -> Vec<&'static str> {
-    let named = |wanted: &Wanted| Some((wanted.id, wanted.id.strip_prefix(kind)?.strip_prefix(' ')?));
+    let named = |wanted: &Wanted| Some((wanted.id, name_as(wanted.id, kind)?));
     let all = || paper.artefacts.iter().filter_map(named);
     if let Some((id, _)) = all().find(|(_, name)| name.eq_ignore_ascii_case(piece)) {
         return vec![id];
