@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fathom_bench::experiment::{Contender, Contest, ContestResult, contest};
+use fathom_bench::experiment::{Contender, Contest, ContestResult, Plan, compare, contest};
 use fathom_bench::link::QueueSpec;
 use fathom_bench::stack::{Control, Stack};
 use fathom_cc::catalogue::recipe;
@@ -221,4 +221,15 @@ fn the_one_way_delay_tracks_the_queue() {
     let p95 = errors[errors.len() * 95 / 100];
     println!("{} samples, error mean {mean:.0} us, p95 {p95:.0} us, queue up to {deepest:?}", errors.len());
     assert!(mean < 700.0 && p95 < 1_500.0, "mean {mean} us, p95 {p95} us");
+}
+
+/// A header block that does not fit what is left of the first window waits for room: no request is lost for it. With this plan two have
+/// to wait (the rates are those calibrated on quinn).
+#[test]
+fn large_requests_wait_for_room() {
+    let stacks = vec![Stack::Quinn, Stack::Quiche];
+    let plan = Plan { controllers: vec!["reno".into()], stacks, ..Plan::default() };
+    let comparison = compare(&plan, &|_| {}).expect("a comparison");
+    let failed: Vec<u64> = comparison.runs.iter().map(|run| run.failed).collect();
+    assert_eq!(failed, [0, 0]);
 }

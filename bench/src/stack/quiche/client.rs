@@ -15,8 +15,8 @@ use crate::http::{Fetched, HttpError, NO_ERROR, padding};
 use crate::stack::{Boxed, Client, Opener};
 use crate::world::server_address;
 
-/// Digits of a request's cookie at most. quiche writes a header block whole or not at all, so it must fit the first window; larger
-/// requests bring the rest as a body.
+/// Digits of a request's cookie at most. quiche writes a header block whole or not at all, so it must fit a window; larger requests bring
+/// the rest as a body.
 const COOKIE: u64 = 12_800;
 
 /// A response on its way.
@@ -32,10 +32,42 @@ struct Response {
     body: u64,
 }
 
+/// A request to be sent: bytes of the response it asks for, digits of its cookie, bytes of its body.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    bytes: u64,
+    digits: u64,
+    body: u64,
+}
+
+impl Request {
+    fn new(bytes: u64, request_bytes: u64) -> Self {
+        let digits = padding(request_bytes).unwrap_or(0);
+        Self { bytes, digits: digits.min(COOKIE), body: digits.saturating_sub(COOKIE) * 5 / 8 }
+    }
+
+    /// The stream it was sent on.
+    fn send(self, quic: &mut Quic, http: &mut h3::Connection) -> Result<u64, h3::Error> {
+        let path = format!("/bytes/{}", self.bytes);
+        let header = h3::HeaderRef::new;
+        let all = [
+            header(b":method", b"GET"),
+            header(b":scheme", b"https"),
+            header(b":authority", b"lab.test"),
+            header(b":path", path.as_bytes()),
+            header(b"cookie", &DIGITS[..self.digits as usize]),
+        ];
+        let headers = &all[..if self.digits > 0 { 5 } else { 4 }];
+        http.send_request(quic, headers, self.body == 0)
+    }
+}
+
 /// The client's side of a connection.
 #[derive(Default)]
 pub(super) struct Asking {
     open: bool,
+    /// A request that waits for room: what was lost or not yet acknowledged of the handshake takes some of the first window.
+    waiting: Option<Request>,
     response: Option<Response>,
     over: Option<String>,
     waker: Option<Waker>,
@@ -45,6 +77,22 @@ impl Asking {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
+        }
+    }
+
+    /// Sends a request, or keeps it until there is room.
+    fn ask(&mut self, quic: &mut Quic, http: &mut h3::Connection, request: Request) {
+        match request.send(quic, http) {
+            Ok(stream) => {
+                let body = request.body;
+                let first_byte = Time::ZERO;
+                self.response = Some(Response { stream, status: None, first_byte, bytes: 0, end: None, body });
+            }
+            Err(h3::Error::StreamBlocked) => self.waiting = Some(request),
+            Err(e) => {
+                self.over = Some(format!("request: {e}"));
+                self.wake();
+            }
         }
     }
 
@@ -83,6 +131,9 @@ impl Side for Asking {
     }
 
     fn write(&mut self, quic: &mut Quic, http: &mut h3::Connection) {
+        if let Some(request) = self.waiting.take() {
+            self.ask(quic, http, request);
+        }
         if let Some(response) = self.response.as_mut().filter(|response| response.body > 0) {
             response.body = super::write_zeros(quic, http, response.stream, response.body).unwrap_or(0);
         }
@@ -148,29 +199,14 @@ struct QuicheClient {
 impl QuicheClient {
     /// Sends a request; its response then waits in the connection.
     fn ask(&self, bytes: u64, request_bytes: u64) -> Result<(), HttpError> {
-        let path = format!("/bytes/{bytes}");
-        let digits = padding(request_bytes).unwrap_or(0);
-        let cookie = &DIGITS[..digits.min(COOKIE) as usize];
-        let body = digits.saturating_sub(COOKIE) * 5 / 8;
-        let header = h3::HeaderRef::new;
-        let all = [
-            header(b":method", b"GET"),
-            header(b":scheme", b"https"),
-            header(b":authority", b"lab.test"),
-            header(b":path", path.as_bytes()),
-            header(b"cookie", cookie),
-        ];
-        let headers = &all[..if digits > 0 { 5 } else { 4 }];
+        let request = Request::new(bytes, request_bytes);
         let mut connection = lock(&self.connection);
         connection.with(&self.endpoint.world, |c| {
             if let Some(e) = c.side.failed() {
                 return Err(e);
             }
             let Some(http) = &mut c.http else { return Err(HttpError::Connection("no HTTP/3".into())) };
-            let sent = http.send_request(&mut c.quic, headers, body == 0);
-            let stream = sent.map_err(|e| HttpError::Connection(format!("request: {e}")))?;
-            c.side.response =
-                Some(Response { stream, status: None, first_byte: Time::ZERO, bytes: 0, end: None, body });
+            c.side.ask(&mut c.quic, http, request);
             Ok(())
         })
     }
