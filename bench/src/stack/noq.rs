@@ -74,8 +74,8 @@ impl Common {
         t.datagram_receive_buffer_size(None);
         if let Some(bytes) = self.stream_window {
             t.stream_receive_window(VarInt::from_u32(bytes));
-            // As the default has it, a sender keeps eight such windows; and no less than the default.
-            t.send_window((u64::from(bytes) * 8).max(10_000_000));
+            // Twice what may be under way: what is written and cannot leave is only memory, 10 MB of it for each large response by default.
+            t.send_window(u64::from(bytes) * 2);
         }
         t
     }
