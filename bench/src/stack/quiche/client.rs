@@ -19,6 +19,9 @@ use crate::world::server_address;
 /// the rest as a body.
 const COOKIE: u64 = 12_800;
 
+/// Digits of the cookie of a request that had to wait for room: 500 bytes.
+const SMALL_COOKIE: u64 = 800;
+
 /// A response on its way.
 #[derive(Debug)]
 struct Response {
@@ -44,6 +47,13 @@ impl Request {
     fn new(bytes: u64, request_bytes: u64) -> Self {
         let digits = padding(request_bytes).unwrap_or(0);
         Self { bytes, digits: digits.min(COOKIE), body: digits.saturating_sub(COOKIE) * 5 / 8 }
+    }
+
+    /// The same with a header block that fits any window: after persistent congestion a window is two packets, and does not grow while
+    /// nothing can be sent.
+    fn smaller(self) -> Self {
+        let digits = self.digits.min(SMALL_COOKIE);
+        Self { digits, body: self.body + (self.digits - digits) * 5 / 8, ..self }
     }
 
     /// The stream it was sent on.
@@ -88,7 +98,7 @@ impl Asking {
                 let first_byte = Time::ZERO;
                 self.response = Some(Response { stream, status: None, first_byte, bytes: 0, end: None, body });
             }
-            Err(h3::Error::StreamBlocked) => self.waiting = Some(request),
+            Err(h3::Error::StreamBlocked) => self.waiting = Some(request.smaller()),
             Err(e) => {
                 self.over = Some(format!("request: {e}"));
                 self.wake();
@@ -252,3 +262,19 @@ impl Client for QuicheClient {
 
 /// A cookie of the greatest length.
 static DIGITS: [u8; COOKIE as usize] = [b'0'; COOKIE as usize];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_request_brings_as_many_bytes() {
+        for bytes in [60, 400, 1_000, 5_000, 9_000, 40_000] {
+            let request = Request::new(1, bytes);
+            let smaller = request.smaller();
+            let brings = |r: Request| r.digits * 5 / 8 + r.body;
+            assert!(smaller.digits <= SMALL_COOKIE, "{smaller:?}");
+            assert!(brings(smaller).abs_diff(brings(request)) <= 1, "{request:?}, {smaller:?}");
+        }
+    }
+}
