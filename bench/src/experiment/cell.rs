@@ -190,10 +190,8 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
     let bps = |bytes: u64| round(bytes as f64 * 8.0 / seconds, 0);
     let percent = |part: f64, whole: f64| round(if whole > 0.0 { 100.0 * part / whole } else { 0.0 }, 4);
     let mut tally = shared.tally();
-    // Those still sending count too, and among them are the largest. Sums do not depend on the map's order.
-    for sender in std::mem::take(&mut tally.live).into_values() {
-        tally.add_sender(&*sender);
-    }
+    // Those still sending count too, and among them are the largest.
+    let senders = tally.senders.totals();
     let responses = &tally.responses;
     let series = forward.queue_series.clone().unwrap_or_default();
     let width = series.width();
@@ -220,9 +218,9 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
         goodput_per_response_kbps: round(responses.goodput_kbps(), 3),
         times: responses.all(),
         times_large: responses.large(),
-        one_way_percent: percent(tally.heard_one_way as f64, tally.senders as f64),
-        early_reductions: tally.early_reductions,
-        loss_reductions: tally.loss_reductions,
+        one_way_percent: percent(senders.hears_one_way as f64, senders.began as f64),
+        early_reductions: senders.early_reductions,
+        loss_reductions: senders.reductions,
         bin_seconds: width,
         queue_mean: series.bins().iter().map(|b| round(b.sum / width, 2)).collect(),
         queue_max: series.bins().iter().map(|b| b.max).collect(),

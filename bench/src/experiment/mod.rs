@@ -18,6 +18,6 @@ pub use cell::{Cell, CellError, run};
 pub use compare::{CompareError, Stage, compare};
 pub use contest::{Contender, Contest, ContestResult, contest};
 pub use plan::{Connections, Outlet, Plan, PlanError, Timestamps, Workload};
-pub(crate) use plan::{parse_bytes, parse_load, parse_window};
+pub(crate) use plan::{parse_bytes, parse_load, parse_window, read_toml};
 pub use result::{Comparison, Cost, Reference, RunResult, SharesOverTime};
 pub use shared::Progress;

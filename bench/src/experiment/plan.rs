@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use fathom_cc::{Rate, Signals};
 use fathom_quinn::Offer;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::link::QueueSpec;
@@ -236,10 +237,7 @@ impl Plan {
     /// # Errors
     /// The file's fault with its line, in one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
-        toml::from_str(text).map_err(|e| {
-            let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
-            PlanError(format!("line {line}: {}", e.message().replace('\n', "; ")))
-        })
+        read_toml(text)
     }
 
     /// Checks every field.
@@ -325,6 +323,14 @@ impl Plan {
         }
         Ok(runs)
     }
+}
+
+/// Reads what is written in TOML; a fault of the text in one line, with its line.
+pub(crate) fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, PlanError> {
+    toml::from_str(text).map_err(|e| {
+        let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
+        PlanError(format!("line {line}: {}", e.message().replace('\n', "; ")))
+    })
 }
 
 pub(crate) fn parse_load(s: &str) -> Result<f64, String> {

@@ -21,12 +21,12 @@ impl Host for Servers {
     }
 
     fn began(&self, sender: Arc<dyn Sender>) -> u64 {
-        if self.forward { self.shared.sender_began(sender) } else { 0 }
+        if self.forward { self.shared.tally().senders.began(sender) } else { 0 }
     }
 
     fn ended(&self, id: u64) {
         if self.forward {
-            self.shared.sender_ended(id);
+            self.shared.tally().senders.ended(id);
         }
     }
 

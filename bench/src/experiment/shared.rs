@@ -9,7 +9,7 @@ use super::traffic;
 use crate::hash::StableHash;
 use crate::http::HttpError;
 use crate::measure::{Completed, Responses, WindowTrace};
-use crate::stack::Sender;
+use crate::stack::Senders;
 use crate::workload::WebRequest;
 use crate::world::Virtual;
 
@@ -37,43 +37,13 @@ pub(super) struct Tally {
     pub(super) requests: StableHash,
     pub(super) failed: u64,
     pub(super) connections: u64,
-    pub(super) senders: u64,
-    /// Forward senders that have not ended.
-    pub(super) live: HashMap<u64, Arc<dyn Sender>>,
-    pub(super) heard_one_way: u64,
-    pub(super) early_reductions: u64,
-    pub(super) loss_reductions: u64,
-}
-
-impl Tally {
-    pub(super) fn add_sender(&mut self, sender: &dyn Sender) {
-        let report = sender.report();
-        self.heard_one_way += u64::from(report.hears_one_way);
-        self.early_reductions += report.early_reductions;
-        self.loss_reductions += report.reductions;
-    }
+    /// Of the forward direction.
+    pub(super) senders: Senders,
 }
 
 impl Shared {
     pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A forward sender began; the number to end it by.
-    pub(super) fn sender_began(&self, sender: Arc<dyn Sender>) -> u64 {
-        let mut tally = self.tally();
-        tally.senders += 1;
-        let id = tally.senders;
-        tally.live.insert(id, sender);
-        id
-    }
-
-    /// A forward sender ended.
-    pub(super) fn sender_ended(&self, id: u64) {
-        let mut tally = self.tally();
-        if let Some(sender) = tally.live.remove(&id) {
-            tally.add_sender(&*sender);
-        }
     }
 
     /// A request is being made, as number `index` of its direction.

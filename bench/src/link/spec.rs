@@ -10,6 +10,7 @@ use super::automatic::AutomaticRed;
 use super::avq::{Avq, AvqSpec};
 use super::codel::{Codel, CodelSpec};
 use super::gentle::{self, GentleAred};
+use super::options;
 use super::queue::{DropTail, Limit, Queue};
 use super::red::{Red, RedSpec};
 
@@ -112,13 +113,9 @@ fn droptail(s: &str, limit: &str) -> Result<QueueSpec, String> {
     let help = || no_queue(s);
     let limit = limit.strip_prefix(':').ok_or_else(help)?;
     let digits = limit.find(|c: char| !c.is_ascii_digit()).ok_or_else(help)?;
-    let number: u64 = limit[..digits].parse().map_err(|_| help())?;
     let limit = match &limit[digits..] {
-        "p" => Limit::Packets(usize::try_from(number).map_err(|_| help())?),
-        "B" => Limit::Bytes(number),
-        "kB" => Limit::Bytes(number.checked_mul(1_000).ok_or_else(help)?),
-        "MB" => Limit::Bytes(number.checked_mul(1_000_000).ok_or_else(help)?),
-        _ => return Err(help()),
+        "p" => Limit::Packets(limit[..digits].parse().map_err(|_| help())?),
+        _ => Limit::Bytes(options::bytes(limit).map_err(|_| help())?),
     };
     let too_small = matches!(limit, Limit::Packets(n) if n < 2) || matches!(limit, Limit::Bytes(n) if n < 3_000);
     if too_small {

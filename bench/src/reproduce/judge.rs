@@ -113,6 +113,15 @@ pub(super) fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
     }
 }
 
+/// What it means that it does not hold.
+pub(super) const fn opposite(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Held => Verdict::NotHeld,
+        Verdict::NotHeld => Verdict::Held,
+        Verdict::Undecided => Verdict::Undecided,
+    }
+}
+
 /// All findings as one, their numbers in a row.
 pub(super) fn together(findings: impl IntoIterator<Item = Finding>) -> Finding {
     let findings: Vec<Finding> = findings.into_iter().collect();
@@ -163,7 +172,11 @@ mod tests {
         use Verdict::{Held, NotHeld, Undecided};
         assert_eq!(all([Held, Held]), Held);
         assert_eq!(all([Held, Undecided]), Undecided);
+        assert_eq!(all([Held, Undecided, Held]), Undecided);
+        assert_eq!(all([NotHeld, Undecided]), NotHeld);
         assert_eq!(all([NotHeld, Undecided, Held]), NotHeld);
+        assert_eq!(all([Undecided, NotHeld, Held]), NotHeld);
+        assert_eq!(all([Held, Undecided, NotHeld]), NotHeld);
         assert_eq!(all([]), Undecided);
     }
 }

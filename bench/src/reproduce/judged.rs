@@ -1,24 +1,12 @@
 //! Verdicts about measured numbers, and curves: what several papers' reports need.
 
+use super::judge::{all, opposite};
 use super::{Results, Series, Verdict};
 use crate::measure::Estimate;
 use crate::scenario::Outcome;
 
 /// A single run decides only where it is off by more than this part of what it is compared with: ours.
 const ONE_RUN: f64 = 0.1;
-
-/// All must hold. None at all is undecided.
-pub(super) fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
-    let mut seen = None;
-    for verdict in verdicts {
-        seen = match (seen, verdict) {
-            (Some(Verdict::NotHeld), _) | (_, Verdict::NotHeld) => Some(Verdict::NotHeld),
-            (Some(Verdict::Undecided), _) | (_, Verdict::Undecided) => Some(Verdict::Undecided),
-            _ => Some(Verdict::Held),
-        };
-    }
-    seen.unwrap_or(Verdict::Undecided)
-}
 
 /// The mean of `values` lies above `limit`: held where the whole interval does, not held where the whole interval lies below.
 pub(super) fn above(values: &[f64], limit: f64) -> Verdict {
@@ -44,14 +32,6 @@ pub(super) fn more(a: &[f64], b: &[f64]) -> Verdict {
 /// `a` is less than `b`, seed by seed.
 pub(super) fn less(a: &[f64], b: &[f64]) -> Verdict {
     more(b, a)
-}
-
-fn opposite(verdict: Verdict) -> Verdict {
-    match verdict {
-        Verdict::Held => Verdict::NotHeld,
-        Verdict::NotHeld => Verdict::Held,
-        Verdict::Undecided => Verdict::Undecided,
-    }
 }
 
 /// A difference is positive; `scale` is what a single one is compared with.
@@ -116,15 +96,6 @@ pub(super) fn with<'a>(fixed: &[(&'a str, &'a str)], axis: &'a str, value: &'a s
 mod tests {
     use super::*;
     use Verdict::{Held, NotHeld, Undecided};
-
-    #[test]
-    fn every_one_has_to_hold() {
-        assert_eq!(all([Held, Held]), Held);
-        assert_eq!(all([Held, Undecided, Held]), Undecided);
-        assert_eq!(all([NotHeld, Undecided]), NotHeld);
-        assert_eq!(all([Undecided, NotHeld, Held]), NotHeld);
-        assert_eq!(all([]), Undecided);
-    }
 
     #[test]
     fn a_limit_inside_the_interval_decides_nothing() {

@@ -370,16 +370,11 @@ impl<'a> Run<'a> {
         });
         let mut groups = std::collections::BTreeMap::new();
         for (traffic, built) in self.scenario.traffic.iter().zip(&self.groups) {
-            let parts: Vec<(String, GroupOutcome)> = (traffic.mix.iter().zip(&built.parts))
-                .map(|((_, control), part)| {
-                    let outcome = group_outcome(&world, traffic, &[part], &warm_up, counted, built.traced);
-                    (format!("{}/{}", traffic.name, control.spec()), outcome)
-                })
-                .collect();
-            let all: Vec<&Arc<Part>> = built.parts.iter().collect();
-            groups.insert(traffic.name.clone(), group_outcome(&world, traffic, &all, &warm_up, counted, built.traced));
-            if parts.len() > 1 {
-                groups.extend(parts);
+            let of = |parts: &[&Arc<Part>]| group_outcome(&world, traffic, parts, &warm_up, counted, built.traced);
+            groups.insert(traffic.name.clone(), of(&built.parts.iter().collect::<Vec<_>>()));
+            if built.parts.len() > 1 {
+                let parts = traffic.mix.iter().zip(&built.parts);
+                groups.extend(parts.map(|((_, c), part)| (format!("{}/{}", traffic.name, c.spec()), of(&[part]))));
             }
         }
         Outcome {
@@ -465,12 +460,12 @@ fn group_outcome(
     let long = matches!(traffic.workload, Workload::Bulk { .. });
     for part in parts {
         let mut tally = part.tally();
-        let senders = tally.senders();
-        let Tally { responses: own, failed, connections, over, open, hears_one_way, .. } = &*tally;
+        let senders = tally.senders.totals();
+        let Tally { responses: own, failed, connections, over, open, .. } = &*tally;
         responses.merge(own);
         outcome.failed += failed;
         outcome.connections += connections;
-        outcome.hears_one_way += hears_one_way;
+        outcome.hears_one_way += senders.hears_one_way;
         outcome.early_reductions += senders.early_reductions;
         outcome.loss_reductions += senders.reductions;
         outcome.probe_timeouts += part.record.probe_timeouts();

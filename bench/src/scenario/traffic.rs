@@ -95,11 +95,11 @@ impl Host for Servers {
     }
 
     fn began(&self, sender: Arc<dyn Sender>) -> u64 {
-        self.0.sender_began(sender)
+        self.0.tally().senders.began(sender)
     }
 
     fn ended(&self, id: u64) {
-        self.0.sender_ended(id);
+        self.0.tally().senders.ended(id);
     }
 
     fn think(&self, _: Option<u32>) -> Boxed<'_, ()> {

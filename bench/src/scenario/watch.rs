@@ -8,7 +8,7 @@ use crate::experiment::Progress;
 use crate::http::HttpError;
 use crate::link::LinkStats;
 use crate::measure::{Completed, Responses, WindowTrace, round};
-use crate::stack::{Sender, SenderReport};
+use crate::stack::Senders;
 use crate::world::{FlowCounts, LinkId, Virtual};
 
 use super::outcome::TracedOutcome;
@@ -54,47 +54,12 @@ pub(super) struct Tally {
     pub(super) over: FlowCounts,
     /// Flows that are open.
     pub(super) open: Vec<u32>,
-    senders: u64,
-    live: HashMap<u64, Arc<dyn Sender>>,
-    ended: SenderReport,
-    pub(super) hears_one_way: u64,
-}
-
-impl Tally {
-    fn add(&mut self, sender: &dyn Sender) {
-        let report = sender.report();
-        self.hears_one_way += u64::from(report.hears_one_way);
-        self.ended.early_reductions += report.early_reductions;
-        self.ended.reductions += report.reductions;
-    }
-
-    /// What all senders did, those still sending too. Sums do not depend on the map's order.
-    pub(super) fn senders(&mut self) -> SenderReport {
-        for sender in std::mem::take(&mut self.live).into_values() {
-            self.add(&*sender);
-        }
-        self.ended
-    }
+    pub(super) senders: Senders,
 }
 
 impl Part {
     pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn sender_began(&self, sender: Arc<dyn Sender>) -> u64 {
-        let mut tally = self.tally();
-        tally.senders += 1;
-        let id = tally.senders;
-        tally.live.insert(id, sender);
-        id
-    }
-
-    pub(super) fn sender_ended(&self, id: u64) {
-        let mut tally = self.tally();
-        if let Some(sender) = tally.live.remove(&id) {
-            tally.add(&*sender);
-        }
     }
 
     /// A connection is opened as this flow.

@@ -8,6 +8,7 @@ mod noq;
 #[cfg(feature = "quiche")]
 mod quiche;
 mod quinn;
+mod senders;
 
 use std::fmt;
 use std::future::Future;
@@ -22,6 +23,7 @@ use fathom_cc::{Recipe, Signals};
 use fathom_quinn::{Clock, Observer, Offer, PlugError, with_outlet};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::senders::Senders;
 use crate::http::{Fetched, HttpError, Identity, Requests};
 use crate::world::{Virtual, VirtualSocket};
 
@@ -247,8 +249,7 @@ pub(crate) trait Client: Send {
     /// As [`crate::http::Requests::get`].
     fn get(&mut self, bytes: u64, request_bytes: u64) -> Boxed<'_, Result<Fetched, HttpError>>;
     /// The same body over several streams at once, where the stack limits what one stream may have in disorder; else over one.
-    fn get_at_once(&mut self, bytes: u64, request_bytes: u64, streams: u32) -> Boxed<'_, Result<Fetched, HttpError>> {
-        let _ = streams;
+    fn get_at_once(&mut self, bytes: u64, request_bytes: u64, _streams: u32) -> Boxed<'_, Result<Fetched, HttpError>> {
         self.get(bytes, request_bytes)
     }
     /// Closes it.

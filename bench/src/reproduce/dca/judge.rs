@@ -5,6 +5,7 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 use crate::measure::Estimate;
 
 use super::super::Verdict;
+use super::super::judge::opposite;
 
 /// It lies below zero, beyond its confidence interval.
 pub(super) fn below_zero(e: Option<Estimate>) -> Verdict {
@@ -20,33 +21,12 @@ pub(super) fn above_zero(e: Option<Estimate>) -> Verdict {
     opposite(below_zero(e))
 }
 
-/// What it means that it does not hold.
-pub(super) const fn opposite(v: Verdict) -> Verdict {
-    match v {
-        Verdict::Held => Verdict::NotHeld,
-        Verdict::NotHeld => Verdict::Held,
-        Verdict::Undecided => Verdict::Undecided,
-    }
-}
-
 /// Its confidence interval lies in the range: held; outside: not held.
 pub(super) fn within(e: Option<Estimate>, low: f64, high: f64) -> Verdict {
     match e.and_then(|e| e.interval()) {
         Some((from, to)) if from >= low && to <= high => Verdict::Held,
         Some((from, to)) if to < low || from > high => Verdict::NotHeld,
         _ => Verdict::Undecided,
-    }
-}
-
-/// All of them hold; one does not: none.
-pub(super) fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
-    let verdicts: Vec<Verdict> = verdicts.into_iter().collect();
-    if verdicts.contains(&Verdict::NotHeld) {
-        Verdict::NotHeld
-    } else if verdicts.is_empty() || verdicts.contains(&Verdict::Undecided) {
-        Verdict::Undecided
-    } else {
-        Verdict::Held
     }
 }
 
@@ -90,15 +70,6 @@ mod tests {
         assert_eq!(within(e, 9.0, 15.0), Verdict::Held);
         assert_eq!(within(e, 10.0, 15.0), Verdict::Undecided);
         assert_eq!(within(e, 20.0, 30.0), Verdict::NotHeld);
-    }
-
-    #[test]
-    fn all_needs_all() {
-        use Verdict::{Held, NotHeld, Undecided};
-        assert_eq!(all([Held, Held]), Held);
-        assert_eq!(all([Held, Undecided]), Undecided);
-        assert_eq!(all([Held, Undecided, NotHeld]), NotHeld);
-        assert_eq!(all([]), Undecided);
     }
 
     #[test]

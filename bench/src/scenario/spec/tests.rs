@@ -1,0 +1,96 @@
+//! Scenarios as written: what is read, and what is told of faults.
+
+use super::*;
+
+const SOUND: &str = r#"
+        stop = "100s"
+        [network]
+        topology = "dumbbell"
+        [[traffic]]
+        name = "flows"
+        from = "left"
+        to = "right"
+        workload = "flows:10@2s"
+        controller = "reno"
+        [[background]]
+        name = "web"
+        from = "left"
+        to = "right"
+        workload = "users:20 idle 1s..4s"
+    "#;
+
+fn error(change: impl FnOnce(&mut ScenarioSpec)) -> String {
+    let mut spec = ScenarioSpec::from_toml(SOUND).unwrap();
+    change(&mut spec);
+    spec.check().unwrap_err().to_string()
+}
+
+#[test]
+fn a_sound_scenario_is_read_with_its_defaults() {
+    let spec = ScenarioSpec::from_toml(SOUND).unwrap();
+    let s = spec.check().unwrap();
+    assert_eq!(s.stop, Stop::At(Duration::from_secs(100)));
+    assert_eq!(s.traffic[0].datagram, 1_392);
+    assert_eq!(s.chain.links[0].rate, Rate::from_bits_per_sec(10_000_000));
+    assert_eq!(ScenarioSpec::from_toml(&toml::to_string(&spec).unwrap()).unwrap(), spec);
+}
+
+#[test]
+fn mixes_rates_by_flow_and_ranges_are_read() {
+    let mut spec = ScenarioSpec::from_toml(SOUND).unwrap();
+    spec.traffic[0].controller = "25% sync:floor=1ms + 75% reno".into();
+    spec.traffic[0].access.rate = Some("100Mbps/flows".into());
+    spec.traffic[0].access.delay = Some("1ms..2.5ms".into());
+    let s = spec.check().unwrap();
+    let parts: Vec<f64> = s.traffic[0].mix.iter().map(|(part, _)| *part).collect();
+    assert_eq!(parts, [0.25, 0.75]);
+    assert_eq!(s.traffic[0].access.rate, Rate::from_bits_per_sec(10_000_000));
+    assert_eq!(s.traffic[0].access.delay, (Duration::from_millis(1), Duration::from_micros(2_500)));
+}
+
+#[test]
+fn flows_may_wait_before_they_start() {
+    let secs = Duration::from_secs;
+    let read: Workload = "flows:10@2s after 20s".parse().unwrap();
+    assert_eq!(read, Workload::Bulk { flows: 10, bytes: None, spread: secs(2), after: secs(20) });
+    let starts: Vec<u64> = crate::scenario::source::Source::new(read, 0.0, 1)
+        .unwrap()
+        .map(|request| request.start.as_nanos() / 1_000_000_000)
+        .collect();
+    assert_eq!((starts.first(), starts.last(), starts.len()), (Some(&20), Some(&22), 10));
+    assert!("flows:10 after lunch".parse::<Workload>().is_err());
+}
+
+#[test]
+fn errors_name_the_field_and_the_mend() {
+    let cases = [
+        (error(|s| s.stop = "soon".into()), "stop: ", "100s"),
+        (error(|s| s.stop = "100 responses".into()), "stop: ", "100s"),
+        (error(|s| s.warm_up = "100s".into()), "warm-up: ", "shorten"),
+        (error(|s| s.network.topology = "ring".into()), "network.topology: ", "dumbbell"),
+        (error(|s| s.network.queue = Some("blue".into())), "network.queue: ", "droptail"),
+        (error(|s| s.traffic.clear()), "traffic: ", "[[traffic]]"),
+        (error(|s| s.traffic[0].from = "r9".into()), "traffic 'flows': from", "left, right"),
+        (error(|s| s.traffic[0].to = "left".into()), "traffic 'flows': from", "cross"),
+        (error(|s| s.traffic[0].packet = 100), "traffic 'flows': packet", "278"),
+        (error(|s| s.traffic[0].workload = "much".into()), "traffic 'flows': workload", "flows:100"),
+        (error(|s| s.traffic[0].controller = "rneo".into()), "traffic 'flows': controller", "reno"),
+        (error(|s| s.traffic[0].controller = "20% reno".into()), "traffic 'flows': controller", "100%"),
+        (error(|s| s.background[0].workload = "much".into()), "background 'web': workload", "users:2200"),
+        (error(|s| s.background[0].name = "flows".into()), "background: ", "own name"),
+        (error(|s| s.background[0].controller = "native:cubic".into()), "background 'web': controller", "light"),
+        (error(|s| s.keep.queue = vec!["up".into()]), "keep.queue: ", "left-right"),
+        (error(|s| s.keep.rtt = vec!["up".into()]), "keep.rtt: ", "flows"),
+        (
+            error(|s| {
+                s.network.topology = "asu".into();
+                s.network.link = Some("1Mbps".into());
+            }),
+            "network.link: ",
+            "leave it out",
+        ),
+    ];
+    for (text, field, mend) in cases {
+        assert!(text.starts_with(field) && text.contains(mend) && !text.contains('\n'), "{text}");
+    }
+}
