@@ -106,6 +106,18 @@ pub struct Distribution {
     pub cdf: Vec<(f64, f64)>,
 }
 
+impl Distribution {
+    /// The part that took no longer than `ms`, between the points on a straight line.
+    pub fn within_ms(&self, ms: f64) -> f64 {
+        let next = self.cdf.partition_point(|(at, _)| *at <= ms);
+        match (next.checked_sub(1).map(|last| self.cdf[last]), self.cdf.get(next)) {
+            (Some((t0, p0)), Some((t1, p1))) => p0 + (p1 - p0) * (ms - t0) / (t1 - t0),
+            (Some((_, p)), None) => p,
+            (None, _) => 0.0,
+        }
+    }
+}
+
 fn whole_micros(d: Duration) -> u64 {
     u64::try_from(d.as_micros()).map_or(LONGEST, |us| us.min(LONGEST))
 }

@@ -2,6 +2,7 @@
 
 mod confidence;
 mod dca_prediction;
+mod delivery;
 mod fairness;
 mod latency;
 mod loss_delay;
@@ -13,6 +14,7 @@ mod verify;
 
 pub use confidence::Estimate;
 pub use dca_prediction::{Counts, Prediction, Replay, predict, replay};
+pub use delivery::{Delivery, Sealed, pieces};
 pub use fairness::{Fairness, GroupBytes, GroupShares, ShareDistribution, WINDOWS, WindowFairness, fair_by_packets};
 pub use latency::{Distribution, Latencies};
 pub use loss_delay::{DelayEvent, Indication, LAGS, LagDelay, LossDelay, indication, lagged};

@@ -18,9 +18,9 @@ use super::{SMALLEST_STOCK_DATAGRAM, Scenario, Stop, Traffic, Workload, load};
 use crate::experiment::{CellError, Cost, PlanError, Progress, thread_cpu_time};
 use crate::http::Identity;
 use crate::link::{Counted, Link, LinkStats};
-use crate::measure::{Fairness, GroupBytes, WINDOWS, WindowTrace, fair_by_packets, round, verify};
+use crate::measure::{Delivery, Fairness, GroupBytes, WINDOWS, WindowTrace, fair_by_packets, round, verify};
 use crate::stack::{self, Control, Setting};
-use crate::world::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, Virtual, WIRE_OVERHEAD};
+use crate::world::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, Tap, Virtual, WIRE_OVERHEAD};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
@@ -86,6 +86,8 @@ struct Built {
     parts: Vec<Arc<Part>>,
     /// The traced response's size, or the traced flow's number.
     traced: u64,
+    /// When the first flow's packets arrived, where that is kept.
+    delivery: Option<Arc<Mutex<Delivery>>>,
 }
 
 impl<'a> Run<'a> {
@@ -114,9 +116,13 @@ impl<'a> Run<'a> {
         };
         run.add_links(seed);
         run.add_background()?;
-        let identity = Identity::generate().map_err(CellError::from)?;
+        let sealed = Arc::default();
+        let noting = !scenario.keep.latency.is_empty();
+        let identity =
+            if noting { Identity::noting(&sealed) } else { Identity::generate() }.map_err(CellError::from)?;
         for (number, traffic) in scenario.traffic.iter().enumerate() {
-            run.add_group(number, traffic, &identity, seed)?;
+            let delivery = scenario.keep.latency.contains(&traffic.name).then(|| Delivery::new(Arc::clone(&sealed)));
+            run.add_group(number, traffic, &identity, delivery, seed)?;
         }
         run.watch_time(world);
         Ok(run)
@@ -207,7 +213,14 @@ impl<'a> Run<'a> {
         path
     }
 
-    fn add_group(&mut self, number: usize, traffic: &Traffic, identity: &Identity, seed: u64) -> Result<(), RunError> {
+    fn add_group(
+        &mut self,
+        number: usize,
+        traffic: &Traffic,
+        identity: &Identity,
+        delivery: Option<Delivery>,
+        seed: u64,
+    ) -> Result<(), RunError> {
         let world = self.world();
         let keep = &self.scenario.keep;
         let group_seed = mix(&[seed, 3, number as u64]);
@@ -267,9 +280,11 @@ impl<'a> Run<'a> {
             }
             parts.push((up_to, Endpoints { part, ends: ends_of }));
         }
+        let delivery = delivery.map(|delivery| Arc::new(Mutex::new(delivery)));
         let built = Built {
             parts: parts.iter().map(|(_, e)| Arc::clone(&e.part)).collect(),
             traced: traced.map_or(0, |(_, bytes)| bytes),
+            delivery: delivery.clone(),
         };
         let clients = Clients {
             parts: parts.into(),
@@ -277,6 +292,7 @@ impl<'a> Run<'a> {
             streams: traffic.streams,
             traced: traced.map(|(number, _)| number),
             watched: wants_rtt.then_some(0),
+            tap: delivery.map(|delivery| delivery as Arc<Mutex<dyn Tap>>),
         };
         world.spawn(clients.run(source));
         self.groups.push(built);
@@ -371,7 +387,12 @@ impl<'a> Run<'a> {
         let mut groups = std::collections::BTreeMap::new();
         for (traffic, built) in self.scenario.traffic.iter().zip(&self.groups) {
             let of = |parts: &[&Arc<Part>]| group_outcome(&world, traffic, parts, &warm_up, counted, built.traced);
-            groups.insert(traffic.name.clone(), of(&built.parts.iter().collect::<Vec<_>>()));
+            let mut whole = of(&built.parts.iter().collect::<Vec<_>>());
+            whole.latency = built
+                .delivery
+                .as_deref()
+                .map(|delivery| delivery.lock().unwrap_or_else(PoisonError::into_inner).latencies().distribution());
+            groups.insert(traffic.name.clone(), whole);
             if built.parts.len() > 1 {
                 let parts = traffic.mix.iter().zip(&built.parts);
                 groups.extend(parts.map(|((_, c), part)| (format!("{}/{}", traffic.name, c.spec()), of(&[part]))));

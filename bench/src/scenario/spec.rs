@@ -143,6 +143,9 @@ pub struct KeepSpec {
     pub window: Vec<String>,
     /// Groups whose first flow's tcpRTT series is kept.
     pub rtt: Vec<String>,
+    /// Groups whose first flow's packet delivery latency is kept (quinn, noq).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latency: Vec<String>,
     /// A link of which every flow's bytes are kept in bins of 0.1 s, for fairness over time.
     pub shares: Option<String>,
 }
@@ -221,7 +224,7 @@ impl ScenarioSpec {
         if matches!(stop, Stop::At(end) if end <= warm_up) {
             return Err(PlanError(format!("warm-up: '{}' does not end before the run does; shorten it", self.warm_up)));
         }
-        self.keep.check(&chain, &traffic)?;
+        self.keep.check(&chain, &traffic, self.stack)?;
         Ok(Scenario {
             chain,
             traffic,
@@ -404,7 +407,7 @@ impl AccessSpec {
 }
 
 impl KeepSpec {
-    fn check(&self, chain: &Chain, traffic: &[Traffic]) -> Result<(), PlanError> {
+    fn check(&self, chain: &Chain, traffic: &[Traffic], stack: Stack) -> Result<(), PlanError> {
         let links: Vec<String> = chain.directed().map(|(_, _, name)| name).collect();
         for (field, name) in (self.queue.iter().map(|n| ("queue", n))).chain(self.shares.iter().map(|n| ("shares", n)))
         {
@@ -416,7 +419,8 @@ impl KeepSpec {
                 )));
             }
         }
-        for (field, name) in (self.window.iter().map(|n| ("window", n))).chain(self.rtt.iter().map(|n| ("rtt", n))) {
+        let groups = [("window", &self.window), ("rtt", &self.rtt), ("latency", &self.latency)];
+        for (field, name) in groups.into_iter().flat_map(|(field, names)| names.iter().map(move |n| (field, n))) {
             if !traffic.iter().any(|t| t.name == *name) {
                 let known = traffic.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", ");
                 return Err(PlanError(format!(
@@ -424,6 +428,11 @@ impl KeepSpec {
                     name.escape_debug()
                 )));
             }
+        }
+        if !self.latency.is_empty() && !stack.shows_what_it_seals() {
+            return Err(PlanError(format!(
+                "keep.latency: {stack} does not show which bytes its packets carry; run it on quinn or noq"
+            )));
         }
         Ok(())
     }

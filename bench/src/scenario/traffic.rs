@@ -1,6 +1,6 @@
 //! The clients and servers of one group of traffic.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_quinn::Observer;
@@ -12,7 +12,7 @@ use crate::http::HttpError;
 use crate::measure::Completed;
 use crate::stack::{Boxed, Host, Opener, Sender};
 use crate::workload::WebRequest;
-use crate::world::GroupId;
+use crate::world::{GroupId, Tap};
 
 /// The clients of a group.
 #[derive(Clone)]
@@ -26,6 +26,8 @@ pub(super) struct Clients {
     pub(super) traced: Option<usize>,
     /// Number of the flow whose drops are noted.
     pub(super) watched: Option<usize>,
+    /// Who is shown the first flow's datagrams.
+    pub(super) tap: Option<Arc<Mutex<dyn Tap>>>,
 }
 
 /// The endpoints behind connections of one controller.
@@ -63,6 +65,9 @@ impl Clients {
         }
         if self.watched == Some(index) {
             world.watch_drops(flow);
+        }
+        if let (0, Some(tap)) = (index, &self.tap) {
+            world.tap(flow, Arc::clone(tap));
         }
         let outcome = get(&**opener, flow, request, self.streams).await;
         let counts = part.closed(flow);

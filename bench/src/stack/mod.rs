@@ -86,6 +86,11 @@ impl Stack {
         with_outlet(self.offers())
     }
 
+    /// Its TLS tells the lab which stream bytes a packet carries: rustls does, where keys are its users'.
+    pub const fn shows_what_it_seals(self) -> bool {
+        matches!(self, Self::Quinn | Self::Noq)
+    }
+
     /// The stack's own controllers, as `native:NAME` has them.
     pub const fn natives(self) -> &'static [&'static str] {
         match self {

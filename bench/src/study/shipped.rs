@@ -21,6 +21,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("sdc-figure-12", include_str!("../../plans/studies/sdc-figure-12.toml")),
     ("sdc-figure-4", include_str!("../../plans/studies/sdc-figure-4.toml")),
     ("sdc-figure-9", include_str!("../../plans/studies/sdc-figure-9.toml")),
+    ("sdc-latency", include_str!("../../plans/studies/sdc-latency.toml")),
     ("sdc-windows", include_str!("../../plans/studies/sdc-windows.toml")),
     ("sync-tcp-bottlenecks", include_str!("../../plans/studies/sync-tcp-bottlenecks.toml")),
     ("sync-tcp-detection", include_str!("../../plans/studies/sync-tcp-detection.toml")),

@@ -13,7 +13,7 @@ mod timer;
 
 pub(crate) use agent::{Agent, AgentId, AgentTimer, Arrived, Wire};
 pub use executor::{Ended, Executor, Virtual};
-pub use net::{Ecn, FlowCounts, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, WIRE_OVERHEAD};
+pub use net::{Ecn, FlowCounts, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD};
 #[cfg(feature = "quiche")]
 pub(crate) use socket::Received;
 pub(crate) use socket::flow_of;

@@ -4,8 +4,11 @@
 //! DelayBox: half of its client-side and half of its server-side delay in each direction (PackMime's use of DelayBox, ns-2).
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
+
+use fathom_cc::Time;
 
 use crate::hash::StableHash;
 use crate::link::{Link, Verdict};
@@ -125,6 +128,14 @@ pub(super) struct Socket {
     pub(super) waker: Option<Waker>,
 }
 
+/// Looks at every datagram of one flow's server.
+pub trait Tap: Send {
+    /// It is handed to the network.
+    fn sent(&mut self, now: Time, datagram: &[u8]);
+    /// It reaches the client.
+    fn arrived(&mut self, now: Time, datagram: &[u8]);
+}
+
 /// Counts of whole datagrams, for the conservation check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetStats {
@@ -154,6 +165,8 @@ pub(super) struct Network {
     retired: VecDeque<(u64, u32)>,
     /// A flow of which every drop on the way to the client is noted, and when the dropped packets were sent.
     watched: Vec<(u32, Vec<u64>)>,
+    /// Who is shown every datagram of a flow's server.
+    tapped: Vec<(u32, Arc<Mutex<dyn Tap>>)>,
     /// Over (time, place and verdict, flow, size) of every step; payloads are ciphertext and stay out.
     hash: StableHash,
 }
@@ -211,6 +224,17 @@ impl Network {
 
     pub(super) fn watch(&mut self, flow: u32) {
         self.watched.push((flow, Vec::new()));
+    }
+
+    pub(super) fn tap(&mut self, flow: u32, tap: Arc<Mutex<dyn Tap>>) {
+        self.tapped.push((flow, tap));
+    }
+
+    /// Shows a datagram of a flow's server to who asked for it.
+    fn show(&self, flow: u32, show: impl FnOnce(&mut dyn Tap)) {
+        if let Some((_, tap)) = self.tapped.iter().find(|(tapped, _)| *tapped == flow) {
+            show(&mut *tap.lock().unwrap_or_else(PoisonError::into_inner));
+        }
     }
 
     pub(super) fn drops(&self, flow: u32) -> &[u64] {
@@ -280,6 +304,9 @@ impl Core {
         };
         state.counts.sent += u64::from(from_server);
         let state = *state;
+        if from_server {
+            self.net.show(flow, |tap| tap.sent(Time::from_nanos(self.now), bytes));
+        }
         let (direction, first, last) = if from_server {
             (Direction::Down, state.server_half, state.client_half)
         } else {
@@ -313,9 +340,13 @@ impl Core {
         if p.direction == Direction::Down {
             flow.counts.delivered += p.data.len() as u64;
         }
+        let local = flow.local;
+        if p.direction == Direction::Down {
+            self.net.show(p.flow, |tap| tap.arrived(Time::from_nanos(self.now), &p.data));
+        }
         self.net.stats.delivered += 1;
         note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.payload());
-        if let Some(local) = flow.local {
+        if let Some(local) = local {
             self.deliver_to_agent(index, local);
             return None;
         }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use fathom_cc::Time;
 use crate::link::{Link, LinkStats};
 
 use super::executor::Virtual;
-use super::net::{Direction, Ecn, FlowCounts, Group, GroupId, LinkId, NetStats, SocketId};
+use super::net::{Direction, Ecn, FlowCounts, Group, GroupId, LinkId, NetStats, SocketId, Tap};
 
 const PORT: u16 = 443;
 /// Datagrams a stack may hand over at once (Linux GSO allows 64; quinn uses at most 10).
@@ -100,6 +101,11 @@ impl Virtual {
     /// Notes from now on when the packets were sent that this flow's server loses. The notes grow with the losses.
     pub fn watch_drops(&self, flow: u32) {
         self.core().net.watch(flow);
+    }
+
+    /// Shows `tap` every datagram of this flow's server from now on.
+    pub fn tap(&self, flow: u32, tap: Arc<Mutex<dyn Tap>>) {
+        self.core().net.tap(flow, tap);
     }
 
     /// When the lost packets of a watched flow were sent, in the order in which they were dropped.

@@ -4,8 +4,8 @@ use super::super::judge::all;
 use super::super::judged::{above, below, less, more, shown, with, within};
 use super::super::{Claim, Results, Verdict};
 use super::{
-    ALONE, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, SDC, TCP, WINDOWS, above_four, alone_mbps, backoff,
-    drops, eight_or_more, near_over_far, sdc_percent, timeouts,
+    ALONE, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, SDC, TCP, WINDOWS, above_four, alone_mbps,
+    backoff, drops, eight_or_more, mean_latency, near_over_far, sdc_percent, timeouts, worst_latency,
 };
 use crate::scenario::Outcome;
 
@@ -13,7 +13,7 @@ use crate::scenario::Outcome;
 type Maker = (&'static [&'static str], fn(&Results) -> Claim);
 
 pub(super) fn claims(results: &Results) -> Vec<Claim> {
-    let makers: [Maker; 16] = [
+    let makers: [Maker; 18] = [
         (&[FIGURE_4], sdc_few_timeouts),
         (&[FIGURE_4], tcp_many_timeouts),
         (&[WINDOWS], tcp_small_windows),
@@ -21,6 +21,8 @@ pub(super) fn claims(results: &Results) -> Vec<Claim> {
         (&[FIGURE_4], tcp_timeouts_fall),
         (&[FIGURE_4], tcp_backoffs_grow),
         (&[FIGURE_4], sdc_fewer_drops),
+        (&[LATENCY], |r| sooner(r, "sdc-lower-mean-latency", "average", mean_latency)),
+        (&[LATENCY], |r| sooner(r, "sdc-lower-worst-latency", "worst-case", worst_latency)),
         (&[FIGURE_9], |r| less_bias(r, FIGURE_9, "sdc-less-bias-10-flows")),
         (&[FIGURE_10], |r| less_bias(r, FIGURE_10, "sdc-less-bias-100-flows")),
         (&[FIGURE_9, FIGURE_10], tcp_biased),
@@ -156,6 +158,24 @@ fn sdc_large_windows(results: &Results) -> Claim {
         "The first sender's window is eight packets or more over 90 % of the time (ours), with 40, 100, 200 and 500 flows.",
         nearly_always(&sdc),
         format!("percent of time at eight packets or more by flows: {}", list(&sdc, &WINDOW_FLOWS)),
+    )
+}
+
+/// Less for SDC at every number of flows.
+pub(super) fn less_everywhere(tcp: &[At], sdc: &[At]) -> Verdict {
+    all(tcp.iter().map(|p| less(at(sdc, p.x), &p.values)))
+}
+
+fn sooner(results: &Results, id: &str, which: &str, of: fn(&Outcome) -> Option<f64>) -> Claim {
+    let [tcp, sdc] = of_systems(results, LATENCY, "flows", of);
+    let flows = [100.0, 500.0];
+    claim(
+        id,
+        "SDC §3.3",
+        &format!("SDC outperforms TCP in {which} packet delivery latency."),
+        "Less under SDC than under TCP with 100 and with 500 flows, paired by seed.",
+        less_everywhere(&tcp, &sdc),
+        format!("seconds by flows: SDC {}; TCP {}", list(&sdc, &flows), list(&tcp, &flows)),
     )
 }
 

@@ -3,8 +3,9 @@
 use super::super::judged::{curve, marks, series, with};
 use super::super::{Artefact, Axis, Body, Entry, Figure, Results, Row, Series, Table};
 use super::{
-    ALONE, DATAGRAM, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, SDC, SETTLED, TCP, WINDOWS, above_four,
-    alone_mbps, backoff, drops, eight_or_more, near_over_far, sdc_percent, timeouts,
+    ALONE, DATAGRAM, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, SDC, SETTLED, TCP, WINDOWS,
+    above_four, alone_mbps, backoff, drops, eight_or_more, mean_latency, near_over_far, sdc_percent, timeouts,
+    worst_latency,
 };
 use crate::scenario::Outcome;
 
@@ -12,7 +13,7 @@ use crate::scenario::Outcome;
 type Maker = (&'static str, fn(&Results) -> Artefact);
 
 pub(super) fn artefacts(results: &Results) -> Vec<Artefact> {
-    let makers: [Maker; 9] = [
+    let makers: [Maker; 12] = [
         (FIGURE_4, |r| {
             let title = "Timeouts per connection over the number of flows";
             let note = "Ten to 100 flows in steps of ten as in the paper, 50 above. Probe timeouts stand for timeouts.";
@@ -24,6 +25,9 @@ pub(super) fn artefacts(results: &Results) -> Vec<Artefact> {
             let note = "The paper does not say whether its number is per connection; here it is.";
             over_flows(r, FIGURE_4, "figure 6", title, "packets dropped per connection", note, drops)
         }),
+        (LATENCY, |r| latencies(r, "figure 7", "100", 1.0)),
+        (LATENCY, |r| latencies(r, "figure 8", "500", 3.0)),
+        (LATENCY, latency),
         (FIGURE_9, |r| over_ratio(r, FIGURE_9, "figure 9", "10 flows, five in each group")),
         (FIGURE_10, |r| over_ratio(r, FIGURE_10, "figure 10", "100 flows, 50 in each group")),
         (FIGURE_11, figure_11),
@@ -66,6 +70,37 @@ fn figure_5(results: &Results) -> Artefact {
                 acknowledgement after it. Where nobody backs off there is no point.";
     let title = "Mean length of timeouts over the number of flows, TCP";
     figure("figure 5", title, axis("flows", false), axis("seconds", false), vec![line], note.into())
+}
+
+/// Latency budgets at which a curve is read.
+const BUDGETS: u32 = 100;
+
+fn latencies(results: &Results, id: &str, flows: &'static str, last: f64) -> Artefact {
+    let lines = [TCP, SDC].map(|system| {
+        let budgets = (0..=BUDGETS).map(|step| last * f64::from(step) / f64::from(BUDGETS));
+        let read = |seconds: f64| {
+            let of = |o: &Outcome| Some(o.groups.get("flows")?.latency.as_ref()?.within_ms(seconds * 1e3));
+            Some((seconds, results.estimate(LATENCY, &[("flows", flows), ("system", system)], of)?))
+        };
+        series(system, &budgets.filter_map(read).collect::<Vec<_>>())
+    });
+    let x = Axis { label: "latency budget (s)".into(), log: false, range: Some((0.0, last)) };
+    let y = Axis { label: "part of packets delivered within it".into(), log: false, range: Some((0.0, 1.0)) };
+    let title = format!("Packet delivery latency of one of {flows} flows");
+    let note = "Means over the seeds with 95 % intervals. Further to the left is sooner.";
+    figure(id, &title, x, y, lines.into(), note.into())
+}
+
+fn latency(results: &Results) -> Artefact {
+    let paper = [("100", ["0.10", "0.03"]), ("500", ["0.30", "0.09"])];
+    let rows = paper.iter().flat_map(|(flows, [tcp, sdc])| {
+        let of = |label: &str, of, paper| {
+            row(results, LATENCY, &[("flows", flows)], format!("{flows} flows: {label}"), of, paper)
+        };
+        [of("mean, seconds", mean_latency, [Some(*tcp), Some(*sdc)]), of("longest, seconds", worst_latency, [None; 2])]
+    });
+    let note = "Of one flow. Means over the seeds with 95 % intervals.";
+    table("latency", "Packet delivery latency (SDC §3.3)".into(), rows.collect(), note.into())
 }
 
 fn over_ratio(results: &Results, study: &str, id: &str, which: &str) -> Artefact {

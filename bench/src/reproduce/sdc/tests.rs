@@ -46,6 +46,14 @@ fn timeouts_and_drops_are_compared_at_every_number_of_flows() {
 }
 
 #[test]
+fn latencies_are_compared_at_every_number_of_flows() {
+    let (tcp, sdc) = (at(&[(100.0, 0.10), (500.0, 0.30)]), at(&[(100.0, 0.03), (500.0, 0.09)]));
+    assert_eq!((less_everywhere(&tcp, &sdc), less_everywhere(&sdc, &tcp)), (Held, NotHeld));
+    assert_eq!(less_everywhere(&tcp, &at(&[(100.0, 0.03), (500.0, 0.4)])), NotHeld);
+    assert_eq!((less_everywhere(&tcp, &sdc[..1]), less_everywhere(&[], &sdc)), (Undecided, Undecided));
+}
+
+#[test]
 fn windows_hardly_or_nearly_always() {
     assert_eq!((hardly_ever(&at(&[(40.0, 9.0), (100.0, 1.0)])), hardly_ever(&at(&[(40.0, 11.0)]))), (Held, NotHeld));
     assert_eq!(
@@ -210,7 +218,7 @@ fn every_study_is_shipped_and_every_claim_has_one_name() {
         }
     }
     let mut all = Results::default();
-    for study in [FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, WINDOWS, ALONE] {
+    for study in [FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, WINDOWS, ALONE] {
         let some = results(study, |_, _| outcome(1.0, &[]));
         all.add(
             study,
@@ -228,7 +236,7 @@ fn every_study_is_shipped_and_every_claim_has_one_name() {
     let made: BTreeSet<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(made, PAPER.artefacts.iter().map(|w| w.id).collect());
     let ids: BTreeSet<&str> = report.claims.iter().map(|c| c.id.as_str()).collect();
-    assert_eq!((ids.len(), report.claims.len()), (16, 16));
+    assert_eq!((ids.len(), report.claims.len()), (18, 18));
     // Nothing was measured: nothing is decided.
     assert!(report.claims.iter().all(|c| c.verdict == Undecided));
     assert!(super::super::PAPERS.iter().any(|p| p.name == "sdc"));
@@ -240,13 +248,14 @@ fn the_studies_have_the_axes_that_the_report_asks_for() {
         let study = Study::from_toml(study, shipped(study).unwrap()).unwrap();
         study.axes.into_iter().find(|a| a.name == name).unwrap_or_else(|| panic!("{name}")).values
     };
-    for study in [FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_12, WINDOWS, ALONE] {
+    for study in [FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_12, LATENCY, WINDOWS, ALONE] {
         assert_eq!(axis(study, "system"), [TCP, SDC]);
     }
     let flows = axis(FIGURE_4, "flows");
     assert_eq!(flows, axis(FIGURE_12, "flows"));
     assert!(["30", "60", "100", "200", "300", "400", "500"].iter().all(|n| flows.contains(&(*n).to_owned())));
     assert_eq!(axis(WINDOWS, "flows"), ["40", "100", "200", "500"]);
+    assert_eq!(axis(LATENCY, "flows"), ["100", "500"]);
     assert_eq!(axis(ALONE, "window"), ["20p", "none"]);
     let factors = axis(FIGURE_11, "factor");
     assert!(["equation", "0.1", "0.9"].iter().all(|f| factors.contains(&(*f).to_owned())));

@@ -4,7 +4,7 @@ use super::super::Verdict;
 use super::super::judge::{
     self, Asked, FRACTION_MARGIN, Finding, Of, all, margin, more, no_less, pairs, same, shown, together,
 };
-use super::curves::{times, within};
+use super::curves::times;
 use super::*;
 use crate::measure::Distribution;
 
@@ -179,14 +179,14 @@ pub(super) const CLAIMS: &[Asked] = &[
 /// The fraction of a curve's responses within a time.
 fn fraction(curve: &Curve, ms: f64) -> impl Fn(&Outcome) -> Option<f64> {
     let group = curve.group;
-    move |o| Some(within(times(o, group)?, ms))
+    move |o| Some(times(o, group)?.within_ms(ms))
 }
 
 fn mean_fraction(curve: &Curve, at: impl Iterator<Item = f64>) -> impl Fn(&Outcome) -> Option<f64> {
     let (group, at): (_, Vec<f64>) = (curve.group, at.collect());
     move |o| {
         let d = times(o, group)?;
-        Some(at.iter().map(|ms| within(d, *ms)).sum::<f64>() / at.len() as f64)
+        Some(at.iter().map(|ms| d.within_ms(*ms)).sum::<f64>() / at.len() as f64)
     }
 }
 
@@ -237,7 +237,7 @@ pub(super) fn crossover(a: &Distribution, b: &Distribution) -> f64 {
     let steps = (1..=(LAST_CROSSING / 10.0) as u32).rev().map(|n| 10.0 * f64::from(n));
     let mut after = LAST_CROSSING;
     for ms in steps {
-        if within(a, ms) > within(b, ms) {
+        if a.within_ms(ms) > b.within_ms(ms) {
             break;
         }
         after = ms;
@@ -337,7 +337,7 @@ fn few_are_large(r: &Results) -> Finding {
 
 /// The fraction of responses above 25 kB within so many seconds.
 pub(super) fn large_within(o: &Outcome, group: &str, seconds: f64) -> Option<f64> {
-    Some(within(o.groups.get(group)?.times_large.as_ref()?, seconds * 1e3))
+    Some(o.groups.get(group)?.times_large.as_ref()?.within_ms(seconds * 1e3))
 }
 
 fn large_no_worse(r: &Results) -> Finding {

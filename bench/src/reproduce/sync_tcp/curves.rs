@@ -64,16 +64,6 @@ pub(super) fn times<'a>(o: &'a Outcome, group: &str) -> Option<&'a Distribution>
     o.groups.get(group)?.times.as_ref()
 }
 
-/// The part that took no longer than `ms`, between the points of a distribution on a straight line.
-pub(super) fn within(d: &Distribution, ms: f64) -> f64 {
-    let next = d.cdf.partition_point(|(at, _)| *at <= ms);
-    match (next.checked_sub(1).map(|last| d.cdf[last]), d.cdf.get(next)) {
-        (Some((t0, p0)), Some((t1, p1))) => p0 + (p1 - p0) * (ms - t0) / (t1 - t0),
-        (Some((_, p)), None) => p,
-        (None, _) => 0.0,
-    }
-}
-
 /// Curves over the times of a view; over several seeds their means.
 pub(super) fn figure(results: &Results, id: &str, title: &str, curves: &[Curve], view: &View) -> Artefact {
     let mut incomplete = Vec::new();
@@ -89,7 +79,7 @@ pub(super) fn figure(results: &Results, id: &str, title: &str, curves: &[Curve],
         }
         let read = |step: u32| {
             let ms = f64::from(step) * view.step_ms;
-            let parts: Vec<f64> = runs.iter().map(|d| within(d, ms)).collect();
+            let parts: Vec<f64> = runs.iter().map(|d| d.within_ms(ms)).collect();
             Some((ms, Estimate::of(&parts)?))
         };
         let points: Vec<(f64, Estimate)> = (0..=(view.last_ms / view.step_ms) as u32).filter_map(read).collect();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::super::Verdict;
 use super::claims::{TIMES, crossover};
-use super::curves::within;
 use super::*;
 use crate::measure::{Distribution, WindowPoint};
 use crate::scenario::{GroupOutcome, LinkOutcome, TracedOutcome};
@@ -51,7 +50,7 @@ fn fractions_lie_on_straight_lines_between_points() {
     for (ms, expected) in
         [(50.0, 0.0), (100.0, 0.0), (150.0, 0.25), (200.0, 0.5), (260.0, 0.8), (300.0, 1.0), (900.0, 1.0)]
     {
-        assert!((within(&d, ms) - expected).abs() < 1e-12, "{ms}");
+        assert!((d.within_ms(ms) - expected).abs() < 1e-12, "{ms}");
     }
 }
 

@@ -1,0 +1,219 @@
+//! Packet delivery latency: "the time between when a packet is first sent and when the packet arrives at the receiver, regardless of how
+//! many times the packet is retransmitted" (SDC §3.3).
+//!
+//! QUIC sends again what a lost packet carried, not the packet, and its packets are encrypted. So the lab's TLS keys note which bytes of
+//! which streams they seal ([`Sealed`]), under the packet's authentication tag, which no two packets share; the network shows each
+//! datagram of the flow that is asked about as it enters the first link and as it arrives ([`Delivery`]). What a packet carries for the
+//! first time is one piece; it has arrived when its first byte has, in whatever packet. A hold at the sender comes before the first link
+//! and is no part of the latency.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fathom_cc::Time;
+use fathom_frames::{Frames, varint};
+
+use super::latency::Latencies;
+use crate::world::Tap;
+
+/// Bytes of an AEAD tag (RFC 9001 §5.3).
+const TAG: usize = 16;
+/// Packets remembered from sealing to sending; of flows that nobody asks about they are never fetched. Holds of all flows fit many times.
+const REMEMBERED: usize = 1 << 16;
+/// STREAM frame types, and the bits of a type that say that an offset and a length are there (RFC 9000 §19.8).
+const STREAM: std::ops::RangeInclusive<u64> = 0x08..=0x0f;
+const OFFSET: u64 = 0x04;
+const LENGTH: u64 = 0x02;
+
+type Tag = [u8; TAG];
+/// A stream and a range of its bytes.
+type Piece = (u64, Range<u64>);
+
+/// What packets that were sealed but not sent yet carry.
+#[derive(Debug, Default)]
+pub struct Sealed {
+    pieces: HashMap<Tag, Vec<Piece>>,
+    order: VecDeque<Tag>,
+}
+
+impl Sealed {
+    fn take(&mut self, tag: &Tag) -> Option<Vec<Piece>> {
+        self.pieces.remove(tag)
+    }
+
+    /// A packet with these pieces was sealed with this tag.
+    pub fn note(&mut self, tag: &[u8], pieces: Vec<Piece>) {
+        let Ok(tag) = Tag::try_from(tag) else { return };
+        if pieces.is_empty() {
+            return;
+        }
+        if self.order.len() == REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.pieces.remove(&oldest);
+        }
+        self.order.push_back(tag);
+        self.pieces.insert(tag, pieces);
+    }
+}
+
+/// The stream bytes in a 1-RTT payload that is about to be sealed. A frame that cannot be read ends the walk.
+pub fn pieces(payload: &[u8]) -> Vec<Piece> {
+    let frames = Frames::new(payload).map_while(Result::ok).filter(|frame| STREAM.contains(&frame.ty));
+    frames.filter_map(|frame| piece(frame.ty, &payload[frame.range])).collect()
+}
+
+fn piece(ty: u64, frame: &[u8]) -> Option<Piece> {
+    let mut rest = frame;
+    let mut int = || {
+        let (value, len) = varint::decode(rest)?;
+        rest = rest.get(len..)?;
+        Some(value)
+    };
+    int()?;
+    let stream = int()?;
+    let from = if ty & OFFSET == 0 { 0 } else { int()? };
+    let length = if ty & LENGTH == 0 { None } else { Some(int()?) };
+    let length = length.unwrap_or(rest.len() as u64);
+    (length > 0).then(|| (stream, from..from + length))
+}
+
+/// What one flow's server sends, and when it arrives.
+#[derive(Debug)]
+pub struct Delivery {
+    sealed: Arc<Mutex<Sealed>>,
+    /// Pieces in datagrams on their way. Those of lost datagrams stay: some bytes for each loss of one flow.
+    under_way: HashMap<Tag, Vec<Piece>>,
+    /// Where each stream's unsent bytes begin.
+    unsent: HashMap<u64, u64>,
+    /// When the pieces that have not arrived were first sent, by their stream and first byte.
+    waiting: BTreeMap<(u64, u64), Time>,
+    latencies: Latencies,
+}
+
+impl Delivery {
+    /// Of a flow whose server seals with keys that note what they seal in `sealed`.
+    pub fn new(sealed: Arc<Mutex<Sealed>>) -> Self {
+        Self {
+            sealed,
+            under_way: HashMap::new(),
+            unsent: HashMap::new(),
+            waiting: BTreeMap::new(),
+            latencies: Latencies::default(),
+        }
+    }
+
+    /// The latencies so far.
+    pub const fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+}
+
+impl Tap for Delivery {
+    fn sent(&mut self, now: Time, datagram: &[u8]) {
+        let Some(tag) = datagram.last_chunk::<TAG>() else { return };
+        let pieces = self.sealed.lock().unwrap_or_else(PoisonError::into_inner).take(tag);
+        let Some(pieces) = pieces else { return };
+        for (stream, bytes) in &pieces {
+            let unsent = self.unsent.entry(*stream).or_default();
+            if bytes.end > *unsent {
+                self.waiting.insert((*stream, bytes.start.max(*unsent)), now);
+                *unsent = bytes.end;
+            }
+        }
+        self.under_way.insert(*tag, pieces);
+    }
+
+    fn arrived(&mut self, now: Time, datagram: &[u8]) {
+        let pieces = datagram.last_chunk::<TAG>().and_then(|tag| self.under_way.remove(tag));
+        for (stream, bytes) in pieces.into_iter().flatten() {
+            let (first, end) = ((stream, bytes.start), (stream, bytes.end));
+            while let Some((&key, &sent)) = self.waiting.range(first..end).next() {
+                self.waiting.remove(&key);
+                self.latencies.record(now.since(sent));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn ms(n: u64) -> Time {
+        Time::from_millis(n)
+    }
+
+    /// A datagram whose tag is `n` 16 times.
+    fn datagram(n: u8) -> Vec<u8> {
+        [&[0x40, 1, 2][..], &[n; TAG]].concat()
+    }
+
+    fn flow() -> (Arc<Mutex<Sealed>>, Delivery) {
+        let sealed = Arc::new(Mutex::new(Sealed::default()));
+        let delivery = Delivery::new(Arc::clone(&sealed));
+        (sealed, delivery)
+    }
+
+    #[test]
+    fn stream_frames_are_found_among_others() {
+        // PING; stream 4 with offset 0x100 and length 3; PADDING; stream 0 without offset to the end.
+        let payload = [0x01, 0x0e, 0x04, 0x41, 0x00, 0x03, 7, 7, 7, 0x00, 0x00, 0x08, 0x00, 9, 9];
+        assert_eq!(pieces(&payload), [(4, 0x100..0x103), (0, 0..2)]);
+        // An empty one, with FIN, carries nothing; what cannot be read ends the walk.
+        assert_eq!(pieces(&[0x0b, 0x04, 0x00]), []);
+        assert_eq!(pieces(&[0x08, 0x04, 9, 0x40]), [(4, 0..2)]);
+        assert_eq!(pieces(&[0x40, 0x99, 0x08, 0x04, 9]), []);
+    }
+
+    #[test]
+    fn latency_counts_from_the_first_sending_to_the_first_arrival() {
+        let (sealed, mut delivery) = flow();
+        let send = |delivery: &mut Delivery, at, tag, pieces: &[Piece]| {
+            sealed.lock().unwrap().note(&[tag; TAG], pieces.to_vec());
+            delivery.sent(ms(at), &datagram(tag));
+        };
+        send(&mut delivery, 0, 1, &[(0, 0..100)]);
+        send(&mut delivery, 1, 2, &[(0, 100..200)]);
+        delivery.arrived(ms(30), &datagram(2));
+        // The first was lost; its bytes go again with some of the next, cut otherwise.
+        send(&mut delivery, 50, 3, &[(0, 0..60)]);
+        send(&mut delivery, 51, 4, &[(0, 60..100), (0, 200..250)]);
+        delivery.arrived(ms(80), &datagram(3));
+        delivery.arrived(ms(81), &datagram(4));
+        // Late, and once more: nothing new.
+        delivery.arrived(ms(90), &datagram(1));
+        send(&mut delivery, 95, 5, &[(0, 100..200)]);
+        delivery.arrived(ms(120), &datagram(5));
+        let latencies = delivery.latencies();
+        assert_eq!(latencies.count(), 3);
+        // 29, 80 and 30 ms.
+        assert_eq!(latencies.mean(), Some(Duration::from_micros(139_000 / 3 + 1) - Duration::from_nanos(667)));
+        assert_eq!(latencies.within(ms(30).since(ms(0))), Some(2.0 / 3.0));
+    }
+
+    #[test]
+    fn datagrams_without_stream_bytes_and_of_others_are_passed_over() {
+        let (sealed, mut delivery) = flow();
+        sealed.lock().unwrap().note(&[1; TAG], Vec::new());
+        delivery.sent(ms(0), &datagram(1));
+        delivery.sent(ms(0), &datagram(2));
+        delivery.sent(ms(0), &[1, 2, 3]);
+        delivery.arrived(ms(1), &datagram(1));
+        assert_eq!(delivery.latencies().count(), 0);
+    }
+
+    #[test]
+    fn what_nobody_fetches_is_forgotten() {
+        let mut sealed = Sealed::default();
+        for n in 0..REMEMBERED as u64 + 10 {
+            let tag = [n.to_le_bytes(), [0; 8]].concat();
+            sealed.note(&tag, vec![(0, n..n + 1)]);
+        }
+        assert_eq!((sealed.pieces.len(), sealed.order.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!(sealed.take(&[0; TAG]), None);
+    }
+}
