@@ -207,14 +207,7 @@ impl Watcher {
                 if let Some((bar, _)) = self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&name) {
                     bar.finish_and_clear();
                 }
-                let line = format!(
-                    "{name}: {:.2} CPU s, {} packets ({:.0} per CPU second), {} connections ({:.3} ms of CPU each)\n",
-                    cost.cpu_seconds,
-                    cost.packets,
-                    cost.packets as f64 / cost.cpu_seconds,
-                    cost.connections,
-                    1e3 * cost.cpu_seconds / cost.connections.max(1) as f64,
-                );
+                let line = format!("{name}: {cost}\n");
                 self.costs.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         }

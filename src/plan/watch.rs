@@ -81,10 +81,7 @@ impl Watcher {
                 let label = cell.label();
                 state.end(&label);
                 let (done, left) = (state.done, state.left);
-                self.say(
-                    &format!("{done}/{left} {label}: {:.1} CPU s, {} packets", cost.cpu_seconds, cost.packets),
-                    false,
-                );
+                self.say(&format!("{done}/{left} {label}: {cost}"), false);
             }
             Event::Fails { cell, error } => {
                 let label = cell.label();

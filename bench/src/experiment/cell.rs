@@ -103,9 +103,12 @@ pub fn run(cell: &Cell<'_>, progress: Progress) -> Result<(RunResult, Cost), Cel
     check(cell, &world, &network)?;
     let result = collect(cell, &shared, &network);
     let packets = world.net_stats().sent;
-    let connections = shared.tally().connections;
+    let (connections, at_once) = {
+        let mut tally = shared.tally();
+        (tally.connections, tally.senders.totals().at_once)
+    };
     drop(executor);
-    let cost = Cost { cpu_seconds: (thread_cpu_time() - cpu).as_secs_f64(), packets, connections };
+    let cost = Cost { cpu_seconds: (thread_cpu_time() - cpu).as_secs_f64(), packets, connections, at_once };
     Ok((result, cost))
 }
 

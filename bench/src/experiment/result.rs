@@ -1,6 +1,8 @@
 //! What runs and comparisons bring, as reports and JSON have it. Nothing here depends on the machine or the wall clock: the same plan
 //! gives the same bytes.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::plan::Plan;
@@ -148,4 +150,16 @@ pub struct Cost {
     pub packets: u64,
     /// Connections opened.
     pub connections: u64,
+    /// Servers' ends of connections that were there at once, at most: memory grows with them. Summed over groups of traffic.
+    pub at_once: u64,
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cpu_seconds, packets, connections, at_once } = *self;
+        let per_second = packets as f64 / cpu_seconds.max(1e-9);
+        let each = 1e3 * cpu_seconds / connections.max(1) as f64;
+        write!(f, "{cpu_seconds:.2} CPU s, {packets} packets ({per_second:.0} per CPU second), ")?;
+        write!(f, "{connections} connections ({each:.3} ms of CPU each, at most {at_once} at once)")
+    }
 }

@@ -52,12 +52,14 @@ pub fn run(scenario: &Scenario, seed: u64, progress: &Progress) -> Result<(Outco
     let cpu = thread_cpu_time();
     let mut run = Run::set_up(scenario, seed, progress)?;
     run.go()?;
+    let outcome = run.collect();
     let cost = Cost {
         cpu_seconds: (thread_cpu_time() - cpu).as_secs_f64(),
         packets: run.world().net_stats().sent,
         connections: run.groups.iter().flat_map(|g| &g.parts).map(|p| p.tally().connections).sum(),
+        at_once: run.groups.iter().flat_map(|g| &g.parts).map(|p| p.tally().senders.totals().at_once).sum(),
     };
-    Ok((run.collect(), cost))
+    Ok((outcome, cost))
 }
 
 /// Bytes that a scenario of one link puts on it, in both directions.

@@ -22,6 +22,8 @@ pub(crate) struct SenderTotals {
     pub(crate) hears_one_way: u64,
     pub(crate) early_reductions: u64,
     pub(crate) reductions: u64,
+    /// The most that were there at once.
+    pub(crate) at_once: u64,
 }
 
 impl Senders {
@@ -29,6 +31,7 @@ impl Senders {
     pub(crate) fn began(&mut self, sender: Arc<dyn Sender>) -> u64 {
         self.totals.began += 1;
         self.live.insert(self.totals.began, sender);
+        self.totals.at_once = self.totals.at_once.max(self.live.len() as u64);
         self.totals.began
     }
 

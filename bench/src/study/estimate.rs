@@ -9,8 +9,8 @@ use crate::world::WIRE_OVERHEAD;
 /// CPU seconds for each data packet of a long transfer: both ends, acknowledgements, network and measuring, on one core. Measured by this
 /// lab on machines of 2025: about 5 microseconds.
 const CPU_PER_PACKET: f64 = 5e-6;
-/// CPU seconds for each web connection with all its packets, two TLS handshakes' ends included. Measured by this lab likewise: 1 ms.
-const CPU_PER_CONNECTION: f64 = 1e-3;
+/// CPU seconds for each web connection with all its packets, two TLS handshakes' ends included. Measured by this lab likewise: 0.45 ms.
+const CPU_PER_CONNECTION: f64 = 0.45e-3;
 /// CPU seconds for each packet of light traffic and each link it crosses, acknowledgements too. Measured by this lab likewise.
 const CPU_PER_LIGHT_HOP: f64 = 0.4e-6;
 /// Memory of a light flow, its packets under way counted in.
@@ -190,9 +190,9 @@ mod tests {
             controller = "reno"
             packet = 1000
         "#);
-        // 10 Mbps for 100 s are 125,000 packets of 1000 bytes: 0.625 s, and 50 handshakes of 1 ms.
+        // 10 Mbps for 100 s are 125,000 packets of 1000 bytes: 0.625 s, and 50 handshakes of .45 ms.
         near(e.packets, 125_000.0);
-        near(e.cpu_seconds, 0.675);
+        near(e.cpu_seconds, 0.6475);
         near(e.seconds, 100.0);
         // 20 MB, and half a megabyte for each flow.
         near(e.memory, 45e6);
@@ -280,6 +280,6 @@ mod tests {
         // A window of 12 packets per 44.1 ms of propagation; two sources of 30 Mbps a tenth of the time; users fill the 45 Mbps.
         let (flow, udp, web) = (12.0 / 0.0441 * 100.0, 6e6 / 12e3 * 100.0, 45e6 / 12e3 * 100.0);
         near(e.packets, flow + udp + web);
-        near(e.cpu_seconds, flow * 5e-6 + 1e-3 + (udp * 2.0 + web * 1.5) * 0.4e-6);
+        near(e.cpu_seconds, flow * 5e-6 + 0.45e-3 + (udp * 2.0 + web * 1.5) * 0.4e-6);
     }
 }
