@@ -1,6 +1,7 @@
-//! A hash that is the same in every process, on every machine, under every compiler: FNV-1a over 64-bit words. (The standard
-//! library's hashers promise no stability across releases.) For telling runs apart, not for security.
+//! Numbers from numbers.
 
+/// A hash that is the same in every process, on every machine, under every compiler: FNV-1a over 64-bit words. (The standard
+/// library's hashers promise no stability across releases.) For telling runs apart, not for security.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StableHash(u64);
 
@@ -18,4 +19,14 @@ impl StableHash {
     pub(crate) fn value(self) -> u64 {
         self.0
     }
+}
+
+/// Words into one that looks drawn by lot (the finaliser of SplitMix64; Steele, Lea, Flood: OOPSLA 2014).
+pub(crate) fn mix(words: &[u64]) -> u64 {
+    words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, word| {
+        let x = hash.wrapping_add(*word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    })
 }

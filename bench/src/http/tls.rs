@@ -7,23 +7,22 @@
 //! key share, and the server's signature is made but not checked. All messages have their usual sizes; a short connection costs a quarter
 //! less.
 
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+mod noting;
+mod one_exchange;
+
+use std::sync::{Arc, Mutex};
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
-use rustls::crypto::ring::kx_group::X25519;
-use rustls::crypto::{ActiveKeyExchange, CryptoProvider, SharedSecret, SupportedKxGroup, ring};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-use rustls::quic::{Algorithm, HeaderProtectionKey, PacketKey, Tag};
-use rustls::{
-    CipherSuiteCommon, ClientConfig, DigitallySignedStruct, NamedGroup, PeerMisbehaved, ServerConfig, SignatureScheme,
-    SupportedCipherSuite, Tls13CipherSuite,
-};
+use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme, SupportedCipherSuite};
 
 use super::ALPN;
-use crate::measure::{Sealed, pieces};
+use crate::measure::Sealed;
+use noting::noting_suite;
+use one_exchange::OneExchange;
 
 /// A self-signed server identity and the client configuration that trusts exactly it.
 #[derive(Debug)]
@@ -110,112 +109,6 @@ impl Identity {
 /// The key inside the PKCS #8 file of an Ed25519 key: the two OCTET STRINGs around it have fixed places (RFC 8410 §7).
 fn secret(pkcs8: &[u8]) -> [u8; 32] {
     pkcs8.get(16..48).and_then(|bytes| bytes.try_into().ok()).expect("an Ed25519 key in PKCS #8")
-}
-
-/// The suite with keys that note what they seal. rustls keeps suites for ever, so each is a few bytes that are never given back.
-fn noting_suite(sealed: &Arc<Mutex<Sealed>>) -> Option<SupportedCipherSuite> {
-    let Tls13CipherSuite { common, hkdf_provider, aead_alg, quic, .. } = TLS13_AES_128_GCM_SHA256.tls13()?;
-    let algorithm = Box::leak(Box::new(Noting { inner: (*quic)?, sealed: Arc::clone(sealed) }));
-    let common = CipherSuiteCommon {
-        suite: common.suite,
-        hash_provider: common.hash_provider,
-        confidentiality_limit: common.confidentiality_limit,
-    };
-    let (hkdf_provider, aead_alg) = (*hkdf_provider, *aead_alg);
-    let suite = Tls13CipherSuite { common, hkdf_provider, aead_alg, quic: Some(algorithm) };
-    Some(SupportedCipherSuite::Tls13(Box::leak(Box::new(suite))))
-}
-
-/// A QUIC algorithm, or one of its keys, that notes what is sealed.
-struct Noting<T> {
-    inner: T,
-    sealed: Arc<Mutex<Sealed>>,
-}
-
-impl Algorithm for Noting<&'static dyn Algorithm> {
-    fn packet_key(&self, key: AeadKey, iv: Iv) -> Box<dyn PacketKey> {
-        Box::new(Noting { inner: self.inner.packet_key(key, iv), sealed: Arc::clone(&self.sealed) })
-    }
-
-    fn header_protection_key(&self, key: AeadKey) -> Box<dyn HeaderProtectionKey> {
-        self.inner.header_protection_key(key)
-    }
-
-    fn aead_key_len(&self) -> usize {
-        self.inner.aead_key_len()
-    }
-}
-
-impl PacketKey for Noting<Box<dyn PacketKey>> {
-    fn encrypt_in_place(&self, number: u64, header: &[u8], payload: &mut [u8]) -> Result<Tag, rustls::Error> {
-        let pieces = pieces(payload);
-        let tag = self.inner.encrypt_in_place(number, header, payload)?;
-        self.sealed.lock().unwrap_or_else(PoisonError::into_inner).note(tag.as_ref(), pieces);
-        Ok(tag)
-    }
-
-    fn decrypt_in_place<'a>(
-        &self,
-        number: u64,
-        header: &[u8],
-        payload: &'a mut [u8],
-    ) -> Result<&'a [u8], rustls::Error> {
-        self.inner.decrypt_in_place(number, header, payload)
-    }
-
-    fn tag_len(&self) -> usize {
-        self.inner.tag_len()
-    }
-
-    fn confidentiality_limit(&self) -> u64 {
-        self.inner.confidentiality_limit()
-    }
-
-    fn integrity_limit(&self) -> u64 {
-        self.inner.integrity_limit()
-    }
-}
-
-/// X25519 in which both ends always have the same key.
-#[derive(Debug)]
-struct OneExchange;
-
-/// That key's public half, and what it agrees on with itself.
-static SHARED: LazyLock<Result<(Vec<u8>, Vec<u8>), rustls::Error>> = LazyLock::new(|| {
-    let key = X25519.start()?;
-    let public = key.pub_key().to_vec();
-    let secret = key.complete(&public)?;
-    Ok((public, secret.secret_bytes().to_vec()))
-});
-
-impl SupportedKxGroup for OneExchange {
-    fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, rustls::Error> {
-        let (public, secret) = SHARED.as_ref().map_err(Clone::clone)?;
-        Ok(Box::new(Shared { public, secret }))
-    }
-
-    fn name(&self) -> NamedGroup {
-        NamedGroup::X25519
-    }
-}
-
-struct Shared {
-    public: &'static [u8],
-    secret: &'static [u8],
-}
-
-impl ActiveKeyExchange for Shared {
-    fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, rustls::Error> {
-        if peer == self.public { Ok(self.secret.into()) } else { Err(PeerMisbehaved::InvalidKeyShare.into()) }
-    }
-
-    fn pub_key(&self) -> &[u8] {
-        self.public
-    }
-
-    fn group(&self) -> NamedGroup {
-        NamedGroup::X25519
-    }
 }
 
 /// Trusts one certificate, byte for byte.

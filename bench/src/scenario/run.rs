@@ -1,5 +1,7 @@
 //! Sets a scenario up, runs it, checks its books.
 
+mod collect;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,18 +11,19 @@ use rand_pcg::Pcg64Mcg;
 
 use super::background::LightGroups;
 use super::chain::Access;
-use super::outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome};
+use super::outcome::Outcome;
 use super::recorder::{Record, Recorded};
 use super::source::Source;
 use super::traffic::{Clients, Endpoints, Servers, TICK, drifts};
-use super::watch::{Part, Shared, Tally, WarmUp};
+use super::watch::{Part, Shared};
 use super::{SMALLEST_STOCK_DATAGRAM, Scenario, Stop, Traffic, Workload, load};
 use crate::experiment::{CellError, Cost, PlanError, Progress, thread_cpu_time};
+use crate::hash::mix;
 use crate::http::Identity;
-use crate::link::{Counted, Link, LinkStats};
-use crate::measure::{Delivery, Fairness, GroupBytes, WINDOWS, WindowTrace, fair_by_packets, round, verify};
+use crate::link::Link;
+use crate::measure::{Delivery, WindowTrace, verify};
 use crate::stack::{self, Control, Setting};
-use crate::world::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, Tap, Virtual, WIRE_OVERHEAD};
+use crate::world::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, Tap, Virtual};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
@@ -376,162 +379,6 @@ impl<'a> Run<'a> {
         }
         Err(CellError::Unsound { controller: self.names(), faults: faults.join("; ") }.into())
     }
-
-    fn collect(&self) -> Outcome {
-        let world = self.world();
-        let warm_up = self.shared.at_warm_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let seconds = world.time().as_secs_f64();
-        let counted = (seconds - self.scenario.warm_up.as_secs_f64()).max(1e-9);
-        let links = self.links.iter().map(|(name, link)| {
-            let stats = world.link_stats(*link);
-            (name.clone(), link_outcome(&stats, warm_up.links.get(link), seconds, counted))
-        });
-        let mut groups = std::collections::BTreeMap::new();
-        for (traffic, built) in self.scenario.traffic.iter().zip(&self.groups) {
-            let of = |parts: &[&Arc<Part>]| group_outcome(&world, traffic, parts, &warm_up, counted, built.traced);
-            let mut whole = of(&built.parts.iter().collect::<Vec<_>>());
-            whole.latency = built
-                .delivery
-                .as_deref()
-                .map(|delivery| delivery.lock().unwrap_or_else(PoisonError::into_inner).latencies().distribution());
-            groups.insert(traffic.name.clone(), whole);
-            if built.parts.len() > 1 {
-                let parts = traffic.mix.iter().zip(&built.parts);
-                groups.extend(parts.map(|((_, c), part)| (format!("{}/{}", traffic.name, c.spec()), of(&[part]))));
-            }
-        }
-        Outcome {
-            seconds: round(seconds, 6),
-            links: links.collect(),
-            groups,
-            background: self.light.outcomes(seconds),
-            fairness: self.fairness(),
-            trace_hash: format!("{:016x}", world.trace_hash()),
-        }
-    }
-}
-
-/// Flows whose shares are asked for: the name of their group, the size of their packets on the wire, their numbers.
-type Sharing = (String, u32, Vec<u32>);
-
-fn sharing(traffic: &Traffic, built: &Built) -> Option<Sharing> {
-    let flows = built.parts.iter().flat_map(|part| part.tally().open.clone()).collect();
-    let size = u32::from(traffic.datagram) + WIRE_OVERHEAD;
-    matches!(traffic.workload, Workload::Bulk { .. }).then(|| (traffic.name.clone(), size, flows))
-}
-
-impl Run<'_> {
-    /// How the flows that are still there shared the link of `keep.shares`, from the end of the warm-up on.
-    fn fairness(&self) -> Option<Fairness> {
-        let name = self.scenario.keep.shares.as_ref()?;
-        let (_, link) = self.links.iter().find(|(link, _)| link == name)?;
-        let chain = &self.scenario.chain;
-        let (from, to, _) = chain.directed().find(|(_, _, link)| link == name)?;
-        let shares = self.world().link_stats(*link).shares?;
-        let groups: Vec<Sharing> = (self.scenario.traffic.iter().zip(&self.groups))
-            .filter_map(|(traffic, built)| sharing(traffic, built))
-            .collect();
-        let counts: Vec<(usize, u32)> = groups.iter().map(|(_, size, flows)| (flows.len(), *size)).collect();
-        let fair = fair_by_packets(chain.links[from.min(to)].rate.bits_per_sec() as f64 / 8.0, &counts);
-        let tenth = |d: Duration| d.as_millis() as usize / 100;
-        let tenths = tenth(self.scenario.warm_up)..tenth(self.world().time().since(Time::ZERO));
-        let counted = Counted::Wire { overhead: WIRE_OVERHEAD };
-        let groups = groups.into_iter().zip(fair).map(|((name, _, flows), fair)| {
-            let flows = flows.into_iter().map(|flow| shares.tenths(flow as usize, tenths.clone(), counted));
-            Some(GroupBytes { name, fair, flows: flows.collect::<Option<_>>()? })
-        });
-        Fairness::of(&groups.collect::<Option<Vec<_>>>()?, &WINDOWS)
-    }
-}
-
-fn link_outcome(now: &LinkStats, before: Option<&LinkStats>, seconds: f64, counted: f64) -> LinkOutcome {
-    let since = |of: fn(&LinkStats) -> u64| of(now) - before.map_or(0, of);
-    let (arrived, dropped) = (since(|l| l.arrived), since(|l| l.dropped));
-    let busy = now.busy - before.map_or(0.0, |l| l.busy);
-    // The mean is a mean over all time: what the time before contributed is taken off.
-    let queue = now.mean_queue * seconds - before.map_or(0.0, |l| l.mean_queue * (seconds - counted));
-    let percent = |part: f64, whole: f64| round(if whole > 0.0 { 100.0 * part / whole } else { 0.0 }, 4);
-    let series = now.queue_series.as_ref();
-    let width = series.map_or(0.0, crate::link::Series::width);
-    LinkOutcome {
-        arrived,
-        dropped,
-        marked: since(|l| l.marked),
-        drops_percent: percent(dropped as f64, arrived as f64),
-        mean_queue: round(queue / counted, 3),
-        max_queue: now.max_queue,
-        utilisation_percent: percent(busy, counted),
-        throughput_bps: round(since(|l| l.bytes) as f64 * 8.0 / counted, 0),
-        bin_seconds: width,
-        queue_mean: series.map_or_else(Vec::new, |s| s.bins().iter().map(|b| round(b.sum / width, 2)).collect()),
-        queue_max: series.map_or_else(Vec::new, |s| s.bins().iter().map(|b| b.max).collect()),
-    }
-}
-
-/// The outcome of the connections of some parts of a group.
-fn group_outcome(
-    world: &Virtual,
-    traffic: &Traffic,
-    parts: &[&Arc<Part>],
-    warm_up: &WarmUp,
-    counted: f64,
-    traced: u64,
-) -> GroupOutcome {
-    let mut outcome = GroupOutcome { traced, ..GroupOutcome::default() };
-    let mut responses = crate::measure::Responses::default();
-    let mut delivered = 0;
-    let long = matches!(traffic.workload, Workload::Bulk { .. });
-    for part in parts {
-        let mut tally = part.tally();
-        let senders = tally.senders.totals();
-        let Tally { responses: own, failed, connections, over, open, .. } = &*tally;
-        responses.merge(own);
-        outcome.failed += failed;
-        outcome.connections += connections;
-        outcome.hears_one_way += senders.hears_one_way;
-        outcome.early_reductions += senders.early_reductions;
-        outcome.loss_reductions += senders.reductions;
-        outcome.probe_timeouts += part.record.probe_timeouts();
-        outcome.silences += part.record.silences();
-        let (backoffs, time) = part.record.backoffs();
-        outcome.backoffs += backoffs;
-        outcome.backoff_seconds += time.as_secs_f64();
-        outcome.sent += over.sent;
-        outcome.lost += over.dropped;
-        delivered += over.delivered;
-        for flow in open {
-            let counts = world.flow_counts(*flow);
-            let before = warm_up.flows.get(flow).copied().unwrap_or_default();
-            let got = counts.delivered - before.delivered;
-            outcome.sent += counts.sent;
-            outcome.lost += counts.dropped;
-            delivered += got;
-            if long {
-                outcome.flows.push(FlowOutcome {
-                    throughput_bps: round(got as f64 * 8.0 / counted, 0),
-                    sent: counts.sent,
-                    lost: counts.dropped,
-                });
-            }
-        }
-        if let Some(rtt) = part.record.rtt() {
-            outcome.rtt = open.first().map(|flow| RttOutcome::new(&rtt, &world.drops(*flow)));
-        }
-        let window = part.window.points();
-        if !window.is_empty() {
-            outcome.window = window;
-            outcome.traced_end = *part.traced_end.lock().unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-    outcome.backoff_seconds = round(outcome.backoff_seconds, 6);
-    outcome.responses = responses.count();
-    outcome.body_bytes = responses.bytes();
-    outcome.mean_size = round(responses.mean_size(), 1);
-    outcome.goodput_per_response_kbps = round(responses.goodput_kbps(), 3);
-    outcome.times = (responses.count() > 0).then(|| responses.all());
-    outcome.times_large = (responses.large().count > 0).then(|| responses.large());
-    outcome.throughput_bps = round(delivered as f64 * 8.0 / counted, 0);
-    outcome
 }
 
 /// The controller, recorded, and told of smaller datagrams than stacks send by themselves.
@@ -544,16 +391,6 @@ fn recorded(control: &Control, record: &Arc<Record>, datagram: u16) -> Control {
         })),
         Control::Native(name) => Control::Native(name),
     }
-}
-
-/// Words into one that looks drawn by lot (the finaliser of SplitMix64; Steele, Lea, Flood: OOPSLA 2014).
-pub(super) fn mix(words: &[u64]) -> u64 {
-    words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, word| {
-        let x = hash.wrapping_add(*word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    })
 }
 
 fn endpoint_seed(seed: u64) -> [u8; 32] {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use fathom_quinn::Observer;
 
-use super::run::mix;
 use super::source::Source;
 use super::watch::Part;
+use crate::hash::mix;
 use crate::http::HttpError;
 use crate::measure::Completed;
 use crate::stack::{Boxed, Host, Opener, Sender};
