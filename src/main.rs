@@ -2,6 +2,7 @@
 
 mod compare;
 mod controllers;
+mod link;
 mod output;
 mod plan;
 mod reproduce;
@@ -30,6 +31,8 @@ enum Command {
     Compare(Box<compare::Args>),
     /// List every controller with its options, needs and source.
     Controllers(controllers::Args),
+    /// Delay, queue, lose, reorder or damage the datagrams between clients and a server, in real time.
+    Link(Box<link::Args>),
     /// List, show, check and run studies: one question each, asked of many runs.
     Plan(plan::Args),
     /// Run a paper's experiments again: its tables and figures beside the paper's, and whether its claims hold.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         Ok(Cli { command: Command::Compare(args) }) => compare::run(&args),
         Ok(Cli { command: Command::Controllers(args) }) => controllers::run(&args),
+        Ok(Cli { command: Command::Link(args) }) => link::run(&args),
         Ok(Cli { command: Command::Plan(args) }) => plan::run(&args),
         Ok(Cli { command: Command::Reproduce(args) }) => reproduce::run(PAPERS, &args),
         Ok(Cli { command: Command::Stacks(args) }) => stacks::run(&args),

@@ -9,6 +9,7 @@
 //! | [`workload`] | who asks for what, and when |
 //! | [`http`] | the HTTP/3 server and client |
 //! | [`measure`] | response times, fairness, delay before loss, models, confidence; the checks every run must pass |
+//! | [`relay`] | the same links in real time: a relay between UDP sockets |
 //! | [`experiment`] | plans, calibration, runs, comparisons |
 //! | [`reproduce`] | the papers: tables, figures and claims from studies |
 //! | [`scenario`] | routers in a row, traffic over them, and a run of it |
@@ -21,6 +22,7 @@ pub mod http;
 pub mod light;
 pub mod link;
 pub mod measure;
+pub mod relay;
 pub mod report;
 pub mod reproduce;
 pub mod scenario;

@@ -2,8 +2,6 @@
 
 mod values;
 
-use std::time::Duration;
-
 use fathom_cc::units::parse_duration;
 use fathom_cc::{Rate, Signals};
 use serde::{Deserialize, Serialize};

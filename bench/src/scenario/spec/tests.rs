@@ -1,5 +1,7 @@
 //! Scenarios as written: what is read, and what is told of faults.
 
+use std::time::Duration;
+
 use super::*;
 
 const SOUND: &str = r#"

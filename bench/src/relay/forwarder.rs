@@ -1,0 +1,476 @@
+//! Sockets, clients, the clock, the loop: one thread that waits for datagrams and for the time at which waiting ones go on.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::io::{self, IoSliceMut};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::RelaySpec;
+use super::faults::Faults;
+use super::line::{Line, LineStats};
+
+/// Clients at once: each has a socket, and many systems allow a process 1024. More are refused, the longest silent first forgotten.
+const MOST_CLIENTS: usize = 512;
+/// A client that says nothing for so long is forgotten, as NATs forget (RFC 4787 §4.3: two minutes or more).
+const FORGOTTEN: Duration = Duration::from_secs(120);
+/// Bytes under way at most; what comes on top is dropped and counted.
+const MOST_BYTES: usize = 256 << 20;
+/// The longest sleep: how soon a request to stop is seen.
+const LOOK_UP: Duration = Duration::from_millis(50);
+/// Kernel buffers asked for, in bytes: a burst must not be lost before the relay has seen it.
+const SOCKET_BUFFER: usize = 4 << 20;
+/// Datagrams read from a socket before others get their turn, in one read of at most so many bytes each.
+const BATCH: usize = 32;
+const LARGEST: usize = 1 << 16;
+
+/// Why a relay cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// The address to listen at.
+    #[error("cannot listen at {0}: {1}; choose another address or a free port")]
+    Listen(SocketAddr, io::Error),
+    /// Waiting for datagrams failed.
+    #[error("waiting for datagrams: {0}")]
+    Wait(io::Error),
+    /// A socket towards the server.
+    #[error("cannot open a socket towards {0}: {1}")]
+    Open(SocketAddr, io::Error),
+}
+
+/// Counts of a relay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelayStats {
+    /// Server to client.
+    pub down: LineStats,
+    /// Client to server.
+    pub up: LineStats,
+    /// Datagrams that a fault held up for good.
+    pub cut_off: u64,
+    /// Datagrams dropped because too many bytes were under way, or because the kernel took no more.
+    pub overrun: u64,
+    /// Clients seen; a rebinding makes no new ones.
+    pub clients: u64,
+}
+
+struct Socket {
+    io: UdpSocket,
+    state: UdpSocketState,
+}
+
+impl Socket {
+    fn new(io: UdpSocket) -> io::Result<Self> {
+        let state = UdpSocketState::new((&io).into())?;
+        // Less is not an error: the kernel gives what it allows.
+        let _ = state.set_recv_buffer_size((&io).into(), SOCKET_BUFFER);
+        let _ = state.set_send_buffer_size((&io).into(), SOCKET_BUFFER);
+        Ok(Self { io, state })
+    }
+
+    /// Towards the server, from a free port.
+    fn towards(to: SocketAddr) -> Result<Self, RelayError> {
+        let any: SocketAddr =
+            if to.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
+        let open = || {
+            let io = UdpSocket::bind(any)?;
+            // Only the server's datagrams come in.
+            io.connect(to)?;
+            Self::new(io)
+        };
+        open().map_err(|e| RelayError::Open(to, e))
+    }
+
+    fn send(&self, to: SocketAddr, ecn: Option<EcnCodepoint>, contents: &[u8]) -> io::Result<()> {
+        let transmit = Transmit { destination: to, ecn, contents, segment_size: None, src_ip: None };
+        self.state.try_send((&self.io).into(), &transmit)
+    }
+}
+
+struct Client {
+    address: SocketAddr,
+    socket: Socket,
+    heard: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Towards {
+    Client,
+    Server,
+}
+
+/// A datagram under way. Ordered by time, then by arrival.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Waiting {
+    at: u64,
+    order: u64,
+    towards: Towards,
+    client: SocketAddr,
+    ecn: Option<u8>,
+    contents: Vec<u8>,
+}
+
+/// A relay at work.
+pub struct Relay {
+    listen: Socket,
+    to: SocketAddr,
+    down: Line,
+    up: Line,
+    faults: Faults,
+    clients: Vec<Client>,
+    known: HashMap<SocketAddr, usize>,
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    waiting_bytes: usize,
+    order: u64,
+    start: Instant,
+    stats: RelayStats,
+    buffer: Vec<u8>,
+}
+
+impl std::fmt::Debug for Relay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Relay").field("to", &self.to).field("clients", &self.clients.len()).finish_non_exhaustive()
+    }
+}
+
+impl Relay {
+    /// Listens for clients of the server at `to`. Its time begins now.
+    ///
+    /// # Errors
+    /// The address is taken or not this host's.
+    // A relay works in real time.
+    #[allow(clippy::disallowed_methods)]
+    pub fn bind(listen: SocketAddr, to: SocketAddr, spec: RelaySpec) -> Result<Self, RelayError> {
+        let bound = UdpSocket::bind(listen).and_then(Socket::new).map_err(|e| RelayError::Listen(listen, e))?;
+        Ok(Self {
+            listen: bound,
+            to,
+            // Each direction draws its own lots.
+            down: Line::new(spec.down, spec.seed.wrapping_mul(2)),
+            up: Line::new(spec.up, spec.seed.wrapping_mul(2) + 1),
+            faults: Faults::new(spec.faults),
+            clients: Vec::new(),
+            known: HashMap::new(),
+            waiting: BinaryHeap::new(),
+            waiting_bytes: 0,
+            order: 0,
+            start: Instant::now(),
+            stats: RelayStats::default(),
+            buffer: vec![0; LARGEST],
+        })
+    }
+
+    /// Where clients find it.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listen.io.local_addr()
+    }
+
+    /// Counts so far.
+    pub const fn stats(&self) -> RelayStats {
+        RelayStats { down: self.down.stats(), up: self.up.stats(), ..self.stats }
+    }
+
+    /// Relays until `stop` is set or `until` is over; `look` is called some twenty times a second. Datagrams still under way then are lost.
+    ///
+    /// # Errors
+    /// A socket cannot be opened or waited for. What cannot be sent is dropped and counted, as networks do.
+    pub fn run(
+        &mut self,
+        stop: &AtomicBool,
+        until: Option<Duration>,
+        mut look: impl FnMut(Duration, &RelayStats),
+    ) -> Result<(), RelayError> {
+        let mut looked = Duration::ZERO;
+        loop {
+            let now = self.now();
+            if stop.load(Ordering::Relaxed) || until.is_some_and(|until| now >= until) {
+                return Ok(());
+            }
+            if now >= looked + LOOK_UP {
+                look(now, &self.stats());
+                self.forget(now);
+                looked = now;
+            }
+            if self.faults.rebind(now) {
+                for client in &mut self.clients {
+                    client.socket = Socket::towards(self.to)?;
+                }
+            }
+            self.send_due(now);
+            self.wait(now, until)?;
+        }
+    }
+
+    /// Time since the start.
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Sleeps until a datagram comes or goes on, and takes in what came.
+    fn wait(&mut self, now: Duration, until: Option<Duration>) -> Result<(), RelayError> {
+        let due = self.waiting.peek().map(|Reverse(next)| Duration::from_nanos(next.at));
+        let times = [due, self.faults.next(now), until, Some(now + LOOK_UP)];
+        let sleep = times.into_iter().flatten().min().unwrap_or(now).saturating_sub(now);
+        let timeout = Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
+        let sockets = std::iter::once(&self.listen).chain(self.clients.iter().map(|c| &c.socket));
+        let mut polled: Vec<PollFd<'_>> = sockets.map(|s| PollFd::new(&s.io, PollFlags::IN)).collect();
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(RelayError::Wait(e.into())),
+        }
+        let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let done = self.take_in(&ready, &mut buffer);
+        self.buffer = buffer;
+        done
+    }
+
+    fn take_in(&mut self, ready: &[bool], buffer: &mut [u8]) -> Result<(), RelayError> {
+        for (number, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
+            for _ in 0..BATCH {
+                let socket = number.checked_sub(1).map_or(&self.listen, |client| &self.clients[client].socket);
+                let mut meta = [RecvMeta::default()];
+                // An error is a message of the kernel's about an earlier datagram, such as that nobody listens there: nothing came.
+                let came = socket.state.recv((&socket.io).into(), &mut [IoSliceMut::new(buffer)], &mut meta);
+                let Ok(1..) = came else { break };
+                let [meta] = meta;
+                for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
+                    match number.checked_sub(1) {
+                        None => self.from_client(meta.addr, meta.ecn, datagram)?,
+                        Some(client) => {
+                            let address = self.clients[client].address;
+                            self.pass(Towards::Client, address, meta.ecn, datagram);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn from_client(
+        &mut self,
+        address: SocketAddr,
+        ecn: Option<EcnCodepoint>,
+        datagram: &[u8],
+    ) -> Result<(), RelayError> {
+        let now = self.now().as_nanos() as u64;
+        match self.known.get(&address) {
+            Some(client) => self.clients[*client].heard = now,
+            None => {
+                if self.clients.len() == MOST_CLIENTS
+                    && let Some(oldest) = (0..self.clients.len()).min_by_key(|n| self.clients[*n].heard)
+                {
+                    self.remove(oldest);
+                }
+                self.known.insert(address, self.clients.len());
+                self.clients.push(Client { address, socket: Socket::towards(self.to)?, heard: now });
+                self.stats.clients += 1;
+            }
+        }
+        self.pass(Towards::Server, address, ecn, datagram);
+        Ok(())
+    }
+
+    /// A datagram enters its line.
+    fn pass(&mut self, towards: Towards, client: SocketAddr, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
+        let now = self.now();
+        if !self.faults.let_pass(now, datagram.len()) {
+            self.stats.cut_off += 1;
+            return;
+        }
+        let line = match towards {
+            Towards::Client => &mut self.down,
+            Towards::Server => &mut self.up,
+        };
+        let fate = line.arrive(now.as_nanos() as u64, datagram.len() as u32, ecn.is_some());
+        for copy in fate.into_iter().flatten() {
+            if self.waiting_bytes + datagram.len() > MOST_BYTES {
+                self.stats.overrun += 1;
+                continue;
+            }
+            let mut contents = datagram.to_vec();
+            if let Some(bit) = copy.flip {
+                contents[bit as usize / 8] ^= 1 << (bit % 8);
+            }
+            let ecn = if copy.mark { Some(EcnCodepoint::Ce) } else { ecn };
+            self.waiting_bytes += contents.len();
+            self.order += 1;
+            let ecn = ecn.map(|ecn| ecn as u8);
+            self.waiting.push(Reverse(Waiting { at: copy.at, order: self.order, towards, client, ecn, contents }));
+        }
+    }
+
+    fn send_due(&mut self, now: Duration) {
+        let now = now.as_nanos() as u64;
+        while self.waiting.peek().is_some_and(|Reverse(next)| next.at <= now) {
+            let Some(Reverse(next)) = self.waiting.pop() else { return };
+            self.waiting_bytes -= next.contents.len();
+            let ecn = next.ecn.and_then(EcnCodepoint::from_bits);
+            let sent = match (next.towards, self.known.get(&next.client)) {
+                (Towards::Client, _) => self.listen.send(next.client, ecn, &next.contents),
+                (Towards::Server, Some(client)) => self.clients[*client].socket.send(self.to, ecn, &next.contents),
+                // Forgotten meanwhile.
+                (Towards::Server, None) => Ok(()),
+            };
+            // Nobody listening at the other end is a matter between the two.
+            let full = matches!(&sent, Err(e) if e.kind() != io::ErrorKind::ConnectionRefused);
+            self.stats.overrun += u64::from(full);
+        }
+    }
+
+    /// Forgets clients that have been silent for long.
+    fn forget(&mut self, now: Duration) {
+        let since = now.saturating_sub(FORGOTTEN).as_nanos() as u64;
+        while let Some(silent) = self.clients.iter().position(|client| client.heard < since) {
+            self.remove(silent);
+        }
+    }
+
+    fn remove(&mut self, number: usize) {
+        let gone = self.clients.swap_remove(number);
+        self.known.remove(&gone.address);
+        if let Some(moved) = self.clients.get(number) {
+            self.known.insert(moved.address, number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::line::LineSpec;
+    use super::*;
+
+    /// A relay on a thread, stopped when it is dropped.
+    struct Running {
+        address: SocketAddr,
+        stop: Arc<AtomicBool>,
+        thread: Option<std::thread::JoinHandle<RelayStats>>,
+    }
+
+    impl Running {
+        fn new(to: SocketAddr, spec: RelaySpec) -> Self {
+            let mut relay = Relay::bind("127.0.0.1:0".parse().unwrap(), to, spec).unwrap();
+            let (address, stop) = (relay.address().unwrap(), Arc::new(AtomicBool::new(false)));
+            let seen = Arc::clone(&stop);
+            let thread = Some(std::thread::spawn(move || {
+                relay.run(&seen, Some(Duration::from_secs(60)), |_, _| {}).unwrap();
+                relay.stats()
+            }));
+            Self { address, stop, thread }
+        }
+
+        fn end(mut self) -> RelayStats {
+            self.stop.store(true, Ordering::Relaxed);
+            self.thread.take().unwrap().join().unwrap()
+        }
+    }
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn socket() -> UdpSocket {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        socket
+    }
+
+    fn delayed(ms: u64) -> LineSpec {
+        LineSpec { delay: Duration::from_millis(ms), ..LineSpec::default() }
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods)]
+    fn datagrams_go_there_and_back_after_the_delays_of_their_directions() {
+        let (server, client) = (socket(), socket());
+        let spec = RelaySpec { up: delayed(20), down: delayed(40), ..RelaySpec::default() };
+        let relay = Running::new(server.local_addr().unwrap(), spec);
+        let mut buffer = [0; 2_000];
+        let start = Instant::now();
+        client.send_to(b"ping", relay.address).unwrap();
+        let (n, from) = server.recv_from(&mut buffer).unwrap();
+        let up = start.elapsed();
+        assert_eq!(&buffer[..n], b"ping");
+        assert_ne!(from, client.local_addr().unwrap(), "a port of the relay's");
+        server.send_to(b"pong", from).unwrap();
+        let n = client.recv(&mut buffer).unwrap();
+        let both = start.elapsed();
+        assert_eq!(&buffer[..n], b"pong");
+        let ms = Duration::from_millis;
+        assert!(up >= ms(20) && both >= ms(60), "{up:?} {both:?}");
+        // Generous: other work may hold the machine.
+        assert!(both < ms(400), "{both:?}");
+        let stats = relay.end();
+        assert_eq!((stats.up.forwarded, stats.down.forwarded, stats.clients, stats.overrun), (1, 1, 1, 0));
+    }
+
+    #[test]
+    fn clients_have_a_port_each_and_a_rebinding_changes_it() {
+        let server = socket();
+        let rebind = "rebind@300ms".parse().unwrap();
+        let spec = RelaySpec { faults: vec![rebind], ..RelaySpec::default() };
+        let relay = Running::new(server.local_addr().unwrap(), spec);
+        let clients = [socket(), socket()];
+        let ask = |client: &UdpSocket| {
+            client.send_to(b"?", relay.address).unwrap();
+            server.recv_from(&mut [0; 10]).unwrap().1
+        };
+        let before = [ask(&clients[0]), ask(&clients[1])];
+        assert_ne!(before[0], before[1]);
+        std::thread::sleep(Duration::from_millis(500));
+        let after = [ask(&clients[0]), ask(&clients[1])];
+        assert!(before[0] != after[0] && before[1] != after[1], "{before:?} {after:?}");
+        server.send_to(b"!", after[1]).unwrap();
+        assert_eq!(clients[1].recv(&mut [0; 10]).unwrap(), 1);
+        assert_eq!(relay.end().clients, 2);
+    }
+
+    #[test]
+    fn what_is_damaged_differs_in_one_bit_and_what_is_doubled_comes_twice() {
+        let (server, client) = (socket(), socket());
+        let up = LineSpec { corrupt: 1.0, duplicate: 1.0, ..LineSpec::default() };
+        let relay = Running::new(server.local_addr().unwrap(), RelaySpec { up, ..RelaySpec::default() });
+        client.send_to(&[0; 1_200], relay.address).unwrap();
+        for _ in 0..2 {
+            let mut buffer = [0; 2_000];
+            assert_eq!(server.recv(&mut buffer).unwrap(), 1_200);
+            assert_eq!(buffer.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
+        }
+        let stats = relay.end();
+        assert_eq!((stats.up.corrupted, stats.up.duplicated, stats.up.forwarded), (1, 1, 2));
+    }
+
+    #[test]
+    fn nothing_passes_in_a_blackout_nor_above_an_mtu() {
+        let (server, client) = (socket(), socket());
+        let faults = vec!["mtu:1000@0s".parse().unwrap(), "blackout:400ms@0s".parse().unwrap()];
+        let relay = Running::new(server.local_addr().unwrap(), RelaySpec { faults, ..RelaySpec::default() });
+        client.send_to(&[1; 10], relay.address).unwrap();
+        std::thread::sleep(Duration::from_millis(600));
+        client.send_to(&[2; 1_001], relay.address).unwrap();
+        client.send_to(&[3; 1_000], relay.address).unwrap();
+        let mut buffer = [0; 2_000];
+        assert_eq!(server.recv(&mut buffer).unwrap(), 1_000);
+        assert_eq!(buffer[0], 3);
+        assert_eq!(relay.end().cut_off, 2);
+    }
+
+    #[test]
+    fn an_address_that_is_taken_is_said_so() {
+        let taken = socket();
+        let at = taken.local_addr().unwrap();
+        let error = Relay::bind(at, at, RelaySpec::default()).unwrap_err().to_string();
+        assert!(error.contains(&at.to_string()) && error.contains("free port"), "{error}");
+    }
+}

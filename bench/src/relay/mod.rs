@@ -1,0 +1,31 @@
+//! The lab's links in real time: a relay between UDP sockets of this host that delays, queues, loses, reorders, doubles and damages
+//! datagrams. No privileges, no kernel modules.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `line.rs` | one direction: what becomes of each datagram, by the same links and queues as in virtual time. Pure |
+//! | `faults.rs` | what goes wrong at a set time: blackouts, a smaller MTU, a new port |
+//! | `forwarder.rs` | sockets, clients, the clock, the loop |
+//!
+//! Each client gets a socket of its own towards the server, as behind a NAT. ECN codepoints pass through, and queues that mark do mark.
+
+mod faults;
+mod forwarder;
+mod line;
+
+pub use faults::{Fault, Faults};
+pub use forwarder::{Relay, RelayError, RelayStats};
+pub use line::{Copy, Fate, Line, LineSpec, LineStats};
+
+/// What a relay does to both directions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RelaySpec {
+    /// Server to client.
+    pub down: LineSpec,
+    /// Client to server.
+    pub up: LineSpec,
+    /// What goes wrong, and when.
+    pub faults: Vec<Fault>,
+    /// Seeds every lot that is drawn.
+    pub seed: u64,
+}
