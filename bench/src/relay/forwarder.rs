@@ -208,6 +208,8 @@ impl Relay {
     }
 
     /// Time since the start.
+    // A relay works in real time.
+    #[allow(clippy::disallowed_methods)]
     fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -242,7 +244,7 @@ impl Relay {
                 let [meta] = meta;
                 for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                     match number.checked_sub(1) {
-                        None => self.from_client(meta.addr, meta.ecn, datagram)?,
+                        None => self.take_from_client(meta.addr, meta.ecn, datagram)?,
                         Some(client) => {
                             let address = self.clients[client].address;
                             self.pass(Towards::Client, address, meta.ecn, datagram);
@@ -254,7 +256,7 @@ impl Relay {
         Ok(())
     }
 
-    fn from_client(
+    fn take_from_client(
         &mut self,
         address: SocketAddr,
         ecn: Option<EcnCodepoint>,

@@ -10,8 +10,11 @@ use rustls::{NamedGroup, PeerMisbehaved};
 #[derive(Debug)]
 pub(super) struct OneExchange;
 
+/// The public half of a key, and what is secret.
+type Halves = (Vec<u8>, Vec<u8>);
+
 /// That key's public half, and what it agrees on with itself.
-static SHARED: LazyLock<Result<(Vec<u8>, Vec<u8>), rustls::Error>> = LazyLock::new(|| {
+static SHARED: LazyLock<Result<Halves, rustls::Error>> = LazyLock::new(|| {
     let key = X25519.start()?;
     let public = key.pub_key().to_vec();
     let secret = key.complete(&public)?;
