@@ -6,6 +6,7 @@ mod link;
 mod output;
 mod plan;
 mod reproduce;
+mod serve;
 mod stacks;
 
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ enum Command {
     Plan(plan::Args),
     /// Run a paper's experiments again: its tables and figures beside the paper's, and whether its claims hold.
     Reproduce(reproduce::Args),
+    /// Serve files and synthetic bodies over HTTP/3, with controllers of your choice.
+    Serve(Box<serve::Args>),
     /// List every QUIC stack: what it offers to controllers, which run on it, and its own.
     Stacks(stacks::Args),
 }
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Ok(Cli { command: Command::Link(args) }) => link::run(&args),
         Ok(Cli { command: Command::Plan(args) }) => plan::run(&args),
         Ok(Cli { command: Command::Reproduce(args) }) => reproduce::run(PAPERS, &args),
+        Ok(Cli { command: Command::Serve(args) }) => serve::run(&args),
         Ok(Cli { command: Command::Stacks(args) }) => stacks::run(&args),
         Err(e) => return usage(&e),
     };

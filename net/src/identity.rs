@@ -1,0 +1,146 @@
+//! A server's certificate and key.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// HTTP/3's ALPN token (RFC 9114 §3.1).
+pub const ALPN: &[u8] = b"h3";
+
+/// Why there is no identity. Each message is one line that names the mend.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A file cannot be read, or holds no PEM of the kind.
+    #[error("'{path}' holds no {what} in PEM: {why}; name a file that does", path = path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What was looked for.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// rustls does not take them.
+    #[error("certificate and key do not go together: {0}; name the key that the certificate was made for")]
+    Refused(rustls::Error),
+    /// No certificate could be made.
+    #[error("cannot make a certificate: {0}")]
+    Made(#[from] rcgen::Error),
+}
+
+/// A certificate chain and its key.
+#[derive(Debug)]
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    /// The public key of the leaf, as it stands in the certificate, where this made the certificate.
+    public_key: Option<Vec<u8>>,
+}
+
+impl Identity {
+    /// Reads a chain and a key from PEM files.
+    ///
+    /// # Errors
+    /// A file cannot be read or holds something else.
+    pub fn read(certificates: &Path, key: &Path) -> Result<Self, IdentityError> {
+        let file = |path: &Path, what, why: String| IdentityError::File { path: path.to_owned(), what, why };
+        let chain = CertificateDer::pem_file_iter(certificates)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|e| file(certificates, "certificate", e.to_string()))?;
+        if chain.is_empty() {
+            return Err(file(certificates, "certificate", "there is none".into()));
+        }
+        let key = PrivateKeyDer::from_pem_file(key).map_err(|e| file(key, "private key", e.to_string()))?;
+        Ok(Self { chain, key, public_key: None })
+    }
+
+    /// Makes a certificate for `localhost` and these addresses, valid for two weeks: browsers take no longer ones by their key's hash.
+    /// ECDSA on P-256, which browsers know.
+    ///
+    /// # Errors
+    /// The cryptography library refused.
+    // The certificate is valid from now on.
+    #[allow(clippy::disallowed_methods)]
+    pub fn self_signed(addresses: &[IpAddr]) -> Result<Self, IdentityError> {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+        let names = std::iter::once("localhost".to_owned()).chain(addresses.iter().map(ToString::to_string));
+        let mut params = rcgen::CertificateParams::new(names.collect::<Vec<_>>())?;
+        let now = std::time::SystemTime::now();
+        let day = std::time::Duration::from_secs(86_400);
+        params.not_before = (now - day).into();
+        params.not_after = (now + 13 * day).into();
+        let certificate = params.self_signed(&key)?;
+        let public_key = Some(rcgen::PublicKeyData::subject_public_key_info(&key));
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        Ok(Self { chain: vec![certificate.der().clone()], key, public_key })
+    }
+
+    /// SHA-256 of the public key in base64, as Chromium's `--ignore-certificate-errors-spki-list` wants it, where this made the certificate.
+    pub fn key_hash(&self) -> Option<String> {
+        let digest = ring::digest::digest(&ring::digest::SHA256, self.public_key.as_ref()?);
+        Some(base64::engine::general_purpose::STANDARD.encode(digest.as_ref()))
+    }
+
+    /// The leaf.
+    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.chain.first()
+    }
+
+    /// TLS 1.3 for servers, HTTP/3 only. Secrets are logged to the file that the environment's SSLKEYLOGFILE names.
+    ///
+    /// # Errors
+    /// Certificate and key do not go together.
+    pub fn server(&self) -> Result<Arc<ServerConfig>, IdentityError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(IdentityError::Refused)?;
+        let mut config = builder
+            .with_no_client_auth()
+            .with_single_cert(self.chain.clone(), self.key.clone_key())
+            .map_err(IdentityError::Refused)?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.key_log = Arc::new(rustls::KeyLogFile::new());
+        Ok(Arc::new(config))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_identity_serves_and_names_its_key() {
+        let made = Identity::self_signed(&["127.0.0.1".parse().unwrap()]).unwrap();
+        assert_eq!(made.server().unwrap().alpn_protocols, [ALPN]);
+        let hash = made.key_hash().unwrap();
+        assert_eq!((hash.len(), hash.ends_with('=')), (44, true), "{hash}");
+        assert_ne!(hash, Identity::self_signed(&[]).unwrap().key_hash().unwrap());
+    }
+
+    #[test]
+    fn files_that_hold_something_else_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let (cert, key) =
+            (write("cert.pem", &signed.cert.pem()), write("key.pem", &signed.signing_key.serialize_pem()));
+        assert!(Identity::read(&cert, &key).unwrap().server().is_ok());
+        let error = |cert: &Path, key: &Path| Identity::read(cert, key).unwrap_err().to_string();
+        assert!(error(&key, &key).contains("key.pem") && error(&cert, &cert).contains("private key"));
+        assert!(error(&folder.path().join("none"), &key).contains("none"));
+        assert!(error(&write("empty.pem", ""), &key).contains("certificate"));
+        let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let foreign = write("other.pem", &other.signing_key.serialize_pem());
+        assert!(Identity::read(&cert, &foreign).unwrap().server().unwrap_err().to_string().contains("go together"));
+    }
+}

@@ -1,0 +1,17 @@
+//! HTTP/3 on real sockets.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `shares.rs` | which controller a connection gets: trials that divide connections |
+//! | `identity.rs` | certificate and key, from files or made for the occasion |
+//! | `site.rs` | what is served: files under a root, synthetic bodies, delays |
+//! | `limits.rs` | what one peer, and all of them, may take |
+//! | `metrics.rs` | counts and histograms per controller, as Prometheus reads them |
+//! | `server/` | accepting, serving, ending |
+
+pub mod identity;
+pub mod limits;
+pub mod metrics;
+pub mod server;
+pub mod shares;
+pub mod site;

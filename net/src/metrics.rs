@@ -1,0 +1,255 @@
+//! Counts and histograms per controller, as Prometheus reads them.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+/// Which connections a number is of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Controller {
+    /// QUIC stack.
+    pub stack: &'static str,
+    /// Controller with its options.
+    pub controller: String,
+}
+
+/// Which responses a number is of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Status {
+    stack: &'static str,
+    controller: String,
+    status: u16,
+}
+
+type Histograms = Family<Controller, Histogram, fn() -> Histogram>;
+
+/// All numbers of a server.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    connections: Family<Controller, Counter>,
+    open: Family<Controller, Gauge>,
+    failed: Family<Controller, Counter>,
+    refused: Counter,
+    retried: Counter,
+    responses: Family<Status, Counter>,
+    abandoned: Family<Controller, Counter>,
+    body_bytes: Family<Controller, Counter>,
+    response: Histograms,
+    first_byte: Histograms,
+    rtt: Histograms,
+    queueing: Histograms,
+    sent: Family<Controller, Counter>,
+    lost: Family<Controller, Counter>,
+    early: Family<Controller, Counter>,
+    reductions: Family<Controller, Counter>,
+    one_way: Family<Controller, Counter>,
+}
+
+/// 1 ms to about two minutes, each bound 1.5 times the one before.
+fn response_times() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 1.5, 30))
+}
+
+/// 100 us to about 4 s, each bound 1.6 times the one before.
+fn delays() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_1, 1.6, 24))
+}
+
+/// What a connection's sender had done when it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ended {
+    /// Smoothed round-trip time.
+    pub rtt: Option<Duration>,
+    /// Mean forward queueing delay, where one-way delays were told.
+    pub queueing: Option<Duration>,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets declared lost.
+    pub lost: u64,
+    /// Window reductions for delay.
+    pub early: u64,
+    /// Window reductions for loss or marks.
+    pub reductions: u64,
+    /// The peer told one-way delays.
+    pub one_way: bool,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// All zero.
+    pub fn new() -> Self {
+        let histograms = |of: fn() -> Histogram| Histograms::new_with_constructor(of);
+        let mut metrics = Self {
+            registry: Registry::with_prefix("fathom"),
+            connections: Family::default(),
+            open: Family::default(),
+            failed: Family::default(),
+            refused: Counter::default(),
+            retried: Counter::default(),
+            responses: Family::default(),
+            abandoned: Family::default(),
+            body_bytes: Family::default(),
+            response: histograms(response_times),
+            first_byte: histograms(response_times),
+            rtt: histograms(delays),
+            queueing: histograms(delays),
+            sent: Family::default(),
+            lost: Family::default(),
+            early: Family::default(),
+            reductions: Family::default(),
+            one_way: Family::default(),
+        };
+        let r = &mut metrics.registry;
+        r.register("connections", "Connections whose handshake was completed", metrics.connections.clone());
+        r.register("connections_open", "Connections open now", metrics.open.clone());
+        r.register("handshakes_failed", "Connections whose handshake failed", metrics.failed.clone());
+        r.register("connections_refused", "Connections refused because there were too many", metrics.refused.clone());
+        r.register("retries", "Clients asked to prove their address", metrics.retried.clone());
+        r.register("responses", "Responses by status", metrics.responses.clone());
+        r.register("responses_abandoned", "Responses that the client did not take in full", metrics.abandoned.clone());
+        r.register_with_unit("body", "Bytes of bodies", Unit::Bytes, metrics.body_bytes.clone());
+        let seconds = || Unit::Seconds;
+        r.register_with_unit(
+            "response_time",
+            "From a request's header to the last byte taken by QUIC, flow and congestion control included",
+            seconds(),
+            metrics.response.clone(),
+        );
+        r.register_with_unit(
+            "first_byte",
+            "From a request's header to the first byte",
+            seconds(),
+            metrics.first_byte.clone(),
+        );
+        r.register_with_unit(
+            "rtt",
+            "Smoothed round-trip time of connections at their end",
+            seconds(),
+            metrics.rtt.clone(),
+        );
+        r.register_with_unit(
+            "queueing_delay",
+            "Forward queueing delay of connections at their end, as their controller averages it",
+            seconds(),
+            metrics.queueing.clone(),
+        );
+        r.register("packets_sent", "Packets sent by connections that have ended", metrics.sent.clone());
+        r.register("packets_lost", "Packets of them declared lost", metrics.lost.clone());
+        r.register("early_reductions", "Window reductions for delay", metrics.early.clone());
+        r.register("reductions", "Window reductions for loss or marks", metrics.reductions.clone());
+        r.register("one_way_connections", "Connections whose peer told one-way delays", metrics.one_way.clone());
+        metrics
+    }
+
+    /// As Prometheus scrapes it (OpenMetrics text).
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    /// A client was turned away.
+    pub fn refused(&self) {
+        self.refused.inc();
+    }
+
+    /// A client was asked to prove its address.
+    pub fn retried(&self) {
+        self.retried.inc();
+    }
+
+    /// A handshake failed.
+    pub fn failed(&self, of: &Controller) {
+        self.failed.get_or_create(of).inc();
+    }
+
+    /// A connection is open.
+    pub fn opened(&self, of: &Controller) {
+        self.connections.get_or_create(of).inc();
+        self.open.get_or_create(of).inc();
+    }
+
+    /// It has ended.
+    pub fn closed(&self, of: &Controller, ended: &Ended) {
+        self.open.get_or_create(of).dec();
+        if let Some(rtt) = ended.rtt {
+            self.rtt.get_or_create(of).observe(rtt.as_secs_f64());
+        }
+        if let Some(queueing) = ended.queueing {
+            self.queueing.get_or_create(of).observe(queueing.as_secs_f64());
+        }
+        self.sent.get_or_create(of).inc_by(ended.sent);
+        self.lost.get_or_create(of).inc_by(ended.lost);
+        self.early.get_or_create(of).inc_by(ended.early);
+        self.reductions.get_or_create(of).inc_by(ended.reductions);
+        self.one_way.get_or_create(of).inc_by(u64::from(ended.one_way));
+    }
+
+    /// A response is complete.
+    pub fn answered(&self, of: &Controller, status: u16, bytes: u64, first_byte: Duration, whole: Duration) {
+        let label = Status { stack: of.stack, controller: of.controller.clone(), status };
+        self.responses.get_or_create(&label).inc();
+        self.body_bytes.get_or_create(of).inc_by(bytes);
+        self.first_byte.get_or_create(of).observe(first_byte.as_secs_f64());
+        self.response.get_or_create(of).observe(whole.as_secs_f64());
+    }
+
+    /// A client left before its response was complete, or took nothing of it for too long.
+    pub fn abandoned(&self, of: &Controller, bytes: u64) {
+        self.abandoned.get_or_create(of).inc();
+        self.body_bytes.get_or_create(of).inc_by(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_is_told_per_controller() {
+        let metrics = Metrics::new();
+        let of = |controller: &str| Controller { stack: "quinn", controller: controller.into() };
+        let ms = Duration::from_millis;
+        metrics.opened(&of("sync"));
+        metrics.answered(&of("sync"), 200, 1_000, ms(1), ms(20));
+        metrics.abandoned(&of("reno"), 7);
+        let ended = Ended {
+            rtt: Some(ms(12)),
+            queueing: Some(ms(3)),
+            sent: 10,
+            lost: 1,
+            early: 2,
+            one_way: true,
+            ..Ended::default()
+        };
+        metrics.closed(&of("sync"), &ended);
+        metrics.refused();
+        let text = metrics.text();
+        for line in [
+            "fathom_connections_total{stack=\"quinn\",controller=\"sync\"} 1",
+            "fathom_connections_open{stack=\"quinn\",controller=\"sync\"} 0",
+            "fathom_connections_refused_total 1",
+            "fathom_responses_total{stack=\"quinn\",controller=\"sync\",status=\"200\"} 1",
+            "fathom_body_bytes_total{stack=\"quinn\",controller=\"reno\"} 7",
+            "fathom_response_time_seconds_count{stack=\"quinn\",controller=\"sync\"} 1",
+            "fathom_queueing_delay_seconds_sum{stack=\"quinn\",controller=\"sync\"} 0.003",
+            "fathom_early_reductions_total{stack=\"quinn\",controller=\"sync\"} 2",
+            "# EOF",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a stack must do to be served through.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use fathom_plug::Report;
+use h3::quic::BidiStream;
+
+use crate::metrics::Ended;
+
+/// A listening endpoint of a stack, and its connections.
+pub(crate) trait Door: Send + Sync + 'static {
+    /// A connection that a client has begun.
+    type Incoming: Send + 'static;
+    /// A connection in use.
+    type Connection: Send + Sync + 'static;
+    /// What the `h3` crate takes.
+    type Transport: h3::quic::Connection<
+            Bytes,
+            BidiStream: BidiStream<Bytes> + Send + 'static,
+            OpenStreams: Send,
+            SendStream: Send,
+            RecvStream: Send,
+        > + Send
+        + 'static;
+
+    /// Where it listens.
+    fn address(&self) -> io::Result<SocketAddr>;
+    /// The next client; `None` once the endpoint is closed.
+    fn accept(&self) -> impl Future<Output = Option<Self::Incoming>> + Send;
+    /// The client has shown that it receives at its address.
+    fn validated(incoming: &Self::Incoming) -> bool;
+    /// Turns it away.
+    fn refuse(incoming: Self::Incoming);
+    /// Asks it to prove its address.
+    fn retry(incoming: Self::Incoming);
+    /// Completes the handshake with the controller of this number.
+    fn take(
+        &self,
+        incoming: Self::Incoming,
+        share: usize,
+    ) -> impl Future<Output = Result<Self::Connection, String>> + Send;
+    /// The connection for HTTP/3.
+    fn transport(connection: &Self::Connection) -> Self::Transport;
+    /// Closes one with this error code.
+    fn end(connection: &Self::Connection, code: u32);
+    /// What its sender did.
+    fn report(connection: &Self::Connection) -> Ended;
+    /// Closes all.
+    fn close(&self);
+    /// Waits until peers of closed connections have heard of it.
+    fn idle(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// The same with what a plug's probe adds.
+pub(crate) fn with_probe(ended: Ended, report: Option<Report>) -> Ended {
+    let Some(report) = report else { return ended };
+    let one_way = report.negotiated;
+    match report.controller {
+        Some(c) => {
+            Ended { queueing: c.queueing, early: c.early_reductions, reductions: c.reductions, one_way, ..ended }
+        }
+        None => Ended { one_way, ..ended },
+    }
+}

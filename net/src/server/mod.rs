@@ -1,0 +1,229 @@
+//! Accepting connections, serving their requests, ending in good order.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `door.rs` | what a stack must do to be served through |
+//! | `rustls_doors.rs` | how quinn and noq do it |
+//! | `connection.rs` | the requests of one connection |
+//! | `scrape.rs` | the metrics, over HTTP/1.1 |
+
+mod connection;
+mod door;
+mod rustls_doors;
+mod scrape;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::identity::{Identity, IdentityError};
+use crate::limits::Limits;
+use crate::metrics::{Controller, Metrics};
+use crate::shares::Shares;
+use crate::site::Site;
+use door::Door;
+use rustls_doors::{noq, quinn};
+pub use scrape::Scrape;
+
+/// A QUIC stack that serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stack {
+    /// quinn with rustls.
+    #[default]
+    Quinn,
+    /// noq with rustls.
+    Noq,
+}
+
+impl Stack {
+    /// Every stack that is built in.
+    pub const ALL: &'static [Self] = &[Self::Quinn, Self::Noq];
+
+    /// The name users type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quinn => "quinn",
+            Self::Noq => "noq",
+        }
+    }
+}
+
+impl fmt::Display for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Stack {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let known = || Self::ALL.iter().map(|s| s.name()).collect::<Vec<_>>().join(" or ");
+        let found = Self::ALL.iter().copied().find(|stack| stack.name() == s);
+        found.ok_or_else(|| format!("'{}' is not a stack that serves; write {}", s.escape_debug(), known()))
+    }
+}
+
+/// What a server is made from.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Stack.
+    pub stack: Stack,
+    /// Controllers, and how connections divide among them.
+    pub shares: Shares,
+    /// Certificate and key.
+    pub identity: Identity,
+    /// What is served.
+    pub site: Site,
+    /// What peers may take.
+    pub limits: Limits,
+    /// Where it counts.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Why a server cannot be set up. Each message is one line that names the mend.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Certificate or key.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// A controller.
+    #[error("controller '{0}': {1}")]
+    Controller(String, String),
+    /// The address.
+    #[error("cannot listen at {0}: {1}; choose another address or a free port")]
+    Listen(SocketAddr, std::io::Error),
+}
+
+/// What all connections of a server share.
+pub(crate) struct Context {
+    pub(crate) site: Site,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Labels of the controllers, in the order of the shares.
+    pub(crate) labels: Vec<Controller>,
+    pub(crate) shares: Shares,
+}
+
+/// A server that listens and does not serve yet.
+pub struct Server {
+    address: SocketAddr,
+    serving: Serving,
+    context: Arc<Context>,
+}
+
+enum Serving {
+    Quinn(quinn::Door),
+    Noq(noq::Door),
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Begins to listen. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// The address is taken, a controller is unknown or lacks something, certificate and key do not go together.
+    pub fn bind(settings: Settings) -> Result<Self, SetupError> {
+        let Settings { listen, stack, shares, identity, site, limits, metrics } = settings;
+        let tls = identity.server()?;
+        let (address, serving) = match stack {
+            Stack::Quinn => {
+                let door = quinn::Door::open(listen, &shares, tls, &limits)?;
+                (door.address(), Serving::Quinn(door))
+            }
+            Stack::Noq => {
+                let door = noq::Door::open(listen, &shares, tls, &limits)?;
+                (door.address(), Serving::Noq(door))
+            }
+        };
+        let address = address.map_err(|e| SetupError::Listen(listen, e))?;
+        let labels =
+            shares.controllers().map(|c| Controller { stack: stack.name(), controller: c.to_owned() }).collect();
+        let context = Arc::new(Context { site, limits, metrics, labels, shares });
+        Ok(Self { address, serving, context })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` becomes true; then takes no new connection or request, lets those that are open end for at most `grace`, and
+    /// closes what is left.
+    pub async fn serve(self, stop: watch::Receiver<bool>, grace: Duration) {
+        match self.serving {
+            Serving::Quinn(door) => serve(door, self.context, stop, grace).await,
+            Serving::Noq(door) => serve(door, self.context, stop, grace).await,
+        }
+    }
+}
+
+async fn serve<D: Door>(door: D, context: Arc<Context>, mut stop: watch::Receiver<bool>, grace: Duration) {
+    let door = Arc::new(door);
+    let mut connections = JoinSet::new();
+    let handshakes = Arc::new(AtomicUsize::new(0));
+    loop {
+        tokio::select! {
+            incoming = door.accept() => {
+                let Some(incoming) = incoming else { break };
+                if connections.len() >= context.limits.connections {
+                    context.metrics.refused();
+                    D::refuse(incoming);
+                    continue;
+                }
+                let busy = handshakes.load(Ordering::Relaxed) >= context.limits.handshakes;
+                if busy && !D::validated(&incoming) {
+                    context.metrics.retried();
+                    D::retry(incoming);
+                    continue;
+                }
+                let share = context.shares.pick(rand::random::<f64>());
+                let (door, context, stop) = (Arc::clone(&door), Arc::clone(&context), stop.clone());
+                let counted = Counted::new(&handshakes);
+                connections.spawn(async move { connection::run(&*door, incoming, share, &context, stop, counted).await });
+            }
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = stopped(&mut stop) => break,
+        }
+    }
+    let all = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(grace, all).await;
+    connections.abort_all();
+    door.close();
+    // Peers hear of it; their answers are not worth a long wait.
+    let _ = tokio::time::timeout(Duration::from_secs(1), door.idle()).await;
+}
+
+/// Waits until the server is to end; nobody left to say so means the same.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// A handshake that is counted while it lasts.
+pub(crate) struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,226 @@
+//! The stacks on rustls as doors. quinn and noq have the same shape under other names, so what serves through one serves through the other.
+
+macro_rules! door {
+    ($module:ident, $stack:ident, $plugs:ident, $h3:ident, natives: {$($native:literal => $config:ty),* $(,)?}, stats: $stats:expr) => {
+        pub(super) mod $module {
+            use std::io;
+            use std::net::SocketAddr;
+            use std::sync::Arc;
+
+            use fathom_cc::catalogue;
+            use fathom_plug::with_outlet;
+            use $plugs::{self as plugs, Outlet, Plug, Probe, ServerPlug};
+            use $stack::congestion::ControllerFactory;
+            use $stack::crypto::rustls::QuicServerConfig;
+            use $stack::{self as stack, Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig};
+
+            use super::super::SetupError;
+            use super::super::door::with_probe;
+            use crate::limits::Limits;
+            use crate::metrics::Ended;
+            use crate::shares::Shares;
+
+            /// How connections of one share are accepted.
+            enum Kind {
+                Plugged(ServerPlug),
+                Native(stack::ServerConfig, Arc<dyn ControllerFactory + Send + Sync>),
+            }
+
+            /// An endpoint that listens.
+            pub(in super::super) struct Door {
+                endpoint: Endpoint,
+                kinds: Vec<Kind>,
+                limits: Limits,
+                /// Packets go through an outlet, which cuts them to size: their size must not change by itself.
+                outlet: bool,
+            }
+
+            pub(in super::super) struct Connection {
+                connection: stack::Connection,
+                probe: Option<Probe>,
+            }
+
+                    fn native(name: &str) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
+                        Some(match name {
+                            $($native => Arc::new(<$config>::default()),)*
+                            _ => return None,
+                        })
+                    }
+
+            impl Door {
+                pub(in super::super) fn open(
+                    listen: SocketAddr,
+                    shares: &Shares,
+                    tls: Arc<rustls::ServerConfig>,
+                    limits: &Limits,
+                ) -> Result<Self, SetupError> {
+                    let wrong = |controller: &str, why: &dyn std::fmt::Display| SetupError::Controller(controller.into(), why.to_string());
+                    let mut recipes = Vec::new();
+                    for controller in shares.controllers() {
+                        recipes.push(match controller.strip_prefix("native:") {
+                            Some(name) => {
+                                let own = [$($native),*].map(|name| format!("native:{name}")).join(", ");
+                                let mend = format!("{} has no such controller of its own; it has {own}", stringify!($stack));
+                                Err(native(name).ok_or_else(|| wrong(controller, &mend))?)
+                            }
+                            None => Ok(catalogue::recipe(controller).map_err(|e| wrong(controller, &e))?),
+                        });
+                    }
+                    let needs_outlet = recipes.iter().flatten().any(|r| r.check(plugs::OFFERS).is_err() && r.check(with_outlet(plugs::OFFERS)).is_ok());
+                    let cannot = |e: io::Error| SetupError::Listen(listen, e);
+                    let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
+                    let outlet = needs_outlet.then(|| Outlet::bind(listen, &runtime)).transpose().map_err(cannot)?;
+                    let mut kinds = Vec::new();
+                    for (controller, recipe) in shares.controllers().zip(recipes) {
+                        kinds.push(match recipe {
+                            Ok(recipe) => {
+                                let plug = match &outlet {
+                                    Some(outlet) => Plug::through(outlet.gate(), recipe),
+                                    None => Plug::new(recipe),
+                                };
+                                let plug = plug.and_then(|plug| plug.server(Arc::clone(&tls)));
+                                Kind::Plugged(plug.map_err(|e| wrong(controller, &e))?)
+                            }
+                            Err(factory) => {
+                                let crypto = QuicServerConfig::try_from(Arc::clone(&tls)).map_err(|e| wrong(controller, &e))?;
+                                Kind::Native(stack::ServerConfig::with_crypto(Arc::new(crypto)), factory)
+                            }
+                        });
+                    }
+                    let base = match kinds.first() {
+                        Some(Kind::Plugged(plug)) => plug.config(),
+                        Some(Kind::Native(config, _)) => config.clone(),
+                        None => return Err(wrong("", &"name one")),
+                    };
+                    let through_outlet = outlet.is_some();
+                    let endpoint = match outlet {
+                        Some(outlet) => {
+                            Endpoint::new_with_abstract_socket(EndpointConfig::default(), Some(base), outlet.socket(), runtime)
+                        }
+                        None => Endpoint::server(base, listen),
+                    };
+                    Ok(Self { endpoint: endpoint.map_err(cannot)?, kinds, limits: *limits, outlet: through_outlet })
+                }
+
+                fn transport_config(&self) -> TransportConfig {
+                    let mut transport = TransportConfig::default();
+                    transport.max_concurrent_bidi_streams(self.limits.streams.into());
+                    // HTTP/3 has three of them: control and QPACK's two (RFC 9114 §6.2).
+                    transport.max_concurrent_uni_streams(8u32.into());
+                    transport.max_idle_timeout(self.limits.idle.try_into().ok());
+                    transport.send_window(self.limits.send_buffer);
+                    transport.datagram_receive_buffer_size(None);
+                    if self.outlet {
+                        transport.mtu_discovery_config(None);
+                    }
+                    transport
+                }
+            }
+
+            impl super::super::door::Door for Door {
+                type Incoming = Incoming;
+                type Connection = Connection;
+                type Transport = $h3::Connection;
+
+                fn address(&self) -> io::Result<SocketAddr> {
+                    self.endpoint.local_addr()
+                }
+
+                async fn accept(&self) -> Option<Incoming> {
+                    self.endpoint.accept().await
+                }
+
+                fn validated(incoming: &Incoming) -> bool {
+                    !incoming.may_retry()
+                }
+
+                fn refuse(incoming: Incoming) {
+                    incoming.refuse();
+                }
+
+                fn retry(incoming: Incoming) {
+                    // One that may not be asked has proved its address.
+                    let _ = incoming.retry();
+                }
+
+                async fn take(&self, incoming: Incoming, share: usize) -> Result<Connection, String> {
+                    let mut transport = self.transport_config();
+                    let (connecting, probe) = match &self.kinds[share] {
+                        Kind::Plugged(plug) => {
+                            let (connecting, probe) = plug.accept(incoming, transport).map_err(|e| e.to_string())?;
+                            (connecting, Some(probe))
+                        }
+                        Kind::Native(config, factory) => {
+                            transport.congestion_controller_factory(Arc::clone(factory));
+                            let mut config = config.clone();
+                            config.transport = Arc::new(transport);
+                            (incoming.accept_with(Arc::new(config)).map_err(|e| e.to_string())?, None)
+                        }
+                    };
+                    let connection = connecting.await.map_err(|e| e.to_string())?;
+                    Ok(Connection { connection, probe })
+                }
+
+                fn transport(connection: &Connection) -> $h3::Connection {
+                    $h3::Connection::new(connection.connection.clone())
+                }
+
+                fn end(connection: &Connection, code: u32) {
+                    connection.connection.close(code.into(), b"");
+                }
+
+                fn report(connection: &Connection) -> Ended {
+                    let ended: Ended = ($stats)(&connection.connection);
+                    with_probe(ended, connection.probe.as_ref().map(Probe::report))
+                }
+
+                fn close(&self) {
+                    self.endpoint.close(super::super::connection::NO_ERROR.into(), b"");
+                }
+
+                async fn idle(&self) {
+                    self.endpoint.wait_idle().await;
+                }
+            }
+        }
+    };
+}
+
+door!(
+    quinn, quinn, fathom_quinn, h3_quinn,
+    natives: {
+        "new-reno" => quinn::congestion::NewRenoConfig,
+        "cubic" => quinn::congestion::CubicConfig,
+        "bbr" => quinn::congestion::BbrConfig,
+    },
+    stats: |connection: &stack::Connection| {
+        let path = connection.stats().path;
+        Ended {
+            rtt: (!path.rtt.is_zero()).then_some(path.rtt),
+            sent: path.sent_packets,
+            lost: path.lost_packets,
+            reductions: path.congestion_events,
+            ..Ended::default()
+        }
+    }
+);
+
+door!(
+    noq, noq, fathom_noq, h3_noq,
+    natives: {
+        "new-reno" => noq::congestion::NewRenoConfig,
+        "cubic" => noq::congestion::CubicConfig,
+        "bbr3" => noq::congestion::Bbr3Config,
+    },
+    stats: |connection: &stack::Connection| {
+        let stats = connection.stats();
+        let path = connection.path_stats(stack::PathId::ZERO);
+        Ended {
+            rtt: path.map(|path| path.rtt).filter(|rtt| !rtt.is_zero()),
+            sent: stats.sent_packets,
+            lost: stats.lost_packets,
+            reductions: path.map_or(0, |path| path.congestion_events),
+            ..Ended::default()
+        }
+    }
+);

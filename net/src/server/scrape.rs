@@ -1,0 +1,89 @@
+//! The metrics, over HTTP/1.1.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use super::SetupError;
+use crate::metrics::Metrics;
+
+/// Scrapes at once; more wait.
+const AT_ONCE: usize = 16;
+/// A scrape that takes longer is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A listener for Prometheus.
+#[derive(Debug)]
+pub struct Scrape {
+    listener: TcpListener,
+    metrics: Arc<Metrics>,
+}
+
+impl Scrape {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// The address is taken or not this host's.
+    pub async fn bind(address: SocketAddr, metrics: Arc<Metrics>) -> Result<Self, SetupError> {
+        let listener = TcpListener::bind(address).await.map_err(|e| SetupError::Listen(address, e))?;
+        Ok(Self { listener, metrics })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers for as long as it is polled.
+    pub async fn serve(self) {
+        let room = Arc::new(Semaphore::new(AT_ONCE));
+        loop {
+            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+            // A failed accept is the client's loss, or the system is out of files for a moment.
+            let Ok((stream, _)) = self.listener.accept().await else {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let metrics = Arc::clone(&self.metrics);
+            tokio::spawn(async move {
+                let service = service_fn(|request| {
+                    let answer = answer(&request, &metrics);
+                    async move { Ok::<_, Infallible>(answer) }
+                });
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(PATIENCE)
+                    .keep_alive(false)
+                    .serve_connection(TokioIo::new(stream), service);
+                let _ = tokio::time::timeout(PATIENCE, connection).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes>> {
+    let (status, content_type, text) = match (request.method(), request.uri().path()) {
+        (&Method::GET, "/metrics") => {
+            (StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.text())
+        }
+        _ => (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "GET /metrics\n".into()),
+    };
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+}

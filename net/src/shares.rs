@@ -1,0 +1,147 @@
+//! Which controller a connection gets.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fathom_cc::catalogue;
+
+/// Controllers and how connections divide among them, as users write it: `sync`, or `sync=50,native:cubic=50`. Numbers are weights. Options
+/// go with their controller: `sync:floor=1ms=50,reno=50`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shares(Vec<(String, u32)>);
+
+impl Shares {
+    /// Controllers, each once, in the order in which they were written.
+    pub fn controllers(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.iter().map(|(controller, _)| controller.as_str())
+    }
+
+    /// Number of the controller that a connection gets; `lot` is drawn evenly from 0 to 1.
+    pub fn pick(&self, lot: f64) -> usize {
+        let sum: u32 = self.0.iter().map(|(_, weight)| weight).sum();
+        let mut left = lot * f64::from(sum);
+        for (number, (_, weight)) in self.0.iter().enumerate() {
+            left -= f64::from(*weight);
+            if left < 0.0 {
+                return number;
+            }
+        }
+        self.0.len() - 1
+    }
+}
+
+impl fmt::Display for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [(only, _)] = &self.0[..] {
+            return f.write_str(only);
+        }
+        let texts: Vec<String> = self.0.iter().map(|(controller, weight)| format!("{controller}={weight}")).collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
+impl FromStr for Shares {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let mut shares: Vec<(String, u32)> = Vec::new();
+        for piece in controllers(s) {
+            let (controller, weight) = weighed(&piece);
+            let weight = weight.parse().ok().filter(|w| (1..=1_000_000).contains(w));
+            let weight = weight.ok_or_else(|| {
+                format!("'{piece}': a weight is a number from 1 to 1000000; write sync=50,native:cubic=50")
+            })?;
+            if controller.is_empty() {
+                return Err(format!("'{s}' lacks a controller; write one, or several such as sync=50,native:cubic=50"));
+            }
+            if shares.iter().any(|(other, _)| other == controller) {
+                return Err(format!("'{controller}' is named twice; name it once, with the sum of both weights"));
+            }
+            shares.push((controller.to_owned(), weight));
+        }
+        Ok(Self(shares))
+    }
+}
+
+/// The controllers of a list with their options and weights. What begins with no controller's name is an option of the one before.
+fn controllers(s: &str) -> Vec<String> {
+    let mut controllers: Vec<String> = Vec::new();
+    for part in s.split(',').map(str::trim) {
+        let name = part.split([':', '=', '/']).next().unwrap_or_default();
+        let option = part.contains('=') && name != "native" && catalogue::find(name).is_err();
+        match controllers.last_mut() {
+            Some(before) if option => {
+                before.push(',');
+                before.push_str(part);
+            }
+            _ => controllers.push(part.to_owned()),
+        }
+    }
+    controllers
+}
+
+/// A controller and its weight. The number after the last `=` is a weight, not an option's value, where the rest is a controller already.
+fn weighed(piece: &str) -> (&str, &str) {
+    match piece.rsplit_once('=') {
+        Some((rest, weight)) if rest.starts_with("native:") || catalogue::recipe(rest).is_ok() => {
+            (rest.trim(), weight.trim())
+        }
+        _ => (piece, "1"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(text: &str) -> Vec<(String, u32)> {
+        text.parse::<Shares>().unwrap_or_else(|e| panic!("{text}: {e}")).0
+    }
+
+    fn of(pairs: &[(&str, u32)]) -> Vec<(String, u32)> {
+        pairs.iter().map(|(c, w)| ((*c).to_owned(), *w)).collect()
+    }
+
+    #[test]
+    fn weights_are_told_from_options() {
+        assert_eq!(shares("sync"), of(&[("sync", 1)]));
+        assert_eq!(shares("sync=50,native:cubic=50"), of(&[("sync", 50), ("native:cubic", 50)]));
+        assert_eq!(shares("sync:floor=1ms"), of(&[("sync:floor=1ms", 1)]));
+        assert_eq!(shares("sync:floor=1ms=30,reno=70"), of(&[("sync:floor=1ms", 30), ("reno", 70)]));
+        assert_eq!(
+            shares("sync:floor=1ms,signal=rtt=30,reno=70"),
+            of(&[("sync:floor=1ms,signal=rtt", 30), ("reno", 70)])
+        );
+        assert_eq!(shares("reno,cubic"), of(&[("reno", 1), ("cubic", 1)]));
+        assert_eq!(shares("packet-size:packets=64,reno"), of(&[("packet-size:packets=64", 1), ("reno", 1)]));
+    }
+
+    #[test]
+    fn shares_are_written_as_they_are_read() {
+        for text in ["sync", "sync=50,native:cubic=50", "sync:floor=1ms=30,reno=70"] {
+            assert_eq!(text.parse::<Shares>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, mend) in [
+            ("", "lacks"),
+            ("sync=0", "weight"),
+            ("sync=x", "weight"),
+            ("sync,,reno", "lacks"),
+            ("sync=1,sync=2", "twice"),
+        ] {
+            let error = text.parse::<Shares>().unwrap_err();
+            assert!(error.contains(mend), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn connections_divide_by_weight() {
+        let shares: Shares = "sync=1,reno=3".parse().unwrap();
+        assert_eq!([0.0, 0.249, 0.25, 0.999].map(|lot| shares.pick(lot)), [0, 0, 1, 1]);
+        let picked = (0..1_000).filter(|n| shares.pick(f64::from(*n) / 1_000.0) == 0).count();
+        assert_eq!(picked, 250);
+    }
+}

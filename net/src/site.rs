@@ -1,0 +1,230 @@
+//! What is served: files under a root, synthetic bodies, delays.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
+use tokio::fs::File;
+
+use crate::limits::Limits;
+
+/// What a request is answered with.
+#[derive(Debug)]
+pub struct Answer {
+    /// Status.
+    pub status: StatusCode,
+    /// `content-type`.
+    pub content_type: String,
+    /// To be waited for first.
+    pub wait: Duration,
+    /// The body, empty for HEAD.
+    pub body: Body,
+    /// `content-length`: that of the body, or of what GET would bring.
+    pub length: u64,
+}
+
+/// A body.
+#[derive(Debug)]
+pub enum Body {
+    /// None.
+    Empty,
+    /// So many zeros: [`Answer::length`].
+    Zeros,
+    /// A few words.
+    Text(String),
+    /// A file, of which [`Answer::length`] bytes are sent.
+    File(File),
+}
+
+/// A root folder and what is synthetic.
+#[derive(Clone, Debug)]
+pub struct Site {
+    root: Option<PathBuf>,
+    limits: Limits,
+}
+
+impl Site {
+    /// Serves the files under `root`, where there is one, and `/bytes/N` and `/delay/MS/bytes/N` always.
+    ///
+    /// # Errors
+    /// The root is no folder that can be read.
+    pub fn new(root: Option<&Path>, limits: Limits) -> Result<Self, String> {
+        let root = root.map(|root| {
+            let whole = root
+                .canonicalize()
+                .map_err(|e| format!("root '{}': {e}; name a folder you can read", root.display()))?;
+            if whole.is_dir() {
+                Ok(whole)
+            } else {
+                Err(format!("root '{}' is no folder; name the folder the file is in", root.display()))
+            }
+        });
+        Ok(Self { root: root.transpose()?, limits })
+    }
+
+    /// The answer to a request; `path` is as it came, still percent-encoded, without a query.
+    pub async fn answer(&self, method: &Method, path: &str) -> Answer {
+        if method != Method::GET && method != Method::HEAD {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
+        }
+        let answer = match synthetic(path, &self.limits) {
+            Some(answer) => answer,
+            None => self.file(path).await.unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "nothing here\n")),
+        };
+        if method == Method::HEAD { Answer { body: Body::Empty, ..answer } } else { answer }
+    }
+
+    async fn file(&self, path: &str) -> Option<Answer> {
+        let root = self.root.as_deref()?;
+        let inside = inside(path)?;
+        // Links may lead out of the root: what they lead to counts.
+        let mut found =
+            tokio::fs::canonicalize(root.join(inside)).await.ok().filter(|found| found.starts_with(root))?;
+        if tokio::fs::metadata(&found).await.ok()?.is_dir() {
+            found =
+                tokio::fs::canonicalize(found.join("index.html")).await.ok().filter(|found| found.starts_with(root))?;
+        }
+        let file = File::open(&found).await.ok()?;
+        let meta = file.metadata().await.ok()?;
+        // Pipes and devices have no end.
+        if !meta.is_file() {
+            return None;
+        }
+        let content_type = mime_guess::from_path(&found).first_or_octet_stream().to_string();
+        Some(Answer {
+            status: StatusCode::OK,
+            content_type,
+            wait: Duration::ZERO,
+            length: meta.len(),
+            body: Body::File(file),
+        })
+    }
+}
+
+/// The part of a path below the root. No hidden files, nothing that leads up.
+fn inside(path: &str) -> Option<PathBuf> {
+    let decoded = percent_decode_str(path).decode_utf8().ok()?;
+    if decoded.contains(['\0', '\\']) {
+        return None;
+    }
+    let relative = Path::new(decoded.trim_start_matches('/'));
+    let sound = relative.components().all(|part| match part {
+        Component::Normal(name) => !name.to_string_lossy().starts_with('.'),
+        _ => false,
+    });
+    sound.then(|| relative.to_owned())
+}
+
+/// `/bytes/N` and `/delay/MS/bytes/N`; `None` for other paths.
+fn synthetic(path: &str, limits: &Limits) -> Option<Answer> {
+    let (wait, rest) = match path.strip_prefix("/delay/") {
+        Some(rest) => {
+            let (ms, rest) = rest.split_once('/')?;
+            (ms, rest.strip_prefix("bytes/")?)
+        }
+        None => ("0", path.strip_prefix("/bytes/")?),
+    };
+    let (Ok(ms), Ok(bytes)) = (wait.parse(), rest.parse()) else {
+        return Some(plain(StatusCode::BAD_REQUEST, "write /bytes/N or /delay/MS/bytes/N, both whole numbers\n"));
+    };
+    let wait = Duration::from_millis(ms);
+    if wait > limits.delay || bytes > limits.body {
+        let most = format!("at most /delay/{}/bytes/{} here\n", limits.delay.as_millis(), limits.body);
+        return Some(plain(StatusCode::BAD_REQUEST, &most));
+    }
+    let content_type = "application/octet-stream".into();
+    Some(Answer { status: StatusCode::OK, content_type, wait, length: bytes, body: Body::Zeros })
+}
+
+fn plain(status: StatusCode, text: &str) -> Answer {
+    Answer {
+        status,
+        content_type: "text/plain; charset=utf-8".into(),
+        wait: Duration::ZERO,
+        length: text.len() as u64,
+        body: Body::Text(text.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(root: Option<&Path>) -> Site {
+        Site::new(root, Limits::default()).unwrap()
+    }
+
+    async fn status(site: &Site, path: &str) -> u16 {
+        site.answer(&Method::GET, path).await.status.as_u16()
+    }
+
+    #[tokio::test]
+    async fn synthetic_bodies_have_the_size_and_the_delay_asked_for() {
+        let site = site(None);
+        let answer = site.answer(&Method::GET, "/delay/20/bytes/1000").await;
+        assert!(matches!(answer.body, Body::Zeros));
+        assert_eq!((answer.length, answer.wait), (1_000, Duration::from_millis(20)));
+        let head = site.answer(&Method::HEAD, "/bytes/5").await;
+        assert!(matches!(head.body, Body::Empty));
+        assert_eq!((head.length, head.status), (5, StatusCode::OK));
+        for (path, wanted) in [
+            ("/bytes/x", 400),
+            ("/bytes/", 400),
+            ("/delay/1/bytes/-1", 400),
+            ("/delay/99999999/bytes/1", 400),
+            ("/delay/5", 404),
+        ] {
+            assert_eq!(status(&site, path).await, wanted, "{path}");
+        }
+        assert_eq!(status(&site, &format!("/bytes/{}", u64::MAX)).await, 400);
+        assert_eq!(site.answer(&Method::POST, "/bytes/5").await.status, StatusCode::METHOD_NOT_ALLOWED);
+    }
+
+    #[tokio::test]
+    async fn files_are_served_and_nothing_outside_the_root_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, write) = (folder.path().join("www"), |path: PathBuf| std::fs::write(path, "hello").unwrap());
+        std::fs::create_dir_all(root.join("sub dir")).unwrap();
+        write(folder.path().join("secret.txt"));
+        write(root.join("index.html"));
+        write(root.join("sub dir/a.css"));
+        write(root.join(".hidden"));
+        let site = site(Some(&root));
+        for (path, content_type) in [("/", "text/html"), ("/index.html", "text/html"), ("/sub%20dir/a.css", "text/css")]
+        {
+            let answer = site.answer(&Method::GET, path).await;
+            assert_eq!((answer.status, answer.length), (StatusCode::OK, 5), "{path}");
+            assert_eq!(answer.content_type, content_type);
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(folder.path().join("secret.txt"), root.join("out.txt")).unwrap();
+            std::os::unix::fs::symlink(root.join("index.html"), root.join("in.html")).unwrap();
+            assert_eq!((status(&site, "/out.txt").await, status(&site, "/in.html").await), (404, 200));
+        }
+        for path in [
+            "/../secret.txt",
+            "/%2e%2e/secret.txt",
+            "/..%2fsecret.txt",
+            "/sub dir/../../secret.txt",
+            "/.hidden",
+            "/sub%20dir",
+            "/nothing",
+            "/index.html%00",
+            "/%ff",
+            "//etc/passwd/",
+            "",
+        ] {
+            let wanted = if path.is_empty() { 200 } else { 404 };
+            assert_eq!(status(&site, path).await, wanted, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_root_that_is_none_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(Site::new(Some(file.path()), Limits::default()).unwrap_err().contains("no folder"));
+        assert!(Site::new(Some(Path::new("/nowhere")), Limits::default()).unwrap_err().contains("/nowhere"));
+    }
+}

@@ -1,0 +1,227 @@
+//! The server on real sockets, asked by stock quinn under h3.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes};
+use fathom_net::identity::{ALPN, Identity};
+use fathom_net::limits::Limits;
+use fathom_net::metrics::Metrics;
+use fathom_net::server::{Scrape, Server, Settings, Stack};
+use fathom_net::site::Site;
+use http::{Method, Request, StatusCode};
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{Connection, Endpoint};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+
+/// A server at work, and how to end it.
+struct Running {
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    client: quinn::ClientConfig,
+    stop: watch::Sender<bool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+fn start(stack: Stack, controller: &str, root: Option<&Path>, limits: Limits) -> Running {
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let identity = Identity::self_signed(&[]).unwrap();
+    let client = client(&identity);
+    let metrics = Arc::new(Metrics::new());
+    let site = Site::new(root, limits).unwrap();
+    let shares = controller.parse().unwrap();
+    let settings = Settings { listen, stack, shares, identity, site, limits, metrics: Arc::clone(&metrics) };
+    let server = Server::bind(settings).unwrap();
+    let (address, (stop, told)) = (server.address(), watch::channel(false));
+    let task = tokio::spawn(server.serve(told, Duration::from_secs(5)));
+    Running { address, metrics, client, stop, task }
+}
+
+fn client(identity: &Identity) -> quinn::ClientConfig {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(identity.certificate().unwrap().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
+}
+
+impl Running {
+    async fn connect(&self) -> Result<Connection, String> {
+        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        let connecting = endpoint.connect_with(self.client.clone(), self.address, "localhost").unwrap();
+        connecting.await.map_err(|e| e.to_string())
+    }
+
+    async fn get(&self, path: &str) -> (StatusCode, String, Vec<u8>) {
+        let connection = self.connect().await.expect("a connection");
+        ask(&connection, Method::GET, path).await.expect("an answer")
+    }
+
+    /// Ends it, which must not take long.
+    async fn end(self) {
+        self.stop.send(true).unwrap();
+        tokio::time::timeout(Duration::from_secs(8), self.task).await.expect("it ends").unwrap();
+    }
+}
+
+async fn ask(connection: &Connection, method: Method, path: &str) -> Result<(StatusCode, String, Vec<u8>), String> {
+    let text = |e: &dyn std::fmt::Display| e.to_string();
+    let (mut driver, mut sender) =
+        h3::client::new(h3_quinn::Connection::new(connection.clone())).await.map_err(|e| text(&e))?;
+    let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
+    let request = Request::builder().method(method).uri(format!("https://localhost{path}")).body(()).unwrap();
+    let mut stream = sender.send_request(request).await.map_err(|e| text(&e))?;
+    stream.finish().await.map_err(|e| text(&e))?;
+    let head = stream.recv_response().await.map_err(|e| text(&e))?;
+    let content_type = head.headers()["content-type"].to_str().unwrap().to_owned();
+    let mut body = Vec::new();
+    while let Some(mut data) = stream.recv_data().await.map_err(|e| text(&e))? {
+        let bytes: Bytes = data.copy_to_bytes(data.remaining());
+        body.extend_from_slice(&bytes);
+    }
+    drop(sender);
+    drive.abort();
+    Ok((head.status(), content_type, body))
+}
+
+#[tokio::test]
+async fn bodies_and_files_arrive_whole_on_both_stacks() {
+    let root = tempfile::tempdir().unwrap();
+    let page: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
+    std::fs::write(root.path().join("index.html"), &page).unwrap();
+    for stack in Stack::ALL {
+        let running = start(*stack, "sync:signal=either", Some(root.path()), Limits::default());
+        let (status, _, body) = running.get("/bytes/500000").await;
+        assert_eq!((status, body.len(), body.iter().all(|b| *b == 0)), (StatusCode::OK, 500_000, true), "{stack}");
+        let (status, content_type, body) = running.get("/").await;
+        assert_eq!((status, content_type.as_str()), (StatusCode::OK, "text/html"), "{stack}");
+        assert!(body == page, "{stack}: another page");
+        assert_eq!(running.get("/nothing").await.0, StatusCode::NOT_FOUND);
+        assert_eq!(running.get("/bytes/0").await.2.len(), 0);
+        running.end().await;
+    }
+}
+
+#[tokio::test]
+#[allow(clippy::disallowed_methods)]
+async fn a_delay_is_waited_for_and_a_connection_takes_several_requests() {
+    let running = start(Stack::Quinn, "reno", None, Limits::default());
+    let connection = running.connect().await.unwrap();
+    let started = Instant::now();
+    let (status, _, body) = ask(&connection, Method::GET, "/delay/300/bytes/10").await.unwrap();
+    assert_eq!((status, body.len()), (StatusCode::OK, 10));
+    assert!(started.elapsed() >= Duration::from_millis(300));
+    let head = running.connect().await.unwrap();
+    let (status, _, body) = ask(&head, Method::HEAD, "/bytes/1000").await.unwrap();
+    assert_eq!((status, body.len()), (StatusCode::OK, 0));
+    running.end().await;
+}
+
+#[tokio::test]
+async fn connections_divide_among_controllers_and_the_metrics_tell() {
+    let running = start(Stack::Quinn, "reno=1,native:cubic=1", None, Limits::default());
+    for _ in 0..40 {
+        running.get("/bytes/1000").await;
+    }
+    let scrape = Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics)).await.unwrap();
+    let at = scrape.address().unwrap();
+    tokio::spawn(scrape.serve());
+    let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let count = |controller: &str| -> u64 {
+        let name = format!("fathom_responses_total{{stack=\"quinn\",controller=\"{controller}\",status=\"200\"}} ");
+        let line = text.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("no {name} in\n{text}"));
+        line[name.len()..].parse().unwrap()
+    };
+    let (reno, cubic) = (count("reno"), count("native:cubic"));
+    // Both all 40, or none: once in 2^39.
+    assert!(reno + cubic == 40 && reno > 0 && cubic > 0, "{reno} {cubic}");
+    running.end().await;
+}
+
+#[tokio::test]
+async fn what_is_open_ends_and_nothing_begins_once_it_stops() {
+    let running = start(Stack::Quinn, "reno", None, Limits::default());
+    let connection = running.connect().await.unwrap();
+    let slow = tokio::spawn(async move { ask(&connection, Method::GET, "/delay/700/bytes/2000000").await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    running.stop.send(true).unwrap();
+    let (status, _, body) = slow.await.unwrap().expect("the open response ends");
+    assert_eq!((status, body.len()), (StatusCode::OK, 2_000_000));
+    tokio::time::timeout(Duration::from_secs(8), running.task).await.expect("it ends").unwrap();
+}
+
+#[tokio::test]
+async fn too_many_connections_are_refused() {
+    let limits = Limits { connections: 2, ..Limits::default() };
+    let running = start(Stack::Noq, "reno", None, limits);
+    let first = running.connect().await.unwrap();
+    let second = running.connect().await.unwrap();
+    assert!(running.connect().await.unwrap_err().contains("refused"), "a third");
+    drop((first, second));
+    assert!(running.metrics.text().contains("fathom_connections_refused_total 1"));
+    running.end().await;
+}
+
+#[tokio::test]
+async fn clients_prove_their_address_while_there_are_many_handshakes() {
+    let limits = Limits { handshakes: 0, ..Limits::default() };
+    let running = start(Stack::Quinn, "reno", None, limits);
+    assert_eq!(running.get("/bytes/5").await.2.len(), 5);
+    assert!(running.metrics.text().contains("fathom_retries_total 1"));
+    running.end().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_takes_nothing_is_given_up() {
+    let limits = Limits { stall: Duration::from_millis(500), send_buffer: 100_000, ..Limits::default() };
+    let running = start(Stack::Quinn, "reno", None, limits);
+    let connection = running.connect().await.unwrap();
+    let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
+    tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
+    let mut stream =
+        sender.send_request(Request::get("https://localhost/bytes/100000000").body(()).unwrap()).await.unwrap();
+    stream.finish().await.unwrap();
+    // Nothing is read: the flow control window fills.
+    let gave_up = async {
+        while !running
+            .metrics
+            .text()
+            .contains("fathom_responses_abandoned_total{stack=\"quinn\",controller=\"reno\"} 1")
+        {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), gave_up).await.expect("it is given up");
+    drop(stream);
+    running.end().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_served_is_said_in_one_line() {
+    let of = |controller: &str, stack| {
+        let limits = Limits::default();
+        let site = Site::new(None, limits).unwrap();
+        let identity = Identity::self_signed(&[]).unwrap();
+        let (listen, shares) = ("127.0.0.1:0".parse().unwrap(), controller.parse().unwrap());
+        let settings = Settings { listen, stack, shares, identity, site, limits, metrics: Arc::default() };
+        Server::bind(settings).map(drop)
+    };
+    for (controller, mend) in [("snyc", "snyc"), ("native:bbr3", "native:bbr"), ("sync:flor=1ms", "floor")] {
+        let error = of(controller, Stack::Quinn).unwrap_err().to_string();
+        assert!(error.contains(mend) && !error.contains('\n'), "{controller}: {error}");
+    }
+    // What the stack lacks goes through an outlet.
+    of("sdc", Stack::Quinn).unwrap();
+    of("packet-size,sdc,native:bbr3", Stack::Noq).unwrap();
+}

@@ -1,0 +1,58 @@
+//! `fathom serve` from the command line: it says where it is, ends when told, and names what is wrong. What it serves is tested in
+//! `net/tests`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::process::{Command, Output, Stdio};
+
+fn fathom(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fathom")).args(args).output().expect("fathom runs")
+}
+
+#[test]
+fn it_says_where_it_is_and_ends_when_told() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--controller", "reno=1,native:cubic=1"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("fathom runs");
+    let mut lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    assert!(line().contains("on quinn with reno=1,native:cubic=1"));
+    assert!(line().contains("--ignore-certificate-errors-spki-list="));
+    let metrics = line();
+    let at = metrics.strip_prefix("metrics at http://").and_then(|m| m.strip_suffix("/metrics")).expect("an address");
+    let mut stream = TcpStream::connect(at).expect("a connection");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("text");
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("fathom_connections_refused_total 0"), "{text}");
+    let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
+    assert!(kill.success() && line().contains("ending"));
+    assert!(child.wait().expect("an end").success());
+}
+
+#[test]
+fn bad_input_is_told_in_one_line_that_names_the_mend() {
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let taken = taken.local_addr().expect("an address").to_string();
+    let here = env!("CARGO_MANIFEST_DIR").to_owned() + "/Cargo.toml";
+    let cases: [(&[&str], &str); 9] = [
+        (&["--controller", "snyc"], "sync"),
+        (&["--controller", "sync=0"], "weight"),
+        (&["--controller", "native:bbr3"], "native:bbr"),
+        (&["--stack", "msquic"], "quinn"),
+        (&["--root", "/nowhere"], "name a folder"),
+        (&["--root", &here], "no folder"),
+        (&["--cert", &here, "--key", &here], "PEM"),
+        (&["--listen", &taken], "free port"),
+        (&["--idle", "10"], "10ms"),
+    ];
+    for (more, mend) in cases {
+        let free: &[&str] = if more.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+        let out = fathom(&[&["serve"][..], free, more].concat());
+        let line = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{more:?}: {line}");
+        assert!(line.contains(mend), "{more:?}: {line}");
+    }
+}
