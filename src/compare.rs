@@ -10,6 +10,7 @@ use std::time::Duration;
 use fathom_bench::experiment::{CompareError, Comparison, Connections, Outlet, Plan, Stage, Timestamps, compare};
 use fathom_bench::report;
 use fathom_bench::stack::Stack;
+use fathom_cc::catalogue;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::{Failure, output};
@@ -108,7 +109,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     set(&mut plan.workload, &args.workload);
     set(&mut plan.max_window, &args.max_window);
     if let Some(list) = &args.controllers {
-        plan.controllers = split_controllers(list);
+        plan.controllers = catalogue::split(list);
     }
     if let Some(list) = &args.stack {
         let stack = |name: &str| name.parse().map_err(|e| Failure::input(format!("--stack: {e}")));
@@ -129,21 +130,6 @@ fn read_plan(path: &Path) -> Result<Plan, Failure> {
     let named = |e: &dyn std::fmt::Display| Failure::input(format!("plan '{}': {e}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| named(&format!("{e}; name a TOML file you can read")))?;
     Plan::from_toml(&text).map_err(|e| named(&e))
-}
-
-/// Splits `reno,sync:floor=1ms,signal=rtt` into controllers: a piece with `=` and no name before it is an option of the one before.
-fn split_controllers(list: &str) -> Vec<String> {
-    let mut controllers: Vec<String> = Vec::new();
-    for piece in list.split(',') {
-        match controllers.last_mut() {
-            Some(last) if piece.contains('=') && !piece.contains(':') => {
-                last.push(',');
-                last.push_str(piece);
-            }
-            _ => controllers.push(piece.to_owned()),
-        }
-    }
-    controllers
 }
 
 fn publish(args: &Args, comparison: &Comparison, costs: &str) -> Result<(), Failure> {
@@ -222,18 +208,5 @@ impl Watcher {
 
     fn costs(&self) -> String {
         self.costs.lock().unwrap_or_else(PoisonError::into_inner).concat()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::split_controllers;
-
-    #[test]
-    fn options_stay_with_their_controller() {
-        assert_eq!(
-            split_controllers("reno,sync:floor=1ms,signal=rtt,sync"),
-            ["reno", "sync:floor=1ms,signal=rtt", "sync"]
-        );
     }
 }

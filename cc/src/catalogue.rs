@@ -62,6 +62,24 @@ pub fn recipe(spec: &str) -> Result<Arc<dyn Recipe>, SpecError> {
     Ok((entry.build)(&chosen))
 }
 
+/// Splits `reno,sync:floor=1ms,signal=rtt` into controllers: a piece with `=` and no controller's name before it is an option of the one
+/// before. What each is, [`recipe`] says.
+pub fn split(list: &str) -> Vec<String> {
+    let mut controllers: Vec<String> = Vec::new();
+    for piece in list.split(',') {
+        let name = piece.split(['=', '/']).next().unwrap_or_default();
+        let option = piece.contains('=') && !piece.contains(':') && find(name.trim()).is_err();
+        match controllers.last_mut() {
+            Some(last) if option => {
+                last.push(',');
+                last.push_str(piece);
+            }
+            _ => controllers.push(piece.to_owned()),
+        }
+    }
+    controllers
+}
+
 /// The entry of that name.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Specs: what they say comes out again, and what is wrong is told in one line with the mend.
 
-use fathom_cc::catalogue::{CATALOGUE, SpecError, Values, recipe};
+use fathom_cc::catalogue::{CATALOGUE, SpecError, Values, recipe, split};
 use fathom_cc::hystart;
 use fathom_cc::sync::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe};
 use fathom_cc::{Recipe, Signals};
@@ -125,4 +125,11 @@ proptest! {
             prop_assert_eq!(e.to_string().lines().count(), 1);
         }
     }
+}
+
+#[test]
+fn options_stay_with_their_controller() {
+    assert_eq!(split("reno,sync:floor=1ms,signal=rtt,sync"), ["reno", "sync:floor=1ms,signal=rtt", "sync"]);
+    // What a server's shares are, weights and all.
+    assert_eq!(split("sync:floor=1ms=30,packet-size/reno=70"), ["sync:floor=1ms=30", "packet-size/reno=70"]);
 }

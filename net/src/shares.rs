@@ -45,7 +45,8 @@ impl FromStr for Shares {
 
     fn from_str(s: &str) -> Result<Self, String> {
         let mut shares: Vec<(String, u32)> = Vec::new();
-        for piece in controllers(s) {
+        let trimmed: Vec<&str> = s.split(',').map(str::trim).collect();
+        for piece in catalogue::split(&trimmed.join(",")) {
             let (controller, weight) = weighed(&piece);
             let weight = weight.parse().ok().filter(|w| (1..=1_000_000).contains(w));
             let weight = weight.ok_or_else(|| {
@@ -61,23 +62,6 @@ impl FromStr for Shares {
         }
         Ok(Self(shares))
     }
-}
-
-/// The controllers of a list with their options and weights. What begins with no controller's name is an option of the one before.
-fn controllers(s: &str) -> Vec<String> {
-    let mut controllers: Vec<String> = Vec::new();
-    for part in s.split(',').map(str::trim) {
-        let name = part.split([':', '=', '/']).next().unwrap_or_default();
-        let option = part.contains('=') && name != "native" && catalogue::find(name).is_err();
-        match controllers.last_mut() {
-            Some(before) if option => {
-                before.push(',');
-                before.push_str(part);
-            }
-            _ => controllers.push(part.to_owned()),
-        }
-    }
-    controllers
 }
 
 /// A controller and its weight. The number after the last `=` is a weight, not an option's value, where the rest is a controller already.

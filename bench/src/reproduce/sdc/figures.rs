@@ -79,7 +79,7 @@ fn latencies(results: &Results, id: &str, flows: &'static str, last: f64) -> Art
     let lines = [TCP, SDC].map(|system| {
         let budgets = (0..=BUDGETS).map(|step| last * f64::from(step) / f64::from(BUDGETS));
         let read = |seconds: f64| {
-            let of = |o: &Outcome| Some(o.groups.get("flows")?.latency.as_ref()?.within_ms(seconds * 1e3));
+            let of = |o: &Outcome| Some(super::latency(o)?.within_ms(seconds * 1e3));
             Some((seconds, results.estimate(LATENCY, &[("flows", flows), ("system", system)], of)?))
         };
         series(system, &budgets.filter_map(read).collect::<Vec<_>>())

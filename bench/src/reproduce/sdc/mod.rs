@@ -11,6 +11,7 @@ mod figures;
 mod tests;
 
 use super::{Paper, Report, Results, Wanted};
+use crate::measure::Distribution;
 use crate::scenario::{GroupOutcome, Outcome};
 
 const FIGURE_4: &str = "sdc-figure-4";
@@ -101,14 +102,19 @@ fn drops(outcome: &Outcome) -> Option<f64> {
     per_connection(outcome, |g| g.lost as f64)
 }
 
+/// Packet delivery latency of one flow.
+fn latency(outcome: &Outcome) -> Option<&Distribution> {
+    outcome.groups.get("flows")?.latency.as_ref()
+}
+
 /// Mean packet delivery latency in seconds.
 fn mean_latency(outcome: &Outcome) -> Option<f64> {
-    Some(outcome.groups.get("flows")?.latency.as_ref()?.mean_ms / 1e3)
+    Some(latency(outcome)?.mean_ms / 1e3)
 }
 
 /// The longest packet delivery latency in seconds.
 fn worst_latency(outcome: &Outcome) -> Option<f64> {
-    Some(outcome.groups.get("flows")?.latency.as_ref()?.max_ms / 1e3)
+    Some(latency(outcome)?.max_ms / 1e3)
 }
 
 /// Mean length of a backoff in seconds. `None` where nobody backed off.
