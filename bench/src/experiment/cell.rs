@@ -128,6 +128,7 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
             offer: cell.plan.timestamps.offer(),
             outlet: cell.plan.outlet == Outlet::Auto && cell.controller.uses_outlet(),
             max_window: cell.plan.max_window,
+            streams: 1,
             datagram: DATAGRAM,
             drift: 0,
             seed: seed(cell.plan.seed, direction),

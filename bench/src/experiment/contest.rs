@@ -105,6 +105,7 @@ pub fn contest(contest: &Contest) -> Result<ContestResult, CompareError> {
             offer: Some(Offer::Lean),
             outlet: contender.controller.uses_outlet(),
             max_window: None,
+            streams: 1,
             datagram: DATAGRAM,
             drift: 0,
             seed: seed(contest.seed, number as u8),

@@ -1,8 +1,12 @@
 //! The HTTP/3 server: `GET /bytes/N` answers with N bytes.
 
 use std::future::Future;
+use std::pin::pin;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
 use h3::quic::{BidiStream, Connection};
 use h3::server::RequestStream;
 use http::{Request, Response, StatusCode};
@@ -24,12 +28,30 @@ where
     F: Future<Output = ()>,
 {
     let mut http = h3::server::builder().send_grease(false).build(transport).await?;
-    while let Ok(Some(resolver)) = http.accept().await {
-        let Ok((request, mut stream)) = resolver.resolve_request().await else { continue };
-        think().await;
-        // A client that goes away in the middle is its own affair.
-        let _ = answer(&request, &mut stream).await;
+    // Requests of one connection are answered at once, as its streams compete for what leaves.
+    let mut open = FuturesUnordered::new();
+    loop {
+        let accepted = {
+            let next = pin!(http.accept());
+            if open.is_empty() {
+                next.await
+            } else {
+                match select(next, open.next()).await {
+                    Either::Left((accepted, _)) => accepted,
+                    Either::Right(_) => continue,
+                }
+            }
+        };
+        let Ok(Some(resolver)) = accepted else { break };
+        let think = &think;
+        open.push(async move {
+            let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
+            think().await;
+            // A client that goes away in the middle is its own affair.
+            let _ = answer(&request, &mut stream).await;
+        });
     }
+    while open.next().await.is_some() {}
     Ok(())
 }
 

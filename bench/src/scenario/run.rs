@@ -267,6 +267,7 @@ impl<'a> Run<'a> {
                     offer: self.scenario.timestamps.offer(),
                     outlet: control.uses_outlet(),
                     max_window: traffic.max_window,
+                    streams: traffic.streams,
                     datagram: traffic.datagram.max(SMALLEST_STOCK_DATAGRAM),
                     drift,
                     seed: endpoint_seed(mix(&[group_seed, place as u64, nth as u64])),

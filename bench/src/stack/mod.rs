@@ -193,6 +193,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) outlet: bool,
     /// Largest window of a sender in packets, by the receiver's flow control.
     pub(crate) max_window: Option<u32>,
+    /// Streams that share a connection's window evenly, 1 or more.
+    pub(crate) streams: u32,
     /// UDP payload of a full packet in bytes, 1200 or more.
     pub(crate) datagram: u16,
     /// How fast the client's clock runs away from the server's, in microseconds per second.
@@ -202,9 +204,21 @@ pub(crate) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// Flow control window of a stream in bytes.
+    /// Flow control window of a stream in bytes. Stacks do not write to streams in turn once their send buffer is full: where streams are
+    /// many so that none has too many gaps, each must have its own bound.
     fn stream_window(&self) -> Option<u32> {
-        self.max_window.map(|packets| packets.saturating_mul(u32::from(self.datagram) - PACKET_OVERHEAD))
+        self.max_window.map(|packets| packets.div_ceil(self.streams).saturating_mul(self.packet()))
+    }
+
+    /// Bytes that a connection keeps at most. Twice what may be under way: what is written and cannot leave is only memory, 10 MB of it for
+    /// each large response by default.
+    fn send_window(&self) -> Option<u64> {
+        self.max_window.map(|packets| u64::from(packets.saturating_mul(self.packet())) * 2)
+    }
+
+    /// Stream bytes of a full packet.
+    fn packet(&self) -> u32 {
+        u32::from(self.datagram) - PACKET_OVERHEAD
     }
 
     /// The clock behind one side's timestamps.

@@ -61,6 +61,7 @@ enum ServerKind {
 struct Common {
     world: Virtual,
     stream_window: Option<u32>,
+    send_window: Option<u64>,
     datagram: u16,
 }
 
@@ -74,8 +75,9 @@ impl Common {
         t.datagram_receive_buffer_size(None);
         if let Some(bytes) = self.stream_window {
             t.stream_receive_window(VarInt::from_u32(bytes));
-            // Twice what may be under way: what is written and cannot leave is only memory, 10 MB of it for each large response by default.
-            t.send_window(u64::from(bytes) * 2);
+        }
+        if let Some(bytes) = self.send_window {
+            t.send_window(bytes);
         }
         t
     }
@@ -128,7 +130,12 @@ pub(super) fn ends(
         runtime,
     )?;
     let common =
-        Common { world: setting.world.clone(), stream_window: setting.stream_window(), datagram: setting.datagram };
+        Common {
+            world: setting.world.clone(),
+            stream_window: setting.stream_window(),
+            send_window: setting.send_window(),
+            datagram: setting.datagram,
+        };
     Ok(Ends {
         opener: Arc::new(NoqOpener { endpoint, kind: client_kind, common: common.clone() }),
         accept: Box::pin(accept(server, server_kind, common, host)),
