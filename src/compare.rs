@@ -10,9 +10,11 @@ use std::time::Duration;
 use fathom_bench::experiment::{CompareError, Comparison, Connections, Outlet, Plan, Stage, Timestamps, compare};
 use fathom_bench::report;
 use fathom_bench::stack::Stack;
+use fathom_bench::world::Ground;
 use fathom_cc::catalogue;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::kernel::{self, Kernel};
 use crate::{Failure, output};
 
 /// Without arguments: reno against sync, 10,000 PackMime web responses at 90 % load over a 10 Mbps bottleneck, in well under a minute.
@@ -24,8 +26,11 @@ use crate::{Failure, output};
   fathom compare --stack quinn,noq --controllers reno,cubic,native:cubic,vegas
   fathom compare --queue red:min=5p,max=50p --controllers sdc,packet-size/sync
   fathom compare bench/plans/web-90.toml --seed 7
+  fathom compare --world relay --responses 2000
+  fathom compare --world netem --responses 2000 --queue codel
 
-The same plan and seed give the same bytes, on any number of cores.")]
+In virtual time the same plan and seed give the same bytes, on any number of
+cores. The other worlds take as long as they last, run after run.")]
 pub(crate) struct Args {
     /// A plan in TOML; arguments below override its fields.
     plan: Option<PathBuf>,
@@ -68,6 +73,13 @@ pub(crate) struct Args {
     /// Largest window of a sender in packets, such as 68p, or none. [default: 68p]
     #[arg(long, value_name = "WINDOW")]
     max_window: Option<String>,
+    /// Where it runs: virtual (virtual time), relay (real time, datagrams over loopback) or netem (real time, the kernel's own links).
+    /// [default: virtual]
+    #[arg(long, value_name = "WORLD")]
+    world: Option<Ground>,
+    /// Whose kernel --world netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
+    #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
+    kernel: Kernel,
     /// Write one self-contained HTML file with plots.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -83,6 +95,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     for file in [&args.report, &args.json].into_iter().flatten() {
         output::check_writable(file)?;
+    }
+    plan.validate().map_err(Failure::input)?;
+    if plan.world == Ground::Netem && args.kernel.is_elsewhere()? {
+        return kernel::in_guest();
     }
     let watcher = Watcher::new();
     let comparison = compare(&plan, &|stage| watcher.hear(stage)).map_err(|e| match e {
@@ -120,6 +136,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     }
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seed = args.seed.unwrap_or(plan.seed);
+    plan.world = args.world.unwrap_or(plan.world);
     plan.timestamps = args.timestamps.unwrap_or(plan.timestamps);
     plan.outlet = args.outlet.unwrap_or(plan.outlet);
     plan.connections = args.connections.unwrap_or(plan.connections);

@@ -2,6 +2,7 @@
 
 mod compare;
 mod controllers;
+mod kernel;
 mod link;
 mod output;
 mod plan;

@@ -2,7 +2,7 @@
 //!
 //! | folder | what is in it |
 //! |---|---|
-//! | [`world`] | the virtual world: executor, clock, network, sockets |
+//! | [`world`] | where runs happen: executor, clock, network, sockets; in virtual time or in real |
 //! | [`light`] | light-weight background traffic: packet-level senders instead of stacks |
 //! | [`link`] | a link's rate and queue, its counts and series |
 //! | [`stack`] | QUIC stacks under the lab's HTTP/3 |
@@ -10,6 +10,8 @@
 //! | [`http`] | the HTTP/3 server and client |
 //! | [`measure`] | response times, fairness, delay before loss, models, confidence; the checks every run must pass |
 //! | [`relay`] | the same links in real time: a relay between UDP sockets |
+//! | [`real`] | what makes a world one of real time |
+//! | [`netem`] | the same links as the kernel has them: namespaces and tc, on this kernel or in User-Mode Linux |
 //! | [`experiment`] | plans, calibration, runs, comparisons |
 //! | [`reproduce`] | the papers: tables, figures and claims from studies |
 //! | [`scenario`] | routers in a row, traffic over them, and a run of it |
@@ -22,11 +24,15 @@ pub mod http;
 pub mod light;
 pub mod link;
 pub mod measure;
+#[cfg(target_os = "linux")]
+pub mod netem;
+pub mod real;
 pub mod relay;
 pub mod report;
 pub mod reproduce;
 pub mod scenario;
 pub mod stack;
 pub mod study;
+mod udp;
 pub mod workload;
 pub mod world;

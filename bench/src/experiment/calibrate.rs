@@ -8,6 +8,7 @@ use super::plan::{Checked, PlanError};
 use super::result::{Cost, Reference};
 use super::shared::Progress;
 use super::traffic::Traffic;
+use crate::world::Ground;
 use crate::measure::round;
 use crate::stack::{Control, Stack};
 
@@ -48,6 +49,8 @@ pub(crate) fn calibrate(plan: &Checked, progress: &Progress) -> Result<Calibrate
             link: plan.reference,
             traffic: traffic.clone(),
             responses: plan.responses,
+            // Rates are the plan's, wherever it runs then.
+            ground: Ground::Virtual,
         };
         let (result, cost) = run(&cell, Arc::clone(progress))?;
         total.cpu_seconds += cost.cpu_seconds;

@@ -14,8 +14,9 @@ use super::topology::{Dumbbell, Sockets, access_limit};
 use super::traffic::Traffic;
 use crate::http::{Identity, IdentityError};
 use crate::measure::{WindowTrace, round, verify};
+use crate::real::{self, GroundError};
 use crate::stack::{self, Control, DATAGRAM, Setting, SetupError, Stack};
-use crate::world::{Ended, Executor, Virtual};
+use crate::world::{Ended, Executor, Ground, Punctuality, Virtual};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
@@ -35,6 +36,8 @@ pub struct Cell<'a> {
     pub(crate) traffic: [Arc<Traffic>; 2],
     /// Responses at which the run ends.
     pub(crate) responses: u64,
+    /// Where it runs.
+    pub(crate) ground: Ground,
 }
 
 /// Why a cell has no result.
@@ -43,6 +46,9 @@ pub enum CellError {
     /// No TLS identity.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// It cannot be in real time.
+    #[error(transparent)]
+    Ground(#[from] GroundError),
     /// The stack could not be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
@@ -89,6 +95,7 @@ pub fn run(cell: &Cell<'_>, progress: Progress) -> Result<(RunResult, Cost), Cel
         finite: cell.plan.workload != Workload::PackMime,
     });
     let network = set_up(cell, &shared)?;
+    real::enter(&mut executor, cell.ground, &network.router)?;
     let limit = time_limit(cell);
     let ended = executor.run(limit);
     let done = shared.tally().responses.count();
@@ -101,7 +108,7 @@ pub fn run(cell: &Cell<'_>, progress: Progress) -> Result<(RunResult, Cost), Cel
         });
     }
     check(cell, &world, &network)?;
-    let result = collect(cell, &shared, &network);
+    let result = collect(cell, &shared, &network, executor.punctuality());
     let packets = world.net_stats().sent;
     let (connections, at_once) = {
         let mut tally = shared.tally();
@@ -139,7 +146,7 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
     let ends = [sockets[0], sockets[1]];
     // Of few and long flows; thousands of short ones have no shares worth a look.
     let shares = cell.plan.workload != Workload::PackMime;
-    let network = Dumbbell::build(world, cell.link, &cell.plan.queue, cell.plan.seed, ends, shares);
+    let network = Dumbbell::build(world, cell.ground, cell.link, &cell.plan.queue, cell.plan.seed, ends, shares);
     for (direction, ends) in both.into_iter().enumerate() {
         world.spawn(ends.accept);
         let clients = Clients {
@@ -173,7 +180,8 @@ fn time_limit(cell: &Cell<'_>) -> Time {
 }
 
 fn check(cell: &Cell<'_>, world: &Virtual, network: &Dumbbell) -> Result<(), CellError> {
-    let limit = cell.plan.queue.packet_limit(cell.link);
+    // The kernel keeps its own limit, and what it has sent is seen a moment later.
+    let limit = cell.plan.queue.packet_limit(cell.link).filter(|_| cell.ground != Ground::Netem);
     let named = |name: &str, i: usize, link, limit| {
         (format!("{name} {i}"), world.link_stats(link), limit, world.queue_length(link))
     };
@@ -187,7 +195,7 @@ fn check(cell: &Cell<'_>, world: &Virtual, network: &Dumbbell) -> Result<(), Cel
     Err(CellError::Unsound { controller: cell.label.clone(), faults: faults.join("; ") })
 }
 
-fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
+fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell, punctuality: Option<Punctuality>) -> RunResult {
     let world = &shared.world;
     let seconds = world.time().as_secs_f64().max(1e-9);
     let [forward, reverse] = network.bottleneck.map(|l| world.link_stats(l));
@@ -231,6 +239,7 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell) -> RunResult {
         traced_bytes: traced.map_or(0, |r| r.response_bytes),
         window: shared.window.points(),
         shares: forward.shares.as_ref().and_then(SharesOverTime::of),
+        punctuality,
         request_hash: format!("{:016x}", tally.requests.value()),
         trace_hash: format!("{:016x}", world.trace_hash()),
     }

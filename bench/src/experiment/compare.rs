@@ -10,6 +10,7 @@ use super::cell::{Cell, CellError, run};
 use super::plan::{Checked, Plan, PlanError, Workload};
 use super::result::{Comparison, Cost};
 use super::shared::Progress;
+use crate::world::Ground;
 
 /// What a comparison is doing, for progress bars.
 #[derive(Clone, Debug)]
@@ -85,6 +86,7 @@ pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison
             link: checked.link,
             traffic: traffic.clone(),
             responses,
+            ground: checked.world,
         })
         .collect();
     let request_hash = format!("{:016x}", traffic[0].hash(responses));
@@ -100,7 +102,12 @@ fn effective(plan: &Plan, checked: &Checked) -> Plan {
 
 /// Runs cells on as many threads as there are cores; results in the order of the cells.
 fn run_all(cells: &[Cell<'_>], watch: &(dyn Fn(Stage) + Sync)) -> Result<Vec<super::result::RunResult>, CellError> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(cells.len());
+    // In real time runs would disturb each other.
+    let at_once = match cells.first() {
+        Some(cell) if cell.ground == Ground::Virtual => thread::available_parallelism().map_or(1, NonZero::get),
+        _ => 1,
+    };
+    let threads = at_once.min(cells.len());
     let next = AtomicUsize::new(0);
     let results: Vec<_> = cells.iter().map(|_| Mutex::new(None)).collect();
     thread::scope(|scope| {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::QueueSpec;
 use crate::stack::{Control, Stack};
+use crate::world::Ground;
 
 /// A plan as written in TOML. `link = "10Mbps"` and the like are checked before a run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,9 @@ pub struct Plan {
     /// Largest window of a sender in packets, set by the receiver's flow control (Sync-TCP §5.1: "the maximum send window is 68
     /// packets"), or `none`.
     pub max_window: String,
+    /// Where it runs: `virtual`, `relay` or `netem`.
+    #[serde(skip_serializing_if = "Ground::is_virtual")]
+    pub world: Ground,
     /// Servers think before they answer (PackMime's server delay). Sync-TCP does not list it: off by default.
     pub server_delay: bool,
 }
@@ -144,6 +148,7 @@ impl Default for Plan {
             outlet: Outlet::Auto,
             reference: "100Mbps".into(),
             max_window: "68p".into(),
+            world: Ground::Virtual,
             server_delay: false,
         }
     }
@@ -228,6 +233,7 @@ pub(crate) struct Checked {
     pub(crate) outlet: Outlet,
     /// In packets.
     pub(crate) max_window: Option<u32>,
+    pub(crate) world: Ground,
     pub(crate) server_delay: bool,
 }
 
@@ -278,6 +284,7 @@ impl Plan {
             timestamps: self.timestamps,
             outlet: self.outlet,
             max_window: parse_window(&self.max_window).map_err(|e| field("max-window", e))?,
+            world: self.world,
             server_delay: self.server_delay,
         })
     }

@@ -9,6 +9,7 @@ use super::plan::Plan;
 use crate::link::{Shares, jain, starved};
 use crate::measure::{Distribution, WindowPoint, round};
 use crate::stack::Stack;
+use crate::world::Punctuality;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -73,6 +74,9 @@ pub struct RunResult {
     pub window: Vec<WindowPoint>,
     /// What each flow got of the forward bottleneck, where flows are few and long enough to ask.
     pub shares: Option<SharesOverTime>,
+    /// How punctual the machine was, in a world of real time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub punctuality: Option<Punctuality>,
     /// Hash over the requests this run made, as far as the comparison's own: equal when it was asked the same.
     pub request_hash: String,
     /// Hash over every step of every packet: the regression test of determinism.

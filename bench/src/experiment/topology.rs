@@ -8,7 +8,8 @@ use std::time::Duration;
 use fathom_cc::Rate;
 
 use crate::link::{Link, QueueSpec};
-use crate::world::{Group, GroupId, Hop, LinkId, Path, SocketId, Virtual};
+use crate::real::RouterLink;
+use crate::world::{Ground, Group, GroupId, Hop, LinkId, Path, SocketId, Virtual};
 
 /// End systems behind each router on each interface.
 pub(crate) const CLOUDS: usize = 5;
@@ -31,6 +32,8 @@ pub(crate) struct Sockets {
 pub(crate) struct Dumbbell {
     /// Bottleneck that forward data crosses, and that reverse data crosses.
     pub(crate) bottleneck: [LinkId; 2],
+    /// The bottlenecks as the kernel has them, in netem's world.
+    pub(crate) router: Vec<RouterLink>,
     /// All access links.
     pub(crate) access: Vec<LinkId>,
     /// Groups of the forward traffic and of the reverse traffic, one per cloud.
@@ -47,6 +50,7 @@ impl Dumbbell {
     /// bottleneck is kept.
     pub(crate) fn build(
         world: &Virtual,
+        ground: Ground,
         rate: Rate,
         queue: &QueueSpec,
         seed: u64,
@@ -59,13 +63,19 @@ impl Dumbbell {
             let link = Link::new(rate, queue).with_series();
             world.add_link(if shares && direction == 0 { link.with_shares() } else { link })
         });
+        // There the kernel delays, too, before its queue: where on the way does not matter to anybody.
+        let (before, after) = match ground {
+            Ground::Netem => (Duration::ZERO, Duration::ZERO),
+            Ground::Virtual | Ground::Relay => (PROPAGATION, PROPAGATION * (LINKS - 1)),
+        };
+        let router = bottleneck.map(|link| RouterLink { link, rate, queue: *queue, delay: PROPAGATION * LINKS });
         let mut access = Vec::new();
         let mut path = |through: LinkId| {
             let first = world.add_link(Link::new(rate, ACCESS_QUEUE.build(rate, 0)));
             access.push(first);
             Path {
-                hops: vec![Hop { delay: Duration::ZERO, link: first }, Hop { delay: PROPAGATION, link: through }],
-                tail: PROPAGATION * (LINKS - 1),
+                hops: vec![Hop { delay: Duration::ZERO, link: first }, Hop { delay: before, link: through }],
+                tail: after,
             }
         };
         let groups = [0, 1].map(|direction| {
@@ -77,6 +87,6 @@ impl Dumbbell {
                 })
                 .collect()
         });
-        Self { bottleneck, access, groups }
+        Self { bottleneck, router: router.to_vec(), access, groups }
     }
 }

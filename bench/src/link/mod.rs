@@ -184,10 +184,29 @@ impl Link {
             Admission::Forward => false,
             Admission::Mark => true,
         };
-        let transmission = self.rate.time_for(u64::from(bytes)).as_nanos() as u64;
-        let out = self.free_at.max(now) + transmission;
+        let out = self.free_at.max(now) + self.transmission(bytes);
+        self.admit(now, bytes, out, mark);
+        Verdict::Forward { out, mark }
+    }
+
+    /// What another queue than this link's own, the kernel's, made of a packet of `bytes` that arrived there at `now`. To be told in the
+    /// order of arrivals.
+    pub(crate) fn told(&mut self, now: u64, bytes: u32, verdict: Verdict) {
+        self.depart_until(now);
+        self.stats.arrived += 1;
+        match verdict {
+            Verdict::Drop => self.stats.dropped += 1,
+            Verdict::Forward { out, mark } => self.admit(now, bytes, out.max(now), mark),
+        }
+    }
+
+    fn transmission(&self, bytes: u32) -> u64 {
+        self.rate.time_for(u64::from(bytes)).as_nanos() as u64
+    }
+
+    fn admit(&mut self, now: u64, bytes: u32, out: u64, mark: bool) {
         self.free_at = out;
-        self.busy += transmission;
+        self.busy += self.transmission(bytes);
         if let Some(log) = &mut self.log {
             log.push((Time::from_nanos(now), Duration::from_nanos(out - now)));
         }
@@ -197,7 +216,6 @@ impl Link {
         self.stats.marked += u64::from(mark);
         self.stats.bytes += u64::from(bytes);
         self.stats.max_queue = self.stats.max_queue.max(self.departures.len());
-        Verdict::Forward { out, mark }
     }
 
     /// Packets in the queue at `now`, the one in transmission included.

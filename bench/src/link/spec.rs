@@ -53,6 +53,14 @@ impl QueueSpec {
         }
     }
 
+    /// The limit in bytes, where it is one.
+    pub const fn byte_limit(&self) -> Option<u64> {
+        match self {
+            Self::DropTail(DropTail { limit: Limit::Bytes(n) }) => Some(*n),
+            _ => None,
+        }
+    }
+
     /// The limit in packets in front of a link of this rate, where it is one.
     pub fn packet_limit(&self, rate: Rate) -> Option<usize> {
         match self {

@@ -7,7 +7,7 @@ use crate::world::NetStats;
 pub fn verify(net: &NetStats, links: &[(String, LinkStats, Option<usize>, usize)]) -> Vec<String> {
     let mut faults = Vec::new();
     // Those read by a stack count as delivered; `in_transit` is counted from the packet store, not derived from the other counts.
-    let accounted = net.delivered + net.dropped + net.unroutable + net.in_transit;
+    let accounted = net.delivered + net.dropped + net.unroutable + net.lost + net.in_transit;
     if net.sent != accounted {
         faults.push(format!("packets: {} sent, {accounted} accounted for ({net:?})", net.sent));
     }

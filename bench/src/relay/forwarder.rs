@@ -2,17 +2,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use quinn_udp::{EcnCodepoint, RecvMeta};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::RelaySpec;
 use super::faults::Faults;
 use super::line::{Line, LineStats};
+use crate::udp::Udp;
 
 /// Clients at once: each has a socket, and many systems allow a process 1024. More are refused, the longest silent first forgotten.
 const MOST_CLIENTS: usize = 512;
@@ -22,8 +23,6 @@ const FORGOTTEN: Duration = Duration::from_secs(120);
 const MOST_BYTES: usize = 256 << 20;
 /// The longest sleep: how soon a request to stop is seen.
 const LOOK_UP: Duration = Duration::from_millis(50);
-/// Kernel buffers asked for, in bytes: a burst must not be lost before the relay has seen it.
-const SOCKET_BUFFER: usize = 4 << 20;
 /// Datagrams read from a socket before others get their turn, in one read of at most so many bytes each.
 const BATCH: usize = 32;
 const LARGEST: usize = 1 << 16;
@@ -57,42 +56,22 @@ pub struct RelayStats {
     pub clients: u64,
 }
 
-struct Socket {
-    io: UdpSocket,
-    state: UdpSocketState,
-}
-
-impl Socket {
-    fn new(io: UdpSocket) -> io::Result<Self> {
-        let state = UdpSocketState::new((&io).into())?;
-        // Less is not an error: the kernel gives what it allows.
-        let _ = state.set_recv_buffer_size((&io).into(), SOCKET_BUFFER);
-        let _ = state.set_send_buffer_size((&io).into(), SOCKET_BUFFER);
-        Ok(Self { io, state })
-    }
-
-    /// Towards the server, from a free port.
-    fn towards(to: SocketAddr) -> Result<Self, RelayError> {
-        let any: SocketAddr =
-            if to.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
-        let open = || {
-            let io = UdpSocket::bind(any)?;
-            // Only the server's datagrams come in.
-            io.connect(to)?;
-            Self::new(io)
-        };
-        open().map_err(|e| RelayError::Open(to, e))
-    }
-
-    fn send(&self, to: SocketAddr, ecn: Option<EcnCodepoint>, contents: &[u8]) -> io::Result<()> {
-        let transmit = Transmit { destination: to, ecn, contents, segment_size: None, src_ip: None };
-        self.state.try_send((&self.io).into(), &transmit)
-    }
+/// Towards the server, from a free port.
+fn towards(to: SocketAddr) -> Result<Udp, RelayError> {
+    let any: SocketAddr =
+        if to.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
+    let open = || {
+        let io = UdpSocket::bind(any)?;
+        // Only the server's datagrams come in.
+        io.connect(to)?;
+        Udp::new(io)
+    };
+    open().map_err(|e| RelayError::Open(to, e))
 }
 
 struct Client {
     address: SocketAddr,
-    socket: Socket,
+    socket: Udp,
     heard: u64,
 }
 
@@ -115,7 +94,7 @@ struct Waiting {
 
 /// A relay at work.
 pub struct Relay {
-    listen: Socket,
+    listen: Udp,
     to: SocketAddr,
     down: Line,
     up: Line,
@@ -127,7 +106,7 @@ pub struct Relay {
     order: u64,
     start: Instant,
     stats: RelayStats,
-    buffer: Vec<u8>,
+    buffer: [Vec<u8>; 1],
 }
 
 impl std::fmt::Debug for Relay {
@@ -144,7 +123,7 @@ impl Relay {
     // A relay works in real time.
     #[allow(clippy::disallowed_methods)]
     pub fn bind(listen: SocketAddr, to: SocketAddr, spec: RelaySpec) -> Result<Self, RelayError> {
-        let bound = UdpSocket::bind(listen).and_then(Socket::new).map_err(|e| RelayError::Listen(listen, e))?;
+        let bound = UdpSocket::bind(listen).and_then(Udp::new).map_err(|e| RelayError::Listen(listen, e))?;
         Ok(Self {
             listen: bound,
             to,
@@ -159,7 +138,7 @@ impl Relay {
             order: 0,
             start: Instant::now(),
             stats: RelayStats::default(),
-            buffer: vec![0; LARGEST],
+            buffer: [vec![0; LARGEST]],
         })
     }
 
@@ -168,7 +147,7 @@ impl Relay {
     /// # Errors
     /// The system does not say.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listen.io.local_addr()
+        self.listen.io().local_addr()
     }
 
     /// Counts so far.
@@ -199,7 +178,7 @@ impl Relay {
             }
             if self.faults.rebind(now) {
                 for client in &mut self.clients {
-                    client.socket = Socket::towards(self.to)?;
+                    client.socket = towards(self.to)?;
                 }
             }
             self.send_due(now);
@@ -221,7 +200,7 @@ impl Relay {
         let sleep = times.into_iter().flatten().min().unwrap_or(now).saturating_sub(now);
         let timeout = Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
         let sockets = std::iter::once(&self.listen).chain(self.clients.iter().map(|c| &c.socket));
-        let mut polled: Vec<PollFd<'_>> = sockets.map(|s| PollFd::new(&s.io, PollFlags::IN)).collect();
+        let mut polled: Vec<PollFd<'_>> = sockets.map(|s| PollFd::new(s.io(), PollFlags::IN)).collect();
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(RelayError::Wait(e.into())),
@@ -233,15 +212,15 @@ impl Relay {
         done
     }
 
-    fn take_in(&mut self, ready: &[bool], buffer: &mut [u8]) -> Result<(), RelayError> {
+    fn take_in(&mut self, ready: &[bool], buffer: &mut [Vec<u8>; 1]) -> Result<(), RelayError> {
         for (number, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
             for _ in 0..BATCH {
                 let socket = number.checked_sub(1).map_or(&self.listen, |client| &self.clients[client].socket);
-                let mut meta = [RecvMeta::default()];
-                // An error is a message of the kernel's about an earlier datagram, such as that nobody listens there: nothing came.
-                let came = socket.state.recv((&socket.io).into(), &mut [IoSliceMut::new(buffer)], &mut meta);
-                let Ok(1..) = came else { break };
-                let [meta] = meta;
+                let mut metas = [RecvMeta::default()];
+                if socket.receive(buffer, &mut metas) == 0 {
+                    break;
+                }
+                let ([meta], [buffer]) = (metas, &*buffer);
                 for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                     match number.checked_sub(1) {
                         None => self.take_from_client(meta.addr, meta.ecn, datagram)?,
@@ -272,7 +251,7 @@ impl Relay {
                     self.remove(oldest);
                 }
                 self.known.insert(address, self.clients.len());
-                self.clients.push(Client { address, socket: Socket::towards(self.to)?, heard: now });
+                self.clients.push(Client { address, socket: towards(self.to)?, heard: now });
                 self.stats.clients += 1;
             }
         }

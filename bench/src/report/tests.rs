@@ -66,6 +66,7 @@ fn run(controller: &str, scale: f64) -> RunResult {
             size_median: vec![1_392.0; 3],
             size_p90: vec![1_392.0; 3],
         }),
+        punctuality: None,
         request_hash: "00".into(),
         trace_hash: "0123456789abcdef".into(),
     }

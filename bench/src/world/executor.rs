@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,15 @@ use fathom_cc::Time;
 
 use super::agent::{Agent, AgentId};
 use super::net::Network;
+use super::real::{KernelLink, Punctuality, Real};
 use super::timer::{Sleep, TimerKey, Timers};
+
+/// Events of a world of real time that happen between two looks at its sockets.
+const IN_A_ROW: u32 = 32;
+/// Nanoseconds by which events may be early, to happen together with others: each wait costs 50 us of CPU in User-Mode Linux.
+const TOGETHER: u64 = 250_000;
+/// The longest wait. Packets still under way when nothing else happens for so long are lost.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -38,6 +47,8 @@ pub(super) struct Core {
     pub(super) net: Network,
     /// None while it is being called.
     pub(super) agents: Vec<Option<Box<dyn Agent>>>,
+    /// The wall's clock and the kernel's sockets, in a world of real time.
+    pub(super) real: Option<Box<Real>>,
     processed: u64,
 }
 
@@ -46,6 +57,27 @@ impl Core {
     pub(super) fn schedule(&mut self, at: u64, event: Event) {
         self.sequence += 1;
         self.events.push(Reverse((at.max(self.now), self.sequence, event)));
+    }
+
+    /// When the next event is due.
+    pub(super) fn next_event(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// Takes the next event and lets it happen; whom to wake.
+    fn happen(&mut self) -> Option<Waker> {
+        let Reverse((at, _, event)) = self.events.pop()?;
+        debug_assert!(at >= self.now, "time ran backwards");
+        self.now = at;
+        self.processed += 1;
+        match event {
+            Event::Timer(key) => self.fire_timer(key),
+            Event::Packet(index) => self.packet_arrives(index),
+            Event::Agent(agent, timer) => {
+                self.agent_timer(agent, timer);
+                None
+            }
+        }
     }
 }
 
@@ -186,6 +218,7 @@ impl Executor {
             timers: Timers::default(),
             net: Network::default(),
             agents: Vec::new(),
+            real: None,
             processed: 0,
         };
         let world = Virtual(Arc::new(Shared {
@@ -205,15 +238,46 @@ impl Executor {
         self.world.clone()
     }
 
-    /// Runs until somebody stops the world, nothing is left to do, or virtual time passes `limit`.
+    /// From now on the world's time is the wall's, and its datagrams cross the kernel's loopback on their way into the network and out of
+    /// it. All sockets exist by then.
+    ///
+    /// # Errors
+    /// The kernel gives no sockets.
+    pub(crate) fn through_loopback(&mut self) -> io::Result<()> {
+        let mut core = self.world.core();
+        core.real = Some(Box::new(Real::edges(core.net.sockets.len())?));
+        Ok(())
+    }
+
+    /// From now on the world's time is the wall's, and these links are the kernel's.
+    ///
+    /// # Errors
+    /// A socket cannot be used.
+    pub(crate) fn through_kernel_links(&mut self, links: Vec<KernelLink>) -> io::Result<()> {
+        self.world.core().real = Some(Box::new(Real::links(links)?));
+        Ok(())
+    }
+
+    /// How punctual a world of real time was.
+    pub fn punctuality(&self) -> Option<Punctuality> {
+        self.world.core().real.as_ref().map(|real| real.punctuality())
+    }
+
+    /// Runs until somebody stops the world, nothing is left to do, or its time passes `limit`.
+    ///
     pub fn run(&mut self, limit: Time) -> Ended {
+        let real = self.world.core().real.is_some();
+        if real { self.run_in_real_time(limit) } else { self.run_in_virtual_time(limit) }
+    }
+
+    fn run_in_virtual_time(&mut self, limit: Time) -> Ended {
         loop {
             self.run_ready();
             if self.world.0.stop.load(Ordering::Relaxed) {
                 return Ended::Stopped;
             }
             let mut core = self.world.core();
-            let Some(Reverse((at, _, event))) = core.events.pop() else {
+            let Some(at) = core.next_event() else {
                 return Ended::Idle;
             };
             if at > limit.as_nanos() {
@@ -221,22 +285,56 @@ impl Executor {
                 self.world.0.clock.store(core.now, Ordering::Relaxed);
                 return Ended::TimeLimit;
             }
-            debug_assert!(at >= core.now, "virtual time ran backwards");
-            core.now = at;
             self.world.0.clock.store(at, Ordering::Relaxed);
-            core.processed += 1;
-            let wake = match event {
-                Event::Timer(key) => core.fire_timer(key),
-                Event::Packet(index) => core.packet_arrives(index),
-                Event::Agent(agent, timer) => {
-                    core.agent_timer(agent, timer);
-                    None
-                }
-            };
+            let wake = core.happen();
             drop(core);
             if let Some(waker) = wake {
                 waker.wake();
             }
+        }
+    }
+
+    /// Events happen when the wall's clock has reached their time; between them datagrams come in. Where the machine is late for a moment,
+    /// the network's time is late with it: that does not change what a link does.
+    fn run_in_real_time(&mut self, limit: Time) -> Ended {
+        let mut ready = Vec::new();
+        let mut wall = self.world.core().wall();
+        let mut in_a_row = 0;
+        loop {
+            self.run_ready();
+            if self.world.0.stop.load(Ordering::Relaxed) {
+                return Ended::Stopped;
+            }
+            let mut core = self.world.core();
+            if wall > limit.as_nanos() {
+                core.now = core.now.max(limit.as_nanos());
+                return Ended::TimeLimit;
+            }
+            let next = core.next_event();
+            let wakers = if !ready.is_empty() {
+                core.now = core.now.max(wall.min(next.unwrap_or(u64::MAX)));
+                core.take_in(&mut ready)
+            } else if let Some(at) = next.filter(|at| *at <= wall + TOGETHER && in_a_row < IN_A_ROW) {
+                in_a_row += 1;
+                core.note_late(wall.saturating_sub(at));
+                core.happen().into_iter().collect()
+            } else {
+                in_a_row = 0;
+                let last = next.is_none();
+                if last && !core.under_way() {
+                    return Ended::Idle;
+                }
+                let until = next.map_or(PATIENCE, |at| Duration::from_nanos(at.saturating_sub(wall)));
+                core.wait(until.min(PATIENCE), &mut ready);
+                wall = core.wall();
+                if last && ready.is_empty() {
+                    core.give_up();
+                }
+                Vec::new()
+            };
+            self.world.0.clock.store(wall.max(core.now), Ordering::Relaxed);
+            drop(core);
+            wakers.into_iter().for_each(Waker::wake);
         }
     }
 

@@ -5,14 +5,19 @@
 
 mod agent;
 mod executor;
+mod ground;
 mod net;
 mod noq;
 mod quinn;
+mod real;
 mod socket;
 mod timer;
 
 pub(crate) use agent::{Agent, AgentId, AgentTimer, Arrived, Wire};
 pub use executor::{Ended, Executor, Virtual};
+pub use ground::Ground;
+pub(crate) use real::KernelLink;
+pub use real::Punctuality;
 pub use net::{Ecn, FlowCounts, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD};
 #[cfg(feature = "quiche")]
 pub(crate) use socket::Received;

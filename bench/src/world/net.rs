@@ -118,7 +118,7 @@ pub(super) struct Packet {
 
 impl Packet {
     /// UDP payload it stands for, in bytes.
-    fn payload(&self) -> u32 {
+    pub(super) fn payload(&self) -> u32 {
         self.wire.saturating_sub(WIRE_OVERHEAD)
     }
 }
@@ -147,6 +147,8 @@ pub struct NetStats {
     pub dropped: u64,
     /// Sent for a flow that does not exist.
     pub unroutable: u64,
+    /// Lost by the kernel's sockets, in a world of real time.
+    pub lost: u64,
     /// Still on their way.
     pub in_transit: u64,
 }
@@ -271,6 +273,36 @@ impl Network {
         self.free.push(index);
     }
 
+    /// The link that a packet enters next.
+    fn next_link(&self, index: u32) -> LinkId {
+        let p = &self.packets[index as usize];
+        let group = &self.groups[self.flows[p.flow as usize].group.0 as usize];
+        let path = match p.direction {
+            Direction::Down => &group.down,
+            Direction::Up => &group.up,
+        };
+        path.hops[p.hop as usize].link
+    }
+
+    /// A queue drops a packet.
+    pub(super) fn drop_packet(&mut self, index: u32) {
+        let p = &self.packets[index as usize];
+        self.stats.dropped += 1;
+        if p.direction == Direction::Down {
+            self.flows[p.flow as usize].counts.dropped += 1;
+            if let Some((_, drops)) = self.watched.iter_mut().find(|(watched, _)| *watched == p.flow) {
+                drops.push(p.sent);
+            }
+        }
+        self.release(index);
+    }
+
+    /// The kernel's sockets lost a packet.
+    pub(super) fn lose(&mut self, index: u32) {
+        self.stats.lost += 1;
+        self.release(index);
+    }
+
     fn store(&mut self, sent: u64, flow: u32, direction: Direction, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) -> u32 {
         if let Some(index) = self.free.pop() {
             let p = &mut self.packets[index as usize];
@@ -290,31 +322,47 @@ impl Network {
 }
 
 impl Core {
-    /// A socket hands one datagram to the network.
-    pub(super) fn send(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, bytes: &[u8]) {
-        self.send_sized(from_server, flow, ecn, bytes.len() as u32 + WIRE_OVERHEAD, bytes);
+    /// A stack hands one datagram to the network, through this socket.
+    pub(super) fn send(&mut self, socket: SocketId, from_server: bool, flow: u32, ecn: Option<Ecn>, bytes: &[u8]) {
+        let wire = bytes.len() as u32 + WIRE_OVERHEAD;
+        let Some(packet) = self.take(from_server, flow, ecn, wire, bytes) else { return };
+        match self.real.as_ref().and_then(|real| real.edge(socket.0, false)) {
+            Some(crossing) => self.cross(packet, crossing),
+            None => self.set_off(packet),
+        }
     }
 
-    /// As [`Core::send`], for a packet that counts `wire` bytes, headers included, whatever it stores.
+    /// An agent hands a packet to the network that counts `wire` bytes, headers included, whatever it stores.
     pub(super) fn send_sized(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) {
+        if let Some(packet) = self.take(from_server, flow, ecn, wire, bytes) {
+            self.set_off(packet);
+        }
+    }
+
+    /// Stores a packet, where its flow exists.
+    fn take(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) -> Option<u32> {
         self.net.stats.sent += 1;
         let Some(state) = self.net.flows.get_mut(flow as usize) else {
             self.net.stats.unroutable += 1;
-            return;
+            return None;
         };
         state.counts.sent += u64::from(from_server);
-        let state = *state;
         if from_server {
             self.net.show(flow, |tap| tap.sent(Time::from_nanos(self.now), bytes));
         }
-        let (direction, first, last) = if from_server {
-            (Direction::Down, state.server_half, state.client_half)
-        } else {
-            (Direction::Up, state.client_half, state.server_half)
-        };
-        let index = self.net.store(self.now, flow, direction, ecn, wire, bytes);
+        let direction = if from_server { Direction::Down } else { Direction::Up };
+        Some(self.net.store(self.now, flow, direction, ecn, wire, bytes))
+    }
+
+    /// A packet begins its path.
+    pub(super) fn set_off(&mut self, index: u32) {
+        let p = &self.net.packets[index as usize];
+        let state = self.net.flows[p.flow as usize];
         let group = &self.net.groups[state.group.0 as usize];
-        let path = if from_server { &group.down } else { &group.up };
+        let (path, first, last) = match p.direction {
+            Direction::Down => (&group.down, state.server_half, state.client_half),
+            Direction::Up => (&group.up, state.client_half, state.server_half),
+        };
         let wait = first + path.hops.first().map_or(nanos(path.tail) + last, |h| nanos(h.delay));
         if wait == 0 && !path.hops.is_empty() {
             // Nothing lies between the sender and its first link: a drop here wakes nobody.
@@ -337,49 +385,50 @@ impl Core {
             self.enter_link(index);
             return None;
         }
-        if p.direction == Direction::Down {
-            flow.counts.delivered += p.data.len() as u64;
+        if let Some(local) = flow.local {
+            self.arrived(index, receiver);
+            self.deliver_to_agent(index, local);
+            return None;
         }
-        let local = flow.local;
+        if let Some(crossing) = self.real.as_ref().and_then(|real| real.edge(receiver.0, true)) {
+            self.cross(index, crossing);
+            return None;
+        }
+        self.deliver_to_stack(index, receiver.0)
+    }
+
+    /// A packet is at its receiver: counts and who is shown.
+    fn arrived(&mut self, index: u32, receiver: SocketId) {
+        let p = &self.net.packets[index as usize];
         if p.direction == Direction::Down {
+            self.net.flows[p.flow as usize].counts.delivered += p.data.len() as u64;
             self.net.show(p.flow, |tap| tap.arrived(Time::from_nanos(self.now), &p.data));
         }
         self.net.stats.delivered += 1;
         note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.payload());
-        if let Some(local) = local {
-            self.deliver_to_agent(index, local);
-            return None;
-        }
-        let socket = &mut self.net.sockets[receiver.0 as usize];
+    }
+
+    /// A packet is there for the stack behind a socket; whom to wake.
+    pub(super) fn deliver_to_stack(&mut self, index: u32, socket: u16) -> Option<Waker> {
+        self.arrived(index, SocketId(socket));
+        let socket = &mut self.net.sockets[usize::from(socket)];
         socket.inbox.push_back(index);
         socket.waker.take()
     }
 
     fn enter_link(&mut self, index: u32) {
+        let link = self.net.next_link(index);
+        if let Some(crossing) = self.real.as_ref().and_then(|real| real.link(link)) {
+            self.cross(index, crossing);
+            return;
+        }
         let net = &mut self.net;
         let p = &mut net.packets[index as usize];
-        let flow = net.flows[p.flow as usize];
-        let group = &net.groups[flow.group.0 as usize];
-        let (path, last_half) = match p.direction {
-            Direction::Down => (&group.down, flow.client_half),
-            Direction::Up => (&group.up, flow.server_half),
-        };
-        let link = path.hops[p.hop as usize].link;
         let size = p.wire;
         let verdict = net.links[link.0 as usize].arrive(self.now, size, p.ecn.is_some());
         note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, size);
         let out = match verdict {
-            Verdict::Drop => {
-                net.stats.dropped += 1;
-                if p.direction == Direction::Down {
-                    net.flows[p.flow as usize].counts.dropped += 1;
-                    if let Some((_, drops)) = net.watched.iter_mut().find(|(watched, _)| *watched == p.flow) {
-                        drops.push(p.sent);
-                    }
-                }
-                net.release(index);
-                return;
-            }
+            Verdict::Drop => return net.drop_packet(index),
             Verdict::Forward { out, mark } => {
                 if mark {
                     p.ecn = Some(Ecn::Ce);
@@ -387,8 +436,21 @@ impl Core {
                 out
             }
         };
+        self.leave_link(index, link, out);
+    }
+
+    /// A packet's last bit has left a link at `out`, or will have.
+    pub(super) fn leave_link(&mut self, index: u32, link: LinkId, out: u64) {
+        let net = &mut self.net;
+        let p = &mut net.packets[index as usize];
         net.links[link.0 as usize].credit(out, p.flow, p.payload());
         p.hop += 1;
+        let flow = net.flows[p.flow as usize];
+        let group = &net.groups[flow.group.0 as usize];
+        let (path, last_half) = match p.direction {
+            Direction::Down => (&group.down, flow.client_half),
+            Direction::Up => (&group.up, flow.server_half),
+        };
         let wait = match path.hops.get(p.hop as usize) {
             Some(hop) => nanos(hop.delay),
             None => nanos(path.tail) + last_half,

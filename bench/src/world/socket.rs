@@ -194,7 +194,7 @@ impl VirtualSocket {
             .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "not an address of the virtual network"))?;
         let mut core = self.world.core();
         for datagram in contents.chunks(segment.unwrap_or(contents.len()).max(1)) {
-            core.send(self.server_side, flow, ecn, datagram);
+            core.send(self.id, self.server_side, flow, ecn, datagram);
         }
         Ok(())
     }

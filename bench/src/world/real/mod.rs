@@ -1,0 +1,317 @@
+//! Real time: a world whose clock is the wall's and whose packets travel through the kernel.
+//!
+//! Tasks, timers, stacks and measures are those of virtual time. What differs: an event waits until its time has come, and packets make
+//! *crossings*, from one UDP socket of the kernel's to another. In a relay's world each datagram of a stack crosses loopback into the
+//! network of this world and out of it again; in netem's world the links themselves are crossings, and delays, queues and drops between
+//! their sockets are the kernel's.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `crossing.rs` | two sockets, and the packets under way between them |
+
+mod crossing;
+
+use std::any::Any;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use quinn_udp::{EcnCodepoint, RecvMeta};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use self::crossing::{Crossing, Leads, UnderWay};
+use super::executor::Core;
+use super::net::{Ecn, LinkId, Packet, WIRE_OVERHEAD};
+use crate::link::Verdict;
+use crate::udp::Udp;
+
+/// Largest datagram.
+const LARGEST: usize = 1 << 16;
+/// Datagrams read at once.
+const BATCH: usize = 16;
+/// Longest lateness told apart, in microseconds.
+const LATEST: u64 = 60_000_000;
+
+/// A link that the kernel is.
+pub(crate) struct KernelLink {
+    /// The link, for its counts.
+    pub(crate) link: LinkId,
+    /// Fixed delay that the kernel adds before its queue.
+    pub(crate) delay: Duration,
+    /// Where packets enter it.
+    pub(crate) from: Udp,
+    /// Where they leave it.
+    pub(crate) to: Udp,
+    /// What must live as long.
+    pub(crate) keep: Box<dyn Any + Send>,
+}
+
+/// What a run in real time says of its machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Punctuality {
+    /// Events, and how late they were: 99 of 100 at most so many milliseconds.
+    pub p99_ms: f64,
+    /// The latest of all.
+    pub max_ms: f64,
+    /// Datagrams that sockets on loopback lost: their buffers were full.
+    pub lost: u64,
+    /// Datagrams that came and had not been sent.
+    pub strays: u64,
+}
+
+/// The clock on the wall and the kernel's sockets.
+pub(super) struct Real {
+    started: Option<Instant>,
+    crossings: Vec<Crossing>,
+    /// Into the network and out of it again, by socket; empty where links are crossings.
+    edges: Vec<[usize; 2]>,
+    /// The crossing that a link is, by link.
+    links: Vec<Option<usize>>,
+    buffers: Vec<Vec<u8>>,
+    scratch: Vec<u8>,
+    late: Histogram<u64>,
+    strays: u64,
+    _keep: Vec<Box<dyn Any + Send>>,
+}
+
+impl Real {
+    fn new(crossings: Vec<Crossing>) -> Self {
+        let late = Histogram::new_with_bounds(1, LATEST, 3).expect("the bounds are sound");
+        Self {
+            started: None,
+            crossings,
+            edges: Vec::new(),
+            links: Vec::new(),
+            buffers: vec![vec![0; LARGEST]; BATCH],
+            scratch: vec![0; LARGEST],
+            late,
+            strays: 0,
+            _keep: Vec::new(),
+        }
+    }
+
+    /// Every datagram of `sockets` sockets crosses loopback on its way in and on its way out.
+    pub(super) fn edges(sockets: usize) -> io::Result<Self> {
+        let mut crossings = Vec::new();
+        let mut edges = Vec::new();
+        for socket in 0..sockets as u16 {
+            let (end, relay) = loopback()?;
+            edges.push([crossings.len(), crossings.len() + 1]);
+            crossings.push(Crossing::new(Arc::clone(&end), Arc::clone(&relay), Leads::In)?);
+            crossings.push(Crossing::new(relay, end, Leads::Out { socket })?);
+        }
+        Ok(Self { edges, ..Self::new(crossings) })
+    }
+
+    /// These links are the kernel's.
+    pub(super) fn links(kernel: Vec<KernelLink>) -> io::Result<Self> {
+        let mut real = Self::new(Vec::new());
+        for KernelLink { link, delay, from, to, keep } in kernel {
+            let number = usize::from(link.0);
+            real.links.resize(real.links.len().max(number + 1), None);
+            real.links[number] = Some(real.crossings.len());
+            let leads = Leads::Through { link, delay: delay.as_nanos() as u64 };
+            real.crossings.push(Crossing::new(Arc::new(from), Arc::new(to), leads)?);
+            real._keep.push(keep);
+        }
+        Ok(real)
+    }
+
+    /// Nanoseconds on the wall since the run began.
+    // A world of real time.
+    #[allow(clippy::disallowed_methods)]
+    fn now(&mut self) -> u64 {
+        self.started.get_or_insert_with(Instant::now).elapsed().as_nanos() as u64
+    }
+
+    /// The crossing into the network from a socket, or out of it to one.
+    pub(super) fn edge(&self, socket: u16, out: bool) -> Option<usize> {
+        self.edges.get(usize::from(socket)).map(|edges| edges[usize::from(out)])
+    }
+
+    /// The crossing that a link is.
+    pub(super) fn link(&self, link: LinkId) -> Option<usize> {
+        self.links.get(usize::from(link.0)).copied().flatten()
+    }
+
+    fn wait(&self, until: Duration, ready: &mut Vec<usize>) {
+        let timeout = Timespec { tv_sec: until.as_secs() as i64, tv_nsec: i64::from(until.subsec_nanos()) };
+        // Where nothing is under way, nothing comes.
+        let (numbers, mut polled): (Vec<usize>, Vec<PollFd<'_>>) = (self.crossings.iter().enumerate())
+            .filter(|(_, c)| !c.under_way.is_empty())
+            .map(|(number, c)| (number, PollFd::new(c.to.io(), PollFlags::IN)))
+            .unzip();
+        // A wait that a signal ends is over, no more; nothing else can be wrong with sockets that are open.
+        let _ = poll(&mut polled, Some(&timeout));
+        ready.extend(polled.iter().zip(numbers).filter(|(fd, _)| !fd.revents().is_empty()).map(|(_, number)| number));
+    }
+
+    /// How punctual it was.
+    pub(super) fn punctuality(&self) -> Punctuality {
+        let ms = |micros: u64| micros as f64 / 1e3;
+        let lost = self.crossings.iter().filter(|c| !matches!(c.leads, Leads::Through { .. })).map(|c| c.lost).sum();
+        Punctuality {
+            p99_ms: ms(self.late.value_at_quantile(0.99)),
+            max_ms: ms(self.late.max()),
+            lost,
+            strays: self.strays,
+        }
+    }
+}
+
+/// Two sockets on loopback that hear nobody but each other.
+fn loopback() -> io::Result<(Arc<Udp>, Arc<Udp>)> {
+    let (a, b) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
+    a.connect(b.local_addr()?)?;
+    b.connect(a.local_addr()?)?;
+    Ok((Arc::new(Udp::new(a)?), Arc::new(Udp::new(b)?)))
+}
+
+impl Core {
+    /// A packet leaves for the other side of a crossing.
+    pub(super) fn cross(&mut self, packet: u32, crossing: usize) {
+        let Some(real) = &mut self.real else { return };
+        let p = &self.net.packets[packet as usize];
+        let payload = p.payload() as usize;
+        // Packets of agents store less than they count: the rest is zeros.
+        let contents = if payload > p.data.len() {
+            real.scratch[..p.data.len()].copy_from_slice(&p.data);
+            real.scratch[p.data.len()..payload].fill(0);
+            &real.scratch[..payload]
+        } else {
+            &p.data[..]
+        };
+        let crossing = &mut real.crossings[crossing];
+        let under_way = UnderWay { packet, since: self.now };
+        match crossing.from.send(crossing.address, p.ecn.map(codepoint), contents) {
+            Ok(()) => crossing.under_way.push_back(under_way),
+            Err(_) => {
+                crossing.lost += 1;
+                let leads = crossing.leads;
+                self.lost(under_way, leads);
+            }
+        }
+    }
+
+    /// Waits for datagrams, at most so long; says which crossings have some.
+    pub(super) fn wait(&mut self, until: Duration, ready: &mut Vec<usize>) {
+        if let Some(real) = &self.real {
+            real.wait(until, ready);
+        }
+    }
+
+    /// Takes in what these crossings have; whom to wake.
+    pub(super) fn take_in(&mut self, ready: &mut Vec<usize>) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        let Some(real) = &mut self.real else { return wakers };
+        let mut buffers = std::mem::take(&mut real.buffers);
+        for number in ready.drain(..) {
+            let Some(to) = self.real.as_ref().map(|real| Arc::clone(&real.crossings[number].to)) else { break };
+            loop {
+                let mut metas = [RecvMeta::default(); BATCH];
+                let came = to.receive(&mut buffers, &mut metas);
+                for (buffer, meta) in buffers.iter().zip(metas).take(came) {
+                    for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
+                        wakers.extend(self.crossed(number, meta.ecn, datagram));
+                    }
+                }
+                // Fewer than there was room for: there are no more.
+                if came < BATCH {
+                    break;
+                }
+            }
+        }
+        if let Some(real) = &mut self.real {
+            real.buffers = buffers;
+        }
+        wakers
+    }
+
+    /// Whether packets are between sockets.
+    pub(super) fn under_way(&self) -> bool {
+        self.real.as_ref().is_some_and(|real| real.crossings.iter().any(|c| !c.under_way.is_empty()))
+    }
+
+    /// What is between sockets will not come any more.
+    pub(super) fn give_up(&mut self) {
+        let Some(real) = &mut self.real else { return };
+        let all: Vec<(UnderWay, Leads)> = real.crossings.iter_mut().flat_map(Crossing::give_up).collect();
+        all.into_iter().for_each(|(under_way, leads)| self.lost(under_way, leads));
+    }
+
+    /// A datagram came through a crossing: which packet it is, and where that goes on.
+    fn crossed(&mut self, number: usize, ecn: Option<EcnCodepoint>, datagram: &[u8]) -> Option<Waker> {
+        let real = self.real.as_mut()?;
+        let packets = &self.net.packets;
+        let crossing = &mut real.crossings[number];
+        // What left before it and has not come is lost: neither loopback nor a link changes the order.
+        let is_it = |u: &UnderWay| is(&packets[u.packet as usize], datagram);
+        let Some(place) = crossing.under_way.iter().position(is_it) else {
+            real.strays += 1;
+            return None;
+        };
+        let leads = crossing.leads;
+        let overtaken: Vec<UnderWay> = crossing.under_way.drain(..place).collect();
+        crossing.lost += overtaken.len() as u64;
+        let UnderWay { packet, since } = crossing.under_way.pop_front()?;
+        overtaken.into_iter().for_each(|under_way| self.lost(under_way, leads));
+        let p = &mut self.net.packets[packet as usize];
+        let mark = ecn == Some(EcnCodepoint::Ce) && p.ecn != Some(Ecn::Ce);
+        if mark {
+            p.ecn = Some(Ecn::Ce);
+        }
+        match leads {
+            Leads::In => self.set_off(packet),
+            Leads::Out { socket } => return self.deliver_to_stack(packet, socket),
+            Leads::Through { link, delay } => {
+                let (wire, out) = (p.wire, self.now);
+                let arrived = (since + delay).min(out);
+                self.net.links[usize::from(link.0)].told(arrived, wire, Verdict::Forward { out, mark });
+                self.leave_link(packet, link, out);
+            }
+        }
+        None
+    }
+
+    /// A packet does not come out of a crossing.
+    fn lost(&mut self, UnderWay { packet, since }: UnderWay, leads: Leads) {
+        match leads {
+            Leads::In | Leads::Out { .. } => self.net.lose(packet),
+            Leads::Through { link, delay } => {
+                let wire = self.net.packets[packet as usize].wire;
+                self.net.links[usize::from(link.0)].told(since + delay, wire, Verdict::Drop);
+                self.net.drop_packet(packet);
+            }
+        }
+    }
+
+    /// Nanoseconds on the wall since the run began.
+    pub(super) fn wall(&mut self) -> u64 {
+        self.real.as_mut().map_or(self.now, |real| real.now())
+    }
+
+    /// An event happens `by` nanoseconds late.
+    pub(super) fn note_late(&mut self, by: u64) {
+        if let Some(real) = &mut self.real {
+            real.late.saturating_record((by / 1_000).max(1));
+        }
+    }
+}
+
+/// Whether a datagram is this packet.
+fn is(packet: &Packet, datagram: &[u8]) -> bool {
+    let stored = packet.data.len();
+    datagram.len() == stored.max((packet.wire.saturating_sub(WIRE_OVERHEAD)) as usize)
+        && datagram[..stored] == packet.data[..]
+}
+
+const fn codepoint(ecn: Ecn) -> EcnCodepoint {
+    match ecn {
+        Ecn::Ect0 => EcnCodepoint::Ect0,
+        Ecn::Ect1 => EcnCodepoint::Ect1,
+        Ecn::Ce => EcnCodepoint::Ce,
+    }
+}

@@ -1,0 +1,67 @@
+//! `--kernel`: whose kernel the links of netem's world are.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fathom_bench::netem::{self, Guest, GuestError};
+
+use crate::Failure;
+
+/// Whose kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kernel {
+    /// This machine's if it has netem, else User-Mode Linux.
+    #[default]
+    Auto,
+    /// This machine's.
+    Host,
+    /// User-Mode Linux.
+    Uml,
+}
+
+impl Kernel {
+    /// Whether the work is to be done on another kernel than this process runs on.
+    pub(crate) fn is_elsewhere(self) -> Result<bool, Failure> {
+        match (self, netem::available()) {
+            (Self::Uml, _) => Ok(true),
+            (_, Ok(())) => Ok(false),
+            (Self::Host, Err(e)) => Err(Failure::run(e)),
+            (Self::Auto, Err(e)) => {
+                eprintln!("netem cannot be had from this kernel ({e}): booting User-Mode Linux");
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Runs this very command again in User-Mode Linux, where the kernel is the host.
+pub(crate) fn in_guest() -> Result<(), Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in signal_hook::consts::TERM_SIGNALS {
+        let armed = signal_hook::flag::register(*signal, Arc::clone(&stop));
+        armed.map_err(|e| Failure::run(format!("cannot wait for signals: {e}")))?;
+    }
+    let program = std::env::current_exe().map_err(Failure::run)?;
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let mut command: Vec<&OsStr> = vec![program.as_os_str()];
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.to_str() {
+            Some("--kernel") => drop(words.next()),
+            Some(text) if text.starts_with("--kernel=") => {}
+            _ => command.push(word),
+        }
+    }
+    command.extend(["--kernel", "host"].map(OsStr::new));
+    let guest = Guest::run(&command, &stop, &mut std::io::stderr()).map_err(|e| match e {
+        GuestError::Interrupted => Failure { line: e.to_string(), code: 130 },
+        e => Failure::run(e),
+    })?;
+    std::io::stdout().write_all(&guest.stdout).map_err(Failure::run)?;
+    match guest.code {
+        0 => Ok(()),
+        code => Err(Failure { line: "the run in User-Mode Linux failed, see above".into(), code }),
+    }
+}
