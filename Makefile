@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup lint doc deny fuzz bench test-quiche
+.PHONY: demo test check setup uml worlds lint doc deny fuzz bench test-quiche
 
 CARGO ?= cargo
 # Cases per fuzz property; `make fuzz` runs long, the tests run few.
@@ -8,9 +8,13 @@ FUZZ_CASES ?= 100000
 demo: setup
 	$(CARGO) run --release --locked --features quiche -- compare --stack all --report fathom.html
 
-test: setup
+test: setup uml
 	$(CARGO) test --workspace --features quiche --locked --no-fail-fast
 	$(CARGO) test --locked -p h3-noq --features datagram --test datagram
+
+# The same plan in the three worlds, at full length: run it on a machine that does nothing else.
+worlds: setup uml
+	$(CARGO) run --release --locked --features quiche -- compare bench/plans/worlds.toml --world all --report worlds.html
 
 # Stock quiche's unit tests on the derived crate, and that both crates send the same packets. `make test` runs these too.
 test-quiche: setup
@@ -54,3 +58,10 @@ setup:
 	    echo "a C/C++ compiler or CMake is missing: install gcc, g++, cmake and libclang-dev (or their like)"; exit 1; \
 	  fi; fi
 	@$(CARGO) fetch --locked --quiet || $(CARGO) fetch --locked
+
+# A kernel with tc's queues for the tests of netem's world, as a program.
+uml:
+	@if ! command -v linux.uml >/dev/null || ! command -v insmod >/dev/null || ! command -v ip >/dev/null; then \
+	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	    apt-get update && apt-get install -y --no-install-recommends user-mode-linux kmod iproute2; \
+	  else echo "User-Mode Linux is missing: install user-mode-linux, kmod and iproute2"; exit 1; fi; fi

@@ -1,6 +1,7 @@
 //! `fathom compare`: reads the plan and the arguments, runs, prints.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,10 +74,10 @@ pub(crate) struct Args {
     /// Largest window of a sender in packets, such as 68p, or none. [default: 68p]
     #[arg(long, value_name = "WINDOW")]
     max_window: Option<String>,
-    /// Where it runs: virtual (virtual time), relay (real time, datagrams over loopback) or netem (real time, the kernel's own links).
-    /// [default: virtual]
-    #[arg(long, value_name = "WORLD")]
-    world: Option<Ground>,
+    /// Where it runs: virtual (virtual time), relay (real time, datagrams over loopback), netem (real time, the kernel's own links),
+    /// several to set them side by side, or all. [default: virtual]
+    #[arg(long, value_name = "LIST")]
+    world: Option<String>,
     /// Whose kernel --world netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
     #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
     kernel: Kernel,
@@ -97,16 +98,37 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         output::check_writable(file)?;
     }
     plan.validate().map_err(Failure::input)?;
-    if plan.world == Ground::Netem && args.kernel.is_elsewhere()? {
-        return kernel::in_guest();
-    }
+    let elsewhere = plan.worlds.contains(&Ground::Netem) && args.kernel.is_elsewhere()?;
+    let (there, here) = plan.worlds.iter().partition(|world| elsewhere && **world == Ground::Netem);
+    let mut all = Vec::new();
     let watcher = Watcher::new();
-    let comparison = compare(&plan, &|stage| watcher.hear(stage)).map_err(|e| match e {
-        CompareError::Plan(e) => Failure::input(e),
-        CompareError::Cell(e) => Failure::run(e),
-    });
+    for (worlds, guest) in [(here, false), (there, true)] {
+        let plan = Plan { worlds, ..plan.clone() };
+        match (plan.worlds.is_empty(), guest) {
+            (true, _) => {}
+            (false, true) => all.push(in_guest(&plan)?),
+            (false, false) => all.push(compare(&plan, &|stage| watcher.hear(stage)).map_err(|e| match e {
+                CompareError::Plan(e) => Failure::input(e),
+                CompareError::Cell(e) => Failure::run(e),
+            })?),
+        }
+    }
     watcher.finish();
-    publish(args, &comparison?, &watcher.costs())
+    let mut all = all.into_iter();
+    let mut comparison = all.next().ok_or_else(|| Failure::run("no world was named"))?;
+    all.for_each(|other| comparison.merge(other));
+    publish(args, &comparison, &watcher.costs())
+}
+
+/// The same command on another kernel, for the worlds that this one has not got.
+fn in_guest(plan: &Plan) -> Result<Comparison, Failure> {
+    let folder = tempfile::tempdir().map_err(Failure::run)?;
+    let (written, result) = (folder.path().join("plan.toml"), folder.path().join("result.json"));
+    std::fs::write(&written, plan.to_toml()).map_err(Failure::run)?;
+    let words = [OsStr::new("compare"), written.as_os_str(), OsStr::new("--json"), result.as_os_str()];
+    kernel::in_guest(&words)?;
+    let text = std::fs::read_to_string(&result).map_err(Failure::run)?;
+    serde_json::from_str(&text).map_err(Failure::run)
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
@@ -127,6 +149,13 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     if let Some(list) = &args.controllers {
         plan.controllers = catalogue::split(list);
     }
+    if let Some(list) = &args.world {
+        let world = |name: &str| name.parse().map_err(|e| Failure::input(format!("--world: {e}")));
+        plan.worlds = match list.trim() {
+            "all" => Ground::ALL.to_vec(),
+            list => list.split(',').map(|name| world(name.trim())).collect::<Result<_, _>>()?,
+        };
+    }
     if let Some(list) = &args.stack {
         let stack = |name: &str| name.parse().map_err(|e| Failure::input(format!("--stack: {e}")));
         plan.stacks = match list.trim() {
@@ -136,7 +165,6 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     }
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seed = args.seed.unwrap_or(plan.seed);
-    plan.world = args.world.unwrap_or(plan.world);
     plan.timestamps = args.timestamps.unwrap_or(plan.timestamps);
     plan.outlet = args.outlet.unwrap_or(plan.outlet);
     plan.connections = args.connections.unwrap_or(plan.connections);

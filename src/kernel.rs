@@ -1,11 +1,10 @@
 //! `--kernel`: whose kernel the links of netem's world are.
 
 use std::ffi::OsStr;
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fathom_bench::netem::{self, Guest, GuestError};
+use fathom_bench::netem::{self, GuestError, run_in_guest};
 
 use crate::Failure;
 
@@ -36,31 +35,22 @@ impl Kernel {
     }
 }
 
-/// Runs this very command again in User-Mode Linux, where the kernel is the host.
-pub(crate) fn in_guest() -> Result<(), Failure> {
+/// Runs this program with these words in User-Mode Linux, where the kernel is the host.
+pub(crate) fn in_guest(words: &[&OsStr]) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {
         let armed = signal_hook::flag::register(*signal, Arc::clone(&stop));
         armed.map_err(|e| Failure::run(format!("cannot wait for signals: {e}")))?;
     }
     let program = std::env::current_exe().map_err(Failure::run)?;
-    let words: Vec<_> = std::env::args_os().skip(1).collect();
-    let mut command: Vec<&OsStr> = vec![program.as_os_str()];
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match word.to_str() {
-            Some("--kernel") => drop(words.next()),
-            Some(text) if text.starts_with("--kernel=") => {}
-            _ => command.push(word),
-        }
-    }
+    let mut command = vec![program.as_os_str()];
+    command.extend(words);
     command.extend(["--kernel", "host"].map(OsStr::new));
-    let guest = Guest::run(&command, &stop, &mut std::io::stderr()).map_err(|e| match e {
+    let code = run_in_guest(&command, &stop, &mut std::io::stderr()).map_err(|e| match e {
         GuestError::Interrupted => Failure { line: e.to_string(), code: 130 },
         e => Failure::run(e),
     })?;
-    std::io::stdout().write_all(&guest.stdout).map_err(Failure::run)?;
-    match guest.code {
+    match code {
         0 => Ok(()),
         code => Err(Failure { line: "the run in User-Mode Linux failed, see above".into(), code }),
     }

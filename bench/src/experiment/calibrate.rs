@@ -8,9 +8,9 @@ use super::plan::{Checked, PlanError};
 use super::result::{Cost, Reference};
 use super::shared::Progress;
 use super::traffic::Traffic;
-use crate::world::Ground;
 use crate::measure::round;
 use crate::stack::{Control, Stack};
+use crate::world::Ground;
 
 /// New connections per second, forward and reverse.
 pub type Rates = [f64; 2];

@@ -212,6 +212,7 @@ fn collect(cell: &Cell<'_>, shared: &Shared, network: &Dumbbell, punctuality: Op
         label: cell.label.clone(),
         controller: cell.controller.spec(),
         stack: cell.stack,
+        world: cell.ground,
         link: cell.link.to_string(),
         seconds: round(seconds, 6),
         responses: responses.count(),

@@ -10,6 +10,7 @@ use super::cell::{Cell, CellError, run};
 use super::plan::{Checked, Plan, PlanError, Workload};
 use super::result::{Comparison, Cost};
 use super::shared::Progress;
+use crate::stack::Stack;
 use crate::world::Ground;
 
 /// What a comparison is doing, for progress bars.
@@ -74,24 +75,41 @@ pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison
         }
         Workload::Bulk { .. } => (None, [traffic(&checked, 0, 1.0)?, traffic(&checked, 1, 1.0)?]),
     };
-    let several = plan.stacks.len() > 1;
-    let cells: Vec<Cell<'_>> = checked
-        .runs
+    let cells: Vec<Cell<'_>> = plan
+        .worlds
         .iter()
-        .map(|(stack, control)| Cell {
+        .flat_map(|ground| checked.runs.iter().map(move |(stack, control)| (*ground, *stack, control)))
+        .map(|(ground, stack, control)| Cell {
             plan: &checked,
-            label: if several { format!("{} on {stack}", control.spec()) } else { control.spec() },
+            label: name(plan, &control.spec(), stack, ground),
             controller: control.clone(),
-            stack: *stack,
+            stack,
             link: checked.link,
             traffic: traffic.clone(),
             responses,
-            ground: checked.world,
+            ground,
         })
         .collect();
     let request_hash = format!("{:016x}", traffic[0].hash(responses));
-    let runs = run_all(&cells, watch)?;
+    // In real time runs would disturb each other: one by one, when those in virtual time are over.
+    let (virtually, really): (Vec<&Cell<'_>>, Vec<_>) = cells.iter().partition(|c| c.ground == Ground::Virtual);
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut runs = run_all(&virtually, cores, watch)?;
+    runs.extend(run_all(&really, 1, watch)?);
+    runs.sort_by_key(|run| plan.worlds.iter().position(|world| *world == run.world));
     Ok(Comparison { plan: effective(plan, &checked), request_hash, runs, reference })
+}
+
+/// What a run is called: its controller, and what else tells it from the others of its plan.
+pub(super) fn name(plan: &Plan, controller: &str, stack: Stack, world: Ground) -> String {
+    let mut name = controller.to_owned();
+    if plan.stacks.len() > 1 {
+        name += &format!(" on {stack}");
+    }
+    if plan.worlds.len() > 1 {
+        name += &format!(", {world}");
+    }
+    name
 }
 
 /// The plan with its controllers written the one way that reports use.
@@ -100,13 +118,12 @@ fn effective(plan: &Plan, checked: &Checked) -> Plan {
     Plan { controllers: written, ..plan.clone() }
 }
 
-/// Runs cells on as many threads as there are cores; results in the order of the cells.
-fn run_all(cells: &[Cell<'_>], watch: &(dyn Fn(Stage) + Sync)) -> Result<Vec<super::result::RunResult>, CellError> {
-    // In real time runs would disturb each other.
-    let at_once = match cells.first() {
-        Some(cell) if cell.ground == Ground::Virtual => thread::available_parallelism().map_or(1, NonZero::get),
-        _ => 1,
-    };
+/// Runs cells, so many at once; results in the order of the cells.
+fn run_all(
+    cells: &[&Cell<'_>],
+    at_once: usize,
+    watch: &(dyn Fn(Stage) + Sync),
+) -> Result<Vec<super::result::RunResult>, CellError> {
     let threads = at_once.min(cells.len());
     let next = AtomicUsize::new(0);
     let results: Vec<_> = cells.iter().map(|_| Mutex::new(None)).collect();

@@ -44,9 +44,9 @@ pub struct Plan {
     /// Largest window of a sender in packets, set by the receiver's flow control (Sync-TCP §5.1: "the maximum send window is 68
     /// packets"), or `none`.
     pub max_window: String,
-    /// Where it runs: `virtual`, `relay` or `netem`.
-    #[serde(skip_serializing_if = "Ground::is_virtual")]
-    pub world: Ground,
+    /// Where it runs: `["virtual"]`, `relay`, `netem`, or several to set them side by side.
+    #[serde(skip_serializing_if = "only_virtual")]
+    pub worlds: Vec<Ground>,
     /// Servers think before they answer (PackMime's server delay). Sync-TCP does not list it: off by default.
     pub server_delay: bool,
 }
@@ -148,10 +148,14 @@ impl Default for Plan {
             outlet: Outlet::Auto,
             reference: "100Mbps".into(),
             max_window: "68p".into(),
-            world: Ground::Virtual,
+            worlds: vec![Ground::Virtual],
             server_delay: false,
         }
     }
+}
+
+fn only_virtual(worlds: &[Ground]) -> bool {
+    worlds == [Ground::Virtual]
 }
 
 /// What is wrong with a plan, and how to mend it, in one line.
@@ -233,7 +237,6 @@ pub(crate) struct Checked {
     pub(crate) outlet: Outlet,
     /// In packets.
     pub(crate) max_window: Option<u32>,
-    pub(crate) world: Ground,
     pub(crate) server_delay: bool,
 }
 
@@ -244,6 +247,11 @@ impl Plan {
     /// The file's fault with its line, in one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
         read_toml(text)
+    }
+
+    /// As [`Plan::from_toml`] reads it.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a plan holds texts, numbers and lists only")
     }
 
     /// Checks every field.
@@ -271,11 +279,16 @@ impl Plan {
         if self.seed > i64::MAX as u64 {
             return Err(field("seed", format!("{} is out of range; write 0 to {}", self.seed, i64::MAX)));
         }
+        let queue = self.queue.parse().map_err(|e| field("queue", e))?;
+        #[cfg(target_os = "linux")]
+        if self.worlds.contains(&Ground::Netem) {
+            crate::netem::has(&queue).map_err(|e| field("queue", e.to_string()))?;
+        }
         Ok(Checked {
             runs,
             link,
             reference,
-            queue: self.queue.parse().map_err(|e| field("queue", e))?,
+            queue,
             load: parse_load(&self.load).map_err(|e| field("load", e))?,
             workload: self.workload.parse().map_err(|e| field("workload", e))?,
             responses: self.responses,
@@ -284,7 +297,6 @@ impl Plan {
             timestamps: self.timestamps,
             outlet: self.outlet,
             max_window: parse_window(&self.max_window).map_err(|e| field("max-window", e))?,
-            world: self.world,
             server_delay: self.server_delay,
         })
     }
@@ -303,6 +315,12 @@ impl Plan {
         let wrong = |e: String| PlanError(format!("controllers: {e}"));
         if self.controllers.is_empty() {
             return Err(PlanError("controllers: name at least one, such as reno,sync".into()));
+        }
+        if self.worlds.is_empty() {
+            return Err(PlanError("worlds: name at least one, such as virtual".into()));
+        }
+        if let Some(twice) = (1..self.worlds.len()).find(|i| self.worlds[..*i].contains(&self.worlds[*i])) {
+            return Err(PlanError(format!("worlds: '{}' is named twice; name it once", self.worlds[twice])));
         }
         if self.stacks.is_empty() {
             return Err(PlanError("stacks: name at least one, such as quinn".into()));
@@ -386,6 +404,9 @@ mod tests {
             (error(|p| p.controllers = vec!["rneo".into()]), "controllers: ", "reno"),
             (error(|p| p.controllers = vec!["reno".into(), "reno".into()]), "controllers: ", "once"),
             (error(|p| p.max_window = "68".into()), "max-window: ", "68p"),
+            (error(|p| p.worlds = Vec::new()), "worlds: ", "virtual"),
+            (error(|p| p.worlds = vec![Ground::Relay; 2]), "worlds: ", "once"),
+            (error(|p| (p.worlds, p.queue) = (vec![Ground::Netem], "avq".into())), "queue: ", "relay"),
             (error(|p| p.reference = "1Mbps".into()), "reference: ", "faster"),
             (error(|p| p.timestamps = Timestamps::Off), "controllers: ", "one-way delay"),
             (error(|p| p.workload = "bulk:0x1MB".into()), "workload: ", "bulk:4x10MB"),

@@ -3,23 +3,27 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::compare::name;
 use super::plan::Plan;
 use crate::link::{Shares, jain, starved};
 use crate::measure::{Distribution, WindowPoint, round};
 use crate::stack::Stack;
-use crate::world::Punctuality;
+use crate::world::{Ground, Punctuality};
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
-    /// Controller and, where several are compared, stack: what reports call the run.
+    /// Controller and, where several are compared, stack and world: what reports call the run.
     pub label: String,
     /// Controller and options.
     pub controller: String,
     /// Stack of both ends.
     pub stack: Stack,
+    /// Where it ran.
+    #[serde(default, skip_serializing_if = "is_virtual")]
+    pub world: Ground,
     /// Rate of the links.
     pub link: String,
     /// Virtual seconds until the last response counted.
@@ -75,7 +79,7 @@ pub struct RunResult {
     /// What each flow got of the forward bottleneck, where flows are few and long enough to ask.
     pub shares: Option<SharesOverTime>,
     /// How punctual the machine was, in a world of real time.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub punctuality: Option<Punctuality>,
     /// Hash over the requests this run made, as far as the comparison's own: equal when it was asked the same.
     pub request_hash: String,
@@ -84,7 +88,7 @@ pub struct RunResult {
 }
 
 /// How a link was shared over time, of the flows that were there for the whole of a bin, and in packets of what size.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SharesOverTime {
     /// Width of a bin in seconds.
     pub bin_seconds: f64,
@@ -120,7 +124,7 @@ impl SharesOverTime {
 }
 
 /// The same requests on a network that is not congested.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
     /// New connections per second, forward and reverse.
     pub rates: [f64; 2],
@@ -133,7 +137,7 @@ pub struct Reference {
 }
 
 /// A comparison.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The plan that was run.
     pub plan: Plan,
@@ -143,6 +147,22 @@ pub struct Comparison {
     pub runs: Vec<RunResult>,
     /// The uncongested network (web traffic only).
     pub reference: Option<Reference>,
+}
+
+impl Comparison {
+    /// Adds the runs that the same plan brought elsewhere.
+    pub fn merge(&mut self, other: Self) {
+        self.plan.worlds.extend(other.plan.worlds);
+        self.runs.extend(other.runs);
+        for run in &mut self.runs {
+            run.label = name(&self.plan, &run.controller, run.stack, run.world);
+        }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+fn is_virtual(world: &Ground) -> bool {
+    *world == Ground::Virtual
 }
 
 /// What a run cost this machine. Not part of any result.

@@ -23,7 +23,7 @@ use crate::real::RouterLink;
 use crate::world::KernelLink;
 
 pub use qdisc::NoQdisc;
-pub use uml::{Guest, GuestError};
+pub use uml::{GuestError, run_in_guest};
 use wire::Wire;
 
 /// Why a kernel's links cannot be had. Each message is one line that names the mend.
@@ -55,6 +55,14 @@ pub enum NetemError {
     Silent,
 }
 
+/// Whether the kernel has such a queue.
+///
+/// # Errors
+/// It has not.
+pub fn has(queue: &QueueSpec) -> Result<(), NoQdisc> {
+    qdisc::qdiscs(Rate::from_bits_per_sec(100_000_000), queue, Duration::ZERO).map(drop)
+}
+
 /// Builds a link.
 pub(crate) fn build(router: &RouterLink) -> Result<KernelLink, NetemError> {
     let Wire { from, to, keep } = Wire::new(router.rate, &router.queue, router.delay)?;
@@ -66,5 +74,6 @@ pub(crate) fn build(router: &RouterLink) -> Result<KernelLink, NetemError> {
 /// # Errors
 /// What was refused.
 pub fn available() -> Result<(), NetemError> {
-    Wire::new(Rate::from_bits_per_sec(100_000_000), &QueueSpec::droptail_packets(10), Duration::from_millis(1)).map(drop)
+    Wire::new(Rate::from_bits_per_sec(100_000_000), &QueueSpec::droptail_packets(10), Duration::from_millis(1))
+        .map(drop)
 }

@@ -30,17 +30,17 @@ pub struct NoQdisc(String);
 /// The arguments of one `tc qdisc add dev DEV ...` each, outermost first.
 pub(super) fn qdiscs(rate: Rate, queue: &QueueSpec, delay: Duration) -> Result<Vec<String>, NoQdisc> {
     let mut list = Vec::new();
-    let mut at = "root".to_owned();
+    // The outermost queue decides how long a packet is for all within.
+    let mut at = format!("root handle 10: stab overhead -{ETHERNET}");
     if !delay.is_zero() {
-        list.push(format!("{at} handle 1: netem delay {}us limit {UNLIMITED}", delay.as_micros()));
-        at = "parent 1:1".to_owned();
+        let delay = format!("netem delay {}us limit {UNLIMITED}", delay.as_micros());
+        list.push(format!("root handle 1: stab overhead -{ETHERNET} {delay}"));
+        at = "parent 1:1 handle 10:".to_owned();
     }
     let bps = rate.bits_per_sec();
-    let bucket = |limit: u64| {
-        format!("{at} handle 10: stab overhead -{ETHERNET} tbf rate {bps}bit burst {BUCKET} limit {limit}")
-    };
+    let bucket = |limit: u64| format!("{at} tbf rate {bps}bit burst {BUCKET} limit {limit}");
     if let Some(limit) = drop_tail_packets(queue, rate) {
-        list.push(format!("{at} handle 10: netem rate {bps}bit -{ETHERNET} limit {limit}"));
+        list.push(format!("{at} netem rate {bps}bit limit {limit}"));
         return Ok(list);
     }
     match queue {
@@ -111,12 +111,12 @@ mod tests {
 
     #[test]
     fn queues_are_said_in_words_of_tc() {
-        assert_eq!(of("droptail:136p", 0), ["root handle 10: netem rate 10000000bit -14 limit 136"]);
+        assert_eq!(of("droptail:136p", 0), ["root handle 10: stab overhead -14 netem rate 10000000bit limit 136"]);
         assert_eq!(
             of("droptail:136p", 7),
             [
-                "root handle 1: netem delay 7000us limit 1000000",
-                "parent 1:1 handle 10: netem rate 10000000bit -14 limit 136"
+                "root handle 1: stab overhead -14 netem delay 7000us limit 1000000",
+                "parent 1:1 handle 10: netem rate 10000000bit limit 136"
             ]
         );
         assert_eq!(
@@ -143,7 +143,9 @@ mod tests {
     /// What tc itself computes from a burst (iproute2, `tc_red_eval_ewma`, as its manual describes it).
     fn chosen(min: f64, burst: u32) -> u32 {
         let a = f64::from(burst) + 1.0 - min;
-        (1..32).find(|log| a <= (1.0 - (1.0 - (-f64::from(*log)).exp2()).powi(burst as i32)) * f64::from(*log).exp2()).unwrap()
+        (1..32)
+            .find(|log| a <= (1.0 - (1.0 - (-f64::from(*log)).exp2()).powi(burst as i32)) * f64::from(*log).exp2())
+            .unwrap()
     }
 
     #[test]

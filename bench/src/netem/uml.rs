@@ -28,10 +28,14 @@ const WIDE_REGISTERS: &str = include_str!("wide_registers.c");
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// The program or its modules are not there.
-    #[error("this kernel has no netem, and User-Mode Linux is not there to bring one ({0}): apt-get install user-mode-linux kmod iproute2")]
+    #[error(
+        "this kernel has no netem, and User-Mode Linux is not there to bring one ({0}): apt-get install user-mode-linux kmod iproute2"
+    )]
     Missing(String),
     /// The registers' shim cannot be built.
-    #[error("this processor's registers are too wide for User-Mode Linux without a shim, which 'cc' did not build ({0}): apt-get install gcc libc6-dev")]
+    #[error(
+        "this processor's registers are too wide for User-Mode Linux without a shim, which 'cc' did not build ({0}): apt-get install gcc libc6-dev"
+    )]
     Shim(String),
     /// Files, processes.
     #[error("User-Mode Linux: {0}; see whether /tmp and /dev/shm have room")]
@@ -44,42 +48,29 @@ pub enum GuestError {
     Interrupted,
 }
 
-/// What a command in a guest left.
-#[derive(Debug)]
-pub struct Guest {
-    /// Its exit code.
-    pub code: u8,
-    /// What it wrote to standard output.
-    pub stdout: Vec<u8>,
-}
-
-impl Guest {
-    /// Runs `command` in a guest, in the present folder; what it writes to standard error goes to `stderr` meanwhile. Ends the guest when
-    /// `stop` becomes true.
-    ///
-    /// # Errors
-    /// See [`GuestError`].
-    pub fn run(command: &[&OsStr], stop: &AtomicBool, stderr: &mut dyn Write) -> Result<Self, GuestError> {
-        let folder = tempfile::Builder::new().prefix("fathom-uml-").tempdir()?;
-        let script = folder.path().join("init");
-        let modules = modules()?;
-        fs::write(&script, init(folder.path(), &std::env::current_dir()?, &modules, command))?;
-        make_executable(&script)?;
-        let mut guest = boot(&script, folder.path())?;
-        let log = folder.path().join("stderr");
-        let mut read = 0;
-        while guest.0.try_wait()?.is_none() {
-            if stop.load(Ordering::Relaxed) {
-                return Err(GuestError::Interrupted);
-            }
-            read += pass_on(&log, read, stderr)?;
-            std::thread::sleep(LOOK);
+/// Runs `command` in a guest, in the present folder, and says its exit code. What it writes to standard error goes to `stderr` meanwhile,
+/// standard output nowhere. Ends the guest when `stop` becomes true.
+///
+/// # Errors
+/// See [`GuestError`].
+pub fn run_in_guest(command: &[&OsStr], stop: &AtomicBool, stderr: &mut dyn Write) -> Result<u8, GuestError> {
+    let folder = tempfile::Builder::new().prefix("fathom-uml-").tempdir()?;
+    let script = folder.path().join("init");
+    fs::write(&script, init(folder.path(), &std::env::current_dir()?, &modules()?, command))?;
+    make_executable(&script)?;
+    let mut guest = boot(&script, folder.path())?;
+    let log = folder.path().join("stderr");
+    let mut read = 0;
+    while guest.0.try_wait()?.is_none() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(GuestError::Interrupted);
         }
-        pass_on(&log, read, stderr)?;
-        let code = fs::read_to_string(folder.path().join("code")).ok().and_then(|text| text.trim().parse().ok());
-        let Some(code) = code else { return Err(GuestError::Died(last_words(&folder.path().join("console")))) };
-        Ok(Self { code, stdout: fs::read(folder.path().join("stdout"))? })
+        read += pass_on(&log, read, stderr)?;
+        std::thread::sleep(LOOK);
     }
+    pass_on(&log, read, stderr)?;
+    let code = fs::read_to_string(folder.path().join("code")).ok().and_then(|text| text.trim().parse().ok());
+    code.ok_or_else(|| GuestError::Died(last_words(&folder.path().join("console"))))
 }
 
 /// A guest's processes, ended with this.
@@ -158,7 +149,7 @@ mount -t sysfs sysfs /sys
 {}
 ip link set lo up
 cd {}
-{} >{folder}/stdout 2>{folder}/stderr </dev/null
+{} >/dev/null 2>{folder}/stderr </dev/null
 echo $? >{folder}/code
 sync
 echo o >/proc/sysrq-trigger
@@ -203,7 +194,7 @@ mod tests {
     fn the_script_quotes_what_it_is_given() {
         let words: Vec<&OsStr> = ["fathom", "compare", "it's $HOME"].map(OsStr::new).to_vec();
         let text = init(Path::new("/tmp/a b"), Path::new("/work"), &[PathBuf::from("/m/veth.ko")], &words);
-        assert!(text.contains("'fathom' 'compare' 'it'\\''s $HOME' >'/tmp/a b'/stdout"), "{text}");
+        assert!(text.contains("'fathom' 'compare' 'it'\\''s $HOME' >/dev/null 2>'/tmp/a b'/stderr"), "{text}");
         assert!(text.contains("insmod '/m/veth.ko'") && text.contains("cd '/work'"), "{text}");
     }
 }

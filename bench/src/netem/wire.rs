@@ -55,7 +55,11 @@ impl Wire {
             ])
         })?;
         let end = |address: &str, gateway: &str| {
-            ip(&[&format!("addr add {address}/30 dev eth0"), "link set eth0 up", &format!("route add default via {gateway}")])
+            ip(&[
+                &format!("addr add {address}/30 dev eth0"),
+                "link set eth0 up",
+                &format!("route add default via {gateway}"),
+            ])
         };
         inside(&sender, || end(SENDER, "10.0.0.2"))?;
         inside(&receiver, || end(RECEIVER, "10.0.1.1"))?;

@@ -7,6 +7,7 @@ use super::table::{columns, rows, setting, verdicts};
 use crate::experiment::{Comparison, RunResult, SharesOverTime};
 use crate::link::QueueSpec;
 use crate::measure::Distribution;
+use crate::world::Ground;
 
 /// UDP payload of a full packet, for windows in packets as the paper draws them.
 const PACKET: f64 = 1392.0;
@@ -284,10 +285,13 @@ type Part = fn(&crate::measure::WindowPoint) -> Option<f64>;
 fn notes(page: &mut String, c: &Comparison) {
     page.push_str("<h2>How this was measured</h2>\n<ul>\n");
     let stacks: Vec<&str> = c.plan.stacks.iter().map(|s| s.name()).collect();
-    let real = format!(
-        "Real {}, rustls and HTTP/3 at both ends, in virtual time: no second of it passed.",
-        stacks.join(" and ")
-    );
+    let time = match c.plan.worlds[..] {
+        [Ground::Virtual] => "in virtual time: no second of it passed.",
+        _ => {
+            "in virtual time, over loopback and the lab's links in real time (relay), or over the kernel's own links (netem), as named."
+        }
+    };
+    let real = format!("Real {}, TLS and HTTP/3 at both ends, {time}", stacks.join(" and "));
     let lines = [
         real.as_str(),
         "Response time runs from opening the connection to the last byte, QUIC and TLS handshake included.",

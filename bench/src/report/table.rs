@@ -27,8 +27,12 @@ const ROWS: &[Row] = &[
     ("senders told one-way delay (%)", |r| format!("{:.1}", r.one_way_percent)),
     ("window cuts, early", |r| r.early_reductions.to_string()),
     ("window cuts, after loss", |r| r.loss_reductions.to_string()),
+    (LATE, |r| r.punctuality.map_or_else(String::new, |p| format!("{:.1}", p.p99_ms))),
+    (LOST, |r| r.punctuality.map_or_else(String::new, |p| p.lost.to_string())),
     ("trace hash", |r| r.trace_hash.clone()),
 ];
+const LATE: &str = "machine late by, p99 (ms)";
+const LOST: &str = "lost by loopback (packets)";
 
 fn millis(ms: f64) -> String {
     if ms >= 100.0 { format!("{ms:.0}") } else { format!("{ms:.1}") }
@@ -45,9 +49,11 @@ pub(super) fn columns(c: &Comparison) -> Vec<(String, &RunResult)> {
 pub(super) fn rows(c: &Comparison) -> Vec<(&'static str, Vec<String>)> {
     let columns = columns(c);
     let failed = columns.iter().any(|(_, r)| r.failed > 0);
+    let really = columns.iter().any(|(_, r)| r.punctuality.is_some());
     let marked = columns.iter().any(|(_, r)| r.marks_percent > 0.0);
     ROWS.iter()
         .filter(|(name, _)| failed || *name != "requests failed")
+        .filter(|(name, _)| really || ![LATE, LOST].contains(name))
         .filter(|(name, _)| marked || *name != "packet marks at bottleneck (%)")
         .map(|(name, cell)| (*name, columns.iter().map(|(_, r)| cell(r)).collect()))
         .collect()
@@ -74,15 +80,22 @@ pub(super) fn setting(c: &Comparison) -> Vec<String> {
     lines
 }
 
-/// What the numbers say of each controller against the first, and no more.
+/// What the numbers say of each controller against the first, or of each world against the first, and no more.
 pub(super) fn verdicts(c: &Comparison) -> Vec<String> {
-    let Some((base, others)) = c.runs.split_first() else { return Vec::new() };
+    let Some((first, others)) = c.runs.split_first() else { return Vec::new() };
+    let worlds = c.plan.worlds.len() > 1;
+    let base_of = |r: &RunResult| {
+        let same = |b: &&RunResult| b.world == first.world && b.controller == r.controller && b.stack == r.stack;
+        if worlds { c.runs.iter().find(same).unwrap_or(first) } else { first }
+    };
     let change = |new: f64, old: f64| {
         if old > 0.0 { format!("{:+.1} %", 100.0 * (new / old - 1.0)) } else { "n/a".to_owned() }
     };
     others
         .iter()
-        .map(|r| {
+        .map(|r| (r, base_of(r)))
+        .filter(|(r, base)| r.label != base.label)
+        .map(|(r, base)| {
             format!(
                 "{} against {}: response time median {}, mean {}, p99 {}; drops {:.2} % against {:.2} %.",
                 r.label,

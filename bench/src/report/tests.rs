@@ -4,6 +4,7 @@ use super::{html, table};
 use crate::experiment::{Comparison, Plan, Reference, RunResult, SharesOverTime};
 use crate::measure::{Distribution, WindowPoint};
 use crate::stack::Stack;
+use crate::world::Ground;
 
 fn distribution(scale: f64) -> Distribution {
     Distribution {
@@ -23,6 +24,7 @@ fn run(controller: &str, scale: f64) -> RunResult {
         label: controller.into(),
         controller: controller.into(),
         stack: Stack::Quinn,
+        world: Ground::Virtual,
         link: "10Mbps".into(),
         seconds: 4.0,
         responses: 100,

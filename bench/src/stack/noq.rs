@@ -129,13 +129,12 @@ pub(super) fn ends(
         client.socket,
         runtime,
     )?;
-    let common =
-        Common {
-            world: setting.world.clone(),
-            stream_window: setting.stream_window(),
-            send_window: setting.send_window(),
-            datagram: setting.datagram,
-        };
+    let common = Common {
+        world: setting.world.clone(),
+        stream_window: setting.stream_window(),
+        send_window: setting.send_window(),
+        datagram: setting.datagram,
+    };
     Ok(Ends {
         opener: Arc::new(NoqOpener { endpoint, kind: client_kind, common: common.clone() }),
         accept: Box::pin(accept(server, server_kind, common, host)),

@@ -16,9 +16,9 @@ mod timer;
 pub(crate) use agent::{Agent, AgentId, AgentTimer, Arrived, Wire};
 pub use executor::{Ended, Executor, Virtual};
 pub use ground::Ground;
+pub use net::{Ecn, FlowCounts, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD};
 pub(crate) use real::KernelLink;
 pub use real::Punctuality;
-pub use net::{Ecn, FlowCounts, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD};
 #[cfg(feature = "quiche")]
 pub(crate) use socket::Received;
 pub(crate) use socket::flow_of;

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use quinn_udp::{EcnCodepoint, RecvMeta};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::{Deserialize, Serialize};
 
 use self::crossing::{Crossing, Leads, UnderWay};
 use super::executor::Core;
@@ -50,7 +51,7 @@ pub(crate) struct KernelLink {
 }
 
 /// What a run in real time says of its machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Punctuality {
     /// Events, and how late they were: 99 of 100 at most so many milliseconds.
     pub p99_ms: f64,

@@ -1,0 +1,102 @@
+//! The same plan in virtual time, over loopback and over a kernel's links. Machines that run tests are busy: bounds are wide here, and
+//! `make worlds` measures.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn fathom() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Ten responses of 60 kB, one every 200 ms, over 10 Mbps.
+const PLAN: [&str; 7] =
+    ["compare", "--controllers", "reno", "--workload", "bulk:10x60kB@200ms", "--max-window", "none"];
+
+fn runs(folder: &Path, more: &[&str]) -> Vec<serde_json::Value> {
+    let json = folder.join("out.json");
+    let done = fathom().args(PLAN).args(more).arg("--json").arg(&json).output().unwrap();
+    assert!(done.status.success(), "{more:?}: {}", String::from_utf8_lossy(&done.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    report["runs"].as_array().unwrap().clone()
+}
+
+/// What the runs of every world must have in common.
+fn hold(runs: &[serde_json::Value], worlds: &[&str]) {
+    assert_eq!(runs.len(), worlds.len());
+    for (run, world) in runs.iter().zip(worlds) {
+        assert_eq!(run["label"], format!("reno, {world}"));
+        assert_eq!((run["responses"].as_u64(), run["failed"].as_u64()), (Some(10), Some(0)), "{world}");
+        assert_eq!(run["request_hash"], runs[0]["request_hash"], "{world}");
+        // 60 kB need 51 ms at 10 Mbps, and the handshake and slow start some round trips of 14 ms.
+        let median = run["times"]["median_ms"].as_f64().unwrap();
+        assert!((90.0..2_000.0).contains(&median), "{world}: {median} ms");
+        let arrived = run["arrived"].as_u64().unwrap();
+        assert!((430..900).contains(&arrived), "{world}: {arrived} packets");
+    }
+}
+
+#[test]
+fn a_plan_in_virtual_time_and_over_loopback() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = runs(folder.path(), &["--world", "virtual,relay"]);
+    hold(&runs, &["virtual", "relay"]);
+    assert!(runs[0].get("punctuality").is_none());
+    assert_eq!((runs[1]["punctuality"]["lost"].as_u64(), runs[1]["punctuality"]["strays"].as_u64()), (Some(0), Some(0)));
+}
+
+/// Whether a guest of that process's is running.
+fn guests() -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let command = |p: std::fs::DirEntry| std::fs::read(p.path().join("cmdline")).unwrap_or_default();
+    processes.map(command).filter(|line| String::from_utf8_lossy(line).contains("fathom-uml-")).count()
+}
+
+/// Needs `user-mode-linux`, which `make test` installs; one test, so that guests are counted one at a time.
+#[test]
+#[allow(clippy::disallowed_methods)]
+fn a_plan_over_the_links_of_user_mode_linux_and_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let uml = ["--world", "virtual,netem", "--kernel", "uml"];
+    hold(&runs(folder.path(), &uml), &["virtual", "netem"]);
+    hold(&runs(folder.path(), &[&uml[..], &["--queue", "codel"]].concat()), &["virtual", "netem"]);
+    assert_eq!(guests(), 0, "a guest is left over");
+
+    let mut long = fathom()
+        .args(["compare", "--controllers", "reno", "--workload", "bulk:100x1MB@1s", "--world", "netem", "--kernel", "uml"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while guests() == 0 && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_ne!(guests(), 0, "no guest began");
+    let interrupted = Command::new("kill").args(["-INT", &long.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    assert_eq!(long.wait().unwrap().code(), Some(130));
+    assert_eq!(guests(), 0, "a guest is left over");
+    let folders = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let left = folders.filter(|f| f.file_name().to_string_lossy().starts_with("fathom-uml-")).count();
+    assert_eq!(left, 0, "a folder is left over");
+}
+
+#[test]
+fn worlds_that_are_not_are_named() {
+    for (args, mend) in [
+        (["--world", "earth"], "virtual, relay or netem"),
+        (["--world", "relay,relay"], "once"),
+        (["--kernel", "bsd"], "[possible values: auto, host, uml]"),
+    ] {
+        let done = fathom().args(PLAN).args(args).output().unwrap();
+        let error = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(2), "{error}");
+        assert!(error.contains(mend) && error.trim().lines().count() == 1, "{error}");
+    }
+    let done = fathom().args(PLAN).args(["--world", "netem", "--queue", "avq"]).output().unwrap();
+    let error = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.code() == Some(2) && error.contains("--world relay"), "{error}");
+}
