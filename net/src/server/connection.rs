@@ -17,7 +17,7 @@ use crate::metrics::Controller;
 use crate::site::{Answer, Body};
 
 /// H3_NO_ERROR (RFC 9114 §8.1).
-pub(super) const NO_ERROR: u32 = 0x100;
+pub(crate) const NO_ERROR: u32 = 0x100;
 /// Bytes handed to a stream at once.
 const CHUNK: usize = 64 * 1024;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];

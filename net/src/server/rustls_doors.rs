@@ -193,16 +193,7 @@ door!(
         "cubic" => quinn::congestion::CubicConfig,
         "bbr" => quinn::congestion::BbrConfig,
     },
-    stats: |connection: &stack::Connection| {
-        let path = connection.stats().path;
-        Ended {
-            rtt: (!path.rtt.is_zero()).then_some(path.rtt),
-            sent: path.sent_packets,
-            lost: path.lost_packets,
-            reductions: path.congestion_events,
-            ..Ended::default()
-        }
-    }
+    stats: crate::stats::quinn
 );
 
 door!(
@@ -212,15 +203,5 @@ door!(
         "cubic" => noq::congestion::CubicConfig,
         "bbr3" => noq::congestion::Bbr3Config,
     },
-    stats: |connection: &stack::Connection| {
-        let stats = connection.stats();
-        let path = connection.path_stats(stack::PathId::ZERO);
-        Ended {
-            rtt: path.map(|path| path.rtt).filter(|rtt| !rtt.is_zero()),
-            sent: stats.sent_packets,
-            lost: stats.lost_packets,
-            reductions: path.map_or(0, |path| path.congestion_events),
-            ..Ended::default()
-        }
-    }
+    stats: crate::stats::noq
 );
