@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use super::rustls_dialers::{noq, quinn};
 use super::shared::{Shared, late};
 use super::strain::Strain;
 use super::times::{Interval, Times, log};
-use super::{Dialing, Kept, LoadError, Origin, Outcome, Outputs, Plan, Progress, Stack, Traffic};
+use super::{Dialing, Kept, LoadError, Outcome, Outputs, Plan, Progress, Stack, Traffic};
 use crate::server::{NO_ERROR, stopped};
 
 /// How often progress is told and the CPU's use is read.
@@ -94,15 +95,16 @@ async fn drive<D: Dialer>(
     let mut meter = Meter::new(&books, outputs.intervals);
     let shared = Arc::new(Shared::new(dialer, Arc::clone(&books), timeout, zero_rtt));
     let open_loop = matches!(traffic, Traffic::Open(..));
+    let full_time = Arc::new(AtomicBool::new(false));
     {
-        let shared = Arc::clone(&shared);
+        let (shared, full) = (Arc::clone(&shared), Arc::clone(&full_time));
         let going = async move {
             match traffic {
                 Traffic::Closed(Kept { connections, streams }, urls) => {
                     closed::run(shared, Closed { connections, streams, urls, requests }, stop).await;
                 }
                 Traffic::Open(arrivals, kept) => {
-                    let arrivals = limited(arrivals, warm_up, duration, requests);
+                    let arrivals = limited(arrivals, warm_up, duration, requests, full);
                     let kept = kept.map(|kept| (kept.connections, kept.streams));
                     open::run(shared, Open { arrivals, kept }, stop).await;
                 }
@@ -118,7 +120,11 @@ async fn drive<D: Dialer>(
             }
         }
     }
-    let ended = now();
+    // With nothing to do in the rest of its time, a run is over before; its rates are over the whole of it.
+    let ended = match books.until() {
+        Some(until) if full_time.load(Ordering::Relaxed) => now().max(until),
+        _ => now(),
+    };
     watch(&meter.tick());
     let _ = tokio::time::timeout(FAREWELL, shared.dialer.idle()).await;
     meter.outcome(ended, open_loop)
@@ -134,17 +140,19 @@ async fn reach<D: Dialer>(dialer: &D, timeout: Duration, zero_rtt: bool) -> Resu
     Ok(())
 }
 
-/// Arrivals of the warm-up and the measured time, and so many of the latter.
+/// Arrivals of the warm-up and the measured time, and so many of the latter. `full` becomes true if they reach the end of that time.
 fn limited(
     arrivals: impl Iterator<Item = Arrival> + Send + 'static,
     warm_up: Duration,
     duration: Option<Duration>,
     requests: Option<u64>,
+    full: Arc<AtomicBool>,
 ) -> impl Iterator<Item = Arrival> + Send + 'static {
     let end = duration.and_then(|duration| warm_up.checked_add(duration));
     let mut left = requests.unwrap_or(u64::MAX);
     arrivals.take_while(move |arrival| {
         if end.is_some_and(|end| arrival.at >= end) {
+            full.store(true, Ordering::Relaxed);
             return false;
         }
         let measured = arrival.at >= warm_up;

@@ -139,7 +139,7 @@ impl Server {
     /// The address is taken, a controller is unknown or lacks something, certificate and key do not go together.
     pub fn bind(settings: Settings) -> Result<Self, SetupError> {
         let Settings { listen, stack, shares, identity, site, limits, metrics } = settings;
-        let tls = identity.server()?;
+        let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
         let (address, serving) = match stack {
             Stack::Quinn => {
                 let door = quinn::Door::open(listen, &shares, tls, &limits)?;

@@ -15,7 +15,7 @@ macro_rules! door {
             use $stack::{self as stack, Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig};
 
             use super::super::SetupError;
-            use super::super::door::with_probe;
+            use super::super::door::{Rest, with_probe};
             use crate::limits::Limits;
             use crate::metrics::Ended;
             use crate::shares::Shares;
@@ -143,7 +143,7 @@ macro_rules! door {
                     let _ = incoming.retry();
                 }
 
-                async fn take(&self, incoming: Incoming, share: usize) -> Result<Connection, String> {
+                async fn take(&self, incoming: Incoming, share: usize) -> Result<(Connection, Option<Rest>), String> {
                     let mut transport = self.transport_config();
                     let (connecting, probe) = match &self.kinds[share] {
                         Kind::Plugged(plug) => {
@@ -157,8 +157,18 @@ macro_rules! door {
                             (incoming.accept_with(Arc::new(config)).map_err(|e| e.to_string())?, None)
                         }
                     };
+                    if self.limits.early_data {
+                        // Servers can always; what the client sent in 0-RTT is here at once.
+                        return match connecting.into_0rtt() {
+                            Ok((connection, over)) => Ok((Connection { connection, probe }, Some(Box::pin(over)))),
+                            Err(connecting) => {
+                                let connection = connecting.await.map_err(|e| e.to_string())?;
+                                Ok((Connection { connection, probe }, None))
+                            }
+                        };
+                    }
                     let connection = connecting.await.map_err(|e| e.to_string())?;
-                    Ok(Connection { connection, probe })
+                    Ok((Connection { connection, probe }, None))
                 }
 
                 fn transport(connection: &Connection) -> $h3::Connection {
