@@ -159,6 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         output::check_writable(file)?;
     }
     let plan = plan(args)?;
+    let load = described(args, &plan);
     let outputs = Outputs { rows: create(args.files.csv.as_deref())?, intervals: create(args.files.hlog.as_deref())? };
     if args.server.insecure {
         eprintln!("warning: any certificate is taken; whoever answers is believed");
@@ -176,22 +177,44 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         LoadError::Plan(_) | LoadError::Trust(_) => Failure::input(e),
         e => Failure::run(e),
     })?;
-    tell(args, &outcome)
+    tell(args, &load, &outcome)
 }
 
-fn tell(args: &Args, outcome: &Outcome) -> Result<(), Failure> {
+/// The load in a line.
+fn described(args: &Args, plan: &Plan) -> String {
+    let open = &args.open;
+    let (spacing, seed) = (open.spacing.unwrap_or_default(), args.seed);
+    let arrivals = match (open.rate, open.model, &open.trace) {
+        (Some(rate), _, _) => format!("open loop, {rate} requests/s ({spacing}, seed {seed})"),
+        (_, Some(rate), _) => format!("open loop, packmime={rate} (seed {seed})"),
+        (_, _, Some(trace)) => format!("open loop, trace {}", trace.display()),
+        _ => "closed loop".to_owned(),
+    };
+    let connections = match &plan.traffic {
+        Traffic::Open(_, None) => "fresh connections".to_owned(),
+        Traffic::Open(_, Some(kept)) => format!("up to {} connections x {} requests", kept.connections, kept.streams),
+        Traffic::Closed(kept, _) => format!("{} connections x {} requests", kept.connections, kept.streams),
+    };
+    format!("{arrivals}, {connections}; {}, timestamps {}", plan.stack, plan.timestamps)
+}
+
+fn tell(args: &Args, load: &str, outcome: &Outcome) -> Result<(), Failure> {
     if let Some(file) = &args.files.hgrm {
         output::write(file, &outcome.phases.response.hgrm())?;
     }
     if outcome.rows_lost > 0 {
         eprintln!("warning: {} lines of the CSV were lost, as the disk was too slow", outcome.rows_lost);
     }
-    let json = args.files.json.as_ref().map(|file| output::write(file, &format!("{:#}\n", report::json(outcome))));
-    json.transpose()?;
+    if let Some(file) = &args.files.json {
+        let mut json = report::json(outcome);
+        json["load"] = load.into();
+        json["urls"] = args.urls.clone().into();
+        output::write(file, &format!("{json:#}\n"))?;
+    }
     if args.files.json.as_deref() == Some(Path::new("-")) {
         return Ok(());
     }
-    output::print(&report::table(outcome))
+    output::print(&report::table(load, outcome))
 }
 
 fn create(file: Option<&Path>) -> Result<Option<Box<dyn std::io::Write + Send>>, Failure> {

@@ -26,11 +26,15 @@ struct Running {
 }
 
 fn serve(stack: Stack, controller: &str, limits: Limits) -> Running {
+    serve_as(Identity::self_signed(&[]).unwrap(), stack, controller, limits)
+}
+
+fn serve_as(identity: Identity, stack: Stack, controller: &str, limits: Limits) -> Running {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         stack,
         shares: controller.parse().unwrap(),
-        identity: Identity::self_signed(&[]).unwrap(),
+        identity,
         site: Site::new(None, limits).unwrap(),
         limits,
         metrics: Arc::default(),
@@ -258,6 +262,20 @@ async fn a_server_that_is_not_there_is_named() {
     assert!(line.unwrap_err().to_string().contains("/nowhere.pem"));
     let zero_rtt = run(Plan { zero_rtt: true, ..plan(server.address, closed(server.address, 1, 1, &["/"])) }).await;
     assert!(zero_rtt.unwrap_err().to_string().contains("--connections fresh"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_checked_against_the_named_roots() {
+    let folder = tempfile::tempdir().unwrap();
+    let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&cert, signed.cert.pem()).unwrap();
+    std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    let server = serve_as(Identity::read(&cert, &key).unwrap(), Stack::Noq, "reno", Limits::default());
+    let (traffic, trust) = (closed(server.address, 1, 1, &["/bytes/3"]), Trust::File(cert));
+    let outcome = run(Plan { trust, requests: Some(2), ..plan(server.address, traffic) }).await.unwrap();
+    assert_eq!(outcome.counts.completed, 2);
+    server.stop.send(true).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,8 +18,9 @@ fn ms(time: Option<Duration>) -> String {
 }
 
 /// Everything, for people.
-pub(super) fn table(outcome: &Outcome) -> String {
+pub(super) fn table(load: &str, outcome: &Outcome) -> String {
     let mut lines = Lines::default();
+    lines.add("load", load);
     requests(&mut lines, outcome);
     let counts = &outcome.counts;
     lines.add(
