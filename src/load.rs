@@ -192,8 +192,10 @@ fn described(args: &Args, plan: &Plan) -> String {
     };
     let connections = match &plan.traffic {
         Traffic::Open(_, None) => "fresh connections".to_owned(),
-        Traffic::Open(_, Some(kept)) => format!("up to {} connections x {} requests", kept.connections, kept.streams),
-        Traffic::Closed(kept, _) => format!("{} connections x {} requests", kept.connections, kept.streams),
+        Traffic::Open(_, Some(kept)) => {
+            format!("up to {} connections, {} at once on each", kept.connections, kept.streams)
+        }
+        Traffic::Closed(kept, _) => format!("{} connections, {} at once on each", kept.connections, kept.streams),
     };
     format!("{arrivals}, {connections}; {}, timestamps {}", plan.stack, plan.timestamps)
 }

@@ -59,6 +59,7 @@ impl Failure {
 pub(super) struct Seen {
     pub(super) status: Option<u16>,
     pub(super) first_byte: Option<Instant>,
+    pub(super) last_byte: Option<Instant>,
     pub(super) bytes: u64,
 }
 
@@ -231,11 +232,12 @@ impl Books {
         }
     }
 
-    /// A request is over.
-    pub(super) fn done(&self, request: &Request, ended: Instant, result: Result<(), Failure>) {
+    /// A request is over: with its last byte, or now.
+    pub(super) fn done(&self, request: &Request, now: Instant, result: Result<(), Failure>) {
         if !self.measures(request.intended) {
             return;
         }
+        let ended = request.seen.last_byte.unwrap_or(now);
         let mut guard = self.tally();
         let tally = &mut *guard;
         tally.ended += 1;

@@ -18,6 +18,9 @@ use crate::server::stopped;
 /// After a failure the next request waits so long: a server that is down is not worth a busy loop.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
+/// Handshakes at once: a thousand first packets in one moment are more than sockets hold, and would measure that.
+const HANDSHAKES: usize = 64;
+
 /// What is asked for, and how often.
 pub(super) struct Closed {
     pub(super) connections: usize,
@@ -62,7 +65,7 @@ impl<D: Dialer> Turns<D> {
 pub(super) async fn run<D: Dialer>(shared: Arc<Shared<D>>, closed: Closed, mut stop: watch::Receiver<bool>) {
     let Closed { connections, streams, urls, requests } = closed;
     let until = shared.books.until();
-    let (slots, left) = (Slots::new(connections), requests.map(AtomicU64::new));
+    let (slots, left) = (Slots::new(connections, HANDSHAKES), requests.map(AtomicU64::new));
     let turns = Arc::new(Turns { shared, slots, urls, turn: AtomicUsize::new(0), left, until });
     let mut workers = JoinSet::new();
     for worker in 0..connections * streams {

@@ -129,6 +129,7 @@ async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, seen: &mut Seen) -> R
     while let Some(data) = stream.recv_data().await.map_err(reset)? {
         seen.bytes += data.remaining() as u64;
     }
+    seen.last_byte = Some(now());
     if head.status().is_client_error() || head.status().is_server_error() {
         return Err(Failure::new(Kind::Status, head.status()));
     }

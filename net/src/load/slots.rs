@@ -10,21 +10,28 @@ use super::session::Session;
 use super::shared::Shared;
 
 /// So many connections.
-pub(super) struct Slots<D: Dialer>(Vec<Mutex<Option<Arc<Session<D>>>>>);
+pub(super) struct Slots<D: Dialer> {
+    slots: Vec<Mutex<Option<Arc<Session<D>>>>>,
+    /// Handshakes at once.
+    handshakes: Semaphore,
+}
 
 impl<D: Dialer> Slots<D> {
-    pub(super) fn new(connections: usize) -> Self {
-        Self((0..connections).map(|_| Mutex::new(None)).collect())
+    pub(super) fn new(connections: usize, handshakes: usize) -> Self {
+        let slots = (0..connections).map(|_| Mutex::new(None)).collect();
+        Self { slots, handshakes: Semaphore::new(handshakes) }
     }
 
     /// The connection of this number.
     pub(super) async fn session(&self, slot: usize, shared: &Shared<D>) -> Result<Arc<Session<D>>, Failure> {
-        let mut slot = self.0[slot].lock().await;
+        let mut slot = self.slots[slot].lock().await;
         if let Some(session) = slot.as_ref().filter(|session| session.usable()) {
             return Ok(Arc::clone(session));
         }
         // Closes the one that has ended, once nothing is open on it.
         *slot = None;
+        // It is never closed: this only waits.
+        let _turn = self.handshakes.acquire().await;
         let session = Arc::new(shared.connect().await?);
         *slot = Some(Arc::clone(&session));
         Ok(session)
@@ -51,7 +58,12 @@ impl<D: Dialer> Pool<D> {
         // What is taken first is at the end: one request on each connection before a second one on any.
         let mut idle: Vec<usize> = (0..streams).flat_map(|_| 0..connections).collect();
         idle.reverse();
-        Self { slots: Slots::new(connections), room: Semaphore::new(idle.len()), idle: std::sync::Mutex::new(idle) }
+        // Requests wait for no handshake but their own.
+        Self {
+            slots: Slots::new(connections, connections),
+            room: Semaphore::new(idle.len()),
+            idle: std::sync::Mutex::new(idle),
+        }
     }
 
     /// Room, if there is some now.

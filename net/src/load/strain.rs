@@ -57,7 +57,13 @@ impl fmt::Display for Strain {
             let ms = |d: Duration| d.as_secs_f64() * 1e3;
             write!(f, ", started at most {:.1} ms late (p99 {:.1} ms)", ms(max), ms(p99))?;
         }
-        f.write_str(if self.is_limit() { ": the client was probably the limit" } else { ": not the limit" })
+        f.write_str(match self.is_limit() {
+            true if self.utilisation() < BUSY => {
+                ": late, so the client was probably the limit (is its machine busy otherwise?)"
+            }
+            true => ": the client was probably the limit",
+            false => ": not the limit",
+        })
     }
 }
 
@@ -88,6 +94,7 @@ mod tests {
         assert!(busy.to_string().ends_with("the client was probably the limit"));
         let late = |ms| Strain { late_p99: Some(Duration::from_millis(ms)), ..IDLE };
         assert!(late(3).is_limit() && !late(2).is_limit());
+        assert!(late(3).to_string().contains(": late, so the client was probably the limit"));
         let fast = |p50| Strain { response_p50: p50, late_p99: Some(Duration::from_micros(900)), ..IDLE };
         assert!(!fast(None).is_limit() && !fast(Some(Duration::from_micros(300))).is_limit());
     }
