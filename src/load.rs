@@ -173,8 +173,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         load::run(plan, outputs, stop, |progress| draw(&bar, progress, by_time, warm_up)).await
     });
     bar.finish_and_clear();
-    let outcome = outcome.map_err(|e| match e {
+    let outcome = outcome.map_err(|e| match &e {
         LoadError::Plan(_) | LoadError::Trust(_) => Failure::input(e),
+        LoadError::Unreachable(_, why) if why.contains("certificate") => {
+            Failure::run(format!("{e}; name its root with --ca, or take any with --insecure"))
+        }
         e => Failure::run(e),
     })?;
     tell(args, &load, &outcome)

@@ -124,7 +124,7 @@ fn a_table_says_whether_the_client_was_the_limit_and_0rtt_is_told() {
         "\nresponse ",
         "\nservice ",
         "0-RTT",
-        " accepted, 0 rejected, 0 without",
+        " accepted, 0 rejected",
         "client ",
         "limit\n",
     ] {

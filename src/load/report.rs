@@ -29,7 +29,7 @@ pub(super) fn table(load: &str, outcome: &Outcome) -> String {
     );
     lines.0 += &times(outcome);
     connections(&mut lines, outcome);
-    lines.add("client", &outcome.strain);
+    lines.add("client", outcome.strain);
     if counts.failed() + counts.unfinished > 0 {
         lines.add("note", "requests that failed or were not over are in no percentile");
     }

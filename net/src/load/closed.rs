@@ -8,14 +8,14 @@ use http::Uri;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::books::{Failure, Request};
+use super::books::{Failure, Kind, Request};
 use super::clock::now;
 use super::dialer::Dialer;
 use super::shared::{Shared, timed_out};
 use super::slots::Slots;
 use crate::server::stopped;
 
-/// After a failure the next request waits so long: a server that is down is not worth a busy loop.
+/// After a request that broke off, the next waits so long: a server that is down is not worth a busy loop.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
 /// Handshakes at once: a thousand first packets in one moment are more than sockets hold, and would measure that.
@@ -54,10 +54,11 @@ impl<D: Dialer> Turns<D> {
         Some(Request::new(start, start, self.urls[turn % self.urls.len()].clone()))
     }
 
+    /// Counts it; whether it broke off.
     fn done(&self, request: &Request, result: Result<(), Failure>) -> bool {
-        let whole = result.is_ok();
+        let broke_off = matches!(&result, Err(failure) if matches!(failure.kind, Kind::Connect | Kind::Reset));
         self.shared.books.done(request, now(), result);
-        whole
+        broke_off
     }
 }
 
@@ -88,8 +89,9 @@ async fn work<D: Dialer>(turns: Arc<Turns<D>>, slot: usize) {
             Ok(session) => session,
             Err(failure) => {
                 let Some(request) = turns.next() else { return };
-                turns.done(&request, Err(failure));
-                tokio::time::sleep(BACK_OFF).await;
+                if turns.done(&request, Err(failure)) {
+                    tokio::time::sleep(BACK_OFF).await;
+                }
                 continue;
             }
         };
@@ -100,7 +102,7 @@ async fn work<D: Dialer>(turns: Arc<Turns<D>>, slot: usize) {
             let asked = session.ask(&mut sender, &request.url, &mut request.seen);
             let result = tokio::time::timeout(limit, asked).await;
             let result = result.unwrap_or_else(|_| Err(timed_out(&request, limit)));
-            if !turns.done(&request, result) {
+            if turns.done(&request, result) {
                 tokio::time::sleep(BACK_OFF).await;
             }
         }

@@ -132,7 +132,8 @@ async fn drive<D: Dialer>(
 
 /// Sees that the server is there; with `zero_rtt`, stays until tickets have come.
 async fn reach<D: Dialer>(dialer: &D, timeout: Duration, zero_rtt: bool) -> Result<(), String> {
-    let connection = tokio::time::timeout(timeout, dialer.dial()?).await.map_err(|_| late(timeout))??;
+    let late = |_| format!("the handshake was {}; is there a server that speaks HTTP/3?", late(timeout));
+    let connection = tokio::time::timeout(timeout, dialer.dial()?).await.map_err(late)??;
     if zero_rtt {
         tokio::time::sleep(TICKETS + D::report(&connection).rtt.unwrap_or_default() * 3).await;
     }

@@ -122,7 +122,8 @@ async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, seen: &mut Seen) -> R
     let mut request = http::Request::new(());
     *request.uri_mut() = url.clone();
     let mut stream = sender.send_request(request).await.map_err(reset)?;
-    stream.finish().await.map_err(reset)?;
+    // A server that has read enough may stop the rest (RFC 9114 §4.1); what else went wrong, the response tells.
+    let _ = stream.finish().await;
     let head = stream.recv_response().await.map_err(reset)?;
     seen.first_byte = Some(now());
     seen.status = Some(head.status().as_u16());
