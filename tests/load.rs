@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 fn fathom(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fathom")).args(args).output().expect("fathom runs")
@@ -14,13 +14,16 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A process that goes on until this is dropped.
-struct Going(Child);
+/// A process that goes on until this is dropped, and its standard error: it may write more, which must not fail.
+struct Going {
+    child: Child,
+    _stderr: BufReader<ChildStderr>,
+}
 
 impl Drop for Going {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -29,10 +32,11 @@ fn start(args: &[&str], before: &str) -> (Going, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
     let mut child = command.args(args).stderr(Stdio::piped()).spawn().expect("fathom runs");
     let mut line = String::new();
-    BufReader::new(child.stderr.take().expect("standard error")).read_line(&mut line).expect("a line");
+    let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
+    stderr.read_line(&mut line).expect("a line");
     let word = line.split_once(before).and_then(|(_, rest)| rest.split(['/', ' ']).next());
     let word = word.unwrap_or_else(|| panic!("no '{before}' in '{line}'")).to_owned();
-    (Going(child), word)
+    (Going { child, _stderr: stderr }, word)
 }
 
 /// A server, and its port.
