@@ -67,8 +67,6 @@ pub(crate) struct Args {
     /// Measure for so long. [default: 10s, if nothing else ends the run]
     #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    #[command(flatten)]
-    open: Open,
     /// Requests that begin in this time are not counted.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     warm_up: Duration,
@@ -78,6 +76,8 @@ pub(crate) struct Args {
     /// Seeds gaps and sizes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    open: Open,
     #[command(flatten)]
     server: Server,
     #[command(flatten)]

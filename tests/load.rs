@@ -130,7 +130,7 @@ fn a_table_says_whether_the_client_was_the_limit_and_0rtt_is_told() {
         "0-RTT",
         " accepted, 0 rejected",
         "client ",
-        "limit\n",
+        "limit",
     ] {
         assert!(table.contains(line), "'{line}' is not in\n{table}");
     }
