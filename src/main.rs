@@ -4,6 +4,7 @@ mod compare;
 mod controllers;
 mod kernel;
 mod link;
+mod load;
 mod output;
 mod plan;
 mod reproduce;
@@ -35,6 +36,8 @@ enum Command {
     Controllers(controllers::Args),
     /// Delay, queue, lose, reorder or damage the datagrams between clients and a server, in real time.
     Link(Box<link::Args>),
+    /// Ask an HTTP/3 server for things, and measure how long its responses take.
+    Load(Box<load::Args>),
     /// List, show, check and run studies: one question each, asked of many runs.
     Plan(plan::Args),
     /// Run a paper's experiments again: its tables and figures beside the paper's, and whether its claims hold.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Ok(Cli { command: Command::Compare(args) }) => compare::run(&args),
         Ok(Cli { command: Command::Controllers(args) }) => controllers::run(&args),
         Ok(Cli { command: Command::Link(args) }) => link::run(&args),
+        Ok(Cli { command: Command::Load(args) }) => load::run(&args),
         Ok(Cli { command: Command::Plan(args) }) => plan::run(&args),
         Ok(Cli { command: Command::Reproduce(args) }) => reproduce::run(PAPERS, &args),
         Ok(Cli { command: Command::Serve(args) }) => serve::run(&args),

@@ -64,10 +64,14 @@ pub(crate) struct Args {
     /// A connection on which nothing happens for so long ends.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     idle: Duration,
+    /// Take requests in 0-RTT from clients that come again: a round trip less; each ticket serves once, so nothing is replayed.
+    #[arg(long)]
+    zero_rtt: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let limits = Limits { connections: args.max_connections, idle: args.idle, ..Limits::default() };
+    let limits =
+        Limits { connections: args.max_connections, idle: args.idle, early_data: args.zero_rtt, ..Limits::default() };
     let site = Site::new(args.root.as_deref(), limits).map_err(Failure::input)?;
     let identity = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => Identity::read(cert, key),
@@ -99,14 +103,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             tokio::spawn(scrape.serve());
         }
         let (told, stop) = watch::channel(false);
-        tokio::spawn(stop_on_signal(told));
+        tokio::spawn(stop_on_signal(told, "ending; again to end at once"));
         server.serve(stop, args.grace).await;
         Ok(())
     })
 }
 
-/// The first signal ends the server in good order, the second at once.
-async fn stop_on_signal(told: watch::Sender<bool>) {
+/// The first signal ends the work in good order and says this, the second at once.
+pub(crate) async fn stop_on_signal(told: watch::Sender<bool>, line: &'static str) {
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         return;
@@ -120,6 +124,6 @@ async fn stop_on_signal(told: watch::Sender<bool>) {
             std::process::exit(130);
         }
         let _ = told.send(true);
-        eprintln!("ending; again to end at once");
+        eprintln!("{line}");
     }
 }

@@ -12,6 +12,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// HTTP/3's ALPN token (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
 
+/// Tickets that a server remembers, with less than a kilobyte each.
+const TICKETS: usize = 16_384;
+
 /// Why there is no identity. Each message is one line that names the mend.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
@@ -96,6 +99,23 @@ impl Identity {
     /// # Errors
     /// Certificate and key do not go together.
     pub fn server(&self) -> Result<Arc<ServerConfig>, IdentityError> {
+        self.config().map(Arc::new)
+    }
+
+    /// As [`Identity::server`], and clients that come again may send at once (0-RTT).
+    ///
+    /// # Errors
+    /// Certificate and key do not go together.
+    pub fn server_with_early_data(&self) -> Result<Arc<ServerConfig>, IdentityError> {
+        let mut config = self.config()?;
+        // The only value that QUIC allows (RFC 9001 §4.6.1).
+        config.max_early_data_size = u32::MAX;
+        // rustls takes early data with tickets that it remembers, each once: that is what keeps it from being replayed.
+        config.session_storage = rustls::server::ServerSessionMemoryCache::new(TICKETS);
+        Ok(Arc::new(config))
+    }
+
+    fn config(&self) -> Result<ServerConfig, IdentityError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -106,7 +126,7 @@ impl Identity {
             .map_err(IdentityError::Refused)?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.key_log = Arc::new(rustls::KeyLogFile::new());
-        Ok(Arc::new(config))
+        Ok(config)
     }
 }
 

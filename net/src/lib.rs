@@ -7,11 +7,15 @@
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays |
 //! | `limits.rs` | what one peer, and all of them, may take |
 //! | `metrics.rs` | counts and histograms per controller, as Prometheus reads them |
+//! | `stats.rs` | what a stack counts of a connection |
 //! | `server/` | accepting, serving, ending |
+//! | `load/` | asking, and measuring the answers |
 
 pub mod identity;
 pub mod limits;
+pub mod load;
 pub mod metrics;
 pub mod server;
 pub mod shares;
 pub mod site;
+mod stats;

@@ -21,6 +21,8 @@ pub struct Limits {
     pub send_buffer: u64,
     /// The longest delay that `/delay/MS/` grants.
     pub delay: Duration,
+    /// Requests are taken in 0-RTT: somebody may send them again, which GET and HEAD bear (RFC 9001 §9.2).
+    pub early_data: bool,
     /// The largest body that `/bytes/N` grants.
     pub body: u64,
 }
@@ -36,6 +38,7 @@ impl Default for Limits {
             stall: Duration::from_secs(30),
             send_buffer: 8 << 20,
             delay: Duration::from_secs(60),
+            early_data: false,
             body: 1 << 40,
         }
     }

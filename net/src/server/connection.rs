@@ -17,7 +17,7 @@ use crate::metrics::Controller;
 use crate::site::{Answer, Body};
 
 /// H3_NO_ERROR (RFC 9114 §8.1).
-pub(super) const NO_ERROR: u32 = 0x100;
+pub(crate) const NO_ERROR: u32 = 0x100;
 /// Bytes handed to a stream at once.
 const CHUNK: usize = 64 * 1024;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
@@ -36,7 +36,7 @@ pub(super) async fn run<D: Door>(
     handshake: Counted,
 ) {
     let label = &context.labels[share];
-    let connection = match tokio::time::timeout(HANDSHAKE, door.take(incoming, share)).await {
+    let (connection, rest) = match tokio::time::timeout(HANDSHAKE, door.take(incoming, share)).await {
         Ok(Ok(connection)) => connection,
         failed => {
             tracing::debug!(
@@ -48,11 +48,20 @@ pub(super) async fn run<D: Door>(
             return;
         }
     };
-    drop(handshake);
     context.metrics.opened(label);
     // Counted as closed whatever becomes of this task.
     let _closed = Closed::<D> { connection: &connection, context, label };
-    if let Err(e) = requests::<D>(&connection, share, context, stop).await {
+    let over = async {
+        if let Some(rest) = rest
+            && tokio::time::timeout(HANDSHAKE, rest).await.is_err()
+        {
+            context.metrics.failed(label);
+            D::end(&connection, NO_ERROR);
+        }
+        drop(handshake);
+    };
+    let (served, ()) = tokio::join!(requests::<D>(&connection, share, context, stop), over);
+    if let Err(e) = served {
         tracing::debug!(?label, "connection: {e}");
     }
     D::end(&connection, NO_ERROR);

@@ -3,12 +3,16 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 
 use bytes::Bytes;
 use fathom_plug::Report;
 use h3::quic::BidiStream;
 
 use crate::metrics::Ended;
+
+/// A handshake that goes on, until it is over or the connection is. What it says means nothing on servers.
+pub(crate) type Rest = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// A listening endpoint of a stack, and its connections.
 pub(crate) trait Door: Send + Sync + 'static {
@@ -36,12 +40,13 @@ pub(crate) trait Door: Send + Sync + 'static {
     fn refuse(incoming: Self::Incoming);
     /// Asks it to prove its address.
     fn retry(incoming: Self::Incoming);
-    /// Completes the handshake with the controller of this number.
+    /// Completes the handshake with the controller of this number; or, where 0-RTT is taken, begins it: then the rest of it is there
+    /// too.
     fn take(
         &self,
         incoming: Self::Incoming,
         share: usize,
-    ) -> impl Future<Output = Result<Self::Connection, String>> + Send;
+    ) -> impl Future<Output = Result<(Self::Connection, Option<Rest>), String>> + Send;
     /// The connection for HTTP/3.
     fn transport(connection: &Self::Connection) -> Self::Transport;
     /// Closes one with this error code.

@@ -27,11 +27,12 @@ use crate::limits::Limits;
 use crate::metrics::{Controller, Metrics};
 use crate::shares::Shares;
 use crate::site::Site;
+pub(crate) use connection::NO_ERROR;
 use door::Door;
 use rustls_doors::{noq, quinn};
 pub use scrape::Scrape;
 
-/// A QUIC stack that serves.
+/// A QUIC stack that serves and asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stack {
     /// quinn with rustls.
@@ -66,7 +67,7 @@ impl FromStr for Stack {
     fn from_str(s: &str) -> Result<Self, String> {
         let known = || Self::ALL.iter().map(|s| s.name()).collect::<Vec<_>>().join(" or ");
         let found = Self::ALL.iter().copied().find(|stack| stack.name() == s);
-        found.ok_or_else(|| format!("'{}' is not a stack that serves; write {}", s.escape_debug(), known()))
+        found.ok_or_else(|| format!("'{}' is not a stack that is built in; write {}", s.escape_debug(), known()))
     }
 }
 
@@ -138,7 +139,7 @@ impl Server {
     /// The address is taken, a controller is unknown or lacks something, certificate and key do not go together.
     pub fn bind(settings: Settings) -> Result<Self, SetupError> {
         let Settings { listen, stack, shares, identity, site, limits, metrics } = settings;
-        let tls = identity.server()?;
+        let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
         let (address, serving) = match stack {
             Stack::Quinn => {
                 let door = quinn::Door::open(listen, &shares, tls, &limits)?;
@@ -208,7 +209,7 @@ async fn serve<D: Door>(door: D, context: Arc<Context>, mut stop: watch::Receive
 }
 
 /// Waits until the server is to end; nobody left to say so means the same.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 

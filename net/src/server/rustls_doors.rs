@@ -15,7 +15,7 @@ macro_rules! door {
             use $stack::{self as stack, Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig};
 
             use super::super::SetupError;
-            use super::super::door::with_probe;
+            use super::super::door::{Rest, with_probe};
             use crate::limits::Limits;
             use crate::metrics::Ended;
             use crate::shares::Shares;
@@ -143,7 +143,7 @@ macro_rules! door {
                     let _ = incoming.retry();
                 }
 
-                async fn take(&self, incoming: Incoming, share: usize) -> Result<Connection, String> {
+                async fn take(&self, incoming: Incoming, share: usize) -> Result<(Connection, Option<Rest>), String> {
                     let mut transport = self.transport_config();
                     let (connecting, probe) = match &self.kinds[share] {
                         Kind::Plugged(plug) => {
@@ -157,8 +157,18 @@ macro_rules! door {
                             (incoming.accept_with(Arc::new(config)).map_err(|e| e.to_string())?, None)
                         }
                     };
+                    if self.limits.early_data {
+                        // Servers can always; what the client sent in 0-RTT is here at once.
+                        return match connecting.into_0rtt() {
+                            Ok((connection, over)) => Ok((Connection { connection, probe }, Some(Box::pin(over)))),
+                            Err(connecting) => {
+                                let connection = connecting.await.map_err(|e| e.to_string())?;
+                                Ok((Connection { connection, probe }, None))
+                            }
+                        };
+                    }
                     let connection = connecting.await.map_err(|e| e.to_string())?;
-                    Ok(Connection { connection, probe })
+                    Ok((Connection { connection, probe }, None))
                 }
 
                 fn transport(connection: &Connection) -> $h3::Connection {
@@ -193,16 +203,7 @@ door!(
         "cubic" => quinn::congestion::CubicConfig,
         "bbr" => quinn::congestion::BbrConfig,
     },
-    stats: |connection: &stack::Connection| {
-        let path = connection.stats().path;
-        Ended {
-            rtt: (!path.rtt.is_zero()).then_some(path.rtt),
-            sent: path.sent_packets,
-            lost: path.lost_packets,
-            reductions: path.congestion_events,
-            ..Ended::default()
-        }
-    }
+    stats: crate::stats::quinn
 );
 
 door!(
@@ -212,15 +213,5 @@ door!(
         "cubic" => noq::congestion::CubicConfig,
         "bbr3" => noq::congestion::Bbr3Config,
     },
-    stats: |connection: &stack::Connection| {
-        let stats = connection.stats();
-        let path = connection.path_stats(stack::PathId::ZERO);
-        Ended {
-            rtt: path.map(|path| path.rtt).filter(|rtt| !rtt.is_zero()),
-            sent: stats.sent_packets,
-            lost: stats.lost_packets,
-            reductions: path.map_or(0, |path| path.congestion_events),
-            ..Ended::default()
-        }
-    }
+    stats: crate::stats::noq
 );

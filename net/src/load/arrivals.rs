@@ -1,0 +1,150 @@
+//! When requests begin in an open loop, and what they ask for.
+
+use std::io::BufRead;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::target::Origin;
+
+/// A request that begins at a set time, whatever became of those before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrival {
+    /// When, since the run began.
+    pub at: Duration,
+    /// What it asks for.
+    pub url: Uri,
+}
+
+/// How requests of one rate lie in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spacing {
+    /// Independent of each other, as many users are: exponential gaps.
+    #[default]
+    Poisson,
+    /// All gaps the same.
+    Even,
+}
+
+impl std::str::FromStr for Spacing {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "poisson" => Ok(Self::Poisson),
+            "even" => Ok(Self::Even),
+            _ => Err(format!("'{}' is no spacing; write poisson or even", s.escape_debug())),
+        }
+    }
+}
+
+impl std::fmt::Display for Spacing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Poisson => "poisson",
+            Self::Even => "even",
+        })
+    }
+}
+
+/// Endless requests for these URLs in turn, `rate` per second, which is above zero.
+pub fn at_rate(rate: f64, spacing: Spacing, seed: u64, urls: Vec<Uri>) -> impl Iterator<Item = Arrival> + Send {
+    let mut rng = Pcg64::seed_from_u64(seed);
+    let mut at = 0.0;
+    let mut urls = urls.into_iter().cycle();
+    std::iter::from_fn(move || {
+        let gap = match spacing {
+            Spacing::Even => 1.0,
+            Spacing::Poisson => -(1.0 - rng.random::<f64>()).ln(),
+        };
+        at += gap / rate;
+        Some(Arrival { at: Duration::try_from_secs_f64(at).ok()?, url: urls.next()? })
+    })
+}
+
+/// The requests of a trace: lines of `seconds,path`, in order of time.
+///
+/// # Errors
+/// A line is something else: one line that says which and names the mend.
+pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, String> {
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    // Traces ask for the same things again and again.
+    let mut known: std::collections::HashMap<Arc<str>, Uri> = std::collections::HashMap::new();
+    for (number, line) in (1..).zip(lines.lines()) {
+        let wrong = |why: String| format!("line {number}: {why}");
+        let line = line.map_err(|e| wrong(format!("{e}; write text in UTF-8")))?;
+        let line = line.strip_suffix('\r').unwrap_or(&line);
+        let Some((seconds, path)) = line.split_once(',') else {
+            return Err(wrong(format!(
+                "'{}' is not seconds and a path; write them such as 0.25,/index.html",
+                line.escape_debug()
+            )));
+        };
+        let at = seconds.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let at = at.ok_or_else(|| {
+            wrong(format!("'{}' is no time; write seconds since the start, such as 0.25", seconds.escape_debug()))
+        })?;
+        if arrivals.last().is_some_and(|last| at < last.at) {
+            return Err(wrong(format!("{seconds} s is before the line above; sort the lines by time")));
+        }
+        let url = match known.get(path) {
+            Some(url) => url.clone(),
+            None => {
+                let url = origin.url(path).map_err(wrong)?;
+                known.insert(path.into(), url.clone());
+                url
+            }
+        };
+        arrivals.push(Arrival { at, url });
+    }
+    if arrivals.is_empty() {
+        return Err("there is no line in it; write some such as 0.25,/index.html".into());
+    }
+    Ok(arrivals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin() -> Origin {
+        Origin::new("localhost:4433".parse().unwrap(), "127.0.0.1:4433".parse().unwrap())
+    }
+
+    #[test]
+    fn a_rate_is_kept_and_urls_take_turns() {
+        let urls = vec![origin().url("/a").unwrap(), origin().url("/b").unwrap()];
+        let even: Vec<Arrival> = at_rate(100.0, Spacing::Even, 1, urls.clone()).take(3).collect();
+        assert_eq!(even.iter().map(|a| a.at.as_millis()).collect::<Vec<_>>(), [10, 20, 30]);
+        assert_eq!(even.iter().map(|a| a.url.path()).collect::<Vec<_>>(), ["/a", "/b", "/a"]);
+        let poisson = |seed| at_rate(100.0, Spacing::Poisson, seed, urls.clone()).nth(9_999).unwrap().at;
+        assert!((95.0..105.0).contains(&poisson(1).as_secs_f64()), "{:?}", poisson(1));
+        assert!(poisson(1) == poisson(1) && poisson(1) != poisson(2));
+    }
+
+    #[test]
+    fn traces_are_read_strictly() {
+        let read = |text: &str| trace(text.as_bytes(), &origin());
+        let found = read("0,/a\n0.5,/b?x=1,2\r\n0.5,/a\n").unwrap();
+        assert_eq!(found.len(), 3);
+        assert_eq!((found[1].at.as_millis(), found[1].url.query()), (500, Some("x=1,2")));
+        for (text, mend) in [
+            ("0,/a\n/b\n", "line 2: '/b' is not seconds"),
+            ("x,/a\n", "line 1: 'x' is no time"),
+            ("-1,/a\n", "line 1: '-1' is no time"),
+            ("NaN,/a\n", "no time"),
+            ("1e300,/a\n", "no time"),
+            ("1,/a\n\n", "line 2"),
+            ("2,/a\n1,/b\n", "line 2: 1 s is before"),
+            ("1,a\n", "line 1: 'a' is no path"),
+            ("", "no line"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(mend) && !error.contains('\n'), "{text}: {error}");
+        }
+        assert!(trace(&b"0,/\xff\n"[..], &origin()).unwrap_err().contains("UTF-8"));
+    }
+}

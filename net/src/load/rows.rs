@@ -1,0 +1,106 @@
+//! One line for each request, written while the run goes on.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use http::Uri;
+
+use super::books::{Failure, Request};
+
+/// The names of the columns; times are seconds, `intended` and `start` since the run began.
+pub const COLUMNS: &str = "intended,start,connect,first_byte,service,response,bytes,result,connection,path";
+/// Rows that wait for the disk; more are lost, and counted, rather than let the disk decide when requests begin.
+const WAITING: usize = 65_536;
+
+struct Row {
+    intended: Duration,
+    start: Duration,
+    connect: Option<Duration>,
+    first_byte: Option<Duration>,
+    service: Duration,
+    response: Duration,
+    bytes: u64,
+    result: Result<u16, &'static str>,
+    connection: u64,
+    url: Uri,
+}
+
+/// Writes rows on a thread of its own.
+pub(super) struct Rows {
+    rows: SyncSender<Row>,
+    thread: JoinHandle<io::Result<()>>,
+    lost: u64,
+}
+
+impl Rows {
+    pub(super) fn to(out: Box<dyn Write + Send>) -> Self {
+        let (rows, waiting) = sync_channel(WAITING);
+        Self { rows, thread: std::thread::spawn(move || write(out, &waiting)), lost: 0 }
+    }
+
+    pub(super) fn add(&mut self, began: Instant, ended: Instant, request: &Request, result: Result<u16, &Failure>) {
+        let since = |from: Instant, to: Instant| to.saturating_duration_since(from);
+        let row = Row {
+            intended: since(began, request.intended),
+            start: since(began, request.start),
+            connect: request.connect,
+            first_byte: request.seen.first_byte.map(|at| since(request.start, at)),
+            service: since(request.start, ended),
+            response: since(request.intended, ended),
+            bytes: request.seen.bytes,
+            result: result.map_err(|failure| failure.kind.name()),
+            connection: request.connection,
+            url: request.url.clone(),
+        };
+        // A thread that has ended failed to write, and says so at the end.
+        if let Err(TrySendError::Full(_)) = self.rows.try_send(row) {
+            self.lost += 1;
+        }
+    }
+
+    /// Waits until all is written; how many rows were lost.
+    pub(super) fn finish(self) -> io::Result<u64> {
+        drop(self.rows);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer ended")))?;
+        Ok(self.lost)
+    }
+}
+
+fn write(out: Box<dyn Write + Send>, rows: &Receiver<Row>) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    writeln!(out, "{COLUMNS}")?;
+    let seconds = |time: Option<Duration>| time.map(|t| format!("{:.6}", t.as_secs_f64())).unwrap_or_default();
+    for row in rows {
+        let (intended, start) = (row.intended.as_secs_f64(), row.start.as_secs_f64());
+        let (service, response) = (row.service.as_secs_f64(), row.response.as_secs_f64());
+        let (connect, first_byte) = (seconds(row.connect), seconds(row.first_byte));
+        write!(out, "{intended:.6},{start:.6},{connect},{first_byte},{service:.6},{response:.6},{},", row.bytes)?;
+        match row.result {
+            Ok(status) => write!(out, "{status}")?,
+            Err(kind) => write!(out, "{kind}")?,
+        }
+        let path = row.url.path_and_query().map_or("/", |path| path.as_str());
+        writeln!(out, ",{},{}", row.connection, quoted(path))?;
+    }
+    out.flush()
+}
+
+/// A field of CSV (RFC 4180 §2).
+fn quoted(field: &str) -> std::borrow::Cow<'_, str> {
+    match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")).into(),
+        false => field.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_must_be() {
+        assert_eq!((quoted("/a?b=1"), quoted("/a,\"b\"")), ("/a?b=1".into(), "\"/a,\"\"b\"\"\"".into()));
+    }
+}

@@ -1,0 +1,144 @@
+//! One HTTP/3 connection of the client, and requests on it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use h3::client::SendRequest;
+use http::Uri;
+use tokio::task::AbortHandle;
+
+use super::books::{Books, Failure, Kind, Seen};
+use super::clock::now;
+use super::dialer::Dialer;
+use crate::server::NO_ERROR;
+
+/// What requests are sent on.
+pub(super) type Sender<D> = SendRequest<<D as Dialer>::Opener, Bytes>;
+
+/// The part of HTTP/3 that takes what the server sends by itself.
+pub(super) type Idle<D> = h3::client::Connection<<D as Dialer>::Transport, Bytes>;
+
+/// A connection with HTTP/3 on it. Where it ends, it is closed, and its books are.
+pub(super) struct Session<D: Dialer> {
+    pub(super) id: u64,
+    /// `None` once it is given back.
+    connection: Option<D::Connection>,
+    sender: Sender<D>,
+    driver: Option<AbortHandle>,
+    /// The server takes no more requests on it.
+    spent: AtomicBool,
+    books: Arc<Books>,
+}
+
+impl<D: Dialer> Session<D> {
+    /// Begins HTTP/3 on a connection.
+    pub(super) async fn start(connection: D::Connection, id: u64, books: Arc<Books>) -> Result<Self, Failure> {
+        let (mut session, idle) = Self::prepare(connection, id, books).await?;
+        session.drive(idle);
+        Ok(session)
+    }
+
+    /// As [`Session::start`], but for what the server sends by itself: that is left alone until [`Session::drive`].
+    pub(super) async fn prepare(
+        connection: D::Connection,
+        id: u64,
+        books: Arc<Books>,
+    ) -> Result<(Self, Idle<D>), Failure> {
+        let begun = h3::client::builder().send_grease(false).build(D::transport(&connection)).await;
+        match begun {
+            Ok((idle, sender)) => {
+                let spent = AtomicBool::new(false);
+                Ok((Self { id, connection: Some(connection), sender, driver: None, spent, books }, idle))
+            }
+            Err(e) => {
+                D::end(&connection, NO_ERROR);
+                books.closed(&D::report(&connection));
+                Err(Failure::new(Kind::Connect, e))
+            }
+        }
+    }
+
+    /// Takes what the server sends by itself: settings, and that it is about to leave.
+    pub(super) fn drive(&mut self, mut idle: Idle<D>) {
+        let driver = tokio::spawn(async move {
+            std::future::poll_fn(|cx| idle.poll_close(cx)).await;
+        });
+        self.driver = Some(driver.abort_handle());
+    }
+
+    /// For requests on it.
+    pub(super) fn sender(&self) -> Sender<D> {
+        self.sender.clone()
+    }
+
+    /// It takes requests.
+    pub(super) fn usable(&self) -> bool {
+        !self.spent.load(Ordering::Relaxed) && self.connection.as_ref().is_some_and(D::alive)
+    }
+
+    /// Smoothed round-trip time.
+    pub(super) fn rtt(&self) -> Duration {
+        self.connection.as_ref().and_then(|connection| D::report(connection).rtt).unwrap_or_default()
+    }
+
+    /// Gives the connection back as it is, where this was never driven: so nothing closes it.
+    pub(super) fn give_back(mut self) -> Option<D::Connection> {
+        self.connection.take()
+    }
+
+    /// Sends a request and takes its response.
+    pub(super) async fn ask(&self, sender: &mut Sender<D>, url: &Uri, seen: &mut Seen) -> Result<(), Failure> {
+        let answered = ask::<D>(sender, url, seen).await;
+        if matches!(&answered, Err(failure) if failure.why == GOING) {
+            self.spent.store(true, Ordering::Relaxed);
+        }
+        answered
+    }
+}
+
+/// What is said of a server that is about to leave (GOAWAY, RFC 9114 §5.2).
+const GOING: &str = "the server takes no more requests on the connection";
+
+impl<D: Dialer> Drop for Session<D> {
+    fn drop(&mut self) {
+        if let Some(connection) = &self.connection {
+            let report = D::report(connection);
+            D::end(connection, NO_ERROR);
+            self.books.closed(&report);
+        }
+        if let Some(driver) = &self.driver {
+            driver.abort();
+        }
+    }
+}
+
+async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, seen: &mut Seen) -> Result<(), Failure> {
+    let reset = |e: h3::error::StreamError| match e {
+        h3::error::StreamError::RemoteClosing { .. } => Failure::new(Kind::Reset, GOING),
+        e => Failure::new(Kind::Reset, e),
+    };
+    let mut request = http::Request::new(());
+    *request.uri_mut() = url.clone();
+    let mut stream = sender.send_request(request).await.map_err(reset)?;
+    // A server that has read enough may stop the rest (RFC 9114 §4.1); what else went wrong, the response tells.
+    let _ = stream.finish().await;
+    let head = stream.recv_response().await.map_err(reset)?;
+    seen.first_byte = Some(now());
+    seen.status = Some(head.status().as_u16());
+    while let Some(data) = stream.recv_data().await.map_err(reset)? {
+        seen.bytes += data.remaining() as u64;
+    }
+    seen.last_byte = Some(now());
+    if head.status().is_client_error() || head.status().is_server_error() {
+        return Err(Failure::new(Kind::Status, head.status()));
+    }
+    let promised = head.headers().get(http::header::CONTENT_LENGTH);
+    match promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok())) {
+        None => Ok(()),
+        Some(Some(length)) if length == seen.bytes => Ok(()),
+        Some(Some(length)) => Err(Failure::new(Kind::Body, format!("{} bytes of {length}", seen.bytes))),
+        Some(None) => Err(Failure::new(Kind::Body, "content-length is no number")),
+    }
+}

@@ -1,0 +1,139 @@
+//! Where requests go.
+
+use std::net::SocketAddr;
+
+use http::Uri;
+use http::uri::{Authority, PathAndQuery, Scheme};
+
+/// A server, as URLs name it, and where its packets go.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    authority: Authority,
+    address: SocketAddr,
+}
+
+impl Origin {
+    /// The server of this name, at this address.
+    pub const fn new(authority: Authority, address: SocketAddr) -> Self {
+        Self { authority, address }
+    }
+
+    /// Where packets go.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The name that the certificate must hold.
+    pub fn server_name(&self) -> &str {
+        bare(self.authority.host())
+    }
+
+    /// The URL of this path on the server; the path may bring a query.
+    ///
+    /// # Errors
+    /// It is no path: one line that names the mend.
+    pub fn url(&self, path: &str) -> Result<Uri, String> {
+        let wrong = |why: &dyn std::fmt::Display| {
+            format!("'{}' is no path: {why}; write one such as /index.html", path.escape_debug())
+        };
+        if !path.starts_with('/') {
+            return Err(wrong(&"it does not begin with '/'"));
+        }
+        let path = PathAndQuery::try_from(path).map_err(|e| wrong(&e))?;
+        let parts = Uri::builder().scheme(Scheme::HTTPS).authority(self.authority.clone()).path_and_query(path);
+        parts.build().map_err(|e| wrong(&e))
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {}", self.server_name(), self.address)
+    }
+}
+
+/// Reads the URLs of one server: its name with the port, and the URLs as requests bear them.
+///
+/// # Errors
+/// One is no `https` URL, or they are of several servers: one line that names the mend.
+pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), String> {
+    let mut found: Option<Authority> = None;
+    let mut urls = Vec::with_capacity(texts.len());
+    for text in texts {
+        let text = text.as_ref();
+        let wrong = |why: &str| format!("'{}' {why}; write one such as https://localhost:4433/", text.escape_debug());
+        let url: Uri = text.parse().map_err(|e| wrong(&format!("is no URL: {e}")))?;
+        let (Some(scheme), Some(authority)) = (url.scheme(), url.authority()) else {
+            return Err(wrong("is no whole URL"));
+        };
+        if *scheme != Scheme::HTTPS {
+            return Err(wrong("is not https, and HTTP/3 is nothing else"));
+        }
+        if authority.as_str().contains('@') || authority.host().is_empty() {
+            return Err(wrong("needs a host, and takes no user name"));
+        }
+        match &found {
+            None => found = Some(authority.clone()),
+            Some(first) if same(first, authority) => {}
+            Some(first) => {
+                return Err(format!(
+                    "'{first}' and '{authority}' are two servers; load one at a time, as connections serve one"
+                ));
+            }
+        }
+        urls.push(url);
+    }
+    found.map(|authority| (authority, urls)).ok_or_else(|| "there is no URL; write one".into())
+}
+
+/// The port of a server: 443 when its URL has none.
+pub fn port(authority: &Authority) -> u16 {
+    authority.port_u16().unwrap_or(443)
+}
+
+/// The host of a server, without the brackets of an IPv6 address.
+pub fn host(authority: &Authority) -> &str {
+    bare(authority.host())
+}
+
+fn bare(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
+}
+
+fn same(one: &Authority, other: &Authority) -> bool {
+    one.host().eq_ignore_ascii_case(other.host()) && port(one) == port(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_of_one_server_are_taken() {
+        let (authority, found) = urls(&["https://a.example/x?y=1", "https://A.example:443"]).unwrap();
+        assert_eq!((host(&authority), port(&authority), found.len()), ("a.example", 443, 2));
+        assert_eq!((found[0].path(), found[0].query(), found[1].path()), ("/x", Some("y=1"), "/"));
+        let (authority, _) = urls(&["https://[::1]:4433/"]).unwrap();
+        let origin = Origin::new(authority, "[::1]:9".parse().unwrap());
+        assert_eq!((origin.server_name(), origin.address().port()), ("::1", 9));
+        assert_eq!(origin.url("/bytes/5").unwrap().to_string(), "https://[::1]:4433/bytes/5");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (texts, mend) in [
+            (&["http://localhost/"][..], "https"),
+            (&["localhost:4433"], "whole URL"),
+            (&["https://a b/"], "no URL"),
+            (&["https://me@a/"], "user name"),
+            (&["https://a/", "https://b/"], "one at a time"),
+            (&["https://a/", "https://a:8443/"], "one at a time"),
+            (&[], "write one"),
+        ] {
+            let error = urls(texts).unwrap_err();
+            assert!(error.contains(mend) && !error.contains('\n'), "{texts:?}: {error}");
+        }
+        let origin = Origin::new(Authority::from_static("a"), "127.0.0.1:9".parse().unwrap());
+        assert!(origin.url("x").unwrap_err().contains("begin with"));
+        assert!(origin.url("/a b").unwrap_err().contains("no path"));
+    }
+}

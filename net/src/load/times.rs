@@ -1,0 +1,149 @@
+//! Durations, counted in histograms, and how they are written down.
+
+use std::fmt::Write as _;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+
+/// The longest duration that is told from longer ones.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Durations in microseconds, to three digits, up to ten minutes; longer ones count as that.
+#[derive(Clone, Debug)]
+pub struct Times(Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        // These bounds are sound; the library refuses others.
+        Self(Histogram::new_with_bounds(1, LONGEST.as_micros() as u64, 3).expect("sound bounds"))
+    }
+}
+
+impl Times {
+    /// Counts one.
+    pub fn record(&mut self, time: Duration) {
+        self.0.saturating_record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// What this part of them, from 0 to 1, does not exceed; `None` where there is none.
+    pub fn quantile(&self, part: f64) -> Option<Duration> {
+        (!self.0.is_empty()).then(|| Duration::from_micros(self.0.value_at_quantile(part)))
+    }
+
+    /// Their mean.
+    pub fn mean(&self) -> Option<Duration> {
+        (!self.0.is_empty()).then(|| Duration::from_secs_f64(self.0.mean() / 1e6))
+    }
+
+    /// The longest.
+    pub fn max(&self) -> Option<Duration> {
+        (!self.0.is_empty()).then(|| Duration::from_micros(self.0.max()))
+    }
+
+    /// The percentile distribution as HdrHistogram's tools write it (`.hgrm`), in milliseconds.
+    pub fn hgrm(&self) -> String {
+        let ms = |micros: u64| micros as f64 / 1e3;
+        let mut text =
+            format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+        let mut below = 0;
+        for step in self.0.iter_quantiles(5) {
+            below += step.count_since_last_iteration();
+            let (value, part) = (ms(step.value_iterated_to()), step.quantile_iterated_to());
+            // Writing to a string does not fail.
+            let _ = match part {
+                part if part < 1.0 => writeln!(text, "{value:12.3} {part:2.12} {below:10} {:14.2}", 1.0 / (1.0 - part)),
+                part => writeln!(text, "{value:12.3} {part:2.12} {below:10}"),
+            };
+        }
+        let (mean, deviation) = (self.0.mean() / 1e3, self.0.stdev() / 1e3);
+        let _ = writeln!(text, "#[Mean    = {mean:12.3}, StdDeviation   = {deviation:12.3}]");
+        let _ = writeln!(text, "#[Max     = {:12.3}, Total count    = {:12}]", ms(self.0.max()), self.0.len());
+        let _ = writeln!(text, "#[Buckets = {:12}, SubBuckets     = {:12}]", self.0.buckets(), 2048);
+        text
+    }
+}
+
+/// The times of one interval of a run.
+pub(super) struct Interval {
+    pub(super) start: Duration,
+    pub(super) length: Duration,
+    pub(super) times: Times,
+}
+
+/// Writes intervals as they come, as HdrHistogram's interval log (version 1.3, histograms in V2 compressed), in microseconds.
+pub(super) fn log(
+    mut out: impl io::Write,
+    began: SystemTime,
+    what: &'static str,
+    intervals: impl IntoIterator<Item = Interval>,
+) -> io::Result<()> {
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("[Histogram log format version 1.3]")
+        .add_comment("[fathom load: values in microseconds]")
+        .with_start_time(began)
+        .with_base_time(began)
+        .begin_log_with(&mut out, &mut serializer)?;
+    for Interval { start, length, times } in intervals {
+        let written = log.write_histogram(&times.0, start, length, Tag::new(what));
+        written.map_err(|e| io::Error::other(e.to_string()))?;
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
+    use super::*;
+
+    fn times(millis: impl IntoIterator<Item = u64>) -> Times {
+        let mut times = Times::default();
+        millis.into_iter().for_each(|ms| times.record(Duration::from_millis(ms)));
+        times
+    }
+
+    #[test]
+    fn quantiles_are_to_three_digits_and_the_longest_saturates() {
+        let found = times(1..=1000);
+        let p99 = found.quantile(0.99).unwrap().as_secs_f64();
+        assert!((p99 / 0.99 - 1.0).abs() < 1e-3, "{p99}");
+        assert_eq!((found.count(), Times::default().quantile(0.5), Times::default().max()), (1000, None, None));
+        assert!(times([3_600_000]).max().unwrap() >= LONGEST);
+    }
+
+    #[test]
+    fn hgrm_has_the_columns_of_hdrhistograms_own() {
+        let text = times(1..=100).hgrm();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "       Value     Percentile TotalCount 1/(1-Percentile)");
+        assert_eq!(lines[2], "       1.000 0.000000000000          1           1.00");
+        let last = lines.iter().rfind(|l| !l.starts_with('#')).unwrap();
+        assert!(last.contains(" 1.000000000000        100"), "{last}");
+        assert!(lines[lines.len() - 2].starts_with("#[Max     =      100"), "{text}");
+        assert!(Times::default().hgrm().contains("Total count    =            0]"));
+    }
+
+    #[test]
+    fn interval_logs_are_read_by_the_library() {
+        let mut out = Vec::new();
+        let second = Duration::from_secs(1);
+        let intervals = [1, 2].map(|n| Interval { start: second * n, length: second, times: times([5]) });
+        log(&mut out, SystemTime::UNIX_EPOCH, "response", intervals).unwrap();
+        let read: Vec<_> = IntervalLogIterator::new(&out).map(Result::unwrap).collect();
+        let starts = read.iter().filter_map(|entry| match entry {
+            LogEntry::Interval(found) => Some((found.start_timestamp(), found.tag().map(|t| t.as_str().to_owned()))),
+            _ => None,
+        });
+        let tag = || Some("response".to_owned());
+        assert_eq!(starts.collect::<Vec<_>>(), [(second, tag()), (second * 2, tag())]);
+    }
+}

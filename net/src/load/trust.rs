@@ -1,0 +1,168 @@
+//! Whom a client believes, and what it remembers of servers.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, NamedGroup, RootCertStore, SignatureScheme};
+
+use super::LoadError;
+use crate::identity::ALPN;
+
+/// Which certificates a client accepts.
+#[derive(Clone, Debug, Default)]
+pub enum Trust {
+    /// Those that the platform's root certificates vouch for.
+    #[default]
+    Platform,
+    /// Those that the certificates in this PEM file vouch for.
+    File(PathBuf),
+    /// Any.
+    Anyone,
+}
+
+impl Trust {
+    /// TLS 1.3 for clients, HTTP/3 only. Secrets are logged to the file that the environment's SSLKEYLOGFILE names. Without `zero_rtt`
+    /// nothing is resumed: every handshake is a whole one.
+    pub(super) fn client(&self, zero_rtt: bool) -> Result<Arc<ClientConfig>, LoadError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|e| LoadError::Trust(e.to_string()))?;
+        let builder = match self.roots()? {
+            Some(roots) => builder.with_root_certificates(roots),
+            None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+        };
+        let mut config = builder.with_no_client_auth();
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.key_log = Arc::new(rustls::KeyLogFile::new());
+        config.enable_early_data = zero_rtt;
+        config.resumption =
+            if zero_rtt { Resumption::store(Arc::new(Tickets::default())) } else { Resumption::disabled() };
+        Ok(Arc::new(config))
+    }
+
+    fn roots(&self) -> Result<Option<RootCertStore>, LoadError> {
+        let mut roots = RootCertStore::empty();
+        match self {
+            Self::Anyone => return Ok(None),
+            Self::Platform => {
+                let (found, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                if found == 0 {
+                    let mend =
+                        "this platform has no root certificates; name some with --ca, or accept any with --insecure";
+                    return Err(LoadError::Trust(mend.into()));
+                }
+            }
+            Self::File(path) => {
+                let wrong = |why: String| {
+                    let path = path.display();
+                    LoadError::Trust(format!("'{path}' holds no certificate in PEM: {why}; name a file that does"))
+                };
+                let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+                for certificate in found.map_err(|e| wrong(e.to_string()))? {
+                    roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
+                }
+                if roots.is_empty() {
+                    return Err(wrong("there is none".into()));
+                }
+            }
+        }
+        Ok(Some(roots))
+    }
+}
+
+/// Takes any certificate. The handshake is still signed with it.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Tickets kept at once; older ones go. rustls's own store keeps eight of a server: too few when many connections begin at once.
+const TICKETS: usize = 4096;
+
+/// The tickets of one server, each used once (RFC 8446 §C.4).
+#[derive(Default)]
+struct Tickets {
+    tickets: Mutex<VecDeque<Tls13ClientSessionValue>>,
+    group: Mutex<Option<NamedGroup>>,
+}
+
+impl std::fmt::Debug for Tickets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tickets")
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ClientSessionStore for Tickets {
+    fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
+        *locked(&self.group) = Some(group);
+    }
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        *locked(&self.group)
+    }
+
+    // QUIC has no TLS 1.2.
+    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, ticket: Tls13ClientSessionValue) {
+        let mut tickets = locked(&self.tickets);
+        if tickets.len() == TICKETS {
+            tickets.pop_front();
+        }
+        tickets.push_back(ticket);
+    }
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        locked(&self.tickets).pop_back()
+    }
+}

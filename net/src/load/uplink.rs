@@ -1,0 +1,64 @@
+//! Queueing on the way to the server, as the server's timestamps tell it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use fathom_cc::{OneWayDelay, Snapshot, Time};
+use fathom_plug::Observer;
+
+/// One-way delays of what one connection sent: how far they lie above the least of them, on average. A few numbers, however long the
+/// connection lives.
+#[derive(Debug, Default)]
+pub(super) struct Uplink(Mutex<Option<Delays>>);
+
+#[derive(Debug)]
+struct Delays {
+    /// The first; the others count from it, as the clocks' difference is arbitrary.
+    first: i64,
+    least: i64,
+    sum: i128,
+    count: u64,
+}
+
+impl Uplink {
+    /// The mean queueing delay; `None` without a single delay.
+    pub(super) fn mean(&self) -> Option<Duration> {
+        let delays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let delays = delays.as_ref()?;
+        let mean = delays.sum / i128::from(delays.count) - i128::from(delays.least);
+        Some(Duration::from_nanos(u64::try_from(mean).unwrap_or_default()))
+    }
+
+    fn add(&self, delay: OneWayDelay) {
+        let mut delays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let nanos = delay.as_nanos();
+        let delays = delays.get_or_insert(Delays { first: nanos, least: 0, sum: 0, count: 0 });
+        let since_first = nanos.saturating_sub(delays.first);
+        delays.least = delays.least.min(since_first);
+        delays.sum += i128::from(since_first);
+        delays.count += 1;
+    }
+}
+
+impl Observer for Uplink {
+    fn observe(&self, _: Time, _: &Snapshot, one_way: Option<OneWayDelay>) {
+        if let Some(delay) = one_way {
+            self.add(delay);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queueing_is_what_lies_above_the_least_delay() {
+        let uplink = Uplink::default();
+        assert_eq!(uplink.mean(), None);
+        for delay in [-7_000, -9_000, -2_000] {
+            uplink.add(OneWayDelay::from_nanos(delay));
+        }
+        assert_eq!(uplink.mean(), Some(Duration::from_nanos(3_000)));
+    }
+}

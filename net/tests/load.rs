@@ -1,0 +1,378 @@
+//! Loads against the server, in one process.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fathom_net::identity::Identity;
+use fathom_net::limits::Limits;
+use fathom_net::load::{
+    self, Arrival, Kept, Kind, LoadError, Origin, Outcome, Outputs, Plan, Progress, Spacing, Stack, Timestamps,
+    Traffic, Trust,
+};
+use fathom_net::metrics::Metrics;
+use fathom_net::server::{Server, Settings};
+use fathom_net::site::Site;
+use http::Uri;
+use http::uri::Authority;
+use tokio::sync::watch;
+
+struct Running {
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    stop: watch::Sender<bool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+fn serve(stack: Stack, controller: &str, limits: Limits) -> Running {
+    serve_as(Identity::self_signed(&[]).unwrap(), stack, controller, limits)
+}
+
+fn serve_as(identity: Identity, stack: Stack, controller: &str, limits: Limits) -> Running {
+    let settings = Settings {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        stack,
+        shares: controller.parse().unwrap(),
+        identity,
+        site: Site::new(None, limits).unwrap(),
+        limits,
+        metrics: Arc::default(),
+    };
+    let metrics = Arc::clone(&settings.metrics);
+    let server = Server::bind(settings).unwrap();
+    let (address, (stop, told)) = (server.address(), watch::channel(false));
+    let task = tokio::spawn(server.serve(told, Duration::from_secs(5)));
+    Running { address, metrics, stop, task }
+}
+
+fn origin(address: SocketAddr) -> Origin {
+    Origin::new(Authority::from_static("localhost"), address)
+}
+
+fn plan(address: SocketAddr, traffic: Traffic) -> Plan {
+    Plan {
+        stack: Stack::Quinn,
+        origin: origin(address),
+        traffic,
+        warm_up: Duration::ZERO,
+        duration: None,
+        requests: None,
+        timeout: Duration::from_secs(10),
+        timestamps: Timestamps::Lean,
+        trust: Trust::Anyone,
+        zero_rtt: false,
+    }
+}
+
+fn closed(address: SocketAddr, connections: usize, streams: usize, paths: &[&str]) -> Traffic {
+    let urls = paths.iter().map(|path| origin(address).url(path).unwrap()).collect();
+    Traffic::Closed(Kept { connections, streams }, urls)
+}
+
+fn at_rate(address: SocketAddr, rate: f64, path: &str, kept: Option<Kept>) -> Traffic {
+    let urls: Vec<Uri> = vec![origin(address).url(path).unwrap()];
+    Traffic::Open(Box::new(load::at_rate(rate, Spacing::Even, 1, urls)), kept)
+}
+
+async fn run(plan: Plan) -> Result<Outcome, LoadError> {
+    let (_stop, told) = watch::channel(false);
+    load::run(plan, Outputs::default(), told, |_| {}).await
+}
+
+fn failures(outcome: &Outcome, kind: Kind) -> u64 {
+    outcome.counts.failures[kind as usize].0
+}
+
+/// A file in memory.
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Memory {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
+    for stack in Stack::ALL.iter().copied() {
+        for timestamps in [Timestamps::Lean, Timestamps::Paper, Timestamps::Off] {
+            let server = serve(stack, "sync:signal=either", Limits::default());
+            let traffic = closed(server.address, 3, 4, &["/bytes/1000", "/bytes/20000", "/nothing"]);
+            let outcome = run(Plan { stack, timestamps, requests: Some(300), ..plan(server.address, traffic) }).await;
+            let outcome = outcome.unwrap();
+            let counts = &outcome.counts;
+            assert_eq!((counts.started, counts.completed, counts.failed(), counts.unfinished), (300, 200, 100, 0));
+            assert_eq!(counts.statuses.iter().map(|(s, n)| (*s, *n)).collect::<Vec<_>>(), [(200, 200), (404, 100)]);
+            assert_eq!(failures(&outcome, Kind::Status), 100);
+            assert_eq!((counts.bytes_in_time, outcome.phases.service.count()), (2_100_000, 200));
+            assert_eq!((outcome.connections.opened, outcome.phases.connect.count()), (3, 3));
+            let told = if timestamps == Timestamps::Off { 0 } else { 3 };
+            assert_eq!(outcome.connections.one_way, told, "{stack} {timestamps}");
+            assert!(outcome.connections.queueing.count() == told || timestamps == Timestamps::Lean);
+            assert!(outcome.rate() > 0.0 && outcome.connections.rtt.count() == 3 && !outcome.open_loop);
+            server.stop.send(true).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_loop_keeps_its_times_with_fresh_and_kept_connections() {
+    let server = serve(Stack::Quinn, "reno", Limits::default());
+    for (stack, kept) in [
+        (Stack::Quinn, None),
+        (Stack::Noq, None),
+        (Stack::Quinn, Some(Kept { connections: 4, streams: 1 })),
+        (Stack::Noq, Some(Kept { connections: 2, streams: 8 })),
+    ] {
+        let traffic = at_rate(server.address, 100.0, "/bytes/500", kept);
+        let (warm_up, duration) = (Duration::from_millis(500), Some(Duration::from_secs(1)));
+        let outcome = run(Plan { stack, warm_up, duration, ..plan(server.address, traffic) }).await.unwrap();
+        let counts = &outcome.counts;
+        assert_eq!((counts.started, counts.completed), (100, 100), "{stack} {kept:?}: {counts:?}");
+        let made = outcome.connections.opened;
+        // Those of the warm-up too.
+        assert!(kept.map_or(made == 149, |kept| made <= kept.connections as u64), "{stack} {kept:?}: {made}");
+        assert!(outcome.open_loop && outcome.phases.lag.count() == 100);
+        assert!((80.0..=100.0).contains(&outcome.rate()), "{}", outcome.rate());
+        assert_eq!(outcome.window, Duration::from_secs(1));
+    }
+    server.stop.send(true).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_for_a_connection_counts_from_the_intended_start() {
+    let server = serve(Stack::Quinn, "reno", Limits::default());
+    let kept = Some(Kept { connections: 1, streams: 1 });
+    let traffic = at_rate(server.address, 50.0, "/delay/100/bytes/1", kept);
+    let outcome = run(Plan { requests: Some(10), ..plan(server.address, traffic) }).await.unwrap();
+    let (service, response) = (&outcome.phases.service, &outcome.phases.response);
+    // One after the other takes a second; they were to begin within 200 ms.
+    assert!(response.max().unwrap() >= Duration::from_millis(750), "{:?}", response.max());
+    assert!(service.quantile(0.9).unwrap() < Duration::from_millis(400), "{:?}", service.quantile(0.9));
+    assert!(outcome.counts.waited >= 8, "{:?}", outcome.counts);
+    server.stop.send(true).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_and_intervals_are_written_while_it_runs() {
+    let server = serve(Stack::Quinn, "reno", Limits::default());
+    let url = |path: &str| origin(server.address).url(path).unwrap();
+    let at = Duration::from_millis;
+    let arrivals = [(0, "/bytes/10"), (400, "/bytes/7?a=1,2"), (1_300, "/nothing")]
+        .map(|(ms, path)| Arrival { at: at(ms), url: url(path) });
+    let traffic = Traffic::Open(Box::new(arrivals.into_iter()), None);
+    let (rows, intervals) = (Memory::default(), Memory::default());
+    let outputs = Outputs { rows: Some(Box::new(rows.clone())), intervals: Some(Box::new(intervals.clone())) };
+    let (_stop, told) = watch::channel(false);
+    let mut seen = Vec::new();
+    let outcome = load::run(plan(server.address, traffic), outputs, told, |p: &Progress| seen.push(*p)).await.unwrap();
+    assert_eq!(outcome.rows_lost, 0);
+    let text = rows.text();
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(10, ',').collect()).collect();
+    assert_eq!((lines.len(), lines[0].join(",")), (4, load::COLUMNS.to_owned()), "{text}");
+    assert_eq!((lines[1][0], lines[1][6], lines[1][7], lines[1][9]), ("0.000000", "10", "200", "/bytes/10"));
+    assert_eq!((lines[2][0], lines[2][9]), ("0.400000", "\"/bytes/7?a=1,2\""));
+    assert_eq!((lines[3][7], lines[3][8] != lines[1][8]), ("status", true));
+    let number = |row: usize, column: usize| lines[row][column].parse::<f64>().unwrap();
+    for row in 1..4 {
+        let [connect, first, service, response] = [2, 3, 4, 5].map(|column| number(row, column));
+        assert!(0.0 < connect && connect < first && first <= service && service <= response, "{text}");
+        assert!(number(row, 0) <= number(row, 1));
+    }
+    let log = intervals.text();
+    assert!(log.lines().filter(|l| l.starts_with("Tag=response,")).count() >= 2, "{log}");
+    assert!(log.starts_with("#[Histogram log format version 1.3]") && log.contains("#[StartTime: "));
+    assert!(seen.len() > 5 && seen.last().unwrap().done == 3 && seen.last().unwrap().failed == 1, "{seen:?}");
+    server.stop.send(true).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_too_long_or_breaks_off_is_counted_by_kind() {
+    let server = serve(Stack::Quinn, "reno", Limits::default());
+    let timeout = Duration::from_millis(300);
+    let traffic = closed(server.address, 1, 2, &["/delay/5000/bytes/1"]);
+    let outcome = run(Plan { requests: Some(4), timeout, ..plan(server.address, traffic) }).await.unwrap();
+    assert_eq!((failures(&outcome, Kind::Timeout), outcome.counts.completed), (4, 0), "{:?}", outcome.counts);
+    // The server goes away in the middle.
+    let traffic = at_rate(server.address, 20.0, "/bytes/10", Some(Kept { connections: 1, streams: 1 }));
+    let plan = Plan { timeout, duration: Some(Duration::from_secs(2)), ..plan(server.address, traffic) };
+    let (outcome, ()) = tokio::join!(run(plan), async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        server.stop.send(true).unwrap();
+    });
+    let outcome = outcome.unwrap();
+    server.task.await.unwrap();
+    let failed = [Kind::Connect, Kind::Reset].map(|kind| failures(&outcome, kind));
+    assert!(outcome.counts.completed >= 5 && failed[0] >= 10, "{:?}", outcome.counts);
+    assert_eq!(outcome.counts.completed + outcome.counts.failed(), 39);
+    assert!(outcome.counts.failures[0].1.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_ended_tells_what_it_has() {
+    let server = serve(Stack::Quinn, "reno", Limits::default());
+    for traffic in [
+        closed(server.address, 2, 2, &["/bytes/100", "/delay/60000/bytes/1"]),
+        at_rate(server.address, 100.0, "/delay/60000/bytes/1", None),
+    ] {
+        let (stop, told) = watch::channel(false);
+        let plan = Plan { duration: Some(Duration::from_secs(60)), ..plan(server.address, traffic) };
+        let (outcome, ()) = tokio::join!(load::run(plan, Outputs::default(), told, |_| {}), async {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            stop.send(true).unwrap();
+        });
+        let outcome = outcome.unwrap();
+        assert!(outcome.counts.unfinished >= 4, "{:?}", outcome.counts);
+        assert!(outcome.window < Duration::from_secs(10) && outcome.window > Duration::from_millis(100));
+    }
+    server.stop.send(true).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_is_named() {
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = nobody.local_addr().unwrap();
+    let traffic = closed(at, 1, 1, &["/"]);
+    let error = run(Plan { timeout: Duration::from_millis(200), ..plan(at, traffic) }).await.unwrap_err();
+    let line = error.to_string();
+    assert!(matches!(error, LoadError::Unreachable(..)) && line.contains(&at.to_string()), "{line}");
+    // A certificate that nobody vouches for.
+    let server = serve(Stack::Quinn, "reno", Limits::default());
+    let roots = tempfile::NamedTempFile::new().unwrap();
+    let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(roots.path(), other.cert.pem()).unwrap();
+    let trust = Trust::File(roots.path().to_owned());
+    let line = run(Plan { trust, ..plan(server.address, closed(server.address, 1, 1, &["/"])) }).await;
+    let line = line.unwrap_err().to_string();
+    assert!(line.contains("certificate") && !line.contains('\n'), "{line}");
+    let trust = Trust::File("/nowhere.pem".into());
+    let line = run(Plan { trust, ..plan(server.address, closed(server.address, 1, 1, &["/"])) }).await;
+    assert!(line.unwrap_err().to_string().contains("/nowhere.pem"));
+    let zero_rtt = run(Plan { zero_rtt: true, ..plan(server.address, closed(server.address, 1, 1, &["/"])) }).await;
+    assert!(zero_rtt.unwrap_err().to_string().contains("--connections fresh"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_checked_against_the_named_roots() {
+    let folder = tempfile::tempdir().unwrap();
+    let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&cert, signed.cert.pem()).unwrap();
+    std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    let server = serve_as(Identity::read(&cert, &key).unwrap(), Stack::Noq, "reno", Limits::default());
+    let (traffic, trust) = (closed(server.address, 1, 1, &["/bytes/3"]), Trust::File(cert));
+    let outcome = run(Plan { trust, requests: Some(2), ..plan(server.address, traffic) }).await.unwrap();
+    assert_eq!(outcome.counts.completed, 2);
+    server.stop.send(true).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn zero_rtt_saves_a_round_trip_where_the_server_takes_it() {
+    for stack in Stack::ALL.iter().copied() {
+        for (serving, controller) in [(Stack::Quinn, "sync:signal=either"), (Stack::Noq, "native:cubic")] {
+            let server = serve(serving, controller, Limits { early_data: true, ..Limits::default() });
+            let traffic = at_rate(server.address, 50.0, "/bytes/5000", None);
+            let plan = Plan { stack, zero_rtt: true, requests: Some(50), ..plan(server.address, traffic) };
+            let outcome = run(plan).await.unwrap();
+            assert_eq!(outcome.counts.completed, 50, "{stack} at {serving}: {:?}", outcome.counts);
+            let of = &outcome.connections;
+            // On a busy machine a ticket may come too late.
+            assert_eq!((of.early_accepted + of.early_without, of.early_rejected), (50, 0), "{stack} at {serving}");
+            assert!(of.early_accepted >= 25, "{stack} at {serving}: {of:?}");
+            assert!(server.metrics.text().contains("status=\"200\"} 50"), "{}", server.metrics.text());
+            server.stop.send(true).unwrap();
+        }
+    }
+    // A server that takes none.
+    let server = serve(Stack::Quinn, "reno", Limits::default());
+    let traffic = at_rate(server.address, 50.0, "/bytes/5000", None);
+    let plan = Plan { zero_rtt: true, requests: Some(10), ..plan(server.address, traffic) };
+    let outcome = run(plan).await.unwrap();
+    assert_eq!((outcome.counts.completed, outcome.connections.early_without), (10, 10));
+    server.stop.send(true).unwrap();
+}
+
+/// Gives tickets, and has forgotten each when it comes back.
+#[derive(Debug)]
+struct Forgetful;
+
+impl rustls::server::StoresServerSessions for Forgetful {
+    fn put(&self, _: Vec<u8>, _: Vec<u8>) -> bool {
+        true
+    }
+
+    fn get(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn take(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
+
+/// A server that answers with `promised` as content-length and five bytes, and takes no 0-RTT though it promises to.
+fn odd_server(promised: &'static str) -> SocketAddr {
+    let identity = Identity::self_signed(&[]).unwrap();
+    let mut tls = (*identity.server_with_early_data().unwrap()).clone();
+    tls.session_storage = Arc::new(Forgetful);
+    let crypto = quinn::crypto::rustls::QuicServerConfig::try_from(tls).unwrap();
+    let config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    let endpoint = quinn::Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = endpoint.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Some(incoming) = endpoint.accept().await {
+            tokio::spawn(async move {
+                let connection = h3_quinn::Connection::new(incoming.await.ok()?);
+                let mut http = h3::server::Connection::<_, bytes::Bytes>::new(connection).await.ok()?;
+                while let Some(resolver) = http.accept().await.ok()? {
+                    let (_, mut stream) = resolver.resolve_request().await.ok()?;
+                    let head = http::Response::builder().header("content-length", promised).body(()).unwrap();
+                    stream.send_response(head).await.ok()?;
+                    stream.send_data(bytes::Bytes::from_static(b"12345")).await.ok()?;
+                    stream.finish().await.ok()?;
+                }
+                Some(())
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_0rtt_lost_is_sent_again() {
+    let address = odd_server("5");
+    for stack in Stack::ALL.iter().copied() {
+        let traffic = at_rate(address, 50.0, "/", None);
+        let outcome = run(Plan { stack, zero_rtt: true, requests: Some(10), ..plan(address, traffic) }).await.unwrap();
+        let of = &outcome.connections;
+        assert_eq!(
+            (outcome.counts.completed, of.early_rejected, of.early_accepted),
+            (10, 10, 0),
+            "{stack} {outcome:?}"
+        );
+        assert_eq!((of.opened, outcome.phases.connect.count()), (10, 10));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_of_another_length_is_a_failure() {
+    let address = odd_server("7");
+    let outcome = run(Plan { requests: Some(3), ..plan(address, closed(address, 1, 1, &["/"])) }).await.unwrap();
+    assert_eq!((failures(&outcome, Kind::Body), outcome.counts.bytes), (3, 15), "{:?}", outcome.counts);
+}

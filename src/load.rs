@@ -1,0 +1,328 @@
+//! `fathom load`: an HTTP/3 load generator for response times.
+
+mod report;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fathom_bench::workload::{Options, PackMime};
+use fathom_cc::units::parse_duration;
+use fathom_net::load::{
+    self, Arrival, Kept, LoadError, Origin, Outcome, Outputs, Plan, Progress, Spacing, Stack, Timestamps, Traffic,
+    Trust,
+};
+use http::Uri;
+use http::uri::Authority;
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::sync::watch;
+
+use crate::{Failure, output, serve};
+
+/// Connections in a closed loop, and at most so many in an open one.
+const CLOSED: usize = 1;
+const OPEN: usize = 100;
+/// How long a load lasts that nothing else ends.
+const LASTS: Duration = Duration::from_secs(10);
+
+/// Ask an HTTP/3 server for things, and measure how long its responses take.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom load https://localhost:4433/bytes/10000 --insecure -c 10 -m 4 -d 30s
+  fathom load https://localhost:4433/ --ca root.pem --rate 200 --warm-up 2s -d 60s --hgrm times.hgrm
+  fathom load https://localhost:4433/ --insecure --model packmime=50 --connections fresh -d 60s --json -
+  fathom load https://localhost:4433/ --insecure --trace day.csv --connect-to 127.0.0.1:4434
+
+Closed loop: each of -c connections keeps -m requests open. Open loop (--rate,
+--model, --trace): requests begin at their times, and response times count
+from then, even if the client is late or connections are busy. Percentiles of
+a closed loop leave out what coordinated omission hides; for response times,
+use an open one.
+
+Certificates are checked against the platform's roots, unless --ca or
+--insecure says otherwise. A host with both kinds of address is asked over
+IPv4. SSLKEYLOGFILE names a file for TLS secrets, as in browsers. The first
+Ctrl-C ends the run and prints what was measured, the second ends at once.")]
+pub(crate) struct Args {
+    /// What to ask for. Several, of one server, take turns.
+    #[arg(value_name = "URL", required = true)]
+    urls: Vec<String>,
+    /// QUIC stack: quinn or noq.
+    #[arg(long, default_value_t)]
+    stack: Stack,
+    /// One-way delays: lean (beside acknowledgements), paper (on every packet) or off (the stack as it comes).
+    #[arg(long, value_name = "MODE", default_value_t)]
+    timestamps: Timestamps,
+    /// Connections; in an open loop, at most so many. [default: 1; 100 in an open loop]
+    #[arg(short = 'c', long, value_name = "N")]
+    clients: Option<usize>,
+    /// Requests at once on each connection.
+    #[arg(short = 'm', long, value_name = "N", default_value_t = 1)]
+    streams: usize,
+    /// Measure so many requests.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+    /// Measure for so long. [default: 10s, if nothing else ends the run]
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// Requests that begin in this time are not counted.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
+    warm_up: Duration,
+    /// The longest that a request may take.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// Seeds gaps and sizes.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    open: Open,
+    #[command(flatten)]
+    server: Server,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// Open loop.
+#[derive(clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Open loop")]
+struct Open {
+    /// Requests per second.
+    #[arg(short = 'r', long, value_name = "R", conflicts_with_all = ["model", "trace"], value_parser = parse_rate)]
+    rate: Option<f64>,
+    /// How they lie in time: poisson or even. [default: poisson]
+    #[arg(long, value_name = "HOW", requires = "rate")]
+    spacing: Option<Spacing>,
+    /// Web traffic of a model: packmime=RATE, in requests per second. Asks the URL's server for /bytes/N.
+    #[arg(long, value_name = "MODEL", conflicts_with = "trace", value_parser = parse_model)]
+    model: Option<f64>,
+    /// Requests from a file: lines of seconds,path in order of time. The URL says which server.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// fresh: each request makes a connection; persistent: those that are idle are used again. [default: persistent]
+    #[arg(long, value_name = "HOW", value_parser = ["fresh", "persistent"])]
+    connections: Option<String>,
+}
+
+/// The server.
+#[derive(clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Server")]
+struct Server {
+    /// Take any certificate.
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
+    /// Root certificates in PEM, in place of the platform's.
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Send to this host and port; names stay those of the URL.
+    #[arg(long, value_name = "ADDR")]
+    connect_to: Option<String>,
+    /// Send the requests of fresh connections in 0-RTT, with tickets of those before.
+    #[arg(long)]
+    zero_rtt: bool,
+}
+
+/// Where results go.
+#[derive(clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "Results")]
+struct Files {
+    /// Write the results as JSON; '-' is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a line for each request.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the percentiles of response times, as HdrHistogram's plotter reads them.
+    #[arg(long, value_name = "FILE")]
+    hgrm: Option<PathBuf>,
+    /// Write the response times of each second, as HdrHistogram's interval log.
+    #[arg(long, value_name = "FILE")]
+    hlog: Option<PathBuf>,
+}
+
+fn parse_rate(s: &str) -> Result<f64, String> {
+    let rate = s.parse::<f64>().ok().filter(|rate| (0.001..=1e6).contains(rate));
+    rate.ok_or_else(|| format!("'{s}' is not a rate; write requests per second from 0.001 to 1000000, such as 200"))
+}
+
+fn parse_model(s: &str) -> Result<f64, String> {
+    let rate = s.strip_prefix("packmime=").and_then(|rate| rate.parse().ok());
+    rate.ok_or_else(|| format!("'{s}' is not a model; write packmime and requests per second, such as packmime=50"))
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    for file in [&args.files.json, &args.files.hgrm].into_iter().flatten() {
+        output::check_writable(file)?;
+    }
+    let plan = plan(args)?;
+    let load = described(args, &plan);
+    let outputs = Outputs { rows: create(args.files.csv.as_deref())?, intervals: create(args.files.hlog.as_deref())? };
+    if args.server.insecure {
+        eprintln!("warning: any certificate is taken; whoever answers is believed");
+    }
+    let bar = bar(&plan);
+    let (by_time, warm_up) = (plan.duration.is_some(), plan.warm_up);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
+    let outcome = runtime.block_on(async {
+        let (told, stop) = watch::channel(false);
+        tokio::spawn(serve::stop_on_signal(told, "ending with what was measured; again to end at once"));
+        load::run(plan, outputs, stop, |progress| draw(&bar, progress, by_time, warm_up)).await
+    });
+    bar.finish_and_clear();
+    let outcome = outcome.map_err(|e| match &e {
+        LoadError::Plan(_) | LoadError::Trust(_) => Failure::input(e),
+        LoadError::Unreachable(_, why) if why.contains("certificate") => {
+            Failure::run(format!("{e}; name its root with --ca, or take any with --insecure"))
+        }
+        e => Failure::run(e),
+    })?;
+    tell(args, &load, &outcome)
+}
+
+/// The load in a line.
+fn described(args: &Args, plan: &Plan) -> String {
+    let open = &args.open;
+    let (spacing, seed) = (open.spacing.unwrap_or_default(), args.seed);
+    let arrivals = match (open.rate, open.model, &open.trace) {
+        (Some(rate), _, _) => format!("open loop, {rate} requests/s ({spacing}, seed {seed})"),
+        (_, Some(rate), _) => format!("open loop, packmime={rate} (seed {seed})"),
+        (_, _, Some(trace)) => format!("open loop, trace {}", trace.display()),
+        _ => "closed loop".to_owned(),
+    };
+    let connections = match &plan.traffic {
+        Traffic::Open(_, None) => "fresh connections".to_owned(),
+        Traffic::Open(_, Some(kept)) => {
+            format!("up to {} connections, {} at once on each", kept.connections, kept.streams)
+        }
+        Traffic::Closed(kept, _) => format!("{} connections, {} at once on each", kept.connections, kept.streams),
+    };
+    format!("{arrivals}, {connections}; {}, timestamps {}", plan.stack, plan.timestamps)
+}
+
+fn tell(args: &Args, load: &str, outcome: &Outcome) -> Result<(), Failure> {
+    if let Some(file) = &args.files.hgrm {
+        output::write(file, &outcome.phases.response.hgrm())?;
+    }
+    if outcome.rows_lost > 0 {
+        eprintln!("warning: {} lines of the CSV were lost, as the disk was too slow", outcome.rows_lost);
+    }
+    if let Some(file) = &args.files.json {
+        let mut json = report::json(outcome);
+        json["load"] = load.into();
+        json["urls"] = args.urls.clone().into();
+        output::write(file, &format!("{json:#}\n"))?;
+    }
+    if args.files.json.as_deref() == Some(Path::new("-")) {
+        return Ok(());
+    }
+    output::print(&report::table(load, outcome))
+}
+
+fn create(file: Option<&Path>) -> Result<Option<Box<dyn std::io::Write + Send>>, Failure> {
+    let Some(path) = file else { return Ok(None) };
+    let file = File::create(path);
+    let file = file.map_err(|e| {
+        Failure::input(format!("cannot write '{}': {e}; name a file in a folder you can write to", path.display()))
+    })?;
+    Ok(Some(Box::new(file)))
+}
+
+fn plan(args: &Args) -> Result<Plan, Failure> {
+    let (authority, urls) = load::urls(&args.urls).map_err(Failure::input)?;
+    let open = args.open.rate.is_some() || args.open.model.is_some() || args.open.trace.is_some();
+    if !open && args.open.connections.is_some() {
+        return Err(Failure::input("--connections is for open loops; add --rate, --model or --trace"));
+    }
+    if args.timeout.is_zero() {
+        return Err(Failure::input("--timeout 0s leaves no time for a response; write a longer one, such as 10s"));
+    }
+    let clients = args.clients.unwrap_or(if open { OPEN } else { CLOSED });
+    let kept = Kept { connections: clients, streams: args.streams };
+    if clients.checked_mul(args.streams).is_none_or(|places| !(1..=1_000_000).contains(&places)) {
+        return Err(Failure::input("-c times -m is the number of requests at once; write 1 to 1000000"));
+    }
+    let origin = Origin::new(authority.clone(), address(args, &authority)?);
+    let traffic = if open {
+        let fresh = args.open.connections.as_deref() == Some("fresh");
+        Traffic::Open(arrivals(args, &origin, urls)?, (!fresh).then_some(kept))
+    } else {
+        Traffic::Closed(kept, urls)
+    };
+    let endless = args.requests.is_none() && args.open.trace.is_none();
+    Ok(Plan {
+        stack: args.stack,
+        origin,
+        traffic,
+        warm_up: args.warm_up,
+        duration: args.duration.or(endless.then_some(LASTS)),
+        requests: args.requests,
+        timeout: args.timeout,
+        timestamps: args.timestamps,
+        trust: match &args.server.ca {
+            Some(file) => Trust::File(file.clone()),
+            None if args.server.insecure => Trust::Anyone,
+            None => Trust::Platform,
+        },
+        zero_rtt: args.server.zero_rtt,
+    })
+}
+
+/// Where packets go: `--connect-to`, or what the URL's host is called.
+fn address(args: &Args, authority: &Authority) -> Result<std::net::SocketAddr, Failure> {
+    let named = format!("{}:{}", authority.host(), load::port(authority));
+    let name = args.server.connect_to.as_ref().unwrap_or(&named);
+    let wrong = |why: &dyn std::fmt::Display| {
+        Failure::input(format!(
+            "'{name}' has no address: {why}; write host and port, or where to send with --connect-to"
+        ))
+    };
+    let found: Vec<_> = name.to_socket_addrs().map_err(|e| wrong(&e))?.collect();
+    // Servers often listen at one of both only, and of these most at IPv4's.
+    found.iter().find(|a| a.is_ipv4()).or(found.first()).copied().ok_or_else(|| wrong(&"nobody knows it"))
+}
+
+type Arrivals = Box<dyn Iterator<Item = Arrival> + Send>;
+
+fn arrivals(args: &Args, origin: &Origin, urls: Vec<Uri>) -> Result<Arrivals, Failure> {
+    if args.open.rate.is_none() && urls.len() > 1 {
+        return Err(Failure::input("a model or a trace says what is asked for; write one URL, which says of whom"));
+    }
+    if let Some(rate) = args.open.model {
+        let origin = origin.clone();
+        let requests = PackMime::new(rate, args.seed, Options::default()).map_err(Failure::input)?;
+        return Ok(Box::new(requests.map_while(move |request| {
+            let at = Duration::from_nanos(request.start.as_nanos());
+            Some(Arrival { at, url: origin.url(&format!("/bytes/{}", request.response_bytes)).ok()? })
+        })));
+    }
+    if let Some(path) = &args.open.trace {
+        let wrong = |why: String| Failure::input(format!("trace '{}': {why}", path.display()));
+        let file = File::open(path).map_err(|e| wrong(format!("{e}; name a file you can read")))?;
+        return Ok(Box::new(load::trace(BufReader::new(file), origin).map_err(wrong)?.into_iter()));
+    }
+    let (rate, spacing) = (args.open.rate.unwrap_or(1.0), args.open.spacing.unwrap_or_default());
+    Ok(Box::new(load::at_rate(rate, spacing, args.seed, urls)))
+}
+
+/// Time or requests, whichever ends the run; drawn on terminals only.
+fn bar(plan: &Plan) -> ProgressBar {
+    let length = plan.duration.map(|d| d.as_millis() as u64).or(plan.requests);
+    let (bar, template) = match length {
+        Some(length) => (ProgressBar::new(length), "{wide_bar} {msg} {elapsed}"),
+        None => (ProgressBar::new_spinner(), "{spinner} {msg} {elapsed}"),
+    };
+    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn draw(bar: &ProgressBar, progress: &Progress, by_time: bool, warm_up: Duration) {
+    let Some(measured) = progress.measured else {
+        bar.set_message(format!("warming up for {} s", warm_up.as_secs_f64()));
+        return;
+    };
+    bar.set_position(if by_time { measured.as_millis() as u64 } else { progress.done });
+    bar.set_message(format!("{} done, {} open, {} failed", progress.done, progress.open, progress.failed));
+}

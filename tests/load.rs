@@ -1,0 +1,205 @@
+//! `fathom load` from the command line: it measures, writes its files, ends when told, and names what is wrong. How it counts is tested
+//! in `net/tests`.
+
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+fn fathom(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fathom")).args(args).output().expect("fathom runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A process that goes on until this is dropped, and its standard error: it may write more, which must not fail.
+struct Going {
+    child: Child,
+    _stderr: BufReader<ChildStderr>,
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts `fathom` and gives the word of its first line of standard error that stands after `before`.
+fn start(args: &[&str], before: &str) -> (Going, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
+    let mut child = command.args(args).stderr(Stdio::piped()).spawn().expect("fathom runs");
+    let mut line = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
+    stderr.read_line(&mut line).expect("a line");
+    let word = line.split_once(before).and_then(|(_, rest)| rest.split(['/', ' ']).next());
+    let word = word.unwrap_or_else(|| panic!("no '{before}' in '{line}'")).to_owned();
+    (Going { child, _stderr: stderr }, word)
+}
+
+/// A server, and its port.
+fn serve(more: &[&str]) -> (Going, String) {
+    let (child, address) = start(&[&["serve", "--listen", "127.0.0.1:0"], more].concat(), "https://");
+    let port = address.rsplit(':').next().expect("a port").to_owned();
+    (child, port)
+}
+
+fn json(out: &Output) -> serde_json::Value {
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("standard output holds JSON and nothing else")
+}
+
+#[test]
+fn a_closed_loop_writes_all_its_files() {
+    let (_server, port) = serve(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (csv, hgrm, hlog, keys) = (file("a.csv"), file("a.hgrm"), file("a.hlog"), file("keys"));
+    let urls = ["bytes/1000", "bytes/2000", "nothing"].map(|path| format!("https://localhost:{port}/{path}"));
+    let args = ["load", &urls[0], &urls[1], &urls[2], "--insecure", "-c", "2", "-m", "3", "-n", "60", "--json", "-"];
+    let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
+        .args(args)
+        .args(["--csv", &csv, "--hgrm", &hgrm, "--hlog", &hlog])
+        .env("SSLKEYLOGFILE", &keys)
+        .output()
+        .expect("fathom runs");
+    let found = json(&out);
+    assert_eq!((&found["loop"], &found["requests"]["completed"]), (&"closed".into(), &40.into()), "{found}");
+    assert_eq!((&found["statuses"]["404"], &found["failures"]["status"]["count"]), (&20.into(), &20.into()));
+    assert_eq!((&found["times"]["service"]["count"], &found["connections"]["opened"]), (&40.into(), &2.into()));
+    assert_eq!((&found["connections"]["one_way"], &found["times"]["response"]), (&2.into(), &serde_json::Value::Null));
+    assert!(found["note"].as_str().expect("a note").contains("coordinated omission"));
+    assert_eq!(text(&out.stderr).lines().count(), 1, "{}", text(&out.stderr));
+    let read = |path: &str| std::fs::read_to_string(path).expect("a file");
+    assert_eq!(read(&csv).lines().count(), 61);
+    assert!(read(&hgrm).contains("Total count    =           40]"), "{}", read(&hgrm));
+    assert!(read(&hlog).contains("Tag=response,"), "{}", read(&hlog));
+    assert!(read(&keys).contains("CLIENT_TRAFFIC_SECRET_0 "));
+}
+
+#[test]
+fn open_loops_go_through_a_relay() {
+    let (_server, port) = serve(&["--stack", "noq"]);
+    let to = format!("127.0.0.1:{port}");
+    let (_link, relay) = start(&["link", "--listen", "127.0.0.1:0", "--to", &to, "--delay", "20ms"], "relaying ");
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace.csv");
+    std::fs::write(&trace, "0,/bytes/10\n0.1,/delay/5/bytes/7\n0.1,/bytes/0\n").expect("written");
+    let trace = trace.to_string_lossy().into_owned();
+    let url = format!("https://localhost:{port}/");
+    let common = ["load", &url, "--insecure", "--connect-to", &relay, "--connections", "fresh", "--json", "-"];
+    for (more, requests) in [
+        (&["--rate", "50", "-n", "20", "--stack", "noq", "--timestamps", "paper"][..], 20),
+        (&["--rate", "50", "--spacing", "even", "-n", "10", "--timestamps", "off", "--warm-up", "200ms"], 10),
+        (&["--model", "packmime=40", "-n", "20"], 20),
+        (&["--trace", &trace], 3),
+    ] {
+        let found = json(&fathom(&[&common[..], more].concat()));
+        let times = &found["times"];
+        let (started, failed) = (&found["requests"]["started"], &found["requests"]["failed"]);
+        assert_eq!(
+            (started, failed),
+            (&requests.into(), &if more[1] == "50" { requests } else { 0 }.into()),
+            "{found}"
+        );
+        if *failed == 0 {
+            // A handshake, and the request after it.
+            let fastest = times["response"]["p50"].as_f64().expect("a time");
+            assert!(fastest >= 0.08 && times["connect"]["p50"].as_f64().expect("a time") >= 0.04, "{found}");
+            assert_eq!((&times["response"]["count"], &found["loop"]), (&requests.into(), &"open".into()));
+        }
+        assert!(found["client"]["late_max"].is_number() && found["client"]["limit"].is_boolean());
+    }
+}
+
+#[test]
+fn a_table_says_whether_the_client_was_the_limit_and_0rtt_is_told() {
+    let (_server, port) = serve(&["--zero-rtt"]);
+    let url = format!("https://127.0.0.1:{port}/bytes/100");
+    let args = ["load", &url, "--insecure", "-r", "40", "-d", "1s", "--connections", "fresh", "--zero-rtt"];
+    let out = fathom(&args);
+    let table = text(&out.stdout);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    for line in [
+        "open loop",
+        "complete, 0 failed",
+        "\nresponse ",
+        "\nservice ",
+        "0-RTT",
+        " accepted, 0 rejected",
+        "client ",
+        "limit",
+    ] {
+        assert!(table.contains(line), "'{line}' is not in\n{table}");
+    }
+    assert!(!table.contains("coordinated omission"));
+}
+
+#[test]
+fn an_interrupt_ends_it_with_what_was_measured() {
+    let (_server, port) = serve(&[]);
+    let url = format!("https://localhost:{port}/bytes/100");
+    let child = Command::new(env!("CARGO_BIN_EXE_fathom"))
+        .args(["load", &url, "--insecure", "-d", "60s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("fathom runs");
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    let out = child.wait_with_output().expect("an end");
+    assert!(kill.success() && out.status.success(), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("responses/s") && text(&out.stderr).contains("again to end at once"));
+}
+
+#[test]
+fn bad_input_is_told_in_one_line_that_names_the_mend() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace.csv");
+    std::fs::write(&trace, "0,/a\nsoon,/b\n").expect("written");
+    let trace = trace.to_string_lossy().into_owned();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
+    let url = "https://127.0.0.1:9/";
+    let cases: [(&[&str], &str); 21] = [
+        (&["http://127.0.0.1:9/"], "https"),
+        (&["127.0.0.1:9"], "https://localhost:4433/"),
+        (&[url, "https://127.0.0.1:10/"], "one at a time"),
+        (&["https://nowhere.invalid/"], "--connect-to"),
+        (&[url, "--connect-to", "127.0.0.1"], "host and port"),
+        (&[url, "--trace", &trace], "line 2: 'soon'"),
+        (&[url, "--trace", "/nowhere"], "name a file you can read"),
+        (&[url, url, "--model", "packmime=5"], "one URL"),
+        (&[url, "--model", "web=5"], "packmime=50"),
+        (&[url, "--model", "packmime=0"], "give a rate"),
+        (&[url, "--rate", "0"], "such as 200"),
+        (&[url, "--rate", "5", "--trace", &trace], "cannot be used with"),
+        (&[url, "--rate", "5", "--spacing", "odd"], "poisson or even"),
+        (&[url, "--connections", "fresh"], "add --rate"),
+        (&[url, "--zero-rtt"], "--connections fresh"),
+        (&[url, "-c", "0"], "1 to 1000000"),
+        (&[url, "--timeout", "0s"], "such as 10s"),
+        (&[url, "--stack", "msquic"], "quinn or noq"),
+        (&[url, "--timestamps", "fat"], "lean, paper or off"),
+        (&[url, "--ca", &here], "PEM"),
+        (&[url, "--csv", "/nowhere/x.csv"], "cannot write"),
+    ];
+    for (args, mend) in cases {
+        let out = fathom(&[&["load"][..], args].concat());
+        let line = text(&out.stderr);
+        assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{args:?}: {line}");
+        assert!(line.contains(mend), "{args:?}: {line}");
+    }
+    assert_eq!(fathom(&["load"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_in_one_line() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let at = nobody.local_addr().expect("an address").to_string();
+    let out = fathom(&["load", &format!("https://{at}/"), "--insecure", "--timeout", "300ms"]);
+    let lines = text(&out.stderr);
+    assert_eq!((out.status.code(), lines.lines().count()), (Some(1), 2), "{lines}");
+    assert!(lines.lines().nth(1).is_some_and(|line| line.contains("cannot reach") && line.contains(&at)), "{lines}");
+}
