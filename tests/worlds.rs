@@ -44,7 +44,10 @@ fn a_plan_in_virtual_time_and_over_loopback() {
     let runs = runs(folder.path(), &["--world", "virtual,relay"]);
     hold(&runs, &["virtual", "relay"]);
     assert!(runs[0].get("punctuality").is_none());
-    assert_eq!((runs[1]["punctuality"]["lost"].as_u64(), runs[1]["punctuality"]["strays"].as_u64()), (Some(0), Some(0)));
+    assert_eq!(
+        (runs[1]["punctuality"]["lost"].as_u64(), runs[1]["punctuality"]["strays"].as_u64()),
+        (Some(0), Some(0))
+    );
 }
 
 /// Whether a guest of that process's is running.
@@ -65,7 +68,17 @@ fn a_plan_over_the_links_of_user_mode_linux_and_its_end() {
     assert_eq!(guests(), 0, "a guest is left over");
 
     let mut long = fathom()
-        .args(["compare", "--controllers", "reno", "--workload", "bulk:100x1MB@1s", "--world", "netem", "--kernel", "uml"])
+        .args([
+            "compare",
+            "--controllers",
+            "reno",
+            "--workload",
+            "bulk:100x1MB@1s",
+            "--world",
+            "netem",
+            "--kernel",
+            "uml",
+        ])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -2,6 +2,7 @@
 
 mod watch;
 
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,9 @@ use std::path::{Path, PathBuf};
 use fathom_bench::experiment::Plan;
 use fathom_bench::stack::Stack;
 use fathom_bench::study::{self, Part, RunOptions, SHIPPED, Study, StudyError, shipped};
+use fathom_bench::world::Ground;
 
+use crate::kernel::{self, Kernel};
 use crate::{Failure, output};
 use watch::Watcher;
 
@@ -62,6 +65,9 @@ enum Command {
         /// Cells at once. [default: one per core]
         #[arg(long, value_name = "N")]
         jobs: Option<NonZero<usize>>,
+        /// Whose kernel --world netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
+        #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
+        kernel: Kernel,
         /// Write the results as JSON; '-' is standard output, and the table then goes to standard error.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
@@ -83,6 +89,9 @@ struct Options {
     /// Stack of both ends, instead of the study's (see 'fathom stacks').
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
+    /// Where cells run: virtual, relay or netem (see 'fathom compare --help'). Cells of real time run one by one.
+    #[arg(long, value_name = "WORLD")]
+    world: Option<Ground>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -90,15 +99,32 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::List => output::print(&list()?),
         Command::Show { name } => output::print(shipped(name).ok_or_else(|| unknown(name))?),
         Command::Check { plan, options } => check(plan, options),
-        Command::Run { plan, options, results, jobs, json } => {
+        Command::Run { plan, options, results, jobs, kernel, json } => {
             let (study, cells) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
             if let Some(file) = json {
                 output::check_writable(file)?;
+            }
+            if cells.iter().any(|cell| cell.scenario.world == Ground::Netem) && kernel.is_elsewhere()? {
+                in_guest(plan, options, results)?;
             }
             let outcome = run_cells(&cells, &results.join(&study.name), *jobs).map_err(failure)?;
             publish(&study, options, &outcome, json.as_deref())
         }
     }
+}
+
+/// Runs the cells on another kernel, which leaves their results where this one finds them.
+fn in_guest(plan: &str, options: &Options, results: &Path) -> Result<(), Failure> {
+    let mut words = vec!["plan".to_owned(), "run".to_owned(), plan.to_owned()];
+    let mut give = |name: &str, value: Option<String>| words.extend(value.map(|value| format!("--{name}={value}")));
+    give("scale", options.scale.map(|x| x.to_string()));
+    give("part", options.part.map(|part| part.to_string()));
+    give("seeds", options.seeds.map(|n| n.to_string()));
+    give("stack", options.stack.map(|stack| stack.to_string()));
+    give("world", options.world.map(|world| world.to_string()));
+    give("results", Some(results.display().to_string()));
+    let words: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
+    kernel::in_guest(&words)
 }
 
 /// Runs what is left of these cells, with progress on standard error. `folder` has their results.
@@ -143,6 +169,9 @@ impl Options {
         if let Some(stack) = self.stack {
             study = study.with_stack(stack)?;
         }
+        if let Some(world) = self.world {
+            study = study.with_world(world)?;
+        }
         let cells = study.cells(self.scale())?;
         let cells = match self.part {
             Some(part) => study::part(cells, part),
@@ -153,7 +182,11 @@ impl Options {
 
     /// Options that only studies have.
     fn any(&self) -> bool {
-        self.scale.is_some() || self.part.is_some() || self.seeds.is_some() || self.stack.is_some()
+        self.scale.is_some()
+            || self.part.is_some()
+            || self.seeds.is_some()
+            || self.stack.is_some()
+            || self.world.is_some()
     }
 }
 
@@ -208,7 +241,7 @@ fn check_comparison(plan: &str, text: &str, options: &Options) -> Result<(), Fai
     if options.any() {
         return Err(named(
             plan,
-            "it is a plan of 'fathom compare'; --scale, --part, --seeds and --stack are for studies",
+            "it is a plan of 'fathom compare'; --scale, --part, --seeds, --stack and --world are for studies",
         ));
     }
     let load = match &*read.workload {

@@ -22,7 +22,7 @@ pub struct RunResult {
     /// Stack of both ends.
     pub stack: Stack,
     /// Where it ran.
-    #[serde(default, skip_serializing_if = "is_virtual")]
+    #[serde(default, skip_serializing_if = "Ground::is_virtual")]
     pub world: Ground,
     /// Rate of the links.
     pub link: String,
@@ -158,11 +158,6 @@ impl Comparison {
             run.label = name(&self.plan, &run.controller, run.stack, run.world);
         }
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
-fn is_virtual(world: &Ground) -> bool {
-    *world == Ground::Virtual
 }
 
 /// What a run cost this machine. Not part of any result.

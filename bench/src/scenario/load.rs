@@ -17,6 +17,7 @@ use super::source::Source;
 use super::{Scenario, Stop, Traffic, Workload};
 use crate::experiment::{PlanError, Timestamps};
 use crate::stack::{Control, Stack};
+use crate::world::Ground;
 
 /// Bodies whose costs are measured, in bytes.
 const SMALL: u64 = 1_000;
@@ -100,6 +101,7 @@ fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Cost
             stop: Stop::Responses(1),
             warm_up: Duration::ZERO,
             stack,
+            world: Ground::Virtual,
             timestamps,
             keep: super::KeepSpec::default(),
         };

@@ -35,6 +35,7 @@ pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, 
 
 use crate::experiment::Timestamps;
 use crate::stack::{Control, Stack};
+use crate::world::Ground;
 
 /// A scenario, checked.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Scenario {
     pub warm_up: Duration,
     /// Stack of both ends of every connection.
     pub stack: Stack,
+    /// Where it runs.
+    pub world: Ground,
     /// How one-way delays travel.
     pub timestamps: Timestamps,
     /// What is kept besides counts.

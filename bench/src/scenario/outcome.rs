@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundOutcome;
 use crate::measure::{Distribution, Fairness, RttSample, WindowPoint};
+use crate::world::Punctuality;
 
 /// One run. Nothing in it depends on the machine or the wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +25,9 @@ pub struct Outcome {
     /// How the flows that last as long as the run shared the link that was asked about, where one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
+    /// How punctual the machine was, in a world of real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub punctuality: Option<Punctuality>,
     /// Hash over every step of every packet.
     pub trace_hash: String,
 }

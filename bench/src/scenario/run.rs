@@ -22,8 +22,9 @@ use crate::hash::mix;
 use crate::http::Identity;
 use crate::link::Link;
 use crate::measure::{Delivery, WindowTrace, verify};
+use crate::real::{self, RouterLink};
 use crate::stack::{self, Control, Setting};
-use crate::world::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, Tap, Virtual};
+use crate::world::{Ended, Executor, Ground, Group, GroupId, Hop, LinkId, Path, Tap, Virtual};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
@@ -79,6 +80,8 @@ struct Run<'a> {
     shared: Arc<Shared>,
     /// Router links, with their names.
     links: Vec<(String, LinkId)>,
+    /// The same as the kernel has them, in netem's world.
+    router: Vec<RouterLink>,
     access: Vec<LinkId>,
     groups: Vec<Built>,
     light: LightGroups,
@@ -115,6 +118,7 @@ impl<'a> Run<'a> {
             executor,
             shared,
             links: Vec::new(),
+            router: Vec::new(),
             access: Vec::new(),
             groups: Vec::new(),
             span: Duration::ZERO,
@@ -130,6 +134,7 @@ impl<'a> Run<'a> {
             run.add_group(number, traffic, &identity, delivery, seed)?;
         }
         run.watch_time(world);
+        real::enter(&mut run.executor, scenario.world, &run.router).map_err(CellError::from)?;
         Ok(run)
     }
 
@@ -152,6 +157,7 @@ impl<'a> Run<'a> {
             }
             let id = self.shared.world.add_link(link);
             self.links.push((name, id));
+            self.router.push(RouterLink { link: id, rate: spec.rate, queue: *queue, delay: spec.delay });
         }
     }
 
@@ -159,7 +165,12 @@ impl<'a> Run<'a> {
     fn between(&self, from: usize, to: usize) -> Hop {
         let left = from.min(to);
         let (_, link) = self.links[2 * left + usize::from(from > to)];
-        Hop { delay: self.scenario.chain.links[left].delay, link }
+        let delay = match self.scenario.world {
+            // The kernel's link delays, too.
+            Ground::Netem => Duration::ZERO,
+            Ground::Virtual | Ground::Relay => self.scenario.chain.links[left].delay,
+        };
+        Hop { delay, link }
     }
 
     /// Paths of a group's hosts, down and up, each with access links of its own.

@@ -12,6 +12,7 @@ use super::{Scenario, Stop, Traffic, Workload};
 use crate::experiment::{PlanError, Timestamps};
 use crate::link::QueueSpec;
 use crate::stack::{Control, Stack};
+use crate::world::Ground;
 use values::{parse_mix, parse_range, parse_rate, parse_stop};
 
 /// A scenario as written.
@@ -26,6 +27,9 @@ pub struct ScenarioSpec {
     /// Stack of both ends.
     #[serde(default)]
     pub stack: Stack,
+    /// Where it runs: `virtual`, `relay` or `netem`.
+    #[serde(default, skip_serializing_if = "Ground::is_virtual")]
+    pub world: Ground,
     /// How one-way delays travel.
     #[serde(default)]
     pub timestamps: Timestamps,
@@ -225,6 +229,11 @@ impl ScenarioSpec {
             return Err(PlanError(format!("warm-up: '{}' does not end before the run does; shorten it", self.warm_up)));
         }
         self.keep.check(&chain, &traffic, self.stack)?;
+        #[cfg(target_os = "linux")]
+        if self.world == Ground::Netem {
+            let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
+            queues.try_for_each(crate::netem::has).map_err(|e| PlanError(format!("network: {e}")))?;
+        }
         Ok(Scenario {
             chain,
             traffic,
@@ -232,6 +241,7 @@ impl ScenarioSpec {
             stop,
             warm_up,
             stack: self.stack,
+            world: self.world,
             timestamps: self.timestamps,
             keep: self.keep.clone(),
         })

@@ -1,6 +1,7 @@
 //! Cells: one run each, told apart by a fingerprint of everything that its outcome depends on.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -106,6 +107,12 @@ fn fingerprint(scenario: &str, seed: u64, scale: f64) -> String {
 pub struct Part {
     index: usize,
     of: usize,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
+    }
 }
 
 impl FromStr for Part {

@@ -11,6 +11,7 @@ use super::key_text;
 use crate::experiment::PlanError;
 use crate::scenario::{Scenario, ScenarioSpec};
 use crate::stack::Stack;
+use crate::world::Ground;
 
 /// Fields of a study.
 const FIELDS: &[&str] = &["question", "source", "seeds", "stack", "sweep", "skip", "scenario"];
@@ -159,6 +160,18 @@ impl Study {
             point.scenario = checked(&point.key, &point.spec)?;
         }
         self.lacks = None;
+        Ok(self)
+    }
+
+    /// The same study in another world.
+    ///
+    /// # Errors
+    /// A queue of it is not to be had there.
+    pub fn with_world(mut self, world: Ground) -> Result<Self, PlanError> {
+        for point in &mut self.points {
+            point.spec.world = world;
+            point.scenario = checked(&point.key, &point.spec)?;
+        }
         Ok(self)
     }
 }

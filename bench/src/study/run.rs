@@ -142,7 +142,9 @@ where
     };
     let work = Work::find(cells, store.as_ref(), watch);
     let cores = || thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    let threads = options.jobs.unwrap_or_else(cores).get().min(work.queue.len());
+    // In real time cells would disturb each other.
+    let real = cells.iter().any(|cell| !cell.scenario.world.is_virtual());
+    let threads = if real { 1 } else { options.jobs.unwrap_or_else(cores).get() }.min(work.queue.len());
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| work.pull(runner, watch));

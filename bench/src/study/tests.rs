@@ -282,6 +282,7 @@ fn fake(cell: &Cell) -> Outcome {
     let link = LinkOutcome { utilisation_percent: 90.0, drops_percent: number, ..LinkOutcome::default() };
     let group = GroupOutcome { throughput_bps: cell.seed as f64 * 1e6, ..GroupOutcome::default() };
     Outcome {
+        punctuality: None,
         seconds: number,
         links: [("left-right".to_owned(), link)].into(),
         groups: [("flows".to_owned(), group)].into(),

@@ -30,6 +30,11 @@ impl Ground {
             Self::Netem => "netem",
         }
     }
+
+    /// It is virtual.
+    pub fn is_virtual(&self) -> bool {
+        *self == Self::Virtual
+    }
 }
 
 impl fmt::Display for Ground {

@@ -20,6 +20,7 @@ fn study(name: &str) -> Study {
 
 fn blank() -> Outcome {
     Outcome {
+        punctuality: None,
         seconds: 500.0,
         links: BTreeMap::new(),
         groups: BTreeMap::new(),

@@ -39,6 +39,7 @@ impl Run<'_> {
         }
         Outcome {
             seconds: round(seconds, 6),
+            punctuality: self.executor.punctuality(),
             links: links.collect(),
             groups,
             background: self.light.outcomes(seconds),
