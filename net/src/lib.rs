@@ -7,10 +7,12 @@
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays |
 //! | `limits.rs` | what one peer, and all of them, may take |
 //! | `metrics.rs` | counts and histograms per controller, as Prometheus reads them |
+//! | `logs.rs` | a connection's qlog: what its controller and its responses do |
 //! | `server/` | accepting, serving, ending |
 
 pub mod identity;
 pub mod limits;
+mod logs;
 pub mod metrics;
 pub mod server;
 pub mod shares;

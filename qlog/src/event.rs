@@ -57,6 +57,9 @@ pub struct Metrics {
     /// Packets that the ACK frame behind this event newly acknowledged.
     #[serde(rename = "fathom_acked_packets", skip_serializing_if = "Option::is_none")]
     pub acked_packets: Option<u64>,
+    /// Their bytes.
+    #[serde(rename = "fathom_acked_bytes", skip_serializing_if = "Option::is_none")]
+    pub acked_bytes: Option<u64>,
     /// Packets sent so far.
     #[serde(rename = "fathom_packets_sent", skip_serializing_if = "Option::is_none")]
     pub packets_sent: Option<u64>,
@@ -83,6 +86,7 @@ impl Metrics {
         Self {
             latest_rtt: self.latest_rtt,
             acked_packets: self.acked_packets,
+            acked_bytes: self.acked_bytes,
             smoothed_rtt: news(self.smoothed_rtt, &last.smoothed_rtt),
             min_rtt: news(self.min_rtt, &last.min_rtt),
             congestion_window: news(self.congestion_window, &last.congestion_window),
@@ -102,6 +106,7 @@ impl Metrics {
         Self {
             latest_rtt: next.latest_rtt.or(self.latest_rtt),
             acked_packets: next.acked_packets.or(self.acked_packets),
+            acked_bytes: next.acked_bytes.or(self.acked_bytes),
             smoothed_rtt: next.smoothed_rtt.or(self.smoothed_rtt),
             min_rtt: next.min_rtt.or(self.min_rtt),
             congestion_window: next.congestion_window.or(self.congestion_window),

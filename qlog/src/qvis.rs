@@ -109,12 +109,13 @@ impl Writer<'_> {
         in_millis(&mut data, event.unit);
         plain_lengths(&mut data);
         if let Some(sent) = event.data.get("fathom_bytes_sent").and_then(number).filter(|n| *n > self.sent) {
-            let packets = event.data.get("fathom_packets_sent").and_then(number).map_or(self.packets, |n| n as u64);
+            // Without a count they are numbered: a packet needs one.
+            let packets = event.data.get("fathom_packets_sent").and_then(number).map_or(self.packets + 1, |n| n as u64);
             let of = json!({
                 "header": { "packet_type": "1RTT", "packet_number": packets },
                 "raw": { "length": (sent - self.sent) as u64 },
                 "frames": [],
-                "fathom_aggregate": packets.saturating_sub(self.packets),
+                "fathom_aggregate": true,
             });
             (self.packets, self.sent) = (packets, sent);
             self.record(event.at, "transport:packet_sent", &of)?;

@@ -45,6 +45,8 @@ pub struct SeenMetrics {
     pub window: Option<f64>,
     /// Packets that the ACK frame behind the event acknowledged (our logs only).
     pub acked_packets: Option<f64>,
+    /// Their bytes (our logs only).
+    pub acked_bytes: Option<f64>,
     /// Packets sent so far (our logs only).
     pub packets_sent: Option<f64>,
     /// Bytes sent so far (our logs only).
@@ -63,10 +65,12 @@ pub enum Phase {
 /// What a loss event says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeenLoss {
-    /// How many packets.
-    pub packets: u64,
+    /// How many packets, where the event says so; else it is of one packet, or of as many as `bytes` make.
+    pub packets: Option<u64>,
     /// Which packet, where the event names one.
     pub packet: Option<(Space, u64)>,
+    /// How many bytes (our logs and mvfst's only).
+    pub bytes: Option<f64>,
     /// When the newest of them was sent, in milliseconds of the log (our logs only).
     pub sent: Option<f64>,
 }
@@ -165,6 +169,7 @@ fn metrics(data: &Value, unit: f64) -> SeenMetrics {
         min_rtt: rtt("min_rtt"),
         window: first(data, &["congestion_window", "cwnd", "current_cwnd"]).filter(|w| *w > 0.0),
         acked_packets: first(data, &["fathom_acked_packets"]),
+        acked_bytes: first(data, &["fathom_acked_bytes"]),
         packets_sent: first(data, &["fathom_packets_sent"]),
         bytes_sent: first(data, &["fathom_bytes_sent"]),
     }
@@ -198,8 +203,9 @@ fn packet_number(data: &Value) -> Option<(Space, u64)> {
 
 fn loss(data: &Value, unit: f64) -> SeenLoss {
     SeenLoss {
-        packets: count(data, &["fathom_packets", "lost_packets"]).unwrap_or(1).max(1),
+        packets: count(data, &["fathom_packets", "lost_packets"]),
         packet: packet_number(data).or_else(|| Some((Space::Application, count(data, &["largest_lost_packet_num"])?))),
+        bytes: first(data, &["fathom_bytes", "lost_bytes"]),
         sent: first(data, &["fathom_sent"]).map(|v| v * unit),
     }
 }

@@ -8,7 +8,7 @@ macro_rules! door {
             use std::sync::Arc;
 
             use fathom_cc::catalogue;
-            use fathom_plug::with_outlet;
+            use fathom_plug::{Observer, with_outlet};
             use $plugs::{self as plugs, Outlet, Plug, Probe, ServerPlug};
             use $stack::congestion::ControllerFactory;
             use $stack::crypto::rustls::QuicServerConfig;
@@ -134,6 +134,10 @@ macro_rules! door {
                     !incoming.may_retry()
                 }
 
+                fn id(incoming: &Incoming) -> String {
+                    incoming.orig_dst_cid().to_string()
+                }
+
                 fn refuse(incoming: Incoming) {
                     incoming.refuse();
                 }
@@ -143,11 +147,17 @@ macro_rules! door {
                     let _ = incoming.retry();
                 }
 
-                async fn take(&self, incoming: Incoming, share: usize) -> Result<Connection, String> {
+                async fn take(
+                    &self,
+                    incoming: Incoming,
+                    share: usize,
+                    observer: Option<Arc<dyn Observer>>,
+                ) -> Result<Connection, String> {
                     let mut transport = self.transport_config();
                     let (connecting, probe) = match &self.kinds[share] {
                         Kind::Plugged(plug) => {
-                            let (connecting, probe) = plug.accept(incoming, transport).map_err(|e| e.to_string())?;
+                            let accepted = plug.accept_observed(incoming, transport, observer);
+                            let (connecting, probe) = accepted.map_err(|e| e.to_string())?;
                             (connecting, Some(probe))
                         }
                         Kind::Native(config, factory) => {
@@ -194,10 +204,13 @@ door!(
         "bbr" => quinn::congestion::BbrConfig,
     },
     stats: |connection: &stack::Connection| {
-        let path = connection.stats().path;
+        let stats = connection.stats();
+        let path = stats.path;
         Ended {
             rtt: (!path.rtt.is_zero()).then_some(path.rtt),
+            window: path.cwnd,
             sent: path.sent_packets,
+            sent_bytes: stats.udp_tx.bytes,
             lost: path.lost_packets,
             reductions: path.congestion_events,
             ..Ended::default()
@@ -217,7 +230,9 @@ door!(
         let path = connection.path_stats(stack::PathId::ZERO);
         Ended {
             rtt: path.map(|path| path.rtt).filter(|rtt| !rtt.is_zero()),
+            window: path.map_or(0, |path| path.cwnd),
             sent: stats.sent_packets,
+            sent_bytes: path.map_or(0, |path| path.udp_tx.bytes),
             lost: stats.lost_packets,
             reductions: path.map_or(0, |path| path.congestion_events),
             ..Ended::default()
