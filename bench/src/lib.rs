@@ -10,12 +10,14 @@
 //! | [`http`] | the HTTP/3 server and client |
 //! | [`measure`] | response times, fairness, delay before loss, models, confidence; the checks every run must pass |
 //! | [`relay`] | the same links in real time: a relay between UDP sockets |
+//! | [`analyze`] | the measures asked of anyone's logs |
 //! | [`experiment`] | plans, calibration, runs, comparisons |
 //! | [`reproduce`] | the papers: tables, figures and claims from studies |
 //! | [`scenario`] | routers in a row, traffic over them, and a run of it |
 //! | [`study`] | sweeps of scenarios: cells, resuming, estimates |
 //! | [`report`] | tables and the HTML report |
 
+pub mod analyze;
 pub mod experiment;
 mod hash;
 pub mod http;
