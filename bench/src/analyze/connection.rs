@@ -25,6 +25,8 @@ use crate::measure::{RttSample, RttSeries};
 const REMEMBERED: usize = 1 << 16;
 /// Round trips kept of a connection, 8 MB of them.
 const SAMPLES: usize = 1 << 18;
+/// Packets that a connection may claim: sums of many stay numbers.
+const MOST: u64 = 10_000_000_000_000;
 /// A packet's bytes while none is known.
 const PACKET: f64 = 1_200.0;
 
@@ -46,6 +48,8 @@ pub struct Connection {
     pub only_smoothed: bool,
     /// Mean congestion window over time, in bytes.
     pub window: Option<f64>,
+    /// Its responses are those of `fathom serve`, which end when QUIC has taken the last byte.
+    pub until_taken: bool,
     /// Responses.
     #[serde(skip)]
     pub responses: Vec<ResponseTime>,
@@ -192,7 +196,7 @@ impl Builder {
         let each = if self.acked > 0.0 && self.acked_bytes > 0.0 { self.acked_bytes / self.acked } else { PACKET };
         let by_bytes = || loss.bytes.map(|bytes| (bytes / each).round().clamp(1.0, 1e9) as u64);
         let packets = loss.packets.or_else(by_bytes).unwrap_or(1).max(1);
-        self.lost += packets;
+        self.lost = self.lost.saturating_add(packets.min(MOST));
         self.mark(time(sent));
     }
 
@@ -214,11 +218,12 @@ impl Builder {
     pub(super) fn finish(mut self, kept: &mut Kept) -> Connection {
         self.window.until(self.now);
         let sent = match (self.sent, self.counted) {
-            (0, Some(counted)) => Some(counted as u64),
-            (0, None) if self.acked > 0.0 => Some(self.acked as u64 + self.lost),
+            (0, Some(counted)) => Some((counted as u64).min(MOST)),
+            (0, None) if self.acked > 0.0 => Some((self.acked as u64).min(MOST) + self.lost.min(MOST)),
             (0, None) => None,
             (sent, _) => Some(sent),
         };
+        self.lost = self.lost.min(MOST);
         let series = RttSeries {
             samples: self.samples,
             sent: sent.unwrap_or(0),
@@ -226,7 +231,8 @@ impl Builder {
             cut_at: self.cut_at.map(Time::as_secs_f64),
         };
         let streams = self.streams.finish();
-        if self.responses.is_empty() {
+        let until_taken = !self.responses.is_empty();
+        if !until_taken {
             self.responses = streams.into_iter().take_while(|_| kept.response()).collect();
         }
         Connection {
@@ -237,6 +243,7 @@ impl Builder {
             guessed_losses: self.guessed,
             loss_events: self.loss_events,
             window: self.window.mean(),
+            until_taken,
             responses: self.responses,
         }
     }

@@ -32,9 +32,9 @@ pub enum Verdict {
     TooLittle,
     /// Rises of the round trip came before losses no more often than before anything.
     NoBetterThanChance,
-    /// More often, but before fewer than half of the losses, as far as the interval tells.
-    MissesMost,
-    /// Before more than half.
+    /// More often, but before fewer than half of the losses or not much more than chance would bring, as far as the interval tells.
+    Weakly,
+    /// Before more than half, and half as many again as chance would bring.
     Predicts,
 }
 
@@ -114,7 +114,8 @@ pub fn loss_delay(sources: Vec<Source>) -> Result<LossAnswer, AnalyzeError> {
     let samples = series.iter().map(|s| s.len()).sum();
     let interval = share_interval(foretold, losses);
     let p_value = if losses > 0 { rotation_test(&marked) } else { None };
-    let verdict = judge(samples, losses, interval, p_value);
+    let by_chance = share(rises as f64, judged as f64);
+    let verdict = judge(samples, losses, interval, by_chance.zip(p_value));
     let detector = series.iter().map(|s| replay(s, event, Epoch::Average)).fold(Replay::default(), sum);
     let (all, before_loss) = distributions(&series);
     let pieces = pieces(&sources);
@@ -128,7 +129,7 @@ pub fn loss_delay(sources: Vec<Source>) -> Result<LossAnswer, AnalyzeError> {
         foretold,
         share: share(foretold as f64, losses as f64),
         interval,
-        by_chance: share(rises as f64, judged as f64),
+        by_chance,
         p_value,
         detector,
         cost: cost(&whole),
@@ -155,11 +156,11 @@ fn marked(samples: &[RttSample], event: DelayEvent) -> Marked {
     Marked { yes: all[from..].iter().map(|yes| *yes == Some(true)).collect(), places: places.collect() }
 }
 
-fn judge(samples: usize, losses: u64, interval: Option<(f64, f64)>, p_value: Option<f64>) -> Verdict {
-    match (interval, p_value) {
+fn judge(samples: usize, losses: u64, interval: Option<(f64, f64)>, chance: Option<(f64, f64)>) -> Verdict {
+    match (interval, chance) {
         _ if losses < FEW_LOSSES || samples < FEW_SAMPLES => Verdict::TooLittle,
-        (Some((low, _)), Some(p)) if p < 0.05 && low > 0.5 => Verdict::Predicts,
-        (Some(_), Some(p)) if p < 0.05 => Verdict::MissesMost,
+        (Some((low, _)), Some((share, p))) if p < 0.05 && low > 0.5 && low > 1.5 * share => Verdict::Predicts,
+        (Some(_), Some((_, p))) if p < 0.05 => Verdict::Weakly,
         (Some(_), Some(_)) => Verdict::NoBetterThanChance,
         _ => Verdict::TooLittle,
     }
@@ -287,11 +288,11 @@ fn cautions(a: &LossAnswer) -> Vec<String> {
         all.push("There are only smoothed round trips in here (the stack's own controllers under 'fathom serve' tell no others): \
                   what they show is too late and too flat for this question.".into());
     } else if a.samples < FEW_SAMPLES {
-        all.push(format!("Only {} round trips: at least {FEW_SAMPLES} are needed.", a.samples));
+        all.push(format!("Round trips: {}; at least {FEW_SAMPLES} are needed.", a.samples));
     }
     if a.losses < FEW_LOSSES {
         all.push(format!(
-            "Only {} losses with enough round trips before them: at least {FEW_LOSSES} are needed.",
+            "Losses with enough round trips before them: {}; at least {FEW_LOSSES} are needed.",
             a.losses
         ));
     }
@@ -326,8 +327,8 @@ impl LossAnswer {
         let first = match self.verdict {
             Verdict::TooLittle => format!("There is too little in here to say whether delay predicts loss: {numbers}."),
             Verdict::NoBetterThanChance => format!("Delay did not predict loss here: {numbers}{p}."),
-            Verdict::MissesMost => {
-                format!("Delay says something of losses here, but does not tell most of them: {numbers}{p}.")
+            Verdict::Weakly => {
+                format!("Delay says something of losses here, but too little to act on: {numbers}{p}.")
             }
             Verdict::Predicts => format!("Delay predicted loss here: {numbers}{p}."),
         };

@@ -24,7 +24,7 @@ pub use compare::{Compared, Comparison, compare};
 pub use loss::{LossAnswer, Verdict, loss_delay};
 pub use page::{Drawn, Page, Sheet};
 pub use response::{ResponseAnswer, response};
-pub use source::{AnalyzeError, Kept, Source, gather};
+pub use source::{AnalyzeError, Kept, Source, gather, gather_folder};
 
 pub use self::connection::Connection;
 pub use self::responses::{Class, ResponseTime};

@@ -78,7 +78,16 @@ pub(super) fn line(name: &str, points: Vec<(f64, f64)>) -> Series {
 
 /// Names of files, shortened to what tells them apart.
 pub(super) fn short_names(paths: &[&str]) -> Vec<String> {
-    let names: Vec<String> = paths.iter().map(|p| p.rsplit('/').next().unwrap_or(p).to_owned()).collect();
-    let unique = names.iter().all(|n| names.iter().filter(|m| *m == n).count() == 1);
-    if unique { names } else { paths.iter().map(|p| (*p).to_owned()).collect() }
+    let of = |name: &dyn Fn(&str) -> String| paths.iter().map(|p| name(p)).collect::<Vec<String>>();
+    let last = |p: &str| p.trim_end_matches('/').rsplit('/').next().unwrap_or(p).to_owned();
+    let ends = |p: &str| {
+        let all: Vec<char> = last(p).chars().collect();
+        if all.len() <= 30 {
+            return last(p);
+        }
+        all[..12].iter().chain(['…'].iter()).chain(&all[all.len() - 13..]).collect()
+    };
+    let unique = |names: &Vec<String>| names.iter().all(|n| names.iter().filter(|m| *m == n).count() == 1);
+    let forms = [of(&ends), of(&last)];
+    forms.into_iter().find(unique).unwrap_or_else(|| of(&|p: &str| p.to_owned()))
 }

@@ -11,6 +11,8 @@ use crate::reproduce::Figure;
 
 /// Percentiles that are shown.
 const SHOWN: [(f64, &str); 4] = [(0.5, "median"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99")];
+/// Files side by side; more are taken as one.
+const COLUMNS: usize = 6;
 /// Points of a curve.
 const POINTS: usize = 400;
 
@@ -56,8 +58,16 @@ pub fn response(sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError> {
             }
         )));
     }
+    // More columns than these nobody reads.
+    let sources = if sources.len() > COLUMNS {
+        let name = format!("{} files", sources.len());
+        vec![Source::merged(name, sources)]
+    } else {
+        sources
+    };
     let of_source = |s: &Source| Class::ALL.map(|class| of_class(s, class)).to_vec();
     let mut cautions: Vec<String> = sources.iter().flat_map(|s| s.cautions.clone()).collect();
+    cautions.extend(sources.iter().filter_map(Source::is_until_taken));
     for s in sources.iter().filter(|s| s.failed > 0) {
         cautions.push(format!("{}: {} requests without a good response are left out", s.name, s.failed));
     }

@@ -84,10 +84,70 @@ impl Source {
         self.events > 0
     }
 
+    /// Several as one.
+    pub fn merged(name: String, parts: Vec<Self>) -> Self {
+        let mut all = Self { name, ..Self::default() };
+        for part in parts {
+            all.title = all.title.or(part.title);
+            all.events += part.events;
+            all.connections.extend(part.connections);
+            all.rows.extend(part.rows);
+            all.failed += part.failed;
+            all.cautions.extend(part.cautions);
+        }
+        all
+    }
+
+    /// Some of its responses end when QUIC has taken their last byte.
+    pub(super) fn is_until_taken(&self) -> Option<String> {
+        let some = self.connections.iter().any(|c| c.until_taken);
+        some.then(|| {
+            format!(
+                "{}: responses as fathom serve logs them end when QUIC has taken their last byte. What fits its send buffer (8 MB) is taken \
+                 at once; for what users wait, measure at the client.",
+                self.name
+            )
+        })
+    }
+
     /// All responses.
     pub fn responses(&self) -> impl Iterator<Item = &ResponseTime> {
         self.rows.iter().chain(self.connections.iter().flat_map(|c| &c.responses))
     }
+}
+
+/// Reads all logs and tables of a folder as one source: `fathom serve` writes a file per connection.
+///
+/// # Errors
+/// There is none in it, or one cannot be read.
+pub fn gather_folder(folder: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<Source, AnalyzeError> {
+    let name = folder.display().to_string();
+    let there =
+        std::fs::read_dir(folder).map_err(|e| AnalyzeError::File(name.clone(), format!("cannot be read: {e}")))?;
+    let known = |path: &Path| path.extension().is_some_and(|e| e == "sqlog" || e == "qlog" || e == "csv");
+    let mut files: Vec<_> = there.flatten().map(|entry| entry.path()).filter(|path| known(path)).collect();
+    files.sort();
+    // A connection that never came about has a log without events.
+    let mut parts = Vec::new();
+    let mut empty = 0_u64;
+    for file in &files {
+        match gather(file, kept, bytes) {
+            Ok(source) => parts.push(source),
+            Err(AnalyzeError::File(_, why)) if why.starts_with("has no event") => empty += 1,
+            Err(e) => return Err(e),
+        }
+    }
+    if parts.is_empty() {
+        return Err(AnalyzeError::File(
+            name,
+            "has no .sqlog, .qlog or .csv file with something in it; name files".into(),
+        ));
+    }
+    let mut all = Source::merged(name, parts);
+    if empty > 0 {
+        all.cautions.push(format!("{}: {empty} logs without an event were left out", all.name));
+    }
+    Ok(all)
 }
 
 /// Reads a file: a log, or a table of `fathom load`. `bytes` hears how many more bytes were read.

@@ -33,7 +33,8 @@ fn wrapped(words: &str, indent: &str) -> String {
     let (mut text, mut at) = (String::new(), 0);
     for word in words.split_whitespace() {
         let long = word.chars().count();
-        if at > 0 && at + 1 + long > WIDTH {
+        // A sign of percent stays with its number.
+        if at > 0 && at + 1 + long > WIDTH && !word.starts_with('%') {
             let _ = write!(text, "\n{indent}");
             at = indent.len();
         } else if at > 0 {
