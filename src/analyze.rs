@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use fathom_bench::analyze::{AnalyzeError, Kept, Page, Source, compare, gather, loss_delay, response};
+use fathom_bench::analyze::{AnalyzeError, Kept, Page, Source, compare, gather, gather_folder, loss_delay, response};
 use fathom_bench::report::analysis;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -48,13 +48,14 @@ or what fathom serve logs. In a table: from the intended start.")]
     /// The same measures of several files side by side, each against the first.
     #[command(after_help = "Examples:
   fathom analyze compare reno.sqlog sync.sqlog
+  fathom analyze compare logs-reno logs-sync
   fathom analyze compare before.csv after.csv --report change.html")]
     Compare(Question),
 }
 
 #[derive(clap::Args)]
 struct Question {
-    /// Logs (.qlog, .sqlog) or tables (.csv).
+    /// Logs (.qlog, .sqlog) or tables (.csv); a folder is all of those in it, as one.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write the answer as JSON; '-' is standard output, and the text then goes to standard error.
@@ -93,8 +94,15 @@ fn answer<A: Serialize>(
     publish(question, &answer, &page)
 }
 
+/// Bytes of a file, or of the files of a folder.
+fn size(path: &Path) -> u64 {
+    let of = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
+    let inside = || std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| of(&entry.path())).sum();
+    if path.is_dir() { inside() } else { of(path) }
+}
+
 fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
-    let size = files.iter().filter_map(|f| std::fs::metadata(f).ok()).map(|m| m.len()).sum();
+    let size = files.iter().map(|f| size(f)).sum();
     let bar =
         if size >= LARGE && std::io::stderr().is_terminal() { ProgressBar::new(size) } else { ProgressBar::hidden() };
     let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {eta} left");
@@ -102,7 +110,8 @@ fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
     let mut kept = Kept::default();
     let mut sources = Vec::new();
     for file in files {
-        sources.push(gather(file, &mut kept, &mut |n| bar.inc(n)).map_err(Failure::input)?);
+        let read = if file.is_dir() { gather_folder } else { gather };
+        sources.push(read(file, &mut kept, &mut |n| bar.inc(n)).map_err(Failure::input)?);
     }
     bar.finish_and_clear();
     Ok((sources, kept.full))

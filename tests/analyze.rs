@@ -79,6 +79,10 @@ fn responses_and_comparisons() {
     let out = fathom(&["analyze", "compare", arg(&fast), arg(&slow)]);
     let said = text(&out.stdout);
     assert!(out.status.success() && said.contains("round trip, median +100 %") && said.contains("(x2.00"), "{said}");
+    // A folder is all its logs.
+    let folder = fathom(&["analyze", "response", arg(dir.path()), "--json", "-"]);
+    let json: serde_json::Value = serde_json::from_slice(&folder.stdout).expect("JSON");
+    assert_eq!(json["classes"][0][0]["count"].as_u64(), Some(200));
     let table = dir.path().join("load.csv");
     let rows: String = (0..50).map(|n| format!("{n},{n},1,2,{},500,200,{n}\n", 10 + n)).collect();
     let head = "intended_s,start_s,connect_ms,first_byte_ms,total_ms,bytes,status,connection\n";
@@ -114,9 +118,11 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
     let odd = file("odd.csv", "a,b\n1,2\n");
     let good = log(dir.path(), "good.sqlog", 1.0, 40);
     let blocked = file("file", "");
+    let nothing = dir.path().join("nothing");
+    std::fs::create_dir(&nothing).expect("made");
     let cases: [(&[&str], &str); 11] = [
         (&["analyze", "loss-delay", "/nowhere.qlog"], "cannot be read"),
-        (&["analyze", "loss-delay", arg(dir.path())], "cannot be read"),
+        (&["analyze", "loss-delay", arg(&nothing)], "name files"),
         (&["analyze", "loss-delay", &empty], "empty"),
         (&["analyze", "loss-delay", &broken], "no event"),
         (&["analyze", "loss-delay", &table], "fathom analyze response"),

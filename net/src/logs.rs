@@ -29,6 +29,8 @@ struct Heard {
     /// Bytes sent so far.
     sent: u64,
     phase: Option<Phase>,
+    /// There was a round trip before: the first smoothed one is a guess of the stack's.
+    smooths: bool,
     /// Smallest one-way delay so far.
     base: Option<OneWayDelay>,
 }
@@ -113,9 +115,10 @@ impl Observer for Tap {
 
     fn acked(&self, acks: &Acks<'_>, pace: Option<Rate>) {
         let mut heard = self.heard();
+        let smooths = std::mem::replace(&mut heard.smooths, true);
         heard.news = Metrics {
             latest_rtt: Some(acks.rtt.latest),
-            smoothed_rtt: Some(acks.rtt.smoothed),
+            smoothed_rtt: smooths.then_some(acks.rtt.smoothed),
             min_rtt: Some(acks.rtt.min),
             bytes_in_flight: Some(acks.in_flight),
             pacing_rate: pace.map(Rate::bits_per_sec),

@@ -92,6 +92,7 @@ pub fn compare(sources: Vec<Source>) -> Result<Comparison, AnalyzeError> {
     }
     let measures = measures(&all);
     let mut cautions: Vec<String> = sources.iter().flat_map(|s| s.cautions.clone()).collect();
+    cautions.extend(sources.iter().filter_map(Source::is_until_taken));
     cautions.push(
         "Files that were not recorded at the same time, in turns, also differ by what the network did meanwhile."
             .into(),
