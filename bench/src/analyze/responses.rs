@@ -125,8 +125,8 @@ pub(super) struct Table {
     pub(super) failed: u64,
 }
 
-/// Reads a table of `fathom load`, or any with these columns: `total_ms` and `bytes`, and where it has them `intended_s`, `start_s`,
-/// `first_byte_ms` and `status`.
+/// Reads a table of `fathom load` (`intended`, `start`, `first_byte`, `response` in seconds, `result`), or any with the columns `bytes` and
+/// `total_ms`, and where it has them `intended_s`, `start_s`, `first_byte_ms` and `status`.
 ///
 /// Times run from the intended start (open loop): a client that falls behind makes its users wait too.
 pub(super) fn table(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64), kept: &mut Kept) -> Result<Table, String> {
@@ -134,9 +134,15 @@ pub(super) fn table(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64), kept: &
     let columns: Vec<&str> = head.trim_start_matches('\u{feff}').split(',').map(unquoted).collect();
     let place = |name: &str| columns.iter().position(|c| *c == name);
     let needed = |name: &str| place(name).ok_or_else(|| format!("is neither qlog nor a table with a column '{name}'"));
-    let (total, size) = (needed("total_ms")?, needed("bytes")?);
-    let (intended, start, first) = (place("intended_s"), place("start_s"), place("first_byte_ms"));
-    let status = place("status");
+    let size = needed("bytes")?;
+    // From the intended start already, in seconds; else from the start, in milliseconds.
+    let (total, whole) =
+        place("response").map_or_else(|| Ok((needed("total_ms")?, false)), |at| Ok::<_, String>((at, true)))?;
+    let unit = if whole { 1e3 } else { 1.0 };
+    let either = |names: [&str; 2]| names.into_iter().find_map(place);
+    let (intended, start) = (either(["intended", "intended_s"]), either(["start", "start_s"]));
+    let first = place(if whole { "first_byte" } else { "first_byte_ms" });
+    let status = either(["result", "status"]);
     let mut table = Table::default();
     let mut number = 1;
     while let Some(text) = line(from, bytes)? {
@@ -155,10 +161,11 @@ pub(super) fn table(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64), kept: &
         let late =
             value(start)?.zip(value(intended)?).map_or(0.0, |(start, intended)| (start - intended).max(0.0) * 1e3);
         match (value(Some(total))?, value(Some(size))?) {
-            (Some(ms), Some(bytes)) if good && ms >= 0.0 && bytes >= 0.0 => {
+            (Some(took), Some(bytes)) if good && took >= 0.0 && bytes >= 0.0 => {
                 if kept.response() {
-                    let first_byte_ms = value(first)?.map(|ms| ms + late);
-                    table.responses.push(ResponseTime { bytes: bytes as u64, ms: ms + late, first_byte_ms });
+                    let first_byte_ms = value(first)?.map(|took| took * unit + late);
+                    let ms = took * unit + if whole { 0.0 } else { late };
+                    table.responses.push(ResponseTime { bytes: bytes as u64, ms, first_byte_ms });
                 }
             }
             _ => table.failed += 1,
@@ -202,6 +209,11 @@ mod tests {
         let of = |bytes, ms, first| ResponseTime { bytes, ms, first_byte_ms: Some(first) };
         assert_eq!(table.responses, [of(1_000, 30.5, 20.0), of(2_000, 280.0, 270.0)]);
         assert_eq!(table.failed, 2);
+        // As fathom load writes it, in seconds: the response is from the intended start already, its first byte is not.
+        let text = "intended,start,connect,first_byte,service,response,bytes,result,connection,path\n\
+                    2.0,2.25,0.005,0.02,0.03,0.28,2000,200,1,\"/a,b\"\n3.0,3.0,,,1.0,1.0,0,timeout,2,/\n";
+        let table = read(text).unwrap();
+        assert_eq!((table.responses, table.failed), (vec![of(2_000, 280.0, 270.0)], 1));
         // Another order, and no more than is needed.
         let table = read("bytes,\"total_ms\"\n5,1\n").unwrap();
         assert_eq!(table.responses, [ResponseTime { bytes: 5, ms: 1.0, first_byte_ms: None }]);
