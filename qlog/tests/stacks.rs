@@ -97,7 +97,10 @@ fn windows(all: &[(usize, f64, Seen)]) -> Vec<f64> {
     all.iter().filter_map(|(_, _, seen)| if let Seen::Metrics(m) = seen { m.window } else { None }).collect()
 }
 
-fn losses(all: &[(usize, f64, Seen)]) -> Vec<(Option<u64>, Option<(Space, u64)>)> {
+/// How many packets, and which.
+type Losses = Vec<(Option<u64>, Option<(Space, u64)>)>;
+
+fn losses(all: &[(usize, f64, Seen)]) -> Losses {
     all.iter().filter_map(|(_, _, s)| if let Seen::Lost(l) = s { Some((l.packets, l.packet)) } else { None }).collect()
 }
 

@@ -133,11 +133,11 @@ pub(super) fn table(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64), kept: &
     let head = line(from, bytes)?.ok_or("is empty")?;
     let columns: Vec<&str> = head.trim_start_matches('\u{feff}').split(',').map(unquoted).collect();
     let place = |name: &str| columns.iter().position(|c| *c == name);
-    let needed = |name: &str| place(name).ok_or_else(|| format!("is neither qlog nor a table with a column '{name}'"));
-    let size = needed("bytes")?;
+    let missing = || "is neither qlog nor a table with columns 'bytes' and 'response' or 'total_ms'".to_owned();
+    let size = place("bytes").ok_or_else(missing)?;
     // From the intended start already, in seconds; else from the start, in milliseconds.
-    let (total, whole) =
-        place("response").map_or_else(|| Ok((needed("total_ms")?, false)), |at| Ok::<_, String>((at, true)))?;
+    let whole = place("response").is_some();
+    let total = place("response").or_else(|| place("total_ms")).ok_or_else(missing)?;
     let unit = if whole { 1e3 } else { 1.0 };
     let either = |names: [&str; 2]| names.into_iter().find_map(place);
     let (intended, start) = (either(["intended", "intended_s"]), either(["start", "start_s"]));
