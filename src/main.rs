@@ -1,5 +1,6 @@
 //! The `fathom` command. It parses, calls and prints; the work is done in the crates.
 
+mod analyze;
 mod compare;
 mod controllers;
 mod kernel;
@@ -7,6 +8,7 @@ mod link;
 mod load;
 mod output;
 mod plan;
+mod qlog;
 mod reproduce;
 mod serve;
 mod stacks;
@@ -30,6 +32,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Ask measurements of yours: did delay predict loss, how long did responses take, which of several is better?
+    Analyze(Box<analyze::Args>),
     /// Run the same web traffic under several controllers in virtual time and compare response times.
     Compare(Box<compare::Args>),
     /// List every controller with its options, needs and source.
@@ -40,6 +44,8 @@ enum Command {
     Load(Box<load::Args>),
     /// List, show, check and run studies: one question each, asked of many runs.
     Plan(plan::Args),
+    /// Turn a qlog file into the form that qvis draws.
+    Qlog(qlog::Args),
     /// Run a paper's experiments again: its tables and figures beside the paper's, and whether its claims hold.
     Reproduce(reproduce::Args),
     /// Serve files and synthetic bodies over HTTP/3, with controllers of your choice.
@@ -68,11 +74,13 @@ impl Failure {
 
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
+        Ok(Cli { command: Command::Analyze(args) }) => analyze::run(&args),
         Ok(Cli { command: Command::Compare(args) }) => compare::run(&args),
         Ok(Cli { command: Command::Controllers(args) }) => controllers::run(&args),
         Ok(Cli { command: Command::Link(args) }) => link::run(&args),
         Ok(Cli { command: Command::Load(args) }) => load::run(&args),
         Ok(Cli { command: Command::Plan(args) }) => plan::run(&args),
+        Ok(Cli { command: Command::Qlog(args) }) => qlog::run(&args),
         Ok(Cli { command: Command::Reproduce(args) }) => reproduce::run(PAPERS, &args),
         Ok(Cli { command: Command::Serve(args) }) => serve::run(&args),
         Ok(Cli { command: Command::Stacks(args) }) => stacks::run(&args),

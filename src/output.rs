@@ -21,11 +21,19 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     if path == Path::new("-") {
         return print(text);
     }
+    write_with(path, |file| file.write_all(text.as_bytes()).map_err(|e| cannot(path, &e)))
+}
+
+/// Writes to `path` what `write` writes. A reader never sees half a file.
+pub(crate) fn write_with<T>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let mut file = tempfile::NamedTempFile::new_in(folder(path)).map_err(|e| cannot(path, &e))?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| open_to_all(file.as_file()));
-    written.map_err(|e| cannot(path, &e))?;
+    let written = write(&mut file)?;
+    open_to_all(file.as_file()).map_err(|e| cannot(path, &e))?;
     file.persist(path).map_err(|e| cannot(path, &e.error))?;
-    Ok(())
+    Ok(written)
 }
 
 /// Prints to standard output; a reader that went away (`| head`) is not an error.

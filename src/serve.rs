@@ -12,6 +12,7 @@ use fathom_net::metrics::Metrics;
 use fathom_net::server::{Scrape, Server, Settings, Stack};
 use fathom_net::shares::Shares;
 use fathom_net::site::Site;
+use fathom_qlog::Folder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -22,6 +23,7 @@ use crate::Failure;
 #[command(after_help = "Examples:
   fathom serve --controller sync:signal=either --root public
   fathom serve --listen [::]:4433 --stack noq --controller sync:signal=either=50,native:cubic=50 --metrics 127.0.0.1:9090
+  fathom serve --root public --qlog logs; fathom analyze loss-delay logs/*.sqlog
   fathom serve --cert fullchain.pem --key privkey.pem --root /srv/www
 
 What is served: the files under --root, /bytes/N with N zeros, and
@@ -55,6 +57,9 @@ pub(crate) struct Args {
     /// Address for Prometheus: GET /metrics over HTTP/1.1.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
+    /// Folder for qlog: one file per connection (.sqlog), of its controller and its responses.
+    #[arg(long, value_name = "DIR")]
+    qlog: Option<PathBuf>,
     /// How long open responses may go on after the first Ctrl-C.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     grace: Duration,
@@ -79,6 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let identity = identity.map_err(Failure::input)?;
     let hash = identity.key_hash();
+    let logs = args.qlog.as_deref().map(Folder::open).transpose().map_err(Failure::input)?.map(Arc::new);
     let metrics = Arc::new(Metrics::new());
     let settings = Settings {
         listen: args.listen,
@@ -91,7 +97,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     runtime.block_on(async {
-        let server = Server::bind(settings).map_err(Failure::input)?;
+        let mut server = Server::bind(settings).map_err(Failure::input)?;
+        if let Some(logs) = &logs {
+            server = server.logging(Arc::clone(logs));
+        }
         let address = server.address();
         eprintln!("serving https://{address}/ on {} with {}; Ctrl-C ends it", args.stack, args.controller);
         if let Some(hash) = hash {
@@ -105,8 +114,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let (told, stop) = watch::channel(false);
         tokio::spawn(stop_on_signal(told, "ending; again to end at once"));
         server.serve(stop, args.grace).await;
+        if let Some(logs) = &logs {
+            told_of(&logs.finish());
+        }
         Ok(())
     })
+}
+
+/// What became of the logs.
+fn told_of(counts: &fathom_qlog::Counts) {
+    let fathom_qlog::Counts { files, events, dropped, failed } = counts;
+    eprintln!("qlog: {files} files with {events} events; {dropped} events dropped, {failed} files failed");
 }
 
 /// The first signal ends the work in good order and says this, the second at once.

@@ -12,12 +12,14 @@
 //! | [`relay`] | the same links in real time: a relay between UDP sockets |
 //! | [`real`] | what makes a world one of real time |
 //! | [`netem`] | the same links as the kernel has them: namespaces and tc, on this kernel or in User-Mode Linux |
+//! | [`analyze`] | the measures asked of anyone's logs |
 //! | [`experiment`] | plans, calibration, runs, comparisons |
 //! | [`reproduce`] | the papers: tables, figures and claims from studies |
 //! | [`scenario`] | routers in a row, traffic over them, and a run of it |
 //! | [`study`] | sweeps of scenarios: cells, resuming, estimates |
 //! | [`report`] | tables and the HTML report |
 
+pub mod analyze;
 pub mod experiment;
 mod hash;
 pub mod http;

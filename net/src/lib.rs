@@ -7,6 +7,7 @@
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays |
 //! | `limits.rs` | what one peer, and all of them, may take |
 //! | `metrics.rs` | counts and histograms per controller, as Prometheus reads them |
+//! | `logs.rs` | a connection's qlog: what its controller and its responses do |
 //! | `stats.rs` | what a stack counts of a connection |
 //! | `server/` | accepting, serving, ending |
 //! | `load/` | asking, and measuring the answers |
@@ -14,6 +15,7 @@
 pub mod identity;
 pub mod limits;
 pub mod load;
+mod logs;
 pub mod metrics;
 pub mod server;
 pub mod shares;

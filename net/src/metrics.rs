@@ -69,8 +69,12 @@ pub struct Ended {
     pub rtt: Option<Duration>,
     /// Mean forward queueing delay, where one-way delays were told.
     pub queueing: Option<Duration>,
+    /// Congestion window in bytes.
+    pub window: u64,
     /// Packets sent.
     pub sent: u64,
+    /// Bytes sent, in UDP payloads.
+    pub sent_bytes: u64,
     /// Packets declared lost.
     pub lost: u64,
     /// Window reductions for delay.

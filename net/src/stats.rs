@@ -4,10 +4,13 @@ use crate::metrics::Ended;
 
 /// quinn's.
 pub(crate) fn quinn(connection: &quinn::Connection) -> Ended {
-    let path = connection.stats().path;
+    let stats = connection.stats();
+    let path = stats.path;
     Ended {
         rtt: (!path.rtt.is_zero()).then_some(path.rtt),
+        window: path.cwnd,
         sent: path.sent_packets,
+        sent_bytes: stats.udp_tx.bytes,
         lost: path.lost_packets,
         reductions: path.congestion_events,
         ..Ended::default()
@@ -20,7 +23,9 @@ pub(crate) fn noq(connection: &noq::Connection) -> Ended {
     let path = connection.path_stats(noq::PathId::ZERO);
     Ended {
         rtt: path.map(|path| path.rtt).filter(|rtt| !rtt.is_zero()),
+        window: path.map_or(0, |path| path.cwnd),
         sent: stats.sent_packets,
+        sent_bytes: path.map_or(0, |path| path.udp_tx.bytes),
         lost: stats.lost_packets,
         reductions: path.map_or(0, |path| path.congestion_events),
         ..Ended::default()

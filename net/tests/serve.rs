@@ -11,6 +11,7 @@ use fathom_net::limits::Limits;
 use fathom_net::metrics::Metrics;
 use fathom_net::server::{Scrape, Server, Settings, Stack};
 use fathom_net::site::Site;
+use fathom_qlog::{Folder, Logged, Seen};
 use http::{Method, Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint};
@@ -27,6 +28,16 @@ struct Running {
 }
 
 fn start(stack: Stack, controller: &str, root: Option<&Path>, limits: Limits) -> Running {
+    start_logging(stack, controller, root, limits, None)
+}
+
+fn start_logging(
+    stack: Stack,
+    controller: &str,
+    root: Option<&Path>,
+    limits: Limits,
+    logs: Option<&Arc<Folder>>,
+) -> Running {
     let listen = "127.0.0.1:0".parse().unwrap();
     let identity = Identity::self_signed(&[]).unwrap();
     let client = client(&identity);
@@ -34,7 +45,10 @@ fn start(stack: Stack, controller: &str, root: Option<&Path>, limits: Limits) ->
     let site = Site::new(root, limits).unwrap();
     let shares = controller.parse().unwrap();
     let settings = Settings { listen, stack, shares, identity, site, limits, metrics: Arc::clone(&metrics) };
-    let server = Server::bind(settings).unwrap();
+    let mut server = Server::bind(settings).unwrap();
+    if let Some(logs) = logs {
+        server = server.logging(Arc::clone(logs));
+    }
     let (address, (stop, told)) = (server.address(), watch::channel(false));
     let task = tokio::spawn(server.serve(told, Duration::from_secs(5)));
     Running { address, metrics, client, stop, task }
@@ -147,6 +161,47 @@ async fn connections_divide_among_controllers_and_the_metrics_tell() {
     // Both all 40, or none: once in 2^39.
     assert!(reno + cubic == 40 && reno > 0 && cubic > 0, "{reno} {cubic}");
     running.end().await;
+}
+
+/// What a log says: its events by name, the responses' bytes, and the bytes that were sent.
+fn logged(folder: &Path) -> (Vec<String>, Vec<f64>, f64) {
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let (mut names, mut bodies, mut sent) = (Vec::new(), Vec::new(), 0.0);
+    let summary = fathom_qlog::read(&files[0], &mut |_| {}, &mut |event: &Logged<'_>| {
+        names.push(format!("{}:{}", event.category, event.name));
+        match Seen::of(event) {
+            Seen::Response(response) => bodies.push(response.bytes),
+            Seen::Metrics(metrics) => sent = metrics.bytes_sent.unwrap_or(sent),
+            _ => {}
+        }
+    });
+    let summary = summary.unwrap();
+    assert!(summary.malformed.is_none() && summary.cut_off.is_none() && summary.connections == 1, "{summary:?}");
+    (names, bodies, sent)
+}
+
+#[tokio::test]
+async fn every_connection_has_a_log_whatever_its_controller() {
+    for stack in Stack::ALL {
+        for controller in ["reno", "sync:signal=either", "native:cubic"] {
+            let dir = tempfile::tempdir().unwrap();
+            let folder = Arc::new(Folder::open(dir.path()).unwrap());
+            let running = start_logging(*stack, controller, None, Limits::default(), Some(&folder));
+            let connection = running.connect().await.unwrap();
+            let (_, _, body) = ask(&connection, Method::GET, "/delay/250/bytes/400000").await.unwrap();
+            assert_eq!(body.len(), 400_000);
+            running.end().await;
+            let counts = folder.finish();
+            assert_eq!((counts.files, counts.dropped, counts.failed), (1, 0, 0), "{stack} {controller}");
+            let (names, bodies, sent) = logged(dir.path());
+            assert_eq!(bodies, [400_000.0], "{stack} {controller}");
+            let metrics = names.iter().filter(|n| *n == "quic:recovery_metrics_updated").count();
+            assert!(metrics >= 3 && sent >= 400_000.0, "{stack} {controller}: {metrics} metrics, {sent} bytes");
+            let phases = names.iter().filter(|n| *n == "quic:congestion_state_updated").count();
+            assert_eq!(phases > 0, !controller.starts_with("native:"), "{stack} {controller}");
+        }
+    }
 }
 
 #[tokio::test]

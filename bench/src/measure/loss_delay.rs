@@ -80,6 +80,11 @@ fn losses(samples: &[RttSample]) -> impl Iterator<Item = usize> {
     samples.iter().enumerate().filter(|(_, s)| s.loss_follows).map(|(index, _)| index)
 }
 
+/// At each sample, whether it is a delay event; `None` while there are too few samples before it.
+pub fn events(samples: &[RttSample], event: DelayEvent) -> Vec<Option<bool>> {
+    (0..samples.len()).map(|index| event.at(samples, index).map(|compared| compared.is_event())).collect()
+}
+
 /// The correlation indication metric, P\[sampledRTT(x) > windowAVG(w) + std\] (DCA §3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Indication {

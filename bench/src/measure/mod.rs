@@ -17,7 +17,7 @@ pub use dca_prediction::{Counts, Prediction, Replay, predict, replay};
 pub use delivery::{Delivery, Sealed, pieces};
 pub use fairness::{Fairness, GroupBytes, GroupShares, ShareDistribution, WINDOWS, WindowFairness, fair_by_packets};
 pub use latency::{Distribution, Latencies};
-pub use loss_delay::{DelayEvent, Indication, LAGS, LagDelay, LossDelay, indication, lagged};
+pub use loss_delay::{DelayEvent, Indication, LAGS, LagDelay, LossDelay, events, indication, lagged};
 pub use pftk::{SendRate, Timeouts};
 pub use responses::Responses;
 pub use rtt_series::{AckFrame, RttSample, RttSampler, RttSeries};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fathom_cc::{Controller, EcnDelta, OneWayDelay, Recipe, Signals, Snapshot, Time};
+use fathom_cc::{Acks, Controller, EcnDelta, OneWayDelay, Rate, Recipe, Sent, Setback, Signals, Snapshot, Time};
 use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent};
 use fathom_frames::{Counters, StampBudget, SyncTimestamp, remove};
 
@@ -24,6 +24,12 @@ use crate::shaping::{Exit, Packet, Shaping, Wish};
 pub trait Observer: Send + Sync {
     /// After each batch of acknowledgements and each setback.
     fn observe(&self, now: Time, snapshot: &Snapshot, one_way: Option<OneWayDelay>);
+    /// Bytes were handed to the network: a packet's, or those of several that left at once.
+    fn sent(&self, _sent: &Sent) {}
+    /// The batch that the controller has just heard, and the pace it has asked for. [`Observer::observe`] follows.
+    fn acked(&self, _acks: &Acks<'_>, _pace: Option<Rate>) {}
+    /// The setback that the controller has just heard. [`Observer::observe`] follows.
+    fn set_back(&self, _setback: &Setback) {}
 }
 
 /// What a [`Probe`] shows.
@@ -505,6 +511,11 @@ impl Cell {
     }
 
     // ---- telemetry ----
+
+    /// Who hears of every event, if anyone does.
+    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.as_deref()
+    }
 
     /// Notes a controller's state after an event.
     pub(crate) fn observe(&self, now: Time, controller: &dyn Controller) {

@@ -112,8 +112,11 @@ impl Flow {
     /// Bytes were handed to the network: one datagram where there is an outlet.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         let now = self.time(now);
-        let bytes = self.cuts.sent(bytes);
-        self.controller.on_sent(&Sent { now, bytes });
+        let sent = Sent { now, bytes: self.cuts.sent(bytes) };
+        self.controller.on_sent(&sent);
+        if let Some(observer) = self.cell().observer() {
+            observer.sent(&sent);
+        }
         // Another path's controller may have changed the cut, or the packet itself.
         self.follow();
     }
@@ -175,7 +178,7 @@ impl Flow {
         let (one_way, ecn) =
             self.path.map_or((None, None), |path| self.cell().take_signals(path, self.seat.id, end.largest));
         let in_flight = self.cuts.in_flight(end.in_flight);
-        self.controller.on_acks(&Acks {
+        let acks = Acks {
             now,
             packets: &self.batch,
             in_flight,
@@ -183,7 +186,11 @@ impl Flow {
             one_way,
             ecn,
             app_limited: end.app_limited,
-        });
+        };
+        self.controller.on_acks(&acks);
+        if let Some(observer) = self.cell().observer() {
+            observer.acked(&acks, self.pacing_rate());
+        }
         self.batch.clear();
         self.steer();
         self.cell().observe(now, &*self.controller);
@@ -211,7 +218,11 @@ impl Flow {
             Cause::Loss { bytes, persistent } => Cause::Loss { bytes: self.cuts.lost(bytes), persistent },
             Cause::Mark => Cause::Mark,
         };
-        self.controller.on_setback(&Setback { now, sent, cause });
+        let setback = Setback { now, sent, cause };
+        self.controller.on_setback(&setback);
+        if let Some(observer) = self.cell().observer() {
+            observer.set_back(&setback);
+        }
         self.steer();
         self.cell().observe(now, &*self.controller);
     }

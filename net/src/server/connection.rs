@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use fathom_plug::Observer;
 use h3::quic::BidiStream;
 use h3::server::{RequestResolver, RequestStream};
 use http::Response;
@@ -13,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::door::Door;
 use super::{Context, Counted, stopped};
+use crate::logs::Tap;
 use crate::metrics::Controller;
 use crate::site::{Answer, Body};
 
@@ -36,7 +38,9 @@ pub(super) async fn run<D: Door>(
     handshake: Counted,
 ) {
     let label = &context.labels[share];
-    let (connection, rest) = match tokio::time::timeout(HANDSHAKE, door.take(incoming, share)).await {
+    let tap = context.logs.as_ref().map(|logs| Arc::new(Tap::begin(logs, D::id(&incoming), label)));
+    let observer = tap.clone().map(|tap| tap as Arc<dyn Observer>);
+    let (connection, rest) = match tokio::time::timeout(HANDSHAKE, door.take(incoming, share, observer)).await {
         Ok(Ok(connection)) => connection,
         failed => {
             tracing::debug!(
@@ -60,7 +64,19 @@ pub(super) async fn run<D: Door>(
         }
         drop(handshake);
     };
-    let (served, ()) = tokio::join!(requests::<D>(&connection, share, context, stop), over);
+    let native = label.controller.starts_with("native:");
+    let served = async {
+        let served = requests::<D>(&connection, share, context, stop, tap.clone());
+        match tap.filter(|_| native) {
+            // The stack's own controllers tell nothing by themselves.
+            Some(tap) => tokio::select! {
+                served = served => served,
+                never = tap.sample(|| D::report(&connection)) => match never {},
+            },
+            None => served.await,
+        }
+    };
+    let (served, ()) = tokio::join!(served, over);
     if let Err(e) = served {
         tracing::debug!(?label, "connection: {e}");
     }
@@ -84,6 +100,7 @@ async fn requests<D: Door>(
     share: usize,
     context: &Arc<Context>,
     mut stop: watch::Receiver<bool>,
+    tap: Option<Arc<Tap>>,
 ) -> Result<(), h3::error::ConnectionError> {
     let mut builder = h3::server::builder();
     builder.max_field_section_size(context.limits.header_bytes).send_grease(false);
@@ -94,8 +111,8 @@ async fn requests<D: Door>(
         tokio::select! {
             accepted = http.accept() => match accepted? {
                 Some(resolver) => {
-                    let context = Arc::clone(context);
-                    open.spawn(async move { request(resolver, share, &context).await });
+                    let (context, tap) = (Arc::clone(context), tap.clone());
+                    open.spawn(async move { request(resolver, share, &context, tap.as_deref()).await });
                 }
                 None => break,
             },
@@ -135,6 +152,7 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + 
     resolver: RequestResolver<C, Bytes>,
     share: usize,
     context: &Context,
+    tap: Option<&Tap>,
 ) {
     let started = Instant::now();
     let label = &context.labels[share];
@@ -145,7 +163,11 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + 
     match send(&mut stream, answer, context.limits.stall, &mut sent).await {
         Ok(()) => {
             let whole = started.elapsed();
-            context.metrics.answered(label, status, sent.bytes, sent.first_byte.unwrap_or(whole), whole);
+            let first_byte = sent.first_byte.unwrap_or(whole);
+            context.metrics.answered(label, status, sent.bytes, first_byte, whole);
+            if let Some(tap) = tap {
+                tap.answered(status, sent.bytes, first_byte, whole);
+            }
         }
         Err(why) => {
             tracing::debug!(?label, "response: {why}");

@@ -4,9 +4,10 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use fathom_plug::Report;
+use fathom_plug::{Observer, Report};
 use h3::quic::BidiStream;
 
 use crate::metrics::Ended;
@@ -36,16 +37,19 @@ pub(crate) trait Door: Send + Sync + 'static {
     fn accept(&self) -> impl Future<Output = Option<Self::Incoming>> + Send;
     /// The client has shown that it receives at its address.
     fn validated(incoming: &Self::Incoming) -> bool;
+    /// Its original destination connection ID in hexadecimal.
+    fn id(incoming: &Self::Incoming) -> String;
     /// Turns it away.
     fn refuse(incoming: Self::Incoming);
     /// Asks it to prove its address.
     fn retry(incoming: Self::Incoming);
     /// Completes the handshake with the controller of this number; or, where 0-RTT is taken, begins it: then the rest of it is there
-    /// too.
+    /// too. The observer hears of the connection, unless its controller is the stack's own.
     fn take(
         &self,
         incoming: Self::Incoming,
         share: usize,
+        observer: Option<Arc<dyn Observer>>,
     ) -> impl Future<Output = Result<(Self::Connection, Option<Rest>), String>> + Send;
     /// The connection for HTTP/3.
     fn transport(connection: &Self::Connection) -> Self::Transport;

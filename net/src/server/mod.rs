@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fathom_qlog::Folder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -112,6 +113,8 @@ pub(crate) struct Context {
     /// Labels of the controllers, in the order of the shares.
     pub(crate) labels: Vec<Controller>,
     pub(crate) shares: Shares,
+    /// Where connections are logged.
+    pub(crate) logs: Option<Arc<Folder>>,
 }
 
 /// A server that listens and does not serve yet.
@@ -153,8 +156,18 @@ impl Server {
         let address = address.map_err(|e| SetupError::Listen(listen, e))?;
         let labels =
             shares.controllers().map(|c| Controller { stack: stack.name(), controller: c.to_owned() }).collect();
-        let context = Arc::new(Context { site, limits, metrics, labels, shares });
+        let context = Arc::new(Context { site, limits, metrics, labels, shares, logs: None });
         Ok(Self { address, serving, context })
+    }
+
+    /// Logs every connection there.
+    #[must_use]
+    pub fn logging(mut self, logs: Arc<Folder>) -> Self {
+        // Nobody else has it before it serves.
+        if let Some(context) = Arc::get_mut(&mut self.context) {
+            context.logs = Some(logs);
+        }
+        self
     }
 
     /// Where it listens.

@@ -8,7 +8,7 @@ macro_rules! door {
             use std::sync::Arc;
 
             use fathom_cc::catalogue;
-            use fathom_plug::with_outlet;
+            use fathom_plug::{Observer, with_outlet};
             use $plugs::{self as plugs, Outlet, Plug, Probe, ServerPlug};
             use $stack::congestion::ControllerFactory;
             use $stack::crypto::rustls::QuicServerConfig;
@@ -134,6 +134,10 @@ macro_rules! door {
                     !incoming.may_retry()
                 }
 
+                fn id(incoming: &Incoming) -> String {
+                    incoming.orig_dst_cid().to_string()
+                }
+
                 fn refuse(incoming: Incoming) {
                     incoming.refuse();
                 }
@@ -143,11 +147,17 @@ macro_rules! door {
                     let _ = incoming.retry();
                 }
 
-                async fn take(&self, incoming: Incoming, share: usize) -> Result<(Connection, Option<Rest>), String> {
+                async fn take(
+                    &self,
+                    incoming: Incoming,
+                    share: usize,
+                    observer: Option<Arc<dyn Observer>>,
+                ) -> Result<(Connection, Option<Rest>), String> {
                     let mut transport = self.transport_config();
                     let (connecting, probe) = match &self.kinds[share] {
                         Kind::Plugged(plug) => {
-                            let (connecting, probe) = plug.accept(incoming, transport).map_err(|e| e.to_string())?;
+                            let accepted = plug.accept_observed(incoming, transport, observer);
+                            let (connecting, probe) = accepted.map_err(|e| e.to_string())?;
                             (connecting, Some(probe))
                         }
                         Kind::Native(config, factory) => {

@@ -1,0 +1,255 @@
+//! The tcpRTT series of a connection (DCA §3.1) from the events of its log.
+//!
+//! # Departures
+//! - **Samples**: every new `latest_rtt` is a round trip. qlog does not say how many packets an ACK frame acknowledged, so frames of one
+//!   packet are samples too; where a log says it (fathom's), only frames of more than one are, as in the paper.
+//! - **When a lost packet was sent**: as its `packet_sent` says, or the loss event itself (fathom's). Elsewhere it is taken to be one
+//!   round trip before it was declared lost, and the answer says for how many.
+//! - **Newest packet only**: stacks take round trips of the largest packet newly acknowledged (RFC 9002 §5.1), so a log's samples are in
+//!   order; only where the newest packet of a frame is logged instead (fathom's) is one of an older packet left out.
+//! - **Recovery** is what `congestion_state_updated` calls so.
+//! - **Packets sent** are the `packet_sent` events, or what the log counts (fathom's), or all that were acknowledged or lost.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fathom_cc::Time;
+use fathom_qlog::{Logged, Packet, Phase, Seen, SeenLoss, SeenMetrics, Space, Vantage};
+use serde::Serialize;
+
+use super::responses::{ResponseTime, Streams};
+use super::source::Kept;
+use crate::measure::{RttSample, RttSeries};
+
+/// Packets whose time of sending is remembered; more than any window.
+const REMEMBERED: usize = 1 << 16;
+/// Round trips kept of a connection, 8 MB of them.
+const SAMPLES: usize = 1 << 18;
+/// Packets that a connection may claim: sums of many stay numbers.
+const MOST: u64 = 10_000_000_000_000;
+/// A packet's bytes while none is known.
+const PACKET: f64 = 1_200.0;
+
+/// A connection as its log tells it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Connection {
+    /// Its name in the log.
+    pub name: Option<String>,
+    /// Round trips and losses.
+    #[serde(skip)]
+    pub series: RttSeries,
+    /// Packets sent, where that is known.
+    pub sent: Option<u64>,
+    /// Losses whose packet's time of sending was taken to be a round trip before.
+    pub guessed_losses: u64,
+    /// Loss events in the log.
+    pub loss_events: u64,
+    /// There are smoothed round trips, but no single ones.
+    pub only_smoothed: bool,
+    /// Mean congestion window over time, in bytes.
+    pub window: Option<f64>,
+    /// Its responses are those of `fathom serve`, which end when QUIC has taken the last byte.
+    pub until_taken: bool,
+    /// Responses.
+    #[serde(skip)]
+    pub responses: Vec<ResponseTime>,
+}
+
+/// Builds a [`Connection`] from events.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    name: Option<String>,
+    samples: Vec<RttSample>,
+    /// When the first round trip came that was not kept.
+    cut_at: Option<Time>,
+    /// When the newest packet acknowledged so far was sent, in milliseconds.
+    newest: Option<f64>,
+    recovers: bool,
+    latest: Option<f64>,
+    smoothed: Option<f64>,
+    sent_at: BTreeMap<(u8, u64), f64>,
+    /// Packets: by events, as counted by the log, acknowledged, lost.
+    sent: u64,
+    counted: Option<f64>,
+    acked: f64,
+    acked_bytes: f64,
+    lost: u64,
+    loss_events: u64,
+    guessed: u64,
+    window: Window,
+    streams: Streams,
+    responses: Vec<ResponseTime>,
+    /// Milliseconds: events are taken in order.
+    now: f64,
+}
+
+/// A mean over time.
+#[derive(Debug, Default)]
+struct Window {
+    last: Option<(f64, f64)>,
+    area: f64,
+    time: f64,
+}
+
+impl Window {
+    fn is(&mut self, at: f64, bytes: f64) {
+        self.until(at);
+        self.last = Some((at, bytes));
+    }
+
+    fn until(&mut self, at: f64) {
+        if let Some((from, bytes)) = self.last {
+            self.area += bytes * (at - from);
+            self.time += at - from;
+            self.last = Some((at, bytes));
+        }
+    }
+
+    fn mean(&self) -> Option<f64> {
+        let only = self.last.map(|(_, bytes)| bytes);
+        if self.time > 0.0 { Some(self.area / self.time) } else { only }
+    }
+}
+
+/// Milliseconds of a log as the measures' time.
+fn time(ms: f64) -> Time {
+    Time::from_nanos((ms.max(0.0) * 1e6).round() as u64)
+}
+
+impl Builder {
+    pub(super) fn new(event: &Logged<'_>) -> Self {
+        Self { name: event.group.map(str::to_owned), ..Self::default() }
+    }
+
+    pub(super) fn take(&mut self, event: &Logged<'_>, kept: &mut Kept) {
+        self.now = self.now.max(event.at);
+        let at = self.now;
+        match Seen::of(event) {
+            Seen::Metrics(metrics) => self.metrics(at, &metrics, kept),
+            Seen::Phase(phase) => self.recovers = phase == Phase::Recovery,
+            Seen::Lost(loss) => self.lost(at, &loss),
+            Seen::Packet(packet) => self.packet(at, &packet, event.vantage),
+            Seen::Stream(way, bytes) => self.streams.moved(at, way, bytes, event.vantage),
+            Seen::Response(r) if kept.response() => {
+                self.responses.push(ResponseTime {
+                    bytes: r.bytes.max(0.0) as u64,
+                    ms: r.total,
+                    first_byte_ms: r.first_byte,
+                });
+            }
+            Seen::Response(_) | Seen::Other => {}
+        }
+    }
+
+    fn metrics(&mut self, at: f64, m: &SeenMetrics, kept: &mut Kept) {
+        self.acked += m.acked_packets.unwrap_or(0.0);
+        self.acked_bytes += m.acked_bytes.unwrap_or(0.0);
+        self.counted = m.packets_sent.or(self.counted);
+        if let Some(window) = m.window {
+            self.window.is(at, window);
+        }
+        let smoothed_moved = m.smoothed_rtt.is_some() && m.smoothed_rtt != self.smoothed;
+        self.smoothed = m.smoothed_rtt.or(self.smoothed);
+        let Some(latest) = m.latest_rtt else { return };
+        // Some stacks repeat the last sample with every other change.
+        let is_new = m.acked_packets.is_some() || self.latest != Some(latest) || smoothed_moved;
+        self.latest = Some(latest);
+        if is_new && self.counts(at - latest, m.acked_packets) && kept.sample() {
+            self.sample(time(at), Duration::from_nanos((latest * 1e6) as u64));
+        }
+    }
+
+    /// Whether the paper takes a sample of an ACK frame: of several packets, the newest yet, outside recovery (DCA §3.1).
+    fn counts(&mut self, sent: f64, packets: Option<f64>) -> bool {
+        let Some(packets) = packets else { return !self.recovers };
+        if self.newest.is_some_and(|newest| sent < newest) {
+            return false;
+        }
+        self.newest = Some(sent);
+        packets >= 2.0 && !self.recovers
+    }
+
+    fn sample(&mut self, at: Time, rtt: Duration) {
+        if self.samples.len() == SAMPLES {
+            self.cut_at.get_or_insert(at);
+        } else {
+            self.samples.push(RttSample { at, rtt, loss_follows: false });
+        }
+    }
+
+    /// Marks the last sample taken no later than a lost packet was sent.
+    fn mark(&mut self, sent: Time) {
+        if self.cut_at.is_some_and(|cut| sent >= cut) {
+            return;
+        }
+        let before = self.samples.partition_point(|sample| sample.at <= sent);
+        if let Some(sample) = before.checked_sub(1).and_then(|last| self.samples.get_mut(last)) {
+            sample.loss_follows = true;
+        }
+    }
+
+    fn lost(&mut self, at: f64, loss: &SeenLoss) {
+        let logged = loss.packet.and_then(|packet| self.sent_at.remove(&place(packet))).or(loss.sent);
+        let sent = logged.unwrap_or_else(|| at - self.latest.or(self.smoothed).unwrap_or(0.0));
+        self.guessed += u64::from(logged.is_none());
+        self.loss_events += 1;
+        let each = if self.acked > 0.0 && self.acked_bytes > 0.0 { self.acked_bytes / self.acked } else { PACKET };
+        let by_bytes = || loss.bytes.map(|bytes| (bytes / each).round().clamp(1.0, 1e9) as u64);
+        let packets = loss.packets.or_else(by_bytes).unwrap_or(1).max(1);
+        self.lost = self.lost.saturating_add(packets.min(MOST));
+        self.mark(time(sent));
+    }
+
+    fn packet(&mut self, at: f64, packet: &Packet, vantage: Option<Vantage>) {
+        if packet.direction == fathom_qlog::Direction::Sent {
+            self.sent += 1;
+            if let Some(number) = packet.number {
+                self.sent_at.insert(place(number), at);
+                while self.sent_at.len() > REMEMBERED {
+                    self.sent_at.pop_first();
+                }
+            }
+        }
+        for bytes in &packet.streams {
+            self.streams.moved(at, packet.direction, *bytes, vantage);
+        }
+    }
+
+    pub(super) fn finish(mut self, kept: &mut Kept) -> Connection {
+        self.window.until(self.now);
+        let sent = match (self.sent, self.counted) {
+            (0, Some(counted)) => Some((counted as u64).min(MOST)),
+            (0, None) if self.acked > 0.0 => Some((self.acked as u64).min(MOST) + self.lost.min(MOST)),
+            (0, None) => None,
+            (sent, _) => Some(sent),
+        };
+        self.lost = self.lost.min(MOST);
+        let series = RttSeries {
+            samples: self.samples,
+            sent: sent.unwrap_or(0),
+            lost: self.lost,
+            cut_at: self.cut_at.map(Time::as_secs_f64),
+        };
+        let streams = self.streams.finish();
+        let until_taken = !self.responses.is_empty();
+        if !until_taken {
+            self.responses = streams.into_iter().take_while(|_| kept.response()).collect();
+        }
+        Connection {
+            name: self.name,
+            only_smoothed: series.samples.is_empty() && self.smoothed.is_some() && self.latest.is_none(),
+            series,
+            sent,
+            guessed_losses: self.guessed,
+            loss_events: self.loss_events,
+            window: self.window.mean(),
+            until_taken,
+            responses: self.responses,
+        }
+    }
+}
+
+/// Application packets sort last, so that the oldest of them are forgotten first only when there are no others.
+fn place((space, number): (Space, u64)) -> (u8, u64) {
+    (space as u8, number)
+}

@@ -1,0 +1,248 @@
+//! Response times: from stream bytes in a log, or from a table of `fathom load`.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead};
+
+use fathom_qlog::{Direction, StreamData, Vantage};
+use serde::Serialize;
+
+use super::source::Kept;
+
+/// Streams of a connection that are followed at once; the rest has no response times.
+const STREAMS: usize = 1 << 16;
+/// Longest line of a table.
+const LINE: u64 = 1 << 16;
+
+/// How long a response took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ResponseTime {
+    /// Its bytes.
+    pub bytes: u64,
+    /// From the request's first byte, or the intended start, to the last byte of the response, in milliseconds.
+    pub ms: f64,
+    /// The same to the first byte of the response, where that is known.
+    pub first_byte_ms: Option<f64>,
+}
+
+/// Responses by size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Class {
+    /// What it is called.
+    pub name: &'static str,
+    /// Smallest size in bytes.
+    pub from: u64,
+    /// Sizes stay below this, in bytes.
+    pub below: u64,
+}
+
+impl Class {
+    /// All, and by size.
+    pub const ALL: [Self; 5] = [
+        Self { name: "all", from: 0, below: u64::MAX },
+        Self { name: "below 10 kB", from: 0, below: 10_000 },
+        Self { name: "10 to 100 kB", from: 10_000, below: 100_000 },
+        Self { name: "100 kB to 1 MB", from: 100_000, below: 1_000_000 },
+        Self { name: "1 MB and more", from: 1_000_000, below: u64::MAX },
+    ];
+
+    /// Whether a response belongs to it.
+    pub const fn has(&self, r: &ResponseTime) -> bool {
+        self.from <= r.bytes && r.bytes < self.below
+    }
+}
+
+/// Requests and responses on client-initiated bidirectional streams.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    open: HashMap<u64, Stream>,
+    vantage: Option<Vantage>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    began: f64,
+    sent: Way,
+    received: Way,
+}
+
+/// One direction of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    first: Option<f64>,
+    last: f64,
+    end: u64,
+}
+
+impl Way {
+    fn moved(&mut self, at: f64, bytes: StreamData) {
+        let end = bytes.offset.saturating_add(bytes.length);
+        // What is sent again was there before; it counts where it fills a gap, which offsets alone do not tell.
+        self.first.get_or_insert(at);
+        self.last = at;
+        self.end = self.end.max(end);
+    }
+}
+
+impl Streams {
+    pub(super) fn moved(&mut self, at: f64, way: Direction, bytes: StreamData, vantage: Option<Vantage>) {
+        self.vantage = vantage.or(self.vantage);
+        // RFC 9000 §2.1: the two lowest bits are zero.
+        if !bytes.stream.is_multiple_of(4) || (self.open.len() >= STREAMS && !self.open.contains_key(&bytes.stream)) {
+            return;
+        }
+        let fresh = Stream { began: at, sent: Way::default(), received: Way::default() };
+        let stream = self.open.entry(bytes.stream).or_insert(fresh);
+        match way {
+            Direction::Sent => stream.sent.moved(at, bytes),
+            Direction::Received => stream.received.moved(at, bytes),
+        }
+    }
+
+    /// Those of which something came back, in the order of streams.
+    pub(super) fn finish(self) -> Vec<ResponseTime> {
+        let mut open: Vec<(u64, Stream)> = self.open.into_iter().collect();
+        open.sort_unstable_by_key(|(id, _)| *id);
+        let response = |s: &Stream| match self.vantage {
+            Some(Vantage::Server) => s.sent,
+            Some(Vantage::Client) => s.received,
+            // The larger half is the response.
+            None if s.sent.end > s.received.end => s.sent,
+            None => s.received,
+        };
+        let time = |(_, s): (u64, Stream)| {
+            let way = response(&s);
+            let first = way.first?;
+            Some(ResponseTime { bytes: way.end, ms: way.last - s.began, first_byte_ms: Some(first - s.began) })
+        };
+        open.into_iter().filter_map(time).collect()
+    }
+}
+
+/// A table: what it holds, and rows that hold no response.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) responses: Vec<ResponseTime>,
+    pub(super) failed: u64,
+}
+
+/// Reads a table of `fathom load` (`intended`, `start`, `first_byte`, `response` in seconds, `result`), or any with the columns `bytes` and
+/// `total_ms`, and where it has them `intended_s`, `start_s`, `first_byte_ms` and `status`.
+///
+/// Times run from the intended start (open loop): a client that falls behind makes its users wait too.
+pub(super) fn table(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64), kept: &mut Kept) -> Result<Table, String> {
+    let head = line(from, bytes)?.ok_or("is empty")?;
+    let columns: Vec<&str> = head.trim_start_matches('\u{feff}').split(',').map(unquoted).collect();
+    let place = |name: &str| columns.iter().position(|c| *c == name);
+    let missing = || "is neither qlog nor a table with columns 'bytes' and 'response' or 'total_ms'".to_owned();
+    let size = place("bytes").ok_or_else(missing)?;
+    // From the intended start already, in seconds; else from the start, in milliseconds.
+    let whole = place("response").is_some();
+    let total = place("response").or_else(|| place("total_ms")).ok_or_else(missing)?;
+    let unit = if whole { 1e3 } else { 1.0 };
+    let either = |names: [&str; 2]| names.into_iter().find_map(place);
+    let (intended, start) = (either(["intended", "intended_s"]), either(["start", "start_s"]));
+    let first = place(if whole { "first_byte" } else { "first_byte_ms" });
+    let status = either(["result", "status"]);
+    let mut table = Table::default();
+    let mut number = 1;
+    while let Some(text) = line(from, bytes)? {
+        number += 1;
+        if text.trim().is_empty() {
+            continue;
+        }
+        let cells: Vec<&str> = text.split(',').map(unquoted).collect();
+        let cell = |at: Option<usize>| at.and_then(|at| cells.get(at)).filter(|c| !c.is_empty());
+        let value = |at| -> Result<Option<f64>, String> {
+            let Some(text) = cell(at) else { return Ok(None) };
+            let n = text.parse().ok().filter(|n: &f64| n.is_finite());
+            n.map(Some).ok_or_else(|| format!("line {number}: '{}' is no number", text.escape_debug()))
+        };
+        let good = cell(status).is_none_or(|s| s.parse::<u16>().is_ok_and(|s| (100..400).contains(&s)));
+        let late =
+            value(start)?.zip(value(intended)?).map_or(0.0, |(start, intended)| (start - intended).max(0.0) * 1e3);
+        match (value(Some(total))?, value(Some(size))?) {
+            (Some(took), Some(bytes)) if good && took >= 0.0 && bytes >= 0.0 => {
+                if kept.response() {
+                    let first_byte_ms = value(first)?.map(|took| took * unit + late);
+                    let ms = took * unit + if whole { 0.0 } else { late };
+                    table.responses.push(ResponseTime { bytes: bytes as u64, ms, first_byte_ms });
+                }
+            }
+            _ => table.failed += 1,
+        }
+    }
+    Ok(table)
+}
+
+fn unquoted(cell: &str) -> &str {
+    cell.trim().trim_matches('"')
+}
+
+fn line(from: &mut impl BufRead, bytes: &mut dyn FnMut(u64)) -> Result<Option<String>, String> {
+    let mut text = Vec::new();
+    let n =
+        io::Read::take(&mut *from, LINE).read_until(b'\n', &mut text).map_err(|e| format!("cannot be read: {e}"))?;
+    bytes(n as u64);
+    if n as u64 == LINE {
+        return Err("has a line that is too long for a table".into());
+    }
+    let text = String::from_utf8(text).map_err(|_| "is neither qlog nor text")?;
+    Ok((n > 0).then(|| text.trim_end().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Table, String> {
+        table(&mut text.as_bytes(), &mut |_| {}, &mut Kept::default())
+    }
+
+    #[test]
+    fn a_table_by_the_names_of_its_columns() {
+        let text = "intended_s,start_s,connect_ms,first_byte_ms,total_ms,bytes,status,connection\n\
+                    1.0,1.0,5,20,30.5,1000,200,1\n\
+                    2.0,2.25,5,20,30,2000,200,1\n\
+                    3.0,3.0,,,,0,,2\n\
+                    4.0,4.0,5,20,30,100,503,2\n";
+        let table = read(text).unwrap();
+        let of = |bytes, ms, first| ResponseTime { bytes, ms, first_byte_ms: Some(first) };
+        assert_eq!(table.responses, [of(1_000, 30.5, 20.0), of(2_000, 280.0, 270.0)]);
+        assert_eq!(table.failed, 2);
+        // As fathom load writes it, in seconds: the response is from the intended start already, its first byte is not.
+        let text = "intended,start,connect,first_byte,service,response,bytes,result,connection,path\n\
+                    2.0,2.25,0.005,0.02,0.03,0.28,2000,200,1,\"/a,b\"\n3.0,3.0,,,1.0,1.0,0,timeout,2,/\n";
+        let table = read(text).unwrap();
+        assert_eq!((table.responses, table.failed), (vec![of(2_000, 280.0, 270.0)], 1));
+        // Another order, and no more than is needed.
+        let table = read("bytes,\"total_ms\"\n5,1\n").unwrap();
+        assert_eq!(table.responses, [ResponseTime { bytes: 5, ms: 1.0, first_byte_ms: None }]);
+    }
+
+    #[test]
+    fn what_is_no_table_is_told() {
+        for (text, says) in [("", "empty"), ("a,b\n1,2\n", "total_ms"), ("total_ms,bytes\nx,1\n", "line 2: 'x'")] {
+            assert!(read(text).unwrap_err().contains(says), "{text}");
+        }
+        let long = format!("total_ms,bytes\n{}", "1".repeat(1 << 17));
+        assert!(read(&long).unwrap_err().contains("too long"));
+    }
+
+    #[test]
+    fn responses_of_either_end() {
+        let data = |stream, offset, length| StreamData { stream, offset, length };
+        let run = |vantage, response, request| {
+            let mut s = Streams::default();
+            s.moved(10.0, request, data(4, 0, 50), vantage);
+            s.moved(30.0, response, data(4, 0, 1_000), vantage);
+            s.moved(45.0, response, data(4, 1_000, 500), vantage);
+            s.moved(50.0, request, data(8, 0, 50), vantage);
+            s.moved(50.0, response, data(3, 0, 50), vantage);
+            s.finish()
+        };
+        let wanted = [ResponseTime { bytes: 1_500, ms: 35.0, first_byte_ms: Some(20.0) }];
+        assert_eq!(run(Some(Vantage::Server), Direction::Sent, Direction::Received), wanted);
+        assert_eq!(run(Some(Vantage::Client), Direction::Received, Direction::Sent), wanted);
+        assert_eq!(run(None, Direction::Received, Direction::Sent)[..1], wanted);
+    }
+}

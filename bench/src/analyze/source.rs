@@ -1,0 +1,204 @@
+//! A file, whatever it is, as connections and responses.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use fathom_qlog::{Malformed, read};
+use serde::Serialize;
+
+use super::connection::{Builder, Connection};
+use super::responses::{ResponseTime, table};
+
+/// Round trips kept in all; 256 MB of them.
+const SAMPLES: u64 = 8 << 20;
+/// Responses kept in all.
+const RESPONSES: u64 = 2 << 20;
+
+/// How much is kept of all files together: what more there is, is left out and told.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    samples: u64,
+    responses: u64,
+    /// Something was left out.
+    pub full: bool,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { samples: SAMPLES, responses: RESPONSES, full: false }
+    }
+}
+
+impl Kept {
+    pub(super) fn sample(&mut self) -> bool {
+        Self::one(&mut self.samples, &mut self.full)
+    }
+
+    pub(super) fn response(&mut self) -> bool {
+        Self::one(&mut self.responses, &mut self.full)
+    }
+
+    fn one(left: &mut u64, full: &mut bool) -> bool {
+        let there = *left > 0;
+        *full |= !there;
+        *left = left.saturating_sub(1);
+        there
+    }
+}
+
+/// Why a file has no answer: one line with its name.
+#[derive(Debug, thiserror::Error)]
+pub enum AnalyzeError {
+    /// It cannot be read.
+    #[error("'{0}' {1}")]
+    File(String, String),
+    /// It has nothing of what is asked.
+    #[error("{0}")]
+    Nothing(String),
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// The title of a log.
+    pub title: Option<String>,
+    /// Events of a log; 0 for a table.
+    pub events: u64,
+    /// Connections of a log.
+    pub connections: Vec<Connection>,
+    /// Responses of a table.
+    #[serde(skip)]
+    pub rows: Vec<ResponseTime>,
+    /// Rows of a table without a good response.
+    pub failed: u64,
+    /// What a reader has to know of it.
+    pub cautions: Vec<String>,
+}
+
+impl Source {
+    /// It is a log.
+    pub fn is_log(&self) -> bool {
+        self.events > 0
+    }
+
+    /// Several as one.
+    pub fn merged(name: String, parts: Vec<Self>) -> Self {
+        let mut all = Self { name, ..Self::default() };
+        for part in parts {
+            all.title = all.title.or(part.title);
+            all.events += part.events;
+            all.connections.extend(part.connections);
+            all.rows.extend(part.rows);
+            all.failed += part.failed;
+            all.cautions.extend(part.cautions);
+        }
+        all
+    }
+
+    /// Some of its responses end when QUIC has taken their last byte.
+    pub(super) fn is_until_taken(&self) -> Option<String> {
+        let some = self.connections.iter().any(|c| c.until_taken);
+        some.then(|| {
+            format!(
+                "{}: responses as fathom serve logs them end when QUIC has taken their last byte. What fits its send buffer (8 MB) is taken \
+                 at once; for what users wait, measure at the client.",
+                self.name
+            )
+        })
+    }
+
+    /// All responses.
+    pub fn responses(&self) -> impl Iterator<Item = &ResponseTime> {
+        self.rows.iter().chain(self.connections.iter().flat_map(|c| &c.responses))
+    }
+}
+
+/// Reads all logs and tables of a folder as one source: `fathom serve` writes a file per connection.
+///
+/// # Errors
+/// There is none in it, or one cannot be read.
+pub fn gather_folder(folder: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<Source, AnalyzeError> {
+    let name = folder.display().to_string();
+    let there =
+        std::fs::read_dir(folder).map_err(|e| AnalyzeError::File(name.clone(), format!("cannot be read: {e}")))?;
+    let known = |path: &Path| path.extension().is_some_and(|e| e == "sqlog" || e == "qlog" || e == "csv");
+    let mut files: Vec<_> = there.flatten().map(|entry| entry.path()).filter(|path| known(path)).collect();
+    files.sort();
+    // A connection that never came about has a log without events.
+    let mut parts = Vec::new();
+    let mut empty = 0_u64;
+    for file in &files {
+        match gather(file, kept, bytes) {
+            Ok(source) => parts.push(source),
+            Err(AnalyzeError::File(_, why)) if why.starts_with("has no event") => empty += 1,
+            Err(e) => return Err(e),
+        }
+    }
+    if parts.is_empty() {
+        return Err(AnalyzeError::File(
+            name,
+            "has no .sqlog, .qlog or .csv file with something in it; name files".into(),
+        ));
+    }
+    let mut all = Source::merged(name, parts);
+    if empty > 0 {
+        all.cautions.push(format!("{}: {empty} logs without an event were left out", all.name));
+    }
+    Ok(all)
+}
+
+/// Reads a file: a log, or a table of `fathom load`. `bytes` hears how many more bytes were read.
+///
+/// # Errors
+/// It is neither, or cannot be read.
+pub fn gather(path: &Path, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<Source, AnalyzeError> {
+    let name = path.display().to_string();
+    let failed = |why: String| AnalyzeError::File(name.clone(), why);
+    let file = File::open(path).map_err(|e| failed(format!("cannot be read: {e}")))?;
+    let mut file = BufReader::new(file);
+    let begins = file.fill_buf().map_err(|e| failed(format!("cannot be read: {e}")))?;
+    // What begins like text, but not like JSON, may be a table.
+    let begins = begins.trim_ascii_start();
+    let is_text = begins.first().is_some_and(|b| b.is_ascii_alphabetic() || matches!(b, b'"' | 0xef));
+    if is_text && !begins.starts_with(b"\xef\xbb\xbf{") {
+        let table = table(&mut file, bytes, kept).map_err(failed)?;
+        return Ok(Source { name, rows: table.responses, failed: table.failed, ..Source::default() });
+    }
+    drop(file);
+    log(path, name, kept, bytes)
+}
+
+fn log(path: &Path, name: String, kept: &mut Kept, bytes: &mut dyn FnMut(u64)) -> Result<Source, AnalyzeError> {
+    let mut builders: Vec<Builder> = Vec::new();
+    let mut incomplete = None;
+    let summary = read(path, bytes, &mut |event| {
+        if event.connection == builders.len() {
+            builders.push(Builder::new(event));
+        }
+        if event.category == "fathom" && event.name == "log_incomplete" {
+            incomplete = event.data.get("events_dropped").and_then(serde_json::Value::as_u64).or(Some(0));
+        }
+        builders[event.connection].take(event, kept);
+    })
+    .map_err(|e| AnalyzeError::File(name.clone(), e.to_string()))?;
+    let connections: Vec<Connection> = builders.into_iter().map(|b| b.finish(kept)).collect();
+    let mut cautions = Vec::new();
+    if let Some(Malformed { records, first, why }) = summary.malformed {
+        cautions.push(format!(
+            "{name}: {records} records cannot be read and were left out; the first is number {first}: {why}"
+        ));
+    }
+    if let Some(at) = summary.cut_off {
+        cautions.push(format!("{name} ends in the middle ({at}); what is before was read"));
+    }
+    if let Some(dropped) = incomplete {
+        cautions.push(format!("{name} lacks {dropped} events that its writer dropped"));
+    }
+    if connections.iter().any(|c| c.series.cut_at.is_some()) {
+        cautions.push(format!("{name} has connections with more round trips than are kept; their rest was left out"));
+    }
+    Ok(Source { name, title: summary.title, events: summary.events, connections, cautions, ..Source::default() })
+}

@@ -1,0 +1,375 @@
+//! What is logged, and how it is written: names and units of draft-ietf-quic-qlog-quic-events-13, and our own under `fathom`.
+//!
+//! Times and delays are milliseconds, sizes bytes, rates bits per second. Fields that the draft does not have begin with `fathom_`.
+
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Serialize, Serializer};
+
+/// Which end of a connection logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Vantage {
+    /// The one that connects.
+    Client,
+    /// The one that accepts.
+    Server,
+}
+
+/// How a file begins.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// The connection: its original destination connection ID. Only letters, digits and `-` of it reach the file's name.
+    pub id: String,
+    /// Which end logs.
+    pub vantage: Vantage,
+    /// What the log is of, such as stack and controller.
+    pub title: String,
+    /// When time 0 of the log was, by the calendar.
+    pub began: SystemTime,
+}
+
+/// A path's recovery and congestion control after an event. Unknown is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Metrics {
+    /// The newest round-trip sample.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+    pub latest_rtt: Option<Duration>,
+    /// Smoothed round-trip time.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+    pub smoothed_rtt: Option<Duration>,
+    /// Smallest round-trip time.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+    pub min_rtt: Option<Duration>,
+    /// Congestion window in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion_window: Option<u64>,
+    /// Bytes in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_in_flight: Option<u64>,
+    /// Slow-start threshold in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ssthresh: Option<u64>,
+    /// Pace in bits per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing_rate: Option<u64>,
+    /// Packets that the ACK frame behind this event newly acknowledged.
+    #[serde(rename = "fathom_acked_packets", skip_serializing_if = "Option::is_none")]
+    pub acked_packets: Option<u64>,
+    /// Their bytes.
+    #[serde(rename = "fathom_acked_bytes", skip_serializing_if = "Option::is_none")]
+    pub acked_bytes: Option<u64>,
+    /// Packets sent so far.
+    #[serde(rename = "fathom_packets_sent", skip_serializing_if = "Option::is_none")]
+    pub packets_sent: Option<u64>,
+    /// Bytes sent so far.
+    #[serde(rename = "fathom_bytes_sent", skip_serializing_if = "Option::is_none")]
+    pub bytes_sent: Option<u64>,
+    /// Queueing delay as the controller averages it.
+    #[serde(rename = "fathom_queueing_delay", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+    pub queueing: Option<Duration>,
+    /// Delay that the sender adds to every packet.
+    #[serde(rename = "fathom_added_delay", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+    pub hold: Option<Duration>,
+    /// Window reductions for delay so far.
+    #[serde(rename = "fathom_early_reductions", skip_serializing_if = "Option::is_none")]
+    pub early_reductions: Option<u64>,
+}
+
+impl Metrics {
+    /// Without what is as it was. A round-trip sample is news even when it is like the last one.
+    pub(crate) fn since(&self, last: &Self) -> Self {
+        fn news<T: PartialEq>(now: Option<T>, last: &Option<T>) -> Option<T> {
+            now.filter(|v| last.as_ref() != Some(v))
+        }
+        Self {
+            latest_rtt: self.latest_rtt,
+            acked_packets: self.acked_packets,
+            acked_bytes: self.acked_bytes,
+            smoothed_rtt: news(self.smoothed_rtt, &last.smoothed_rtt),
+            min_rtt: news(self.min_rtt, &last.min_rtt),
+            congestion_window: news(self.congestion_window, &last.congestion_window),
+            bytes_in_flight: news(self.bytes_in_flight, &last.bytes_in_flight),
+            ssthresh: news(self.ssthresh, &last.ssthresh),
+            pacing_rate: news(self.pacing_rate, &last.pacing_rate),
+            packets_sent: news(self.packets_sent, &last.packets_sent),
+            bytes_sent: news(self.bytes_sent, &last.bytes_sent),
+            queueing: news(self.queueing, &last.queueing),
+            hold: news(self.hold, &last.hold),
+            early_reductions: news(self.early_reductions, &last.early_reductions),
+        }
+    }
+
+    /// What is known after `self` was known and then `next` came.
+    pub(crate) fn then(&self, next: &Self) -> Self {
+        Self {
+            latest_rtt: next.latest_rtt.or(self.latest_rtt),
+            acked_packets: next.acked_packets.or(self.acked_packets),
+            acked_bytes: next.acked_bytes.or(self.acked_bytes),
+            smoothed_rtt: next.smoothed_rtt.or(self.smoothed_rtt),
+            min_rtt: next.min_rtt.or(self.min_rtt),
+            congestion_window: next.congestion_window.or(self.congestion_window),
+            bytes_in_flight: next.bytes_in_flight.or(self.bytes_in_flight),
+            ssthresh: next.ssthresh.or(self.ssthresh),
+            pacing_rate: next.pacing_rate.or(self.pacing_rate),
+            packets_sent: next.packets_sent.or(self.packets_sent),
+            bytes_sent: next.bytes_sent.or(self.bytes_sent),
+            queueing: next.queueing.or(self.queueing),
+            hold: next.hold.or(self.hold),
+            early_reductions: next.early_reductions.or(self.early_reductions),
+        }
+    }
+}
+
+/// The controller is in another phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct State {
+    /// The phase before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old: Option<&'static str>,
+    /// The phase now, such as `slow_start`.
+    pub new: &'static str,
+}
+
+/// Packets were declared lost: one event for all that were found missing at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// When the newest of them was sent, where that is known.
+    #[serde(rename = "fathom_sent", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+    pub sent: Option<Duration>,
+    /// How many, where that is known.
+    #[serde(rename = "fathom_packets", skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u64>,
+    /// How many bytes, where that is known.
+    #[serde(rename = "fathom_bytes", skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// All packets of a persistent-congestion period were lost (RFC 9002 §7.6).
+    #[serde(rename = "fathom_persistent", skip_serializing_if = "is_false")]
+    pub persistent: bool,
+}
+
+/// The peer reported marks of congestion experienced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Marked {
+    /// When the newest packet concerned was sent.
+    #[serde(serialize_with = "plain_millis")]
+    pub sent: Duration,
+}
+
+/// A forward one-way delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct OneWay {
+    /// Difference of both hosts' clocks in nanoseconds: it means something only beside others of the same connection.
+    #[serde(rename = "one_way_delay", serialize_with = "nanos_as_millis")]
+    pub delay: i64,
+    /// Its height above the smallest one so far.
+    #[serde(rename = "queueing_delay", serialize_with = "plain_millis")]
+    pub queueing: Duration,
+}
+
+/// A response was handed to QUIC in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Response {
+    /// HTTP status.
+    pub status: u16,
+    /// Bytes of its body.
+    pub bytes: u64,
+    /// From the request's header to the first byte.
+    #[serde(serialize_with = "plain_millis")]
+    pub first_byte: Duration,
+    /// From the request's header to the last byte.
+    #[serde(serialize_with = "plain_millis")]
+    pub total: Duration,
+}
+
+/// An event. Copied, never allocated: it is made on the packet path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Event {
+    /// `quic:recovery_metrics_updated`.
+    Metrics(Metrics),
+    /// `quic:congestion_state_updated`.
+    State(State),
+    /// `quic:packet_lost`.
+    Lost(Lost),
+    /// `fathom:mark`.
+    Marked(Marked),
+    /// `fathom:one_way_delay`.
+    OneWay(OneWay),
+    /// `fathom:response`.
+    Response(Response),
+}
+
+impl Event {
+    /// Its name in the file.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Metrics(_) => "quic:recovery_metrics_updated",
+            Self::State(_) => "quic:congestion_state_updated",
+            Self::Lost(_) => "quic:packet_lost",
+            Self::Marked(_) => "fathom:mark",
+            Self::OneWay(_) => "fathom:one_way_delay",
+            Self::Response(_) => "fathom:response",
+        }
+    }
+}
+
+fn in_millis(d: Duration) -> f64 {
+    d.as_nanos() as f64 / 1e6
+}
+
+fn plain_millis<S: Serializer>(d: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(in_millis(*d))
+}
+
+fn millis<S: Serializer>(d: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(d.map_or(0.0, in_millis))
+}
+
+fn nanos_as_millis<S: Serializer>(nanos: &i64, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(*nanos as f64 / 1e6)
+}
+
+// The signature is serde's.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(b: &bool) -> bool {
+    !*b
+}
+
+#[derive(Serialize)]
+struct Record<D> {
+    time: f64,
+    name: &'static str,
+    data: D,
+}
+
+/// Writes one record: separator, JSON, end of line (RFC 7464 §2).
+pub(crate) fn write_event(to: &mut dyn Write, at: Duration, event: &Event) -> io::Result<()> {
+    write_record(to, &Record { time: in_millis(at), name: event.name(), data: event })
+}
+
+#[derive(Serialize)]
+struct Ended {
+    reason: &'static str,
+    events_dropped: u64,
+}
+
+/// The last record of a log that is not whole.
+pub(crate) fn write_gap(to: &mut dyn Write, at: Duration, reason: &'static str, dropped: u64) -> io::Result<()> {
+    let data = Ended { reason, events_dropped: dropped };
+    write_record(to, &Record { time: in_millis(at), name: "fathom:log_incomplete", data })
+}
+
+/// Writes the record with which a file begins. Readers that came before the URIs look for `qlog_version` and `qlog_format`.
+pub(crate) fn write_header(to: &mut dyn Write, header: &Header) -> io::Result<()> {
+    let record = serde_json::json!({
+        "file_schema": "urn:ietf:params:qlog:file:sequential",
+        "serialization_format": "application/qlog+json-seq",
+        "qlog_version": "0.3",
+        "qlog_format": "JSON-SEQ",
+        "title": header.title,
+        "trace": {
+            "title": header.title,
+            "vantage_point": { "type": header.vantage, "name": "fathom" },
+            "event_schemas": ["urn:ietf:params:qlog:events:quic-13", "urn:x-fathom:qlog:events:fathom-1"],
+            "common_fields": {
+                "group_id": header.id,
+                "ODCID": header.id,
+                "time_format": "relative_to_epoch",
+                "reference_time": {
+                    "clock_type": "monotonic",
+                    "epoch": "unknown",
+                    "wall_clock_time": rfc3339(header.began),
+                },
+            },
+        },
+    });
+    write_record(to, &record)
+}
+
+fn write_record(mut to: &mut dyn Write, record: &impl Serialize) -> io::Result<()> {
+    to.write_all(&[0x1e])?;
+    serde_json::to_writer(&mut to, record)?;
+    to.write_all(b"\n")
+}
+
+/// A time as RFC 3339 has it, in UTC, with milliseconds.
+fn rfc3339(at: SystemTime) -> String {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    // Days to a date, with years that begin in March: the leap day comes last (400 years are 146,097 days).
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
+        second / 3_600,
+        second / 60 % 60,
+        second % 60,
+        since.subsec_millis()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(at: u64, event: Event) -> String {
+        let mut bytes = Vec::new();
+        write_event(&mut bytes, Duration::from_micros(at), &event).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn events_as_written() {
+        let metrics = Metrics {
+            latest_rtt: Some(Duration::from_micros(20_500)),
+            congestion_window: Some(14_720),
+            packets_sent: Some(3),
+            ..Metrics::default()
+        };
+        assert_eq!(
+            text(1_234, Event::Metrics(metrics)),
+            "\u{1e}{\"time\":1.234,\"name\":\"quic:recovery_metrics_updated\",\"data\":{\"latest_rtt\":20.5,\"congestion_window\":14720,\
+             \"fathom_packets_sent\":3}}\n"
+        );
+        let lost = Lost { sent: Some(Duration::from_millis(7)), packets: None, bytes: Some(1_200), persistent: false };
+        assert_eq!(
+            text(0, Event::Lost(lost)),
+            "\u{1e}{\"time\":0.0,\"name\":\"quic:packet_lost\",\"data\":{\"fathom_sent\":7.0,\"fathom_bytes\":1200}}\n"
+        );
+        let one_way = OneWay { delay: -1_500_000, queueing: Duration::from_micros(250) };
+        assert!(text(0, Event::OneWay(one_way)).contains("{\"one_way_delay\":-1.5,\"queueing_delay\":0.25}"));
+        let state = State { old: Some("slow_start"), new: "recovery" };
+        assert!(text(0, Event::State(state)).contains("{\"old\":\"slow_start\",\"new\":\"recovery\"}"));
+    }
+
+    #[test]
+    fn only_news_is_written_and_samples_always_are() {
+        let rtt = Some(Duration::from_millis(20));
+        let first = Metrics { latest_rtt: rtt, min_rtt: rtt, congestion_window: Some(10), ..Metrics::default() };
+        let second = Metrics { congestion_window: Some(11), ..first };
+        let news = second.since(&first);
+        assert_eq!(news, Metrics { latest_rtt: rtt, congestion_window: Some(11), ..Metrics::default() });
+        assert_eq!(first.then(&news), second);
+    }
+
+    #[test]
+    fn dates() {
+        let at = |seconds: u64, millis: u64| {
+            rfc3339(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(millis))
+        };
+        assert_eq!(at(0, 0), "1970-01-01T00:00:00.000Z");
+        // The last second of a leap day, the first of the next; a century that is none; a date of today.
+        assert_eq!(at(951_868_799, 5), "2000-02-29T23:59:59.005Z");
+        assert_eq!(at(951_868_800, 0), "2000-03-01T00:00:00.000Z");
+        assert_eq!(at(4_107_542_400, 0), "2100-03-01T00:00:00.000Z");
+        assert_eq!(at(1_767_225_599, 999), "2025-12-31T23:59:59.999Z");
+    }
+}

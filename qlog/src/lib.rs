@@ -1,0 +1,28 @@
+//! qlog, the log format of QUIC: one writer and one reader. No stack is known here, and nothing of the laboratory.
+//!
+//! The writer follows draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events-13: JSON text sequences (RFC 7464), one
+//! file per connection. The reader takes whatever QUIC stacks write, from draft-00 on.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `event.rs` | what is logged, and how it is written |
+//! | `folder.rs` | one file per connection, written by a thread of its own |
+//! | `read/` | any stack's file, event by event |
+//! | `seen.rs` | what an event says, whichever draft it follows |
+//! | `qvis.rs` | the same log in the older form that qvis draws |
+//!
+//! # Why not the `qlog` crate
+//! It is current and well kept, but its types are one draft's, so it cannot read the files of stacks that follow others; it allocates for
+//! every event, and it turns on `serde_json/preserve_order` for a whole build.
+
+mod event;
+mod folder;
+mod qvis;
+mod read;
+mod seen;
+
+pub use event::{Event, Header, Lost, Marked, Metrics, OneWay, Response, State, Vantage};
+pub use folder::{Counts, Folder, FolderError, Log};
+pub use qvis::{ExportError, export};
+pub use read::{Bytes, Logged, Malformed, ReadError, Summary, read};
+pub use seen::{Direction, Packet, Phase, Seen, SeenLoss, SeenMetrics, SeenResponse, Space, StreamData};

@@ -1,0 +1,175 @@
+//! A log in the older form that qvis draws: one JSON document of qlog 0.3, with the names of that time.
+//!
+//! Files of any stack can be turned, also those recorded long ago: hence a step of its own and not a way of writing. qvis draws its
+//! congestion graph over the packets sent. Our own logs have no event per packet: what was sent between two metrics events becomes one
+//! `packet_sent` of that many bytes, marked `fathom_aggregate`.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::event::Vantage;
+use crate::read::{Bytes, Logged, ReadError, Summary, number, read};
+
+/// Connections of a file that become traces at most: the file is read once for each.
+const CONNECTIONS: usize = 64;
+
+/// Why a log cannot be turned.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The log.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Where it goes.
+    #[error("cannot be written: {0}")]
+    Write(#[from] io::Error),
+    /// Too many connections.
+    #[error("holds {0} connections, and at most {CONNECTIONS} go into one file; record one file per connection")]
+    Many(usize),
+}
+
+/// Writes the log of `from` to `to` for qvis.
+///
+/// # Errors
+/// The log cannot be read, or not be written.
+pub fn export(from: &Path, to: &mut dyn Write, bytes: Bytes<'_>) -> Result<Summary, ExportError> {
+    let mut about: Vec<About> = Vec::new();
+    let summary = read(from, bytes, &mut |event| {
+        if event.connection == about.len() && about.len() < CONNECTIONS {
+            about.push(About { group: event.group.map(str::to_owned), vantage: event.vantage });
+        }
+    })?;
+    if summary.connections > CONNECTIONS {
+        return Err(ExportError::Many(summary.connections));
+    }
+    let title = summary.title.as_deref().unwrap_or("fathom");
+    write!(to, "{{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON\",\"title\":{},\"traces\":[", json!(title))?;
+    for (connection, about) in about.iter().enumerate() {
+        if connection > 0 {
+            to.write_all(b",")?;
+        }
+        about.write(to, title)?;
+        let mut trace = Writer { to, connection, packets: 0, sent: 0.0, events: 0, failed: None };
+        read(from, &mut |_| {}, &mut |event| trace.take(event))?;
+        if let Some(e) = trace.failed {
+            return Err(e.into());
+        }
+        to.write_all(b"\n]}")?;
+    }
+    to.write_all(b"]}\n")?;
+    Ok(summary)
+}
+
+struct About {
+    group: Option<String>,
+    vantage: Option<Vantage>,
+}
+
+impl About {
+    fn write(&self, to: &mut dyn Write, title: &str) -> io::Result<()> {
+        let mut common = json!({ "time_format": "relative", "reference_time": 0 });
+        if let Some(group) = &self.group {
+            common["ODCID"] = json!(group);
+            common["group_id"] = json!(group);
+        }
+        let vantage = self.vantage.map_or(json!("unknown"), |v| json!(v));
+        write!(
+            to,
+            "\n{{\"title\":{},\"vantage_point\":{{\"name\":{},\"type\":{vantage}}},\"common_fields\":{common},\"events\":[",
+            json!(title),
+            json!(title),
+        )
+    }
+}
+
+/// One trace on its way out.
+struct Writer<'a> {
+    to: &'a mut dyn Write,
+    connection: usize,
+    /// Packets and bytes sent, as the last metrics event had them.
+    packets: u64,
+    sent: f64,
+    events: u64,
+    failed: Option<io::Error>,
+}
+
+impl Writer<'_> {
+    fn take(&mut self, event: &Logged<'_>) {
+        if event.connection != self.connection || self.failed.is_some() {
+            return;
+        }
+        if let Err(e) = self.write(event) {
+            self.failed = Some(e);
+        }
+    }
+
+    fn write(&mut self, event: &Logged<'_>) -> io::Result<()> {
+        let mut data = event.data.clone();
+        in_millis(&mut data, event.unit);
+        plain_lengths(&mut data);
+        if let Some(sent) = event.data.get("fathom_bytes_sent").and_then(number).filter(|n| *n > self.sent) {
+            // Without a count they are numbered: a packet needs one.
+            let packets = event.data.get("fathom_packets_sent").and_then(number).map_or(self.packets + 1, |n| n as u64);
+            let of = json!({
+                "header": { "packet_type": "1RTT", "packet_number": packets },
+                "raw": { "length": (sent - self.sent) as u64 },
+                "frames": [],
+                "fathom_aggregate": true,
+            });
+            (self.packets, self.sent) = (packets, sent);
+            self.record(event.at, "transport:packet_sent", &of)?;
+        }
+        self.record(event.at, &older_name(event.category, event.name), &data)
+    }
+
+    fn record(&mut self, at: f64, name: &str, data: &Value) -> io::Result<()> {
+        let comma = if self.events > 0 { "," } else { "" };
+        self.events += 1;
+        write!(self.to, "{comma}\n{}", json!({ "time": at, "name": name, "data": data }))
+    }
+}
+
+/// The name an event had in qlog 0.3.
+fn older_name(category: &str, name: &str) -> String {
+    let category = match (category, name) {
+        ("http3" | "h3", _) => "http",
+        ("quic", "recovery_metrics_updated") => return "recovery:metrics_updated".into(),
+        ("quic", "recovery_parameters_set") => return "recovery:parameters_set".into(),
+        ("quic", "timer_updated") => return "recovery:loss_timer_updated".into(),
+        ("quic", "congestion_state_updated" | "packet_lost" | "marked_for_retransmit" | "loss_timer_updated") => {
+            "recovery"
+        }
+        ("quic", "key_updated" | "key_discarded" | "key_retired") => "security",
+        ("quic", n) if n.starts_with("connection_") || matches!(n, "server_listening" | "spin_bit_updated") => {
+            "connectivity"
+        }
+        ("quic", _) => "transport",
+        (other, _) => other,
+    };
+    format!("{category}:{name}")
+}
+
+/// Round trips that are counted in another unit.
+fn in_millis(data: &mut Value, unit: f64) {
+    for key in ["latest_rtt", "smoothed_rtt", "min_rtt", "rtt_variance"] {
+        if let Some(value) = data.get_mut(key)
+            && let Some(n) = number(value)
+        {
+            *value = json!(n * unit);
+        }
+    }
+    if let Some(window) = ["cwnd", "current_cwnd"].iter().find_map(|key| data.get(key).and_then(number)) {
+        data["congestion_window"] = json!(window);
+    }
+}
+
+/// qvis reads a frame's `length`; newer drafts have `raw` in its place.
+fn plain_lengths(data: &mut Value) {
+    for frame in data.get_mut("frames").and_then(Value::as_array_mut).into_iter().flatten() {
+        let length = frame.pointer("/raw/payload_length").or_else(|| frame.pointer("/raw/length")).cloned();
+        if let (Some(length), Some(frame)) = (length, frame.as_object_mut()) {
+            frame.entry("length").or_insert(length);
+        }
+    }
+}

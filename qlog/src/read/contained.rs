@@ -1,0 +1,192 @@
+//! One JSON document with traces, read as a stream: twice, for how a trace writes its events may stand behind them.
+
+use std::fmt;
+use std::io::{self, BufReader, Read};
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use super::trace::Trace;
+use super::{Counted, Reader};
+
+/// Most traces of a document.
+const TRACES: usize = 100_000;
+
+/// How each trace writes its events. What cannot be read is told by [`read`], which comes to the same place.
+pub(super) fn traces(from: impl Read) -> Vec<Trace> {
+    let mut traces = Vec::new();
+    let mut json = serde_json::Deserializer::from_reader(from);
+    let _ = Document(&mut Pass::Settings(&mut traces)).deserialize(&mut json);
+    traces
+}
+
+/// Reads all events.
+pub(super) fn read(from: impl Read, traces: Vec<Trace>, reader: &mut Reader<'_>) -> io::Result<()> {
+    let title = traces.iter().find_map(|trace| trace.title.clone());
+    let (bytes, out) = (&mut reader.bytes, &mut reader.out);
+    let mut pass = Pass::Events { traces, current: 0, number: 0, title, out };
+    let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, Counted { from, bytes }));
+    let ended = Document(&mut pass).deserialize(&mut json);
+    let Pass::Events { title, out, .. } = pass else { return Ok(()) };
+    out.summary.title = title;
+    match ended {
+        Err(e) if e.is_io() => Err(e.into()),
+        // What was read before is good: a stack that dies leaves its document open.
+        Err(e) if e.is_eof() => {
+            out.summary.cut_off = Some(format!("line {} column {}: {e}", e.line(), e.column()));
+            Ok(())
+        }
+        Err(e) => {
+            let line = e.line() as u64;
+            out.malformed(line, format!("{e}; nothing after it was read"));
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// What is taken from a document.
+enum Pass<'p, 'o> {
+    Settings(&'p mut Vec<Trace>),
+    Events {
+        traces: Vec<Trace>,
+        /// Number of the trace that is being read.
+        current: usize,
+        /// Number of the event.
+        number: u64,
+        title: Option<String>,
+        out: &'p mut super::Out<'o>,
+    },
+}
+
+impl Pass<'_, '_> {
+    fn begin_trace(&mut self) {
+        if let Self::Settings(traces) = self
+            && traces.len() < TRACES
+        {
+            traces.push(Trace::default());
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &Value) {
+        if let Self::Settings(traces) = self
+            && let Some(trace) = traces.last_mut()
+        {
+            trace.set(key, value);
+        }
+    }
+
+    fn event(&mut self, record: &Value) {
+        if let Self::Events { traces, current, number, out, .. } = self {
+            *number += 1;
+            if let Some(trace) = traces.get_mut(*current) {
+                out.event(*current, trace, record, *number);
+            }
+        }
+    }
+
+    fn end_trace(&mut self) {
+        if let Self::Events { current, .. } = self {
+            *current += 1;
+        }
+    }
+}
+
+macro_rules! seed {
+    ($name:ident, $visit:ident) => {
+        struct $name<'a, 'p, 'o>(&'a mut Pass<'p, 'o>);
+
+        impl<'de> DeserializeSeed<'de> for $name<'_, '_, '_> {
+            type Value = ();
+
+            fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+                from.$visit(self)
+            }
+        }
+    };
+}
+
+seed!(Document, deserialize_map);
+seed!(Traces, deserialize_seq);
+seed!(OneTrace, deserialize_map);
+seed!(Events, deserialize_seq);
+
+impl<'de> Visitor<'de> for Document<'_, '_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a qlog document")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "traces" => map.next_value_seed(Traces(self.0))?,
+                "title" => {
+                    let value: Value = map.next_value()?;
+                    if let Pass::Events { title, .. } = self.0 {
+                        *title = value.as_str().map(str::to_owned).or(title.take());
+                    }
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Visitor<'de> for Traces<'_, '_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of traces")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<(), A::Error> {
+        while all.next_element_seed(OneTrace(self.0))?.is_some() {}
+        Ok(())
+    }
+}
+
+impl<'de> Visitor<'de> for OneTrace<'_, '_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a trace")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        self.0.begin_trace();
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "events" if matches!(self.0, Pass::Events { .. }) => map.next_value_seed(Events(self.0))?,
+                "common_fields" | "configuration" | "event_fields" | "vantage_point" | "title" => {
+                    let value: Value = map.next_value()?;
+                    self.0.set(&key, &value);
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        self.0.end_trace();
+        Ok(())
+    }
+}
+
+impl<'de> Visitor<'de> for Events<'_, '_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<(), A::Error> {
+        while let Some(record) = all.next_element::<Value>()? {
+            self.0.event(&record);
+        }
+        Ok(())
+    }
+}

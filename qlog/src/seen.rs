@@ -1,0 +1,244 @@
+//! What an event says, whichever draft and stack it is of.
+//!
+//! | stack | what it calls things |
+//! |---|---|
+//! | quinn, noq | `recovery:metrics_updated`, `recovery:packet_lost` (0.3); connections are groups |
+//! | quiche | `quic:recovery_metrics_updated` (draft-12); before, as quinn |
+//! | quic-go, aioquic | `recovery:metrics_updated`; aioquic's quantities are milliseconds since 2021 |
+//! | picoquic | arrays, microseconds, `cwnd` for the window |
+//! | mvfst | arrays of text, microseconds, `metric_update`, `congestion_metric_update` with `current_cwnd`, `packets_lost` |
+
+use serde_json::Value;
+
+use crate::read::{Logged, number};
+
+/// A packet number space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// Initial packets.
+    Initial,
+    /// Handshake packets.
+    Handshake,
+    /// 0-RTT and 1-RTT packets.
+    Application,
+}
+
+/// Which way something went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the end that logs.
+    Sent,
+    /// To the end that logs.
+    Received,
+}
+
+/// What a metrics event says; times in milliseconds, the window in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SeenMetrics {
+    /// The newest round-trip sample.
+    pub latest_rtt: Option<f64>,
+    /// Smoothed round-trip time.
+    pub smoothed_rtt: Option<f64>,
+    /// Smallest round-trip time.
+    pub min_rtt: Option<f64>,
+    /// Congestion window.
+    pub window: Option<f64>,
+    /// Packets that the ACK frame behind the event acknowledged (our logs only).
+    pub acked_packets: Option<f64>,
+    /// Their bytes (our logs only).
+    pub acked_bytes: Option<f64>,
+    /// Packets sent so far (our logs only).
+    pub packets_sent: Option<f64>,
+    /// Bytes sent so far (our logs only).
+    pub bytes_sent: Option<f64>,
+}
+
+/// A controller's phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Between a loss and the acknowledgement of what was sent after it.
+    Recovery,
+    /// Any other.
+    Other,
+}
+
+/// What a loss event says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeenLoss {
+    /// How many packets, where the event says so; else it is of one packet, or of as many as `bytes` make.
+    pub packets: Option<u64>,
+    /// Which packet, where the event names one.
+    pub packet: Option<(Space, u64)>,
+    /// How many bytes (our logs and mvfst's only).
+    pub bytes: Option<f64>,
+    /// When the newest of them was sent, in milliseconds of the log (our logs only).
+    pub sent: Option<f64>,
+}
+
+/// Bytes of a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StreamData {
+    /// Stream.
+    pub stream: u64,
+    /// Where they begin in it.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+}
+
+/// A packet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Packet {
+    /// Which way.
+    pub direction: Direction,
+    /// Its space and number, where the event has both.
+    pub number: Option<(Space, u64)>,
+    /// STREAM frames in it.
+    pub streams: Vec<StreamData>,
+}
+
+/// A response as our own server logs it; times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeenResponse {
+    /// Bytes of its body.
+    pub bytes: f64,
+    /// From the request's header to the first byte.
+    pub first_byte: Option<f64>,
+    /// From the request's header to the last byte.
+    pub total: f64,
+}
+
+/// What an event says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// Recovery metrics.
+    Metrics(SeenMetrics),
+    /// The controller is in another phase.
+    Phase(Phase),
+    /// Packets were declared lost.
+    Lost(SeenLoss),
+    /// A packet came or went.
+    Packet(Packet),
+    /// Bytes moved between a stream and its user.
+    Stream(Direction, StreamData),
+    /// A response ended.
+    Response(SeenResponse),
+    /// Something that nobody here asks for.
+    Other,
+}
+
+impl Seen {
+    /// Reads an event.
+    pub fn of(event: &Logged<'_>) -> Self {
+        let data = event.data;
+        match event.name {
+            "metrics_updated" | "recovery_metrics_updated" | "metric_update" | "congestion_metric_update" => {
+                Self::Metrics(metrics(data, event.unit))
+            }
+            "congestion_state_updated" => {
+                let new = data.get("new").or_else(|| data.get("new_state")).and_then(Value::as_str);
+                let recovers = new.is_some_and(|s| s.to_ascii_lowercase().contains("recovery"));
+                Self::Phase(if recovers { Phase::Recovery } else { Phase::Other })
+            }
+            "packet_lost" | "packets_lost" => Self::Lost(loss(data, event.unit)),
+            "packet_sent" => Self::Packet(packet(Direction::Sent, data)),
+            "packet_received" => Self::Packet(packet(Direction::Received, data)),
+            "stream_data_moved" => moved(data).map_or(Self::Other, |(way, bytes)| Self::Stream(way, bytes)),
+            "response" if event.category == "fathom" => response(data).map_or(Self::Other, Self::Response),
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The first of these entries that is a number.
+fn first(data: &Value, keys: &[&str]) -> Option<f64> {
+    keys.iter().find_map(|key| number(data.get(key)?))
+}
+
+/// A count: negative and broken ones are none.
+fn count(data: &Value, keys: &[&str]) -> Option<u64> {
+    first(data, keys).filter(|n| (0.0..=9.007e15).contains(n)).map(|n| n as u64)
+}
+
+fn metrics(data: &Value, unit: f64) -> SeenMetrics {
+    // A round trip of zero is what stacks write before they have one.
+    let rtt = |key| first(data, &[key]).map(|v| v * unit).filter(|v| *v > 0.0 && *v < 1e7);
+    SeenMetrics {
+        latest_rtt: rtt("latest_rtt"),
+        smoothed_rtt: rtt("smoothed_rtt"),
+        min_rtt: rtt("min_rtt"),
+        window: first(data, &["congestion_window", "cwnd", "current_cwnd"]).filter(|w| *w > 0.0),
+        acked_packets: first(data, &["fathom_acked_packets"]),
+        acked_bytes: first(data, &["fathom_acked_bytes"]),
+        packets_sent: first(data, &["fathom_packets_sent"]),
+        bytes_sent: first(data, &["fathom_bytes_sent"]),
+    }
+}
+
+fn space(data: &Value) -> Option<Space> {
+    let header = data.get("header");
+    let named = header.and_then(|h| h.get("packet_type").or_else(|| h.get("type")));
+    let kind = named.or_else(|| data.get("packet_type")).and_then(Value::as_str)?;
+    match kind.to_ascii_lowercase().replace(['_', '-'], "").as_str() {
+        "initial" => Some(Space::Initial),
+        "handshake" => Some(Space::Handshake),
+        "1rtt" | "onertt" | "0rtt" | "zerortt" => Some(Space::Application),
+        _ => None,
+    }
+}
+
+fn packet_number(data: &Value) -> Option<(Space, u64)> {
+    let number =
+        data.get("header").and_then(|h| count(h, &["packet_number"])).or_else(|| count(data, &["packet_number"]));
+    // Where the kind is not told the packet is taken for what nearly all are.
+    let space = match space(data) {
+        None if data.get("packet_type").is_none() && data.pointer("/header/packet_type").is_none() => {
+            Space::Application
+        }
+        None => return None,
+        Some(space) => space,
+    };
+    Some((space, number?))
+}
+
+fn loss(data: &Value, unit: f64) -> SeenLoss {
+    SeenLoss {
+        packets: count(data, &["fathom_packets", "lost_packets"]),
+        packet: packet_number(data).or_else(|| Some((Space::Application, count(data, &["largest_lost_packet_num"])?))),
+        bytes: first(data, &["fathom_bytes", "lost_bytes"]),
+        sent: first(data, &["fathom_sent"]).map(|v| v * unit),
+    }
+}
+
+fn packet(direction: Direction, data: &Value) -> Packet {
+    let frames = data.get("frames").and_then(Value::as_array).into_iter().flatten();
+    let streams =
+        frames.filter(|f| f.get("frame_type").and_then(Value::as_str).is_some_and(is_stream)).filter_map(bytes);
+    Packet { direction, number: packet_number(data), streams: streams.collect() }
+}
+
+fn is_stream(kind: &str) -> bool {
+    kind.eq_ignore_ascii_case("stream")
+}
+
+/// STREAM frame or moved bytes, as the drafts and picoquic have them.
+fn bytes(data: &Value) -> Option<StreamData> {
+    let raw = || data.get("raw").and_then(|raw| count(raw, &["payload_length", "length"]));
+    Some(StreamData {
+        stream: count(data, &["stream_id", "id"])?,
+        offset: count(data, &["offset"]).unwrap_or(0),
+        length: count(data, &["length"]).or_else(raw).unwrap_or(0),
+    })
+}
+
+fn moved(data: &Value) -> Option<(Direction, StreamData)> {
+    let is = |key: &str, what: &str| data.get(key).and_then(Value::as_str).is_some_and(|v| v == what);
+    let (to_user, to_net) = (is("to", "user") || is("to", "application"), is("to", "transport") || is("to", "network"));
+    let way = if to_user { Direction::Received } else { Direction::Sent };
+    (to_user || to_net).then(|| bytes(data)).flatten().map(|bytes| (way, bytes))
+}
+
+fn response(data: &Value) -> Option<SeenResponse> {
+    let total = first(data, &["total"]).filter(|t| *t >= 0.0)?;
+    Some(SeenResponse { bytes: first(data, &["bytes"])?, first_byte: first(data, &["first_byte"]), total })
+}

@@ -1,0 +1,138 @@
+//! `fathom analyze`: questions to measurements that are there already.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use fathom_bench::analyze::{AnalyzeError, Kept, Page, Source, compare, gather, gather_folder, loss_delay, response};
+use fathom_bench::report::analysis;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::{Failure, output};
+
+/// Bytes from which on reading takes long enough for a bar.
+const LARGE: u64 = 20 << 20;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom analyze loss-delay server.qlog --report loss.html
+  fathom analyze response logs/*.sqlog
+  fathom analyze compare reno.csv sync.csv --json -
+
+Logs are qlog of any stack: .qlog (one JSON document) or .sqlog (JSON text
+sequences), of any draft. Tables are what 'fathom load --csv' writes.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Did delay predict loss on this path, and what would a controller that acts on delay have cost?
+    #[command(after_help = "Examples:
+  fathom analyze loss-delay server.qlog
+  fathom analyze loss-delay logs/*.sqlog --report loss.html
+
+Asks what Martin, Nilsson and Rhee asked of the Internet of 1999 (the DCA paper):
+how often a rise of the round trip comes before a loss, how often by chance,
+delay by lag from losses, and the predicted change of throughput.")]
+    LossDelay(Question),
+    /// How long did responses take, by size?
+    #[command(after_help = "Examples:
+  fathom analyze response client.sqlog
+  fathom analyze response load.csv --json -
+
+In a log: from a request's first byte to its response's last, from STREAM frames
+or what fathom serve logs. In a table: from the intended start.")]
+    Response(Question),
+    /// The same measures of several files side by side, each against the first.
+    #[command(after_help = "Examples:
+  fathom analyze compare reno.sqlog sync.sqlog
+  fathom analyze compare logs-reno logs-sync
+  fathom analyze compare before.csv after.csv --report change.html")]
+    Compare(Question),
+}
+
+#[derive(clap::Args)]
+struct Question {
+    /// Logs (.qlog, .sqlog) or tables (.csv); a folder is all of those in it, as one.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Write the answer as JSON; '-' is standard output, and the text then goes to standard error.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write one self-contained HTML file with plots.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match &args.what {
+        What::LossDelay(q) => answer(q, loss_delay, |a| a.page()),
+        What::Response(q) => answer(q, response, |a| a.page()),
+        What::Compare(q) => answer(q, compare, |a| a.page()),
+    }
+}
+
+fn answer<A: Serialize>(
+    question: &Question,
+    ask: impl FnOnce(Vec<Source>) -> Result<A, AnalyzeError>,
+    page: impl FnOnce(&A) -> Page,
+) -> Result<(), Failure> {
+    if question.report.is_some() && question.report == question.json {
+        return Err(Failure::input("--report and --json name the same file; give each its own"));
+    }
+    for file in [&question.report, &question.json].into_iter().flatten() {
+        output::check_writable(file)?;
+    }
+    let (sources, full) = read(&question.files)?;
+    let answer = ask(sources).map_err(Failure::input)?;
+    let mut page = page(&answer);
+    if full {
+        page.cautions.push("There is more in these files than is kept; what came last was left out.".into());
+    }
+    publish(question, &answer, &page)
+}
+
+/// Bytes of a file, or of the files of a folder.
+fn size(path: &Path) -> u64 {
+    let of = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
+    let inside = || std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| of(&entry.path())).sum();
+    if path.is_dir() { inside() } else { of(path) }
+}
+
+fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
+    let size = files.iter().map(|f| size(f)).sum();
+    let bar =
+        if size >= LARGE && std::io::stderr().is_terminal() { ProgressBar::new(size) } else { ProgressBar::hidden() };
+    let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut kept = Kept::default();
+    let mut sources = Vec::new();
+    for file in files {
+        let read = if file.is_dir() { gather_folder } else { gather };
+        sources.push(read(file, &mut kept, &mut |n| bar.inc(n)).map_err(Failure::input)?);
+    }
+    bar.finish_and_clear();
+    Ok((sources, kept.full))
+}
+
+fn publish(question: &Question, answer: &impl Serialize, page: &Page) -> Result<(), Failure> {
+    let text = analysis::text(page);
+    if question.json.as_deref() == Some(Path::new("-")) {
+        eprint!("{text}");
+    } else {
+        output::print(&text)?;
+    }
+    if let Some(file) = &question.json {
+        let json = serde_json::to_string_pretty(answer).map_err(Failure::run)?;
+        output::write(file, &(json + "\n"))?;
+    }
+    if let Some(file) = &question.report {
+        output::write(file, &analysis::html(page))?;
+        if file != Path::new("-") {
+            eprintln!("report: {}", file.display());
+        }
+    }
+    Ok(())
+}

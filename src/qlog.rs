@@ -1,0 +1,74 @@
+//! `fathom qlog`: qlog files in other forms.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use fathom_qlog::{ExportError, export};
+
+use crate::{Failure, output};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Write a log in another form.
+    Export(Export),
+}
+
+/// Read a log of any stack and write it in another form.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom qlog export logs/c0ffee_server.sqlog --to qvis
+  fathom qlog export server.qlog --to qvis --output -
+
+qvis reads qlog 0.3 as one JSON document, with the event names of that time;
+today's stacks, and fathom serve, write newer names as JSON text sequences.")]
+struct Export {
+    /// The log: .qlog or .sqlog.
+    file: PathBuf,
+    /// The form.
+    #[arg(long, value_name = "FORM")]
+    to: Form,
+    /// Where it goes; '-' is standard output. [default: beside the log, as NAME.qvis.qlog]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Form {
+    /// qlog 0.3 in one JSON document.
+    Qvis,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let What::Export(args) = &args.what;
+    let Form::Qvis = args.to;
+    let to = args.output.clone().unwrap_or_else(|| args.file.with_extension("qvis.qlog"));
+    if to == args.file {
+        return Err(Failure::input(format!("'{}' would be written over; name another --output", to.display())));
+    }
+    output::check_writable(&to)?;
+    let failed = |e: ExportError| {
+        let line = format!("'{}' {e}", args.file.display());
+        if matches!(e, ExportError::Write(_)) { Failure::run(line) } else { Failure::input(line) }
+    };
+    let write = |into: &mut dyn Write| {
+        let mut into = BufWriter::new(into);
+        let summary = export(&args.file, &mut into, &mut |_| {}).map_err(failed)?;
+        into.flush().map_err(|e| failed(e.into()))?;
+        Ok(summary)
+    };
+    let summary =
+        if to == Path::new("-") { write(&mut std::io::stdout().lock())? } else { output::write_with(&to, write)? };
+    if to != Path::new("-") {
+        eprintln!("{}: {} events", to.display(), summary.events);
+    }
+    if let Some(m) = summary.malformed {
+        eprintln!("left out {} records that cannot be read, the first number {}: {}", m.records, m.first, m.why);
+    }
+    Ok(())
+}
