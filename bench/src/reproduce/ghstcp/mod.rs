@@ -100,9 +100,12 @@ impl System {
 /// A number of a run.
 type Measure = fn(&Outcome) -> Option<f64>;
 
-/// Mbit/s of a group's flows together.
+/// Flows of each group.
+const FLOWS: usize = 5;
+
+/// Mbit/s of a group's flows together. `None` where one of them failed: the rest would stand for all.
 fn group(o: &Outcome, name: &str) -> Option<f64> {
-    o.groups.get(name).map(|g| g.throughput_bps / 1e6)
+    o.groups.get(name).filter(|g| g.flows.len() == FLOWS).map(|g| g.throughput_bps / 1e6)
 }
 
 fn s1(o: &Outcome) -> Option<f64> {
@@ -126,7 +129,7 @@ fn utilisation(o: &Outcome) -> Option<f64> {
 fn fairness(o: &Outcome) -> Option<f64> {
     let flows = ["S1", "S2"].iter().filter_map(|name| o.groups.get(*name)).flat_map(|g| &g.flows);
     let rates: Vec<f64> = flows.map(|f| f.throughput_bps).collect();
-    (rates.len() == 10).then(|| jain(&rates)).flatten()
+    (rates.len() == 2 * FLOWS).then(|| jain(&rates)).flatten()
 }
 
 /// The queue's bins after the warm-up, in packets. A run of another scale has its warm-up scaled.

@@ -142,6 +142,7 @@ fn fairness_is_over_all_ten_flows() {
     let mut lost = outcome(100.0, 400.0);
     lost.groups.get_mut("S2").unwrap().flows.pop();
     assert_eq!(fairness(&lost), None, "a flow that failed is not left out");
+    assert_eq!((s1(&lost), s2(&lost), total(&lost)), (Some(100.0), None, None));
 }
 
 #[test]

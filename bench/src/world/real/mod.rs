@@ -10,6 +10,8 @@
 //! | `crossing.rs` | two sockets, and the packets under way between them |
 
 mod crossing;
+#[cfg(test)]
+mod tests;
 
 use std::any::Any;
 use std::io;
