@@ -93,7 +93,10 @@ fn boot(script: &Path, folder: &Path) -> Result<Running, GuestError> {
         .arg(format!("mem={MEMORY}"))
         .args(["rootfstype=hostfs", "rootflags=/", "rw", "con=null", "con0=fd:0,fd:1", "quiet"])
         .arg(format!("init={}", script.display()))
-        .env("TMPDIR", folder)
+        // Its memory is a file: left to itself it takes /dev/shm, where nothing is written to a disk.
+        .env_remove("TMPDIR")
+        .env_remove("TMP")
+        .env_remove("TEMP")
         .stdin(Stdio::null())
         .stdout(console.try_clone()?)
         .stderr(console)
