@@ -1,9 +1,10 @@
 //! `--kernel`: whose kernel the links of netem's world are.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+#[cfg(target_os = "linux")]
+use std::sync::{Arc, atomic::AtomicBool};
 
+#[cfg(target_os = "linux")]
 use fathom_bench::netem::{self, GuestError, run_in_guest};
 
 use crate::Failure;
@@ -20,6 +21,19 @@ pub(crate) enum Kernel {
     Uml,
 }
 
+#[cfg(not(target_os = "linux"))]
+impl Kernel {
+    pub(crate) fn is_elsewhere(self) -> Result<bool, Failure> {
+        Err(Failure::input("only Linux has netem; run it in --world relay"))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn in_guest(_words: &[&OsStr]) -> Result<(), Failure> {
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
 impl Kernel {
     /// Whether the work is to be done on another kernel than this process runs on.
     pub(crate) fn is_elsewhere(self) -> Result<bool, Failure> {
@@ -36,6 +50,7 @@ impl Kernel {
 }
 
 /// Runs this program with these words in User-Mode Linux, where the kernel is the host.
+#[cfg(target_os = "linux")]
 pub(crate) fn in_guest(words: &[&OsStr]) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {
