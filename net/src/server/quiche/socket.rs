@@ -57,7 +57,7 @@ impl Socket {
     /// Waits for packets.
     pub(super) async fn receive(&self, received: &mut Received) {
         received.count = 0;
-        let Received { buffers, metas, count } = received;
+        let Received { buffers, metas, count, .. } = received;
         let got = self.io.async_io(Interest::READABLE, || {
             let mut buffers = buffers.iter_mut();
             let mut slices: [IoSliceMut<'_>; BATCH] =
