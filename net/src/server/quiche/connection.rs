@@ -17,6 +17,8 @@ use crate::server::connection::{HANDSHAKE, QUIET};
 use crate::server::door::with_probe;
 use crate::server::{Counted, NO_ERROR};
 
+/// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
+const EXCESSIVE_LOAD: u32 = 0x107;
 /// Packets read before anything is sent.
 const AT_ONCE: usize = 32;
 
@@ -131,7 +133,7 @@ impl<'a> Connection<'a> {
                 () = stopped(&mut stop), if !self.going => self.going = true,
                 () = stopped(&mut closed), if !closing => {
                     closing = true;
-                    self.close();
+                    self.close(NO_ERROR);
                 }
             }
         }
@@ -148,7 +150,11 @@ impl<'a> Connection<'a> {
         self.shake_hands(now);
         if let Some(http) = &mut self.http {
             self.streams.hear(&mut self.quic, http);
+            self.going |= self.streams.are_many();
             self.streams.write(&mut self.quic, http, self.going);
+            if self.streams.are_too_many() {
+                self.close(EXCESSIVE_LOAD);
+            }
         }
         if self.going {
             self.end_when_quiet(now);
@@ -196,10 +202,10 @@ impl<'a> Connection<'a> {
             self.handshake = None;
             self.http = h3::Connection::with_transport(&mut self.quic, &self.settings).ok();
             if self.http.is_none() {
-                self.close();
+                self.close(NO_ERROR);
             }
         } else if *end <= now {
-            self.close();
+            self.close(NO_ERROR);
         }
     }
 
@@ -213,7 +219,7 @@ impl<'a> Connection<'a> {
         let sent = self.quic.stats().sent;
         match self.quiet {
             Some((_, at)) if now < at => {}
-            Some((before, _)) if before == sent => self.close(),
+            Some((before, _)) if before == sent => self.close(NO_ERROR),
             _ => {
                 let rtt = self.quic.path_stats().map(|path| path.rtt).max().unwrap_or(Duration::ZERO);
                 self.quiet = Some((sent, now + QUIET.max(rtt * 4)));
@@ -221,9 +227,10 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn close(&mut self) {
-        // Whatever closed it before was first.
-        let _ = self.quic.close(self.http.is_some(), if self.http.is_some() { NO_ERROR.into() } else { 0 }, b"");
+    fn close(&mut self, code: u32) {
+        // HTTP/3's codes are for clients that speak it. Whatever closed the connection before was first.
+        let http = self.http.is_some();
+        let _ = self.quic.close(http, if http { code.into() } else { 0 }, b"");
     }
 
     fn note(&self) {

@@ -150,6 +150,7 @@ impl Outbox {
             match quic.send(&mut self.buffer[self.filled..self.filled + LARGEST]) {
                 Ok((len, info)) => {
                     let way = Way { from: info.from, to: info.to, ecn: quic.ecn_to_send() };
+                    // Without a pace it is the time of sending: a long burst pauses, too, and what came meanwhile is read.
                     let waits = info.at > now + EARLY;
                     self.add(len, way, waits, socket).await;
                     if waits {

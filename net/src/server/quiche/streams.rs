@@ -22,6 +22,11 @@ use super::{Context, Quic};
 use crate::logs::Tap;
 use crate::server::reply::{Reply, answer};
 
+/// Bytes of bodies that a connection's requests may bring; nothing here takes one.
+const UNWANTED: u64 = 1 << 20;
+/// Responses of a connection that may be given up or refused. quiche's HTTP/3 remembers each of them until the connection ends.
+const UNFINISHED: usize = 1_000;
+
 // Codes of HTTP/3 (RFC 9114 §8.1).
 const NO_ERROR: u64 = 0x100;
 const INTERNAL_ERROR: u64 = 0x102;
@@ -119,6 +124,10 @@ pub(super) struct Streams {
     next: u64,
     /// The first that is not answered any more.
     goaway: Option<u64>,
+    /// Bytes of bodies so far.
+    unwanted: u64,
+    /// Responses given up or refused so far.
+    unfinished: usize,
 }
 
 impl Streams {
@@ -137,7 +146,19 @@ impl Streams {
             held: Arc::default(),
             next: 0,
             goaway: None,
+            unwanted: 0,
+            unfinished: 0,
         }
+    }
+
+    /// The client had better come on another connection.
+    pub(super) const fn are_many(&self) -> bool {
+        self.unwanted > UNWANTED || self.unfinished > UNFINISHED
+    }
+
+    /// It was told to, and goes on here.
+    pub(super) const fn are_too_many(&self) -> bool {
+        self.unfinished > 2 * UNFINISHED
     }
 
     /// No response is open, and the client knows that none will follow.
@@ -150,17 +171,25 @@ impl Streams {
         loop {
             match http.poll(quic) {
                 Ok((stream, Event::Headers { list, more_frames })) => self.request(quic, stream, &list, more_frames),
-                // Nothing here takes a body.
-                Ok((stream, Event::Data)) => {
-                    self.arriving.remove(&stream);
-                    let _ = quic.stream_shutdown(stream, Shutdown::Read, NO_ERROR);
-                }
+                Ok((stream, Event::Data)) => self.discard(quic, http, stream),
                 Ok((stream, Event::Finished | Event::Reset(_))) => drop(self.arriving.remove(&stream)),
                 Ok((stream, Event::PriorityUpdate)) => drop(http.take_last_priority_update(stream)),
                 Ok((_, Event::GoAway)) => {}
                 // quiche has closed the connection with an error that is one.
                 Err(_) => return,
             }
+        }
+    }
+
+    /// Reads a body that nobody wants: a client may insist on sending it, and quiche lets go of a stream once it was read to its end.
+    fn discard(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64) {
+        let mut scratch = [0; 4096];
+        while let Ok(read) = http.recv_body(quic, stream, &mut scratch) {
+            self.unwanted += read as u64;
+        }
+        if self.unwanted > UNWANTED {
+            self.unfinished += 1;
+            let _ = quic.stream_shutdown(stream, Shutdown::Read, NO_ERROR);
         }
     }
 
@@ -178,9 +207,9 @@ impl Streams {
         // A client that cancels its requests at once could otherwise have any number answered.
         let many = self.responses.len() >= self.context.limits.streams as usize;
         if many || self.goaway.is_some_and(|first| stream >= first) {
-            return refuse(quic, stream, REQUEST_REJECTED);
+            return self.give_up(quic, stream, REQUEST_REJECTED);
         }
-        let Some((method, path)) = parts(list) else { return refuse(quic, stream, MESSAGE_ERROR) };
+        let Some((method, path)) = parts(list) else { return self.give_up(quic, stream, MESSAGE_ERROR) };
         let started = Instant::now();
         let mut handle = Handle { stream, steps: self.handle.clone() };
         let (context, share, tap) = (Arc::clone(&self.context), self.share, self.tap.clone());
@@ -282,16 +311,16 @@ impl Streams {
     }
 
     fn end(&mut self, quic: &mut Quic, over: &Over) {
-        let stream = over.stream;
         if !over.whole {
-            // A response that was given up has left its step behind.
-            self.waiting.retain(|step| step.stream != stream);
-            let _ = quic.stream_shutdown(stream, Shutdown::Write, INTERNAL_ERROR);
+            // It has left a step behind.
+            self.waiting.retain(|step| step.stream != over.stream);
+            self.give_up(quic, over.stream, INTERNAL_ERROR);
         }
-        if self.arriving.remove(&stream) {
-            // What else the client has to say is not needed.
-            let _ = quic.stream_shutdown(stream, Shutdown::Read, NO_ERROR);
-        }
+    }
+
+    fn give_up(&mut self, quic: &mut Quic, stream: u64, code: u64) {
+        self.unfinished += 1;
+        let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
     }
 
     /// The connection is over: what is open hears of it.
@@ -301,11 +330,6 @@ impl Streams {
         self.waiting.clear();
         while let Some(Some(_)) = self.responses.next().now_or_never() {}
     }
-}
-
-fn refuse(quic: &mut Quic, stream: u64, code: u64) {
-    let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
-    let _ = quic.stream_shutdown(stream, Shutdown::Read, code);
 }
 
 /// Method and path of a request; `None` where it is malformed.
