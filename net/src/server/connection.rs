@@ -65,10 +65,14 @@ pub(super) async fn run<D: Door>(
         let served = requests::<D>(&connection, share, context, stop, tap.clone());
         match tap.filter(|_| native) {
             // The stack's own controllers tell nothing by themselves.
-            Some(tap) => tokio::select! {
-                served = served => served,
-                never = tap.sample(|| D::report(&connection)) => match never {},
-            },
+            Some(tap) => {
+                let served = tokio::select! {
+                    served = served => served,
+                    never = tap.sample(|| D::report(&connection)) => match never {},
+                };
+                tap.look(&D::report(&connection));
+                served
+            }
             None => served.await,
         }
     };

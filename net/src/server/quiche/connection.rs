@@ -50,12 +50,16 @@ pub(super) async fn run(begun: Begun) {
     let signals = (stop.clone(), closed.clone());
     let connection = Connection::new(begun, Books { metrics: &context.metrics, label, seen: &seen, open: false });
     let served = connection.drive(signals);
+    let now = || *seen.lock().unwrap_or_else(PoisonError::into_inner);
     match tap {
         // The stack's own controllers tell nothing by themselves.
-        Some(tap) => tokio::select! {
-            () = served => {}
-            never = tap.sample(|| *seen.lock().unwrap_or_else(PoisonError::into_inner)) => match never {},
-        },
+        Some(tap) => {
+            tokio::select! {
+                () = served => {}
+                never = tap.sample(now) => match never {},
+            }
+            tap.look(&now());
+        }
         None => served.await,
     }
 }
