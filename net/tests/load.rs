@@ -370,6 +370,14 @@ async fn a_request_that_0rtt_lost_is_sent_again() {
     }
 }
 
+#[cfg(feature = "quiche")]
+#[tokio::test]
+async fn quiche_does_not_ask() {
+    let address = "127.0.0.1:9".parse().unwrap();
+    let plan = Plan { stack: Stack::Quiche, ..plan(address, closed(address, 1, 1, &["/"])) };
+    assert!(run(plan).await.unwrap_err().to_string().contains("quinn or noq"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_of_another_length_is_a_failure() {
     let address = odd_server("7");

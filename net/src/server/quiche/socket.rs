@@ -118,6 +118,7 @@ impl Received {
 
 /// Packets of one connection on their way to the socket: those of one size and way leave in one call.
 pub(super) struct Outbox {
+    /// Only there while something is in it: most connections are idle most of the time.
     buffer: Vec<u8>,
     filled: usize,
     count: usize,
@@ -132,9 +133,7 @@ pub(super) struct Outbox {
 impl Outbox {
     pub(super) fn new(socket: &Socket) -> Self {
         let most = socket.state.max_gso_segments().clamp(1, TOGETHER);
-        // One more packet may turn out not to go with those before it.
-        let buffer = vec![0; (most + 1) * LARGEST];
-        Self { buffer, filled: 0, count: 0, segment: 0, way: None, most, held: None }
+        Self { buffer: Vec::new(), filled: 0, count: 0, segment: 0, way: None, most, held: None }
     }
 
     /// Sends what quiche has to send at `now`. Until when the next packet waits.
@@ -146,6 +145,8 @@ impl Outbox {
             self.held = None;
             self.flush(socket).await;
         }
+        // One more packet may turn out not to go with those before it.
+        self.buffer.resize((self.most + 1) * LARGEST, 0);
         loop {
             match quic.send(&mut self.buffer[self.filled..self.filled + LARGEST]) {
                 Ok((len, info)) => {
@@ -169,6 +170,7 @@ impl Outbox {
             }
         }
         self.flush(socket).await;
+        self.buffer = Vec::new();
         None
     }
 
