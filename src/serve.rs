@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Folder whose files are served.
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// QUIC stack: quinn or noq.
+    /// QUIC stack: quinn or noq; quiche in a build with --features quiche.
     #[arg(long, default_value_t)]
     stack: Stack,
     /// Controller, or several with weights by which connections divide.
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     /// A connection on which nothing happens for so long ends.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     idle: Duration,
-    /// Take requests in 0-RTT from clients that come again: a round trip less; each ticket serves once, so nothing is replayed.
+    /// Take requests in 0-RTT from clients that come again: a round trip less; each ticket serves once, so nothing is replayed. Not on quiche.
     #[arg(long)]
     zero_rtt: bool,
 }

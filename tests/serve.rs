@@ -48,7 +48,12 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         (&["--listen", &taken], "free port"),
         (&["--idle", "10"], "10ms"),
     ];
-    for (more, mend) in cases {
+    let quiche: (&[&str], &str) = if cfg!(feature = "quiche") {
+        (&["--stack", "quiche", "--zero-rtt"], "quinn or noq")
+    } else {
+        (&["--stack", "quiche"], "--features quiche")
+    };
+    for (more, mend) in cases.into_iter().chain([quiche]) {
         let free: &[&str] = if more.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
         let out = fathom(&[&["serve"][..], free, more].concat());
         let line = String::from_utf8_lossy(&out.stderr).into_owned();

@@ -31,6 +31,9 @@ pub enum IdentityError {
     /// rustls does not take them.
     #[error("certificate and key do not go together: {0}; name the key that the certificate was made for")]
     Refused(rustls::Error),
+    /// BoringSSL, which quiche has, does not take them.
+    #[error("BoringSSL does not take certificate or key: {0}; name others, or serve through another stack")]
+    Foreign(String),
     /// No certificate could be made.
     #[error("cannot make a certificate: {0}")]
     Made(#[from] rcgen::Error),
@@ -92,6 +95,17 @@ impl Identity {
     /// The leaf.
     pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.chain.first()
+    }
+
+    /// The leaf and what leads from it to a root.
+    #[cfg(feature = "quiche")]
+    pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
+
+    #[cfg(feature = "quiche")]
+    pub(crate) const fn key(&self) -> &PrivateKeyDer<'static> {
+        &self.key
     }
 
     /// TLS 1.3 for servers, HTTP/3 only. Secrets are logged to the file that the environment's SSLKEYLOGFILE names.

@@ -28,6 +28,8 @@ struct Heard {
     news: Metrics,
     /// Bytes sent so far.
     sent: u64,
+    /// Packets lost so far, where a stack only counts them.
+    lost: u64,
     phase: Option<Phase>,
     /// There was a round trip before: the first smoothed one is a guess of the stack's.
     smooths: bool,
@@ -62,23 +64,26 @@ impl Tap {
 
     /// Looks at a connection every [`SAMPLED`] and logs what has changed.
     pub(crate) async fn sample(&self, report: impl Fn() -> Ended) -> Infallible {
-        let mut lost = 0;
         loop {
-            let now = report();
-            let metrics = Metrics {
-                smoothed_rtt: now.rtt,
-                congestion_window: (now.window > 0).then_some(now.window),
-                packets_sent: Some(now.sent),
-                bytes_sent: Some(now.sent_bytes),
-                ..Metrics::default()
-            };
-            self.log.event(self.now(), Event::Metrics(metrics));
-            if now.lost > lost {
-                let packets = Some(now.lost - lost);
-                self.log.event(self.now(), Event::Lost(Lost { sent: None, packets, bytes: None, persistent: false }));
-                lost = now.lost;
-            }
+            self.look(&report());
             tokio::time::sleep(SAMPLED).await;
+        }
+    }
+
+    /// Logs what has changed since it was looked at last.
+    pub(crate) fn look(&self, now: &Ended) {
+        let metrics = Metrics {
+            smoothed_rtt: now.rtt,
+            congestion_window: (now.window > 0).then_some(now.window),
+            packets_sent: Some(now.sent),
+            bytes_sent: Some(now.sent_bytes),
+            ..Metrics::default()
+        };
+        self.log.event(self.now(), Event::Metrics(metrics));
+        let before = std::mem::replace(&mut self.heard().lost, now.lost);
+        if now.lost > before {
+            let packets = Some(now.lost - before);
+            self.log.event(self.now(), Event::Lost(Lost { sent: None, packets, bytes: None, persistent: false }));
         }
     }
 }

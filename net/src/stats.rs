@@ -17,6 +17,22 @@ pub(crate) fn quinn(connection: &quinn::Connection) -> Ended {
     }
 }
 
+/// quiche's; it does not count reductions.
+#[cfg(feature = "quiche")]
+pub(crate) fn quiche<F: quiche::BufFactory>(connection: &quiche::Connection<F>) -> Ended {
+    let stats = connection.stats();
+    let path = connection.path_stats().find(|path| path.active);
+    Ended {
+        // Without a sample it is a guess.
+        rtt: path.as_ref().filter(|path| path.min_rtt.is_some()).map(|path| path.rtt),
+        window: path.map_or(0, |path| path.cwnd as u64),
+        sent: stats.sent as u64,
+        sent_bytes: stats.sent_bytes,
+        lost: stats.lost as u64,
+        ..Ended::default()
+    }
+}
+
 /// noq's.
 pub(crate) fn noq(connection: &noq::Connection) -> Ended {
     let stats = connection.stats();

@@ -106,7 +106,7 @@ impl Memory {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
-    for stack in Stack::ALL.iter().copied() {
+    for stack in Stack::RUSTLS.iter().copied() {
         for timestamps in [Timestamps::Lean, Timestamps::Paper, Timestamps::Off] {
             let server = serve(stack, "sync:signal=either", Limits::default());
             let traffic = closed(server.address, 3, 4, &["/bytes/1000", "/bytes/20000", "/nothing"]);
@@ -280,7 +280,7 @@ async fn a_certificate_is_checked_against_the_named_roots() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn zero_rtt_saves_a_round_trip_where_the_server_takes_it() {
-    for stack in Stack::ALL.iter().copied() {
+    for stack in Stack::RUSTLS.iter().copied() {
         for (serving, controller) in [(Stack::Quinn, "sync:signal=either"), (Stack::Noq, "native:cubic")] {
             let server = serve(serving, controller, Limits { early_data: true, ..Limits::default() });
             let traffic = at_rate(server.address, 50.0, "/bytes/5000", None);
@@ -357,7 +357,7 @@ fn odd_server(promised: &'static str) -> SocketAddr {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_0rtt_lost_is_sent_again() {
     let address = odd_server("5");
-    for stack in Stack::ALL.iter().copied() {
+    for stack in Stack::RUSTLS.iter().copied() {
         let traffic = at_rate(address, 50.0, "/", None);
         let outcome = run(Plan { stack, zero_rtt: true, requests: Some(10), ..plan(address, traffic) }).await.unwrap();
         let of = &outcome.connections;
@@ -368,6 +368,14 @@ async fn a_request_that_0rtt_lost_is_sent_again() {
         );
         assert_eq!((of.opened, outcome.phases.connect.count()), (10, 10));
     }
+}
+
+#[cfg(feature = "quiche")]
+#[tokio::test]
+async fn quiche_does_not_ask() {
+    let address = "127.0.0.1:9".parse().unwrap();
+    let plan = Plan { stack: Stack::Quiche, ..plan(address, closed(address, 1, 1, &["/"])) };
+    assert!(run(plan).await.unwrap_err().to_string().contains("quinn or noq"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -107,7 +107,7 @@ async fn ask(connection: &Connection, method: Method, path: &str) -> Result<(Sta
 }
 
 #[tokio::test]
-async fn bodies_and_files_arrive_whole_on_both_stacks() {
+async fn bodies_and_files_arrive_whole_on_every_stack() {
     let root = tempfile::tempdir().unwrap();
     let page: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
     std::fs::write(root.path().join("index.html"), &page).unwrap();
@@ -127,40 +127,46 @@ async fn bodies_and_files_arrive_whole_on_both_stacks() {
 #[tokio::test]
 #[allow(clippy::disallowed_methods)]
 async fn a_delay_is_waited_for_and_a_connection_takes_several_requests() {
-    let running = start(Stack::Quinn, "reno", None, Limits::default());
-    let connection = running.connect().await.unwrap();
-    let started = Instant::now();
-    let (status, _, body) = ask(&connection, Method::GET, "/delay/300/bytes/10").await.unwrap();
-    assert_eq!((status, body.len()), (StatusCode::OK, 10));
-    assert!(started.elapsed() >= Duration::from_millis(300));
-    let head = running.connect().await.unwrap();
-    let (status, _, body) = ask(&head, Method::HEAD, "/bytes/1000").await.unwrap();
-    assert_eq!((status, body.len()), (StatusCode::OK, 0));
-    running.end().await;
+    for stack in Stack::ALL {
+        let running = start(*stack, "reno", None, Limits::default());
+        let connection = running.connect().await.unwrap();
+        let started = Instant::now();
+        let (status, _, body) = ask(&connection, Method::GET, "/delay/300/bytes/10").await.unwrap();
+        assert_eq!((status, body.len()), (StatusCode::OK, 10));
+        assert!(started.elapsed() >= Duration::from_millis(300));
+        let head = running.connect().await.unwrap();
+        let (status, _, body) = ask(&head, Method::HEAD, "/bytes/1000").await.unwrap();
+        assert_eq!((status, body.len()), (StatusCode::OK, 0));
+        running.end().await;
+    }
 }
 
 #[tokio::test]
 async fn connections_divide_among_controllers_and_the_metrics_tell() {
-    let running = start(Stack::Quinn, "reno=1,native:cubic=1", None, Limits::default());
-    for _ in 0..40 {
-        running.get("/bytes/1000").await;
+    for stack in Stack::ALL {
+        let running = start(*stack, "reno=1,native:cubic=1", None, Limits::default());
+        for _ in 0..40 {
+            running.get("/bytes/1000").await;
+        }
+        let scrape = Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics)).await.unwrap();
+        let at = scrape.address().unwrap();
+        tokio::spawn(scrape.serve());
+        let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        let count = |controller: &str| -> u64 {
+            let name =
+                format!("fathom_responses_total{{stack=\"{stack}\",controller=\"{controller}\",status=\"200\"}} ");
+            let line =
+                text.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("no {name} in\n{text}"));
+            line[name.len()..].parse().unwrap()
+        };
+        let (reno, cubic) = (count("reno"), count("native:cubic"));
+        // Both all 40, or none: once in 2^39.
+        assert!(reno + cubic == 40 && reno > 0 && cubic > 0, "{reno} {cubic}");
+        running.end().await;
     }
-    let scrape = Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics)).await.unwrap();
-    let at = scrape.address().unwrap();
-    tokio::spawn(scrape.serve());
-    let mut stream = tokio::net::TcpStream::connect(at).await.unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
-    let count = |controller: &str| -> u64 {
-        let name = format!("fathom_responses_total{{stack=\"quinn\",controller=\"{controller}\",status=\"200\"}} ");
-        let line = text.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("no {name} in\n{text}"));
-        line[name.len()..].parse().unwrap()
-    };
-    let (reno, cubic) = (count("reno"), count("native:cubic"));
-    // Both all 40, or none: once in 2^39.
-    assert!(reno + cubic == 40 && reno > 0 && cubic > 0, "{reno} {cubic}");
-    running.end().await;
 }
 
 /// What a log says: its events by name, the responses' bytes, and the bytes that were sent.
@@ -206,60 +212,149 @@ async fn every_connection_has_a_log_whatever_its_controller() {
 
 #[tokio::test]
 async fn what_is_open_ends_and_nothing_begins_once_it_stops() {
-    let running = start(Stack::Quinn, "reno", None, Limits::default());
-    let connection = running.connect().await.unwrap();
-    let slow = tokio::spawn(async move { ask(&connection, Method::GET, "/delay/700/bytes/2000000").await });
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    running.stop.send(true).unwrap();
-    let (status, _, body) = slow.await.unwrap().expect("the open response ends");
-    assert_eq!((status, body.len()), (StatusCode::OK, 2_000_000));
-    tokio::time::timeout(Duration::from_secs(8), running.task).await.expect("it ends").unwrap();
+    for stack in Stack::ALL {
+        let running = start(*stack, "reno", None, Limits::default());
+        let connection = running.connect().await.unwrap();
+        let slow = tokio::spawn(async move { ask(&connection, Method::GET, "/delay/700/bytes/2000000").await });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        running.stop.send(true).unwrap();
+        let (status, _, body) = slow.await.unwrap().expect("the open response ends");
+        assert_eq!((status, body.len()), (StatusCode::OK, 2_000_000));
+        tokio::time::timeout(Duration::from_secs(8), running.task).await.expect("it ends").unwrap();
+    }
 }
 
 #[tokio::test]
 async fn too_many_connections_are_refused() {
-    let limits = Limits { connections: 2, ..Limits::default() };
-    let running = start(Stack::Noq, "reno", None, limits);
-    let first = running.connect().await.unwrap();
-    let second = running.connect().await.unwrap();
-    assert!(running.connect().await.unwrap_err().contains("refused"), "a third");
-    drop((first, second));
-    assert!(running.metrics.text().contains("fathom_connections_refused_total 1"));
-    running.end().await;
+    for stack in Stack::ALL {
+        let limits = Limits { connections: 2, ..Limits::default() };
+        let running = start(*stack, "reno", None, limits);
+        let first = running.connect().await.unwrap();
+        let second = running.connect().await.unwrap();
+        assert!(running.connect().await.unwrap_err().contains("refused"), "a third");
+        drop((first, second));
+        assert!(running.metrics.text().contains("fathom_connections_refused_total 1"));
+        running.end().await;
+    }
 }
 
 #[tokio::test]
 async fn clients_prove_their_address_while_there_are_many_handshakes() {
-    let limits = Limits { handshakes: 0, ..Limits::default() };
-    let running = start(Stack::Quinn, "reno", None, limits);
-    assert_eq!(running.get("/bytes/5").await.2.len(), 5);
-    assert!(running.metrics.text().contains("fathom_retries_total 1"));
-    running.end().await;
+    for stack in Stack::ALL {
+        let limits = Limits { handshakes: 0, ..Limits::default() };
+        let running = start(*stack, "reno", None, limits);
+        assert_eq!(running.get("/bytes/5").await.2.len(), 5);
+        assert!(running.metrics.text().contains("fathom_retries_total 1"));
+        running.end().await;
+    }
 }
 
 #[tokio::test]
 async fn a_reader_that_takes_nothing_is_given_up() {
-    let limits = Limits { stall: Duration::from_millis(500), send_buffer: 100_000, ..Limits::default() };
-    let running = start(Stack::Quinn, "reno", None, limits);
-    let connection = running.connect().await.unwrap();
-    let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
-    tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
-    let mut stream =
-        sender.send_request(Request::get("https://localhost/bytes/100000000").body(()).unwrap()).await.unwrap();
-    stream.finish().await.unwrap();
-    // Nothing is read: the flow control window fills.
-    let gave_up = async {
-        while !running
-            .metrics
-            .text()
-            .contains("fathom_responses_abandoned_total{stack=\"quinn\",controller=\"reno\"} 1")
-        {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+    for stack in Stack::ALL {
+        let limits = Limits { stall: Duration::from_millis(500), send_buffer: 100_000, ..Limits::default() };
+        let running = start(*stack, "reno", None, limits);
+        let connection = running.connect().await.unwrap();
+        let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
+        tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
+        let mut stream =
+            sender.send_request(Request::get("https://localhost/bytes/100000000").body(()).unwrap()).await.unwrap();
+        stream.finish().await.unwrap();
+        // Nothing is read: the flow control window fills.
+        let gave_up = async {
+            while !running
+                .metrics
+                .text()
+                .contains(&format!("fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} 1"))
+            {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), gave_up).await.expect("it is given up");
+        drop(stream);
+        running.end().await;
+    }
+}
+
+#[cfg(not(feature = "quiche"))]
+#[test]
+fn a_stack_that_is_not_built_in_says_how_to_build_it() {
+    let error = "quiche".parse::<Stack>().unwrap_err();
+    assert!(error.contains("--features quiche") && !error.contains('\n'), "{error}");
+}
+
+#[cfg(feature = "quiche")]
+#[tokio::test]
+async fn quiche_serves_its_own_controllers_and_takes_no_0rtt() {
+    for controller in ["native:reno", "native:cubic", "native:bbr2", "sdc", "packet-size"] {
+        let running = start(Stack::Quiche, controller, None, Limits::default());
+        assert_eq!(running.get("/bytes/3000000").await.2.len(), 3_000_000, "{controller}");
+        running.end().await;
+    }
+    let limits = Limits { early_data: true, ..Limits::default() };
+    let (site, identity) = (Site::new(None, limits).unwrap(), Identity::self_signed(&[]).unwrap());
+    let (listen, shares) = ("127.0.0.1:0".parse().unwrap(), "reno".parse().unwrap());
+    let metrics = Arc::default();
+    let settings = Settings { listen, stack: Stack::Quiche, shares, identity, site, limits, metrics };
+    let error = Server::bind(settings).map(drop).unwrap_err().to_string();
+    assert!(error.contains("0-RTT") && error.contains("quinn"), "{error}");
+}
+
+#[tokio::test]
+async fn requests_of_one_connection_are_answered_side_by_side_on_every_stack() {
+    for stack in Stack::ALL {
+        let limits = Limits { send_buffer: 300_000, ..Limits::default() };
+        let running = start(*stack, "reno", None, limits);
+        let connection = running.connect().await.unwrap();
+        let (mut driver, sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
+        tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
+        let mut asking = tokio::task::JoinSet::new();
+        for n in 0..250usize {
+            let mut sender = sender.clone();
+            asking.spawn(async move {
+                let uri = format!("https://localhost/bytes/{}", n * 1_000);
+                let mut stream = sender.send_request(Request::get(uri).body(()).unwrap()).await.unwrap();
+                // Half of them with a body, which nobody wants.
+                if n % 2 == 0 && stream.send_data(Bytes::from_static(b"hello")).await.is_err() {
+                    return;
+                }
+                let _ = stream.finish().await;
+                let head = stream.recv_response().await.unwrap();
+                let mut got = 0;
+                while let Some(data) = stream.recv_data().await.unwrap() {
+                    got += data.remaining();
+                }
+                assert_eq!((head.status(), got), (StatusCode::OK, n * 1_000));
+            });
         }
-    };
-    tokio::time::timeout(Duration::from_secs(5), gave_up).await.expect("it is given up");
-    drop(stream);
-    running.end().await;
+        while let Some(done) = asking.join_next().await {
+            done.unwrap();
+        }
+        running.end().await;
+    }
+}
+
+#[tokio::test]
+async fn nonsense_at_the_socket_harms_nobody() {
+    for stack in Stack::ALL {
+        let running = start(*stack, "reno", None, Limits::default());
+        let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        for length in [0, 1, 5, 6, 20, 100, 1_199, 1_200, 1_400] {
+            for first in [0x00, 0x40, 0x80, 0xc0, 0xd0, 0xe0, 0xf0, 0xff] {
+                for version in [0u32, 1, 2, 0x0a0a_0a0a] {
+                    for id in [0, 7, 8, 20, 255] {
+                        let mut packet = vec![id; length];
+                        let begin = [&[first][..], &version.to_be_bytes(), &[id]].concat();
+                        let n = begin.len().min(length);
+                        packet[..n].copy_from_slice(&begin[..n]);
+                        socket.send_to(&packet, running.address).await.unwrap();
+                    }
+                }
+            }
+        }
+        assert_eq!(running.get("/bytes/1000").await.2.len(), 1_000, "{stack}");
+        running.end().await;
+    }
 }
 
 #[tokio::test]
@@ -276,6 +371,13 @@ async fn what_cannot_be_served_is_said_in_one_line() {
         let error = of(controller, Stack::Quinn).unwrap_err().to_string();
         assert!(error.contains(mend) && !error.contains('\n'), "{controller}: {error}");
     }
+    #[cfg(feature = "quiche")]
+    for (controller, mend) in [("snyc", "snyc"), ("native:bbr3", "native:bbr2"), ("sync:flor=1ms", "floor")] {
+        let error = of(controller, Stack::Quiche).unwrap_err().to_string();
+        assert!(error.contains(mend) && !error.contains('\n'), "{controller}: {error}");
+    }
+    #[cfg(feature = "quiche")]
+    of("packet-size,sdc,native:bbr2", Stack::Quiche).unwrap();
     // What the stack lacks goes through an outlet.
     of("sdc", Stack::Quinn).unwrap();
     of("packet-size,sdc,native:bbr3", Stack::Noq).unwrap();

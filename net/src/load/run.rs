@@ -55,6 +55,8 @@ pub async fn run(
     match plan.stack {
         Stack::Quinn => drive(quinn::Dialer::open(dialing)?, plan, outputs, stop, watch).await,
         Stack::Noq => drive(noq::Dialer::open(dialing)?, plan, outputs, stop, watch).await,
+        #[cfg(feature = "quiche")]
+        Stack::Quiche => Err(LoadError::Plan("quiche only serves; ask through quinn or noq")),
     }
 }
 

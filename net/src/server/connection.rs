@@ -7,26 +7,22 @@ use bytes::Bytes;
 use fathom_plug::Observer;
 use h3::quic::BidiStream;
 use h3::server::{RequestResolver, RequestStream};
-use http::Response;
-use tokio::io::AsyncReadExt;
+use http::{Response, StatusCode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::door::Door;
+use super::reply::{Reply, answer};
 use super::{Context, Counted, stopped};
 use crate::logs::Tap;
 use crate::metrics::Controller;
-use crate::site::{Answer, Body};
 
 /// H3_NO_ERROR (RFC 9114 §8.1).
 pub(crate) const NO_ERROR: u32 = 0x100;
-/// Bytes handed to a stream at once.
-const CHUNK: usize = 64 * 1024;
-static ZEROS: [u8; CHUNK] = [0; CHUNK];
 /// The shortest silence after which a connection has nothing left to send: a peer may wait 25 ms with an acknowledgement.
-const QUIET: Duration = Duration::from_millis(100);
+pub(super) const QUIET: Duration = Duration::from_millis(100);
 /// A handshake that takes longer has failed.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Serves one client from its first packet to its last.
 pub(super) async fn run<D: Door>(
@@ -69,10 +65,14 @@ pub(super) async fn run<D: Door>(
         let served = requests::<D>(&connection, share, context, stop, tap.clone());
         match tap.filter(|_| native) {
             // The stack's own controllers tell nothing by themselves.
-            Some(tap) => tokio::select! {
-                served = served => served,
-                never = tap.sample(|| D::report(&connection)) => match never {},
-            },
+            Some(tap) => {
+                let served = tokio::select! {
+                    served = served => served,
+                    never = tap.sample(|| D::report(&connection)) => match never {},
+                };
+                tap.look(&D::report(&connection));
+                served
+            }
             None => served.await,
         }
     };
@@ -155,98 +155,26 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + 
     tap: Option<&Tap>,
 ) {
     let started = Instant::now();
-    let label = &context.labels[share];
     let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
-    let answer = context.site.answer(request.method(), request.uri().path()).await;
-    let status = answer.status.as_u16();
-    let mut sent = Sent { started, first_byte: None, bytes: 0 };
-    match send(&mut stream, answer, context.limits.stall, &mut sent).await {
-        Ok(()) => {
-            let whole = started.elapsed();
-            let first_byte = sent.first_byte.unwrap_or(whole);
-            context.metrics.answered(label, status, sent.bytes, first_byte, whole);
-            if let Some(tap) = tap {
-                tap.answered(status, sent.bytes, first_byte, whole);
-            }
-        }
-        Err(why) => {
-            tracing::debug!(?label, "response: {why}");
-            context.metrics.abandoned(label, sent.bytes);
-        }
-    }
+    answer(&mut stream, started, (request.method(), request.uri().path()), share, context, tap).await;
 }
 
-/// How far a response has come.
-struct Sent {
-    started: Instant,
-    first_byte: Option<Duration>,
-    bytes: u64,
-}
-
-impl Sent {
-    #[allow(clippy::disallowed_methods)]
-    fn more(&mut self, bytes: usize) {
-        self.first_byte.get_or_insert_with(|| self.started.elapsed());
-        self.bytes += bytes as u64;
+impl<S: BidiStream<Bytes> + Send> Reply for RequestStream<S, Bytes> {
+    async fn head(&mut self, status: StatusCode, length: u64, content_type: &str) -> Result<(), String> {
+        let head = Response::builder()
+            .status(status)
+            .header("content-length", length)
+            .header("content-type", content_type)
+            .body(())
+            .map_err(|e| e.to_string())?;
+        self.send_response(head).await.map_err(|e| e.to_string())
     }
-}
 
-async fn send<S: BidiStream<Bytes>>(
-    stream: &mut RequestStream<S, Bytes>,
-    answer: Answer,
-    stall: Duration,
-    sent: &mut Sent,
-) -> Result<(), String> {
-    if !answer.wait.is_zero() {
-        tokio::time::sleep(answer.wait).await;
+    async fn data(&mut self, bytes: Bytes) -> Result<(), String> {
+        self.send_data(bytes).await.map_err(|e| e.to_string())
     }
-    let head = Response::builder()
-        .status(answer.status)
-        .header("content-length", answer.length)
-        .header("content-type", &answer.content_type)
-        .body(())
-        .map_err(|e| e.to_string())?;
-    in_time(stall, stream.send_response(head)).await?;
-    let mut left = answer.length;
-    match answer.body {
-        Body::Empty => {}
-        Body::Text(text) => {
-            sent.more(text.len());
-            in_time(stall, stream.send_data(Bytes::from(text))).await?;
-        }
-        Body::Zeros => {
-            while left > 0 {
-                let n = left.min(CHUNK as u64);
-                in_time(stall, stream.send_data(Bytes::from_static(&ZEROS[..n as usize]))).await?;
-                sent.more(n as usize);
-                left -= n;
-            }
-        }
-        Body::File(file) => {
-            let mut file = file.take(left);
-            while left > 0 {
-                let mut chunk = bytes::BytesMut::with_capacity(CHUNK);
-                let n = file.read_buf(&mut chunk).await.map_err(|e| e.to_string())?;
-                if n == 0 {
-                    // The length was promised: what is there is no whole response.
-                    return Err("the file became shorter while it was sent".into());
-                }
-                in_time(stall, stream.send_data(chunk.freeze())).await?;
-                sent.more(n);
-                left -= n as u64;
-            }
-        }
-    }
-    in_time(stall, stream.finish()).await
-}
 
-/// One step of a response: a peer that takes nothing for so long is given up.
-async fn in_time<E: std::fmt::Display>(
-    stall: Duration,
-    step: impl Future<Output = Result<(), E>>,
-) -> Result<(), String> {
-    match tokio::time::timeout(stall, step).await {
-        Ok(done) => done.map_err(|e| e.to_string()),
-        Err(_) => Err(format!("the client took nothing for {} s", stall.as_secs())),
+    async fn finish(&mut self) -> Result<(), String> {
+        Self::finish(self).await.map_err(|e| e.to_string())
     }
 }

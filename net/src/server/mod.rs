@@ -5,10 +5,15 @@
 //! | `door.rs` | what a stack must do to be served through |
 //! | `rustls_doors.rs` | how quinn and noq do it |
 //! | `connection.rs` | the requests of one connection |
+//! | `reply.rs` | a response, from its request to its last byte, on any stack |
+//! | `quiche/` | quiche, which has its own HTTP/3 and no runtime |
 //! | `scrape.rs` | the metrics, over HTTP/1.1 |
 
 mod connection;
 mod door;
+#[cfg(feature = "quiche")]
+mod quiche;
+mod reply;
 mod rustls_doors;
 mod scrape;
 
@@ -33,7 +38,7 @@ use door::Door;
 use rustls_doors::{noq, quinn};
 pub use scrape::Scrape;
 
-/// A QUIC stack that serves and asks.
+/// A QUIC stack that serves. All but quiche also ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stack {
     /// quinn with rustls.
@@ -41,17 +46,29 @@ pub enum Stack {
     Quinn,
     /// noq with rustls.
     Noq,
+    /// quiche with BoringSSL.
+    #[cfg(feature = "quiche")]
+    Quiche,
 }
 
 impl Stack {
     /// Every stack that is built in.
-    pub const ALL: &'static [Self] = &[Self::Quinn, Self::Noq];
+    pub const ALL: &'static [Self] = &[
+        Self::Quinn,
+        Self::Noq,
+        #[cfg(feature = "quiche")]
+        Self::Quiche,
+    ];
+    /// Those on rustls, which [`crate::load`] asks through, too.
+    pub const RUSTLS: &'static [Self] = &[Self::Quinn, Self::Noq];
 
     /// The name users type.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quinn => "quinn",
             Self::Noq => "noq",
+            #[cfg(feature = "quiche")]
+            Self::Quiche => "quiche",
         }
     }
 }
@@ -68,7 +85,13 @@ impl FromStr for Stack {
     fn from_str(s: &str) -> Result<Self, String> {
         let known = || Self::ALL.iter().map(|s| s.name()).collect::<Vec<_>>().join(" or ");
         let found = Self::ALL.iter().copied().find(|stack| stack.name() == s);
-        found.ok_or_else(|| format!("'{}' is not a stack that is built in; write {}", s.escape_debug(), known()))
+        found.ok_or_else(|| match s {
+            "quiche" => format!(
+                "this build has no quiche; build with --features quiche (needs cmake and libclang-dev), or write {}",
+                known()
+            ),
+            _ => format!("'{}' is not a stack that is built in; write {}", s.escape_debug(), known()),
+        })
     }
 }
 
@@ -100,6 +123,11 @@ pub enum SetupError {
     /// A controller.
     #[error("controller '{0}': {1}")]
     Controller(String, String),
+    /// 0-RTT where a stack cannot tell a request that somebody sends again.
+    #[error(
+        "{0} takes no 0-RTT: BoringSSL does not keep it from being replayed; leave it out, or serve through quinn or noq"
+    )]
+    EarlyData(Stack),
     /// The address.
     #[error("cannot listen at {0}: {1}; choose another address or a free port")]
     Listen(SocketAddr, std::io::Error),
@@ -127,6 +155,8 @@ pub struct Server {
 enum Serving {
     Quinn(quinn::Door),
     Noq(noq::Door),
+    #[cfg(feature = "quiche")]
+    Quiche(quiche::Door),
 }
 
 impl fmt::Debug for Server {
@@ -151,6 +181,11 @@ impl Server {
             Stack::Noq => {
                 let door = noq::Door::open(listen, &shares, tls, &limits)?;
                 (door.address(), Serving::Noq(door))
+            }
+            #[cfg(feature = "quiche")]
+            Stack::Quiche => {
+                let door = quiche::Door::open(listen, &shares, &identity, &limits)?;
+                (Ok(door.address()), Serving::Quiche(door))
             }
         };
         let address = address.map_err(|e| SetupError::Listen(listen, e))?;
@@ -181,6 +216,8 @@ impl Server {
         match self.serving {
             Serving::Quinn(door) => serve(door, self.context, stop, grace).await,
             Serving::Noq(door) => serve(door, self.context, stop, grace).await,
+            #[cfg(feature = "quiche")]
+            Serving::Quiche(door) => door.serve(self.context, stop, grace).await,
         }
     }
 }

@@ -1,0 +1,245 @@
+//! One connection: timers, packets, its end.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quiche::h3;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::entry::Packet;
+use super::socket::{Outbox, Socket};
+use super::streams::Streams;
+use super::{Context, LONG, Quic, stopped};
+use crate::logs::Tap;
+use crate::metrics::{Controller, Ended, Metrics};
+use crate::server::connection::{HANDSHAKE, QUIET};
+use crate::server::door::with_probe;
+use crate::server::{Counted, NO_ERROR};
+
+/// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
+const EXCESSIVE_LOAD: u32 = 0x107;
+/// Packets read before anything is sent.
+const AT_ONCE: usize = 32;
+
+/// A connection that a client has begun.
+pub(super) struct Begun {
+    pub(super) quic: Quic,
+    /// Its controller is one of Fathom's.
+    pub(super) ours: bool,
+    pub(super) share: usize,
+    pub(super) tap: Option<Arc<Tap>>,
+    pub(super) inbox: mpsc::Receiver<Packet>,
+    pub(super) handshake: Counted,
+    pub(super) socket: Arc<Socket>,
+    pub(super) http: Arc<h3::Config>,
+    pub(super) context: Arc<Context>,
+    /// No new requests from here on.
+    pub(super) stop: watch::Receiver<bool>,
+    /// It is closed, whatever is open.
+    pub(super) closed: watch::Receiver<bool>,
+}
+
+/// Serves one client from its first packet to its last.
+pub(super) async fn run(begun: Begun) {
+    let context = Arc::clone(&begun.context);
+    let label = &context.labels[begun.share];
+    let tap = begun.tap.clone().filter(|_| !begun.ours);
+    let seen = Mutex::new(Ended::default());
+    let Begun { stop, closed, .. } = &begun;
+    let signals = (stop.clone(), closed.clone());
+    let connection = Connection::new(begun, Books { metrics: &context.metrics, label, seen: &seen, open: false });
+    let served = connection.drive(signals);
+    let now = || *seen.lock().unwrap_or_else(PoisonError::into_inner);
+    match tap {
+        // The stack's own controllers tell nothing by themselves.
+        Some(tap) => {
+            tokio::select! {
+                () = served => {}
+                never = tap.sample(now) => match never {},
+            }
+            tap.look(&now());
+        }
+        None => served.await,
+    }
+}
+
+/// What is counted of a connection, whatever becomes of its task.
+struct Books<'a> {
+    metrics: &'a Metrics,
+    label: &'a Controller,
+    seen: &'a Mutex<Ended>,
+    open: bool,
+}
+
+impl Drop for Books<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            self.metrics.closed(self.label, &self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        } else {
+            self.metrics.failed(self.label);
+        }
+    }
+}
+
+struct Connection<'a> {
+    quic: Quic,
+    ours: bool,
+    /// The window of the stack's own controller fell so often.
+    reductions: u64,
+    http: Option<h3::Connection>,
+    settings: Arc<h3::Config>,
+    streams: Streams,
+    inbox: mpsc::Receiver<Packet>,
+    socket: Arc<Socket>,
+    outbox: Outbox,
+    /// While the handshake lasts, and when it must be over.
+    handshake: Option<(Counted, Instant)>,
+    books: Books<'a>,
+    /// No new requests are taken.
+    going: bool,
+    /// Packets sent so far, and when to see whether there were more.
+    quiet: Option<(usize, Instant)>,
+}
+
+impl<'a> Connection<'a> {
+    fn new(begun: Begun, books: Books<'a>) -> Self {
+        let outbox = Outbox::new(&begun.socket);
+        Self {
+            quic: begun.quic,
+            ours: begun.ours,
+            reductions: 0,
+            http: None,
+            settings: begun.http,
+            streams: Streams::new(begun.context, begun.share, begun.tap),
+            inbox: begun.inbox,
+            socket: begun.socket,
+            outbox,
+            handshake: Some((begun.handshake, Instant::now() + HANDSHAKE)),
+            books,
+            going: false,
+            quiet: None,
+        }
+    }
+
+    /// Does what is due, and waits for more, until the connection is over.
+    async fn drive(mut self, (mut stop, mut closed): (watch::Receiver<bool>, watch::Receiver<bool>)) {
+        let mut closing = false;
+        loop {
+            let Some(next) = self.due().await else { break };
+            tokio::select! {
+                packet = self.inbox.recv() => match packet {
+                    Some(packet) => self.receive(packet),
+                    None => break,
+                },
+                () = self.streams.progress() => {}
+                () = sleep_until(next) => {}
+                () = stopped(&mut stop), if !self.going => self.going = true,
+                () = stopped(&mut closed), if !closing => {
+                    closing = true;
+                    self.close(NO_ERROR);
+                }
+            }
+        }
+        self.streams.over();
+        self.note();
+    }
+
+    /// Timers, events, responses, packets. When to come again; `None`: never.
+    async fn due(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        if self.quic.timeout_instant().is_some_and(|due| due <= now.into_std()) {
+            self.watching(Quic::on_timeout);
+        }
+        self.shake_hands(now);
+        if let Some(http) = &mut self.http {
+            self.streams.hear(&mut self.quic, http);
+            self.going |= self.streams.are_many();
+            self.streams.write(&mut self.quic, http, self.going);
+            if self.streams.are_too_many() {
+                self.close(EXCESSIVE_LOAD);
+            }
+        }
+        if self.going {
+            self.end_when_quiet(now);
+        }
+        let held = self.outbox.send(&mut self.quic, &self.socket, now.into_std()).await;
+        self.note();
+        if self.quic.is_closed() || self.quic.is_draining() {
+            return None;
+        }
+        let timers = self.quic.timeout_instant().into_iter().chain(held).map(Instant::from_std);
+        let own = self.handshake.as_ref().map(|(_, end)| *end).into_iter().chain(self.quiet.map(|(_, at)| at));
+        Some(timers.chain(own).min().unwrap_or(now + LONG))
+    }
+
+    /// Takes a packet, and others that are there.
+    fn receive(&mut self, packet: Packet) {
+        let mut packet = Some(packet);
+        for _ in 0..AT_ONCE {
+            let Some(Packet { mut bytes, way }) = packet.take().or_else(|| self.inbox.try_recv().ok()) else { return };
+            self.watching(|quic| {
+                quic.set_received_ecn(way.ecn);
+                // What cannot be read is dropped; a violation closes the connection, which sending tells the peer.
+                let _ = quic.recv(&mut bytes, quiche::RecvInfo { from: way.from, to: way.to });
+            });
+        }
+    }
+
+    /// Counts a reduction when the window of the stack's own controller falls in `work`.
+    fn watching(&mut self, work: impl FnOnce(&mut Quic)) {
+        let window = |quic: &Quic| quic.path_stats().find(|path| path.active).map_or(0, |path| path.cwnd);
+        if self.ours {
+            return work(&mut self.quic);
+        }
+        let before = window(&self.quic);
+        work(&mut self.quic);
+        self.reductions += u64::from(window(&self.quic) < before);
+    }
+
+    /// Opens HTTP/3 once the handshake is over; gives up one that takes too long.
+    fn shake_hands(&mut self, now: Instant) {
+        let Some((_, end)) = &self.handshake else { return };
+        if self.quic.is_established() {
+            self.books.metrics.opened(self.books.label);
+            self.books.open = true;
+            self.handshake = None;
+            self.http = h3::Connection::with_transport(&mut self.quic, &self.settings).ok();
+            if self.http.is_none() {
+                self.close(NO_ERROR);
+            }
+        } else if *end <= now {
+            self.close(NO_ERROR);
+        }
+    }
+
+    /// Ends the connection when there is nothing left to answer or to send: what is not acknowledged would be sent again within a probe
+    /// timeout, and is lost if the connection is closed before.
+    fn end_when_quiet(&mut self, now: Instant) {
+        if !self.streams.is_idle() || self.http.is_none() {
+            self.quiet = None;
+            return;
+        }
+        let sent = self.quic.stats().sent;
+        match self.quiet {
+            Some((_, at)) if now < at => {}
+            Some((before, _)) if before == sent => self.close(NO_ERROR),
+            _ => {
+                let rtt = self.quic.path_stats().map(|path| path.rtt).max().unwrap_or(Duration::ZERO);
+                self.quiet = Some((sent, now + QUIET.max(rtt * 4)));
+            }
+        }
+    }
+
+    fn close(&mut self, code: u32) {
+        // HTTP/3's codes are for clients that speak it. Whatever closed the connection before was first.
+        let http = self.http.is_some();
+        let _ = self.quic.close(http, if http { code.into() } else { 0 }, b"");
+    }
+
+    fn note(&self) {
+        let report = self.quic.fathom().map(|probe| probe.report());
+        let ended = Ended { reductions: self.reductions, ..crate::stats::quiche(&self.quic) };
+        *self.books.seen.lock().unwrap_or_else(PoisonError::into_inner) = with_probe(ended, report);
+    }
+}

@@ -1,0 +1,224 @@
+//! Whose a packet is; beginning connections, refusing, Retry.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fathom_plug::Observer;
+use quiche::{ConnectionId, Header, RetryConnectionIds};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+
+use super::connection::{self, Begun};
+use super::socket::{LARGEST, Socket, Way};
+use super::stateless::{Tokens, refusal};
+use super::{Context, Door, Kind, Quic, h3};
+use crate::logs::Tap;
+use crate::server::Counted;
+
+/// Length of the connection IDs given here, as quinn's.
+const CID: usize = 8;
+/// A client's first datagram is no shorter (RFC 9000 §14.1), nor the connection ID it makes up (§7.2).
+const FIRST: usize = 1_200;
+const SHORTEST_ID: usize = 8;
+/// Packets that wait for a connection's task; more are lost.
+const QUEUE: usize = 128;
+
+/// A packet on its way to its connection.
+pub(super) struct Packet {
+    pub(super) bytes: Vec<u8>,
+    pub(super) way: Way,
+}
+
+/// All connections of a socket, and what new ones are made from.
+pub(super) struct Entry {
+    socket: Arc<Socket>,
+    kinds: Vec<Kind>,
+    http: Arc<h3::Config>,
+    context: Arc<Context>,
+    stop: watch::Receiver<bool>,
+    closed: watch::Receiver<bool>,
+    tokens: Tokens,
+    began: Instant,
+    handshakes: Arc<AtomicUsize>,
+    /// Connections by the identifiers that packets are addressed to.
+    routes: HashMap<Vec<u8>, mpsc::Sender<Packet>>,
+    pub(super) connections: JoinSet<()>,
+    /// The identifiers of each.
+    ids: HashMap<Id, [Vec<u8>; 2]>,
+    ending: bool,
+}
+
+impl Entry {
+    pub(super) fn new(
+        door: Door,
+        context: Arc<Context>,
+        stop: watch::Receiver<bool>,
+        closed: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            socket: door.socket,
+            kinds: door.kinds,
+            http: Arc::new(door.http),
+            context,
+            stop,
+            closed,
+            tokens: Tokens::new(),
+            began: Instant::now(),
+            handshakes: Arc::default(),
+            routes: HashMap::new(),
+            connections: JoinSet::new(),
+            ids: HashMap::new(),
+            ending: false,
+        }
+    }
+
+    /// New clients are refused from here on.
+    pub(super) fn end(&mut self) {
+        self.ending = true;
+    }
+
+    /// A connection's task is over.
+    pub(super) fn forget(&mut self, ended: &Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => *id,
+            Err(e) => e.id(),
+        };
+        for id in self.ids.remove(&id).into_iter().flatten() {
+            self.routes.remove(&id);
+        }
+    }
+
+    /// Takes a packet to its connection, or begins one.
+    pub(super) fn route(&mut self, packet: &mut [u8], way: Way) {
+        let Some(id) = addressed(packet) else { return };
+        match self.routes.get(id) {
+            // A connection that does not keep up loses packets, as in a router.
+            Some(to) => drop(to.try_send(Packet { bytes: packet.to_vec(), way })),
+            None => drop(self.begin(packet, way)),
+        }
+    }
+
+    /// A packet that belongs to no connection; `None` where nothing comes of it.
+    fn begin(&mut self, packet: &mut [u8], way: Way) -> Option<()> {
+        let long = packet.first()? & 0x80 != 0;
+        if !long || packet.len() < FIRST {
+            return None;
+        }
+        let header = Header::from_slice(packet, CID).ok()?;
+        if header.ty == quiche::Type::VersionNegotiation {
+            return None;
+        }
+        if !quiche::version_is_supported(header.version) {
+            let mut answer = [0; LARGEST];
+            let len = quiche::negotiate_version(&header.scid, &header.dcid, &mut answer).ok()?;
+            self.tell(way, &answer[..len]);
+            return None;
+        }
+        if header.ty != quiche::Type::Initial || header.dcid.len() < SHORTEST_ID {
+            return None;
+        }
+        if self.ending || self.connections.len() >= self.context.limits.connections {
+            if !self.ending {
+                self.context.metrics.refused();
+            }
+            self.tell(way, &refusal(&header.dcid, &header.scid)?);
+            return None;
+        }
+        let token = header.token.as_deref().unwrap_or_default();
+        let original = self.tokens.check(self.began.elapsed(), token, way.from, &header.dcid);
+        let busy = self.handshakes.load(Ordering::Relaxed) >= self.context.limits.handshakes;
+        if busy && original.is_none() {
+            self.context.metrics.retried();
+            return self.retry(&header, way);
+        }
+        self.accept(&header, original, Packet { bytes: packet.to_vec(), way })
+    }
+
+    /// To who sent what came this way.
+    fn tell(&self, way: Way, packet: &[u8]) {
+        self.socket.try_send(Way { from: way.to, to: way.from, ecn: 0 }, packet);
+    }
+
+    fn retry(&self, header: &Header<'_>, way: Way) -> Option<()> {
+        let given: [u8; CID] = rand::random();
+        let token = self.tokens.make(self.began.elapsed(), way.from, &header.dcid, &given);
+        let mut answer = [0; LARGEST];
+        let given = ConnectionId::from_ref(&given);
+        let len = quiche::retry(&header.scid, &header.dcid, &given, &token, header.version, &mut answer).ok()?;
+        self.tell(way, &answer[..len]);
+        None
+    }
+
+    fn accept(&mut self, header: &Header<'_>, original: Option<&[u8]>, first: Packet) -> Option<()> {
+        let id = self.unused();
+        let share = self.context.shares.pick(rand::random::<f64>());
+        let label = &self.context.labels[share];
+        let name = hexadecimal(original.unwrap_or(&header.dcid));
+        let tap = self.context.logs.as_ref().map(|logs| Arc::new(Tap::begin(logs, name, label)));
+        let kind = &mut self.kinds[share];
+        let setup = |observer| quiche::fathom::Setup { observer, ..Default::default() };
+        if kind.ours {
+            kind.config.set_fathom(setup(tap.clone().map(|tap| tap as Arc<dyn Observer>)));
+        }
+        let (here, peer): (SocketAddr, SocketAddr) = (first.way.to, first.way.from);
+        let own = ConnectionId::from_ref(&id);
+        let quic: Result<Quic, _> = match original {
+            Some(original) => {
+                let original = ConnectionId::from_ref(original);
+                let ids = RetryConnectionIds { original_destination_cid: &original, retry_source_cid: &header.dcid };
+                quiche::accept_with_retry(&own, ids, here, peer, &mut kind.config)
+            }
+            None => quiche::accept_with_buf_factory(&own, None, here, peer, &mut kind.config),
+        };
+        if kind.ours {
+            // The log ends with its connection, not with the next one.
+            kind.config.set_fathom(setup(None));
+        }
+        let (to, inbox) = mpsc::channel(QUEUE);
+        let begun = Begun {
+            quic: quic.ok()?,
+            ours: kind.ours,
+            share,
+            tap,
+            inbox,
+            handshake: Counted::new(&self.handshakes),
+            socket: Arc::clone(&self.socket),
+            http: Arc::clone(&self.http),
+            context: Arc::clone(&self.context),
+            stop: self.stop.clone(),
+            closed: self.closed.clone(),
+        };
+        // An empty queue has room.
+        let _ = to.try_send(first);
+        let task = self.connections.spawn(connection::run(begun));
+        let ids = [id.to_vec(), header.dcid.to_vec()];
+        for id in &ids {
+            self.routes.insert(id.clone(), to.clone());
+        }
+        self.ids.insert(task.id(), ids);
+        Some(())
+    }
+
+    /// An identifier that is nobody's.
+    fn unused(&self) -> [u8; CID] {
+        loop {
+            let id: [u8; CID] = rand::random();
+            if !self.routes.contains_key(&id[..]) {
+                return id;
+            }
+        }
+    }
+}
+
+/// The identifier a packet is addressed to (RFC 8999 §5).
+fn addressed(packet: &[u8]) -> Option<&[u8]> {
+    let long = packet.first()? & 0x80 != 0;
+    if long { packet.get(6..6 + usize::from(*packet.get(5)?)) } else { packet.get(1..1 + CID) }
+}
+
+fn hexadecimal(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}

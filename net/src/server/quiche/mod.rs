@@ -1,0 +1,177 @@
+//! quiche as a stack to serve through: the derived crate, on sockets of our own.
+//!
+//! quiche does no I/O and has no runtime, and its HTTP/3 is its own, so it is no [`Door`](super::door::Door). One task receives for all
+//! connections; each has a task of its own, which runs its responses, too.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `tls.rs` | certificate and key in BoringSSL |
+//! | `socket.rs` | the socket; packets that leave together |
+//! | `entry.rs` | whose a packet is; beginning connections, refusing, Retry |
+//! | `stateless.rs` | what is told to clients without keeping state for them |
+//! | `connection.rs` | one connection: timers, packets, its end |
+//! | `streams.rs` | its requests, and responses on their way |
+
+mod connection;
+mod entry;
+mod socket;
+mod stateless;
+mod streams;
+mod tls;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_cc::catalogue;
+use quiche::CongestionControlAlgorithm;
+use quiche::fathom::algorithm_of;
+use quiche::h3;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use self::entry::Entry;
+use self::socket::{LARGEST, Received, Socket};
+use super::{Context, SetupError, Stack, stopped};
+use crate::identity::Identity;
+use crate::limits::Limits;
+use crate::shares::Shares;
+
+/// quiche's own controllers.
+const NATIVES: [(&str, CongestionControlAlgorithm); 3] = [
+    ("reno", CongestionControlAlgorithm::Reno),
+    ("cubic", CongestionControlAlgorithm::CUBIC),
+    ("bbr2", CongestionControlAlgorithm::Bbr2Gcongestion),
+];
+/// The largest packet sent, as tokio-quiche has it: it fits where tunnels take their share of an Ethernet frame.
+const PACKET: usize = 1350;
+/// Bytes that a client may send ahead on a connection. Requests are small, and bodies of theirs are not read.
+const WINDOW: u64 = 256 << 10;
+/// HTTP/3 has three streams in one direction: control and QPACK's two (RFC 9114 §6.2).
+const UNI_STREAMS: u64 = 8;
+/// How long what is closed may take to hear of it.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// A grace beyond what clocks count.
+const LONG: Duration = Duration::from_secs(365 * 86_400);
+
+/// quiche's connections with Fathom's buffers: bodies are not copied.
+type Quic = quiche::Connection<Buffers>;
+
+#[derive(Clone, Debug, Default)]
+struct Buffers;
+
+impl quiche::BufFactory for Buffers {
+    type Buf = bytes::Bytes;
+    type DgramBuf = Vec<u8>;
+
+    fn buf_from_slice(buf: &[u8]) -> bytes::Bytes {
+        bytes::Bytes::copy_from_slice(buf)
+    }
+
+    fn dgram_buf_from_slice(buf: &[u8]) -> Vec<u8> {
+        buf.to_vec()
+    }
+}
+
+/// How connections of one share are accepted.
+struct Kind {
+    config: quiche::Config,
+    /// The controller is one of Fathom's.
+    ours: bool,
+}
+
+/// A socket that listens, and what its connections are made from.
+pub(super) struct Door {
+    socket: Arc<Socket>,
+    kinds: Vec<Kind>,
+    http: h3::Config,
+}
+
+impl Door {
+    pub(super) fn open(
+        listen: SocketAddr,
+        shares: &Shares,
+        identity: &Identity,
+        limits: &Limits,
+    ) -> Result<Self, SetupError> {
+        if limits.early_data {
+            return Err(SetupError::EarlyData(Stack::Quiche));
+        }
+        let mut kinds = Vec::new();
+        for controller in shares.controllers() {
+            kinds.push(kind(controller, identity, limits)?);
+        }
+        let mut http = h3::Config::new().map_err(|e| tls::foreign(&e))?;
+        http.set_max_field_section_size(limits.header_bytes);
+        let socket = Socket::bind(listen).map_err(|e| SetupError::Listen(listen, e))?;
+        Ok(Self { socket: Arc::new(socket), kinds, http })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.socket.address()
+    }
+
+    /// As [`Server::serve`](super::Server::serve).
+    pub(super) async fn serve(self, context: Arc<Context>, mut stop: watch::Receiver<bool>, grace: Duration) {
+        let socket = Arc::clone(&self.socket);
+        let (close, closed) = watch::channel(false);
+        let mut entry = Entry::new(self, context, stop.clone(), closed);
+        let mut received = Received::new(&socket);
+        // Until it is to end: never.
+        let mut deadline = Instant::now() + LONG;
+        let mut ending = false;
+        loop {
+            tokio::select! {
+                () = socket.receive(&mut received) => received.each(|packet, way| entry.route(packet, way)),
+                Some(ended) = entry.connections.join_next_with_id(), if !entry.connections.is_empty() => entry.forget(&ended),
+                () = stopped(&mut stop), if !ending => {
+                    ending = true;
+                    entry.end();
+                    deadline = Instant::now().checked_add(grace).unwrap_or(deadline);
+                }
+                () = tokio::time::sleep_until(deadline) => {
+                    // What is still there has had its time for saying farewell, too.
+                    if close.send_replace(true) {
+                        return;
+                    }
+                    deadline = Instant::now() + FAREWELL;
+                }
+            }
+            if ending && entry.connections.is_empty() {
+                return;
+            }
+        }
+    }
+}
+
+fn kind(controller: &str, identity: &Identity, limits: &Limits) -> Result<Kind, SetupError> {
+    let wrong = |why: String| SetupError::Controller(controller.into(), why);
+    let (algorithm, ours) = match controller.strip_prefix("native:") {
+        Some(name) => {
+            let found = NATIVES.iter().find(|(native, _)| *native == name).map(|(_, algorithm)| *algorithm);
+            let names = NATIVES.map(|(name, _)| format!("native:{name}")).join(", ");
+            (found.ok_or_else(|| wrong(format!("quiche has no such controller of its own; it has {names}")))?, false)
+        }
+        None => {
+            let recipe = catalogue::recipe(controller).map_err(|e| wrong(e.to_string()))?;
+            (algorithm_of(recipe).map_err(|e| wrong(e.to_string()))?, true)
+        }
+    };
+    let mut config = tls::config(identity)?;
+    config.set_cc_algorithm(algorithm);
+    // Only BBR needs it: the others' windows are all there is to them, and Fathom's pace themselves.
+    config.enable_pacing(algorithm == CongestionControlAlgorithm::Bbr2Gcongestion);
+    config.set_max_send_udp_payload_size(PACKET);
+    config.set_max_recv_udp_payload_size(LARGEST);
+    config.set_max_idle_timeout(u64::try_from(limits.idle.as_millis()).unwrap_or(u64::MAX));
+    config.set_initial_max_data(WINDOW);
+    config.set_max_connection_window(WINDOW);
+    let stream = (2 * limits.header_bytes).clamp(16 << 10, WINDOW);
+    config.set_initial_max_stream_data_bidi_remote(stream);
+    config.set_initial_max_stream_data_uni(stream);
+    config.set_max_stream_window(stream);
+    config.set_initial_max_streams_bidi(limits.streams.into());
+    config.set_initial_max_streams_uni(UNI_STREAMS);
+    config.grease(false);
+    Ok(Kind { config, ours })
+}

@@ -1,0 +1,133 @@
+//! What is told to clients without keeping state for them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ring::hmac;
+use rustls::Side;
+use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::quic::Version;
+
+/// A Retry is answered within this time, or not at all.
+const LIFETIME: Duration = Duration::from_secs(15);
+/// Length of a token's authentication code.
+const TAG: usize = 32;
+/// Length of the time in it.
+const TIME: usize = 8;
+
+/// Makes and checks tokens of Retry packets (RFC 9000 §8.1.2): the time, the client's first destination connection ID, and a code over
+/// both, its address and the connection ID that the Retry gave.
+pub(super) struct Tokens {
+    key: hmac::Key,
+}
+
+impl Tokens {
+    pub(super) fn new() -> Self {
+        Self { key: hmac::Key::new(hmac::HMAC_SHA256, &rand::random::<[u8; 32]>()) }
+    }
+
+    /// `now` is since any moment that stays the same.
+    pub(super) fn make(&self, now: Duration, client: SocketAddr, original: &[u8], given: &[u8]) -> Vec<u8> {
+        let mut token = now.as_secs().to_be_bytes().to_vec();
+        token.extend_from_slice(original);
+        let tag = hmac::sign(&self.key, &signed(&token, client, given));
+        token.extend_from_slice(tag.as_ref());
+        token
+    }
+
+    /// The original destination connection ID, where the token is one of ours for this client and not too old.
+    pub(super) fn check<'a>(
+        &self,
+        now: Duration,
+        token: &'a [u8],
+        client: SocketAddr,
+        given: &[u8],
+    ) -> Option<&'a [u8]> {
+        let (said, tag) = token.split_at_checked(token.len().checked_sub(TAG)?)?;
+        hmac::verify(&self.key, &signed(said, client, given), tag).ok()?;
+        let (time, original) = said.split_first_chunk::<TIME>()?;
+        let age = now.as_secs().checked_sub(u64::from_be_bytes(*time))?;
+        (age <= LIFETIME.as_secs()).then_some(original)
+    }
+}
+
+/// What a token's code is over. Everything but the first part has its length before it.
+fn signed(said: &[u8], client: SocketAddr, given: &[u8]) -> Vec<u8> {
+    let mut all = vec![given.len() as u8];
+    all.extend_from_slice(given);
+    match client.ip() {
+        IpAddr::V4(ip) => all.extend([&[4][..], &ip.octets()].concat()),
+        IpAddr::V6(ip) => all.extend([&[6][..], &ip.octets()].concat()),
+    }
+    all.extend(client.port().to_be_bytes());
+    all.extend_from_slice(said);
+    all
+}
+
+/// An Initial packet that refuses the connection (RFC 9000 §5.2.2, CONNECTION_REFUSED), as quiche has none without a connection. `asked` and
+/// `client` are destination and source of the client's packet.
+pub(super) fn refusal(asked: &[u8], client: &[u8]) -> Option<Vec<u8>> {
+    // CONNECTION_CLOSE: code, frame type, length of the reason; padding, as the header's protection samples 16 bytes.
+    const PAYLOAD: [u8; 20] = {
+        let mut payload = [0; 20];
+        (payload[0], payload[1]) = (0x1c, 0x02);
+        payload
+    };
+    let keys = TLS13_AES_128_GCM_SHA256.tls13()?.quic_suite()?.keys(asked, Side::Server, Version::V1).local;
+    // Initial, with a packet number of one byte: 0.
+    let mut packet = vec![0xc0, 0, 0, 0, 1];
+    for id in [client, asked] {
+        packet.push(u8::try_from(id.len()).ok()?);
+        packet.extend_from_slice(id);
+    }
+    let tag = keys.packet.tag_len();
+    // No token; how many bytes follow; the packet number.
+    packet.extend([0, u8::try_from(1 + PAYLOAD.len() + tag).ok().filter(|length| *length < 64)?, 0]);
+    let mut payload = PAYLOAD;
+    let tag = keys.packet.encrypt_in_place(0, &packet, &mut payload).ok()?;
+    let number = packet.len() - 1;
+    packet.extend_from_slice(&payload);
+    packet.extend_from_slice(tag.as_ref());
+    let (head, rest) = packet.split_at_mut(number + 4);
+    let (first, head) = head.split_first_mut()?;
+    let sample = rest.get(..keys.header.sample_len())?;
+    keys.header.encrypt_in_place(sample, first, &mut head[number - 1..number]).ok()?;
+    Some(packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_for_one_client_and_a_short_time() {
+        let (tokens, now) = (Tokens::new(), Duration::from_secs(100));
+        let client: SocketAddr = "192.0.2.1:4000".parse().unwrap();
+        let token = tokens.make(now, client, b"original", b"given");
+        assert_eq!(tokens.check(now, &token, client, b"given"), Some(&b"original"[..]));
+        for other in ["192.0.2.1:4001", "192.0.2.2:4000", "[2001:db8::1]:4000"] {
+            assert_eq!(tokens.check(now, &token, other.parse().unwrap(), b"given"), None, "{other}");
+        }
+        assert_eq!(tokens.check(now, &token, client, b"taken"), None);
+        assert_eq!(Tokens::new().check(now, &token, client, b"given"), None, "another server's");
+        for bit in 0..token.len() * 8 {
+            let mut bent = token.clone();
+            bent[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(tokens.check(now, &bent, client, b"given"), None, "bit {bit}");
+        }
+        for length in 0..token.len() {
+            assert_eq!(tokens.check(now, &token[..length], client, b"given"), None, "{length} bytes");
+        }
+        for (at, good) in
+            [(now + LIFETIME, true), (now + LIFETIME + Duration::from_secs(1), false), (Duration::ZERO, false)]
+        {
+            assert_eq!(tokens.check(at, &token, client, b"given").is_some(), good, "{at:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_shorter_than_what_it_answers() {
+        let longest = refusal(&[7; 20], &[9; 20]).unwrap();
+        assert!(longest.len() < 100, "{}", longest.len());
+    }
+}

@@ -1,0 +1,339 @@
+//! A connection's requests, and responses on their way.
+//!
+//! A response is a future, run by the connection's task. It hands its steps over one at a time, and each is done when quiche has taken it.
+
+use std::collections::{HashSet, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use http::uri::PathAndQuery;
+use http::{Method, StatusCode};
+use quiche::Shutdown;
+use quiche::h3::{self, Event, Header, HeaderRef, NameValue};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Context, Quic};
+use crate::logs::Tap;
+use crate::server::reply::{Reply, answer};
+
+/// Bytes of bodies that a connection's requests may bring; nothing here takes one.
+const UNWANTED: u64 = 1 << 20;
+/// Responses of a connection that may be given up or refused. quiche's HTTP/3 remembers each of them until the connection ends.
+const UNFINISHED: usize = 1_000;
+
+// Codes of HTTP/3 (RFC 9114 §8.1).
+const NO_ERROR: u64 = 0x100;
+const INTERNAL_ERROR: u64 = 0x102;
+const REQUEST_REJECTED: u64 = 0x10b;
+const MESSAGE_ERROR: u64 = 0x10e;
+
+/// A part of a response. `done` hears when quiche has taken it.
+struct Step {
+    stream: u64,
+    what: What,
+    done: oneshot::Sender<Result<(), String>>,
+}
+
+enum What {
+    Head {
+        status: StatusCode,
+        length: u64,
+        content_type: String,
+    },
+    Body(Bytes),
+    /// The same, of which quiche may hold something.
+    Begun(Bytes),
+    End,
+}
+
+/// A response's way into the connection's task.
+struct Handle {
+    stream: u64,
+    steps: mpsc::Sender<Step>,
+}
+
+impl Handle {
+    async fn step(&self, what: What) -> Result<(), String> {
+        let (done, told) = oneshot::channel();
+        let gone = || "the connection is closed".to_owned();
+        self.steps.send(Step { stream: self.stream, what, done }).await.map_err(|_| gone())?;
+        told.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+impl Reply for Handle {
+    async fn head(&mut self, status: StatusCode, length: u64, content_type: &str) -> Result<(), String> {
+        self.step(What::Head { status, length, content_type: content_type.to_owned() }).await
+    }
+
+    async fn data(&mut self, bytes: Bytes) -> Result<(), String> {
+        self.step(What::Body(bytes)).await
+    }
+
+    async fn finish(&mut self) -> Result<(), String> {
+        self.step(What::End).await
+    }
+}
+
+/// A response that is over, and whether the client took all of it.
+struct Over {
+    stream: u64,
+    whole: bool,
+}
+
+/// Bytes that count as held until quiche lets go of the last of them, which it does when they are acknowledged.
+struct Held {
+    bytes: Bytes,
+    held: Arc<AtomicU64>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
+    }
+}
+
+/// A connection's requests and responses.
+pub(super) struct Streams {
+    context: Arc<Context>,
+    share: usize,
+    tap: Option<Arc<Tap>>,
+    responses: FuturesUnordered<Pin<Box<dyn Future<Output = Over> + Send>>>,
+    over: Vec<Over>,
+    handle: mpsc::Sender<Step>,
+    steps: mpsc::Receiver<Step>,
+    /// Steps that quiche has not taken, in the order in which they came: one of each response at most.
+    waiting: VecDeque<Step>,
+    /// Requests whose header came and whose end has not. No more than the streams a client may have open.
+    arriving: HashSet<u64>,
+    /// Bytes of bodies that quiche holds.
+    held: Arc<AtomicU64>,
+    /// The first request that has not been seen.
+    next: u64,
+    /// The first that is not answered any more.
+    goaway: Option<u64>,
+    /// Bytes of bodies so far.
+    unwanted: u64,
+    /// Responses given up or refused so far.
+    unfinished: usize,
+}
+
+impl Streams {
+    pub(super) fn new(context: Arc<Context>, share: usize, tap: Option<Arc<Tap>>) -> Self {
+        let (handle, steps) = mpsc::channel((context.limits.streams as usize).max(1));
+        Self {
+            context,
+            share,
+            tap,
+            responses: FuturesUnordered::new(),
+            over: Vec::new(),
+            handle,
+            steps,
+            waiting: VecDeque::new(),
+            arriving: HashSet::new(),
+            held: Arc::default(),
+            next: 0,
+            goaway: None,
+            unwanted: 0,
+            unfinished: 0,
+        }
+    }
+
+    /// The client had better come on another connection.
+    pub(super) const fn are_many(&self) -> bool {
+        self.unwanted > UNWANTED || self.unfinished > UNFINISHED
+    }
+
+    /// It was told to, and goes on here.
+    pub(super) const fn are_too_many(&self) -> bool {
+        self.unfinished > 2 * UNFINISHED
+    }
+
+    /// No response is open, and the client knows that none will follow.
+    pub(super) fn is_idle(&self) -> bool {
+        self.responses.is_empty() && self.waiting.is_empty() && self.goaway.is_some()
+    }
+
+    /// Takes what HTTP/3 has to say.
+    pub(super) fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection) {
+        loop {
+            match http.poll(quic) {
+                Ok((stream, Event::Headers { list, more_frames })) => self.request(quic, stream, &list, more_frames),
+                Ok((stream, Event::Data)) => self.discard(quic, http, stream),
+                Ok((stream, Event::Finished | Event::Reset(_))) => drop(self.arriving.remove(&stream)),
+                Ok((stream, Event::PriorityUpdate)) => drop(http.take_last_priority_update(stream)),
+                Ok((_, Event::GoAway)) => {}
+                // quiche has closed the connection with an error that is one.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Reads a body that nobody wants: a client may insist on sending it, and quiche lets go of a stream once it was read to its end.
+    fn discard(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64) {
+        let mut scratch = [0; 4096];
+        while let Ok(read) = http.recv_body(quic, stream, &mut scratch) {
+            self.unwanted += read as u64;
+        }
+        if self.unwanted > UNWANTED {
+            self.unfinished += 1;
+            let _ = quic.stream_shutdown(stream, Shutdown::Read, NO_ERROR);
+        }
+    }
+
+    // Response times are of real time.
+    #[allow(clippy::disallowed_methods)]
+    fn request(&mut self, quic: &mut Quic, stream: u64, list: &[Header], more: bool) {
+        if self.arriving.contains(&stream) {
+            // Trailers.
+            return;
+        }
+        if more {
+            self.arriving.insert(stream);
+        }
+        self.next = self.next.max(stream + 4);
+        // A client that cancels its requests at once could otherwise have any number answered.
+        let many = self.responses.len() >= self.context.limits.streams as usize;
+        if many || self.goaway.is_some_and(|first| stream >= first) {
+            return self.give_up(quic, stream, REQUEST_REJECTED);
+        }
+        let Some((method, path)) = parts(list) else { return self.give_up(quic, stream, MESSAGE_ERROR) };
+        let started = Instant::now();
+        let mut handle = Handle { stream, steps: self.handle.clone() };
+        let (context, share, tap) = (Arc::clone(&self.context), self.share, self.tap.clone());
+        self.responses.push(Box::pin(async move {
+            let asked = (&method, path.path());
+            let whole = answer(&mut handle, started, asked, share, &context, tap.as_deref()).await;
+            Over { stream, whole }
+        }));
+    }
+
+    /// Waits until a response has got on.
+    pub(super) async fn progress(&mut self) {
+        tokio::select! {
+            Some(step) = self.steps.recv() => self.waiting.push_back(step),
+            Some(over) = self.responses.next(), if !self.responses.is_empty() => self.over.push(over),
+        }
+    }
+
+    /// Lets responses go on, and hands quiche what it takes; where it is `going`, tells the client that it is.
+    pub(super) fn write(&mut self, quic: &mut Quic, http: &mut h3::Connection, going: bool) {
+        if going && self.goaway.is_none() {
+            // GOAWAY (RFC 9114 §5.2): what is open is still answered, and a request that is on its way.
+            let first = self.next + 4;
+            match http.send_goaway(quic, first) {
+                // Later, then.
+                Err(h3::Error::StreamBlocked) => {}
+                _ => self.goaway = Some(first),
+            }
+        }
+        loop {
+            while let Some(Some(over)) = self.responses.next().now_or_never() {
+                self.over.push(over);
+            }
+            for over in std::mem::take(&mut self.over) {
+                self.end(quic, &over);
+            }
+            while let Ok(step) = self.steps.try_recv() {
+                self.waiting.push_back(step);
+            }
+            if !self.hand_over(quic, http) {
+                return;
+            }
+        }
+    }
+
+    /// Whether quiche took a step in full, so that another may come.
+    fn hand_over(&mut self, quic: &mut Quic, http: &mut h3::Connection) -> bool {
+        let before = self.waiting.len();
+        for mut step in std::mem::take(&mut self.waiting) {
+            match self.step(quic, http, &mut step) {
+                Ok(true) => drop(step.done.send(Ok(()))),
+                Ok(false) => self.waiting.push_back(step),
+                Err(e) => drop(step.done.send(Err(e.to_string()))),
+            }
+        }
+        self.waiting.len() < before
+    }
+
+    /// Whether quiche took all of it.
+    fn step(&self, quic: &mut Quic, http: &mut h3::Connection, step: &mut Step) -> Result<bool, h3::Error> {
+        let stream = step.stream;
+        if let What::Body(bytes) = &mut step.what {
+            if self.held.load(Ordering::Relaxed) >= self.context.limits.send_buffer {
+                return Ok(false);
+            }
+            let bytes = std::mem::take(bytes);
+            self.held.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            step.what = What::Begun(Bytes::from_owner(Held { bytes, held: Arc::clone(&self.held) }));
+        }
+        let taken = match &mut step.what {
+            What::Head { status, length, content_type } => {
+                let length = length.to_string();
+                let fields = [
+                    HeaderRef::new(b":status", status.as_str().as_bytes()),
+                    HeaderRef::new(b"content-length", length.as_bytes()),
+                    HeaderRef::new(b"content-type", content_type.as_bytes()),
+                ];
+                http.send_response(quic, stream, &fields, false)
+            }
+            What::Body(bytes) | What::Begun(bytes) => loop {
+                if bytes.is_empty() {
+                    break Ok(());
+                }
+                let left = bytes.len();
+                match http.send_body_zc(quic, stream, bytes, false) {
+                    // What was taken whole is still there.
+                    Ok(taken) if taken == left => *bytes = Bytes::new(),
+                    Ok(_) => {}
+                    Err(e) => break Err(e),
+                }
+            },
+            What::End => http.send_body(quic, stream, b"", true).map(drop),
+        };
+        match taken {
+            Ok(()) => Ok(true),
+            Err(h3::Error::Done | h3::Error::StreamBlocked) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn end(&mut self, quic: &mut Quic, over: &Over) {
+        if !over.whole {
+            // It has left a step behind.
+            self.waiting.retain(|step| step.stream != over.stream);
+            self.give_up(quic, over.stream, INTERNAL_ERROR);
+        }
+    }
+
+    fn give_up(&mut self, quic: &mut Quic, stream: u64, code: u64) {
+        self.unfinished += 1;
+        let _ = quic.stream_shutdown(stream, Shutdown::Write, code);
+    }
+
+    /// The connection is over: what is open hears of it.
+    pub(super) fn over(&mut self) {
+        self.steps.close();
+        while self.steps.try_recv().is_ok() {}
+        self.waiting.clear();
+        while let Some(Some(_)) = self.responses.next().now_or_never() {}
+    }
+}
+
+/// Method and path of a request; `None` where it is malformed.
+fn parts(list: &[Header]) -> Option<(Method, PathAndQuery)> {
+    let field = |name: &[u8]| list.iter().find(|field| field.name() == name).map(NameValue::value);
+    Some((Method::from_bytes(field(b":method")?).ok()?, PathAndQuery::try_from(field(b":path")?).ok()?))
+}
