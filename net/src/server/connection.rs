@@ -7,13 +7,14 @@ use bytes::Bytes;
 use fathom_plug::Observer;
 use h3::quic::BidiStream;
 use h3::server::{RequestResolver, RequestStream};
-use http::Response;
+use http::{HeaderMap, HeaderValue, Method, Response};
 use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::door::Door;
 use super::{Context, Counted, stopped};
+use crate::digest::{self, Digest};
 use crate::logs::Tap;
 use crate::metrics::Controller;
 use crate::site::{Answer, Body};
@@ -159,7 +160,10 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + 
     let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
     let answer = context.site.answer(request.method(), request.uri().path()).await;
     let status = answer.status.as_u16();
-    let mut sent = Sent { started, first_byte: None, bytes: 0 };
+    // An answer to HEAD has no content, and nothing to tell of it.
+    let wanted = request.method() != Method::HEAD && digest::is_wanted(request.headers());
+    let digest = wanted.then(Digest::default);
+    let mut sent = Sent { started, first_byte: None, bytes: 0, digest };
     match send(&mut stream, answer, context.limits.stall, &mut sent).await {
         Ok(()) => {
             let whole = started.elapsed();
@@ -181,6 +185,8 @@ struct Sent {
     started: Instant,
     first_byte: Option<Duration>,
     bytes: u64,
+    /// Where the client wants one.
+    digest: Option<Digest>,
 }
 
 impl Sent {
@@ -188,6 +194,12 @@ impl Sent {
     fn more(&mut self, bytes: usize) {
         self.first_byte.get_or_insert_with(|| self.started.elapsed());
         self.bytes += bytes as u64;
+    }
+
+    fn digest(&mut self, piece: &[u8]) {
+        if let Some(digest) = &mut self.digest {
+            digest.add(piece);
+        }
     }
 }
 
@@ -211,13 +223,16 @@ async fn send<S: BidiStream<Bytes>>(
     match answer.body {
         Body::Empty => {}
         Body::Text(text) => {
+            sent.digest(text.as_bytes());
             sent.more(text.len());
             in_time(stall, stream.send_data(Bytes::from(text))).await?;
         }
         Body::Zeros => {
             while left > 0 {
                 let n = left.min(CHUNK as u64);
-                in_time(stall, stream.send_data(Bytes::from_static(&ZEROS[..n as usize]))).await?;
+                let piece = &ZEROS[..n as usize];
+                sent.digest(piece);
+                in_time(stall, stream.send_data(Bytes::from_static(piece))).await?;
                 sent.more(n as usize);
                 left -= n;
             }
@@ -231,11 +246,17 @@ async fn send<S: BidiStream<Bytes>>(
                     // The length was promised: what is there is no whole response.
                     return Err("the file became shorter while it was sent".into());
                 }
+                sent.digest(&chunk);
                 in_time(stall, stream.send_data(chunk.freeze())).await?;
                 sent.more(n);
                 left -= n as u64;
             }
         }
+    }
+    if let Some(digest) = sent.digest.take() {
+        let value = HeaderValue::try_from(digest.value()).map_err(|e| e.to_string())?;
+        let trailers = HeaderMap::from_iter([(digest::CONTENT_DIGEST, value)]);
+        in_time(stall, stream.send_trailers(trailers)).await?;
     }
     in_time(stall, stream.finish()).await
 }
