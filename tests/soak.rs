@@ -230,11 +230,14 @@ impl Report {
         let (before, after) = ((2.0, course.blackout.0), (course.recovered, course.lasts));
         let (then, now) = (rate(&rows, before.0, before.1), rate(&rows, after.0, after.1));
         let quiet = silence(&rows, after.0, after.1);
+        let failed_at: Vec<String> =
+            rows.iter().filter(|row| !row.whole).map(|row| format!("{:.1}", row.intended)).collect();
         let late = rows.iter().filter(|row| !row.whole && row.intended >= course.recovered).count();
         self.say(format_args!(
-            "  {name:6}{whole} whole with the right digest, {failed} failed{}{}; {} connections",
+            "  {name:6}{whole} whole with the right digest, {failed} failed{}{}{}; {} connections",
             if kinds.is_empty() { "" } else { ": " },
             kinds.join(", "),
+            if failed_at.is_empty() { String::new() } else { format!(", begun at {} s", failed_at.join(", ")) },
             found["connections"]["opened"],
         ));
         self.say(format_args!(

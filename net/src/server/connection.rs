@@ -1,10 +1,13 @@
 //! The requests of one connection.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fathom_plug::Observer;
+use h3::error::Code;
 use h3::quic::BidiStream;
 use h3::server::{RequestResolver, RequestStream};
 use http::{HeaderMap, HeaderValue, Method, Response};
@@ -164,7 +167,9 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + 
     let wanted = request.method() != Method::HEAD && digest::is_wanted(request.headers());
     let digest = wanted.then(Digest::default);
     let mut sent = Sent { started, first_byte: None, bytes: 0, digest };
-    match send(&mut stream, answer, context.limits.stall, &mut sent).await {
+    let done = send(&mut stream, answer, context.limits.stall, &mut sent).await;
+    settle(&mut stream).await;
+    match done {
         Ok(()) => {
             let whole = started.elapsed();
             let first_byte = sent.first_byte.unwrap_or(whole);
@@ -177,6 +182,15 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + 
             tracing::debug!(?label, "response: {why}");
             context.metrics.abandoned(label, sent.bytes);
         }
+    }
+}
+
+/// Takes the end of a request, as far as it has come. `h3-quinn` stops a stream that is dropped before with code 0, which h2load counts as a
+/// failed request: what is not wanted any more is stopped with H3_NO_ERROR (RFC 9114 §4.1).
+async fn settle<S: BidiStream<Bytes>>(stream: &mut RequestStream<S, Bytes>) {
+    let over = poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;
+    if !over {
+        stream.stop_sending(Code::H3_NO_ERROR);
     }
 }
 
