@@ -57,9 +57,9 @@ const DAMAGE: [&str; 10] =
     ["--delay", "5ms", "--loss", "5%", "--reorder", "2%", "--duplicate", "2%", "--corrupt", "1%"];
 /// The largest payload after the MTU has dropped: what QUIC needs, and little more (RFC 9000 §14.1).
 const MTU: u32 = 1_250;
-/// Files, and how many of ten requests ask for each.
+/// Files, and how many of twenty requests ask for each: less than what connections get through such a path, or they would queue.
 const FILES: [(&str, usize, usize); 4] =
-    [("1k.bin", 1_000, 4), ("10k.bin", 10_000, 3), ("100k.bin", 100_000, 2), ("500k.bin", 500_000, 1)];
+    [("1k.bin", 1_000, 8), ("10k.bin", 10_000, 7), ("100k.bin", 100_000, 4), ("300k.bin", 300_000, 1)];
 /// Requests per second of each load.
 const RATE: u32 = 20;
 /// At least this part of the former rate.
@@ -114,7 +114,7 @@ fn write_files(root: &Path) {
 }
 
 /// Two ways to use connections: one for each request, and few that live through everything.
-const LOADS: [(&str, &[&str]); 2] = [("fresh", &["--connections", "fresh"]), ("kept", &["-c", "4", "-m", "8"])];
+const LOADS: [(&str, &[&str]); 2] = [("fresh", &["--connections", "fresh"]), ("kept", &["-c", "6", "-m", "8"])];
 
 struct Load {
     name: &'static str,
