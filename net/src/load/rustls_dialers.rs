@@ -103,10 +103,6 @@ macro_rules! dialer {
                     transport.max_idle_timeout(self.dialing.idle.try_into().ok());
                     transport.stream_receive_window(STREAM_WINDOW.into());
                     transport.datagram_receive_buffer_size(None);
-                    // Requests and acknowledgements need no larger packets. And quinn 0.11 takes a lost packet of the handshake for the
-                    // probe that has its number, never sends it again, and waits for good: where probes vanish, of a thousand
-                    // connections one.
-                    transport.mtu_discovery_config(None);
                     transport
                 }
             }
