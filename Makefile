@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml worlds lint doc deny fuzz bench test-quiche
+.PHONY: demo test check setup uml worlds lint doc deny fuzz bench test-quiche chromium soak h2load
 
 CARGO ?= cargo
 # Cases per fuzz property; `make fuzz` runs long, the tests run few.
@@ -45,6 +45,25 @@ fuzz: setup
 bench: setup
 	$(CARGO) bench --locked -p fathom-cc --bench on_acks
 	$(CARGO) bench --locked -p fathom-bench --bench frame_cost
+
+# A browser loads a page from `fathom serve` and says over what each part came: h3, on quinn and noq. Needs no network but to install.
+chromium: setup
+	@if ! command -v chromium-headless-shell >/dev/null && ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then \
+	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	    apt-get update && { apt-get install -y --no-install-recommends chromium-headless-shell \
+	      || apt-get install -y --no-install-recommends chromium; }; \
+	  else echo "Chromium is missing: install chromium-headless-shell or chromium"; exit 1; fi; fi
+	$(CARGO) test --locked --test browser -- --ignored --nocapture
+
+# A minute under load on quinn and one on noq, through a path that does everything wrong that a path can. Prints what it measured.
+soak: setup
+	$(CARGO) test --locked --test soak -- --ignored --nocapture --test-threads 1
+
+# `fathom load` beside h2load with HTTP/3, which is built from Debian's sources first: as root, some 900 MB under target/.
+h2load: setup
+	$(CARGO) build --release --locked
+	benches/load/h2load.sh target/h2load
+	python3 benches/load/beside.py --fathom target/release/fathom --h2load target/h2load/h2load
 
 # A C compiler builds ring's assembly; BoringSSL, under quiche, wants C++, CMake and libclang's headers. Debian and Ubuntu get them here,
 # elsewhere the message says what to do. `cargo fetch` also brings the sources that the derived quiche is made from.

@@ -178,17 +178,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut relay = Relay::bind(args.listen, to, spec).map_err(Failure::input)?;
     let address = relay.address().map_err(Failure::run)?;
-    eprintln!("relaying {address} to {to}; Ctrl-C ends it");
+    output::say(format!("relaying {address} to {to}; Ctrl-C ends it"));
     let terminal = std::io::stderr().is_terminal();
     let mut drawn = Duration::ZERO;
     let done = relay.run(&stop, args.lasts, |now, stats| {
         if terminal && now >= drawn + REFRESH {
             drawn = now;
-            eprint!("\r\x1b[K{:.0} s: {}", now.as_secs_f64(), brief(stats));
+            output::draw(&format!("\r\x1b[K{:.0} s: {}", now.as_secs_f64(), brief(stats)));
         }
     });
     if terminal {
-        eprint!("\r\x1b[K");
+        output::draw("\r\x1b[K");
     }
     done.map_err(Failure::run)?;
     let stats = relay.stats();

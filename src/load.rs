@@ -76,6 +76,9 @@ pub(crate) struct Args {
     /// Seeds gaps and sizes.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Ask for a SHA-256 of each body (RFC 9530) and check it: a response without one, or with another, has failed.
+    #[arg(long)]
+    check_digest: bool,
     #[command(flatten)]
     open: Open,
     #[command(flatten)]
@@ -162,7 +165,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let load = described(args, &plan);
     let outputs = Outputs { rows: create(args.files.csv.as_deref())?, intervals: create(args.files.hlog.as_deref())? };
     if args.server.insecure {
-        eprintln!("warning: any certificate is taken; whoever answers is believed");
+        output::say("warning: any certificate is taken; whoever answers is believed");
     }
     let bar = bar(&plan);
     let (by_time, warm_up) = (plan.duration.is_some(), plan.warm_up);
@@ -208,7 +211,7 @@ fn tell(args: &Args, load: &str, outcome: &Outcome) -> Result<(), Failure> {
         output::write(file, &outcome.phases.response.hgrm())?;
     }
     if outcome.rows_lost > 0 {
-        eprintln!("warning: {} lines of the CSV were lost, as the disk was too slow", outcome.rows_lost);
+        output::say(format!("warning: {} lines of the CSV were lost, as the disk was too slow", outcome.rows_lost));
     }
     if let Some(file) = &args.files.json {
         let mut json = report::json(outcome);
@@ -268,6 +271,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
             None => Trust::Platform,
         },
         zero_rtt: args.server.zero_rtt,
+        check_digests: args.check_digest,
     })
 }
 

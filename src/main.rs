@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // One line, whatever is in it.
-            eprintln!("fathom: {}", failure.line.replace('\n', "; "));
+            output::say(format!("fathom: {}", failure.line.replace('\n', "; ")));
             ExitCode::from(failure.code)
         }
     }
@@ -108,6 +108,6 @@ fn usage(e: &clap::Error) -> ExitCode {
     let more: Vec<&str> =
         lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information")).collect();
     let detail = if more.is_empty() { String::new() } else { format!(" {}", more.join(" ")) };
-    eprintln!("fathom: {first}{detail}; see 'fathom --help'");
+    output::say(format!("fathom: {first}{detail}; see 'fathom --help'"));
     ExitCode::from(2)
 }

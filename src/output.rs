@@ -36,6 +36,17 @@ pub(crate) fn write_with<T>(
     Ok(written)
 }
 
+/// Says a line on standard error. That nobody reads it any more is no reason to end: `eprintln!` would panic.
+pub(crate) fn say(line: impl std::fmt::Display) {
+    // In one piece: lines of several threads do not mix.
+    draw(&format!("{line}\n"));
+}
+
+/// As [`say`], without the end of the line: for what is drawn anew on terminals.
+pub(crate) fn draw(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 /// Prints to standard output; a reader that went away (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

@@ -16,7 +16,7 @@ use fathom_qlog::Folder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::Failure;
+use crate::{Failure, output};
 
 /// Serve files and synthetic bodies over HTTP/3, each connection with a controller of your choice.
 #[derive(clap::Args)]
@@ -102,13 +102,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             server = server.logging(Arc::clone(logs));
         }
         let address = server.address();
-        eprintln!("serving https://{address}/ on {} with {}; Ctrl-C ends it", args.stack, args.controller);
+        output::say(format!("serving https://{address}/ on {} with {}; Ctrl-C ends it", args.stack, args.controller));
         if let Some(hash) = hash {
-            eprintln!("made a certificate; Chromium takes it with --origin-to-force-quic-on={address} --ignore-certificate-errors-spki-list={hash}");
+            output::say(format!("made a certificate; Chromium takes it with --origin-to-force-quic-on={address} --ignore-certificate-errors-spki-list={hash}"));
         }
         if let Some(at) = args.metrics {
             let scrape = Scrape::bind(at, metrics).await.map_err(Failure::input)?;
-            eprintln!("metrics at http://{}/metrics", scrape.address().map_err(Failure::run)?);
+            output::say(format!("metrics at http://{}/metrics", scrape.address().map_err(Failure::run)?));
             tokio::spawn(scrape.serve());
         }
         let (told, stop) = watch::channel(false);
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// What became of the logs.
 fn told_of(counts: &fathom_qlog::Counts) {
     let fathom_qlog::Counts { files, events, dropped, failed } = counts;
-    eprintln!("qlog: {files} files with {events} events; {dropped} events dropped, {failed} files failed");
+    output::say(format!("qlog: {files} files with {events} events; {dropped} events dropped, {failed} files failed"));
 }
 
 /// The first signal ends the work in good order and says this, the second at once.
@@ -142,6 +142,6 @@ pub(crate) async fn stop_on_signal(told: watch::Sender<bool>, line: &'static str
             std::process::exit(130);
         }
         let _ = told.send(true);
-        eprintln!("{line}");
+        output::say(line);
     }
 }

@@ -32,6 +32,33 @@ fn it_says_where_it_is_and_ends_when_told() {
     assert!(child.wait().expect("an end").success());
 }
 
+/// Runs it while nobody reads its standard error; `true` if it must be told to end.
+fn unread(args: &[&str], endless: bool) -> Option<i32> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("fathom runs");
+    drop(child.stderr.take());
+    if endless {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
+        assert!(kill.success());
+    }
+    child.wait().expect("an end").code()
+}
+
+#[test]
+fn nothing_ends_as_nobody_reads_what_it_says() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let nobody = nobody.local_addr().expect("an address").to_string();
+    assert_eq!(unread(&["serve", "--listen", "127.0.0.1:0"], true), Some(0));
+    assert_eq!(unread(&["link", "--listen", "127.0.0.1:0", "--to", &nobody, "--for", "200ms"], false), Some(0));
+    let url = format!("https://{nobody}/");
+    assert_eq!(unread(&["load", &url, "--insecure", "--timeout", "200ms"], false), Some(1), "said, not panicked");
+}
+
 #[test]
 fn bad_input_is_told_in_one_line_that_names_the_mend() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port");

@@ -5,6 +5,7 @@
 //! | `shares.rs` | which controller a connection gets: trials that divide connections |
 //! | `identity.rs` | certificate and key, from files or made for the occasion |
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays |
+//! | `digest.rs` | digests of bodies, for clients that check what they get |
 //! | `limits.rs` | what one peer, and all of them, may take |
 //! | `metrics.rs` | counts and histograms per controller, as Prometheus reads them |
 //! | `logs.rs` | a connection's qlog: what its controller and its responses do |
@@ -12,6 +13,7 @@
 //! | `server/` | accepting, serving, ending |
 //! | `load/` | asking, and measuring the answers |
 
+pub mod digest;
 pub mod identity;
 pub mod limits;
 pub mod load;

@@ -30,12 +30,16 @@ fn serve(stack: Stack, controller: &str, limits: Limits) -> Running {
 }
 
 fn serve_as(identity: Identity, stack: Stack, controller: &str, limits: Limits) -> Running {
+    serve_site(identity, stack, controller, limits, Site::new(None, limits).unwrap())
+}
+
+fn serve_site(identity: Identity, stack: Stack, controller: &str, limits: Limits, site: Site) -> Running {
     let settings = Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         stack,
         shares: controller.parse().unwrap(),
         identity,
-        site: Site::new(None, limits).unwrap(),
+        site,
         limits,
         metrics: Arc::default(),
     };
@@ -62,6 +66,7 @@ fn plan(address: SocketAddr, traffic: Traffic) -> Plan {
         timestamps: Timestamps::Lean,
         trust: Trust::Anyone,
         zero_rtt: false,
+        check_digests: false,
     }
 }
 
@@ -124,6 +129,24 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
             assert!(outcome.rate() > 0.0 && outcome.connections.rtt.count() == 3 && !outcome.open_loop);
             server.stop.send(true).unwrap();
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_are_checked_where_it_is_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+    std::fs::write(folder.path().join("file"), &bytes).unwrap();
+    for stack in Stack::ALL.iter().copied() {
+        let limits = Limits::default();
+        let site = Site::new(Some(folder.path()), limits).unwrap();
+        let server = serve_site(Identity::self_signed(&[]).unwrap(), stack, "sync:signal=either", limits, site);
+        let traffic = closed(server.address, 2, 2, &["/file", "/bytes/100000", "/bytes/0", "/nothing"]);
+        let plan = Plan { stack, check_digests: true, requests: Some(80), ..plan(server.address, traffic) };
+        let outcome = run(plan).await.unwrap();
+        assert_eq!((outcome.counts.completed, failures(&outcome, Kind::Status)), (60, 20), "{:?}", outcome.counts);
+        assert_eq!(failures(&outcome, Kind::Digest), 0);
+        server.stop.send(true).unwrap();
     }
 }
 

@@ -23,11 +23,13 @@ pub enum Kind {
     Status,
     /// The body was not as long as `content-length` said.
     Body,
+    /// The body's digest was not the one that the server told, or it told none.
+    Digest,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Connect, Self::Timeout, Self::Reset, Self::Status, Self::Body];
+    pub const ALL: [Self; 6] = [Self::Connect, Self::Timeout, Self::Reset, Self::Status, Self::Body, Self::Digest];
 
     /// As it is written in tables and files.
     pub const fn name(self) -> &'static str {
@@ -37,6 +39,7 @@ impl Kind {
             Self::Reset => "reset",
             Self::Status => "status",
             Self::Body => "short body",
+            Self::Digest => "digest",
         }
     }
 }
@@ -100,7 +103,7 @@ pub struct Counts {
     /// Responses by status, whole or not.
     pub statuses: BTreeMap<u16, u64>,
     /// Failures by kind, in the order of [`Kind::ALL`], and the first reason of each.
-    pub failures: [(u64, Option<String>); 5],
+    pub failures: [(u64, Option<String>); Kind::ALL.len()],
     /// Requests that were not over when the run was ended.
     pub unfinished: u64,
     /// Requests that waited for a connection with room, as all were busy.

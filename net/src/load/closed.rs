@@ -82,7 +82,7 @@ pub(super) async fn run<D: Dialer>(shared: Arc<Shared<D>>, closed: Closed, mut s
 }
 
 async fn work<D: Dialer>(turns: Arc<Turns<D>>, slot: usize) {
-    let limit = turns.shared.timeout;
+    let limit = turns.shared.manner.timeout;
     loop {
         // Made before a request begins: closed-loop times are of requests on connections that are there.
         let session = match turns.slots.session(slot, &turns.shared).await {

@@ -148,6 +148,8 @@ pub struct Plan {
     pub trust: Trust,
     /// Connections of one request send it in 0-RTT where they can.
     pub zero_rtt: bool,
+    /// The server is asked for a digest of each body, and a body that does not match its own has failed.
+    pub check_digests: bool,
 }
 
 /// Where details go while a run goes on.

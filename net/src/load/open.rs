@@ -62,14 +62,14 @@ async fn request<D: Dialer>(shared: Arc<Shared<D>>, pool: Option<Arc<Pool<D>>>, 
     shared.books.begin(due, Some(start.saturating_duration_since(due)));
     let mut request = Request::new(due, start, arrival.url);
     let mut own = None;
-    let limit = shared.timeout;
+    let limit = shared.manner.timeout;
     let result = match &pool {
         Some(pool) => tokio::time::timeout(limit, borrowed(&shared, pool, &mut request)).await,
         None => tokio::time::timeout(limit, shared.fresh(&mut request, &mut own)).await,
     };
     let result = result.unwrap_or_else(|_| Err(timed_out(&request, limit)));
     shared.books.done(&request, now(), result);
-    if let Some(session) = own.filter(|_| shared.zero_rtt) {
+    if let Some(session) = own.filter(|_| shared.manner.zero_rtt) {
         linger(&session).await;
     }
 }

@@ -17,7 +17,7 @@ use super::dialer::Dialer;
 use super::open::{self, Open};
 use super::rows::Rows;
 use super::rustls_dialers::{noq, quinn};
-use super::shared::{Shared, late};
+use super::shared::{Manner, Shared, late};
 use super::strain::Strain;
 use super::times::{Interval, Times, log};
 use super::{Dialing, Kept, LoadError, Outcome, Outputs, Plan, Progress, Stack, Traffic};
@@ -88,14 +88,14 @@ async fn drive<D: Dialer>(
     mut stop: watch::Receiver<bool>,
     mut watch: impl FnMut(&Progress),
 ) -> Result<Outcome, LoadError> {
-    let Plan { origin, traffic, warm_up, duration, requests, timeout, zero_rtt, .. } = plan;
+    let Plan { origin, traffic, warm_up, duration, requests, timeout, zero_rtt, check_digests, .. } = plan;
     tokio::select! {
         found = reach(&dialer, timeout, zero_rtt) => found.map_err(|why| LoadError::Unreachable(origin, why))?,
         () = stopped(&mut stop) => return Err(LoadError::Unreachable(origin, "it was ended before there was an answer".into())),
     }
     let books = Arc::new(Books::new(now(), warm_up, duration, outputs.rows.map(Rows::to)));
     let mut meter = Meter::new(&books, outputs.intervals);
-    let shared = Arc::new(Shared::new(dialer, Arc::clone(&books), timeout, zero_rtt));
+    let shared = Arc::new(Shared::new(dialer, Arc::clone(&books), Manner { timeout, zero_rtt, check_digests }));
     let open_loop = matches!(traffic, Traffic::Open(..));
     let full_time = Arc::new(AtomicBool::new(false));
     {

@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use super::books::{Books, Failure, Kind, Seen};
 use super::clock::now;
 use super::dialer::Dialer;
+use crate::digest::{self, Digest};
 use crate::server::NO_ERROR;
 
 /// What requests are sent on.
@@ -30,12 +31,19 @@ pub(super) struct Session<D: Dialer> {
     /// The server takes no more requests on it.
     spent: AtomicBool,
     books: Arc<Books>,
+    /// Bodies are checked against the digests that the server tells.
+    check_digests: bool,
 }
 
 impl<D: Dialer> Session<D> {
     /// Begins HTTP/3 on a connection.
-    pub(super) async fn start(connection: D::Connection, id: u64, books: Arc<Books>) -> Result<Self, Failure> {
-        let (mut session, idle) = Self::prepare(connection, id, books).await?;
+    pub(super) async fn start(
+        connection: D::Connection,
+        id: u64,
+        books: Arc<Books>,
+        check_digests: bool,
+    ) -> Result<Self, Failure> {
+        let (mut session, idle) = Self::prepare(connection, id, books, check_digests).await?;
         session.drive(idle);
         Ok(session)
     }
@@ -45,12 +53,13 @@ impl<D: Dialer> Session<D> {
         connection: D::Connection,
         id: u64,
         books: Arc<Books>,
+        check_digests: bool,
     ) -> Result<(Self, Idle<D>), Failure> {
         let begun = h3::client::builder().send_grease(false).build(D::transport(&connection)).await;
         match begun {
             Ok((idle, sender)) => {
                 let spent = AtomicBool::new(false);
-                Ok((Self { id, connection: Some(connection), sender, driver: None, spent, books }, idle))
+                Ok((Self { id, connection: Some(connection), sender, driver: None, spent, books, check_digests }, idle))
             }
             Err(e) => {
                 D::end(&connection, NO_ERROR);
@@ -90,7 +99,7 @@ impl<D: Dialer> Session<D> {
 
     /// Sends a request and takes its response.
     pub(super) async fn ask(&self, sender: &mut Sender<D>, url: &Uri, seen: &mut Seen) -> Result<(), Failure> {
-        let answered = ask::<D>(sender, url, seen).await;
+        let answered = ask::<D>(sender, url, self.check_digests, seen).await;
         if matches!(&answered, Err(failure) if failure.why == GOING) {
             self.spent.store(true, Ordering::Relaxed);
         }
@@ -114,31 +123,51 @@ impl<D: Dialer> Drop for Session<D> {
     }
 }
 
-async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, seen: &mut Seen) -> Result<(), Failure> {
+async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, check_digest: bool, seen: &mut Seen) -> Result<(), Failure> {
     let reset = |e: h3::error::StreamError| match e {
         h3::error::StreamError::RemoteClosing { .. } => Failure::new(Kind::Reset, GOING),
         e => Failure::new(Kind::Reset, e),
     };
     let mut request = http::Request::new(());
     *request.uri_mut() = url.clone();
+    if check_digest {
+        request.headers_mut().insert(digest::WANT_CONTENT_DIGEST, digest::WANTED);
+    }
+    let mut digest = check_digest.then(Digest::default);
     let mut stream = sender.send_request(request).await.map_err(reset)?;
     // A server that has read enough may stop the rest (RFC 9114 §4.1); what else went wrong, the response tells.
     let _ = stream.finish().await;
     let head = stream.recv_response().await.map_err(reset)?;
     seen.first_byte = Some(now());
     seen.status = Some(head.status().as_u16());
-    while let Some(data) = stream.recv_data().await.map_err(reset)? {
+    while let Some(mut data) = stream.recv_data().await.map_err(reset)? {
         seen.bytes += data.remaining() as u64;
+        if let Some(digest) = &mut digest {
+            while data.has_remaining() {
+                let piece = data.chunk();
+                digest.add(piece);
+                data.advance(piece.len());
+            }
+        }
     }
+    let trailers = match check_digest {
+        true => stream.recv_trailers().await.map_err(reset)?,
+        false => None,
+    };
     seen.last_byte = Some(now());
     if head.status().is_client_error() || head.status().is_server_error() {
         return Err(Failure::new(Kind::Status, head.status()));
     }
     let promised = head.headers().get(http::header::CONTENT_LENGTH);
     match promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok())) {
-        None => Ok(()),
-        Some(Some(length)) if length == seen.bytes => Ok(()),
-        Some(Some(length)) => Err(Failure::new(Kind::Body, format!("{} bytes of {length}", seen.bytes))),
-        Some(None) => Err(Failure::new(Kind::Body, "content-length is no number")),
+        Some(Some(length)) if length != seen.bytes => {
+            return Err(Failure::new(Kind::Body, format!("{} bytes of {length}", seen.bytes)));
+        }
+        Some(None) => return Err(Failure::new(Kind::Body, "content-length is no number")),
+        _ => {}
     }
+    let Some(digest) = digest else { return Ok(()) };
+    // Where a server knows the whole body beforehand, it tells the digest before it.
+    let told = trailers.as_ref().filter(|trailers| trailers.contains_key(digest::CONTENT_DIGEST));
+    digest.check(told.unwrap_or(head.headers())).map_err(|why| Failure::new(Kind::Digest, why))
 }

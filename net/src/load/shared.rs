@@ -9,19 +9,26 @@ use super::clock::now;
 use super::dialer::{Dialer, Early};
 use super::session::Session;
 
-/// A run's dialer, books and limits.
+/// How requests are made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// The longest that one may take.
+    pub(super) timeout: Duration,
+    pub(super) zero_rtt: bool,
+    pub(super) check_digests: bool,
+}
+
+/// A run's dialer and books, and how its requests are made.
 pub(super) struct Shared<D> {
     pub(super) dialer: D,
     pub(super) books: Arc<Books>,
-    /// The longest a request may take.
-    pub(super) timeout: Duration,
-    pub(super) zero_rtt: bool,
+    pub(super) manner: Manner,
     connections: AtomicU64,
 }
 
 impl<D: Dialer> Shared<D> {
-    pub(super) fn new(dialer: D, books: Arc<Books>, timeout: Duration, zero_rtt: bool) -> Self {
-        Self { dialer, books, timeout, zero_rtt, connections: AtomicU64::new(0) }
+    pub(super) fn new(dialer: D, books: Arc<Books>, manner: Manner) -> Self {
+        Self { dialer, books, manner, connections: AtomicU64::new(0) }
     }
 
     fn number(&self) -> u64 {
@@ -33,19 +40,19 @@ impl<D: Dialer> Shared<D> {
         let failed = |why: String| Failure::new(Kind::Connect, why);
         let began = now();
         let connecting = self.dialer.dial().map_err(failed)?;
-        let connection = match tokio::time::timeout(self.timeout, connecting).await {
+        let connection = match tokio::time::timeout(self.manner.timeout, connecting).await {
             Ok(connection) => connection.map_err(failed)?,
-            Err(_) => return Err(failed(late(self.timeout))),
+            Err(_) => return Err(failed(late(self.manner.timeout))),
         };
         self.books.connected(now() - began, true, began);
-        Session::start(connection, self.number(), Arc::clone(&self.books)).await
+        Session::start(connection, self.number(), Arc::clone(&self.books), self.manner.check_digests).await
     }
 
     /// A request on a connection of its own, which is left in `kept`.
     pub(super) async fn fresh(&self, request: &mut Request, kept: &mut Option<Session<D>>) -> Result<(), Failure> {
         let failed = |why: String| Failure::new(Kind::Connect, why);
         let mut connecting = self.dialer.dial().map_err(failed)?;
-        if self.zero_rtt {
+        if self.manner.zero_rtt {
             connecting = match D::early(connecting) {
                 Ok((connection, accepted)) => return self.early(connection, accepted, request, kept).await,
                 Err(connecting) => {
@@ -68,7 +75,8 @@ impl<D: Dialer> Shared<D> {
         kept: &mut Option<Session<D>>,
     ) -> Result<(), Failure> {
         let number = self.number();
-        let (session, idle) = Session::<D>::prepare(connection, number, Arc::clone(&self.books)).await?;
+        let (session, idle) =
+            Session::<D>::prepare(connection, number, Arc::clone(&self.books), self.manner.check_digests).await?;
         request.connection = number;
         let session = kept.insert(session);
         let (mut sender, began) = (session.sender(), request.start);
@@ -107,7 +115,8 @@ impl<D: Dialer> Shared<D> {
         kept: &mut Option<Session<D>>,
     ) -> Result<(), Failure> {
         let number = self.number();
-        let session = Session::<D>::start(connection, number, Arc::clone(&self.books)).await?;
+        let session =
+            Session::<D>::start(connection, number, Arc::clone(&self.books), self.manner.check_digests).await?;
         request.connection = number;
         let session = kept.insert(session);
         let mut sender = session.sender();

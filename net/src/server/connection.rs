@@ -1,19 +1,23 @@
 //! The requests of one connection.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fathom_plug::Observer;
+use h3::error::Code;
 use h3::quic::BidiStream;
 use h3::server::{RequestResolver, RequestStream};
-use http::{Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::door::Door;
-use super::reply::{Reply, answer};
+use super::reply::{Asked, Reply, answer};
 use super::{Context, Counted, stopped};
+use crate::digest::{self, CONTENT_DIGEST};
 use crate::logs::Tap;
 use crate::metrics::Controller;
 
@@ -156,7 +160,19 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + 
 ) {
     let started = Instant::now();
     let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
-    answer(&mut stream, started, (request.method(), request.uri().path()), share, context, tap).await;
+    let digest = digest::is_wanted(request.headers());
+    let asked = Asked { method: request.method(), path: request.uri().path(), digest };
+    answer(&mut stream, started, asked, share, context, tap).await;
+    settle(&mut stream).await;
+}
+
+/// Takes the end of a request, as far as it has come. `h3-quinn` stops a stream that is dropped before with code 0, which h2load counts as a
+/// failed request: what is not wanted any more is stopped with H3_NO_ERROR (RFC 9114 §4.1).
+async fn settle<S: BidiStream<Bytes>>(stream: &mut RequestStream<S, Bytes>) {
+    let over = poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;
+    if !over {
+        stream.stop_sending(Code::H3_NO_ERROR);
+    }
 }
 
 impl<S: BidiStream<Bytes> + Send> Reply for RequestStream<S, Bytes> {
@@ -174,7 +190,12 @@ impl<S: BidiStream<Bytes> + Send> Reply for RequestStream<S, Bytes> {
         self.send_data(bytes).await.map_err(|e| e.to_string())
     }
 
-    async fn finish(&mut self) -> Result<(), String> {
+    async fn finish(&mut self, digest: Option<String>) -> Result<(), String> {
+        if let Some(digest) = digest {
+            let value = HeaderValue::try_from(digest).map_err(|e| e.to_string())?;
+            let trailers = HeaderMap::from_iter([(CONTENT_DIGEST, value)]);
+            self.send_trailers(trailers).await.map_err(|e| e.to_string())?;
+        }
         Self::finish(self).await.map_err(|e| e.to_string())
     }
 }

@@ -8,6 +8,7 @@ use http::{Method, StatusCode};
 use tokio::io::AsyncReadExt;
 
 use super::Context;
+use crate::digest::Digest;
 use crate::logs::Tap;
 use crate::site::{Answer, Body};
 
@@ -26,25 +27,36 @@ pub(super) trait Reply: Send {
     ) -> impl Future<Output = Result<(), String>> + Send;
     /// A part of the body.
     fn data(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), String>> + Send;
-    /// There is no more.
-    fn finish(&mut self) -> impl Future<Output = Result<(), String>> + Send;
+    /// There is no more but, where it was asked for, the body's digest: the value of `content-digest`, among the trailers.
+    fn finish(&mut self, digest: Option<String>) -> impl Future<Output = Result<(), String>> + Send;
 }
 
-/// Answers a request, method and path, whose header came at `started`; counts and logs it. Whether the client took all of it.
+/// A request.
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a Method,
+    /// As it came, without a query.
+    pub(super) path: &'a str,
+    /// The body's digest is wanted.
+    pub(super) digest: bool,
+}
+
+/// Answers a request whose header came at `started`; counts and logs it. Whether the client took all of it.
 // Response times are of real time.
 #[allow(clippy::disallowed_methods)]
 pub(super) async fn answer(
     reply: &mut impl Reply,
     started: Instant,
-    (method, path): (&Method, &str),
+    asked: Asked<'_>,
     share: usize,
     context: &Context,
     tap: Option<&Tap>,
 ) -> bool {
     let label = &context.labels[share];
-    let answer = context.site.answer(method, path).await;
+    let answer = context.site.answer(asked.method, asked.path).await;
     let status = answer.status.as_u16();
-    let mut sent = Sent { started, first_byte: None, bytes: 0 };
+    // An answer to HEAD has no content, and nothing to tell of it.
+    let digest = (asked.digest && asked.method != Method::HEAD).then(Digest::default);
+    let mut sent = Sent { started, first_byte: None, bytes: 0, digest };
     match send(reply, answer, context.limits.stall, &mut sent).await {
         Ok(()) => {
             let whole = started.elapsed();
@@ -68,9 +80,17 @@ struct Sent {
     started: Instant,
     first_byte: Option<Duration>,
     bytes: u64,
+    /// Where the client wants one.
+    digest: Option<Digest>,
 }
 
 impl Sent {
+    fn digest(&mut self, piece: &[u8]) {
+        if let Some(digest) = &mut self.digest {
+            digest.add(piece);
+        }
+    }
+
     #[allow(clippy::disallowed_methods)]
     fn more(&mut self, bytes: usize) {
         self.first_byte.get_or_insert_with(|| self.started.elapsed());
@@ -87,13 +107,16 @@ async fn send(reply: &mut impl Reply, answer: Answer, stall: Duration, sent: &mu
     match answer.body {
         Body::Empty => {}
         Body::Text(text) => {
+            sent.digest(text.as_bytes());
             sent.more(text.len());
             in_time(stall, reply.data(Bytes::from(text))).await?;
         }
         Body::Zeros => {
             while left > 0 {
                 let n = left.min(CHUNK as u64);
-                in_time(stall, reply.data(Bytes::from_static(&ZEROS[..n as usize]))).await?;
+                let piece = &ZEROS[..n as usize];
+                sent.digest(piece);
+                in_time(stall, reply.data(Bytes::from_static(piece))).await?;
                 sent.more(n as usize);
                 left -= n;
             }
@@ -107,13 +130,15 @@ async fn send(reply: &mut impl Reply, answer: Answer, stall: Duration, sent: &mu
                     // The length was promised: what is there is no whole response.
                     return Err("the file became shorter while it was sent".into());
                 }
+                sent.digest(&chunk);
                 in_time(stall, reply.data(chunk.freeze())).await?;
                 sent.more(n);
                 left -= n as u64;
             }
         }
     }
-    in_time(stall, reply.finish()).await
+    let digest = sent.digest.take().map(Digest::value);
+    in_time(stall, reply.finish(digest)).await
 }
 
 /// One step of a response: a peer that takes nothing for so long is given up.

@@ -19,8 +19,9 @@ use quiche::h3::{self, Event, Header, HeaderRef, NameValue};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Context, Quic};
+use crate::digest::{self, CONTENT_DIGEST, WANT_CONTENT_DIGEST};
 use crate::logs::Tap;
-use crate::server::reply::{Reply, answer};
+use crate::server::reply::{Asked, Reply, answer};
 
 /// Bytes of bodies that a connection's requests may bring; nothing here takes one.
 const UNWANTED: u64 = 1 << 20;
@@ -49,7 +50,8 @@ enum What {
     Body(Bytes),
     /// The same, of which quiche may hold something.
     Begun(Bytes),
-    End,
+    /// With the body's digest, where it was asked for.
+    End(Option<String>),
 }
 
 /// A response's way into the connection's task.
@@ -76,8 +78,8 @@ impl Reply for Handle {
         self.step(What::Body(bytes)).await
     }
 
-    async fn finish(&mut self) -> Result<(), String> {
-        self.step(What::End).await
+    async fn finish(&mut self, digest: Option<String>) -> Result<(), String> {
+        self.step(What::End(digest)).await
     }
 }
 
@@ -210,11 +212,13 @@ impl Streams {
             return self.give_up(quic, stream, REQUEST_REJECTED);
         }
         let Some((method, path)) = parts(list) else { return self.give_up(quic, stream, MESSAGE_ERROR) };
+        let wanted = |field: &&Header| field.name() == WANT_CONTENT_DIGEST.as_str().as_bytes();
+        let digest = list.iter().filter(wanted).any(|field| digest::is_wanted_by(field.value()));
         let started = Instant::now();
         let mut handle = Handle { stream, steps: self.handle.clone() };
         let (context, share, tap) = (Arc::clone(&self.context), self.share, self.tap.clone());
         self.responses.push(Box::pin(async move {
-            let asked = (&method, path.path());
+            let asked = Asked { method: &method, path: path.path(), digest };
             let whole = answer(&mut handle, started, asked, share, &context, tap.as_deref()).await;
             Over { stream, whole }
         }));
@@ -301,7 +305,12 @@ impl Streams {
                     Err(e) => break Err(e),
                 }
             },
-            What::End => http.send_body(quic, stream, b"", true).map(drop),
+            What::End(None) => http.send_body(quic, stream, b"", true).map(drop),
+            What::End(Some(digest)) => {
+                let name = CONTENT_DIGEST;
+                let trailers = [HeaderRef::new(name.as_str().as_bytes(), digest.as_bytes())];
+                http.send_additional_headers(quic, stream, &trailers, true, true)
+            }
         };
         match taken {
             Ok(()) => Ok(true),

@@ -1,0 +1,122 @@
+//! Digests of bodies (RFC 9530): a client that asks for one with `want-content-digest` gets it in the trailers, computed of what is sent
+//! while it is sent. So nothing is read twice, and what was damaged on its way, by whatever, is found.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use ring::digest::{Context, SHA256};
+
+/// The field that holds a digest (RFC 9530 §2).
+pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+/// The field that asks for one (RFC 9530 §4).
+pub const WANT_CONTENT_DIGEST: HeaderName = HeaderName::from_static("want-content-digest");
+/// What a client asks for: SHA-256, and nothing else.
+pub const WANTED: HeaderValue = HeaderValue::from_static("sha-256=10");
+
+const ALGORITHM: &str = "sha-256";
+
+/// Whether a request asks for a digest that can be given here: SHA-256, with a preference above 0.
+pub fn is_wanted(request: &HeaderMap) -> bool {
+    request.get_all(WANT_CONTENT_DIGEST).into_iter().any(|value| is_wanted_by(value.as_bytes()))
+}
+
+/// The same of one such field's value.
+pub fn is_wanted_by(value: &[u8]) -> bool {
+    members(value).any(|(name, value)| {
+        name == ALGORITHM && value.parse::<u8>().is_ok_and(|preference| (1..=10).contains(&preference))
+    })
+}
+
+/// The members of a dictionary (RFC 8941 §3.2) whose values hold neither commas nor parameters, which those of digests do not.
+fn members(value: &[u8]) -> impl Iterator<Item = (&str, &str)> {
+    let members = std::str::from_utf8(value).unwrap_or_default().split(',');
+    members.filter_map(|member| member.split_once('=')).map(|(name, value)| (name.trim(), value.trim()))
+}
+
+/// SHA-256 of a body that comes piece by piece.
+#[derive(Clone)]
+pub struct Digest(Context);
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Digest")
+    }
+}
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(Context::new(&SHA256))
+    }
+}
+
+impl Digest {
+    /// The next piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The field's value for all pieces.
+    pub fn value(self) -> String {
+        format!("{ALGORITHM}=:{}:", STANDARD.encode(self.0.finish()))
+    }
+
+    /// Compares with what `fields` say of the body.
+    ///
+    /// # Errors
+    /// They say something else, or nothing. The message is a line.
+    pub fn check(self, fields: &HeaderMap) -> Result<(), String> {
+        let found = self.value();
+        let values = fields.get_all(CONTENT_DIGEST).into_iter();
+        let told = values.flat_map(|value| members(value.as_bytes())).find(|(name, _)| *name == ALGORITHM);
+        let told = told.ok_or_else(|| format!("the server told no {ALGORITHM} digest"))?;
+        if found.split_once('=') == Some(told) {
+            return Ok(());
+        }
+        Err(format!("the body is not what the server read: {found}, it says {ALGORITHM}={}", told.1.escape_debug()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(name: HeaderName, values: &[&'static str]) -> HeaderMap {
+        values.iter().map(|value| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn it_is_given_to_those_who_want_it() {
+        for (values, wanted) in [
+            (&["sha-256=10"][..], true),
+            (&["sha-512=3, sha-256=1"], true),
+            (&["sha-512=3", " sha-256 = 5 "], true),
+            (&["sha-256=0"], false),
+            (&["sha-256=11"], false),
+            (&["sha-512=3"], false),
+            (&["sha-256"], false),
+            (&[""], false),
+            (&[], false),
+        ] {
+            assert_eq!(is_wanted(&fields(WANT_CONTENT_DIGEST, values)), wanted, "{values:?}");
+        }
+        assert!(is_wanted(&[(WANT_CONTENT_DIGEST, WANTED)].into_iter().collect()));
+    }
+
+    /// RFC 9530 §D.1: the body is a line of JSON with its end of line.
+    const TOLD: &str = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
+
+    #[test]
+    fn it_is_that_of_the_examples_in_the_rfc() {
+        let mut digest = Digest::default();
+        for piece in ["{\"hello\": ", "\"world\"}\n"] {
+            digest.add(piece.as_bytes());
+        }
+        assert_eq!(digest.clone().value(), TOLD);
+        digest.clone().check(&fields(CONTENT_DIGEST, &["sha-512=:AAAA:", TOLD])).unwrap();
+        let missing = digest.clone().check(&HeaderMap::new()).unwrap_err();
+        assert!(missing.contains("no sha-256"), "{missing}");
+        digest.add(b" ");
+        let wrong = digest.check(&fields(CONTENT_DIGEST, &[TOLD])).unwrap_err();
+        assert!(wrong.contains("RK/0qy18") && !wrong.contains('\n'), "{wrong}");
+    }
+}

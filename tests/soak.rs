@@ -1,0 +1,372 @@
+//! Everything at once: `fathom load` fetches files from `fathom serve` through a `fathom link` that loses, reorders, doubles and damages
+//! datagrams all the time, goes dark, changes the clients' ports and shrinks its MTU, while connections come and go. Each body's SHA-256
+//! must be right, requests must end at the former rate soon after the last fault, and the server's memory must not grow.
+//!
+//! A short course runs with the other tests; `make soak` runs the long one and prints the figures.
+
+#![cfg(target_os = "linux")]
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// When what happens, in seconds since the relay began.
+struct Course {
+    lasts: f64,
+    /// When the path goes dark, and for how long.
+    blackout: (f64, f64),
+    rebind: f64,
+    mtu: f64,
+    /// From then on requests must end as they did before the blackout.
+    recovered: f64,
+    /// The server's memory counts from then on.
+    warm: f64,
+    /// The largest resident set of the last third, as a multiple of that of the first.
+    growth: f64,
+    name: &'static str,
+}
+
+const SHORT: Course = Course {
+    lasts: 12.0,
+    blackout: (4.0, 0.5),
+    rebind: 5.5,
+    mtu: 6.5,
+    recovered: 9.5,
+    warm: 2.0,
+    // Seconds after the start, buffers of one connection more or less still show.
+    growth: 1.5,
+    name: "cargo test --test soak",
+};
+
+const LONG: Course = Course {
+    lasts: 60.0,
+    blackout: (15.0, 2.0),
+    rebind: 25.0,
+    mtu: 35.0,
+    recovered: 38.0,
+    warm: 10.0,
+    growth: 1.2,
+    name: "make soak",
+};
+
+/// On each datagram, in both directions.
+const DAMAGE: [&str; 10] =
+    ["--delay", "5ms", "--loss", "5%", "--reorder", "2%", "--duplicate", "2%", "--corrupt", "1%"];
+/// The largest payload after the MTU has dropped: what QUIC needs, and little more (RFC 9000 §14.1).
+const MTU: u32 = 1_250;
+/// Files, and how many of twenty requests ask for each: less than what connections get through such a path, or they would queue.
+const FILES: [(&str, usize, usize); 4] =
+    [("1k.bin", 1_000, 8), ("10k.bin", 10_000, 7), ("100k.bin", 100_000, 4), ("300k.bin", 300_000, 1)];
+/// Requests per second of each load.
+const RATE: u32 = 20;
+/// What a request may take. Where a handshake's packets were lost, the first round-trip time that a client measures is a second, its probe
+/// timeout six, and a Finished that is lost then comes that late (RFC 9002 §5.1, §6.2): one connection in three hundred. So no server here
+/// gives a silent connection up after five seconds either.
+const PATIENCE: &str = "20s";
+/// At least this part of the former rate.
+const FORMER: f64 = 0.8;
+/// Nothing ends for so long: a stall.
+const STALL: f64 = 2.0;
+/// Requests of which one in so many may fail: a handshake does not survive a new port (RFC 9000 §9), nor bear everything else.
+const BEARABLE: u64 = 50;
+
+/// A process, ended when this is dropped, and its standard error.
+struct Going {
+    child: Child,
+    _stderr: BufReader<ChildStderr>,
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn fathom() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_fathom"))
+}
+
+/// Starts it and gives the word of its first line that stands after `before`.
+fn start(command: &mut Command, before: &str) -> (Going, String) {
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("fathom runs");
+    let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
+    let mut line = String::new();
+    stderr.read_line(&mut line).expect("a line");
+    let word = line.split_once(before).and_then(|(_, rest)| rest.split(['/', ' ']).next());
+    let word = word.unwrap_or_else(|| panic!("no '{before}' in '{line}'")).to_owned();
+    (Going { child, _stderr: stderr }, word)
+}
+
+/// Files of bytes that do not repeat: zeros would hide what is in the wrong place.
+fn write_files(root: &Path) {
+    // Marsaglia's xorshift64.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    for (name, size, _) in FILES {
+        let bytes: Vec<u8> = std::iter::repeat_with(&mut next).take(size).collect();
+        std::fs::write(root.join(name), bytes).expect("written");
+    }
+}
+
+/// Two ways to use connections: one for each request, and few that live through everything.
+const LOADS: [(&str, &[&str]); 2] = [("fresh", &["--connections", "fresh"]), ("kept", &["-c", "6", "-m", "8"])];
+
+struct Load {
+    name: &'static str,
+    rows: PathBuf,
+    /// When it began, in the relay's time.
+    began: f64,
+}
+
+fn load(which: usize, folder: &Path, stack: &str, relay: &str, lasts: f64, began: f64) -> (Load, Child) {
+    let (name, how) = LOADS[which];
+    let urls = FILES.iter().flat_map(|(file, _, times)| vec![format!("https://localhost/{file}"); *times]);
+    let rows = folder.join(format!("{name}.csv"));
+    let child = fathom()
+        .arg("load")
+        .args(urls)
+        .args(["--insecure", "--check-digest", "--stack", stack, "--connect-to", relay, "--json", "-"])
+        .args(["--timeout", PATIENCE, "--rate", &RATE.to_string(), "--spacing", "even", "-d", &format!("{lasts}s")])
+        .args(how)
+        .arg("--csv")
+        .arg(&rows)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("fathom runs");
+    (Load { name, rows, began }, child)
+}
+
+/// Ends the relay; what it did.
+fn counts(mut link: Going) -> serde_json::Value {
+    let told = Command::new("kill").args(["-INT", &link.child.id().to_string()]).status();
+    assert!(told.expect("kill runs").success());
+    let mut text = String::new();
+    link.child.stdout.take().expect("standard output").read_to_string(&mut text).expect("text");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// A process's resident set in MB (proc(5), `VmRSS`).
+fn resident(process: u32) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? / 1e3)
+}
+
+/// A request that is over: when, in the relay's time, and whether it is whole.
+struct Row {
+    intended: f64,
+    ended: f64,
+    whole: bool,
+}
+
+fn rows(load: &Load) -> Vec<Row> {
+    let text = std::fs::read_to_string(&load.rows).expect("the CSV");
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [intended, response] = [0, 5].map(|column| fields[column].parse::<f64>().expect("a number"));
+        let ended = load.began + intended + response;
+        Row { intended: load.began + intended, ended, whole: fields[7].parse::<u16>().is_ok() }
+    };
+    text.lines().skip(1).map(row).collect()
+}
+
+/// Whole responses per second that ended in this time.
+fn rate(rows: &[Row], from: f64, to: f64) -> f64 {
+    rows.iter().filter(|row| row.whole && (from..to).contains(&row.ended)).count() as f64 / (to - from)
+}
+
+/// The longest time in which no response ended.
+fn silence(rows: &[Row], from: f64, to: f64) -> f64 {
+    let mut ends: Vec<f64> = rows.iter().filter(|row| row.whole).map(|row| row.ended).collect();
+    ends.retain(|end| (from..to).contains(end));
+    ends.extend([from, to]);
+    ends.sort_by(f64::total_cmp);
+    ends.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max)
+}
+
+/// What is wrong and what was measured.
+#[derive(Default)]
+struct Report {
+    text: String,
+    wrong: Vec<String>,
+}
+
+impl Report {
+    fn say(&mut self, line: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn want(&mut self, holds: bool, what: impl std::fmt::Display) {
+        if !holds {
+            self.wrong.push(what.to_string());
+        }
+    }
+
+    /// Of one load.
+    fn load(&mut self, course: &Course, load: &Load, out: &std::process::Output) {
+        let name = load.name;
+        let Ok(found) = serde_json::from_slice::<serde_json::Value>(&out.stdout) else {
+            self.want(false, format!("{name}: the load ended with {} and no results", out.status));
+            return;
+        };
+        let number = |value: &serde_json::Value| value.as_u64().unwrap_or_default();
+        let requests = &found["requests"];
+        let (whole, failed) = (number(&requests["completed"]), number(&requests["failed"]));
+        let wrong = number(&found["failures"]["digest"]["count"]) + number(&found["failures"]["short_body"]["count"]);
+        let kinds: Vec<String> = found["failures"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(_, of)| number(&of["count"]) > 0)
+            .map(|(kind, of)| format!("{kind} {} ({})", of["count"], of["first"].as_str().unwrap_or_default()))
+            .collect();
+        let rows = rows(load);
+        let (before, after) = ((2.0, course.blackout.0), (course.recovered, course.lasts));
+        let (then, now) = (rate(&rows, before.0, before.1), rate(&rows, after.0, after.1));
+        let quiet = silence(&rows, after.0, after.1);
+        let failed_at: Vec<String> =
+            rows.iter().filter(|row| !row.whole).map(|row| format!("{:.1}", row.intended)).collect();
+        let late = rows.iter().filter(|row| !row.whole && row.intended >= course.recovered).count();
+        self.say(format_args!(
+            "  {name:6}{whole} whole with the right digest, {failed} failed{}{}{}; {} connections",
+            if kinds.is_empty() { "" } else { ": " },
+            kinds.join(", "),
+            if failed_at.is_empty() { String::new() } else { format!(", begun at {} s", failed_at.join(", ")) },
+            found["connections"]["opened"],
+        ));
+        self.say(format_args!(
+            "        {then:.1} responses/s before the faults, {now:.1} after them, the longest silence then {quiet:.2} s; p50 {} s, p99 {} s, max {} s",
+            found["times"]["response"]["p50"], found["times"]["response"]["p99"], found["times"]["response"]["max"],
+        ));
+        self.want(whole > 0 && wrong == 0, format!("{name}: {wrong} bodies are wrong, {whole} right"));
+        self.want(
+            now >= FORMER * then,
+            format!("{name}: {now:.1} responses/s after the faults, {then:.1} before them"),
+        );
+        self.want(quiet < STALL, format!("{name}: nothing ended for {quiet:.1} s after the last fault"));
+        self.want(failed * BEARABLE <= whole, format!("{name}: {failed} of {} requests failed", whole + failed));
+        self.want(late == 0, format!("{name}: {late} requests failed that began when all faults were over"));
+    }
+
+    /// Of the relay: a soak without its faults shows nothing.
+    fn damage(&mut self, counts: &serde_json::Value) {
+        let both = |what: &str| ["to_clients", "to_server"].map(|way| counts[way][what].as_u64().unwrap_or_default());
+        let mut line = "  datagrams to clients and to the server:".to_owned();
+        for what in ["arrived", "lost", "reordered", "duplicated", "corrupted"] {
+            let [down, up] = both(what);
+            let _ = write!(line, " {down} and {up} {what},");
+            self.want(down > 0 && up > 0, format!("the relay has {what} none"));
+        }
+        let cut_off = counts["cut_off"].as_u64().unwrap_or_default();
+        self.say(format_args!("{line} {cut_off} cut off by faults"));
+        self.want(cut_off > 0, "the faults hit nothing");
+    }
+
+    /// Of the server's memory.
+    fn memory(&mut self, course: &Course, samples: &[(f64, f64)]) {
+        let third = (course.lasts - course.warm) / 3.0;
+        let most = |from: f64| {
+            let of = samples.iter().filter(|(at, _)| (from..from + third).contains(at)).map(|(_, mb)| *mb);
+            of.fold(0.0, f64::max)
+        };
+        let [first, second, last] = [0.0, 1.0, 2.0].map(|n| most(course.warm + n * third));
+        let peak = samples.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default();
+        self.say(format_args!(
+            "  server's memory, most in each third after {} s: {first:.1}, {second:.1}, {last:.1} MB; its peak {:.1} MB at {:.1} s",
+            course.warm, peak.1, peak.0,
+        ));
+        self.want(
+            first > 0.0 && last <= course.growth * first,
+            format!("the server's memory grew from {first:.1} to {last:.1} MB"),
+        );
+    }
+}
+
+// What is soaked runs in real time.
+#[allow(clippy::disallowed_methods)]
+fn soak(stack: &str, course: &Course) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("www");
+    std::fs::create_dir(&root).expect("a folder");
+    write_files(&root);
+    let (server, address) = start(
+        fathom()
+            .args(["serve", "--listen", "127.0.0.1:0", "--stack", stack, "--root"])
+            .arg(&root)
+            // Half of the connections each: one of ours on one-way delays, and what the stack brings along.
+            .args(["--controller", "sync:signal=either=50,native:cubic=50"]),
+        "https://",
+    );
+    let faults = [
+        format!("blackout:{}ms@{}ms", course.blackout.1 * 1e3, course.blackout.0 * 1e3),
+        format!("rebind@{}ms", course.rebind * 1e3),
+        format!("mtu:{MTU}@{}ms", course.mtu * 1e3),
+    ];
+    let mut link = fathom();
+    link.args(["link", "--listen", "127.0.0.1:0", "--to", &address, "--json", "-"]).args(DAMAGE).stdout(Stdio::piped());
+    link.args(["--for", &format!("{}s", course.lasts + 30.0)]).args(faults.iter().flat_map(|fault| ["--fault", fault]));
+    let (link, relay) = start(&mut link, "relaying ");
+    let began = Instant::now();
+    let loads: Vec<(Load, Child)> = (0..LOADS.len())
+        .map(|which| load(which, folder.path(), stack, &relay, course.lasts, began.elapsed().as_secs_f64()))
+        .collect();
+
+    let over = AtomicBool::new(false);
+    let process = server.child.id();
+    let (loads, samples) = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let mut samples = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                samples.extend(resident(process).map(|mb| (began.elapsed().as_secs_f64(), mb)));
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            samples
+        });
+        let loads: Vec<_> = loads.into_iter().map(|(load, child)| (load, child.wait_with_output())).collect();
+        over.store(true, Ordering::Relaxed);
+        (loads, sampler.join().expect("samples"))
+    });
+    let counts = counts(link);
+
+    let mut report = Report::default();
+    report.say(format_args!("{stack}, {} s with {}, {}", course.lasts, DAMAGE.join(" "), faults.join(" ")));
+    for (load, out) in &loads {
+        report.load(course, load, out.as_ref().expect("an end"));
+    }
+    report.memory(course, &samples);
+    report.damage(&counts);
+    println!("{}", report.text);
+    assert!(report.wrong.is_empty(), "{}\n{}run again: {}", report.wrong.join("\n"), report.text, course.name);
+}
+
+#[test]
+fn a_short_soak_on_quinn() {
+    soak("quinn", &SHORT);
+}
+
+#[test]
+fn a_short_soak_on_noq() {
+    soak("noq", &SHORT);
+}
+
+#[test]
+#[ignore = "takes a minute: make soak"]
+fn a_minute_on_quinn() {
+    soak("quinn", &LONG);
+}
+
+#[test]
+#[ignore = "takes a minute: make soak"]
+fn a_minute_on_noq() {
+    soak("noq", &LONG);
+}
