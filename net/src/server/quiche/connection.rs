@@ -7,6 +7,7 @@ use quiche::h3;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use super::coalesced::behind_handshake;
 use super::entry::Packet;
 use super::socket::{Outbox, Socket};
 use super::streams::Streams;
@@ -181,7 +182,10 @@ impl<'a> Connection<'a> {
             self.watching(|quic| {
                 quic.set_received_ecn(way.ecn);
                 // What cannot be read is dropped; a violation closes the connection, which sending tells the peer.
-                let _ = quic.recv(&mut bytes, quiche::RecvInfo { from: way.from, to: way.to });
+                let packets = if quic.is_established() { behind_handshake(&mut bytes) } else { &mut bytes[..] };
+                if !packets.is_empty() {
+                    let _ = quic.recv(packets, quiche::RecvInfo { from: way.from, to: way.to });
+                }
             });
         }
     }

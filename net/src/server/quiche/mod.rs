@@ -10,8 +10,10 @@
 //! | `entry.rs` | whose a packet is; beginning connections, refusing, Retry |
 //! | `stateless.rs` | what is told to clients without keeping state for them |
 //! | `connection.rs` | one connection: timers, packets, its end |
+//! | `coalesced.rs` | packets that share a datagram |
 //! | `streams.rs` | its requests, and responses on their way |
 
+mod coalesced;
 mod connection;
 mod entry;
 mod socket;
