@@ -33,11 +33,21 @@ def busy() -> tuple[float, float]:
     return (sum(times) - times[3] - times[4]) / TICK, sum(times) / TICK
 
 
-def run(command: list[str]) -> tuple[str, float]:
-    """Its standard output, and the CPU seconds that it took."""
+def run(command: list[str], patience: float) -> tuple[str | None, float]:
+    """Its standard output, and the CPU seconds that it took; no output where it did not end."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
+        until = time.monotonic() + patience
+        while True:
+            ended, status, usage = os.wait4(child.pid, os.WNOHANG)
+            if ended:
+                break
+            if time.monotonic() > until:
+                child.kill()
+                os.wait4(child.pid, 0)
+                child.returncode = -9
+                return None, 0.0
+            time.sleep(0.01)
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
@@ -104,7 +114,10 @@ def main() -> None:
                 for client, of in clients.items():
                     command, read = of(args, f"https://localhost:{port}/bytes/{size}")
                     server_before, (all_before, there_before), began = cpu_of(server.pid), busy(), time.monotonic()
-                    text, client_cpu = run(command)
+                    text, client_cpu = run(command, args.seconds + 15)
+                    if text is None:
+                        print(f"warning: {client} did not end; the run is left out", file=sys.stderr)
+                        continue
                     server_cpu, (all_cpu, there) = cpu_of(server.pid) - server_before, busy()
                     took = time.monotonic() - began
                     others = max(all_cpu - all_before - server_cpu - client_cpu, 0) / (there - there_before)
@@ -115,6 +128,8 @@ def main() -> None:
                     per = 1e6 / max(whole, 1)
                     found[client].append((whole / args.seconds, failed, client_cpu * per, server_cpu * per, others))
             for client, runs in found.items():
+                if not runs:
+                    continue
                 rates, failed, of_client, of_server, others = zip(*runs)
                 middle = statistics.median
                 print(f"| {name} | {client} | {middle(rates):.0f} ({min(rates):.0f} to {max(rates):.0f}) | {sum(failed)} ", end="")
