@@ -26,6 +26,8 @@ struct Course {
     warm: f64,
     /// The largest resident set of the last third, as a multiple of that of the first.
     growth: f64,
+    /// One request in so many may fail: a handshake does not survive a new port (RFC 9000 §9), nor bear everything else.
+    bearable: u64,
     name: &'static str,
 }
 
@@ -38,6 +40,8 @@ const SHORT: Course = Course {
     warm: 2.0,
     // Seconds after the start, buffers of one connection more or less still show.
     growth: 1.5,
+    // A few handshakes are under way when the port changes, of not many.
+    bearable: 20,
     name: "cargo test --test soak",
 };
 
@@ -49,6 +53,7 @@ const LONG: Course = Course {
     recovered: 38.0,
     warm: 10.0,
     growth: 1.2,
+    bearable: 50,
     name: "make soak",
 };
 
@@ -70,8 +75,6 @@ const PATIENCE: &str = "20s";
 const FORMER: f64 = 0.8;
 /// Nothing ends for so long: a stall.
 const STALL: f64 = 2.0;
-/// Requests of which one in so many may fail: a handshake does not survive a new port (RFC 9000 §9), nor bear everything else.
-const BEARABLE: u64 = 50;
 
 /// A process, ended when this is dropped, and its standard error.
 struct Going {
@@ -254,7 +257,7 @@ impl Report {
             format!("{name}: {now:.1} responses/s after the faults, {then:.1} before them"),
         );
         self.want(quiet < STALL, format!("{name}: nothing ended for {quiet:.1} s after the last fault"));
-        self.want(failed * BEARABLE <= whole, format!("{name}: {failed} of {} requests failed", whole + failed));
+        self.want(failed * course.bearable <= whole, format!("{name}: {failed} of {} requests failed", whole + failed));
         self.want(late == 0, format!("{name}: {late} requests failed that began when all faults were over"));
     }
 
