@@ -273,15 +273,20 @@ impl Network {
         self.free.push(index);
     }
 
-    /// The link that a packet enters next.
-    fn next_link(&self, index: u32) -> LinkId {
-        let p = &self.packets[index as usize];
-        let group = &self.groups[self.flows[p.flow as usize].group.0 as usize];
-        let path = match p.direction {
-            Direction::Down => &group.down,
-            Direction::Up => &group.up,
-        };
-        path.hops[p.hop as usize].link
+    /// A packet's path, and its flow's own delays before and after it, in nanoseconds.
+    fn way(&self, p: &Packet) -> (&Path, u64, u64) {
+        let flow = &self.flows[p.flow as usize];
+        let group = &self.groups[flow.group.0 as usize];
+        match p.direction {
+            Direction::Down => (&group.down, flow.server_half, flow.client_half),
+            Direction::Up => (&group.up, flow.client_half, flow.server_half),
+        }
+    }
+
+    /// Fixed delays between where a packet is and its next link, or its receiver, in nanoseconds.
+    fn wait(&self, p: &Packet) -> u64 {
+        let (path, _, last) = self.way(p);
+        path.hops.get(p.hop as usize).map_or(nanos(path.tail) + last, |hop| nanos(hop.delay))
     }
 
     /// A queue drops a packet.
@@ -357,13 +362,8 @@ impl Core {
     /// A packet begins its path.
     pub(super) fn set_off(&mut self, index: u32) {
         let p = &self.net.packets[index as usize];
-        let state = self.net.flows[p.flow as usize];
-        let group = &self.net.groups[state.group.0 as usize];
-        let (path, first, last) = match p.direction {
-            Direction::Down => (&group.down, state.server_half, state.client_half),
-            Direction::Up => (&group.up, state.client_half, state.server_half),
-        };
-        let wait = first + path.hops.first().map_or(nanos(path.tail) + last, |h| nanos(h.delay));
+        let (path, first, _) = self.net.way(p);
+        let wait = first + self.net.wait(p);
         if wait == 0 && !path.hops.is_empty() {
             // Nothing lies between the sender and its first link: a drop here wakes nobody.
             self.enter_link(index);
@@ -417,7 +417,8 @@ impl Core {
     }
 
     fn enter_link(&mut self, index: u32) {
-        let link = self.net.next_link(index);
+        let p = &self.net.packets[index as usize];
+        let link = self.net.way(p).0.hops[p.hop as usize].link;
         if let Some(crossing) = self.real.as_ref().and_then(|real| real.link(link)) {
             self.cross(index, crossing);
             return;
@@ -445,16 +446,7 @@ impl Core {
         let p = &mut net.packets[index as usize];
         net.links[link.0 as usize].credit(out, p.flow, p.payload());
         p.hop += 1;
-        let flow = net.flows[p.flow as usize];
-        let group = &net.groups[flow.group.0 as usize];
-        let (path, last_half) = match p.direction {
-            Direction::Down => (&group.down, flow.client_half),
-            Direction::Up => (&group.up, flow.server_half),
-        };
-        let wait = match path.hops.get(p.hop as usize) {
-            Some(hop) => nanos(hop.delay),
-            None => nanos(path.tail) + last_half,
-        };
+        let wait = net.wait(&net.packets[index as usize]);
         self.schedule(out + wait, Event::Packet(index));
     }
 }
