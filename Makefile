@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml worlds lint doc deny fuzz bench test-quiche chromium soak h2load
+.PHONY: demo test check setup uml worlds lint doc deny fuzz bench test-quiche chromium soak h2load stock
 
 CARGO ?= cargo
 # Cases per fuzz property; `make fuzz` runs long, the tests run few.
@@ -64,6 +64,14 @@ h2load: setup
 	$(CARGO) build --release --locked
 	benches/load/h2load.sh target/h2load
 	python3 benches/load/beside.py --fathom target/release/fathom --h2load target/h2load/h2load
+
+# What `fathom serve` costs beside the least server on the same stack as it comes. A quiet machine, please.
+stock: setup
+	$(CARGO) build --release --locked --features quiche
+	$(CARGO) build --release --locked -p fathom-net --example stock_quinn
+	$(CARGO) build --release --locked -p fathom-quiche-stock --example stock_quiche
+	for stack in quinn quiche; do python3 benches/load/stock.py --fathom target/release/fathom \
+	  --stock target/release/examples/stock_$$stack --stack $$stack || exit 1; done
 
 # A C compiler builds ring's assembly; BoringSSL, under quiche, wants C++, CMake and libclang's headers. Debian and Ubuntu get them here,
 # elsewhere the message says what to do. `cargo fetch` also brings the sources that the derived quiche is made from.

@@ -1,0 +1,69 @@
+//! The least HTTP/3 server on quinn and h3 as they come: what `fathom serve --stack quinn` is measured against (docs/serve.md).
+//!
+//! `cargo run --release -p fathom-net --example stock_quinn [ADDRESS]` answers every request for `/bytes/N` with N zeros. It has no limits,
+//! no metrics and no certificate but one it makes: not for use.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{Endpoint, Incoming, ServerConfig};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Bytes handed to a stream at once, as in `fathom serve`.
+const CHUNK: usize = 64 * 1024;
+static ZEROS: [u8; CHUNK] = [0; CHUNK];
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".into());
+    let endpoint = Endpoint::server(config()?, address.parse()?)?;
+    eprintln!("serving https://{}/", endpoint.local_addr()?);
+    while let Some(incoming) = endpoint.accept().await {
+        tokio::spawn(serve(incoming));
+    }
+    Ok(())
+}
+
+async fn serve(incoming: Incoming) -> Outcome<()> {
+    let connection = h3_quinn::Connection::new(incoming.await?);
+    let mut http = h3::server::Connection::<_, Bytes>::new(connection).await?;
+    while let Some(resolver) = http.accept().await? {
+        tokio::spawn(async move {
+            let (request, mut stream) = resolver.resolve_request().await?;
+            let asked = request.uri().path().strip_prefix("/bytes/").and_then(|n| n.parse().ok());
+            let Some(mut left) = asked else {
+                stream.send_response(Response::builder().status(404).body(())?).await?;
+                stream.finish().await?;
+                return Outcome::Ok(());
+            };
+            stream.send_response(Response::builder().header("content-length", left).body(())?).await?;
+            while left > 0 {
+                let piece = CHUNK.min(left);
+                stream.send_data(Bytes::from_static(&ZEROS[..piece])).await?;
+                left -= piece;
+            }
+            stream.finish().await?;
+            // A client's FIN may come after its request: a stream that is dropped before is stopped with an error.
+            while stream.recv_data().await?.is_some() {}
+            Outcome::Ok(())
+        });
+    }
+    Ok(())
+}
+
+/// quinn's own choices but for the controller that both sides of the measurement have by default: CUBIC.
+fn config() -> Outcome<ServerConfig> {
+    let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(vec![signed.cert.der().clone()], key)?;
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    Ok(ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?)))
+}
