@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -116,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     watcher.finish();
     let mut all = all.into_iter();
     let mut comparison = all.next().ok_or_else(|| Failure::run("no world was named"))?;
-    all.for_each(|other| comparison.merge(other));
+    all.for_each(|other| comparison.merge(other, &plan.worlds));
     publish(args, &comparison, &watcher.costs())
 }
 
@@ -150,18 +152,10 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         plan.controllers = catalogue::split(list);
     }
     if let Some(list) = &args.world {
-        let world = |name: &str| name.parse().map_err(|e| Failure::input(format!("--world: {e}")));
-        plan.worlds = match list.trim() {
-            "all" => Ground::ALL.to_vec(),
-            list => list.split(',').map(|name| world(name.trim())).collect::<Result<_, _>>()?,
-        };
+        plan.worlds = listed("--world", list, &Ground::ALL)?;
     }
     if let Some(list) = &args.stack {
-        let stack = |name: &str| name.parse().map_err(|e| Failure::input(format!("--stack: {e}")));
-        plan.stacks = match list.trim() {
-            "all" => Stack::ALL.to_vec(),
-            list => list.split(',').map(|name| stack(name.trim())).collect::<Result<_, _>>()?,
-        };
+        plan.stacks = listed("--stack", list, &Stack::ALL)?;
     }
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seed = args.seed.unwrap_or(plan.seed);
@@ -169,6 +163,15 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     plan.outlet = args.outlet.unwrap_or(plan.outlet);
     plan.connections = args.connections.unwrap_or(plan.connections);
     Ok(plan)
+}
+
+/// Names divided by commas, or "all" of them.
+fn listed<T: FromStr<Err: Display> + Clone>(option: &str, list: &str, all: &[T]) -> Result<Vec<T>, Failure> {
+    if list.trim() == "all" {
+        return Ok(all.to_vec());
+    }
+    let read = |name: &str| name.trim().parse().map_err(|e| Failure::input(format!("{option}: {e}")));
+    list.split(',').map(read).collect()
 }
 
 fn read_plan(path: &Path) -> Result<Plan, Failure> {

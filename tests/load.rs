@@ -1,10 +1,13 @@
 //! `fathom load` from the command line: it measures, writes its files, ends when told, and names what is wrong. How it counts is tested
 //! in `net/tests`.
 
-use std::io::{BufRead, BufReader};
+mod common;
+
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
+
+use common::{Going, start};
 
 fn fathom(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fathom")).args(args).output().expect("fathom runs")
@@ -14,34 +17,9 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A process that goes on until this is dropped, and its standard error: it may write more, which must not fail.
-struct Going {
-    child: Child,
-    _stderr: BufReader<ChildStderr>,
-}
-
-impl Drop for Going {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Starts `fathom` and gives the word of its first line of standard error that stands after `before`.
-fn start(args: &[&str], before: &str) -> (Going, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
-    let mut child = command.args(args).stderr(Stdio::piped()).spawn().expect("fathom runs");
-    let mut line = String::new();
-    let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
-    stderr.read_line(&mut line).expect("a line");
-    let word = line.split_once(before).and_then(|(_, rest)| rest.split(['/', ' ']).next());
-    let word = word.unwrap_or_else(|| panic!("no '{before}' in '{line}'")).to_owned();
-    (Going { child, _stderr: stderr }, word)
-}
-
 /// A server, and its port.
 fn serve(more: &[&str]) -> (Going, String) {
-    let (child, address) = start(&[&["serve", "--listen", "127.0.0.1:0"], more].concat(), "https://");
+    let (child, address) = start(common::fathom().args(["serve", "--listen", "127.0.0.1:0"]).args(more), "https://");
     let port = address.rsplit(':').next().expect("a port").to_owned();
     (child, port)
 }
@@ -83,7 +61,8 @@ fn a_closed_loop_writes_all_its_files() {
 fn open_loops_go_through_a_relay() {
     let (_server, port) = serve(&["--stack", "noq"]);
     let to = format!("127.0.0.1:{port}");
-    let (_link, relay) = start(&["link", "--listen", "127.0.0.1:0", "--to", &to, "--delay", "20ms"], "relaying ");
+    let (_link, relay) =
+        start(common::fathom().args(["link", "--listen", "127.0.0.1:0", "--to", &to, "--delay", "20ms"]), "relaying ");
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace.csv");
     std::fs::write(&trace, "0,/bytes/10\n0.1,/delay/5/bytes/7\n0.1,/bytes/0\n").expect("written");

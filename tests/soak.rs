@@ -6,12 +6,16 @@
 
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use common::{Going, fathom, start};
 
 /// When what happens, in seconds since the relay began.
 struct Course {
@@ -75,34 +79,6 @@ const PATIENCE: &str = "20s";
 const FORMER: f64 = 0.8;
 /// Nothing ends for so long: a stall.
 const STALL: f64 = 2.0;
-
-/// A process, ended when this is dropped, and its standard error.
-struct Going {
-    child: Child,
-    _stderr: BufReader<ChildStderr>,
-}
-
-impl Drop for Going {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn fathom() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_fathom"))
-}
-
-/// Starts it and gives the word of its first line that stands after `before`.
-fn start(command: &mut Command, before: &str) -> (Going, String) {
-    let mut child = command.stderr(Stdio::piped()).spawn().expect("fathom runs");
-    let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
-    let mut line = String::new();
-    stderr.read_line(&mut line).expect("a line");
-    let word = line.split_once(before).and_then(|(_, rest)| rest.split(['/', ' ']).next());
-    let word = word.unwrap_or_else(|| panic!("no '{before}' in '{line}'")).to_owned();
-    (Going { child, _stderr: stderr }, word)
-}
 
 /// Files of bytes that do not repeat: zeros would hide what is in the wrong place.
 fn write_files(root: &Path) {

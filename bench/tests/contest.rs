@@ -17,6 +17,7 @@ fn of(controllers: &[&str], seed: u64) -> Contest {
         controller: Control::read(controller, stack).expect("a controller"),
         start: Duration::from_millis(50) * i as u32,
         bytes: BODY,
+        lie: None,
     });
     Contest {
         contenders: contenders.collect(),

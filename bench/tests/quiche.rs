@@ -100,8 +100,13 @@ impl Recipe for Served {
 fn download(recipe: Arc<dyn Recipe>, link: u64, bytes: u64) -> (Log, ContestResult) {
     let log = Log::new(1_000_000);
     let served = Served { inner: RecordingRecipe::new(recipe, log.clone()), began: AtomicBool::new(false) };
-    let contender =
-        Contender { stack: Stack::Quiche, controller: Control::Ours(Arc::new(served)), start: Duration::ZERO, bytes };
+    let contender = Contender {
+        stack: Stack::Quiche,
+        controller: Control::Ours(Arc::new(served)),
+        start: Duration::ZERO,
+        bytes,
+        lie: None,
+    };
     let result = contest(&Contest {
         contenders: vec![contender],
         link: Rate::from_bits_per_sec(link),

@@ -15,7 +15,7 @@ use super::traffic::Traffic;
 use crate::http::{Identity, IdentityError};
 use crate::measure::{WindowTrace, round, verify};
 use crate::real::{self, GroundError};
-use crate::stack::{self, Control, DATAGRAM, Setting, SetupError, Stack};
+use crate::stack::{self, ClientClock, Control, DATAGRAM, Setting, SetupError, Stack};
 use crate::world::{Ended, Executor, Ground, Punctuality, Virtual};
 
 /// A run that takes this much longer than its arrivals has collapsed.
@@ -137,7 +137,7 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
             max_window: cell.plan.max_window,
             streams: 1,
             datagram: DATAGRAM,
-            drift: 0,
+            clock: ClientClock::Drifts(0),
             seed: seed(cell.plan.seed, direction),
         };
         let host = Arc::new(Servers { shared: Arc::clone(shared), forward: direction == 0 });

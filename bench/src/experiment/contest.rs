@@ -12,7 +12,7 @@ use super::plan::PlanError;
 use crate::http::{Fetched, HttpError, Identity};
 use crate::link::{Link, LinkStats, QueueSpec};
 use crate::measure::verify;
-use crate::stack::{self, Boxed, Control, DATAGRAM, Host, Sender, Setting, Stack};
+use crate::stack::{self, Boxed, ClientClock, Control, DATAGRAM, Host, Lie, Sender, Setting, Stack};
 use crate::world::{Executor, Group, Hop, Path};
 
 /// Flows at most: each has endpoints of its own, with a byte of the seed to tell them apart.
@@ -29,6 +29,8 @@ pub struct Contender {
     pub start: Duration,
     /// Length of the body.
     pub bytes: u64,
+    /// What its client tells of the time to get more than its share. `None`: the truth.
+    pub lie: Option<Lie>,
 }
 
 /// Who contends for what.
@@ -107,7 +109,7 @@ pub fn contest(contest: &Contest) -> Result<ContestResult, CompareError> {
             max_window: None,
             streams: 1,
             datagram: DATAGRAM,
-            drift: 0,
+            clock: contender.lie.map_or(ClientClock::Drifts(0), |lie| ClientClock::Lies(lie, link)),
             seed: seed(contest.seed, number as u8),
         };
         let ends = stack::ends(contender.stack, &setting, client, server, Arc::new(Quiet));

@@ -150,10 +150,13 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Adds the runs that the same plan brought elsewhere.
-    pub fn merge(&mut self, other: Self) {
+    /// Adds the runs that the same plan brought elsewhere; the worlds are in `order` then.
+    pub fn merge(&mut self, other: Self, order: &[Ground]) {
+        let place = |world: Ground| order.iter().position(|w| *w == world);
         self.plan.worlds.extend(other.plan.worlds);
+        self.plan.worlds.sort_by_key(|world| place(*world));
         self.runs.extend(other.runs);
+        self.runs.sort_by_key(|run| place(run.world));
         for run in &mut self.runs {
             run.label = name(&self.plan, &run.controller, run.stack, run.world);
         }

@@ -311,6 +311,7 @@ fn both(controller: &str, bytes: u64, limit: usize) -> (f64, f64) {
         controller: Control::read(controller, Stack::Quinn).unwrap(),
         start: Duration::ZERO,
         bytes,
+        lie: None,
     };
     let plan = Contest {
         contenders: vec![contender],

@@ -23,7 +23,7 @@ use crate::http::Identity;
 use crate::link::Link;
 use crate::measure::{Delivery, WindowTrace, verify};
 use crate::real::{self, RouterLink};
-use crate::stack::{self, Control, Setting};
+use crate::stack::{self, ClientClock, Control, Setting};
 use crate::world::{Ended, Executor, Ground, Group, GroupId, Hop, LinkId, Path, Tap, Virtual};
 
 /// A run that takes this much longer than its arrivals has collapsed.
@@ -280,7 +280,7 @@ impl<'a> Run<'a> {
                     max_window: traffic.max_window,
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(SMALLEST_STOCK_DATAGRAM),
-                    drift,
+                    clock: ClientClock::Drifts(drift),
                     seed: endpoint_seed(mix(&[group_seed, place as u64, nth as u64])),
                 };
                 let (client, server) = (world.client_socket(), world.server_socket());

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::senders::Senders;
 use crate::http::{Fetched, HttpError, Identity, Requests};
-use crate::world::{Virtual, VirtualSocket};
+use crate::world::{LinkId, Virtual, VirtualSocket};
 
 /// UDP payload of a full packet: with [`crate::world::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
 pub(crate) const DATAGRAM: u16 = 1392;
@@ -197,8 +197,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) streams: u32,
     /// UDP payload of a full packet in bytes, 1200 or more.
     pub(crate) datagram: u16,
-    /// How fast the client's clock runs away from the server's, in microseconds per second.
-    pub(crate) drift: i32,
+    /// What the client stamps with.
+    pub(crate) clock: ClientClock,
     /// Seed of everything random in the endpoints; client and server differ by one byte.
     pub(crate) seed: [u8; 32],
 }
@@ -223,9 +223,11 @@ impl Setting<'_> {
 
     /// The clock behind one side's timestamps.
     fn clock(&self, side: Side) -> Arc<dyn Clock> {
-        match (side, self.drift) {
-            (Side::Server, _) | (_, 0) => Arc::new(self.world.clone()),
-            (Side::Client, drift) => Arc::new(DriftingClock { world: self.world.clone(), drift }),
+        let world = self.world.clone();
+        match (side, self.clock) {
+            (Side::Server, _) | (_, ClientClock::Drifts(0)) => Arc::new(world),
+            (Side::Client, ClientClock::Drifts(drift)) => Arc::new(DriftingClock { world, drift }),
+            (Side::Client, ClientClock::Lies(lie, link)) => Arc::new(LyingClock { world, lie, link }),
         }
     }
 
@@ -234,6 +236,35 @@ impl Setting<'_> {
         let mut seed = self.seed;
         seed[9] = u8::from(side == Side::Server);
         seed
+    }
+}
+
+/// A client's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ClientClock {
+    /// It runs away from the server's by so many microseconds per second.
+    Drifts(i32),
+    /// Its owner wants to be sent more than is due, and knows the queue of this link.
+    Lies(Lie, LinkId),
+}
+
+/// What a lying receiver's clock shows, in nanoseconds: of the time since its connection began, and of the delay that a packet which enters the
+/// bottleneck now would find there.
+pub type Lie = fn(since_start: u64, queueing: u64) -> u64;
+
+struct LyingClock {
+    world: Virtual,
+    lie: Lie,
+    link: LinkId,
+}
+
+impl Clock for LyingClock {
+    fn now(&self) -> std::time::Instant {
+        self.world.instant()
+    }
+
+    fn stamp(&self, since_start: u64) -> u64 {
+        (self.lie)(since_start, self.world.queueing_delay(self.link).as_nanos() as u64)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The virtual world's executor: tasks, the event queue, and the loop that moves time.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use fathom_cc::Time;
 
+use super::agenda::Agenda;
 use super::agent::{Agent, AgentId};
 use super::net::Network;
 use super::real::{KernelLink, Punctuality, Real};
@@ -41,8 +41,7 @@ pub(super) enum Event {
 /// Everything that time moves, behind one lock.
 pub(super) struct Core {
     pub(super) now: u64,
-    sequence: u64,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    events: Agenda<Event>,
     pub(super) timers: Timers,
     pub(super) net: Network,
     /// None while it is being called.
@@ -55,18 +54,17 @@ pub(super) struct Core {
 impl Core {
     /// Schedules `event` at `at` nanoseconds, never in the past; ties keep the order of scheduling.
     pub(super) fn schedule(&mut self, at: u64, event: Event) {
-        self.sequence += 1;
-        self.events.push(Reverse((at.max(self.now), self.sequence, event)));
+        self.events.enter(at.max(self.now), event);
     }
 
     /// When the next event is due.
-    pub(super) fn next_event(&self) -> Option<u64> {
-        self.events.peek().map(|Reverse((at, _, _))| *at)
+    pub(super) fn next_event(&mut self) -> Option<u64> {
+        self.events.next()
     }
 
     /// Takes the next event and lets it happen; whom to wake.
     fn happen(&mut self) -> Option<Waker> {
-        let Reverse((at, _, event)) = self.events.pop()?;
+        let (at, event) = self.events.take()?;
         debug_assert!(at >= self.now, "time ran backwards");
         self.now = at;
         self.processed += 1;
@@ -213,8 +211,7 @@ impl Executor {
     pub fn new() -> Self {
         let core = Core {
             now: 0,
-            sequence: 0,
-            events: BinaryHeap::new(),
+            events: Agenda::new(),
             timers: Timers::default(),
             net: Network::default(),
             agents: Vec::new(),

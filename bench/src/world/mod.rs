@@ -3,6 +3,7 @@
 //! The stacks' own runtime traits are that seam: in the real world they get tokio's, here [`Virtual`]: a deterministic
 //! single-threaded executor whose events are ordered by (time, sequence). Real TLS, real QUIC, no wall clock.
 
+mod agenda;
 mod agent;
 mod executor;
 mod ground;

@@ -117,10 +117,8 @@ impl Client {
             let asked = path.and_then(|p| std::str::from_utf8(p.value()).ok()?.strip_prefix("/bytes/")?.parse().ok());
             let (status, length) = asked.map_or(("404", 0), |length: usize| ("200", length));
             let length_told = length.to_string();
-            let head = [
-                Header::new(b":status", status.as_bytes()),
-                Header::new(b"content-length", length_told.as_bytes()),
-            ];
+            let head =
+                [Header::new(b":status", status.as_bytes()), Header::new(b"content-length", length_told.as_bytes())];
             if http.send_response(&mut self.quic, stream, &head, length == 0).is_ok() && length > 0 {
                 self.left.insert(stream, length);
             }
@@ -184,7 +182,8 @@ fn config() -> Outcome<quiche::Config> {
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&cert, signed.cert.pem())?;
     std::fs::write(&key, signed.signing_key.serialize_pem())?;
-    let text = |path: &std::path::Path| path.to_str().map(str::to_owned).ok_or("the temporary folder's name is not UTF-8");
+    let text =
+        |path: &std::path::Path| path.to_str().map(str::to_owned).ok_or("the temporary folder's name is not UTF-8");
     let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
     config.load_cert_chain_from_pem_file(&text(&cert)?)?;
     config.load_priv_key_from_pem_file(&text(&key)?)?;

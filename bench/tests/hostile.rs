@@ -1,0 +1,83 @@
+//! Receivers that lie about delay to be sent more than their share: none may gain over Reno in the same place.
+//!
+//! A liar here knows the bottleneck's queue at every moment, which no receiver does. It shares the link with an honest flow of Reno's.
+
+use std::time::Duration;
+
+use fathom_bench::experiment::{Contender, Contest, contest};
+use fathom_bench::link::QueueSpec;
+use fathom_bench::stack::{Control, Lie, Stack};
+use fathom_cc::Rate;
+
+/// Bytes that the liar wants: half a minute at its share.
+const BODY: u64 = 20_000_000;
+const SECOND: u64 = 1_000_000_000;
+/// Courses over which gains are averaged: the honest flow begins at another time in each.
+const SEEDS: u64 = 6;
+/// What a lie may gain: 5 %.
+const GAIN: f64 = 1.05;
+
+const LIES: [(&str, Lie); 8] = [
+    ("the queue is empty", |t, q| t.saturating_sub(q)),
+    ("the queue falls when it rises", |t, q| t.saturating_sub(2 * q)),
+    ("the queue falls most of the time", |t, q| t.saturating_sub(q) + (SECOND / 2 - t % (SECOND / 2)) / 25),
+    ("the clock runs slow by 500 us/s", |t, _| t - t / 2_000),
+    ("the clock runs slow by 10 ms/s", |t, _| t - t / 100),
+    ("the clock stands still", |_, _| SECOND),
+    ("the clock is set back by 30 ms every 2 s", |t, _| t.saturating_sub(t / (2 * SECOND) * 30_000_000)),
+    ("any time at all", |t, _| t.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+];
+
+/// Seconds that the first flow needs beside one of Reno's.
+fn seconds(controller: &str, lie: Option<Lie>, seed: u64) -> f64 {
+    let contender = |name: &str, lie, start, bytes| Contender {
+        stack: Stack::Quinn,
+        controller: Control::read(name, Stack::Quinn).expect("a controller"),
+        start: Duration::from_millis(start),
+        bytes,
+        lie,
+    };
+    let result = contest(&Contest {
+        contenders: vec![contender(controller, lie, 0, BODY), contender("reno", None, 300 * seed, 2 * BODY)],
+        link: Rate::from_bits_per_sec(10_000_000),
+        queue: QueueSpec::droptail_packets(60),
+        delay: Duration::from_millis(20),
+        seed,
+        limit: Duration::from_secs(200),
+    });
+    let result = result.unwrap_or_else(|e| panic!("{controller}, seed {seed}: {e}"));
+    match &result.flows[0] {
+        Some(Ok(fetched)) if fetched.bytes == BODY => fetched.last_byte.as_secs_f64(),
+        other => panic!("{controller}, seed {seed}: {other:?}"),
+    }
+}
+
+fn mean(controller: &str, lie: Option<Lie>) -> f64 {
+    (1..=SEEDS).map(|seed| seconds(controller, lie, seed)).sum::<f64>() / SEEDS as f64
+}
+
+/// How much faster than Reno each liar is.
+fn gains(controller: &str) -> Vec<(&'static str, f64)> {
+    let reno = mean("reno", None);
+    let of = |(name, lie): (&'static str, Lie)| (name, reno / mean(controller, Some(lie)));
+    let honest = reno / mean(controller, None);
+    println!("{controller}: Reno takes {reno:.1} s; honest: {honest:.3}");
+    LIES.into_iter().map(of).inspect(|(name, gain)| println!("  {name}: {gain:.3}")).collect()
+}
+
+#[test]
+fn a_receiver_that_lies_gains_nothing_over_reno() {
+    for controller in ["sync", "sync:signal=either"] {
+        for (name, gain) in gains(controller) {
+            assert!(gain <= GAIN, "{controller}, '{name}': {gain:.3} times as fast as Reno");
+        }
+    }
+}
+
+#[test]
+fn the_liars_here_are_heard() {
+    // Otherwise the test above shows nothing: a lie changes what the controller does.
+    let truth = seconds("sync", None, 1);
+    let changed = LIES.iter().filter(|(_, lie)| seconds("sync", Some(*lie), 1).to_bits() != truth.to_bits()).count();
+    assert_eq!(changed, LIES.len(), "lies that change nothing");
+}
