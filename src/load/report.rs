@@ -114,7 +114,8 @@ fn connections(lines: &mut Lines, outcome: &Outcome) {
             n => format!(", on {n} of them by TIMESTAMP"),
         };
         let told = of.one_way;
-        let text = format!("told on {told}{by}; mean queueing towards the server {p50} ms in the median, {p99} ms at p99");
+        let text =
+            format!("told on {told}{by}; mean queueing towards the server {p50} ms in the median, {p99} ms at p99");
         lines.add("one-way delay", text);
     }
     if of.early_accepted + of.early_rejected + of.early_without > 0 {

@@ -441,7 +441,7 @@ fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
         rig.clock.set(1_000 + 100 * step + there + 30);
         let mut payload = BytesMut::from(&packet[10..]);
         rig.open.decrypt(0, number, &packet[..10], &mut payload).expect("authentic");
-        assert_eq!(payload, [0x02, step as u8, 0, 0, 0]);
+        assert_eq!(payload[..], [0x02, step as u8, 0, 0, 0]);
         let report = rig.cell.probe().report();
         assert_eq!((report.negotiated, report.samples.samples), (true, step + 1));
         let delay = report.one_way.expect("a delay").as_nanos();
@@ -551,11 +551,17 @@ proptest! {
     /// Whatever sizes and holds are asked for, the peer reads what was sent, and the wire carries what was meant.
     #[test]
     fn what_is_sealed_is_what_is_read(
-        offer in prop_oneof![Just(None), Just(Some(Offer::Lean)), Just(Some(Offer::Paper))],
+        extension in prop_oneof![
+            Just(Extension::OFF),
+            Just(Extension { offer: Some(Offer::Lean), ..Extension::OFF }),
+            Just(Extension { offer: Some(Offer::Paper), ..Extension::OFF }),
+            Just(timestamp(EnableTimestamp::Both)),
+        ],
         mtu in 1_200u16..1_500,
         steps in prop::collection::vec((0.0..=1.0f64, 0.0..=1.0f64, 0u64..40, 0u8..8, any::<bool>()), 1..30),
     ) {
-        let mut rig = Rig::confirmed(offer);
+        let mut rig = Rig::offering([extension; 2]);
+        rig.hear(ACK);
         for (at, (size, fill, hold, kind, hear)) in steps.into_iter().enumerate() {
             rig.clock.set(at as u64 * 10);
             rig.wish(mtu, (f64::from(mtu) * size) as u16, hold);
