@@ -112,7 +112,6 @@ async fn timestamps_are_used_where_one_side_has_nothing_else() {
             let (client, server) = run(on, ask(client), ask(server)).await;
             for report in [client.report(), server.report()] {
                 assert!(hears(&report) && report.in_use == InUse::Timestamp, "{on:?} {report:?}");
-                assert_eq!(report.samples.dropped_bound + report.samples.steps, 0, "{on:?} {report:?}");
             }
         }
     }
@@ -166,7 +165,7 @@ async fn a_malformed_enable_timestamp_closes_with_transport_parameter_error() {
         }
     }
     // Who does not speak it does not read it.
-    let liar = Ask { parameter: Some(BAD[0]), ..Ask::plugged("reno", ANY) };
+    let liar = Ask { parameter: Some(BAD[0]), ..Ask::plugged("reno", TIMESTAMP) };
     let (_, server) = run((On::Quinn, On::Noq), liar, Ask::plugged("reno", LEAN)).await;
     assert_eq!(server.error, None);
 }
