@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// fresh (a connection per request) or persistent. [default: fresh]
     #[arg(long, value_name = "HOW")]
     connections: Option<Connections>,
-    /// How one-way delays travel: lean, paper or off. [default: lean]
+    /// How one-way delays travel: lean, paper, timestamp (lean, in the frame of draft-huitema-quic-ts) or off. [default: lean]
     #[arg(long, value_name = "MODE")]
     timestamps: Option<Timestamps>,
     /// Who sets packet size and hold: auto (an outlet in front of the socket, where a controller needs it), or off. [default: auto]

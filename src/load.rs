@@ -52,7 +52,8 @@ pub(crate) struct Args {
     /// QUIC stack: quinn or noq.
     #[arg(long, default_value_t)]
     stack: Stack,
-    /// One-way delays: lean (beside acknowledgements), paper (on every packet) or off (the stack as it comes).
+    /// One-way delays: any (SYNC_TIMESTAMP beside acknowledgements, or TIMESTAMP with servers that have only that), lean or paper
+    /// (SYNC_TIMESTAMP only; paper: on every packet), timestamp (only that) or off (the stack as it comes).
     #[arg(long, value_name = "MODE", default_value_t)]
     timestamps: Timestamps,
     /// Connections; in an open loop, at most so many. [default: 1; 100 in an open loop]

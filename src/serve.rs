@@ -12,6 +12,7 @@ use fathom_net::metrics::Metrics;
 use fathom_net::server::{Scrape, Server, Settings, Stack};
 use fathom_net::shares::Shares;
 use fathom_net::site::Site;
+use fathom_net::timestamps::Timestamps;
 use fathom_qlog::Folder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -48,6 +49,10 @@ pub(crate) struct Args {
     /// Controller, or several with weights by which connections divide.
     #[arg(long, value_name = "SHARES", default_value = "sync:signal=either")]
     controller: Shares,
+    /// One-way delays: any (SYNC_TIMESTAMP beside acknowledgements, or TIMESTAMP with clients that have only that), lean or paper
+    /// (SYNC_TIMESTAMP only; paper: on every packet), timestamp (only that) or off. Not for native controllers.
+    #[arg(long, value_name = "MODE", default_value_t)]
+    timestamps: Timestamps,
     /// Certificate chain in PEM.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
@@ -94,6 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         site,
         limits,
         metrics: Arc::clone(&metrics),
+        timestamps: args.timestamps,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     runtime.block_on(async {

@@ -69,7 +69,7 @@ fn text() -> Result<String, Failure> {
         text += &format!("  {}\n", on.join(" "));
     }
     text += "\n\
-        One-way delay needs a peer that speaks SYNC_TIMESTAMP too; ECN needs a path that keeps its marks.\n\
+        One-way delay needs a peer that speaks SYNC_TIMESTAMP or TIMESTAMP; ECN needs a path that keeps its marks.\n\
         outlet: not by the stack itself, but through an Outlet around the endpoint's socket (see docs/). The lab uses one where a\n\
         controller needs it.\n";
     Ok(text)

@@ -160,7 +160,7 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         (&[url, "-c", "0"], "1 to 1000000"),
         (&[url, "--timeout", "0s"], "such as 10s"),
         (&[url, "--stack", "msquic"], "quinn or noq"),
-        (&[url, "--timestamps", "fat"], "lean, paper or off"),
+        (&[url, "--timestamps", "fat"], "any, lean, paper, timestamp or off"),
         (&[url, "--ca", &here], "PEM"),
         (&[url, "--csv", "/nowhere/x.csv"], "cannot write"),
     ];

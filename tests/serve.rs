@@ -64,11 +64,13 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let taken = taken.local_addr().expect("an address").to_string();
     let here = env!("CARGO_MANIFEST_DIR").to_owned() + "/Cargo.toml";
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["--controller", "snyc"], "sync"),
         (&["--controller", "sync=0"], "weight"),
         (&["--controller", "native:bbr3"], "native:bbr"),
         (&["--stack", "msquic"], "quinn"),
+        (&["--timestamps", "fat"], "any, lean, paper, timestamp or off"),
+        (&["--timestamps", "off", "--controller", "sync"], "give it a mode"),
         (&["--root", "/nowhere"], "name a folder"),
         (&["--root", &here], "no folder"),
         (&["--cert", &here, "--key", &here], "PEM"),

@@ -11,8 +11,13 @@ use fathom_bench::world::{Executor, Group, GroupId, Hop, LinkId, Path, Virtual, 
 use fathom_cc::catalogue::recipe;
 use fathom_cc::testing::{Event, Log, RecordingRecipe};
 use fathom_cc::{OneWayDelay, Rate, Time};
-use fathom_quinn::{ClientPlug, Clock, Extension, Offer, Plug, Report, ServerPlug};
+use fathom_quinn::{ClientPlug, Clock, EnableTimestamp, Extension, InUse, Offer, Plug, Report, ServerPlug};
 use quinn::{ConnectionError, Endpoint, EndpointConfig, TransportConfig, VarInt};
+
+const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
+const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
+/// What a peer of another project has.
+const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 
 /// A host's clock: an offset, and a rate that is off by `ppm`.
 struct HostClock {
@@ -34,8 +39,10 @@ impl Clock for HostClock {
 /// What a test asks for.
 #[derive(Clone)]
 struct Setup {
-    offer: Option<Offer>,
-    client_offer: Option<Offer>,
+    offer: Extension,
+    client_offer: Extension,
+    /// What the client sends in place of its frames.
+    client_stamp: Option<&'static [u8]>,
     server: &'static str,
     client: &'static str,
     client_clock: (u64, i64),
@@ -52,8 +59,9 @@ struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            offer: Some(Offer::Lean),
-            client_offer: Some(Offer::Lean),
+            offer: LEAN,
+            client_offer: LEAN,
+            client_stamp: None,
             server: "sync:signal=either",
             client: "reno",
             client_clock: (0, 0),
@@ -124,16 +132,18 @@ fn run(setup: &Setup) -> Outcome {
     let identity = Identity::generate().expect("an identity");
     let log = Log::new(1_000_000);
     let recorded = RecordingRecipe::new(recipe(setup.server).expect("a recipe"), log.clone());
-    let extension = |offer| Extension { offer, datagrams: false };
-    let plug = |p: Plug, offer| p.with_extension(extension(offer)).expect("a plug");
+    let plug = |p: Plug, extension| p.with_extension(extension).expect("a plug");
     let server = plug(Plug::new(Arc::new(recorded)).expect("a plug").with_clock(Arc::new(world.clone())), setup.offer)
         .server(identity.server)
         .expect("a server");
     let (offset, ppm) = setup.client_clock;
     let clock = Arc::new(HostClock { world: world.clone(), offset, ppm });
-    let client = plug(Plug::named(setup.client).expect("a plug").with_clock(clock), setup.client_offer)
-        .client(identity.client)
-        .expect("a client");
+    let client = plug(Plug::named(setup.client).expect("a plug").with_clock(clock), setup.client_offer);
+    let client = match setup.client_stamp {
+        Some(bytes) => client.with_raw_stamp(bytes),
+        None => client,
+    };
+    let client = client.client(identity.client).expect("a client");
 
     let (client_socket, server_socket) = (world.client_socket(), world.server_socket());
     let (client_id, server_id) = (client_socket.id(), server_socket.id());
@@ -311,10 +321,11 @@ fn summary(name: impl Debug, mut errors: Vec<f64>) -> (f64, f64, f64) {
 
 #[test]
 fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
-    for offer in [Offer::Lean, Offer::Paper] {
+    for offer in [LEAN, PAPER, TIMESTAMP] {
         let change = Time::from_millis(4_000);
         let o = run(&Setup {
-            offer: Some(offer),
+            offer,
+            client_offer: if offer == TIMESTAMP { Extension::default() } else { LEAN },
             chunks: (160, 3_000, Duration::from_millis(50)),
             longer_back: Some((change, Duration::from_millis(50))),
             ..Setup::default()
@@ -344,9 +355,10 @@ fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
 #[test]
 fn the_estimate_tracks_the_queue() {
     let mut means = Vec::new();
-    for offer in [Offer::Lean, Offer::Paper] {
+    for offer in [LEAN, PAPER, TIMESTAMP] {
         let o = run(&Setup {
-            offer: Some(offer),
+            offer,
+            client_offer: if offer == TIMESTAMP { TIMESTAMP } else { LEAN },
             server: "reno",
             window: 120_000,
             burst: 80_000,
@@ -362,13 +374,16 @@ fn the_estimate_tracks_the_queue() {
         means.push(mean);
     }
     assert!((means[0] - means[1]).abs() < 300.0, "lean and paper differ: {means:?}");
+    assert!((means[0] - means[2]).abs() < 300.0, "lean and TIMESTAMP differ: {means:?}");
 }
 
 #[test]
 fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
     // Just below the wrap of 2^32 us, and half a millisecond per second fast or slow: the worst of Mills' survey (Sync-TCP §5.3).
-    for ppm in [-500, 0, 500] {
+    for (ppm, offer) in [(-500, LEAN), (0, LEAN), (500, LEAN), (-500, TIMESTAMP), (500, TIMESTAMP)] {
         let o = run(&Setup {
+            offer,
+            client_offer: offer,
             client_clock: ((1 << 32) * 1_000 - 20_000_000_000, ppm),
             chunks: (400, 40_000, Duration::from_millis(150)),
             ..Setup::default()
@@ -383,11 +398,14 @@ fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
 #[test]
 fn sync_refuses_a_peer_without_the_extension_and_says_why() {
     // The server steers by one-way delay, the client does not speak the extension.
-    let o = run(&Setup { server: "sync", client_offer: None, ..Setup::default() });
+    let o = run(&Setup { server: "sync", client_offer: Extension::OFF, ..Setup::default() });
     let told = format!("{:?}", o.client.expect_err("refused"));
     assert!(told.contains("one-way delay") && told.contains("SYNC_TIMESTAMP") && told.contains("signal="), "{told}");
+    // Each has another frame.
+    let o = run(&Setup { server: "sync", client_offer: TIMESTAMP, ..Setup::default() });
+    assert!(format!("{:?}", o.client.expect_err("refused")).contains("SYNC_TIMESTAMP"));
     // The other way round.
-    let o = run(&Setup { client: "sync", offer: None, ..Setup::default() });
+    let o = run(&Setup { client: "sync", offer: Extension::OFF, ..Setup::default() });
     let told = format!("{:?}", o.client.expect_err("refused"));
     assert!(told.contains("one-way delay") && told.contains("signal="), "{told}");
     assert!(o.server.is_some(), "the server saw no close");
@@ -396,7 +414,8 @@ fn sync_refuses_a_peer_without_the_extension_and_says_why() {
 #[test]
 fn sync_runs_on_rtt_where_the_user_said_so() {
     for server in ["sync:signal=rtt", "sync:signal=either", "reno"] {
-        let o = run(&Setup { server, client_offer: None, chunks: (1, 300_000, Duration::ZERO), ..Setup::default() });
+        let chunks = (1, 300_000, Duration::ZERO);
+        let o = run(&Setup { server, client_offer: Extension::OFF, chunks, ..Setup::default() });
         assert_eq!(o.client.ok(), Some(300_000), "{server}");
         let report = o.report.expect("a report");
         assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{server}: {report:?}");
@@ -415,4 +434,55 @@ fn frames_are_exchanged_and_cost_little() {
     assert_eq!(report.samples.dropped_bound, 0, "{report:?}");
     // The bulk sender has only flow control to acknowledge: of its 1500 packets few carry a stamp.
     assert!(report.stamps_sent < 300, "{report:?}");
+}
+
+#[test]
+fn timestamps_are_exchanged_and_cost_little() {
+    let any = Extension::default();
+    for (offer, client_offer, in_use) in [(any, TIMESTAMP, InUse::Timestamp), (any, any, InUse::Sync)] {
+        let o = run(&Setup { server: "sync", offer, client_offer, ..Setup::default() });
+        assert_eq!(o.client.ok(), Some(2_000_000));
+        let report = o.report.expect("a report");
+        assert!(report.negotiated && report.in_use == in_use, "{report:?}");
+        // As of our own frame: the budget gives 512, and a thousand bytes for the rest.
+        assert!((512..750).contains(&report.stamps_received) && report.stamps_sent < 300, "{report:?}");
+        assert!(report.samples.samples > 500, "{report:?}");
+        assert_eq!((report.samples.dropped_bound, report.samples.steps), (0, 0), "{report:?}");
+    }
+}
+
+/// No output above what the round trip holds, or below zero, by more than the tolerance and the drift that may have gone unseen
+/// meanwhile; and the transfer is not the worse for it.
+#[test]
+fn a_client_that_lies_in_timestamps_gains_nothing() {
+    let honest = run(&Setup { server: "sync", offer: TIMESTAMP, client_offer: TIMESTAMP, ..Setup::default() });
+    let rtt_only = run(&Setup { server: "sync:signal=rtt", client_offer: Extension::OFF, ..Setup::default() });
+    // One value again and again: a clock that stands. The largest that fits; none.
+    for stamp in [&[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24][..], &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff], &[0x42, 0xf5, 0x00]]
+    {
+        let o = run(&Setup {
+            server: "sync",
+            offer: Extension::default(),
+            client_offer: TIMESTAMP,
+            client_stamp: Some(stamp),
+            ..Setup::default()
+        });
+        assert_eq!(o.client.ok(), Some(2_000_000), "{stamp:x?}");
+        let report = o.report.expect("a report");
+        assert!(report.stamps_received == 0 || report.samples.dropped_bound > 100, "{stamp:x?}: {report:?}");
+        let mut least = Duration::MAX;
+        let mut last = Time::ZERO;
+        for heard in &o.heard {
+            least = least.min(heard.rtt);
+            let tolerance = (least / 16).max(Duration::from_millis(1)) + heard.at.since(last) / 2_000;
+            last = heard.at;
+            let (room, tolerance) = ((heard.rtt - least).as_nanos() as i64, tolerance.as_nanos() as i64 + 2_000_000);
+            let claimed = heard.one_way.as_nanos();
+            assert!((-tolerance..=room + tolerance).contains(&claimed), "{stamp:x?}: {heard:?}");
+        }
+        let window = report.controller.expect("a controller").window;
+        println!("{stamp:x?}: {} samples, window {window} at the end", report.samples.samples);
+    }
+    let window = |o: &Outcome| o.report.and_then(|r| r.controller).map(|c| c.window);
+    println!("honest: {:?}; by the RTT: {:?}", window(&honest), window(&rtt_only));
 }

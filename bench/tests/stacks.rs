@@ -141,6 +141,13 @@ fn lean_and_paper_lead_sync_the_same_way() {
         run(&plan).runs
     };
     let (lean, paper) = (times(Timestamps::Lean), times(Timestamps::Paper));
+    let other = times(Timestamps::Timestamp);
+    for (lean, other) in lean.iter().zip(&other) {
+        let ratio = other.times.mean_ms / lean.times.mean_ms;
+        println!("{}: mean {} (lean) {} ms (timestamp)", lean.label, lean.times.mean_ms, other.times.mean_ms);
+        assert!((0.95..1.05).contains(&ratio), "{}: {ratio}", lean.label);
+        assert_eq!(other.one_way_percent, 100.0, "{}", other.label);
+    }
     for (lean, paper) in lean.iter().zip(&paper) {
         let ratio = paper.times.mean_ms / lean.times.mean_ms;
         println!(

@@ -1,6 +1,6 @@
 //! Every code point this project puts on the wire, in one table.
 //!
-//! RFC 9000 has no experimental range. Ours are random numbers of at least 2^14 outside the greasing form 31N + 27, as RFC 9000
+//! RFC 9000 has no experimental range. Those of SYNC_TIMESTAMP are random numbers of at least 2^14 outside the greasing form 31N + 27, as RFC 9000
 //! §22.1.2 asks of provisional registrations. **They are provisional and unregistered: they may change with any release.**
 
 /// SYNC_TIMESTAMP without an echo (`91 fa 6b 58`).
@@ -11,6 +11,12 @@ pub const SYNC_TIMESTAMP_ECHO: u64 = 0x11fa_6b59;
 
 /// The transport parameter sync_timestamp (`bd cf 82 ec`).
 pub const SYNC_TIMESTAMP_PARAMETER: u64 = 0x3dcf_82ec;
+
+/// TIMESTAMP (`42 f5`), of draft-huitema-quic-ts-08: not ours, and in use by others.
+pub const TIMESTAMP: u64 = 0x02f5;
+
+/// The transport parameter enable_timestamp (`80 00 71 58`), of the same draft.
+pub const ENABLE_TIMESTAMP_PARAMETER: u64 = 0x7158;
 
 #[cfg(test)]
 mod tests {

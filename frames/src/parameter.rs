@@ -183,7 +183,7 @@ pub fn max_ack_delay(parameters: &[u8]) -> Duration {
 }
 
 /// The value of the integer parameter `id` in encoded transport parameters (RFC 9000 §18).
-fn integer(mut parameters: &[u8], id: u64) -> Result<Option<u64>, ParameterError> {
+pub(crate) fn integer(mut parameters: &[u8], id: u64) -> Result<Option<u64>, ParameterError> {
     let mut found = None;
     while !parameters.is_empty() {
         let (this, value, rest) = split(parameters).ok_or(ParameterError::Truncated)?;

@@ -1,17 +1,34 @@
 //! When our packets left, until the peer acknowledges something newer.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use fathom_cc::Time;
 
 /// Send times of the packets of one packet number space, for one-way delay in `lean` mode.
 ///
 /// Only the largest newly acknowledged packet gives a delay, so everything below it is forgotten as soon as it is asked for: memory
-/// follows what is in flight, at most [`SendTimes::LIMIT`] entries of 16 bytes. Each entry is pushed once and popped once, so
+/// follows what is in flight, at most [`SendTimes::LIMIT`] entries of 24 bytes. Each entry is pushed once and popped once, so
 /// both calls are O(1) amortised.
 #[derive(Clone, Debug, Default)]
 pub struct SendTimes {
-    log: VecDeque<(u64, Time)>,
+    log: VecDeque<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    packet: u64,
+    at: Time,
+    ack_eliciting: bool,
+}
+
+/// What [`SendTimes::take_range`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// When the largest packet left.
+    pub sent: Time,
+    /// One of the range, not known to be acknowledged before, asked for an acknowledgement.
+    pub ack_eliciting: bool,
 }
 
 impl SendTimes {
@@ -20,13 +37,22 @@ impl SendTimes {
 
     /// `packet` left at `now`. Numbers may skip; one that does not grow is ignored.
     pub fn record(&mut self, packet: u64, now: Time) {
-        if self.log.back().is_some_and(|(newest, _)| packet <= *newest) {
+        self.push(Entry { packet, at: now, ack_eliciting: true });
+    }
+
+    /// The same of a packet that asks for no acknowledgement.
+    pub fn record_silent(&mut self, packet: u64, now: Time) {
+        self.push(Entry { packet, at: now, ack_eliciting: false });
+    }
+
+    fn push(&mut self, entry: Entry) {
+        if self.log.back().is_some_and(|newest| entry.packet <= newest.packet) {
             return;
         }
         if self.log.len() == Self::LIMIT {
             self.log.pop_front();
         }
-        self.log.push_back((packet, now));
+        self.log.push_back(entry);
     }
 
     /// When `packet`, the largest of an ACK frame, left; `None` when the log never held it, or when an ACK for it or for a newer
@@ -34,16 +60,25 @@ impl SendTimes {
     ///
     /// Call it for every ACK frame. Hostile acknowledgements of packets that were not sent change nothing.
     pub fn take(&mut self, packet: u64) -> Option<Time> {
-        if self.log.back().is_none_or(|(newest, _)| packet > *newest) {
+        self.take_range(packet..=packet).map(|taken| taken.sent)
+    }
+
+    /// As [`SendTimes::take`] of the end of `range`, the newest range of an ACK frame; tells also whether any of its packets asked for
+    /// an acknowledgement: only then is there a sample (RFC 9002 §5.1).
+    pub fn take_range(&mut self, range: RangeInclusive<u64>) -> Option<Taken> {
+        let packet = *range.end();
+        if self.log.back().is_none_or(|newest| packet > newest.packet) {
             return None;
         }
-        while let Some((number, sent)) = self.log.front().copied() {
-            if number > packet {
+        let mut asked = false;
+        while let Some(entry) = self.log.front().copied() {
+            if entry.packet > packet {
                 break;
             }
             self.log.pop_front();
-            if number == packet {
-                return Some(sent);
+            asked |= entry.ack_eliciting && range.contains(&entry.packet);
+            if entry.packet == packet {
+                return Some(Taken { sent: entry.at, ack_eliciting: asked });
             }
         }
         None
@@ -91,6 +126,26 @@ mod tests {
         assert_eq!(log.len(), 5);
         assert_eq!(log.take(4), None);
         assert_eq!(log.take(5), Some(Time::from_micros(5)));
+    }
+
+    #[test]
+    fn a_range_asked_if_one_of_its_new_packets_did() {
+        let mut log = SendTimes::default();
+        log.record(0, Time::ZERO);
+        log.record_silent(1, Time::ZERO);
+        log.record(2, Time::ZERO);
+        for packet in 3..7 {
+            log.record_silent(packet, Time::from_micros(packet));
+        }
+        let taken = |sent, ack_eliciting| Some(Taken { sent: Time::from_micros(sent), ack_eliciting });
+        assert_eq!(log.clone().take_range(3..=3), taken(3, false), "packet 2 is not in it");
+        assert_eq!(log.take_range(2..=4), taken(4, true));
+        assert_eq!(log.take_range(0..=5), taken(5, false), "what asked was acknowledged before");
+        assert_eq!(log.take_range(0..=4), None);
+        assert_eq!(log.take_range(0..=u64::MAX), None);
+        #[allow(clippy::reversed_empty_ranges)]
+        let empty = 7..=6;
+        assert_eq!(log.take_range(empty), taken(6, false));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Walks the frames of a decrypted 0-RTT or 1-RTT payload (RFC 9000 §12.4, §19), so that ours can be taken out before the stack,
 //! which does not know them, sees the rest.
 //!
-//! Reads every frame of RFC 9000, DATAGRAM (RFC 9221), ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency) and
-//! SYNC_TIMESTAMP. Frames carry no length, so nobody can step over an unknown one: the walk ends there with an error, and the
+//! Reads every frame of RFC 9000, DATAGRAM (RFC 9221), ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency),
+//! SYNC_TIMESTAMP and TIMESTAMP (draft-huitema-quic-ts). Frames carry no length, so nobody can step over an unknown one: the walk ends there with an error, and the
 //! caller leaves the payload to the stack, which knows better or closes the connection. Which frames are allowed in 0-RTT is the
 //! stack's business too.
 
@@ -12,6 +12,7 @@ use std::ops::Range;
 use crate::ack::Ack;
 use crate::codepoints;
 use crate::sync_timestamp::SyncTimestamp;
+use crate::timestamp::Timestamp;
 use crate::varint;
 
 /// One frame; a run of PADDING counts as one.
@@ -32,15 +33,17 @@ pub enum Content<'a> {
     Ack(Ack<'a>),
     /// Our own frame.
     SyncTimestamp(SyncTimestamp),
+    /// The draft's.
+    Timestamp(Timestamp),
     /// Any other frame: checked for its length only.
     Other,
 }
 
 impl Frame<'_> {
     /// The receiver must acknowledge a packet with this frame (RFC 9000 §1.2, §13.2.1).
-    /// All but PADDING, ACK, CONNECTION_CLOSE and SYNC_TIMESTAMP.
+    /// All but PADDING, ACK, CONNECTION_CLOSE, SYNC_TIMESTAMP and TIMESTAMP.
     pub const fn is_ack_eliciting(&self) -> bool {
-        !matches!(self.content, Content::Ack(_) | Content::SyncTimestamp(_)) && !matches!(self.ty, 0x00 | 0x1c | 0x1d)
+        matches!(self.content, Content::Other) && !matches!(self.ty, 0x00 | 0x1c | 0x1d)
     }
 }
 
@@ -182,6 +185,11 @@ impl<'a> Cursor<'a> {
                 self.rest = &start[len..];
                 return Ok((ty, Content::SyncTimestamp(frame)));
             }
+            codepoints::TIMESTAMP => {
+                let (frame, len) = Timestamp::decode(start).map_err(|_| Fault::Truncated)?;
+                self.rest = &start[len..];
+                return Ok((ty, Content::Timestamp(frame)));
+            }
             _ => self.other(ty)?,
         }
         Ok((ty, Content::Other))
@@ -290,6 +298,8 @@ mod tests {
         (&[0x40, 0xaf, 0x01, 0x0a, 0x80, 0x00, 0x61, 0xa8, 0x00], true),
         (&[0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9], false),
         (&[0x91, 0xfa, 0x6b, 0x59, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0, 7], false),
+        (&[0x42, 0xf5, 0x41, 0x56], false),
+        (&[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24], false),
     ];
 
     #[test]
@@ -332,9 +342,10 @@ mod tests {
 
     #[test]
     fn unknown_types_long_types_and_bad_values_end_the_walk() {
-        let cases: [(&[u8], usize, Fault); 4] = [
+        let cases: [(&[u8], usize, Fault); 5] = [
             (&[0x01, 0x20], 1, Fault::Type(0x20)),
-            (&[0x42, 0xf5, 0x41, 0x56], 0, Fault::Type(0x2f5)),
+            (&[0x42, 0xf6, 0x41, 0x56], 0, Fault::Type(0x2f6)),
+            (&[0x80, 0x00, 0x02, 0xf5, 0x41, 0x56], 0, Fault::Type(0x2f5)),
             (&[0x00, 0x40, 0x01], 1, Fault::Type(0x01)),
             (&[0x18, 1, 0, 0, 0, 0, 0], 0, Fault::Value),
         ];

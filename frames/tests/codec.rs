@@ -2,11 +2,20 @@
 
 mod common;
 
-use fathom_frames::{Arrival, Echo, Frames, Negotiated, Offer, Seen, SendTimes, SyncTimestamp, parameter, varint};
+use fathom_cc::Time;
+use fathom_frames::{
+    Arrival, Echo, EnableTimestamp, Frames, Negotiated, Offer, Seen, SendTimes, SyncTimestamp, Timestamp, parameter,
+    varint,
+};
 use proptest::prelude::*;
 
 fn offer() -> impl Strategy<Value = Option<Offer>> {
     prop::sample::select(vec![None, Some(Offer::Reads), Some(Offer::Sends), Some(Offer::Lean), Some(Offer::Paper)])
+}
+
+fn enable() -> impl Strategy<Value = Option<EnableTimestamp>> {
+    use EnableTimestamp::{Both, Reads, Sends};
+    prop::sample::select(vec![None, Some(Reads), Some(Sends), Some(Both)])
 }
 
 /// Encoded transport parameters as another stack writes them.
@@ -14,7 +23,7 @@ fn parameters() -> impl Strategy<Value = Vec<u8>> {
     let one = (0u64..1 << 20, prop::collection::vec(any::<u8>(), 0..20));
     prop::collection::vec(one, 0..10).prop_map(|all| {
         let mut out = Vec::new();
-        for (id, value) in all.into_iter().filter(|(id, _)| !matches!(id, 0x0a | 0x0b)) {
+        for (id, value) in all.into_iter().filter(|(id, _)| !matches!(id, 0x0a | 0x0b | 0x7158)) {
             push(&mut out, id);
             push(&mut out, value.len() as u64);
             out.extend(value);
@@ -55,6 +64,31 @@ proptest! {
     }
 
     #[test]
+    fn timestamps_round_trip(scaled in 0..=varint::MAX, shift in 0..62u32, behind in any::<[u8; 4]>()) {
+        let frame = Timestamp { scaled: scaled >> shift };
+        let mut buf = [0; 16];
+        let len = frame.encode(&mut buf);
+        buf[len..len + 4].copy_from_slice(&behind);
+        prop_assert_eq!(len, frame.encoded_len());
+        prop_assert_eq!(Timestamp::decode(&buf), Ok((frame, len)));
+        let first = Frames::new(&buf[..len]).next().expect("a frame").expect("valid");
+        prop_assert!(first.range == (0..len) && !first.is_ack_eliciting());
+        prop_assert_eq!(&buf[..2], &[0x42, 0xf5]);
+    }
+
+    /// What was stamped is what is read, but for what the exponent cuts off.
+    #[test]
+    fn timestamps_tell_differences(nanos: u64, later in 0..1u64 << 40, exponent in 0..=20u8) {
+        let (a, b) = (Time::from_nanos(nanos), Time::from_nanos(nanos.saturating_add(later)));
+        let (first, second) = (Timestamp::at(a, exponent), Timestamp::at(b, exponent));
+        prop_assert!(first <= second && first.encoded_len() >= Timestamp::LEN);
+        let told = second.micros(exponent).wrapping_sub(first.micros(exponent));
+        let truth = (b.as_nanos() / 1_000 - a.as_nanos() / 1_000) as u32;
+        let off = told.wrapping_sub(truth) as i32;
+        prop_assert!(off.unsigned_abs() < 1 << exponent, "{off} us off");
+    }
+
+    #[test]
     fn decoders_read_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Some((value, len)) = varint::decode(&bytes) {
             prop_assert!(len <= bytes.len() && value <= varint::MAX);
@@ -64,16 +98,31 @@ proptest! {
             prop_assert_eq!(frame.encode(&mut again), len);
             prop_assert_eq!(&again[..len], &bytes[..len]);
         }
+        let type_first = [&[0x42, 0xf5], &bytes[..]].concat();
+        for bytes in [&bytes, &type_first] {
+            if let Ok((frame, len)) = Timestamp::decode(bytes) {
+                let mut again = [0; 10];
+                prop_assert!(len <= bytes.len() && frame.scaled <= varint::MAX);
+                // The value may come in a longer form than it needs.
+                prop_assert!((1..=len).contains(&frame.encode(&mut again)));
+            }
+        }
     }
 
     #[test]
-    fn offers_are_found_among_other_parameters(before in parameters(), offer in offer(), after in parameters()) {
+    fn offers_are_found_among_other_parameters(
+        before in parameters(), offer in offer(), enable in enable(), after in parameters(),
+    ) {
         let mut all = before;
         if let Some(offer) = offer {
             offer.append(&mut all);
         }
+        if let Some(enable) = enable {
+            enable.append(&mut all);
+        }
         all.extend(after);
         prop_assert_eq!(Offer::find(&all), Ok(offer));
+        prop_assert_eq!(EnableTimestamp::find(&all), Ok(enable));
         prop_assert_eq!(parameter::ack_delay_exponent(&all), Ok(3));
         prop_assert_eq!(parameter::max_ack_delay(&all).as_millis(), 25);
     }
@@ -83,10 +132,12 @@ proptest! {
         mut bytes in parameters(), hit in any::<prop::sample::Index>(), with: u8, tail in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         Offer::Paper.append(&mut bytes);
+        EnableTimestamp::Both.append(&mut bytes);
         let at = hit.index(bytes.len());
         bytes[at] = with;
         bytes.extend(tail);
         let _ = Offer::find(&bytes).map(|peers| Negotiated::between(Some(Offer::Paper), peers));
+        let _ = EnableTimestamp::find(&bytes);
         prop_assert!(parameter::ack_delay_exponent(&bytes).is_ok_and(|e| e <= 20) || parameter::ack_delay_exponent(&bytes).is_err());
         prop_assert!(parameter::max_ack_delay(&bytes).as_millis() < 1 << 14);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::Noise;
 use fathom_cc::Time;
 use fathom_frames::sync_timestamp::stamp;
-use fathom_frames::{Echo, Estimator, Sample};
+use fathom_frames::{Echo, Estimator, Sample, Timestamp};
 use proptest::prelude::*;
 
 /// A path with two clocks. All times in microseconds; `t` is when our packet leaves.
@@ -296,8 +296,56 @@ fn lean_and_paper_agree() {
     assert!(lean.counters().samples > 4_000 && paper.counters().samples > 4_000);
 }
 
+/// TIMESTAMP: the same clock in coarser units.
+#[test]
+fn timestamps_agree_with_lean_stamps_but_for_their_unit() {
+    let forward = |t: f64| 10_000.0 * (1.0 + (t * 2e-6).sin());
+    for exponent in [0, 3, 8] {
+        let mut path = Path { skew: 200.0, forward, hold: 20_000.0, ..Path::default() };
+        let (mut lean, mut coarse) = (Estimator::default(), Estimator::default());
+        let mut newest = Time::ZERO;
+        for packet in 0..15_000 {
+            let a = path.answer(1e6 + packet as f64 * 2e3);
+            if a.now < newest {
+                continue;
+            }
+            newest = a.now;
+            let stamped = Timestamp::new(u64::from(a.stamped), exponent).micros(exponent);
+            let told = Sample::lean(a.now, packet, stamped, a.ack_delay, a.sent, Duration::MAX);
+            let one = lean.sample(a.now, &a.lean(packet, Duration::MAX));
+            let Some((one, other)) = one.zip(coarse.sample(a.now, &told)) else { continue };
+            let apart = (one.as_nanos() - other.as_nanos()).abs();
+            assert!(apart < (50 + (1 << exponent)) * 1_000, "packet {packet}, exponent {exponent}: {apart} ns apart");
+        }
+        assert!(coarse.counters().samples > 4_000, "{:?}", coarse.counters());
+        assert_eq!(coarse.counters().steps, 0);
+    }
+}
+
 proptest! {
     #![proptest_config(common::config())]
+
+    /// Whatever values come in TIMESTAMP frames, in whatever unit: nothing above what the round trip holds, or below zero.
+    #[test]
+    fn no_timestamp_gets_past_the_rtt(seed in 1u64.., exponent in 0u8..=20, values in proptest::collection::vec((any::<u64>(), 0..62u32, any::<bool>()), 1..40)) {
+        let mut path = Path { forward: |t| t % 3e6 / 100.0, gap: 10_000.0, noise: Noise::new(seed), ..Path::default() };
+        let mut values = values.into_iter().cycle();
+        let lie = |_: f64, s: &mut Sample| {
+            let Some((value, shift, honest)) = values.next() else { return };
+            if !honest {
+                let claimed = Timestamp { scaled: (value >> 2) >> shift };
+                s.transit = s.transit.wrapping_add(claimed.micros(exponent));
+            }
+        };
+        let (_, readings) = run(&mut path, 1e6, 10.0, lie);
+        let mut last = 0.0;
+        for r in &readings {
+            let Some(output) = r.output else { continue };
+            let tolerance = (r.min_rtt / 16.0).max(1e3) + 500.0 * (r.t - last) + 20.0;
+            last = r.t;
+            prop_assert!(output <= r.room + tolerance && output >= -tolerance, "{r:?}");
+        }
+    }
 
     /// Whatever the peer says: no output above what the RTT holds, or below zero, by more than the tolerance and the drift that
     /// may have gone unseen while its claims were dropped.

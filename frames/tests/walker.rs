@@ -4,7 +4,7 @@ mod common;
 
 use std::ops::{Range, RangeInclusive};
 
-use fathom_frames::{Content, Echo, Frames, SyncTimestamp, remove, varint};
+use fathom_frames::{Content, Echo, Frames, SyncTimestamp, Timestamp, remove, varint};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ impl Made {
     }
 
     fn is_eliciting(&self) -> bool {
-        !matches!(self.ty, 0x00 | 0x02 | 0x03 | 0x1c | 0x1d | 0x11fa_6b58 | 0x11fa_6b59)
+        !matches!(self.ty, 0x00 | 0x02 | 0x03 | 0x1c | 0x1d | 0x2f5 | 0x11fa_6b58 | 0x11fa_6b59)
     }
 }
 
@@ -112,7 +112,12 @@ fn ack() -> impl Strategy<Value = (Made, Vec<RangeInclusive<u64>>)> {
         })
 }
 
+/// SYNC_TIMESTAMP or TIMESTAMP.
 fn ours() -> impl Strategy<Value = Made> {
+    prop_oneof![sync_timestamp(), int().prop_map(|scaled| Made::new(0x2f5).int(scaled))]
+}
+
+fn sync_timestamp() -> impl Strategy<Value = Made> {
     any::<(u32, Option<(u32, u32)>)>().prop_map(|(sent, echo)| {
         let frame = SyncTimestamp { sent, echo: echo.map(|(sent, transit)| Echo { sent, transit }) };
         let mut bytes = vec![0; frame.encoded_len()];
@@ -160,10 +165,14 @@ fn join(frames: &[Made]) -> Vec<u8> {
     frames.iter().flat_map(|f| f.bytes.iter().copied()).collect()
 }
 
+const fn is_ours(content: &Content<'_>) -> bool {
+    matches!(content, Content::SyncTimestamp(_) | Content::Timestamp(_))
+}
+
 /// Every frame but PADDING and ours, as bytes.
 fn others(payload: &[u8]) -> Vec<Vec<u8>> {
     let frames = Frames::new(payload).map(|f| f.expect("valid"));
-    let others = frames.filter(|f| f.ty != 0 && !matches!(f.content, Content::SyncTimestamp(_)));
+    let others = frames.filter(|f| f.ty != 0 && !is_ours(&f.content));
     others.map(|f| payload[f.range].to_vec()).collect()
 }
 
@@ -231,6 +240,9 @@ proptest! {
             at = range.end;
             prop_assert_eq!((found.ty, &found.range), (made.ty, &range));
             prop_assert_eq!(found.is_ack_eliciting(), made.is_eliciting());
+            if let Content::Timestamp(frame) = found.content {
+                prop_assert_eq!(Timestamp::decode(&made.bytes), Ok((frame, made.bytes.len())));
+            }
         }
     }
 
@@ -250,7 +262,7 @@ proptest! {
         let before = others(&payload);
         let ranges: Vec<_> = Frames::new(&payload)
             .map(|f| f.expect("valid"))
-            .filter(|f| matches!(f.content, Content::SyncTimestamp(_)))
+            .filter(|f| is_ours(&f.content))
             .map(|f| f.range)
             .collect();
         let dropped: usize = ranges.into_iter().map(|range| remove(&mut payload, range)).sum();
@@ -258,7 +270,7 @@ proptest! {
         prop_assert!(!rest.is_empty());
         prop_assert_eq!(others(rest), before);
         let kept = Frames::new(rest).map(|f| f.expect("valid"));
-        prop_assert!(kept.into_iter().all(|f| !matches!(f.content, Content::SyncTimestamp(_))));
+        prop_assert!(kept.into_iter().all(|f| !is_ours(&f.content)));
     }
 
     #[test]

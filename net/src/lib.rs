@@ -10,6 +10,7 @@
 //! | `metrics.rs` | counts and histograms per controller, as Prometheus reads them |
 //! | `logs.rs` | a connection's qlog: what its controller and its responses do |
 //! | `stats.rs` | what a stack counts of a connection |
+//! | `timestamps.rs` | how users choose the way in which one-way delays are exchanged |
 //! | `server/` | accepting, serving, ending |
 //! | `load/` | asking, and measuring the answers |
 
@@ -23,3 +24,4 @@ pub mod server;
 pub mod shares;
 pub mod site;
 mod stats;
+pub mod timestamps;

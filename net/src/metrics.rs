@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fathom_plug::InUse;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -27,6 +28,14 @@ struct Status {
     status: u16,
 }
 
+/// Connections by the extension that tells one-way delays.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Extension {
+    stack: &'static str,
+    controller: String,
+    extension: &'static str,
+}
+
 type Histograms = Family<Controller, Histogram, fn() -> Histogram>;
 
 /// All numbers of a server.
@@ -50,6 +59,7 @@ pub struct Metrics {
     early: Family<Controller, Counter>,
     reductions: Family<Controller, Counter>,
     one_way: Family<Controller, Counter>,
+    extensions: Family<Extension, Counter>,
 }
 
 /// 1 ms to about two minutes, each bound 1.5 times the one before.
@@ -83,6 +93,8 @@ pub struct Ended {
     pub reductions: u64,
     /// The peer told one-way delays.
     pub one_way: bool,
+    /// The frame that carries one-way delays, in one direction at least.
+    pub in_use: InUse,
 }
 
 impl Default for Metrics {
@@ -114,6 +126,7 @@ impl Metrics {
             early: Family::default(),
             reductions: Family::default(),
             one_way: Family::default(),
+            extensions: Family::default(),
         };
         let r = &mut metrics.registry;
         r.register("connections", "Connections whose handshake was completed", metrics.connections.clone());
@@ -154,6 +167,11 @@ impl Metrics {
         r.register("early_reductions", "Window reductions for delay", metrics.early.clone());
         r.register("reductions", "Window reductions for loss or marks", metrics.reductions.clone());
         r.register("one_way_connections", "Connections whose peer told one-way delays", metrics.one_way.clone());
+        r.register(
+            "extension_connections",
+            "Connections by the frame that carried one-way delays: sync (SYNC_TIMESTAMP), timestamp (TIMESTAMP) or none",
+            metrics.extensions.clone(),
+        );
         metrics
     }
 
@@ -200,6 +218,8 @@ impl Metrics {
         self.early.get_or_create(of).inc_by(ended.early);
         self.reductions.get_or_create(of).inc_by(ended.reductions);
         self.one_way.get_or_create(of).inc_by(u64::from(ended.one_way));
+        let (controller, extension) = (of.controller.clone(), ended.in_use.name());
+        self.extensions.get_or_create(&Extension { stack: of.stack, controller, extension }).inc();
     }
 
     /// A response is complete.
@@ -237,6 +257,7 @@ mod tests {
             lost: 1,
             early: 2,
             one_way: true,
+            in_use: InUse::Timestamp,
             ..Ended::default()
         };
         metrics.closed(&of("sync"), &ended);
@@ -250,6 +271,7 @@ mod tests {
             "fathom_body_bytes_total{stack=\"quinn\",controller=\"reno\"} 7",
             "fathom_response_time_seconds_count{stack=\"quinn\",controller=\"sync\"} 1",
             "fathom_queueing_delay_seconds_sum{stack=\"quinn\",controller=\"sync\"} 0.003",
+            "fathom_extension_connections_total{stack=\"quinn\",controller=\"sync\",extension=\"timestamp\"} 1",
             "fathom_early_reductions_total{stack=\"quinn\",controller=\"sync\"} 2",
             "# EOF",
         ] {

@@ -42,6 +42,7 @@ fn serve_site(identity: Identity, stack: Stack, controller: &str, limits: Limits
         site,
         limits,
         metrics: Arc::default(),
+        timestamps: Timestamps::Any,
     };
     let metrics = Arc::clone(&settings.metrics);
     let server = Server::bind(settings).unwrap();
@@ -112,7 +113,8 @@ impl Memory {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
     for stack in Stack::RUSTLS.iter().copied() {
-        for timestamps in [Timestamps::Lean, Timestamps::Paper, Timestamps::Off] {
+        for timestamps in [Timestamps::Any, Timestamps::Lean, Timestamps::Paper, Timestamps::Timestamp, Timestamps::Off]
+        {
             let server = serve(stack, "sync:signal=either", Limits::default());
             let traffic = closed(server.address, 3, 4, &["/bytes/1000", "/bytes/20000", "/nothing"]);
             let outcome = run(Plan { stack, timestamps, requests: Some(300), ..plan(server.address, traffic) }).await;
@@ -125,7 +127,22 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
             assert_eq!((outcome.connections.opened, outcome.phases.connect.count()), (3, 3));
             let told = if timestamps == Timestamps::Off { 0 } else { 3 };
             assert_eq!(outcome.connections.one_way, told, "{stack} {timestamps}");
-            assert!(outcome.connections.queueing.count() == told || timestamps == Timestamps::Lean);
+            assert!(outcome.connections.queueing.count() == told || timestamps != Timestamps::Paper);
+            let by_timestamp = if timestamps == Timestamps::Timestamp { 3 } else { 0 };
+            assert_eq!(outcome.connections.by_timestamp, by_timestamp, "{stack} {timestamps}");
+            let text = server.metrics.text();
+            let used = match timestamps {
+                Timestamps::Off => "none",
+                Timestamps::Timestamp => "timestamp",
+                _ => "sync",
+            };
+            // Connections are counted when they end.
+            let end = async {
+                while !server.metrics.text().contains(&format!("extension=\"{used}\"")) {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(5), end).await.expect(&text);
             assert!(outcome.rate() > 0.0 && outcome.connections.rtt.count() == 3 && !outcome.open_loop);
             server.stop.send(true).unwrap();
         }

@@ -11,6 +11,7 @@ use fathom_net::limits::Limits;
 use fathom_net::metrics::Metrics;
 use fathom_net::server::{Scrape, Server, Settings, Stack};
 use fathom_net::site::Site;
+use fathom_net::timestamps::Timestamps;
 use fathom_qlog::{Folder, Logged, Seen};
 use http::{Method, Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
@@ -44,7 +45,16 @@ fn start_logging(
     let metrics = Arc::new(Metrics::new());
     let site = Site::new(root, limits).unwrap();
     let shares = controller.parse().unwrap();
-    let settings = Settings { listen, stack, shares, identity, site, limits, metrics: Arc::clone(&metrics) };
+    let settings = Settings {
+        listen,
+        stack,
+        shares,
+        identity,
+        site,
+        limits,
+        metrics: Arc::clone(&metrics),
+        timestamps: Timestamps::Any,
+    };
     let mut server = Server::bind(settings).unwrap();
     if let Some(logs) = logs {
         server = server.logging(Arc::clone(logs));
@@ -295,7 +305,8 @@ async fn quiche_serves_its_own_controllers_and_takes_no_0rtt() {
     let (site, identity) = (Site::new(None, limits).unwrap(), Identity::self_signed(&[]).unwrap());
     let (listen, shares) = ("127.0.0.1:0".parse().unwrap(), "reno".parse().unwrap());
     let metrics = Arc::default();
-    let settings = Settings { listen, stack: Stack::Quiche, shares, identity, site, limits, metrics };
+    let settings =
+        Settings { listen, stack: Stack::Quiche, shares, identity, site, limits, metrics, timestamps: Timestamps::Any };
     let error = Server::bind(settings).map(drop).unwrap_err().to_string();
     assert!(error.contains("0-RTT") && error.contains("quinn"), "{error}");
 }
@@ -364,7 +375,16 @@ async fn what_cannot_be_served_is_said_in_one_line() {
         let site = Site::new(None, limits).unwrap();
         let identity = Identity::self_signed(&[]).unwrap();
         let (listen, shares) = ("127.0.0.1:0".parse().unwrap(), controller.parse().unwrap());
-        let settings = Settings { listen, stack, shares, identity, site, limits, metrics: Arc::default() };
+        let settings = Settings {
+            listen,
+            stack,
+            shares,
+            identity,
+            site,
+            limits,
+            metrics: Arc::default(),
+            timestamps: Timestamps::Any,
+        };
         Server::bind(settings).map(drop)
     };
     for (controller, mend) in [("snyc", "snyc"), ("native:bbr3", "native:bbr"), ("sync:flor=1ms", "floor")] {

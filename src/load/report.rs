@@ -109,8 +109,13 @@ fn connections(lines: &mut Lines, outcome: &Outcome) {
     if of.one_way > 0 {
         let queueing = &of.queueing;
         let (p50, p99) = (ms(queueing.quantile(0.5)), ms(queueing.quantile(0.99)));
+        let by = match of.by_timestamp {
+            0 => String::new(),
+            n => format!(", on {n} of them by TIMESTAMP"),
+        };
+        let told = of.one_way;
         let text =
-            format!("told on {}; mean queueing towards the server {p50} ms in the median, {p99} ms at p99", of.one_way);
+            format!("told on {told}{by}; mean queueing towards the server {p50} ms in the median, {p99} ms at p99");
         lines.add("one-way delay", text);
     }
     if of.early_accepted + of.early_rejected + of.early_without > 0 {
@@ -174,6 +179,7 @@ pub(super) fn json(outcome: &Outcome) -> Value {
             "packets_lost": of.lost,
             "rtt": of_times(&of.rtt),
             "one_way": of.one_way,
+            "by_timestamp": of.by_timestamp,
             "queueing_to_server": of_times(&of.queueing),
             "zero_rtt": { "accepted": of.early_accepted, "rejected": of.early_rejected, "without": of.early_without },
         },

@@ -132,7 +132,7 @@ fn set_up(cell: &Cell<'_>, shared: &Arc<Shared>) -> Result<Dumbbell, CellError> 
             world,
             identity: &identity,
             control: &cell.controller,
-            offer: cell.plan.timestamps.offer(),
+            extension: cell.plan.timestamps.extension(),
             outlet: cell.plan.outlet == Outlet::Auto && cell.controller.uses_outlet(),
             max_window: cell.plan.max_window,
             streams: 1,

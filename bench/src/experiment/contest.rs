@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_cc::{Rate, Time};
-use fathom_quinn::{Observer, Offer};
+use fathom_quinn::Observer;
 
 use super::cell::{CellError, seed};
 use super::compare::CompareError;
-use super::plan::PlanError;
+use super::plan::{PlanError, Timestamps};
 use crate::http::{Fetched, HttpError, Identity};
 use crate::link::{Link, LinkStats, QueueSpec};
 use crate::measure::verify;
@@ -104,7 +104,7 @@ pub fn contest(contest: &Contest) -> Result<ContestResult, CompareError> {
             world: &world,
             identity: &identity,
             control: &contender.controller,
-            offer: Some(Offer::Lean),
+            extension: Timestamps::Lean.extension(),
             outlet: contender.controller.uses_outlet(),
             max_window: None,
             streams: 1,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use fathom_cc::{Rate, Signals};
-use fathom_quinn::Offer;
+use fathom_quinn::{EnableTimestamp, Extension, Offer};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,8 @@ pub struct Plan {
     pub seed: u64,
     /// `fresh`: a connection per request, as in the paper; `persistent`: requests reuse idle connections.
     pub connections: Connections,
-    /// How one-way delays travel: `lean` (a stamp beside ACK frames), `paper` (every packet stamped, the receiver echoes) or `off`.
+    /// How one-way delays travel: `lean` (a stamp beside ACK frames), `paper` (every packet stamped, the receiver echoes), `timestamp`
+    /// (as `lean`, in the TIMESTAMP frame that others speak) or `off`.
     pub timestamps: Timestamps,
     /// `auto`: controllers that steer packet size or hold packets send through an outlet, which does it for every stack. `off`: only what
     /// the stacks do by themselves.
@@ -71,6 +72,8 @@ pub enum Timestamps {
     Lean,
     /// SYNC_TIMESTAMP on every packet; the receiver measures and echoes the delay (Sync-TCP §3.2).
     Paper,
+    /// TIMESTAMP of draft-huitema-quic-ts beside ACK frames, and no SYNC_TIMESTAMP.
+    Timestamp,
     /// Not at all: the extension is not offered.
     Off,
 }
@@ -98,12 +101,23 @@ impl FromStr for Outlet {
 }
 
 impl Timestamps {
-    /// What the transport parameter says.
-    pub(crate) const fn offer(self) -> Option<Offer> {
+    /// What the transport parameters say. TIMESTAMP's is there when it is asked for: it would make every handshake longer.
+    pub(crate) const fn extension(self) -> Extension {
         match self {
-            Self::Lean => Some(Offer::Lean),
-            Self::Paper => Some(Offer::Paper),
-            Self::Off => None,
+            Self::Lean => Extension { offer: Some(Offer::Lean), ..Extension::OFF },
+            Self::Paper => Extension { offer: Some(Offer::Paper), ..Extension::OFF },
+            Self::Timestamp => Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF },
+            Self::Off => Extension::OFF,
+        }
+    }
+
+    /// The name users type.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Lean => "lean",
+            Self::Paper => "paper",
+            Self::Timestamp => "timestamp",
+            Self::Off => "off",
         }
     }
 }
@@ -114,8 +128,9 @@ impl FromStr for Timestamps {
         match s {
             "lean" => Ok(Self::Lean),
             "paper" => Ok(Self::Paper),
+            "timestamp" => Ok(Self::Timestamp),
             "off" => Ok(Self::Off),
-            _ => Err(format!("'{s}' is not a way to carry one-way delays; write lean, paper or off")),
+            _ => Err(format!("'{s}' is not a way to carry one-way delays; write lean, paper, timestamp or off")),
         }
     }
 }

@@ -275,7 +275,7 @@ impl<'a> Run<'a> {
                     world: &world,
                     identity,
                     control: &control,
-                    offer: self.scenario.timestamps.offer(),
+                    extension: self.scenario.timestamps.extension(),
                     outlet: control.uses_outlet(),
                     max_window: traffic.max_window,
                     streams: traffic.streams,

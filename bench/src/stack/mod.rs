@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fathom_cc::catalogue::recipe;
 use fathom_cc::{Recipe, Signals};
-use fathom_quinn::{Clock, Observer, Offer, PlugError, with_outlet};
+use fathom_quinn::{Clock, Extension, Observer, PlugError, with_outlet};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::senders::Senders;
@@ -188,7 +188,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) identity: &'a Identity,
     pub(crate) control: &'a Control,
     /// How one-way delays travel.
-    pub(crate) offer: Option<Offer>,
+    pub(crate) extension: Extension,
     /// Endpoints send through an outlet.
     pub(crate) outlet: bool,
     /// Largest window of a sender in packets, by the receiver's flow control.

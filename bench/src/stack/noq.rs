@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fathom_noq::{ClientPlug, Extension, Gate, Observer, Outlet, Plug, PlugError, ServerPlug};
+use fathom_noq::{ClientPlug, Gate, Observer, Outlet, Plug, PlugError, ServerPlug};
 use noq::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq::{Connecting, Endpoint, EndpointConfig, Incoming, TransportConfig, VarInt};
@@ -95,13 +95,12 @@ pub(super) fn ends(
     let server = Way::new(Box::new(server), &runtime, setting.outlet);
     let (client_kind, server_kind, server_config) = match setting.control {
         Control::Ours(recipe) => {
-            let extension = Extension { offer: setting.offer, datagrams: false };
             let plug = |way: &Way| match &way.gate {
                 Some(gate) => Plug::through(gate, Arc::clone(recipe)),
                 None => Plug::new(Arc::clone(recipe)),
             };
             let plug = |way, side| -> Result<Plug, PlugError> {
-                plug(way)?.with_clock(setting.clock(side)).with_extension(extension)
+                plug(way)?.with_clock(setting.clock(side)).with_extension(setting.extension)
             };
             let server = plug(&server, Side::Server)?.server(Arc::clone(&identity.server))?;
             let config = server.config();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fathom_quinn::{ClientPlug, Extension, Gate, Observer, Outlet, Plug, PlugError, ServerPlug};
+use fathom_quinn::{ClientPlug, Gate, Observer, Outlet, Plug, PlugError, ServerPlug};
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{Connecting, Endpoint, EndpointConfig, Incoming, TransportConfig, VarInt};
@@ -94,13 +94,12 @@ pub(super) fn ends(
     let server = Way::new(Arc::new(server), &runtime, setting.outlet);
     let (client_kind, server_kind, server_config) = match setting.control {
         Control::Ours(recipe) => {
-            let extension = Extension { offer: setting.offer, datagrams: false };
             let plug = |way: &Way| match &way.gate {
                 Some(gate) => Plug::through(gate, Arc::clone(recipe)),
                 None => Plug::new(Arc::clone(recipe)),
             };
             let plug = |way, side| -> Result<Plug, PlugError> {
-                plug(way)?.with_clock(setting.clock(side)).with_extension(extension)
+                plug(way)?.with_clock(setting.clock(side)).with_extension(setting.extension)
             };
             let server = plug(&server, Side::Server)?.server(Arc::clone(&identity.server))?;
             let config = server.config();

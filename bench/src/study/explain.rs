@@ -79,12 +79,7 @@ fn scenario(s: &Scenario) -> String {
         Stop::Responses(n) => format!("after {n} responses"),
         Stop::At(end) => format!("at {end:?}"),
     };
-    let stamps = match s.timestamps {
-        Timestamps::Lean => "lean",
-        Timestamps::Paper => "paper",
-        Timestamps::Off => "off",
-    };
-    text + &format!("ends {end}{warm_up}; stack {}; one-way delays {stamps}\n", s.stack)
+    text + &format!("ends {end}{warm_up}; stack {}; one-way delays {}\n", s.stack, s.timestamps.name())
 }
 
 fn link(l: &ChainLink) -> String {

@@ -70,7 +70,9 @@ use std::sync::Arc;
 
 use fathom_cc::Signals;
 use fathom_plug::{Cell, ClientSetup, ServerSetup, Stack};
-pub use fathom_plug::{Clock, Extension, Gate, Observer, Offer, PlugError, Probe, Report, SystemClock, with_outlet};
+pub use fathom_plug::{
+    Clock, EnableTimestamp, Extension, Gate, InUse, Observer, Offer, PlugError, Probe, Report, SystemClock, with_outlet,
+};
 use noq::{ConnectError, Connecting, ConnectionError, Endpoint, Incoming, TransportConfig};
 
 use adapter::Factory;

@@ -50,7 +50,7 @@ fn heard(log: &Log) -> Vec<Heard> {
 
 #[tokio::test]
 async fn counts_come_with_the_acknowledgements_and_marks_after_them() {
-    let lean = Extension { offer: Some(Offer::Lean), datagrams: false };
+    let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
     for on in EVERY {
         for server in [Ask::plugged("reno", lean), Ask::stock()] {
             let (log, marks) = (Log::new(100_000), Marks::default());

@@ -12,7 +12,7 @@ use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Recipe, Sen
 use fathom_cc::{Start, Time};
 use fathom_plug::{Extension, Offer};
 
-const LEAN: Extension = Extension { offer: Some(Offer::Lean), datagrams: false };
+const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const SHRINKING: &str = "packet-size:packets=64,patience=1";
 
 /// A window of 60 kB, a datagram size and a hold.

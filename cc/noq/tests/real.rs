@@ -9,13 +9,19 @@ use common::{Ask, EVERY, On, WITH_NOQ, run};
 use fathom_cc::testing::{Event, Log, Null, RecordingRecipe};
 use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Rate, Recipe, Sent, Setback, Signals, Snapshot};
 use fathom_cc::{Start, Time};
-use fathom_plug::{Extension, Offer, Report};
+use fathom_plug::{EnableTimestamp, Extension, InUse, Offer, Report};
 
-const LEAN: Extension = Extension { offer: Some(Offer::Lean), datagrams: false };
-const PAPER: Extension = Extension { offer: Some(Offer::Paper), datagrams: false };
-const OFF: Extension = Extension { offer: None, datagrams: false };
+const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
+const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
+const OFF: Extension = Extension::OFF;
+/// What a peer of another project has.
+const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
+/// SYNC_TIMESTAMP and TIMESTAMP.
+const ANY: Extension = Extension { offer: Some(Offer::Lean), ..TIMESTAMP };
 /// RFC 9000 §20.1.
+const FRAME_ENCODING_ERROR: u64 = 0x07;
 const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
+const PROTOCOL_VIOLATION: u64 = 0x0a;
 
 fn hears(report: &Report) -> bool {
     report.negotiated
@@ -99,9 +105,118 @@ async fn a_malformed_parameter_closes_with_transport_parameter_error() {
 }
 
 #[tokio::test]
+async fn timestamps_are_used_where_one_side_has_nothing_else() {
+    for on in EVERY {
+        for (client, server) in [(ANY, TIMESTAMP), (TIMESTAMP, ANY), (TIMESTAMP, TIMESTAMP)] {
+            let ask = |extension| Ask::plugged("sync", extension);
+            let (client, server) = run(on, ask(client), ask(server)).await;
+            for report in [client.report(), server.report()] {
+                assert!(hears(&report) && report.in_use == InUse::Timestamp, "{on:?} {report:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_two_frames_ours_is_used() {
+    for on in EVERY {
+        for (client, server) in [(ANY, ANY), (ANY, LEAN), (PAPER, ANY)] {
+            let ask = |extension| Ask::plugged("sync", extension);
+            let (client, server) = run(on, ask(client), ask(server)).await;
+            for report in [client.report(), server.report()] {
+                assert!(hears(&report) && report.in_use == InUse::Sync, "{on:?} {report:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_only_sends_is_heard_and_not_sent_to() {
+    // As lsquic. As picoquic answers a client that only reads.
+    let sends = Extension { timestamp: Some(EnableTimestamp::Sends), ..OFF };
+    let reads = Extension { timestamp: Some(EnableTimestamp::Reads), ..OFF };
+    for on in EVERY {
+        for other in [ANY, reads] {
+            let (client, server) = run(on, Ask::plugged("reno", sends), Ask::plugged("sync", other)).await;
+            let (client, server) = (client.report(), server.report());
+            assert!(server.negotiated && server.samples.samples > 5 && server.stamps_sent == 0, "{on:?} {server:?}");
+            assert!(!client.negotiated && client.stamps_sent > 5 && client.stamps_received == 0, "{on:?} {client:?}");
+            assert_eq!((client.in_use, server.in_use), (InUse::Timestamp, InUse::Timestamp));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_enable_timestamp_closes_with_transport_parameter_error() {
+    const BAD: [&[u8]; 5] = [
+        &[0x80, 0x00, 0x71, 0x58, 0x01, 0x00],
+        &[0x80, 0x00, 0x71, 0x58, 0x01, 0x04],
+        &[0x80, 0x00, 0x71, 0x58, 0x00],
+        &[0x80, 0x00, 0x71, 0x58, 0x02, 0x03, 0x00],
+        &[0x80, 0x00, 0x71, 0x58, 0x01, 0x03, 0x80, 0x00, 0x71, 0x58, 0x01, 0x03],
+    ];
+    for on in EVERY {
+        for bytes in BAD {
+            let honest = || Ask::plugged("reno", ANY);
+            let liar = || Ask { parameter: Some(bytes), ..honest() };
+            let (client, server) = run(on, liar(), honest()).await;
+            assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{on:?} {bytes:x?}");
+            assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{on:?} {bytes:x?}");
+        }
+    }
+    // Who does not speak it does not read it.
+    let liar = Ask { parameter: Some(BAD[0]), ..Ask::plugged("reno", TIMESTAMP) };
+    let (_, server) = run((On::Quinn, On::Noq), liar, Ask::plugged("reno", LEAN)).await;
+    assert_eq!(server.error, None);
+}
+
+#[tokio::test]
+async fn frames_that_nobody_may_send_close_the_connection() {
+    const MALFORMED: &[u8] = &[0x80, 0x00, 0x02, 0xf5, 0x05, 0x00];
+    const SAYS_BOTH: &[u8] = &[0x80, 0x00, 0x71, 0x58, 0x01, 0x03];
+    const STAMP: &[u8] = &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24];
+    let sends = Extension { timestamp: Some(EnableTimestamp::Sends), ..OFF };
+    for on in EVERY {
+        // The client hears on the wire that the server reads TIMESTAMP frames, which it does not want, or does not know.
+        for (server, code) in [(sends, PROTOCOL_VIOLATION), (LEAN, PROTOCOL_VIOLATION), (OFF, FRAME_ENCODING_ERROR)] {
+            let server = Ask { parameter: Some(SAYS_BOTH), ..Ask::plugged("reno", server) };
+            closes(on, Ask::plugged("reno", ANY), server, code).await;
+        }
+        // Another frame than the one agreed on, or none that can be read.
+        let stamps = |stamp, extension| Ask { stamp: Some(stamp), ..Ask::plugged("reno", extension) };
+        closes(on, stamps(STAMP, LEAN), Ask::plugged("reno", LEAN), PROTOCOL_VIOLATION).await;
+        closes(on, stamps(MALFORMED, TIMESTAMP), Ask::plugged("reno", ANY), FRAME_ENCODING_ERROR).await;
+    }
+}
+
+/// The server ends the connection with this code.
+async fn closes(on: (On, On), client: Ask, server: Ask, code: u64) {
+    assert_eq!(common::ended(on, client, server).await, Some((code, true)), "{on:?}");
+}
+
+#[tokio::test]
+async fn absurd_timestamps_are_dropped_and_nothing_else_changes() {
+    // The largest value that its room takes; the smallest; one value again and again.
+    const ABSURD: [&[u8]; 3] =
+        [&[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff], &[0x42, 0xf5, 0x00], &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24]];
+    for on in [(On::Quinn, On::Quinn), (On::Noq, On::Noq)] {
+        for stamp in ABSURD {
+            let liar = Ask { stamp: Some(stamp), ..Ask::plugged("reno", TIMESTAMP) };
+            let (_, server) = run(on, liar, Ask::plugged("sync", ANY)).await;
+            let report = server.report();
+            assert_eq!((server.error, report.in_use), (None, InUse::Timestamp), "{on:?}");
+            assert_eq!(report.stamps_received > 5, stamp.len() > 3, "{on:?} {report:?}");
+            // A round trip on loopback is below a few milliseconds: so is all that is believed.
+            let worst = report.one_way.map_or(0, |delay| delay.as_nanos());
+            assert!(worst < 300_000_000, "{on:?} {report:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn frames_go_on_after_key_updates() {
     for on in EVERY {
-        for extension in [LEAN, PAPER] {
+        for extension in [LEAN, PAPER, TIMESTAMP] {
             let ask = || Ask { rounds: 4, key_updates: true, ..Ask::plugged("reno", extension) };
             let (client, server) = run(on, ask(), ask()).await;
             assert!(hears(&server.report()), "{on:?} {server:?}");
@@ -120,7 +235,7 @@ async fn frames_go_on_after_key_updates() {
 async fn full_size_datagrams_do_not_stall() {
     for on in EVERY {
         for offer in [Offer::Lean, Offer::Paper] {
-            let extension = Extension { offer: Some(offer), datagrams: true };
+            let extension = Extension { offer: Some(offer), datagrams: true, ..Extension::OFF };
             let ask = || Ask { datagrams: 300, ..Ask::plugged("reno", extension) };
             let (client, server) = run(on, ask(), ask()).await;
             for outcome in [client, server] {
@@ -134,7 +249,7 @@ async fn full_size_datagrams_do_not_stall() {
 
 #[tokio::test]
 async fn acknowledgements_of_several_paths_are_read() {
-    for extension in [LEAN, PAPER] {
+    for extension in [LEAN, PAPER, TIMESTAMP] {
         let ask = || Ask { paths: 4, rounds: 2, ..Ask::plugged("reno", extension) };
         let (client, server) = run((On::Noq, On::Noq), ask(), ask()).await;
         for report in [client.report(), server.report()] {

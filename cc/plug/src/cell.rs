@@ -10,15 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fathom_cc::{Acks, Controller, EcnDelta, OneWayDelay, Rate, Recipe, Sent, Setback, Signals, Snapshot, Time};
-use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent};
-use fathom_frames::{Counters, StampBudget, SyncTimestamp, remove};
+use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent, max_ack_delay};
+use fathom_frames::{Counters, EnableTimestamp, StampBudget, SyncTimestamp, Timestamp, Timestamps, remove};
 
 use crate::clock::Clock;
 use crate::core::{Core, Extension, PlugError, Setup};
 use crate::fault::{Code, Fault};
-use crate::path::Paths;
-use crate::payload::{Found, Leaving, is_one_stream_frame};
+use crate::path::{Paths, Told};
+use crate::payload::{Agreed, Found, Leaving, NotAgreed, check_none, is_ack_eliciting, is_one_stream_frame};
 use crate::shaping::{Exit, Packet, Shaping, Wish};
+
+/// ack_delay_exponent of who does not say it (RFC 9000 §18.2).
+const DEFAULT_EXPONENT: u8 = 3;
 
 /// Hears what a connection's controller does.
 pub trait Observer: Send + Sync {
@@ -32,11 +35,42 @@ pub trait Observer: Send + Sync {
     fn set_back(&self, _setback: &Setback) {}
 }
 
+/// Which frame of the two carries one-way delays on a connection, in one direction at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum InUse {
+    /// None.
+    #[default]
+    None,
+    /// SYNC_TIMESTAMP, our own.
+    Sync,
+    /// TIMESTAMP, of draft-huitema-quic-ts.
+    Timestamp,
+}
+
+impl InUse {
+    /// As metrics and logs have it: `none`, `sync` or `timestamp`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Sync => "sync",
+            Self::Timestamp => "timestamp",
+        }
+    }
+}
+
+impl fmt::Display for InUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// What a [`Probe`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// The peer's packets tell us the one-way delay of ours.
     pub negotiated: bool,
+    /// Which frame is in use.
+    pub in_use: InUse,
     /// Stamps written.
     pub stamps_sent: u64,
     /// Stamps read.
@@ -72,6 +106,7 @@ pub struct Cell {
     offers: Signals,
     extension: Extension,
     parameter: Option<Arc<[u8]>>,
+    stamp: Option<Arc<[u8]>>,
     recipe: Option<Arc<dyn Recipe>>,
     observer: Option<Arc<dyn Observer>>,
     /// Bytes that the next 1-RTT packet holds free for a frame. Changes only when a packet was sealed or opened, so a stack sees one
@@ -89,12 +124,17 @@ pub struct Cell {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    negotiated: Negotiated,
+    agreed: Agreed,
     /// Payloads are read: for stamps, or for the ECN counts of their ACK frames.
     reads: bool,
+    /// The peer's ack_delay_exponent, and ours.
     exponent: u8,
+    own_exponent: u8,
+    /// The longest that the peer said it holds back an acknowledgement.
+    max_ack_delay: Duration,
+    /// Bytes of the next TIMESTAMP frame.
+    timestamp_len: usize,
     paths: Paths,
     /// The 1-RTT packet sealed last: path and number.
     sealed: Option<(u32, u64)>,
@@ -105,6 +145,25 @@ struct State {
     /// Where datagrams are cut and held, if the endpoint sends through an outlet.
     shaping: Option<Shaping>,
     report: Report,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            agreed: Agreed::default(),
+            reads: false,
+            exponent: DEFAULT_EXPONENT,
+            own_exponent: DEFAULT_EXPONENT,
+            max_ack_delay: Duration::ZERO,
+            timestamp_len: Timestamp::LEN,
+            paths: Paths::default(),
+            sealed: None,
+            budget: None,
+            unbudgeted: 0,
+            shaping: None,
+            report: Report::default(),
+        }
+    }
 }
 
 impl fmt::Debug for Cell {
@@ -122,24 +181,25 @@ impl Cell {
             extension: core.extension,
             observer,
             parameter: core.parameter.clone(),
+            stamp: core.stamp.clone(),
         };
         Self::made(setup, offers, shaping)
     }
 
     /// A cell that offers nothing, for connections that were not wired.
     pub(crate) fn inert() -> Self {
-        let extension = Extension { offer: None, datagrams: false };
-        Self::made(Setup { extension, ..Setup::default() }, Signals::NONE, None)
+        Self::made(Setup { extension: Extension::OFF, ..Setup::default() }, Signals::NONE, None)
     }
 
     fn made(setup: Setup, offers: Signals, shaping: Option<Shaping>) -> Self {
-        let Setup { recipe, clock, extension, observer, parameter } = setup;
+        let Setup { recipe, clock, extension, observer, parameter, stamp } = setup;
         Self {
             epoch: clock.now(),
             clock,
             offers,
             extension,
             parameter,
+            stamp,
             recipe,
             observer,
             reserved: AtomicUsize::new(0),
@@ -185,12 +245,29 @@ impl Cell {
 
     // ---- negotiation ----
 
-    /// Adds our transport parameter to the encoded ones.
-    pub fn append_parameter(&self, parameters: &mut Vec<u8>) {
-        match (&self.parameter, self.extension.offer) {
-            (Some(raw), _) => parameters.extend_from_slice(raw),
-            (None, Some(offer)) => offer.append(parameters),
-            (None, None) => {}
+    /// Adds our transport parameters to the stack's encoded ones.
+    pub(crate) fn complete_parameters(&self, parameters: &mut Vec<u8>) {
+        // The stack's own are well-formed.
+        self.scale_by(ack_delay_exponent(parameters).unwrap_or(DEFAULT_EXPONENT));
+        self.append_parameters(parameters);
+    }
+
+    /// The ack_delay_exponent that this endpoint tells its peer: 3 where it tells none. TIMESTAMP frames are scaled by it.
+    pub fn scale_by(&self, exponent: u8) {
+        self.state().own_exponent = exponent;
+    }
+
+    /// Appends our transport parameters.
+    pub fn append_parameters(&self, parameters: &mut Vec<u8>) {
+        if let Some(raw) = &self.parameter {
+            parameters.extend_from_slice(raw);
+            return;
+        }
+        if let Some(offer) = self.extension.offer {
+            offer.append(parameters);
+        }
+        if let Some(timestamp) = self.extension.timestamp {
+            timestamp.append(parameters);
         }
     }
 
@@ -200,24 +277,26 @@ impl Cell {
     /// Our parameter is malformed, or missing where the controller needs it.
     pub fn negotiate(&self, peers: &[u8]) -> Result<(), Fault> {
         let wrong = |e: ParameterError| Fault::new(Code::TransportParameter, e.to_string());
-        let negotiated = match self.extension.offer {
-            Some(ours) => Negotiated::between(Some(ours), Offer::find(peers).map_err(wrong)?),
-            None => Negotiated::default(),
-        };
-        let hears = negotiated.reads || negotiated.reads_echoes;
+        let agreed = self.agreed(peers).map_err(wrong)?;
+        let hears = agreed.hears();
         let exponent = ack_delay_exponent(peers).map_err(wrong)?;
         let counts = self.recipe.as_ref().is_some_and(|r| r.needs().ecn || r.wants().ecn);
         let mut state = self.state();
-        state.negotiated = negotiated;
-        state.reads = counts || negotiated != Negotiated::default() || state.shaping.is_some();
+        state.agreed = agreed;
+        state.reads = counts || agreed != Agreed::default() || state.shaping.is_some();
         state.exponent = exponent;
+        state.max_ack_delay = max_ack_delay(peers);
+        // Stamps of connections with DATAGRAM frames take the same room from the first to the last.
+        let timestamp = Timestamp::at(self.host_time(), state.own_exponent);
+        state.timestamp_len = if self.extension.datagrams { Timestamp::LEN_LONG } else { timestamp.encoded_len() };
         state.report.negotiated = hears;
-        state.budget = (negotiated.place == Placement::BesideAcks && !self.extension.datagrams)
-            .then(|| StampBudget::new(negotiated.frame_len() as u64));
+        state.report.in_use = agreed.in_use();
+        let (always, len) = (agreed.sync.place == Placement::EveryPacket, state.frame_len());
+        state.budget = (len > 0 && !always && !self.extension.datagrams).then(|| StampBudget::new(len as u64));
         drop(state);
-        self.always.store(negotiated.place == Placement::EveryPacket, Ordering::Relaxed);
-        if negotiated.place == Placement::EveryPacket || self.extension.datagrams {
-            self.reserved.store(negotiated.frame_len(), Ordering::Relaxed);
+        self.always.store(always, Ordering::Relaxed);
+        if always || self.extension.datagrams {
+            self.reserved.store(len, Ordering::Relaxed);
         }
         let Some(recipe) = self.recipe.as_ref().filter(|_| !hears) else { return Ok(()) };
         if recipe.needs().one_way {
@@ -225,16 +304,39 @@ impl Cell {
             return Err(Fault::new(
                 Code::ConnectionRefused,
                 format!(
-                    "controller '{}' needs one-way delay, but the peer does not offer SYNC_TIMESTAMP; {}",
+                    "controller '{}' needs one-way delay, but the peer does not offer {}; {}",
                     recipe.name(),
+                    self.wanted(),
                     recipe.mend()
                 ),
             ));
         }
         if recipe.wants().one_way {
-            tracing::info!("peer does not offer SYNC_TIMESTAMP: '{}' runs on RTT", recipe.name());
+            tracing::info!("peer does not offer {}: '{}' runs on RTT", self.wanted(), recipe.name());
         }
         Ok(())
+    }
+
+    /// What our parameters and the peer's allow. A parameter of an extension that is off here is one that nobody knows.
+    fn agreed(&self, peers: &[u8]) -> Result<Agreed, ParameterError> {
+        let sync = match self.extension.offer {
+            Some(ours) => Negotiated::between(Some(ours), Offer::find(peers)?),
+            None => Negotiated::default(),
+        };
+        let timestamps = match self.extension.timestamp {
+            Some(ours) => Timestamps::between(Some(ours), EnableTimestamp::find(peers)?, &sync),
+            None => Timestamps::default(),
+        };
+        Ok(Agreed { sync, timestamps })
+    }
+
+    /// What a peer would have to offer.
+    const fn wanted(&self) -> &'static str {
+        match (self.extension.offer, self.extension.timestamp) {
+            (_, None) => "SYNC_TIMESTAMP",
+            (None, Some(_)) => "TIMESTAMP",
+            (Some(_), Some(_)) => "SYNC_TIMESTAMP or TIMESTAMP",
+        }
     }
 
     /// Bytes by which 0-RTT packets are padded, so that the room in a packet does not shrink when 1-RTT begins.
@@ -244,7 +346,8 @@ impl Cell {
         }
         // The peer's word is not known yet: the most that may be negotiated.
         let frame = self.extension.offer.map(|offer| Negotiated::between(Some(offer), Some(Offer::Paper)).frame_len());
-        frame.unwrap_or(0) + self.tail.load(Ordering::Relaxed)
+        let timestamp = self.extension.timestamp.map(|_| Timestamp::LEN_LONG);
+        frame.max(timestamp).unwrap_or(0) + self.tail.load(Ordering::Relaxed)
     }
 
     // ---- packets out ----
@@ -272,10 +375,9 @@ impl Cell {
             _ => Exit::default(),
         };
         let leaves = Time::from_nanos(self.clock.stamp(exit.release.unwrap_or(now).as_nanos()));
-        if state.negotiated.reads {
-            state.paths.at(path).sent.record(packet, leaves);
-        }
-        if let Some(body) = payload.len().checked_sub(room + tail) {
+        let body = payload.len().checked_sub(room + tail);
+        state.record(path, packet, leaves, || body.is_none_or(|body| is_ack_eliciting(&payload[..body])));
+        if let Some(body) = body {
             let kept = payload.len() - exit.cut;
             self.write_frame(state, path, leaves, &mut payload[..kept], body, room);
         }
@@ -337,7 +439,7 @@ impl Cell {
 
     /// Sets the tail of the packets to come.
     fn settle(&self, state: &mut State, now: Time) {
-        let frame = state.negotiated.frame_len();
+        let frame = state.frame_len();
         if let Some(shaping) = &mut state.shaping {
             shaping.settle(now, frame);
             self.tail.store(shaping.tail(), Ordering::Relaxed);
@@ -358,13 +460,26 @@ impl Cell {
 
     /// Writes our frame, stamped `now`, to `room`, whose length is the frame's.
     fn stamp(&self, state: &mut State, path: u32, now: Time, room: &mut [u8]) {
-        let heard = state.paths.at(path).heard;
-        let frame = SyncTimestamp {
-            sent: fathom_frames::sync_timestamp::stamp(now),
-            echo: heard.filter(|_| state.negotiated.echoes),
+        let written = if let Some(raw) = &self.stamp {
+            let len = raw.len().min(room.len());
+            room[..len].copy_from_slice(&raw[..len]);
+            len
+        } else if state.agreed.timestamps.sends {
+            let frame = Timestamp::at(now, state.own_exponent);
+            if !self.extension.datagrams {
+                // Once in hours it grows, and the room made before is too small: that one packet goes without.
+                state.timestamp_len = frame.encoded_len();
+            }
+            frame.encode(room)
+        } else {
+            let heard = state.paths.at(path).heard;
+            let frame = SyncTimestamp {
+                sent: fathom_frames::sync_timestamp::stamp(now),
+                echo: heard.filter(|_| state.agreed.sync.echoes),
+            };
+            frame.encode(room)
         };
-        frame.encode(room);
-        state.report.stamps_sent += 1;
+        state.report.stamps_sent += u64::from(written > 0);
         if let Some(budget) = &mut state.budget {
             budget.spend();
             // Whether or not an ACK frame lay beside it: the next packet to be acknowledged asks for room again. So an endpoint that
@@ -376,16 +491,16 @@ impl Cell {
     // ---- for stacks that call the plug from their own code ----
 
     /// A connection of a stack that carries the plug in its own code, and so needs no keys or sessions of ours. Such a stack calls
-    /// [`Cell::append_parameter`] and [`Cell::negotiate`] during the handshake, [`Cell::room`] and [`Cell::leave`] for each 1-RTT packet
-    /// it builds, [`Cell::arrive`] for each it has opened, and starts a [`Flow`](crate::Flow) per network path. All its 1-RTT packets
-    /// share one packet number space, which is path 0.
+    /// [`Cell::scale_by`], [`Cell::append_parameters`] and [`Cell::negotiate`] during the handshake, [`Cell::room`] and [`Cell::leave`] for each 1-RTT packet
+    /// it builds, [`Cell::arrive`] for each it has opened ([`Cell::arrive_early`] for those before 1-RTT), and starts a
+    /// [`Flow`](crate::Flow) per network path. All its 1-RTT packets share one packet number space, which is path 0.
     ///
     /// # Errors
     /// The stack lacks what the recipe's controllers need, or the extension is off and they need one-way delay.
     pub fn for_stack(setup: Setup, offers: Signals) -> Result<Arc<Self>, PlugError> {
         if let Some(recipe) = &setup.recipe {
             recipe.check(offers).map_err(|missing| PlugError::Missing { missing, outlet_would_do: false })?;
-            if setup.extension.offer.is_none() && recipe.needs().one_way {
+            if setup.extension.is_off() && recipe.needs().one_way {
                 return Err(PlugError::ExtensionOff(recipe.name()));
             }
         }
@@ -407,13 +522,12 @@ impl Cell {
         self.always.load(Ordering::Relaxed)
     }
 
-    /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`Cell::room`] bytes, perhaps none).
-    pub fn leave(&self, packet: u64, room: &mut [u8]) {
+    /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`Cell::room`] bytes, perhaps none);
+    /// `ack_eliciting`: it asks for an acknowledgement.
+    pub fn leave(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
         let now = self.host_time();
         let mut state = self.state();
-        if state.negotiated.reads {
-            state.paths.at(0).sent.record(packet, now);
-        }
+        state.record(0, packet, now, || ack_eliciting);
         if !room.is_empty() {
             // Before there is anything to echo the frame is shorter than its room; the stack's buffer is not clean.
             room.fill(0);
@@ -423,9 +537,19 @@ impl Cell {
 
     /// Takes our frames out of an opened 1-RTT payload and notes what they and its ACK frames say. Returns how many leading bytes the
     /// caller must drop.
-    #[must_use]
-    pub fn arrive(&self, packet: u64, payload: &mut [u8]) -> usize {
+    ///
+    /// # Errors
+    /// [`NotAgreed`]: the caller closes the connection with PROTOCOL_VIOLATION.
+    pub fn arrive(&self, packet: u64, payload: &mut [u8]) -> Result<usize, NotAgreed> {
         self.open(0, packet, payload)
+    }
+
+    /// Looks for our frames in an opened Initial, Handshake or 0-RTT payload, where none may be.
+    ///
+    /// # Errors
+    /// [`NotAgreed`]: the caller closes the connection with PROTOCOL_VIOLATION.
+    pub fn arrive_early(&self, payload: &[u8]) -> Result<(), NotAgreed> {
+        if self.extension.is_off() { Ok(()) } else { check_none(payload) }
     }
 
     /// The path of `packet` if it was the last to be sealed with a 1-RTT key.
@@ -437,46 +561,47 @@ impl Cell {
 
     /// Takes our frames out of an opened payload and notes what they and its ACK frames say. Returns how many leading bytes the
     /// caller must drop.
-    pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> usize {
+    pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotAgreed> {
         let mut state = self.state();
         if !state.reads {
-            // Nothing was negotiated: a frame of ours in here is the peer's fault, and the stack closes on it.
-            return 0;
+            drop(state);
+            // Where both extensions are off, a frame of theirs is one that nobody knows, and the stack says so.
+            return self.arrive_early(payload).map(|()| 0);
         }
-        let lead = self.read(&mut state, path, packet, payload);
+        let lead = self.read(&mut state, path, packet, payload)?;
         if let Some(shaping) = &mut state.shaping {
             shaping.arrived(path, packet);
             self.settle(&mut state, self.now());
         }
-        lead
+        Ok(lead)
     }
 
     /// The part of [`Cell::open`] that reads the payload.
-    fn read(&self, state: &mut State, path: u32, packet: u64, payload: &mut [u8]) -> usize {
+    fn read(&self, state: &mut State, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotAgreed> {
         if is_one_stream_frame(payload) {
             // Nothing in it is ours or an ACK frame, so it matters to nobody here whether it is a duplicate.
             self.may_stamp(state, None, payload.len());
-            return 0;
+            return Ok(0);
         }
         let now = self.host_time();
         state.paths.settle();
         let mut found = Found::default();
-        if !found.read(payload, &state.negotiated) {
-            return 0;
+        if let Err(not_agreed) = found.read(payload, &state.agreed) {
+            return if self.extension.is_off() { Ok(0) } else { Err(not_agreed) };
         }
         if let Some(shaping) = state.shaping.as_mut().filter(|_| found.acks().next().is_some()) {
             shaping.confirm();
         }
         // Without a stamp a duplicate says nothing new: send times are taken once, counts only grow.
         let known = state.paths.at(path);
-        if found.stamp.is_none() || known.arrived(packet, found.stamp, now) {
+        if !found.is_stamped() || known.arrived(packet, found.stamp, now) {
             state.note(now, path, &found);
             if found.ack_eliciting {
                 self.may_stamp(state, Some(now), payload.len());
             }
         }
         // From the last frame to the first: at most the first one lies at the start.
-        found.ranges().rev().fold(0, |lead, range| lead + remove(payload, range))
+        Ok(found.ranges().rev().fold(0, |lead, range| lead + remove(payload, range)))
     }
 
     /// A packet of so many bytes asks for an acknowledgement: room for a stamp beside it, if the budget allows.
@@ -495,7 +620,7 @@ impl Cell {
                 budget.received(now, std::mem::take(&mut state.unbudgeted))
             };
         if affordable {
-            self.reserved.store(state.negotiated.frame_len(), Ordering::Relaxed);
+            self.reserved.store(state.frame_len(), Ordering::Relaxed);
         }
     }
 
@@ -532,15 +657,39 @@ impl Cell {
 }
 
 impl State {
+    /// Bytes of the frame that we write beside an ACK frame; 0 when we write none.
+    fn frame_len(&self) -> usize {
+        if self.agreed.timestamps.sends { self.timestamp_len } else { self.agreed.sync.frame_len() }
+    }
+
+    /// Notes when a packet leaves, if its acknowledgement will tell a delay.
+    fn record(&mut self, path: u32, packet: u64, leaves: Time, ack_eliciting: impl FnOnce() -> bool) {
+        if self.agreed.sync.reads || self.agreed.timestamps.reads && ack_eliciting() {
+            self.paths.at(path).sent.record(packet, leaves);
+        } else if self.agreed.timestamps.reads {
+            self.paths.at(path).sent.record_silent(packet, leaves);
+        }
+    }
+
     fn note(&mut self, now: Time, path: u32, found: &Found) {
-        self.report.stamps_received += u64::from(found.stamp.is_some());
+        self.report.stamps_received += u64::from(found.is_stamped());
         for ack in found.acks() {
+            let told = self.told(found, ack.path == path);
             // A path that was never used acknowledges nothing.
             let Some(acked) = self.paths.known(ack.path) else { continue };
-            // A stamp is the peer's clock, whatever path it came on; an echo is of a packet of that path.
-            let stamp = found.stamp.filter(|s| s.echo.is_none() || ack.path == path);
-            let one_way = acked.acknowledged(now, ack, self.exponent, stamp, &self.negotiated);
+            let one_way = acked.acknowledged(now, ack, self.exponent, told);
             self.report.one_way = one_way.or(self.report.one_way);
+        }
+    }
+
+    /// What a packet says for an ACK frame in it: a stamp is the peer's clock, whatever path it came on; an echo is of a packet of that
+    /// path.
+    fn told(&self, found: &Found, same_path: bool) -> Told {
+        match (found.stamp, found.timestamp) {
+            (Some(SyncTimestamp { echo: Some(echo), .. }), _) if same_path => Told::Echo(echo),
+            (Some(SyncTimestamp { sent, echo: None }), _) if !self.agreed.sync.reads_echoes => Told::Stamp(sent),
+            (_, Some(stamp)) => Told::Timestamp(stamp.micros(self.exponent), self.max_ack_delay),
+            _ => Told::Nothing,
         }
     }
 }

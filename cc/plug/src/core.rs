@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use fathom_cc::catalogue::SpecError;
 use fathom_cc::{Missing, Recipe, Signals};
-use fathom_frames::Offer;
+use fathom_frames::{EnableTimestamp, Offer};
 
 use crate::cell::Observer;
 use crate::clock::{Clock, SystemClock};
 use crate::outlet::Gate;
 
-/// How connections exchange one-way delays.
+/// How connections exchange one-way delays. Where a peer speaks both frames, SYNC_TIMESTAMP is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension {
-    /// What the transport parameter says; `None`: the extension is not offered at all.
+    /// What the transport parameter of SYNC_TIMESTAMP says; `None`: it is not offered at all.
     pub offer: Option<Offer>,
+    /// What that of TIMESTAMP (draft-huitema-quic-ts) says, which stacks of others speak; `None`: it is not offered at all.
+    pub timestamp: Option<EnableTimestamp>,
     /// The application sends DATAGRAM frames (RFC 9221): the room for the frame is then reserved in every packet, so that the largest
     /// datagram that fits does not change from packet to packet.
     pub datagrams: bool,
@@ -23,7 +25,17 @@ pub struct Extension {
 
 impl Default for Extension {
     fn default() -> Self {
-        Self { offer: Some(Offer::Lean), datagrams: false }
+        Self { offer: Some(Offer::Lean), timestamp: Some(EnableTimestamp::Both), datagrams: false }
+    }
+}
+
+impl Extension {
+    /// Nothing is offered and nothing is read.
+    pub const OFF: Self = Self { offer: None, timestamp: None, datagrams: false };
+
+    /// No frame is offered.
+    pub const fn is_off(&self) -> bool {
+        self.offer.is_none() && self.timestamp.is_none()
     }
 }
 
@@ -88,8 +100,10 @@ pub(crate) struct Core {
     pub(crate) recipe: Arc<dyn Recipe>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) extension: Extension,
-    /// Bytes sent in place of our transport parameter.
+    /// Bytes sent in place of our transport parameters.
     pub(crate) parameter: Option<Arc<[u8]>>,
+    /// Bytes sent in place of our frame.
+    pub(crate) stamp: Option<Arc<[u8]>>,
     /// Where the endpoint's datagrams are cut and held.
     pub(crate) gate: Option<Arc<Gate>>,
 }
@@ -117,9 +131,12 @@ pub struct Setup {
     pub extension: Extension,
     /// Hears of every acknowledgement and setback.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Bytes sent in place of our transport parameter (id, length, value): tests send what no honest endpoint does.
+    /// Bytes sent in place of our transport parameters (id, length, value): tests send what no honest endpoint does.
     #[doc(hidden)]
     pub parameter: Option<Arc<[u8]>>,
+    /// Bytes sent in place of our frame, for the same purpose.
+    #[doc(hidden)]
+    pub stamp: Option<Arc<[u8]>>,
 }
 
 impl Default for Setup {
@@ -130,6 +147,7 @@ impl Default for Setup {
             extension: Extension::default(),
             observer: None,
             parameter: None,
+            stamp: None,
         }
     }
 }

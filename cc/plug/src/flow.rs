@@ -389,6 +389,7 @@ mod tests {
                 clock: Arc::new(Still(start)),
                 extension: Extension::default(),
                 parameter: None,
+                stamp: None,
                 gate: None,
             };
             let cell = Arc::new(Cell::new(&core, Signals::NONE, None));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::{Buf, BytesMut};
 
 use crate::cell::Cell;
+use crate::payload::{NotAgreed, check_none};
 use crate::shaping::Exit;
 
 /// Longest packet number (RFC 9000 §17.1).
@@ -102,7 +103,8 @@ impl PacketProtection {
         }
     }
 
-    /// Opens packet number `packet` of `path` in place and takes our frames out.
+    /// Opens packet number `packet` of `path` in place and takes our frames out. Where there may be none the payload becomes empty,
+    /// on which stacks close the connection.
     ///
     /// # Errors
     /// [`NotAuthentic`] when the tag does not match.
@@ -113,9 +115,17 @@ impl PacketProtection {
         };
         let len = opened.map_err(|_| NotAuthentic)?.len();
         payload.truncate(len);
-        if let Extra::Frames(cell) = &self.extra {
-            let lead = cell.open(path, packet, payload);
-            payload.advance(lead);
+        let lead = match &self.extra {
+            Extra::Frames(cell) => cell.open(path, packet, payload),
+            Extra::Padding(_) => check_none(payload).map(|()| 0),
+        };
+        match lead {
+            Ok(lead) => payload.advance(lead),
+            Err(NotAgreed) => {
+                tracing::warn!("a packet holds a timestamp where none was agreed");
+                // Stacks close on a packet without frames with PROTOCOL_VIOLATION (RFC 9000 §12.4), the code that this takes.
+                payload.clear();
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! The parts, in the order in which a connection meets them:
 //! - [`Plug`]: a controller chosen by name; [`ClientPlug`] and [`ServerPlug`] wire connections. [`Stack`] says how on one stack.
-//! - [`Tls`]: rustls's QUIC session, plus our transport parameter.
+//! - [`Tls`]: rustls's QUIC session, plus our transport parameters.
 //! - [`PacketProtection`]: packet keys that write the frame while a packet is sealed and take it out while it is opened.
 //! - [`Cell`]: what session, keys and controllers of one connection share; [`Probe`] looks into it.
 //! - [`Flow`]: one path's controller, told one batch of acknowledgements per ACK frame.
@@ -20,7 +20,7 @@
 //!
 //! On a stack with multipath every path has its own packet numbers, log of send times, delay estimator, ECN counts and controller.
 //! Stacks without it call everything path 0. An acknowledgement may travel on another path than its packets: in `lean` mode it gives
-//! their forward delay all the same, since a stamp is the peer's clock wherever it travels; an echo (`paper` mode) counts only on
+//! their forward delay all the same, since a stamp is the peer's clock wherever it travels (a TIMESTAMP too); an echo (`paper` mode) counts only on
 //! its own path.
 
 // Without sessions of ours nobody here seals, cuts or holds packets.
@@ -46,15 +46,16 @@ mod sealing_tests;
 mod session;
 mod shaping;
 
-pub use cell::{Cell, Observer, Probe, Report};
+pub use cell::{Cell, InUse, Observer, Probe, Report};
 pub use clock::{Clock, SystemClock};
 pub use core::{Extension, PlugError, Setup, with_outlet};
-pub use fathom_frames::Offer;
+pub use fathom_frames::{EnableTimestamp, Offer};
 pub use fault::{Code, Fault};
 pub use flow::{AckBatch, Flow};
 #[cfg(feature = "rustls")]
 pub use key::{HeaderProtection, NotAuthentic, PacketProtection};
 pub use outlet::{Cut, DelayLine, Gate, Held, Holding, Releasing};
+pub use payload::NotAgreed;
 #[cfg(feature = "rustls")]
 pub use plug::{ClientPlug, ClientSetup, Plug, ServerPlug, ServerSetup, Stack};
 #[cfg(feature = "rustls")]

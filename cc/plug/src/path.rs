@@ -3,11 +3,23 @@
 use std::time::Duration;
 
 use fathom_cc::{EcnDelta, OneWayDelay, Time};
-use fathom_frames::parameter::Negotiated;
 use fathom_frames::{Arrival, Counters, Echo, EcnCounts, Estimator, Sample, Seen, SendTimes, SyncTimestamp};
 
 use crate::by_path::ByPath;
 use crate::payload::AckSeen;
+
+/// What a packet says of when it left, for the ACK frames in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Nothing.
+    Nothing,
+    /// An echo of one of our stamps.
+    Echo(Echo),
+    /// The peer's clock, in microseconds modulo 2^32: SYNC_TIMESTAMP without an echo.
+    Stamp(u32),
+    /// The same from a TIMESTAMP frame, and the longest that the peer said it holds back an acknowledgement.
+    Timestamp(u32, Duration),
+}
 
 /// One network path.
 #[derive(Default)]
@@ -43,29 +55,23 @@ impl Path {
         !matches!(arrival, Arrival::Duplicate | Arrival::TooOld)
     }
 
-    /// Reads an ACK frame for this path, and the `stamp` of the packet in which it lay if that says something of this path.
-    pub(crate) fn acknowledged(
-        &mut self,
-        now: Time,
-        ack: &AckSeen,
-        exponent: u8,
-        stamp: Option<SyncTimestamp>,
-        negotiated: &Negotiated,
-    ) -> Option<OneWayDelay> {
+    /// Reads an ACK frame for this path, and what the packet in which it lay `told` that says something of this path.
+    pub(crate) fn acknowledged(&mut self, now: Time, ack: &AckSeen, exponent: u8, told: Told) -> Option<OneWayDelay> {
         let delay = ack.delay(exponent);
         // Every ACK frame goes through the log, stamped or not: a packet acknowledged without a stamp must not count later.
-        let sent = self.sent.take(ack.largest);
+        let taken = self.sent.take_range(ack.newest());
         // What orders the samples: the log gives each number once and in order, whatever path the ACK frames come on.
         let packet = ack.largest;
-        let sample = match (stamp, sent) {
-            (Some(SyncTimestamp { echo: Some(echo), .. }), Some(sent)) => {
-                Sample::echoed(now, packet, echo, delay, sent, Duration::MAX)
+        let sample = taken.and_then(|taken| match told {
+            Told::Nothing => None,
+            Told::Echo(echo) => Sample::echoed(now, packet, echo, delay, taken.sent, Duration::MAX),
+            Told::Stamp(stamp) => Some(Sample::lean(now, packet, stamp, delay, taken.sent, Duration::MAX)),
+            // Without the cap a peer's acknowledgement of an acknowledgement, which it may hold for ever, would count.
+            Told::Timestamp(stamp, longest) if taken.ack_eliciting => {
+                Some(Sample::lean(now, packet, stamp, delay.min(longest), taken.sent, Duration::MAX))
             }
-            (Some(stamp), Some(sent)) if !negotiated.reads_echoes => {
-                Some(Sample::lean(now, packet, stamp.sent, delay, sent, Duration::MAX))
-            }
-            _ => None,
-        };
+            Told::Timestamp(..) => None,
+        });
         let one_way = sample.and_then(|sample| self.estimator.sample(now, &sample));
         self.settle();
         let ecn = sum(self.owed.take(), ack.ecn.map(|counts| self.ecn_since(counts)));
@@ -154,12 +160,13 @@ mod tests {
     use crate::by_path::MAX_PATHS;
 
     fn ack(largest: u64, counts: (u64, u64)) -> AckSeen {
-        AckSeen { path: 0, largest, raw_delay: 0, ecn: Some(EcnCounts { ect0: counts.0, ect1: 0, ce: counts.1 }) }
+        let ecn = Some(EcnCounts { ect0: counts.0, ect1: 0, ce: counts.1 });
+        AckSeen { largest, ecn, ..AckSeen::default() }
     }
 
     fn hear(path: &mut Path, packet: u64, frame: &AckSeen) {
         path.settle();
-        path.acknowledged(Time::from_millis(packet), frame, 3, None, &Negotiated::default());
+        path.acknowledged(Time::from_millis(packet), frame, 3, Told::Nothing);
     }
 
     #[test]
@@ -199,7 +206,6 @@ mod tests {
 
     #[test]
     fn delays_need_a_packet_newly_acknowledged() {
-        let lean = Negotiated { reads: true, ..Negotiated::default() };
         let mut path = Path::default();
         for packet in 0..4 {
             path.sent.record(packet, Time::from_millis(packet));
@@ -207,13 +213,57 @@ mod tests {
         let mut hear = |at, largest| {
             let frame = AckSeen { path: 0, largest, ..AckSeen::default() };
             // Each took 20 ms there and was acknowledged at once.
-            let stamp = Some(SyncTimestamp { sent: 20_000 + 1_000 * largest as u32, echo: None });
-            path.acknowledged(Time::from_millis(at), &frame, 3, stamp, &lean).is_some()
+            let told = Told::Stamp(20_000 + 1_000 * largest as u32);
+            path.acknowledged(Time::from_millis(at), &frame, 3, told).is_some()
         };
         assert!(hear(31, 1));
         assert!(!hear(31, 1), "acknowledged before");
         assert!(!hear(32, 0), "older");
         assert!(hear(33, 3));
+    }
+
+    /// Packets 0 to 9, one a millisecond, each 20 ms there and acknowledged `held` later; what the samples say of the last.
+    fn held_back(held: u64, said: u64, told: impl Fn(u32) -> Told) -> (Counters, Option<OneWayDelay>) {
+        let mut path = Path::default();
+        let mut last = None;
+        for packet in 0..10 {
+            let sent = Time::from_millis(100 * packet);
+            path.sent.record(packet, sent);
+            let frame = AckSeen { largest: packet, raw_delay: said * 125, ..AckSeen::default() };
+            let stamp = 100_000 * packet as u32 + 20_000 + 1_000 * held as u32;
+            last = path.acknowledged(sent + Duration::from_millis(40 + held), &frame, 3, told(stamp));
+        }
+        (path.estimator.counters(), last)
+    }
+
+    #[test]
+    fn the_ack_delay_beside_a_timestamp_counts_as_far_as_the_peer_may_hold() {
+        const LONGEST: Duration = Duration::from_millis(25);
+        let timestamp = |stamp| Told::Timestamp(stamp, LONGEST);
+        // The peer may say what it likes beyond its own limit: what it says is its limit.
+        let (honest, limit) = (held_back(25, 25, timestamp), held_back(25, 9_000, timestamp));
+        assert_eq!(honest, limit);
+        assert_eq!((honest.0.samples, honest.0.dropped_bound), (10, 0));
+        let (own, _) = held_back(25, 9_000, Told::Stamp);
+        assert_eq!((own.samples, own.dropped_bound), (0, 10), "longer than the round trip: nothing of it is believed");
+    }
+
+    #[test]
+    fn a_timestamp_beside_an_acknowledgement_of_acknowledgements_says_nothing() {
+        let mut path = Path::default();
+        for packet in 0..6 {
+            path.sent.record_silent(packet, Time::from_millis(packet));
+        }
+        path.sent.record(6, Time::from_millis(6));
+        path.sent.record_silent(7, Time::from_millis(7));
+        let mut hear = |at, largest, first_range| {
+            let frame = AckSeen { largest, first_range, ..AckSeen::default() };
+            let told = Told::Timestamp(20_000 + 1_000 * largest as u32, Duration::from_millis(25));
+            path.acknowledged(Time::from_millis(at), &frame, 3, told).is_some()
+        };
+        assert!(!hear(40, 3, 3), "none of them asked for it");
+        assert!(hear(47, 7, 3), "packet 6 did");
+        assert!(!hear(47, 7, 7), "acknowledged before");
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! The frames of an opened payload that matter here.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use fathom_frames::parameter::Negotiated;
-use fathom_frames::{Content, EcnCounts, Frames, SyncTimestamp, ack_delay, varint};
+use fathom_frames::{Content, EcnCounts, Frames, SyncTimestamp, Timestamp, Timestamps, ack_delay, varint};
 
-/// Frames of ours taken out of one packet; a packet with more goes to the stack as it is, which closes the connection.
+use crate::cell::InUse;
+
+/// SYNC_TIMESTAMP frames taken out of one packet; more close the connection. TIMESTAMP frames have no such limit (their draft has the
+/// largest count), but more than so many are no longer kept in place.
 const MAX_FRAMES: usize = 4;
 /// ACK frames read in one packet, one for each path at most; more are the stack's alone.
 const MAX_ACKS: usize = 4;
@@ -115,11 +118,18 @@ pub(crate) fn is_one_stream_frame(payload: &[u8]) -> bool {
 pub(crate) struct AckSeen {
     pub(crate) path: u32,
     pub(crate) largest: u64,
+    /// The newest range begins so much below the largest.
+    pub(crate) first_range: u64,
     pub(crate) raw_delay: u64,
     pub(crate) ecn: Option<EcnCounts>,
 }
 
 impl AckSeen {
+    /// The newest range; one that would begin below 0 begins there.
+    pub(crate) fn newest(&self) -> RangeInclusive<u64> {
+        self.largest.saturating_sub(self.first_range)..=self.largest
+    }
+
     /// How long the peer held the acknowledgement back; `exponent` is the peer's (RFC 9000 §18.2).
     pub(crate) fn delay(&self, exponent: u8) -> Duration {
         ack_delay(self.raw_delay, exponent)
@@ -137,7 +147,7 @@ impl AckSeen {
         };
         int()?;
         let path = if ty >= PATH_ACK { u32::try_from(int()?).ok()? } else { 0 };
-        let (largest, raw_delay, ranges, _first) = (int()?, int()?, int()?, int()?);
+        let (largest, raw_delay, ranges, first_range) = (int()?, int()?, int()?, int()?);
         // Every range takes at least two bytes, so a hostile count ends with the payload.
         for _ in 0..ranges {
             int()?;
@@ -147,18 +157,56 @@ impl AckSeen {
             ACK_ECN | PATH_ACK_ECN => Some(EcnCounts { ect0: int()?, ect1: int()?, ce: int()? }),
             _ => None,
         };
-        Some((Self { path, largest, raw_delay, ecn }, bytes.len() - rest.len()))
+        Some((Self { path, largest, first_range, raw_delay, ecn }, bytes.len() - rest.len()))
     }
 }
 
-/// A frame of ours where none was agreed, or one too many.
-struct NotAgreed;
+/// What the two sides agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    /// SYNC_TIMESTAMP.
+    pub(crate) sync: Negotiated,
+    /// TIMESTAMP.
+    pub(crate) timestamps: Timestamps,
+}
+
+impl Agreed {
+    /// The peer's packets tell us the delay of ours.
+    pub(crate) const fn hears(&self) -> bool {
+        self.sync.reads || self.sync.reads_echoes || self.timestamps.reads
+    }
+
+    /// Which frame carries delays, in one direction at least.
+    pub(crate) fn in_use(&self) -> InUse {
+        match (self.sync != Negotiated::default(), self.timestamps.sends || self.timestamps.reads) {
+            (true, _) => InUse::Sync,
+            (false, true) => InUse::Timestamp,
+            (false, false) => InUse::None,
+        }
+    }
+}
+
+/// A frame of ours where none was agreed, or one too many: a PROTOCOL_VIOLATION.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAgreed;
+
+/// The payload, of a packet that may hold no frame of ours at all, holds one.
+pub(crate) fn check_none(payload: &[u8]) -> Result<(), NotAgreed> {
+    if is_one_stream_frame(payload) { Ok(()) } else { Found::default().read(payload, &Agreed::default()) }
+}
+
+/// Our own stack's payload asks for an acknowledgement.
+pub(crate) fn is_ack_eliciting(payload: &[u8]) -> bool {
+    is_one_stream_frame(payload) || Leaving::read(payload).ack_eliciting
+}
 
 /// What a payload holds for us.
 #[derive(Default)]
 pub(crate) struct Found {
     /// The first SYNC_TIMESTAMP frame.
     pub(crate) stamp: Option<SyncTimestamp>,
+    /// The largest TIMESTAMP frame that is read.
+    pub(crate) timestamp: Option<Timestamp>,
     pub(crate) ack_eliciting: bool,
     ack: Option<AckSeen>,
     /// Of other paths; nearly always there are none.
@@ -166,24 +214,23 @@ pub(crate) struct Found {
     /// Where our frames lie: the first `count` entries.
     at: [(u16, u16); MAX_FRAMES],
     count: usize,
+    /// TIMESTAMP frames for which there was no entry; nobody sends so many.
+    more: Vec<(u16, u16)>,
 }
 
 impl Found {
-    /// Fills an empty one. False when the payload must go to the stack as it is, because it holds a frame of ours that it must not hold.
+    /// Fills an empty one. An error when the payload holds a frame of ours that it must not hold.
     ///
     /// Behind a frame that cannot be read nothing is looked for; our own goes first, so it is found before. The stack knows the
     /// unreadable frame or closes the connection.
-    pub(crate) fn read(&mut self, payload: &[u8], negotiated: &Negotiated) -> bool {
+    pub(crate) fn read(&mut self, payload: &[u8], agreed: &Agreed) -> Result<(), NotAgreed> {
         let mut start = 0;
         while let Some(first) = payload.get(start) {
             let first = u64::from(*first);
             let next = match first {
                 // By far the most frequent frames here are read without a detour.
                 ACK | ACK_ECN | PATH_ACK | PATH_ACK_ECN => self.ack(first, payload, start),
-                _ => match self.frame(payload, start, negotiated) {
-                    Ok(next) => next,
-                    Err(NotAgreed) => return false,
-                },
+                _ => self.frame(payload, start, agreed)?,
             };
             let Some(next) = next else {
                 // Unknown frames ask for an acknowledgement as a rule.
@@ -192,7 +239,7 @@ impl Found {
             };
             start = next;
         }
-        true
+        Ok(())
     }
 
     /// Reads an acknowledgement; where the next frame begins.
@@ -204,23 +251,57 @@ impl Found {
     }
 
     /// Reads one other frame; where the next begins.
-    fn frame(&mut self, payload: &[u8], start: usize, negotiated: &Negotiated) -> Result<Option<usize>, NotAgreed> {
+    fn frame(&mut self, payload: &[u8], start: usize, agreed: &Agreed) -> Result<Option<usize>, NotAgreed> {
         let Some(Ok(frame)) = Frames::new(&payload[start..]).next() else { return Ok(None) };
         self.ack_eliciting |= frame.is_ack_eliciting();
-        let (from, to) = (start + frame.range.start, start + frame.range.end);
-        if let Content::SyncTimestamp(stamp) = frame.content {
-            let slot = self.at.get_mut(self.count).filter(|_| negotiated.accepts(&stamp)).ok_or(NotAgreed)?;
-            let at = |offset: usize| u16::try_from(offset).map_err(|_| NotAgreed);
-            *slot = (at(from)?, at(to)?);
-            self.count += 1;
-            self.stamp.get_or_insert(stamp);
+        let range = start + frame.range.start..start + frame.range.end;
+        let to = range.end;
+        match frame.content {
+            Content::SyncTimestamp(stamp) => {
+                if self.count == MAX_FRAMES || !agreed.sync.accepts(&stamp) {
+                    return Err(NotAgreed);
+                }
+                self.note(range)?;
+                self.stamp.get_or_insert(stamp);
+            }
+            Content::Timestamp(stamp) => {
+                if !agreed.timestamps.accepts {
+                    return Err(NotAgreed);
+                }
+                self.note(range)?;
+                // 0 is no time: the draft's are positive.
+                let told = Some(stamp).filter(|stamp| agreed.timestamps.reads && stamp.scaled > 0);
+                self.timestamp = self.timestamp.max(told);
+            }
+            Content::Ack(_) | Content::Other => {}
         }
         Ok(Some(to))
     }
 
-    /// Where our frames lie.
-    pub(crate) fn ranges(&self) -> impl DoubleEndedIterator<Item = Range<usize>> + use<> {
-        self.at.into_iter().take(self.count).map(|(start, end)| usize::from(start)..usize::from(end))
+    /// One of our frames lies here.
+    fn note(&mut self, range: Range<usize>) -> Result<(), NotAgreed> {
+        // No datagram is that long.
+        let at = |offset: usize| u16::try_from(offset).map_err(|_| NotAgreed);
+        let place = (at(range.start)?, at(range.end)?);
+        match self.at.get_mut(self.count) {
+            Some(slot) => {
+                *slot = place;
+                self.count += 1;
+            }
+            None => self.more.push(place),
+        }
+        Ok(())
+    }
+
+    /// It tells when the packet left.
+    pub(crate) const fn is_stamped(&self) -> bool {
+        self.stamp.is_some() || self.timestamp.is_some()
+    }
+
+    /// Where our frames lie, in order.
+    pub(crate) fn ranges(&self) -> impl DoubleEndedIterator<Item = Range<usize>> {
+        let places = self.at[..self.count].iter().chain(&self.more);
+        places.map(|(start, end)| usize::from(*start)..usize::from(*end))
     }
 
     /// The ACK frames, in order.
@@ -242,20 +323,33 @@ mod tests {
     use super::*;
 
     const OURS: [u8; 8] = [0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9];
-    const LEAN: Negotiated = Negotiated {
-        place: fathom_frames::parameter::Placement::BesideAcks,
-        echoes: false,
-        reads: true,
-        reads_echoes: false,
+    const LEAN: Agreed = Agreed {
+        sync: Negotiated {
+            place: fathom_frames::parameter::Placement::BesideAcks,
+            echoes: false,
+            reads: true,
+            reads_echoes: false,
+        },
+        timestamps: NONE,
+    };
+    const NONE: Timestamps = Timestamps { sends: false, reads: false, accepts: false };
+    const TIMESTAMPS: Agreed = Agreed {
+        sync: Negotiated {
+            place: fathom_frames::parameter::Placement::Never,
+            echoes: false,
+            reads: false,
+            reads_echoes: false,
+        },
+        timestamps: Timestamps { sends: true, reads: true, accepts: true },
     };
 
     fn found(payload: &[u8]) -> Found {
         try_found(payload, &LEAN).expect("ours to read")
     }
 
-    fn try_found(payload: &[u8], negotiated: &Negotiated) -> Option<Found> {
+    fn try_found(payload: &[u8], agreed: &Agreed) -> Option<Found> {
         let mut found = Found::default();
-        found.read(payload, negotiated).then_some(found)
+        found.read(payload, agreed).ok().map(|()| found)
     }
 
     #[test]
@@ -269,9 +363,9 @@ mod tests {
         ]
         .concat();
         let found = found(&payload);
-        let first = AckSeen { path: 5, largest: 100, raw_delay: 32, ecn: None };
+        let first = AckSeen { path: 5, largest: 100, first_range: 4, raw_delay: 32, ecn: None };
         let counts = EcnCounts { ect0: 6, ect1: 0, ce: 2 };
-        let second = AckSeen { path: 0, largest: 7, raw_delay: 1, ecn: Some(counts) };
+        let second = AckSeen { path: 0, largest: 7, first_range: 0, raw_delay: 1, ecn: Some(counts) };
         assert!(found.acks().eq([&first, &second]));
         assert!(found.ack_eliciting);
         assert!(found.ranges().eq(std::iter::once(0..8)));
@@ -325,9 +419,48 @@ mod tests {
 
     #[test]
     fn a_frame_of_ours_that_was_not_agreed_goes_to_the_stack() {
-        assert!(try_found(&OURS, &Negotiated::default()).is_none());
+        assert!(try_found(&OURS, &Agreed::default()).is_none());
         assert!(try_found(&OURS.repeat(5), &LEAN).is_none());
         assert!(try_found(&OURS.repeat(4), &LEAN).is_some());
+        assert!(try_found(&OURS, &TIMESTAMPS).is_none());
+        for agreed in [Agreed::default(), LEAN] {
+            assert!(try_found(&[0x42, 0xf5, 0x01], &agreed).is_none());
+            assert!(try_found(&[0x01, 0x42, 0xf5, 0x01, 0x01], &agreed).is_none());
+        }
+        assert!(check_none(&[0x01, 0x42, 0xf5, 0x01]).is_err());
+        assert!(check_none(&[0x08, 0x00, 0x42, 0xf5, 0x01]).is_ok(), "data");
+        assert!(check_none(&[0x01, 0x42, 0xf5]).is_ok(), "cut: the stack finds a frame that it cannot read");
+    }
+
+    #[test]
+    fn of_several_timestamps_the_largest_counts_and_all_are_found() {
+        let payload = [0x42, 0xf5, 0x05, 0x01, 0x42, 0xf5, 0x40, 0xff, 0x42, 0xf5, 0x07];
+        let found = try_found(&payload, &TIMESTAMPS).expect("agreed");
+        assert_eq!(found.timestamp, Some(Timestamp { scaled: 0xff }));
+        assert!(found.ranges().eq([0..3, 4..8, 8..11]));
+        let many = [0x42, 0xf5, 0x05].repeat(400);
+        let found = try_found(&many, &TIMESTAMPS).expect("agreed");
+        assert!(found.ranges().eq((0..400).map(|n| 3 * n..3 * n + 3)));
+        assert!(!found.ack_eliciting);
+    }
+
+    #[test]
+    fn timestamps_of_zero_and_those_beside_ours_say_nothing() {
+        let zero = try_found(&[0x42, 0xf5, 0x00, 0x01], &TIMESTAMPS).expect("agreed");
+        assert!(!zero.is_stamped() && zero.ranges().eq(std::iter::once(0..3)));
+        // The parameter asked for them, and then our own frame was agreed on.
+        let timestamps = Timestamps { sends: false, reads: false, accepts: true };
+        let beside =
+            try_found(&[&OURS[..], &[0x42, 0xf5, 0x07]].concat(), &Agreed { timestamps, ..LEAN }).expect("agreed");
+        assert!(beside.stamp.is_some() && beside.timestamp.is_none() && beside.ranges().eq([0..8, 8..11]));
+    }
+
+    #[test]
+    fn what_asks_for_an_acknowledgement() {
+        assert!(!is_ack_eliciting(&[0x02, 9, 0, 0, 0, 0x00, 0x00]));
+        assert!(is_ack_eliciting(&[0x02, 9, 0, 0, 0, 0x01]));
+        assert!(is_ack_eliciting(&[0x08, 0x00, 0x02]));
+        assert!(!is_ack_eliciting(&[0x1c, 0x00, 0x00, 0x00]));
     }
 
     #[test]

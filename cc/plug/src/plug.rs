@@ -106,7 +106,7 @@ impl<S: Stack> Plug<S> {
 
     fn made(recipe: Arc<dyn Recipe>, gate: Option<Arc<Gate>>) -> Result<Self, PlugError> {
         let clock = Arc::new(SystemClock);
-        let core = Core { recipe, clock, extension: Extension::default(), parameter: None, gate };
+        let core = Core { recipe, clock, extension: Extension::default(), parameter: None, stamp: None, gate };
         core.recipe.check(core.offers(S::OFFERS)).map_err(|missing| PlugError::Missing {
             outlet_would_do: core.recipe.check(with_outlet(S::OFFERS)).is_ok(),
             missing,
@@ -127,7 +127,7 @@ impl<S: Stack> Plug<S> {
     /// The extension is turned off under a controller that needs it, or the application sends DATAGRAM frames under one that steers
     /// the packet size.
     pub fn with_extension(mut self, extension: Extension) -> Result<Self, PlugError> {
-        if extension.offer.is_none() && self.core.recipe.needs().one_way {
+        if extension.is_off() && self.core.recipe.needs().one_way {
             return Err(PlugError::ExtensionOff(self.core.recipe.name()));
         }
         if extension.datagrams && self.core.recipe.needs().datagram {
@@ -137,11 +137,19 @@ impl<S: Stack> Plug<S> {
         Ok(self)
     }
 
-    /// Sends these bytes in place of our transport parameter (id, length, value): tests send what no honest endpoint does.
+    /// Sends these bytes in place of our transport parameters (id, length, value): tests send what no honest endpoint does.
     #[doc(hidden)]
     #[must_use]
     pub fn with_raw_parameter(mut self, bytes: &[u8]) -> Self {
         self.core.parameter = Some(bytes.into());
+        self
+    }
+
+    /// Sends these bytes in place of our frame, for the same purpose.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_raw_stamp(mut self, bytes: &[u8]) -> Self {
+        self.core.stamp = Some(bytes.into());
         self
     }
 
@@ -293,7 +301,7 @@ impl ClientSetup {
         mut parameters: Vec<u8>,
     ) -> Result<Option<Tls>, UnknownVersion> {
         UnknownVersion::check(version)?;
-        self.cell.append_parameter(&mut parameters);
+        self.cell.complete_parameters(&mut parameters);
         let tls = ServerName::try_from(server_name).ok().and_then(|name| {
             let config = Arc::clone(&self.tls);
             rustls::quic::ClientConnection::new(config, Version::V1, name.to_owned(), parameters).ok()
@@ -330,7 +338,7 @@ impl ServerSetup {
     /// Never: `Plug::server` has checked what rustls refuses.
     pub fn start(&self, mut parameters: Vec<u8>) -> Tls {
         let cell = self.cell.clone().unwrap_or_else(|| Arc::new(Cell::inert()));
-        cell.append_parameter(&mut parameters);
+        cell.complete_parameters(&mut parameters);
         let tls = rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, parameters)
             // rustls refuses only configurations without TLS 1.3 or with a limit on early data; `Plug::server` has checked for both.
             .expect("TLS configuration checked when the plug was made");

@@ -15,7 +15,7 @@ use crate::key::{HeaderProtection, PacketProtection};
 use crate::outlet::Gate;
 use crate::session::initial_suite;
 use crate::shaping::Wish;
-use crate::{Clock, Extension, Offer, SystemClock};
+use crate::{Clock, EnableTimestamp, Extension, InUse, Offer, SystemClock};
 
 /// Moves when told.
 struct Hand {
@@ -67,6 +67,7 @@ struct Rig {
     clock: Arc<Hand>,
     gate: Arc<Gate>,
     cell: Arc<Cell>,
+    peer: Arc<Cell>,
     seal: PacketProtection,
     open: PacketProtection,
     peer_seal: PacketProtection,
@@ -80,22 +81,28 @@ struct Rig {
 
 impl Rig {
     fn new(offer: Option<Offer>, datagrams: bool) -> Self {
+        Self::offering([Extension { offer, timestamp: None, datagrams }; 2])
+    }
+
+    /// What the sender and its peer offer.
+    fn offering(extensions: [Extension; 2]) -> Self {
         let clock = Arc::new(Hand { start: SystemClock.now(), elapsed: Mutex::default() });
         let gate = Arc::new(Gate::new(clock.now()));
-        let cell = |gate| {
+        let cell = |gate, extension| {
             let core = Core {
                 recipe: Arc::new(Fixed),
                 clock: Arc::clone(&clock) as Arc<dyn Clock>,
-                extension: Extension { offer, datagrams },
+                extension,
                 parameter: None,
+                stamp: None,
                 gate,
             };
             Arc::new(Cell::new(&core, Signals::NONE, None))
         };
-        let (cell, peer) = (cell(Some(Arc::clone(&gate))), cell(None));
+        let (cell, peer) = (cell(Some(Arc::clone(&gate)), extensions[0]), cell(None, extensions[1]));
         for (one, other) in [(&cell, &peer), (&peer, &cell)] {
             let mut parameters = Vec::new();
-            other.append_parameter(&mut parameters);
+            other.complete_parameters(&mut parameters);
             one.negotiate(&parameters).expect("negotiated");
         }
         let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
@@ -105,7 +112,8 @@ impl Rig {
             seal: PacketProtection::one_rtt(ours.local.packet, Arc::clone(&cell)),
             open: PacketProtection::one_rtt(ours.remote.packet, Arc::clone(&cell)),
             peer_seal: PacketProtection::one_rtt(theirs.local.packet, Arc::clone(&peer)),
-            peer_open: PacketProtection::one_rtt(theirs.remote.packet, peer),
+            peer_open: PacketProtection::one_rtt(theirs.remote.packet, Arc::clone(&peer)),
+            peer,
             protect: HeaderProtection(ours.local.header),
             unprotect: HeaderProtection(theirs.remote.header),
             clock,
@@ -129,17 +137,19 @@ impl Rig {
     }
 
     /// The peer's next packet.
-    fn hear(&mut self, frames: &[u8]) {
-        self.hear_number(self.peer_next, frames);
+    fn hear(&mut self, frames: &[u8]) -> Vec<u8> {
+        let read = self.hear_number(self.peer_next, frames);
         self.peer_next += 1;
+        read
     }
 
-    fn hear_number(&self, number: u64, frames: &[u8]) {
+    fn hear_number(&self, number: u64, frames: &[u8]) -> Vec<u8> {
         let mut packet = [&[0x40; 10][..], frames].concat();
         packet.resize(packet.len() + self.peer_seal.tag_len(), 0);
         self.peer_seal.encrypt(0, number, &mut packet, 10);
         let mut payload = BytesMut::from(&packet[10..]);
         self.open.decrypt(0, number, &packet[..10], &mut payload).expect("authentic");
+        payload.to_vec()
     }
 
     fn header(&self) -> usize {
@@ -371,6 +381,140 @@ fn room_is_constant_for_applications_that_send_datagrams() {
     assert_eq!(rig.send(&frames, 0), (1_170, Some(20), frames));
 }
 
+/// TIMESTAMP and no SYNC_TIMESTAMP.
+const fn timestamp(says: EnableTimestamp) -> Extension {
+    Extension { timestamp: Some(says), ..Extension::OFF }
+}
+
+#[test]
+fn timestamps_go_beside_the_next_acknowledgement_and_are_these_bytes() {
+    let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
+    rig.hear(ACK);
+    assert_eq!(rig.seal.tag_len(), TAG, "nothing asked for an acknowledgement");
+    rig.hear(PING);
+    assert_eq!(rig.seal.tag_len(), TAG + 6);
+    rig.clock.set(1_000);
+    let (number, mut packet) = rig.build(ACK, 0);
+    assert_eq!(rig.seal.tag_len(), TAG, "one stamp for one acknowledgement");
+    rig.unprotect.decrypt(1 + CID, &mut packet);
+    let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
+    let key = suite.keys(b"outlet", rustls::Side::Server, rustls::quic::Version::V1).remote.packet;
+    let (header, sealed) = packet.split_at_mut(rig.header());
+    let payload = key.decrypt_in_place(number, header, sealed).expect("authentic");
+    // 1 s is 125,000 units of 8 us, on top of the epoch's 16,384.
+    assert_eq!(payload, [&[0x42, 0xf5, 0x80, 0x02, 0x28, 0x48], ACK].concat());
+    assert_eq!(rig.cell.probe().report().in_use, InUse::Timestamp);
+}
+
+#[test]
+fn a_timestamp_grows_after_hours_and_one_packet_goes_without() {
+    let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
+    let stamps = |rig: &mut Rig| {
+        rig.hear(PING);
+        let (room, before) = (rig.seal.tag_len() - TAG, rig.cell.probe().report().stamps_sent);
+        let (_, _, read) = rig.send(ACK, 0);
+        assert_eq!(unpadded(&read), ACK);
+        (room, rig.cell.probe().report().stamps_sent - before)
+    };
+    assert_eq!(stamps(&mut rig), (6, 1));
+    // 2^30 units of 8 us are 8,590 s.
+    rig.clock.set(8_600_000);
+    assert_eq!(stamps(&mut rig), (6, 0));
+    assert_eq!(stamps(&mut rig), (10, 1));
+    assert_eq!(rig.peer.probe().report().stamps_received, 2);
+}
+
+#[test]
+fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
+    let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
+    for step in 0..6u64 {
+        rig.clock.set(1_000 + 100 * step);
+        rig.send(PING, 0);
+        // It takes 20 ms there, and from the third on 27 ms; the way back takes 30 ms.
+        let there = if step < 3 { 20 } else { 27 };
+        rig.clock.set(1_000 + 100 * step + there);
+        let number = rig.peer_next;
+        let mut packet = [&[0x40; 10][..], &[0x02, step as u8, 0, 0, 0]].concat();
+        packet.resize(packet.len() + rig.peer_seal.tag_len(), 0);
+        rig.peer_seal.encrypt(0, number, &mut packet, 10);
+        rig.peer_next += 1;
+        rig.clock.set(1_000 + 100 * step + there + 30);
+        let mut payload = BytesMut::from(&packet[10..]);
+        rig.open.decrypt(0, number, &packet[..10], &mut payload).expect("authentic");
+        assert_eq!(payload[..], [0x02, step as u8, 0, 0, 0]);
+        let report = rig.cell.probe().report();
+        assert_eq!((report.negotiated, report.samples.samples), (true, step + 1));
+        let delay = report.one_way.expect("a delay").as_nanos();
+        let queued = if step < 3 { 0 } else { 7_000_000 };
+        assert!((delay - queued).abs() < 500_000, "{delay} ns in step {step}");
+    }
+}
+
+#[test]
+fn both_frames_agreed_ours_is_used_and_the_other_is_let_pass() {
+    let mut rig = Rig::offering([Extension::default(); 2]);
+    assert_eq!((rig.cell.probe().report().in_use, rig.peer.probe().report().in_use), (InUse::Sync, InUse::Sync));
+    rig.hear(PING);
+    assert_eq!(rig.seal.tag_len(), TAG + FRAME);
+    let both = [&[0x42, 0xf5, 0x41, 0x56], ACK].concat();
+    assert_eq!(rig.hear(&both), ACK);
+    let report = rig.cell.probe().report();
+    assert_eq!((report.stamps_received, report.samples.samples), (report.stamps_received.min(1), 0));
+}
+
+#[test]
+fn who_only_sends_is_not_sent_to() {
+    // As lsquic: it sends, and reads nothing.
+    let mut rig = Rig::offering([timestamp(EnableTimestamp::Both), timestamp(EnableTimestamp::Sends)]);
+    rig.hear(PING);
+    assert_eq!(rig.seal.tag_len(), TAG);
+    let (ours, peers) = (rig.cell.probe().report(), rig.peer.probe().report());
+    assert_eq!(
+        (ours.negotiated, ours.in_use, peers.negotiated, peers.in_use),
+        (true, InUse::Timestamp, false, InUse::Timestamp)
+    );
+}
+
+#[test]
+fn a_frame_that_was_not_agreed_empties_the_payload_and_a_malformed_one_is_left_to_the_stack() {
+    const TS: &[u8] = &[0x42, 0xf5, 0x41, 0x56];
+    let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
+    // Of the reader: SYNC_TIMESTAMP only, its own word not to read, nothing agreed.
+    let pairs =
+        [[lean; 2], [timestamp(EnableTimestamp::Sends), timestamp(EnableTimestamp::Both)], [lean, Extension::OFF]];
+    for offers in pairs {
+        let mut rig = Rig::offering(offers);
+        assert_eq!(rig.hear(&[PING, TS].concat()), [], "{offers:?}");
+        assert_eq!(rig.hear(&[TS, PING].concat()), [], "{offers:?}");
+    }
+    // An endpoint that knows of no extension hands on what it does not know.
+    let mut rig = Rig::offering([Extension::OFF; 2]);
+    assert_eq!(rig.hear(&[TS, PING].concat()), [TS, PING].concat());
+    // Cut, or with a type that is too long.
+    let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
+    for malformed in [&[0x42, 0xf5][..], &[0x42, 0xf5, 0x80, 0, 0], &[0x80, 0x00, 0x02, 0xf5, 0x05]] {
+        let payload = [PING, malformed].concat();
+        assert!(rig.hear(&payload).ends_with(&payload));
+    }
+}
+
+#[test]
+fn before_1_rtt_there_is_no_frame_of_ours() {
+    let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
+    let keys = |side| suite.keys(b"outlet", side, rustls::quic::Version::V1);
+    let (client, server) = (keys(rustls::Side::Client), keys(rustls::Side::Server));
+    let (seal, open) = (client.local.packet, PacketProtection::padded(server.remote.packet, 0));
+    for (frames, empty) in
+        [(&[0x42, 0xf5, 0x05, 0x01][..], true), (&[0x01, 0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9], true), (PING, false)]
+    {
+        let mut payload = frames.to_vec();
+        let tag = seal.encrypt_in_place(7, b"header", &mut payload).expect("sealed");
+        let mut sealed = BytesMut::from(&[&payload[..], tag.as_ref()].concat()[..]);
+        open.decrypt(0, 7, b"header", &mut sealed).expect("authentic");
+        assert_eq!(sealed.is_empty(), empty, "{frames:x?}");
+    }
+}
+
 #[test]
 fn an_endpoint_that_was_not_wired_loses_five_packets() {
     let mut rig = Rig::confirmed(None);
@@ -407,11 +551,17 @@ proptest! {
     /// Whatever sizes and holds are asked for, the peer reads what was sent, and the wire carries what was meant.
     #[test]
     fn what_is_sealed_is_what_is_read(
-        offer in prop_oneof![Just(None), Just(Some(Offer::Lean)), Just(Some(Offer::Paper))],
+        extension in prop_oneof![
+            Just(Extension::OFF),
+            Just(Extension { offer: Some(Offer::Lean), ..Extension::OFF }),
+            Just(Extension { offer: Some(Offer::Paper), ..Extension::OFF }),
+            Just(timestamp(EnableTimestamp::Both)),
+        ],
         mtu in 1_200u16..1_500,
         steps in prop::collection::vec((0.0..=1.0f64, 0.0..=1.0f64, 0u64..40, 0u8..8, any::<bool>()), 1..30),
     ) {
-        let mut rig = Rig::confirmed(offer);
+        let mut rig = Rig::offering([extension; 2]);
+        rig.hear(ACK);
         for (at, (size, fill, hold, kind, hear)) in steps.into_iter().enumerate() {
             rig.clock.set(at as u64 * 10);
             rig.wish(mtu, (f64::from(mtu) * size) as u16, hold);

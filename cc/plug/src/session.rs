@@ -1,7 +1,7 @@
-//! rustls's QUIC session, plus our transport parameter.
+//! rustls's QUIC session, plus our transport parameters.
 //!
 //! Stacks let a crypto session replace TLS. This one is `rustls::quic`, as their own, plus three things: it appends our transport
-//! parameter to the encoded ones, reads the peer's raw ones, and wraps the 1-RTT packet keys so that the frame is written while a
+//! parameters to the encoded ones, reads the peer's raw ones, and wraps the 1-RTT packet keys so that the frame is written while a
 //! packet is sealed and taken out while it is opened. The stack never sees the frame.
 
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl Tls {
     /// The peer's transport parameters as `read` takes them from the raw bytes, once they are here; ours is read beside them.
     ///
     /// # Errors
-    /// What `read` says, or a SYNC_TIMESTAMP parameter that is malformed or lacks what the controller needs.
+    /// What `read` says, or a parameter of ours that is malformed, or none where the controller needs one.
     pub fn transport_parameters<T, E: From<Fault>>(
         &self,
         read: impl FnOnce(&[u8]) -> Result<T, E>,

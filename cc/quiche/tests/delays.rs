@@ -7,14 +7,20 @@ use std::time::Duration;
 
 use common::{config, events, named, recorded, Rig, RigClock, MS};
 use fathom_cc::testing::Event;
-use quiche::fathom::{Extension, Offer, Report, Setup};
+use quiche::fathom::{EnableTimestamp, Extension, InUse, Offer, Report, Setup};
 use quiche::{Config, CongestionControlAlgorithm};
 
 const DELAYS: [Duration; 2] = [Duration::from_micros(7_123), Duration::from_micros(31_457)];
 
 fn offering(algorithm: CongestionControlAlgorithm, offer: Option<Offer>, clock: u64) -> Config {
+    extended(algorithm, Extension { offer, ..Extension::OFF }, clock)
+}
+
+/// What a peer of another project has.
+const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
+
+fn extended(algorithm: CongestionControlAlgorithm, extension: Extension, clock: u64) -> Config {
     let mut config = config(algorithm);
-    let extension = Extension { offer, ..Extension::default() };
     config.set_fathom(Setup { extension, clock: Arc::new(RigClock(clock)), ..Setup::default() });
     config
 }
@@ -68,6 +74,80 @@ fn each_side_finds_its_own_direction_whatever_the_modes_and_clocks() {
 }
 
 #[test]
+fn each_side_finds_its_own_direction_from_timestamps_whatever_the_exponents() {
+    let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
+    for (here, there) in [(3, 3), (0, 5), (6, 3)] {
+        // The server has both frames and the client one, as a peer of another project.
+        let mut client = extended(named("fathom:reno"), TIMESTAMP, 5_000_000_000);
+        let mut server = extended(named("fathom:reno"), Extension::default(), 123_456_000);
+        client.set_ack_delay_exponent(here);
+        server.set_ack_delay_exponent(there);
+        let found = change(&mut client, &mut server, grown);
+        is_close(found[0], grown[0]);
+        is_close(found[1], grown[1]);
+    }
+}
+
+#[test]
+fn timestamps_go_beside_acknowledgements_and_ours_before_them() {
+    let both = Extension::default();
+    for (client, server, in_use) in [
+        (TIMESTAMP, both, InUse::Timestamp),
+        (both, TIMESTAMP, InUse::Timestamp),
+        (both, both, InUse::Sync),
+        (TIMESTAMP, Extension { timestamp: None, ..both }, InUse::None),
+    ] {
+        let (mut client, mut server) = (extended(named("sync"), client, 0), extended(named("sync"), server, 0));
+        let (rig, [client, server]) = transfer(&mut client, &mut server);
+        assert_eq!((client.in_use, server.in_use), (in_use, in_use));
+        assert_eq!((client.stamps_received, server.stamps_received), (server.stamps_sent, client.stamps_sent));
+        let (up, down) =
+            (rig.shorts(Duration::ZERO).count() as u64, rig.wire.iter().filter(|d| !d.from_client).count() as u64);
+        let told = in_use != InUse::None;
+        assert_eq!((client.negotiated, server.negotiated), (told, told));
+        assert!(client.stamps_sent < up / 10, "{} stamps in {up} packets: data carries none", client.stamps_sent);
+        assert!(server.stamps_sent <= down && (server.stamps_sent > 50) == told, "{} of {down}", server.stamps_sent);
+        assert_eq!((client.samples.samples > 50, client.samples.dropped_bound, client.samples.steps), (told, 0, 0));
+    }
+}
+
+#[test]
+fn who_only_sends_timestamps_is_heard_and_not_sent_to() {
+    // As lsquic, and as picoquic answers who only reads.
+    let sends = Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
+    let mut client = config(named("sync"));
+    let mut server = extended(CongestionControlAlgorithm::CUBIC, sends, 0);
+    let (_, [client, server]) = transfer(&mut client, &mut server);
+    assert!(server.stamps_sent > 50 && server.controller.is_none(), "{server:?}");
+    assert_eq!((server.stamps_received, client.stamps_sent), (0, 0));
+    assert!(client.samples.samples > 50 && !server.negotiated, "{client:?}");
+}
+
+#[test]
+fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
+    // The largest value that its room takes, the smallest, one again and again.
+    let absurd: [&[u8]; 3] =
+        [&[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff], &[0x42, 0xf5, 0x00], &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24]];
+    for stamp in absurd {
+        let mut liar = config(named("fathom:reno"));
+        let clock = Arc::new(RigClock(0));
+        liar.set_fathom(Setup { stamp: Some(stamp.into()), extension: TIMESTAMP, clock, ..Setup::default() });
+        let (algorithm, log) = recorded("sync");
+        let (_, [client, _]) = transfer(&mut config(algorithm), &mut liar);
+        assert!(client.stamps_received > 50, "{client:?}");
+        let mut least = Duration::MAX;
+        for event in events(&log) {
+            let Event::Acks { one_way, rtt, .. } = event else { continue };
+            least = least.min(rtt.latest);
+            let Some(one_way) = one_way else { continue };
+            // Queueing in both directions, what every sample may be off by, and clocks that may have drifted unseen.
+            let room = (rtt.latest - least).as_nanos() as i64 + 5_000_000;
+            assert!(one_way.as_nanos() <= room, "{one_way:?} of {room} ns for {stamp:x?}");
+        }
+    }
+}
+
+#[test]
 fn lean_stamps_go_beside_acknowledgements_only() {
     let (mut client, mut server) = (config(named("sync")), config(named("sync")));
     let (rig, [client, server]) = transfer(&mut client, &mut server);
@@ -110,14 +190,14 @@ fn delays_reach_the_controller_with_their_ack_frame() {
 fn stock_algorithms_offer_nothing_and_answer_nothing() {
     let mut server = config(CongestionControlAlgorithm::CUBIC);
     server.enable_track_unknown_transport_parameters(1_000);
-    for (algorithm, offers) in [(CongestionControlAlgorithm::Reno, 0), (named("fathom:reno"), 1)] {
+    for (algorithm, offers) in [(CongestionControlAlgorithm::Reno, 0), (named("fathom:reno"), 2)] {
         let mut client = config(algorithm);
         let mut rig = Rig::connected(&mut client, &mut server, DELAYS);
         rig.client.to_write.push((0, 100_000));
         assert!(rig.run(5_000, |rig| rig.server.read == 100_000));
         assert!(rig.server.conn.fathom().is_none());
         let unknown = rig.server.conn.peer_transport_params().expect("they came").unknown_params.clone();
-        let ours = unknown.expect("tracked").into_iter().filter(|p| p.id == 0x3dcf_82ec).count();
+        let ours = unknown.expect("tracked").into_iter().filter(|p| [0x3dcf_82ec, 0x7158].contains(&p.id)).count();
         assert_eq!(ours, offers, "{algorithm:?}");
         if let Some(probe) = rig.client.conn.fathom() {
             let report = probe.report();
@@ -138,11 +218,15 @@ fn stock_algorithms_answer_stamps_when_told_to() {
 
 #[test]
 fn a_malformed_parameter_ends_the_handshake() {
-    let parameters: [&[u8]; 4] = [
+    let parameters: [&[u8]; 8] = [
         &[0xbd, 0xcf, 0x82, 0xec, 1, 9],
         &[0xbd, 0xcf, 0x82, 0xec, 2, 3, 0],
         &[0xbd, 0xcf, 0x82, 0xec, 0],
         &[0xbd, 0xcf, 0x82, 0xec, 1, 0x40],
+        &[0x80, 0x00, 0x71, 0x58, 1, 0],
+        &[0x80, 0x00, 0x71, 0x58, 1, 4],
+        &[0x80, 0x00, 0x71, 0x58, 2, 3, 0],
+        &[0x80, 0x00, 0x71, 0x58, 0],
     ];
     for raw in parameters {
         let mut client = config(named("sync"));

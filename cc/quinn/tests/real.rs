@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_quinn::{ClientPlug, Extension, Plug, Probe, Report, ServerPlug};
+use fathom_quinn::{ClientPlug, Extension, InUse, Plug, Probe, Report, ServerPlug};
 use quinn::{Endpoint, TransportConfig};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -95,7 +95,7 @@ async fn sync_runs_on_one_way_delays_between_real_sockets() {
     let sync = || plug("sync", Extension::default());
     let (client, server) = transfer(sync(), sync(), true).await;
     for report in [client, server.expect("wired")] {
-        assert!(report.negotiated, "{report:?}");
+        assert!(report.negotiated && report.in_use == InUse::Sync, "{report:?}");
         assert!(report.stamps_received > 10 && report.stamps_sent > 10, "{report:?}");
         assert!(report.samples.samples > 10 && report.one_way.is_some(), "{report:?}");
         assert!(report.controller.is_some_and(|c| c.window > 0), "{report:?}");
@@ -103,8 +103,21 @@ async fn sync_runs_on_one_way_delays_between_real_sockets() {
 }
 
 #[tokio::test]
+async fn sync_runs_on_timestamps_with_a_peer_that_has_only_those() {
+    let other = Extension { offer: None, ..Extension::default() };
+    for (server, client) in [(Extension::default(), other), (other, Extension::default())] {
+        let (client, server) = transfer(plug("sync", server), plug("sync", client), true).await;
+        for report in [client, server.expect("wired")] {
+            assert!(report.negotiated && report.in_use == InUse::Timestamp, "{report:?}");
+            assert!(report.stamps_received > 10 && report.stamps_sent > 10, "{report:?}");
+            assert!(report.samples.samples > 10 && report.one_way.is_some(), "{report:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_peer_without_the_extension_never_sees_a_frame() {
-    let off = Extension { offer: None, datagrams: false };
+    let off = Extension::OFF;
     for (server, client) in [(Extension::default(), off), (off, Extension::default())] {
         let (client, server) = transfer(plug("reno", server), plug("reno", client), true).await;
         for report in [client, server.expect("wired")] {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fathom_plug::InUse;
 use http::Uri;
 
 use super::rows::Rows;
@@ -139,6 +140,8 @@ pub struct Connections {
     pub opened: u64,
     /// With one-way delays: the server tells them.
     pub one_way: u64,
+    /// Those of them that do so in TIMESTAMP frames.
+    pub by_timestamp: u64,
     /// Packets that the client sent.
     pub sent: u64,
     /// Those of them declared lost.
@@ -283,6 +286,7 @@ impl Books {
         let connections = &mut self.tally().connections;
         connections.opened += 1;
         connections.one_way += u64::from(ended.one_way);
+        connections.by_timestamp += u64::from(ended.one_way && ended.in_use == InUse::Timestamp);
         connections.sent += ended.sent;
         connections.lost += ended.lost;
         if let Some(rtt) = ended.rtt {

@@ -41,14 +41,13 @@ mod uplink;
 
 use std::fmt;
 use std::io;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_plug::Offer;
 use http::Uri;
 
 pub use crate::server::Stack;
+pub use crate::timestamps::Timestamps;
 pub use arrivals::{Arrival, Spacing, at_rate, trace};
 pub use books::{Connections, Counts, Kind, Phases};
 pub use rows::COLUMNS;
@@ -57,47 +56,6 @@ pub use strain::Strain;
 pub use target::{Origin, host, port, urls};
 pub use times::Times;
 pub use trust::Trust;
-
-/// How one-way delays are exchanged with the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Timestamps {
-    /// Beside acknowledgements.
-    #[default]
-    Lean,
-    /// On every packet, as Sync-TCP §3.2 has it.
-    Paper,
-    /// Not at all: the stack as it comes.
-    Off,
-}
-
-impl Timestamps {
-    const ALL: [(&'static str, Self); 3] = [("lean", Self::Lean), ("paper", Self::Paper), ("off", Self::Off)];
-
-    pub(crate) const fn offer(self) -> Option<Offer> {
-        match self {
-            Self::Lean => Some(Offer::Lean),
-            Self::Paper => Some(Offer::Paper),
-            Self::Off => None,
-        }
-    }
-}
-
-impl fmt::Display for Timestamps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = Self::ALL.iter().find(|(_, mode)| mode == self);
-        f.write_str(found.map_or("", |(name, _)| name))
-    }
-}
-
-impl FromStr for Timestamps {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|(name, _)| *name == s).map(|(_, mode)| *mode);
-        found
-            .ok_or_else(|| format!("'{}' is no way to exchange timestamps; write lean, paper or off", s.escape_debug()))
-    }
-}
 
 /// Connections that serve several requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

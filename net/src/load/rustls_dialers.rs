@@ -26,7 +26,7 @@ macro_rules! dialer {
             use std::task::{Context, Poll};
 
             use bytes::Bytes;
-            use $plugs::{ClientPlug, Extension, Observer, Plug, Probe};
+            use $plugs::{ClientPlug, Observer, Plug, Probe};
             use $stack::crypto::rustls::QuicClientConfig;
             use $stack::{self as stack, ClientConfig, Endpoint, EndpointConfig, TokioRuntime, TransportConfig};
 
@@ -73,18 +73,15 @@ macro_rules! dialer {
             impl Dialer {
                 pub(in super::super) fn open(dialing: Dialing) -> Result<Self, LoadError> {
                     let setup = |e: &dyn std::fmt::Display| LoadError::Setup(e.to_string());
-                    let kind = match dialing.timestamps.offer() {
+                    let extension = dialing.timestamps.extension();
+                    let kind = if extension.is_off() {
+                        let crypto = QuicClientConfig::try_from(Arc::clone(&dialing.tls));
+                        Kind::Stock(Arc::new(crypto.map_err(|e| setup(&e))?))
+                    } else {
                         // What this end sends is a few requests and acknowledgements: any controller does.
-                        Some(offer) => {
-                            let extension = Extension { offer: Some(offer), ..Extension::default() };
-                            let plug = Plug::named("cubic").and_then(|plug| plug.with_extension(extension));
-                            let plug = plug.and_then(|plug| plug.client(Arc::clone(&dialing.tls)));
-                            Kind::Plugged(plug.map_err(|e| setup(&e))?)
-                        }
-                        None => {
-                            let crypto = QuicClientConfig::try_from(Arc::clone(&dialing.tls));
-                            Kind::Stock(Arc::new(crypto.map_err(|e| setup(&e))?))
-                        }
+                        let plug = Plug::named("cubic").and_then(|plug| plug.with_extension(extension));
+                        let plug = plug.and_then(|plug| plug.client(Arc::clone(&dialing.tls)));
+                        Kind::Plugged(plug.map_err(|e| setup(&e))?)
                     };
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
                     let endpoint = |_| {
@@ -159,7 +156,9 @@ macro_rules! dialer {
                 fn report(connection: &Connection) -> Ended {
                     let ended = crate::stats::$stack(&connection.connection);
                     let Some((probe, uplink)) = &connection.plugged else { return ended };
-                    Ended { one_way: probe.report().negotiated, queueing: uplink.mean(), ..ended }
+                    let report = probe.report();
+                    let (one_way, in_use) = (report.negotiated, report.in_use);
+                    Ended { one_way, in_use, queueing: uplink.mean(), ..ended }
                 }
 
                 async fn idle(&self) {

@@ -66,11 +66,12 @@ pub(crate) trait Door: Send + Sync + 'static {
 /// The same with what a plug's probe adds.
 pub(crate) fn with_probe(ended: Ended, report: Option<Report>) -> Ended {
     let Some(report) = report else { return ended };
-    let one_way = report.negotiated;
+    let (one_way, in_use) = (report.negotiated, report.in_use);
     match report.controller {
         Some(c) => {
-            Ended { queueing: c.queueing, early: c.early_reductions, reductions: c.reductions, one_way, ..ended }
+            let (early, reductions) = (c.early_reductions, c.reductions);
+            Ended { queueing: c.queueing, early, reductions, one_way, in_use, ..ended }
         }
-        None => Ended { one_way, ..ended },
+        None => Ended { one_way, in_use, ..ended },
     }
 }

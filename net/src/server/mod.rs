@@ -33,6 +33,7 @@ use crate::limits::Limits;
 use crate::metrics::{Controller, Metrics};
 use crate::shares::Shares;
 use crate::site::Site;
+use crate::timestamps::Timestamps;
 pub(crate) use connection::NO_ERROR;
 use door::Door;
 use rustls_doors::{noq, quinn};
@@ -112,6 +113,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Where it counts.
     pub metrics: Arc<Metrics>,
+    /// How one-way delays are exchanged with clients, under controllers that are not a stack's own.
+    pub timestamps: Timestamps,
 }
 
 /// Why a server cannot be set up. Each message is one line that names the mend.
@@ -171,20 +174,21 @@ impl Server {
     /// # Errors
     /// The address is taken, a controller is unknown or lacks something, certificate and key do not go together.
     pub fn bind(settings: Settings) -> Result<Self, SetupError> {
-        let Settings { listen, stack, shares, identity, site, limits, metrics } = settings;
+        let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps } = settings;
+        let extension = timestamps.extension();
         let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
         let (address, serving) = match stack {
             Stack::Quinn => {
-                let door = quinn::Door::open(listen, &shares, tls, &limits)?;
+                let door = quinn::Door::open(listen, &shares, tls, &limits, extension)?;
                 (door.address(), Serving::Quinn(door))
             }
             Stack::Noq => {
-                let door = noq::Door::open(listen, &shares, tls, &limits)?;
+                let door = noq::Door::open(listen, &shares, tls, &limits, extension)?;
                 (door.address(), Serving::Noq(door))
             }
             #[cfg(feature = "quiche")]
             Stack::Quiche => {
-                let door = quiche::Door::open(listen, &shares, &identity, &limits)?;
+                let door = quiche::Door::open(listen, &shares, &identity, &limits, extension)?;
                 (Ok(door.address()), Serving::Quiche(door))
             }
         };

@@ -8,7 +8,7 @@ macro_rules! door {
             use std::sync::Arc;
 
             use fathom_cc::catalogue;
-            use fathom_plug::{Observer, with_outlet};
+            use fathom_plug::{Extension, Observer, with_outlet};
             use $plugs::{self as plugs, Outlet, Plug, Probe, ServerPlug};
             use $stack::congestion::ControllerFactory;
             use $stack::crypto::rustls::QuicServerConfig;
@@ -53,6 +53,7 @@ macro_rules! door {
                     shares: &Shares,
                     tls: Arc<rustls::ServerConfig>,
                     limits: &Limits,
+                    extension: Extension,
                 ) -> Result<Self, SetupError> {
                     let wrong = |controller: &str, why: &dyn std::fmt::Display| SetupError::Controller(controller.into(), why.to_string());
                     let mut recipes = Vec::new();
@@ -78,7 +79,7 @@ macro_rules! door {
                                     Some(outlet) => Plug::through(outlet.gate(), recipe),
                                     None => Plug::new(recipe),
                                 };
-                                let plug = plug.and_then(|plug| plug.server(Arc::clone(&tls)));
+                                let plug = plug.and_then(|plug| plug.with_extension(extension)?.server(Arc::clone(&tls)));
                                 Kind::Plugged(plug.map_err(|e| wrong(controller, &e))?)
                             }
                             Err(factory) => {

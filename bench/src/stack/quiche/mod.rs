@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use fathom_cc::Signals;
-use fathom_quinn::{Extension, Observer};
+use fathom_quinn::Observer;
 use quiche::CongestionControlAlgorithm;
 use quiche::fathom::algorithm_of;
 use quiche::h3;
@@ -91,7 +91,7 @@ impl Setup {
             Control::Ours(recipe) => {
                 let plug = quiche::fathom::Setup {
                     clock: setting.clock(side),
-                    extension: Extension { offer: setting.offer, datagrams: false },
+                    extension: setting.extension,
                     ..Default::default()
                 };
                 Ok(Self { algorithm: algorithm_of(Arc::clone(recipe))?, plug: Some(plug) })

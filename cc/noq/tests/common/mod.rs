@@ -52,8 +52,10 @@ pub(crate) struct Ask {
     /// `None`: the stack without a plug.
     pub recipe: Option<Arc<dyn Recipe>>,
     pub extension: Extension,
-    /// Sent in place of our transport parameter.
+    /// Sent in place of our transport parameters.
     pub parameter: Option<&'static [u8]>,
+    /// Sent in place of our frame.
+    pub stamp: Option<&'static [u8]>,
     pub observer: Option<Arc<dyn Observer>>,
     /// Bytes the client sends and gets back, in so many rounds.
     pub bytes: usize,
@@ -82,6 +84,7 @@ impl Ask {
             recipe: None,
             extension: Extension::default(),
             parameter: None,
+            stamp: None,
             observer: None,
             bytes: 500_000,
             rounds: 1,
@@ -145,8 +148,12 @@ macro_rules! sides {
                 };
                 let plug = plug.expect("a plug");
                 let plug = plug.with_extension(ask.extension).expect("an extension");
-                Some(match ask.parameter {
+                let plug = match ask.parameter {
                     Some(bytes) => plug.with_raw_parameter(bytes),
+                    None => plug,
+                };
+                Some(match ask.stamp {
+                    Some(bytes) => plug.with_raw_stamp(bytes),
                     None => plug,
                 })
             }
@@ -167,6 +174,7 @@ macro_rules! sides {
                 match e {
                     ConnectionError::TransportError(e) => Some((e.code.into(), true)),
                     ConnectionError::ConnectionClosed(e) => Some((e.error_code.into(), false)),
+                    ConnectionError::ApplicationClosed(_) => None,
                     other => panic!("{other}"),
                 }
             }
@@ -251,6 +259,49 @@ macro_rules! sides {
                     outcome
                 });
                 (SocketAddr::from(([127, 0, 0, 1], port)), task)
+            }
+
+            /// Binds, accepts one connection and echoes a stream if it can; how the connection ended.
+            pub(crate) fn serve_to_the_end(
+                ask: &Ask,
+                identity: &Identity,
+            ) -> (SocketAddr, tokio::task::JoinHandle<Option<(u64, bool)>>) {
+                let server = plug(ask, None).expect("plugged").server(Arc::clone(&identity.server)).expect("a server");
+                let any = "127.0.0.1:0".parse().expect("an address");
+                let endpoint = Endpoint::server(server.config(), any).expect("an endpoint");
+                let (to, transport) = (endpoint.local_addr().expect("bound"), transport(ask));
+                let task = tokio::spawn(async move {
+                    let incoming = endpoint.accept().await.expect("a client");
+                    let connecting = match server.accept(incoming, transport) {
+                        Ok((connecting, _)) => connecting,
+                        Err(e) => return error(&e),
+                    };
+                    let connection = match connecting.await {
+                        Ok(connection) => connection,
+                        Err(e) => return error(&e),
+                    };
+                    if let Ok((mut send, mut recv)) = connection.accept_bi().await {
+                        let got = recv.read_to_end(1 << 20).await.unwrap_or_default();
+                        let _ = send.write_all(&got).await;
+                        let _ = send.finish();
+                    }
+                    let ended = error(&connection.closed().await);
+                    endpoint.wait_idle().await;
+                    ended
+                });
+                (to, task)
+            }
+
+            /// Connects and sends a body, if the server lets it; waits for the end.
+            pub(crate) async fn fetch_to_the_end(ask: Ask, identity: Identity, to: SocketAddr) {
+                let Ok((endpoint, connection, _)) = connect(&ask, &identity, to).await else { return };
+                if let Ok((mut send, mut recv)) = connection.open_bi().await {
+                    let _ = send.write_all(&body(ask.bytes)).await;
+                    let _ = send.finish();
+                    let _ = recv.read_to_end(1 << 20).await;
+                }
+                connection.close(0u32.into(), b"");
+                endpoint.wait_idle().await;
             }
 
             /// Connects; the connection and its probe.
@@ -357,6 +408,23 @@ pub(crate) async fn run(on: (On, On), client: Ask, server: Ask) -> (Outcome, Out
             On::Noq => on_noq::fetch(client, identity, to).await,
         };
         (client, serving.await.expect("the server ended well"))
+    };
+    tokio::time::timeout(Duration::from_secs(60), both).await.expect("done within a minute")
+}
+
+/// One connection that ends before its time: the transport error code that the server saw, and whether it raised it.
+pub(crate) async fn ended(on: (On, On), client: Ask, server: Ask) -> Option<(u64, bool)> {
+    let identity = identity();
+    let (to, serving) = match on.1 {
+        On::Quinn => on_quinn::serve_to_the_end(&server, &identity),
+        On::Noq => on_noq::serve_to_the_end(&server, &identity),
+    };
+    let both = async {
+        match on.0 {
+            On::Quinn => on_quinn::fetch_to_the_end(client, identity, to).await,
+            On::Noq => on_noq::fetch_to_the_end(client, identity, to).await,
+        }
+        serving.await.expect("the server ended well")
     };
     tokio::time::timeout(Duration::from_secs(60), both).await.expect("done within a minute")
 }

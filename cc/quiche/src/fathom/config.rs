@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fathom_plug::{Cell, Clock, Code, Extension, Flow, Probe, Setup};
+use fathom_plug::{Cell, Clock, Code, Extension, Flow, NotAgreed, Probe, Setup};
 
 use super::ecn::Marking;
 use super::{registry, world, Steering, OFFERS};
@@ -22,7 +22,7 @@ impl Clock for WorldClock {
 
 impl Config {
     /// How connections made from here on exchange one-way delays, and who observes them. Without it, connections with a controller of
-    /// ours offer the extension in `lean` mode, and others do not offer it. The controller is that of
+    /// ours offer SYNC_TIMESTAMP in `lean` mode and TIMESTAMP, and others offer nothing. The controller is that of
     /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`]; `setup.recipe` is not looked at.
     ///
     /// ```
@@ -68,6 +68,8 @@ pub(crate) struct Link {
     setup: Option<Setup>,
     pub(crate) marking: Marking,
     pub(crate) received_ecn: u8,
+    /// The ack_delay_exponent that the peer was told.
+    exponent: u8,
 }
 
 impl Link {
@@ -89,8 +91,7 @@ impl Link {
         let setup = match (&self.setup, recipe) {
             (None, None) => return Ok(()),
             (None, recipe) => {
-                let extension = Extension { offer: None, ..Extension::default() };
-                Setup { recipe, clock: Arc::new(WorldClock), extension, ..Setup::default() }
+                Setup { recipe, clock: Arc::new(WorldClock), extension: Extension::OFF, ..Setup::default() }
             }
             (Some(setup), recipe) => {
                 let same = match (&setup.recipe, &recipe) {
@@ -103,7 +104,9 @@ impl Link {
                 Setup { recipe, ..setup.clone() }
             }
         };
-        self.cell = Some(cell(setup.clone())?);
+        let cell = cell(setup.clone())?;
+        cell.scale_by(self.exponent);
+        self.cell = Some(cell);
         self.setup = Some(setup);
         Ok(())
     }
@@ -121,13 +124,16 @@ impl Link {
         path.recovery.set_fathom(Box::new(Steering::new(Flow::start(Arc::clone(cell), Some(0), now, datagram))));
     }
 
-    /// Our transport parameter, encoded; nothing where the extension is not offered.
-    pub(crate) fn parameter(&self) -> Vec<u8> {
-        let mut parameter = Vec::new();
+    /// Our transport parameters, encoded; nothing where no extension is offered. `exponent` is the ack_delay_exponent that goes with them.
+    pub(crate) fn parameters(&mut self, exponent: u64) -> Vec<u8> {
+        // A peer closes on one that is too large.
+        self.exponent = u8::try_from(exponent).unwrap_or(u8::MAX);
+        let mut parameters = Vec::new();
         if let Some(cell) = &self.cell {
-            cell.append_parameter(&mut parameter);
+            cell.scale_by(self.exponent);
+            cell.append_parameters(&mut parameters);
         }
-        parameter
+        parameters
     }
 
     /// Reads the peer's transport parameters.
@@ -155,15 +161,21 @@ impl Link {
     }
 
     /// The 1-RTT packet is complete but for our frame, which goes to `room`.
-    pub(crate) fn leave(&self, packet: u64, room: &mut [u8]) {
+    pub(crate) fn leave(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
         if let Some(cell) = &self.cell {
-            cell.leave(packet, room);
+            cell.leave(packet, ack_eliciting, room);
         }
     }
 
-    /// Takes our frames out of an opened 1-RTT payload; how many leading bytes to drop.
-    pub(crate) fn arrive(&self, packet: u64, payload: &mut [u8]) -> usize {
-        self.cell.as_ref().map_or(0, |cell| cell.arrive(packet, payload))
+    /// Takes our frames out of an opened payload, of 1-RTT (`short`) or before; how many leading bytes to drop.
+    pub(crate) fn arrive(&self, packet: u64, short: bool, payload: &mut [u8]) -> Result<usize> {
+        let Some(cell) = &self.cell else { return Ok(0) };
+        let lead = if short { cell.arrive(packet, payload) } else { cell.arrive_early(payload).map(|()| 0) };
+        // On the wire this is PROTOCOL_VIOLATION.
+        lead.map_err(|NotAgreed| {
+            log::warn!("a packet holds a timestamp where none was agreed");
+            Error::InvalidPacket
+        })
     }
 }
 

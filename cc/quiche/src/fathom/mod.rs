@@ -10,8 +10,9 @@
 //!
 //! # One-way delay, and what else a connection can be told
 //!
-//! A connection with a controller of ours offers SYNC_TIMESTAMP in `lean` mode; one with a controller of stock's sends what stock
-//! sends, byte for byte. [`Config::set_fathom`] changes this: another mode, frames under stock's controllers, another clock, an
+//! A connection with a controller of ours offers SYNC_TIMESTAMP in `lean` mode, and TIMESTAMP (draft-huitema-quic-ts) for peers that
+//! have only that; one with a controller of stock's sends what stock sends, byte for byte. [`Config::set_fathom`] changes this:
+//! another mode, one of the two or none, frames under stock's controllers, another clock, an
 //! [`Observer`]. [`Connection::fathom`] shows the delays and the controller's state.
 //!
 //! # ECN
@@ -50,7 +51,7 @@ pub(crate) mod steering;
 mod wire_tests;
 pub mod world;
 
-pub use fathom_plug::{Clock, Extension, Observer, Offer, PlugError, Probe, Report, Setup};
+pub use fathom_plug::{Clock, EnableTimestamp, Extension, InUse, Observer, Offer, PlugError, Probe, Report, Setup};
 
 pub(crate) use config::Link;
 pub(crate) use ecn::Received;

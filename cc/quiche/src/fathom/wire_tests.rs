@@ -2,8 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::Extension;
-use super::{Offer, Setup};
+use super::{EnableTimestamp, Extension, Offer, Setup};
 use crate::recovery::RecoveryOps;
 use crate::test_utils::Pipe;
 use crate::{packet, Connection, ConnectionId, Error, Header, Type};
@@ -11,10 +10,19 @@ use crate::{packet, Connection, ConnectionId, Error, Header, Type};
 const LEAN: [u8; 8] = [0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9];
 const ECHO: [u8; 16] = [0x91, 0xfa, 0x6b, 0x59, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2];
 const PING: u8 = 1;
+/// TIMESTAMP frames: 2736 and 500000 us in units of 8.
+const SHORT: [u8; 4] = [0x42, 0xf5, 0x41, 0x56];
+const LATER: [u8; 6] = [0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24];
+/// What a peer of another project has.
+const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
 
 fn pipe(offer: Option<Offer>) -> Pipe {
+    extended(Extension { offer, ..Extension::OFF })
+}
+
+fn extended(extension: Extension) -> Pipe {
     let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
-    config.set_fathom(Setup { extension: Extension { offer, ..Extension::default() }, ..Setup::default() });
+    config.set_fathom(Setup { extension, ..Setup::default() });
     let mut pipe = Pipe::with_config(&mut config).expect("two ends");
     pipe.handshake().expect("no reason to fail");
     pipe.advance().expect("no reason to fail");
@@ -74,16 +82,68 @@ fn stamps_are_taken_out_wherever_they_lie() {
 
 #[test]
 fn what_was_not_agreed_closes_the_connection() {
-    let cases: [(Option<Offer>, &[u8]); 4] = [
-        (None, &LEAN),
-        (Some(Offer::Lean), &ECHO),
-        (Some(Offer::Sends), &LEAN),
-        (Some(Offer::Lean), &[LEAN; 5].concat()),
+    const SENDS: Extension = Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
+    let sync = |offer| Extension { offer: Some(offer), ..Extension::OFF };
+    let (frame_encoding, violation) = ((Error::InvalidFrame, 0x7), (Error::InvalidPacket, 0xa));
+    let cases: [(Extension, &[u8], _); 9] = [
+        // Nobody here knows these frames.
+        (Extension::OFF, &LEAN, frame_encoding),
+        (Extension::OFF, &LATER, frame_encoding),
+        (sync(Offer::Lean), &ECHO, violation),
+        (sync(Offer::Sends), &LEAN, violation),
+        (sync(Offer::Lean), &[LEAN; 5].concat(), violation),
+        (sync(Offer::Lean), &LATER, violation),
+        (SENDS, &SHORT, violation),
+        (SENDS, &[&[PING][..], &SHORT].concat(), violation),
+        (TIMESTAMP, &LEAN, violation),
     ];
-    for (offer, payload) in cases {
-        let mut pipe = pipe(offer);
-        assert_eq!(hear(&mut pipe, payload), Err(Error::InvalidFrame), "{offer:?} {payload:x?}");
-        assert!(pipe.server.local_error().is_some());
+    for (extension, payload, (error, code)) in cases {
+        let mut pipe = extended(extension);
+        assert_eq!(hear(&mut pipe, payload), Err(error), "{extension:?} {payload:x?}");
+        assert_eq!(pipe.server.local_error().map(|e| (e.is_app, e.error_code)), Some((false, code)));
+    }
+}
+
+#[test]
+fn of_several_timestamps_the_largest_counts() {
+    let payloads: [&[&[u8]]; 4] = [
+        &[&SHORT],
+        &[&SHORT, &LATER, &[PING]],
+        &[&LATER, &[PING], &SHORT],
+        &[&[PING], &[0x42, 0xf5, 0x05].repeat(300)],
+    ];
+    for payload in payloads {
+        let mut pipe = extended(TIMESTAMP);
+        let before = stamps(&pipe);
+        assert!(hear(&mut pipe, &payload.concat()).is_ok(), "{payload:?}");
+        assert_eq!(stamps(&pipe) - before, 1, "{payload:?}");
+        assert!(pipe.server.local_error().is_none(), "{payload:?}");
+    }
+}
+
+#[test]
+fn a_malformed_timestamp_is_a_frame_encoding_error() {
+    // Cut, or with its type in four bytes.
+    let malformed: [&[u8]; 4] = [&LATER[..2], &LATER[..5], &SHORT[..3], &[0x80, 0x00, 0x02, 0xf5, 0x05]];
+    for frame in malformed {
+        let mut pipe = extended(TIMESTAMP);
+        let error = hear(&mut pipe, &[&[PING, PING][..], frame].concat());
+        assert_eq!(error, Err(Error::InvalidFrame), "{frame:x?}");
+        assert_eq!(pipe.server.local_error().map(|e| e.error_code), Some(0x7), "{frame:x?}");
+    }
+}
+
+#[test]
+fn before_1_rtt_there_is_no_timestamp() {
+    for extension in [TIMESTAMP, Extension::default()] {
+        let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
+        config.set_fathom(Setup { extension, ..Setup::default() });
+        let mut pipe = Pipe::with_config(&mut config).expect("two ends");
+        let link = super::Link::new(&config).expect("a link");
+        let mut payload = [&[PING][..], &LATER].concat();
+        assert_eq!(link.arrive(0, false, &mut payload), Err(Error::InvalidPacket));
+        assert_eq!(link.arrive(0, false, &mut [PING]), Ok(0));
+        pipe.handshake().expect("no reason to fail");
     }
 }
 
@@ -128,14 +188,18 @@ proptest! {
 
     #[test]
     fn no_payload_makes_anything_panic(
-        paper in any::<bool>(),
+        extension in prop::sample::select(vec![
+            Extension { offer: Some(Offer::Paper), ..Extension::OFF },
+            Extension { offer: Some(Offer::Lean), ..Extension::OFF },
+            TIMESTAMP,
+        ]),
         payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 4..80), 1..6),
-        ours in prop::collection::vec(0..3_usize, 6),
+        ours in prop::collection::vec(0..4_usize, 6),
     ) {
-        let mut pipe = pipe(Some(if paper { Offer::Paper } else { Offer::Lean }));
+        let mut pipe = extended(extension);
         for (payload, kind) in payloads.iter().zip(ours) {
             // Random bytes seldom hold a frame of ours, or an ACK frame of what was sent.
-            let front: &[u8] = [&LEAN[..], &ECHO[..], &[0x03, 0, 0, 0, 0, 0x3f, 0x3f, 0x3f][..]][kind];
+            let front: &[u8] = [&LEAN[..], &ECHO[..], &[0x03, 0, 0, 0, 0, 0x3f, 0x3f, 0x3f][..], &SHORT[..2]][kind];
             let _ = hear(&mut pipe, &[front, payload].concat());
             let _ = pipe.server.send(&mut [0; 1500]);
             pipe.server.on_timeout();

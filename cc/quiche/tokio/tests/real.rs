@@ -12,7 +12,7 @@ use common::{Ask, On, Relay, bounded, certified, extension, on_stock, run, run_s
 use fathom_cc::testing::Null;
 use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Rate, Recipe, Sent, Setback, Signals, Snapshot};
 use fathom_cc::{Start, Time};
-use fathom_plug::{Offer, Report};
+use fathom_plug::{EnableTimestamp, Extension, InUse, Offer, Report};
 use h3_both::contents;
 use tokio::net::UdpSocket;
 use tokio_quiche::settings::QuicSettings;
@@ -261,6 +261,19 @@ async fn quiche_honours_a_rate_and_a_hold() {
     assert!((Duration::from_millis(350)..Duration::from_millis(1_500)).contains(&hold), "{hold:?}");
     let none = paced(1_000_000, Pace::Hold(Duration::ZERO)).await;
     assert!(none < Duration::from_millis(350), "{none:?}");
+}
+
+#[tokio::test]
+async fn timestamps_between_stacks() {
+    let timestamp = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
+    for on in [(On::Quiche, On::Quiche), (On::Quinn, On::Quiche), (On::Quiche, On::Quinn), (On::Noq, On::Quiche)] {
+        for (client, server) in [(timestamp, Extension::default()), (Extension::default(), timestamp)] {
+            let (client, server) = run(on, Ask::plugged("sync", client), Ask::plugged("sync", server)).await;
+            for report in [client.report(), server.report()] {
+                assert!(hears(&report) && report.in_use == InUse::Timestamp, "{on:?} {report:?}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

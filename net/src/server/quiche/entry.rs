@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fathom_plug::Observer;
+use fathom_plug::{Extension, Observer};
 use quiche::{ConnectionId, Header, RetryConnectionIds};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -36,6 +36,7 @@ pub(super) struct Packet {
 pub(super) struct Entry {
     socket: Arc<Socket>,
     kinds: Vec<Kind>,
+    extension: Extension,
     http: Arc<h3::Config>,
     context: Arc<Context>,
     stop: watch::Receiver<bool>,
@@ -61,6 +62,7 @@ impl Entry {
         Self {
             socket: door.socket,
             kinds: door.kinds,
+            extension: door.extension,
             http: Arc::new(door.http),
             context,
             stop,
@@ -159,7 +161,8 @@ impl Entry {
         let name = hexadecimal(original.unwrap_or(&header.dcid));
         let tap = self.context.logs.as_ref().map(|logs| Arc::new(Tap::begin(logs, name, label)));
         let kind = &mut self.kinds[share];
-        let setup = |observer| quiche::fathom::Setup { observer, ..Default::default() };
+        let extension = self.extension;
+        let setup = |observer| quiche::fathom::Setup { observer, extension, ..Default::default() };
         if kind.ours {
             kind.config.set_fathom(setup(tap.clone().map(|tap| tap as Arc<dyn Observer>)));
         }

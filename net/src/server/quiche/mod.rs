@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use fathom_cc::catalogue;
 use quiche::CongestionControlAlgorithm;
-use quiche::fathom::algorithm_of;
+use quiche::fathom::{Extension, PlugError, algorithm_of};
 use quiche::h3;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -87,6 +87,8 @@ pub(super) struct Door {
     socket: Arc<Socket>,
     kinds: Vec<Kind>,
     http: h3::Config,
+    /// How connections with a controller of Fathom's exchange one-way delays.
+    extension: Extension,
 }
 
 impl Door {
@@ -95,18 +97,19 @@ impl Door {
         shares: &Shares,
         identity: &Identity,
         limits: &Limits,
+        extension: Extension,
     ) -> Result<Self, SetupError> {
         if limits.early_data {
             return Err(SetupError::EarlyData(Stack::Quiche));
         }
         let mut kinds = Vec::new();
         for controller in shares.controllers() {
-            kinds.push(kind(controller, identity, limits)?);
+            kinds.push(kind(controller, identity, limits, extension)?);
         }
         let mut http = h3::Config::new().map_err(|e| tls::foreign(&e))?;
         http.set_max_field_section_size(limits.header_bytes);
         let socket = Socket::bind(listen).map_err(|e| SetupError::Listen(listen, e))?;
-        Ok(Self { socket: Arc::new(socket), kinds, http })
+        Ok(Self { socket: Arc::new(socket), kinds, http, extension })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -146,7 +149,7 @@ impl Door {
     }
 }
 
-fn kind(controller: &str, identity: &Identity, limits: &Limits) -> Result<Kind, SetupError> {
+fn kind(controller: &str, identity: &Identity, limits: &Limits, extension: Extension) -> Result<Kind, SetupError> {
     let wrong = |why: String| SetupError::Controller(controller.into(), why);
     let (algorithm, ours) = match controller.strip_prefix("native:") {
         Some(name) => {
@@ -156,6 +159,9 @@ fn kind(controller: &str, identity: &Identity, limits: &Limits) -> Result<Kind, 
         }
         None => {
             let recipe = catalogue::recipe(controller).map_err(|e| wrong(e.to_string()))?;
+            if extension.is_off() && recipe.needs().one_way {
+                return Err(wrong(PlugError::ExtensionOff(recipe.name()).to_string()));
+            }
             (algorithm_of(recipe).map_err(|e| wrong(e.to_string()))?, true)
         }
     };

@@ -363,5 +363,5 @@ pub(crate) async fn bounded<T>(work: impl Future<Output = T>) -> T {
 
 /// The extension in this mode.
 pub(crate) fn extension(offer: Option<fathom_plug::Offer>) -> Extension {
-    Extension { offer, ..Extension::default() }
+    Extension { offer, ..Extension::OFF }
 }

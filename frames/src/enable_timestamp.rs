@@ -1,0 +1,164 @@
+//! The transport parameter enable_timestamp (draft-huitema-quic-ts-08): who sends TIMESTAMP frames, who reads them.
+//!
+//! ```text
+//! enable_timestamp (0x7158) {
+//!   Bits (i),      one varint, nothing behind it
+//! }
+//! 1  I want to receive TIMESTAMP frames
+//! 2  I can send them
+//! ```
+//!
+//! Absent means off, and 0 is not a value: that leaves 1, 2 and 3. Anything else, trailing bytes, or the parameter twice is a
+//! TRANSPORT_PARAMETER_ERROR. An endpoint sends the frame if it says 2 and its peer 1.
+//!
+//! A server of ours says what it would say to any client, since its parameters are written before the client's are read. picoquic,
+//! which as a server mirrors its client (3 to 3, 1 to 2, 2 to 1), takes any value as a client; lsquic always says 2, and so only sends.
+//!
+//! Where SYNC_TIMESTAMP was negotiated, TIMESTAMP is not sent and not read; frames that a peer sends even so are let pass, as the
+//! parameter asked for them. Like ours the parameter is **never remembered for 0-RTT**.
+
+use crate::codepoints::ENABLE_TIMESTAMP_PARAMETER;
+use crate::parameter::{Negotiated, ParameterError, integer};
+use crate::varint;
+
+const READS: u64 = 1;
+const SENDS: u64 = 2;
+
+/// What an endpoint says of TIMESTAMP frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EnableTimestamp {
+    /// Reads the peer's, sends none.
+    Reads,
+    /// Sends for the peer's sake, reads none.
+    Sends,
+    /// Sends and reads them.
+    #[default]
+    Both,
+}
+
+impl EnableTimestamp {
+    const ALL: [Self; 3] = [Self::Reads, Self::Sends, Self::Both];
+
+    const fn bits(self) -> u64 {
+        match self {
+            Self::Reads => READS,
+            Self::Sends => SENDS,
+            Self::Both => READS | SENDS,
+        }
+    }
+
+    const fn says(self, bit: u64) -> bool {
+        self.bits() & bit != 0
+    }
+
+    /// Appends the parameter (id, length, value) to encoded transport parameters that do not hold it yet.
+    pub fn append(self, parameters: &mut Vec<u8>) {
+        for field in [ENABLE_TIMESTAMP_PARAMETER, 1, self.bits()] {
+            let mut buf = [0; 8];
+            let len = varint::encode(field, &mut buf).expect("constants below 2^62");
+            parameters.extend_from_slice(&buf[..len]);
+        }
+    }
+
+    /// What the peer says in its raw transport parameters; `None` when it says nothing.
+    ///
+    /// # Errors
+    /// [`ParameterError`] for a malformed or repeated value, or parameters that end too early.
+    pub fn find(parameters: &[u8]) -> Result<Option<Self>, ParameterError> {
+        let Some(bits) = integer(parameters, ENABLE_TIMESTAMP_PARAMETER)? else { return Ok(None) };
+        Self::ALL.into_iter().find(|o| o.bits() == bits).map(Some).ok_or(ParameterError::Value)
+    }
+}
+
+/// What two parameters allow on one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timestamps {
+    /// We send them.
+    pub sends: bool,
+    /// The peer's tell us our forward delay.
+    pub reads: bool,
+    /// The peer may send them, whether they are read or not. When not, close the connection with PROTOCOL_VIOLATION.
+    pub accepts: bool,
+}
+
+impl Timestamps {
+    /// What `ours` and the peer's parameter allow beside `sync`, which SYNC_TIMESTAMP's parameters gave; nothing when either is absent.
+    pub fn between(ours: Option<EnableTimestamp>, peers: Option<EnableTimestamp>, sync: &Negotiated) -> Self {
+        let (Some(ours), Some(peers)) = (ours, peers) else { return Self::default() };
+        let accepts = ours.says(READS) && peers.says(SENDS);
+        let instead = *sync == Negotiated::default();
+        Self { sends: instead && ours.says(SENDS) && peers.says(READS), reads: instead && accepts, accepts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::Offer;
+
+    /// max_ack_delay = 200 ms.
+    const OTHERS: [u8; 4] = [0x0b, 0x02, 0x40, 0xc8];
+
+    fn with(value: &[u8]) -> Vec<u8> {
+        [&OTHERS, &[0x80, 0x00, 0x71, 0x58, value.len() as u8][..], value].concat()
+    }
+
+    #[test]
+    fn each_value_has_these_bytes() {
+        for (says, value) in EnableTimestamp::ALL.into_iter().zip([1, 2, 3]) {
+            let mut parameters = OTHERS.to_vec();
+            says.append(&mut parameters);
+            assert_eq!(parameters, with(&[value]));
+            assert_eq!(EnableTimestamp::find(&parameters), Ok(Some(says)));
+        }
+        let mut both = Vec::new();
+        EnableTimestamp::default().append(&mut both);
+        assert_eq!(both, [0x80, 0x00, 0x71, 0x58, 0x01, 0x03]);
+        assert_eq!(EnableTimestamp::find(&OTHERS), Ok(None));
+    }
+
+    #[test]
+    fn malformed_values_are_errors() {
+        for value in [&[0][..], &[4], &[7], &[], &[3, 0], &[0x40], &[0xff; 8]] {
+            assert_eq!(EnableTimestamp::find(&with(value)), Err(ParameterError::Value), "{value:x?}");
+        }
+        let twice = [with(&[3]), with(&[3])].concat();
+        assert_eq!(EnableTimestamp::find(&twice), Err(ParameterError::Duplicate));
+        let one = with(&[3]);
+        assert_eq!(EnableTimestamp::find(&one[..one.len() - 1]), Err(ParameterError::Truncated));
+    }
+
+    #[test]
+    fn who_sends_and_who_reads() {
+        use EnableTimestamp::{Both, Reads, Sends};
+        let between = |ours, peers| {
+            let t = Timestamps::between(Some(ours), Some(peers), &Negotiated::default());
+            assert_eq!(t.reads, t.accepts);
+            (t.sends, t.reads)
+        };
+        assert_eq!(between(Both, Both), (true, true));
+        // picoquic's answers to 3, 1 and 2, and lsquic's only one.
+        assert_eq!(between(Reads, Sends), (false, true));
+        assert_eq!(between(Sends, Reads), (true, false));
+        assert_eq!(between(Both, Sends), (false, true));
+        assert_eq!(between(Sends, Sends), (false, false));
+        assert_eq!(between(Reads, Reads), (false, false));
+    }
+
+    #[test]
+    fn what_one_side_sends_the_other_reads_and_never_beside_ours() {
+        let says = || std::iter::once(None).chain(EnableTimestamp::ALL.map(Some));
+        let offers =
+            || [None, Some(Offer::Reads), Some(Offer::Sends), Some(Offer::Lean), Some(Offer::Paper)].into_iter();
+        for (a, b) in says().flat_map(|a| says().map(move |b| (a, b))) {
+            for (x, y) in offers().flat_map(|x| offers().map(move |y| (x, y))) {
+                let (sync, back) = (Negotiated::between(x, y), Negotiated::between(y, x));
+                let (here, there) = (Timestamps::between(a, b, &sync), Timestamps::between(b, a, &back));
+                assert_eq!(here.sends, there.reads, "{a:?} {b:?} {x:?} {y:?}");
+                assert!(!here.sends || there.accepts);
+                let ours = sync != Negotiated::default();
+                assert!(!ours || !here.sends && !here.reads, "{a:?} {b:?} {x:?} {y:?}");
+            }
+        }
+    }
+}
