@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Cell, Study, key_text};
-use crate::experiment::Timestamps;
 use crate::scenario::{Access, Background, ChainLink, Load, Scenario, Stop, Traffic, Workload};
 
 /// The study in words, with `cells` to run: those of a scale, or of a part.

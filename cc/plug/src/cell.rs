@@ -491,9 +491,9 @@ impl Cell {
     // ---- for stacks that call the plug from their own code ----
 
     /// A connection of a stack that carries the plug in its own code, and so needs no keys or sessions of ours. Such a stack calls
-    /// [`Cell::scale_by`], [`Cell::append_parameters`] and [`Cell::negotiate`] during the handshake, [`Cell::room`] and [`Cell::leave`] for each 1-RTT packet
-    /// it builds, [`Cell::arrive`] for each it has opened ([`Cell::arrive_early`] for those before 1-RTT), and starts a
-    /// [`Flow`](crate::Flow) per network path. All its 1-RTT packets share one packet number space, which is path 0.
+    /// [`Cell::scale_by`], [`Cell::append_parameters`] and [`Cell::negotiate`] during the handshake, [`Cell::room`] and [`Cell::leave`]
+    /// for each 1-RTT packet it builds, [`Cell::arrive`] for each it has opened ([`Cell::arrive_early`] for those before 1-RTT), and
+    /// starts a [`Flow`](crate::Flow) per network path. All its 1-RTT packets share one packet number space, which is path 0.
     ///
     /// # Errors
     /// The stack lacks what the recipe's controllers need, or the extension is off and they need one-way delay.
