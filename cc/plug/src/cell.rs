@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fathom_cc::{Acks, Controller, EcnDelta, OneWayDelay, Rate, Recipe, Sent, Setback, Signals, Snapshot, Time};
 use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent};
-use fathom_frames::{Counters, StampBudget, SyncTimestamp, remove};
+use fathom_frames::{Counters, EcnCounts, StampBudget, SyncTimestamp, remove};
 
 use crate::clock::Clock;
 use crate::core::{Core, Extension, PlugError, Setup};
@@ -47,6 +47,25 @@ pub struct Report {
     pub one_way: Option<OneWayDelay>,
     /// The controller's state after its last event; with several paths, the one that acted last.
     pub controller: Option<Snapshot>,
+    /// What the peer's transport parameter says; `None`: there is none, it has not come yet, or we offer none and so do not look.
+    pub peers: Option<Offer>,
+    /// ECN counts of the newest ACK frame with any; `None` also where ACK frames are not read.
+    pub ecn: Option<EcnCounts>,
+    /// What TLS settled; `None` before, and on stacks that bring a TLS of their own.
+    pub handshake: Option<Handshake>,
+}
+
+/// What TLS settled for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    /// Number of the cipher suite (RFC 8446 §B.4).
+    pub suite: u16,
+    /// It goes on from a session before.
+    pub resumed: bool,
+    /// Key updates (RFC 9001 §6) that our packets show.
+    pub updates_sent: u64,
+    /// Key updates that the peer's packets show.
+    pub updates_received: u64,
 }
 
 /// A view into a live connection.
@@ -60,8 +79,10 @@ impl Probe {
 
     /// How the connection stands now.
     pub fn report(&self) -> Report {
+        let [updates_sent, updates_received] = [&self.0.sealed_updates, &self.0.opened_updates].map(|n| n.load(Ordering::Relaxed));
         let state = self.0.state();
-        Report { samples: state.paths.counters(), ..state.report }
+        let handshake = state.report.handshake.map(|settled| Handshake { updates_sent, updates_received, ..settled });
+        Report { samples: state.paths.counters(), handshake, ..state.report }
     }
 }
 
@@ -86,6 +107,9 @@ pub struct Cell {
     always: AtomicBool,
     /// Controllers started so far.
     flows: AtomicU64,
+    /// Key updates before the newest 1-RTT key that has sealed a packet, and that has opened one.
+    sealed_updates: AtomicU64,
+    opened_updates: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -147,6 +171,8 @@ impl Cell {
             shapes: shaping.is_some(),
             always: AtomicBool::new(false),
             flows: AtomicU64::new(0),
+            sealed_updates: AtomicU64::new(0),
+            opened_updates: AtomicU64::new(0),
             state: Mutex::new(State { shaping, ..State::default() }),
         }
     }
@@ -200,10 +226,11 @@ impl Cell {
     /// Our parameter is malformed, or missing where the controller needs it.
     pub fn negotiate(&self, peers: &[u8]) -> Result<(), Fault> {
         let wrong = |e: ParameterError| Fault::new(Code::TransportParameter, e.to_string());
-        let negotiated = match self.extension.offer {
-            Some(ours) => Negotiated::between(Some(ours), Offer::find(peers).map_err(wrong)?),
-            None => Negotiated::default(),
+        let theirs = match self.extension.offer {
+            Some(_) => Offer::find(peers).map_err(wrong)?,
+            None => None,
         };
+        let negotiated = Negotiated::between(self.extension.offer, theirs);
         let hears = negotiated.reads || negotiated.reads_echoes;
         let exponent = ack_delay_exponent(peers).map_err(wrong)?;
         let counts = self.recipe.as_ref().is_some_and(|r| r.needs().ecn || r.wants().ecn);
@@ -212,6 +239,7 @@ impl Cell {
         state.reads = counts || negotiated != Negotiated::default() || state.shaping.is_some();
         state.exponent = exponent;
         state.report.negotiated = hears;
+        state.report.peers = theirs;
         state.budget = (negotiated.place == Placement::BesideAcks && !self.extension.datagrams)
             .then(|| StampBudget::new(negotiated.frame_len() as u64));
         drop(state);
@@ -245,6 +273,21 @@ impl Cell {
         // The peer's word is not known yet: the most that may be negotiated.
         let frame = self.extension.offer.map(|offer| Negotiated::between(Some(offer), Some(Offer::Paper)).frame_len());
         frame.unwrap_or(0) + self.tail.load(Ordering::Relaxed)
+    }
+
+    /// TLS is over.
+    pub(crate) fn settled(&self, suite: u16, resumed: bool) {
+        self.state().report.handshake = Some(Handshake { suite, resumed, updates_sent: 0, updates_received: 0 });
+    }
+
+    /// A packet was sealed with a key after so many updates.
+    pub(crate) fn sealed_after(&self, updates: u64) {
+        self.sealed_updates.fetch_max(updates, Ordering::Relaxed);
+    }
+
+    /// A packet was opened with a key after so many updates.
+    pub(crate) fn opened_after(&self, updates: u64) {
+        self.opened_updates.fetch_max(updates, Ordering::Relaxed);
     }
 
     // ---- packets out ----
@@ -535,6 +578,7 @@ impl State {
     fn note(&mut self, now: Time, path: u32, found: &Found) {
         self.report.stamps_received += u64::from(found.stamp.is_some());
         for ack in found.acks() {
+            self.report.ecn = ack.ecn.or(self.report.ecn);
             // A path that was never used acknowledges nothing.
             let Some(acked) = self.paths.known(ack.path) else { continue };
             // A stamp is the peer's clock, whatever path it came on; an echo is of a packet of that path.

@@ -46,10 +46,10 @@ mod sealing_tests;
 mod session;
 mod shaping;
 
-pub use cell::{Cell, Observer, Probe, Report};
+pub use cell::{Cell, Handshake, Observer, Probe, Report};
 pub use clock::{Clock, SystemClock};
 pub use core::{Extension, PlugError, Setup, with_outlet};
-pub use fathom_frames::Offer;
+pub use fathom_frames::{EcnCounts, Offer};
 pub use fault::{Code, Fault};
 pub use flow::{AckBatch, Flow};
 #[cfg(feature = "rustls")]

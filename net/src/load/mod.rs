@@ -56,7 +56,7 @@ pub use run::run;
 pub use strain::Strain;
 pub use target::{Origin, host, port, urls};
 pub use times::Times;
-pub use trust::Trust;
+pub use trust::{Tickets, Trust};
 
 /// How one-way delays are exchanged with the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -36,6 +36,8 @@ use crate::site::Site;
 pub(crate) use connection::NO_ERROR;
 use door::Door;
 use rustls_doors::{noq, quinn};
+#[cfg(feature = "quiche")]
+pub use quiche::{Tokens, behind_handshake};
 pub use scrape::Scrape;
 
 /// A QUIC stack that serves. All but quiche also ask.
