@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -45,7 +45,7 @@ async fn fetch<S: Stack>(setup: &Arc<Setup>, books: &Arc<Books>) -> Result<(), O
     let (tls, tickets) = tls::client(setup).map_err(wrong)?;
     let stack = S::client(setup, tls).map_err(wrong)?;
     let logs = setup.qlog.as_deref().map(Folder::open).transpose().map_err(|e| wrong(e.to_string()))?;
-    let client = Client { stack, setup: Arc::clone(setup), books: Arc::clone(books), logs, tickets };
+    let client = Client { stack, setup: Arc::clone(setup), books: Arc::clone(books), logs, tickets, rtt: Mutex::default() };
     let all = &setup.wanted[..];
     let fetched = match setup.case {
         Case::MultiConnect => {
@@ -80,6 +80,8 @@ struct Client<S> {
     books: Arc<Books>,
     logs: Option<Folder>,
     tickets: Arc<Tickets>,
+    /// Round-trip time of the connection before.
+    rtt: Mutex<Option<Duration>>,
 }
 
 impl<S: Stack> Client<S> {
@@ -103,7 +105,10 @@ impl<S: Stack> Client<S> {
             self.books.note(number, |facts| facts.close = Some(close));
             why
         };
-        let connecting = self.stack.dial(setup.address, &setup.server_name, self.ear(number))?;
+        let connecting = {
+            let rtt = *self.rtt.lock().unwrap_or_else(PoisonError::into_inner);
+            self.stack.dial(setup.address, &setup.server_name, rtt.filter(|_| second), self.ear(number))?
+        };
         let early = second && setup.case == Case::ZeroRtt;
         let (connection, accepted) = match if early { S::early(connecting) } else { Err(connecting) } {
             Ok((connection, accepted)) => (connection, Some(accepted)),
@@ -130,8 +135,11 @@ impl<S: Stack> Client<S> {
             connection.tell(noted);
             facts = noted.clone();
         });
+        *self.rtt.lock().unwrap_or_else(PoisonError::into_inner) = connection.rtt();
+        // Closing would hide it.
+        let over = connection.over();
         connection.close(if setup.case == Case::Http3 { NO_ERROR } else { 0 });
-        let close = connection.closed().await;
+        let close = over.unwrap_or(connection.closed().await);
         self.books.note(number, |facts| facts.close = Some(close));
         fetched?;
         happened(setup.case, second, &facts)

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fathom_plug::Observer;
@@ -32,8 +33,8 @@ pub(crate) trait Stack: Send + Sync + Sized + 'static {
     fn client(setup: &Setup, tls: Arc<rustls::ClientConfig>) -> Result<Self, String>;
     /// Listens where the setup says.
     fn server(setup: &Setup, tls: Arc<rustls::ServerConfig>) -> Result<Self, String>;
-    /// Begins a connection.
-    fn dial(&self, to: SocketAddr, name: &str, ear: Ear) -> Result<Self::Connecting, String>;
+    /// Begins a connection; `rtt`: what is known of the path from an earlier one.
+    fn dial(&self, to: SocketAddr, name: &str, rtt: Option<Duration>, ear: Ear) -> Result<Self::Connecting, String>;
     /// The next client; `None` once the endpoint is closed.
     fn accept(&self) -> impl Future<Output = Option<Self::Incoming>> + Send;
     /// Its address, its original destination connection ID, and whether it may still be asked to prove its address.
@@ -82,12 +83,16 @@ pub(crate) trait Connection: Clone + Send + Sync + 'static {
     fn transport(&self) -> Self::Transport;
     /// Ends it.
     fn close(&self, code: u32);
+    /// How it has ended, if it has.
+    fn over(&self) -> Option<Close>;
     /// How it has ended, once it has.
     fn closed(&self) -> impl Future<Output = Close> + Send;
     /// Updates the keys.
     fn update_keys(&self);
     /// The server has confirmed the handshake, so that the client may update keys (RFC 9001 §6).
     fn confirmed(&self) -> bool;
+    /// Smoothed round-trip time.
+    fn rtt(&self) -> Option<Duration>;
     /// Takes in what the stack and the plug tell.
     fn tell(&self, facts: &mut facts::Connection);
 }

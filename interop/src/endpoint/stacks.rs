@@ -19,11 +19,12 @@ const fn any(towards: SocketAddr) -> SocketAddr {
 }
 
 macro_rules! stack {
-    ($module:ident, $stack:ident, $plugs:ident, $h3:ident) => {
+    ($module:ident, $stack:ident, $plugs:ident, $h3:ident, $rtt:expr) => {
         pub(super) mod $module {
             use std::io;
             use std::net::SocketAddr;
             use std::sync::Arc;
+            use std::time::Duration;
 
             use fathom_cc::catalogue;
             use fathom_net::natives::$stack as natives;
@@ -141,8 +142,12 @@ macro_rules! stack {
                     Self::made(setup.address, &setup.controller, Tls::Server(tls))
                 }
 
-                fn dial(&self, to: SocketAddr, name: &str, ear: Ear) -> Result<Connecting, String> {
+                fn dial(&self, to: SocketAddr, name: &str, rtt: Option<Duration>, ear: Ear) -> Result<Connecting, String> {
                     let mut transport = self.transport();
+                    if let Some(rtt) = rtt {
+                        // RFC 9002 §6.2.2. noq paces by it, 0-RTT too.
+                        transport.initial_rtt(rtt);
+                    }
                     let (config, probe) = match &self.kind {
                         Kind::PluggedClient(plug) => {
                             let (config, probe) = plug.config(transport, ear);
@@ -187,7 +192,10 @@ macro_rules! stack {
                         }
                         _ => return Err(Close::plain("us", "refused", "clients do not accept")),
                     };
-                    taken.map(|(connecting, probe)| Connecting { connecting, probe }).map_err(|e| close(&e))
+                    taken.map(|(connecting, probe)| Connecting { connecting, probe }).map_err(|e| {
+                        // The first packet was none, so there is no connection that could have ended.
+                        Close::plain("us", "refused", &e.to_string())
+                    })
                 }
 
                 fn early(connecting: Connecting) -> Result<(Connection, Early), Connecting> {
@@ -245,6 +253,10 @@ macro_rules! stack {
                     self.connection.close(code.into(), b"");
                 }
 
+                fn over(&self) -> Option<Close> {
+                    self.connection.close_reason().map(|e| close(&e))
+                }
+
                 async fn closed(&self) -> Close {
                     close(&self.connection.closed().await)
                 }
@@ -255,6 +267,10 @@ macro_rules! stack {
 
                 fn confirmed(&self) -> bool {
                     self.connection.stats().frame_rx.handshake_done > 0
+                }
+
+                fn rtt(&self) -> Option<Duration> {
+                    ($rtt)(&self.connection)
                 }
 
                 fn tell(&self, facts: &mut facts::Connection) {
@@ -288,5 +304,5 @@ macro_rules! stack {
     };
 }
 
-stack!(quinn, quinn, fathom_quinn, h3_quinn);
-stack!(noq, noq, fathom_noq, h3_noq);
+stack!(quinn, quinn, fathom_quinn, h3_quinn, |c: &quinn::Connection| Some(c.rtt()));
+stack!(noq, noq, fathom_noq, h3_noq, |c: &noq::Connection| c.path_stats(noq::PathId::ZERO).map(|path| path.rtt));

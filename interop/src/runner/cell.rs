@@ -94,8 +94,9 @@ pub fn play(cell: &Cell, ground: &Ground) -> Tried {
     let (verdict, wire) = match act(cell, ground, &root) {
         Ok(evidence) => {
             let verdict = judge(cell.trial, &evidence);
-            if let Err(e) = evidence.capture.write_pcap(&root.join("relay.pcap")) {
-                tracing::warn!("relay.pcap: {e}");
+            let written = evidence.capture.write_pcap(&root.join("relay.pcap"));
+            if let Err(e) = written.and_then(|()| fs::write(root.join("relay.txt"), &evidence.wire.log)) {
+                tracing::warn!("what passed the relay: {e}");
             }
             (verdict, Some(evidence.wire))
         }

@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub(super) enum Exit {
     /// With this code.
     Code(i32),
     /// By this signal.

@@ -11,7 +11,7 @@ fn evidence(conversations: Vec<Conversation>) -> Evidence {
         server: Exit::Code(0),
         server_is_ours: true,
         downloads: Vec::new(),
-        wire: Wire { connections: conversations, ect: [5, 5], truncated: false },
+        wire: Wire { connections: conversations, ect: [5, 5], ..Wire::default() },
         stats: RelayStats::default(),
         client_facts: None,
         server_facts: None,

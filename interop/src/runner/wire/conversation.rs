@@ -1,5 +1,7 @@
 //! One connection, packet by packet.
 
+use std::fmt::Write as _;
+
 use fathom_frames::walker::{Content, Frame, Frames};
 use fathom_frames::{EcnCounts, varint};
 use serde::Serialize;
@@ -162,8 +164,8 @@ impl Conversation {
         }
     }
 
-    /// Takes a packet in.
-    pub(super) fn take(&mut self, packet: &Packet<'_>, to_server: bool, secrets: &Secrets) {
+    /// Takes a packet in; what is in it, in a few words.
+    pub(super) fn take(&mut self, packet: &Packet<'_>, to_server: bool, secrets: &Secrets) -> String {
         let (sender, receiver) = if to_server { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
         if packet.kind == Kind::Retry {
             if sender == SERVER {
@@ -171,7 +173,7 @@ impl Conversation {
                 self.learn(SERVER, packet.from);
                 self.initial = Level::initial(packet.from);
             }
-            return;
+            return "Retry".into();
         }
         if packet.kind != Kind::Short {
             self.learn(sender, packet.from);
@@ -197,19 +199,25 @@ impl Conversation {
                 let at = 1 + self.length_of_id(packet, receiver).unwrap_or_default();
                 self.traffic[sender].as_mut().and_then(|level| level.open(packet, at))
             }
-            Kind::Retry | Kind::Other => return,
+            Kind::Retry | Kind::Other => return "of another version".into(),
         };
-        let place = match packet.kind {
-            Kind::Initial => 0,
-            Kind::ZeroRtt => 1,
-            Kind::Handshake => 2,
-            _ => 3,
+        let (place, name) = match packet.kind {
+            Kind::Initial => (0, "Initial"),
+            Kind::ZeroRtt => (1, "0-RTT"),
+            Kind::Handshake => (2, "Handshake"),
+            _ => (3, "1-RTT"),
         };
         let side = self.side(sender);
         side.packets[place] += 1;
         match opened {
-            Some(opened) => self.read(sender, packet.kind, &opened),
-            None => side.unopened += 1,
+            Some(opened) => {
+                self.read(sender, packet.kind, &opened);
+                format!("{name} {}:{}", opened.number, frames(&opened.payload))
+            }
+            None => {
+                side.unopened += 1;
+                format!("{name}, not opened")
+            }
         }
     }
 
@@ -315,6 +323,38 @@ impl Conversation {
         }
         Some(())
     }
+}
+
+/// The frames of a payload, in a few words.
+fn frames(payload: &[u8]) -> String {
+    const NAMES: [&str; 31] = [
+        "PADDING", "PING", "ACK", "ACK_ECN", "RESET_STREAM", "STOP_SENDING", "CRYPTO", "NEW_TOKEN", "STREAM", "STREAM", "STREAM",
+        "STREAM", "STREAM", "STREAM", "STREAM", "STREAM", "MAX_DATA", "MAX_STREAM_DATA", "MAX_STREAMS", "MAX_STREAMS",
+        "DATA_BLOCKED", "STREAM_DATA_BLOCKED", "STREAMS_BLOCKED", "STREAMS_BLOCKED", "NEW_CONNECTION_ID",
+        "RETIRE_CONNECTION_ID", "PATH_CHALLENGE", "PATH_RESPONSE", "CONNECTION_CLOSE", "CONNECTION_CLOSE", "HANDSHAKE_DONE",
+    ];
+    let mut text = String::new();
+    for frame in Frames::new(payload) {
+        let Ok(frame) = frame else {
+            text.push_str(" unknown");
+            break;
+        };
+        let name = usize::try_from(frame.ty).ok().and_then(|ty| NAMES.get(ty)).copied();
+        match (frame.content, name) {
+            (Content::Ack(ack), _) => {
+                let ranges = ack.ranges().map(|range| format!("{}-{}", range.start(), range.end()));
+                let _ = write!(text, " ACK[{}]", ranges.take(5).collect::<Vec<_>>().join(" "));
+            }
+            (Content::SyncTimestamp(_), _) => text.push_str(" SYNC_TIMESTAMP"),
+            (_, Some(name)) => {
+                let _ = write!(text, " {name}({})", frame.range.len());
+            }
+            (_, None) => {
+                let _ = write!(text, " {:#x}", frame.ty);
+            }
+        }
+    }
+    text
 }
 
 /// The first numbers of a frame.

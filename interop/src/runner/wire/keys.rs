@@ -117,6 +117,8 @@ impl std::fmt::Debug for Level {
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) payload: Vec<u8>,
+    /// Packet number.
+    pub(super) number: u64,
     /// Key updates before the key that opened it.
     pub(super) updates: u64,
 }
@@ -166,7 +168,7 @@ impl Level {
             unseal(&self.key, self.iv, number, &mut bytes, payload)?
         };
         self.largest = self.largest.max(Some(number));
-        Some(Opened { payload: opened, updates: self.updates })
+        Some(Opened { payload: opened, number, updates: self.updates })
     }
 }
 

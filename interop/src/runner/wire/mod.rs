@@ -16,6 +16,7 @@ mod keys;
 mod packet;
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 pub use capture::{Capture, Datagram};
@@ -26,6 +27,8 @@ use packet::{Kind, Packet};
 
 /// Connections followed at most.
 const MOST: usize = 4096;
+/// Bytes of the log.
+const LOG: usize = 16 << 20;
 
 /// All connections that passed a relay.
 #[derive(Debug, Default)]
@@ -36,6 +39,8 @@ pub struct Wire {
     pub ect: [u64; 2],
     /// Not all datagrams were kept.
     pub truncated: bool,
+    /// Packet by packet, in a few words each.
+    pub log: String,
 }
 
 impl Wire {
@@ -67,7 +72,12 @@ impl Wire {
             }
             None => return,
         };
-        self.connections[number].take(packet, datagram.to_server, secrets);
+        let what = self.connections[number].take(packet, datagram.to_server, secrets);
+        if self.log.len() < LOG {
+            let at = datagram.at.as_secs_f64();
+            let (way, fate) = (if datagram.to_server { '>' } else { '<' }, if datagram.passes { "" } else { " LOST" });
+            let _ = writeln!(self.log, "{at:10.6} {number} {way} {:4} {what}{fate}", packet.bytes.len());
+        }
     }
 
     /// Closes that an extension which goes wrong ends in, by whom.

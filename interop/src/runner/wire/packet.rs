@@ -24,7 +24,6 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet<'a> {
     pub(super) kind: Kind,
-    pub(super) version: u32,
     /// Of short headers: empty, since its length is not in them.
     pub(super) to: &'a [u8],
     pub(super) from: &'a [u8],
@@ -49,7 +48,7 @@ fn first(bytes: &[u8]) -> Option<Packet<'_>> {
     let head = *bytes.first()?;
     if head & 0x80 == 0 {
         // The bit that is always 1, which may be greased (RFC 9287), tells nothing.
-        return Some(Packet { kind: Kind::Short, version: VERSION_1, to: &[], from: &[], token: &[], bytes, number_at: 1 });
+        return Some(Packet { kind: Kind::Short, to: &[], from: &[], token: &[], bytes, number_at: 1 });
     }
     let version = u32::from_be_bytes(*bytes.get(1..5)?.first_chunk()?);
     let mut at = 5;
@@ -60,7 +59,7 @@ fn first(bytes: &[u8]) -> Option<Packet<'_>> {
         Some(id)
     };
     let (to, from) = (id()?, id()?);
-    let whole = |kind| Packet { kind, version, to, from, token: &[], bytes, number_at: bytes.len() };
+    let whole = |kind| Packet { kind, to, from, token: &[], bytes, number_at: bytes.len() };
     if version != VERSION_1 {
         return Some(whole(Kind::Other));
     }
@@ -85,7 +84,7 @@ fn first(bytes: &[u8]) -> Option<Packet<'_>> {
     };
     let length = number()?;
     let bytes = bytes.get(..at.checked_add(length)?)?;
-    Some(Packet { kind, version, to, from, token, bytes, number_at: at })
+    Some(Packet { kind, to, from, token, bytes, number_at: at })
 }
 
 #[cfg(test)]
