@@ -300,12 +300,7 @@ impl Relay {
         Ok(())
     }
 
-    fn take_from_client(
-        &mut self,
-        at: Place,
-        ecn: Option<EcnCodepoint>,
-        datagram: &[u8],
-    ) -> Result<(), RelayError> {
+    fn take_from_client(&mut self, at: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) -> Result<(), RelayError> {
         let now = self.now().as_nanos() as u64;
         match self.known.get(&at) {
             Some(client) => self.clients[*client].heard = now,

@@ -112,7 +112,8 @@ impl Line {
             self.last = self.last.max(at);
             self.last
         };
-        let flip = (self.draw_of_row(1, self.spec.corrupt) && payload > 0).then(|| self.lots.random_range(0..payload * 8));
+        let flip =
+            (self.draw_of_row(1, self.spec.corrupt) && payload > 0).then(|| self.lots.random_range(0..payload * 8));
         self.stats.corrupted += u64::from(flip.is_some());
         let copy = Copy { at, mark, flip };
         let double = self.draw(self.spec.duplicate).then_some(copy);

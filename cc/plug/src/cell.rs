@@ -79,7 +79,8 @@ impl Probe {
 
     /// How the connection stands now.
     pub fn report(&self) -> Report {
-        let [updates_sent, updates_received] = [&self.0.sealed_updates, &self.0.opened_updates].map(|n| n.load(Ordering::Relaxed));
+        let [updates_sent, updates_received] =
+            [&self.0.sealed_updates, &self.0.opened_updates].map(|n| n.load(Ordering::Relaxed));
         let state = self.0.state();
         let handshake = state.report.handshake.map(|settled| Handshake { updates_sent, updates_received, ..settled });
         Report { samples: state.paths.counters(), handshake, ..state.report }

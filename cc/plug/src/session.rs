@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use rustls::{HandshakeKind, NamedGroup};
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{Connection, DirectionalKeys, KeyChange, Secrets, Suite, Version};
+use rustls::{HandshakeKind, NamedGroup};
 
 use crate::cell::Cell;
 use crate::fault::{Code, Fault};

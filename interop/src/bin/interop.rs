@@ -10,7 +10,7 @@ use clap::Parser;
 use fathom_interop::endpoint::Stack;
 use fathom_interop::runner::measure::{self, Measure, Measured};
 use fathom_interop::runner::party::{PEERS, peers};
-use fathom_interop::runner::{Cell, Ground, Known, Matrix, Party, Tried, Trial, Verdict, cell};
+use fathom_interop::runner::{Cell, Ground, Known, Matrix, Party, Trial, Tried, Verdict, cell};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -145,26 +145,22 @@ fn run(cli: &Cli) -> Result<bool, Failure> {
     let temporary = tempfile::Builder::new().prefix("fathom-interop-").tempdir().map_err(Failure::run)?;
     let folder = match &cli.folder {
         Some(folder) => {
-            std::fs::create_dir_all(folder).map_err(|e| Failure::input(format!("'{}': {e}; name another folder", folder.display())))?;
+            std::fs::create_dir_all(folder)
+                .map_err(|e| Failure::input(format!("'{}': {e}; name another folder", folder.display())))?;
             folder.canonicalize().map_err(Failure::input)?
         }
         None => temporary.path().to_owned(),
     };
     let ground = Ground { folder, keep: cli.keep, seed: cli.seed, stop };
-    let (passed, json) = if cli.measure.is_empty() {
-        test(cli, &parties, &known, &ground)
-    } else {
-        measured(cli, &parties, &ground)?
-    };
+    let (passed, json) =
+        if cli.measure.is_empty() { test(cli, &parties, &known, &ground) } else { measured(cli, &parties, &ground)? };
     let left = std::fs::read_dir(temporary.path()).is_ok_and(|mut entries| entries.next().is_some());
     if left {
         // Logs of what failed stay.
         let _ = temporary.keep();
     }
     if let Some(file) = &cli.json {
-        let about = |party: &Party| {
-            json!({"name": party.name(), "version": party.version(), "missing": party.missing(), "notes": party.notes()})
-        };
+        let about = |party: &Party| json!({"name": party.name(), "version": party.version(), "missing": party.missing(), "notes": party.notes()});
         let json = json!({"parties": parties.iter().map(about).collect::<Vec<_>>(), "seed": cli.seed, "results": json});
         write(file, &format!("{json:#}\n"))?;
     }
@@ -198,9 +194,13 @@ fn parties(cli: &Cli) -> Result<Vec<Party>, Failure> {
     }
     let mut all: Vec<Party> = Stack::ALL.iter().map(|stack| Party::ours(&program, stack.name())).collect();
     if let Some(controller) = cli.controller.first().filter(|_| cli.measure.is_empty()) {
-        all = all.into_iter().map(|party| if party.is_subject() { party.with_controller(controller) } else { party }).collect();
+        all = all
+            .into_iter()
+            .map(|party| if party.is_subject() { party.with_controller(controller) } else { party })
+            .collect();
     }
-    std::fs::create_dir_all(&cli.installed).map_err(|e| Failure::input(format!("'{}': {e}", cli.installed.display())))?;
+    std::fs::create_dir_all(&cli.installed)
+        .map_err(|e| Failure::input(format!("'{}': {e}", cli.installed.display())))?;
     let installed = cli.installed.canonicalize().map_err(Failure::input)?;
     all.extend(peers(&cli.peers, &installed).map_err(Failure::input)?);
     Ok(all)
@@ -220,7 +220,8 @@ fn progress(length: usize) -> ProgressBar {
     }
     let bar = ProgressBar::new(length as u64);
     bar.set_style(
-        ProgressStyle::with_template("[{elapsed_precise}] {bar:30} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+        ProgressStyle::with_template("[{elapsed_precise}] {bar:30} {pos}/{len} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     bar
 }
@@ -229,7 +230,9 @@ fn test(cli: &Cli, parties: &[Party], known: &Known, ground: &Ground) -> (bool, 
     let trials = if cli.test.is_empty() { Trial::ALL.to_vec() } else { cli.test.clone() };
     let cells: Vec<Cell> = pairs(cli, parties)
         .into_iter()
-        .flat_map(|(client, server)| trials.iter().map(|trial| Cell { client: client.clone(), server: server.clone(), trial: *trial }))
+        .flat_map(|(client, server)| {
+            trials.iter().map(|trial| Cell { client: client.clone(), server: server.clone(), trial: *trial })
+        })
         .collect();
     let bar = progress(cells.len());
     let next = AtomicUsize::new(0);
@@ -286,8 +289,10 @@ fn measured(cli: &Cli, parties: &[Party], ground: &Ground) -> Result<(bool, serd
             // A controller is the server's, as it sends.
             let choices = if server.is_subject() { &controllers[..] } else { &[None] };
             for controller in choices {
-                let server = controller.map_or_else(|| (*server).clone(), |name| (*server).clone().with_controller(name));
-                let usual = Stack::ALL.iter().find(|stack| stack.name() == server.name()).map(|stack| stack.usual_controller());
+                let server =
+                    controller.map_or_else(|| (*server).clone(), |name| (*server).clone().with_controller(name));
+                let usual =
+                    Stack::ALL.iter().find(|stack| stack.name() == server.name()).map(|stack| stack.usual_controller());
                 let mut one = Measured {
                     measure: *measure,
                     client: client.name().into(),

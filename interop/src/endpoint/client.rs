@@ -45,7 +45,8 @@ async fn fetch<S: Stack>(setup: &Arc<Setup>, books: &Arc<Books>) -> Result<(), O
     let (tls, tickets) = tls::client(setup).map_err(wrong)?;
     let stack = S::client(setup, tls).map_err(wrong)?;
     let logs = setup.qlog.as_deref().map(Folder::open).transpose().map_err(|e| wrong(e.to_string()))?;
-    let client = Client { stack, setup: Arc::clone(setup), books: Arc::clone(books), logs, tickets, rtt: Mutex::default() };
+    let client =
+        Client { stack, setup: Arc::clone(setup), books: Arc::clone(books), logs, tickets, rtt: Mutex::default() };
     let all = &setup.wanted[..];
     let fetched = match setup.case {
         Case::MultiConnect => {
@@ -200,7 +201,12 @@ async fn all(mut tasks: JoinSet<Result<(), String>>) -> Result<(), String> {
     Ok(())
 }
 
-async fn over_hq<C: Connection>(connection: &C, wanted: &[Wanted], books: &Arc<Books>, number: usize) -> Result<(), String> {
+async fn over_hq<C: Connection>(
+    connection: &C,
+    wanted: &[Wanted],
+    books: &Arc<Books>,
+    number: usize,
+) -> Result<(), String> {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut tasks = JoinSet::new();
     for one in wanted.iter().cloned() {
@@ -231,7 +237,12 @@ async fn over_hq<C: Connection>(connection: &C, wanted: &[Wanted], books: &Arc<B
     all(tasks).await
 }
 
-async fn over_http3<C: Connection>(connection: &C, wanted: &[Wanted], books: &Arc<Books>, number: usize) -> Result<(), String> {
+async fn over_http3<C: Connection>(
+    connection: &C,
+    wanted: &[Wanted],
+    books: &Arc<Books>,
+    number: usize,
+) -> Result<(), String> {
     let built = h3::client::builder().send_grease(false).build::<_, _, Bytes>(connection.transport()).await;
     let (mut driver, sender) = built.map_err(|e| format!("HTTP/3: {e}"))?;
     let driver = tokio::spawn(async move {

@@ -251,8 +251,11 @@ mod tests {
         Setup::read(&Choice::default(), find)
     }
 
-    const CLIENT: [(&str, &str); 3] =
-        [("ROLE", "client"), ("TESTCASE", "transfer"), ("REQUESTS", "https://localhost:4443/a https://localhost:4443/b/c.bin")];
+    const CLIENT: [(&str, &str); 3] = [
+        ("ROLE", "client"),
+        ("TESTCASE", "transfer"),
+        ("REQUESTS", "https://localhost:4443/a https://localhost:4443/b/c.bin"),
+    ];
 
     #[test]
     fn a_clients_environment_is_read() {
@@ -262,7 +265,8 @@ mod tests {
         let wanted: Vec<_> = setup.wanted.iter().map(|w| (w.path().to_owned(), w.file.clone())).collect();
         assert_eq!(wanted, [("/a".to_owned(), "/d/a".into()), ("/b/c.bin".to_owned(), "/d/c.bin".into())]);
         assert_eq!(setup.controller, "sync:signal=either");
-        let setup = read(&[&CLIENT[..], &[("FATHOM_ADDRESS", "::1"), ("FATHOM_STACK", "stock-quinn")]].concat()).unwrap();
+        let setup =
+            read(&[&CLIENT[..], &[("FATHOM_ADDRESS", "::1"), ("FATHOM_STACK", "stock-quinn")]].concat()).unwrap();
         assert_eq!((setup.address, &setup.controller[..]), ("[::1]:4443".parse().unwrap(), "native:cubic"));
     }
 

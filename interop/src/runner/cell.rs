@@ -124,7 +124,8 @@ fn act(cell: &Cell, ground: &Ground, root: &Path) -> Result<Evidence, String> {
     let (client, server, relayed) = match pair {
         Start::Refused(exit) => (None, exit, None),
         Start::Up(mut pair) => {
-            let client = pair.client(&stage, &ground.stop, cell.trial.patience()).map_err(|e| failed("the client", e))?;
+            let client =
+                pair.client(&stage, &ground.stop, cell.trial.patience()).map_err(|e| failed("the client", e))?;
             let (server, relayed) = pair.end();
             (Some(client), server, Some(relayed))
         }
@@ -154,7 +155,7 @@ fn act(cell: &Cell, ground: &Ground, root: &Path) -> Result<Evidence, String> {
 
 /// How a pair began.
 pub(super) enum Start<'a> {
-    Up(Pair<'a>),
+    Up(Box<Pair<'a>>),
     /// The server does not do this.
     Refused(Exit),
 }
@@ -282,7 +283,7 @@ impl<'a> Pair<'a> {
         if let (Some(beside), Some((server, _)), Some(at)) = (beside, others, second) {
             pair.beside = Some([beside.fetch(at)?, server]);
         }
-        Ok(Start::Up(pair))
+        Ok(Start::Up(Box::new(pair)))
     }
 
     /// Where the server is.
@@ -303,7 +304,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Lets the last packets pass, ends the server and the relay.
-    pub(super) fn end(mut self) -> (Exit, Relayed) {
+    pub(super) fn end(&mut self) -> (Exit, Relayed) {
         std::thread::sleep(FAREWELL);
         if let Some(both) = &mut self.beside {
             for process in both {

@@ -112,7 +112,12 @@ fn faults(evidence: &Evidence) -> Vec<String> {
     for (side, facts) in told {
         let closes = facts.iter().flat_map(|facts| &facts.connections).filter_map(|c| c.close.as_ref());
         for close in closes.filter(|close| close.fault) {
-            found.push(format!("{OURS} the {side} says: by {}, {:#x} '{}'", close.by, close.code.unwrap_or(0), close.reason));
+            found.push(format!(
+                "{OURS} the {side} says: by {}, {:#x} '{}'",
+                close.by,
+                close.code.unwrap_or(0),
+                close.reason
+            ));
         }
     }
     // Retransmissions say the same again.

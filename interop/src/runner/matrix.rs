@@ -59,7 +59,8 @@ impl Matrix {
     /// The tables: one for each of our stacks in each role; then why what did not pass did not.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let trials: Vec<Trial> = Trial::ALL.into_iter().filter(|trial| self.cells.iter().any(|e| e.cell.trial == *trial)).collect();
+        let trials: Vec<Trial> =
+            Trial::ALL.into_iter().filter(|trial| self.cells.iter().any(|e| e.cell.trial == *trial)).collect();
         let ours = |of: fn(&Cell) -> &Party| {
             let mut names: Vec<&str> = Vec::new();
             for party in self.cells.iter().map(|e| of(&e.cell)).filter(|party| party.is_subject()) {
@@ -87,7 +88,14 @@ impl Matrix {
         text
     }
 
-    fn table(&self, text: &mut String, title: &str, others: &str, trials: &[Trial], row: impl Fn(&Cell) -> Option<String>) {
+    fn table(
+        &self,
+        text: &mut String,
+        title: &str,
+        others: &str,
+        trials: &[Trial],
+        row: impl Fn(&Cell) -> Option<String>,
+    ) {
         let mut names: Vec<String> = Vec::new();
         for name in self.cells.iter().filter_map(|e| row(&e.cell)) {
             if !names.contains(&name) {
@@ -115,7 +123,8 @@ impl Matrix {
     }
 
     fn reasons(&self, text: &mut String) {
-        let about = |e: &Entry| format!("{} with {}, {}", e.cell.client.name(), e.cell.server.name(), e.cell.trial.name());
+        let about =
+            |e: &Entry| format!("{} with {}, {}", e.cell.client.name(), e.cell.server.name(), e.cell.trial.name());
         for e in &self.cells {
             let why = e.tried.verdict.why();
             match (&e.tried.verdict, &e.known) {

@@ -162,13 +162,18 @@ pub fn text(all: &[Measured]) -> String {
         return text;
     }
     let width = all.iter().map(|m| m.controller.len()).max().unwrap_or(0).max(10) + 2;
-    let _ = writeln!(text, "{:13}{:14}{:14}{:width$}{:>24}", "measurement", "client", "server", "controller", "kbps, deviation");
+    let _ = writeln!(
+        text,
+        "{:13}{:14}{:14}{:width$}{:>24}",
+        "measurement", "client", "server", "controller", "kbps, deviation"
+    );
     for m in all {
         let figures = match m.spread() {
             Some((mean, deviation)) => format!("{mean:.0} ± {deviation:.0} of {}", m.kbps.len()),
             None => "failed".into(),
         };
-        let _ = writeln!(text, "{:13}{:14}{:14}{:width$}{figures:>24}", m.measure.name(), m.client, m.server, m.controller);
+        let _ =
+            writeln!(text, "{:13}{:14}{:14}{:width$}{figures:>24}", m.measure.name(), m.client, m.server, m.controller);
         for why in &m.failed {
             let _ = writeln!(text, "  FAILED: {why}");
         }

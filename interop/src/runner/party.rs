@@ -141,7 +141,8 @@ impl Party {
             Ok(done) if done.status.success() => (None, Some(last(&done.stdout))),
             Ok(done) => {
                 let words = [last(&done.stdout), last(&done.stderr)];
-                let why = words.iter().find(|line| !line.is_empty()).cloned().unwrap_or_else(|| done.status.to_string());
+                let why =
+                    words.iter().find(|line| !line.is_empty()).cloned().unwrap_or_else(|| done.status.to_string());
                 (Some(why), None)
             }
             Err(e) => (Some(format!("{}: {e}", folder.join("install").display())), None),
@@ -174,7 +175,8 @@ impl Party {
 /// A `peer.toml` cannot be read.
 pub fn peers(folder: &Path, installed: &Path) -> Result<Vec<Party>, String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
-    let mut folders: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| p.join("peer.toml").is_file()).collect();
+    let mut folders: Vec<PathBuf> =
+        entries.flatten().map(|e| e.path()).filter(|p| p.join("peer.toml").is_file()).collect();
     folders.sort();
     folders.iter().map(|folder| Party::peer(folder, installed)).collect()
 }
@@ -192,7 +194,8 @@ mod tests {
 
     #[test]
     fn a_peer_says_what_it_can() {
-        let (_folder, party) = written("name = \"a\"\nroles = [\"server\", \"client\"]\ntests = [\"retry\"]\nclient-tests = [\"ecn\"]\n");
+        let (_folder, party) =
+            written("name = \"a\"\nroles = [\"server\", \"client\"]\ntests = [\"retry\"]\nclient-tests = [\"ecn\"]\n");
         let party = party.unwrap();
         assert_eq!((party.name(), party.missing().is_some()), ("a", true));
         assert!(party.claims(Side::Server, Case::Retry) && !party.claims(Side::Client, Case::Retry));
@@ -203,7 +206,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_peer_is_named() {
-        for (text, mend) in [("name = 1", "peer.toml"), ("name = \"a\"\nroles = [\"x\"]", "no role"), ("x = 1", "unknown field")] {
+        for (text, mend) in
+            [("name = 1", "peer.toml"), ("name = \"a\"\nroles = [\"x\"]", "no role"), ("x = 1", "unknown field")]
+        {
             let error = written(text).1.unwrap_err();
             assert!(error.contains(mend) && !error.contains('\n'), "{text}: {error}");
         }

@@ -101,7 +101,11 @@ mod tests {
         let certs = stage.folder("certs");
         let identity = fathom_net::identity::Identity::read(&certs.join("cert.pem"), &certs.join("priv.key")).unwrap();
         assert!(identity.server().is_ok());
-        assert!(fathom_net::load::Trust::File(certs.join("ca.pem")).speaking(b"h3", rustls::crypto::ring::default_provider().into()).is_ok());
+        assert!(
+            fathom_net::load::Trust::File(certs.join("ca.pem"))
+                .speaking(b"h3", rustls::crypto::ring::default_provider().into())
+                .is_ok()
+        );
         assert!(stage.files.iter().all(|file| file.name.len() == 20));
         assert_eq!(stage.check_downloads().len(), 3);
         for file in &stage.files {

@@ -200,7 +200,7 @@ impl Trial {
     /// How long the client may take.
     pub const fn patience(self) -> Duration {
         Duration::from_secs(match self {
-            Self::HandshakeLoss | Self::HandshakeCorruption => 180,
+            Self::HandshakeLoss | Self::HandshakeCorruption => 240,
             Self::Blackhole | Self::RebindPort | Self::TransferLoss | Self::TransferCorruption => 90,
             _ => 60,
         })

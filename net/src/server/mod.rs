@@ -35,9 +35,9 @@ use crate::shares::Shares;
 use crate::site::Site;
 pub(crate) use connection::NO_ERROR;
 use door::Door;
-use rustls_doors::{noq, quinn};
 #[cfg(feature = "quiche")]
 pub use quiche::{Tokens, behind_handshake};
+use rustls_doors::{noq, quinn};
 pub use scrape::Scrape;
 
 /// A QUIC stack that serves. All but quiche also ask.

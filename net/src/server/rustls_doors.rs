@@ -48,7 +48,9 @@ macro_rules! door {
                     tls: Arc<rustls::ServerConfig>,
                     limits: &Limits,
                 ) -> Result<Self, SetupError> {
-                    let wrong = |controller: &str, why: &dyn std::fmt::Display| SetupError::Controller(controller.into(), why.to_string());
+                    let wrong = |controller: &str, why: &dyn std::fmt::Display| {
+                        SetupError::Controller(controller.into(), why.to_string())
+                    };
                     let mut recipes = Vec::new();
                     for controller in shares.controllers() {
                         recipes.push(match controller.strip_prefix("native:") {
@@ -56,7 +58,10 @@ macro_rules! door {
                             None => Ok(catalogue::recipe(controller).map_err(|e| wrong(controller, &e))?),
                         });
                     }
-                    let needs_outlet = recipes.iter().flatten().any(|r| r.check(plugs::OFFERS).is_err() && r.check(with_outlet(plugs::OFFERS)).is_ok());
+                    let needs_outlet = recipes
+                        .iter()
+                        .flatten()
+                        .any(|r| r.check(plugs::OFFERS).is_err() && r.check(with_outlet(plugs::OFFERS)).is_ok());
                     let cannot = |e: io::Error| SetupError::Listen(listen, e);
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
                     let outlet = needs_outlet.then(|| Outlet::bind(listen, &runtime)).transpose().map_err(cannot)?;
@@ -72,7 +77,8 @@ macro_rules! door {
                                 Kind::Plugged(plug.map_err(|e| wrong(controller, &e))?)
                             }
                             Err(factory) => {
-                                let crypto = QuicServerConfig::try_from(Arc::clone(&tls)).map_err(|e| wrong(controller, &e))?;
+                                let crypto =
+                                    QuicServerConfig::try_from(Arc::clone(&tls)).map_err(|e| wrong(controller, &e))?;
                                 Kind::Native(stack::ServerConfig::with_crypto(Arc::new(crypto)), factory)
                             }
                         });
@@ -84,9 +90,12 @@ macro_rules! door {
                     };
                     let through_outlet = outlet.is_some();
                     let endpoint = match outlet {
-                        Some(outlet) => {
-                            Endpoint::new_with_abstract_socket(EndpointConfig::default(), Some(base), outlet.socket(), runtime)
-                        }
+                        Some(outlet) => Endpoint::new_with_abstract_socket(
+                            EndpointConfig::default(),
+                            Some(base),
+                            outlet.socket(),
+                            runtime,
+                        ),
                         None => Endpoint::server(base, listen),
                     };
                     Ok(Self { endpoint: endpoint.map_err(cannot)?, kinds, limits: *limits, outlet: through_outlet })

@@ -143,7 +143,8 @@ impl<C> Client<'_, C> {
             tell(&State { closed: true, error: after.error.clone(), ..state.clone() }, facts);
             facts.requests = fetch.done as u64;
             facts.early_requests = (setup.case == Case::ZeroRtt && second).then_some(fetch.early);
-            facts.early_data_accepted = (setup.case == Case::ZeroRtt && second).then_some(state.resumed && fetch.early > 0);
+            facts.early_data_accepted =
+                (setup.case == Case::ZeroRtt && second).then_some(state.resumed && fetch.early > 0);
         });
         if second && !state.resumed {
             return Err("all files are there, but nothing was resumed".into());
@@ -257,8 +258,7 @@ impl<'a> Fetch<'a> {
 
     fn read<Q: Quic>(&mut self, quic: &mut Q) -> Result<(), String> {
         for stream in quic.readable() {
-            loop {
-                let Some((file, one, _)) = self.open.get_mut(&stream) else { break };
+            while let Some((file, one, _)) = self.open.get_mut(&stream) {
                 match quic.read(stream, &mut self.buffer) {
                     Ok((read, last)) => {
                         file.write_all(&self.buffer[..read]).map_err(|e| format!("'{}': {e}", one.file.display()))?;

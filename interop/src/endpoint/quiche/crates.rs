@@ -9,8 +9,8 @@ const STREAM_WINDOW: u64 = 16 << 20;
 const WINDOW: u64 = 64 << 20;
 /// Requests at once on a connection.
 const STREAMS: u64 = 256;
-/// A connection on which nothing happens for so long ends, in milliseconds.
-const IDLE: u64 = 30_000;
+/// A connection on which nothing happens for so long ends, in milliseconds; as on the other stacks.
+const IDLE: u64 = 90_000;
 
 macro_rules! quiche_crate {
     ($module:ident, $quiche:path, $($more:tt)*) => {
@@ -258,7 +258,7 @@ macro_rules! quiche_crate {
     };
 }
 
-quiche_crate!(
+quiche_crate! {
     derived,
     ::quiche,
     fn choose(config: &mut quiche::Config, controller: &str) -> Result<(), String> {
@@ -290,9 +290,9 @@ quiche_crate!(
     fn report(quic: &quiche::Connection) -> Option<fathom_plug::Report> {
         quic.fathom().map(|probe| probe.report())
     }
-);
+}
 
-quiche_crate!(
+quiche_crate! {
     stock,
     ::fathom_quiche_stock::quiche,
     fn choose(config: &mut quiche::Config, controller: &str) -> Result<(), String> {
@@ -312,4 +312,4 @@ quiche_crate!(
     fn report(_: &quiche::Connection) -> Option<fathom_plug::Report> {
         None
     }
-);
+}

@@ -69,6 +69,10 @@ fn tell(state: &State, facts: &mut Connection) {
     facts.bytes_received = Some(state.received);
     if state.closed {
         facts.close = Some(match &state.error {
+            // The first packet was none, so there is no connection that could have ended.
+            Some((_, _, code, _)) if state.received == 0 => {
+                Close::plain("us", "refused", &format!("error {code:#x} on the first packet"))
+            }
             Some((by, transport, code, reason)) => Close::coded(by, *transport, *code, reason),
             None if state.timed_out => Close::plain("nobody", "timeout", ""),
             None => Close::plain("us", "other", ""),

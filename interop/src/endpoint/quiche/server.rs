@@ -288,7 +288,8 @@ impl<Q: Quic> Guest<Q> {
                     facts.early_data_accepted = Some(true);
                 });
             }
-            let answer = hq::parse(&request).ok().map(|path| files.runtime.block_on(files.site.answer(&Method::GET, path)));
+            let answer =
+                hq::parse(&request).ok().map(|path| files.runtime.block_on(files.site.answer(&Method::GET, path)));
             match answer.filter(|answer| answer.status == StatusCode::OK) {
                 Some(answer) => {
                     self.answers.insert(stream, Reply { pieces: Pieces::of(answer), piece: Bytes::new(), head: None });
@@ -347,7 +348,11 @@ impl<Q: Quic> Guest<Q> {
                 }
             }
             let piece = &reply.piece;
-            let written = if self.http3 { self.quic.body(stream, piece, false)? } else { self.quic.write(stream, piece, false)? };
+            let written = if self.http3 {
+                self.quic.body(stream, piece, false)?
+            } else {
+                self.quic.write(stream, piece, false)?
+            };
             if written == 0 {
                 return Err(Trouble::Done);
             }

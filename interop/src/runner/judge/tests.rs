@@ -72,11 +72,7 @@ type Demand = (Trial, fn(&mut Evidence), &'static str);
 #[test]
 fn each_test_passes_with_what_it_asks_and_fails_without() {
     let one: [Demand; 10] = [
-        (
-            Trial::ChaCha20,
-            |e| e.wire.connections[0].server_hello.as_mut().unwrap().suite = 0x1303,
-            "not ChaCha20",
-        ),
+        (Trial::ChaCha20, |e| e.wire.connections[0].server_hello.as_mut().unwrap().suite = 0x1303, "not ChaCha20"),
         (
             Trial::Retry,
             |e| (e.wire.connections[0].retries, e.wire.connections[0].token_after_retry) = (1, true),

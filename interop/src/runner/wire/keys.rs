@@ -9,7 +9,8 @@ use super::packet::Packet;
 
 /// RFC 9001 §5.2: the salt of Initial secrets, QUIC version 1.
 const SALT: [u8; 20] = [
-    0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f, 0x0a,
+    0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc, 0xbb, 0x7f,
+    0x0a,
 ];
 
 /// TLS secrets by client random and label, as SSLKEYLOGFILE has them.
@@ -21,7 +22,9 @@ impl Secrets {
     pub fn add(&mut self, log: &str) {
         for line in log.lines() {
             let mut words = line.split_ascii_whitespace();
-            let (Some(label), Some(random), Some(secret)) = (words.next(), words.next(), words.next()) else { continue };
+            let (Some(label), Some(random), Some(secret)) = (words.next(), words.next(), words.next()) else {
+                continue;
+            };
             if let (Some(random), Some(secret)) = (hexadecimal(random), hexadecimal(secret)) {
                 self.0.insert((random, label.to_owned()), secret);
             }

@@ -60,7 +60,8 @@ impl Wire {
     }
 
     fn take(&mut self, datagram: &Datagram, packet: &Packet<'_>, numbers: &mut Vec<usize>, secrets: &Secrets) {
-        let mine = |connections: &[Conversation], number: &usize| connections[*number].knows(packet, datagram.to_server);
+        let mine =
+            |connections: &[Conversation], number: &usize| connections[*number].knows(packet, datagram.to_server);
         let known = numbers.iter().rev().copied().find(|number| mine(&self.connections, number));
         let starts = datagram.to_server && packet.kind == Kind::Initial;
         let number = match known {

@@ -38,13 +38,7 @@ impl Tokens {
     }
 
     /// The original destination connection ID, where the token is one of ours for this client and not too old.
-    pub fn check<'a>(
-        &self,
-        now: Duration,
-        token: &'a [u8],
-        client: SocketAddr,
-        given: &[u8],
-    ) -> Option<&'a [u8]> {
+    pub fn check<'a>(&self, now: Duration, token: &'a [u8], client: SocketAddr, given: &[u8]) -> Option<&'a [u8]> {
         let (said, tag) = token.split_at_checked(token.len().checked_sub(TAG)?)?;
         hmac::verify(&self.key, &signed(said, client, given), tag).ok()?;
         let (time, original) = said.split_first_chunk::<TIME>()?;
