@@ -100,6 +100,7 @@ pub fn play(cell: &Cell, ground: &Ground) -> Tried {
             }
             (verdict, Some(evidence.wire))
         }
+        Err(why) if ground.stop.load(Ordering::Relaxed) => (Verdict::Skipped(why), None),
         Err(why) => (Verdict::Failed(vec![why]), None),
     };
     let keep = ground.keep || !matches!(verdict, Verdict::Passed | Verdict::Unsupported(_));

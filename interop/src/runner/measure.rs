@@ -195,11 +195,12 @@ mod tests {
             (0, false, server, 0xc0),
             (1_000, false, server, 0x40),
             (5_000, false, server, 0x40),
-            (9_388, false, server, 0x40),
-            (20_000, true, server, 0x40),
-            (20_000, false, other, 0x40),
+            // 10 MiB at 10 Mbps.
+            (1_000 + 8_388_608, false, server, 0x40),
+            (20_000_000, true, server, 0x40),
+            (20_000_000, false, other, 0x40),
         ] {
-            let at = Duration::from_millis(at);
+            let at = Duration::from_micros(at);
             capture.note(&Passing { at, to_server, client, server, ecn: 0, contents: &[first], passes: true });
         }
         assert_eq!(rate(&capture, server).map(f64::round), Some(10_000.0));
