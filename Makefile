@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml worlds lint doc deny fuzz bench test-quiche chromium soak h2load stock
+.PHONY: demo test check setup uml worlds lint doc deny fuzz bench test-quiche chromium soak interop h2load stock
 
 CARGO ?= cargo
 # Cases per fuzz property; `make fuzz` runs long, the tests run few.
@@ -58,6 +58,12 @@ chromium: setup
 # A minute under load on quinn and one on noq, through a path that does everything wrong that a path can. Prints what it measured.
 soak: setup
 	$(CARGO) test --locked --test soak -- --ignored --nocapture --test-threads 1
+
+# Our endpoints and other stacks' against each other, every test of the quic-interop-runner that needs no container. Installs peers below
+# target/peers from their registries; docs/interop.md says what each test shows.
+interop: setup
+	$(CARGO) build --release --locked -p fathom-interop --features quiche
+	target/release/fathom-interop --install --json target/interop.json
 
 # `fathom load` beside h2load with HTTP/3, which is built from Debian's sources first: as root, some 900 MB under target/.
 h2load: setup

@@ -144,6 +144,7 @@ fn line(both: &Both, up: Option<&Up>) -> Result<LineSpec, Failure> {
         reorder: up.and_then(|up| up.up_reorder).or(both.reorder).unwrap_or_default(),
         duplicate: up.and_then(|up| up.up_duplicate).or(both.duplicate).unwrap_or_default(),
         corrupt: up.and_then(|up| up.up_corrupt).or(both.corrupt).unwrap_or_default(),
+        in_a_row: None,
     })
 }
 

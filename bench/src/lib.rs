@@ -10,6 +10,7 @@
 //! | [`http`] | the HTTP/3 server and client |
 //! | [`measure`] | response times, fairness, delay before loss, models, confidence; the checks every run must pass |
 //! | [`relay`] | the same links in real time: a relay between UDP sockets |
+//! | [`udp`] | the kernel's sockets under it |
 //! | [`real`] | what makes a world one of real time |
 //! | [`netem`] | the same links as the kernel has them: namespaces and tc, on this kernel or in User-Mode Linux |
 //! | [`analyze`] | the measures asked of anyone's logs |
@@ -35,6 +36,6 @@ pub mod reproduce;
 pub mod scenario;
 pub mod stack;
 pub mod study;
-mod udp;
+pub mod udp;
 pub mod workload;
 pub mod world;

@@ -10,14 +10,17 @@ const SOCKET_BUFFER: usize = 4 << 20;
 
 /// A UDP socket that does not block.
 #[derive(Debug)]
-pub(crate) struct Udp {
+pub struct Udp {
     io: UdpSocket,
     state: UdpSocketState,
 }
 
 impl Udp {
     /// Takes a socket over.
-    pub(crate) fn new(io: UdpSocket) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn new(io: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new((&io).into())?;
         // Less is not an error: the kernel gives what it allows.
         let _ = state.set_recv_buffer_size((&io).into(), SOCKET_BUFFER);
@@ -26,12 +29,15 @@ impl Udp {
     }
 
     /// The socket, to wait for.
-    pub(crate) const fn io(&self) -> &UdpSocket {
+    pub const fn io(&self) -> &UdpSocket {
         &self.io
     }
 
     /// Sends one datagram.
-    pub(crate) fn send(&self, to: SocketAddr, ecn: Option<EcnCodepoint>, contents: &[u8]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The system's: it has no room, or nobody listens.
+    pub fn send(&self, to: SocketAddr, ecn: Option<EcnCodepoint>, contents: &[u8]) -> io::Result<()> {
         let transmit = Transmit { destination: to, ecn, contents, segment_size: None, src_ip: None };
         self.state.try_send((&self.io).into(), &transmit)
     }
@@ -39,7 +45,7 @@ impl Udp {
     /// Takes what came, and says into how many of the buffers, `N` at most: each gets one datagram, or several of one size from one sender
     /// ([`RecvMeta::stride`]). None when there is nothing, or a message of the kernel's about an earlier datagram, such as that nobody
     /// listens there.
-    pub(crate) fn receive<const N: usize>(&self, buffers: &mut [Vec<u8>], metas: &mut [RecvMeta; N]) -> usize {
+    pub fn receive<const N: usize>(&self, buffers: &mut [Vec<u8>], metas: &mut [RecvMeta; N]) -> usize {
         debug_assert!(buffers.len() >= N, "a buffer for each");
         let mut buffers = buffers.iter_mut();
         let mut slices: [IoSliceMut<'_>; N] =

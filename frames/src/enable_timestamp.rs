@@ -39,7 +39,8 @@ pub enum EnableTimestamp {
 impl EnableTimestamp {
     const ALL: [Self; 3] = [Self::Reads, Self::Sends, Self::Both];
 
-    const fn bits(self) -> u64 {
+    /// The parameter's value.
+    pub const fn value(self) -> u64 {
         match self {
             Self::Reads => READS,
             Self::Sends => SENDS,
@@ -48,12 +49,12 @@ impl EnableTimestamp {
     }
 
     const fn says(self, bit: u64) -> bool {
-        self.bits() & bit != 0
+        self.value() & bit != 0
     }
 
     /// Appends the parameter (id, length, value) to encoded transport parameters that do not hold it yet.
     pub fn append(self, parameters: &mut Vec<u8>) {
-        for field in [ENABLE_TIMESTAMP_PARAMETER, 1, self.bits()] {
+        for field in [ENABLE_TIMESTAMP_PARAMETER, 1, self.value()] {
             let mut buf = [0; 8];
             let len = varint::encode(field, &mut buf).expect("constants below 2^62");
             parameters.extend_from_slice(&buf[..len]);
@@ -66,7 +67,7 @@ impl EnableTimestamp {
     /// [`ParameterError`] for a malformed or repeated value, or parameters that end too early.
     pub fn find(parameters: &[u8]) -> Result<Option<Self>, ParameterError> {
         let Some(bits) = integer(parameters, ENABLE_TIMESTAMP_PARAMETER)? else { return Ok(None) };
-        Self::ALL.into_iter().find(|o| o.bits() == bits).map(Some).ok_or(ParameterError::Value)
+        Self::ALL.into_iter().find(|o| o.value() == bits).map(Some).ok_or(ParameterError::Value)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -37,6 +38,15 @@ pub enum IdentityError {
     /// No certificate could be made.
     #[error("cannot make a certificate: {0}")]
     Made(#[from] rcgen::Error),
+}
+
+impl IdentityError {
+    /// BoringSSL's words in ours.
+    #[cfg(feature = "quiche")]
+    pub(crate) fn foreign(why: &dyn std::fmt::Display) -> Self {
+        // An error stack has a line for each error.
+        Self::Foreign(why.to_string().trim().replace('\n', "; "))
+    }
 }
 
 /// A certificate chain and its key.
@@ -97,15 +107,13 @@ impl Identity {
         self.chain.first()
     }
 
-    /// The leaf and what leads from it to a root.
+    /// TLS 1.3 for servers on BoringSSL, without protocols to choose from. Secrets are logged as in [`Identity::server`].
+    ///
+    /// # Errors
+    /// BoringSSL does not take certificate or key.
     #[cfg(feature = "quiche")]
-    pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
-        &self.chain
-    }
-
-    #[cfg(feature = "quiche")]
-    pub(crate) const fn key(&self) -> &PrivateKeyDer<'static> {
-        &self.key
+    pub fn boring(&self) -> Result<boring::ssl::SslContextBuilder, IdentityError> {
+        boring_context(&self.chain, &self.key).map_err(|e| IdentityError::foreign(&e))
     }
 
     /// TLS 1.3 for servers, HTTP/3 only. Secrets are logged to the file that the environment's SSLKEYLOGFILE names.
@@ -113,7 +121,7 @@ impl Identity {
     /// # Errors
     /// Certificate and key do not go together.
     pub fn server(&self) -> Result<Arc<ServerConfig>, IdentityError> {
-        self.config().map(Arc::new)
+        self.speaking(ALPN, ring_provider()).map(Arc::new)
     }
 
     /// As [`Identity::server`], and clients that come again may send at once (0-RTT).
@@ -121,16 +129,14 @@ impl Identity {
     /// # Errors
     /// Certificate and key do not go together.
     pub fn server_with_early_data(&self) -> Result<Arc<ServerConfig>, IdentityError> {
-        let mut config = self.config()?;
-        // The only value that QUIC allows (RFC 9001 §4.6.1).
-        config.max_early_data_size = u32::MAX;
-        // rustls takes early data with tickets that it remembers, each once: that is what keeps it from being replayed.
-        config.session_storage = rustls::server::ServerSessionMemoryCache::new(TICKETS);
-        Ok(Arc::new(config))
+        self.speaking(ALPN, ring_provider()).map(|config| Arc::new(with_early_data(config)))
     }
 
-    fn config(&self) -> Result<ServerConfig, IdentityError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+    /// As [`Identity::server`], for another protocol and with other cryptography.
+    ///
+    /// # Errors
+    /// Certificate and key do not go together.
+    pub fn speaking(&self, protocol: &[u8], provider: Arc<CryptoProvider>) -> Result<ServerConfig, IdentityError> {
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(IdentityError::Refused)?;
@@ -138,9 +144,61 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(self.chain.clone(), self.key.clone_key())
             .map_err(IdentityError::Refused)?;
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         config.key_log = Arc::new(rustls::KeyLogFile::new());
         Ok(config)
+    }
+}
+
+fn ring_provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Clients that come again may send at once.
+pub fn with_early_data(mut config: ServerConfig) -> ServerConfig {
+    // The only value that QUIC allows (RFC 9001 §4.6.1).
+    config.max_early_data_size = u32::MAX;
+    // rustls takes early data with tickets that it remembers, each once: that is what keeps it from being replayed.
+    config.session_storage = rustls::server::ServerSessionMemoryCache::new(TICKETS);
+    config
+}
+
+#[cfg(feature = "quiche")]
+fn boring_context(
+    chain: &[CertificateDer<'static>],
+    key: &PrivateKeyDer<'static>,
+) -> Result<boring::ssl::SslContextBuilder, boring::error::ErrorStack> {
+    use boring::pkey::PKey;
+    use boring::x509::X509;
+
+    let mut context = boring::ssl::SslContext::builder(boring::ssl::SslMethod::tls())?;
+    context.set_min_proto_version(Some(boring::ssl::SslVersion::TLS1_3))?;
+    let mut chain = chain.iter();
+    if let Some(leaf) = chain.next() {
+        context.set_certificate(&*X509::from_der(leaf)?)?;
+    }
+    for above in chain {
+        context.add_extra_chain_cert(X509::from_der(above)?)?;
+    }
+    context.set_private_key(&*PKey::private_key_from_der(key.secret_der())?)?;
+    context.check_private_key()?;
+    log_secrets(&mut context);
+    Ok(context)
+}
+
+/// As rustls's `KeyLogFile`, for BoringSSL.
+#[cfg(feature = "quiche")]
+pub fn log_secrets(context: &mut boring::ssl::SslContextBuilder) {
+    use std::io::Write;
+    use std::sync::{Mutex, PoisonError};
+
+    if let Some(path) = std::env::var_os("SSLKEYLOGFILE")
+        && let Ok(file) = std::fs::File::options().append(true).create(true).open(path)
+    {
+        let file = Mutex::new(file);
+        context.set_keylog_callback(move |_, line| {
+            let _ = writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
+        });
     }
 }
 

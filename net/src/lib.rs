@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `shares.rs` | which controller a connection gets: trials that divide connections |
 //! | `identity.rs` | certificate and key, from files or made for the occasion |
+//! | `natives.rs` | the stacks' own controllers |
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays |
 //! | `digest.rs` | digests of bodies, for clients that check what they get |
 //! | `limits.rs` | what one peer, and all of them, may take |
@@ -18,8 +19,9 @@ pub mod digest;
 pub mod identity;
 pub mod limits;
 pub mod load;
-mod logs;
+pub mod logs;
 pub mod metrics;
+pub mod natives;
 pub mod server;
 pub mod shares;
 pub mod site;

@@ -15,7 +15,7 @@ const SAMPLED: Duration = Duration::from_millis(100);
 
 /// Hears what happens on a connection and logs it.
 #[derive(Debug)]
-pub(crate) struct Tap {
+pub struct Tap {
     log: Log,
     began: Instant,
     heard: Mutex<Heard>,
@@ -39,11 +39,15 @@ struct Heard {
 
 impl Tap {
     /// Begins the log of the connection `id` whose controller is `of`.
+    pub(crate) fn begin(folder: &Folder, id: String, of: &Controller) -> Self {
+        Self::at(folder, id, Vantage::Server, format!("fathom serve: {} with {}", of.stack, of.controller))
+    }
+
+    /// Begins the log of the connection `id`, seen from one of its ends.
     // A log says when it began.
     #[allow(clippy::disallowed_methods)]
-    pub(crate) fn begin(folder: &Folder, id: String, of: &Controller) -> Self {
-        let title = format!("fathom serve: {} with {}", of.stack, of.controller);
-        let log = folder.begin(Header { id, vantage: Vantage::Server, title, began: SystemTime::now() });
+    pub fn at(folder: &Folder, id: String, vantage: Vantage, title: String) -> Self {
+        let log = folder.begin(Header { id, vantage, title, began: SystemTime::now() });
         Self { log, began: Instant::now(), heard: Mutex::default() }
     }
 

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::RelaySpec;
 use super::faults::Faults;
-use super::line::{Line, LineStats};
+use super::line::{Fate, Line, LineStats};
 use crate::udp::Udp;
 
 /// Clients at once: each has a socket, and many systems allow a process 1024. More are refused, the longest silent first forgotten.
@@ -69,11 +69,20 @@ fn towards(to: SocketAddr) -> Result<Udp, RelayError> {
     open().map_err(|e| RelayError::Open(to, e))
 }
 
+/// Where clients of one server come in.
+struct Entrance {
+    listen: Udp,
+    to: SocketAddr,
+}
+
 struct Client {
-    address: SocketAddr,
+    at: Place,
     socket: Udp,
     heard: u64,
 }
+
+/// A client's address, and the number of its entrance.
+type Place = (usize, SocketAddr);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Towards {
@@ -87,31 +96,61 @@ struct Waiting {
     at: u64,
     order: u64,
     towards: Towards,
-    client: SocketAddr,
+    client: Place,
     ecn: Option<u8>,
     contents: Vec<u8>,
 }
 
+/// A datagram as it comes to a relay.
+#[derive(Clone, Copy, Debug)]
+pub struct Passing<'a> {
+    /// Since the relay's start.
+    pub at: Duration,
+    /// It goes to the server.
+    pub to_server: bool,
+    /// The client that it is from, or for.
+    pub client: SocketAddr,
+    /// The server that it is for, or from.
+    pub server: SocketAddr,
+    /// Its ECN field.
+    pub ecn: u8,
+    /// What is in it.
+    pub contents: &'a [u8],
+    /// It goes on, perhaps damaged; or else the line or a fault has taken it.
+    pub passes: bool,
+}
+
+/// Who sees every datagram.
+type Tap = Box<dyn FnMut(&Passing<'_>) + Send>;
+
 /// A relay at work.
 pub struct Relay {
-    listen: Udp,
-    to: SocketAddr,
+    entrances: Vec<Entrance>,
     down: Line,
     up: Line,
     faults: Faults,
     clients: Vec<Client>,
-    known: HashMap<SocketAddr, usize>,
+    known: HashMap<Place, usize>,
     waiting: BinaryHeap<Reverse<Waiting>>,
     waiting_bytes: usize,
     order: u64,
     start: Instant,
     stats: RelayStats,
+    tap: Option<Tap>,
     buffer: [Vec<u8>; 1],
+}
+
+impl Entrance {
+    fn open(listen: SocketAddr, to: SocketAddr) -> Result<Self, RelayError> {
+        let bound = UdpSocket::bind(listen).and_then(Udp::new).map_err(|e| RelayError::Listen(listen, e))?;
+        Ok(Self { listen: bound, to })
+    }
 }
 
 impl std::fmt::Debug for Relay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Relay").field("to", &self.to).field("clients", &self.clients.len()).finish_non_exhaustive()
+        let to: Vec<SocketAddr> = self.entrances.iter().map(|e| e.to).collect();
+        f.debug_struct("Relay").field("to", &to).field("clients", &self.clients.len()).finish_non_exhaustive()
     }
 }
 
@@ -123,10 +162,8 @@ impl Relay {
     // A relay works in real time.
     #[allow(clippy::disallowed_methods)]
     pub fn bind(listen: SocketAddr, to: SocketAddr, spec: RelaySpec) -> Result<Self, RelayError> {
-        let bound = UdpSocket::bind(listen).and_then(Udp::new).map_err(|e| RelayError::Listen(listen, e))?;
         Ok(Self {
-            listen: bound,
-            to,
+            entrances: vec![Entrance::open(listen, to)?],
             // Each direction draws its own lots.
             down: Line::new(spec.down, spec.seed.wrapping_mul(2)),
             up: Line::new(spec.up, spec.seed.wrapping_mul(2) + 1),
@@ -138,8 +175,25 @@ impl Relay {
             order: 0,
             start: Instant::now(),
             stats: RelayStats::default(),
+            tap: None,
             buffer: [vec![0; LARGEST]],
         })
+    }
+
+    /// Listens at one more address, for clients of another server: they share the links.
+    ///
+    /// # Errors
+    /// The address is taken or not this host's.
+    pub fn also(mut self, listen: SocketAddr, to: SocketAddr) -> Result<Self, RelayError> {
+        self.entrances.push(Entrance::open(listen, to)?);
+        Ok(self)
+    }
+
+    /// Shows every datagram to `tap` as it comes in.
+    #[must_use]
+    pub fn tapped(mut self, tap: impl FnMut(&Passing<'_>) + Send + 'static) -> Self {
+        self.tap = Some(Box::new(tap));
+        self
     }
 
     /// Where clients find it.
@@ -147,7 +201,16 @@ impl Relay {
     /// # Errors
     /// The system does not say.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listen.io().local_addr()
+        self.address_of(0)
+    }
+
+    /// Where clients of the server of this number find it: 0 is that of [`Relay::bind`].
+    ///
+    /// # Errors
+    /// The system does not say, or there is no such server.
+    pub fn address_of(&self, number: usize) -> io::Result<SocketAddr> {
+        let entrance = self.entrances.get(number).ok_or(io::ErrorKind::NotFound)?;
+        entrance.listen.io().local_addr()
     }
 
     /// Counts so far.
@@ -178,7 +241,7 @@ impl Relay {
             }
             if self.faults.rebind(now) {
                 for client in &mut self.clients {
-                    client.socket = towards(self.to)?;
+                    client.socket = towards(self.entrances[client.at.0].to)?;
                 }
             }
             self.send_due(now);
@@ -199,7 +262,7 @@ impl Relay {
         let times = [due, self.faults.next(now), until, Some(now + LOOK_UP)];
         let sleep = times.into_iter().flatten().min().unwrap_or(now).saturating_sub(now);
         let timeout = Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
-        let sockets = std::iter::once(&self.listen).chain(self.clients.iter().map(|c| &c.socket));
+        let sockets = self.entrances.iter().map(|e| &e.listen).chain(self.clients.iter().map(|c| &c.socket));
         let mut polled: Vec<PollFd<'_>> = sockets.map(|s| PollFd::new(s.io(), PollFlags::IN)).collect();
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -213,21 +276,23 @@ impl Relay {
     }
 
     fn take_in(&mut self, ready: &[bool], buffer: &mut [Vec<u8>; 1]) -> Result<(), RelayError> {
+        let entrances = self.entrances.len();
         for (number, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
+            let client = number.checked_sub(entrances);
             for _ in 0..BATCH {
-                let socket = number.checked_sub(1).map_or(&self.listen, |client| &self.clients[client].socket);
+                let socket = match client {
+                    None => &self.entrances[number].listen,
+                    Some(client) => &self.clients[client].socket,
+                };
                 let mut metas = [RecvMeta::default()];
                 if socket.receive(buffer, &mut metas) == 0 {
                     break;
                 }
                 let ([meta], [buffer]) = (metas, &*buffer);
                 for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
-                    match number.checked_sub(1) {
-                        None => self.take_from_client(meta.addr, meta.ecn, datagram)?,
-                        Some(client) => {
-                            let address = self.clients[client].address;
-                            self.pass(Towards::Client, address, meta.ecn, datagram);
-                        }
+                    match client {
+                        None => self.take_from_client((number, meta.addr), meta.ecn, datagram)?,
+                        Some(client) => self.pass(Towards::Client, self.clients[client].at, meta.ecn, datagram),
                     }
                 }
             }
@@ -235,14 +300,9 @@ impl Relay {
         Ok(())
     }
 
-    fn take_from_client(
-        &mut self,
-        address: SocketAddr,
-        ecn: Option<EcnCodepoint>,
-        datagram: &[u8],
-    ) -> Result<(), RelayError> {
+    fn take_from_client(&mut self, at: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) -> Result<(), RelayError> {
         let now = self.now().as_nanos() as u64;
-        match self.known.get(&address) {
+        match self.known.get(&at) {
             Some(client) => self.clients[*client].heard = now,
             None => {
                 if self.clients.len() == MOST_CLIENTS
@@ -250,27 +310,35 @@ impl Relay {
                 {
                     self.remove(oldest);
                 }
-                self.known.insert(address, self.clients.len());
-                self.clients.push(Client { address, socket: towards(self.to)?, heard: now });
+                let socket = towards(self.entrances[at.0].to)?;
+                self.known.insert(at, self.clients.len());
+                self.clients.push(Client { at, socket, heard: now });
                 self.stats.clients += 1;
             }
         }
-        self.pass(Towards::Server, address, ecn, datagram);
+        self.pass(Towards::Server, at, ecn, datagram);
         Ok(())
     }
 
     /// A datagram enters its line.
-    fn pass(&mut self, towards: Towards, client: SocketAddr, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
+    fn pass(&mut self, towards: Towards, client: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
         let now = self.now();
-        if !self.faults.let_pass(now, datagram.len()) {
-            self.stats.cut_off += 1;
-            return;
-        }
         let line = match towards {
             Towards::Client => &mut self.down,
             Towards::Server => &mut self.up,
         };
-        let fate = line.arrive(now.as_nanos() as u64, datagram.len() as u32, ecn.is_some());
+        let fate = if self.faults.let_pass(now, datagram.len()) {
+            line.arrive(now.as_nanos() as u64, datagram.len() as u32, ecn.is_some())
+        } else {
+            self.stats.cut_off += 1;
+            Fate::default()
+        };
+        if let Some(tap) = &mut self.tap {
+            let to_server = towards == Towards::Server;
+            let (ecn, passes) = (ecn.map_or(0, |ecn| ecn as u8), fate[0].is_some());
+            let server = self.entrances[client.0].to;
+            tap(&Passing { at: now, to_server, client: client.1, server, ecn, contents: datagram, passes });
+        }
         for copy in fate.into_iter().flatten() {
             if self.waiting_bytes + datagram.len() > MOST_BYTES {
                 self.stats.overrun += 1;
@@ -294,9 +362,10 @@ impl Relay {
             let Some(Reverse(next)) = self.waiting.pop() else { return };
             self.waiting_bytes -= next.contents.len();
             let ecn = next.ecn.and_then(EcnCodepoint::from_bits);
+            let entrance = &self.entrances[next.client.0];
             let sent = match (next.towards, self.known.get(&next.client)) {
-                (Towards::Client, _) => self.listen.send(next.client, ecn, &next.contents),
-                (Towards::Server, Some(client)) => self.clients[*client].socket.send(self.to, ecn, &next.contents),
+                (Towards::Client, _) => entrance.listen.send(next.client.1, ecn, &next.contents),
+                (Towards::Server, Some(client)) => self.clients[*client].socket.send(entrance.to, ecn, &next.contents),
                 // Forgotten meanwhile.
                 (Towards::Server, None) => Ok(()),
             };
@@ -316,9 +385,9 @@ impl Relay {
 
     fn remove(&mut self, number: usize) {
         let gone = self.clients.swap_remove(number);
-        self.known.remove(&gone.address);
+        self.known.remove(&gone.at);
         if let Some(moved) = self.clients.get(number) {
-            self.known.insert(moved.address, number);
+            self.known.insert(moved.at, number);
         }
     }
 }
@@ -415,6 +484,41 @@ mod tests {
         server.send_to(b"!", after[1]).unwrap();
         assert_eq!(clients[1].recv(&mut [0; 10]).unwrap(), 1);
         assert_eq!(relay.end().clients, 2);
+    }
+
+    #[test]
+    fn clients_of_two_servers_share_the_links_and_are_seen_with_their_ecn() {
+        let servers = [socket(), socket()];
+        let local = "127.0.0.1:0".parse().unwrap();
+        let [first, second] = [0, 1].map(|n| servers[n].local_addr().unwrap());
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let notes = Arc::clone(&seen);
+        let mut relay = Relay::bind(local, first, RelaySpec::default()).unwrap().also(local, second).unwrap().tapped(
+            move |passing| notes.lock().unwrap().push((passing.server, passing.ecn, passing.contents.to_vec())),
+        );
+        let at = [0, 1].map(|number| relay.address_of(number).unwrap());
+        assert!(relay.address_of(2).is_err());
+        let stop = Arc::new(AtomicBool::new(false));
+        let stops = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            relay.run(&stops, Some(Duration::from_secs(30)), |_, _| {}).unwrap();
+            relay.stats()
+        });
+        // One client of both.
+        let client = Udp::new(socket()).unwrap();
+        client.send(at[0], Some(EcnCodepoint::Ect0), b"one").unwrap();
+        client.send(at[1], None, b"two").unwrap();
+        for (server, word) in servers.iter().zip([b"one", b"two"]) {
+            let mut buffer = [0; 10];
+            let (n, _) = server.recv_from(&mut buffer).unwrap();
+            assert_eq!(&buffer[..n], word);
+        }
+        stop.store(true, Ordering::Relaxed);
+        let stats = thread.join().unwrap();
+        assert_eq!((stats.up.forwarded, stats.clients), (2, 2));
+        let mut seen = seen.lock().unwrap().clone();
+        seen.sort_by_key(|(_, _, word)| word.clone());
+        assert_eq!(seen, [(first, 2, b"one".to_vec()), (second, 0, b"two".to_vec())]);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct LineSpec {
     pub jitter: Duration,
     /// Lost before the link.
     pub loss: f64,
+    /// At most so many in a row are lost, and damaged; `None`: as the lots fall.
+    pub in_a_row: Option<u32>,
     /// Skip the propagation delay and so arrive before others.
     pub reorder: f64,
     /// Arrive twice.
@@ -73,6 +75,8 @@ pub struct Line {
     lots: Pcg64Mcg,
     /// When the last datagram that kept its place arrives.
     last: u64,
+    /// Lost in a row by now, and damaged.
+    rows: [u32; 2],
     stats: LineStats,
 }
 
@@ -80,13 +84,13 @@ impl Line {
     /// A line at rest.
     pub fn new(spec: LineSpec, seed: u64) -> Self {
         let link = spec.link.map(|(rate, queue)| Link::new(rate, queue.build(rate, seed ^ 1)));
-        Self { spec, link, lots: Pcg64Mcg::seed_from_u64(seed), last: 0, stats: LineStats::default() }
+        Self { spec, link, lots: Pcg64Mcg::seed_from_u64(seed), last: 0, rows: [0; 2], stats: LineStats::default() }
     }
 
     /// A datagram of `payload` bytes comes in at `now` nanoseconds.
     pub fn arrive(&mut self, now: u64, payload: u32, ecn_capable: bool) -> Fate {
         self.stats.arrived += 1;
-        if self.draw(self.spec.loss) {
+        if self.draw_of_row(0, self.spec.loss) {
             self.stats.lost += 1;
             return [None; 2];
         }
@@ -108,7 +112,8 @@ impl Line {
             self.last = self.last.max(at);
             self.last
         };
-        let flip = (self.draw(self.spec.corrupt) && payload > 0).then(|| self.lots.random_range(0..payload * 8));
+        let flip =
+            (self.draw_of_row(1, self.spec.corrupt) && payload > 0).then(|| self.lots.random_range(0..payload * 8));
         self.stats.corrupted += u64::from(flip.is_some());
         let copy = Copy { at, mark, flip };
         let double = self.draw(self.spec.duplicate).then_some(copy);
@@ -127,6 +132,14 @@ impl Line {
     /// The link's own counts up to `now`, where there is a link.
     pub fn link_stats(&mut self, now: u64) -> Option<LinkStats> {
         self.link.as_mut().map(|link| link.stats(now))
+    }
+
+    /// As [`Line::draw`], for what happens only so often in a row.
+    fn draw_of_row(&mut self, row: usize, part: f64) -> bool {
+        let may = self.spec.in_a_row.is_none_or(|most| self.rows[row] < most);
+        let falls = self.draw(part) && may;
+        self.rows[row] = if falls { self.rows[row].saturating_add(1) } else { 0 };
+        falls
     }
 
     /// Whether this datagram is of a part of all. What never happens draws no lot, so that it moves no other.
@@ -187,6 +200,15 @@ mod tests {
         near(reordered, left, 0.1);
         near(duplicated, left, 0.02);
         near(corrupted, left, 0.01);
+    }
+
+    #[test]
+    fn so_many_in_a_row_are_lost_and_no_more() {
+        let mut line = Line::new(LineSpec { loss: 0.9, in_a_row: Some(3), ..LineSpec::default() }, 5);
+        let passed: Vec<bool> = (0..1_000).map(|i| line.arrive(i * MS, 10, false)[0].is_some()).collect();
+        let longest = passed.split(|passes| *passes).map(<[bool]>::len).max();
+        assert_eq!(longest, Some(3));
+        assert!(passed.iter().filter(|passes| **passes).count() < 400, "mostly lost");
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod forwarder;
 mod line;
 
 pub use faults::{Fault, Faults};
-pub use forwarder::{Relay, RelayError, RelayStats};
+pub use forwarder::{Passing, Relay, RelayError, RelayStats};
 pub use line::{Copy, Fate, Line, LineSpec, LineStats};
 
 /// What a relay does to both directions.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fathom_cc::{Acks, Controller, EcnDelta, OneWayDelay, Rate, Recipe, Sent, Setback, Signals, Snapshot, Time};
 use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent, max_ack_delay};
-use fathom_frames::{Counters, EnableTimestamp, StampBudget, SyncTimestamp, Timestamp, Timestamps, remove};
+use fathom_frames::{Counters, EcnCounts, EnableTimestamp, StampBudget, SyncTimestamp, Timestamp, Timestamps, remove};
 
 use crate::clock::Clock;
 use crate::core::{Core, Extension, PlugError, Setup};
@@ -81,6 +81,27 @@ pub struct Report {
     pub one_way: Option<OneWayDelay>,
     /// The controller's state after its last event; with several paths, the one that acted last.
     pub controller: Option<Snapshot>,
+    /// What the peer's transport parameter says; `None`: there is none, it has not come yet, or we offer none and so do not look.
+    pub peers: Option<Offer>,
+    /// The same of that of TIMESTAMP.
+    pub peers_timestamp: Option<EnableTimestamp>,
+    /// ECN counts of the newest ACK frame with any; `None` also where ACK frames are not read.
+    pub ecn: Option<EcnCounts>,
+    /// What TLS settled; `None` before, and on stacks that bring a TLS of their own.
+    pub handshake: Option<Handshake>,
+}
+
+/// What TLS settled for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    /// Number of the cipher suite (RFC 8446 §B.4).
+    pub suite: u16,
+    /// It goes on from a session before.
+    pub resumed: bool,
+    /// Key updates (RFC 9001 §6) that our packets show.
+    pub updates_sent: u64,
+    /// Key updates that the peer's packets show.
+    pub updates_received: u64,
 }
 
 /// A view into a live connection.
@@ -94,8 +115,11 @@ impl Probe {
 
     /// How the connection stands now.
     pub fn report(&self) -> Report {
+        let [updates_sent, updates_received] =
+            [&self.0.sealed_updates, &self.0.opened_updates].map(|n| n.load(Ordering::Relaxed));
         let state = self.0.state();
-        Report { samples: state.paths.counters(), ..state.report }
+        let handshake = state.report.handshake.map(|settled| Handshake { updates_sent, updates_received, ..settled });
+        Report { samples: state.paths.counters(), handshake, ..state.report }
     }
 }
 
@@ -121,6 +145,9 @@ pub struct Cell {
     always: AtomicBool,
     /// Controllers started so far.
     flows: AtomicU64,
+    /// Key updates before the newest 1-RTT key that has sealed a packet, and that has opened one.
+    sealed_updates: AtomicU64,
+    opened_updates: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -207,6 +234,8 @@ impl Cell {
             shapes: shaping.is_some(),
             always: AtomicBool::new(false),
             flows: AtomicU64::new(0),
+            sealed_updates: AtomicU64::new(0),
+            opened_updates: AtomicU64::new(0),
             state: Mutex::new(State { shaping, ..State::default() }),
         }
     }
@@ -277,7 +306,8 @@ impl Cell {
     /// Our parameter is malformed, or missing where the controller needs it.
     pub fn negotiate(&self, peers: &[u8]) -> Result<(), Fault> {
         let wrong = |e: ParameterError| Fault::new(Code::TransportParameter, e.to_string());
-        let agreed = self.agreed(peers).map_err(wrong)?;
+        let (sync, enabled) = self.peers_offers(peers).map_err(wrong)?;
+        let agreed = self.agreed(sync, enabled);
         let hears = agreed.hears();
         let exponent = ack_delay_exponent(peers).map_err(wrong)?;
         let counts = self.recipe.as_ref().is_some_and(|r| r.needs().ecn || r.wants().ecn);
@@ -291,6 +321,7 @@ impl Cell {
         state.timestamp_len = if self.extension.datagrams { Timestamp::LEN_LONG } else { timestamp.encoded_len() };
         state.report.negotiated = hears;
         state.report.in_use = agreed.in_use();
+        (state.report.peers, state.report.peers_timestamp) = (sync, enabled);
         let (always, len) = (agreed.sync.place == Placement::EveryPacket, state.frame_len());
         state.budget = (len > 0 && !always && !self.extension.datagrams).then(|| StampBudget::new(len as u64));
         drop(state);
@@ -317,17 +348,18 @@ impl Cell {
         Ok(())
     }
 
-    /// What our parameters and the peer's allow. A parameter of an extension that is off here is one that nobody knows.
-    fn agreed(&self, peers: &[u8]) -> Result<Agreed, ParameterError> {
-        let sync = match self.extension.offer {
-            Some(ours) => Negotiated::between(Some(ours), Offer::find(peers)?),
-            None => Negotiated::default(),
-        };
-        let timestamps = match self.extension.timestamp {
-            Some(ours) => Timestamps::between(Some(ours), EnableTimestamp::find(peers)?, &sync),
-            None => Timestamps::default(),
-        };
-        Ok(Agreed { sync, timestamps })
+    /// What the peer's parameters say. One of an extension that is off here is one that nobody knows.
+    fn peers_offers(&self, peers: &[u8]) -> Result<(Option<Offer>, Option<EnableTimestamp>), ParameterError> {
+        let sync = if self.extension.offer.is_some() { Offer::find(peers)? } else { None };
+        let timestamp = if self.extension.timestamp.is_some() { EnableTimestamp::find(peers)? } else { None };
+        Ok((sync, timestamp))
+    }
+
+    /// What both sides' parameters allow.
+    fn agreed(&self, sync: Option<Offer>, timestamp: Option<EnableTimestamp>) -> Agreed {
+        let sync = Negotiated::between(self.extension.offer, sync);
+        let timestamps = Timestamps::between(self.extension.timestamp, timestamp, &sync);
+        Agreed { sync, timestamps }
     }
 
     /// What a peer would have to offer.
@@ -348,6 +380,21 @@ impl Cell {
         let frame = self.extension.offer.map(|offer| Negotiated::between(Some(offer), Some(Offer::Paper)).frame_len());
         let timestamp = self.extension.timestamp.map(|_| Timestamp::LEN_LONG);
         frame.max(timestamp).unwrap_or(0) + self.tail.load(Ordering::Relaxed)
+    }
+
+    /// TLS is over.
+    pub(crate) fn settled(&self, suite: u16, resumed: bool) {
+        self.state().report.handshake = Some(Handshake { suite, resumed, updates_sent: 0, updates_received: 0 });
+    }
+
+    /// A packet was sealed with a key after so many updates.
+    pub(crate) fn sealed_after(&self, updates: u64) {
+        self.sealed_updates.fetch_max(updates, Ordering::Relaxed);
+    }
+
+    /// A packet was opened with a key after so many updates.
+    pub(crate) fn opened_after(&self, updates: u64) {
+        self.opened_updates.fetch_max(updates, Ordering::Relaxed);
     }
 
     // ---- packets out ----
@@ -674,6 +721,7 @@ impl State {
     fn note(&mut self, now: Time, path: u32, found: &Found) {
         self.report.stamps_received += u64::from(found.is_stamped());
         for ack in found.acks() {
+            self.report.ecn = ack.ecn.or(self.report.ecn);
             let told = self.told(found, ack.path == path);
             // A path that was never used acknowledges nothing.
             let Some(acked) = self.paths.known(ack.path) else { continue };

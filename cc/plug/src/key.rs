@@ -50,8 +50,8 @@ impl HeaderProtection {
 enum Extra {
     /// Writes this many bytes of PADDING (0: nothing).
     Padding(usize),
-    /// Carries frames for the connection of this cell.
-    Frames(Arc<Cell>),
+    /// Carries frames for the connection of this cell, after so many key updates.
+    Frames(Arc<Cell>, u64),
 }
 
 /// A packet whose tag does not match.
@@ -72,10 +72,10 @@ impl PacketProtection {
         Self { key, tag_len, extra: Extra::Padding(padding) }
     }
 
-    /// A 1-RTT key of the connection of `cell`.
-    pub(crate) fn one_rtt(key: Box<dyn rustls::quic::PacketKey>, cell: Arc<Cell>) -> Self {
+    /// A 1-RTT key of the connection of `cell`, after so many key updates.
+    pub(crate) fn one_rtt(key: Box<dyn rustls::quic::PacketKey>, cell: Arc<Cell>, updates: u64) -> Self {
         let tag_len = key.tag_len();
-        Self { key, tag_len, extra: Extra::Frames(cell) }
+        Self { key, tag_len, extra: Extra::Frames(cell, updates) }
     }
 
     /// Seals packet number `packet` of `path` (0 without multipath): `buf` is header, payload and room for the tag.
@@ -83,7 +83,12 @@ impl PacketProtection {
         let (header, rest) = buf.split_at_mut(header_len);
         let room = rest.len() - self.tag_len;
         let exit = match &self.extra {
-            Extra::Frames(cell) => cell.seal(path, packet, &mut rest[..room], header.len() + room + self.tag_len),
+            Extra::Frames(cell, updates) => {
+                if *updates > 0 {
+                    cell.sealed_after(*updates);
+                }
+                cell.seal(path, packet, &mut rest[..room], header.len() + room + self.tag_len)
+            }
             Extra::Padding(_) => Exit::default(),
         };
         let (payload, rest) = rest.split_at_mut(room - exit.cut);
@@ -98,7 +103,7 @@ impl PacketProtection {
         if let Ok(sealed) = sealed {
             tag.copy_from_slice(sealed.as_ref());
         }
-        if let (Extra::Frames(cell), true) = (&self.extra, exit.cut > 0) {
+        if let (Extra::Frames(cell, _), true) = (&self.extra, exit.cut > 0) {
             cell.write_trailer(tail, exit.release);
         }
     }
@@ -116,7 +121,12 @@ impl PacketProtection {
         let len = opened.map_err(|_| NotAuthentic)?.len();
         payload.truncate(len);
         let lead = match &self.extra {
-            Extra::Frames(cell) => cell.open(path, packet, payload),
+            Extra::Frames(cell, updates) => {
+                if *updates > 0 {
+                    cell.opened_after(*updates);
+                }
+                cell.open(path, packet, payload)
+            }
             Extra::Padding(_) => check_none(payload).map(|()| 0),
         };
         match lead {
@@ -135,7 +145,7 @@ impl PacketProtection {
         self.tag_len
             + match &self.extra {
                 Extra::Padding(n) => *n,
-                Extra::Frames(cell) => cell.reserved(),
+                Extra::Frames(cell, _) => cell.reserved(),
             }
     }
 

@@ -46,10 +46,10 @@ mod sealing_tests;
 mod session;
 mod shaping;
 
-pub use cell::{Cell, InUse, Observer, Probe, Report};
+pub use cell::{Cell, Handshake, InUse, Observer, Probe, Report};
 pub use clock::{Clock, SystemClock};
 pub use core::{Extension, PlugError, Setup, with_outlet};
-pub use fathom_frames::{EnableTimestamp, Offer};
+pub use fathom_frames::{EcnCounts, EnableTimestamp, Offer};
 pub use fault::{Code, Fault};
 pub use flow::{AckBatch, Flow};
 #[cfg(feature = "rustls")]

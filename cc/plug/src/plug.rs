@@ -164,7 +164,13 @@ impl<S: Stack> Plug<S> {
     /// The configuration cannot carry QUIC.
     pub fn client(&self, tls: Arc<rustls::ClientConfig>) -> Result<ClientPlug<S>, PlugError> {
         let initial = initial_suite(tls.crypto_provider()).ok_or(PlugError::NoInitialSuite)?;
-        Ok(ClientPlug { plug: self.clone(), tls, initial })
+        Ok(self.client_with_initial(tls, initial))
+    }
+
+    /// As [`Plug::client`], for a configuration that does not offer the suite that protects Initial packets, which is always
+    /// TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
+    pub fn client_with_initial(&self, tls: Arc<rustls::ClientConfig>, initial: Suite) -> ClientPlug<S> {
+        ClientPlug { plug: self.clone(), tls, initial }
     }
 
     /// Under this TLS configuration, for incoming connections.
@@ -173,6 +179,19 @@ impl<S: Stack> Plug<S> {
     /// The configuration cannot carry QUIC.
     pub fn server(&self, tls: Arc<rustls::ServerConfig>) -> Result<ServerPlug<S>, PlugError> {
         let initial = initial_suite(tls.crypto_provider()).ok_or(PlugError::NoInitialSuite)?;
+        self.server_with_initial(tls, initial)
+    }
+
+    /// As [`Plug::server`], for a configuration that does not offer the suite that protects Initial packets, which is always
+    /// TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
+    ///
+    /// # Errors
+    /// The configuration cannot carry QUIC.
+    pub fn server_with_initial(
+        &self,
+        tls: Arc<rustls::ServerConfig>,
+        initial: Suite,
+    ) -> Result<ServerPlug<S>, PlugError> {
         if tls.max_early_data_size != 0 && tls.max_early_data_size != u32::MAX {
             return Err(PlugError::EarlyDataSize(tls.max_early_data_size));
         }

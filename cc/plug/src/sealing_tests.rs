@@ -109,10 +109,10 @@ impl Rig {
         let keys = |side| suite.keys(b"outlet", side, rustls::quic::Version::V1);
         let (ours, theirs) = (keys(rustls::Side::Client), keys(rustls::Side::Server));
         Self {
-            seal: PacketProtection::one_rtt(ours.local.packet, Arc::clone(&cell)),
-            open: PacketProtection::one_rtt(ours.remote.packet, Arc::clone(&cell)),
-            peer_seal: PacketProtection::one_rtt(theirs.local.packet, Arc::clone(&peer)),
-            peer_open: PacketProtection::one_rtt(theirs.remote.packet, Arc::clone(&peer)),
+            seal: PacketProtection::one_rtt(ours.local.packet, Arc::clone(&cell), 0),
+            open: PacketProtection::one_rtt(ours.remote.packet, Arc::clone(&cell), 0),
+            peer_seal: PacketProtection::one_rtt(theirs.local.packet, Arc::clone(&peer), 0),
+            peer_open: PacketProtection::one_rtt(theirs.remote.packet, Arc::clone(&peer), 0),
             peer,
             protect: HeaderProtection(ours.local.header),
             unprotect: HeaderProtection(theirs.remote.header),

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use rustls::NamedGroup;
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{Connection, DirectionalKeys, KeyChange, Secrets, Suite, Version};
+use rustls::{HandshakeKind, NamedGroup};
 
 use crate::cell::Cell;
 use crate::fault::{Code, Fault};
@@ -92,13 +92,15 @@ pub struct Tls {
     tls: Connection,
     initial: Suite,
     next_secrets: Option<Secrets>,
+    /// Key updates for which there are keys.
+    updates: u64,
     told_handshake_data: bool,
     cell: Arc<Cell>,
 }
 
 impl Tls {
     pub(crate) const fn new(tls: Connection, initial: Suite, cell: Arc<Cell>) -> Self {
-        Self { tls, initial, next_secrets: None, told_handshake_data: false, cell }
+        Self { tls, initial, next_secrets: None, updates: 0, told_handshake_data: false, cell }
     }
 
     /// Which side this is.
@@ -163,6 +165,11 @@ impl Tls {
             };
             Fault { code, reason, tls: Some(e) }
         })?;
+        if let Some((suite, kind)) = self.tls.negotiated_cipher_suite().zip(self.tls.handshake_kind())
+            && !self.tls.is_handshaking()
+        {
+            self.cell.settled(suite.suite().into(), kind == HandshakeKind::Resumed);
+        }
         if self.told_handshake_data {
             return Ok(false);
         }
@@ -191,7 +198,7 @@ impl Tls {
             KeyChange::Handshake { keys } => KeySet::plain(keys),
             KeyChange::OneRtt { keys, next } => {
                 self.next_secrets = Some(next);
-                KeySet::new(keys.local, keys.remote, |key| PacketProtection::one_rtt(key, Arc::clone(&self.cell)))
+                KeySet::new(keys.local, keys.remote, |key| PacketProtection::one_rtt(key, Arc::clone(&self.cell), 0))
             }
         })
     }
@@ -199,7 +206,8 @@ impl Tls {
     /// The packet keys of the next key update.
     pub fn next_1rtt_keys<P: Packet>(&mut self) -> Option<Pair<P>> {
         let keys = self.next_secrets.as_mut()?.next_packet_keys();
-        let wrap = |key| PacketProtection::one_rtt(key, Arc::clone(&self.cell)).into();
+        self.updates += 1;
+        let wrap = |key| PacketProtection::one_rtt(key, Arc::clone(&self.cell), self.updates).into();
         Some(Pair { local: wrap(keys.local), remote: wrap(keys.remote) })
     }
 

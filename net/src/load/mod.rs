@@ -55,7 +55,7 @@ pub use run::run;
 pub use strain::Strain;
 pub use target::{Origin, host, port, urls};
 pub use times::Times;
-pub use trust::Trust;
+pub use trust::{Tickets, Trust};
 
 /// Connections that serve several requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,6 +31,19 @@ impl Trust {
     /// nothing is resumed: every handshake is a whole one.
     pub(super) fn client(&self, zero_rtt: bool) -> Result<Arc<ClientConfig>, LoadError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = self.speaking(ALPN, provider)?;
+        config.enable_early_data = zero_rtt;
+        config.resumption =
+            if zero_rtt { Resumption::store(Arc::new(Tickets::default())) } else { Resumption::disabled() };
+        Ok(Arc::new(config))
+    }
+
+    /// TLS 1.3 for clients, for this protocol and with this cryptography. Secrets are logged as by servers. What is resumed, and whether
+    /// 0-RTT is used, is as rustls has it.
+    ///
+    /// # Errors
+    /// There are no certificates to trust.
+    pub fn speaking(&self, protocol: &[u8], provider: Arc<CryptoProvider>) -> Result<ClientConfig, LoadError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|e| LoadError::Trust(e.to_string()))?;
@@ -39,12 +52,9 @@ impl Trust {
             None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
         };
         let mut config = builder.with_no_client_auth();
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         config.key_log = Arc::new(rustls::KeyLogFile::new());
-        config.enable_early_data = zero_rtt;
-        config.resumption =
-            if zero_rtt { Resumption::store(Arc::new(Tickets::default())) } else { Resumption::disabled() };
-        Ok(Arc::new(config))
+        Ok(config)
     }
 
     fn roots(&self) -> Result<Option<RootCertStore>, LoadError> {
@@ -121,9 +131,16 @@ const TICKETS: usize = 4096;
 
 /// The tickets of one server, each used once (RFC 8446 §C.4).
 #[derive(Default)]
-struct Tickets {
+pub struct Tickets {
     tickets: Mutex<VecDeque<Tls13ClientSessionValue>>,
     group: Mutex<Option<NamedGroup>>,
+}
+
+impl Tickets {
+    /// There is one.
+    pub fn any(&self) -> bool {
+        !locked(&self.tickets).is_empty()
+    }
 }
 
 impl std::fmt::Debug for Tickets {

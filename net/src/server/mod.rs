@@ -36,6 +36,8 @@ use crate::site::Site;
 use crate::timestamps::Timestamps;
 pub(crate) use connection::NO_ERROR;
 use door::Door;
+#[cfg(feature = "quiche")]
+pub use quiche::{Tokens, behind_handshake};
 use rustls_doors::{noq, quinn};
 pub use scrape::Scrape;
 

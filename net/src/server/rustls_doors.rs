@@ -1,7 +1,7 @@
 //! The stacks on rustls as doors. quinn and noq have the same shape under other names, so what serves through one serves through the other.
 
 macro_rules! door {
-    ($module:ident, $stack:ident, $plugs:ident, $h3:ident, natives: {$($native:literal => $config:ty),* $(,)?}, stats: $stats:expr) => {
+    ($module:ident, $stack:ident, $plugs:ident, $h3:ident) => {
         pub(super) mod $module {
             use std::io;
             use std::net::SocketAddr;
@@ -18,6 +18,7 @@ macro_rules! door {
             use super::super::door::{Rest, with_probe};
             use crate::limits::Limits;
             use crate::metrics::Ended;
+            use crate::natives::$stack as natives;
             use crate::shares::Shares;
 
             /// How connections of one share are accepted.
@@ -40,13 +41,6 @@ macro_rules! door {
                 probe: Option<Probe>,
             }
 
-                    fn native(name: &str) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
-                        Some(match name {
-                            $($native => Arc::new(<$config>::default()),)*
-                            _ => return None,
-                        })
-                    }
-
             impl Door {
                 pub(in super::super) fn open(
                     listen: SocketAddr,
@@ -55,19 +49,20 @@ macro_rules! door {
                     limits: &Limits,
                     extension: Extension,
                 ) -> Result<Self, SetupError> {
-                    let wrong = |controller: &str, why: &dyn std::fmt::Display| SetupError::Controller(controller.into(), why.to_string());
+                    let wrong = |controller: &str, why: &dyn std::fmt::Display| {
+                        SetupError::Controller(controller.into(), why.to_string())
+                    };
                     let mut recipes = Vec::new();
                     for controller in shares.controllers() {
                         recipes.push(match controller.strip_prefix("native:") {
-                            Some(name) => {
-                                let own = [$($native),*].map(|name| format!("native:{name}")).join(", ");
-                                let mend = format!("{} has no such controller of its own; it has {own}", stringify!($stack));
-                                Err(native(name).ok_or_else(|| wrong(controller, &mend))?)
-                            }
+                            Some(name) => Err(natives::named(name).map_err(|e| wrong(controller, &e))?),
                             None => Ok(catalogue::recipe(controller).map_err(|e| wrong(controller, &e))?),
                         });
                     }
-                    let needs_outlet = recipes.iter().flatten().any(|r| r.check(plugs::OFFERS).is_err() && r.check(with_outlet(plugs::OFFERS)).is_ok());
+                    let needs_outlet = recipes
+                        .iter()
+                        .flatten()
+                        .any(|r| r.check(plugs::OFFERS).is_err() && r.check(with_outlet(plugs::OFFERS)).is_ok());
                     let cannot = |e: io::Error| SetupError::Listen(listen, e);
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
                     let outlet = needs_outlet.then(|| Outlet::bind(listen, &runtime)).transpose().map_err(cannot)?;
@@ -79,11 +74,13 @@ macro_rules! door {
                                     Some(outlet) => Plug::through(outlet.gate(), recipe),
                                     None => Plug::new(recipe),
                                 };
-                                let plug = plug.and_then(|plug| plug.with_extension(extension)?.server(Arc::clone(&tls)));
+                                let plug =
+                                    plug.and_then(|plug| plug.with_extension(extension)?.server(Arc::clone(&tls)));
                                 Kind::Plugged(plug.map_err(|e| wrong(controller, &e))?)
                             }
                             Err(factory) => {
-                                let crypto = QuicServerConfig::try_from(Arc::clone(&tls)).map_err(|e| wrong(controller, &e))?;
+                                let crypto =
+                                    QuicServerConfig::try_from(Arc::clone(&tls)).map_err(|e| wrong(controller, &e))?;
                                 Kind::Native(stack::ServerConfig::with_crypto(Arc::new(crypto)), factory)
                             }
                         });
@@ -95,9 +92,12 @@ macro_rules! door {
                     };
                     let through_outlet = outlet.is_some();
                     let endpoint = match outlet {
-                        Some(outlet) => {
-                            Endpoint::new_with_abstract_socket(EndpointConfig::default(), Some(base), outlet.socket(), runtime)
-                        }
+                        Some(outlet) => Endpoint::new_with_abstract_socket(
+                            EndpointConfig::default(),
+                            Some(base),
+                            outlet.socket(),
+                            runtime,
+                        ),
                         None => Endpoint::server(base, listen),
                     };
                     Ok(Self { endpoint: endpoint.map_err(cannot)?, kinds, limits: *limits, outlet: through_outlet })
@@ -191,7 +191,7 @@ macro_rules! door {
                 }
 
                 fn report(connection: &Connection) -> Ended {
-                    let ended: Ended = ($stats)(&connection.connection);
+                    let ended: Ended = crate::stats::$stack(&connection.connection);
                     with_probe(ended, connection.probe.as_ref().map(Probe::report))
                 }
 
@@ -207,22 +207,5 @@ macro_rules! door {
     };
 }
 
-door!(
-    quinn, quinn, fathom_quinn, h3_quinn,
-    natives: {
-        "new-reno" => quinn::congestion::NewRenoConfig,
-        "cubic" => quinn::congestion::CubicConfig,
-        "bbr" => quinn::congestion::BbrConfig,
-    },
-    stats: crate::stats::quinn
-);
-
-door!(
-    noq, noq, fathom_noq, h3_noq,
-    natives: {
-        "new-reno" => noq::congestion::NewRenoConfig,
-        "cubic" => noq::congestion::CubicConfig,
-        "bbr3" => noq::congestion::Bbr3Config,
-    },
-    stats: crate::stats::noq
-);
+door!(quinn, quinn, fathom_quinn, h3_quinn);
+door!(noq, noq, fathom_noq, h3_noq);

@@ -32,8 +32,10 @@ use quiche::h3;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+pub use self::coalesced::behind_handshake;
 use self::entry::Entry;
 use self::socket::{LARGEST, Received, Socket};
+pub use self::stateless::Tokens;
 use super::{Context, SetupError, Stack, stopped};
 use crate::identity::Identity;
 use crate::limits::Limits;

@@ -17,17 +17,19 @@ const TIME: usize = 8;
 
 /// Makes and checks tokens of Retry packets (RFC 9000 §8.1.2): the time, the client's first destination connection ID, and a code over
 /// both, its address and the connection ID that the Retry gave.
-pub(super) struct Tokens {
+pub struct Tokens {
     key: hmac::Key,
 }
 
 impl Tokens {
-    pub(super) fn new() -> Self {
+    /// With a key of its own.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, &rand::random::<[u8; 32]>()) }
     }
 
     /// `now` is since any moment that stays the same.
-    pub(super) fn make(&self, now: Duration, client: SocketAddr, original: &[u8], given: &[u8]) -> Vec<u8> {
+    pub fn make(&self, now: Duration, client: SocketAddr, original: &[u8], given: &[u8]) -> Vec<u8> {
         let mut token = now.as_secs().to_be_bytes().to_vec();
         token.extend_from_slice(original);
         let tag = hmac::sign(&self.key, &signed(&token, client, given));
@@ -36,13 +38,7 @@ impl Tokens {
     }
 
     /// The original destination connection ID, where the token is one of ours for this client and not too old.
-    pub(super) fn check<'a>(
-        &self,
-        now: Duration,
-        token: &'a [u8],
-        client: SocketAddr,
-        given: &[u8],
-    ) -> Option<&'a [u8]> {
+    pub fn check<'a>(&self, now: Duration, token: &'a [u8], client: SocketAddr, given: &[u8]) -> Option<&'a [u8]> {
         let (said, tag) = token.split_at_checked(token.len().checked_sub(TAG)?)?;
         hmac::verify(&self.key, &signed(said, client, given), tag).ok()?;
         let (time, original) = said.split_first_chunk::<TIME>()?;

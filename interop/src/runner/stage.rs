@@ -1,0 +1,120 @@
+//! A fresh folder with files and certificates.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// A file that is served, and what it must be when it arrives.
+#[derive(Clone, Debug)]
+pub(super) struct Served {
+    pub(super) name: String,
+    pub(super) digest: Vec<u8>,
+}
+
+/// The folders of one cell.
+#[derive(Debug)]
+pub(super) struct Stage {
+    root: PathBuf,
+    pub(super) files: Vec<Served>,
+}
+
+impl Stage {
+    /// Lays out `root`, which is empty, with files of these sizes. Same seed, same files.
+    pub(super) fn new(root: &Path, sizes: &[u64], name_length: usize, seed: u64) -> io::Result<Self> {
+        for folder in ["www", "certs", "downloads", "client", "server"] {
+            fs::create_dir_all(root.join(folder))?;
+        }
+        certificates(&root.join("certs"))?;
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut files = Vec::with_capacity(sizes.len());
+        for (number, size) in sizes.iter().enumerate() {
+            // Letters enough that names differ by more than their number.
+            let tail = (0..name_length.saturating_sub(4)).map(|_| char::from(random.random_range(b'a'..=b'z')));
+            let name = format!("{number:04}{}", tail.collect::<String>());
+            let mut contents = vec![0; usize::try_from(*size).map_err(io::Error::other)?];
+            random.fill(&mut contents[..]);
+            fs::write(root.join("www").join(&name), &contents)?;
+            files.push(Served { name, digest: digest(&contents) });
+        }
+        Ok(Self { root: root.to_owned(), files })
+    }
+
+    pub(super) fn folder(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// What is wrong with the downloads: files that are not there, or differ.
+    pub(super) fn check_downloads(&self) -> Vec<String> {
+        let folder = self.folder("downloads");
+        let wrong = |file: &Served| match fs::read(folder.join(&file.name)) {
+            Err(_) => Some(format!("{} did not arrive", brief(&file.name))),
+            Ok(contents) if digest(&contents) != file.digest => {
+                let size = fs::metadata(self.folder("www").join(&file.name)).map_or(0, |meta| meta.len());
+                Some(format!("{} arrived with {} bytes of {size}, or other ones", brief(&file.name), contents.len()))
+            }
+            Ok(_) => None,
+        };
+        self.files.iter().filter_map(wrong).collect()
+    }
+}
+
+fn brief(name: &str) -> &str {
+    name.get(..12).unwrap_or(name)
+}
+
+fn digest(contents: &[u8]) -> Vec<u8> {
+    ring::digest::digest(&ring::digest::SHA256, contents).as_ref().to_vec()
+}
+
+/// An authority, and a certificate of its for `localhost`, on P-256, which every stack knows.
+fn certificates(folder: &Path) -> io::Result<()> {
+    let wrong = io::Error::other::<rcgen::Error>;
+    let key = || rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(wrong);
+    let mut authority = rcgen::CertificateParams::new(Vec::new()).map_err(wrong)?;
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    authority.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::DigitalSignature];
+    authority.distinguished_name.push(rcgen::DnType::CommonName, "interop authority");
+    let authority = rcgen::CertifiedIssuer::self_signed(authority, key()?).map_err(wrong)?;
+    let mut leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).map_err(wrong)?;
+    leaf.distinguished_name.push(rcgen::DnType::CommonName, "localhost");
+    leaf.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
+    leaf.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
+    leaf.use_authority_key_identifier_extension = true;
+    let leaf_key = key()?;
+    let certificate = leaf.signed_by(&leaf_key, &authority).map_err(wrong)?;
+    fs::write(folder.join("cert.pem"), certificate.pem())?;
+    fs::write(folder.join("priv.key"), leaf_key.serialize_pem())?;
+    fs::write(folder.join("ca.pem"), authority.pem())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_has_files_and_certificates_that_serve() {
+        let folder = tempfile::tempdir().unwrap();
+        let stage = Stage::new(folder.path(), &[0, 10, 3_000], 20, 1).unwrap();
+        let certs = stage.folder("certs");
+        let identity = fathom_net::identity::Identity::read(&certs.join("cert.pem"), &certs.join("priv.key")).unwrap();
+        assert!(identity.server().is_ok());
+        assert!(
+            fathom_net::load::Trust::File(certs.join("ca.pem"))
+                .speaking(b"h3", rustls::crypto::ring::default_provider().into())
+                .is_ok()
+        );
+        assert!(stage.files.iter().all(|file| file.name.len() == 20));
+        assert_eq!(stage.check_downloads().len(), 3);
+        for file in &stage.files {
+            fs::copy(stage.folder("www").join(&file.name), stage.folder("downloads").join(&file.name)).unwrap();
+        }
+        assert!(stage.check_downloads().is_empty());
+        let mut contents = fs::read(stage.folder("www").join(&stage.files[2].name)).unwrap();
+        contents[1_000] ^= 1;
+        fs::write(stage.folder("downloads").join(&stage.files[2].name), contents).unwrap();
+        assert!(stage.check_downloads()[0].contains("3000 bytes of 3000"));
+    }
+}
