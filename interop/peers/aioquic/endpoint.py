@@ -191,10 +191,11 @@ async def client(task: Task) -> str | None:
 async def server(task: Task):
     Server.task = task
     tickets = {}
+    config = configuration(task)
     await serve(
         task.ip,
         task.port,
-        configuration=configuration(task),
+        configuration=config,
         create_protocol=Server,
         session_ticket_handler=lambda ticket: tickets.__setitem__(ticket.ticket, ticket),
         session_ticket_fetcher=lambda ticket: tickets.pop(ticket, None),
@@ -203,6 +204,10 @@ async def server(task: Task):
     end = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end.set)
     await end.wait()
+    # The logs of connections that are not quite over yet.
+    if config.quic_logger is not None:
+        for trace in list(config.quic_logger._traces):
+            config.quic_logger.end_trace(trace)
 
 
 def main():
