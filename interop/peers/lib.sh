@@ -59,6 +59,10 @@ debian() {
         [ -f "$archive" ] || refuse "apt-get downloaded nothing for $*"
         dpkg-deb --extract "$archive" "$home/root" || refuse "dpkg-deb cannot unpack ${archive##*/}"
     done
+    for archive in "$home"/archives/*.deb; do
+        dpkg-deb --field "$archive" Package Version
+        echo
+    done > "$home/root/packages"
     rm -r -- "$home/archives"
 }
 
@@ -82,4 +86,29 @@ venv() {
     "$python" -m venv "$home/venv" > "$home/pip.log" 2>&1 || refuse "$python makes no virtual environment: $(tail -n 1 "$home/pip.log")"
     "$home/venv/bin/python" -m pip install --quiet --only-binary :all: "$@" >> "$home/pip.log" 2>&1 \
         || refuse "pip cannot install $*: $(grep ERROR "$home/pip.log" | tail -n 1)"
+}
+
+# A server that leaves on SIGTERM in its own way: here it leaves with 0, as the contract has it.
+until_told() {
+    "$@" &
+    server=$!
+    trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; exit 0' TERM INT
+    wait "$server"
+}
+
+# The port of the first URL of REQUESTS.
+first_port() {
+    port=${REQUESTS#*://}
+    port=${port%%/*}
+    case $port in
+        *:*) echo "${port##*:}" ;;
+        *) echo 443 ;;
+    esac
+}
+
+# Whether each URL of REQUESTS became a file.
+downloaded() {
+    for url in $REQUESTS; do
+        [ -f "${DOWNLOADS:-/downloads}/${url##*/}" ] || { echo "$name: no answer: $url"; return 1; }
+    done
 }
