@@ -112,3 +112,16 @@ downloaded() {
         [ -f "${DOWNLOADS:-/downloads}/${url##*/}" ] || { echo "$name: no answer: $url"; return 1; }
     done
 }
+
+# rust VERSION: a compiler at least as new.
+rust() {
+    wants cargo "Rust $1 or newer"
+    found=$(rustc --version | cut -d ' ' -f 2)
+    [ "$(printf '%s\n' "$1" "$found" | sort -V | head -n 1)" = "$1" ] || refuse "wants Rust $1 or newer: this is $found"
+}
+
+# The peer's own package, apart from the workspace and its target folder.
+cargo_build() {
+    CARGO_TARGET_DIR=$home/target cargo build --manifest-path "$peer/Cargo.toml" --locked --jobs "${FATHOM_PEERS_JOBS:-1}" \
+        > "$home/cargo.log" 2>&1 || refuse "cargo build: $(grep -m 1 '^error' "$home/cargo.log" || tail -n 1 "$home/cargo.log")"
+}
