@@ -236,6 +236,8 @@ async def server(task: Task):
         served = await serve(task.ip, task.port, configuration=config, create_protocol=Server, retry=task.test == "retry")
         timestamps(served._engine._transport)
     await end.wait()
+    # Ends the logs of connections that are still open.
+    served.close()
 
 
 def main():
@@ -254,6 +256,6 @@ def main():
 
 try:
     main()
-except (ConnectionError, OSError, asyncio.TimeoutError) as error:
+except (ConnectionError, OSError, RuntimeError, asyncio.TimeoutError) as error:
     print(f"aiopquic: {error!r}", file=sys.stderr)
     sys.exit(1)

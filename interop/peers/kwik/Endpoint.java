@@ -54,7 +54,7 @@ public final class Endpoint {
         return value == null || value.isEmpty() ? without : value;
     }
 
-    /** Errors alone; unlike the one that says nothing it heeds QLOGDIR. */
+    /** Errors alone. */
     static Logger logger() {
         return new SysOutLogger();
     }
