@@ -4,8 +4,10 @@
 peer=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 name=${peer##*/}
 peers=${FATHOM_PEERS:-$peer/../../../target/peers}
-mkdir -p -- "$peers/$name"
-home=$(CDPATH='' cd -- "$peers/$name" && pwd)
+case $peers in
+    /*) home=$peers/$name ;;
+    *) home=$PWD/$peers/$name ;;
+esac
 # Nothing that runs writes beside its source.
 export PYTHONDONTWRITEBYTECODE=1
 
@@ -27,6 +29,7 @@ unless_installed() {
         exit 0
     fi
     # What was compiled stays: the next time is quicker.
+    mkdir -p -- "$home"
     rm -rf -- "$home/VERSION" "$home/venv" "$home/root"
 }
 
