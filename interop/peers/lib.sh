@@ -1,0 +1,130 @@
+# Read by every peer's `install` and `run`: where the peer is, where it is installed, how it says no.
+# shellcheck shell=sh
+
+peer=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+name=${peer##*/}
+peers=${FATHOM_PEERS:-$peer/../../../target/peers}
+case $peers in
+    /*) home=$peers/$name ;;
+    *) home=$PWD/$peers/$name ;;
+esac
+# Nothing that runs writes beside its source.
+export PYTHONDONTWRITEBYTECODE=1
+
+# Why it cannot be: the last line, and the exit code of what is not supported.
+refuse() {
+    echo "$name: $*"
+    exit 127
+}
+
+# What the installation was made from. Another version of these files is another installation.
+made_from() {
+    find "$peer" -type f ! -name peer.toml ! -name run ! -name '*.py' -exec cksum {} + | cut -d ' ' -f 1,2 | LC_ALL=C sort | cksum
+}
+
+# Ends `install` at once where it has done its work before.
+unless_installed() {
+    if [ -f "$home/VERSION" ] && [ "$(made_from)" = "$(cat "$home/made-from" 2>/dev/null)" ]; then
+        cat "$home/VERSION"
+        exit 0
+    fi
+    # What was compiled stays: the next time is quicker.
+    mkdir -p -- "$home"
+    rm -rf -- "$home/VERSION" "$home/venv" "$home/root"
+}
+
+# The last step of `install`.
+installed() {
+    made_from > "$home/made-from"
+    echo "$1" > "$home/VERSION"
+    cat "$home/VERSION"
+}
+
+# The first step of `run`.
+must_be_installed() {
+    [ -f "$home/VERSION" ] || refuse "not installed: run $peer/install"
+}
+
+# wants COMMAND PACKAGE: a tool that an installation cannot do without.
+wants() {
+    command -v "$1" >/dev/null 2>&1 || refuse "wants $1 ($2)"
+}
+
+# Debian packages, with those they depend on that are missing here, unpacked below $home/root: no root, and nothing of the system changes.
+debian() {
+    wants apt-get "Debian or one of its kind"
+    wants dpkg-deb "Debian or one of its kind"
+    mkdir -p -- "$home/archives/partial"
+    apt-get install --yes --download-only --no-install-recommends --reinstall -o Debug::NoLocking=1 \
+        -o Dir::Cache::archives="$home/archives" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+        "$@" > "$home/apt.log" 2>&1 || refuse "apt-get has no $* (as root: apt-get update): $(tail -n 1 "$home/apt.log")"
+    for archive in "$home"/archives/*.deb; do
+        [ -f "$archive" ] || refuse "apt-get downloaded nothing for $*"
+        dpkg-deb --extract "$archive" "$home/root" || refuse "dpkg-deb cannot unpack ${archive##*/}"
+    done
+    for archive in "$home"/archives/*.deb; do
+        dpkg-deb --field "$archive" Package Version
+        echo
+    done > "$home/root/packages"
+    rm -r -- "$home/archives"
+}
+
+# Where those packages' libraries are.
+debian_libraries() {
+    find "$home/root" -name '*.so*' -exec dirname {} \; | sort -u | paste -s -d : -
+}
+
+# A Python of at least 3.MINOR as $python.
+python() {
+    for python in python3 python3.14 python3.13 python3.12 python3.11 "$HOME"/.pyenv/versions/3.*/bin/python; do
+        if "$python" -c "import sys, venv; sys.exit(sys.version_info < (3, $1))" 2>/dev/null; then return; fi
+    done
+    refuse "wants Python 3.$1 or newer, with venv"
+}
+
+# venv MINOR REQUIREMENT...: an environment of its own. Wheels only: nothing is compiled.
+venv() {
+    python "$1"
+    shift
+    "$python" -m venv "$home/venv" > "$home/pip.log" 2>&1 || refuse "$python makes no virtual environment: $(tail -n 1 "$home/pip.log")"
+    "$home/venv/bin/python" -m pip install --quiet --only-binary :all: "$@" >> "$home/pip.log" 2>&1 \
+        || refuse "pip cannot install $*: $(grep ERROR "$home/pip.log" | tail -n 1)"
+}
+
+# A server that leaves on SIGTERM in its own way: here it leaves with 0, as the contract has it.
+until_told() {
+    "$@" &
+    server=$!
+    trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; exit 0' TERM INT
+    wait "$server"
+}
+
+# The port of the first URL of REQUESTS.
+first_port() {
+    port=${REQUESTS#*://}
+    port=${port%%/*}
+    case $port in
+        *:*) echo "${port##*:}" ;;
+        *) echo 443 ;;
+    esac
+}
+
+# Whether each URL of REQUESTS became a file.
+downloaded() {
+    for url in $REQUESTS; do
+        [ -f "${DOWNLOADS:-/downloads}/${url##*/}" ] || { echo "$name: no answer: $url"; return 1; }
+    done
+}
+
+# rust VERSION: a compiler at least as new.
+rust() {
+    wants cargo "Rust $1 or newer"
+    found=$(rustc --version | cut -d ' ' -f 2)
+    [ "$(printf '%s\n' "$1" "$found" | sort -V | head -n 1)" = "$1" ] || refuse "wants Rust $1 or newer: this is $found"
+}
+
+# The peer's own package, apart from the workspace and its target folder.
+cargo_build() {
+    CARGO_TARGET_DIR=$home/target cargo build --manifest-path "$peer/Cargo.toml" --locked --jobs "${FATHOM_PEERS_JOBS:-1}" \
+        > "$home/cargo.log" 2>&1 || refuse "cargo build: $(grep -m 1 '^error' "$home/cargo.log" || tail -n 1 "$home/cargo.log")"
+}
