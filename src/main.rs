@@ -8,6 +8,7 @@ mod link;
 mod load;
 mod output;
 mod plan;
+mod probe;
 mod qlog;
 mod reproduce;
 mod serve;
@@ -44,6 +45,8 @@ enum Command {
     Load(Box<load::Args>),
     /// List, show, check and run studies: one question each, asked of many runs.
     Plan(plan::Args),
+    /// Ask servers what they make of our transport parameters, and how they acknowledge.
+    Probe(probe::Args),
     /// Turn a qlog file into the form that qvis draws.
     Qlog(qlog::Args),
     /// Run a paper's experiments again: its tables and figures beside the paper's, and whether its claims hold.
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Ok(Cli { command: Command::Link(args) }) => link::run(&args),
         Ok(Cli { command: Command::Load(args) }) => load::run(&args),
         Ok(Cli { command: Command::Plan(args) }) => plan::run(&args),
+        Ok(Cli { command: Command::Probe(args) }) => probe::run(&args),
         Ok(Cli { command: Command::Qlog(args) }) => qlog::run(&args),
         Ok(Cli { command: Command::Reproduce(args) }) => reproduce::run(PAPERS, &args),
         Ok(Cli { command: Command::Serve(args) }) => serve::run(&args),

@@ -14,6 +14,7 @@
 //! | `timestamps.rs` | how users choose the way in which one-way delays are exchanged |
 //! | `server/` | accepting, serving, ending |
 //! | `load/` | asking, and measuring the answers |
+//! | `probe.rs` | what a server makes of our transport parameters |
 
 pub mod digest;
 pub mod identity;
@@ -22,6 +23,7 @@ pub mod load;
 pub mod logs;
 pub mod metrics;
 pub mod natives;
+pub mod probe;
 pub mod server;
 pub mod shares;
 pub mod site;

@@ -87,6 +87,10 @@ pub struct Report {
     pub peers_timestamp: Option<EnableTimestamp>,
     /// ECN counts of the newest ACK frame with any; `None` also where ACK frames are not read.
     pub ecn: Option<EcnCounts>,
+    /// ACK frames of 1-RTT packets that were read.
+    pub acks: u64,
+    /// The longest time for which one of them says that it was held back.
+    pub longest_ack_delay: Duration,
     /// What TLS settled; `None` before, and on stacks that bring a TLS of their own.
     pub handshake: Option<Handshake>,
 }
@@ -131,6 +135,8 @@ pub struct Cell {
     extension: Extension,
     parameter: Option<Arc<[u8]>>,
     stamp: Option<Arc<[u8]>>,
+    /// ACK frames are read for the report's sake.
+    watches: bool,
     recipe: Option<Arc<dyn Recipe>>,
     observer: Option<Arc<dyn Observer>>,
     /// Bytes that the next 1-RTT packet holds free for a frame. Changes only when a packet was sealed or opened, so a stack sees one
@@ -210,7 +216,7 @@ impl Cell {
             parameter: core.parameter.clone(),
             stamp: core.stamp.clone(),
         };
-        Self::made(setup, offers, shaping)
+        Self { watches: core.watches, ..Self::made(setup, offers, shaping) }
     }
 
     /// A cell that offers nothing, for connections that were not wired.
@@ -227,6 +233,7 @@ impl Cell {
             extension,
             parameter,
             stamp,
+            watches: false,
             recipe,
             observer,
             reserved: AtomicUsize::new(0),
@@ -313,7 +320,7 @@ impl Cell {
         let counts = self.recipe.as_ref().is_some_and(|r| r.needs().ecn || r.wants().ecn);
         let mut state = self.state();
         state.agreed = agreed;
-        state.reads = counts || agreed != Agreed::default() || state.shaping.is_some();
+        state.reads = counts || self.watches || agreed != Agreed::default() || state.shaping.is_some();
         state.exponent = exponent;
         state.max_ack_delay = max_ack_delay(peers);
         // Stamps of connections with DATAGRAM frames take the same room from the first to the last.
@@ -722,6 +729,8 @@ impl State {
         self.report.stamps_received += u64::from(found.is_stamped());
         for ack in found.acks() {
             self.report.ecn = ack.ecn.or(self.report.ecn);
+            self.report.acks += 1;
+            self.report.longest_ack_delay = self.report.longest_ack_delay.max(ack.delay(self.exponent));
             let told = self.told(found, ack.path == path);
             // A path that was never used acknowledges nothing.
             let Some(acked) = self.paths.known(ack.path) else { continue };

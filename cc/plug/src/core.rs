@@ -106,6 +106,8 @@ pub(crate) struct Core {
     pub(crate) stamp: Option<Arc<[u8]>>,
     /// Where the endpoint's datagrams are cut and held.
     pub(crate) gate: Option<Arc<Gate>>,
+    /// ACK frames are read, whoever needs what they say.
+    pub(crate) watches: bool,
 }
 
 impl Core {

@@ -390,6 +390,7 @@ mod tests {
                 extension: Extension::default(),
                 parameter: None,
                 stamp: None,
+                watches: false,
                 gate: None,
             };
             let cell = Arc::new(Cell::new(&core, Signals::NONE, None));

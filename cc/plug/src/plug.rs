@@ -106,7 +106,8 @@ impl<S: Stack> Plug<S> {
 
     fn made(recipe: Arc<dyn Recipe>, gate: Option<Arc<Gate>>) -> Result<Self, PlugError> {
         let clock = Arc::new(SystemClock);
-        let core = Core { recipe, clock, extension: Extension::default(), parameter: None, stamp: None, gate };
+        let core =
+            Core { recipe, clock, extension: Extension::default(), parameter: None, stamp: None, gate, watches: false };
         core.recipe.check(core.offers(S::OFFERS)).map_err(|missing| PlugError::Missing {
             outlet_would_do: core.recipe.check(with_outlet(S::OFFERS)).is_ok(),
             missing,
@@ -156,6 +157,13 @@ impl<S: Stack> Plug<S> {
     /// The controller's recipe.
     pub fn recipe(&self) -> &Arc<dyn Recipe> {
         &self.core.recipe
+    }
+
+    /// Reads every ACK frame, so that [`Report`](crate::Report) tells ECN counts and how the peer acknowledges, even where no controller needs it.
+    #[must_use]
+    pub fn watching(mut self) -> Self {
+        self.core.watches = true;
+        self
     }
 
     /// Under this TLS configuration, for outgoing connections.

@@ -95,6 +95,7 @@ impl Rig {
                 extension,
                 parameter: None,
                 stamp: None,
+                watches: false,
                 gate,
             };
             Arc::new(Cell::new(&core, Signals::NONE, None))

@@ -1,0 +1,226 @@
+//! One server looked at: does HTTP/3 work with our transport parameters, which extensions does it speak, how does it acknowledge?
+//!
+//! Polite: one connection at a time, a few requests one after the other, bodies cut short. Where a connection with our parameters fails, one
+//! without them tells whether they are to blame.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes};
+use fathom_plug::{EcnCounts, EnableTimestamp, Extension, InUse, Offer};
+use fathom_quinn::{Plug, Probe};
+use h3::client::SendRequest;
+use h3::error::Code;
+use http::{Request, Uri};
+use quinn::{Endpoint, TransportConfig};
+use rustls::ClientConfig;
+
+use crate::load::{LoadError, Origin, Trust};
+use crate::server::NO_ERROR;
+
+/// How long the farewell of a connection may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What is asked of each server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whom to believe.
+    pub trust: Trust,
+    /// Requests, one after the other.
+    pub requests: u32,
+    /// How long a connection and all its requests may take.
+    pub timeout: Duration,
+    /// Bytes of a body after which the rest is not wanted.
+    pub most: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { trust: Trust::default(), requests: 3, timeout: Duration::from_secs(10), most: 256 << 10 }
+    }
+}
+
+/// What a server makes of our transport parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It speaks a frame that tells one-way delays, and it is in use.
+    Speaks(InUse),
+    /// It goes on as if they were not there, as RFC 9000 §7.4.2 asks.
+    Ignores,
+    /// It serves only without them. This is why with them it did not.
+    Refuses(String),
+    /// It does not serve with them or without.
+    Unreachable(String),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Speaks(InUse::Sync) => f.write_str("speaks SYNC_TIMESTAMP"),
+            Self::Speaks(_) => f.write_str("speaks TIMESTAMP"),
+            Self::Ignores => f.write_str("ignores them"),
+            Self::Refuses(_) => f.write_str("REFUSES them"),
+            Self::Unreachable(_) => f.write_str("not reached"),
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// What it makes of our parameters.
+    pub verdict: Verdict,
+    /// The connection that served; `None` where none did.
+    pub visit: Option<Visit>,
+}
+
+/// A connection that served.
+#[derive(Clone, Debug)]
+pub struct Visit {
+    /// From the first packet to the end of the handshake.
+    pub handshake: Duration,
+    /// Smoothed round-trip time in the end.
+    pub rtt: Duration,
+    /// Status of the last response.
+    pub status: u16,
+    /// Bytes of its body, as far as they were wanted.
+    pub bytes: u64,
+    /// The field `server` of the response.
+    pub server: Option<String>,
+    /// Number of the cipher suite (RFC 8446 §B.4).
+    pub suite: Option<u16>,
+    /// Its parameter sync_timestamp.
+    pub sync_timestamp: Option<Offer>,
+    /// Its parameter enable_timestamp (draft-huitema-quic-ts).
+    pub enable_timestamp: Option<EnableTimestamp>,
+    /// Stamps that came.
+    pub stamps: u64,
+    /// ECN counts of its last ACK frame that had any; `None`: it tells none, or the path takes the marks off.
+    pub ecn: Option<EcnCounts>,
+    /// Its ACK frames in 1-RTT packets.
+    pub acks: u64,
+    /// The longest time for which it says that it held one back.
+    pub longest_ack_delay: Duration,
+    /// Our packets, and those of them that were lost.
+    pub sent: u64,
+    /// See `sent`.
+    pub lost: u64,
+}
+
+/// Looks at a server.
+///
+/// # Errors
+/// The client cannot be set up: nothing is said of the server.
+pub async fn probe(origin: &Origin, url: &Uri, options: &Options) -> Result<Answer, LoadError> {
+    let tls = options.trust.speaking(crate::identity::ALPN, Arc::new(rustls::crypto::ring::default_provider()))?;
+    let tls = Arc::new(tls);
+    let with = visit(origin, url, &tls, Extension::default(), options).await?;
+    let why = match with {
+        Ok((visit, InUse::None)) => return Ok(Answer { verdict: Verdict::Ignores, visit: Some(visit) }),
+        Ok((visit, in_use)) => return Ok(Answer { verdict: Verdict::Speaks(in_use), visit: Some(visit) }),
+        Err(why) => why,
+    };
+    Ok(match visit(origin, url, &tls, Extension::OFF, options).await? {
+        Ok((visit, _)) => Answer { verdict: Verdict::Refuses(why), visit: Some(visit) },
+        Err(without) => Answer { verdict: Verdict::Unreachable(without), visit: None },
+    })
+}
+
+type Visited = Result<(Visit, InUse), String>;
+
+async fn visit(
+    origin: &Origin,
+    url: &Uri,
+    tls: &Arc<ClientConfig>,
+    extension: Extension,
+    options: &Options,
+) -> Result<Visited, LoadError> {
+    let setup = |e: &dyn fmt::Display| LoadError::Setup(e.to_string());
+    let plug = Plug::named("cubic").and_then(|plug| plug.with_extension(extension)).map_err(|e| setup(&e))?;
+    let plug = plug.watching().client(Arc::clone(tls)).map_err(|e| setup(&e))?;
+    let any = if origin.address().is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let endpoint = Endpoint::client(SocketAddr::new(any, 0)).map_err(|e| setup(&e))?;
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_uni_streams(8u32.into());
+    transport.max_concurrent_bidi_streams(0u32.into());
+    let (config, probe) = plug.config(transport, None);
+    let connecting = endpoint.connect_with(config, origin.address(), origin.server_name());
+    let connecting = connecting.map_err(|e| setup(&e))?;
+    let visited = match tokio::time::timeout(options.timeout, served(connecting, url, &probe, options)).await {
+        Ok(visited) => visited,
+        Err(_) => Err(format!("no answer within {} s", options.timeout.as_secs_f64())),
+    };
+    endpoint.close(NO_ERROR.into(), b"");
+    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    Ok(visited)
+}
+
+// How long things take is real time.
+#[allow(clippy::disallowed_methods)]
+async fn served(connecting: quinn::Connecting, url: &Uri, probe: &Probe, options: &Options) -> Visited {
+    let began = Instant::now();
+    let connection = connecting.await.map_err(|e| e.to_string())?;
+    let handshake = began.elapsed();
+    let begun = h3::client::builder().send_grease(false).build(h3_quinn::Connection::new(connection.clone())).await;
+    let (mut idle, mut sender) = begun.map_err(|e| e.to_string())?;
+    let asked = async {
+        let mut got = None;
+        for _ in 0..options.requests.max(1) {
+            got = Some(ask(&mut sender, url, options.most).await?);
+        }
+        got.ok_or_else(String::new)
+    };
+    // What the server sends by itself is taken meanwhile; where that ends first, so does the connection.
+    let (status, bytes, server) = tokio::select! {
+        asked = asked => asked?,
+        closed = std::future::poll_fn(|cx| idle.poll_close(cx)) => return Err(closed.to_string()),
+    };
+    let (stats, report) = (connection.stats(), probe.report());
+    let visit = Visit {
+        handshake,
+        rtt: stats.path.rtt,
+        status,
+        bytes,
+        server,
+        suite: report.handshake.map(|settled| settled.suite),
+        sync_timestamp: report.peers,
+        enable_timestamp: report.peers_timestamp,
+        stamps: report.stamps_received,
+        ecn: report.ecn,
+        acks: report.acks,
+        longest_ack_delay: report.longest_ack_delay,
+        sent: stats.path.sent_packets,
+        lost: stats.path.lost_packets,
+    };
+    Ok((visit, report.in_use))
+}
+
+/// A response's status, the bytes of its body, and who says to have sent it.
+async fn ask(
+    sender: &mut SendRequest<h3_quinn::OpenStreams, Bytes>,
+    url: &Uri,
+    most: u64,
+) -> Result<(u16, u64, Option<String>), String> {
+    let said = |e: h3::error::StreamError| e.to_string();
+    let request = Request::get(url.clone()).header(http::header::USER_AGENT, "fathom-probe").body(());
+    let mut stream = sender.send_request(request.map_err(|e| e.to_string())?).await.map_err(said)?;
+    // A server that has read enough may stop the rest (RFC 9114 §4.1); what else went wrong, the response tells.
+    let _ = stream.finish().await;
+    let head = stream.recv_response().await.map_err(said)?;
+    let mut bytes = 0;
+    while let Some(data) = stream.recv_data().await.map_err(said)? {
+        bytes += data.remaining() as u64;
+        if bytes >= most {
+            stream.stop_sending(Code::H3_REQUEST_CANCELLED);
+            break;
+        }
+    }
+    // Printed on a terminal: nothing but letters that show.
+    let text = |value: &http::HeaderValue| {
+        let shown = value.to_str().unwrap_or_default().chars().filter(|c| !c.is_control());
+        shown.take(60).collect::<String>()
+    };
+    Ok((head.status().as_u16(), bytes, head.headers().get(http::header::SERVER).map(text)))
+}

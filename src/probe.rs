@@ -1,0 +1,228 @@
+//! `fathom probe`: what public servers make of our transport parameters.
+
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_cc::units::parse_duration;
+use fathom_net::load::{self, Origin, Trust};
+use fathom_net::probe::{Answer, Options, Verdict, Visit, probe};
+use http::Uri;
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::{Failure, output};
+
+/// Endpoints that people test against, none of which is ours: be gentle.
+const PUBLIC: &str = "cloudflare-quic.com quic.nginx.org quic.aiortc.org www.litespeedtech.com http3-test.litespeedtech.com nghttp2.org:4433 \
+test.privateoctopus.com:4433 h2o.examp1e.net www.haproxy.org interop.seemann.io www.google.com facebook.com fb.mvfst.net \
+docs.trafficserver.apache.org quic.rocks f5quic.com";
+
+/// Ask servers what they make of our transport parameters, and how they acknowledge.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  fathom probe www.example.org
+  fathom probe localhost:4433 --insecure --json -
+  fathom probe --public --json endpoints.json
+
+Each server gets one connection with our transport parameters (SYNC_TIMESTAMP
+and TIMESTAMP) and a few GETs on it, one after the other; bodies are cut short.
+Only where that fails, one more connection is made without them, which tells
+whether the parameters are to blame. Several servers are asked at the same
+time, none twice at once.
+
+Exit code 0: every server was reached and none refuses our parameters; 1:
+one was not, or does.")]
+pub(crate) struct Args {
+    /// Servers: HOST, HOST:PORT or https://HOST:PORT/PATH.
+    #[arg(value_name = "HOST", required_unless_present = "public")]
+    hosts: Vec<String>,
+    /// Also ask the public endpoints that interop testers use. They belong to others: not in loops.
+    #[arg(long)]
+    public: bool,
+    /// GETs on each connection, 1 to 20.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
+    requests: u32,
+    /// How long one connection may take.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// Servers asked at the same time, 1 to 16.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    jobs: u8,
+    /// Take certificates that this PEM file vouches for, instead of the platform's.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Take any certificate.
+    #[arg(long)]
+    insecure: bool,
+    /// Write JSON; '-' is standard output, in place of the table.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A server, as it was written.
+struct Host {
+    written: String,
+    url: Uri,
+    found: Result<Origin, String>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(file) = &args.json {
+        output::check_writable(file)?;
+    }
+    if args.timeout.is_zero() {
+        return Err(Failure::input("--timeout 0s leaves no time for an answer; write a longer one, such as 10s"));
+    }
+    let listed = PUBLIC.split_whitespace().filter(|_| args.public).map(str::to_owned);
+    let mut hosts: Vec<Host> = Vec::new();
+    for written in args.hosts.iter().cloned().chain(listed) {
+        if hosts.iter().all(|host| host.written != written) {
+            hosts.push(host(written)?);
+        }
+    }
+    let trust = match (&args.ca, args.insecure) {
+        (Some(file), _) => Trust::File(file.clone()),
+        (None, true) => Trust::Anyone,
+        (None, false) => Trust::Platform,
+    };
+    let options = Options { trust, requests: args.requests, timeout: args.timeout, ..Options::default() };
+    let answers = ask(&hosts, &options, args.jobs)?;
+    let all: Vec<(&Host, &Answer)> = hosts.iter().zip(&answers).collect();
+    if let Some(file) = &args.json {
+        let text = json!({ "hosts": all.iter().map(|(host, answer)| as_json(host, answer)).collect::<Vec<_>>() });
+        output::write(file, &format!("{text:#}\n"))?;
+    }
+    if args.json.as_deref() != Some(std::path::Path::new("-")) {
+        output::print(&table(&all))?;
+    }
+    let bad = |verdict: &Verdict| matches!(verdict, Verdict::Refuses(_) | Verdict::Unreachable(_));
+    match answers.iter().filter(|answer| bad(&answer.verdict)).count() {
+        0 => Ok(()),
+        n => Err(Failure::run(format!("{n} of {} servers were not reached or refuse our parameters", answers.len()))),
+    }
+}
+
+fn host(written: String) -> Result<Host, Failure> {
+    let text = if written.contains("://") { written.clone() } else { format!("https://{written}/") };
+    let (authority, mut urls) = load::urls(&[text]).map_err(Failure::input)?;
+    let url = urls.pop().ok_or_else(|| Failure::input("there is no URL; write one"))?;
+    let addresses = (load::host(&authority), load::port(&authority)).to_socket_addrs();
+    let found = addresses.map_err(|e| e.to_string()).and_then(|found| {
+        let found: Vec<_> = found.collect();
+        // As for `fathom load`: of servers that listen at one of both only, most do at IPv4's.
+        let address = found.iter().find(|a| a.is_ipv4()).or(found.first()).copied();
+        address.map(|address| Origin::new(authority, address)).ok_or_else(|| "it has no address".into())
+    });
+    Ok(Host { written, url, found })
+}
+
+fn ask(hosts: &[Host], options: &Options, jobs: u8) -> Result<Vec<Answer>, Failure> {
+    let bar = ProgressBar::new(hosts.len() as u64);
+    let places = Arc::new(Semaphore::new(jobs.into()));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
+    let answers = runtime.block_on(async {
+        let mut going = Vec::new();
+        for host in hosts {
+            let (places, bar, options, url) = (Arc::clone(&places), bar.clone(), options.clone(), host.url.clone());
+            let found = host.found.clone();
+            going.push(tokio::spawn(async move {
+                let _place = places.acquire().await;
+                let answer = match found {
+                    Ok(origin) => probe(&origin, &url, &options).await,
+                    Err(why) => Ok(Answer { verdict: Verdict::Unreachable(why), visit: None }),
+                };
+                bar.inc(1);
+                answer
+            }));
+        }
+        let mut answers = Vec::new();
+        for task in going {
+            answers.push(task.await.map_err(Failure::run)?.map_err(Failure::input)?);
+        }
+        Ok(answers)
+    });
+    bar.finish_and_clear();
+    answers
+}
+
+const HEADS: [&str; 8] = ["server", "our parameters", "TIMESTAMP", "ECN", "ACK frames", "handshake", "HTTP", ""];
+
+fn table(all: &[(&Host, &Answer)]) -> String {
+    let mut rows = vec![HEADS.map(str::to_owned)];
+    for (host, answer) in all {
+        let mut row = HEADS.map(|_| "-".to_owned());
+        row[0].clone_from(&host.written);
+        row[1] = answer.verdict.to_string();
+        row[7] = match &answer.verdict {
+            Verdict::Refuses(why) | Verdict::Unreachable(why) => why.replace('\n', " "),
+            _ => String::new(),
+        };
+        if let Some(visit) = &answer.visit {
+            row[2] = visit.enable_timestamp.map_or("-".into(), |t| t.value().to_string());
+            row[3] = visit.ecn.map_or("none".into(), |ecn| format!("{} marked, {} CE", ecn.ect0 + ecn.ect1, ecn.ce));
+            row[4] = format!("{}, up to {:.0} ms late", visit.acks, ms(visit.longest_ack_delay));
+            row[5] = format!("{:.0} ms", ms(visit.handshake));
+            row[6] = format!("{}, {} B{}", visit.status, visit.bytes, server(visit));
+        }
+        rows.push(row);
+    }
+    let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
+    let line = |row: &[String; HEADS.len()]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+fn server(visit: &Visit) -> String {
+    visit.server.as_ref().map_or(String::new(), |server| format!(" ({server})"))
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn as_json(host: &Host, answer: &Answer) -> Value {
+    let mut all = json!({
+        "host": host.written,
+        "url": host.url.to_string(),
+        "address": host.found.as_ref().ok().map(|origin| origin.address().to_string()),
+        "verdict": match &answer.verdict {
+            Verdict::Speaks(_) => "speaks",
+            Verdict::Ignores => "ignores",
+            Verdict::Refuses(_) => "refuses",
+            Verdict::Unreachable(_) => "unreachable",
+        },
+        "why": match &answer.verdict {
+            Verdict::Refuses(why) | Verdict::Unreachable(why) => Some(why),
+            _ => None,
+        },
+        "in_use": match &answer.verdict {
+            Verdict::Speaks(frame) => frame.name(),
+            _ => "none",
+        },
+    });
+    if let Some(visit) = &answer.visit {
+        all["connection"] = json!({
+            "handshake_ms": ms(visit.handshake),
+            "rtt_ms": ms(visit.rtt),
+            "status": visit.status,
+            "bytes": visit.bytes,
+            "server": visit.server,
+            "cipher_suite": visit.suite.map(|suite| format!("{suite:#06x}")),
+            "sync_timestamp": visit.sync_timestamp.is_some(),
+            "enable_timestamp": visit.enable_timestamp.map(|enabled| enabled.value()),
+            "stamps_received": visit.stamps,
+            "ecn": visit.ecn.map(|ecn| json!({ "ect0": ecn.ect0, "ect1": ecn.ect1, "ce": ecn.ce })),
+            "ack_frames": visit.acks,
+            "longest_ack_delay_ms": ms(visit.longest_ack_delay),
+            "packets_sent": visit.sent,
+            "packets_lost": visit.lost,
+        });
+    }
+    all
+}
