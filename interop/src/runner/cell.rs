@@ -307,12 +307,14 @@ impl<'a> Pair<'a> {
     /// Lets the last packets pass, ends the server and the relay.
     pub(super) fn end(&mut self) -> (Exit, Relayed) {
         std::thread::sleep(FAREWELL);
+        // It was to run until it is told to end.
+        let gone = self.server.ended().map(|_| Exit::TooSoon);
         if let Some(both) = &mut self.beside {
             for process in both {
                 process.end();
             }
         }
-        let exit = self.server.end();
+        let exit = gone.unwrap_or_else(|| self.server.end());
         let stats = self.end_relay();
         let capture = std::mem::take(&mut *self.work.capture.lock().unwrap_or_else(PoisonError::into_inner));
         (exit, (capture, stats.unwrap_or_default()))

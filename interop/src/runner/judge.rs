@@ -75,7 +75,8 @@ pub(super) fn judge(trial: Trial, evidence: &Evidence) -> Verdict {
         Some(exit) => wrong.push(format!("the client: {exit}")),
     }
     // How peers answer the request to end is their own affair.
-    if evidence.server_is_ours && evidence.server != Exit::Code(0) {
+    let soon = evidence.server == Exit::TooSoon;
+    if soon || evidence.server_is_ours && evidence.server != Exit::Code(0) {
         wrong.push(format!("the server: {}", evidence.server));
     }
     wrong.extend(some(&evidence.downloads));

@@ -22,6 +22,8 @@ pub(super) enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
+    /// A server that was not told to.
+    TooSoon,
     /// It was ended, as it took too long.
     Timeout,
     /// The whole run is to end.
@@ -33,6 +35,7 @@ impl std::fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::TooSoon => f.write_str("it ended by itself"),
             Self::Timeout => f.write_str("no end in time"),
             Self::Stopped => f.write_str("stopped"),
         }

@@ -117,7 +117,8 @@ impl<C> Client<'_, C> {
                 self.books.note(number, |facts| tell(&state, facts));
                 return Err(ended(&state));
             }
-            quic.more_ids();
+            // No more connection IDs are offered: quinn and noq take the newest at once and retire the others, and where the frame that
+            // offered one of these was lost, quiche 0.30 wants to send it again, cannot, and ends the connection.
             if state.established || (state.early && setup.case == Case::ZeroRtt) {
                 fetch.go_on(&mut quic, &state)?;
             }
@@ -131,6 +132,10 @@ impl<C> Client<'_, C> {
                 }
             }
             let held = outbox.flush(&mut quic, &mail, now);
+            if quic.state().early && !state.early {
+                // The first packet has left, and 0-RTT may follow at once.
+                continue;
+            }
             mail.wait(now, [quic.due(), held].into_iter().flatten().min());
             mail.take(|came| quic.take(came.bytes, came.from, local, came.ecn));
         }
@@ -194,6 +199,8 @@ struct Fetch<'a> {
     early: u64,
     http3: bool,
     streams: u64,
+    /// The part of the last request for which there was no room: its stream, and what is left.
+    rest: Option<(u64, Vec<u8>)>,
     buffer: Vec<u8>,
 }
 
@@ -202,7 +209,8 @@ impl<'a> Fetch<'a> {
         let mut waiting = wanted.iter();
         let next = waiting.next();
         let open = HashMap::new();
-        Self { waiting, next, open, wanted: wanted.len(), done: 0, early: 0, http3, streams: 0, buffer: vec![0; CHUNK] }
+        let (wanted, buffer) = (wanted.len(), vec![0; CHUNK]);
+        Self { waiting, next, open, wanted, done: 0, early: 0, http3, streams: 0, rest: None, buffer }
     }
 
     const fn is_whole(&self) -> bool {
@@ -214,7 +222,8 @@ impl<'a> Fetch<'a> {
         if self.http3 {
             quic.http()?;
         }
-        while let Some(one) = self.next {
+        self.finish_request(quic)?;
+        while let Some(one) = self.next.filter(|_| self.rest.is_none()) {
             match self.ask(quic, one) {
                 Ok(stream) => {
                     let file = File::create(&one.file).map_err(|e| format!("'{}': {e}", one.file.display()))?;
@@ -246,13 +255,28 @@ impl<'a> Fetch<'a> {
         let stream = self.streams * 4;
         let request = hq::request(one.path());
         match quic.write(stream, &request, true) {
-            Ok(written) if written == request.len() => {
+            Ok(written) => {
                 self.streams += 1;
+                self.rest = Some((stream, request[written..].to_vec())).filter(|(_, rest)| !rest.is_empty());
                 Ok(stream)
             }
-            // Flow control has no room for a request: not in this test.
-            Ok(_) => Err(Trouble::Over),
             Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Sends what is left of a request.
+    fn finish_request<Q: Quic>(&mut self, quic: &mut Q) -> Result<(), String> {
+        let Some((stream, rest)) = &mut self.rest else { return Ok(()) };
+        match quic.write(*stream, rest, true) {
+            Ok(written) => {
+                rest.drain(..written);
+                if rest.is_empty() {
+                    self.rest = None;
+                }
+                Ok(())
+            }
+            Err(Trouble::Done) => Ok(()),
+            Err(Trouble::Over) => Err("a request could not be sent".into()),
         }
     }
 

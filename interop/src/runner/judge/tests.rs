@@ -42,6 +42,8 @@ fn files_exit_codes_and_connections_count() {
     assert!(wrong(on_one(Trial::Handshake, |e| e.server = Exit::Signal(11))).contains("the server: signal 11"));
     let peers = |e: &mut Evidence| (e.server, e.server_is_ours) = (Exit::Signal(15), false);
     assert_eq!(on_one(Trial::Handshake, peers), Verdict::Passed);
+    let soon = |e: &mut Evidence| (e.server, e.server_is_ours) = (Exit::TooSoon, false);
+    assert!(wrong(on_one(Trial::Handshake, soon)).contains("the server: it ended by itself"));
     let files = |e: &mut Evidence| e.downloads = vec!["a did not arrive".into(); 9];
     assert!(wrong(on_one(Trial::Handshake, files)).ends_with("and 6 more files"));
     assert!(wrong(on_one(Trial::MultiConnect, |_| {})).contains("1 connections began, not 10"));

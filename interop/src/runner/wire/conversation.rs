@@ -374,7 +374,15 @@ fn frames(payload: &[u8]) -> String {
             }
             (Content::SyncTimestamp(_), _) => text.push_str(" SYNC_TIMESTAMP"),
             (_, Some(name)) => {
-                let _ = write!(text, " {name}({})", frame.range.len());
+                let body = &payload[frame.range.clone()];
+                let _ = match (frame.ty, numbers(body)) {
+                    (0x18, Some([_, sequence, retired])) => write!(text, " {name}({sequence}, before {retired})"),
+                    (0x19, _) => match numbers(body) {
+                        Some([_, sequence]) => write!(text, " {name}({sequence})"),
+                        None => Ok(()),
+                    },
+                    _ => write!(text, " {name}({})", frame.range.len()),
+                };
             }
             (_, None) => {
                 let _ = write!(text, " {:#x}", frame.ty);
