@@ -155,7 +155,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         plan.worlds = listed("--world", list, &Ground::ALL)?;
     }
     if let Some(list) = &args.stack {
-        plan.stacks = listed("--stack", list, &Stack::ALL)?;
+        plan.stacks = listed("--stack", list, Stack::ALL)?;
     }
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seed = args.seed.unwrap_or(plan.seed);
