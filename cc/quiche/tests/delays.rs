@@ -76,7 +76,7 @@ fn each_side_finds_its_own_direction_whatever_the_modes_and_clocks() {
 #[test]
 fn each_side_finds_its_own_direction_from_timestamps_whatever_the_exponents() {
     let grown = [Duration::from_micros(9_321), Duration::from_micros(4_567)];
-    for (here, there) in [(3, 3), (0, 5), (6, 3)] {
+    for (here, there) in [(3, 3), (0, 5), (5, 1)] {
         // The server has both frames and the client one, as a peer of another project.
         let mut client = extended(named("fathom:reno"), TIMESTAMP, 5_000_000_000);
         let mut server = extended(named("fathom:reno"), Extension::default(), 123_456_000);
@@ -134,7 +134,7 @@ fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
         liar.set_fathom(Setup { stamp: Some(stamp.into()), extension: TIMESTAMP, clock, ..Setup::default() });
         let (algorithm, log) = recorded("sync");
         let (_, [client, _]) = transfer(&mut config(algorithm), &mut liar);
-        assert!(client.stamps_received > 50, "{client:?}");
+        assert_eq!(client.stamps_received > 50, stamp.len() > 3, "{client:?}");
         let mut least = Duration::MAX;
         for event in events(&log) {
             let Event::Acks { one_way, rtt, .. } = event else { continue };

@@ -126,8 +126,12 @@ impl Link {
 
     /// Our transport parameters, encoded; nothing where no extension is offered. `exponent` is the ack_delay_exponent that goes with them.
     pub(crate) fn parameters(&mut self, exponent: u64) -> Vec<u8> {
-        // A peer closes on one that is too large.
-        self.exponent = u8::try_from(exponent).unwrap_or(u8::MAX);
+        self.exponent = match exponent {
+            // Stock leaves it out, and the peer takes it for the default.
+            0 => 3,
+            // A peer closes on one that is too large.
+            _ => u8::try_from(exponent).unwrap_or(u8::MAX),
+        };
         let mut parameters = Vec::new();
         if let Some(cell) = &self.cell {
             cell.scale_by(self.exponent);
