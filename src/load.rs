@@ -266,11 +266,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         requests: args.requests,
         timeout: args.timeout,
         timestamps: args.timestamps,
-        trust: match &args.server.ca {
-            Some(file) => Trust::File(file.clone()),
-            None if args.server.insecure => Trust::Anyone,
-            None => Trust::Platform,
-        },
+        trust: Trust::named(args.server.ca.as_deref(), args.server.insecure),
         zero_rtt: args.server.zero_rtt,
         check_digests: args.check_digest,
     })
@@ -285,9 +281,8 @@ fn address(args: &Args, authority: &Authority) -> Result<std::net::SocketAddr, F
             "'{name}' has no address: {why}; write host and port, or where to send with --connect-to"
         ))
     };
-    let found: Vec<_> = name.to_socket_addrs().map_err(|e| wrong(&e))?.collect();
-    // Servers often listen at one of both only, and of these most at IPv4's.
-    found.iter().find(|a| a.is_ipv4()).or(found.first()).copied().ok_or_else(|| wrong(&"nobody knows it"))
+    let found = name.to_socket_addrs().map_err(|e| wrong(&e))?;
+    load::choose(found).ok_or_else(|| wrong(&"nobody knows it"))
 }
 
 type Arrivals = Box<dyn Iterator<Item = Arrival> + Send>;

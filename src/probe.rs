@@ -83,11 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             hosts.push(host(written)?);
         }
     }
-    let trust = match (&args.ca, args.insecure) {
-        (Some(file), _) => Trust::File(file.clone()),
-        (None, true) => Trust::Anyone,
-        (None, false) => Trust::Platform,
-    };
+    let trust = Trust::named(args.ca.as_deref(), args.insecure);
     let options = Options { trust, requests: args.requests, timeout: args.timeout, ..Options::default() };
     let answers = ask(&hosts, &options, args.jobs)?;
     let all: Vec<(&Host, &Answer)> = hosts.iter().zip(&answers).collect();
@@ -111,10 +107,8 @@ fn host(written: String) -> Result<Host, Failure> {
     let url = urls.pop().ok_or_else(|| Failure::input("there is no URL; write one"))?;
     let addresses = (load::host(&authority), load::port(&authority)).to_socket_addrs();
     let found = addresses.map_err(|e| e.to_string()).and_then(|found| {
-        let found: Vec<_> = found.collect();
-        // As for `fathom load`: of servers that listen at one of both only, most do at IPv4's.
-        let address = found.iter().find(|a| a.is_ipv4()).or(found.first()).copied();
-        address.map(|address| Origin::new(authority, address)).ok_or_else(|| "it has no address".into())
+        let address = load::choose(found).ok_or("it has no address")?;
+        Ok(Origin::new(authority, address))
     });
     Ok(Host { written, url, found })
 }

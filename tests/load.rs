@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{Going, start};
+use common::{serve, start};
 
 fn fathom(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fathom")).args(args).output().expect("fathom runs")
@@ -15,13 +15,6 @@ fn fathom(args: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// A server, and its port.
-fn serve(more: &[&str]) -> (Going, String) {
-    let (child, address) = start(common::fathom().args(["serve", "--listen", "127.0.0.1:0"]).args(more), "https://");
-    let port = address.rsplit(':').next().expect("a port").to_owned();
-    (child, port)
 }
 
 fn json(out: &Output) -> serde_json::Value {

@@ -5,11 +5,10 @@ mod common;
 use std::net::UdpSocket;
 use std::process::Output;
 
-use common::{Going, fathom, start};
+use common::{Going, fathom};
 
 fn serve(more: &[&str]) -> (Going, String) {
-    let (child, address) = start(fathom().args(["serve", "--listen", "127.0.0.1:0"]).args(more), "https://");
-    let port = address.rsplit(':').next().expect("a port").to_owned();
+    let (child, port) = common::serve(more);
     (child, format!("https://localhost:{port}/bytes/1000"))
 }
 

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Going, fathom, start};
+use common::{Going, fathom, serve, start};
 
 /// When what happens, in seconds since the relay began.
 struct Course {
@@ -279,14 +279,10 @@ fn soak(stack: &str, course: &Course) {
     let root = folder.path().join("www");
     std::fs::create_dir(&root).expect("a folder");
     write_files(&root);
-    let (server, address) = start(
-        fathom()
-            .args(["serve", "--listen", "127.0.0.1:0", "--stack", stack, "--root"])
-            .arg(&root)
-            // Half of the connections each: one of ours on one-way delays, and what the stack brings along.
-            .args(["--controller", "sync:signal=either=50,native:cubic=50"]),
-        "https://",
-    );
+    // Half of the connections each: one of ours on one-way delays, and what the stack brings along.
+    let halves = ["--controller", "sync:signal=either=50,native:cubic=50"];
+    let (server, port) = serve(&[&["--stack", stack, "--root", root.to_str().expect("UTF-8")], &halves[..]].concat());
+    let address = format!("127.0.0.1:{port}");
     let faults = [
         format!("blackout:{}ms@{}ms", course.blackout.1 * 1e3, course.blackout.0 * 1e3),
         format!("rebind@{}ms", course.rebind * 1e3),

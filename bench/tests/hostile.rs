@@ -13,7 +13,7 @@ use fathom_cc::Rate;
 const BODY: u64 = 20_000_000;
 const SECOND: u64 = 1_000_000_000;
 /// Courses over which gains are averaged: the honest flow begins at another time in each.
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 3;
 /// What a lie may gain: 5 %.
 const GAIN: f64 = 1.05;
 
@@ -66,7 +66,6 @@ fn gains(controller: &str) -> Vec<(&'static str, f64)> {
 }
 
 #[test]
-#[ignore = "fails: who knows the queue gains up to 47 % over Reno, and a clock that stands still stalls the flow"]
 fn a_receiver_that_lies_gains_nothing_over_reno() {
     for controller in ["sync", "sync:signal=either"] {
         for (name, gain) in gains(controller) {
@@ -76,10 +75,16 @@ fn a_receiver_that_lies_gains_nothing_over_reno() {
 }
 
 #[test]
-#[ignore = "a clock that stands still stalls the flow"]
 fn the_liars_here_are_heard() {
     // Otherwise the test above shows nothing: a lie changes what the controller does.
     let truth = seconds("sync", None, 1);
     let changed = LIES.iter().filter(|(_, lie)| seconds("sync", Some(*lie), 1).to_bits() != truth.to_bits()).count();
     assert_eq!(changed, LIES.len(), "lies that change nothing");
+}
+
+#[test]
+fn the_limit_is_what_holds_them_off() {
+    let (name, lie) = LIES[0];
+    let gain = seconds("reno", None, 1) / seconds("sync:trust=full", Some(lie), 1);
+    assert!(gain > 1.2, "'{name}' gains {gain:.3} where its word counts in everything");
 }

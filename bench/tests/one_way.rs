@@ -451,6 +451,18 @@ fn timestamps_are_exchanged_and_cost_little() {
     }
 }
 
+/// It said that it would stamp its packets, and stamps none.
+#[test]
+fn a_client_that_withholds_its_timestamps_is_served_as_by_reno() {
+    let held = |server| run(&Setup { server, client_stamp: Some(&[]), ..Setup::default() });
+    let (sync, reno) = (held("sync"), held("reno"));
+    assert_eq!((sync.client.ok(), reno.client.ok()), (Some(2_000_000), Some(2_000_000)));
+    let (sync_report, reno_report) = (sync.report.expect("a report"), reno.report.expect("a report"));
+    assert!(sync_report.negotiated && sync_report.stamps_received == 0 && sync.heard.is_empty(), "{sync_report:?}");
+    let of = |r: &Report| r.controller.map(|c| (c.window, c.early_reductions, c.reductions)).expect("a controller");
+    assert_eq!(of(&sync_report), of(&reno_report));
+}
+
 /// No output above what the round trip holds, or below zero, by more than the tolerance and the drift that may have gone unseen
 /// meanwhile; and the transfer is not the worse for it.
 #[test]

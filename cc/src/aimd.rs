@@ -384,6 +384,16 @@ impl Aimd {
         self.growth = Growth::Full;
     }
 
+    /// Slow start ends at `most` bytes already, if there is such a threshold.
+    pub fn lower_threshold(&mut self, most: Option<u64>) {
+        self.state.threshold = [self.state.threshold, most].into_iter().flatten().min();
+    }
+
+    /// Takes back growth beyond `most` bytes.
+    pub fn confine(&mut self, most: u64) {
+        self.state.window = self.state.window.min(most.max(self.minimum()));
+    }
+
     /// Raises the window by `bytes` at once.
     pub fn raise(&mut self, bytes: u64) {
         self.state.window = self.state.window.saturating_add(bytes).min(MAX_WINDOW);

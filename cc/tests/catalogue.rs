@@ -55,7 +55,7 @@ fn messages_name_the_fault_and_the_mend() {
     assert_eq!(error("quicksilver"), format!("unknown controller 'quicksilver'; known: {known}"));
     assert_eq!(
         error("sync:flor=1ms"),
-        "'sync' has no option 'flor' (did you mean 'floor'?); options: signal, floor, slow-start, recovery, reset, cut, hystart"
+        "'sync' has no option 'flor' (did you mean 'floor'?); options: signal, floor, slow-start, recovery, reset, cut, trust, hystart"
     );
     assert_eq!(error("reno:floor=1ms"), "'reno' has no option 'floor'; options: hystart");
     assert_eq!(error("sync:floor=1min"), "'1min' is no value for option 'floor' of 'sync'; it takes 0ns to 10s");
@@ -66,7 +66,7 @@ fn messages_name_the_fault_and_the_mend() {
     assert_eq!(error("sync:cut=round,cut=round"), "option 'cut' of 'sync' is given twice; keep one");
     assert_eq!(
         error("sync:floor"),
-        "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut, hystart"
+        "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut, trust, hystart"
     );
     assert_eq!(error("sync:"), "'sync' has an empty option; write sync:option=value, or leave ':' and ',' out");
     assert!(matches!(recipe("sync:cut=round,"), Err(SpecError::NoValue { .. })));

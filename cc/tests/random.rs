@@ -28,6 +28,7 @@ const SPECS: &[&str] = &[
     "sync:signal=either,reset=both",
     "sync:slow-start=reno,cut=round",
     "sync:recovery=steer,floor=1ms,reset=idle",
+    "sync:trust=full",
     "highspeed",
     "gentle",
     "gentle:trend=t-test,hystart=on",
@@ -43,6 +44,10 @@ const SPECS: &[&str] = &[
     "dual:reset=timeout,hystart=on",
     "dual:reset=loss",
 ];
+
+/// Sync-TCP where it must not outgrow Reno.
+const LIMITED: &[&str] =
+    &["sync", "sync:signal=either,reset=both", "sync:recovery=steer,cut=round", "sync:slow-start=reno"];
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -147,6 +152,26 @@ proptest! {
             let after = controller.snapshot();
             prop_assert!(after.reductions >= before.reductions && after.early_reductions >= before.early_reductions
                 || matches!(op, Op::Path(_, PathChange::Moved)));
+        }
+    }
+
+    /// Whatever a peer says about delays, and whenever.
+    #[test]
+    fn sync_never_has_a_larger_window_than_reno(options in 0..LIMITED.len(), ops in vec(op(), 0..300)) {
+        let make = |spec: &str| recipe(spec).expect("known").start(&start()).expect("all offered");
+        let (mut sync, mut reno) = (make(LIMITED[options]), make("reno"));
+        let mut rounding = 0;
+        // A loss that proves spurious is undone only by the one that has not outgrown it since (RFC 9438 §4.9.2): that may be Sync-TCP.
+        for op in ops.iter().filter(|op| !matches!(op, Op::Undo(_))) {
+            apply(&mut *sync, op);
+            apply(&mut *reno, op);
+            // A round adds a datagram to the window that it began with, and the smaller window's rounds are shorter.
+            rounding = match op {
+                Op::Path(_, PathChange::Datagram(bytes)) => rounding.max(u64::from(*bytes)),
+                _ => rounding.max(u64::from(start().datagram)),
+            };
+            let (a, b) = (sync.advice().window, reno.advice().window);
+            prop_assert!(a <= b + rounding, "{a} beside {b}");
         }
     }
 

@@ -7,6 +7,8 @@ use fathom_cc::{Cause, PathChange, Phase};
 use std::time::Duration;
 
 const MSS_I: i64 = MSS as i64;
+/// Growth as Algorithm 2 has it, whoever speaks.
+const PAPER: &str = "sync:trust=full";
 
 /// In avoidance with a window of 60 000 bytes, no delays seen yet.
 fn avoiding(spec: &str) -> Script {
@@ -99,7 +101,7 @@ fn increasing_75_to_100_cuts_by_half() {
 
 #[test]
 fn decreasing_0_to_25_adds_half_the_acknowledged_bytes() {
-    let mut s = avoiding("sync");
+    let mut s = avoiding(PAPER);
     s.bytes = MSS;
     fall(&mut s, 24, 0);
     assert_eq!(s.ack(0), MSS_I / 2);
@@ -108,14 +110,14 @@ fn decreasing_0_to_25_adds_half_the_acknowledged_bytes() {
 
 #[test]
 fn decreasing_25_to_50_adds_a_quarter() {
-    let mut s = avoiding("sync");
+    let mut s = avoiding(PAPER);
     fall(&mut s, 9, 0);
     assert_eq!(s.ack(0), MSS_I / 4);
 }
 
 #[test]
 fn decreasing_50_to_75_adds_a_tenth() {
-    let mut s = avoiding("sync");
+    let mut s = avoiding(PAPER);
     fall(&mut s, 6, 1_000);
     assert_eq!(s.ack(1_000), MSS_I / 10);
 }
@@ -129,7 +131,7 @@ fn decreasing_75_to_100_does_nothing() {
 
 #[test]
 fn a_round_of_fifty_percent_is_exactly_half_the_window() {
-    let mut s = avoiding("sync");
+    let mut s = avoiding(PAPER);
     fall(&mut s, 60, 0);
     let before = s.window();
     // Ten ACK frames of a tenth of the window each; a trickle keeps the trend decreasing.
@@ -138,6 +140,52 @@ fn a_round_of_fifty_percent_is_exactly_half_the_window() {
         s.ack(0);
     }
     assert!(s.window().abs_diff(before + before / 2) <= 10, "{before} -> {}", s.window());
+}
+
+#[test]
+fn limited_trust_lets_growth_make_up_for_early_cuts_and_no_more() {
+    let (mut limited, mut full, mut reno) = (avoiding("sync"), avoiding(PAPER), avoiding("reno"));
+    for s in [&mut limited, &mut full] {
+        // Two cuts, and then the queue is gone for long.
+        s.acks(1, 0);
+        s.acks(11, 8_000);
+        assert!(s.window() < 60_000 / 2);
+        s.acks(120, 0);
+    }
+    reno.acks(132, 0);
+    assert!(full.window() > reno.window() + 10 * MSS, "{} beside {}", full.window(), reno.window());
+    // Reno's growth per byte is a datagram over a window, and windows are taken at the beginning of a round.
+    assert!(limited.window().abs_diff(reno.window()) <= MSS, "{} beside {}", limited.window(), reno.window());
+    // The next loss finds both alike.
+    limited.lose();
+    reno.lose();
+    assert!(limited.window().abs_diff(reno.window()) <= MSS / 2, "{} beside {}", limited.window(), reno.window());
+}
+
+#[test]
+fn a_loss_lowers_the_limit_to_what_the_early_cuts_have_left() {
+    let mut s = avoiding("sync");
+    s.acks(1, 0);
+    s.acks(11, 8_000);
+    s.lose();
+    let left = s.window();
+    s.next_round();
+    s.acks(60, 0);
+    let rounds = 60 * MSS / left + 1;
+    assert!(s.window() > left && s.window() <= left + rounds * MSS, "{left} -> {}", s.window());
+}
+
+#[test]
+fn a_verdict_lapses_when_no_delay_comes_for_an_idle_time() {
+    for (spec, grows) in [("sync", true), (PAPER, false)] {
+        let mut s = avoiding(spec);
+        assert!(rise(&mut s, 1, 8) < 0, "a cut, after which the window holds");
+        s.one_way = false;
+        s.acks(900, 0);
+        assert_eq!(s.ack(0), 0, "{spec}: 900 ms");
+        s.acks(100, 0);
+        assert_eq!(s.ack(0) > 0, grows, "{spec}: more than a second");
+    }
 }
 
 #[test]

@@ -18,8 +18,7 @@
 //! parameter asked for them. Like ours the parameter is **never remembered for 0-RTT**.
 
 use crate::codepoints::ENABLE_TIMESTAMP_PARAMETER;
-use crate::parameter::{Negotiated, ParameterError, integer};
-use crate::varint;
+use crate::parameter::{Negotiated, ParameterError, append, integer};
 
 const READS: u64 = 1;
 const SENDS: u64 = 2;
@@ -54,11 +53,7 @@ impl EnableTimestamp {
 
     /// Appends the parameter (id, length, value) to encoded transport parameters that do not hold it yet.
     pub fn append(self, parameters: &mut Vec<u8>) {
-        for field in [ENABLE_TIMESTAMP_PARAMETER, 1, self.value()] {
-            let mut buf = [0; 8];
-            let len = varint::encode(field, &mut buf).expect("constants below 2^62");
-            parameters.extend_from_slice(&buf[..len]);
-        }
+        append(parameters, ENABLE_TIMESTAMP_PARAMETER, self.value());
     }
 
     /// What the peer says in its raw transport parameters; `None` when it says nothing.

@@ -88,11 +88,7 @@ impl Offer {
 
     /// Appends the parameter (id, length, value) to encoded transport parameters that do not hold it yet.
     pub fn append(self, parameters: &mut Vec<u8>) {
-        for field in [SYNC_TIMESTAMP_PARAMETER, 1, self.bits()] {
-            let mut buf = [0; 8];
-            let len = varint::encode(field, &mut buf).expect("constants below 2^62");
-            parameters.extend_from_slice(&buf[..len]);
-        }
+        append(parameters, SYNC_TIMESTAMP_PARAMETER, self.bits());
     }
 
     /// The peer's offer in its raw transport parameters; `None` when it makes none.
@@ -179,6 +175,15 @@ pub fn max_ack_delay(parameters: &[u8]) -> Duration {
     match integer(parameters, MAX_ACK_DELAY) {
         Ok(Some(millis @ 0..0x4000)) => Duration::from_millis(millis),
         _ => Duration::from_millis(25),
+    }
+}
+
+/// Appends a parameter whose value takes one byte: its id, length and value (RFC 9000 §18).
+pub(crate) fn append(parameters: &mut Vec<u8>, id: u64, value: u64) {
+    for field in [id, 1, value] {
+        let mut buf = [0; 8];
+        let len = varint::encode(field, &mut buf).expect("constants below 2^62");
+        parameters.extend_from_slice(&buf[..len]);
     }
 }
 

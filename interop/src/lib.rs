@@ -5,5 +5,9 @@
 //! | [`endpoint`] | client and server, as `fathom-endpoint` |
 //! | [`runner`] | processes, the relay between them, judgement, as `fathom-interop` |
 
+mod usage;
+
 pub mod endpoint;
 pub mod runner;
+
+pub use usage::usage;

@@ -4,7 +4,6 @@
 //! without them tells whether they are to blame.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use http::{Request, Uri};
 use quinn::{Endpoint, TransportConfig};
 use rustls::ClientConfig;
 
-use crate::load::{LoadError, Origin, Trust};
+use crate::load::{LoadError, Origin, Trust, any_port};
 use crate::server::NO_ERROR;
 
 /// How long the farewell of a connection may take.
@@ -140,8 +139,7 @@ async fn visit(
     let setup = |e: &dyn fmt::Display| LoadError::Setup(e.to_string());
     let plug = Plug::named("cubic").and_then(|plug| plug.with_extension(extension)).map_err(|e| setup(&e))?;
     let plug = plug.watching().client(Arc::clone(tls)).map_err(|e| setup(&e))?;
-    let any = if origin.address().is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let endpoint = Endpoint::client(SocketAddr::new(any, 0)).map_err(|e| setup(&e))?;
+    let endpoint = Endpoint::client(any_port(origin.address())).map_err(|e| setup(&e))?;
     let mut transport = TransportConfig::default();
     transport.max_concurrent_uni_streams(8u32.into());
     transport.max_concurrent_bidi_streams(0u32.into());
@@ -166,11 +164,11 @@ async fn served(connecting: quinn::Connecting, url: &Uri, probe: &Probe, options
     let begun = h3::client::builder().send_grease(false).build(h3_quinn::Connection::new(connection.clone())).await;
     let (mut idle, mut sender) = begun.map_err(|e| e.to_string())?;
     let asked = async {
-        let mut got = None;
-        for _ in 0..options.requests.max(1) {
-            got = Some(ask(&mut sender, url, options.most).await?);
+        let mut got = ask(&mut sender, url, options.most).await?;
+        for _ in 1..options.requests {
+            got = ask(&mut sender, url, options.most).await?;
         }
-        got.ok_or_else(String::new)
+        Ok::<_, String>(got)
     };
     // What the server sends by itself is taken meanwhile; where that ends first, so does the connection.
     let (status, bytes, server) = tokio::select! {

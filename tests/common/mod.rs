@@ -20,6 +20,13 @@ pub(crate) fn fathom() -> Command {
     Command::new(env!("CARGO_BIN_EXE_fathom"))
 }
 
+/// A server on a port of its own, and that port.
+pub(crate) fn serve(more: &[&str]) -> (Going, String) {
+    let (child, address) = start(fathom().args(["serve", "--listen", "127.0.0.1:0"]).args(more), "https://");
+    let port = address.rsplit(':').next().expect("a port").to_owned();
+    (child, port)
+}
+
 /// Starts it and gives the word of its first line of standard error that stands after `before`.
 pub(crate) fn start(command: &mut Command, before: &str) -> (Going, String) {
     let mut child = command.stderr(Stdio::piped()).spawn().expect("fathom runs");

@@ -24,6 +24,11 @@
 //! - **Reset** (`reset=never`): the paper never forgets the smallest and largest delay. `idle` forgets them after an idle time of
 //!   RFC 5681 §4.1 (one timeout, here the larger of 1 s and three smoothed RTTs, RFC 6298 §2), `timeout` on persistent congestion. A
 //!   change of path always does.
+//! - **Trust** (`trust=limited`): one-way delays are the peer's word. A receiver that called the queue empty was sent half as much again
+//!   as by Reno, for Algorithm 2 then grows by up to half of the window per round trip. So growth ends where Reno's would: from the
+//!   window that the last loss or mark left, by the same acknowledged bytes. Early cuts are made up for as fast as in the paper, and
+//!   before the first loss slow start is the limit. And a verdict counts no longer once no delay has come for an idle time (as for
+//!   `reset`): a receiver that falls silent after a cut would hold the window for good. `full` is the paper, for peers that are known.
 //! - **Floor** (`floor=0ms`): the paper's queues were tens of milliseconds deep; below the floor every verdict counts as level.
 //! - **RTT** (`signal=rtt`, `signal=either`): against Sync-TCP §3.1, for comparison, or where no peer reports one-way delays. The two
 //!   never share a baseline: the first one-way delay starts the detection anew, and RTTs are not looked at again on that path.
@@ -34,7 +39,7 @@ mod options;
 pub mod react;
 
 pub(crate) use options::ENTRY;
-pub use options::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe};
+pub use options::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe, Trust};
 
 use std::time::Duration;
 
@@ -50,12 +55,16 @@ use crate::units::{OneWayDelay, Time};
 #[derive(Clone, Debug)]
 pub struct SyncTcp {
     aimd: Aimd,
+    /// With `trust=limited`: the window of a Reno that had the same losses and was acknowledged the same bytes.
+    reno: Option<Aimd>,
     recipe: SyncRecipe,
     detector: Detector,
     /// The first one-way delay came: with `signal=either`, RTTs count no longer.
     one_way_seen: bool,
     /// What the last verdict asked for; rules growth until the next one.
     action: Action,
+    /// When a delay last came.
+    last_sample: Time,
     /// When a verdict last cut the window.
     last_cut: Option<Time>,
     /// When something was last sent or acknowledged.
@@ -67,11 +76,13 @@ pub struct SyncTcp {
 impl SyncTcp {
     pub(crate) fn new(aimd: Aimd, recipe: SyncRecipe, now: Time) -> Self {
         Self {
+            reno: (recipe.trust == Trust::Limited).then(|| aimd.clone()),
             aimd,
             recipe,
             detector: Detector::default(),
             one_way_seen: false,
             action: Action::AsReno,
+            last_sample: now,
             last_cut: None,
             last_event: now,
             smoothed: Duration::ZERO,
@@ -115,13 +126,30 @@ impl SyncTcp {
         self.last_cut = Some(acks.now);
     }
 
+    /// With `trust=limited`: a verdict whose delays are long past leaves the window to Reno.
+    fn lapse(&mut self, now: Time) {
+        if self.recipe.trust == Trust::Limited && now.since(self.last_sample) > idle_time(self.smoothed) {
+            self.action = Action::AsReno;
+        }
+    }
+
     /// With `cut=round`: nothing sent after the last cut is acknowledged yet.
     fn cut_this_round(&self, acks: &Acks<'_>) -> bool {
         self.recipe.cut == Cut::Round && self.last_cut.is_some_and(|cut| acks.newest_sent() <= Some(cut))
     }
 
-    /// Grows the window by the action in force, `acked` being the bytes that may count.
-    fn grow(&mut self, acked: u64) {
+    /// Grows the window by the action in force, `acked` being the bytes that may count, and not beyond the limit.
+    fn grow(&mut self, acks: &Acks<'_>, acked: u64) {
+        let before = self.aimd.window();
+        self.steer(acked);
+        if let Some(reno) = &mut self.reno {
+            let acked = reno.on_acks(acks);
+            reno.grow_as_reno(acked);
+            self.aimd.confine(reno.window().max(before));
+        }
+    }
+
+    fn steer(&mut self, acked: u64) {
         if self.aimd.in_slow_start() && self.recipe.slow_start == SlowStart::Reno {
             return self.aimd.grow_as_reno(acked);
         }
@@ -152,16 +180,29 @@ impl Controller for SyncTcp {
         self.last_event = acks.now;
         self.smoothed = acks.rtt.smoothed;
         let acked = self.aimd.on_acks(acks);
-        if let Some(delay) = self.sample(acks)
-            && let Some(verdict) = self.detector.on_sample(delay)
-        {
-            self.judge(verdict, acks);
+        match self.sample(acks) {
+            Some(delay) => {
+                self.last_sample = acks.now;
+                if let Some(verdict) = self.detector.on_sample(delay) {
+                    self.judge(verdict, acks);
+                }
+            }
+            None => self.lapse(acks.now),
         }
-        self.grow(acked);
+        self.grow(acks, acked);
     }
 
     fn on_setback(&mut self, setback: &Setback) {
         let reacted = self.aimd.on_setback(setback, LOSS_REDUCTION);
+        if let Some(reno) = &mut self.reno {
+            reno.on_setback(setback, LOSS_REDUCTION);
+            if reacted {
+                // From what Sync-TCP is left with, not from what Reno would be: the peer's word decided how far apart they were.
+                let threshold = reno.threshold();
+                *reno = self.aimd.clone();
+                reno.lower_threshold(threshold);
+            }
+        }
         let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
         if reacted && persistent && self.recipe.reset.on_timeout() {
             self.forget_delays();
@@ -170,11 +211,19 @@ impl Controller for SyncTcp {
 
     fn on_undo(&mut self, _now: Time) {
         self.aimd.on_undo();
+        if let Some(reno) = &mut self.reno {
+            reno.on_undo();
+        }
     }
 
     fn on_path(&mut self, now: Time, change: PathChange) {
         match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
+            PathChange::Datagram(bytes) => {
+                self.aimd.on_datagram(bytes);
+                if let Some(reno) = &mut self.reno {
+                    reno.on_datagram(bytes);
+                }
+            }
             PathChange::Moved => {
                 self.aimd.on_moved(now);
                 let aimd = self.aimd.clone();

@@ -86,6 +86,18 @@ choices! {
     }
 }
 
+choices! {
+    /// How far the word of the peer counts, on which one-way delays rest.
+    pub enum Trust {
+        /// Never for a larger window than Reno would have grown to since the last loss or mark, by the same acknowledged bytes; and no
+        /// verdict outlives its delays.
+        #[default]
+        Limited = "limited",
+        /// In everything: the paper, for peers that are known.
+        Full = "full",
+    }
+}
+
 pub(crate) const ENTRY: Entry = Entry {
     name: "sync",
     summary: "Sync-TCP: Reno that steers by level and trend of the forward queueing delay",
@@ -127,6 +139,12 @@ pub(crate) const ENTRY: Entry = Entry {
             values: Values::Choice(Cut::NAMES),
             about: "early cuts: with every verdict (every three ACKs), or at most once per round trip",
         },
+        OptionInfo {
+            name: "trust",
+            default: "limited",
+            values: Values::Choice(Trust::NAMES),
+            about: "in what the peer says of delays: limited never grows beyond Reno since the last loss; full is the paper",
+        },
         hystart::OPTION,
     ],
     needs: Signals { one_way: true, ..Signals::NONE },
@@ -142,6 +160,7 @@ pub struct SyncRecipe {
     pub(super) recovery: Recovery,
     pub(super) reset: Reset,
     pub(super) cut: Cut,
+    pub(super) trust: Trust,
     pub(super) hystart: hystart::Use,
 }
 
@@ -182,6 +201,12 @@ impl SyncRecipe {
         self
     }
 
+    /// Sets how far the word of the peer counts.
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
+        self
+    }
+
     /// Sets whether HyStart++ watches the first slow start (it matters with [`SlowStart::Reno`]).
     pub fn hystart(mut self, hystart: hystart::Use) -> Self {
         self.hystart = hystart;
@@ -196,6 +221,7 @@ impl SyncRecipe {
             recovery: chosen.choice("recovery", Recovery::ALL),
             reset: chosen.choice("reset", Reset::ALL),
             cut: chosen.choice("cut", Cut::ALL),
+            trust: chosen.choice("trust", Trust::ALL),
             hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
         }
     }
@@ -216,6 +242,7 @@ impl Recipe for SyncRecipe {
                 ("recovery", self.recovery.name().to_owned()),
                 ("reset", self.reset.name().to_owned()),
                 ("cut", self.cut.name().to_owned()),
+                ("trust", self.trust.name().to_owned()),
                 (hystart::OPTION.name, self.hystart.name().to_owned()),
             ],
         )

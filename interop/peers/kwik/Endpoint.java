@@ -12,10 +12,15 @@ import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.KeyFactory;
 import java.security.KeyStore;
+import java.security.PrivateKey;
+import java.security.cert.Certificate;
 import java.security.cert.CertificateFactory;
+import java.security.spec.PKCS8EncodedKeySpec;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.Callable;
@@ -43,6 +48,9 @@ public final class Endpoint {
     static final int UNSUPPORTED = 127;
     static final int LONGEST_REQUEST = 4096;
     static final int STREAMS = 1000;
+    /** Of the key in memory. */
+    static final String ALIAS = "server";
+    static final char[] PASSWORD = "memory".toCharArray();
     /** Times 50 ms. */
     static final int PATIENCE = 40;
     static final long WINDOW = 2 << 20;
@@ -108,6 +116,21 @@ public final class Endpoint {
         return file.startsWith(root) && Files.isRegularFile(file) ? file : null;
     }
 
+    /** The certificates and their key. From files kwik takes RSA's alone. */
+    static KeyStore identity(Path certs) throws Exception {
+        Certificate[] chain;
+        try (InputStream pem = Files.newInputStream(certs.resolve("cert.pem"))) {
+            chain = CertificateFactory.getInstance("X.509").generateCertificates(pem).toArray(new Certificate[0]);
+        }
+        String pem = Files.readString(certs.resolve("priv.key")).replaceAll("-----[A-Z ]+-----", "");
+        PrivateKey key = KeyFactory.getInstance(chain[0].getPublicKey().getAlgorithm())
+                .generatePrivate(new PKCS8EncodedKeySpec(Base64.getMimeDecoder().decode(pem)));
+        KeyStore store = KeyStore.getInstance("PKCS12");
+        store.load(null, null);
+        store.setKeyEntry(ALIAS, key, PASSWORD, chain);
+        return store;
+    }
+
     static void server(String test) throws Exception {
         Path certs = Path.of(env("CERTS", "/certs"));
         Path root = Path.of(env("WWW", "/www")).toRealPath();
@@ -118,16 +141,12 @@ public final class Endpoint {
                 .maxOpenPeerInitiatedUnidirectionalStreams(10)
                 .build();
         InetSocketAddress at = new InetSocketAddress(env("IP", "::"), Integer.parseInt(env("PORT", "443")));
-        ServerConnector server;
-        try (InputStream chain = Files.newInputStream(certs.resolve("cert.pem"));
-                InputStream key = Files.newInputStream(certs.resolve("priv.key"))) {
-            server = ServerConnector.builder()
-                    .withSocket(new DatagramSocket(at))
-                    .withCertificate(chain, key)
-                    .withConfiguration(config)
-                    .withLogger(logger())
-                    .build();
-        }
+        ServerConnector server = ServerConnector.builder()
+                .withSocket(new DatagramSocket(at))
+                .withKeyStore(identity(certs), ALIAS, PASSWORD)
+                .withConfiguration(config)
+                .withLogger(logger())
+                .build();
         if (test.equals("http3")) {
             server.registerApplicationProtocol("h3", new Http3ApplicationProtocolFactory((request, response) -> {
                 Path file = request.method().equals("GET") ? served(root, request.path()) : null;

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use fathom_interop::endpoint::{Choice, Outcome, Setup, Stack, run};
+use fathom_interop::usage;
 
 /// A client or server as the quic-interop-runner wants it: ROLE, TESTCASE, REQUESTS, WWW, DOWNLOADS, CERTS, LOGS, PORT and IP in the
 /// environment say what it does. docs/interop.md has them all.
@@ -24,15 +25,10 @@ struct Cli {
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         Ok(cli) => work(Choice { stack: cli.stack, controller: cli.controller }),
-        Err(e) if !e.use_stderr() => {
-            let _ = e.print();
-            return ExitCode::SUCCESS;
-        }
-        Err(e) => {
-            let text = e.render().to_string();
-            let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            Outcome::Wrong(format!("{line}; see 'fathom-endpoint --help'"))
-        }
+        Err(e) => match usage(&e, "fathom-endpoint") {
+            Some(line) => Outcome::Wrong(line),
+            None => return ExitCode::SUCCESS,
+        },
     };
     if let Some(line) = outcome.line() {
         // That nobody reads it any more is no reason to end otherwise.

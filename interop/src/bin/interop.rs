@@ -11,6 +11,7 @@ use fathom_interop::endpoint::Stack;
 use fathom_interop::runner::measure::{self, Measure, Measured};
 use fathom_interop::runner::party::{PEERS, peers};
 use fathom_interop::runner::{Cell, Ground, Known, Matrix, Party, Trial, Tried, Verdict, cell};
+use fathom_interop::usage;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -90,15 +91,10 @@ impl Failure {
 fn main() -> ExitCode {
     let done = match Cli::try_parse() {
         Ok(cli) => run(&cli),
-        Err(e) if !e.use_stderr() => {
-            let _ = e.print();
-            return ExitCode::SUCCESS;
-        }
-        Err(e) => {
-            let text = e.render().to_string();
-            let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            Err(Failure::input(format!("{line}; see 'fathom-interop --help'")))
-        }
+        Err(e) => match usage(&e, "fathom-interop") {
+            Some(line) => Err(Failure::input(line)),
+            None => return ExitCode::SUCCESS,
+        },
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

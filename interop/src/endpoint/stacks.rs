@@ -1,7 +1,5 @@
 //! The stacks on rustls. quinn and noq have the same shape under other names.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-
 /// What a file may have on the way, per stream and per connection: flow control is not what is tested.
 const STREAM_WINDOW: u32 = 16 << 20;
 const WINDOW: u32 = 64 << 20;
@@ -10,14 +8,6 @@ const STREAMS: u32 = 256;
 /// A connection on which nothing happens for so long ends, in milliseconds. Where handshakes lose every third packet, the first round-trip
 /// time that is measured may be a second, and the probe timeout doubles from three: most stacks' 30 s are over too soon.
 const IDLE: u32 = 90_000;
-
-/// Any port for packets to there.
-const fn any(towards: SocketAddr) -> SocketAddr {
-    match towards {
-        SocketAddr::V4(_) => SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-        SocketAddr::V6(_) => SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
-    }
-}
 
 macro_rules! stack {
     ($module:ident, $stack:ident, $plugs:ident, $h3:ident, $rtt:expr) => {
@@ -28,6 +18,7 @@ macro_rules! stack {
             use std::time::Duration;
 
             use fathom_cc::catalogue;
+            use fathom_net::load::any_port;
             use fathom_net::natives::$stack as natives;
             use fathom_plug::with_outlet;
             use $plugs::{ClientPlug, OFFERS, Outlet, Plug, Probe, ServerPlug};
@@ -40,7 +31,7 @@ macro_rules! stack {
             use super::super::facts::{self, Close};
             use super::super::stack::{self as seam, Ear, Early};
             use super::super::{Setup, tls};
-            use super::{IDLE, STREAM_WINDOW, STREAMS, WINDOW, any};
+            use super::{IDLE, STREAM_WINDOW, STREAMS, WINDOW};
 
             /// Where connections' crypto and controllers come from.
             enum Kind {
@@ -145,7 +136,7 @@ macro_rules! stack {
                 type Connection = Connection;
 
                 fn client(setup: &Setup, tls: Arc<rustls::ClientConfig>) -> Result<Self, String> {
-                    Self::made(any(setup.address), &setup.controller, Tls::Client(tls))
+                    Self::made(any_port(setup.address), &setup.controller, Tls::Client(tls))
                 }
 
                 fn server(setup: &Setup, tls: Arc<rustls::ServerConfig>) -> Result<Self, String> {

@@ -53,7 +53,7 @@ pub use books::{Connections, Counts, Kind, Phases};
 pub use rows::COLUMNS;
 pub use run::run;
 pub use strain::Strain;
-pub use target::{Origin, host, port, urls};
+pub use target::{Origin, any_port, choose, host, port, urls};
 pub use times::Times;
 pub use trust::{Tickets, Trust};
 

@@ -1,6 +1,8 @@
 //! The stacks on rustls as dialers. quinn and noq have the same shape under other names, as in `server/rustls_doors.rs`.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
+
+use super::target::any_port;
 
 /// Receive and send buffers asked of the system, which grants what it allows: with one of the usual size a client loses packets of a
 /// burst by itself, and calls it the network's loss.
@@ -9,8 +11,7 @@ const SOCKET_BUFFER: usize = 4 << 20;
 const STREAM_WINDOW: u32 = 16 << 20;
 
 fn socket(towards: SocketAddr) -> std::io::Result<UdpSocket> {
-    let any = if towards.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+    let socket = UdpSocket::bind(any_port(towards))?;
     // Less is no reason to stop.
     let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER);
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);

@@ -1,6 +1,6 @@
 //! Where requests go.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -93,6 +93,20 @@ pub fn port(authority: &Authority) -> u16 {
 /// The host of a server, without the brackets of an IPv6 address.
 pub fn host(authority: &Authority) -> &str {
     bare(authority.host())
+}
+
+/// Of a server's addresses the one to ask. Servers often listen at one kind only, and of these most at IPv4's.
+pub fn choose(found: impl IntoIterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    let found: Vec<_> = found.into_iter().collect();
+    found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
+}
+
+/// Any port of this host's for packets to there.
+pub const fn any_port(towards: SocketAddr) -> SocketAddr {
+    match towards {
+        SocketAddr::V4(_) => SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        SocketAddr::V6(_) => SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
+    }
 }
 
 fn bare(host: &str) -> &str {

@@ -1,7 +1,7 @@
 //! Whom a client believes, and what it remembers of servers.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -27,6 +27,15 @@ pub enum Trust {
 }
 
 impl Trust {
+    /// What `--ca` and `--insecure` say.
+    pub fn named(ca: Option<&Path>, insecure: bool) -> Self {
+        match ca {
+            Some(file) => Self::File(file.to_owned()),
+            None if insecure => Self::Anyone,
+            None => Self::Platform,
+        }
+    }
+
     /// TLS 1.3 for clients, HTTP/3 only. Secrets are logged to the file that the environment's SSLKEYLOGFILE names. Without `zero_rtt`
     /// nothing is resumed: every handshake is a whole one.
     pub(super) fn client(&self, zero_rtt: bool) -> Result<Arc<ClientConfig>, LoadError> {

@@ -262,18 +262,18 @@ fn reno_improves(r: &Results) -> Finding {
 }
 
 fn sync_grows(r: &Results) -> Finding {
-    let mixes = MIXES.iter().rev().map(|mix| Curve::mix(mix, "forward/sync"));
+    let mixes = MIXES.iter().rev().map(|mix| Curve::mix(mix, MIXED_SYNC));
     rising(r, &mixes.chain([Curve::one("95", SYNC)]).collect::<Vec<_>>())
 }
 
 fn sync_gains(r: &Results) -> Finding {
-    let sync = Curve::mix("80% Reno", "forward/sync");
+    let sync = Curve::mix("80% Reno", MIXED_SYNC);
     higher(r, &sync, &Curve::one("95", RENO), "Sync-TCP beside 80 % Reno, and Reno alone")
 }
 
 fn few_detect(r: &Results) -> Finding {
     let part = |o: &Outcome| {
-        let large = o.groups.get("forward/sync")?.times_large.as_ref().map_or(0, |t| t.count);
+        let large = o.groups.get(MIXED_SYNC)?.times_large.as_ref().map_or(0, |t| t.count);
         Some(100.0 * large as f64 / o.groups.get("forward")?.responses as f64)
     };
     let values = r.values(MIX, &[("mix", "80% Reno")], part);

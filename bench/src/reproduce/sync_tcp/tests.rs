@@ -238,7 +238,7 @@ fn mixes_stand_between_their_parts() {
         add_curve(&mut results, &Curve::one("95", RENO), 500.0);
         add_curve(&mut results, &Curve::one("95", SYNC), 300.0);
         for (n, mix) in MIXES.into_iter().enumerate() {
-            let parts = [("forward", all[n]), ("forward/reno", reno[n]), ("forward/sync", sync[n])];
+            let parts = [("forward", all[n]), ("forward/reno", reno[n]), (MIXED_SYNC, sync[n])];
             let mut o = empty();
             for (group, half) in parts {
                 o.groups.extend(outcome(&[group], by_half(half)).groups);
@@ -343,7 +343,7 @@ fn every_cell_that_is_asked_for_is_in_a_shipped_study() {
         curves.extend(cases.map(|case| Curve::several(case, system)));
         curves.push(Curve { key: vec![("system", system)], study: LARGEST, ..Curve::drift("75") });
     }
-    curves.extend(MIXES.map(|mix| Curve::mix(mix, "forward/sync")));
+    curves.extend(MIXES.map(|mix| Curve::mix(mix, MIXED_SYNC)));
     curves.push(Curve { key: vec![("system", "detection only")], study: DETECTION, ..Curve::drift("75") });
     for curve in curves {
         let study = Study::from_toml(curve.study, shipped(curve.study).unwrap()).unwrap();

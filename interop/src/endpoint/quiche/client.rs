@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fathom_net::load::any_port;
 use fathom_net::logs::Tap;
 use fathom_plug::Observer;
 use fathom_qlog::{Folder, Vantage};
@@ -91,7 +92,7 @@ impl<C> Client<'_, C> {
     #[allow(clippy::disallowed_methods)]
     fn over_one<Q: Quic<Config = C>>(&mut self, wanted: &[Wanted], second: bool, number: usize) -> Result<(), String> {
         let setup = self.setup;
-        let mut mail = Mail::open(any(setup.address)).map_err(|e| format!("a socket: {e}"))?;
+        let mut mail = Mail::open(any_port(setup.address)).map_err(|e| format!("a socket: {e}"))?;
         // The address that packets leave from: quiche wants to know it.
         let local = SocketAddr::new(from(setup.address), mail.address().port());
         let id: [u8; CID] = rand::random();
@@ -172,20 +173,13 @@ fn ended(state: &State) -> String {
     }
 }
 
-const fn any(towards: SocketAddr) -> SocketAddr {
-    match towards {
-        SocketAddr::V4(_) => SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
-        SocketAddr::V6(_) => SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
-    }
-}
-
 /// The address of this host's from which it reaches there.
 fn from(towards: SocketAddr) -> std::net::IpAddr {
-    let probe = std::net::UdpSocket::bind(any(towards)).and_then(|socket| {
+    let probe = std::net::UdpSocket::bind(any_port(towards)).and_then(|socket| {
         socket.connect(towards)?;
         socket.local_addr()
     });
-    probe.map_or(any(towards).ip(), |address| address.ip())
+    probe.map_or(any_port(towards).ip(), |address| address.ip())
 }
 
 /// Requests under way.
