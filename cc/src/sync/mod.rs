@@ -1,7 +1,8 @@
 //! Sync-TCP (Weigle, Jeffay, Smith: "Delay-based early congestion detection and adaptation in TCP", Computer Communications 28, 2005).
 //!
-//! Reno that also steers by the forward queueing delay: [`detect`] is Algorithm 1, [`mod@react`] is Algorithm 2, this file joins them to
-//! the window. Loss and marks are answered exactly as by Reno; until the first verdict (nine ACKs) growth is Reno's too.
+//! Reno that also steers by the forward queueing delay: [`detect`] is Algorithm 1, [`mod@react`] is Algorithm 2, `limit` bounds what a
+//! peer's word may do, this file joins them to the window. Loss and marks are answered exactly as by Reno; until the first verdict (nine
+//! ACKs) growth is Reno's too.
 //!
 //! # Departures
 //! What the paper leaves open, and what is taken here. Each has an option where the choice could matter.
@@ -35,6 +36,7 @@
 //! - **Windows below two datagrams** do not exist (RFC 9002 §7.2).
 
 pub mod detect;
+mod limit;
 mod options;
 pub mod react;
 
@@ -48,6 +50,7 @@ use crate::controller::{Advice, Controller, Phase, Snapshot};
 use crate::event::{Acks, Cause, PathChange, Sent, Setback};
 use crate::reno::LOSS_REDUCTION;
 use crate::sync::detect::{Detector, Verdict};
+use crate::sync::limit::Limit;
 use crate::sync::react::{Action, react};
 use crate::units::{OneWayDelay, Time};
 
@@ -55,8 +58,8 @@ use crate::units::{OneWayDelay, Time};
 #[derive(Clone, Debug)]
 pub struct SyncTcp {
     aimd: Aimd,
-    /// With `trust=limited`: the window of a Reno that had the same losses and was acknowledged the same bytes.
-    reno: Option<Aimd>,
+    /// With `trust=limited`.
+    limit: Option<Limit>,
     recipe: SyncRecipe,
     detector: Detector,
     /// The first one-way delay came: with `signal=either`, RTTs count no longer.
@@ -76,7 +79,7 @@ pub struct SyncTcp {
 impl SyncTcp {
     pub(crate) fn new(aimd: Aimd, recipe: SyncRecipe, now: Time) -> Self {
         Self {
-            reno: (recipe.trust == Trust::Limited).then(|| aimd.clone()),
+            limit: (recipe.trust == Trust::Limited).then(|| Limit::new(&aimd)),
             aimd,
             recipe,
             detector: Detector::default(),
@@ -142,10 +145,8 @@ impl SyncTcp {
     fn grow(&mut self, acks: &Acks<'_>, acked: u64) {
         let before = self.aimd.window();
         self.steer(acked);
-        if let Some(reno) = &mut self.reno {
-            let acked = reno.on_acks(acks);
-            reno.grow_as_reno(acked);
-            self.aimd.confine(reno.window().max(before));
+        if let Some(limit) = &mut self.limit {
+            limit.hold(&mut self.aimd, before, acks);
         }
     }
 
@@ -194,14 +195,8 @@ impl Controller for SyncTcp {
 
     fn on_setback(&mut self, setback: &Setback) {
         let reacted = self.aimd.on_setback(setback, LOSS_REDUCTION);
-        if let Some(reno) = &mut self.reno {
-            reno.on_setback(setback, LOSS_REDUCTION);
-            if reacted {
-                // From what Sync-TCP is left with, not from what Reno would be: the peer's word decided how far apart they were.
-                let threshold = reno.threshold();
-                *reno = self.aimd.clone();
-                reno.lower_threshold(threshold);
-            }
+        if let Some(limit) = &mut self.limit {
+            limit.on_setback(&self.aimd, setback, reacted);
         }
         let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
         if reacted && persistent && self.recipe.reset.on_timeout() {
@@ -211,8 +206,8 @@ impl Controller for SyncTcp {
 
     fn on_undo(&mut self, _now: Time) {
         self.aimd.on_undo();
-        if let Some(reno) = &mut self.reno {
-            reno.on_undo();
+        if let Some(limit) = &mut self.limit {
+            limit.on_undo();
         }
     }
 
@@ -220,8 +215,8 @@ impl Controller for SyncTcp {
         match change {
             PathChange::Datagram(bytes) => {
                 self.aimd.on_datagram(bytes);
-                if let Some(reno) = &mut self.reno {
-                    reno.on_datagram(bytes);
+                if let Some(limit) = &mut self.limit {
+                    limit.on_datagram(bytes);
                 }
             }
             PathChange::Moved => {
