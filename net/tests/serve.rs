@@ -28,6 +28,20 @@ struct Running {
     task: tokio::task::JoinHandle<()>,
 }
 
+/// On a free port, with a certificate of its own.
+fn settings(stack: Stack, controller: &str, root: Option<&Path>, limits: Limits) -> Settings {
+    Settings {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        stack,
+        shares: controller.parse().unwrap(),
+        identity: Identity::self_signed(&[]).unwrap(),
+        site: Site::new(root, limits).unwrap(),
+        limits,
+        metrics: Arc::default(),
+        timestamps: Timestamps::Any,
+    }
+}
+
 fn start(stack: Stack, controller: &str, root: Option<&Path>, limits: Limits) -> Running {
     start_logging(stack, controller, root, limits, None)
 }
@@ -39,22 +53,9 @@ fn start_logging(
     limits: Limits,
     logs: Option<&Arc<Folder>>,
 ) -> Running {
-    let listen = "127.0.0.1:0".parse().unwrap();
-    let identity = Identity::self_signed(&[]).unwrap();
-    let client = client(&identity);
-    let metrics = Arc::new(Metrics::new());
-    let site = Site::new(root, limits).unwrap();
-    let shares = controller.parse().unwrap();
-    let settings = Settings {
-        listen,
-        stack,
-        shares,
-        identity,
-        site,
-        limits,
-        metrics: Arc::clone(&metrics),
-        timestamps: Timestamps::Any,
-    };
+    let settings = settings(stack, controller, root, limits);
+    let client = client(&settings.identity);
+    let metrics = Arc::clone(&settings.metrics);
     let mut server = Server::bind(settings).unwrap();
     if let Some(logs) = logs {
         server = server.logging(Arc::clone(logs));
@@ -370,23 +371,7 @@ async fn nonsense_at_the_socket_harms_nobody() {
 
 #[tokio::test]
 async fn what_cannot_be_served_is_said_in_one_line() {
-    let of = |controller: &str, stack| {
-        let limits = Limits::default();
-        let site = Site::new(None, limits).unwrap();
-        let identity = Identity::self_signed(&[]).unwrap();
-        let (listen, shares) = ("127.0.0.1:0".parse().unwrap(), controller.parse().unwrap());
-        let settings = Settings {
-            listen,
-            stack,
-            shares,
-            identity,
-            site,
-            limits,
-            metrics: Arc::default(),
-            timestamps: Timestamps::Any,
-        };
-        Server::bind(settings).map(drop)
-    };
+    let of = |controller: &str, stack| Server::bind(settings(stack, controller, None, Limits::default())).map(drop);
     for (controller, mend) in [("snyc", "snyc"), ("native:bbr3", "native:bbr"), ("sync:flor=1ms", "floor")] {
         let error = of(controller, Stack::Quinn).unwrap_err().to_string();
         assert!(error.contains(mend) && !error.contains('\n'), "{controller}: {error}");
