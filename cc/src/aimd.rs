@@ -9,7 +9,7 @@
 //! - Avoidance divides by the window at the beginning of a round (one window of acknowledged bytes), so a round adds exactly the
 //!   datagrams asked for; RFC 9002 §B.5 divides by the window of the moment and loses a little. Remainders of a byte are carried
 //!   through a round.
-//! - The threshold never lies below the minimum window (RFC 9002 §B.6 allows it; it makes no difference to growth).
+//! - A cut never leaves the threshold below the minimum window (RFC 9002 §B.6 allows it; it makes no difference to growth).
 //! - A spurious reduction can be undone (the RFC leaves it out), unless the window has outgrown it since, as RFC 9438 §4.9.2 has it;
 //!   marks are never spurious.
 //! - A window ceiling of 1 TiB keeps all arithmetic far from overflow.

@@ -64,7 +64,7 @@ pub struct Acks<'a> {
     pub packets: &'a [Acked],
     /// Bytes in flight after these packets were taken out.
     pub in_flight: u64,
-    /// Round-trip times after this batch.
+    /// Round-trip times: `latest` and `min` with this batch, `smoothed` as the stack has it, mostly without.
     pub rtt: Rtt,
     /// Forward one-way delay of the newest packet, when the peer reported one in this batch.
     pub one_way: Option<OneWayDelay>,

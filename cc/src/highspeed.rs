@@ -10,7 +10,7 @@
 //!   p(w) = 0.078 / w^1.2 as in RFC 3649 §5, which is 0.16 % less. It lies within 0.05 of every row.
 //! - **Just above 38** the formula gives less than Reno's one datagram (0.955 at 38, 1 at 41): one is the floor.
 //! - **Beyond 100 000 datagrams**, where that table ends, a(w) and b(w) stay as they are there; the formula for b(w) reaches zero at
-//!   565 000.
+//!   567 000.
 //! - **Per byte, not per ACK**: [`Aimd::grow_additive`] spreads a(w) over the bytes of a round.
 //! - **Fractions**: a(w) and b(w) count in 1/65536.
 

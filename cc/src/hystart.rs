@@ -4,9 +4,9 @@
 //! start of a path only, the one without a threshold, as RFC 9406 §4.2 recommends.
 //!
 //! Departures:
-//! - A round ends with the first acknowledgement of a packet sent after the round began; RFC 9406 §4.2 counts sequence numbers.
+//! - A round ends with the first acknowledgement of a packet sent since the round began; RFC 9406 §4.2 counts sequence numbers.
 //! - One RTT sample per ACK frame, from its newest packet: QUIC stacks give no more.
-//! - L is unbounded: RFC 9406 §4.3 asks for 8 segments only of senders that do not pace, and every stack here paces.
+//! - L is unbounded: RFC 9406 §4.3 asks for 8 segments only of senders that do not pace. The stacks pace; the lab's light senders do not.
 //! - The bytes of the frame that ends Conservative Slow Start count for avoidance; RFC 9406 §4.2 still grows by them as before.
 
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl HyStart {
 
     /// Takes the RTT of one ACK frame.
     pub fn on_acks(&mut self, acks: &Acks<'_>) -> Growth {
-        if acks.newest_sent() > Some(self.round_start) {
+        if acks.newest_sent() >= Some(self.round_start) {
             self.end_round(acks.now);
             if let Some(css) = &mut self.conservative {
                 css.rounds += 1;

@@ -18,9 +18,10 @@
 use std::sync::Arc;
 
 use crate::controller::{Advice, Controller, Snapshot};
-use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
 use crate::options::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
 use crate::recipe::{Missing, Recipe, Signals};
+use crate::undo::Undo;
 use crate::units::Time;
 
 /// Sizes below the path's own, in bytes of UDP payload: ours, near the 1500, 1000, 500 and 250 of Packet size §4.3.1.
@@ -153,6 +154,8 @@ impl Recipe for PacketSizeRecipe {
             round_end: start.now,
             roomy: true,
             rounds: 0,
+            fresh: true,
+            undo: Undo::default(),
         }))
     }
 }
@@ -189,6 +192,10 @@ pub struct PacketSize {
     roomy: bool,
     /// Roomy rounds on end.
     rounds: u32,
+    /// Nothing was acknowledged or lost yet: the wrapped controller may still compute its initial window anew.
+    fresh: bool,
+    /// The size before the loss that may prove spurious.
+    undo: Undo<u16>,
 }
 
 impl PacketSize {
@@ -202,8 +209,13 @@ impl PacketSize {
         self.inner.advice().window >= self.packets * u64::from(size)
     }
 
+    /// The size for the window as it is.
+    fn fitting(&self) -> u16 {
+        fitting_size(self.inner.advice().window, self.packets, self.path, self.floor)
+    }
+
     fn adapt(&mut self, now: Time) {
-        let fits = fitting_size(self.inner.advice().window, self.packets, self.path, self.floor);
+        let fits = self.fitting();
         if fits < self.size {
             return self.change(now, fits);
         }
@@ -247,6 +259,7 @@ impl Controller for PacketSize {
     }
 
     fn on_acks(&mut self, acks: &Acks<'_>) {
+        self.fresh = false;
         self.inner.on_acks(acks);
         if acks.newest_sent() > Some(self.round_end) {
             self.end_round(acks.now);
@@ -255,12 +268,22 @@ impl Controller for PacketSize {
     }
 
     fn on_setback(&mut self, setback: &Setback) {
+        self.fresh = false;
+        let before = self.inner.advice().window;
         self.inner.on_setback(setback);
+        match setback.cause {
+            Cause::Mark => self.undo.forget(),
+            Cause::Loss { .. } if self.inner.advice().window < before => self.undo.save(&self.size),
+            Cause::Loss { .. } => {}
+        }
         self.adapt(setback.now);
     }
 
     fn on_undo(&mut self, now: Time) {
         self.inner.on_undo(now);
+        if let Some(size) = self.undo.take().map(|size| size.min(self.fitting())).filter(|size| *size > self.size) {
+            self.change(now, size);
+        }
     }
 
     fn on_probe_timeout(&mut self, now: Time, count: u32) {
@@ -271,14 +294,17 @@ impl Controller for PacketSize {
         match change {
             PathChange::Datagram(bytes) => {
                 self.path = bytes.max(1);
-                self.size = self.path;
-                (self.rounds, self.roomy) = (0, true);
-                self.tell(now);
+                self.undo.forget();
+                // Not by way of the path's own size: its minimum would stay as the window of smaller datagrams.
+                let size = if self.fresh { self.path } else { self.fitting() };
+                self.change(now, size);
                 self.adapt(now);
             }
             PathChange::Moved => {
                 self.size = self.path;
                 (self.rounds, self.roomy, self.round_end) = (0, true, now);
+                self.fresh = true;
+                self.undo.forget();
                 self.tell(now);
                 self.inner.on_path(now, change);
             }
@@ -295,7 +321,7 @@ impl Controller for PacketSize {
     }
 
     fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.boxed(), ..*self })
+        Box::new(Self { inner: self.inner.boxed(), undo: self.undo.clone(), ..*self })
     }
 }
 

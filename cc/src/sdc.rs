@@ -17,14 +17,17 @@
 //!   ACK per packet of the paper's simulations. All packets of a frame have its RTT, so a jump from RTT_old counts once.
 //! - **How often D grows** (`react=ack`): "when receiving an ACK with the CE bit on" (SDC §2.1), every one, as the box has it. Losses
 //!   come once per recovery period, as NewReno takes them (the paper's senders run NewReno). `round` holds marks to once per round trip
-//!   too; the difference is small, for what the ACKs between two marks of a flight took off D is all that the second one adds.
+//!   too. While D is above zero the difference is small, for what the ACKs between two marks of a flight took off D is all that the
+//!   second one adds. It is large once, where a window of 8 to 15 packets is halved by the first mark of a flight: the second one finds
+//!   a small window and adds a delay of one round trip, so the rate falls to a quarter, with `round` to a half.
 //! - **RTT_old** of the small-window rule is the sample before, as the box has it. A jump of the RTT can so raise a D above zero. A D of
 //!   zero stays zero without congestion ("either zero or decreasing", SDC §2.1), though the box alone would let a jump raise it.
 //! - **Growth of W** is per byte, and not while the application is the limit (RFC 9002 §7.8) or by packets sent before the last signal
 //!   (RFC 9002 §7.3.2); D shrinks by those too.
 //! - **Idle times** leave D as it is: the paper knows no idle sender.
 //! - **Slow start** below eight packets is one packet per round trip, as the box has it; SDC §2.1 says "as in traditional TCP".
-//! - **Timeout**: persistent congestion (RFC 9002 §7.6) takes the window to two datagrams; D stays.
+//! - **Timeout**: persistent congestion (RFC 9002 §7.6) takes the window to two datagrams and halves the threshold; D stays.
+//! - **W = min(cwnd, awnd)** (SDC §2.2): flow control's window is not looked at; no stack tells it to controllers.
 //! - **Largest D**: 10 s; the paper names none. It is reached where losses do not depend on the rate: in the large-window phase an ACK
 //!   takes 1/W^2 off the round trip and a signal doubles it, so with W = 8 and more than about 2 % of packets lost, D only grows.
 
@@ -47,7 +50,7 @@ pub const MAX_HOLD: Duration = Duration::from_secs(10);
 pub const SMALL_WINDOW_SHRINK: Ratio = Ratio::new(9, 10);
 /// Weight of a new sample in SRTT (SDC §2.2).
 const SRTT_GAIN: u32 = 8;
-/// One ACK frame never counts for more packets than this: D is long zero by then.
+/// Where a step is taken for each packet, one ACK frame counts for no more than this. In the small-window phase D is long zero by then.
 const MAX_STEPS: u64 = 64;
 
 choices! {
@@ -300,14 +303,14 @@ impl Sdc {
     fn shrink(&mut self, packets: u64, rtt_new: Duration, rtt_old: Duration) {
         if self.small_window() {
             self.d = shrunk_small(rtt_new, rtt_old, self.d);
-            for _ in 1..packets {
+            for _ in 1..packets.min(MAX_STEPS) {
                 self.d = shrunk_small(rtt_new, rtt_new, self.d);
             }
         } else if self.recipe.shrink == Shrink::Equation {
             let window = self.aimd.window() as f64 / self.aimd.datagram() as f64;
             self.d = shrunk_large(window, packets, rtt_new, self.d);
         } else {
-            for _ in 0..packets {
+            for _ in 0..packets.min(MAX_STEPS) {
                 self.d = share(self.recipe.factor, self.d);
             }
         }
@@ -343,7 +346,7 @@ impl Controller for Sdc {
         let small = self.small_window();
         let held = self.d > Duration::ZERO;
         if held {
-            let packets = acks.bytes().div_ceil(self.aimd.datagram()).clamp(1, MAX_STEPS);
+            let packets = acks.bytes().div_ceil(self.aimd.datagram()).max(1);
             self.shrink(packets, rtt_new, rtt_old);
         }
         if small {
@@ -371,9 +374,11 @@ impl Controller for Sdc {
             }
             return;
         }
-        let counts = self.counts(setback);
-        // The window stays; only persistent congestion collapses it.
-        if self.aimd.on_setback(setback, Ratio::ONE) && setback.cause != Cause::Mark {
+        // The window stays and D grows; persistent congestion collapses the window instead, and halves the threshold.
+        let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
+        let counts = !persistent && self.counts(setback);
+        let kept = if persistent { LOSS_REDUCTION } else { Ratio::ONE };
+        if self.aimd.on_setback(setback, kept) && setback.cause != Cause::Mark {
             self.undo.save(&self.d);
         }
         if let (true, Some(srtt), Some(rtt)) = (counts, self.srtt, self.rtt) {

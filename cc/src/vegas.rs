@@ -26,9 +26,11 @@
 //!   differs.
 //! - **After loss or mark** the round begins anew and the window grows as Reno's until the first verdict, one round trip at most.
 //!   With `linux` it holds there, as Linux does.
-//! - **Threshold**: ns-2 sets it to 2 packets, Linux to just under the window; here it is the window. All mean that slow start is over.
+//! - **Threshold**: ns-2 sets it to 2 packets, Linux to the window or just under it; here it is the window. All mean that slow start is
+//!   over.
 //! - **Base RTT** is the smallest RTT of the path, whenever it came. ns-2 also replaces it by the RTT of a lone packet, Linux forgets
 //!   it after idle times; no window here is below two packets (RFC 9002 §7.2), and QUIC tells of a change of path.
+//! - **Per byte, not per ACK**: growth counts acknowledged bytes; ns-2 counts ACKs, so it grows slower with delayed ones.
 //! - **Byte windows**: Linux truncates W base / RTT to whole packets before it adds one; bytes need no truncation.
 
 use std::sync::Arc;

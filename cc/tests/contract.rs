@@ -19,6 +19,8 @@ struct Ways {
     one_per_round: bool,
     /// The smallest window in bytes that losses alone leave, one after the other from the initial window on, by the path's datagram.
     least: fn(u64) -> u64,
+    /// The smallest window in bytes once the path's datagram has grown to this.
+    least_on: fn(u64) -> u64,
     /// The window in bytes after persistent congestion and one packet acknowledged.
     after_collapse: u64,
 }
@@ -30,13 +32,14 @@ fn ways(name: &str) -> Ways {
         doubles: true,
         one_per_round: true,
         least: |datagram| 2 * datagram,
+        least_on: |datagram| 2 * datagram,
         after_collapse: 3 * MSS,
     };
     match name {
         // SDC §2.2: below eight packets the delay grows, the window stays, and grows by one packet per round trip.
         "sdc" => Ways { least: |datagram| initial_window(datagram) / 2, after_collapse: 2 * MSS + MSS / 2, ..reno },
         // Below eight datagrams in the window the datagram shrinks to as little as 250 bytes, and with it what is added per round trip.
-        "packet-size" => Ways { one_per_round: false, least: |_| 2 * 250, ..reno },
+        "packet-size" => Ways { one_per_round: false, least: |_| 2 * 250, least_on: |_| 2 * 250, ..reno },
         // CUBIC leaves 0.7 and grows by the time since the loss (RFC 9438 §4).
         "cubic" => Ways { loss: Ratio::new(7, 10), one_per_round: false, ..reno },
         // It doubles every other round trip only, so that the rounds between show what the queue does (Vegas-CAM, DCA §4.4).
@@ -333,7 +336,7 @@ fn datagram_changes_are_honoured() {
         }
         assert_eq!(s.window(), (ways(entry.name).least)(1_400));
         s.controller.on_path(s.now, PathChange::Datagram(9_000));
-        assert_eq!(s.window(), 2 * 9_000);
+        assert_eq!(s.window(), (ways(entry.name).least_on)(9_000));
     });
 }
 

@@ -132,10 +132,11 @@ fn highspeed_on_a_small_path_falls_a_little_less_than_reno() {
 #[test]
 fn hystart_leaves_slow_start_of_a_deep_queue_with_less_loss() {
     let (plain, hystart) = (curve("reno", DEEP), curve("reno:hystart=on", DEEP));
-    // The path holds 362 kB. Slow start finds that out at twice as much: some 300 packets are lost.
+    // The path holds 362 kB. Slow start finds that out at twice as much: some 300 packets are lost. Conservative growth is slower by three
+    // quarters, but no pause: without pacing it still begins late enough to reach the queue's end.
     let most = |c: &Curve| c.points.iter().map(|p| p.window).max().unwrap_or_default();
     assert!(plain.lost > 200 && most(&plain) > 600_000, "{}", figures(&plain));
-    assert!(hystart.lost * 10 < plain.lost && most(&hystart) < 400_000, "{}", figures(&hystart));
+    assert!(hystart.lost * 3 < plain.lost && most(&hystart) < 500_000, "{}", figures(&hystart));
     assert!(share(&hystart) > 0.99 && hystart.delivered * 100 > plain.delivered * 99, "{}", figures(&hystart));
 }
 

@@ -178,3 +178,33 @@ fn what_is_missing_is_named_by_who_misses_it() {
     assert_eq!(lacking(Signals::NONE).controller, "packet-size");
     assert!(recipe("packet-size/sync").expect("known").check(all).is_ok());
 }
+
+#[test]
+fn a_larger_path_leaves_a_small_window_as_it_is() {
+    for inner in ["", "/cubic"] {
+        let mut s = Script::new(&format!("packet-size{inner}"));
+        for _ in 0..20 {
+            s.lose();
+            s.next_round();
+        }
+        assert_eq!((s.window(), size(&s)), (500, 250));
+        s.controller.on_path(s.now, PathChange::Datagram(9_000));
+        assert_eq!((s.window(), size(&s)), (500, 250), "packet-size{inner}");
+    }
+}
+
+#[test]
+fn an_undone_loss_gives_the_size_back_a_real_one_does_not() {
+    let mut s = Script::new("packet-size");
+    s.lose();
+    assert_eq!((s.window(), size(&s)), (6_000, 750));
+    s.controller.on_undo(s.now);
+    assert_eq!((s.window(), size(&s)), (12_000, 1_200));
+    s.next_round();
+    s.lose();
+    s.next_round();
+    s.setback(Cause::Mark);
+    assert_eq!((s.window(), size(&s)), (3_000, 250));
+    s.controller.on_undo(s.now);
+    assert_eq!((s.window(), size(&s)), (3_000, 250), "a mark is never spurious, nor is what came before it");
+}

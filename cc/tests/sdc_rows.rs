@@ -302,3 +302,22 @@ fn signals_of_another_path_do_nothing() {
         close(&s, 0.0);
     }
 }
+
+#[test]
+fn persistent_congestion_halves_the_threshold_and_leaves_the_delay() {
+    let mut s = small("sdc");
+    s.collapse();
+    assert_eq!(s.window(), 2 * MSS);
+    close(&s, 0.0);
+    let mut s = small("sdc");
+    s.lose();
+    s.next_round();
+    s.ack(0);
+    s.ack(0);
+    close(&s, 62.0);
+    let window = s.window();
+    s.next_round();
+    s.collapse();
+    assert_eq!((s.window(), s.controller.snapshot().threshold), (2 * MSS, Some(window / 2)));
+    close(&s, 62.0);
+}

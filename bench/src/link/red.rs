@@ -14,7 +14,8 @@
 //!
 //! Departures:
 //! - Queues are counted in packets, never in bytes.
-//! - The 1993 paper's box counts a mark as packet 0 and so never marks two in a row; its text wants gaps from 1 on. This is the text.
+//! - The 1993 paper's box, and ns-2 without `wait`, count the packet after a pick as packet 1 where its text counts from 0: gaps of 1 to
+//!   n-1, mean n/2, against 1 to n here, the text's.
 //! - ns-2 spares packets that meet an empty queue, and the one with which the average comes above `min`. Here both can be picked.
 //! - A packet that is dropped at an empty queue leaves the link idle. The silence before it does not age the average again.
 

@@ -151,7 +151,7 @@ pub(crate) const ENTRY: Entry = Entry {
     build: |chosen| Arc::new(SyncRecipe::from_chosen(chosen)),
 };
 
-/// The recipe `sync`. The default is the paper.
+/// The recipe `sync`. The default is the paper's rules, with `trust=limited`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncRecipe {
     pub(super) signal: Signal,
