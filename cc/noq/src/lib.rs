@@ -10,7 +10,8 @@
 //! let plug = fathom_noq::Plug::named("sync:signal=either")?.server(tls)?;
 //! let endpoint = noq::Endpoint::server(plug.config(), "[::]:443".parse()?)?;
 //! while let Some(incoming) = endpoint.accept().await {
-//!     let (connecting, _probe) = plug.accept(incoming, noq::TransportConfig::default())?;
+//!     // An attempt that fails, such as a junk Initial packet, must not end the server.
+//!     let Ok((connecting, _probe)) = plug.accept(incoming, noq::TransportConfig::default()) else { continue };
 //!     tokio::spawn(async move { connecting.await });
 //! }
 //! # Ok(())

@@ -23,7 +23,7 @@ use serde_json::json;
   fathom-interop                                     # every pair with one of ours, every test
   fathom-interop --client quinn --server quic-go --test retry,zerortt --keep
   fathom-interop --install --json interop.json       # install peers first
-  fathom-interop --measure goodput,crosstraffic --client quinn --server quinn --controller native:cubic,sync:signal=either
+  fathom-interop --measure goodput,crosstraffic --client quinn --server quinn --controller 'native:cubic;sync:signal=either'
 
 Exit code: 0 when nothing failed that the list of known failures does not name,
 1 when something did, 2 for arguments that are wrong.")]
