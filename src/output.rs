@@ -42,6 +42,11 @@ pub(crate) fn say(line: impl std::fmt::Display) {
     draw(&format!("{line}\n"));
 }
 
+/// A text that came from elsewhere, fit for a terminal: one line, nothing that moves the cursor.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// As [`say`], without the end of the line: for what is drawn anew on terminals.
 pub(crate) fn draw(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());

@@ -151,7 +151,7 @@ fn table(all: &[(&Host, &Answer)]) -> String {
         row[0].clone_from(&host.written);
         row[1] = answer.verdict.to_string();
         row[7] = match &answer.verdict {
-            Verdict::Refuses(why) | Verdict::Unreachable(why) => why.replace('\n', " "),
+            Verdict::Refuses(why) | Verdict::Unreachable(why) => output::plain(why),
             _ => String::new(),
         };
         if let Some(visit) = &answer.visit {

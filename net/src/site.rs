@@ -85,9 +85,12 @@ impl Site {
             found =
                 tokio::fs::canonicalize(found.join("index.html")).await.ok().filter(|found| found.starts_with(root))?;
         }
+        // Pipes and devices have no end, and opening a pipe waits until somebody writes to it.
+        if !tokio::fs::metadata(&found).await.ok()?.is_file() {
+            return None;
+        }
         let file = File::open(&found).await.ok()?;
         let meta = file.metadata().await.ok()?;
-        // Pipes and devices have no end.
         if !meta.is_file() {
             return None;
         }

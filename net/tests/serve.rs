@@ -1,121 +1,18 @@
 //! The server on real sockets, asked by stock quinn under h3.
 
-use std::net::SocketAddr;
+mod common;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
-use fathom_net::identity::{ALPN, Identity};
+use common::{ask, settings, start, start_logging};
 use fathom_net::limits::Limits;
-use fathom_net::metrics::Metrics;
-use fathom_net::server::{Scrape, Server, Settings, Stack};
-use fathom_net::site::Site;
-use fathom_net::timestamps::Timestamps;
+use fathom_net::server::{Scrape, Server, Stack};
 use fathom_qlog::{Folder, Logged, Seen};
 use http::{Method, Request, StatusCode};
-use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{Connection, Endpoint};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::watch;
-
-/// A server at work, and how to end it.
-struct Running {
-    address: SocketAddr,
-    metrics: Arc<Metrics>,
-    client: quinn::ClientConfig,
-    stop: watch::Sender<bool>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-/// On a free port, with a certificate of its own.
-fn settings(stack: Stack, controller: &str, root: Option<&Path>, limits: Limits) -> Settings {
-    Settings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        stack,
-        shares: controller.parse().unwrap(),
-        identity: Identity::self_signed(&[]).unwrap(),
-        site: Site::new(root, limits).unwrap(),
-        limits,
-        metrics: Arc::default(),
-        timestamps: Timestamps::Any,
-    }
-}
-
-fn start(stack: Stack, controller: &str, root: Option<&Path>, limits: Limits) -> Running {
-    start_logging(stack, controller, root, limits, None)
-}
-
-fn start_logging(
-    stack: Stack,
-    controller: &str,
-    root: Option<&Path>,
-    limits: Limits,
-    logs: Option<&Arc<Folder>>,
-) -> Running {
-    let settings = settings(stack, controller, root, limits);
-    let client = client(&settings.identity);
-    let metrics = Arc::clone(&settings.metrics);
-    let mut server = Server::bind(settings).unwrap();
-    if let Some(logs) = logs {
-        server = server.logging(Arc::clone(logs));
-    }
-    let (address, (stop, told)) = (server.address(), watch::channel(false));
-    let task = tokio::spawn(server.serve(told, Duration::from_secs(5)));
-    Running { address, metrics, client, stop, task }
-}
-
-fn client(identity: &Identity) -> quinn::ClientConfig {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(identity.certificate().unwrap().clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    tls.alpn_protocols = vec![ALPN.to_vec()];
-    quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
-}
-
-impl Running {
-    async fn connect(&self) -> Result<Connection, String> {
-        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-        let connecting = endpoint.connect_with(self.client.clone(), self.address, "localhost").unwrap();
-        connecting.await.map_err(|e| e.to_string())
-    }
-
-    async fn get(&self, path: &str) -> (StatusCode, String, Vec<u8>) {
-        let connection = self.connect().await.expect("a connection");
-        ask(&connection, Method::GET, path).await.expect("an answer")
-    }
-
-    /// Ends it, which must not take long.
-    async fn end(self) {
-        self.stop.send(true).unwrap();
-        tokio::time::timeout(Duration::from_secs(8), self.task).await.expect("it ends").unwrap();
-    }
-}
-
-async fn ask(connection: &Connection, method: Method, path: &str) -> Result<(StatusCode, String, Vec<u8>), String> {
-    let text = |e: &dyn std::fmt::Display| e.to_string();
-    let (mut driver, mut sender) =
-        h3::client::new(h3_quinn::Connection::new(connection.clone())).await.map_err(|e| text(&e))?;
-    let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
-    let request = Request::builder().method(method).uri(format!("https://localhost{path}")).body(()).unwrap();
-    let mut stream = sender.send_request(request).await.map_err(|e| text(&e))?;
-    stream.finish().await.map_err(|e| text(&e))?;
-    let head = stream.recv_response().await.map_err(|e| text(&e))?;
-    let content_type = head.headers()["content-type"].to_str().unwrap().to_owned();
-    let mut body = Vec::new();
-    while let Some(mut data) = stream.recv_data().await.map_err(|e| text(&e))? {
-        let bytes: Bytes = data.copy_to_bytes(data.remaining());
-        body.extend_from_slice(&bytes);
-    }
-    drop(sender);
-    drive.abort();
-    Ok((head.status(), content_type, body))
-}
 
 #[tokio::test]
 async fn bodies_and_files_arrive_whole_on_every_stack() {
@@ -303,12 +200,7 @@ async fn quiche_serves_its_own_controllers_and_takes_no_0rtt() {
         running.end().await;
     }
     let limits = Limits { early_data: true, ..Limits::default() };
-    let (site, identity) = (Site::new(None, limits).unwrap(), Identity::self_signed(&[]).unwrap());
-    let (listen, shares) = ("127.0.0.1:0".parse().unwrap(), "reno".parse().unwrap());
-    let metrics = Arc::default();
-    let settings =
-        Settings { listen, stack: Stack::Quiche, shares, identity, site, limits, metrics, timestamps: Timestamps::Any };
-    let error = Server::bind(settings).map(drop).unwrap_err().to_string();
+    let error = Server::bind(settings(Stack::Quiche, "reno", None, limits)).map(drop).unwrap_err().to_string();
     assert!(error.contains("0-RTT") && error.contains("quinn"), "{error}");
 }
 

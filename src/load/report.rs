@@ -6,6 +6,8 @@ use std::time::Duration;
 use fathom_net::load::{Kind, Outcome, Times};
 use serde_json::{Value, json};
 
+use crate::output;
+
 /// Said of every closed loop.
 const OMISSION: &str = "closed loop: a server that stalls is asked less, so percentiles leave out what coordinated omission hides; \
     for response times use --rate";
@@ -63,7 +65,7 @@ fn requests(lines: &mut Lines, outcome: &Outcome) {
     );
     for (kind, (count, first)) in Kind::ALL.iter().zip(&counts.failures) {
         if *count > 0 {
-            let why = first.as_deref().unwrap_or_default().replace('\n', "; ");
+            let why = output::plain(first.as_deref().unwrap_or_default());
             lines.add("  failed", format!("{}: {count}, the first: {why}", kind.name()));
         }
     }

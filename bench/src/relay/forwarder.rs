@@ -50,7 +50,7 @@ pub struct RelayStats {
     pub up: LineStats,
     /// Datagrams that a fault held up for good.
     pub cut_off: u64,
-    /// Datagrams dropped because too many bytes were under way, or because the kernel took no more.
+    /// Datagrams dropped because too many bytes were under way, or because the kernel took no more or had no socket left.
     pub overrun: u64,
     /// Clients seen; a rebinding makes no new ones.
     pub clients: u64,
@@ -99,6 +99,13 @@ struct Waiting {
     client: Place,
     ecn: Option<u8>,
     contents: Vec<u8>,
+}
+
+impl Waiting {
+    /// Memory that one with so many bytes takes.
+    const fn cost(bytes: usize) -> usize {
+        size_of::<Self>() + bytes
+    }
 }
 
 /// A datagram as it comes to a relay.
@@ -241,7 +248,11 @@ impl Relay {
             }
             if self.faults.rebind(now) {
                 for client in &mut self.clients {
-                    client.socket = towards(self.entrances[client.at.0].to)?;
+                    // Where the kernel has no socket left, the client keeps its old port.
+                    match towards(self.entrances[client.at.0].to) {
+                        Ok(socket) => client.socket = socket,
+                        Err(_) => self.stats.overrun += 1,
+                    }
                 }
             }
             self.send_due(now);
@@ -291,7 +302,7 @@ impl Relay {
                 let ([meta], [buffer]) = (metas, &*buffer);
                 for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
                     match client {
-                        None => self.take_from_client((number, meta.addr), meta.ecn, datagram)?,
+                        None => self.take_from_client((number, meta.addr), meta.ecn, datagram),
                         Some(client) => self.pass(Towards::Client, self.clients[client].at, meta.ecn, datagram),
                     }
                 }
@@ -300,7 +311,7 @@ impl Relay {
         Ok(())
     }
 
-    fn take_from_client(&mut self, at: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) -> Result<(), RelayError> {
+    fn take_from_client(&mut self, at: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
         let now = self.now().as_nanos() as u64;
         match self.known.get(&at) {
             Some(client) => self.clients[*client].heard = now,
@@ -310,14 +321,16 @@ impl Relay {
                 {
                     self.remove(oldest);
                 }
-                let socket = towards(self.entrances[at.0].to)?;
+                let Ok(socket) = towards(self.entrances[at.0].to) else {
+                    self.stats.overrun += 1;
+                    return;
+                };
                 self.known.insert(at, self.clients.len());
                 self.clients.push(Client { at, socket, heard: now });
                 self.stats.clients += 1;
             }
         }
         self.pass(Towards::Server, at, ecn, datagram);
-        Ok(())
     }
 
     /// A datagram enters its line.
@@ -340,7 +353,7 @@ impl Relay {
             tap(&Passing { at: now, to_server, client: client.1, server, ecn, contents: datagram, passes });
         }
         for copy in fate.into_iter().flatten() {
-            if self.waiting_bytes + datagram.len() > MOST_BYTES {
+            if self.waiting_bytes + Waiting::cost(datagram.len()) > MOST_BYTES {
                 self.stats.overrun += 1;
                 continue;
             }
@@ -349,7 +362,7 @@ impl Relay {
                 contents[bit as usize / 8] ^= 1 << (bit % 8);
             }
             let ecn = if copy.mark { Some(EcnCodepoint::Ce) } else { ecn };
-            self.waiting_bytes += contents.len();
+            self.waiting_bytes += Waiting::cost(contents.len());
             self.order += 1;
             let ecn = ecn.map(|ecn| ecn as u8);
             self.waiting.push(Reverse(Waiting { at: copy.at, order: self.order, towards, client, ecn, contents }));
@@ -360,7 +373,7 @@ impl Relay {
         let now = now.as_nanos() as u64;
         while self.waiting.peek().is_some_and(|Reverse(next)| next.at <= now) {
             let Some(Reverse(next)) = self.waiting.pop() else { return };
-            self.waiting_bytes -= next.contents.len();
+            self.waiting_bytes -= Waiting::cost(next.contents.len());
             let ecn = next.ecn.and_then(EcnCodepoint::from_bits);
             let entrance = &self.entrances[next.client.0];
             let sent = match (next.towards, self.known.get(&next.client)) {

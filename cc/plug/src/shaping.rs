@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::Time;
-use fathom_frames::varint;
+use fathom_frames::{Arrival, Seen, varint};
 
 use crate::by_path::ByPath;
 use crate::outlet::{Gate, Lane, TRAILER};
@@ -77,6 +77,8 @@ struct Path {
 /// The largest ACK frame that the stack may write for a path. Each range is counted from the ACK frame sealed last on.
 #[derive(Default)]
 struct AckRoom {
+    /// Stacks drop what comes twice or very late after it was opened: no acknowledgement tells of it again.
+    seen: Seen,
     /// Ranges but the first, in the ACK frame sealed last and since.
     bytes: usize,
     /// Largest packet number received.
@@ -91,6 +93,9 @@ impl AckRoom {
     }
 
     fn arrived(&mut self, packet: u64) {
+        if matches!(self.seen.arrive(packet), Arrival::Duplicate | Arrival::TooOld) {
+            return;
+        }
         let int = |value: u64| varint::len(value).unwrap_or(8);
         match self.largest {
             None => (self.largest, self.run) = (Some(packet), 1),

@@ -45,7 +45,11 @@ impl<D: Dialer> Shared<D> {
             Err(_) => return Err(failed(late(self.manner.timeout))),
         };
         self.books.connected(now() - began, true, began);
-        Session::start(connection, self.number(), Arc::clone(&self.books), self.manner.check_digests).await
+        // A server that lets no stream be opened would be waited for without end.
+        let started = Session::start(connection, self.number(), Arc::clone(&self.books), self.manner.check_digests);
+        tokio::time::timeout(self.manner.timeout, started)
+            .await
+            .unwrap_or_else(|_| Err(failed(late(self.manner.timeout))))
     }
 
     /// A request on a connection of its own, which is left in `kept`.

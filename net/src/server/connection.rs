@@ -15,7 +15,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::door::Door;
-use super::reply::{Asked, Reply, answer};
+use super::guarded::Guarded;
+use super::reply::{Asked, Progress, Reply, answer};
 use super::{Context, Counted, stopped};
 use crate::digest::{self, CONTENT_DIGEST};
 use crate::logs::Tap;
@@ -108,15 +109,19 @@ async fn requests<D: Door>(
 ) -> Result<(), h3::error::ConnectionError> {
     let mut builder = h3::server::builder();
     builder.max_field_section_size(context.limits.header_bytes).send_grease(false);
-    let mut http = builder.build(D::transport(connection)).await?;
+    let transport = Guarded::new(D::transport(connection), context.limits.header_bytes);
+    // A client that lets no stream be opened never gets there.
+    let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else { return Ok(()) };
+    let mut http = begun?;
+    let progress = Progress::default();
     let mut open = JoinSet::new();
     let mut going = false;
     loop {
         tokio::select! {
             accepted = http.accept() => match accepted? {
                 Some(resolver) => {
-                    let (context, tap) = (Arc::clone(context), tap.clone());
-                    open.spawn(async move { request(resolver, share, &context, tap.as_deref()).await });
+                    let (context, progress, tap) = (Arc::clone(context), progress.clone(), tap.clone());
+                    open.spawn(async move { request(resolver, share, (&context, &progress), tap.as_deref()).await });
                 }
                 None => break,
             },
@@ -155,14 +160,17 @@ async fn drained<D: Door>(connection: &D::Connection) {
 async fn request<C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + Send>>(
     resolver: RequestResolver<C, Bytes>,
     share: usize,
-    context: &Context,
+    shared: (&Context, &Progress),
     tap: Option<&Tap>,
 ) {
     let started = Instant::now();
     let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
     let digest = digest::is_wanted(request.headers());
     let asked = Asked { method: request.method(), path: request.uri().path(), digest };
-    answer(&mut stream, started, asked, share, context, tap).await;
+    if !answer(&mut stream, started, asked, share, shared, tap).await {
+        // Dropped, it would end as if it were whole.
+        stream.stop_stream(Code::H3_INTERNAL_ERROR);
+    }
     settle(&mut stream).await;
 }
 

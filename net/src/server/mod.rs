@@ -11,6 +11,7 @@
 
 mod connection;
 mod door;
+mod guarded;
 #[cfg(feature = "quiche")]
 mod quiche;
 mod reply;
@@ -40,6 +41,14 @@ use door::Door;
 pub use quiche::{Tokens, behind_handshake};
 use rustls_doors::{noq, quinn};
 pub use scrape::Scrape;
+
+/// Bytes that a client may send ahead on a connection. Requests are small, and bodies of theirs are not read.
+const WINDOW: u32 = 256 << 10;
+
+/// The same on one stream: as much as `Guarded` lets through.
+fn stream_window(limits: &Limits) -> u32 {
+    u32::try_from(limits.header_bytes.saturating_mul(2)).unwrap_or(WINDOW).clamp(16 << 10, WINDOW)
+}
 
 /// A QUIC stack that serves. All but quiche also ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

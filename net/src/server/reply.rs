@@ -1,6 +1,9 @@
 //! A response, from its request to its last byte, on any stack.
 
 use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -31,6 +34,20 @@ pub(super) trait Reply: Send {
     fn finish(&mut self, digest: Option<String>) -> impl Future<Output = Result<(), String>> + Send;
 }
 
+/// How often a connection's client has taken a part of any response. They share its link: one may wait long for its turn.
+#[derive(Clone, Default)]
+pub(super) struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn step(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// A request.
 pub(super) struct Asked<'a> {
     pub(super) method: &'a Method,
@@ -48,7 +65,7 @@ pub(super) async fn answer(
     started: Instant,
     asked: Asked<'_>,
     share: usize,
-    context: &Context,
+    (context, progress): (&Context, &Progress),
     tap: Option<&Tap>,
 ) -> bool {
     let label = &context.labels[share];
@@ -57,7 +74,8 @@ pub(super) async fn answer(
     // An answer to HEAD has no content, and nothing to tell of it.
     let digest = (asked.digest && asked.method != Method::HEAD).then(Digest::default);
     let mut sent = Sent { started, first_byte: None, bytes: 0, digest };
-    match send(reply, answer, context.limits.stall, &mut sent).await {
+    let patience = Patience { stall: context.limits.stall, progress };
+    match send(reply, answer, &patience, &mut sent).await {
         Ok(()) => {
             let whole = started.elapsed();
             let first_byte = sent.first_byte.unwrap_or(whole);
@@ -98,25 +116,25 @@ impl Sent {
     }
 }
 
-async fn send(reply: &mut impl Reply, answer: Answer, stall: Duration, sent: &mut Sent) -> Result<(), String> {
+async fn send(reply: &mut impl Reply, answer: Answer, patience: &Patience<'_>, sent: &mut Sent) -> Result<(), String> {
     if !answer.wait.is_zero() {
         tokio::time::sleep(answer.wait).await;
     }
-    in_time(stall, reply.head(answer.status, answer.length, &answer.content_type)).await?;
+    patience.with(reply.head(answer.status, answer.length, &answer.content_type)).await?;
     let mut left = answer.length;
     match answer.body {
         Body::Empty => {}
         Body::Text(text) => {
             sent.digest(text.as_bytes());
             sent.more(text.len());
-            in_time(stall, reply.data(Bytes::from(text))).await?;
+            patience.with(reply.data(Bytes::from(text))).await?;
         }
         Body::Zeros => {
             while left > 0 {
                 let n = left.min(CHUNK as u64);
                 let piece = &ZEROS[..n as usize];
                 sent.digest(piece);
-                in_time(stall, reply.data(Bytes::from_static(piece))).await?;
+                patience.with(reply.data(Bytes::from_static(piece))).await?;
                 sent.more(n as usize);
                 left -= n;
             }
@@ -131,20 +149,63 @@ async fn send(reply: &mut impl Reply, answer: Answer, stall: Duration, sent: &mu
                     return Err("the file became shorter while it was sent".into());
                 }
                 sent.digest(&chunk);
-                in_time(stall, reply.data(chunk.freeze())).await?;
+                patience.with(reply.data(chunk.freeze())).await?;
                 sent.more(n);
                 left -= n as u64;
             }
         }
     }
     let digest = sent.digest.take().map(Digest::value);
-    in_time(stall, reply.finish(digest)).await
+    patience.with(reply.finish(digest)).await
 }
 
-/// One step of a response: a peer that takes nothing for so long is given up.
-async fn in_time(stall: Duration, step: impl Future<Output = Result<(), String>>) -> Result<(), String> {
-    match tokio::time::timeout(stall, step).await {
-        Ok(done) => done,
-        Err(_) => Err(format!("the client took nothing for {} s", stall.as_secs())),
+/// A client that takes nothing for `stall`, of this response or another, is given up.
+struct Patience<'a> {
+    stall: Duration,
+    progress: &'a Progress,
+}
+
+impl Patience<'_> {
+    /// One step of a response.
+    async fn with(&self, step: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+        let mut step = pin!(step);
+        loop {
+            let before = self.progress.count();
+            match tokio::time::timeout(self.stall, step.as_mut()).await {
+                Ok(done) => {
+                    self.progress.step();
+                    return done;
+                }
+                Err(_) if self.progress.count() != before => {}
+                Err(_) => return Err(format!("the client took nothing for {} s", self.stall.as_secs())),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STALL: Duration = Duration::from_millis(600);
+
+    async fn slow() -> Result<(), String> {
+        tokio::time::sleep(STALL * 3 / 2).await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_response_waits_while_others_of_its_connection_get_on() {
+        let progress = Progress::default();
+        let patience = Patience { stall: STALL, progress: &progress };
+        assert!(patience.with(slow()).await.is_err(), "nothing was taken");
+        let others = async {
+            for _ in 0..6 {
+                tokio::time::sleep(STALL / 4).await;
+                progress.step();
+            }
+        };
+        let (step, ()) = tokio::join!(patience.with(slow()), others);
+        assert_eq!(step, Ok(()));
     }
 }

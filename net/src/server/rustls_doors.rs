@@ -14,8 +14,8 @@ macro_rules! door {
             use $stack::crypto::rustls::QuicServerConfig;
             use $stack::{self as stack, Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig};
 
-            use super::super::SetupError;
             use super::super::door::{Rest, with_probe};
+            use super::super::{SetupError, WINDOW, stream_window};
             use crate::limits::Limits;
             use crate::metrics::Ended;
             use crate::natives::$stack as natives;
@@ -110,6 +110,9 @@ macro_rules! door {
                     transport.max_concurrent_uni_streams(8u32.into());
                     transport.max_idle_timeout(self.limits.idle.try_into().ok());
                     transport.send_window(self.limits.send_buffer);
+                    // Nothing is wanted from clients but requests' headers.
+                    transport.receive_window(WINDOW.into());
+                    transport.stream_receive_window(stream_window(&self.limits).into());
                     transport.datagram_receive_buffer_size(None);
                     if self.outlet {
                         transport.mtu_discovery_config(None);

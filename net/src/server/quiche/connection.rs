@@ -166,7 +166,9 @@ impl<'a> Connection<'a> {
         }
         let held = self.outbox.send(&mut self.quic, &self.socket, now.into_std()).await;
         self.note();
-        if self.quic.is_closed() || self.quic.is_draining() {
+        // A close that may not be sent, for the client has not shown its address, is none to wait for.
+        let untold = held.is_none() && self.quic.local_error().is_some();
+        if self.quic.is_closed() || self.quic.is_draining() || untold {
             return None;
         }
         let timers = self.quic.timeout_instant().into_iter().chain(held).map(Instant::from_std);

@@ -36,7 +36,7 @@ pub use self::coalesced::behind_handshake;
 use self::entry::Entry;
 use self::socket::{LARGEST, Received, Socket};
 pub use self::stateless::Tokens;
-use super::{Context, SetupError, Stack, stopped};
+use super::{Context, SetupError, Stack, WINDOW, stopped, stream_window};
 use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::shares::Shares;
@@ -49,8 +49,6 @@ const NATIVES: [(&str, CongestionControlAlgorithm); 3] = [
 ];
 /// The largest packet sent, as tokio-quiche has it: it fits where tunnels take their share of an Ethernet frame.
 const PACKET: usize = 1350;
-/// Bytes that a client may send ahead on a connection. Requests are small, and bodies of theirs are not read.
-const WINDOW: u64 = 256 << 10;
 /// HTTP/3 has three streams in one direction: control and QPACK's two (RFC 9114 §6.2).
 const UNI_STREAMS: u64 = 8;
 /// How long what is closed may take to hear of it.
@@ -136,7 +134,7 @@ impl Door {
                     entry.end();
                     deadline = Instant::now().checked_add(grace).unwrap_or(deadline);
                 }
-                () = tokio::time::sleep_until(deadline) => {
+                () = tokio::time::sleep_until(deadline), if ending => {
                     // What is still there has had its time for saying farewell, too.
                     if close.send_replace(true) {
                         return;
@@ -174,9 +172,9 @@ fn kind(controller: &str, identity: &Identity, limits: &Limits, extension: Exten
     config.set_max_send_udp_payload_size(PACKET);
     config.set_max_recv_udp_payload_size(LARGEST);
     config.set_max_idle_timeout(u64::try_from(limits.idle.as_millis()).unwrap_or(u64::MAX));
-    config.set_initial_max_data(WINDOW);
-    config.set_max_connection_window(WINDOW);
-    let stream = (2 * limits.header_bytes).clamp(16 << 10, WINDOW);
+    config.set_initial_max_data(WINDOW.into());
+    config.set_max_connection_window(WINDOW.into());
+    let stream = stream_window(limits).into();
     config.set_initial_max_stream_data_bidi_remote(stream);
     config.set_initial_max_stream_data_uni(stream);
     config.set_max_stream_window(stream);

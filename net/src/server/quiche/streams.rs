@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Context, Quic};
 use crate::digest::{self, CONTENT_DIGEST, WANT_CONTENT_DIGEST};
 use crate::logs::Tap;
-use crate::server::reply::{Asked, Reply, answer};
+use crate::server::reply::{Asked, Progress, Reply, answer};
 
 /// Bytes of bodies that a connection's requests may bring; nothing here takes one.
 const UNWANTED: u64 = 1 << 20;
@@ -112,6 +112,7 @@ pub(super) struct Streams {
     context: Arc<Context>,
     share: usize,
     tap: Option<Arc<Tap>>,
+    progress: Progress,
     responses: FuturesUnordered<Pin<Box<dyn Future<Output = Over> + Send>>>,
     over: Vec<Over>,
     handle: mpsc::Sender<Step>,
@@ -139,6 +140,7 @@ impl Streams {
             context,
             share,
             tap,
+            progress: Progress::default(),
             responses: FuturesUnordered::new(),
             over: Vec::new(),
             handle,
@@ -216,10 +218,11 @@ impl Streams {
         let digest = list.iter().filter(wanted).any(|field| digest::is_wanted_by(field.value()));
         let started = Instant::now();
         let mut handle = Handle { stream, steps: self.handle.clone() };
-        let (context, share, tap) = (Arc::clone(&self.context), self.share, self.tap.clone());
+        let (context, progress) = (Arc::clone(&self.context), self.progress.clone());
+        let (share, tap) = (self.share, self.tap.clone());
         self.responses.push(Box::pin(async move {
             let asked = Asked { method: &method, path: path.path(), digest };
-            let whole = answer(&mut handle, started, asked, share, &context, tap.as_deref()).await;
+            let whole = answer(&mut handle, started, asked, share, (&context, &progress), tap.as_deref()).await;
             Over { stream, whole }
         }));
     }

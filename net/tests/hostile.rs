@@ -1,0 +1,170 @@
+//! Clients that ask in ways no browser does, on real sockets: quinn, with HTTP/3 written by hand where `h3` would not.
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::{Running, start};
+use fathom_net::limits::Limits;
+use fathom_net::server::Stack;
+use http::{Request, StatusCode};
+use quinn::{Connection, VarInt, WriteError};
+
+/// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
+const EXCESSIVE_LOAD: VarInt = VarInt::from_u32(0x107);
+/// `GET https://localhost/bytes/0` in a HEADERS frame: static fields 17 and 23 of QPACK, and two that refer to names (RFC 9204 §4.5).
+const GET_NOTHING: &[u8] = b"\x01\x19\x00\x00\xd1\xd7\x50\x09localhost\x51\x08/bytes/0";
+/// The same of `/delay/4000/bytes/1`.
+const GET_LATER: &[u8] = b"\x01\x24\x00\x00\xd1\xd7\x50\x09localhost\x51\x13/delay/4000/bytes/1";
+/// A frame's length: 2^40 as a varint.
+const ENDLESS: u64 = 0xc0 << 56 | 1 << 40;
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), what).await.expect("in time")
+}
+
+/// A connection whose control stream is open.
+async fn greeted(running: &Running) -> (Connection, quinn::SendStream) {
+    let connection = running.connect().await.expect("a connection");
+    let mut control = connection.open_uni().await.unwrap();
+    control.write_all(b"\x00\x04\x00").await.unwrap();
+    (connection, control)
+}
+
+/// What a stream can be written until it is stopped.
+async fn pour(stream: &mut quinn::SendStream) -> (usize, WriteError) {
+    let (mut written, zeros) = (0, [0; 4096]);
+    loop {
+        match within(stream.write(&zeros)).await {
+            Ok(n) => written += n,
+            Err(e) => return (written, e),
+        }
+        assert!(written < 16 << 20, "nothing stops it");
+    }
+}
+
+#[tokio::test]
+async fn a_frame_without_end_is_not_kept() {
+    for stack in [Stack::Quinn, Stack::Noq] {
+        let running = start(stack, "native:cubic", None, Limits::default());
+        let (connection, _control) = greeted(&running).await;
+        // HEADERS, and a reserved frame (RFC 9114 §7.2.8), each of 2^40 bytes.
+        for kind in [b"\x01", b"\x21"] {
+            let (mut request, _) = connection.open_bi().await.unwrap();
+            request.write_all(kind).await.unwrap();
+            request.write_all(&ENDLESS.to_be_bytes()).await.unwrap();
+            let (written, why) = pour(&mut request).await;
+            assert_eq!(why, WriteError::Stopped(EXCESSIVE_LOAD), "{stack}");
+            // The bound, and what the stream's window let through before the word came.
+            assert!(written < 128 << 10, "{stack}: {written}");
+        }
+        assert_eq!(running.get("/bytes/10").await.2.len(), 10);
+        // The same on the control stream ends the connection.
+        let (connection, mut control) = greeted(&running).await;
+        control.write_all(b"\x21").await.unwrap();
+        control.write_all(&ENDLESS.to_be_bytes()).await.unwrap();
+        let (written, _) = pour(&mut control).await;
+        assert!(written < 2 << 20, "{stack}: {written}");
+        within(connection.closed()).await;
+        running.end().await;
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_nobody_reads_stay_with_the_client() {
+    for stack in [Stack::Quinn, Stack::Noq] {
+        let running = start(stack, "native:cubic", None, Limits::default());
+        let (connection, _control) = greeted(&running).await;
+        let mut taken = 0;
+        let mut streams = Vec::new();
+        for _ in 0..12 {
+            let (mut request, response) = connection.open_bi().await.unwrap();
+            // A DATA frame without end.
+            let begin = [GET_LATER, b"\x00", &ENDLESS.to_be_bytes()].concat();
+            let body = async {
+                request.write_all(&begin).await.unwrap();
+                taken += begin.len();
+                loop {
+                    taken += request.write(&[0; 4096]).await.unwrap();
+                }
+            };
+            let _: Result<(), _> = tokio::time::timeout(Duration::from_millis(50), body).await;
+            streams.push((request, response));
+        }
+        // 32 KiB of each stream, 256 KiB of all: before the answers come.
+        assert!((200_000..=256 << 10).contains(&taken), "{stack}: {taken}");
+        running.end().await;
+    }
+}
+
+/// Panics of all threads of this process.
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+#[tokio::test]
+async fn a_request_that_does_not_end_is_answered_and_stopped() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        // Those of tests are theirs.
+        if !info.location().is_some_and(|at| at.file().contains("tests/")) {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+        }
+        before(info);
+    }));
+    for stack in [Stack::Quinn, Stack::Noq] {
+        let running = start(stack, "native:cubic", None, Limits::default());
+        let (connection, _control) = greeted(&running).await;
+        for _ in 0..20 {
+            let (mut request, mut response) = connection.open_bi().await.unwrap();
+            request.write_all(GET_NOTHING).await.unwrap();
+            let answer = within(response.read_to_end(10_000)).await.expect("an answer that ends");
+            assert_eq!(answer.first(), Some(&1), "a HEADERS frame");
+            within(request.stopped()).await.expect("told that no more is wanted");
+        }
+        running.end().await;
+    }
+    assert_eq!(PANICS.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_response_that_cannot_be_whole_does_not_end_as_if_it_were() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("shrinks");
+    for stack in Stack::ALL {
+        std::fs::write(&file, vec![7; 40 << 20]).unwrap();
+        let running = start(*stack, "native:cubic", Some(root.path()), Limits::default());
+        let connection = running.connect().await.expect("a connection");
+        let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
+        let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
+        let request = Request::builder().uri("https://localhost/shrinks").body(()).unwrap();
+        let mut stream = sender.send_request(request).await.unwrap();
+        stream.finish().await.unwrap();
+        assert_eq!(within(stream.recv_response()).await.unwrap().status(), StatusCode::OK);
+        within(stream.recv_data()).await.unwrap();
+        std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(20).unwrap();
+        let why = loop {
+            match within(stream.recv_data()).await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("{stack}: it ended as if it were whole"),
+                Err(e) => break e.to_string(),
+            }
+        };
+        assert!(why.contains("H3_INTERNAL_ERROR"), "{stack}: {why}");
+        assert!(connection.close_reason().is_none(), "{stack}: a failed response is no reason to close");
+        drop(sender);
+        drive.abort();
+        running.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_pipe_is_no_file() {
+    let root = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(root.path().join("pipe")).status().unwrap();
+    assert!(made.success());
+    for stack in Stack::ALL {
+        let running = start(*stack, "native:cubic", Some(root.path()), Limits::default());
+        assert_eq!(within(running.get("/pipe")).await.0, StatusCode::NOT_FOUND, "{stack}");
+        running.end().await;
+    }
+}
