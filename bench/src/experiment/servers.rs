@@ -15,8 +15,9 @@ pub(super) struct Servers {
 
 impl Host for Servers {
     fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>> {
-        let traced = *self.shared.traced_flow.lock().unwrap_or_else(PoisonError::into_inner);
-        let follow = self.forward && flow.is_some() && traced == flow;
+        let mut traced = self.shared.traced_flow.lock().unwrap_or_else(PoisonError::into_inner);
+        // Once: later connections may come to have the same number.
+        let follow = self.forward && traced.take_if(|traced| Some(*traced) == flow).is_some();
         follow.then(|| Arc::clone(&self.shared.window) as Arc<dyn Observer>)
     }
 

@@ -94,8 +94,9 @@ pub(super) struct Servers(pub(super) Arc<Part>);
 
 impl Host for Servers {
     fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>> {
-        let traced = *self.0.traced.lock().unwrap_or_else(PoisonError::into_inner);
-        let follow = flow.is_some() && traced == flow;
+        let mut traced = self.0.traced.lock().unwrap_or_else(PoisonError::into_inner);
+        // Once: later connections may come to have the same number.
+        let follow = traced.take_if(|traced| Some(*traced) == flow).is_some();
         follow.then(|| Arc::clone(&self.0.window) as Arc<dyn Observer>)
     }
 

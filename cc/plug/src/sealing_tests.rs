@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use fathom_cc::testing::Null;
 use fathom_cc::{Controller, Missing, Recipe, Signals, Start, Time};
-use fathom_frames::varint;
+use fathom_frames::{Seen, varint};
 use proptest::prelude::*;
 
 use crate::cell::Cell;
@@ -610,7 +610,10 @@ proptest! {
             let number = if late { largest.saturating_sub(gap) } else { largest + 1 + (gap / 50) * gap };
             largest = largest.max(number);
             rig.hear_number(number, PING);
-            packets.insert(number);
+            // Stacks drop what comes later than this, for they could not tell it from a duplicate.
+            if largest - number < Seen::WINDOW {
+                packets.insert(number);
+            }
             let ack = ack_frame(&packets);
             prop_assert!(rig.seal.tag_len() + 25 + 64 + ack <= 1_200, "{} bytes beside {}", ack, rig.seal.tag_len());
             if acknowledge == 0 {
