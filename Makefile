@@ -55,9 +55,9 @@ chromium: setup
 	  else echo "Chromium is missing: install chromium-headless-shell or chromium"; exit 1; fi; fi
 	$(CARGO) test --locked --test browser -- --ignored --nocapture
 
-# A minute under load on quinn and one on noq, through a path that does everything wrong that a path can. Prints what it measured.
+# A minute under load on each stack, through a path that does everything wrong that a path can. Prints what it measured.
 soak: setup
-	$(CARGO) test --locked --test soak -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --locked --features quiche --test soak -- --ignored --nocapture --test-threads 1
 
 # Our endpoints and other stacks' against each other, every test of the quic-interop-runner that needs no container. Installs peers below
 # target/peers from their registries; docs/interop.md says what each test shows.

@@ -224,10 +224,14 @@ fn table(stats: &RelayStats) -> String {
     for (name, of) in COUNTS {
         text += &format!("{name:12}{:>14}{:>14}\n", of(&stats.down), of(&stats.up));
     }
-    text + &format!(
+    text += &format!(
         "{} clients; {} cut off by faults; {} dropped by the relay itself\n",
         stats.clients, stats.cut_off, stats.overrun
-    )
+    );
+    if stats.not_rebound > 0 {
+        text += &format!("{} times a client kept its port: the system had no socket left\n", stats.not_rebound);
+    }
+    text
 }
 
 fn as_json(stats: &RelayStats) -> serde_json::Value {
@@ -241,6 +245,7 @@ fn as_json(stats: &RelayStats) -> serde_json::Value {
         "clients": stats.clients,
         "cut_off": stats.cut_off,
         "overrun": stats.overrun,
+        "not_rebound": stats.not_rebound,
     })
 }
 

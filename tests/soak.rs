@@ -293,8 +293,10 @@ fn soak(stack: &str, course: &Course) {
     link.args(["--for", &format!("{}s", course.lasts + 30.0)]).args(faults.iter().flat_map(|fault| ["--fault", fault]));
     let (link, relay) = start(&mut link, "relaying ");
     let began = Instant::now();
+    // `fathom load` has no quiche.
+    let client = if stack == "quiche" { "quinn" } else { stack };
     let loads: Vec<(Load, Child)> = (0..LOADS.len())
-        .map(|which| load(which, folder.path(), stack, &relay, course.lasts, began.elapsed().as_secs_f64()))
+        .map(|which| load(which, folder.path(), client, &relay, course.lasts, began.elapsed().as_secs_f64()))
         .collect();
 
     let over = AtomicBool::new(false);
@@ -335,6 +337,12 @@ fn a_short_soak_on_noq() {
     soak("noq", &SHORT);
 }
 
+#[cfg(feature = "quiche")]
+#[test]
+fn a_short_soak_on_quiche() {
+    soak("quiche", &SHORT);
+}
+
 #[test]
 #[ignore = "takes a minute: make soak"]
 fn a_minute_on_quinn() {
@@ -345,4 +353,11 @@ fn a_minute_on_quinn() {
 #[ignore = "takes a minute: make soak"]
 fn a_minute_on_noq() {
     soak("noq", &LONG);
+}
+
+#[cfg(feature = "quiche")]
+#[test]
+#[ignore = "takes a minute: make soak"]
+fn a_minute_on_quiche() {
+    soak("quiche", &LONG);
 }

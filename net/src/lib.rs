@@ -10,6 +10,7 @@
 //! | `limits.rs` | what one peer, and all of them, may take |
 //! | `metrics.rs` | counts and histograms per controller, as Prometheus reads them |
 //! | `logs.rs` | a connection's qlog: what its controller and its responses do |
+//! | `guarded.rs` | what a peer's streams may bring to HTTP/3 |
 //! | `stats.rs` | what a stack counts of a connection |
 //! | `timestamps.rs` | how users choose the way in which one-way delays are exchanged |
 //! | `server/` | accepting, serving, ending |
@@ -17,6 +18,7 @@
 //! | `probe.rs` | what a server makes of our transport parameters |
 
 pub mod digest;
+mod guarded;
 pub mod identity;
 pub mod limits;
 pub mod load;

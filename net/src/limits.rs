@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// Bytes besides DATA frames that a response may bring to a client: its header and trailers, and frames that nobody knows. Header fields
+/// may take as many when they are unpacked.
+pub(crate) const RESPONSE_BYTES: u64 = 64 << 10;
+
 /// Limits of a server. The defaults suit a public server on a small machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -25,6 +29,13 @@ pub struct Limits {
     pub early_data: bool,
     /// The largest body that `/bytes/N` grants.
     pub body: u64,
+}
+
+impl Limits {
+    /// Bytes besides DATA frames that a request may bring: its header fields, and as much again for frames that nobody knows.
+    pub(crate) const fn request_bytes(&self) -> u64 {
+        self.header_bytes.saturating_mul(2)
+    }
 }
 
 impl Default for Limits {

@@ -1,5 +1,6 @@
 //! Counts and histograms per controller, as Prometheus reads them.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use fathom_plug::InUse;
@@ -95,6 +96,35 @@ pub struct Ended {
     pub one_way: bool,
     /// The frame that carries one-way delays, in one direction at least.
     pub in_use: InUse,
+}
+
+/// Counts of one controller's responses, found once: to find them takes longer than to count.
+#[derive(Debug)]
+pub struct Answers {
+    of: Controller,
+    responses: Family<Status, Counter>,
+    /// Those with status 200, as nearly all are.
+    ok: OnceLock<Counter>,
+    body_bytes: Counter,
+    first_byte: Histogram,
+    response: Histogram,
+}
+
+impl Answers {
+    /// A response is complete.
+    pub fn add(&self, status: u16, bytes: u64, first_byte: Duration, whole: Duration) {
+        let find = || {
+            let label = Status { stack: self.of.stack, controller: self.of.controller.clone(), status };
+            self.responses.get_or_create_owned(&label)
+        };
+        match status {
+            200 => self.ok.get_or_init(find).inc(),
+            _ => find().inc(),
+        };
+        self.body_bytes.inc_by(bytes);
+        self.first_byte.observe(first_byte.as_secs_f64());
+        self.response.observe(whole.as_secs_f64());
+    }
 }
 
 impl Default for Metrics {
@@ -222,13 +252,16 @@ impl Metrics {
         self.extensions.get_or_create(&Extension { stack: of.stack, controller, extension }).inc();
     }
 
-    /// A response is complete.
-    pub fn answered(&self, of: &Controller, status: u16, bytes: u64, first_byte: Duration, whole: Duration) {
-        let label = Status { stack: of.stack, controller: of.controller.clone(), status };
-        self.responses.get_or_create(&label).inc();
-        self.body_bytes.get_or_create(of).inc_by(bytes);
-        self.first_byte.get_or_create(of).observe(first_byte.as_secs_f64());
-        self.response.get_or_create(of).observe(whole.as_secs_f64());
+    /// What complete responses of a connection are counted in.
+    pub fn answers(&self, of: &Controller) -> Answers {
+        Answers {
+            of: of.clone(),
+            responses: self.responses.clone(),
+            ok: OnceLock::new(),
+            body_bytes: self.body_bytes.get_or_create_owned(of),
+            first_byte: self.first_byte.get_or_create_owned(of),
+            response: self.response.get_or_create_owned(of),
+        }
     }
 
     /// A client left before its response was complete, or took nothing of it for too long.
@@ -248,7 +281,9 @@ mod tests {
         let of = |controller: &str| Controller { stack: "quinn", controller: controller.into() };
         let ms = Duration::from_millis;
         metrics.opened(&of("sync"));
-        metrics.answered(&of("sync"), 200, 1_000, ms(1), ms(20));
+        let answers = metrics.answers(&of("sync"));
+        answers.add(200, 1_000, ms(1), ms(20));
+        answers.add(404, 0, ms(1), ms(1));
         metrics.abandoned(&of("reno"), 7);
         let ended = Ended {
             rtt: Some(ms(12)),
@@ -269,7 +304,8 @@ mod tests {
             "fathom_connections_refused_total 1",
             "fathom_responses_total{stack=\"quinn\",controller=\"sync\",status=\"200\"} 1",
             "fathom_body_bytes_total{stack=\"quinn\",controller=\"reno\"} 7",
-            "fathom_response_time_seconds_count{stack=\"quinn\",controller=\"sync\"} 1",
+            "fathom_responses_total{stack=\"quinn\",controller=\"sync\",status=\"404\"} 1",
+            "fathom_response_time_seconds_count{stack=\"quinn\",controller=\"sync\"} 2",
             "fathom_queueing_delay_seconds_sum{stack=\"quinn\",controller=\"sync\"} 0.003",
             "fathom_extension_connections_total{stack=\"quinn\",controller=\"sync\",extension=\"timestamp\"} 1",
             "fathom_early_reductions_total{stack=\"quinn\",controller=\"sync\"} 2",

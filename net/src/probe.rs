@@ -7,14 +7,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use fathom_plug::{EcnCounts, EnableTimestamp, Extension, InUse, Offer};
 use fathom_quinn::{Plug, Probe};
-use h3::client::SendRequest;
 use http::{Request, Uri};
 use quinn::{Endpoint, TransportConfig};
 use rustls::ClientConfig;
 
+use crate::guarded;
 use crate::load::{LoadError, Origin, Trust, any_port};
 use crate::server::NO_ERROR;
 
@@ -160,7 +160,7 @@ async fn served(connecting: quinn::Connecting, url: &Uri, probe: &Probe, options
     let began = Instant::now();
     let connection = connecting.await.map_err(|e| e.to_string())?;
     let handshake = began.elapsed();
-    let begun = h3::client::builder().send_grease(false).build(h3_quinn::Connection::new(connection.clone())).await;
+    let begun = guarded::client(h3_quinn::Connection::new(connection.clone())).await;
     let (mut idle, mut sender) = begun.map_err(|e| e.to_string())?;
     let asked = async {
         let mut got = ask(&mut sender, url, options.most).await?;
@@ -196,7 +196,7 @@ async fn served(connecting: quinn::Connecting, url: &Uri, probe: &Probe, options
 
 /// A response's status, the bytes of its body, and who says to have sent it.
 async fn ask(
-    sender: &mut SendRequest<h3_quinn::OpenStreams, Bytes>,
+    sender: &mut guarded::Sender<h3_quinn::OpenStreams>,
     url: &Uri,
     most: u64,
 ) -> Result<(u16, u64, Option<String>), String> {
@@ -210,7 +210,7 @@ async fn ask(
     while let Some(data) = stream.recv_data().await.map_err(said)? {
         bytes += data.remaining() as u64;
         if bytes >= most {
-            // Dropping the stream stops it. `h3-quinn` may have lent it to a read, and panics when told to stop then.
+            // Dropping the stream stops it.
             break;
         }
     }

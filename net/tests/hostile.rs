@@ -9,6 +9,8 @@ use common::{Running, start};
 use fathom_net::limits::Limits;
 use fathom_net::server::Stack;
 use http::{Request, StatusCode};
+#[cfg(feature = "quiche")]
+use quinn::ConnectionError;
 use quinn::{Connection, VarInt, WriteError};
 
 /// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
@@ -69,6 +71,24 @@ async fn a_frame_without_end_is_not_kept() {
         within(connection.closed()).await;
         running.end().await;
     }
+}
+
+/// quiche bounds frames by itself, and ends the connection.
+#[cfg(feature = "quiche")]
+#[tokio::test]
+async fn quiche_keeps_no_frame_without_end() {
+    let running = start(Stack::Quiche, "native:cubic", None, Limits::default());
+    for kind in [b"\x01", b"\x21"] {
+        let (connection, _control) = greeted(&running).await;
+        let (mut request, _) = connection.open_bi().await.unwrap();
+        request.write_all(&[kind, &ENDLESS.to_be_bytes()[..]].concat()).await.unwrap();
+        let (written, _) = pour(&mut request).await;
+        assert!(written < 128 << 10, "{written}");
+        let why = within(connection.closed()).await;
+        assert!(matches!(&why, ConnectionError::ApplicationClosed(why) if why.error_code == EXCESSIVE_LOAD), "{why}");
+    }
+    assert_eq!(running.get("/bytes/10").await.2.len(), 10);
+    running.end().await;
 }
 
 #[tokio::test]
@@ -153,6 +173,26 @@ async fn a_response_that_cannot_be_whole_does_not_end_as_if_it_were() {
         assert!(connection.close_reason().is_none(), "{stack}: a failed response is no reason to close");
         drop(sender);
         drive.abort();
+        running.end().await;
+    }
+}
+
+/// As clients do that drop a stream when they have all that they want of it.
+#[tokio::test]
+async fn streams_that_are_stopped_make_room_for_others() {
+    for stack in Stack::ALL {
+        let running = start(*stack, "native:cubic", None, Limits::default());
+        let (connection, _control) = greeted(&running).await;
+        for number in 0..300 {
+            let opened = tokio::time::timeout(Duration::from_secs(5), connection.open_bi()).await;
+            let (mut request, mut response) =
+                opened.unwrap_or_else(|_| panic!("{stack}: no room for {number}")).unwrap();
+            request.write_all(GET_NOTHING).await.unwrap();
+            request.finish().unwrap();
+            let begin = within(response.read_chunk(1, true)).await.unwrap();
+            assert!(begin.is_some_and(|chunk| chunk.bytes.len() == 1), "{stack}");
+            response.stop(VarInt::from_u32(0)).unwrap();
+        }
         running.end().await;
     }
 }

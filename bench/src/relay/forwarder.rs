@@ -52,6 +52,8 @@ pub struct RelayStats {
     pub cut_off: u64,
     /// Datagrams dropped because too many bytes were under way, or because the kernel took no more or had no socket left.
     pub overrun: u64,
+    /// Clients that a rebinding left at their port, because the kernel had no socket left.
+    pub not_rebound: u64,
     /// Clients seen; a rebinding makes no new ones.
     pub clients: u64,
 }
@@ -123,8 +125,8 @@ pub struct Passing<'a> {
     pub ecn: u8,
     /// What is in it.
     pub contents: &'a [u8],
-    /// It goes on, perhaps damaged; or else the line or a fault has taken it.
-    pub passes: bool,
+    /// When it goes on, perhaps damaged, since the relay's start; `None`: the line or a fault has taken it.
+    pub leaves: Option<Duration>,
 }
 
 /// Who sees every datagram.
@@ -248,10 +250,9 @@ impl Relay {
             }
             if self.faults.rebind(now) {
                 for client in &mut self.clients {
-                    // Where the kernel has no socket left, the client keeps its old port.
                     match towards(self.entrances[client.at.0].to) {
                         Ok(socket) => client.socket = socket,
-                        Err(_) => self.stats.overrun += 1,
+                        Err(_) => self.stats.not_rebound += 1,
                     }
                 }
             }
@@ -348,9 +349,9 @@ impl Relay {
         };
         if let Some(tap) = &mut self.tap {
             let to_server = towards == Towards::Server;
-            let (ecn, passes) = (ecn.map_or(0, |ecn| ecn as u8), fate[0].is_some());
+            let (ecn, leaves) = (ecn.map_or(0, |ecn| ecn as u8), fate[0].map(|copy| Duration::from_nanos(copy.at)));
             let server = self.entrances[client.0].to;
-            tap(&Passing { at: now, to_server, client: client.1, server, ecn, contents: datagram, passes });
+            tap(&Passing { at: now, to_server, client: client.1, server, ecn, contents: datagram, leaves });
         }
         for copy in fate.into_iter().flatten() {
             if self.waiting_bytes + Waiting::cost(datagram.len()) > MOST_BYTES {

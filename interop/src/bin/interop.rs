@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
 use fathom_interop::endpoint::Stack;
+use fathom_interop::runner::delays::{self, Course, Delays};
 use fathom_interop::runner::measure::{self, Measure, Measured};
 use fathom_interop::runner::party::{PEERS, peers};
 use fathom_interop::runner::{Cell, Ground, Known, Matrix, Party, Trial, Tried, Verdict, cell};
@@ -24,6 +25,7 @@ use serde_json::json;
   fathom-interop --client quinn --server quic-go --test retry,zerortt --keep
   fathom-interop --install --json interop.json       # install peers first
   fathom-interop --measure goodput,crosstraffic --client quinn --server quinn --controller 'native:cubic;sync:signal=either'
+  fathom-interop --measure delays --client aiopquic,quinn --server aiopquic,quinn
 
 Exit code: 0 when nothing failed that the list of known failures does not name,
 1 when something did, 2 for arguments that are wrong.")]
@@ -37,7 +39,7 @@ struct Cli {
     /// Tests, by name; all without it.
     #[arg(long, value_delimiter = ',', value_parser = Trial::named)]
     test: Vec<Trial>,
-    /// Measure instead: goodput, crosstraffic.
+    /// Measure instead: goodput, crosstraffic, delays.
     #[arg(long, value_delimiter = ',')]
     measure: Vec<Measure>,
     /// Controllers of ours. The first is what tests run with; measurements take each.
@@ -279,8 +281,9 @@ fn measured(cli: &Cli, parties: &[Party], ground: &Ground) -> Result<(bool, serd
         [] => vec![None],
         names => names.iter().map(|name| Some(name.as_str())).collect(),
     };
-    let bar = progress(pairs.len() * cli.measure.len() * controllers.len() * cli.repeat as usize);
-    for measure in &cli.measure {
+    let (delays, rates): (Vec<Measure>, Vec<Measure>) = cli.measure.iter().partition(|m| **m == Measure::Delays);
+    let bar = progress(pairs.len() * rates.len() * controllers.len() * cli.repeat as usize);
+    for measure in &rates {
         for (client, server) in &pairs {
             // A controller is the server's, as it sends.
             let choices = if server.is_subject() { &controllers[..] } else { &[None] };
@@ -297,9 +300,7 @@ fn measured(cli: &Cli, parties: &[Party], ground: &Ground) -> Result<(bool, serd
                     kbps: Vec::new(),
                     failed: Vec::new(),
                 };
-                let missing = [client.missing(), server.missing()].into_iter().flatten().next();
-                if let Some(why) = missing {
-                    say(format!("skipped: {} with {}: {why}", client.name(), server.name()));
+                if is_missing(client, &server) {
                     continue;
                 }
                 for repetition in 0..cli.repeat {
@@ -319,8 +320,41 @@ fn measured(cli: &Cli, parties: &[Party], ground: &Ground) -> Result<(bool, serd
         }
     }
     bar.finish_and_clear();
+    let delays = if delays.is_empty() { Vec::new() } else { delayed(&pairs, ground) };
     print(cli, &measure::text(&all));
-    Ok((all.iter().all(|one| one.failed.is_empty()), json!(all)))
+    print(cli, &delays::text(&delays));
+    let passed = all.iter().all(|one| one.failed.is_empty()) && delays.iter().all(|one| one.failed.is_none());
+    let json = all.iter().map(|one| json!(one)).chain(delays.iter().map(|one| json!(one)));
+    Ok((passed, json.collect()))
+}
+
+fn delayed(pairs: &[(&Party, &Party)], ground: &Ground) -> Vec<Delays> {
+    let bar = progress(pairs.len() * Course::ALL.len());
+    let mut all = Vec::new();
+    for (client, server) in pairs {
+        if is_missing(client, server) {
+            continue;
+        }
+        for course in Course::ALL {
+            if ground.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            bar.set_message(format!("delays {} {} {}", client.name(), server.name(), course.name()));
+            all.push(delays::once(course, client, server, ground));
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    all
+}
+
+/// Whether a side is not installed, which is said.
+fn is_missing(client: &Party, server: &Party) -> bool {
+    let missing = [client.missing(), server.missing()].into_iter().flatten().next();
+    if let Some(why) = missing {
+        say(format!("skipped: {} with {}: {why}", client.name(), server.name()));
+    }
+    missing.is_some()
 }
 
 /// The table, unless JSON is wanted in its place. A reader that went away is no failure.

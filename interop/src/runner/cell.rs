@@ -132,10 +132,6 @@ fn act(cell: &Cell, ground: &Ground, root: &Path) -> Result<Evidence, String> {
         }
     };
     stopped()?;
-    let mut secrets = Secrets::default();
-    for side in ["client", "server"] {
-        secrets.add(&fs::read_to_string(stage.folder(side).join("keys.log")).unwrap_or_default());
-    }
     let (capture, stats) = relayed.unwrap_or_default();
     let told = |side: &str, party: &Party| {
         let text = fs::read(stage.folder(side).join(facts::FILE)).ok().filter(|_| party.is_ours());
@@ -146,12 +142,21 @@ fn act(cell: &Cell, ground: &Ground, root: &Path) -> Result<Evidence, String> {
         server,
         server_is_ours: cell.server.is_ours(),
         downloads: stage.check_downloads(),
-        wire: Wire::read(&capture, &secrets),
+        wire: Wire::read(&capture, &secrets(&stage)),
         stats,
         client_facts: told("client", &cell.client),
         server_facts: told("server", &cell.server),
         capture,
     })
+}
+
+/// The TLS secrets that both sides logged.
+pub(super) fn secrets(stage: &Stage) -> Secrets {
+    let mut secrets = Secrets::default();
+    for side in ["client", "server"] {
+        secrets.add(&fs::read_to_string(stage.folder(side).join("keys.log")).unwrap_or_default());
+    }
+    secrets
 }
 
 /// How a pair began.

@@ -30,6 +30,8 @@ pub enum Measure {
     Goodput,
     /// Stock quinn's CUBIC is at work when the file begins.
     CrossTraffic,
+    /// One-way delays: see [`super::delays`].
+    Delays,
 }
 
 impl Measure {
@@ -38,6 +40,7 @@ impl Measure {
         match self {
             Self::Goodput => "goodput",
             Self::CrossTraffic => "crosstraffic",
+            Self::Delays => "delays",
         }
     }
 
@@ -45,6 +48,7 @@ impl Measure {
         match self {
             Self::Goodput => Case::Goodput,
             Self::CrossTraffic => Case::CrossTraffic,
+            Self::Delays => Case::Transfer,
         }
     }
 }
@@ -53,8 +57,8 @@ impl std::str::FromStr for Measure {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let found = [Self::Goodput, Self::CrossTraffic].into_iter().find(|measure| measure.name() == s);
-        found.ok_or_else(|| format!("'{}' is no measurement; write goodput or crosstraffic", s.escape_debug()))
+        let found = [Self::Goodput, Self::CrossTraffic, Self::Delays].into_iter().find(|measure| measure.name() == s);
+        found.ok_or_else(|| format!("'{}' is no measurement; write goodput, crosstraffic or delays", s.escape_debug()))
     }
 }
 
@@ -117,7 +121,7 @@ fn play(
     let line = LineSpec { link: Some((RATE, QUEUE)), delay: DELAY, ..LineSpec::default() };
     let link = RelaySpec { down: line, up: line, faults: Vec::new(), seed: ground.seed };
     let beside = match measure {
-        Measure::Goodput => None,
+        Measure::Goodput | Measure::Delays => None,
         Measure::CrossTraffic => Some(Beside::new(cubic, &root.join("beside")).map_err(failed("files"))?),
     };
     let started = Pair::start(client, server, measure.case(), &stage, link, beside.as_ref(), &ground.stop)?;
@@ -201,7 +205,7 @@ mod tests {
             (20_000_000, false, other, 0x40),
         ] {
             let at = Duration::from_micros(at);
-            capture.note(&Passing { at, to_server, client, server, ecn: 0, contents: &[first], passes: true });
+            capture.note(&Passing { at, to_server, client, server, ecn: 0, contents: &[first], leaves: Some(at) });
         }
         assert_eq!(rate(&capture, server).map(f64::round), Some(10_000.0));
         assert_eq!(rate(&capture, client), None);

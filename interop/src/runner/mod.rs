@@ -12,8 +12,10 @@
 //! | `known.rs` | failures that are known and explained |
 //! | `matrix.rs` | all cells as a table, and as JSON |
 //! | `measure.rs` | goodput, alone and beside another flow |
+//! | `delays.rs` | what stamps say of one-way delays, beside what the link did |
 
 pub mod cell;
+pub mod delays;
 pub mod judge;
 pub mod known;
 pub mod matrix;

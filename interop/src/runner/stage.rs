@@ -80,7 +80,7 @@ fn certificates(folder: &Path) -> io::Result<()> {
     let authority = rcgen::CertifiedIssuer::self_signed(authority, key()?).map_err(wrong)?;
     let mut leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).map_err(wrong)?;
     leaf.distinguished_name.push(rcgen::DnType::CommonName, "localhost");
-    leaf.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
+    // No key usage: with digitalSignature alone, right as it is, kwik takes no certificate with an elliptic curve's key.
     leaf.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
     leaf.use_authority_key_identifier_extension = true;
     let leaf_key = key()?;

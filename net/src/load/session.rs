@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use h3::client::SendRequest;
+use bytes::Buf;
 use http::Uri;
 use tokio::task::AbortHandle;
 
@@ -13,13 +12,14 @@ use super::books::{Books, Failure, Kind, Seen};
 use super::clock::now;
 use super::dialer::Dialer;
 use crate::digest::{self, Digest};
+use crate::guarded;
 use crate::server::NO_ERROR;
 
 /// What requests are sent on.
-pub(super) type Sender<D> = SendRequest<<D as Dialer>::Opener, Bytes>;
+pub(super) type Sender<D> = guarded::Sender<<D as Dialer>::Opener>;
 
 /// The part of HTTP/3 that takes what the server sends by itself.
-pub(super) type Idle<D> = h3::client::Connection<<D as Dialer>::Transport, Bytes>;
+pub(super) type Idle<D> = guarded::Idle<<D as Dialer>::Transport>;
 
 /// A connection with HTTP/3 on it. Where it ends, it is closed, and its books are.
 pub(super) struct Session<D: Dialer> {
@@ -55,8 +55,7 @@ impl<D: Dialer> Session<D> {
         books: Arc<Books>,
         check_digests: bool,
     ) -> Result<(Self, Idle<D>), Failure> {
-        let begun = h3::client::builder().send_grease(false).build(D::transport(&connection)).await;
-        match begun {
+        match guarded::client(D::transport(&connection)).await {
             Ok((idle, sender)) => {
                 let spent = AtomicBool::new(false);
                 Ok((Self { id, connection: Some(connection), sender, driver: None, spent, books, check_digests }, idle))
@@ -149,11 +148,12 @@ async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, check_digest: bool, s
                 data.advance(piece.len());
             }
         }
+        // While there is always more, nobody else would have a turn: not even the request's timeout.
+        tokio::task::coop::consume_budget().await;
     }
-    let trailers = match check_digest {
-        true => stream.recv_trailers().await.map_err(reset)?,
-        false => None,
-    };
+    // Also where none are wanted: `h3` takes an empty DATA frame for the body's end, and a stream that is dropped before its own end is
+    // stopped.
+    let trailers = stream.recv_trailers().await.map_err(reset)?;
     seen.last_byte = Some(now());
     if head.status().is_client_error() || head.status().is_server_error() {
         return Err(Failure::new(Kind::Status, head.status()));

@@ -6,20 +6,18 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fathom_plug::Observer;
 use h3::error::Code;
-use h3::quic::BidiStream;
+use h3::quic::{RecvStream, SendStream};
 use h3::server::{RequestResolver, RequestStream};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::door::Door;
-use super::guarded::Guarded;
-use super::reply::{Asked, Progress, Reply, answer};
+use super::reply::{Asked, Common, Reply, answer};
 use super::{Context, Counted, stopped};
 use crate::digest::{self, CONTENT_DIGEST};
-use crate::logs::Tap;
+use crate::guarded::Guarded;
 use crate::metrics::Controller;
 
 /// H3_NO_ERROR (RFC 9114 §8.1).
@@ -38,10 +36,10 @@ pub(super) async fn run<D: Door>(
     stop: watch::Receiver<bool>,
     handshake: Counted,
 ) {
-    let label = &context.labels[share];
-    let tap = context.logs.as_ref().map(|logs| Arc::new(Tap::begin(logs, D::id(&incoming), label)));
-    let observer = tap.clone().map(|tap| tap as Arc<dyn Observer>);
-    let (connection, rest) = match tokio::time::timeout(HANDSHAKE, door.take(incoming, share, observer)).await {
+    let common = Arc::new(Common::new(Arc::clone(context), share, D::id(&incoming)));
+    let label = common.label();
+    let taken = door.take(incoming, share, common.observer());
+    let (connection, rest) = match tokio::time::timeout(HANDSHAKE, taken).await {
         Ok(Ok(connection)) => connection,
         failed => {
             tracing::debug!(
@@ -67,8 +65,8 @@ pub(super) async fn run<D: Door>(
     };
     let native = label.controller.starts_with("native:");
     let served = async {
-        let served = requests::<D>(&connection, share, context, stop, tap.clone());
-        match tap.filter(|_| native) {
+        let served = requests::<D>(&connection, &common, stop);
+        match common.tap.as_ref().filter(|_| native) {
             // The stack's own controllers tell nothing by themselves.
             Some(tap) => {
                 let served = tokio::select! {
@@ -102,26 +100,24 @@ impl<D: Door> Drop for Closed<'_, D> {
 
 async fn requests<D: Door>(
     connection: &D::Connection,
-    share: usize,
-    context: &Arc<Context>,
+    common: &Arc<Common>,
     mut stop: watch::Receiver<bool>,
-    tap: Option<Arc<Tap>>,
 ) -> Result<(), h3::error::ConnectionError> {
+    let limits = &common.context.limits;
     let mut builder = h3::server::builder();
-    builder.max_field_section_size(context.limits.header_bytes).send_grease(false);
-    let transport = Guarded::new(D::transport(connection), context.limits.header_bytes);
+    builder.max_field_section_size(limits.header_bytes).send_grease(false);
+    let transport = Guarded::new(D::transport(connection), limits.request_bytes());
     // A client that lets no stream be opened never gets there.
     let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else { return Ok(()) };
     let mut http = begun?;
-    let progress = Progress::default();
     let mut open = JoinSet::new();
     let mut going = false;
     loop {
         tokio::select! {
             accepted = http.accept() => match accepted? {
                 Some(resolver) => {
-                    let (context, progress, tap) = (Arc::clone(context), progress.clone(), tap.clone());
-                    open.spawn(async move { request(resolver, share, (&context, &progress), tap.as_deref()).await });
+                    let common = Arc::clone(common);
+                    open.spawn(async move { request(resolver, &common).await });
                 }
                 None => break,
             },
@@ -157,17 +153,15 @@ async fn drained<D: Door>(connection: &D::Connection) {
 
 // Response times are of real time.
 #[allow(clippy::disallowed_methods)]
-async fn request<C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + Send>>(
+async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>>(
     resolver: RequestResolver<C, Bytes>,
-    share: usize,
-    shared: (&Context, &Progress),
-    tap: Option<&Tap>,
+    common: &Common,
 ) {
     let started = Instant::now();
     let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
     let digest = digest::is_wanted(request.headers());
     let asked = Asked { method: request.method(), path: request.uri().path(), digest };
-    if !answer(&mut stream, started, asked, share, shared, tap).await {
+    if !answer(&mut stream, started, asked, common).await {
         // Dropped, it would end as if it were whole.
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
@@ -176,14 +170,14 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: BidiStream<Bytes> + 
 
 /// Takes the end of a request, as far as it has come. `h3-quinn` stops a stream that is dropped before with code 0, which h2load counts as a
 /// failed request: what is not wanted any more is stopped with H3_NO_ERROR (RFC 9114 §4.1).
-async fn settle<S: BidiStream<Bytes>>(stream: &mut RequestStream<S, Bytes>) {
+async fn settle<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
     let over = poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;
     if !over {
         stream.stop_sending(Code::H3_NO_ERROR);
     }
 }
 
-impl<S: BidiStream<Bytes> + Send> Reply for RequestStream<S, Bytes> {
+impl<S: SendStream<Bytes> + Send> Reply for RequestStream<S, Bytes> {
     async fn head(&mut self, status: StatusCode, length: u64, content_type: &str) -> Result<(), String> {
         let head = Response::builder()
             .status(status)

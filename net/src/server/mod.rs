@@ -11,7 +11,6 @@
 
 mod connection;
 mod door;
-mod guarded;
 #[cfg(feature = "quiche")]
 mod quiche;
 mod reply;
@@ -45,9 +44,9 @@ pub use scrape::Scrape;
 /// Bytes that a client may send ahead on a connection. Requests are small, and bodies of theirs are not read.
 const WINDOW: u32 = 256 << 10;
 
-/// The same on one stream: as much as `Guarded` lets through.
+/// The same on one stream: what a request may bring without a body.
 fn stream_window(limits: &Limits) -> u32 {
-    u32::try_from(limits.header_bytes.saturating_mul(2)).unwrap_or(WINDOW).clamp(16 << 10, WINDOW)
+    u32::try_from(limits.request_bytes()).unwrap_or(WINDOW).clamp(16 << 10, WINDOW)
 }
 
 /// A QUIC stack that serves. All but quiche also ask.

@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use fathom_plug::Observer;
 use http::{Method, StatusCode};
 use tokio::io::AsyncReadExt;
 
 use super::Context;
 use crate::digest::Digest;
 use crate::logs::Tap;
+use crate::metrics::{Answers, Controller};
 use crate::site::{Answer, Body};
 
 /// Bytes handed to a stream at once.
@@ -32,11 +34,57 @@ pub(super) trait Reply: Send {
     fn data(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), String>> + Send;
     /// There is no more but, where it was asked for, the body's digest: the value of `content-digest`, among the trailers.
     fn finish(&mut self, digest: Option<String>) -> impl Future<Output = Result<(), String>> + Send;
+    /// All of it, of a response whose body is at hand.
+    fn whole(
+        &mut self,
+        status: StatusCode,
+        content_type: &str,
+        body: Bytes,
+        digest: Option<String>,
+    ) -> impl Future<Output = Result<(), String>> + Send {
+        async move {
+            self.head(status, body.len() as u64, content_type).await?;
+            if !body.is_empty() {
+                self.data(body).await?;
+            }
+            self.finish(digest).await
+        }
+    }
+}
+
+/// What the responses of a connection have in common.
+pub(super) struct Common {
+    pub(super) context: Arc<Context>,
+    share: usize,
+    /// Where the connection is logged.
+    pub(super) tap: Option<Arc<Tap>>,
+    answers: Answers,
+    progress: Progress,
+}
+
+impl Common {
+    /// Of a connection with the controller of this number. It is logged under `id`.
+    pub(super) fn new(context: Arc<Context>, share: usize, id: String) -> Self {
+        let label = &context.labels[share];
+        let tap = context.logs.as_ref().map(|logs| Arc::new(Tap::begin(logs, id, label)));
+        let answers = context.metrics.answers(label);
+        Self { context, share, tap, answers, progress: Progress::default() }
+    }
+
+    /// The connection's controller.
+    pub(super) fn label(&self) -> &Controller {
+        &self.context.labels[self.share]
+    }
+
+    /// What hears of the connection from a controller of Fathom's.
+    pub(super) fn observer(&self) -> Option<Arc<dyn Observer>> {
+        self.tap.clone().map(|tap| tap as Arc<dyn Observer>)
+    }
 }
 
 /// How often a connection's client has taken a part of any response. They share its link: one may wait long for its turn.
-#[derive(Clone, Default)]
-pub(super) struct Progress(Arc<AtomicU64>);
+#[derive(Default)]
+struct Progress(AtomicU64);
 
 impl Progress {
     fn count(&self) -> u64 {
@@ -60,27 +108,20 @@ pub(super) struct Asked<'a> {
 /// Answers a request whose header came at `started`; counts and logs it. Whether the client took all of it.
 // Response times are of real time.
 #[allow(clippy::disallowed_methods)]
-pub(super) async fn answer(
-    reply: &mut impl Reply,
-    started: Instant,
-    asked: Asked<'_>,
-    share: usize,
-    (context, progress): (&Context, &Progress),
-    tap: Option<&Tap>,
-) -> bool {
-    let label = &context.labels[share];
+pub(super) async fn answer(reply: &mut impl Reply, started: Instant, asked: Asked<'_>, common: &Common) -> bool {
+    let (context, label) = (&common.context, common.label());
     let answer = context.site.answer(asked.method, asked.path).await;
     let status = answer.status.as_u16();
     // An answer to HEAD has no content, and nothing to tell of it.
     let digest = (asked.digest && asked.method != Method::HEAD).then(Digest::default);
     let mut sent = Sent { started, first_byte: None, bytes: 0, digest };
-    let patience = Patience { stall: context.limits.stall, progress };
+    let patience = Patience { stall: context.limits.stall, progress: &common.progress };
     match send(reply, answer, &patience, &mut sent).await {
         Ok(()) => {
             let whole = started.elapsed();
             let first_byte = sent.first_byte.unwrap_or(whole);
-            context.metrics.answered(label, status, sent.bytes, first_byte, whole);
-            if let Some(tap) = tap {
+            common.answers.add(status, sent.bytes, first_byte, whole);
+            if let Some(tap) = &common.tap {
                 tap.answered(status, sent.bytes, first_byte, whole);
             }
             true
@@ -120,15 +161,26 @@ async fn send(reply: &mut impl Reply, answer: Answer, patience: &Patience<'_>, s
     if !answer.wait.is_zero() {
         tokio::time::sleep(answer.wait).await;
     }
-    patience.with(reply.head(answer.status, answer.length, &answer.content_type)).await?;
-    let mut left = answer.length;
-    match answer.body {
-        Body::Empty => {}
-        Body::Text(text) => {
-            sent.digest(text.as_bytes());
-            sent.more(text.len());
-            patience.with(reply.data(Bytes::from(text))).await?;
+    let (status, content_type) = (answer.status, &answer.content_type);
+    let body = match answer.body {
+        Body::Text(text) => Ok(Bytes::from(text)),
+        Body::Zeros if answer.length <= CHUNK as u64 => Ok(Bytes::from_static(&ZEROS[..answer.length as usize])),
+        body => Err(body),
+    };
+    let body = match body {
+        Ok(body) => {
+            sent.digest(&body);
+            let (bytes, digest) = (body.len(), sent.digest.take().map(Digest::value));
+            patience.with(reply.whole(status, content_type, body, digest)).await?;
+            sent.more(bytes);
+            return Ok(());
         }
+        Err(body) => body,
+    };
+    patience.with(reply.head(status, answer.length, content_type)).await?;
+    let mut left = answer.length;
+    match body {
+        Body::Empty | Body::Text(_) => {}
         Body::Zeros => {
             while left > 0 {
                 let n = left.min(CHUNK as u64);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{EnableTimestamp, Extension, Offer, Setup};
 use crate::recovery::RecoveryOps;
-use crate::test_utils::Pipe;
+use crate::test_utils::{emit_flight, process_flight, Pipe};
 use crate::{packet, Connection, ConnectionId, Error, Header, Type};
 
 const LEAN: [u8; 8] = [0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9];
@@ -173,6 +173,30 @@ fn our_frame_is_the_end_of_the_payload_and_its_room_is_clean() {
     // STREAM with offset bit clear or set, length and fin; then our frame, nothing behind it.
     assert!((0x08..=0x0f).contains(&payload[0]), "{payload:x?}");
     assert!(payload[at..].starts_with(&ECHO[..4]), "{payload:x?}");
+}
+
+#[test]
+fn a_server_may_change_its_keys_with_the_packet_that_confirms_the_handshake() {
+    let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
+    let mut pipe = Pipe::with_config(&mut config).expect("two ends");
+    while !pipe.server.is_established() {
+        let flight = emit_flight(&mut pipe.client).expect("no reason to fail");
+        process_flight(&mut pipe.server, flight).expect("no reason to fail");
+        if !pipe.server.is_established() {
+            let flight = emit_flight(&mut pipe.server).expect("no reason to fail");
+            process_flight(&mut pipe.client, flight).expect("no reason to fail");
+        }
+    }
+    assert!(pipe.client.is_established() && !pipe.client.handshake_confirmed);
+    let keys = &mut pipe.server.crypto_ctx[packet::Epoch::Application];
+    keys.crypto_seal = keys.crypto_seal.as_ref().map(|seal| seal.derive_next_packet_key().expect("keys"));
+    keys.crypto_open = keys.crypto_open.as_ref().map(|open| open.derive_next_packet_key().expect("keys"));
+    pipe.server.key_phase = !pipe.server.key_phase;
+    pipe.advance().expect("no reason to fail");
+    assert!(pipe.client.handshake_confirmed && pipe.client.key_phase);
+    assert_eq!(pipe.client.stream_send(0, b"hello", true), Ok(5));
+    pipe.advance().expect("no reason to fail");
+    assert_eq!(pipe.server.stream_recv(0, &mut [0; 10]), Ok((5, true)));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use fathom_qlog::{Folder, Vantage};
 use super::super::downloads::Wanted;
 use super::super::facts::{self, Books};
 use super::super::{Case, Outcome, Setup, hq};
-use super::mail::{Mail, Outbox};
+use super::mail::{EARLY, Mail, Outbox};
 use super::seam::{CID, Event, Quic, State, Trouble};
 use super::{client_tls, tell};
 
@@ -132,18 +132,18 @@ impl<C> Client<'_, C> {
                     break;
                 }
             }
-            let held = outbox.flush(&mut quic, &mail, now);
+            let held = outbox.flush(&mut quic, &mail, EARLY);
             if quic.state().early && !state.early {
                 // The first packet has left, and 0-RTT may follow at once.
                 continue;
             }
-            mail.wait(now, [quic.due(), held].into_iter().flatten().min());
+            mail.wait(Instant::now(), [quic.due(), held].into_iter().flatten().min());
             mail.take(|came| quic.take(came.bytes, came.from, local, came.ecn));
         }
         let state = quic.state();
         quic.close(if setup.case == Case::Http3 { 0x100 } else { 0 });
         // What is held back goes now: nothing follows it.
-        outbox.flush(&mut quic, &mail, Instant::now() + TICKET);
+        outbox.flush(&mut quic, &mail, Duration::MAX);
         let after = quic.state();
         self.books.note(number, |facts| {
             tell(&State { closed: true, error: after.error.clone(), ..state.clone() }, facts);

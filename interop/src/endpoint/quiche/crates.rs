@@ -183,7 +183,11 @@ macro_rules! quiche_crate {
                     self.quic.set_session(ticket).map_err(|e| format!("the ticket: {e}"))
                 }
 
-                fn readable(&self) -> Vec<u64> {
+                fn readable(&mut self) -> Vec<u64> {
+                    // A stream that the peer has stopped is kept until somebody has asked for it.
+                    while let Some(stream) = self.quic.stream_writable_next() {
+                        let _ = self.quic.stream_capacity(stream);
+                    }
                     self.quic.readable().collect()
                 }
 

@@ -13,7 +13,7 @@ use super::seam::{Letter, Quic};
 /// The longest sleep: how soon a request to stop is seen.
 const LOOK_UP: Duration = Duration::from_millis(20);
 /// Datagrams leave so much before their time.
-const EARLY: Duration = Duration::from_millis(1);
+pub(super) const EARLY: Duration = Duration::from_millis(1);
 /// Longest series of datagrams that the kernel hands over as one.
 const SERIES: usize = 64 << 10;
 /// Series read before anything is sent.
@@ -80,11 +80,14 @@ impl Mail {
 pub(super) struct Outbox(Option<Letter>);
 
 impl Outbox {
-    /// Sends what there is to send at `now`; until when the next waits.
-    pub(super) fn flush(&mut self, quic: &mut impl Quic, mail: &Mail, now: Instant) -> Option<Instant> {
+    /// Sends what there is to send, up to so much `early`; until when the next waits.
+    // An endpoint works in real time.
+    #[allow(clippy::disallowed_methods)]
+    pub(super) fn flush(&mut self, quic: &mut impl Quic, mail: &Mail, early: Duration) -> Option<Instant> {
         loop {
             let letter = self.0.take().or_else(|| quic.give())?;
-            if letter.at > now + EARLY {
+            // By a clock read any earlier, what quiche dates now might wait; 0-RTT for so long that 1-RTT takes its place.
+            if letter.at.saturating_duration_since(Instant::now()) > early {
                 let at = letter.at;
                 self.0 = Some(letter);
                 return Some(at);

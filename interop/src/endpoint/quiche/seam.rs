@@ -108,7 +108,7 @@ pub(super) trait Quic: Sized {
     fn resume(&mut self, ticket: &[u8]) -> Result<(), String>;
 
     /// Streams that have something to read.
-    fn readable(&self) -> Vec<u64>;
+    fn readable(&mut self) -> Vec<u64>;
     /// Reads; how much, and whether that is all.
     fn read(&mut self, stream: u64, into: &mut [u8]) -> Result<(usize, bool), Trouble>;
     /// Writes; how much.

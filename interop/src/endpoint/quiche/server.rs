@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use super::super::facts::{self, Books};
 use super::super::server::Pieces;
 use super::super::{Case, Outcome, Setup, hq};
-use super::mail::{Came, Mail, Outbox};
+use super::mail::{Came, EARLY, Mail, Outbox};
 use super::seam::{Begun, CID, Event, Letter, Quic, Trouble};
 use super::{server_tls, tell};
 
@@ -221,7 +221,7 @@ impl<Q: Quic> Entry<'_, Q> {
                 self.routes.insert(id, *guest_id);
             }
             guest.serve(self.books, files);
-            let held = guest.outbox.flush(&mut guest.quic, mail, now);
+            let held = guest.outbox.flush(&mut guest.quic, mail, EARLY);
             due = [due, held, guest.quic.due()].into_iter().flatten().min();
             if guest.quic.state().closed {
                 gone.push(*guest_id);

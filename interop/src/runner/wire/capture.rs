@@ -23,8 +23,8 @@ pub struct Datagram {
     pub server: SocketAddr,
     /// ECN field.
     pub ecn: u8,
-    /// It went on.
-    pub passes: bool,
+    /// When it went on, since the relay's start; `None`: it was lost.
+    pub leaves: Option<Duration>,
     /// What is in it.
     pub contents: Vec<u8>,
 }
@@ -51,7 +51,7 @@ impl Capture {
             client: passing.client,
             server: passing.server,
             ecn: passing.ecn,
-            passes: passing.passes,
+            leaves: passing.leaves,
             contents: passing.contents.to_vec(),
         });
     }
@@ -121,7 +121,7 @@ mod tests {
         let mut capture = Capture::default();
         let [client, server] = ["127.0.0.1:5000", "127.0.0.1:4433"].map(|text| text.parse().unwrap());
         let at = Duration::from_millis(1_500);
-        capture.note(&Passing { at, to_server: true, client, server, ecn: 2, contents: b"hi", passes: true });
+        capture.note(&Passing { at, to_server: true, client, server, ecn: 2, contents: b"hi", leaves: Some(at) });
         let file = tempfile::NamedTempFile::new().unwrap();
         capture.write_pcap(file.path()).unwrap();
         let bytes = std::fs::read(file.path()).unwrap();

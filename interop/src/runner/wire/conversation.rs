@@ -1,11 +1,13 @@
 //! One connection, packet by packet.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use fathom_frames::walker::{Content, Frame, Frames};
-use fathom_frames::{EcnCounts, varint};
+use fathom_frames::{EcnCounts, Timestamp, varint};
 use serde::Serialize;
 
+use super::capture::Datagram;
 use super::hello::{ClientHello, EncryptedExtensions, ServerHello, Stream};
 use super::keys::{Level, Opened, Secrets, Suite};
 use super::packet::{Kind, Packet};
@@ -45,6 +47,39 @@ impl std::fmt::Display for Closing {
     }
 }
 
+/// A 1-RTT packet at the relay, in the relay's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// Packet number.
+    pub number: u64,
+    /// When it came.
+    pub came: Duration,
+    /// When it went on; `None`: it was lost.
+    pub left: Option<Duration>,
+    /// It asks for an acknowledgement.
+    pub eliciting: bool,
+}
+
+/// A 1-RTT packet with a stamp and an ACK frame whose largest packet no frame before has acknowledged: what tells a one-way delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The largest packet number that it acknowledges.
+    pub acknowledged: u64,
+    /// How long that was held back, as it is in the frame.
+    pub raw_delay: u64,
+    /// The stamp.
+    pub stamp: Stamp,
+}
+
+/// When a packet was sent, on its sender's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamp {
+    /// SYNC_TIMESTAMP: microseconds.
+    Sync(u32),
+    /// TIMESTAMP: in units of 2^ack_delay_exponent microseconds.
+    Timestamp(Timestamp),
+}
+
 /// What one side sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Side {
@@ -64,6 +99,8 @@ pub struct Side {
     pub key_updates: u64,
     /// SYNC_TIMESTAMP frames.
     pub stamps: u64,
+    /// TIMESTAMP frames.
+    pub timestamps: u64,
     /// PATH_CHALLENGE frames.
     pub challenges: u64,
     /// PATH_RESPONSE frames.
@@ -76,6 +113,15 @@ pub struct Side {
     pub done: bool,
     /// How it closed the connection.
     pub close: Option<Closing>,
+    /// Opened 1-RTT packets, in the order in which they came.
+    #[serde(skip)]
+    pub passages: Vec<Passage>,
+    /// What its stamps say of the other side's packets.
+    #[serde(skip)]
+    pub claims: Vec<Claim>,
+    /// The largest packet number that its 1-RTT packets acknowledge.
+    #[serde(skip)]
+    largest: Option<u64>,
 }
 
 /// A connection as its packets show it.
@@ -165,13 +211,16 @@ impl Conversation {
     }
 
     /// Takes a packet in; what is in it, in a few words.
-    pub(super) fn take(&mut self, packet: &Packet<'_>, to_server: bool, secrets: &Secrets) -> String {
-        let (sender, receiver) = if to_server { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+    pub(super) fn take(&mut self, packet: &Packet<'_>, datagram: &Datagram, secrets: &Secrets) -> String {
+        let (sender, receiver) = if datagram.to_server { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
         if packet.kind == Kind::Retry {
             if sender == SERVER {
                 self.retries += 1;
                 self.learn(SERVER, packet.from);
-                self.initial = Level::initial(packet.from);
+                // A client takes no second one (RFC 9000 §17.2.5.2), and gets it if its first flight was two packets.
+                if self.retries == 1 {
+                    self.initial = Level::initial(packet.from);
+                }
             }
             return "Retry".into();
         }
@@ -211,7 +260,11 @@ impl Conversation {
         side.packets[place] += 1;
         match opened {
             Some(opened) => {
-                self.read(sender, packet.kind, &opened);
+                let eliciting = self.read(sender, packet.kind, &opened);
+                if packet.kind == Kind::Short {
+                    let (number, came, left) = (opened.number, datagram.at, datagram.leaves);
+                    self.side(sender).passages.push(Passage { number, came, left, eliciting });
+                }
                 format!("{name} {}:{}", opened.number, frames(&opened.payload))
             }
             None => {
@@ -246,11 +299,13 @@ impl Conversation {
         None
     }
 
-    fn read(&mut self, sender: usize, kind: Kind, opened: &Opened) {
+    /// Takes its frames in; whether one of them asks for an acknowledgement.
+    fn read(&mut self, sender: usize, kind: Kind, opened: &Opened) -> bool {
         if kind == Kind::Short {
             let side = self.side(sender);
             side.key_updates = side.key_updates.max(opened.updates);
         }
+        let (mut ack, mut stamp, mut eliciting) = (None, None, false);
         for frame in Frames::new(&opened.payload) {
             let Ok(frame) = frame else {
                 self.side(sender).unread += 1;
@@ -258,6 +313,21 @@ impl Conversation {
             };
             let body = &opened.payload[frame.range.clone()];
             self.frame(sender, kind, &frame, body);
+            eliciting |= frame.is_ack_eliciting();
+            match frame.content {
+                Content::Ack(found) => ack = Some(found),
+                Content::SyncTimestamp(found) => stamp = Some(Stamp::Sync(found.sent)),
+                Content::Timestamp(found) => stamp = Some(Stamp::Timestamp(found)),
+                Content::Other => {}
+            }
+        }
+        if let Some(ack) = ack.filter(|_| kind == Kind::Short) {
+            let side = self.side(sender);
+            if side.largest.is_none_or(|largest| largest < ack.largest) {
+                side.largest = Some(ack.largest);
+                let claim = |stamp| Claim { acknowledged: ack.largest, raw_delay: ack.raw_delay, stamp };
+                side.claims.extend(stamp.map(claim));
+            }
         }
         if kind == Kind::Initial {
             if self.client_hello.is_none() {
@@ -270,6 +340,7 @@ impl Conversation {
         if kind == Kind::Handshake && self.extensions.is_none() {
             self.extensions = self.answer.encrypted_extensions();
         }
+        eliciting
     }
 
     /// One frame; `body` is all of it, its type included.
@@ -286,6 +357,7 @@ impl Conversation {
                 }
             }
             (Content::SyncTimestamp(_), _) => side.stamps += 1,
+            (Content::Timestamp(_), _) => side.timestamps += 1,
             (_, 0x06) => {
                 // One that cannot be read says nothing.
                 let _ = self.crypto(sender, kind, body);
@@ -373,6 +445,7 @@ fn frames(payload: &[u8]) -> String {
                 let _ = write!(text, " ACK[{}]", ranges.take(5).collect::<Vec<_>>().join(" "));
             }
             (Content::SyncTimestamp(_), _) => text.push_str(" SYNC_TIMESTAMP"),
+            (Content::Timestamp(_), _) => text.push_str(" TIMESTAMP"),
             (_, Some(name)) => {
                 let body = &payload[frame.range.clone()];
                 let _ = match (frame.ty, numbers(body)) {

@@ -1,5 +1,6 @@
 //! What TLS's messages say (RFC 8446 §4).
 
+use fathom_frames::parameter::ack_delay_exponent;
 use fathom_frames::{Offer, varint};
 use serde::Serialize;
 
@@ -103,13 +104,16 @@ pub struct Parameters {
     pub sync_timestamp: Option<String>,
     /// enable_timestamp.
     pub enable_timestamp: Option<u64>,
+    /// ack_delay_exponent; `None` where it is out of bounds.
+    pub ack_delay_exponent: Option<u8>,
 }
 
 impl Parameters {
     fn read(mut bytes: &[u8]) -> Self {
         let found = Offer::find(bytes).ok().flatten();
         let sync_timestamp = found.map(|offer| if offer == Offer::Paper { "paper" } else { "lean" }.to_owned());
-        let mut parameters = Self { sync_timestamp, enable_timestamp: None };
+        let ack_delay_exponent = ack_delay_exponent(bytes).ok();
+        let mut parameters = Self { sync_timestamp, enable_timestamp: None, ack_delay_exponent };
         while let Some((id, value, rest)) = parameter(bytes) {
             if id == ENABLE_TIMESTAMP {
                 parameters.enable_timestamp = varint::decode(value).map(|(value, _)| value);

@@ -20,7 +20,8 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 pub use capture::{Capture, Datagram};
-pub use conversation::{Closing, Conversation, Side};
+pub use conversation::{Claim, Closing, Conversation, Passage, Side, Stamp};
+pub use hello::Parameters;
 pub use keys::Secrets;
 
 use packet::{Kind, Packet};
@@ -73,10 +74,11 @@ impl Wire {
             }
             None => return,
         };
-        let what = self.connections[number].take(packet, datagram.to_server, secrets);
+        let what = self.connections[number].take(packet, datagram, secrets);
         if self.log.len() < LOG {
             let at = datagram.at.as_secs_f64();
-            let (way, fate) = (if datagram.to_server { '>' } else { '<' }, if datagram.passes { "" } else { " LOST" });
+            let (way, fate) =
+                (if datagram.to_server { '>' } else { '<' }, if datagram.leaves.is_some() { "" } else { " LOST" });
             let _ = writeln!(self.log, "{at:10.6} {number} {way} {:4} {what}{fate}", packet.bytes.len());
         }
     }

@@ -11,11 +11,11 @@ use super::coalesced::behind_handshake;
 use super::entry::Packet;
 use super::socket::{Outbox, Socket};
 use super::streams::Streams;
-use super::{Context, LONG, Quic, stopped};
-use crate::logs::Tap;
+use super::{LONG, Quic, stopped};
 use crate::metrics::{Controller, Ended, Metrics};
 use crate::server::connection::{HANDSHAKE, QUIET};
 use crate::server::door::with_probe;
+use crate::server::reply::Common;
 use crate::server::{Counted, NO_ERROR};
 
 /// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
@@ -28,13 +28,11 @@ pub(super) struct Begun {
     pub(super) quic: Quic,
     /// Its controller is one of Fathom's.
     pub(super) ours: bool,
-    pub(super) share: usize,
-    pub(super) tap: Option<Arc<Tap>>,
+    pub(super) common: Arc<Common>,
     pub(super) inbox: mpsc::Receiver<Packet>,
     pub(super) handshake: Counted,
     pub(super) socket: Arc<Socket>,
     pub(super) http: Arc<h3::Config>,
-    pub(super) context: Arc<Context>,
     /// No new requests from here on.
     pub(super) stop: watch::Receiver<bool>,
     /// It is closed, whatever is open.
@@ -43,14 +41,19 @@ pub(super) struct Begun {
 
 /// Serves one client from its first packet to its last.
 pub(super) async fn run(begun: Begun) {
-    let context = Arc::clone(&begun.context);
-    let label = &context.labels[begun.share];
-    let tap = begun.tap.clone().filter(|_| !begun.ours);
+    let common = Arc::clone(&begun.common);
+    let tap = common.tap.as_ref().filter(|_| !begun.ours);
     let seen = Mutex::new(Ended::default());
     let Begun { stop, closed, .. } = &begun;
     let signals = (stop.clone(), closed.clone());
-    let connection = Connection::new(begun, Books { metrics: &context.metrics, label, seen: &seen, open: false });
-    let served = connection.drive(signals);
+    let books = Books {
+        metrics: &common.context.metrics,
+        label: common.label(),
+        seen: &seen,
+        sampled: tap.is_some(),
+        open: false,
+    };
+    let served = Connection::new(begun, books).drive(signals);
     let now = || *seen.lock().unwrap_or_else(PoisonError::into_inner);
     match tap {
         // The stack's own controllers tell nothing by themselves.
@@ -70,6 +73,8 @@ struct Books<'a> {
     metrics: &'a Metrics,
     label: &'a Controller,
     seen: &'a Mutex<Ended>,
+    /// Somebody looks at `seen` before the end.
+    sampled: bool,
     open: bool,
 }
 
@@ -86,8 +91,9 @@ impl Drop for Books<'_> {
 struct Connection<'a> {
     quic: Quic,
     ours: bool,
-    /// The window of the stack's own controller fell so often.
+    /// The window of the stack's own controller fell so often, and where it was.
     reductions: u64,
+    window: usize,
     http: Option<h3::Connection>,
     settings: Arc<h3::Config>,
     streams: Streams,
@@ -99,8 +105,16 @@ struct Connection<'a> {
     books: Books<'a>,
     /// No new requests are taken.
     going: bool,
+    /// Probe timeouts of the path in use, when they were last looked at.
+    timeouts: usize,
     /// Packets sent so far, and when to see whether there were more.
     quiet: Option<(usize, Instant)>,
+}
+
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        self.note();
+    }
 }
 
 impl<'a> Connection<'a> {
@@ -110,15 +124,17 @@ impl<'a> Connection<'a> {
             quic: begun.quic,
             ours: begun.ours,
             reductions: 0,
+            window: 0,
             http: None,
             settings: begun.http,
-            streams: Streams::new(begun.context, begun.share, begun.tap),
+            streams: Streams::new(begun.common),
             inbox: begun.inbox,
             socket: begun.socket,
             outbox,
             handshake: Some((begun.handshake, Instant::now() + HANDSHAKE)),
             books,
             going: false,
+            timeouts: 0,
             quiet: None,
         }
     }
@@ -143,7 +159,6 @@ impl<'a> Connection<'a> {
             }
         }
         self.streams.over();
-        self.note();
     }
 
     /// Timers, events, responses, packets. When to come again; `None`: never.
@@ -151,6 +166,7 @@ impl<'a> Connection<'a> {
         let now = Instant::now();
         if self.quic.timeout_instant().is_some_and(|due| due <= now.into_std()) {
             self.watching(Quic::on_timeout);
+            self.doubt_size();
         }
         self.shake_hands(now);
         if let Some(http) = &mut self.http {
@@ -165,7 +181,9 @@ impl<'a> Connection<'a> {
             self.end_when_quiet(now);
         }
         let held = self.outbox.send(&mut self.quic, &self.socket, now.into_std()).await;
-        self.note();
+        if self.books.sampled {
+            self.note();
+        }
         // A close that may not be sent, for the client has not shown its address, is none to wait for.
         let untold = held.is_none() && self.quic.local_error().is_some();
         if self.quic.is_closed() || self.quic.is_draining() || untold {
@@ -192,15 +210,22 @@ impl<'a> Connection<'a> {
         }
     }
 
+    /// What was not acknowledged for so long may have been too large: a path's MTU may fall, and quiche does not look by itself.
+    fn doubt_size(&mut self) {
+        let timeouts = self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.total_pto_count);
+        if std::mem::replace(&mut self.timeouts, timeouts) != timeouts {
+            self.quic.revalidate_pmtu();
+        }
+    }
+
     /// Counts a reduction when the window of the stack's own controller falls in `work`.
     fn watching(&mut self, work: impl FnOnce(&mut Quic)) {
-        let window = |quic: &Quic| quic.path_stats().find(|path| path.active).map_or(0, |path| path.cwnd);
-        if self.ours {
-            return work(&mut self.quic);
-        }
-        let before = window(&self.quic);
         work(&mut self.quic);
-        self.reductions += u64::from(window(&self.quic) < before);
+        if !self.ours {
+            let window = self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.cwnd);
+            self.reductions += u64::from(window < self.window);
+            self.window = window;
+        }
     }
 
     /// Opens HTTP/3 once the handshake is over; gives up one that takes too long.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fathom_plug::{Extension, Observer};
+use fathom_plug::Extension;
 use quiche::{ConnectionId, Header, RetryConnectionIds};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -15,8 +15,8 @@ use super::connection::{self, Begun};
 use super::socket::{LARGEST, Socket, Way};
 use super::stateless::{Tokens, refusal};
 use super::{Context, Door, Kind, Quic, h3};
-use crate::logs::Tap;
 use crate::server::Counted;
+use crate::server::reply::Common;
 
 /// Length of the connection IDs given here, as quinn's.
 const CID: usize = 8;
@@ -157,14 +157,13 @@ impl Entry {
     fn accept(&mut self, header: &Header<'_>, original: Option<&[u8]>, first: Packet) -> Option<()> {
         let id = self.unused();
         let share = self.context.shares.pick(rand::random::<f64>());
-        let label = &self.context.labels[share];
         let name = hexadecimal(original.unwrap_or(&header.dcid));
-        let tap = self.context.logs.as_ref().map(|logs| Arc::new(Tap::begin(logs, name, label)));
+        let common = Arc::new(Common::new(Arc::clone(&self.context), share, name));
         let kind = &mut self.kinds[share];
         let extension = self.extension;
         let setup = |observer| quiche::fathom::Setup { observer, extension, ..Default::default() };
         if kind.ours {
-            kind.config.set_fathom(setup(tap.clone().map(|tap| tap as Arc<dyn Observer>)));
+            kind.config.set_fathom(setup(common.observer()));
         }
         let (here, peer): (SocketAddr, SocketAddr) = (first.way.to, first.way.from);
         let own = ConnectionId::from_ref(&id);
@@ -184,13 +183,11 @@ impl Entry {
         let begun = Begun {
             quic: quic.ok()?,
             ours: kind.ours,
-            share,
-            tap,
+            common,
             inbox,
             handshake: Counted::new(&self.handshakes),
             socket: Arc::clone(&self.socket),
             http: Arc::clone(&self.http),
-            context: Arc::clone(&self.context),
             stop: self.stop.clone(),
             closed: self.closed.clone(),
         };

@@ -170,6 +170,7 @@ fn kind(controller: &str, identity: &Identity, limits: &Limits, extension: Exten
     // Only BBR needs it: the others' windows are all there is to them, and Fathom's pace themselves.
     config.enable_pacing(algorithm == CongestionControlAlgorithm::Bbr2Gcongestion);
     config.set_max_send_udp_payload_size(PACKET);
+    config.discover_pmtu(true);
     config.set_max_recv_udp_payload_size(LARGEST);
     config.set_max_idle_timeout(u64::try_from(limits.idle.as_millis()).unwrap_or(u64::MAX));
     config.set_initial_max_data(WINDOW.into());

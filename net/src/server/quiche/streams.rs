@@ -18,10 +18,9 @@ use quiche::Shutdown;
 use quiche::h3::{self, Event, Header, HeaderRef, NameValue};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Context, Quic};
+use super::Quic;
 use crate::digest::{self, CONTENT_DIGEST, WANT_CONTENT_DIGEST};
-use crate::logs::Tap;
-use crate::server::reply::{Asked, Progress, Reply, answer};
+use crate::server::reply::{Asked, Common, Reply, answer};
 
 /// Bytes of bodies that a connection's requests may bring; nothing here takes one.
 const UNWANTED: u64 = 1 << 20;
@@ -34,10 +33,11 @@ const INTERNAL_ERROR: u64 = 0x102;
 const REQUEST_REJECTED: u64 = 0x10b;
 const MESSAGE_ERROR: u64 = 0x10e;
 
-/// A part of a response. `done` hears when quiche has taken it.
+/// A part of a response. `done` hears when quiche has taken all of it.
 struct Step {
     stream: u64,
-    what: What,
+    /// What comes first stands last.
+    what: Vec<What>,
     done: oneshot::Sender<Result<(), String>>,
 }
 
@@ -61,7 +61,8 @@ struct Handle {
 }
 
 impl Handle {
-    async fn step(&self, what: What) -> Result<(), String> {
+    /// What comes first stands last.
+    async fn step(&self, what: Vec<What>) -> Result<(), String> {
         let (done, told) = oneshot::channel();
         let gone = || "the connection is closed".to_owned();
         self.steps.send(Step { stream: self.stream, what, done }).await.map_err(|_| gone())?;
@@ -71,15 +72,29 @@ impl Handle {
 
 impl Reply for Handle {
     async fn head(&mut self, status: StatusCode, length: u64, content_type: &str) -> Result<(), String> {
-        self.step(What::Head { status, length, content_type: content_type.to_owned() }).await
+        self.step(vec![What::Head { status, length, content_type: content_type.to_owned() }]).await
     }
 
     async fn data(&mut self, bytes: Bytes) -> Result<(), String> {
-        self.step(What::Body(bytes)).await
+        self.step(vec![What::Body(bytes)]).await
     }
 
     async fn finish(&mut self, digest: Option<String>) -> Result<(), String> {
-        self.step(What::End(digest)).await
+        self.step(vec![What::End(digest)]).await
+    }
+
+    async fn whole(
+        &mut self,
+        status: StatusCode,
+        content_type: &str,
+        body: Bytes,
+        digest: Option<String>,
+    ) -> Result<(), String> {
+        let head = What::Head { status, length: body.len() as u64, content_type: content_type.to_owned() };
+        let mut what = vec![What::End(digest)];
+        what.extend((!body.is_empty()).then_some(What::Body(body)));
+        what.push(head);
+        self.step(what).await
     }
 }
 
@@ -109,10 +124,7 @@ impl Drop for Held {
 
 /// A connection's requests and responses.
 pub(super) struct Streams {
-    context: Arc<Context>,
-    share: usize,
-    tap: Option<Arc<Tap>>,
-    progress: Progress,
+    common: Arc<Common>,
     responses: FuturesUnordered<Pin<Box<dyn Future<Output = Over> + Send>>>,
     over: Vec<Over>,
     handle: mpsc::Sender<Step>,
@@ -134,13 +146,10 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn new(context: Arc<Context>, share: usize, tap: Option<Arc<Tap>>) -> Self {
-        let (handle, steps) = mpsc::channel((context.limits.streams as usize).max(1));
+    pub(super) fn new(common: Arc<Common>) -> Self {
+        let (handle, steps) = mpsc::channel((common.context.limits.streams as usize).max(1));
         Self {
-            context,
-            share,
-            tap,
-            progress: Progress::default(),
+            common,
             responses: FuturesUnordered::new(),
             over: Vec::new(),
             handle,
@@ -172,6 +181,11 @@ impl Streams {
 
     /// Takes what HTTP/3 has to say.
     pub(super) fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection) {
+        // A client may stop a stream that has brought it all it wants. quiche keeps that stream, and the client's right to another, until
+        // somebody has asked for it.
+        while let Some(stream) = quic.stream_writable_next() {
+            let _ = quic.stream_capacity(stream);
+        }
         loop {
             match http.poll(quic) {
                 Ok((stream, Event::Headers { list, more_frames })) => self.request(quic, stream, &list, more_frames),
@@ -209,7 +223,7 @@ impl Streams {
         }
         self.next = self.next.max(stream + 4);
         // A client that cancels its requests at once could otherwise have any number answered.
-        let many = self.responses.len() >= self.context.limits.streams as usize;
+        let many = self.responses.len() >= self.common.context.limits.streams as usize;
         if many || self.goaway.is_some_and(|first| stream >= first) {
             return self.give_up(quic, stream, REQUEST_REJECTED);
         }
@@ -218,11 +232,10 @@ impl Streams {
         let digest = list.iter().filter(wanted).any(|field| digest::is_wanted_by(field.value()));
         let started = Instant::now();
         let mut handle = Handle { stream, steps: self.handle.clone() };
-        let (context, progress) = (Arc::clone(&self.context), self.progress.clone());
-        let (share, tap) = (self.share, self.tap.clone());
+        let common = Arc::clone(&self.common);
         self.responses.push(Box::pin(async move {
             let asked = Asked { method: &method, path: path.path(), digest };
-            let whole = answer(&mut handle, started, asked, share, (&context, &progress), tap.as_deref()).await;
+            let whole = answer(&mut handle, started, asked, &common).await;
             Over { stream, whole }
         }));
     }
@@ -277,16 +290,37 @@ impl Streams {
 
     /// Whether quiche took all of it.
     fn step(&self, quic: &mut Quic, http: &mut h3::Connection, step: &mut Step) -> Result<bool, h3::Error> {
-        let stream = step.stream;
-        if let What::Body(bytes) = &mut step.what {
-            if self.held.load(Ordering::Relaxed) >= self.context.limits.send_buffer {
+        while let Some(mut what) = step.what.pop() {
+            let last = matches!(&step.what[..], [What::End(None)]);
+            if !self.part(quic, http, step.stream, &mut what, last)? {
+                step.what.push(what);
+                return Ok(false);
+            }
+            if last {
+                step.what.clear();
+            }
+        }
+        Ok(true)
+    }
+
+    /// The same of a part. Nothing but the stream's end follows the `last`: it goes with it.
+    fn part(
+        &self,
+        quic: &mut Quic,
+        http: &mut h3::Connection,
+        stream: u64,
+        what: &mut What,
+        last: bool,
+    ) -> Result<bool, h3::Error> {
+        if let What::Body(bytes) = what {
+            if self.held.load(Ordering::Relaxed) >= self.common.context.limits.send_buffer {
                 return Ok(false);
             }
             let bytes = std::mem::take(bytes);
             self.held.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            step.what = What::Begun(Bytes::from_owner(Held { bytes, held: Arc::clone(&self.held) }));
+            *what = What::Begun(Bytes::from_owner(Held { bytes, held: Arc::clone(&self.held) }));
         }
-        let taken = match &mut step.what {
+        let taken = match what {
             What::Head { status, length, content_type } => {
                 let length = length.to_string();
                 let fields = [
@@ -294,14 +328,14 @@ impl Streams {
                     HeaderRef::new(b"content-length", length.as_bytes()),
                     HeaderRef::new(b"content-type", content_type.as_bytes()),
                 ];
-                http.send_response(quic, stream, &fields, false)
+                http.send_response(quic, stream, &fields, last)
             }
             What::Body(bytes) | What::Begun(bytes) => loop {
                 if bytes.is_empty() {
                     break Ok(());
                 }
                 let left = bytes.len();
-                match http.send_body_zc(quic, stream, bytes, false) {
+                match http.send_body_zc(quic, stream, bytes, last) {
                     // What was taken whole is still there.
                     Ok(taken) if taken == left => *bytes = Bytes::new(),
                     Ok(_) => {}
