@@ -4,6 +4,8 @@
 CARGO ?= cargo
 # Cases per fuzz property; `make fuzz` runs long, the tests run few.
 FUZZ_CASES ?= 100000
+# Cells of `make interop` at once.
+JOBS ?= 6
 
 demo: setup
 	$(CARGO) run --release --locked --features quiche -- compare --stack all --report fathom.html
@@ -60,10 +62,10 @@ soak: setup
 	$(CARGO) test --locked --features quiche --test soak -- --ignored --nocapture --test-threads 1
 
 # Our endpoints and other stacks' against each other, every test of the quic-interop-runner that needs no container. Installs peers below
-# target/peers from their registries; docs/interop.md says what each test shows.
+# target/peers from their registries; docs/interop.md says what each test shows. Cells wait more than they work: several at once.
 interop: setup
 	$(CARGO) build --release --locked -p fathom-interop --features quiche
-	target/release/fathom-interop --install --json target/interop.json
+	target/release/fathom-interop --install --jobs $(JOBS) --json target/interop.json
 
 # `fathom load` beside h2load with HTTP/3, which is built from Debian's sources first: as root, some 900 MB under target/.
 h2load: setup

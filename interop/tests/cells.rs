@@ -67,6 +67,22 @@ fn quiche_and_the_others_understand_each_other() {
     }
 }
 
+#[test]
+fn stamps_tell_one_way_delays() {
+    // Of a busy machine the median is as good as of any.
+    let (_, json) = cells(&["--measure", "delays", "--client", "quinn", "--server", "quinn"]);
+    let courses = json["results"].as_array().unwrap();
+    assert_eq!(courses.len(), 2, "{json}");
+    for course in courses {
+        let way = &course["ways"][0];
+        assert_eq!((&way["from"], &way["frame"]), (&"server".into(), &"SYNC_TIMESTAMP".into()), "{course}");
+        assert!(way["samples"].as_u64() > Some(20) && way["error"][0].as_f64() < Some(5.0), "{course}");
+        assert!(way["estimated"]["most"].as_f64() > Some(0.0), "{course}");
+    }
+    let back = courses[1]["ways"][0]["back"]["most"].as_f64();
+    assert!(back > Some(20.0), "no acknowledgement waited: {json}");
+}
+
 /// A peer in a folder, whose `run` is this script.
 fn peer(folder: &Path, name: &str, run: &str) {
     use std::os::unix::fs::PermissionsExt;

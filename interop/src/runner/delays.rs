@@ -95,8 +95,8 @@ pub struct Way {
     pub waited: Spread,
     /// The same of the packets that came back: no part of the delay that is told.
     pub back: Spread,
-    /// How far stamp, delay and link are apart, whichever comes first, but for the constant that two clocks differ by: half of all samples,
-    /// nineteen of twenty, all.
+    /// How far stamps and link are apart, but for the constant that two clocks differ by: at most so far for half of all samples, for
+    /// nineteen of twenty, for all.
     pub error: [f64; 3],
     /// What the sender's own estimator made of it, from its qlog, where the sender is ours.
     pub estimated: Option<Spread>,
