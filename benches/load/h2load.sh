@@ -7,8 +7,8 @@ set -euo pipefail
 into=$(realpath -m "${1:?name a folder, such as target/h2load}")
 root=$into/sid
 # From where this machine has its own Debian.
-mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | awk '!/security/ && !seen++')}
-[ -n "$mirror" ] || { echo "apt names no mirror; apt-get update, or set DEBIAN_MIRROR to the address of one of Debian"; exit 1; }
+mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | awk '!/security/ && !seen++')}
+[ -n "$mirror" ] || { echo "apt names no mirror of Debian: apt-get update, or set DEBIAN_MIRROR to the address of one"; exit 1; }
 
 if [ ! -x "$into/h2load" ]; then
   [ "$(id -u)" = 0 ] || { echo "h2load with HTTP/3 is built in a Debian sid of its own, which wants root"; exit 1; }

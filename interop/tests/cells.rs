@@ -164,6 +164,7 @@ fn what_is_wrong_is_named_in_one_line() {
         (&["--test", "flood"], "handshake, transfer"),
         (&["--measure", "speed"], "crosstraffic or delays"),
         (&["--jobs", "0"], "at least 1"),
+        (&["--measure", "delays", "--controller", "reno"], "leave --controller out"),
         (&["--json", "/nowhere/x.json"], "no folder"),
         (&["--what"], "--help"),
     ] {

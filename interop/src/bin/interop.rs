@@ -42,10 +42,10 @@ struct Cli {
     /// Measure instead: goodput, crosstraffic, delays.
     #[arg(long, value_delimiter = ',')]
     measure: Vec<Measure>,
-    /// Controllers of ours. The first is what tests run with; measurements take each.
+    /// Controllers of ours. The first is what tests run with; goodput and crosstraffic take each.
     #[arg(long, value_delimiter = ';', value_name = "NAME[;NAME...]")]
     controller: Vec<String>,
-    /// Repetitions of each measurement.
+    /// Repetitions of goodput and crosstraffic.
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeat: u32,
     /// Cells at once.
@@ -117,6 +117,9 @@ fn say(line: impl std::fmt::Display) {
 fn run(cli: &Cli) -> Result<bool, Failure> {
     if cli.jobs == 0 || cli.repeat == 0 {
         return Err(Failure::input("--jobs and --repeat are at least 1"));
+    }
+    if cli.measure.contains(&Measure::Delays) && !cli.controller.is_empty() {
+        return Err(Failure::input("delays are measured with the usual controllers; leave --controller out"));
     }
     if let Some(file) = cli.json.as_deref().filter(|file| *file != Path::new("-")) {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

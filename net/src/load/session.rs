@@ -151,15 +151,17 @@ async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, check_digest: bool, s
         // While there is always more, nobody else would have a turn: not even the request's timeout.
         tokio::task::coop::consume_budget().await;
     }
-    // Also where none are wanted: `h3` takes an empty DATA frame for the body's end, and a stream that is dropped before its own end is
-    // stopped.
-    let trailers = stream.recv_trailers().await.map_err(reset)?;
+    let promised = head.headers().get(http::header::CONTENT_LENGTH);
+    let promised = promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
+    // `h3` takes an empty DATA frame for the body's end. Behind the last one the stream's own end is still to come: dropped before, it would
+    // be stopped. In the middle of a body more of it would end the connection.
+    let whole = promised.flatten().is_none_or(|length| length == seen.bytes);
+    let trailers = if check_digest || whole { stream.recv_trailers().await.map_err(reset)? } else { None };
     seen.last_byte = Some(now());
     if head.status().is_client_error() || head.status().is_server_error() {
         return Err(Failure::new(Kind::Status, head.status()));
     }
-    let promised = head.headers().get(http::header::CONTENT_LENGTH);
-    match promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok())) {
+    match promised {
         Some(Some(length)) if length != seen.bytes => {
             return Err(Failure::new(Kind::Body, format!("{} bytes of {length}", seen.bytes)));
         }

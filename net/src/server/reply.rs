@@ -137,6 +137,7 @@ pub(super) async fn answer(reply: &mut impl Reply, started: Instant, asked: Aske
 /// How far a response has come.
 struct Sent {
     started: Instant,
+    /// Of a body that is at hand: when all of it was taken, as it is handed over as one.
     first_byte: Option<Duration>,
     bytes: u64,
     /// Where the client wants one.

@@ -181,6 +181,8 @@ impl<'a> Connection<'a> {
             self.end_when_quiet(now);
         }
         let held = self.outbox.send(&mut self.quic, &self.socket, now.into_std()).await;
+        // With packets of another size a window changes that nothing has happened to.
+        self.look_at_window();
         if self.books.sampled {
             self.note();
         }
@@ -218,14 +220,18 @@ impl<'a> Connection<'a> {
         }
     }
 
+    fn look_at_window(&mut self) {
+        if !self.ours {
+            self.window = self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.cwnd);
+        }
+    }
+
     /// Counts a reduction when the window of the stack's own controller falls in `work`.
     fn watching(&mut self, work: impl FnOnce(&mut Quic)) {
         work(&mut self.quic);
-        if !self.ours {
-            let window = self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.cwnd);
-            self.reductions += u64::from(window < self.window);
-            self.window = window;
-        }
+        let before = self.window;
+        self.look_at_window();
+        self.reductions += u64::from(self.window < before);
     }
 
     /// Opens HTTP/3 once the handshake is over; gives up one that takes too long.
