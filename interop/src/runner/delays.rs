@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fathom_bench::link::QueueSpec;
@@ -12,10 +11,9 @@ use fathom_cc::Rate;
 use fathom_frames::ack_delay;
 use serde::Serialize;
 
-use super::cell::{Ground, Pair, Start, secrets};
-use super::measure::Measure;
+use super::cell::{Ground, secrets};
+use super::measure::{Measure, transfer};
 use super::party::Party;
-use super::process::Exit;
 use super::stage::Stage;
 use super::wire::{Conversation, Parameters, Side, Stamp, Wire};
 use crate::endpoint::Case;
@@ -154,22 +152,8 @@ fn play(course: Course, client: &Party, server: &Party, ground: &Ground, root: &
         std::fs::remove_dir_all(root).map_err(failed("an old folder"))?;
     }
     let stage = Stage::new(root, &[FILE], 10, ground.seed).map_err(failed("files"))?;
-    let started = Pair::start(client, server, Case::Transfer, &stage, course.link(ground.seed), None, &ground.stop)?;
-    let mut pair = match started {
-        Start::Up(pair) => pair,
-        Start::Refused(exit) => return Err(format!("the server: {exit}")),
-    };
-    let exit = pair.client(&stage, &ground.stop, PATIENCE).map_err(failed("the client"))?;
-    let (_, (capture, _)) = pair.end();
-    if ground.stop.load(Ordering::Relaxed) {
-        return Err("stopped".into());
-    }
-    if exit != Exit::Code(0) {
-        return Err(format!("the client: {exit}"));
-    }
-    if let Some(wrong) = stage.check_downloads().into_iter().next() {
-        return Err(wrong);
-    }
+    let link = course.link(ground.seed);
+    let (capture, _) = transfer((client, server), Case::Transfer, &stage, link, None, PATIENCE, &ground.stop)?;
     let wire = Wire::read(&capture, &secrets(&stage));
     let written = std::fs::write(root.join("relay.txt"), &wire.log);
     written.map_err(failed("what passed the relay"))?;

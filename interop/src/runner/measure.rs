@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fathom_bench::relay::{LineSpec, RelaySpec};
@@ -124,16 +125,31 @@ fn play(
         Measure::Goodput | Measure::Delays => None,
         Measure::CrossTraffic => Some(Beside::new(cubic, &root.join("beside")).map_err(failed("files"))?),
     };
-    let started = Pair::start(client, server, measure.case(), &stage, link, beside.as_ref(), &ground.stop)?;
+    let (capture, main) =
+        transfer((client, server), measure.case(), &stage, link, beside.as_ref(), PATIENCE, &ground.stop)?;
+    rate(&capture, main).ok_or_else(|| "no packets were seen".into())
+}
+
+/// Lets a client fetch all files, perhaps beside another flow; what passed the relay, and where the server was.
+pub(super) fn transfer(
+    (client, server): (&Party, &Party),
+    case: Case,
+    stage: &Stage,
+    link: RelaySpec,
+    beside: Option<&Beside<'_>>,
+    patience: Duration,
+    stop: &AtomicBool,
+) -> Result<(Capture, SocketAddr), String> {
+    let started = Pair::start(client, server, case, stage, link, beside, stop)?;
     let mut pair = match started {
         Start::Up(pair) => pair,
         Start::Refused(exit) => return Err(format!("the server: {exit}")),
     };
-    let exit = pair.client(&stage, &ground.stop, PATIENCE).map_err(failed("the client"))?;
+    let exit = pair.client(stage, stop, patience).map_err(|e| format!("the client: {e}"))?;
     let beside = pair.beside_is_at_work();
     let main = pair.server();
     let (_, (capture, _)) = pair.end();
-    if ground.stop.load(Ordering::Relaxed) {
+    if stop.load(Ordering::Relaxed) {
         return Err("stopped".into());
     }
     if exit != Exit::Code(0) {
@@ -145,11 +161,11 @@ fn play(
     if let Some(wrong) = stage.check_downloads().into_iter().next() {
         return Err(wrong);
     }
-    rate(&capture, main).ok_or_else(|| "no packets were seen".into())
+    Ok((capture, main))
 }
 
 /// As the official runner: the file's size over the time from the server's first 1-RTT packet to its last, in kbps.
-fn rate(capture: &Capture, server: std::net::SocketAddr) -> Option<f64> {
+fn rate(capture: &Capture, server: SocketAddr) -> Option<f64> {
     let datagrams = capture.datagrams().iter();
     let mut times = datagrams
         .filter(|d| d.server == server && !d.to_server && d.contents.first().is_some_and(|first| first & 0x80 == 0))
