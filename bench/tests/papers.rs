@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use fathom_bench::report::paper::{figures, markdown};
 use fathom_bench::reproduce::{PAPERS, Record};
+use fathom_bench::scenario::Stop;
+use fathom_bench::study::{SHIPPED, Study, stored};
 
 const MEND: &str = "FATHOM_WRITE=1 cargo test -p fathom-bench --test papers";
 
@@ -68,6 +70,27 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
         faults.extend(stale.map(|(name, _)| format!("{name} is not as its results have it; write it anew: {MEND}")));
     }
     faults
+}
+
+/// Results of the rule by which a failed request counted as a response must not be taken for results of today's.
+#[test]
+fn stored_runs_completed_the_responses_they_count() {
+    let cells = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/cells");
+    let mut found = 0;
+    for (name, text) in SHIPPED {
+        let study = Study::from_toml(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        // A build may lack a study's stack.
+        let Ok(wanted) = study.cells(1.0) else { continue };
+        for result in stored(&wanted, &cells.join(name)) {
+            let cell = wanted.iter().find(|cell| cell.fingerprint == result.fingerprint).expect("its cell");
+            let Stop::Responses(responses) = cell.scenario.stop else { continue };
+            let counted = cell.scenario.traffic.iter().filter(|traffic| traffic.counted);
+            let completed: u64 = counted.map(|traffic| result.outcome.groups[&traffic.name].responses).sum();
+            assert_eq!(completed, responses, "{name}: {}", cell.label());
+            found += 1;
+        }
+    }
+    assert!(found >= 8, "{found}: results are stored under other names now: see bench/results/cells/README.md");
 }
 
 #[test]

@@ -232,8 +232,8 @@ fn shown(text: &str) -> String {
     text.escape_debug().to_string()
 }
 
-/// ` (did you mean 'x'?)` when a name is near.
-fn hint(given: &str, names: impl Iterator<Item = &'static str>) -> String {
+/// ` (did you mean 'x'?)` when a name is near; else nothing.
+pub fn hint(given: &str, names: impl Iterator<Item = &'static str>) -> String {
     let near = names.map(|name| (distance(given, name), name.len().abs_diff(given.len()), name)).min();
     match near {
         Some((far, _, name)) if far <= 1 + name.len() / 3 => format!(" (did you mean '{name}'?)"),

@@ -36,12 +36,34 @@ pub struct Acked {
 /// Round-trip times as the stack measured them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rtt {
-    /// From the newest packet of this batch; no acknowledgement delay subtracted.
+    /// From the newest packet of this batch, less `ack_delay`.
     pub latest: Duration,
     /// The stack's smoothed estimate (RFC 9002 §5.3).
     pub smoothed: Duration,
-    /// Smallest so far on this path.
+    /// Smallest so far on this path; no acknowledgement delay subtracted (RFC 9002 §5.2).
     pub min: Duration,
+    /// What was taken off `latest` because the peer said that it held its acknowledgement back for so long.
+    pub ack_delay: Duration,
+}
+
+impl Rtt {
+    /// After one sample.
+    pub const fn first(latest: Duration) -> Self {
+        Self { latest, smoothed: latest, min: latest, ack_delay: Duration::ZERO }
+    }
+
+    /// With a new sample: from packet to acknowledgement it took `sample`, of which the peer says that it held the acknowledgement back
+    /// for `reported`, or `longest` where it says more (its max_ack_delay). What it says never makes the sample smaller than the
+    /// smallest RTT (RFC 9002 §5.3).
+    ///
+    /// Where RFC 9002 §5.3 takes off the whole delay or nothing, this takes off what it may: the sample never jumps because a delay is a
+    /// microsecond too long.
+    #[must_use]
+    pub fn with_sample(self, sample: Duration, reported: Duration, longest: Duration) -> Self {
+        let min = self.min.min(sample);
+        let ack_delay = reported.min(longest).min(sample - min);
+        Self { latest: sample - ack_delay, min, ack_delay, ..self }
+    }
 }
 
 /// New ECN counts of one ACK frame (RFC 9000 §19.3.2), as differences from the frame before.
@@ -118,4 +140,24 @@ pub enum PathChange {
     Datagram(u16),
     /// Another network path: delays seen before mean nothing now.
     Moved,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ack_delay_is_taken_off_down_to_the_smallest_rtt() {
+        let ms = Duration::from_millis;
+        let after = |sample, reported| {
+            let rtt = Rtt::first(ms(10)).with_sample(ms(sample), ms(reported), ms(25));
+            [rtt.latest, rtt.min, rtt.ack_delay].map(|d| d.as_millis())
+        };
+        assert_eq!(after(35, 25), [10, 10, 25]);
+        assert_eq!(after(50, 20), [30, 10, 20]);
+        assert_eq!(after(50, 9_000), [25, 10, 25], "no more than the peer may hold it");
+        assert_eq!(after(30, 25), [10, 10, 20], "no less than the smallest RTT");
+        assert_eq!(after(8, 25), [8, 8, 0], "nor the first of a new smallest");
+        assert_eq!(after(30, 0), [30, 10, 0]);
+    }
 }

@@ -28,6 +28,7 @@ use crate::highspeed::{increase, kept};
 use crate::hystart;
 use crate::options::{Entry, OptionInfo, Values, spec_text};
 use crate::recipe::{Missing, Recipe, Signals};
+use crate::round::RoundTrip;
 use crate::units::{Ratio, Time};
 
 const TREND: OptionInfo = OptionInfo {
@@ -78,7 +79,7 @@ impl Recipe for GentleRecipe {
             aimd: Aimd::new(start).with_hystart(self.hystart),
             mode: Mode::HighSpeed,
             watch: Watch::new(self.trend),
-            round_start: start.now,
+            round: RoundTrip::default(),
         }))
     }
 }
@@ -98,18 +99,17 @@ pub struct Gentle {
     aimd: Aimd,
     mode: Mode,
     watch: Watch,
-    /// The round trip that is watched ends with the acknowledgement of a packet sent after this.
-    round_start: Time,
+    /// The round trip that is watched.
+    round: RoundTrip,
 }
 
 impl Gentle {
     /// Takes the sample of an ACK frame; the first frame of a new round trip decides the mode by those of the last one.
     fn observe(&mut self, acks: &Acks<'_>) {
         let Some(departure) = acks.newest_sent() else { return };
-        if departure > self.round_start {
+        if self.round.on_acks(acks) {
             self.mode = if self.watch.rising() { Mode::Reno } else { Mode::HighSpeed };
             self.watch.clear();
-            self.round_start = acks.now;
         }
         self.watch.on_sample(departure, acks.rtt.latest);
     }
@@ -144,7 +144,7 @@ impl Controller for Gentle {
                 self.aimd.on_moved(now);
                 self.mode = Mode::HighSpeed;
                 self.watch.clear();
-                self.round_start = now;
+                self.round.restart();
             }
         }
     }

@@ -141,7 +141,7 @@ mod tests {
                     now: at + MS * n,
                     packets: &[Acked { sent: sent + MS * n, bytes: 1_200 }],
                     in_flight: 0,
-                    rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+                    rtt: Rtt::first(rtt),
                     one_way: None,
                     ecn: None,
                     app_limited: false,

@@ -21,6 +21,7 @@ use crate::controller::{Advice, Controller, Snapshot};
 use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
 use crate::options::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
 use crate::recipe::{Missing, Recipe, Signals};
+use crate::round::RoundTrip;
 use crate::undo::Undo;
 use crate::units::Time;
 
@@ -151,7 +152,7 @@ impl Recipe for PacketSizeRecipe {
             path: start.datagram.max(1),
             size: start.datagram.max(1),
             told: start.datagram.max(1),
-            round_end: start.now,
+            round: RoundTrip::default(),
             roomy: true,
             rounds: 0,
             fresh: true,
@@ -186,8 +187,7 @@ pub struct PacketSize {
     size: u16,
     /// The size that the wrapped controller knows.
     told: u16,
-    /// Packets sent after this end the round.
-    round_end: Time,
+    round: RoundTrip,
     /// The window held enough larger datagrams all through this round.
     roomy: bool,
     /// Roomy rounds on end.
@@ -226,17 +226,17 @@ impl PacketSize {
         }
     }
 
-    fn end_round(&mut self, now: Time) {
+    fn end_round(&mut self) {
         self.rounds = if self.roomy { self.rounds.saturating_add(1) } else { 0 };
         self.roomy = true;
-        self.round_end = now;
     }
 
     fn change(&mut self, now: Time, size: u16) {
         self.size = size;
         self.tell(now);
         // Only whole round trips count towards the next change.
-        (self.rounds, self.round_end) = (0, now);
+        self.rounds = 0;
+        self.round.begin(now);
         self.roomy = self.larger().is_none_or(|larger| self.holds(larger));
     }
 
@@ -261,8 +261,8 @@ impl Controller for PacketSize {
     fn on_acks(&mut self, acks: &Acks<'_>) {
         self.fresh = false;
         self.inner.on_acks(acks);
-        if acks.newest_sent() > Some(self.round_end) {
-            self.end_round(acks.now);
+        if self.round.on_acks(acks) {
+            self.end_round();
         }
         self.adapt(acks.now);
     }
@@ -302,7 +302,8 @@ impl Controller for PacketSize {
             }
             PathChange::Moved => {
                 self.size = self.path;
-                (self.rounds, self.roomy, self.round_end) = (0, true, now);
+                (self.rounds, self.roomy) = (0, true);
+                self.round.restart();
                 self.fresh = true;
                 self.undo.forget();
                 self.tell(now);

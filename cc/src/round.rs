@@ -22,6 +22,11 @@ impl RoundTrip {
         ended
     }
 
+    /// Begins a round now, whatever was under way.
+    pub const fn begin(&mut self, now: Time) {
+        self.began = Some(now);
+    }
+
     /// Leaves the round unfinished: the next frame begins one.
     pub fn restart(&mut self) {
         self.began = None;
@@ -41,7 +46,7 @@ mod tests {
             now: Time::from_millis(now),
             packets: &[Acked { sent: Time::from_millis(sent), bytes: 1_200 }],
             in_flight: 0,
-            rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+            rtt: Rtt::first(rtt),
             one_way: None,
             ecn: None,
             app_limited: false,
@@ -60,5 +65,8 @@ mod tests {
         round.restart();
         assert!(!frame(&mut round, 210, 160), "begins anew");
         assert!(frame(&mut round, 260, 210));
+        round.begin(Time::from_millis(300));
+        assert!(!frame(&mut round, 320, 299));
+        assert!(frame(&mut round, 340, 300), "sent at the very instant");
     }
 }

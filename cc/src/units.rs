@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::{Add, AddAssign, Sub};
+use std::ops::{Add, AddAssign, RangeInclusive, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -130,45 +130,124 @@ impl fmt::Debug for Rate {
 impl FromStr for Rate {
     type Err = String;
 
-    /// Reads `10Mbps`, `2.5Gbps`, `500kbps`, `9600bps`.
+    /// Reads rates as people type them, all in bits: `10Mbps`, `10mbit`, `10Mb`, `10Mbit/s`, `10M`; with k, M, G or none of them. Letters
+    /// are large or small, but for `B`: it stands for bytes, and is refused.
     fn from_str(s: &str) -> Result<Self, String> {
-        let help = || format!("'{s}' is not a rate; write a number and a unit, such as 10Mbps (bps, kbps, Mbps, Gbps)");
-        let (number, unit) = split_unit(s).ok_or_else(help)?;
-        let scale = match unit.to_ascii_lowercase().as_str() {
-            "bps" => 1.0,
-            "kbps" => 1e3,
-            "mbps" => 1e6,
-            "gbps" => 1e9,
-            _ => return Err(help()),
+        let wrong = |why: &str| {
+            format!(
+                "'{}' {why}; write bits per second, such as 10Mbps, 10mbit or 10M (bps, kbps, Mbps, Gbps)",
+                shown(s)
+            )
+        };
+        let (number, unit) = split_unit(s).map_err(|fault| wrong(fault.or("is not a rate")))?;
+        if unit.contains('B') {
+            return Err(wrong("counts bytes"));
+        }
+        let unit = unit.to_ascii_lowercase();
+        let bits = unit.strip_suffix("ps").or_else(|| unit.strip_suffix("/s")).unwrap_or(&unit);
+        let scale = match bits {
+            "b" | "bit" => 1.0,
+            "k" | "kb" | "kbit" => 1e3,
+            "m" | "mb" | "mbit" => 1e6,
+            "g" | "gb" | "gbit" => 1e9,
+            _ => return Err(wrong("is not a rate")),
         };
         let bits = number * scale;
-        if !(0.0..1e15).contains(&bits) {
-            return Err(help());
+        if bits >= 1e15 {
+            return Err(wrong("is more than any link has"));
         }
         Ok(Self(bits.round() as u64))
     }
 }
 
-/// Reads a duration with its unit: `10ms`, `1.5s`, `250us`, `2min`. The inverse of [`duration_text`].
+/// Reads a duration with its unit: `10ms`, `0.01s`, `250us`, `2min`. The inverse of [`duration_text`].
 ///
 /// # Errors
 /// One line that says what to write instead.
 pub fn parse_duration(s: &str) -> Result<Duration, String> {
-    let help = || format!("'{s}' is not a duration; write a number and a unit, such as 10ms (us, ms, s, min)");
-    let (number, unit) = split_unit(s).ok_or_else(help)?;
+    let wrong = |why: &str| format!("'{}' {why}; write a number and a unit, such as 10ms (us, ms, s, min)", shown(s));
+    let (number, unit) = split_unit(s).map_err(|fault| wrong(fault.or("is not a duration")))?;
     let scale = match unit {
         "ns" => 1e-9,
         "us" | "µs" => 1e-6,
         "ms" => 1e-3,
         "s" => 1.0,
         "min" => 60.0,
-        _ => return Err(help()),
+        _ => return Err(wrong("is not a duration")),
     };
     let secs = number * scale;
-    if !(0.0..1e9).contains(&secs) {
-        return Err(help());
+    if secs >= 1e9 {
+        return Err(wrong("is longer than 30 years"));
     }
     Ok(Duration::from_nanos((secs * 1e9).round() as u64))
+}
+
+/// Reads [`parse_duration`]'s times that are not zero.
+///
+/// # Errors
+/// One line that says what to write instead.
+pub fn parse_nonzero_duration(s: &str) -> Result<Duration, String> {
+    match parse_duration(s)? {
+        Duration::ZERO => Err(format!("'{s}' is no time at all; write a longer one, such as 10s")),
+        time => Ok(time),
+    }
+}
+
+/// Reads a part of one: `5%` or, below one, `0.05`. A bare `1` could be either and is refused.
+///
+/// # Errors
+/// One line that says what to write instead.
+pub fn parse_part(s: &str) -> Result<f64, String> {
+    let wrong = |why: &str| {
+        format!(
+            "'{}' {why}; write percent from 0% to 100%, such as 1%, or a fraction below one, such as 0.01",
+            shown(s)
+        )
+    };
+    let text = s.trim();
+    if text.starts_with('-') {
+        return Err(wrong("is negative"));
+    }
+    let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite());
+    match text.strip_suffix('%') {
+        Some(percent) => match number(percent) {
+            Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+            Some(_) => Err(wrong("is more than all")),
+            None => Err(wrong("is not a part")),
+        },
+        None => match number(text) {
+            Some(part) if (0.0..1.0).contains(&part) => Ok(part),
+            Some(_) => Err(wrong("says neither percent nor a fraction")),
+            None => Err(wrong("is not a part")),
+        },
+    }
+}
+
+/// Reads a whole number of a range.
+///
+/// # Errors
+/// One line that says what to write instead.
+pub fn parse_whole(s: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    let (low, high) = (*range.start(), *range.end());
+    let wrong = |why: &str| format!("'{}' {why}; write {low} to {high}", shown(s));
+    let text = s.trim();
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(wrong("is not a whole number"));
+    }
+    if digits.len() < text.len() {
+        return Err(wrong("is negative"));
+    }
+    // What does not fit is out of range too.
+    digits.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| wrong("is out of range"))
+}
+
+/// User text on one line, and no more of it than a line holds.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", text[..end].escape_debug()),
+        None => text.escape_debug().to_string(),
+    }
 }
 
 /// Writes a duration the way [`parse_duration`] reads it.
@@ -182,12 +261,39 @@ pub fn duration_text(d: Duration) -> String {
     format!("{n}ns")
 }
 
+/// Why a text is no number with a unit.
+#[derive(Clone, Copy)]
+enum Fault {
+    Negative,
+    NoUnit,
+    Other,
+}
+
+impl Fault {
+    /// The fault in words; `other` are those of a text that is something else altogether.
+    const fn or(self, other: &'static str) -> &'static str {
+        match self {
+            Self::Negative => "is negative",
+            Self::NoUnit => "has no unit",
+            Self::Other => other,
+        }
+    }
+}
+
 /// Splits `12.5ms` into the number and its unit; the number must be finite and not negative.
-fn split_unit(s: &str) -> Option<(f64, &str)> {
+fn split_unit(s: &str) -> Result<(f64, &str), Fault> {
     let s = s.trim();
-    let at = s.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
-    let number: f64 = s[..at].parse().ok()?;
-    number.is_finite().then(|| (number, s[at..].trim()))
+    if s.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')) {
+        return Err(Fault::Negative);
+    }
+    let at = s.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(s.len());
+    let number: f64 = s[..at].parse().map_err(|_| Fault::Other)?;
+    let unit = s[at..].trim();
+    match (number.is_finite(), unit.is_empty()) {
+        (true, false) => Ok((number, unit)),
+        (true, true) => Err(Fault::NoUnit),
+        (false, _) => Err(Fault::Other),
+    }
 }
 
 /// The transit time of a packet from sender to receiver, on two clocks that are not synchronised.
@@ -294,8 +400,59 @@ impl Ratio {
 
 #[cfg(test)]
 mod tests {
-    use super::Ratio;
+    use super::{Rate, Ratio, parse_duration, parse_nonzero_duration, parse_part, parse_whole};
     use std::cmp::Ordering;
+    use std::time::Duration;
+
+    #[test]
+    fn rates_are_read_as_people_type_them() {
+        for text in
+            ["10Mbps", "10mbps", "10mbit", "10M", "10Mb", "10Mbit/s", "10 Mbps", "10000k", "0.01Gbit", "10000000bps"]
+        {
+            assert_eq!(text.parse::<Rate>(), Ok(Rate::from_bits_per_sec(10_000_000)), "{text}");
+        }
+        for (text, why) in [
+            ("-5Mbps", "is negative"),
+            ("10MBps", "counts bytes"),
+            ("10MB", "counts bytes"),
+            ("10", "has no unit"),
+            ("ten", "is not a rate"),
+            ("10ps", "is not a rate"),
+            ("99999999999999999999Mbps", "more than any link"),
+        ] {
+            let error = text.parse::<Rate>().unwrap_err();
+            assert!(error.contains(why) && error.contains("10Mbps") && error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn times_parts_and_counts_are_read_or_refused_in_our_words() {
+        for text in ["20ms", "0.02s", "20000us"] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(20)), "{text}");
+        }
+        assert!(parse_duration("20").unwrap_err().contains("has no unit"));
+        assert!(parse_duration("-1s").unwrap_err().contains("is negative"));
+        assert!(parse_duration("99999999999999999999s").unwrap_err().contains("longer"));
+        assert!(parse_nonzero_duration("0s").unwrap_err().contains("10s"));
+        for (text, part) in [("1%", 0.01), ("0.01", 0.01), ("100%", 1.0), ("0", 0.0), ("0.5 %", 0.005)] {
+            assert_eq!(parse_part(text), Ok(part), "{text}");
+        }
+        for text in ["5", "1", "101%", "-1%", "%", "NaN%", "inf", ""] {
+            assert!(parse_part(text).unwrap_err().contains("such as 1%"), "{text}");
+        }
+        assert_eq!(parse_whole("7", 1..=9), Ok(7));
+        for (text, why) in [
+            ("abc", "whole"),
+            ("", "whole"),
+            ("1.5", "whole"),
+            ("-1", "negative"),
+            ("0", "range"),
+            ("99999999999999999999", "range"),
+        ] {
+            let error = parse_whole(text, 1..=9).unwrap_err();
+            assert!(error.contains(why) && error.contains("1 to 9"), "{error}");
+        }
+    }
 
     #[test]
     fn decimals_are_read_exactly_and_written_back() {

@@ -19,6 +19,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("RFC 9000", "9.4", "Loss Detection and Congestion Control (on a new path)"),
     ("RFC 9000", "18.2", "Transport Parameter Definitions (max_ack_delay)"),
     ("RFC 9000", "19.3.2", "ECN Counts"),
+    ("RFC 9002", "5.2", "Estimating min_rtt"),
     ("RFC 9002", "5.3", "Estimating smoothed_rtt and rttvar"),
     ("RFC 9002", "6.2", "Probe Timeout"),
     ("RFC 9002", "7", "Congestion Control"),

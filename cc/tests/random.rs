@@ -98,7 +98,7 @@ fn apply(controller: &mut dyn Controller, op: &Op) {
                 now: at(*now),
                 packets: &packets,
                 in_flight: *now,
-                rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+                rtt: Rtt::first(rtt),
                 one_way: one_way.map(OneWayDelay::from_nanos),
                 ecn: Some(EcnDelta::default()),
                 app_limited: *app_limited,

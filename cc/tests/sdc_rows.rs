@@ -178,7 +178,7 @@ fn frame(s: &mut Script, sent: Time, rtt: Duration, packets: usize) {
         now: s.now,
         packets: &vec![Acked { sent, bytes: MSS }; packets],
         in_flight: 8 * MSS,
-        rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+        rtt: Rtt::first(rtt),
         one_way: None,
         ecn: None,
         app_limited: false,

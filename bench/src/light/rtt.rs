@@ -14,10 +14,11 @@ const PERSISTENT: u32 = 3;
 /// The estimator of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttEstimator {
+    /// The last sample, with the delay of its acknowledgement.
     latest: Duration,
-    smoothed: Duration,
+    /// As controllers hear of it.
+    rtt: Rtt,
     variation: Duration,
-    min: Duration,
     sampled: bool,
     max_ack_delay: Duration,
 }
@@ -26,7 +27,7 @@ impl RttEstimator {
     /// Without a sample yet; the peer holds acknowledgements back for up to `max_ack_delay`.
     pub const fn new(max_ack_delay: Duration) -> Self {
         let variation = Duration::from_nanos(INITIAL.as_nanos() as u64 / 2);
-        Self { latest: INITIAL, smoothed: INITIAL, variation, min: INITIAL, sampled: false, max_ack_delay }
+        Self { latest: INITIAL, rtt: Rtt::first(INITIAL), variation, sampled: false, max_ack_delay }
     }
 
     /// A sample, and the acknowledgement delay the peer reported with it (RFC 9002 §5.3).
@@ -34,19 +35,19 @@ impl RttEstimator {
         self.latest = latest;
         if !self.sampled {
             self.sampled = true;
-            (self.min, self.smoothed, self.variation) = (latest, latest, latest / 2);
+            (self.rtt, self.variation) = (Rtt::first(latest), latest / 2);
             return;
         }
-        self.min = self.min.min(latest);
+        self.rtt = self.rtt.with_sample(latest, ack_delay, self.max_ack_delay);
         let ack_delay = ack_delay.min(self.max_ack_delay);
-        let adjusted = if latest >= self.min + ack_delay { latest - ack_delay } else { latest };
-        self.variation = (self.variation * 3 + self.smoothed.abs_diff(adjusted)) / 4;
-        self.smoothed = (self.smoothed * 7 + adjusted) / 8;
+        let adjusted = if latest >= self.rtt.min + ack_delay { latest - ack_delay } else { latest };
+        self.variation = (self.variation * 3 + self.rtt.smoothed.abs_diff(adjusted)) / 4;
+        self.rtt.smoothed = (self.rtt.smoothed * 7 + adjusted) / 8;
     }
 
     /// Persistent congestion: the path may be another now, so the smallest RTT starts anew (RFC 9002 §5.2).
     pub fn forget_min(&mut self) {
-        self.min = self.latest;
+        self.rtt.min = self.latest;
     }
 
     /// There was a sample.
@@ -56,12 +57,12 @@ impl RttEstimator {
 
     /// As controllers hear of it.
     pub const fn rtt(&self) -> Rtt {
-        Rtt { latest: self.latest, smoothed: self.smoothed, min: self.min }
+        self.rtt
     }
 
     /// A packet is lost when it was sent so long before a later one that was acknowledged: 9/8 of the RTT (RFC 9002 §6.1.2).
     pub fn loss_delay(&self) -> Duration {
-        (self.smoothed.max(self.latest) * 9 / 8).max(GRANULARITY)
+        (self.rtt.smoothed.max(self.latest) * 9 / 8).max(GRANULARITY)
     }
 
     /// Probe timeout after `count` in a row ran out (RFC 9002 §6.2.1).
@@ -75,7 +76,7 @@ impl RttEstimator {
     }
 
     fn base_timeout(&self) -> Duration {
-        self.smoothed + (self.variation * 4).max(GRANULARITY) + self.max_ack_delay
+        self.rtt.smoothed + (self.variation * 4).max(GRANULARITY) + self.max_ack_delay
     }
 }
 
@@ -100,17 +101,17 @@ mod tests {
         let mut rtt = RttEstimator::new(ms(25));
         rtt.sample(ms(80), ms(20));
         // First sample: as it is, whatever its acknowledgement delay; variation half of it.
-        assert_eq!(rtt.rtt(), Rtt { latest: ms(80), smoothed: ms(80), min: ms(80) });
+        assert_eq!(rtt.rtt(), Rtt::first(ms(80)));
         assert_eq!(rtt.probe_timeout(0), ms(80 + 4 * 40 + 25));
         rtt.sample(ms(112), ms(16));
         // Adjusted 96: variation (3 * 40 + 16) / 4 = 34, smoothed (7 * 80 + 96) / 8 = 82.
-        assert_eq!(rtt.rtt(), Rtt { latest: ms(112), smoothed: ms(82), min: ms(80) });
+        assert_eq!(rtt.rtt(), Rtt { latest: ms(96), smoothed: ms(82), min: ms(80), ack_delay: ms(16) });
         assert_eq!(rtt.probe_timeout(1), ms(2 * (82 + 4 * 34 + 25)));
         assert_eq!(rtt.persistent(), ms(3 * (82 + 4 * 34 + 25)));
         assert_eq!(rtt.loss_delay(), ms(126));
         // A delay that would push it below the minimum does not count: smoothed (7 * 82 + 82) / 8.
         rtt.sample(ms(82), ms(10));
-        assert_eq!(rtt.rtt(), Rtt { latest: ms(82), smoothed: ms(82), min: ms(80) });
+        assert_eq!(rtt.rtt(), Rtt { latest: ms(80), smoothed: ms(82), min: ms(80), ack_delay: ms(2) });
         // Reported delays count up to the maximum: 107 - 25 = 82.
         rtt.sample(ms(107), ms(500));
         assert_eq!(rtt.rtt().smoothed, ms(82));

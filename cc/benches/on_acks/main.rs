@@ -68,7 +68,7 @@ fn acknowledge(controller: &mut dyn Controller, now: Time, latest: Duration, smo
         now,
         packets: &[Acked { sent, bytes: MSS }, Acked { sent, bytes: MSS }],
         in_flight: 20 * MSS,
-        rtt: Rtt { latest, smoothed, min: RTT },
+        rtt: Rtt { latest, smoothed, min: RTT, ack_delay: Duration::ZERO },
         one_way: Some(OneWayDelay::from_nanos((latest - RTT).as_nanos() as i64)),
         ecn: None,
         app_limited: false,

@@ -31,7 +31,7 @@ fn ack(aimd: &mut Aimd, now: u64, sent: u64, bytes: u64, app_limited: bool) -> u
         now: ms(now),
         packets: &[Acked { sent: ms(sent), bytes }],
         in_flight: 0,
-        rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+        rtt: Rtt::first(rtt),
         one_way: None,
         ecn: None,
         app_limited,

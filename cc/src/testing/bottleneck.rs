@@ -196,8 +196,8 @@ impl Run<'_> {
 
     fn measure(&mut self, latest: Duration) -> Rtt {
         let rtt = match self.rtt {
-            None => Rtt { latest, smoothed: latest, min: latest },
-            Some(rtt) => Rtt { latest, smoothed: (rtt.smoothed * 7 + latest) / 8, min: rtt.min.min(latest) },
+            None => Rtt::first(latest),
+            Some(rtt) => Rtt { latest, smoothed: (rtt.smoothed * 7 + latest) / 8, min: rtt.min.min(latest), ..rtt },
         };
         self.rtt = Some(rtt);
         rtt

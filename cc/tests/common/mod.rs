@@ -56,7 +56,7 @@ impl Script {
             now: self.now,
             packets: &[Acked { sent, bytes: self.bytes }],
             in_flight: 0,
-            rtt: Rtt { latest: self.rtt, smoothed: self.rtt, min: self.rtt },
+            rtt: Rtt::first(self.rtt),
             one_way: self.one_way.then(|| OneWayDelay::from_nanos(self.base + queued_us * 1_000)),
             ecn: None,
             app_limited: self.app_limited,

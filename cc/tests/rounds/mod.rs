@@ -77,7 +77,7 @@ impl Rounds {
             now: self.now,
             packets: &vec![Acked { sent, bytes: MSS }; count],
             in_flight: 0,
-            rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+            rtt: Rtt::first(rtt),
             one_way: None,
             ecn: None,
             app_limited: self.app_limited,
