@@ -56,6 +56,9 @@
 //! are read as ACK frames are. In `paper` mode delays need the peer to acknowledge packets on the path they came on; in `lean` mode
 //! any path will do.
 //!
+//! Packets of a second path need a crypto provider that seals them, which rustls leaves to the provider (`ring` and `aws-lc-rs` do). Under
+//! one that does not, multipath and n0's NAT traversal, which needs it, are off whatever the transport settings say, and a warning says so.
+//!
 //! # Handshake data
 //!
 //! `Connection::handshake_data` is noq's own [`HandshakeData`](noq::crypto::rustls::HandshakeData), as without a plug. Its type cannot
@@ -95,8 +98,16 @@ pub type ServerPlug = fathom_plug::ServerPlug<Noq>;
 #[derive(Clone, Copy, Debug)]
 pub struct Noq;
 
+/// No second path where its packets could not be sealed.
+fn limit_paths(seals_paths: bool, transport: &mut TransportConfig) {
+    if !seals_paths {
+        transport.max_remote_nat_traversal_addresses(0).max_concurrent_multipath_paths(0);
+    }
+}
+
 impl Stack for Noq {
     const OFFERS: Signals = OFFERS;
+    const MULTIPATH: bool = true;
     type Transport = TransportConfig;
     type ClientConfig = noq::ClientConfig;
     type ServerConfig = noq::ServerConfig;
@@ -107,6 +118,7 @@ impl Stack for Noq {
     type ConnectionError = ConnectionError;
 
     fn client_config(setup: ClientSetup, mut transport: TransportConfig) -> noq::ClientConfig {
+        limit_paths(setup.seals_paths(), &mut transport);
         transport.congestion_controller_factory(Arc::new(Factory(Arc::clone(setup.cell()))));
         let mut config = noq::ClientConfig::new(Arc::new(ClientCrypto(setup)));
         config.transport_config(Arc::new(transport));
@@ -118,6 +130,7 @@ impl Stack for Noq {
     }
 
     fn wire(config: &mut noq::ServerConfig, setup: ServerSetup, cell: Arc<Cell>, mut transport: TransportConfig) {
+        limit_paths(setup.seals_paths(), &mut transport);
         transport.congestion_controller_factory(Arc::new(Factory(cell)));
         config.crypto = Arc::new(ServerCrypto(setup));
         config.transport = Arc::new(transport);

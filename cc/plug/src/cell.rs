@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fathom_cc::{Acks, Controller, EcnDelta, OneWayDelay, Rate, Recipe, Sent, Setback, Signals, Snapshot, Time};
+use fathom_cc::{Acks, Controller, OneWayDelay, Rate, Recipe, Sent, Setback, Signals, Snapshot, Time};
 use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent, max_ack_delay};
 use fathom_frames::{Counters, EcnCounts, EnableTimestamp, StampBudget, SyncTimestamp, Timestamp, Timestamps, remove};
 
 use crate::clock::Clock;
 use crate::core::{Core, Extension, PlugError, Setup};
 use crate::fault::{Code, Fault};
-use crate::path::{Paths, Told};
+use crate::path::{AckSignals, Paths, Told};
 use crate::payload::{Agreed, Found, Leaving, NotAgreed, check_none, is_ack_eliciting, is_one_stream_frame};
 use crate::shaping::{Exit, Packet, Shaping, Wish};
 
@@ -93,6 +93,9 @@ pub struct Report {
     pub longest_ack_delay: Duration,
     /// What TLS settled; `None` before, and on stacks that bring a TLS of their own.
     pub handshake: Option<Handshake>,
+    /// Packets that the crypto provider could not seal: junk left in their place, and the connection is being closed. Always 0 on
+    /// stacks that seal packets themselves.
+    pub unsealed: u64,
 }
 
 /// What TLS settled for a connection.
@@ -123,7 +126,8 @@ impl Probe {
             [&self.0.sealed_updates, &self.0.opened_updates].map(|n| n.load(Ordering::Relaxed));
         let state = self.0.state();
         let handshake = state.report.handshake.map(|settled| Handshake { updates_sent, updates_received, ..settled });
-        Report { samples: state.paths.counters(), handshake, ..state.report }
+        let unsealed = self.0.unsealed.load(Ordering::Relaxed);
+        Report { samples: state.paths.counters(), handshake, unsealed, ..state.report }
     }
 }
 
@@ -154,12 +158,14 @@ pub struct Cell {
     /// Key updates before the newest 1-RTT key that has sealed a packet, and that has opened one.
     sealed_updates: AtomicU64,
     opened_updates: AtomicU64,
+    /// Packets that could not be sealed. One is enough to end the connection.
+    unsealed: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
     agreed: Agreed,
-    /// Payloads are read: for stamps, or for the ECN counts of their ACK frames.
+    /// Payloads are read: for stamps, or for what their ACK frames say of delays and ECN.
     reads: bool,
     /// The peer's ack_delay_exponent, and ours.
     exponent: u8,
@@ -243,6 +249,7 @@ impl Cell {
             flows: AtomicU64::new(0),
             sealed_updates: AtomicU64::new(0),
             opened_updates: AtomicU64::new(0),
+            unsealed: AtomicU64::new(0),
             state: Mutex::new(State { shaping, ..State::default() }),
         }
     }
@@ -317,10 +324,10 @@ impl Cell {
         let agreed = self.agreed(sync, enabled);
         let hears = agreed.hears();
         let exponent = ack_delay_exponent(peers).map_err(wrong)?;
-        let counts = self.recipe.as_ref().is_some_and(|r| r.needs().ecn || r.wants().ecn);
         let mut state = self.state();
         state.agreed = agreed;
-        state.reads = counts || self.watches || agreed != Agreed::default() || state.shaping.is_some();
+        // Every controller hears round-trip times, and ACK frames say how much of them the peer waited.
+        state.reads = self.recipe.is_some() || self.watches || agreed != Agreed::default() || state.shaping.is_some();
         state.exponent = exponent;
         state.max_ack_delay = max_ack_delay(peers);
         // Stamps of connections with DATAGRAM frames take the same room from the first to the last.
@@ -402,6 +409,19 @@ impl Cell {
     /// A packet was opened with a key after so many updates.
     pub(crate) fn opened_after(&self, updates: u64) {
         self.opened_updates.fetch_max(updates, Ordering::Relaxed);
+    }
+
+    /// A packet could not be sealed, and junk leaves in its place: the connection is to end.
+    pub(crate) fn not_sealed(&self, what: &str) {
+        if self.unsealed.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::error!("{what} failed: junk is sent in its place, and the connection is closed");
+        }
+    }
+
+    /// A packet could not be sealed.
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.unsealed.load(Ordering::Relaxed) > 0
     }
 
     // ---- packets out ----
@@ -679,14 +699,12 @@ impl Cell {
     }
 
     /// Signals of the ACK frame that the stack is processing for controller `flow` of `path`, once; `largest` is the largest packet
-    /// acknowledged so far on that path.
-    pub(crate) fn take_signals(
-        &self,
-        path: u32,
-        flow: u64,
-        largest: Option<u64>,
-    ) -> (Option<OneWayDelay>, Option<EcnDelta>) {
-        self.state().paths.known(path).map_or((None, None), |p| p.take(flow, largest))
+    /// acknowledged so far on that path. The delay it says is at most the one that the peer announced.
+    pub(crate) fn take_signals(&self, path: u32, flow: u64, largest: Option<u64>) -> AckSignals {
+        let mut state = self.state();
+        let longest = state.max_ack_delay;
+        let signals = state.paths.known(path).map(|p| p.take(flow, largest)).unwrap_or_default();
+        AckSignals { ack_delay: signals.ack_delay.min(longest), ..signals }
     }
 
     // ---- telemetry ----

@@ -57,6 +57,12 @@ pub enum PlugError {
     ExtensionOff(&'static str),
     /// The TLS configuration has no TLS 1.3 suite that protects Initial packets.
     NoInitialSuite,
+    /// The suite given for Initial packets is not TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
+    #[cfg(feature = "rustls")]
+    InitialSuite(rustls::CipherSuite),
+    /// The TLS configuration cannot carry QUIC: rustls's own words, such as that it lacks TLS 1.3 or a suite for QUIC.
+    #[cfg(feature = "rustls")]
+    Tls(rustls::Error),
     /// QUIC allows only 0 or `u32::MAX` here (RFC 9001 §4.6.1).
     EarlyDataSize(u32),
 }
@@ -81,6 +87,15 @@ impl fmt::Display for PlugError {
             Self::NoInitialSuite => {
                 f.write_str("the TLS configuration lacks TLS13_AES_128_GCM_SHA256, which QUIC needs; add it")
             }
+            #[cfg(feature = "rustls")]
+            Self::InitialSuite(suite) => {
+                write!(
+                    f,
+                    "Initial packets take TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2), not {suite:?}; give that suite"
+                )
+            }
+            #[cfg(feature = "rustls")]
+            Self::Tls(e) => write!(f, "the TLS configuration cannot carry QUIC: {e}"),
             Self::EarlyDataSize(n) => write!(f, "max_early_data_size is {n}; QUIC allows only 0 or u32::MAX"),
         }
     }

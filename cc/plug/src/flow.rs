@@ -165,8 +165,12 @@ impl Flow {
         let Some(newest) = newest else { return };
         // A packet that the outlet kept back counts as sent before it left.
         let hold = self.path.map_or(Duration::ZERO, |path| self.cell().hold_of(path, newest));
-        let latest = now.since(newest).saturating_sub(hold);
-        let min = self.min_rtt.map_or(latest, |m| m.min(latest));
+        let sample = now.since(newest).saturating_sub(hold);
+        let signals =
+            self.path.map(|path| self.cell().take_signals(path, self.seat.id, end.largest)).unwrap_or_default();
+        let known = Rtt { min: self.min_rtt.unwrap_or(sample), ..Rtt::first(sample) };
+        let rtt = known.with_sample(sample, signals.ack_delay, Duration::MAX);
+        let latest = rtt.latest;
         // The stack's estimate does not hold this sample yet; before the first one it is a guess.
         let smoothed = self.smoothed.map_or(latest, |stack| stack.saturating_sub(self.smoothed_hold));
         self.smoothed_hold = match self.min_rtt {
@@ -174,17 +178,15 @@ impl Flow {
             Some(_) => (self.smoothed_hold * 7 + hold) / 8,
         };
         self.round_trip = Some(if self.min_rtt.is_none() { latest } else { smoothed });
-        self.min_rtt = Some(min);
-        let (one_way, ecn) =
-            self.path.map_or((None, None), |path| self.cell().take_signals(path, self.seat.id, end.largest));
+        self.min_rtt = Some(rtt.min);
         let in_flight = self.cuts.in_flight(end.in_flight);
         let acks = Acks {
             now,
             packets: &self.batch,
             in_flight,
-            rtt: Rtt { latest, smoothed, min },
-            one_way,
-            ecn,
+            rtt: Rtt { smoothed, ..rtt },
+            one_way: signals.one_way,
+            ecn: signals.ecn,
             app_limited: end.app_limited,
         };
         self.controller.on_acks(&acks);
@@ -429,8 +431,8 @@ mod tests {
         assert_eq!(packets.len(), 2);
         assert_eq!((*in_flight, *now), (2_400, Time::from_millis(75)));
         let millis = Duration::from_millis;
-        assert_eq!(*first, Rtt { latest: millis(30), smoothed: millis(333), min: millis(30) });
-        assert_eq!(*second, Rtt { latest: millis(45), smoothed: millis(40), min: millis(30) });
+        assert_eq!(*first, Rtt { smoothed: millis(333), ..Rtt::first(millis(30)) });
+        assert_eq!(*second, Rtt { latest: millis(45), smoothed: millis(40), ..Rtt::first(millis(30)) });
     }
 
     #[test]

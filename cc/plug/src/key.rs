@@ -3,6 +3,18 @@
 //! A stack leaves `tag_len` bytes at the end of every packet for the authentication tag. A 1-RTT key that is about to carry a frame
 //! reports `N` bytes more; when the packet is sealed the payload moves back by `N` and the frame goes first, because the last STREAM
 //! frame of a packet may have no length. The stack never learns that a frame was there.
+//!
+//! # A packet that cannot be sealed
+//!
+//! A crypto provider may refuse to seal a packet or to protect its header: rustls's provided method for a packet of a second path always
+//! does. quinn's and noq's own keys panic then, in the task that drives the connection, and whoever holds the connection panics after it.
+//! These keys have no way to refuse either (`encrypt` returns nothing), so they fail closed without a panic:
+//! - What the packet said is overwritten with zeros, with the tag, and with the packet number where the header could not be protected. The
+//!   packet leaves as junk, which any peer drops.
+//! - The next packet that is opened reads as one without frames, on which stacks close with PROTOCOL_VIOLATION. When none comes, the idle
+//!   timeout ends the connection. A confidentiality limit of 0 would be quicker and is no way: in 1-RTT stacks answer it with a key update
+//!   for every packet, and noq 1.4.0 panics when a key reaches it while the connection is closing.
+//! - An error is logged, and [`Report::unsealed`](crate::Report::unsealed) counts.
 
 use std::sync::Arc;
 
@@ -14,42 +26,66 @@ use crate::shaping::Exit;
 
 /// Longest packet number (RFC 9000 §17.1).
 const MAX_NUMBER_LEN: usize = 4;
+/// Header form, and the bits of the first byte that are protected (RFC 9001 §5.4.1).
+const LONG_HEADER: u8 = 0x80;
+const LONG_PROTECTED: u8 = 0x0f;
+const SHORT_PROTECTED: u8 = 0x1f;
+
+/// A packet became junk.
+fn not_sealed(cell: Option<&Cell>, what: &str) {
+    match cell {
+        Some(cell) => cell.not_sealed(what),
+        None => tracing::error!("{what} failed before there was a connection: junk was sent in its place"),
+    }
+}
 
 /// rustls's header protection.
-pub struct HeaderProtection(pub(crate) Box<dyn rustls::quic::HeaderProtectionKey>);
+pub struct HeaderProtection {
+    key: Box<dyn rustls::quic::HeaderProtectionKey>,
+    cell: Option<Arc<Cell>>,
+}
 
 impl HeaderProtection {
+    /// That of a connection's packets; `None` before there is a connection.
+    pub(crate) const fn new(key: Box<dyn rustls::quic::HeaderProtectionKey>, cell: Option<Arc<Cell>>) -> Self {
+        Self { key, cell }
+    }
+
     /// Unprotects the first byte and the packet number of `packet`, which starts at `pn_offset`.
     pub fn decrypt(&self, pn_offset: usize, packet: &mut [u8]) {
         let (first, number, sample) = self.split(pn_offset, packet);
-        // It fails only on a sample of the wrong length.
-        let done = self.0.decrypt_in_place(sample, first, number);
-        debug_assert!(done.is_ok(), "header protection sample length");
+        // Where it fails the header is not what the peer sealed, and the packet does not open.
+        let _ = self.key.decrypt_in_place(sample, first, number);
     }
 
-    /// Protects the first byte and the packet number of `packet`, which starts at `pn_offset`.
+    /// Protects the first byte and the packet number of `packet`, which starts at `pn_offset`. Where the key cannot, the packet becomes
+    /// junk: see the module.
     pub fn encrypt(&self, pn_offset: usize, packet: &mut [u8]) {
         let (first, number, sample) = self.split(pn_offset, packet);
-        let done = self.0.encrypt_in_place(sample, first, number);
-        debug_assert!(done.is_ok(), "header protection sample length");
+        if self.key.encrypt_in_place(sample, first, number).is_err() {
+            // The form and the type of a packet are never protected; the rest of its first byte is.
+            *first &= if *first & LONG_HEADER == 0 { !SHORT_PROTECTED } else { !LONG_PROTECTED };
+            packet[pn_offset..].fill(0);
+            not_sealed(self.cell.as_deref(), "protecting a packet's header");
+        }
     }
 
     /// Bytes of ciphertext the protection looks at.
     pub fn sample_size(&self) -> usize {
-        self.0.sample_len()
+        self.key.sample_len()
     }
 
     fn split<'a>(&self, pn_offset: usize, packet: &'a mut [u8]) -> (&'a mut u8, &'a mut [u8], &'a [u8]) {
         let (header, sample) = packet.split_at_mut(pn_offset + MAX_NUMBER_LEN);
         let (first, rest) = header.split_at_mut(1);
-        (&mut first[0], &mut rest[pn_offset - 1..], &sample[..self.0.sample_len()])
+        (&mut first[0], &mut rest[pn_offset - 1..], &sample[..self.key.sample_len()])
     }
 }
 
 /// What a key does besides sealing and opening.
 enum Extra {
-    /// Writes this many bytes of PADDING (0: nothing).
-    Padding(usize),
+    /// Writes this many bytes of PADDING (0: nothing), for the connection of this cell if there is one yet.
+    Padding(usize, Option<Arc<Cell>>),
     /// Carries frames for the connection of this cell, after so many key updates.
     Frames(Arc<Cell>, u64),
 }
@@ -66,10 +102,10 @@ pub struct PacketProtection {
 }
 
 impl PacketProtection {
-    /// A key that only appends `padding` zero bytes: Initial, Handshake and 0-RTT.
-    pub(crate) fn padded(key: Box<dyn rustls::quic::PacketKey>, padding: usize) -> Self {
+    /// A key that only appends `padding` zero bytes: Initial, Handshake and 0-RTT. `cell` is the connection's, if there is one yet.
+    pub(crate) fn padded(key: Box<dyn rustls::quic::PacketKey>, padding: usize, cell: Option<Arc<Cell>>) -> Self {
         let tag_len = key.tag_len();
-        Self { key, tag_len, extra: Extra::Padding(padding) }
+        Self { key, tag_len, extra: Extra::Padding(padding, cell) }
     }
 
     /// A 1-RTT key of the connection of `cell`, after so many key updates.
@@ -78,7 +114,8 @@ impl PacketProtection {
         Self { key, tag_len, extra: Extra::Frames(cell, updates) }
     }
 
-    /// Seals packet number `packet` of `path` (0 without multipath): `buf` is header, payload and room for the tag.
+    /// Seals packet number `packet` of `path` (0 without multipath): `buf` is header, payload and room for the tag. Where the key cannot,
+    /// the packet becomes junk: see the module.
     pub fn encrypt(&self, path: u32, packet: u64, buf: &mut [u8], header_len: usize) {
         let (header, rest) = buf.split_at_mut(header_len);
         let room = rest.len() - self.tag_len;
@@ -89,7 +126,7 @@ impl PacketProtection {
                 }
                 cell.seal(path, packet, &mut rest[..room], header.len() + room + self.tag_len)
             }
-            Extra::Padding(_) => Exit::default(),
+            Extra::Padding(..) => Exit::default(),
         };
         let (payload, rest) = rest.split_at_mut(room - exit.cut);
         let (tag, tail) = rest.split_at_mut(self.tag_len);
@@ -99,10 +136,15 @@ impl PacketProtection {
             // The nonce holds the path number too (draft-ietf-quic-multipath-21 §2.4); for path 0 it is the usual one.
             _ => self.key.encrypt_in_place_for_path(path, packet, header, payload),
         };
-        debug_assert!(sealed.is_ok(), "sealing a packet");
-        if let Ok(sealed) = sealed {
-            tag.copy_from_slice(sealed.as_ref());
+        match sealed.as_ref().map(AsRef::as_ref) {
+            Ok(sealed) if sealed.len() == tag.len() => tag.copy_from_slice(sealed),
+            _ => {
+                payload.fill(0);
+                tag.fill(0);
+                not_sealed(self.cell(), "sealing a packet");
+            }
         }
+        // What is cut off must go, even of a packet that says nothing: some of the payload lay there.
         if let (Extra::Frames(cell, _), true) = (&self.extra, exit.cut > 0) {
             cell.write_trailer(tail, exit.release);
         }
@@ -127,9 +169,11 @@ impl PacketProtection {
                 }
                 cell.open(path, packet, payload)
             }
-            Extra::Padding(_) => check_none(payload).map(|()| 0),
+            Extra::Padding(..) => check_none(payload).map(|()| 0),
         };
         match lead {
+            // The stack closes on it as on a packet without frames.
+            Ok(_) if self.cell().is_some_and(Cell::has_failed) => payload.clear(),
             Ok(lead) => payload.advance(lead),
             Err(NotAgreed) => {
                 tracing::warn!("a packet holds a timestamp where none was agreed");
@@ -144,7 +188,7 @@ impl PacketProtection {
     pub fn tag_len(&self) -> usize {
         self.tag_len
             + match &self.extra {
-                Extra::Padding(n) => *n,
+                Extra::Padding(n, _) => *n,
                 Extra::Frames(cell, _) => cell.reserved(),
             }
     }
@@ -152,6 +196,13 @@ impl PacketProtection {
     /// Packets that may be sealed with this key.
     pub fn confidentiality_limit(&self) -> u64 {
         self.key.confidentiality_limit()
+    }
+
+    fn cell(&self) -> Option<&Cell> {
+        match &self.extra {
+            Extra::Frames(cell, _) => Some(cell),
+            Extra::Padding(_, cell) => cell.as_deref(),
+        }
     }
 
     /// Packets that may fail to open before the connection must end.

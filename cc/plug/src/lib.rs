@@ -31,6 +31,8 @@ mod cell;
 mod clock;
 mod core;
 mod cuts;
+#[cfg(all(test, feature = "rustls"))]
+mod failing_tests;
 mod fault;
 mod flow;
 #[cfg(feature = "rustls")]

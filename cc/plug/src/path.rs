@@ -30,6 +30,8 @@ pub(crate) struct Path {
     /// The peer's stamped packet with the largest number, for echoes.
     pub(crate) heard: Option<Echo>,
     ecn: EcnCounts,
+    /// Largest packet acknowledged so far.
+    largest: Option<u64>,
     /// What the last ACK frame for this path said.
     pending: Option<Pending>,
     /// ECN counts of ACK frames that newly acknowledged nothing: the next batch takes them along.
@@ -41,8 +43,19 @@ pub(crate) struct Path {
 #[derive(Clone, Copy)]
 struct Pending {
     largest: u64,
-    one_way: Option<OneWayDelay>,
-    ecn: Option<EcnDelta>,
+    signals: AckSignals,
+}
+
+/// What an ACK frame says besides the packets it acknowledges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AckSignals {
+    /// Forward one-way delay of the newest packet, where it became known.
+    pub(crate) one_way: Option<OneWayDelay>,
+    /// New ECN counts.
+    pub(crate) ecn: Option<EcnDelta>,
+    /// How long the peer says that it held the frame back since the largest packet arrived; zero when that packet was acknowledged
+    /// before: then it says nothing of a round trip (RFC 9002 §5.1).
+    pub(crate) ack_delay: Duration,
 }
 
 impl Path {
@@ -75,19 +88,22 @@ impl Path {
         let one_way = sample.and_then(|sample| self.estimator.sample(now, &sample));
         self.settle();
         let ecn = sum(self.owed.take(), ack.ecn.map(|counts| self.ecn_since(counts)));
-        self.pending = Some(Pending { largest: ack.largest, one_way, ecn });
+        let newest = self.largest.is_none_or(|largest| ack.largest > largest);
+        self.largest = self.largest.max(Some(ack.largest));
+        let ack_delay = if newest { delay } else { Duration::ZERO };
+        self.pending = Some(Pending { largest: ack.largest, signals: AckSignals { one_way, ecn, ack_delay } });
         one_way
     }
 
     /// The next packet is here: the last one's delay is history, its ECN counts are not.
     fn settle(&mut self) {
         if let Some(pending) = self.pending.take() {
-            self.owed = sum(self.owed, pending.ecn);
+            self.owed = sum(self.owed, pending.signals.ecn);
         }
     }
 
     /// See [`crate::cell::Cell::take_signals`].
-    pub(crate) fn take(&mut self, flow: u64, largest: Option<u64>) -> (Option<OneWayDelay>, Option<EcnDelta>) {
+    pub(crate) fn take(&mut self, flow: u64, largest: Option<u64>) -> AckSignals {
         let same = self.flow.is_none_or(|last| last == flow);
         self.flow = Some(flow);
         if !same {
@@ -96,12 +112,12 @@ impl Path {
             (self.pending, self.owed) = (None, None);
         }
         match self.pending.take() {
-            Some(p) if largest == Some(p.largest) => (p.one_way, p.ecn),
+            Some(p) if largest == Some(p.largest) => p.signals,
             Some(p) => {
-                self.owed = sum(self.owed, p.ecn);
-                (None, None)
+                self.owed = sum(self.owed, p.signals.ecn);
+                AckSignals::default()
             }
-            None => (None, None),
+            None => AckSignals::default(),
         }
     }
 
@@ -173,14 +189,14 @@ mod tests {
     fn ecn_counts_reach_the_controller_once_and_none_is_lost() {
         let mut path = Path::default();
         hear(&mut path, 0, &ack(4, (3, 1)));
-        assert_eq!(path.take(1, Some(4)).1, Some(EcnDelta { ect0: 3, ect1: 0, ce: 1 }));
-        assert_eq!(path.take(1, Some(4)).1, None, "the same frame twice");
+        assert_eq!(path.take(1, Some(4)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 1 }));
+        assert_eq!(path.take(1, Some(4)).ecn, None, "the same frame twice");
         // Two frames that acknowledge nothing new, one that arrives late with old counts, then one that does acknowledge.
         hear(&mut path, 1, &ack(4, (3, 2)));
         hear(&mut path, 2, &ack(4, (4, 3)));
         hear(&mut path, 3, &ack(3, (2, 0)));
         hear(&mut path, 4, &ack(6, (6, 4)));
-        assert_eq!(path.take(1, Some(6)).1, Some(EcnDelta { ect0: 3, ect1: 0, ce: 3 }));
+        assert_eq!(path.take(1, Some(6)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 3 }));
     }
 
     #[test]
@@ -188,20 +204,32 @@ mod tests {
         let mut path = Path::default();
         hear(&mut path, 0, &ack(4, (5, 0)));
         // The stack's largest is another one: the frame came late.
-        assert_eq!(path.take(1, Some(9)), (None, None));
+        assert_eq!(path.take(1, Some(9)), AckSignals::default());
         hear(&mut path, 1, &ack(10, (6, 0)));
-        assert_eq!(path.take(1, Some(10)).1, Some(EcnDelta { ect0: 6, ect1: 0, ce: 0 }));
+        assert_eq!(path.take(1, Some(10)).ecn, Some(EcnDelta { ect0: 6, ect1: 0, ce: 0 }));
+    }
+
+    #[test]
+    fn ack_delay_counts_where_the_largest_packet_is_new() {
+        let mut path = Path::default();
+        let mut delay = |largest, raw_delay| {
+            hear(&mut path, 0, &AckSeen { largest, raw_delay, ..AckSeen::default() });
+            path.take(1, Some(9)).ack_delay
+        };
+        assert_eq!(delay(9, 125), Duration::from_millis(1));
+        assert_eq!(delay(9, 9_000), Duration::ZERO, "it arrived long ago, and was acknowledged then");
+        assert_eq!(delay(8, 125), Duration::ZERO, "the frame came late");
     }
 
     #[test]
     fn another_controller_starts_without_the_old_path_s_signals() {
         let mut path = Path::default();
         hear(&mut path, 0, &ack(4, (5, 1)));
-        assert!(path.take(1, Some(4)).1.is_some());
+        assert!(path.take(1, Some(4)).ecn.is_some());
         hear(&mut path, 1, &ack(5, (6, 2)));
-        assert_eq!(path.take(2, Some(5)), (None, None));
+        assert_eq!(path.take(2, Some(5)), AckSignals::default());
         hear(&mut path, 2, &ack(6, (7, 2)));
-        assert_eq!(path.take(2, Some(6)).1, Some(EcnDelta { ect0: 1, ect1: 0, ce: 0 }));
+        assert_eq!(path.take(2, Some(6)).ecn, Some(EcnDelta { ect0: 1, ect1: 0, ce: 0 }));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use fathom_cc::{Recipe, Signals};
@@ -13,12 +13,14 @@ use crate::cell::{Cell, Observer, Probe};
 use crate::clock::{Clock, SystemClock};
 use crate::core::{Core, Extension, PlugError, with_outlet};
 use crate::outlet::Gate;
-use crate::session::{Header, KeySet, Packet, Tls, UnknownVersion, initial_keys, initial_suite};
+use crate::session::{self, Header, KeySet, Packet, Tls, UnknownVersion, initial_keys, initial_suite};
 
 /// A QUIC stack: its types, and how a connection is wired on it. Implemented by the plug's own crate.
 pub trait Stack: Clone + Send + Sync + 'static {
     /// What the stack delivers to controllers and honours of their advice.
     const OFFERS: Signals;
+    /// It can send on several paths at once, whose packets the crypto provider must be able to seal ([`ClientSetup::seals_paths`]).
+    const MULTIPATH: bool = false;
     /// Transport settings.
     type Transport;
     /// Configuration of an outgoing connection.
@@ -172,13 +174,26 @@ impl<S: Stack> Plug<S> {
     /// The configuration cannot carry QUIC.
     pub fn client(&self, tls: Arc<rustls::ClientConfig>) -> Result<ClientPlug<S>, PlugError> {
         let initial = initial_suite(tls.crypto_provider()).ok_or(PlugError::NoInitialSuite)?;
-        Ok(self.client_with_initial(tls, initial))
+        self.client_with_initial(tls, initial)
     }
 
     /// As [`Plug::client`], for a configuration that does not offer the suite that protects Initial packets, which is always
     /// TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
-    pub fn client_with_initial(&self, tls: Arc<rustls::ClientConfig>, initial: Suite) -> ClientPlug<S> {
-        ClientPlug { plug: self.clone(), tls, initial }
+    ///
+    /// # Errors
+    /// `initial` is another suite, or the configuration cannot carry QUIC.
+    pub fn client_with_initial(
+        &self,
+        tls: Arc<rustls::ClientConfig>,
+        initial: Suite,
+    ) -> Result<ClientPlug<S>, PlugError> {
+        check_initial(initial)?;
+        // rustls checks a configuration with each connection; this one goes nowhere.
+        let nowhere = ServerName::from(Ipv4Addr::UNSPECIFIED);
+        rustls::quic::ClientConnection::new(Arc::clone(&tls), Version::V1, nowhere, Vec::new())
+            .map_err(PlugError::Tls)?;
+        let seals_paths = seals_paths::<S>(tls.crypto_provider());
+        Ok(ClientPlug { plug: self.clone(), tls, initial, seals_paths })
     }
 
     /// Under this TLS configuration, for incoming connections.
@@ -194,7 +209,7 @@ impl<S: Stack> Plug<S> {
     /// TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
     ///
     /// # Errors
-    /// The configuration cannot carry QUIC.
+    /// `initial` is another suite, or the configuration cannot carry QUIC.
     pub fn server_with_initial(
         &self,
         tls: Arc<rustls::ServerConfig>,
@@ -203,13 +218,37 @@ impl<S: Stack> Plug<S> {
         if tls.max_early_data_size != 0 && tls.max_early_data_size != u32::MAX {
             return Err(PlugError::EarlyDataSize(tls.max_early_data_size));
         }
-        let base = S::server_config(ServerSetup { tls: Arc::clone(&tls), initial, cell: None });
-        Ok(ServerPlug { plug: self.clone(), tls, initial, base })
+        check_initial(initial)?;
+        // Accepting a connection cannot fail for what the configuration lacks: rustls is asked now.
+        rustls::quic::ServerConnection::new(Arc::clone(&tls), Version::V1, Vec::new()).map_err(PlugError::Tls)?;
+        let seals_paths = seals_paths::<S>(tls.crypto_provider());
+        let base = S::server_config(ServerSetup { tls: Arc::clone(&tls), initial, cell: None, seals_paths });
+        Ok(ServerPlug { plug: self.clone(), tls, initial, seals_paths, base })
     }
 
     fn cell(&self, observer: Option<Arc<dyn Observer>>) -> Arc<Cell> {
         Arc::new(Cell::new(&self.core, self.core.offers(S::OFFERS), observer))
     }
+}
+
+/// Initial packets have one suite (RFC 9001 §5.2).
+fn check_initial(initial: Suite) -> Result<(), PlugError> {
+    match initial.suite.common.suite {
+        rustls::CipherSuite::TLS13_AES_128_GCM_SHA256 => Ok(()),
+        other => Err(PlugError::InitialSuite(other)),
+    }
+}
+
+/// Whether packets of several paths can be sealed, on a stack that sends such.
+fn seals_paths<S: Stack>(provider: &rustls::crypto::CryptoProvider) -> bool {
+    if !S::MULTIPATH {
+        return false;
+    }
+    let seals = session::seals_paths(provider);
+    if !seals {
+        tracing::warn!("the crypto provider cannot seal packets of a second path: multipath is off");
+    }
+    seals
 }
 
 impl<S> fmt::Debug for Plug<S> {
@@ -224,6 +263,7 @@ pub struct ClientPlug<S> {
     plug: Plug<S>,
     tls: Arc<rustls::ClientConfig>,
     initial: Suite,
+    seals_paths: bool,
 }
 
 impl<S: Stack> ClientPlug<S> {
@@ -246,7 +286,8 @@ impl<S: Stack> ClientPlug<S> {
     /// if any, hears of every acknowledgement and setback.
     pub fn config(&self, transport: S::Transport, observer: Option<Arc<dyn Observer>>) -> (S::ClientConfig, Probe) {
         let cell = self.plug.cell(observer);
-        let setup = ClientSetup { tls: Arc::clone(&self.tls), initial: self.initial, cell: Arc::clone(&cell) };
+        let (tls, initial, seals_paths) = (Arc::clone(&self.tls), self.initial, self.seals_paths);
+        let setup = ClientSetup { tls, initial, cell: Arc::clone(&cell), seals_paths };
         (S::client_config(setup, transport), Probe::new(cell))
     }
 }
@@ -257,6 +298,7 @@ pub struct ServerPlug<S: Stack> {
     plug: Plug<S>,
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
+    seals_paths: bool,
     base: S::ServerConfig,
 }
 
@@ -297,7 +339,8 @@ impl<S: Stack> ServerPlug<S> {
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<(S::Connecting, Probe), S::ConnectionError> {
         let cell = self.plug.cell(observer);
-        let setup = ServerSetup { tls: Arc::clone(&self.tls), initial: self.initial, cell: Some(Arc::clone(&cell)) };
+        let (tls, initial, seals_paths) = (Arc::clone(&self.tls), self.initial, self.seals_paths);
+        let setup = ServerSetup { tls, initial, cell: Some(Arc::clone(&cell)), seals_paths };
         let mut config = self.base.clone();
         S::wire(&mut config, setup, Arc::clone(&cell), transport);
         Ok((S::accept(incoming, Arc::new(config))?, Probe::new(cell)))
@@ -309,9 +352,15 @@ pub struct ClientSetup {
     tls: Arc<rustls::ClientConfig>,
     initial: Suite,
     cell: Arc<Cell>,
+    seals_paths: bool,
 }
 
 impl ClientSetup {
+    /// Packets of several paths can be sealed. Where not, a stack with multipath turns it off: it would send junk.
+    pub const fn seals_paths(&self) -> bool {
+        self.seals_paths
+    }
+
     /// Where the connection's controllers come from.
     pub fn cell(&self) -> &Arc<Cell> {
         &self.cell
@@ -343,9 +392,15 @@ pub struct ServerSetup {
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
     cell: Option<Arc<Cell>>,
+    seals_paths: bool,
 }
 
 impl ServerSetup {
+    /// Packets of several paths can be sealed. Where not, a stack with multipath turns it off: it would send junk.
+    pub const fn seals_paths(&self) -> bool {
+        self.seals_paths
+    }
+
     /// The server's keys of Initial packets.
     ///
     /// # Errors
@@ -362,12 +417,12 @@ impl ServerSetup {
     /// Starts TLS with the encoded transport parameters `parameters`.
     ///
     /// # Panics
-    /// Never: `Plug::server` has checked what rustls refuses.
+    /// Never: rustls was asked when the plug was made.
     pub fn start(&self, mut parameters: Vec<u8>) -> Tls {
         let cell = self.cell.clone().unwrap_or_else(|| Arc::new(Cell::inert()));
         cell.complete_parameters(&mut parameters);
         let tls = rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, parameters)
-            // rustls refuses only configurations without TLS 1.3 or with a limit on early data; `Plug::server` has checked for both.
+            // rustls looks at the configuration only, and has taken this one once.
             .expect("TLS configuration checked when the plug was made");
         Tls::new(Connection::Server(tls), self.initial, cell)
     }

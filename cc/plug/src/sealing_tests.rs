@@ -53,6 +53,18 @@ impl Recipe for Fixed {
     }
 }
 
+/// What connections with a fixed window start from.
+fn at(clock: Arc<dyn Clock>, gate: Option<Arc<Gate>>, extension: Extension) -> Core {
+    Core { recipe: Arc::new(Fixed), clock, extension, parameter: None, stamp: None, watches: false, gate }
+}
+
+/// The same, with a gate that they send through or do not.
+pub(crate) fn core(extension: Extension, outlet: bool) -> (Core, Arc<Gate>) {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let gate = Arc::new(Gate::new(clock.now()));
+    (at(clock, outlet.then(|| Arc::clone(&gate)), extension), gate)
+}
+
 /// Header of the rig's packets: flags, connection id, packet number.
 const CID: usize = 8;
 const TAG: usize = 16;
@@ -89,15 +101,7 @@ impl Rig {
         let clock = Arc::new(Hand { start: SystemClock.now(), elapsed: Mutex::default() });
         let gate = Arc::new(Gate::new(clock.now()));
         let cell = |gate, extension| {
-            let core = Core {
-                recipe: Arc::new(Fixed),
-                clock: Arc::clone(&clock) as Arc<dyn Clock>,
-                extension,
-                parameter: None,
-                stamp: None,
-                watches: false,
-                gate,
-            };
+            let core = at(Arc::clone(&clock) as Arc<dyn Clock>, gate, extension);
             Arc::new(Cell::new(&core, Signals::NONE, None))
         };
         let (cell, peer) = (cell(Some(Arc::clone(&gate)), extensions[0]), cell(None, extensions[1]));
@@ -115,8 +119,8 @@ impl Rig {
             peer_seal: PacketProtection::one_rtt(theirs.local.packet, Arc::clone(&peer), 0),
             peer_open: PacketProtection::one_rtt(theirs.remote.packet, Arc::clone(&peer), 0),
             peer,
-            protect: HeaderProtection(ours.local.header),
-            unprotect: HeaderProtection(theirs.remote.header),
+            protect: HeaderProtection::new(ours.local.header, Some(Arc::clone(&cell))),
+            unprotect: HeaderProtection::new(theirs.remote.header, None),
             clock,
             gate,
             cell,
@@ -504,7 +508,7 @@ fn before_1_rtt_there_is_no_frame_of_ours() {
     let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
     let keys = |side| suite.keys(b"outlet", side, rustls::quic::Version::V1);
     let (client, server) = (keys(rustls::Side::Client), keys(rustls::Side::Server));
-    let (seal, open) = (client.local.packet, PacketProtection::padded(server.remote.packet, 0));
+    let (seal, open) = (client.local.packet, PacketProtection::padded(server.remote.packet, 0, None));
     for (frames, empty) in
         [(&[0x42, 0xf5, 0x05, 0x01][..], true), (&[0x01, 0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9], true), (PING, false)]
     {

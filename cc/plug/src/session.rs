@@ -56,23 +56,24 @@ pub struct KeySet<H, P> {
 }
 
 impl<H: Header, P: Packet> KeySet<H, P> {
-    /// `packet` wraps each packet key.
+    /// `packet` wraps each packet key; `cell` is the connection's, if there is one yet.
     fn new(
         local: DirectionalKeys,
         remote: DirectionalKeys,
+        cell: Option<&Arc<Cell>>,
         packet: impl Fn(Box<dyn rustls::quic::PacketKey>) -> PacketProtection,
     ) -> Self {
         Self {
             header: Pair {
-                local: HeaderProtection(local.header).into(),
-                remote: HeaderProtection(remote.header).into(),
+                local: HeaderProtection::new(local.header, cell.cloned()).into(),
+                remote: HeaderProtection::new(remote.header, cell.cloned()).into(),
             },
             packet: Pair { local: packet(local.packet).into(), remote: packet(remote.packet).into() },
         }
     }
 
-    fn plain(keys: rustls::quic::Keys) -> Self {
-        Self::new(keys.local, keys.remote, |key| PacketProtection::padded(key, 0))
+    fn plain(keys: rustls::quic::Keys, cell: Option<&Arc<Cell>>) -> Self {
+        Self::new(keys.local, keys.remote, cell, |key| PacketProtection::padded(key, 0, cell.cloned()))
     }
 }
 
@@ -113,7 +114,7 @@ impl Tls {
 
     /// The keys of Initial packets to or from the server that was first called `dst_cid`.
     pub fn initial_keys<H: Header, P: Packet>(&self, dst_cid: &[u8], side: rustls::Side) -> KeySet<H, P> {
-        initial_keys(&self.initial, dst_cid, side)
+        KeySet::plain(self.initial.keys(dst_cid, side, Version::V1), Some(&self.cell))
     }
 
     /// What the handshake settled; `None` until [`Tls::read_handshake`] said that it is there.
@@ -136,8 +137,9 @@ impl Tls {
     /// The 0-RTT keys, if a ticket gave any.
     pub fn early_crypto<H: Header, P: Packet>(&self) -> Option<(H, P)> {
         let keys = self.tls.zero_rtt_keys()?;
-        let packet = PacketProtection::padded(keys.packet, self.cell.zero_rtt_padding());
-        Some((HeaderProtection(keys.header).into(), packet.into()))
+        let cell = Some(Arc::clone(&self.cell));
+        let packet = PacketProtection::padded(keys.packet, self.cell.zero_rtt_padding(), cell.clone());
+        Some((HeaderProtection::new(keys.header, cell).into(), packet.into()))
     }
 
     /// Whether the server took the 0-RTT data; `None` on servers.
@@ -195,10 +197,13 @@ impl Tls {
     /// Appends handshake bytes to `out`; the keys of the next level when there are any.
     pub fn write_handshake<H: Header, P: Packet>(&mut self, out: &mut Vec<u8>) -> Option<KeySet<H, P>> {
         Some(match self.tls.write_hs(out)? {
-            KeyChange::Handshake { keys } => KeySet::plain(keys),
+            KeyChange::Handshake { keys } => KeySet::plain(keys, Some(&self.cell)),
             KeyChange::OneRtt { keys, next } => {
                 self.next_secrets = Some(next);
-                KeySet::new(keys.local, keys.remote, |key| PacketProtection::one_rtt(key, Arc::clone(&self.cell), 0))
+                let cell = &self.cell;
+                KeySet::new(keys.local, keys.remote, Some(cell), |key| {
+                    PacketProtection::one_rtt(key, Arc::clone(cell), 0)
+                })
             }
         })
     }
@@ -248,9 +253,9 @@ pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
     tag
 }
 
-/// The keys of Initial packets (RFC 9001 §5.2), under the suite `initial`.
+/// The keys of Initial packets (RFC 9001 §5.2), under the suite `initial`, where there is no connection yet.
 pub fn initial_keys<H: Header, P: Packet>(initial: &Suite, dst_cid: &[u8], side: rustls::Side) -> KeySet<H, P> {
-    KeySet::plain(initial.keys(dst_cid, side, Version::V1))
+    KeySet::plain(initial.keys(dst_cid, side, Version::V1), None)
 }
 
 /// The suite that protects Initial packets (RFC 9001 §5: AES-128-GCM).
@@ -258,6 +263,25 @@ pub(crate) fn initial_suite(provider: &rustls::crypto::CryptoProvider) -> Option
     provider.cipher_suites.iter().find_map(|s| match (s.suite(), s.tls13()) {
         (rustls::CipherSuite::TLS13_AES_128_GCM_SHA256, Some(suite)) => suite.quic_suite(),
         _ => None,
+    })
+}
+
+/// Whether every QUIC suite of this provider seals and opens packets of a second path (draft-ietf-quic-multipath-21 §2.4), which
+/// rustls leaves to the provider.
+pub(crate) fn seals_paths(provider: &rustls::crypto::CryptoProvider) -> bool {
+    provider.cipher_suites.iter().filter_map(|suite| suite.tls13()?.quic_suite()).all(|suite| {
+        let keys = |side| suite.keys(b"", side, Version::V1);
+        let mut packet = [0; 64];
+        let (payload, tag) = packet.split_at_mut(32);
+        match keys(rustls::Side::Client).local.packet.encrypt_in_place_for_path(1, 0, &[], payload) {
+            Ok(sealed) if sealed.as_ref().len() <= tag.len() => {
+                let len = 32 + sealed.as_ref().len();
+                tag[..len - 32].copy_from_slice(sealed.as_ref());
+                let opened = keys(rustls::Side::Server).remote.packet;
+                opened.decrypt_in_place_for_path(1, 0, &[], &mut packet[..len]).is_ok_and(|plain| plain == [0; 32])
+            }
+            _ => false,
+        }
     })
 }
 

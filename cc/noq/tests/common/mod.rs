@@ -3,15 +3,17 @@
 // Each test binary uses its part.
 #![allow(dead_code)]
 
+pub(crate) mod failing;
 pub(crate) mod marking;
 pub(crate) mod outlets;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_cc::Recipe;
-use fathom_plug::{Extension, Observer, Report};
+use fathom_plug::{Extension, Observer, Probe, Report};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 pub(crate) const ALPN: &[u8] = b"fathom-test";
@@ -24,11 +26,16 @@ pub(crate) struct Identity {
 }
 
 pub(crate) fn identity() -> Identity {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    identity_with(Arc::clone(&provider), provider)
+}
+
+/// With a crypto provider for each side.
+pub(crate) fn identity_with(server: Arc<CryptoProvider>, client: Arc<CryptoProvider>) -> Identity {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("a certificate");
     let certificate: CertificateDer<'static> = signed.cert.der().clone();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut server = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+    let mut server = rustls::ServerConfig::builder_with_provider(server)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("TLS 1.3")
         .with_no_client_auth()
@@ -37,13 +44,46 @@ pub(crate) fn identity() -> Identity {
     server.alpn_protocols = vec![ALPN.to_vec()];
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).expect("a root");
-    let mut client = rustls::ClientConfig::builder_with_provider(provider)
+    let mut client = rustls::ClientConfig::builder_with_provider(client)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("TLS 1.3")
         .with_root_certificates(roots)
         .with_no_client_auth();
     client.alpn_protocols = vec![ALPN.to_vec()];
     Identity { server: Arc::new(server), client: Arc::new(client) }
+}
+
+/// Longer than anything here takes on a machine that is busy otherwise: only what hangs comes to its end.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Whether a side has seen enough.
+pub(crate) type Sees = fn(&Report) -> bool;
+
+/// What a side is to see. How many stamps come with a body depends on how packets and acknowledgements fall together: rounds go on until
+/// both sides have seen enough.
+#[derive(Clone)]
+pub(crate) struct Enough {
+    of: Sees,
+    sides: Arc<Mutex<Vec<(Probe, Sees)>>>,
+}
+
+impl Enough {
+    /// A connection's probe is this one.
+    pub(crate) fn by(&self, probe: Option<&Probe>) {
+        let side = probe.map(|probe| (probe.clone(), self.of));
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner).extend(side);
+    }
+
+    pub(crate) fn is_seen(&self) -> bool {
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner).iter().all(|(probe, of)| of(&probe.report()))
+    }
+}
+
+/// These two, with rounds until the client and the server have seen enough.
+pub(crate) fn until(client: Ask, server: Ask, [of_client, of_server]: [Sees; 2]) -> (Ask, Ask) {
+    let enough = Enough { of: of_client, sides: Arc::default() };
+    let same = Enough { of: of_server, ..enough.clone() };
+    (Ask { enough: Some(enough), ..client }, Ask { enough: Some(same), ..server })
 }
 
 /// One side of a connection.
@@ -60,6 +100,8 @@ pub(crate) struct Ask {
     /// Bytes the client sends and gets back, in so many rounds.
     pub bytes: usize,
     pub rounds: usize,
+    /// More rounds, where it is not seen by then.
+    pub(crate) enough: Option<Enough>,
     /// A key update before each round but the first.
     pub key_updates: bool,
     /// Datagrams as large as they may be, sent by both sides beside the stream.
@@ -88,6 +130,7 @@ impl Ask {
             observer: None,
             bytes: 500_000,
             rounds: 1,
+            enough: None,
             key_updates: false,
             datagrams: 0,
             marks: None,
@@ -132,7 +175,7 @@ macro_rules! sides {
     ($module:ident, $stack:ident, $plug:ident, $multipath:expr) => {
         pub(crate) mod $module {
             use super::*;
-            use $plug::{Outlet, Plug, Probe};
+            use $plug::{Outlet, Plug};
             use $stack::{Connection, ConnectionError, Endpoint, TransportConfig};
 
             /// A plug with the extension, through the outlet of a gate.
@@ -162,6 +205,7 @@ macro_rules! sides {
                 let mut transport = TransportConfig::default();
                 // Failed handshakes end sooner.
                 transport.initial_rtt(Duration::from_millis(20)).initial_mtu(ask.mtu);
+                transport.max_idle_timeout(Some(PATIENCE.try_into().expect("a timeout")));
                 if !ask.discovery {
                     transport.mtu_discovery_config(None);
                 }
@@ -185,7 +229,7 @@ macro_rules! sides {
                 Outcome { error: error(e), ..Outcome::default() }
             }
 
-            /// Sends and receives datagrams until the stream is done.
+            /// Sends all datagrams and receives most of the other side's: a socket's buffer may overflow.
             async fn exchange(ask: &Ask, connection: &Connection) -> usize {
                 let send = async {
                     for i in 0..ask.datagrams {
@@ -196,13 +240,9 @@ macro_rules! sides {
                 };
                 let receive = async {
                     let mut got = 0;
-                    let patience = Duration::from_millis(500);
-                    while got < ask.datagrams {
-                        match tokio::time::timeout(patience, connection.read_datagram()).await {
-                            Ok(Ok(_)) => got += 1,
-                            // Some were lost, and the other side has seen enough or is silent.
-                            Ok(Err(_)) | Err(_) => break,
-                        }
+                    while got <= ask.datagrams * 2 / 3 && ask.datagrams > 0 && connection.read_datagram().await.is_ok()
+                    {
+                        got += 1;
                     }
                     got
                 };
@@ -245,15 +285,25 @@ macro_rules! sides {
                         Err(e) => return failed(&endpoint, &e).await,
                     };
                     let mut outcome = Outcome::default();
+                    if let Some(enough) = &ask.enough {
+                        enough.by(probe.as_ref());
+                    }
                     let echo = async {
-                        for _ in 0..ask.rounds {
-                            let (mut send, mut recv) = connection.accept_bi().await.expect("a stream");
+                        while let Ok((mut send, mut recv)) = connection.accept_bi().await {
                             let got = recv.read_to_end(ask.bytes).await.expect("read");
                             send.write_all(&got).await.expect("written");
                             send.finish().expect("open");
                         }
                     };
-                    outcome.datagrams = tokio::join!(exchange(&ask, &connection), echo).0;
+                    let datagrams = async {
+                        let got = exchange(&ask, &connection).await;
+                        if ask.datagrams > 0 {
+                            // The client does not end before.
+                            connection.open_uni().await.expect("a stream").write_all(b"!").await.expect("written");
+                        }
+                        got
+                    };
+                    outcome.datagrams = tokio::join!(datagrams, echo).0;
                     connection.closed().await;
                     outcome.reports.extend(probe.map(|p| p.report()));
                     outcome
@@ -350,9 +400,13 @@ macro_rules! sides {
                 let data = connection.handshake_data().expect("a handshake");
                 let data = data.downcast::<$stack::crypto::rustls::HandshakeData>().expect("the stack's own type");
                 assert_eq!(data.protocol.as_deref(), Some(ALPN));
+                if let Some(enough) = &ask.enough {
+                    enough.by(probe.as_ref());
+                }
                 let sent = body(ask.bytes);
                 let rounds = async {
-                    for round in 0..ask.rounds {
+                    let mut round = 0;
+                    while round < ask.rounds || ask.enough.as_ref().is_some_and(|enough| !enough.is_seen()) {
                         if ask.key_updates && round > 0 {
                             connection.force_key_update();
                         }
@@ -364,9 +418,13 @@ macro_rules! sides {
                         let (got, ()) = tokio::join!(recv.read_to_end(ask.bytes), write);
                         assert!(got.expect("read") == sent, "the body came back changed");
                         outcome.reports.extend(probe.as_ref().map(Probe::report));
+                        round += 1;
                     }
                 };
                 let datagrams = tokio::join!(exchange(&ask, &connection), rounds).0;
+                if ask.datagrams > 0 {
+                    connection.accept_uni().await.expect("the server's word");
+                }
                 outcome.datagrams = datagrams;
                 connection.close(0u32.into(), b"");
                 endpoint.wait_idle().await;
@@ -409,7 +467,7 @@ pub(crate) async fn run(on: (On, On), client: Ask, server: Ask) -> (Outcome, Out
         };
         (client, serving.await.expect("the server ended well"))
     };
-    tokio::time::timeout(Duration::from_secs(60), both).await.expect("done within a minute")
+    tokio::time::timeout(PATIENCE, both).await.expect("done in time")
 }
 
 /// One connection that ends before its time: the transport error code that the server saw, and whether it raised it.
@@ -426,5 +484,5 @@ pub(crate) async fn ended(on: (On, On), client: Ask, server: Ask) -> Option<(u64
         }
         serving.await.expect("the server ended well")
     };
-    tokio::time::timeout(Duration::from_secs(60), both).await.expect("done within a minute")
+    tokio::time::timeout(PATIENCE, both).await.expect("done in time")
 }

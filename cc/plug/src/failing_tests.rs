@@ -1,0 +1,241 @@
+//! Packets that a crypto provider cannot seal: what of them leaves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::BytesMut;
+use fathom_cc::Signals;
+use rustls::quic::{Tag, Version};
+use rustls::{CipherSuite, Error, Side};
+
+use crate::cell::Cell;
+use crate::key::{HeaderProtection, PacketProtection};
+use crate::sealing_tests::core;
+use crate::session::seals_paths;
+use crate::shaping::Wish;
+use crate::{Extension, Offer};
+
+const HEADER: usize = 11;
+const TAG: usize = 16;
+const SECRET: &[u8] = b"the payload of a packet, in the clear";
+
+/// Fails when told. What it was to seal it leaves as it is, or half done.
+struct Failing<K: ?Sized> {
+    fails: Arc<AtomicBool>,
+    key: Box<K>,
+}
+
+impl<K: ?Sized> Failing<K> {
+    fn check(&self) -> Result<(), Error> {
+        if self.fails.load(Ordering::Relaxed) { Err(Error::EncryptError) } else { Ok(()) }
+    }
+}
+
+impl rustls::quic::PacketKey for Failing<dyn rustls::quic::PacketKey> {
+    fn encrypt_in_place(&self, number: u64, header: &[u8], payload: &mut [u8]) -> Result<Tag, Error> {
+        if self.check().is_err() {
+            payload[..4].fill(0xee);
+        }
+        self.check().and_then(|()| self.key.encrypt_in_place(number, header, payload))
+    }
+
+    // Packets of other paths: rustls's provided method, which always fails.
+
+    fn decrypt_in_place<'a>(&self, number: u64, header: &[u8], payload: &'a mut [u8]) -> Result<&'a [u8], Error> {
+        self.key.decrypt_in_place(number, header, payload)
+    }
+
+    fn tag_len(&self) -> usize {
+        self.key.tag_len()
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.key.confidentiality_limit()
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.key.integrity_limit()
+    }
+}
+
+impl rustls::quic::HeaderProtectionKey for Failing<dyn rustls::quic::HeaderProtectionKey> {
+    fn encrypt_in_place(&self, sample: &[u8], first: &mut u8, number: &mut [u8]) -> Result<(), Error> {
+        self.check().and_then(|()| self.key.encrypt_in_place(sample, first, number))
+    }
+
+    fn decrypt_in_place(&self, sample: &[u8], first: &mut u8, number: &mut [u8]) -> Result<(), Error> {
+        self.check().and_then(|()| self.key.decrypt_in_place(sample, first, number))
+    }
+
+    fn sample_len(&self) -> usize {
+        self.key.sample_len()
+    }
+}
+
+/// A sender whose keys fail when told.
+struct Rig {
+    cell: Arc<Cell>,
+    packets: Arc<AtomicBool>,
+    headers: Arc<AtomicBool>,
+    seal: PacketProtection,
+    /// As of an Initial packet.
+    early: PacketProtection,
+    protect: HeaderProtection,
+    /// Seals packets for the sender, as its peer.
+    peer: Box<dyn rustls::quic::PacketKey>,
+    open: PacketProtection,
+    gate: Arc<crate::Gate>,
+}
+
+impl Rig {
+    fn new(suite: CipherSuite, outlet: bool) -> Self {
+        let extension = Extension { offer: Some(Offer::Lean), timestamp: None, datagrams: false };
+        let (core, gate) = core(extension, outlet);
+        let cell = Arc::new(Cell::new(&core, Signals::NONE, None));
+        let mut parameters = Vec::new();
+        cell.complete_parameters(&mut parameters);
+        cell.negotiate(&parameters).expect("negotiated");
+        let provider = rustls::crypto::ring::default_provider();
+        let suite = provider.cipher_suites.iter().find(|s| s.suite() == suite).and_then(|s| s.tls13()?.quic_suite());
+        let keys = |side| suite.expect("a suite of ring's").keys(b"failing", side, Version::V1);
+        let (ours, again, theirs) = (keys(Side::Client), keys(Side::Client), keys(Side::Server));
+        let [packets, headers] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let failing = |key| -> Box<dyn rustls::quic::PacketKey> {
+            Box::new(Failing::<dyn rustls::quic::PacketKey> { fails: Arc::clone(&packets), key })
+        };
+        let header: Box<dyn rustls::quic::HeaderProtectionKey> =
+            Box::new(Failing::<dyn rustls::quic::HeaderProtectionKey> {
+                fails: Arc::clone(&headers),
+                key: ours.local.header,
+            });
+        Self {
+            seal: PacketProtection::one_rtt(failing(ours.local.packet), Arc::clone(&cell), 0),
+            early: PacketProtection::padded(failing(again.local.packet), 0, Some(Arc::clone(&cell))),
+            protect: HeaderProtection::new(header, Some(Arc::clone(&cell))),
+            peer: theirs.local.packet,
+            open: PacketProtection::one_rtt(ours.remote.packet, Arc::clone(&cell), 0),
+            cell,
+            packets,
+            headers,
+            gate,
+        }
+    }
+
+    /// A packet as it leaves: sealed, header protected; `first` is its first byte.
+    fn send(&self, path: u32, first: u8) -> Vec<u8> {
+        let mut packet = vec![0x42; HEADER];
+        packet[0] = first;
+        packet.extend_from_slice(&[0x08, 0x04]);
+        packet.extend_from_slice(SECRET);
+        packet.resize(packet.len() + self.seal.tag_len(), 0);
+        self.seal.encrypt(path, 7, &mut packet, HEADER);
+        self.protect.encrypt(HEADER - 2, &mut packet);
+        packet
+    }
+
+    /// The peer's packet, as the sender's stack reads it.
+    fn hear(&self, number: u64, frames: &[u8]) -> Vec<u8> {
+        let mut payload = frames.to_vec();
+        let tag = self.peer.encrypt_in_place(number, b"header", &mut payload).expect("sealed");
+        let mut payload = BytesMut::from(&[&payload[..], tag.as_ref()].concat()[..]);
+        self.open.decrypt(0, number, b"header", &mut payload).expect("authentic");
+        payload.to_vec()
+    }
+
+    fn unsealed(&self) -> u64 {
+        self.cell.probe().report().unsealed
+    }
+}
+
+const SUITES: [CipherSuite; 2] = [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256];
+const PING: &[u8] = &[0x01, 0, 0, 0];
+
+/// No four bytes on end of the secret lie in what left.
+fn says_nothing(packet: &[u8]) -> bool {
+    !SECRET.windows(4).any(|part| packet.windows(4).any(|seen| seen == part))
+}
+
+#[test]
+fn a_packet_that_cannot_be_sealed_leaves_as_zeros() {
+    for suite in SUITES {
+        let rig = Rig::new(suite, false);
+        assert_eq!(rig.hear(0, PING), PING);
+        rig.packets.store(true, Ordering::Relaxed);
+        let packet = rig.send(0, 0x41);
+        assert!(says_nothing(&packet), "{suite:?}");
+        assert!(packet[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}: payload and tag");
+        assert_ne!(packet[HEADER - 2..HEADER], [0x42; 2], "{suite:?}: its number is protected all the same");
+        assert_eq!(rig.unsealed(), 1);
+        // One is enough to end the connection, whatever comes after it.
+        rig.packets.store(false, Ordering::Relaxed);
+        assert_eq!(rig.hear(1, PING), [], "stacks close on a packet without frames");
+    }
+}
+
+#[test]
+fn a_packet_of_a_second_path_needs_a_key_that_seals_it() {
+    for suite in SUITES {
+        let rig = Rig::new(suite, false);
+        // Nobody told the key to fail: rustls's provided method does.
+        let packet = rig.send(1, 0x41);
+        assert!(says_nothing(&packet) && packet[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}");
+        assert_eq!((rig.unsealed(), rig.hear(0, PING)), (1, vec![]));
+    }
+}
+
+#[test]
+fn a_packet_whose_header_cannot_be_protected_leaves_as_zeros() {
+    // Of a short header the form and the fixed bit stay; of a long one the type too.
+    for (suite, (first, left)) in SUITES.into_iter().flat_map(|s| [(0x5d, 0x40), (0xed, 0xe0)].map(|f| (s, f))) {
+        let rig = Rig::new(suite, false);
+        rig.headers.store(true, Ordering::Relaxed);
+        let packet = rig.send(0, first);
+        assert_eq!(packet[0], left, "{suite:?}");
+        assert_eq!(packet[1..HEADER - 2], [0x42; HEADER - 3], "{suite:?}: whose it is, is never protected");
+        assert!(packet[HEADER - 2..].iter().all(|byte| *byte == 0), "{suite:?}: number, payload and tag");
+        assert_eq!((rig.unsealed(), rig.hear(0, PING)), (1, vec![]));
+    }
+}
+
+#[test]
+fn what_an_outlet_cuts_off_a_failed_packet_says_nothing() {
+    for suite in SUITES {
+        let rig = Rig::new(suite, true);
+        // An acknowledgement: packets may be cut from here on.
+        rig.hear(0, &[0x02, 0x00, 0x00, 0x00, 0x00]);
+        rig.cell.wish(0, Wish { path: Some(0), mtu: 1_200, shrink: 700, hold: std::time::Duration::ZERO });
+        assert!(rig.seal.tag_len() > TAG + 600);
+        rig.packets.store(true, Ordering::Relaxed);
+        let packet = rig.send(0, 0x41);
+        assert!(says_nothing(&packet), "{suite:?}: what is cut off may leave where the socket is not the outlet's");
+        let cut = rig.gate.read(&packet).expect("cut all the same").datagram;
+        assert!(cut.len() < 100 && cut[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}");
+        rig.headers.store(true, Ordering::Relaxed);
+        assert!(says_nothing(&rig.send(0, 0x41)), "{suite:?}");
+        assert_eq!(rig.unsealed(), 3);
+    }
+}
+
+#[test]
+fn before_1_rtt_a_failed_key_sends_zeros_too() {
+    let rig = Rig::new(SUITES[0], false);
+    rig.packets.store(true, Ordering::Relaxed);
+    let mut packet = [&[0xc1; HEADER][..], SECRET, &[0; TAG]].concat();
+    rig.early.encrypt(0, 0, &mut packet, HEADER);
+    assert!(packet[HEADER..].iter().all(|byte| *byte == 0));
+    assert_eq!((rig.unsealed(), rig.hear(0, PING)), (1, vec![]));
+}
+
+#[test]
+fn a_header_that_cannot_be_unprotected_does_not_open() {
+    let rig = Rig::new(SUITES[0], false);
+    rig.headers.store(true, Ordering::Relaxed);
+    let mut packet = vec![0x55; 60];
+    rig.protect.decrypt(HEADER - 2, &mut packet);
+    assert_eq!((packet, rig.unsealed()), (vec![0x55; 60], 0));
+}
+
+#[test]
+fn rings_suites_seal_second_paths() {
+    assert!(seals_paths(&rustls::crypto::ring::default_provider()));
+}

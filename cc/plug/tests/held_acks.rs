@@ -1,0 +1,222 @@
+//! A peer that holds acknowledgements back while the window is small: what it says of that must count, or the wait looks like a queue.
+//!
+//! In virtual time: a link of 10 Mbps, 5 ms each way, and a peer that acknowledges every tenth packet, or after 25 ms, as s2n-quic does.
+//! For a second the application sends eight packets at a time, which queue behind each other; then everything is lost for a while, so that
+//! the window is two packets, and there is much to send.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fathom_cc::{Cause, Signals};
+use fathom_plug::{AckBatch, Cell, Clock, Flow, Setup, SystemClock};
+
+const DATAGRAM: u64 = 1_200;
+/// Each way.
+const DELAY: Duration = Duration::from_millis(5);
+/// Of a packet on the link.
+const SENDING: Duration = Duration::from_micros(960);
+/// How long the peer waits, and for how many packets.
+const HOLD: Duration = Duration::from_millis(25);
+const EVERY: usize = 10;
+/// For so long there is little to send.
+const QUIET: Duration = Duration::from_secs(1);
+/// Its timer runs out up to so many microseconds late.
+const LATE: u64 = 1_000;
+
+struct Hand(Mutex<Instant>);
+
+impl Clock for Hand {
+    fn now(&self) -> Instant {
+        *self.0.lock().expect("unpoisoned")
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A packet reaches the peer.
+    Data(u64),
+    /// The peer has waited long enough since this packet.
+    Timer(u64),
+    /// An acknowledgement of all packets so far reaches us: the largest, and how long it was held.
+    Ack(u64, Duration),
+}
+
+/// What a peer says of how long it held an acknowledgement.
+type Says = fn(Duration) -> Duration;
+
+struct Rig {
+    clock: Arc<Hand>,
+    cell: Arc<Cell>,
+    flow: Flow,
+    start: Instant,
+    now: Instant,
+    events: BinaryHeap<Reverse<(Instant, Event)>>,
+    says: Says,
+    next: u64,
+    in_flight: BTreeMap<u64, Instant>,
+    link_free: Instant,
+    smoothed: Duration,
+    /// Packets that the peer has and did not acknowledge, and when the last of them came.
+    waiting: Vec<u64>,
+    arrived: Instant,
+    acks: u64,
+    random: u64,
+    app_limited: bool,
+}
+
+impl Rig {
+    fn new(controller: &str, says: Says) -> Self {
+        let start = SystemClock.now();
+        let clock = Arc::new(Hand(Mutex::new(start)));
+        let setup = Setup {
+            recipe: Some(fathom_cc::catalogue::recipe(controller).expect("known")),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            ..Setup::default()
+        };
+        let offers = Signals { one_way: true, ecn: true, ..Signals::NONE };
+        let cell = Cell::for_stack(setup, offers).expect("a cell");
+        // No extension: exponent 3 and 25 ms, which are the defaults.
+        cell.negotiate(&[]).expect("negotiated");
+        Self {
+            flow: Flow::start(Arc::clone(&cell), Some(0), start, DATAGRAM as u16),
+            clock,
+            cell,
+            start,
+            now: start,
+            events: BinaryHeap::new(),
+            says,
+            next: 0,
+            in_flight: BTreeMap::new(),
+            link_free: start,
+            smoothed: Duration::from_millis(333),
+            waiting: Vec::new(),
+            arrived: start,
+            acks: 0,
+            random: 1,
+            app_limited: true,
+        }
+    }
+
+    fn at(&mut self, when: Instant, event: Event) {
+        self.events.push(Reverse((when, event)));
+    }
+
+    fn fill_window(&mut self) {
+        let window = if self.app_limited { 8 * DATAGRAM } else { self.flow.advice().window };
+        while (self.in_flight.len() as u64 + 1) * DATAGRAM <= window {
+            let packet = self.next;
+            self.next += 1;
+            self.cell.leave(packet, true, &mut []);
+            self.flow.on_sent(self.now, DATAGRAM);
+            self.in_flight.insert(packet, self.now);
+            self.link_free = self.link_free.max(self.now) + SENDING;
+            self.at(self.link_free + DELAY, Event::Data(packet));
+        }
+    }
+
+    fn acknowledge(&mut self, largest: u64) {
+        self.waiting.clear();
+        let held = self.now - self.arrived;
+        self.at(self.now + DELAY, Event::Ack(largest, held));
+    }
+
+    fn on_ack(&mut self, largest: u64, held: Duration) {
+        let mut frame = vec![0x02];
+        let eighths = (self.says)(held).as_micros() as u64 / 8;
+        for field in [largest, eighths, 0, largest] {
+            frame.extend_from_slice(&(field | 0x80_00_00_00).to_be_bytes()[4..]);
+        }
+        self.cell.arrive(self.acks, &mut frame).expect("nothing of ours in it");
+        self.acks += 1;
+        let later = self.in_flight.split_off(&(largest + 1));
+        let acked = std::mem::replace(&mut self.in_flight, later);
+        let Some(newest) = acked.values().last() else { return };
+        let sample = self.now - *newest;
+        for sent in acked.values() {
+            self.flow.on_ack(*sent, DATAGRAM, self.smoothed);
+        }
+        let in_flight = self.in_flight.len() as u64 * DATAGRAM;
+        self.flow.on_end_acks(AckBatch {
+            now: self.now,
+            in_flight,
+            app_limited: self.app_limited,
+            largest: Some(largest),
+        });
+        let quiet = self.now < self.start + QUIET;
+        if std::mem::replace(&mut self.app_limited, quiet) && !quiet {
+            self.flow.on_setback(self.now, self.now, Cause::Loss { bytes: DATAGRAM, persistent: true });
+        }
+        self.smoothed = if self.acks == 1 { sample } else { (self.smoothed * 7 + sample) / 8 };
+    }
+
+    /// Packets in the window at the end of each second.
+    fn run(mut self, seconds: u64) -> Vec<u64> {
+        let mut windows = Vec::new();
+        self.fill_window();
+        while let Some(Reverse((now, event))) = self.events.pop() {
+            while windows.len() < seconds as usize && now >= self.start + Duration::from_secs(windows.len() as u64 + 1)
+            {
+                windows.push(self.flow.advice().window / DATAGRAM);
+            }
+            if windows.len() == seconds as usize {
+                break;
+            }
+            self.now = now;
+            *self.clock.0.lock().expect("unpoisoned") = now;
+            match event {
+                Event::Data(packet) => {
+                    self.arrived = now;
+                    self.waiting.push(packet);
+                    // The handshake's are acknowledged at once.
+                    if self.waiting.len() >= EVERY || packet == 0 {
+                        self.acknowledge(packet);
+                    } else if self.waiting.len() == 1 {
+                        // Knuth's multiplier (MMIX).
+                        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        let late = Duration::from_micros((self.random >> 33) % LATE);
+                        self.at(now + HOLD + late, Event::Timer(packet));
+                    }
+                }
+                Event::Timer(since) => {
+                    if self.waiting.first() == Some(&since) {
+                        let largest = self.waiting[self.waiting.len() - 1];
+                        self.acknowledge(largest);
+                    }
+                }
+                Event::Ack(largest, held) => self.on_ack(largest, held),
+            }
+            self.fill_window();
+        }
+        windows
+    }
+}
+
+fn honest(held: Duration) -> Duration {
+    held
+}
+
+#[test]
+fn held_acks_do_not_look_like_a_queue() {
+    for controller in ["sync:signal=either", "sync:signal=rtt"] {
+        let windows = Rig::new(controller, honest).run(10);
+        println!("{controller}: {windows:?}");
+        assert!(windows[1..].iter().all(|packets| *packets > 4), "{controller}: {windows:?}");
+    }
+}
+
+#[test]
+fn more_than_max_ack_delay_is_not_believed() {
+    let most = |held: Duration| held.min(HOLD);
+    let liar = |held: Duration| if held < HOLD { held } else { held * 100 };
+    assert_eq!(Rig::new("sync:signal=rtt", liar).run(5), Rig::new("sync:signal=rtt", most).run(5));
+}
+
+#[test]
+fn a_wait_that_is_not_reported_is_a_queue() {
+    // Nothing tells one from the other; it shows that the peer above is one that could hold a controller down.
+    let windows = Rig::new("sync:signal=either", |_| Duration::ZERO).run(10);
+    println!("{windows:?}");
+    assert!(windows[1..].iter().all(|packets| *packets <= 4), "{windows:?}");
+}
