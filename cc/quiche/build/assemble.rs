@@ -3,6 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
+/// SHA-256 of stock's `src/**/*.rs` as published: of each file in the order of their names, its name with `/`, its length in 8 bytes, most
+/// significant first, and its bytes.
+const SOURCES: &str = "ca372aedf44b0573bb477b62007bf904696d4608c2ff97c00d796052484ea5cf";
+
 /// Where stock reads the clock, in comments and tests too; each becomes ours. `SystemTime::now()`, read once to name the start of a
 /// qlog file, stays.
 const CLOCK: &str = "Instant::now()";
@@ -19,6 +25,7 @@ type Tree = BTreeMap<PathBuf, String>;
 pub fn assemble(stock: &Path, patches: &Path, to: &Path) -> Result<(), String> {
     let mut tree = Tree::new();
     read(&stock.join("src"), Path::new(""), &mut tree)?;
+    check_published(&tree, stock)?;
     expect(&tree, CLOCK, CLOCK_READS)?;
     expect(&tree, HIDDEN_CLOCK, 1)?;
     expect(&tree, EXAMPLES, EXAMPLES_READ)?;
@@ -51,6 +58,27 @@ fn read(folder: &Path, name: &Path, tree: &mut Tree) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The sources become part of every program that is built here: they must be those that the patch was made and reviewed for.
+fn check_published(tree: &Tree, stock: &Path) -> Result<(), String> {
+    let mut sum = Sha256::new();
+    for (name, text) in tree {
+        let name = name.to_str().ok_or("a source's name is not UTF-8")?.replace('\\', "/");
+        sum.update(name.as_bytes());
+        sum.update((text.len() as u64).to_be_bytes());
+        sum.update(text.as_bytes());
+    }
+    let found: String = sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if found == SOURCES {
+        return Ok(());
+    }
+    Err(format!(
+        "{} is not quiche {} as published: its sources have SHA-256 {found}, not {SOURCES}; delete that folder and run `cargo fetch`, or set \
+         FATHOM_QUICHE_SOURCE to unchanged ones",
+        stock.display(),
+        crate::locate::VERSION
+    ))
 }
 
 /// One patch file: diffs of one or several sources.

@@ -6,7 +6,9 @@ use std::process::Command;
 /// The version that the patch is made for.
 pub const VERSION: &str = "0.30.0";
 
-/// The folder of stock quiche: what `FATHOM_QUICHE_SOURCE` names, or Cargo's own copy, fetched now if it must be.
+/// The folder of stock quiche: what `FATHOM_QUICHE_SOURCE` names, Cargo's own copy in its registry, or where Cargo says that it is
+/// (vendored, or from a registry that stands in for crates.io), fetched now if it must be. Whether it is what was published,
+/// [`crate::assemble`] checks.
 pub fn stock(out: &Path) -> Result<PathBuf, String> {
     println!("cargo:rerun-if-env-changed=FATHOM_QUICHE_SOURCE");
     if let Some(given) = std::env::var_os("FATHOM_QUICHE_SOURCE").map(PathBuf::from) {
@@ -18,18 +20,19 @@ pub fn stock(out: &Path) -> Result<PathBuf, String> {
             )
         });
     }
-    let registry = registry().ok_or("no home folder, so no Cargo registry; set CARGO_HOME")?;
-    if let Some(found) = unpacked(&registry) {
+    let registry = registry();
+    if let Some(found) = registry.as_deref().and_then(unpacked) {
         return Ok(found);
     }
-    let why = fetch(out).err();
-    unpacked(&registry).ok_or_else(|| {
-        format!(
-            "quiche {VERSION}'s sources are not in {}{}; run `cargo fetch` with network, or set FATHOM_QUICHE_SOURCE to them",
-            registry.display(),
-            why.map(|e| format!(" ({e})")).unwrap_or_default()
-        )
-    })
+    let why = match asked_of_cargo(out) {
+        Ok(found) => return Ok(found),
+        Err(e) => e,
+    };
+    let registry = registry.map_or_else(|| "Cargo's registry".into(), |folder| folder.display().to_string());
+    Err(format!(
+        "quiche {VERSION}'s sources are not in {registry}, and Cargo does not find them ({why}); run `cargo fetch` with network, or set \
+         FATHOM_QUICHE_SOURCE to them"
+    ))
 }
 
 fn registry() -> Option<PathBuf> {
@@ -53,8 +56,10 @@ fn is_stock(folder: &Path) -> bool {
     has("name = \"quiche\"") && has(&format!("version = \"{VERSION}\""))
 }
 
-/// Has Cargo download quiche for a package that asks for nothing else. An adopter's own lock file holds the derived one only.
-fn fetch(out: &Path) -> Result<(), String> {
+/// Where Cargo has quiche for a package that asks for nothing else: an adopter's own lock file holds the derived one only. Cargo looks
+/// at the settings above the folder that it runs in, such as `[source]` of a workspace with vendored sources: first those above the
+/// folder that is built into, then those above this package.
+fn asked_of_cargo(out: &Path) -> Result<PathBuf, String> {
     let folder = out.join("fetch");
     let io = |e: std::io::Error| format!("{}: {e}", folder.display());
     std::fs::create_dir_all(folder.join("src")).map_err(io)?;
@@ -64,13 +69,42 @@ fn fetch(out: &Path) -> Result<(), String> {
          quiche = {{ version = \"={VERSION}\", default-features = false }}\n"
     );
     std::fs::write(folder.join("Cargo.toml"), manifest).map_err(io)?;
+    let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("Cargo sets it"));
+    match metadata(&folder, &folder) {
+        Ok(found) => Ok(found),
+        Err(e) => metadata(&folder, &package).map_err(|_| e),
+    }
+}
+
+/// Has Cargo describe the package in `folder` and all it depends on, run `from` there; this downloads what is missing.
+fn metadata(folder: &Path, from: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = std::env::var_os("TARGET").expect("Cargo sets it");
-    let run = Command::new(cargo).arg("fetch").arg("--target").arg(target).current_dir(&folder).output();
-    let run = run.map_err(|e| format!("cargo fetch: {e}"))?;
+    let mut run = Command::new(cargo);
+    run.args(["metadata", "--format-version", "1", "--filter-platform"]).arg(target);
+    run.arg("--manifest-path").arg(folder.join("Cargo.toml")).current_dir(from);
+    let run = run.output().map_err(|e| format!("cargo metadata: {e}"))?;
     let said = String::from_utf8_lossy(&run.stderr);
-    if run.status.success() {
-        return Ok(());
+    if !run.status.success() {
+        return Err(format!("cargo metadata: {}", said.lines().find(|l| l.starts_with("error")).unwrap_or("failed")));
     }
-    Err(format!("cargo fetch: {}", said.lines().find(|l| l.starts_with("error")).unwrap_or("failed")))
+    let described = String::from_utf8_lossy(&run.stdout);
+    let found = manifests(&described)
+        .filter_map(|manifest| Some(Path::new(&manifest).parent()?.to_path_buf()))
+        .find(|folder| is_stock(folder));
+    found.ok_or_else(|| format!("cargo metadata names no quiche {VERSION}"))
+}
+
+/// Every `manifest_path` in Cargo's description, which is JSON on one line.
+pub fn manifests(described: &str) -> impl Iterator<Item = String> + '_ {
+    const KEY: &str = "\"manifest_path\":\"";
+    described.match_indices(KEY).map(|(at, _)| {
+        let mut path = String::new();
+        let mut chars = described[at + KEY.len()..].chars();
+        while let Some(c) = chars.next().filter(|c| *c != '"') {
+            // In a path only a backslash or a quote is escaped; what is escaped otherwise is found by no one.
+            path.push(if c == '\\' { chars.next().unwrap_or(c) } else { c });
+        }
+        path
+    })
 }

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use common::{config, events, named, recorded, spare_ids, Fate, Rig, CLIENT, MS, SERVER};
 use fathom_cc::testing::Event;
 use quiche::fathom::world;
+use quiche::CongestionControlAlgorithm::{Bbr2Gcongestion, CUBIC};
 
 const NEW: &str = "10.0.0.7:7000";
 
@@ -55,6 +56,23 @@ fn a_server_follows_a_rebinding() {
     assert!(starts(&log) > before);
     let to: SocketAddr = NEW.parse().unwrap();
     assert!(rig.wire.iter().filter(|d| !d.from_client && d.to == to).count() > 100);
+}
+
+#[test]
+fn a_flight_to_the_old_port_is_sent_again() {
+    for algorithm in [named("sync"), named("fathom:reno"), CUBIC, Bbr2Gcongestion] {
+        let mut rig = Rig::connected(&mut config(named("fathom:reno")), &mut config(algorithm), [20 * MS; 2]);
+        spare_ids(&mut rig);
+        // One packet after the other.
+        rig.rate = Some(1_250_000);
+        rig.server.to_write.push((1, 400_000));
+        // The first packets are acknowledged from another port, and all that follow them are lost: a NAT has forgotten the old one.
+        assert!(rig.run(5_000, |rig| rig.client.read > 0), "{algorithm:?}");
+        let (old, new): (SocketAddr, SocketAddr) = (CLIENT.parse().unwrap(), NEW.parse().unwrap());
+        rig.rebind = Some((old, new));
+        rig.lose_on_the_way_to(old);
+        assert!(rig.run(20_000, |rig| rig.client.read == 400_000), "{algorithm:?}: {}", rig.client.read);
+    }
 }
 
 #[test]

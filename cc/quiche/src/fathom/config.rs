@@ -38,7 +38,31 @@ impl Config {
     }
 }
 
+/// What became of what a stream sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamDelivery {
+    /// Some of it is not acknowledged, or its end was not written.
+    Open,
+    /// The peer has acknowledged all of it, and its end.
+    Acknowledged,
+    /// The peer stopped it, or it was shut down from here.
+    Reset,
+    /// Both halves of it are over, and no state is left; or there never was such a stream.
+    Forgotten,
+}
+
 impl<F: crate::BufFactory> Connection<F> {
+    /// What became of what the stream sends. Until it is asked for something after its peer has stopped it, a stream is not forgotten: where
+    /// this is called after every [`Connection::recv`] and before anything else, [`StreamDelivery::Reset`] is not missed.
+    pub fn stream_delivery(&self, stream: u64) -> StreamDelivery {
+        match self.streams.get(stream).map(|stream| &stream.send) {
+            None => StreamDelivery::Forgotten,
+            Some(send) if send.is_stopped() || send.is_shutdown() => StreamDelivery::Reset,
+            Some(send) if send.is_complete() => StreamDelivery::Acknowledged,
+            Some(_) => StreamDelivery::Open,
+        }
+    }
+
     /// One-way delays and the controller's state; `None` where neither the extension nor a controller of ours is in use.
     pub fn fathom(&self) -> Option<Probe> {
         self.fathom.cell.as_ref().map(Cell::probe)

@@ -29,6 +29,10 @@
 //! closes go at once. Controllers that steer the packet size bound the packets that carry stream data; `Connection::send` keeps
 //! returning one packet a call, so nothing changes for the application. ACK frames, control frames and DATAGRAM frames are never cut.
 //!
+//! # What became of a stream
+//!
+//! [`Connection::stream_delivery`] says whether the peer has acknowledged all that a stream sends, or nobody waits for it any more.
+//!
 //! # Differences from the plugs for quinn and noq
 //!
 //! A peer without the extension is not refused when the controller needs one-way delay (`sync` as it is by default): the controller is a
@@ -42,6 +46,7 @@
 //! [`Connection::fathom`]: crate::Connection::fathom
 //! [`Connection::set_received_ecn`]: crate::Connection::set_received_ecn
 //! [`Connection::ecn_to_send`]: crate::Connection::ecn_to_send
+//! [`Connection::stream_delivery`]: crate::Connection::stream_delivery
 
 mod config;
 mod ecn;
@@ -54,6 +59,7 @@ pub mod world;
 pub use fathom_plug::{Clock, EnableTimestamp, Extension, InUse, Observer, Offer, PlugError, Probe, Report, Setup};
 
 pub(crate) use config::Link;
+pub use config::StreamDelivery;
 pub(crate) use ecn::Received;
 pub(crate) use registry::named;
 pub use registry::{algorithm, algorithm_of};

@@ -255,6 +255,12 @@ impl Rig {
         self.coming.insert((arrival, self.order), Datagram { ecn, ..datagram.clone() });
     }
 
+    /// Loses what is on the way to this address, and what will be.
+    pub fn lose_on_the_way_to(&mut self, address: SocketAddr) {
+        self.coming.retain(|_, datagram| datagram.to != address);
+        self.fate = Box::new(move |d| if d.to == address { Fate::Drop } else { Fate::Pass(d.ecn) });
+    }
+
     /// What the client sent from `from` on in 1-RTT packets.
     pub fn shorts(&self, from: Duration) -> impl Iterator<Item = &Datagram> {
         self.wire.iter().filter(move |d| d.from_client && d.at >= from && d.is_short())

@@ -1,7 +1,7 @@
 //! Plain quiche over a socket of std's, with a controller of Fathom's: an echo server and its client, each in a thread. What Fathom adds
 //! to a quiche program stands between the marks; the comments say what stood there before.
 //!
-//! `cargo run -p fathom-tokio-quiche --example adopt-quiche`
+//! `cargo run --manifest-path cc/quiche/tokio/Cargo.toml --example adopt-quiche`
 
 use std::error::Error;
 use std::io::ErrorKind;

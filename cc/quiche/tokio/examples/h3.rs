@@ -1,7 +1,7 @@
 //! HTTP/3 with tokio-quiche as it comes, under a controller of Fathom's: a server, a client and a download of some megabytes, all in
 //! here. What Fathom adds to a tokio-quiche program stands between the marks.
 //!
-//! `cargo run -p fathom-tokio-quiche --example h3-on-tokio-quiche`
+//! `cargo run --manifest-path cc/quiche/tokio/Cargo.toml --example h3-on-tokio-quiche`
 
 use std::error::Error;
 use std::net::SocketAddr;

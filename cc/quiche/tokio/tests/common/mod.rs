@@ -18,7 +18,8 @@ use tokio::task::JoinHandle;
 pub(crate) mod plugged;
 mod relay;
 
-pub(crate) use plugged::{ALPN, Ask, Identity, Outcome, body};
+use plugged::Enough;
+pub(crate) use plugged::{ALPN, Ask, Identity, Outcome, PATIENCE, body, until};
 pub(crate) use relay::Relay;
 
 /// One certificate for all stacks: `tls` for rustls, files for BoringSSL.
@@ -78,7 +79,9 @@ macro_rules! ends {
             fn config(ask: &Ask, alpn: &[u8]) -> Config {
                 let mut config = Config::new($quiche::PROTOCOL_VERSION).expect("a version");
                 config.set_application_protos(&[alpn]).expect("an ALPN");
-                config.set_max_idle_timeout(10_000);
+                config.set_max_idle_timeout(PATIENCE.as_millis() as u64);
+                // Failed handshakes end sooner.
+                config.set_initial_rtt(Duration::from_millis(20));
                 config.set_initial_max_data(10_000_000);
                 config.set_initial_max_stream_data_bidi_local(1_000_000);
                 config.set_initial_max_stream_data_bidi_remote(1_000_000);
@@ -184,18 +187,25 @@ macro_rules! ends {
                 false
             }
 
-            /// Accepts one connection and echoes its stream.
+            /// Accepts one connection and echoes its streams, one after the other.
             pub(crate) async fn serve(ask: Ask, identity: &Certified) -> (SocketAddr, JoinHandle<Outcome>) {
                 let (socket, address) = bind().await;
                 let mut config = serving(&ask, ALPN, identity.folder.path());
                 let task = tokio::spawn(async move {
                     let mut connection = accept(&socket, &mut config).await;
                     let probe = $probe(&connection);
-                    let (mut got, mut ended, mut sent) = (Vec::new(), false, 0);
+                    if let Some(enough) = &ask.enough {
+                        enough.by(probe.as_ref());
+                    }
+                    let (mut stream, mut got, mut ended, mut sent) = (0, Vec::new(), false, 0);
                     drive(&mut connection, &socket, |connection| {
-                        ended = ended || read(connection, 0, &mut got);
+                        ended = ended || read(connection, stream, &mut got);
                         if ended {
-                            write(connection, 0, &got, &mut sent);
+                            write(connection, stream, &got, &mut sent);
+                        }
+                        if ended && sent == got.len() {
+                            (stream, ended, sent) = (stream + 4, false, 0);
+                            got.clear();
                         }
                     })
                     .await;
@@ -209,14 +219,24 @@ macro_rules! ends {
                 let mut config = config(&ask, ALPN);
                 let (mut connection, socket) = connect(to, &mut config, identity.folder.path()).await;
                 let probe = $probe(&connection);
+                if let Some(enough) = &ask.enough {
+                    enough.by(probe.as_ref());
+                }
                 let whole = body(ask.bytes);
-                let (mut sent, mut got, mut same) = (0, Vec::new(), false);
+                let (mut stream, mut sent, mut got, mut same) = (0, 0, Vec::new(), false);
                 drive(&mut connection, &socket, |connection| {
-                    write(connection, 0, &whole, &mut sent);
-                    if !same && read(connection, 0, &mut got) {
-                        assert!(got == whole, "the body came back changed");
+                    write(connection, stream, &whole, &mut sent);
+                    if same || !read(connection, stream, &mut got) {
+                        return;
+                    }
+                    assert!(got == whole, "the body came back changed");
+                    if ask.enough.as_ref().is_none_or(Enough::is_seen) {
                         same = true;
                         connection.close(true, 0, b"").expect("open");
+                    } else {
+                        (stream, sent) = (stream + 4, 0);
+                        got.clear();
+                        write(connection, stream, &whole, &mut sent);
                     }
                 })
                 .await;
@@ -356,9 +376,9 @@ pub(crate) async fn run_server(client: On, asks: Ask, server: Ask) -> Outcome {
     outcome
 }
 
-/// Half a minute is enough for anything here.
+/// What does not hang.
 pub(crate) async fn bounded<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(30), work).await.expect("done within half a minute")
+    tokio::time::timeout(PATIENCE, work).await.expect("done in time")
 }
 
 /// The extension in this mode.

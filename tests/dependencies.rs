@@ -1,0 +1,130 @@
+//! The rules of `deny.toml` that need no network, held against what Cargo says of every dependency on every platform: `make deny` asks
+//! cargo-deny the same and adds advisories, but is not installed everywhere, and a rule that is not always checked is not one.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde::Deserialize;
+use spdx::{Expression, LicenseReq, Licensee};
+
+/// What crates that are not of this workspace come from.
+const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    version: String,
+    license: Option<String>,
+    /// `None`: a crate of this workspace.
+    source: Option<String>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    req: String,
+    path: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Rules {
+    licenses: Licenses,
+    bans: Bans,
+}
+
+#[derive(Deserialize)]
+struct Licenses {
+    allow: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Bans {
+    deny: Vec<String>,
+}
+
+fn metadata() -> Metadata {
+    let out = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--all-features", "--locked", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(out.status.success(), "{}\nrun 'cargo fetch --locked'", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("cargo's metadata")
+}
+
+fn rules() -> Rules {
+    toml::from_str(include_str!("../deny.toml")).expect("deny.toml")
+}
+
+/// Whether an allowed licence fulfils what is required.
+fn allows(allowed: &[Licensee], required: &LicenseReq) -> bool {
+    allowed.iter().any(|licensee| licensee.satisfies(required))
+}
+
+/// What is wrong with the licence of a package, if anything is.
+fn unlicensed(license: Option<&str>, allowed: &[Licensee]) -> Option<String> {
+    let Some(license) = license else { return Some("names no licence".into()) };
+    // Before SPDX, Cargo took a slash for OR.
+    let expression = match Expression::parse(&license.replace('/', " OR ")) {
+        Ok(expression) => expression,
+        Err(e) => return Some(format!("has the licence '{license}', which SPDX does not know: {}", e.reason)),
+    };
+    let allowed = expression.evaluate(|required| allows(allowed, required));
+    (!allowed).then(|| format!("has the licence '{license}', which deny.toml does not allow"))
+}
+
+fn licensees(rules: &Rules) -> Vec<Licensee> {
+    let parse = |id: &String| Licensee::parse(id).unwrap_or_else(|e| panic!("deny.toml: '{id}': {e}"));
+    rules.licenses.allow.iter().map(parse).collect()
+}
+
+fn assert_none(wrong: &BTreeSet<String>) {
+    assert!(wrong.is_empty(), "{}", wrong.iter().map(|w| format!("{w}\n")).collect::<String>());
+}
+
+#[test]
+fn every_licence_is_allowed() {
+    let allowed = licensees(&rules());
+    let packages = metadata().packages;
+    assert!(packages.len() > 100, "cargo told of {} packages only", packages.len());
+    let wrong = packages.iter().filter_map(|p| {
+        unlicensed(p.license.as_deref(), &allowed).map(|why| format!("{} {} {why}", p.name, p.version))
+    });
+    assert_none(&wrong.collect());
+}
+
+#[test]
+fn no_dependency_is_banned_or_of_unknown_source() {
+    let banned = rules().bans.deny;
+    let wrong = metadata().packages.into_iter().filter_map(|p| match &p.source {
+        _ if banned.contains(&p.name) => Some(format!("{} {} is banned by deny.toml", p.name, p.version)),
+        Some(source) if source != REGISTRY => Some(format!("{} {} comes from {source}", p.name, p.version)),
+        _ => None,
+    });
+    assert_none(&wrong.collect());
+}
+
+#[test]
+fn no_crate_of_ours_takes_any_version() {
+    let ours = metadata().packages.into_iter().filter(|p| p.source.is_none());
+    let wrong = ours.flat_map(|p| {
+        let wild = p.dependencies.into_iter().filter(|d| d.req == "*" && d.path.is_none());
+        wild.map(|d| format!("{} takes any version of {}", p.name, d.name)).collect::<Vec<_>>()
+    });
+    assert_none(&wrong.collect());
+}
+
+#[test]
+fn what_is_not_allowed_is_found() {
+    let allowed = licensees(&rules());
+    assert_eq!(unlicensed(Some("GPL-3.0-only OR MIT/Apache-2.0"), &allowed), None);
+    for license in [None, Some("GPL-3.0-only"), Some("MIT AND AGPL-3.0-only"), Some("My own")] {
+        assert!(unlicensed(license, &allowed).is_some(), "{license:?}");
+    }
+}
