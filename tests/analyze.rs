@@ -133,6 +133,10 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         (&["qlog", "export", &empty, "--to", "qvis"], "empty"),
         (&["serve", "--listen", "127.0.0.1:0", "--qlog", &format!("{blocked}/logs")], "name a folder"),
     ];
+    // A name that would clear the screen is shown.
+    let out = fathom(&["analyze", "response", "\u{1b}[2Jnowhere.csv"]);
+    let line = text(&out.stderr);
+    assert!(line.contains("\\u{1b}[2Jnowhere.csv") && !line.contains('\u{1b}'), "{line:?}");
     for (args, mend) in cases {
         let out = fathom(args);
         let line = text(&out.stderr);

@@ -168,19 +168,34 @@ pub struct OneWay {
     pub queueing: Duration,
 }
 
-/// A response was handed to QUIC in full.
+/// The peer has acknowledged all of a response. Times are from its request's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Response {
     /// HTTP status.
     pub status: u16,
     /// Bytes of its body.
     pub bytes: u64,
-    /// From the request's header to the first byte.
+    /// Until QUIC took the first byte.
     #[serde(serialize_with = "plain_millis")]
-    pub first_byte: Duration,
-    /// From the request's header to the last byte.
+    pub first_byte_handed_over: Duration,
+    /// Until QUIC took the last byte: what fits its send buffer is taken at once.
     #[serde(serialize_with = "plain_millis")]
-    pub total: Duration,
+    pub handed_over: Duration,
+    /// Until the last byte was acknowledged.
+    #[serde(serialize_with = "plain_millis")]
+    pub acknowledged: Duration,
+}
+
+/// A response ended before the peer had acknowledged all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Abandoned {
+    /// HTTP status.
+    pub status: u16,
+    /// Bytes of its body that QUIC took.
+    pub bytes: u64,
+    /// From the request's header until QUIC took the last byte, if it did.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+    pub handed_over: Option<Duration>,
 }
 
 /// An event. Copied, never allocated: it is made on the packet path.
@@ -199,6 +214,8 @@ pub enum Event {
     OneWay(OneWay),
     /// `fathom:response`.
     Response(Response),
+    /// `fathom:response_abandoned`.
+    Abandoned(Abandoned),
 }
 
 impl Event {
@@ -211,6 +228,7 @@ impl Event {
             Self::Marked(_) => "fathom:mark",
             Self::OneWay(_) => "fathom:one_way_delay",
             Self::Response(_) => "fathom:response",
+            Self::Abandoned(_) => "fathom:response_abandoned",
         }
     }
 }
@@ -346,6 +364,15 @@ mod tests {
         );
         let one_way = OneWay { delay: -1_500_000, queueing: Duration::from_micros(250) };
         assert!(text(0, Event::OneWay(one_way)).contains("{\"one_way_delay\":-1.5,\"queueing_delay\":0.25}"));
+        let ms = Duration::from_millis;
+        let response =
+            Response { status: 200, bytes: 9, first_byte_handed_over: ms(1), handed_over: ms(2), acknowledged: ms(3) };
+        assert!(text(0, Event::Response(response)).contains(
+            "\"fathom:response\",\"data\":{\"status\":200,\"bytes\":9,\"first_byte_handed_over\":1.0,\"handed_over\":2.0,\
+             \"acknowledged\":3.0}"
+        ));
+        let abandoned = Abandoned { status: 200, bytes: 9, handed_over: None };
+        assert!(text(0, Event::Abandoned(abandoned)).contains("_abandoned\",\"data\":{\"status\":200,\"bytes\":9}"));
         let state = State { old: Some("slow_start"), new: "recovery" };
         assert!(text(0, Event::State(state)).contains("{\"old\":\"slow_start\",\"new\":\"recovery\"}"));
     }

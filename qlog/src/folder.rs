@@ -1,30 +1,23 @@
 //! A folder of logs: one file per connection, all written by one thread.
 //!
 //! Whoever logs hands an event to a bounded queue and goes on. When the disk is too slow the queue fills and events are dropped and
-//! counted: a log with holes says so in its last record. Only beginning and ending a log wait for a place in the queue.
+//! counted: a log with holes says so in its last record. Nothing here waits for the disk but [`Folder::finish`]: the queue has room for
+//! the beginning and the end of every log that may be open, beside the events.
 
-use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::event::{Event, Header, Metrics, Vantage, write_event, write_gap, write_header};
+use crate::event::{Event, Header};
+use crate::writer::{Create, Message, Writer, create};
 
 /// Events that wait at most; 4 MB of them.
 const QUEUE: usize = 1 << 14;
-/// Bytes of a file that wait in memory.
-const BUFFER: usize = 8 << 10;
-/// A file that would grow larger ends.
-const LARGEST: u64 = 1 << 30;
-/// What waits in memory is written after this silence.
-const QUIET: Duration = Duration::from_millis(500);
-/// Files of one connection ID: a client chooses it and may choose it again.
-const NAMESAKES: u32 = 100;
 
 /// Why there can be no logs. One line that names the mend.
 #[derive(Debug, thiserror::Error)]
@@ -37,34 +30,86 @@ pub enum FolderError {
     Thread(io::Error),
 }
 
+/// What a folder of logs may take. Beyond, connections go on without a log, and are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Files, over all the time that the folder is open.
+    pub files: u64,
+    /// Bytes of all files. Logs that are open then end early, each with a record that says so.
+    pub bytes: u64,
+    /// Files open at once: each takes a descriptor and 8 KiB of memory.
+    pub open: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { files: 100_000, bytes: 4_000_000_000, open: 1_000 }
+    }
+}
+
 /// What became of the logs so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Files begun.
     pub files: u64,
+    /// Bytes written to them.
+    pub bytes: u64,
     /// Events written.
     pub events: u64,
-    /// Events dropped because the queue was full or the file at its largest.
+    /// Events dropped because the queue was full or a file or the folder at its largest.
     pub dropped: u64,
+    /// Logs that were not begun because a bound was reached.
+    pub refused: u64,
     /// Files that could not be made or written.
     pub failed: u64,
 }
 
+/// What those who log and the thread that writes have in common.
 #[derive(Debug, Default)]
-struct Shared {
-    files: AtomicU64,
-    events: AtomicU64,
-    dropped: AtomicU64,
-    failed: AtomicU64,
+pub(crate) struct Shared {
+    pub(crate) bounds: Bounds,
+    pub(crate) files: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) events: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    refused: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    /// Logs admitted so far, whether or not their files were made.
+    begun: AtomicU64,
+    /// Logs whose end was not written.
+    pub(crate) open: AtomicUsize,
+    /// Events in the queue.
+    pub(crate) waiting: AtomicUsize,
+    said: AtomicBool,
 }
 
-// Events are nearly all of them, and boxing them would allocate on the packet path.
-#[allow(clippy::large_enum_variant)]
-enum Message {
-    Begin(u64, Box<Header>, Arc<AtomicU64>),
-    Event(u64, Duration, Event),
-    End(u64),
-    Stop,
+impl Shared {
+    /// A place for another log, which the writer gives back when it has ended.
+    fn admit(&self) -> Result<(), &'static str> {
+        let below = |count: &AtomicUsize, bound| {
+            count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < bound).then_some(n + 1)).is_ok()
+        };
+        if self.bytes.load(Ordering::Relaxed) >= self.bounds.bytes {
+            return Err("they have as many bytes as they may");
+        }
+        if !below(&self.open, self.bounds.open) {
+            return Err("as many are open as may be");
+        }
+        let more = |n| (n < self.bounds.files).then_some(n + 1);
+        if self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            return Err("there are as many files as there may be");
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, why: &str) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        // The first says what is wrong; thousands would say no more.
+        if !self.said.swap(true, Ordering::Relaxed) {
+            tracing::warn!("logs: {why}; connections go on without, counted in fathom_qlog_refused_total");
+        }
+    }
 }
 
 /// A folder of logs.
@@ -77,46 +122,78 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Logs go to this folder, which is made if it is not there.
+    /// Logs go to this folder, which is made if it is not there, within the default bounds.
     ///
     /// # Errors
     /// Nothing can be written there.
     pub fn open(folder: &Path) -> Result<Self, FolderError> {
+        Self::open_bounded(folder, Bounds::default())
+    }
+
+    /// The same within these bounds.
+    ///
+    /// # Errors
+    /// Nothing can be written there.
+    pub fn open_bounded(folder: &Path, bounds: Bounds) -> Result<Self, FolderError> {
         let unwritable = |e| FolderError::Unwritable(folder.to_owned(), e);
         std::fs::create_dir_all(folder).map_err(unwritable)?;
         // To learn it now and not with the first connection.
         let probe = folder.join(format!(".fathom-{}", std::process::id()));
         File::create(&probe).and_then(|_| std::fs::remove_file(&probe)).map_err(unwritable)?;
-        let (queue, messages) = sync_channel(QUEUE);
-        let shared = Arc::new(Shared::default());
-        let mut writer = Writer { folder: folder.to_owned(), open: HashMap::new(), shared: Arc::clone(&shared) };
+        let folder = folder.to_owned();
+        Self::with(bounds, move |header| Ok(Box::new(create(&folder, header)?)))
+    }
+
+    /// Logs go to what `create` makes, on the thread that writes. It may wait, as may what it makes: whoever logs does not.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn with(
+        bounds: Bounds,
+        create: impl FnMut(&Header) -> io::Result<Box<dyn Write + Send>> + Send + 'static,
+    ) -> Result<Self, FolderError> {
+        // Each log that is open begins once and ends once, and one message ends all.
+        let (queue, messages) = sync_channel(QUEUE.saturating_add(bounds.open.saturating_mul(2)).saturating_add(1));
+        let shared = Arc::new(Shared { bounds, ..Shared::default() });
+        let mut writer = Writer::new(Box::new(create) as Create, Arc::clone(&shared));
         let thread = std::thread::Builder::new().name("qlog".into()).spawn(move || writer.run(&messages));
         let thread = thread.map_err(FolderError::Thread)?;
         Ok(Self { queue, next: AtomicU64::new(0), shared, writer: Mutex::new(Some(thread)) })
     }
 
-    /// Begins a connection's log. Its file is named after its connection ID and is never one that is there already.
+    /// Begins a connection's log. Its file is named after its connection ID and is never one that is there already. Where a bound is
+    /// reached, nothing is logged. Never waits.
     pub fn begin(&self, header: Header) -> Log {
+        if let Err(why) = self.shared.admit() {
+            self.shared.refuse(why);
+            return Log(None);
+        }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let dropped = Arc::new(AtomicU64::new(0));
         // Fails only once the folder is finished.
-        let _ = self.queue.send(Message::Begin(number, Box::new(header), Arc::clone(&dropped)));
-        let end = End { queue: self.queue.clone(), number, dropped, shared: Arc::clone(&self.shared) };
-        Log(Arc::new(end))
+        let _ = self.queue.try_send(Message::Begin(number, Box::new(header), Arc::clone(&dropped)));
+        Log(Some(Arc::new(End { queue: self.queue.clone(), number, dropped, shared: Arc::clone(&self.shared) })))
     }
 
     /// What became of the logs so far.
     pub fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let s = &self.shared;
-        Counts { files: of(&s.files), events: of(&s.events), dropped: of(&s.dropped), failed: of(&s.failed) }
+        Counts {
+            files: of(&s.files),
+            bytes: of(&s.bytes),
+            events: of(&s.events),
+            dropped: of(&s.dropped),
+            refused: of(&s.refused),
+            failed: of(&s.failed),
+        }
     }
 
-    /// Writes what waits and closes all files; what is logged afterwards is dropped.
+    /// Writes what waits and closes all files, which takes as long as the disk does; what is logged afterwards is dropped.
     pub fn finish(&self) -> Counts {
         let thread = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            let _ = self.queue.send(Message::Stop);
+            let _ = self.queue.try_send(Message::Stop);
             let _ = thread.join();
         }
         self.counts()
@@ -131,7 +208,7 @@ impl Drop for Folder {
 
 /// A connection's log. Clones share it; its file ends with the last of them.
 #[derive(Clone, Debug)]
-pub struct Log(Arc<End>);
+pub struct Log(Option<Arc<End>>);
 
 #[derive(Debug)]
 struct End {
@@ -144,159 +221,23 @@ struct End {
 impl Log {
     /// Logs an event; `at` is the time since the log began. Never waits, never allocates.
     pub fn event(&self, at: Duration, event: Event) {
-        if self.0.queue.try_send(Message::Event(self.0.number, at, event)).is_err() {
-            self.0.dropped.fetch_add(1, Ordering::Relaxed);
-            self.0.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        let Some(log) = &self.0 else { return };
+        // Places that events leave free are for logs that begin and end.
+        let room = log.shared.waiting.fetch_add(1, Ordering::Relaxed) < QUEUE;
+        let taken = room && log.queue.try_send(Message::Event(log.number, at, event)).is_ok();
+        if !taken {
+            log.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            log.dropped.fetch_add(1, Ordering::Relaxed);
+            log.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        let _ = self.queue.send(Message::End(self.number));
+        // There is a place for it.
+        let _ = self.queue.try_send(Message::End(self.number));
     }
-}
-
-/// The thread's side.
-struct Writer {
-    folder: PathBuf,
-    open: HashMap<u64, Open>,
-    shared: Arc<Shared>,
-}
-
-struct Open {
-    file: Counting<BufWriter<File>>,
-    last: Metrics,
-    at: Duration,
-    dropped: Arc<AtomicU64>,
-    full: bool,
-}
-
-/// Counts what is written.
-struct Counting<W> {
-    to: W,
-    bytes: u64,
-}
-
-impl<W: Write> Write for Counting<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let n = self.to.write(bytes)?;
-        self.bytes += n as u64;
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
-}
-
-impl Writer {
-    fn run(&mut self, messages: &Receiver<Message>) {
-        loop {
-            match messages.recv_timeout(QUIET) {
-                Ok(Message::Begin(number, header, dropped)) => self.begin(number, &header, dropped),
-                Ok(Message::Event(number, at, event)) => self.event(number, at, event),
-                Ok(Message::End(number)) => self.end(number),
-                Err(RecvTimeoutError::Timeout) => self.flush(),
-                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        let left: Vec<u64> = self.open.keys().copied().collect();
-        left.into_iter().for_each(|number| self.end(number));
-    }
-
-    fn begin(&mut self, number: u64, header: &Header, dropped: Arc<AtomicU64>) {
-        let made = create(&self.folder, header).and_then(|file| {
-            let mut file = Counting { to: BufWriter::with_capacity(BUFFER, file), bytes: 0 };
-            write_header(&mut file, header)?;
-            Ok(Open { file, last: Metrics::default(), at: Duration::ZERO, dropped, full: false })
-        });
-        match made {
-            Ok(open) => {
-                self.shared.files.fetch_add(1, Ordering::Relaxed);
-                self.open.insert(number, open);
-            }
-            Err(e) => self.failed(&e),
-        }
-    }
-
-    fn failed(&self, e: &io::Error) {
-        // The first says what is wrong; thousands would say no more.
-        if self.shared.failed.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::warn!("a log in '{}' cannot be written: {e}; connections go on without", self.folder.display());
-        }
-    }
-
-    fn event(&mut self, number: u64, at: Duration, event: Event) {
-        let Some(open) = self.open.get_mut(&number) else {
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        open.at = at;
-        if open.file.bytes >= LARGEST {
-            open.full = true;
-            open.dropped.fetch_add(1, Ordering::Relaxed);
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let event = match event {
-            Event::Metrics(metrics) => {
-                let news = metrics.since(&open.last);
-                open.last = open.last.then(&news);
-                if news == Metrics::default() {
-                    return;
-                }
-                Event::Metrics(news)
-            }
-            other => other,
-        };
-        match write_event(&mut open.file, at, &event) {
-            Ok(()) => {
-                self.shared.events.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(e) => {
-                self.open.remove(&number);
-                self.failed(&e);
-            }
-        }
-    }
-
-    fn end(&mut self, number: u64) {
-        let Some(mut open) = self.open.remove(&number) else { return };
-        let dropped = open.dropped.load(Ordering::Relaxed);
-        let gap = match dropped {
-            0 => Ok(()),
-            _ if open.full => write_gap(&mut open.file, open.at, "file_size", dropped),
-            _ => write_gap(&mut open.file, open.at, "queue_full", dropped),
-        };
-        if let Err(e) = gap.and_then(|()| open.file.flush()) {
-            self.failed(&e);
-        }
-    }
-
-    fn flush(&mut self) {
-        // What cannot be written now cannot be written later either, and is counted then.
-        self.open.values_mut().for_each(|open| drop(open.file.flush()));
-    }
-}
-
-/// Makes the file of a connection, as `ID_server.sqlog`, or `ID-2_server.sqlog` where that is taken.
-fn create(folder: &Path, header: &Header) -> io::Result<File> {
-    let id: String = header.id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect();
-    let id = if id.is_empty() { "connection".to_owned() } else { id };
-    let end = match header.vantage {
-        Vantage::Client => "client",
-        Vantage::Server => "server",
-    };
-    let mut taken = None;
-    for n in 1..=NAMESAKES {
-        let name = if n == 1 { format!("{id}_{end}.sqlog") } else { format!("{id}-{n}_{end}.sqlog") };
-        match OpenOptions::new().write(true).create_new(true).open(folder.join(name)) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => taken = Some(e),
-            other => return other,
-        }
-    }
-    Err(taken.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
 }
 
 #[cfg(test)]
@@ -304,7 +245,7 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use super::*;
-    use crate::event::State;
+    use crate::event::{State, Vantage};
 
     fn header(id: &str) -> Header {
         Header { id: id.into(), vantage: Vantage::Server, title: "quinn, sync".into(), began: UNIX_EPOCH }
@@ -329,7 +270,8 @@ mod tests {
             folder.begin(header(id)).event(Duration::from_millis(5), state("slow_start"));
         }
         let counts = folder.finish();
-        assert_eq!(counts, Counts { files: 4, events: 4, dropped: 0, failed: 0 });
+        let bytes = counts.bytes;
+        assert_eq!(counts, Counts { files: 4, bytes, events: 4, ..Counts::default() });
         let dir = dir.path().join("logs");
         assert_eq!(
             names(&dir),
@@ -342,29 +284,84 @@ mod tests {
         assert!(records[0].contains("\"group_id\":\"aa01\"") && records[0].contains("1970-01-01T00:00:00.000Z"));
     }
 
+    /// A file in memory, whose writer may be held.
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Where the thread that writes waits for `release` before it makes its first file.
+    fn held(bounds: Bounds) -> (Folder, Memory, std::sync::mpsc::Sender<()>) {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let memory = Memory::default();
+        let files = memory.clone();
+        let folder = Folder::with(bounds, move |_| {
+            let _ = released.recv();
+            Ok(Box::new(files.clone()))
+        });
+        (folder.unwrap(), memory, release)
+    }
+
     #[test]
     fn a_slow_disk_drops_events_counts_them_and_says_so_in_the_file() {
-        // The thread is this one: nothing is taken from the queue until all is in it.
-        let dir = tempfile::tempdir().unwrap();
-        let (queue, messages) = sync_channel(4);
-        let shared = Arc::new(Shared::default());
-        let dropped = Arc::new(AtomicU64::new(0));
-        queue.send(Message::Begin(0, Box::new(header("cc")), Arc::clone(&dropped))).unwrap();
-        let log = Log(Arc::new(End { queue: queue.clone(), number: 0, dropped, shared: Arc::clone(&shared) }));
-        (0..10).for_each(|_| log.event(Duration::from_millis(1), state("recovery")));
-        assert_eq!(shared.dropped.load(Ordering::Relaxed), 7);
-        let folder = dir.path().to_owned();
-        let writer = std::thread::spawn(move || {
-            Writer { folder, open: HashMap::new(), shared }.run(&messages);
-        });
-        drop(log);
-        queue.send(Message::Stop).unwrap();
-        writer.join().unwrap();
-        let text = std::fs::read_to_string(dir.path().join("cc_server.sqlog")).unwrap();
-        assert_eq!(text.matches("congestion_state_updated").count(), 3);
+        let (folder, memory, release) = held(Bounds::default());
+        let log = folder.begin(header("cc"));
+        let more = 7;
+        (0..QUEUE + more).for_each(|_| log.event(Duration::from_millis(1), state("recovery")));
+        assert_eq!(folder.counts().dropped, more as u64);
+        drop((log, release));
+        assert_eq!(folder.finish().events, QUEUE as u64);
+        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches("congestion_state_updated").count(), QUEUE);
         assert!(text.ends_with(
             "\"name\":\"fathom:log_incomplete\",\"data\":{\"reason\":\"queue_full\",\"events_dropped\":7}}\n"
         ));
+    }
+
+    #[test]
+    fn a_held_disk_delays_no_begin_event_or_end() {
+        let open = 50;
+        let (folder, _, release) = held(Bounds { open, ..Bounds::default() });
+        // More than anything may wait for: a call that did would never come back, as nothing is released before the end.
+        for _ in 0..10 * open {
+            let log = folder.begin(header("aa"));
+            (0..1_000).for_each(|_| log.event(Duration::ZERO, state("recovery")));
+        }
+        let counts = folder.counts();
+        assert_eq!((counts.files, counts.refused), (0, 9 * open as u64));
+        drop(release);
+        // All that were begun ended as well: the places are free.
+        assert_eq!(folder.finish().files, open as u64);
+        assert_eq!(folder.shared.open.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn files_and_bytes_of_a_folder_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open_bounded(dir.path(), Bounds { files: 3, ..Bounds::default() }).unwrap();
+        (0..10).for_each(|_| drop(folder.begin(header("aa"))));
+        let counts = folder.finish();
+        assert_eq!((counts.files, counts.refused, names(dir.path()).len()), (3, 7, 3));
+
+        let dir = tempfile::tempdir().unwrap();
+        let bytes = 10_000;
+        let folder = Folder::open_bounded(dir.path(), Bounds { bytes, ..Bounds::default() }).unwrap();
+        let log = folder.begin(header("bb"));
+        (0..1_000).for_each(|_| log.event(Duration::from_millis(1), state("recovery")));
+        drop(log);
+        let counts = folder.finish();
+        assert!(counts.events > 0 && counts.events + counts.dropped == 1_000, "{counts:?}");
+        let text = std::fs::read_to_string(dir.path().join("bb_server.sqlog")).unwrap();
+        assert!(text.contains("\"reason\":\"folder_size\"") && text.len() < 10_500, "{} bytes", text.len());
+        assert_eq!(folder.begin(header("cc")).0.map(drop), None, "no log begins in a full folder");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `event.rs` | what is logged, and how it is written |
 //! | `folder.rs` | one file per connection, written by a thread of its own |
+//! | `writer.rs` | that thread |
 //! | `read/` | any stack's file, event by event |
 //! | `seen.rs` | what an event says, whichever draft it follows |
 //! | `qvis.rs` | the same log in the older form that qvis draws |
@@ -20,9 +21,10 @@ mod folder;
 mod qvis;
 mod read;
 mod seen;
+mod writer;
 
-pub use event::{Event, Header, Lost, Marked, Metrics, OneWay, Response, State, Vantage};
-pub use folder::{Counts, Folder, FolderError, Log};
+pub use event::{Abandoned, Event, Header, Lost, Marked, Metrics, OneWay, Response, State, Vantage};
+pub use folder::{Bounds, Counts, Folder, FolderError, Log};
 pub use qvis::{ExportError, export};
 pub use read::{Bytes, Logged, Malformed, ReadError, Summary, read};
-pub use seen::{Direction, Packet, Phase, Seen, SeenLoss, SeenMetrics, SeenResponse, Space, StreamData};
+pub use seen::{Direction, Packet, Phase, Seen, SeenLoss, SeenMetrics, SeenResponse, Space, StreamData, Until};

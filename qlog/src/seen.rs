@@ -97,15 +97,28 @@ pub struct Packet {
     pub streams: Vec<StreamData>,
 }
 
+/// Until what a response is measured, as a log or a table tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Until {
+    /// Its last byte was handed to a server's QUIC: it may wait there for long, and nobody knows how long.
+    HandedOver,
+    /// Its last byte was sent by the server.
+    Sent,
+    /// Its last byte was acknowledged by the client.
+    Acknowledged,
+    /// Its last byte came to the client.
+    Received,
+}
+
 /// A response as our own server logs it; times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeenResponse {
     /// Bytes of its body.
     pub bytes: f64,
-    /// From the request's header to the first byte.
-    pub first_byte: Option<f64>,
     /// From the request's header to the last byte.
     pub total: f64,
+    /// What became of that byte then. Logs of old tell only when QUIC took it.
+    pub until: Until,
 }
 
 /// What an event says.
@@ -119,8 +132,9 @@ pub enum Seen {
     Lost(SeenLoss),
     /// A packet came or went.
     Packet(Packet),
-    /// Bytes moved between a stream and its user.
-    Stream(Direction, StreamData),
+    /// Bytes moved between a stream and its user; on their way out they are handed over, not sent, unless the log says that they went to
+    /// the network.
+    Stream(Direction, StreamData, Until),
     /// A response ended.
     Response(SeenResponse),
     /// Something that nobody here asks for.
@@ -143,7 +157,9 @@ impl Seen {
             "packet_lost" | "packets_lost" => Self::Lost(loss(data, event.unit)),
             "packet_sent" => Self::Packet(packet(Direction::Sent, data)),
             "packet_received" => Self::Packet(packet(Direction::Received, data)),
-            "stream_data_moved" => moved(data).map_or(Self::Other, |(way, bytes)| Self::Stream(way, bytes)),
+            "stream_data_moved" => {
+                moved(data).map_or(Self::Other, |(way, bytes, until)| Self::Stream(way, bytes, until))
+            }
             "response" if event.category == "fathom" => response(data).map_or(Self::Other, Self::Response),
             _ => Self::Other,
         }
@@ -231,14 +247,20 @@ fn bytes(data: &Value) -> Option<StreamData> {
     })
 }
 
-fn moved(data: &Value) -> Option<(Direction, StreamData)> {
+fn moved(data: &Value) -> Option<(Direction, StreamData, Until)> {
     let is = |key: &str, what: &str| data.get(key).and_then(Value::as_str).is_some_and(|v| v == what);
     let (to_user, to_net) = (is("to", "user") || is("to", "application"), is("to", "transport") || is("to", "network"));
-    let way = if to_user { Direction::Received } else { Direction::Sent };
-    (to_user || to_net).then(|| bytes(data)).flatten().map(|bytes| (way, bytes))
+    let (way, until) = match (to_user, is("to", "network")) {
+        (true, _) => (Direction::Received, Until::Received),
+        (false, true) => (Direction::Sent, Until::Sent),
+        (false, false) => (Direction::Sent, Until::HandedOver),
+    };
+    (to_user || to_net).then(|| bytes(data)).flatten().map(|bytes| (way, bytes, until))
 }
 
 fn response(data: &Value) -> Option<SeenResponse> {
-    let total = first(data, &["total"]).filter(|t| *t >= 0.0)?;
-    Some(SeenResponse { bytes: first(data, &["bytes"])?, first_byte: first(data, &["first_byte"]), total })
+    let time = |key| first(data, &[key]).filter(|t| *t >= 0.0);
+    let acknowledged = time("acknowledged").map(|total| (total, Until::Acknowledged));
+    let (total, until) = acknowledged.or_else(|| Some((time("total")?, Until::HandedOver)))?;
+    Some(SeenResponse { bytes: first(data, &["bytes"])?, total, until })
 }

@@ -1,5 +1,6 @@
 //! Several files side by side, each against the first.
 
+use fathom_qlog::Until;
 use serde::Serialize;
 
 use super::chance::{Draw, Statistic, mean, quantile, ratio_interval};
@@ -83,22 +84,47 @@ pub fn compare(sources: Vec<Source>) -> Result<Comparison, AnalyzeError> {
     if sources.len() < 2 {
         return Err(AnalyzeError::Nothing("name at least two files to compare".into()));
     }
-    let all: Vec<Values> = sources.iter().map(Values::of).collect();
+    let mut all: Vec<Values> = sources.iter().map(Values::of).collect();
     if let Some(at) = all.iter().position(|v| v.rtts.is_empty() && v.responses.is_empty() && v.window.is_none()) {
         let name = &sources[at].name;
         return Err(AnalyzeError::Nothing(format!(
             "'{name}' has neither round trips nor responses; nothing can be compared"
         )));
     }
-    let measures = measures(&all);
     let mut cautions: Vec<String> = sources.iter().flat_map(|s| s.cautions.clone()).collect();
-    cautions.extend(sources.iter().filter_map(Source::is_until_taken));
+    cautions.extend(sources.iter().filter_map(Source::misleads));
+    if let Some(why) = not_comparable(&sources) {
+        cautions.push(why);
+        all.iter_mut().for_each(|values| values.responses.clear());
+    }
+    let measures = measures(&all);
+    if measures.is_empty() {
+        return Err(AnalyzeError::Nothing(cautions.join(" ")));
+    }
     cautions.push(
         "Files that were not recorded at the same time, in turns, also differ by what the network did meanwhile."
             .into(),
     );
     let names = short_names(&sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>());
     Ok(Comparison { measures, figures: figures(&all, &names), cautions, sources })
+}
+
+/// Why response times of these files are not put side by side.
+fn not_comparable(sources: &[Source]) -> Option<String> {
+    let mut kinds: Vec<Until> = sources.iter().filter_map(Source::until).collect();
+    kinds.sort();
+    kinds.dedup();
+    if kinds.first() == Some(&Until::HandedOver) {
+        return Some("Response times are not compared: some end when a server's QUIC took the last byte.".into());
+    }
+    let ends = |until: &Until| match until {
+        Until::HandedOver => "when QUIC took the last byte",
+        Until::Sent => "when the server sent the last byte",
+        Until::Acknowledged => "when the server heard that the client had the last byte",
+        Until::Received => "when the client had the last byte",
+    };
+    let all: Vec<&str> = kinds.iter().map(ends).collect();
+    (all.len() > 1).then(|| format!("Response times are not compared: some end {}.", all.join(", others ")))
 }
 
 fn measures(all: &[Values]) -> Vec<Measure> {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fathom_cc::Time;
-use fathom_qlog::{Logged, Packet, Phase, Seen, SeenLoss, SeenMetrics, Space, Vantage};
+use fathom_qlog::{Logged, Packet, Phase, Seen, SeenLoss, SeenMetrics, Space, Until, Vantage};
 use serde::Serialize;
 
 use super::responses::{ResponseTime, Streams};
@@ -48,8 +48,9 @@ pub struct Connection {
     pub only_smoothed: bool,
     /// Mean congestion window over time, in bytes.
     pub window: Option<f64>,
-    /// Its responses are those of `fathom serve`, which end when QUIC has taken the last byte.
-    pub until_taken: bool,
+    /// Until what its responses are measured, if it has some: the least that is true of all.
+    #[serde(skip)]
+    pub until: Option<Until>,
     /// Responses.
     #[serde(skip)]
     pub responses: Vec<ResponseTime>,
@@ -79,6 +80,8 @@ pub(super) struct Builder {
     window: Window,
     streams: Streams,
     responses: Vec<ResponseTime>,
+    /// Until what those are measured that the log tells as such.
+    until: Option<Until>,
     /// Milliseconds: events are taken in order.
     now: f64,
 }
@@ -129,13 +132,10 @@ impl Builder {
             Seen::Phase(phase) => self.recovers = phase == Phase::Recovery,
             Seen::Lost(loss) => self.lost(at, &loss),
             Seen::Packet(packet) => self.packet(at, &packet, event.vantage),
-            Seen::Stream(way, bytes) => self.streams.moved(at, way, bytes, event.vantage),
+            Seen::Stream(way, bytes, until) => self.streams.moved(at, way, bytes, until, event.vantage),
             Seen::Response(r) if kept.response() => {
-                self.responses.push(ResponseTime {
-                    bytes: r.bytes.max(0.0) as u64,
-                    ms: r.total,
-                    first_byte_ms: r.first_byte,
-                });
+                self.until = Some(self.until.map_or(r.until, |until| until.min(r.until)));
+                self.responses.push(ResponseTime { bytes: r.bytes.max(0.0) as u64, ms: r.total, first_byte_ms: None });
             }
             Seen::Response(_) | Seen::Other => {}
         }
@@ -211,7 +211,8 @@ impl Builder {
             }
         }
         for bytes in &packet.streams {
-            self.streams.moved(at, packet.direction, *bytes, vantage);
+            let until = if packet.direction == fathom_qlog::Direction::Sent { Until::Sent } else { Until::Received };
+            self.streams.moved(at, packet.direction, *bytes, until, vantage);
         }
     }
 
@@ -230,9 +231,9 @@ impl Builder {
             lost: self.lost,
             cut_at: self.cut_at.map(Time::as_secs_f64),
         };
-        let streams = self.streams.finish();
-        let until_taken = !self.responses.is_empty();
-        if !until_taken {
+        if self.until.is_none() {
+            let (streams, until) = self.streams.finish();
+            self.until = until;
             self.responses = streams.into_iter().take_while(|_| kept.response()).collect();
         }
         Connection {
@@ -243,7 +244,7 @@ impl Builder {
             guessed_losses: self.guessed,
             loss_events: self.loss_events,
             window: self.window.mean(),
-            until_taken,
+            until: self.until,
             responses: self.responses,
         }
     }

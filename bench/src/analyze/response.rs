@@ -1,5 +1,6 @@
 //! Response times by size.
 
+use fathom_qlog::Until;
 use serde::Serialize;
 
 use super::chance::quantile_interval;
@@ -58,6 +59,9 @@ pub fn response(sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError> {
             }
         )));
     }
+    if let Some(why) = sources.iter().filter(|s| s.until() == Some(Until::HandedOver)).find_map(Source::misleads) {
+        return Err(AnalyzeError::Nothing(why));
+    }
     // More columns than these nobody reads.
     let sources = if sources.len() > COLUMNS {
         let name = format!("{} files", sources.len());
@@ -67,7 +71,7 @@ pub fn response(sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError> {
     };
     let of_source = |s: &Source| Class::ALL.map(|class| of_class(s, class)).to_vec();
     let mut cautions: Vec<String> = sources.iter().flat_map(|s| s.cautions.clone()).collect();
-    cautions.extend(sources.iter().filter_map(Source::is_until_taken));
+    cautions.extend(sources.iter().filter_map(Source::misleads));
     for s in sources.iter().filter(|s| s.failed > 0) {
         cautions.push(format!("{}: {} requests without a good response are left out", s.name, s.failed));
     }
@@ -148,7 +152,7 @@ fn shown(percentile: Option<&(f64, Option<(f64, f64)>)>) -> String {
 
 const METHOD: &[&str] = &[
     "In a log: from the first byte of a request to the last byte of its response, as the end that logs sees them (packets with STREAM \
-     frames, stream_data_moved), or as fathom serve logs its responses.",
+     frames, stream_data_moved); in logs of fathom serve, from the request's header until the last byte was acknowledged.",
     "In a table: total_ms from the intended start (intended_s, where it is there): waiting for a late client counts.",
     "Intervals (95 %) are between responses of the sample itself and take responses for independent; where there are too few, none is \
      given.",

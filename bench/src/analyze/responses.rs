@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
-use fathom_qlog::{Direction, StreamData, Vantage};
+use fathom_qlog::{Direction, StreamData, Until, Vantage};
 use serde::Serialize;
 
 use super::source::Kept;
@@ -71,10 +71,13 @@ struct Way {
     first: Option<f64>,
     last: f64,
     end: u64,
+    /// What became of the newest bytes: where a log tells of the same bytes twice, what it tells last.
+    until: Option<Until>,
 }
 
 impl Way {
-    fn moved(&mut self, at: f64, bytes: StreamData) {
+    fn moved(&mut self, at: f64, bytes: StreamData, until: Until) {
+        self.until = self.until.max(Some(until));
         let end = bytes.offset.saturating_add(bytes.length);
         // What is sent again was there before; it counts where it fills a gap, which offsets alone do not tell.
         self.first.get_or_insert(at);
@@ -84,7 +87,7 @@ impl Way {
 }
 
 impl Streams {
-    pub(super) fn moved(&mut self, at: f64, way: Direction, bytes: StreamData, vantage: Option<Vantage>) {
+    pub(super) fn moved(&mut self, at: f64, way: Direction, bytes: StreamData, until: Until, vantage: Option<Vantage>) {
         self.vantage = vantage.or(self.vantage);
         // RFC 9000 §2.1: the two lowest bits are zero.
         if !bytes.stream.is_multiple_of(4) || (self.open.len() >= STREAMS && !self.open.contains_key(&bytes.stream)) {
@@ -93,13 +96,13 @@ impl Streams {
         let fresh = Stream { began: at, sent: Way::default(), received: Way::default() };
         let stream = self.open.entry(bytes.stream).or_insert(fresh);
         match way {
-            Direction::Sent => stream.sent.moved(at, bytes),
-            Direction::Received => stream.received.moved(at, bytes),
+            Direction::Sent => stream.sent.moved(at, bytes, until),
+            Direction::Received => stream.received.moved(at, bytes, until),
         }
     }
 
-    /// Those of which something came back, in the order of streams.
-    pub(super) fn finish(self) -> Vec<ResponseTime> {
+    /// Those of which something came back, in the order of streams, and until what all of them are measured.
+    pub(super) fn finish(self) -> (Vec<ResponseTime>, Option<Until>) {
         let mut open: Vec<(u64, Stream)> = self.open.into_iter().collect();
         open.sort_unstable_by_key(|(id, _)| *id);
         let response = |s: &Stream| match self.vantage {
@@ -114,7 +117,8 @@ impl Streams {
             let first = way.first?;
             Some(ResponseTime { bytes: way.end, ms: way.last - s.began, first_byte_ms: Some(first - s.began) })
         };
-        open.into_iter().filter_map(time).collect()
+        let until = open.iter().filter_map(|(_, s)| response(s).until).min();
+        (open.into_iter().filter_map(time).collect(), until)
     }
 }
 
@@ -231,14 +235,18 @@ mod tests {
     #[test]
     fn responses_of_either_end() {
         let data = |stream, offset, length| StreamData { stream, offset, length };
+        let until = |way| if way == Direction::Sent { Until::Sent } else { Until::Received };
         let run = |vantage, response, request| {
             let mut s = Streams::default();
-            s.moved(10.0, request, data(4, 0, 50), vantage);
-            s.moved(30.0, response, data(4, 0, 1_000), vantage);
-            s.moved(45.0, response, data(4, 1_000, 500), vantage);
-            s.moved(50.0, request, data(8, 0, 50), vantage);
-            s.moved(50.0, response, data(3, 0, 50), vantage);
-            s.finish()
+            let mut moved = |at, way, bytes| s.moved(at, way, bytes, until(way), vantage);
+            moved(10.0, request, data(4, 0, 50));
+            moved(30.0, response, data(4, 0, 1_000));
+            moved(45.0, response, data(4, 1_000, 500));
+            moved(50.0, request, data(8, 0, 50));
+            moved(50.0, response, data(3, 0, 50));
+            let (responses, measured) = s.finish();
+            assert!(vantage.is_none() || measured == Some(until(response)));
+            responses
         };
         let wanted = [ResponseTime { bytes: 1_500, ms: 35.0, first_byte_ms: Some(20.0) }];
         assert_eq!(run(Some(Vantage::Server), Direction::Sent, Direction::Received), wanted);

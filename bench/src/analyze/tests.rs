@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::io::Write as _;
 
+use fathom_qlog::Until;
 use rand::RngExt;
 
 use super::*;
@@ -167,6 +168,83 @@ fn responses_of_tables_and_logs() {
     assert!(loss_delay(vec![gathered(&text)]).unwrap_err().to_string().contains("no round trips"));
 }
 
+/// A log with one response on a stream, made of these events.
+fn responding(vantage: &str, events: &str) -> Source {
+    let head =
+        format!("\u{1e}{{\"qlog_version\":\"0.3\",\"trace\":{{\"vantage_point\":{{\"type\":\"{vantage}\"}}}}}}\n");
+    gathered(&(head + events))
+}
+
+fn event(at: u32, name: &str, data: &str) -> String {
+    format!("\u{1e}{{\"time\":{at},\"name\":\"{name}\",\"data\":{{{data}}}}}\n")
+}
+
+#[test]
+fn response_times_until_handed_over_are_refused() {
+    let packet = |way: &str, at, length: u32| {
+        let frames =
+            format!("\"frames\":[{{\"frame_type\":\"stream\",\"stream_id\":0,\"offset\":0,\"length\":{length}}}]");
+        event(at, &format!("transport:packet_{way}"), &frames)
+    };
+    let moved = |at, to: &str| {
+        let data = format!("\"stream_id\":0,\"offset\":0,\"length\":9000,\"from\":\"application\",\"to\":\"{to}\"");
+        event(at, "transport:data_moved", &data).replace("data_moved", "stream_data_moved")
+    };
+    let rtt = || event(1, "recovery:metrics_updated", "\"latest_rtt\":20");
+    let response = |times: &str| event(50, "fathom:response", &format!("\"status\":200,\"bytes\":9000,{times}"));
+    // As older versions of fathom serve logged it; another stack's server that tells only what its application handed over.
+    let old = || responding("server", &(rtt() + &response("\"first_byte\":0.1,\"total\":0.2")));
+    let handed = || responding("server", &(rtt() + &packet("received", 2, 30) + &moved(3, "transport")));
+    for source in [old(), handed()] {
+        assert_eq!(source.until(), Some(Until::HandedOver));
+        let why = super::response(vec![source]).unwrap_err().to_string();
+        assert!(
+            why.contains("when a server's QUIC took the last byte") && why.contains("Measure at the client"),
+            "{why}"
+        );
+    }
+    let new = || responding("server", &(rtt() + &response("\"handed_over\":0.2,\"acknowledged\":40")));
+    let server = || {
+        responding(
+            "server",
+            &(rtt() + &packet("received", 2, 30) + &moved(3, "transport") + &packet("sent", 30, 9_000)),
+        )
+    };
+    let client = || responding("client", &(rtt() + &packet("sent", 2, 30) + &packet("received", 30, 9_000)));
+    for (source, until, labelled) in
+        [(new(), Until::Acknowledged, false), (server(), Until::Sent, true), (client(), Until::Received, false)]
+    {
+        assert_eq!(source.until(), Some(until));
+        let answer = super::response(vec![source]).unwrap();
+        assert_eq!(answer.cautions.iter().any(|c| c.contains("a server's log")), labelled, "{until:?}");
+    }
+    // What ends at another point is not put side by side; the rest is.
+    let rows = |a: Source, b: Source| {
+        let answer = compare(vec![a, b]).unwrap();
+        let responses = answer.measures.iter().any(|m| m.name.starts_with("response time"));
+        let told = answer.cautions.iter().any(|c| c.contains("Response times are not compared"));
+        assert!(answer.measures.iter().any(|m| m.name.starts_with("round trip")));
+        assert_ne!(responses, told, "{:?}", answer.cautions);
+        responses
+    };
+    assert!(!rows(old(), old()) && !rows(new(), old()) && !rows(new(), client()) && !rows(server(), client()));
+    assert!(rows(new(), new()) && rows(server(), server()) && rows(client(), client()));
+}
+
+#[test]
+fn names_are_shown_and_not_acted_upon() {
+    let mut evil = gathered("total_ms,bytes\n5,1\n");
+    evil.name = "a\u{1b}[2J\u{9b}31m\rb\u{202e}c".into();
+    evil.failed = 1;
+    let other = gathered("total_ms,bytes\n6,1\n");
+    let pages = [compare(vec![evil.clone(), other]).unwrap().page(), super::response(vec![evil]).unwrap().page()];
+    for page in pages {
+        let text = analysis::text(&page);
+        assert!(!text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
+        assert!(text.contains("a\\u{1b}[2J\\u{9b}31m\\rb\\u{202e}c"), "{text}");
+    }
+}
+
 #[test]
 fn our_own_log_says_more() {
     // What `fathom serve --qlog` writes: packets per ACK, bytes and time of sending of what was lost, responses.
@@ -182,7 +260,7 @@ fn our_own_log_says_more() {
         );
     }
     text += "\u{1e}{\"time\":395,\"name\":\"quic:packet_lost\",\"data\":{\"fathom_sent\":371,\"fathom_bytes\":3000}}\n";
-    text += "\u{1e}{\"time\":399,\"name\":\"fathom:response\",\"data\":{\"status\":200,\"bytes\":5000,\"first_byte\":2,\"total\":40}}\n";
+    text += "\u{1e}{\"time\":399,\"name\":\"fathom:response\",\"data\":{\"status\":200,\"bytes\":5000,\"first_byte_handed_over\":2,\"handed_over\":3,\"acknowledged\":40}}\n";
     let source = gathered(&text);
     let connection = &source.connections[0];
     // Frames of one packet are no samples.

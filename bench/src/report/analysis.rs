@@ -4,14 +4,15 @@ use std::fmt::Write;
 
 use super::html::{STYLE, escape};
 use super::paper::svg;
+use super::plain;
 use crate::analyze::{Page, Sheet};
 
 /// Characters of a line of text.
 const WIDTH: usize = 110;
 
-/// For a terminal.
+/// For a terminal. Names of files and what logs say of themselves are shown as they are, not acted upon.
 pub fn text(page: &Page) -> String {
-    let mut text = format!("{}\n", page.title);
+    let mut text = format!("{}\n", plain(&page.title));
     for line in &page.verdicts {
         // Writing to a string cannot fail, here and below.
         let _ = write!(text, "\n{}", wrapped(line, ""));
@@ -32,6 +33,7 @@ pub fn text(page: &Page) -> String {
 fn wrapped(words: &str, indent: &str) -> String {
     let (mut text, mut at) = (String::new(), 0);
     for word in words.split_whitespace() {
+        let word = &*plain(word);
         let long = word.chars().count();
         // A sign of percent stays with its number.
         if at > 0 && at + 1 + long > WIDTH && !word.starts_with('%') {
@@ -49,6 +51,9 @@ fn wrapped(words: &str, indent: &str) -> String {
 }
 
 fn table(sheet: &Sheet) -> String {
+    let of = |s: &String| plain(s).into_owned();
+    let rows = sheet.rows.iter().map(|(label, cells)| (of(label), cells.iter().map(of).collect())).collect();
+    let sheet = &Sheet { title: of(&sheet.title), columns: sheet.columns.iter().map(of).collect(), rows };
     let long = |s: &str| s.chars().count();
     let labels = sheet.rows.iter().map(|r| long(&r.0)).max().unwrap_or(0).max(long(&sheet.title));
     let column = |i: usize| {

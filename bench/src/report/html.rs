@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::plot::{Line, Plot, svg};
-use super::table::{columns, rows, setting, verdicts};
+use super::table::{cautions, columns, rows, setting, verdicts};
 use crate::experiment::{Comparison, RunResult, SharesOverTime};
 use crate::link::QueueSpec;
 use crate::measure::Distribution;
@@ -42,6 +42,9 @@ pub fn html(c: &Comparison) -> String {
         paragraph(&mut page, "", &line);
     }
     table(&mut page, c, &names);
+    for line in cautions(c) {
+        paragraph(&mut page, "note", &line);
+    }
     cdf_section(&mut page, c, "Response times", "all", |r| &r.times);
     cdf_section(&mut page, c, "Response times of responses larger than 25 kB", "large", |r| &r.times_large);
     queue_section(&mut page, c);

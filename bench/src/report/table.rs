@@ -18,11 +18,11 @@ const ROWS: &[Row] = &[
     ("goodput per response (kbps)", |r| format!("{:.1}", r.goodput_per_response_kbps)),
     ("response time, median (ms)", |r| millis(r.times.median_ms)),
     ("response time, mean (ms)", |r| millis(r.times.mean_ms)),
-    ("response time, p90 (ms)", |r| millis(r.times.p90_ms)),
-    ("response time, p95 (ms)", |r| millis(r.times.p95_ms)),
-    ("response time, p99 (ms)", |r| millis(r.times.p99_ms)),
+    ("response time, p90 (ms)", |r| tail(r.times.p90_ms, r.times.count, FOR_P90)),
+    ("response time, p95 (ms)", |r| tail(r.times.p95_ms, r.times.count, FOR_P95)),
+    ("response time, p99 (ms)", |r| tail(r.times.p99_ms, r.times.count, FOR_P99)),
     ("  above 25 kB, median (ms)", |r| millis(r.times_large.median_ms)),
-    ("  above 25 kB, p95 (ms)", |r| millis(r.times_large.p95_ms)),
+    ("  above 25 kB, p95 (ms)", |r| tail(r.times_large.p95_ms, r.times_large.count, FOR_P95)),
     ("link utilisation (%)", |r| format!("{:.1}", r.utilisation_percent)),
     ("senders told one-way delay (%)", |r| format!("{:.1}", r.one_way_percent)),
     ("window cuts, early", |r| r.early_reductions.to_string()),
@@ -36,6 +36,23 @@ const LOST: &str = "lost by loopback (packets)";
 
 fn millis(ms: f64) -> String {
     if ms >= 100.0 { format!("{ms:.0}") } else { format!("{ms:.1}") }
+}
+
+/// Responses from which on a percentile is more than one of the slowest of them.
+const FOR_P90: u64 = 10;
+const FOR_P95: u64 = 20;
+const FOR_P99: u64 = 100;
+
+/// A percentile, where there are enough responses for one.
+fn tail(ms: f64, responses: u64, enough: u64) -> String {
+    if responses < enough { "-".to_owned() } else { millis(ms) }
+}
+
+/// What a reader must know of the numbers.
+pub(super) fn cautions(c: &Comparison) -> Vec<String> {
+    let few = columns(c).iter().any(|(_, r)| r.times.count < FOR_P99 || r.times_large.count < FOR_P95);
+    let few = few.then(|| "-: too few responses for this percentile (p99 needs 100, p95 20, p90 10).".to_owned());
+    few.into_iter().collect()
 }
 
 /// The comparison's columns: every controller, then the uncongested network.
@@ -62,7 +79,9 @@ pub(super) fn rows(c: &Comparison) -> Vec<(&'static str, Vec<String>)> {
 /// What was run, in one paragraph of lines.
 pub(super) fn setting(c: &Comparison) -> Vec<String> {
     let p = &c.plan;
-    let mut lines = vec![format!(
+    let missing = c.incomplete.iter().map(|run| format!("INCOMPLETE: no results of {} ({})", run.label, run.why));
+    let mut lines: Vec<String> = missing.collect();
+    lines.push(format!(
         "{} bottleneck, {}, {} workload, {} connections, seed {}, window limit {}",
         p.link,
         p.queue,
@@ -70,7 +89,7 @@ pub(super) fn setting(c: &Comparison) -> Vec<String> {
         if p.connections == crate::experiment::Connections::Fresh { "fresh" } else { "persistent" },
         p.seed,
         p.max_window,
-    )];
+    ));
     if let Some(r) = &c.reference {
         lines.push(format!(
             "offered load {} wanted; {:.1}% forward and {:.1}% reverse reached on the uncongested network ({:.1} and {:.1} connections/s)",
@@ -96,13 +115,14 @@ pub(super) fn verdicts(c: &Comparison) -> Vec<String> {
         .map(|r| (r, base_of(r)))
         .filter(|(r, base)| r.label != base.label)
         .map(|(r, base)| {
+            let enough = r.times.count.min(base.times.count) >= FOR_P99;
             format!(
                 "{} against {}: response time median {}, mean {}, p99 {}; drops {:.2} % against {:.2} %.",
                 r.label,
                 base.label,
                 change(r.times.median_ms, base.times.median_ms),
                 change(r.times.mean_ms, base.times.mean_ms),
-                change(r.times.p99_ms, base.times.p99_ms),
+                if enough { change(r.times.p99_ms, base.times.p99_ms) } else { "n/a".to_owned() },
                 r.drops_percent,
                 base.drops_percent,
             )
@@ -136,6 +156,10 @@ pub fn table(c: &Comparison) -> String {
     let mut text = setting(c).join("\n") + "\n\n" + &body + "\n";
     for verdict in verdicts(c) {
         text += &verdict;
+        text.push('\n');
+    }
+    for caution in cautions(c) {
+        text += &caution;
         text.push('\n');
     }
     if c.runs.len() > 1 {

@@ -1,7 +1,7 @@
 //! Reports over a small fixed comparison and over empty ones.
 
 use super::{html, table};
-use crate::experiment::{Comparison, Plan, Reference, RunResult, SharesOverTime};
+use crate::experiment::{Comparison, Missing, Plan, Reference, RunResult, SharesOverTime};
 use crate::measure::{Distribution, WindowPoint};
 use crate::stack::Stack;
 use crate::world::Ground;
@@ -87,6 +87,7 @@ fn comparison() -> Comparison {
         request_hash: "00".into(),
         runs: vec![run("reno", 1.0), run("sync", 0.8)],
         reference: Some(reference),
+        incomplete: Vec::new(),
     }
 }
 
@@ -119,6 +120,33 @@ fn failures_show() {
     let mut c = comparison();
     c.runs[0].failed = 3;
     assert!(table(&c).contains("requests failed"));
+}
+
+#[test]
+fn a_missing_run_is_said_in_table_page_and_json() {
+    let mut c = comparison();
+    let missing = Missing { label: "dca".into(), controller: "dca".into(), why: "interrupted".into() };
+    assert!(!serde_json::to_string(&c).unwrap().contains("incomplete"));
+    c.incomplete.push(missing);
+    for text in [table(&c), html(&c)] {
+        assert!(text.contains("INCOMPLETE: no results of dca (interrupted)"), "{text}");
+    }
+    let json = serde_json::to_value(&c).unwrap();
+    assert_eq!(json["incomplete"][0]["label"], "dca");
+    assert_eq!(serde_json::from_value::<Comparison>(json).unwrap(), c);
+}
+
+#[test]
+fn a_percentile_of_too_few_responses_is_a_dash() {
+    let mut c = comparison();
+    assert!(!table(&c).contains("too few"));
+    c.runs[1].times.count = 99;
+    let text = table(&c);
+    let p99 = text.lines().find(|l| l.starts_with("response time, p99")).unwrap();
+    assert!(
+        p99.split_whitespace().nth(5) == Some("-") && text.contains("p99 n/a") && text.contains("too few"),
+        "{text}"
+    );
 }
 
 #[test]

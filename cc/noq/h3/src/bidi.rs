@@ -5,9 +5,9 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 
-use crate::{RecvStream, SendStream};
+use crate::{RecvStream, SendStream, stack};
 
-/// A bidirectional stream on noq; `split` gives its halves.
+/// A bidirectional stream; `split` gives its halves.
 #[derive(Debug)]
 pub struct BidiStream<B: Buf> {
     send: SendStream<B>,
@@ -16,13 +16,29 @@ pub struct BidiStream<B: Buf> {
 
 impl<B: Buf> BidiStream<B> {
     /// A stream that was opened from this side.
-    pub(crate) fn opened((send, recv): (noq::SendStream, noq::RecvStream)) -> Self {
+    pub(crate) fn opened((send, recv): (stack::SendStream, stack::RecvStream)) -> Self {
         Self { send: SendStream::new(send), recv: RecvStream::opened(recv) }
     }
 
     /// A stream that the peer opened.
-    pub(crate) fn accepted((send, recv): (noq::SendStream, noq::RecvStream)) -> Self {
+    pub(crate) fn accepted((send, recv): (stack::SendStream, stack::RecvStream)) -> Self {
         Self { send: SendStream::new(send), recv: RecvStream::accepted(recv) }
+    }
+}
+
+impl<B: Buf> BidiStream<B> {
+    /// As [`SendStream::acknowledged`].
+    pub fn acknowledged(&self) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
+        self.send.acknowledged()
+    }
+
+    /// As [`SendStream::poll_write_chunks`].
+    pub fn poll_write_chunks(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_write_chunks(cx, chunks)
     }
 }
 

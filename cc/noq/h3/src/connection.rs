@@ -9,50 +9,50 @@ use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming};
 
 use crate::waiting::{Answers, Waiting};
-use crate::{BidiStream, RecvStream, SendStream, error};
+use crate::{BidiStream, RecvStream, SendStream, error, stack};
 
-/// Both halves of a bidirectional stream, as noq gives them.
-type Halves = (noq::SendStream, noq::RecvStream);
+/// Both halves of a bidirectional stream, as the stack gives them.
+type Halves = (stack::SendStream, stack::RecvStream);
 
-/// A connection for HTTP/3, on a connection of noq.
+/// A connection for HTTP/3, on a connection of the stack.
 ///
-/// Goes into `h3::client::new` or `h3::server::builder().build`. Keep a clone of the [`noq::Connection`] for what
+/// Goes into `h3::client::new` or `h3::server::builder().build`. Keep a clone of the stack's connection for what
 /// HTTP/3 does not ask of it, such as statistics or the peer's address.
 pub struct Connection {
     opener: OpenStreams,
     accept_bidi: Waiting<Halves>,
-    accept_uni: Waiting<noq::RecvStream>,
+    accept_uni: Waiting<stack::RecvStream>,
 }
 
 /// Opens streams on a connection.
 ///
 /// Clones wait each for itself.
 pub struct OpenStreams {
-    connection: noq::Connection,
+    connection: stack::Connection,
     bidi: Waiting<Halves>,
-    uni: Waiting<noq::SendStream>,
+    uni: Waiting<stack::SendStream>,
 }
 
 impl Connection {
     /// Takes a connection whose handshake is done, or one that sends in 0-RTT.
-    pub fn new(connection: noq::Connection) -> Self {
+    pub fn new(connection: stack::Connection) -> Self {
         Self { opener: OpenStreams::new(connection), accept_bidi: Waiting::new(), accept_uni: Waiting::new() }
     }
 
-    /// The connection of noq underneath.
-    pub fn noq(&self) -> &noq::Connection {
+    /// The stack's connection underneath.
+    pub(crate) fn stack(&self) -> &stack::Connection {
         &self.opener.connection
     }
 }
 
-impl From<noq::Connection> for Connection {
-    fn from(connection: noq::Connection) -> Self {
+impl From<stack::Connection> for Connection {
+    fn from(connection: stack::Connection) -> Self {
         Self::new(connection)
     }
 }
 
 impl OpenStreams {
-    fn new(connection: noq::Connection) -> Self {
+    fn new(connection: stack::Connection) -> Self {
         Self { connection, bidi: Waiting::new(), uni: Waiting::new() }
     }
 }
@@ -122,25 +122,25 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
     }
 }
 
-fn accept_bidi(connection: noq::Connection) -> Answers<Halves> {
+fn accept_bidi(connection: stack::Connection) -> Answers<Halves> {
     Box::pin(stream::unfold(connection, async |c| Some((c.accept_bi().await, c))))
 }
 
-fn accept_uni(connection: noq::Connection) -> Answers<noq::RecvStream> {
+fn accept_uni(connection: stack::Connection) -> Answers<stack::RecvStream> {
     Box::pin(stream::unfold(connection, async |c| Some((c.accept_uni().await, c))))
 }
 
-fn open_bidi(connection: noq::Connection) -> Answers<Halves> {
+fn open_bidi(connection: stack::Connection) -> Answers<Halves> {
     Box::pin(stream::unfold(connection, async |c| Some((c.open_bi().await, c))))
 }
 
-fn open_uni(connection: noq::Connection) -> Answers<noq::SendStream> {
+fn open_uni(connection: stack::Connection) -> Answers<stack::SendStream> {
     Box::pin(stream::unfold(connection, async |c| Some((c.open_uni().await, c))))
 }
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("id", &self.noq().stable_id()).finish_non_exhaustive()
+        f.debug_struct("Connection").field("id", &self.stack().stable_id()).finish_non_exhaustive()
     }
 }
 

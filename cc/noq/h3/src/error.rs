@@ -1,13 +1,14 @@
-//! noq's errors in the terms of [`h3::quic`].
+//! The stack's errors in the terms of [`h3::quic`].
 //!
-//! What HTTP/3 gives a meaning to keeps its code. The rest is handed on whole: `Undefined` and `Unknown` hold noq's own
+//! What HTTP/3 gives a meaning to keeps its code. The rest is handed on whole: `Undefined` and `Unknown` hold the stack's own
 //! error, which `downcast_ref` gets back.
 
 use std::sync::Arc;
 
 use h3::error::Code;
 use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming};
-use noq::{ConnectionError, ReadError, VarInt, WriteError};
+
+use crate::stack::{ConnectionError, ReadError, VarInt, WriteError};
 
 /// Why a connection ended.
 pub(crate) fn connection(error: ConnectionError) -> ConnectionErrorIncoming {
@@ -36,7 +37,8 @@ pub(crate) fn read(error: ReadError) -> StreamErrorIncoming {
     match error {
         ReadError::Reset(code) => terminated(code),
         ReadError::ConnectionLost(error) => connection_on_stream(error),
-        ReadError::ClosedStream | ReadError::ZeroRttRejected => StreamErrorIncoming::Unknown(Box::new(error)),
+        // Closed here, or of a 0-RTT that was refused.
+        error => StreamErrorIncoming::Unknown(Box::new(error)),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod datagram;
 mod error;
 mod recv;
 mod send;
+mod stack;
 mod waiting;
 
 pub use bidi::BidiStream;
@@ -16,8 +17,15 @@ pub use connection::{Connection, OpenStreams};
 pub use recv::RecvStream;
 pub use send::{NotReady, SendStream};
 
-/// noq's stream number as h3's.
-fn stream_id(id: noq::StreamId) -> h3::quic::StreamId {
-    // Both have 62 bits (RFC 9000 §2.1): h3 refuses none that noq has.
+impl Connection {
+    /// The connection of noq underneath.
+    pub fn noq(&self) -> &noq::Connection {
+        self.stack()
+    }
+}
+
+/// The stack's stream number as h3's.
+fn stream_id(id: stack::StreamId) -> h3::quic::StreamId {
+    // Both have 62 bits (RFC 9000 §2.1): h3 refuses none that the stack has.
     h3::quic::StreamId::try_from(u64::from(id)).expect("a stream number of 62 bits")
 }

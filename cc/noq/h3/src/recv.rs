@@ -1,19 +1,17 @@
 //! The receiving half of a stream.
 
-use std::future::Future;
-use std::pin::pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use h3::error::Code;
 use h3::quic::{self, StreamErrorIncoming, StreamId};
-use noq::ReadError;
 
+use crate::stack::{self, ReadError};
 use crate::{error, stream_id};
 
-/// A receiving stream on noq.
+/// A receiving stream.
 ///
-/// Data come as noq received them, without a copy; what is not asked for stays under QUIC's flow control.
+/// Data come as the stack received them, without a copy; what is not asked for stays under QUIC's flow control.
 ///
 /// The end of the stream is told for as long as it is asked for: a stream that was reset never turns into one that
 /// ended well, and one stopped from here answers with an error, not with a body cut short.
@@ -23,7 +21,7 @@ use crate::{error, stream_id};
 /// `H3_NO_ERROR` otherwise (RFC 9114 §4.1).
 #[derive(Debug)]
 pub struct RecvStream {
-    stream: noq::RecvStream,
+    stream: stack::RecvStream,
     state: State,
     /// What the peer is told if the stream is dropped before its end.
     abandoned: Code,
@@ -35,35 +33,28 @@ enum State {
     /// All data were read.
     Finished,
     /// The peer reset the stream, with this code.
-    Reset(noq::VarInt),
+    Reset(stack::VarInt),
     /// Stopped from this side.
     Stopped,
 }
 
 impl RecvStream {
     /// The half of a stream that was opened from this side.
-    pub(crate) fn opened(stream: noq::RecvStream) -> Self {
+    pub(crate) fn opened(stream: stack::RecvStream) -> Self {
         Self { stream, state: State::Open, abandoned: Code::H3_REQUEST_CANCELLED }
     }
 
     /// A stream, or the half of one, that the peer opened.
-    pub(crate) fn accepted(stream: noq::RecvStream) -> Self {
+    pub(crate) fn accepted(stream: stack::RecvStream) -> Self {
         Self { stream, state: State::Open, abandoned: Code::H3_NO_ERROR }
     }
 
     fn stop(&mut self, code: u64) {
-        // noq refuses only when nothing is left to stop.
+        // The stack refuses only when nothing is left to stop.
         if matches!(self.state, State::Open) && self.stream.stop(error::code(code)).is_ok() {
             self.state = State::Stopped;
         }
     }
-}
-
-/// Reads what is there, or leaves the task's waker with noq.
-///
-/// noq keeps the state of a read in the stream, not in the future, so a future per poll loses nothing and needs no box.
-fn poll_chunk(stream: &mut noq::RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadError>> {
-    pin!(stream.read_chunk(usize::MAX)).poll(cx)
 }
 
 impl quic::RecvStream for RecvStream {
@@ -71,7 +62,7 @@ impl quic::RecvStream for RecvStream {
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         let read = match self.state {
-            State::Open => ready!(poll_chunk(&mut self.stream, cx)),
+            State::Open => ready!(stack::poll_read(&mut self.stream, cx)),
             State::Finished => Ok(None),
             State::Reset(code) => Err(ReadError::Reset(code)),
             State::Stopped => Err(ReadError::ClosedStream),

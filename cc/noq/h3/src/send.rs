@@ -4,21 +4,21 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use h3::error::Code;
 use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
-use noq::{VarInt, WriteError};
 
+use crate::stack::{self, VarInt, WriteError};
 use crate::{error, stream_id};
 
-/// A sending stream on noq.
+/// A sending stream.
 ///
 /// Holds one frame at most: what QUIC's flow control does not let through yet stays in it, and is written by whatever
 /// is polled next, be it `poll_ready`, `poll_finish` or `poll_send`. No poll loses data when it is cancelled.
 ///
 /// A STOP_SENDING of the peer is answered as soon as a write sees it, with the peer's own code (RFC 9000 §3.5).
 ///
-/// Dropped between two frames, the stream ends as if finished, as noq's streams do. Dropped with part of a frame
+/// Dropped between two frames, the stream ends as if finished, as the stack's own streams do. Dropped with part of a frame
 /// unsent, it is reset with `H3_REQUEST_CANCELLED`: an end in the middle of a frame would be an error of the whole
 /// connection (RFC 9114 §7.1), or pass for the end of the body.
 pub struct SendStream<B: Buf> {
@@ -27,9 +27,9 @@ pub struct SendStream<B: Buf> {
     writing: Option<WriteBuf<B>>,
 }
 
-/// noq's stream, and what became of it.
+/// The stack's stream, and what became of it.
 struct Wire {
-    stream: noq::SendStream,
+    stream: stack::SendStream,
     state: State,
 }
 
@@ -64,18 +64,37 @@ impl Wire {
             return Poll::Ready(Ok(0));
         }
         self.check()?;
-        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, data.chunk()));
-        match &written {
-            Ok(bytes) => data.advance(*bytes),
-            Err(error) => {
-                if let WriteError::Stopped(code) = error {
-                    // Fails only if there is nothing left to reset.
-                    let _ = self.stream.reset(*code);
-                }
-                self.state = State::Failed(error.clone());
+        match ready!(Pin::new(&mut self.stream).poll_write(cx, data.chunk())) {
+            Ok(bytes) => {
+                data.advance(bytes);
+                Poll::Ready(Ok(bytes))
+            }
+            Err(error) => Poll::Ready(Err(self.failed(error))),
+        }
+    }
+
+    /// Writes all of `chunks`, which are empty then.
+    fn poll_write_chunks(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.check()?;
+        while chunks.iter().any(|chunk| !chunk.is_empty()) {
+            if let Err(error) = ready!(stack::poll_write(&mut self.stream, cx, chunks)) {
+                return Poll::Ready(Err(self.failed(error)));
             }
         }
-        Poll::Ready(written.map_err(error::write))
+        Poll::Ready(Ok(()))
+    }
+
+    fn failed(&mut self, error: WriteError) -> StreamErrorIncoming {
+        if let WriteError::Stopped(code) = error {
+            // Fails only if there is nothing left to reset.
+            let _ = self.stream.reset(code);
+        }
+        self.state = State::Failed(error.clone());
+        error::write(error)
     }
 
     /// The reason why nothing goes out any more, if there is one.
@@ -106,8 +125,35 @@ impl Wire {
 }
 
 impl<B: Buf> SendStream<B> {
-    pub(crate) fn new(stream: noq::SendStream) -> Self {
+    pub(crate) fn new(stream: stack::SendStream) -> Self {
         Self { wire: Wire { stream, state: State::Open }, writing: None }
+    }
+
+    /// Writes `chunks` behind what was sent before, as they are: a caller that frames by itself spares a copy, and with
+    /// [`Bytes::from_owner`] learns when the stack lets go of them. They are empty when all is written. To be polled again until then: cut
+    /// short in the middle of a frame, the stream has to be reset.
+    pub fn poll_write_chunks(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<(), StreamErrorIncoming>> {
+        ready!(self.poll_flush(cx))?;
+        self.wire.poll_write_chunks(cx, chunks)
+    }
+
+    /// Ends well when the peer has acknowledged all data of the stream and its end; with an error as soon as the peer has stopped the stream
+    /// or the connection is over. It may be asked for at any time, and outlives the stream. A stream that is reset from here is acknowledged
+    /// when its reset is.
+    pub fn acknowledged(&self) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
+        let stopped = self.wire.stream.stopped();
+        async move {
+            match stopped.await {
+                Ok(None) => Ok(()),
+                Ok(Some(code)) => Err(error::write(WriteError::Stopped(code))),
+                Err(why) => Err(stack::lost(why)
+                    .map_or_else(|| error::write(WriteError::ZeroRttRejected), error::connection_on_stream)),
+            }
+        }
     }
 
     /// Sends what is left of the frame.

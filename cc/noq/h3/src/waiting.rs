@@ -1,11 +1,12 @@
-//! noq's futures, held from poll to poll.
+//! The stack's futures, held from poll to poll.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use futures_util::stream::Stream;
-use noq::ConnectionError;
+
+use crate::stack::ConnectionError;
 
 type Answer<T> = Result<T, ConnectionError>;
 
@@ -14,7 +15,7 @@ pub(crate) type Answers<T> = Pin<Box<dyn Stream<Item = Answer<T>> + Send + Sync>
 
 /// Something a connection gives again and again, and that may have to be waited for.
 ///
-/// noq's futures borrow the connection, and one that is dropped is not woken any more. So the future that waits is kept
+/// The stack's futures borrow the connection, and one that is dropped is not woken any more. So the future that waits is kept
 /// in a box together with a handle on its connection. The box is made the first time something has to be waited for,
 /// and serves from then on: what is there at once costs no allocation.
 pub(crate) struct Waiting<T>(Option<Answers<T>>);

@@ -3,10 +3,13 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use common::{body, fetch, get, loopback, noq_client, noq_server, open, pair, pair_with, request, serve, tls, within};
+use common::clock::HandClock;
+use common::{body, fetch, get, loopback, noq_client_on, noq_server_on, open, pair, pair_on, pair_with, request};
+use common::{serve, tls, within};
 use h3::error::{Code, ConnectionError, StreamError};
 use h3::quic::{ConnectionErrorIncoming, StreamId};
 use h3::server::RequestStream;
@@ -331,14 +334,16 @@ fn timed_out(error: &ConnectionError) {
 #[tokio::test]
 async fn a_client_whose_server_falls_silent_times_out() {
     within(async {
-        let pair = pair_with(idle(), idle()).await;
+        let clock = HandClock::new();
+        let pair = pair_on(idle(), idle(), Arc::new(clock.clone())).await;
         let mut server = server(&pair.server).await;
         let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
         let mut unanswered = requests.send_request(get("/")).await.expect("a stream");
         let (_, _stream) = accept(&mut server).await;
-        // The server listens elsewhere from now on; even its stateless resets do not come any more.
+        // The server is elsewhere from now on: nothing that it says is from where the client listens to. Until then no time has gone by, so
+        // it has not given the connection up and reset it.
         pair.server_endpoint.rebind(std::net::UdpSocket::bind(loopback()).expect("a socket")).expect("rebound");
-        timed_out(&lost(unanswered.recv_response().await.expect_err("nobody answers")));
+        timed_out(&lost(clock.go_until(unanswered.recv_response()).await.expect_err("nobody answers")));
         timed_out(&driver.await.expect("no panic"));
     })
     .await;
@@ -347,17 +352,18 @@ async fn a_client_whose_server_falls_silent_times_out() {
 #[tokio::test]
 async fn a_server_whose_client_vanishes_times_out() {
     within(async {
-        let tls = tls();
-        let endpoint = noq_server(&tls, idle());
+        let (tls, clock) = (tls(), HandClock::new());
+        let endpoint = noq_server_on(&tls, idle(), Arc::new(clock.clone()));
         let to = endpoint.local_addr().expect("bound");
+        let (vanish, told) = tokio::sync::oneshot::channel();
         let client = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             let left = runtime.block_on(async {
-                let endpoint = noq_client(&tls, idle());
+                let endpoint = noq_client_on(&tls, idle(), Arc::new(HandClock::new()));
                 let connection = endpoint.connect(to, "localhost").expect("begun").await.expect("a handshake");
                 let (mut requests, _driver) = open(Connection::new(connection)).await;
                 let stream = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                told.await.expect("the request is there");
                 (requests, stream)
             });
             // The tasks go first, so that no close is sent when the handles go.
@@ -367,9 +373,10 @@ async fn a_server_whose_client_vanishes_times_out() {
         let connection = endpoint.accept().await.expect("a client").await.expect("a handshake");
         let mut server = server(&connection).await;
         let (_, mut stream) = accept(&mut server).await;
-        timed_out(&lost(stream.recv_data().await.err().expect("nobody sends")));
-        timed_out(&server.accept().await.err().expect("nobody asks"));
+        vanish.send(()).expect("the client waits");
         client.join().expect("no panic");
+        timed_out(&lost(clock.go_until(stream.recv_data()).await.err().expect("nobody sends")));
+        timed_out(&server.accept().await.err().expect("nobody asks"));
     })
     .await;
 }

@@ -1,0 +1,91 @@
+//! A clock that goes when it is told to: timers of noq fire when the test says so, however slow the machine is.
+
+use std::future::Future;
+use std::io;
+use std::net::UdpSocket;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use noq::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
+
+/// tokio's tasks and sockets, and this clock's time.
+#[derive(Clone, Debug)]
+pub(crate) struct HandClock(Arc<Mutex<Hand>>);
+
+#[derive(Debug)]
+struct Hand {
+    now: Instant,
+    /// Timers that wait.
+    waiting: Vec<Waker>,
+}
+
+impl HandClock {
+    // Somewhere it must begin.
+    #[allow(clippy::disallowed_methods)]
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(Hand { now: Instant::now(), waiting: Vec::new() })))
+    }
+
+    fn hand(&self) -> MutexGuard<'_, Hand> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time goes on, in small steps, until this is done. In between packets come and tasks run: what that takes is no matter.
+    pub(crate) async fn go_until<F: Future>(&self, done: F) -> F::Output {
+        let go = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                let mut hand = self.hand();
+                hand.now += Duration::from_millis(5);
+                let waiting = std::mem::take(&mut hand.waiting);
+                drop(hand);
+                waiting.into_iter().for_each(Waker::wake);
+            }
+        };
+        tokio::select! {
+            output = done => output,
+            never = go => never,
+        }
+    }
+}
+
+impl Runtime for HandClock {
+    fn new_timer(&self, due: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        Box::pin(Timer { clock: self.clone(), due })
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        TokioRuntime.spawn(future);
+    }
+
+    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Box<dyn AsyncUdpSocket>> {
+        TokioRuntime.wrap_udp_socket(socket)
+    }
+
+    fn now(&self) -> Instant {
+        self.hand().now
+    }
+}
+
+#[derive(Debug)]
+struct Timer {
+    clock: HandClock,
+    due: Instant,
+}
+
+impl AsyncTimer for Timer {
+    fn reset(mut self: Pin<&mut Self>, due: Instant) {
+        self.due = due;
+    }
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut hand = self.clock.hand();
+        if hand.now >= self.due {
+            return Poll::Ready(());
+        }
+        hand.waiting.push(cx.waker().clone());
+        Poll::Pending
+    }
+}

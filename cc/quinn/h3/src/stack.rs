@@ -1,0 +1,34 @@
+//! quinn under the names that the shared modules use.
+
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use quinn::StoppedError;
+pub(crate) use quinn::{Connection, ConnectionError, ReadError, RecvStream, SendStream, StreamId, VarInt, WriteError};
+
+/// Reads what is there, or leaves the task's waker with quinn.
+///
+/// quinn keeps the state of a read in the stream, not in the future, so a future per poll loses nothing and needs no box.
+pub(crate) fn poll_read(stream: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadError>> {
+    let chunk = ready!(pin!(stream.read_chunk(usize::MAX, true)).poll(cx));
+    Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)))
+}
+
+/// Hands over some of `chunks` without a copy; what quinn took is empty then. As with reads, no state is lost with the future.
+pub(crate) fn poll_write(
+    stream: &mut SendStream,
+    cx: &mut Context<'_>,
+    chunks: &mut [Bytes],
+) -> Poll<Result<(), WriteError>> {
+    ready!(pin!(stream.write_chunks(chunks)).poll(cx))?;
+    Poll::Ready(Ok(()))
+}
+
+/// Why nobody can say any more whether a stream's data arrived.
+pub(crate) fn lost(error: StoppedError) -> Option<ConnectionError> {
+    match error {
+        StoppedError::ConnectionLost(error) => Some(error),
+        StoppedError::ZeroRttRejected => None,
+    }
+}
