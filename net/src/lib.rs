@@ -6,6 +6,8 @@
 //! | `identity.rs` | certificate and key, from files or made for the occasion |
 //! | `natives.rs` | the stacks' own controllers |
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays |
+//! | `files.rs` | those files, within the descriptors that they may take |
+//! | `descriptors.rs` | who gets how many of the process's descriptors |
 //! | `digest.rs` | digests of bodies, for clients that check what they get |
 //! | `limits.rs` | what one peer, and all of them, may take |
 //! | `metrics.rs` | counts and histograms per controller, as Prometheus reads them |
@@ -16,8 +18,11 @@
 //! | `server/` | accepting, serving, ending |
 //! | `load/` | asking, and measuring the answers |
 //! | `probe.rs` | what a server makes of our transport parameters |
+//! | `udp.rs` | sockets with room for many peers' packets |
 
+pub mod descriptors;
 pub mod digest;
+mod files;
 mod guarded;
 pub mod identity;
 pub mod limits;
@@ -31,3 +36,4 @@ pub mod shares;
 pub mod site;
 mod stats;
 pub mod timestamps;
+pub mod udp;

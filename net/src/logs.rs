@@ -1,14 +1,15 @@
 //! A connection's qlog: what its controller and its responses do.
 
 use std::convert::Infallible;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use fathom_cc::{Acks, Cause, OneWayDelay, Phase, Rate, Sent, Setback, Snapshot, Time};
 use fathom_plug::Observer;
-use fathom_qlog::{Event, Folder, Header, Log, Lost, Marked, Metrics, OneWay, Response, State, Vantage};
+use fathom_qlog::{Abandoned, Event, Folder, Header, Log, Lost, Marked, Metrics, OneWay, Response, State, Vantage};
+use tokio::sync::Notify;
 
-use crate::metrics::{Controller, Ended};
+use crate::metrics::{Controller, Ended, Times};
 
 /// How often a stack's own controller is looked at.
 const SAMPLED: Duration = Duration::from_millis(100);
@@ -16,9 +17,40 @@ const SAMPLED: Duration = Duration::from_millis(100);
 /// Hears what happens on a connection and logs it.
 #[derive(Debug)]
 pub struct Tap {
-    log: Log,
+    log: Later,
     began: Instant,
     heard: Mutex<Heard>,
+}
+
+/// A log that may begin after its connection: whoever sends a datagram makes a connection, and shall not make a file.
+#[derive(Debug)]
+struct Later {
+    log: OnceLock<Log>,
+    /// Until it has begun.
+    header: Mutex<Option<Header>>,
+    /// Hears once that it has begun.
+    begun: Notify,
+}
+
+impl Later {
+    fn begin(&self, folder: &Folder) {
+        let header = self.header.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(header) = header {
+            let _ = self.log.set(folder.begin(header));
+            self.begun.notify_one();
+        }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.log.get().is_some()
+    }
+
+    /// Logs an event, where the log has begun.
+    fn event(&self, at: Duration, event: Event) {
+        if let Some(log) = self.log.get() {
+            log.event(at, event);
+        }
+    }
 }
 
 /// What was heard since the last metrics event, and what the next ones compare with.
@@ -38,17 +70,29 @@ struct Heard {
 }
 
 impl Tap {
-    /// Begins the log of the connection `id` whose controller is `of`.
-    pub(crate) fn begin(folder: &Folder, id: String, of: &Controller) -> Self {
-        Self::at(folder, id, Vantage::Server, format!("fathom serve: {} with {}", of.stack, of.controller))
+    /// Of the connection `id` of a server, whose controller is `of`. What it hears is logged from [`Self::begin`] on.
+    pub(crate) fn waiting(id: String, of: &Controller) -> Self {
+        Self::of(id, Vantage::Server, format!("fathom serve: {} with {}", of.stack, of.controller))
     }
 
     /// Begins the log of the connection `id`, seen from one of its ends.
-    // A log says when it began.
-    #[allow(clippy::disallowed_methods)]
     pub fn at(folder: &Folder, id: String, vantage: Vantage, title: String) -> Self {
-        let log = folder.begin(Header { id, vantage, title, began: SystemTime::now() });
+        let tap = Self::of(id, vantage, title);
+        tap.begin(folder);
+        tap
+    }
+
+    // A log says when its connection began.
+    #[allow(clippy::disallowed_methods)]
+    fn of(id: String, vantage: Vantage, title: String) -> Self {
+        let header = Header { id, vantage, title, began: SystemTime::now() };
+        let log = Later { header: Mutex::new(Some(header)), log: OnceLock::new(), begun: Notify::new() };
         Self { log, began: Instant::now(), heard: Mutex::default() }
+    }
+
+    /// Begins the log, unless it has begun.
+    pub(crate) fn begin(&self, folder: &Folder) {
+        self.log.begin(folder);
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
@@ -61,13 +105,21 @@ impl Tap {
         self.began.elapsed()
     }
 
-    /// A response was handed to QUIC in full.
-    pub(crate) fn answered(&self, status: u16, bytes: u64, first_byte: Duration, total: Duration) {
-        self.log.event(self.now(), Event::Response(Response { status, bytes, first_byte, total }));
+    /// The client has acknowledged all of a response.
+    pub(crate) fn answered(&self, status: u16, bytes: u64, times: &Times) {
+        let Times { first_byte, handed_over, acknowledged } = *times;
+        let response = Response { status, bytes, first_byte_handed_over: first_byte, handed_over, acknowledged };
+        self.log.event(self.now(), Event::Response(response));
     }
 
-    /// Looks at a connection every [`SAMPLED`] and logs what has changed.
+    /// A response ended, of which the client had not acknowledged all.
+    pub(crate) fn abandoned(&self, status: u16, bytes: u64, handed_over: Option<Duration>) {
+        self.log.event(self.now(), Event::Abandoned(Abandoned { status, bytes, handed_over }));
+    }
+
+    /// Looks at a connection every [`SAMPLED`], from the log's beginning on, and logs what has changed.
     pub(crate) async fn sample(&self, report: impl Fn() -> Ended) -> Infallible {
+        self.log.begun.notified().await;
         loop {
             self.look(&report());
             tokio::time::sleep(SAMPLED).await;
@@ -76,6 +128,9 @@ impl Tap {
 
     /// Logs what has changed since it was looked at last.
     pub(crate) fn look(&self, now: &Ended) {
+        if !self.log.has_begun() {
+            return;
+        }
         let metrics = Metrics {
             smoothed_rtt: now.rtt,
             congestion_window: (now.window > 0).then_some(now.window),
@@ -99,6 +154,10 @@ const fn since_begin(at: Time) -> Duration {
 
 impl Observer for Tap {
     fn observe(&self, now: Time, snapshot: &Snapshot, _: Option<OneWayDelay>) {
+        // The log's first events tell the state that the connection has then.
+        if !self.log.has_begun() {
+            return;
+        }
         let mut heard = self.heard();
         let metrics = Metrics {
             congestion_window: Some(snapshot.window),
@@ -126,7 +185,7 @@ impl Observer for Tap {
         let mut heard = self.heard();
         let smooths = std::mem::replace(&mut heard.smooths, true);
         heard.news = Metrics {
-            latest_rtt: Some(acks.rtt.latest),
+            latest_rtt: Some(acks.rtt.latest + acks.rtt.ack_delay),
             smoothed_rtt: smooths.then_some(acks.rtt.smoothed),
             min_rtt: Some(acks.rtt.min),
             bytes_in_flight: Some(acks.in_flight),

@@ -1,9 +1,11 @@
 //! Counts and histograms per controller, as Prometheus reads them.
 
-use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fathom_plug::InUse;
+use fathom_qlog::Folder;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -37,6 +39,101 @@ struct Extension {
     extension: &'static str,
 }
 
+/// Why a client was given up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+/// Why a client is given up that takes too little of its responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenUp {
+    /// It took next to nothing for [`Limits::stall`](crate::limits::Limits::stall): its responses are.
+    Stall,
+    /// It held memory while others needed it: its connection is.
+    Pressure,
+}
+
+impl std::fmt::Display for GivenUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Stall => "the client takes too little",
+            Self::Pressure => "the client takes too little while memory is short",
+        })
+    }
+}
+
+/// The budget for bytes of responses that are not acknowledged.
+#[derive(Clone, Debug, Default)]
+pub struct Budgeted {
+    total: Gauge,
+    used: Gauge,
+    given_up: Family<Reason, Counter>,
+}
+
+/// As gauges count.
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+impl Budgeted {
+    /// There are so many bytes of it.
+    pub fn has(&self, total: u64) {
+        self.total.set(signed(total));
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        u64::try_from(self.used.get()).unwrap_or(0)
+    }
+
+    /// So many more are.
+    pub fn hold(&self, bytes: u64) {
+        self.used.inc_by(signed(bytes));
+    }
+
+    /// So many fewer are.
+    pub fn release(&self, bytes: u64) {
+        self.used.dec_by(signed(bytes));
+    }
+
+    /// A client was given up.
+    pub fn gave_up(&self, why: GivenUp) {
+        let reason = match why {
+            GivenUp::Stall => "stall",
+            GivenUp::Pressure => "pressure",
+        };
+        self.given_up.get_or_create(&Reason { reason }).inc();
+    }
+}
+
+/// What became of the connections' logs, as of the last scrape.
+#[derive(Debug, Default)]
+struct Logs {
+    folder: OnceLock<Arc<Folder>>,
+    files: Counter,
+    bytes: Counter,
+    dropped: Counter,
+    refused: Counter,
+    failed: Counter,
+}
+
+impl Logs {
+    fn look(&self) {
+        let Some(folder) = self.folder.get() else { return };
+        let fathom_qlog::Counts { files, bytes, dropped, refused, failed, .. } = folder.counts();
+        for (counter, count) in [
+            (&self.files, files),
+            (&self.bytes, bytes),
+            (&self.dropped, dropped),
+            (&self.refused, refused),
+            (&self.failed, failed),
+        ] {
+            counter.inner().store(count, Ordering::Relaxed);
+        }
+    }
+}
+
 type Histograms = Family<Controller, Histogram, fn() -> Histogram>;
 
 /// All numbers of a server.
@@ -47,12 +144,18 @@ pub struct Metrics {
     open: Family<Controller, Gauge>,
     failed: Family<Controller, Counter>,
     refused: Counter,
+    refused_client: Counter,
     retried: Counter,
+    slow_headers: Counter,
+    requestless: Counter,
+    logs: Logs,
     responses: Family<Status, Counter>,
     abandoned: Family<Controller, Counter>,
     body_bytes: Family<Controller, Counter>,
     response: Histograms,
+    handed_over: Histograms,
     first_byte: Histograms,
+    budgeted: Budgeted,
     rtt: Histograms,
     queueing: Histograms,
     sent: Family<Controller, Counter>,
@@ -107,12 +210,24 @@ pub struct Answers {
     ok: OnceLock<Counter>,
     body_bytes: Counter,
     first_byte: Histogram,
+    handed_over: Histogram,
     response: Histogram,
+}
+
+/// Times of a response, from its request's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Until QUIC took the first byte of the body: of a body that is handed over in one piece, the last, too.
+    pub first_byte: Duration,
+    /// Until QUIC took the last byte: what fits its send buffer is taken at once.
+    pub handed_over: Duration,
+    /// Until the client had acknowledged the last byte: what it waited for, and the acknowledgement's way back.
+    pub acknowledged: Duration,
 }
 
 impl Answers {
     /// A response is complete.
-    pub fn add(&self, status: u16, bytes: u64, first_byte: Duration, whole: Duration) {
+    pub fn add(&self, status: u16, bytes: u64, times: &Times) {
         let find = || {
             let label = Status { stack: self.of.stack, controller: self.of.controller.clone(), status };
             self.responses.get_or_create_owned(&label)
@@ -122,8 +237,9 @@ impl Answers {
             _ => find().inc(),
         };
         self.body_bytes.inc_by(bytes);
-        self.first_byte.observe(first_byte.as_secs_f64());
-        self.response.observe(whole.as_secs_f64());
+        self.first_byte.observe(times.first_byte.as_secs_f64());
+        self.handed_over.observe(times.handed_over.as_secs_f64());
+        self.response.observe(times.acknowledged.as_secs_f64());
     }
 }
 
@@ -143,12 +259,18 @@ impl Metrics {
             open: Family::default(),
             failed: Family::default(),
             refused: Counter::default(),
+            refused_client: Counter::default(),
             retried: Counter::default(),
+            slow_headers: Counter::default(),
+            requestless: Counter::default(),
+            logs: Logs::default(),
             responses: Family::default(),
             abandoned: Family::default(),
             body_bytes: Family::default(),
             response: histograms(response_times),
+            handed_over: histograms(response_times),
             first_byte: histograms(response_times),
+            budgeted: Budgeted::default(),
             rtt: histograms(delays),
             queueing: histograms(delays),
             sent: Family::default(),
@@ -163,22 +285,71 @@ impl Metrics {
         r.register("connections_open", "Connections open now", metrics.open.clone());
         r.register("handshakes_failed", "Connections whose handshake failed", metrics.failed.clone());
         r.register("connections_refused", "Connections refused because there were too many", metrics.refused.clone());
+        r.register(
+            "connections_refused_client",
+            "Connections refused because their client prefix had too many",
+            metrics.refused_client.clone(),
+        );
         r.register("retries", "Clients asked to prove their address", metrics.retried.clone());
-        r.register("responses", "Responses by status", metrics.responses.clone());
-        r.register("responses_abandoned", "Responses that the client did not take in full", metrics.abandoned.clone());
+        r.register(
+            "slow_headers",
+            "Requests given up because their header took too long",
+            metrics.slow_headers.clone(),
+        );
+        r.register(
+            "connections_without_request",
+            "Connections ended because no complete request came for too long",
+            metrics.requestless.clone(),
+        );
+        let logs = &metrics.logs;
+        r.register("qlog_files", "Log files begun", logs.files.clone());
+        r.register_with_unit("qlog", "Bytes of logs", Unit::Bytes, logs.bytes.clone());
+        r.register("qlog_events_dropped", "Events that logs lack: a slow disk, or a bound", logs.dropped.clone());
+        r.register(
+            "qlog_refused",
+            "Connections without a log because a bound of theirs was reached",
+            logs.refused.clone(),
+        );
+        r.register("qlog_failed", "Log files that could not be made or written", logs.failed.clone());
+        r.register("responses", "Responses by status whose last byte was acknowledged", metrics.responses.clone());
+        r.register(
+            "responses_abandoned",
+            "Responses whose last byte was not acknowledged before their stream or connection ended",
+            metrics.abandoned.clone(),
+        );
         r.register_with_unit("body", "Bytes of bodies", Unit::Bytes, metrics.body_bytes.clone());
         let seconds = || Unit::Seconds;
         r.register_with_unit(
             "response_time",
-            "From a request's header to the last byte taken by QUIC, flow and congestion control included",
+            "From a request's header to the acknowledgement of the last byte of its response",
             seconds(),
             metrics.response.clone(),
         );
         r.register_with_unit(
-            "first_byte",
-            "From a request's header to the first byte",
+            "handed_over",
+            "From a request's header until QUIC took the last byte of its response: not what clients wait for",
+            seconds(),
+            metrics.handed_over.clone(),
+        );
+        r.register_with_unit(
+            "first_byte_handed_over",
+            "From a request's header until QUIC took the first byte of its response",
             seconds(),
             metrics.first_byte.clone(),
+        );
+        let budgeted = &metrics.budgeted;
+        r.register_with_unit(
+            "unacknowledged",
+            "Bytes of responses that are not acknowledged",
+            Unit::Bytes,
+            budgeted.used.clone(),
+        );
+        r.register_with_unit("unacknowledged_limit", "Their budget", Unit::Bytes, budgeted.total.clone());
+        r.register(
+            "clients_given_up",
+            "Clients given up that took too little: for long (stall: their responses), or while the budget was short (pressure: their \
+             connection)",
+            budgeted.given_up.clone(),
         );
         r.register_with_unit(
             "rtt",
@@ -207,6 +378,7 @@ impl Metrics {
 
     /// As Prometheus scrapes it (OpenMetrics text).
     pub fn text(&self) -> String {
+        self.logs.look();
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -216,6 +388,26 @@ impl Metrics {
     /// A client was turned away.
     pub fn refused(&self) {
         self.refused.inc();
+    }
+
+    /// A client was turned away as others of its prefix have the places that it may have.
+    pub fn refused_for_client(&self) {
+        self.refused_client.inc();
+    }
+
+    /// A request's header took too long.
+    pub fn slow_header(&self) {
+        self.slow_headers.inc();
+    }
+
+    /// A connection ended without a complete request for too long.
+    pub fn requestless(&self) {
+        self.requestless.inc();
+    }
+
+    /// Connections are logged there.
+    pub fn logged(&self, folder: Arc<Folder>) {
+        let _ = self.logs.folder.set(folder);
     }
 
     /// A client was asked to prove its address.
@@ -260,11 +452,17 @@ impl Metrics {
             ok: OnceLock::new(),
             body_bytes: self.body_bytes.get_or_create_owned(of),
             first_byte: self.first_byte.get_or_create_owned(of),
+            handed_over: self.handed_over.get_or_create_owned(of),
             response: self.response.get_or_create_owned(of),
         }
     }
 
-    /// A client left before its response was complete, or took nothing of it for too long.
+    /// The budget for what is not acknowledged.
+    pub fn budgeted(&self) -> Budgeted {
+        self.budgeted.clone()
+    }
+
+    /// A client left before it had acknowledged its response, or took too little of it for too long.
     pub fn abandoned(&self, of: &Controller, bytes: u64) {
         self.abandoned.get_or_create(of).inc();
         self.body_bytes.get_or_create(of).inc_by(bytes);
@@ -282,8 +480,12 @@ mod tests {
         let ms = Duration::from_millis;
         metrics.opened(&of("sync"));
         let answers = metrics.answers(&of("sync"));
-        answers.add(200, 1_000, ms(1), ms(20));
-        answers.add(404, 0, ms(1), ms(1));
+        let times = Times { first_byte: ms(1), handed_over: ms(2), acknowledged: ms(20) };
+        answers.add(200, 1_000, &times);
+        answers.add(404, 0, &times);
+        metrics.budgeted().has(1_000);
+        metrics.budgeted().hold(10);
+        metrics.budgeted().gave_up(GivenUp::Stall);
         metrics.abandoned(&of("reno"), 7);
         let ended = Ended {
             rtt: Some(ms(12)),
@@ -306,6 +508,11 @@ mod tests {
             "fathom_body_bytes_total{stack=\"quinn\",controller=\"reno\"} 7",
             "fathom_responses_total{stack=\"quinn\",controller=\"sync\",status=\"404\"} 1",
             "fathom_response_time_seconds_count{stack=\"quinn\",controller=\"sync\"} 2",
+            "fathom_response_time_seconds_sum{stack=\"quinn\",controller=\"sync\"} 0.04",
+            "fathom_handed_over_seconds_sum{stack=\"quinn\",controller=\"sync\"} 0.004",
+            "fathom_unacknowledged_bytes 10",
+            "fathom_unacknowledged_limit_bytes 1000",
+            "fathom_clients_given_up_total{reason=\"stall\"} 1",
             "fathom_queueing_delay_seconds_sum{stack=\"quinn\",controller=\"sync\"} 0.003",
             "fathom_extension_connections_total{stack=\"quinn\",controller=\"sync\",extension=\"timestamp\"} 1",
             "fathom_early_reductions_total{stack=\"quinn\",controller=\"sync\"} 2",

@@ -1,13 +1,18 @@
 //! What is served: files under a root, synthetic bodies, delays.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
-use tokio::fs::File;
 
+use crate::descriptors::Descriptors;
+pub use crate::files::ServedFile;
+use crate::files::{Files, is_missing, is_shown};
 use crate::limits::Limits;
+
+/// Seconds after which a request that was answered with 503 may be sent again (RFC 9110 §10.2.3): a full server has room soon.
+pub(crate) const RETRY_AFTER: &str = "1";
 
 /// What a request is answered with.
 #[derive(Debug)]
@@ -34,7 +39,7 @@ pub enum Body {
     /// A few words.
     Text(String),
     /// A file, of which [`Answer::length`] bytes are sent.
-    File(File),
+    File(ServedFile),
 }
 
 /// A root folder and what is synthetic.
@@ -42,6 +47,7 @@ pub enum Body {
 pub struct Site {
     root: Option<PathBuf>,
     limits: Limits,
+    files: Files,
 }
 
 impl Site {
@@ -60,7 +66,14 @@ impl Site {
                 Err(format!("root '{}' is no folder; name the folder the file is in", root.display()))
             }
         });
-        Ok(Self { root: root.transpose()?, limits })
+        Ok(Self { root: root.transpose()?, limits, files: Files::new(Descriptors::of_process()) })
+    }
+
+    /// With so many descriptors for files, which are else what the process's limit allows.
+    #[must_use]
+    pub fn with_descriptors(mut self, descriptors: Descriptors) -> Self {
+        self.files = Files::new(descriptors);
+        self
     }
 
     /// The answer to a request; `path` is as it came, still percent-encoded, without a query.
@@ -70,38 +83,30 @@ impl Site {
         }
         let answer = match synthetic(path, &self.limits) {
             Some(answer) => answer,
-            None => self.file(path).await.unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "nothing here\n")),
+            None => self.file(path, method == Method::GET).await,
         };
         if method == Method::HEAD { Answer { body: Body::Empty, ..answer } } else { answer }
     }
 
-    async fn file(&self, path: &str) -> Option<Answer> {
-        let root = self.root.as_deref()?;
-        let inside = inside(path)?;
-        // Links may lead out of the root: what they lead to counts.
-        let mut found =
-            tokio::fs::canonicalize(root.join(inside)).await.ok().filter(|found| found.starts_with(root))?;
-        if tokio::fs::metadata(&found).await.ok()?.is_dir() {
-            found =
-                tokio::fs::canonicalize(found.join("index.html")).await.ok().filter(|found| found.starts_with(root))?;
+    async fn file(&self, path: &str, wanted: bool) -> Answer {
+        let nothing = || plain(StatusCode::NOT_FOUND, "nothing here\n");
+        let (Some(root), Some(inside)) = (self.root.as_deref(), inside(path)) else { return nothing() };
+        let content_type = |of: &ServedFile| mime_guess::from_path(of.path()).first_or_octet_stream().to_string();
+        match self.files.open(root, inside, wanted).await {
+            Ok(Some(file)) => Answer {
+                status: StatusCode::OK,
+                content_type: content_type(&file),
+                wait: Duration::ZERO,
+                length: file.length(),
+                body: Body::File(file),
+            },
+            Ok(None) => nothing(),
+            Err(e) if is_missing(&e) => nothing(),
+            Err(e) => {
+                tracing::debug!("a file under '{}': {e}", root.display());
+                plain(StatusCode::SERVICE_UNAVAILABLE, "not now; ask again\n")
+            }
         }
-        // Pipes and devices have no end, and opening a pipe waits until somebody writes to it.
-        if !tokio::fs::metadata(&found).await.ok()?.is_file() {
-            return None;
-        }
-        let file = File::open(&found).await.ok()?;
-        let meta = file.metadata().await.ok()?;
-        if !meta.is_file() {
-            return None;
-        }
-        let content_type = mime_guess::from_path(&found).first_or_octet_stream().to_string();
-        Some(Answer {
-            status: StatusCode::OK,
-            content_type,
-            wait: Duration::ZERO,
-            length: meta.len(),
-            body: Body::File(file),
-        })
     }
 }
 
@@ -112,11 +117,7 @@ fn inside(path: &str) -> Option<PathBuf> {
         return None;
     }
     let relative = Path::new(decoded.trim_start_matches('/'));
-    let sound = relative.components().all(|part| match part {
-        Component::Normal(name) => !name.to_string_lossy().starts_with('.'),
-        _ => false,
-    });
-    sound.then(|| relative.to_owned())
+    relative.components().all(is_shown).then(|| relative.to_owned())
 }
 
 /// `/bytes/N` and `/delay/MS/bytes/N`; `None` for other paths.
@@ -205,6 +206,18 @@ mod tests {
             std::os::unix::fs::symlink(folder.path().join("secret.txt"), root.join("out.txt")).unwrap();
             std::os::unix::fs::symlink(root.join("index.html"), root.join("in.html")).unwrap();
             assert_eq!((status(&site, "/out.txt").await, status(&site, "/in.html").await), (404, 200));
+            // What a link leads to is hidden if its name is, or a folder's on the way.
+            std::fs::create_dir_all(root.join(".git")).unwrap();
+            write(root.join(".git/config"));
+            for (link, to) in [("shown", ".hidden"), ("config", ".git/config"), ("git", ".git")] {
+                std::os::unix::fs::symlink(root.join(to), root.join(link)).unwrap();
+            }
+            for path in ["/shown", "/config", "/git", "/git/config"] {
+                assert_eq!(status(&site, path).await, 404, "{path}");
+            }
+            std::os::unix::fs::symlink(root.join("loop"), root.join("loop")).unwrap();
+            assert_eq!(status(&site, "/loop").await, 404);
+            assert_eq!(status(&site, &format!("/{}", "long".repeat(100))).await, 404);
         }
         for path in [
             "/../secret.txt",

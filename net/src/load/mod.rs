@@ -156,6 +156,8 @@ pub struct Outcome {
     pub strain: Strain,
     /// Lines of [`Outputs::rows`] that were lost, as the disk was too slow.
     pub rows_lost: u64,
+    /// The [`Outputs`] that could not be written to their end, and why.
+    pub unwritten: Vec<(&'static str, String)>,
 }
 
 impl Outcome {
@@ -189,9 +191,6 @@ pub enum LoadError {
     /// No connection to the server could be made.
     #[error("cannot reach {0}: {1}")]
     Unreachable(Origin, String),
-    /// A file for details.
-    #[error("cannot write {0}: {1}")]
-    Output(&'static str, io::Error),
 }
 
 /// What connections of a run have in common.

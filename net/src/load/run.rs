@@ -27,8 +27,10 @@ use crate::server::{NO_ERROR, stopped};
 const TICK: Duration = Duration::from_millis(100);
 /// Length of an interval in the log.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// What a server may take to hear of closed connections.
+/// What a server may take to hear of closed connections, and what each of them adds: one that has not heard keeps its state until the
+/// connection has been idle for long.
 const FAREWELL: Duration = Duration::from_millis(300);
+const FAREWELL_EACH: Duration = Duration::from_micros(500);
 /// How long the first connection waits for tickets, and a multiple of its round-trip time beside.
 const TICKETS: Duration = Duration::from_millis(100);
 
@@ -36,7 +38,7 @@ const TICKETS: Duration = Duration::from_millis(100);
 /// runtime. One connection is made beforehand, to see that the server is there; it is in no count.
 ///
 /// # Errors
-/// The plan contradicts itself, the server cannot be reached at all, certificates or files cannot be read or written.
+/// The plan contradicts itself, the server cannot be reached at all, certificates cannot be read.
 pub async fn run(
     plan: Plan,
     outputs: Outputs,
@@ -128,8 +130,10 @@ async fn drive<D: Dialer>(
         _ => now(),
     };
     watch(&meter.tick());
-    let _ = tokio::time::timeout(FAREWELL, shared.dialer.idle()).await;
-    meter.outcome(ended, open_loop)
+    let connections = u32::try_from(books.tally().connections.opened).unwrap_or(u32::MAX);
+    let farewell = FAREWELL.saturating_add(FAREWELL_EACH.saturating_mul(connections));
+    let _ = tokio::time::timeout(farewell, shared.dialer.idle()).await;
+    Ok(meter.outcome(ended, open_loop))
 }
 
 /// Sees that the server is there; with `zero_rtt`, stays until tickets have come.
@@ -221,23 +225,27 @@ impl Meter {
         self.rotated = now;
     }
 
-    fn outcome(mut self, ended: Instant, open_loop: bool) -> Result<Outcome, LoadError> {
+    fn outcome(mut self, ended: Instant, open_loop: bool) -> Outcome {
         self.rotate(ended);
         let until = self.books.until().map_or(ended, |until| until.min(ended));
         let window = until.saturating_duration_since(self.books.measured_from);
         let tally = self.books.close();
         let Tally { counts, phases, connections, rows, .. } = tally;
+        let mut unwritten = Vec::new();
         if let Some((intervals, thread)) = self.log.take() {
             drop(intervals);
             let written = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer ended")));
-            written.map_err(|e| LoadError::Output("the interval log", e))?;
+            unwritten.extend(written.err().map(|e| ("the interval log", e.to_string())));
         }
-        let rows_lost = rows.map_or(Ok(0), Rows::finish).map_err(|e| LoadError::Output("the rows of requests", e))?;
+        let rows_lost = rows.map_or(Ok(0), Rows::finish).unwrap_or_else(|e| {
+            unwritten.push(("the lines of requests", e.to_string()));
+            0
+        });
         let (wall, used) = match (self.first, self.last) {
             (Some((from, before)), Some((to, after))) => (to - from, after.saturating_sub(before)),
             _ => (Duration::ZERO, Duration::ZERO),
         };
         let strain = Strain::new(used, wall, open_loop.then_some(&phases.lag), &phases.response);
-        Ok(Outcome { open_loop, window, counts, phases, connections, strain, rows_lost })
+        Outcome { open_loop, window, counts, phases, connections, strain, rows_lost, unwritten }
     }
 }

@@ -1,22 +1,10 @@
 //! The stacks on rustls as dialers. quinn and noq have the same shape under other names, as in `server/rustls_doors.rs`.
 
-use std::net::{SocketAddr, UdpSocket};
-
 use super::target::any_port;
+use crate::udp;
 
-/// Receive and send buffers asked of the system, which grants what it allows: with one of the usual size a client loses packets of a
-/// burst by itself, and calls it the network's loss.
-const SOCKET_BUFFER: usize = 4 << 20;
 /// What a response may have on the way: enough for 1 Gbps over 100 ms, so that flow control is not what is measured.
 const STREAM_WINDOW: u32 = 16 << 20;
-
-fn socket(towards: SocketAddr) -> std::io::Result<UdpSocket> {
-    let socket = UdpSocket::bind(any_port(towards))?;
-    // Less is no reason to stop.
-    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER);
-    let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER);
-    Ok(socket)
-}
 
 macro_rules! dialer {
     ($module:ident, $stack:ident, $plugs:ident, $h3:ident) => {
@@ -34,7 +22,7 @@ macro_rules! dialer {
             use super::super::dialer::Early;
             use super::super::uplink::Uplink;
             use super::super::{Dialing, LoadError};
-            use super::{STREAM_WINDOW, socket};
+            use super::{STREAM_WINDOW, any_port, udp};
             use crate::metrics::Ended;
 
             enum Kind {
@@ -86,7 +74,7 @@ macro_rules! dialer {
                     };
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
                     let endpoint = |_| {
-                        let socket = socket(dialing.origin.address())?;
+                        let (socket, _) = udp::bind(any_port(dialing.origin.address()))?;
                         Endpoint::new(EndpointConfig::default(), None, socket, Arc::clone(&runtime))
                     };
                     let endpoints = (0..dialing.sockets.max(1)).map(endpoint).collect::<Result<_, _>>();

@@ -123,6 +123,8 @@ impl<D: Dialer> Drop for Session<D> {
 }
 
 async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, check_digest: bool, seen: &mut Seen) -> Result<(), Failure> {
+    // Whether the variant may be named without its braces is up to a feature of h3's, which other crates of a build choose.
+    #[allow(clippy::unneeded_struct_pattern)]
     let reset = |e: h3::error::StreamError| match e {
         h3::error::StreamError::RemoteClosing { .. } => Failure::new(Kind::Reset, GOING),
         e => Failure::new(Kind::Reset, e),

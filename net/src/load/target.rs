@@ -71,6 +71,9 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), String>
         if authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(wrong("needs a host, and takes no user name"));
         }
+        if !has_port(authority) {
+            return Err(wrong("has a port that is none: 1 to 65535"));
+        }
         match &found {
             None => found = Some(authority.clone()),
             Some(first) if same(first, authority) => {}
@@ -83,6 +86,12 @@ pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), String>
         urls.push(url);
     }
     found.map(|authority| (authority, urls)).ok_or_else(|| "there is no URL; write one".into())
+}
+
+/// It names a port, or none: what is no number of a port would be taken for none.
+fn has_port(authority: &Authority) -> bool {
+    let given = authority.as_str().strip_prefix(authority.host()).and_then(|rest| rest.strip_prefix(':'));
+    given.is_none_or(str::is_empty) || authority.port_u16().is_some_and(|port| port > 0)
 }
 
 /// The port of a server: 443 when its URL has none.
@@ -126,6 +135,7 @@ mod tests {
         let (authority, found) = urls(&["https://a.example/x?y=1", "https://A.example:443"]).unwrap();
         assert_eq!((host(&authority), port(&authority), found.len()), ("a.example", 443, 2));
         assert_eq!((found[0].path(), found[0].query(), found[1].path()), ("/x", Some("y=1"), "/"));
+        assert_eq!(port(&urls(&["https://a:/"]).unwrap().0), 443);
         let (authority, _) = urls(&["https://[::1]:4433/"]).unwrap();
         let origin = Origin::new(authority, "[::1]:9".parse().unwrap());
         assert_eq!((origin.server_name(), origin.address().port()), ("::1", 9));
@@ -139,6 +149,9 @@ mod tests {
             (&["localhost:4433"], "whole URL"),
             (&["https://a b/"], "no URL"),
             (&["https://me@a/"], "user name"),
+            (&["https://a:99999/"], "1 to 65535"),
+            (&["https://[::1]:65536/"], "1 to 65535"),
+            (&["https://a:0/"], "1 to 65535"),
             (&["https://a/", "https://b/"], "one at a time"),
             (&["https://a/", "https://a:8443/"], "one at a time"),
             (&[], "write one"),

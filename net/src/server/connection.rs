@@ -1,31 +1,41 @@
 //! The requests of one connection.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h3::error::Code;
 use h3::quic::{RecvStream, SendStream};
 use h3::server::{RequestResolver, RequestStream};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
+use super::admission::Place;
 use super::door::Door;
-use super::reply::{Asked, Common, Reply, answer};
-use super::{Context, Counted, stopped};
+use super::outgoing::{Outgoing, Shared, Sharing, Streams};
+use super::reply::{Asked, Common, Outcome, Reply, answer};
+use super::{Context, stopped};
 use crate::digest::{self, CONTENT_DIGEST};
 use crate::guarded::Guarded;
 use crate::metrics::Controller;
+use crate::site::RETRY_AFTER;
 
 /// H3_NO_ERROR (RFC 9114 §8.1).
 pub(crate) const NO_ERROR: u32 = 0x100;
+/// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
+pub(super) const EXCESSIVE_LOAD: u32 = 0x107;
 /// The shortest silence after which a connection has nothing left to send: a peer may wait 25 ms with an acknowledgement.
 pub(super) const QUIET: Duration = Duration::from_millis(100);
 /// A handshake that takes longer has failed.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Longer than any connection lasts.
+const FAR: Duration = Duration::from_secs(365 * 86_400);
 
 /// Serves one client from its first packet to its last.
 pub(super) async fn run<D: Door>(
@@ -34,7 +44,7 @@ pub(super) async fn run<D: Door>(
     share: usize,
     context: &Arc<Context>,
     stop: watch::Receiver<bool>,
-    handshake: Counted,
+    mut place: Place,
 ) {
     let common = Arc::new(Common::new(Arc::clone(context), share, D::id(&incoming)));
     let label = common.label();
@@ -54,14 +64,23 @@ pub(super) async fn run<D: Door>(
     context.metrics.opened(label);
     // Counted as closed whatever becomes of this task.
     let _closed = Closed::<D> { connection: &connection, context, label };
+    let mut connected = || {
+        place.connected();
+        common.connected();
+    };
+    if rest.is_none() {
+        connected();
+    }
     let over = async {
-        if let Some(rest) = rest
-            && tokio::time::timeout(HANDSHAKE, rest).await.is_err()
-        {
-            context.metrics.failed(label);
-            D::end(&connection, NO_ERROR);
+        let Some(rest) = rest else { return };
+        match tokio::time::timeout(HANDSHAKE, rest).await {
+            Ok(true) => connected(),
+            Ok(false) => {}
+            Err(_) => {
+                context.metrics.failed(label);
+                D::end(&connection, NO_ERROR);
+            }
         }
-        drop(handshake);
     };
     let native = label.controller.starts_with("native:");
     let served = async {
@@ -106,37 +125,63 @@ async fn requests<D: Door>(
     let limits = &common.context.limits;
     let mut builder = h3::server::builder();
     builder.max_field_section_size(limits.header_bytes).send_grease(false);
-    let transport = Guarded::new(D::transport(connection), limits.request_bytes());
+    let (transport, streams) = Sharing::new(D::transport(connection));
+    let transport = Guarded::new(transport, limits.request_bytes());
     // A client that lets no stream be opened never gets there.
     let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else { return Ok(()) };
     let mut http = begun?;
+    // A client that cancels its requests may open others at once: what was begun for them must not heap up.
+    let most = (limits.streams as usize).max(1);
     let mut open = JoinSet::new();
     let mut going = false;
-    loop {
+    let usage = Arc::new(Usage::new());
+    let mut unused = pin!(sleep_until(usage.unused_from(limits.request)));
+    let over = loop {
         tokio::select! {
-            accepted = http.accept() => match accepted? {
-                Some(resolver) => {
-                    let common = Arc::clone(common);
-                    open.spawn(async move { request(resolver, &common).await });
+            accepted = http.accept(), if open.len() < most => match accepted {
+                Ok(Some(resolver)) => {
+                    // In 0-RTT before the handshake is over: whoever asks has a ticket of this server's, which serves once.
+                    common.connected();
+                    let (common, usage, streams) = (Arc::clone(common), Arc::clone(&usage), streams.clone());
+                    open.spawn(async move { request(resolver, &streams, &common, &usage).await });
                 }
-                None => break,
+                Ok(None) => break Ok(()),
+                Err(e) => break Err(e),
             },
-            Some(_) = open.join_next(), if !open.is_empty() => {}
+            Some(_) = open.join_next(), if !open.is_empty() => if common.account.is_ousted() {
+                D::end(connection, EXCESSIVE_LOAD);
+                break Ok(());
+            },
             // GOAWAY (RFC 9114 §5.2): what is open is still answered, and a request that is on its way.
             () = stopped(&mut stop), if !going => {
                 going = true;
-                http.shutdown(1).await?;
+                if let Err(e) = http.shutdown(1).await {
+                    break Err(e);
+                }
+            }
+            () = unused.as_mut(), if !going => {
+                let from = usage.unused_from(limits.request);
+                if from > Instant::now() {
+                    unused.as_mut().reset(from);
+                } else {
+                    common.context.metrics.requestless();
+                    going = true;
+                    if let Err(e) = http.shutdown(1).await {
+                        break Err(e);
+                    }
+                }
             }
         }
         if going && open.is_empty() {
-            break;
+            break Ok(());
         }
-    }
+    };
+    // Where the connection is over they hear of it at once; what the client acknowledged before is counted.
     while open.join_next().await.is_some() {}
-    if going {
+    if going && over.is_ok() {
         drained::<D>(connection).await;
     }
-    Ok(())
+    over
 }
 
 /// Waits until a connection has nothing left to send: what is not acknowledged would be sent again within a probe timeout. Closed before,
@@ -151,25 +196,75 @@ async fn drained<D: Door>(connection: &D::Connection) {
     }
 }
 
+/// When a connection was last of use: what its client sends besides requests shows nothing.
+struct Usage {
+    /// Requests that are being answered, and when the last of them was over or came.
+    open: Mutex<(usize, Instant)>,
+}
+
+impl Usage {
+    fn new() -> Self {
+        Self { open: Mutex::new((0, Instant::now())) }
+    }
+
+    fn open(&self) -> MutexGuard<'_, (usize, Instant)> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request is complete; what this gives is dropped when it is answered.
+    fn request(&self) -> impl Drop {
+        struct Answering<'a>(&'a Usage);
+        impl Drop for Answering<'_> {
+            fn drop(&mut self) {
+                let (open, last) = &mut *self.0.open();
+                *open -= 1;
+                *last = Instant::now();
+            }
+        }
+        self.open().0 += 1;
+        Answering(self)
+    }
+
+    /// When it will have been of no use for so long.
+    fn unused_from(&self, bound: Duration) -> Instant {
+        let (open, last) = *self.open();
+        let since = if open > 0 { Instant::now() } else { last };
+        since.checked_add(bound).unwrap_or(since + FAR)
+    }
+}
+
 // Response times are of real time.
 #[allow(clippy::disallowed_methods)]
-async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>>(
-    resolver: RequestResolver<C, Bytes>,
+async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>, S: Outgoing + Send>(
+    mut resolver: RequestResolver<C, Bytes>,
+    streams: &Streams<S>,
     common: &Common,
+    usage: &Usage,
 ) {
-    let started = Instant::now();
-    let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
+    let header = poll_fn(|cx| resolver.frame_stream.poll_next(cx));
+    let Ok(header) = tokio::time::timeout(common.context.limits.header, header).await else {
+        common.context.metrics.slow_header();
+        // Dropped, the response would end as if it were whole. Nothing was done for the request: it may be sent again.
+        resolver.frame_stream.reset(Code::H3_REQUEST_REJECTED.value());
+        return;
+    };
+    let started = std::time::Instant::now();
+    let Ok(resolved) = resolver.accept_with_frame(header) else { return };
+    let Ok((request, mut stream)) = resolved.resolve().await else { return };
+    let _answering = usage.request();
+    let Some(shared) = streams.take(stream.id()) else { return };
     let digest = digest::is_wanted(request.headers());
     let asked = Asked { method: request.method(), path: request.uri().path(), digest };
-    if !answer(&mut stream, started, asked, common).await {
-        // Dropped, it would end as if it were whole.
+    let (delivery, mut reply) = (shared.delivery(), Response { stream: &mut stream, shared });
+    if answer(&mut reply, delivery, started, asked, common).await != Outcome::Acknowledged {
+        // Dropped, it would end as if it were whole; and what nobody takes is not kept.
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
     settle(&mut stream).await;
 }
 
-/// Takes the end of a request, as far as it has come. `h3-quinn` stops a stream that is dropped before with code 0, which h2load counts as a
-/// failed request: what is not wanted any more is stopped with H3_NO_ERROR (RFC 9114 §4.1).
+/// Takes the end of a request, as far as it has come: what is not wanted any more is stopped with H3_NO_ERROR (RFC 9114 §4.1), for h2load
+/// counts a request that is stopped with code 0 as failed.
 async fn settle<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
     let over = poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;
     if !over {
@@ -177,27 +272,35 @@ async fn settle<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
     }
 }
 
-impl<S: SendStream<Bytes> + Send> Reply for RequestStream<S, Bytes> {
+/// A response: its header and its end go through `h3`, its body past it.
+struct Response<'a, T, S> {
+    stream: &'a mut RequestStream<T, Bytes>,
+    shared: Shared<S>,
+}
+
+impl<T: SendStream<Bytes> + Send, S: Outgoing + Send> Reply for Response<'_, T, S> {
     async fn head(&mut self, status: StatusCode, length: u64, content_type: &str) -> Result<(), String> {
-        let head = Response::builder()
+        let mut head = http::Response::builder()
             .status(status)
             .header("content-length", length)
-            .header("content-type", content_type)
-            .body(())
-            .map_err(|e| e.to_string())?;
-        self.send_response(head).await.map_err(|e| e.to_string())
+            .header("content-type", content_type);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            head = head.header("retry-after", RETRY_AFTER);
+        }
+        let head = head.body(()).map_err(|e| e.to_string())?;
+        self.stream.send_response(head).await.map_err(|e| e.to_string())
     }
 
     async fn data(&mut self, bytes: Bytes) -> Result<(), String> {
-        self.send_data(bytes).await.map_err(|e| e.to_string())
+        self.shared.data(bytes).await.map_err(|e| format!("{e:?}"))
     }
 
     async fn finish(&mut self, digest: Option<String>) -> Result<(), String> {
         if let Some(digest) = digest {
             let value = HeaderValue::try_from(digest).map_err(|e| e.to_string())?;
             let trailers = HeaderMap::from_iter([(CONTENT_DIGEST, value)]);
-            self.send_trailers(trailers).await.map_err(|e| e.to_string())?;
+            self.stream.send_trailers(trailers).await.map_err(|e| e.to_string())?;
         }
-        Self::finish(self).await.map_err(|e| e.to_string())
+        self.stream.finish().await.map_err(|e| e.to_string())
     }
 }

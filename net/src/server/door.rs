@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fathom_plug::{Observer, Report};
-use h3::quic::BidiStream;
 
+use super::outgoing::Outgoing;
 use crate::metrics::Ended;
+use crate::udp::SocketBuffers;
 
-/// A handshake that goes on, until it is over or the connection is. What it says means nothing on servers.
+/// A handshake that goes on, until it is over or the connection is. Whether the connection is still there.
 pub(crate) type Rest = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// A listening endpoint of a stack, and its connections.
@@ -24,7 +25,7 @@ pub(crate) trait Door: Send + Sync + 'static {
     /// What the `h3` crate takes.
     type Transport: h3::quic::Connection<
             Bytes,
-            BidiStream: BidiStream<Bytes> + Send + 'static,
+            BidiStream: Outgoing + Send + 'static,
             OpenStreams: Send,
             SendStream: Send,
             RecvStream: Send,
@@ -33,9 +34,13 @@ pub(crate) trait Door: Send + Sync + 'static {
 
     /// Where it listens.
     fn address(&self) -> io::Result<SocketAddr>;
+    /// What the system granted its socket.
+    fn buffers(&self) -> SocketBuffers;
     /// The next client; `None` once the endpoint is closed.
     fn accept(&self) -> impl Future<Output = Option<Self::Incoming>> + Send;
-    /// The client has shown that it receives at its address.
+    /// The client's address.
+    fn from(incoming: &Self::Incoming) -> SocketAddr;
+    /// The client has shown that it receives there.
     fn validated(incoming: &Self::Incoming) -> bool;
     /// Its original destination connection ID in hexadecimal.
     fn id(incoming: &Self::Incoming) -> String;

@@ -2,15 +2,21 @@
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | `admission.rs` | which clients get a place |
 //! | `door.rs` | what a stack must do to be served through |
 //! | `rustls_doors.rs` | how quinn and noq do it |
 //! | `connection.rs` | the requests of one connection |
-//! | `reply.rs` | a response, from its request to its last byte, on any stack |
+//! | `outgoing.rs` | their streams, where responses reach them |
+//! | `reply.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
+//! | `budget.rs` | memory for what is not acknowledged, and whom to give up for it |
 //! | `quiche/` | quiche, which has its own HTTP/3 and no runtime |
 //! | `scrape.rs` | the metrics, over HTTP/1.1 |
 
+mod admission;
+mod budget;
 mod connection;
 mod door;
+mod outgoing;
 #[cfg(feature = "quiche")]
 mod quiche;
 mod reply;
@@ -21,12 +27,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fathom_qlog::Folder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::identity::{Identity, IdentityError};
 use crate::limits::Limits;
@@ -34,6 +40,9 @@ use crate::metrics::{Controller, Metrics};
 use crate::shares::Shares;
 use crate::site::Site;
 use crate::timestamps::Timestamps;
+use crate::udp::SocketBuffers;
+use admission::{Admission, Verdict};
+use budget::Budget;
 pub(crate) use connection::NO_ERROR;
 use door::Door;
 #[cfg(feature = "quiche")]
@@ -156,11 +165,14 @@ pub(crate) struct Context {
     pub(crate) shares: Shares,
     /// Where connections are logged.
     pub(crate) logs: Option<Arc<Folder>>,
+    /// Memory for responses.
+    budget: Arc<Budget>,
 }
 
 /// A server that listens and does not serve yet.
 pub struct Server {
     address: SocketAddr,
+    buffers: SocketBuffers,
     serving: Serving,
     context: Arc<Context>,
 }
@@ -187,26 +199,27 @@ impl Server {
         let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps } = settings;
         let extension = timestamps.extension();
         let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
-        let (address, serving) = match stack {
+        let (address, buffers, serving) = match stack {
             Stack::Quinn => {
                 let door = quinn::Door::open(listen, &shares, tls, &limits, extension)?;
-                (door.address(), Serving::Quinn(door))
+                (door.address(), door.buffers(), Serving::Quinn(door))
             }
             Stack::Noq => {
                 let door = noq::Door::open(listen, &shares, tls, &limits, extension)?;
-                (door.address(), Serving::Noq(door))
+                (door.address(), door.buffers(), Serving::Noq(door))
             }
             #[cfg(feature = "quiche")]
             Stack::Quiche => {
                 let door = quiche::Door::open(listen, &shares, &identity, &limits, extension)?;
-                (Ok(door.address()), Serving::Quiche(door))
+                (Ok(door.address()), door.buffers(), Serving::Quiche(door))
             }
         };
         let address = address.map_err(|e| SetupError::Listen(listen, e))?;
         let labels =
             shares.controllers().map(|c| Controller { stack: stack.name(), controller: c.to_owned() }).collect();
-        let context = Arc::new(Context { site, limits, metrics, labels, shares, logs: None });
-        Ok(Self { address, serving, context })
+        let budget = Budget::new(&limits, metrics.budgeted());
+        let context = Arc::new(Context { site, limits, metrics, labels, shares, logs: None, budget });
+        Ok(Self { address, buffers, serving, context })
     }
 
     /// Logs every connection there.
@@ -214,6 +227,7 @@ impl Server {
     pub fn logging(mut self, logs: Arc<Folder>) -> Self {
         // Nobody else has it before it serves.
         if let Some(context) = Arc::get_mut(&mut self.context) {
+            context.metrics.logged(Arc::clone(&logs));
             context.logs = Some(logs);
         }
         self
@@ -224,9 +238,15 @@ impl Server {
         self.address
     }
 
+    /// What the system granted its socket of the [`udp::BUFFER`](crate::udp::BUFFER) bytes that it asks for.
+    pub const fn buffers(&self) -> SocketBuffers {
+        self.buffers
+    }
+
     /// Serves until `stop` becomes true; then takes no new connection or request, lets those that are open end for at most `grace`, and
     /// closes what is left.
     pub async fn serve(self, stop: watch::Receiver<bool>, grace: Duration) {
+        self.buffers.warn_if_small();
         match self.serving {
             Serving::Quinn(door) => serve(door, self.context, stop, grace).await,
             Serving::Noq(door) => serve(door, self.context, stop, grace).await,
@@ -239,32 +259,39 @@ impl Server {
 async fn serve<D: Door>(door: D, context: Arc<Context>, mut stop: watch::Receiver<bool>, grace: Duration) {
     let door = Arc::new(door);
     let mut connections = JoinSet::new();
-    let handshakes = Arc::new(AtomicUsize::new(0));
+    let admission = Admission::new(context.limits, Arc::clone(&context.metrics));
     loop {
         tokio::select! {
             incoming = door.accept() => {
                 let Some(incoming) = incoming else { break };
-                if connections.len() >= context.limits.connections {
-                    context.metrics.refused();
-                    D::refuse(incoming);
-                    continue;
-                }
-                let busy = handshakes.load(Ordering::Relaxed) >= context.limits.handshakes;
-                if busy && !D::validated(&incoming) {
-                    context.metrics.retried();
-                    D::retry(incoming);
-                    continue;
-                }
+                let place = match admission.of(D::from(&incoming), D::validated(&incoming), Instant::now()) {
+                    Verdict::Accept(place) => place,
+                    Verdict::Retry => {
+                        D::retry(incoming);
+                        continue;
+                    }
+                    Verdict::Refuse => {
+                        D::refuse(incoming);
+                        continue;
+                    }
+                };
                 let share = context.shares.pick(rand::random::<f64>());
                 let (door, context, stop) = (Arc::clone(&door), Arc::clone(&context), stop.clone());
-                let counted = Counted::new(&handshakes);
-                connections.spawn(async move { connection::run(&*door, incoming, share, &context, stop, counted).await });
+                connections.spawn(async move { connection::run(&*door, incoming, share, &context, stop, place).await });
             }
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = stopped(&mut stop) => break,
         }
     }
-    let all = async { while connections.join_next().await.is_some() {} };
+    // Who comes now hears at once that there is nothing more, while those who are there are served.
+    let all = async {
+        while !connections.is_empty() {
+            tokio::select! {
+                Some(incoming) = door.accept() => D::refuse(incoming),
+                _ = connections.join_next() => {}
+            }
+        }
+    };
     let _ = tokio::time::timeout(grace, all).await;
     connections.abort_all();
     door.close();
@@ -275,20 +302,4 @@ async fn serve<D: Door>(door: D, context: Arc<Context>, mut stop: watch::Receive
 /// Waits until the server is to end; nobody left to say so means the same.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// A handshake that is counted while it lasts.
-pub(crate) struct Counted(Arc<AtomicUsize>);
-
-impl Counted {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }

@@ -1,9 +1,8 @@
-//! A response, from its request to its last byte, on any stack.
+//! A response, from its request to the acknowledgement of its last byte, on any stack.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,16 +11,24 @@ use http::{Method, StatusCode};
 use tokio::io::AsyncReadExt;
 
 use super::Context;
+use super::budget::{Account, Charge, Share};
 use crate::digest::Digest;
 use crate::logs::Tap;
-use crate::metrics::{Answers, Controller};
-use crate::site::{Answer, Body};
+use crate::metrics::{Answers, Controller, Times};
+use crate::site::{Answer, Body, ServedFile};
 
 /// Bytes handed to a stream at once.
 const CHUNK: usize = 64 * 1024;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
+/// The end of a body, if it is no larger, counts until the whole response is acknowledged: noq copies what is smaller than a packet, and lets
+/// go of the original at once.
+const SMALL: u64 = 2 << 10;
 
-/// A stream for a response. Each step is over when QUIC has taken it, flow and congestion control included.
+/// What becomes of what a stream sends: it ends well when the client has acknowledged all of it and its end, and with the reason as soon as
+/// that cannot be any more, for the client has stopped the stream or the connection is over.
+pub(super) type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// A stream for a response. Each step is over when QUIC has taken it, as flow control and the send buffer let it.
 pub(super) trait Reply: Send {
     /// The header.
     fn head(
@@ -59,16 +66,25 @@ pub(super) struct Common {
     /// Where the connection is logged.
     pub(super) tap: Option<Arc<Tap>>,
     answers: Answers,
-    progress: Progress,
+    /// What its responses hold of the server's memory.
+    pub(super) account: Arc<Account>,
 }
 
 impl Common {
-    /// Of a connection with the controller of this number. It is logged under `id`.
+    /// Of a connection with the controller of this number. It is logged under `id`, from [`Self::connected`] on.
     pub(super) fn new(context: Arc<Context>, share: usize, id: String) -> Self {
         let label = &context.labels[share];
-        let tap = context.logs.as_ref().map(|logs| Arc::new(Tap::begin(logs, id, label)));
+        let tap = context.logs.as_ref().map(|_| Arc::new(Tap::waiting(id, label)));
         let answers = context.metrics.answers(label);
-        Self { context, share, tap, answers, progress: Progress::default() }
+        let account = context.budget.account();
+        Self { context, share, tap, answers, account }
+    }
+
+    /// The client has shown that it receives at its address: the log begins, unless it has.
+    pub(super) fn connected(&self) {
+        if let (Some(tap), Some(logs)) = (&self.tap, &self.context.logs) {
+            tap.begin(logs);
+        }
     }
 
     /// The connection's controller.
@@ -82,20 +98,6 @@ impl Common {
     }
 }
 
-/// How often a connection's client has taken a part of any response. They share its link: one may wait long for its turn.
-#[derive(Default)]
-struct Progress(AtomicU64);
-
-impl Progress {
-    fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn step(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// A request.
 pub(super) struct Asked<'a> {
     pub(super) method: &'a Method,
@@ -105,160 +107,215 @@ pub(super) struct Asked<'a> {
     pub(super) digest: bool,
 }
 
-/// Answers a request whose header came at `started`; counts and logs it. Whether the client took all of it.
-// Response times are of real time.
-#[allow(clippy::disallowed_methods)]
-pub(super) async fn answer(reply: &mut impl Reply, started: Instant, asked: Asked<'_>, common: &Common) -> bool {
-    let (context, label) = (&common.context, common.label());
+/// What became of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The client has acknowledged all of it.
+    Acknowledged,
+    /// QUIC took all of it, and the client did not acknowledge all.
+    HandedOver,
+    /// QUIC did not take all of it.
+    Cut,
+}
+
+/// Answers a request whose header came at `started`; counts and logs it, whatever becomes of it.
+pub(super) async fn answer(
+    reply: &mut impl Reply,
+    delivery: Delivery,
+    started: Instant,
+    asked: Asked<'_>,
+    common: &Common,
+) -> Outcome {
+    let context = &common.context;
     let answer = context.site.answer(asked.method, asked.path).await;
-    let status = answer.status.as_u16();
     // An answer to HEAD has no content, and nothing to tell of it.
     let digest = (asked.digest && asked.method != Method::HEAD).then(Digest::default);
-    let mut sent = Sent { started, first_byte: None, bytes: 0, digest };
-    let patience = Patience { stall: context.limits.stall, progress: &common.progress };
-    match send(reply, answer, &patience, &mut sent).await {
-        Ok(()) => {
-            let whole = started.elapsed();
-            let first_byte = sent.first_byte.unwrap_or(whole);
-            common.answers.add(status, sent.bytes, first_byte, whole);
-            if let Some(tap) = &common.tap {
-                tap.answered(status, sent.bytes, first_byte, whole);
-            }
-            true
+    let status = answer.status.as_u16();
+    let mut sent = Sent { common, status, started, first_byte: None, handed_over: None, bytes: 0, digest, open: true };
+    let end = attended(&common.account, send_all(reply, delivery, answer, &mut sent)).await;
+    if let Err(why) = &end {
+        tracing::debug!(label = ?common.label(), "response: {why}");
+    }
+    match (end, sent.handed_over) {
+        (Ok(()), Some(handed_over)) => {
+            sent.acknowledged(handed_over);
+            Outcome::Acknowledged
         }
-        Err(why) => {
-            tracing::debug!(?label, "response: {why}");
-            context.metrics.abandoned(label, sent.bytes);
-            false
-        }
+        (_, Some(_)) => Outcome::HandedOver,
+        (_, None) => Outcome::Cut,
     }
 }
 
-/// How far a response has come.
-struct Sent {
+/// How far a response has come. Dropped before it is acknowledged, it is abandoned.
+struct Sent<'a> {
+    common: &'a Common,
+    status: u16,
     started: Instant,
     /// Of a body that is at hand: when all of it was taken, as it is handed over as one.
     first_byte: Option<Duration>,
+    /// When QUIC had taken the last byte.
+    handed_over: Option<Duration>,
     bytes: u64,
     /// Where the client wants one.
     digest: Option<Digest>,
+    open: bool,
 }
 
-impl Sent {
+impl Sent<'_> {
     fn digest(&mut self, piece: &[u8]) {
         if let Some(digest) = &mut self.digest {
             digest.add(piece);
         }
     }
 
+    // Response times are of real time.
     #[allow(clippy::disallowed_methods)]
+    fn passed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     fn more(&mut self, bytes: usize) {
-        self.first_byte.get_or_insert_with(|| self.started.elapsed());
+        let passed = self.passed();
+        self.first_byte.get_or_insert(passed);
         self.bytes += bytes as u64;
     }
+
+    fn acknowledged(&mut self, handed_over: Duration) {
+        let first_byte = self.first_byte.unwrap_or(handed_over);
+        let times = Times { first_byte, handed_over, acknowledged: self.passed() };
+        self.common.answers.add(self.status, self.bytes, &times);
+        if let Some(tap) = &self.common.tap {
+            tap.answered(self.status, self.bytes, &times);
+        }
+        self.open = false;
+    }
 }
 
-async fn send(reply: &mut impl Reply, answer: Answer, patience: &Patience<'_>, sent: &mut Sent) -> Result<(), String> {
-    if !answer.wait.is_zero() {
-        tokio::time::sleep(answer.wait).await;
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            self.common.context.metrics.abandoned(self.common.label(), self.bytes);
+            if let Some(tap) = &self.common.tap {
+                tap.abandoned(self.status, self.bytes, self.handed_over);
+            }
+        }
     }
+}
+
+/// Does it, unless the client has to be given up before.
+async fn attended(account: &Account, work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+    let mut work = pin!(work);
+    loop {
+        match tokio::time::timeout(account.tick(), work.as_mut()).await {
+            Ok(done) => return done,
+            Err(_) => account.check(tokio::time::Instant::now()).map_err(|why| why.to_string())?,
+        }
+    }
+}
+
+/// Waits, sends, and waits until all of it is acknowledged.
+async fn send_all(
+    reply: &mut impl Reply,
+    mut delivery: Delivery,
+    answer: Answer,
+    sent: &mut Sent<'_>,
+) -> Result<(), String> {
+    let wait = answer.wait;
+    let work = async {
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        send(reply, answer, sent).await
+    };
+    // A client that goes away, or does not want it any more, ends a response at any point of it, also one that has not begun.
+    let kept = tokio::select! {
+        biased;
+        sent = work => sent?,
+        over = &mut delivery => return Err(over.err().unwrap_or_else(|| "the stream is over".into())),
+    };
+    sent.handed_over = Some(sent.passed());
+    delivery.await?;
+    drop(kept);
+    Ok(())
+}
+
+/// What a response holds until all of it is acknowledged.
+struct Kept {
+    _share: Arc<Share>,
+    _charge: Option<Charge>,
+}
+
+/// Hands all of a response to QUIC.
+async fn send(reply: &mut impl Reply, answer: Answer, sent: &mut Sent<'_>) -> Result<Kept, String> {
+    let share = sent.common.account.response();
     let (status, content_type) = (answer.status, &answer.content_type);
-    let body = match answer.body {
-        Body::Text(text) => Ok(Bytes::from(text)),
-        Body::Zeros if answer.length <= CHUNK as u64 => Ok(Bytes::from_static(&ZEROS[..answer.length as usize])),
-        body => Err(body),
+    let at_hand = match &answer.body {
+        Body::Text(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
+        Body::Zeros if answer.length <= CHUNK as u64 => Some(Bytes::from_static(&ZEROS[..answer.length as usize])),
+        _ => None,
     };
-    let body = match body {
-        Ok(body) => {
-            sent.digest(&body);
-            let (bytes, digest) = (body.len(), sent.digest.take().map(Digest::value));
-            patience.with(reply.whole(status, content_type, body, digest)).await?;
-            sent.more(bytes);
-            return Ok(());
-        }
-        Err(body) => body,
+    if let Some(body) = at_hand
+        && let Some(charge) = share.charge_all(body.len() as u64)
+    {
+        sent.digest(&body);
+        let (bytes, digest) = (body.len(), sent.digest.take().map(Digest::value));
+        reply.whole(status, content_type, body, digest).await?;
+        sent.more(bytes);
+        return Ok(Kept { _share: share, _charge: Some(charge) });
+    }
+    reply.head(status, answer.length, content_type).await?;
+    let mut source = match answer.body {
+        Body::Empty => None,
+        Body::Zeros => Some(Source::Zeros),
+        Body::Text(text) => Some(Source::Text(text.into())),
+        Body::File(file) => Some(Source::File(file.take(answer.length))),
     };
-    patience.with(reply.head(status, answer.length, content_type)).await?;
-    let mut left = answer.length;
-    match body {
-        Body::Empty | Body::Text(_) => {}
-        Body::Zeros => {
-            while left > 0 {
-                let n = left.min(CHUNK as u64);
-                let piece = &ZEROS[..n as usize];
-                sent.digest(piece);
-                patience.with(reply.data(Bytes::from_static(piece))).await?;
-                sent.more(n as usize);
-                left -= n;
-            }
+    let (mut left, mut last) = (answer.length, None);
+    while let Some(source) = &mut source
+        && left > 0
+    {
+        let mut charge = share.charge(left.min(CHUNK as u64)).await;
+        let piece = source.next(charge.bytes() as usize).await?;
+        charge.shrink_to(piece.len() as u64);
+        sent.digest(&piece);
+        left -= piece.len() as u64;
+        let length = piece.len();
+        if left == 0 && charge.bytes() <= SMALL {
+            last = Some(charge);
+            reply.data(piece).await?;
+        } else {
+            reply.data(charge.of(piece)).await?;
         }
-        Body::File(file) => {
-            let mut file = file.take(left);
-            while left > 0 {
-                let mut chunk = bytes::BytesMut::with_capacity(CHUNK);
-                let n = file.read_buf(&mut chunk).await.map_err(|e| e.to_string())?;
-                if n == 0 {
-                    // The length was promised: what is there is no whole response.
-                    return Err("the file became shorter while it was sent".into());
-                }
-                sent.digest(&chunk);
-                patience.with(reply.data(chunk.freeze())).await?;
-                sent.more(n);
-                left -= n as u64;
-            }
-        }
+        sent.more(length);
     }
     let digest = sent.digest.take().map(Digest::value);
-    patience.with(reply.finish(digest)).await
+    reply.finish(digest).await?;
+    Ok(Kept { _share: share, _charge: last })
 }
 
-/// A client that takes nothing for `stall`, of this response or another, is given up.
-struct Patience<'a> {
-    stall: Duration,
-    progress: &'a Progress,
+/// Where the pieces of a body come from.
+enum Source {
+    Zeros,
+    Text(Bytes),
+    File(tokio::io::Take<ServedFile>),
 }
 
-impl Patience<'_> {
-    /// One step of a response.
-    async fn with(&self, step: impl Future<Output = Result<(), String>>) -> Result<(), String> {
-        let mut step = pin!(step);
-        loop {
-            let before = self.progress.count();
-            match tokio::time::timeout(self.stall, step.as_mut()).await {
-                Ok(done) => {
-                    self.progress.step();
-                    return done;
+impl Source {
+    /// At most so many bytes of it, and at least one.
+    async fn next(&mut self, most: usize) -> Result<Bytes, String> {
+        match self {
+            Self::Zeros => Ok(Bytes::from_static(&ZEROS[..most.min(CHUNK)])),
+            Self::Text(text) => Ok(text.split_to(most.min(text.len()))),
+            Self::File(file) => {
+                let mut piece = bytes::BytesMut::with_capacity(most);
+                file.read_buf(&mut piece).await.map_err(|e| e.to_string())?;
+                // The length was promised: what is there is no whole response.
+                if piece.is_empty() {
+                    Err("the file became shorter while it was sent".into())
+                } else {
+                    Ok(piece.freeze())
                 }
-                Err(_) if self.progress.count() != before => {}
-                Err(_) => return Err(format!("the client took nothing for {} s", self.stall.as_secs())),
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STALL: Duration = Duration::from_millis(600);
-
-    async fn slow() -> Result<(), String> {
-        tokio::time::sleep(STALL * 3 / 2).await;
-        Ok(())
-    }
-
-    #[tokio::test]
-    async fn a_response_waits_while_others_of_its_connection_get_on() {
-        let progress = Progress::default();
-        let patience = Patience { stall: STALL, progress: &progress };
-        assert!(patience.with(slow()).await.is_err(), "nothing was taken");
-        let others = async {
-            for _ in 0..6 {
-                tokio::time::sleep(STALL / 4).await;
-                progress.step();
-            }
-        };
-        let (step, ()) = tokio::join!(patience.with(slow()), others);
-        assert_eq!(step, Ok(()));
     }
 }

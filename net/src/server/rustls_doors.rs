@@ -6,20 +6,26 @@ macro_rules! door {
             use std::io;
             use std::net::SocketAddr;
             use std::sync::Arc;
+            use std::task::{Context, Poll};
 
+            use bytes::Bytes;
             use fathom_cc::catalogue;
             use fathom_plug::{Extension, Observer, with_outlet};
+            use h3::quic::StreamErrorIncoming;
             use $plugs::{self as plugs, Outlet, Plug, Probe, ServerPlug};
             use $stack::congestion::ControllerFactory;
             use $stack::crypto::rustls::QuicServerConfig;
             use $stack::{self as stack, Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig};
 
             use super::super::door::{Rest, with_probe};
+            use super::super::outgoing::Outgoing;
+            use super::super::reply::Delivery;
             use super::super::{SetupError, WINDOW, stream_window};
             use crate::limits::Limits;
             use crate::metrics::Ended;
             use crate::natives::$stack as natives;
             use crate::shares::Shares;
+            use crate::udp::{self, SocketBuffers};
 
             /// How connections of one share are accepted.
             enum Kind {
@@ -34,6 +40,7 @@ macro_rules! door {
                 limits: Limits,
                 /// Packets go through an outlet, which cuts them to size: their size must not change by itself.
                 outlet: bool,
+                buffers: SocketBuffers,
             }
 
             pub(in super::super) struct Connection {
@@ -65,13 +72,20 @@ macro_rules! door {
                         .any(|r| r.check(plugs::OFFERS).is_err() && r.check(with_outlet(plugs::OFFERS)).is_ok());
                     let cannot = |e: io::Error| SetupError::Listen(listen, e);
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
-                    let outlet = needs_outlet.then(|| Outlet::bind(listen, &runtime)).transpose().map_err(cannot)?;
+                    let (socket, buffers) = udp::bind(listen).map_err(cannot)?;
+                    let socket = runtime.wrap_udp_socket(socket).map_err(cannot)?;
+                    let (gate, socket) = if needs_outlet {
+                        let outlet = Outlet::new(socket, &runtime);
+                        (Some(Arc::clone(outlet.gate())), outlet.socket())
+                    } else {
+                        (None, socket)
+                    };
                     let mut kinds = Vec::new();
                     for (controller, recipe) in shares.controllers().zip(recipes) {
                         kinds.push(match recipe {
                             Ok(recipe) => {
-                                let plug = match &outlet {
-                                    Some(outlet) => Plug::through(outlet.gate(), recipe),
+                                let plug = match &gate {
+                                    Some(gate) => Plug::through(gate, recipe),
                                     None => Plug::new(recipe),
                                 };
                                 let plug =
@@ -90,17 +104,10 @@ macro_rules! door {
                         Some(Kind::Native(config, _)) => config.clone(),
                         None => return Err(wrong("", &"name one")),
                     };
-                    let through_outlet = outlet.is_some();
-                    let endpoint = match outlet {
-                        Some(outlet) => Endpoint::new_with_abstract_socket(
-                            EndpointConfig::default(),
-                            Some(base),
-                            outlet.socket(),
-                            runtime,
-                        ),
-                        None => Endpoint::server(base, listen),
-                    };
-                    Ok(Self { endpoint: endpoint.map_err(cannot)?, kinds, limits: *limits, outlet: through_outlet })
+                    let config = EndpointConfig::default();
+                    let endpoint = Endpoint::new_with_abstract_socket(config, Some(base), socket, runtime);
+                    let (endpoint, outlet) = (endpoint.map_err(cannot)?, gate.is_some());
+                    Ok(Self { endpoint, kinds, limits: *limits, outlet, buffers })
                 }
 
                 fn transport_config(&self) -> TransportConfig {
@@ -121,6 +128,21 @@ macro_rules! door {
                 }
             }
 
+            impl Outgoing for $h3::BidiStream<Bytes> {
+                fn delivery(&self) -> Delivery {
+                    let acknowledged = self.acknowledged();
+                    Box::pin(async move { acknowledged.await.map_err(|e| format!("{e:?}")) })
+                }
+
+                fn poll_write_chunks(
+                    &mut self,
+                    cx: &mut Context<'_>,
+                    chunks: &mut [Bytes],
+                ) -> Poll<Result<(), StreamErrorIncoming>> {
+                    $h3::BidiStream::poll_write_chunks(self, cx, chunks)
+                }
+            }
+
             impl super::super::door::Door for Door {
                 type Incoming = Incoming;
                 type Connection = Connection;
@@ -130,12 +152,20 @@ macro_rules! door {
                     self.endpoint.local_addr()
                 }
 
+                fn buffers(&self) -> SocketBuffers {
+                    self.buffers
+                }
+
                 async fn accept(&self) -> Option<Incoming> {
                     self.endpoint.accept().await
                 }
 
+                fn from(incoming: &Incoming) -> SocketAddr {
+                    incoming.remote_address()
+                }
+
                 fn validated(incoming: &Incoming) -> bool {
-                    !incoming.may_retry()
+                    incoming.remote_address_validated()
                 }
 
                 fn id(incoming: &Incoming) -> String {
@@ -174,7 +204,15 @@ macro_rules! door {
                     if self.limits.early_data {
                         // Servers can always; what the client sent in 0-RTT is here at once.
                         return match connecting.into_0rtt() {
-                            Ok((connection, over)) => Ok((Connection { connection, probe }, Some(Box::pin(over)))),
+                            Ok((connection, over)) => {
+                                let ours = connection.clone();
+                                // What the stack says here means nothing on servers.
+                                let rest = async move {
+                                    over.await;
+                                    ours.close_reason().is_none()
+                                };
+                                Ok((Connection { connection, probe }, Some(Box::pin(rest))))
+                            }
                             Err(connecting) => {
                                 let connection = connecting.await.map_err(|e| e.to_string())?;
                                 Ok((Connection { connection, probe }, None))
@@ -210,5 +248,5 @@ macro_rules! door {
     };
 }
 
-door!(quinn, quinn, fathom_quinn, h3_quinn);
+door!(quinn, quinn, fathom_quinn, fathom_h3_quinn);
 door!(noq, noq, fathom_noq, h3_noq);

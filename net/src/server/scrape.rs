@@ -1,5 +1,6 @@
 //! The metrics, over HTTP/1.1.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,14 +13,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::SetupError;
 use crate::metrics::Metrics;
 
-/// Scrapes at once; more wait.
-const AT_ONCE: usize = 16;
-/// A scrape that takes longer is given up.
+/// Scrapes at once. Who comes then takes the place of the first of them, which has had the most time: nobody waits for clients that say
+/// nothing, and a scrape takes milliseconds.
+const AT_ONCE: usize = 32;
+/// A request that takes longer to come is given up.
+const HEADER: Duration = Duration::from_secs(2);
+/// The same of a scrape as a whole.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A listener for Prometheus.
@@ -49,28 +53,34 @@ impl Scrape {
 
     /// Answers for as long as it is polled.
     pub async fn serve(self) {
-        let room = Arc::new(Semaphore::new(AT_ONCE));
+        let mut scrapes = JoinSet::new();
+        let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
             // A failed accept is the client's loss, or the system is out of files for a moment.
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
+            while scrapes.try_join_next().is_some() {}
+            oldest.retain(|scrape| !scrape.is_finished());
+            if oldest.len() >= AT_ONCE
+                && let Some(scrape) = oldest.pop_front()
+            {
+                scrape.abort();
+            }
             let metrics = Arc::clone(&self.metrics);
-            tokio::spawn(async move {
+            oldest.push_back(scrapes.spawn(async move {
                 let service = service_fn(|request| {
                     let answer = answer(&request, &metrics);
                     async move { Ok::<_, Infallible>(answer) }
                 });
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
-                    .header_read_timeout(PATIENCE)
+                    .header_read_timeout(HEADER)
                     .keep_alive(false)
                     .serve_connection(TokioIo::new(stream), service);
                 let _ = tokio::time::timeout(PATIENCE, connection).await;
-                drop(place);
-            });
+            }));
         }
     }
 }

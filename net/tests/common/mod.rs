@@ -1,7 +1,7 @@
 //! A server at work, and a client to ask it: stock quinn under h3.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,9 @@ use http::{Method, Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint};
 use tokio::sync::watch;
+
+/// Longer than anything here takes on a machine that is busy otherwise: only what hangs comes to its end.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server at work, and how to end it.
 pub struct Running {
@@ -53,7 +56,10 @@ pub fn start_logging(
     limits: Limits,
     logs: Option<&Arc<Folder>>,
 ) -> Running {
-    let settings = settings(stack, controller, root, limits);
+    start_with(settings(stack, controller, root, limits), logs, Duration::from_secs(5))
+}
+
+pub fn start_with(settings: Settings, logs: Option<&Arc<Folder>>, grace: Duration) -> Running {
     let client = client(&settings.identity);
     let metrics = Arc::clone(&settings.metrics);
     let mut server = Server::bind(settings).unwrap();
@@ -61,7 +67,7 @@ pub fn start_logging(
         server = server.logging(Arc::clone(logs));
     }
     let (address, (stop, told)) = (server.address(), watch::channel(false));
-    let task = tokio::spawn(server.serve(told, Duration::from_secs(5)));
+    let task = tokio::spawn(server.serve(told, grace));
     Running { address, metrics, client, stop, task }
 }
 
@@ -78,9 +84,19 @@ pub fn client(identity: &Identity) -> quinn::ClientConfig {
     quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
 }
 
+/// What does not hang.
+pub async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("in time")
+}
+
 impl Running {
     pub async fn connect(&self) -> Result<Connection, String> {
-        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        self.connect_from("127.0.0.1").await
+    }
+
+    /// From this address of this host.
+    pub async fn connect_from(&self, ip: &str) -> Result<Connection, String> {
+        let endpoint = Endpoint::client((ip.parse::<IpAddr>().unwrap(), 0).into()).unwrap();
         let connecting = endpoint.connect_with(self.client.clone(), self.address, "localhost").unwrap();
         connecting.await.map_err(|e| e.to_string())
     }
@@ -90,10 +106,10 @@ impl Running {
         ask(&connection, Method::GET, path).await.expect("an answer")
     }
 
-    /// Ends it, which must not take long.
+    /// Ends it, which must not wait for clients that ask for nothing.
     pub async fn end(self) {
         self.stop.send(true).unwrap();
-        tokio::time::timeout(Duration::from_secs(8), self.task).await.expect("it ends").unwrap();
+        within(self.task).await.unwrap();
     }
 }
 
@@ -104,7 +120,8 @@ pub async fn ask(connection: &Connection, method: Method, path: &str) -> Result<
     let drive = tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
     let request = Request::builder().method(method).uri(format!("https://localhost{path}")).body(()).unwrap();
     let mut stream = sender.send_request(request).await.map_err(|e| text(&e))?;
-    stream.finish().await.map_err(|e| text(&e))?;
+    // A server that has answered may want no more of the request, not even its end.
+    let _ = stream.finish().await;
     let head = stream.recv_response().await.map_err(|e| text(&e))?;
     let content_type = head.headers()["content-type"].to_str().unwrap().to_owned();
     let mut body = Vec::new();

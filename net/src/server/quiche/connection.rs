@@ -13,13 +13,12 @@ use super::socket::{Outbox, Socket};
 use super::streams::Streams;
 use super::{LONG, Quic, stopped};
 use crate::metrics::{Controller, Ended, Metrics};
-use crate::server::connection::{HANDSHAKE, QUIET};
+use crate::server::NO_ERROR;
+use crate::server::admission::Place;
+use crate::server::connection::{EXCESSIVE_LOAD, HANDSHAKE, QUIET};
 use crate::server::door::with_probe;
 use crate::server::reply::Common;
-use crate::server::{Counted, NO_ERROR};
 
-/// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
-const EXCESSIVE_LOAD: u32 = 0x107;
 /// Packets read before anything is sent.
 const AT_ONCE: usize = 32;
 
@@ -30,7 +29,7 @@ pub(super) struct Begun {
     pub(super) ours: bool,
     pub(super) common: Arc<Common>,
     pub(super) inbox: mpsc::Receiver<Packet>,
-    pub(super) handshake: Counted,
+    pub(super) place: Place,
     pub(super) socket: Arc<Socket>,
     pub(super) http: Arc<h3::Config>,
     /// No new requests from here on.
@@ -100,8 +99,12 @@ struct Connection<'a> {
     inbox: mpsc::Receiver<Packet>,
     socket: Arc<Socket>,
     outbox: Outbox,
-    /// While the handshake lasts, and when it must be over.
-    handshake: Option<(Counted, Instant)>,
+    common: Arc<Common>,
+    place: Place,
+    /// When the handshake must be over, while it lasts.
+    handshake: Option<Instant>,
+    /// When it was last of use: what its client sends besides requests shows nothing. And the requests that had come then.
+    used: (Instant, u64),
     books: Books<'a>,
     /// No new requests are taken.
     going: bool,
@@ -127,11 +130,14 @@ impl<'a> Connection<'a> {
             window: 0,
             http: None,
             settings: begun.http,
-            streams: Streams::new(begun.common),
+            streams: Streams::new(Arc::clone(&begun.common)),
             inbox: begun.inbox,
             socket: begun.socket,
             outbox,
-            handshake: Some((begun.handshake, Instant::now() + HANDSHAKE)),
+            common: begun.common,
+            place: begun.place,
+            handshake: Some(Instant::now() + HANDSHAKE),
+            used: (Instant::now(), 0),
             books,
             going: false,
             timeouts: 0,
@@ -170,13 +176,14 @@ impl<'a> Connection<'a> {
         }
         self.shake_hands(now);
         if let Some(http) = &mut self.http {
-            self.streams.hear(&mut self.quic, http);
+            self.streams.hear(&mut self.quic, http, now);
             self.going |= self.streams.are_many();
             self.streams.write(&mut self.quic, http, self.going);
-            if self.streams.are_too_many() {
+            if self.streams.are_too_many() || self.streams.are_ousted() {
                 self.close(EXCESSIVE_LOAD);
             }
         }
+        let unused = self.unused(now);
         if self.going {
             self.end_when_quiet(now);
         }
@@ -192,7 +199,8 @@ impl<'a> Connection<'a> {
             return None;
         }
         let timers = self.quic.timeout_instant().into_iter().chain(held).map(Instant::from_std);
-        let own = self.handshake.as_ref().map(|(_, end)| *end).into_iter().chain(self.quiet.map(|(_, at)| at));
+        let own =
+            self.handshake.into_iter().chain(self.quiet.map(|(_, at)| at)).chain(unused).chain(self.streams.due());
         Some(timers.chain(own).min().unwrap_or(now + LONG))
     }
 
@@ -236,18 +244,41 @@ impl<'a> Connection<'a> {
 
     /// Opens HTTP/3 once the handshake is over; gives up one that takes too long.
     fn shake_hands(&mut self, now: Instant) {
-        let Some((_, end)) = &self.handshake else { return };
+        let Some(end) = self.handshake else { return };
         if self.quic.is_established() {
             self.books.metrics.opened(self.books.label);
             self.books.open = true;
             self.handshake = None;
+            self.place.connected();
+            self.common.connected();
+            self.used.0 = now;
             self.http = h3::Connection::with_transport(&mut self.quic, &self.settings).ok();
             if self.http.is_none() {
                 self.close(NO_ERROR);
             }
-        } else if *end <= now {
+        } else if end <= now {
             self.close(NO_ERROR);
         }
+    }
+
+    /// Takes leave of a client that has asked for nothing for too long. When it will have, if it goes on.
+    fn unused(&mut self, now: Instant) -> Option<Instant> {
+        if self.going || self.http.is_none() {
+            return None;
+        }
+        let requests = self.streams.requests();
+        if self.streams.are_answered() && requests == self.used.1 {
+            let end = self.used.0.checked_add(self.common.context.limits.request)?;
+            if end > now {
+                return Some(end);
+            }
+            self.books.metrics.requestless();
+            self.going = true;
+            // GOAWAY is written at once.
+            return Some(now);
+        }
+        self.used = (now, requests);
+        now.checked_add(self.common.context.limits.request)
     }
 
     /// Ends the connection when there is nothing left to answer or to send: what is not acknowledged would be sent again within a probe

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fathom_plug::Extension;
 use quiche::{ConnectionId, Header, RetryConnectionIds};
@@ -15,7 +14,7 @@ use super::connection::{self, Begun};
 use super::socket::{LARGEST, Socket, Way};
 use super::stateless::{Tokens, refusal};
 use super::{Context, Door, Kind, Quic, h3};
-use crate::server::Counted;
+use crate::server::admission::{Admission, Place, Verdict};
 use crate::server::reply::Common;
 
 /// Length of the connection IDs given here, as quinn's.
@@ -43,7 +42,7 @@ pub(super) struct Entry {
     closed: watch::Receiver<bool>,
     tokens: Tokens,
     began: Instant,
-    handshakes: Arc<AtomicUsize>,
+    admission: Arc<Admission>,
     /// Connections by the identifiers that packets are addressed to.
     routes: HashMap<Vec<u8>, mpsc::Sender<Packet>>,
     pub(super) connections: JoinSet<()>,
@@ -59,6 +58,7 @@ impl Entry {
         stop: watch::Receiver<bool>,
         closed: watch::Receiver<bool>,
     ) -> Self {
+        let admission = Admission::new(context.limits, Arc::clone(&context.metrics));
         Self {
             socket: door.socket,
             kinds: door.kinds,
@@ -69,7 +69,7 @@ impl Entry {
             closed,
             tokens: Tokens::new(),
             began: Instant::now(),
-            handshakes: Arc::default(),
+            admission,
             routes: HashMap::new(),
             connections: JoinSet::new(),
             ids: HashMap::new(),
@@ -122,21 +122,17 @@ impl Entry {
         if header.ty != quiche::Type::Initial || header.dcid.len() < SHORTEST_ID {
             return None;
         }
-        if self.ending || self.connections.len() >= self.context.limits.connections {
-            if !self.ending {
-                self.context.metrics.refused();
-            }
-            self.tell(way, &refusal(&header.dcid, &header.scid)?);
-            return None;
+        let refuse = || refusal(&header.dcid, &header.scid).map(|packet| self.tell(way, &packet));
+        if self.ending {
+            return refuse();
         }
         let token = header.token.as_deref().unwrap_or_default();
         let original = self.tokens.check(self.began.elapsed(), token, way.from, &header.dcid);
-        let busy = self.handshakes.load(Ordering::Relaxed) >= self.context.limits.handshakes;
-        if busy && original.is_none() {
-            self.context.metrics.retried();
-            return self.retry(&header, way);
+        match self.admission.of(way.from, original.is_some(), Instant::now()) {
+            Verdict::Accept(place) => self.accept(&header, original, Packet { bytes: packet.to_vec(), way }, place),
+            Verdict::Retry => self.retry(&header, way),
+            Verdict::Refuse => refuse(),
         }
-        self.accept(&header, original, Packet { bytes: packet.to_vec(), way })
     }
 
     /// To who sent what came this way.
@@ -154,7 +150,7 @@ impl Entry {
         None
     }
 
-    fn accept(&mut self, header: &Header<'_>, original: Option<&[u8]>, first: Packet) -> Option<()> {
+    fn accept(&mut self, header: &Header<'_>, original: Option<&[u8]>, first: Packet, place: Place) -> Option<()> {
         let id = self.unused();
         let share = self.context.shares.pick(rand::random::<f64>());
         let name = hexadecimal(original.unwrap_or(&header.dcid));
@@ -185,7 +181,7 @@ impl Entry {
             ours: kind.ours,
             common,
             inbox,
-            handshake: Counted::new(&self.handshakes),
+            place,
             socket: Arc::clone(&self.socket),
             http: Arc::clone(&self.http),
             stop: self.stop.clone(),

@@ -11,11 +11,13 @@
 //! | `stateless.rs` | what is told to clients without keeping state for them |
 //! | `connection.rs` | one connection: timers, packets, its end |
 //! | `coalesced.rs` | packets that share a datagram |
+//! | `headers.rs` | headers that take too long |
 //! | `streams.rs` | its requests, and responses on their way |
 
 mod coalesced;
 mod connection;
 mod entry;
+mod headers;
 mod socket;
 mod stateless;
 mod streams;
@@ -40,6 +42,7 @@ use super::{Context, SetupError, Stack, WINDOW, stopped, stream_window};
 use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::shares::Shares;
+use crate::udp::SocketBuffers;
 
 /// quiche's own controllers.
 const NATIVES: [(&str, CongestionControlAlgorithm); 3] = [
@@ -114,6 +117,10 @@ impl Door {
 
     pub(super) fn address(&self) -> SocketAddr {
         self.socket.address()
+    }
+
+    pub(super) fn buffers(&self) -> SocketBuffers {
+        self.socket.buffers()
     }
 
     /// As [`Server::serve`](super::Server::serve).

@@ -1,7 +1,7 @@
 //! The socket; packets that leave together.
 
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, UdpSocket as StdSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
@@ -9,17 +9,16 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::Quic;
+use crate::udp::{self, SocketBuffers};
 
 /// The largest packet received, and room for the largest sent.
 pub(super) const LARGEST: usize = 1500;
-/// Buffers filled at once, each with datagrams of one client.
+/// SocketBuffers filled at once, each with datagrams of one client.
 const BATCH: usize = 8;
 /// Longest series of datagrams that the kernel hands over as one.
 const SERIES: usize = 64 << 10;
 /// Packets that leave at once, at most.
 const TOGETHER: usize = 16;
-/// Kernel buffers asked for, in bytes: a burst must not be lost before it is read.
-const KERNEL: usize = 4 << 20;
 /// Packets leave so much before their time: tokio's timers are no finer.
 const EARLY: Duration = Duration::from_millis(1);
 
@@ -36,22 +35,24 @@ pub(super) struct Socket {
     io: UdpSocket,
     state: UdpSocketState,
     address: SocketAddr,
+    buffers: SocketBuffers,
 }
 
 impl Socket {
     pub(super) fn bind(listen: SocketAddr) -> io::Result<Self> {
-        let io = StdSocket::bind(listen)?;
+        let (io, buffers) = udp::bind(listen)?;
         io.set_nonblocking(true)?;
         let state = UdpSocketState::new((&io).into())?;
-        // Less is not an error: the kernel gives what it allows.
-        let _ = state.set_recv_buffer_size((&io).into(), KERNEL);
-        let _ = state.set_send_buffer_size((&io).into(), KERNEL);
         let address = io.local_addr()?;
-        Ok(Self { io: UdpSocket::from_std(io)?, state, address })
+        Ok(Self { io: UdpSocket::from_std(io)?, state, address, buffers })
     }
 
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub(super) const fn buffers(&self) -> SocketBuffers {
+        self.buffers
     }
 
     /// Waits for packets.

@@ -1,12 +1,12 @@
 //! A connection's requests, and responses on their way.
 //!
 //! A response is a future, run by the connection's task. It hands its steps over one at a time, and each is done when quiche has taken it.
+//! Then it waits until the client has acknowledged all of it.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -15,12 +15,15 @@ use futures_util::{FutureExt, StreamExt};
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode};
 use quiche::Shutdown;
+use quiche::fathom::StreamDelivery;
 use quiche::h3::{self, Event, Header, HeaderRef, NameValue};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Quic;
+use super::headers::Headers;
 use crate::digest::{self, CONTENT_DIGEST, WANT_CONTENT_DIGEST};
-use crate::server::reply::{Asked, Common, Reply, answer};
+use crate::server::reply::{Asked, Common, Outcome, Reply, answer};
+use crate::site::RETRY_AFTER;
 
 /// Bytes of bodies that a connection's requests may bring; nothing here takes one.
 const UNWANTED: u64 = 1 << 20;
@@ -48,8 +51,6 @@ enum What {
         content_type: String,
     },
     Body(Bytes),
-    /// The same, of which quiche may hold something.
-    Begun(Bytes),
     /// With the body's digest, where it was asked for.
     End(Option<String>),
 }
@@ -98,28 +99,17 @@ impl Reply for Handle {
     }
 }
 
-/// A response that is over, and whether the client took all of it.
+/// A response that is over.
 struct Over {
     stream: u64,
-    whole: bool,
+    outcome: Outcome,
 }
 
-/// Bytes that count as held until quiche lets go of the last of them, which it does when they are acknowledged.
-struct Held {
-    bytes: Bytes,
-    held: Arc<AtomicU64>,
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.held.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
-    }
+/// A response that is open: tells it what becomes of what it sends.
+struct Open {
+    delivery: oneshot::Sender<Result<(), String>>,
+    /// quiche has taken all of it.
+    handed_over: bool,
 }
 
 /// A connection's requests and responses.
@@ -133,8 +123,12 @@ pub(super) struct Streams {
     waiting: VecDeque<Step>,
     /// Requests whose header came and whose end has not. No more than the streams a client may have open.
     arriving: HashSet<u64>,
-    /// Bytes of bodies that quiche holds.
-    held: Arc<AtomicU64>,
+    /// Responses by their stream, until it is known what became of them.
+    open: HashMap<u64, Open>,
+    /// Requests whose header has not come.
+    headers: Headers,
+    /// Requests so far.
+    seen: u64,
     /// The first request that has not been seen.
     next: u64,
     /// The first that is not answered any more.
@@ -156,12 +150,19 @@ impl Streams {
             steps,
             waiting: VecDeque::new(),
             arriving: HashSet::new(),
-            held: Arc::default(),
+            open: HashMap::new(),
+            headers: Headers::default(),
+            seen: 0,
             next: 0,
             goaway: None,
             unwanted: 0,
             unfinished: 0,
         }
+    }
+
+    /// The client holds memory that others need.
+    pub(super) fn are_ousted(&self) -> bool {
+        self.common.account.is_ousted()
     }
 
     /// The client had better come on another connection.
@@ -179,23 +180,81 @@ impl Streams {
         self.responses.is_empty() && self.waiting.is_empty() && self.goaway.is_some()
     }
 
+    /// Nothing is being answered.
+    pub(super) fn are_answered(&self) -> bool {
+        self.responses.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Changes with every request that is complete.
+    pub(super) const fn requests(&self) -> u64 {
+        self.seen
+    }
+
+    /// When the header of a request will have taken too long.
+    pub(super) fn due(&self) -> Option<tokio::time::Instant> {
+        self.headers.due()
+    }
+
     /// Takes what HTTP/3 has to say.
-    pub(super) fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection) {
+    pub(super) fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection, now: tokio::time::Instant) {
+        // Before a stream is asked for anything: quiche then forgets one that is over.
+        self.settle(quic);
+        let end = now + self.common.context.limits.header;
+        self.headers.look(quic.readable(), end);
+        while let Some(stream) = self.headers.late(now) {
+            // One that has brought nothing is none to quiche.
+            if quic.stream_shutdown(stream, Shutdown::Read, REQUEST_REJECTED).is_ok() {
+                self.common.context.metrics.slow_header();
+                self.give_up(quic, stream, REQUEST_REJECTED);
+            } else {
+                self.headers.again(stream, end);
+            }
+        }
         // A client may stop a stream that has brought it all it wants. quiche keeps that stream, and the client's right to another, until
         // somebody has asked for it.
         while let Some(stream) = quic.stream_writable_next() {
-            let _ = quic.stream_capacity(stream);
+            if let Err(quiche::Error::StreamStopped(code)) = quic.stream_capacity(stream) {
+                self.tell(stream, Err(format!("the client stopped it with code {code}")));
+            }
         }
         loop {
             match http.poll(quic) {
                 Ok((stream, Event::Headers { list, more_frames })) => self.request(quic, stream, &list, more_frames),
                 Ok((stream, Event::Data)) => self.discard(quic, http, stream),
-                Ok((stream, Event::Finished | Event::Reset(_))) => drop(self.arriving.remove(&stream)),
+                Ok((stream, Event::Finished | Event::Reset(_))) => {
+                    self.headers.came(stream);
+                    self.arriving.remove(&stream);
+                }
                 Ok((stream, Event::PriorityUpdate)) => drop(http.take_last_priority_update(stream)),
                 Ok((_, Event::GoAway)) => {}
                 // quiche has closed the connection with an error that is one.
                 Err(_) => return,
             }
+        }
+    }
+
+    /// Tells responses what became of what they sent.
+    fn settle(&mut self, quic: &Quic) {
+        self.open.retain(|_, open| !open.delivery.is_closed());
+        let over = |stream: u64, open: &Open| {
+            let delivery = quic.stream_delivery(stream);
+            match delivery {
+                // Where quiche has forgotten it, nobody has stopped it before.
+                StreamDelivery::Acknowledged | StreamDelivery::Forgotten if open.handed_over => Some(Ok(())),
+                StreamDelivery::Reset => Some(Err("the client stopped it".to_owned())),
+                _ => None,
+            }
+        };
+        let told: Vec<_> = self.open.iter().filter_map(|(id, open)| Some((*id, over(*id, open)?))).collect();
+        for (stream, what) in told {
+            self.tell(stream, what);
+        }
+    }
+
+    fn tell(&mut self, stream: u64, what: Result<(), String>) {
+        if let Some(open) = self.open.remove(&stream) {
+            // One that is over does not listen.
+            let _ = open.delivery.send(what);
         }
     }
 
@@ -218,6 +277,8 @@ impl Streams {
             // Trailers.
             return;
         }
+        self.headers.came(stream);
+        self.seen += 1;
         if more {
             self.arriving.insert(stream);
         }
@@ -233,10 +294,13 @@ impl Streams {
         let started = Instant::now();
         let mut handle = Handle { stream, steps: self.handle.clone() };
         let common = Arc::clone(&self.common);
+        let (delivery, told) = oneshot::channel();
+        self.open.insert(stream, Open { delivery, handed_over: false });
+        let told = Box::pin(async { told.await.unwrap_or_else(|_| Err("the connection is closed".into())) });
         self.responses.push(Box::pin(async move {
             let asked = Asked { method: &method, path: path.path(), digest };
-            let whole = answer(&mut handle, started, asked, &common).await;
-            Over { stream, whole }
+            let outcome = answer(&mut handle, told, started, asked, &common).await;
+            Over { stream, outcome }
         }));
     }
 
@@ -279,8 +343,14 @@ impl Streams {
     fn hand_over(&mut self, quic: &mut Quic, http: &mut h3::Connection) -> bool {
         let before = self.waiting.len();
         for mut step in std::mem::take(&mut self.waiting) {
-            match self.step(quic, http, &mut step) {
-                Ok(true) => drop(step.done.send(Ok(()))),
+            let ends = matches!(step.what.first(), Some(What::End(_)));
+            match Self::step(quic, http, &mut step) {
+                Ok(true) => {
+                    if ends && let Some(open) = self.open.get_mut(&step.stream) {
+                        open.handed_over = true;
+                    }
+                    let _ = step.done.send(Ok(()));
+                }
                 Ok(false) => self.waiting.push_back(step),
                 Err(e) => drop(step.done.send(Err(e.to_string()))),
             }
@@ -289,10 +359,10 @@ impl Streams {
     }
 
     /// Whether quiche took all of it.
-    fn step(&self, quic: &mut Quic, http: &mut h3::Connection, step: &mut Step) -> Result<bool, h3::Error> {
+    fn step(quic: &mut Quic, http: &mut h3::Connection, step: &mut Step) -> Result<bool, h3::Error> {
         while let Some(mut what) = step.what.pop() {
             let last = matches!(&step.what[..], [What::End(None)]);
-            if !self.part(quic, http, step.stream, &mut what, last)? {
+            if !Self::part(quic, http, step.stream, &mut what, last)? {
                 step.what.push(what);
                 return Ok(false);
             }
@@ -305,21 +375,12 @@ impl Streams {
 
     /// The same of a part. Nothing but the stream's end follows the `last`: it goes with it.
     fn part(
-        &self,
         quic: &mut Quic,
         http: &mut h3::Connection,
         stream: u64,
         what: &mut What,
         last: bool,
     ) -> Result<bool, h3::Error> {
-        if let What::Body(bytes) = what {
-            if self.held.load(Ordering::Relaxed) >= self.common.context.limits.send_buffer {
-                return Ok(false);
-            }
-            let bytes = std::mem::take(bytes);
-            self.held.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            *what = What::Begun(Bytes::from_owner(Held { bytes, held: Arc::clone(&self.held) }));
-        }
         let taken = match what {
             What::Head { status, length, content_type } => {
                 let length = length.to_string();
@@ -327,10 +388,12 @@ impl Streams {
                     HeaderRef::new(b":status", status.as_str().as_bytes()),
                     HeaderRef::new(b"content-length", length.as_bytes()),
                     HeaderRef::new(b"content-type", content_type.as_bytes()),
+                    HeaderRef::new(b"retry-after", RETRY_AFTER.as_bytes()),
                 ];
-                http.send_response(quic, stream, &fields, last)
+                let busy = *status == StatusCode::SERVICE_UNAVAILABLE;
+                http.send_response(quic, stream, if busy { &fields } else { &fields[..3] }, last)
             }
-            What::Body(bytes) | What::Begun(bytes) => loop {
+            What::Body(bytes) => loop {
                 if bytes.is_empty() {
                     break Ok(());
                 }
@@ -357,10 +420,19 @@ impl Streams {
     }
 
     fn end(&mut self, quic: &mut Quic, over: &Over) {
-        if !over.whole {
-            // It has left a step behind.
-            self.waiting.retain(|step| step.stream != over.stream);
-            self.give_up(quic, over.stream, INTERNAL_ERROR);
+        match over.outcome {
+            Outcome::Acknowledged => {}
+            // What nobody takes is not kept. A stream that the client stopped is over already.
+            Outcome::HandedOver => {
+                if quic.stream_shutdown(over.stream, Shutdown::Write, INTERNAL_ERROR).is_ok() {
+                    self.unfinished += 1;
+                }
+            }
+            Outcome::Cut => {
+                // It has left a step behind.
+                self.waiting.retain(|step| step.stream != over.stream);
+                self.give_up(quic, over.stream, INTERNAL_ERROR);
+            }
         }
     }
 
@@ -374,6 +446,7 @@ impl Streams {
         self.steps.close();
         while self.steps.try_recv().is_ok() {}
         self.waiting.clear();
+        self.open.clear();
         while let Some(Some(_)) = self.responses.next().now_or_never() {}
     }
 }

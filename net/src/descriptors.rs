@@ -1,0 +1,59 @@
+//! Who gets how many of the process's descriptors. What may need any number, files that are served and logs, has bounds, so that sockets,
+//! the metrics and whatever else the process opens find some left.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// For standard streams, the runtime, sockets, scrapes of the metrics, and what nobody thought of.
+const RESERVE: u64 = 128;
+/// More than this is not asked for.
+const ENOUGH: u64 = 1 << 16;
+
+/// Descriptors by use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptors {
+    /// Files that stay open for as long as they are sent.
+    pub files: usize,
+    /// Files that are open while something is read of them: always some, or nothing could be.
+    pub reads: usize,
+    /// Logs.
+    pub logs: usize,
+}
+
+impl Descriptors {
+    /// Of what this process may have.
+    pub fn of_process() -> Self {
+        Self::within(getrlimit(Resource::Nofile).current.unwrap_or(ENOUGH).min(ENOUGH))
+    }
+
+    /// Raises the process's limit as far as it may: the low one is for programs that use `select`. Where that fails, it stays.
+    pub fn raise_limit() {
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let most = maximum.unwrap_or(ENOUGH).min(ENOUGH);
+        if current.is_some_and(|current| current < most) {
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum });
+        }
+    }
+
+    /// Of so many.
+    pub fn within(limit: u64) -> Self {
+        let ours = usize::try_from(limit.saturating_sub(RESERVE)).unwrap_or(usize::MAX);
+        // Of 1,024: 448, 64 and 224, and 288 for the rest.
+        Self { files: ours / 2, reads: (ours / 8).clamp(1, 64), logs: ours / 4 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_are_left_however_many_there_are() {
+        for limit in [0, 1, 16, 200, 1_024, 65_536, u64::MAX] {
+            let Descriptors { files, reads, logs } = Descriptors::within(limit);
+            assert!(reads > 0);
+            let all = (files + reads + logs) as u64;
+            assert!(limit <= RESERVE || all + RESERVE <= limit, "{all} of {limit}");
+        }
+        assert_eq!(Descriptors::within(1_024), Descriptors { files: 448, reads: 64, logs: 224 });
+    }
+}

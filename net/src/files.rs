@@ -1,0 +1,291 @@
+//! Files that are served, within the descriptors that they may take.
+//!
+//! A file is open while it is sent, as long as few are. Beyond that it is opened for each piece and closed again: clients that take
+//! nothing of their responses then hold no descriptor, and others are served.
+
+use std::fs::{File, Metadata};
+use std::future::Future;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use rustix::io::Errno;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::descriptors::Descriptors;
+
+/// Bytes read at once.
+const PIECE: u64 = 64 << 10;
+/// A read that waits longer for a descriptor is given up: the disk stands still.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The descriptors of all files that are served.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    /// Of those that stay open.
+    kept: Arc<Semaphore>,
+    /// Of those that are open while something is read of them.
+    reads: Arc<Semaphore>,
+}
+
+impl Files {
+    pub(crate) fn new(descriptors: Descriptors) -> Self {
+        Self { kept: Arc::new(Semaphore::new(descriptors.files)), reads: Arc::new(Semaphore::new(descriptors.reads)) }
+    }
+
+    /// Finds the file `inside` a root that is canonical, and reads its first piece where the body is `wanted`: what fits it is open no
+    /// longer. `None` where what is there is no file, or hidden.
+    ///
+    /// # Errors
+    /// It is not there ([`is_missing`]), or cannot be read now.
+    pub(crate) async fn open(&self, root: &Path, inside: PathBuf, wanted: bool) -> io::Result<Option<ServedFile>> {
+        let permit = self.read().await?;
+        let (root, files) = (root.to_owned(), self.clone());
+        blocking(move || {
+            let Some((path, mut file, meta)) = find(&root, &inside)? else { return Ok(None) };
+            let (path, length) = (Arc::from(path), meta.len());
+            let first = if wanted { piece(&mut file, length.min(PIECE))? } else { Bytes::new() };
+            let at = first.len() as u64;
+            let more = wanted && at < length;
+            let kept = more.then(|| Arc::clone(&files.kept).try_acquire_owned().ok()).flatten();
+            let source = Source { path: Arc::clone(&path), id: id(&meta), kept: kept.map(|permit| (file, permit)) };
+            // Until the file is closed, or another permit is for it.
+            drop(permit);
+            Ok(Some(ServedFile { path, length, at, piece: first, files, state: State::Idle(source) }))
+        })
+        .await
+    }
+
+    async fn read(&self) -> io::Result<OwnedSemaphorePermit> {
+        let permit = tokio::time::timeout(PATIENCE, Arc::clone(&self.reads).acquire_owned()).await;
+        permit.map_err(|_| io::ErrorKind::TimedOut)?.map_err(io::Error::other)
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+/// It will not be there in a moment either; anything else may pass: too many open files, a disk that fails, no memory.
+pub(crate) fn is_missing(e: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied};
+    matches!(e.kind(), NotFound | PermissionDenied | NotADirectory | IsADirectory | InvalidFilename)
+        || e.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+fn find(root: &Path, inside: &Path) -> io::Result<Option<(PathBuf, File, Metadata)>> {
+    // Links may lead out of the root, or to what is hidden in it: what they lead to counts.
+    let canonical =
+        |path: PathBuf| Ok::<_, io::Error>(Some(path.canonicalize()?).filter(|found| is_visible(root, found)));
+    let Some(mut found) = canonical(root.join(inside))? else { return Ok(None) };
+    let mut meta = found.metadata()?;
+    if meta.is_dir() {
+        let Some(index) = canonical(found.join("index.html"))? else { return Ok(None) };
+        found = index;
+        meta = found.metadata()?;
+    }
+    // Pipes and devices have no end, and opening a pipe waits until somebody writes to it.
+    if !meta.is_file() {
+        return Ok(None);
+    }
+    let file = File::open(&found)?;
+    let meta = file.metadata()?;
+    Ok(meta.is_file().then_some((found, file, meta)))
+}
+
+/// Below the root, with no name on the way that begins with a dot.
+fn is_visible(root: &Path, found: &Path) -> bool {
+    found.strip_prefix(root).is_ok_and(|inside| inside.components().all(is_shown))
+}
+
+/// A name that does not begin with a dot.
+pub(crate) fn is_shown(part: Component<'_>) -> bool {
+    matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.'))
+}
+
+/// So many bytes from where the file stands, or those up to its end.
+fn piece(file: &mut File, length: u64) -> io::Result<Bytes> {
+    let mut piece = Vec::with_capacity(length as usize);
+    file.take(length).read_to_end(&mut piece)?;
+    Ok(piece.into())
+}
+
+/// What stays the same while a file is written to, and does not when another takes its name.
+fn id(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+struct Source {
+    path: Arc<Path>,
+    id: (u64, u64),
+    /// Open, at the next piece.
+    kept: Option<(File, OwnedSemaphorePermit)>,
+}
+
+impl Source {
+    fn read(&mut self, at: u64, length: u64) -> io::Result<Bytes> {
+        if let Some((file, _)) = &mut self.kept {
+            return piece(file, length);
+        }
+        let mut file = File::open(&self.path)?;
+        if id(&file.metadata()?) != self.id {
+            return Err(io::Error::other("the file was replaced while it was sent"));
+        }
+        file.seek(SeekFrom::Start(at))?;
+        piece(&mut file, length)
+    }
+}
+
+type Reading = Pin<Box<dyn Future<Output = io::Result<(Source, Bytes)>> + Send>>;
+
+enum State {
+    Idle(Source),
+    Reading(Reading),
+    /// A read has failed.
+    Failed,
+}
+
+/// A file on its way to a client.
+pub struct ServedFile {
+    path: Arc<Path>,
+    length: u64,
+    /// Bytes read so far.
+    at: u64,
+    /// Read and not handed over.
+    piece: Bytes,
+    files: Files,
+    state: State,
+}
+
+impl ServedFile {
+    /// Where it is, links followed.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its length when it was opened.
+    pub const fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn next(&self, mut source: Source) -> Reading {
+        let (files, at, length) = (self.files.clone(), self.at, PIECE.min(self.length - self.at));
+        Box::pin(async move {
+            let permit = if source.kept.is_none() { Some(files.read().await?) } else { None };
+            blocking(move || {
+                let piece = source.read(at, length)?;
+                drop(permit);
+                Ok((source, piece))
+            })
+            .await
+        })
+    }
+}
+
+impl AsyncRead for ServedFile {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        loop {
+            if !this.piece.is_empty() {
+                let n = this.piece.len().min(buf.remaining());
+                buf.put_slice(&this.piece[..n]);
+                this.piece.advance(n);
+                return Poll::Ready(Ok(()));
+            }
+            if this.at >= this.length {
+                return Poll::Ready(Ok(()));
+            }
+            match std::mem::replace(&mut this.state, State::Failed) {
+                State::Idle(source) => this.state = State::Reading(this.next(source)),
+                State::Reading(mut reading) => {
+                    let Poll::Ready(read) = reading.as_mut().poll(cx) else {
+                        this.state = State::Reading(reading);
+                        return Poll::Pending;
+                    };
+                    let (source, piece) = read?;
+                    this.state = State::Idle(source);
+                    if piece.is_empty() {
+                        // It has become shorter.
+                        return Poll::Ready(Ok(()));
+                    }
+                    this.at += piece.len() as u64;
+                    this.piece = piece;
+                }
+                State::Failed => return Poll::Ready(Err(io::Error::other("a read of the file has failed"))),
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for ServedFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServedFile").field("length", &self.length).field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    fn root() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let bytes: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
+        std::fs::write(root.join("large"), &bytes).unwrap();
+        (dir, root, bytes)
+    }
+
+    #[tokio::test]
+    async fn many_files_are_sent_with_few_descriptors() {
+        let (_dir, root, bytes) = root();
+        let files = Files::new(Descriptors { files: 2, reads: 1, logs: 0 });
+        let mut open = Vec::new();
+        for _ in 0..50 {
+            open.push(files.open(&root, "large".into(), true).await.unwrap().unwrap());
+        }
+        assert_eq!((files.kept.available_permits(), files.reads.available_permits()), (0, 1));
+        let mut reading = tokio::task::JoinSet::new();
+        for mut file in open {
+            reading.spawn(async move {
+                let mut all = Vec::new();
+                file.read_to_end(&mut all).await.unwrap();
+                all
+            });
+        }
+        while let Some(all) = reading.join_next().await {
+            assert!(all.unwrap() == bytes);
+        }
+        assert_eq!((files.kept.available_permits(), files.reads.available_permits()), (2, 1));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_replaced_is_not_sent_as_one() {
+        let (_dir, root, _) = root();
+        let files = Files::new(Descriptors { files: 0, reads: 1, logs: 0 });
+        let mut file = files.open(&root, "large".into(), true).await.unwrap().unwrap();
+        std::fs::write(root.join("new"), vec![7; 1_000_000]).unwrap();
+        std::fs::rename(root.join("new"), root.join("large")).unwrap();
+        let error = file.read_to_end(&mut Vec::new()).await.unwrap_err();
+        assert!(error.to_string().contains("replaced"), "{error}");
+    }
+
+    #[test]
+    fn only_what_stays_so_is_missing() {
+        let is = |errno: Errno| is_missing(&io::Error::from_raw_os_error(errno.raw_os_error()));
+        assert!(
+            [Errno::NOENT, Errno::ACCESS, Errno::PERM, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG]
+                .map(is)
+                .iter()
+                .all(|is| *is)
+        );
+        assert!(![Errno::MFILE, Errno::NFILE, Errno::IO, Errno::NOMEM, Errno::STALE].map(is).iter().any(|is| *is));
+    }
+}

@@ -1,0 +1,260 @@
+//! Which clients get a place, which must prove their address first, and which are turned away.
+//!
+//! A client counts by the prefix that one customer of a network commonly has. Source addresses can be forged until a handshake is over or
+//! a Retry was answered (RFC 9000 §8.1), so connections without such a proof never turn anybody away: they only make further clients of
+//! that prefix prove their address. Otherwise whoever forges somebody's address would keep them out.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+
+/// What becomes of a client that begins a connection.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It has this place.
+    Accept(Place),
+    /// It has to prove its address first.
+    Retry,
+    /// There is none for it.
+    Refuse,
+}
+
+/// The places of a server.
+pub(super) struct Admission {
+    limits: Limits,
+    metrics: Arc<Metrics>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: usize,
+    handshakes: usize,
+    clients: HashMap<IpAddr, Client>,
+    attempts: Option<Attempts>,
+}
+
+/// Connections of a prefix.
+#[derive(Clone, Copy, Default)]
+struct Client {
+    proved: usize,
+    unproved: usize,
+}
+
+/// Attempts without a proof that may still come at once: a token bucket that holds those of a second.
+struct Attempts {
+    left: f64,
+    at: Instant,
+}
+
+impl Attempts {
+    /// Takes one, where there is one.
+    fn take(&mut self, now: Instant, per_second: u32) -> bool {
+        let most = f64::from(per_second);
+        self.left = most.min(self.left + now.saturating_duration_since(self.at).as_secs_f64() * most);
+        self.at = now;
+        let some = self.left >= 1.0;
+        self.left -= f64::from(u8::from(some));
+        some
+    }
+}
+
+impl Admission {
+    pub(super) fn new(limits: Limits, metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { limits, metrics, state: Mutex::default() })
+    }
+
+    /// Of a client that sends from this address, and has `proved` that it receives there; counts what is not accepted.
+    pub(super) fn of(self: &Arc<Self>, from: SocketAddr, proved: bool, now: Instant) -> Verdict {
+        let Limits { connections, handshakes, attempts, .. } = self.limits;
+        let (prefix, bound) = (self.limits.client_prefix.of(from.ip()), self.bound(from.ip()));
+        let mut state = self.state();
+        let client = state.clients.get(&prefix).copied().unwrap_or_default();
+        if state.open >= connections {
+            self.metrics.refused();
+            return Verdict::Refuse;
+        }
+        if client.proved >= bound {
+            self.metrics.refused_for_client();
+            return Verdict::Refuse;
+        }
+        let many = state.handshakes >= handshakes || client.proved + client.unproved >= bound;
+        if !proved {
+            let bucket = state.attempts.get_or_insert(Attempts { left: attempts.into(), at: now });
+            if many || !bucket.take(now, attempts) {
+                self.metrics.retried();
+                return Verdict::Retry;
+            }
+        }
+        state.open += 1;
+        state.handshakes += 1;
+        let client = state.clients.entry(prefix).or_default();
+        *(if proved { &mut client.proved } else { &mut client.unproved }) += 1;
+        Verdict::Accept(Place { of: Arc::clone(self), prefix, proved, shaking_hands: true })
+    }
+
+    /// Connections that clients with this prefix may have.
+    fn bound(&self, ip: IpAddr) -> usize {
+        match self.limits.per_client {
+            Some(bound) => bound,
+            None if is_private(ip) => usize::MAX,
+            None => Limits::per_client_by_default(self.limits.connections),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Not of the Internet: a laboratory, or a proxy in front that lends its address to all clients.
+fn is_private(ip: IpAddr) -> bool {
+    /// Between a carrier and its customers (RFC 6598).
+    const fn is_shared(ip: Ipv4Addr) -> bool {
+        let [a, b, ..] = ip.octets();
+        a == 100 && b & 0xc0 == 64
+    }
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local() || is_shared(ip),
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+    }
+}
+
+/// A client's place, until it is dropped.
+pub(super) struct Place {
+    of: Arc<Admission>,
+    prefix: IpAddr,
+    proved: bool,
+    shaking_hands: bool,
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Place").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+impl Place {
+    /// The handshake is over, which proves the client's address, too.
+    pub(super) fn connected(&mut self) {
+        let mut state = self.of.state();
+        if std::mem::take(&mut self.shaking_hands) {
+            state.handshakes -= 1;
+        }
+        if !std::mem::replace(&mut self.proved, true)
+            && let Some(client) = state.clients.get_mut(&self.prefix)
+        {
+            client.unproved -= 1;
+            client.proved += 1;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.of.state();
+        state.open -= 1;
+        state.handshakes -= usize::from(self.shaking_hands);
+        if let Some(client) = state.clients.get_mut(&self.prefix) {
+            *(if self.proved { &mut client.proved } else { &mut client.unproved }) -= 1;
+            if client.proved + client.unproved == 0 {
+                state.clients.remove(&self.prefix);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn admission(limits: Limits) -> (Arc<Admission>, Arc<Metrics>) {
+        let metrics = Arc::new(Metrics::new());
+        (Admission::new(limits, Arc::clone(&metrics)), metrics)
+    }
+
+    fn from(ip: &str) -> SocketAddr {
+        SocketAddr::new(ip.parse().unwrap(), 4000)
+    }
+
+    #[track_caller]
+    fn place(verdict: Verdict) -> Place {
+        match verdict {
+            Verdict::Accept(place) => place,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn attempts_that_fail_at_once_lead_to_retries() {
+        let (admission, metrics) = admission(Limits { attempts: 100, ..Limits::default() });
+        let start = Instant::now();
+        let mut accepted = 0;
+        // 10,000 in a second, none of which keeps its place.
+        for n in 0..10_000 {
+            let now = start + Duration::from_micros(100 * n);
+            accepted += u32::from(matches!(admission.of(from("192.0.2.1"), false, now), Verdict::Accept(_)));
+        }
+        assert!((199..=200).contains(&accepted), "the burst and a second's worth, not {accepted}");
+        assert!(metrics.text().contains(&format!("fathom_retries_total {}", 10_000 - accepted)));
+        let now = start + Duration::from_secs(1);
+        drop(place(admission.of(from("192.0.2.1"), true, now)));
+        drop(place(admission.of(from("192.0.2.1"), false, now + Duration::from_secs(1))));
+    }
+
+    #[test]
+    fn a_client_prefix_has_only_its_share_of_places() {
+        let (admission, metrics) = admission(Limits { connections: 1_000, ..Limits::default() });
+        let now = Instant::now();
+        let many = |ips: &[&str]| {
+            let mut places = Vec::new();
+            while let Verdict::Accept(place) = admission.of(from(ips[places.len() % ips.len()]), true, now) {
+                places.push(place);
+            }
+            places
+        };
+        let ours = many(&["2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:ff::9"]);
+        assert_eq!(ours.len(), 20);
+        assert_eq!(many(&["2001:db8:0:100::1"]).len(), 20, "another /56");
+        assert_eq!(many(&["192.0.2.1", "::ffff:192.0.2.1"]).len(), 20);
+        assert!(metrics.text().contains("fathom_connections_refused_client_total 3"));
+        drop(ours);
+        assert_eq!(many(&["2001:db8::1"]).len(), 20, "places come back");
+        let all = many(&["127.0.0.1", "10.1.1.1", "192.168.0.1", "100.64.0.1", "fd00::1", "fe80::1", "::1"]);
+        assert_eq!(all.len(), 1_000);
+        drop(all);
+        assert!(admission.state().clients.is_empty());
+    }
+
+    #[test]
+    fn a_bound_that_is_given_holds_for_every_address() {
+        let (admission, _) = admission(Limits { per_client: Some(2), ..Limits::default() });
+        let now = Instant::now();
+        let _places = [0, 1].map(|_| place(admission.of(from("127.0.0.1"), true, now)));
+        assert!(matches!(admission.of(from("127.0.0.1"), true, now), Verdict::Refuse));
+        drop(place(admission.of(from("127.0.0.2"), true, now)));
+    }
+
+    #[test]
+    fn forged_addresses_turn_nobody_away() {
+        let (admission, _) = admission(Limits { per_client: Some(4), ..Limits::default() });
+        let (now, client) = (Instant::now(), from("192.0.2.1"));
+        let mut forged = [0; 4].map(|_| place(admission.of(client, false, now)));
+        assert!(matches!(admission.of(client, false, now), Verdict::Retry), "prove it");
+        let proved = [0; 4].map(|_| place(admission.of(client, true, now)));
+        assert!(matches!(admission.of(client, true, now), Verdict::Refuse));
+        drop(proved);
+        forged[0].connected();
+        assert_eq!(admission.state().handshakes, 3);
+        drop(forged);
+        let state = admission.state();
+        assert_eq!((state.open, state.handshakes, state.clients.len()), (0, 0, 0));
+    }
+}

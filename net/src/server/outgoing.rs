@@ -1,0 +1,166 @@
+//! Requests' streams where their responses reach them: `h3` keeps a stream to itself, but a response has to know what becomes of what it
+//! sends, and bodies need no copy.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h3::error::Code;
+use h3::quic::{
+    Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming, StreamId, WriteBuf,
+};
+
+use super::reply::Delivery;
+
+/// What a stack's streams do beside what `h3` asks of them.
+pub(crate) trait Outgoing: SendStream<Bytes> + RecvStream<Buf = Bytes> {
+    /// What becomes of what it sends.
+    fn delivery(&self) -> Delivery;
+    /// Writes all of `chunks` as they are; they are empty then.
+    fn poll_write_chunks(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<(), StreamErrorIncoming>>;
+}
+
+/// Locks what no panic leaves half done.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A stream that `h3` and a response share. Both belong to one task, so nobody waits for the other.
+pub(crate) struct Shared<S>(Arc<Mutex<S>>);
+
+impl<S: Outgoing> Shared<S> {
+    pub(super) fn delivery(&self) -> Delivery {
+        lock(&self.0).delivery()
+    }
+
+    /// Sends a part of a body, as a DATA frame (RFC 9114 §7.2.1).
+    pub(super) async fn data(&self, body: Bytes) -> Result<(), StreamErrorIncoming> {
+        let mut chunks = [data_header(body.len()), body];
+        std::future::poll_fn(|cx| lock(&self.0).poll_write_chunks(cx, &mut chunks)).await
+    }
+}
+
+/// Type and length of a DATA frame, the length in four bytes (RFC 9000 §16): bodies come in pieces far below 2^30.
+fn data_header(length: usize) -> Bytes {
+    let [a, b, c, d] = (length as u32 | 0x8000_0000).to_be_bytes();
+    Bytes::copy_from_slice(&[0, a, b, c, d])
+}
+
+/// Streams of a connection by their number, as long as `h3` has them.
+pub(crate) struct Streams<S>(Arc<Mutex<HashMap<StreamId, Weak<Mutex<S>>>>>);
+
+impl<S> Clone for Streams<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: RecvStream> Streams<S> {
+    /// The stream of this number, for whoever answers its request.
+    pub(super) fn take(&self, id: StreamId) -> Option<Shared<S>> {
+        lock(&self.0).remove(&id)?.upgrade().map(Shared)
+    }
+
+    fn share(&self, stream: S) -> Shared<S> {
+        let (id, stream) = (stream.recv_id(), Arc::new(Mutex::new(stream)));
+        let mut streams = lock(&self.0);
+        if streams.len() == streams.capacity() {
+            // Streams on which no request came.
+            streams.retain(|_, stream| stream.strong_count() > 0);
+        }
+        streams.insert(id, Arc::downgrade(&stream));
+        Shared(stream)
+    }
+}
+
+/// A client's connection whose streams are shared.
+pub(crate) struct Sharing<C: OpenStreams<Bytes>> {
+    inner: C,
+    streams: Streams<C::BidiStream>,
+}
+
+impl<C: OpenStreams<Bytes>> Sharing<C> {
+    pub(super) fn new(inner: C) -> (Self, Streams<C::BidiStream>) {
+        let streams = Streams(Arc::default());
+        (Self { inner, streams: streams.clone() }, streams)
+    }
+}
+
+impl<C: OpenStreams<Bytes, BidiStream: Outgoing>> OpenStreams<Bytes> for Sharing<C> {
+    type BidiStream = Shared<C::BidiStream>;
+    type SendStream = C::SendStream;
+
+    fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
+        let stream = ready!(self.inner.poll_open_bidi(cx))?;
+        Poll::Ready(Ok(self.streams.share(stream)))
+    }
+
+    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
+        self.inner.poll_open_send(cx)
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        self.inner.close(code, reason);
+    }
+}
+
+impl<C: Connection<Bytes, BidiStream: Outgoing>> Connection<Bytes> for Sharing<C> {
+    type RecvStream = C::RecvStream;
+    type OpenStreams = Sharing<C::OpenStreams>;
+
+    fn poll_accept_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
+        self.inner.poll_accept_recv(cx)
+    }
+
+    fn poll_accept_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
+        let stream = ready!(self.inner.poll_accept_bidi(cx))?;
+        Poll::Ready(Ok(self.streams.share(stream)))
+    }
+
+    fn opener(&self) -> Self::OpenStreams {
+        Sharing { inner: self.inner.opener(), streams: self.streams.clone() }
+    }
+}
+
+impl<S: Outgoing> RecvStream for Shared<S> {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        lock(&self.0).poll_data(cx)
+    }
+
+    fn stop_sending(&mut self, error_code: u64) {
+        lock(&self.0).stop_sending(error_code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        lock(&self.0).recv_id()
+    }
+}
+
+impl<S: Outgoing> SendStream<Bytes> for Shared<S> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        lock(&self.0).poll_ready(cx)
+    }
+
+    fn send_data<T: Into<WriteBuf<Bytes>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        lock(&self.0).send_data(data)
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        lock(&self.0).poll_finish(cx)
+    }
+
+    fn reset(&mut self, reset_code: u64) {
+        lock(&self.0).reset(reset_code);
+    }
+
+    fn send_id(&self) -> StreamId {
+        lock(&self.0).send_id()
+    }
+}

@@ -1,0 +1,136 @@
+//! UDP sockets with room for many peers' packets at once.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Bytes of receive and of send buffer asked of the system. The kernel counts some 800 bytes for the smallest datagram, and a busy server
+/// finds a request and a few acknowledgements of each client there before it reads again: these are 10,000 clients' (docs/serve.md). A
+/// datagram that finds the buffer full is lost, and its sender takes that for congestion.
+pub const BUFFER: usize = 16 << 20;
+
+/// What the system granted a socket, in bytes as they were asked for: Linux sets aside twice as much for what it stores beside them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketBuffers {
+    /// For datagrams that have come and were not read yet.
+    pub receive: usize,
+    /// For datagrams that have not left yet.
+    pub send: usize,
+}
+
+impl SocketBuffers {
+    /// Says which setting of the system bounds them.
+    pub(crate) fn warn_if_small(self) {
+        for (granted, what, setting) in [(self.receive, "receive", "rmem_max"), (self.send, "send", "wmem_max")] {
+            if granted < BUFFER {
+                tracing::warn!(
+                    "the socket's {what} buffer is {} KiB, not {}: many clients at once lose packets there; raise net.core.{setting}",
+                    granted >> 10,
+                    BUFFER >> 10
+                );
+            }
+        }
+    }
+}
+
+/// Binds a socket, for both families where `address` is every IPv6 address, and asks for buffers of [`BUFFER`] bytes.
+///
+/// # Errors
+/// The address is taken, or not of this host. A small buffer is no error.
+pub fn bind(address: SocketAddr) -> io::Result<(UdpSocket, SocketBuffers)> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6()
+        && let Err(e) = socket.set_only_v6(false)
+    {
+        tracing::debug!("no IPv4 at {address}: {e}");
+    }
+    socket.bind(&address.into())?;
+    let buffers = enlarge(&socket, BUFFER);
+    Ok((socket.into(), buffers))
+}
+
+/// Asks for buffers of so many bytes: first as everybody may, up to `net.core.rmem_max` and `wmem_max`, then as an administrator.
+fn enlarge(socket: &Socket, bytes: usize) -> SocketBuffers {
+    let receive = grant(
+        bytes,
+        || socket.set_recv_buffer_size(bytes),
+        || force_receive(socket, bytes),
+        || socket.recv_buffer_size(),
+    );
+    let send =
+        grant(bytes, || socket.set_send_buffer_size(bytes), || force_send(socket, bytes), || socket.send_buffer_size());
+    SocketBuffers { receive, send }
+}
+
+/// What was granted in the end. An error of the calls means that the system stays with what it has.
+fn grant(
+    asked: usize,
+    ask: impl Fn() -> io::Result<()>,
+    force: impl Fn() -> io::Result<()>,
+    read: impl Fn() -> io::Result<usize>,
+) -> usize {
+    let granted = || read().unwrap_or(0) / FACTOR;
+    let _ = ask();
+    if granted() < asked {
+        let _ = force();
+    }
+    granted()
+}
+
+/// Linux tells twice what was asked for (socket(7)).
+const FACTOR: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
+
+/// Beyond the system's bound, which takes CAP_NET_ADMIN.
+#[cfg(target_os = "linux")]
+fn force_receive(socket: &Socket, bytes: usize) -> io::Result<()> {
+    Ok(sockopt::set_socket_recv_buffer_size_force(socket, bytes)?)
+}
+
+/// As [`force_receive`].
+#[cfg(target_os = "linux")]
+fn force_send(socket: &Socket, bytes: usize) -> io::Result<()> {
+    Ok(sockopt::set_socket_send_buffer_size_force(socket, bytes)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn force_receive(_: &Socket, _: usize) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn force_send(_: &Socket, _: usize) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What anybody is granted here.
+    fn bound(name: &str) -> usize {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_socket_gets_the_buffers_that_the_system_grants() {
+        for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
+            let Ok((socket, buffers)) = bind(address.parse().unwrap()) else {
+                assert!(address.starts_with('['), "every system has IPv4");
+                continue;
+            };
+            assert!(buffers.receive >= BUFFER.min(bound("rmem_max")), "{address}: {buffers:?}");
+            assert!(buffers.send >= BUFFER.min(bound("wmem_max")), "{address}: {buffers:?}");
+            let read = socket2::SockRef::from(&socket).recv_buffer_size().unwrap();
+            assert_eq!(read / FACTOR, buffers.receive, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_taken_address_is_an_error() {
+        let (socket, _) = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        assert!(bind(socket.local_addr().unwrap()).is_err());
+    }
+}

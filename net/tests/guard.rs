@@ -1,0 +1,329 @@
+//! Strangers who want a server's places, files, descriptors or time: what they get, and that others are served meanwhile.
+
+mod common;
+
+use std::io::{self, Write};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{Running, settings, start, start_logging, start_with};
+use fathom_net::descriptors::Descriptors;
+use fathom_net::limits::Limits;
+use fathom_net::server::{Scrape, Stack};
+use fathom_net::site::Site;
+use fathom_qlog::{Bounds, Event, Folder, Header, State, Vantage};
+use http::{Request, StatusCode};
+use quinn::{Connection, ReadError, TransportConfig, VarInt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+
+/// Of a loaded machine, too.
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(120), what).await.expect("in time")
+}
+
+type Sender = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
+type Asked = h3::client::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
+
+fn get(path: &str) -> Request<()> {
+    Request::get(format!("https://localhost{path}")).body(()).unwrap()
+}
+
+/// A connection on which this was asked for.
+async fn asker(running: &Running, path: &str) -> (Sender, Asked) {
+    let connection = within(running.connect()).await.unwrap();
+    let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
+    tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
+    let mut asked = sender.send_request(get(path)).await.unwrap();
+    let _ = asked.finish().await;
+    (sender, asked)
+}
+
+/// A counter of the metrics that has no labels.
+fn count(running: &Running, name: &str) -> u64 {
+    let text = running.metrics.text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
+}
+
+/// What looks like a client's first packet, and whose protection is noise.
+fn junk(number: u32) -> Vec<u8> {
+    let mut packet = vec![0xa5; 1_200];
+    packet[..6].copy_from_slice(&[0xc3, 0, 0, 0, 1, 8]);
+    packet[6..14].copy_from_slice(&(u64::from(number) << 20 | 0xf00d).to_be_bytes());
+    // No source connection ID, no token, 1,182 bytes follow.
+    packet[14..18].copy_from_slice(&[0, 0, 0x44, 0x9e]);
+    packet
+}
+
+#[tokio::test]
+async fn junk_makes_no_log_and_leads_to_retries() {
+    for stack in Stack::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Arc::new(Folder::open(dir.path()).unwrap());
+        let limits = Limits { attempts: 20, ..Limits::default() };
+        let running = start_logging(*stack, "reno", None, limits, Some(&folder));
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let mut number = 0;
+        within(async {
+            // Faster than they may begin: however slow this is, a hundred do.
+            while count(&running, "fathom_retries_total") == 0 {
+                for _ in 0..100 {
+                    number += 1;
+                    socket.send_to(&junk(number), running.address).await.unwrap();
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        assert_eq!(within(running.get("/bytes/1000")).await.2.len(), 1_000, "{stack}");
+        running.end().await;
+        let counts = folder.finish();
+        assert_eq!((counts.files, std::fs::read_dir(dir.path()).unwrap().count()), (1, 1), "{stack}: of {number}");
+    }
+}
+
+/// A file that takes nothing until it is let go.
+struct Held(mpsc::Receiver<()>);
+
+impl Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.recv();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_disk_that_stands_still_delays_no_request() {
+    for stack in Stack::ALL {
+        let (release, held) = mpsc::channel();
+        let mut held = Some(held);
+        let bounds = Bounds { open: 100, ..Bounds::default() };
+        let folder = Folder::with(bounds, move |_| {
+            Ok(held.take().map_or_else(|| Box::new(io::sink()) as Box<dyn Write + Send>, |held| Box::new(Held(held))))
+        });
+        let folder = Arc::new(folder.unwrap());
+        // Let go before the folder ends, which waits for its disk, however this test ends.
+        let release = release;
+        // As much as may wait, and more.
+        let began = std::time::UNIX_EPOCH;
+        let log = folder.begin(Header { id: "full".into(), vantage: Vantage::Server, title: String::new(), began });
+        while folder.counts().dropped < 1_000 {
+            log.event(Duration::ZERO, Event::State(State { old: None, new: "recovery" }));
+        }
+        let running = start_logging(*stack, "reno", None, Limits::default(), Some(&folder));
+        for _ in 0..30 {
+            assert_eq!(within(running.get("/bytes/100000")).await.2.len(), 100_000, "{stack}");
+        }
+        running.end().await;
+        assert_eq!(folder.counts().files, 1, "{stack}: the disk stood still all the time");
+        drop((log, release));
+        let folder = Arc::clone(&folder);
+        let counts = within(tokio::task::spawn_blocking(move || folder.finish())).await.unwrap();
+        assert_eq!((counts.files, counts.refused), (31, 0), "{stack}");
+    }
+}
+
+/// A HEADERS frame of 25 bytes, of which four come.
+const HALF: &[u8] = b"\x01\x19\x00\x00\xd1\xd7";
+/// H3_REQUEST_REJECTED (RFC 9114 §8.1).
+const REQUEST_REJECTED: VarInt = VarInt::from_u32(0x10b);
+
+/// A connection that its client keeps alive, with this many half requests.
+async fn half_requests(running: &Running, many: usize) -> (Connection, Vec<(quinn::SendStream, quinn::RecvStream)>) {
+    let connection = within(running.connect()).await.expect("a connection");
+    let mut control = connection.open_uni().await.unwrap();
+    control.write_all(b"\x00\x04\x00").await.unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..many {
+        let (mut request, response) = within(connection.open_bi()).await.unwrap();
+        request.write_all(HALF).await.unwrap();
+        streams.push((request, response));
+    }
+    // The control stream must not end.
+    std::mem::forget(control);
+    (connection, streams)
+}
+
+#[tokio::test]
+async fn half_requests_and_pings_hold_no_place() {
+    let one = |stack: Stack| async move {
+        let limits =
+            Limits { header: Duration::from_millis(700), request: Duration::from_secs(5), ..Limits::default() };
+        let mut running = start(stack, "reno", None, limits);
+        let mut transport = TransportConfig::default();
+        transport.keep_alive_interval(Some(Duration::from_millis(100)));
+        running.client.transport_config(Arc::new(transport));
+        let (connection, streams) = half_requests(&running, 100).await;
+        let idle = within(running.connect()).await.unwrap();
+        assert_eq!(within(running.get("/bytes/1000")).await.2.len(), 1_000, "{stack}");
+        for (_request, mut response) in streams {
+            let why = within(response.read_chunk(1, true)).await.unwrap_err();
+            assert!(matches!(why, ReadError::Reset(code) if code == REQUEST_REJECTED), "{stack}: {why}");
+        }
+        assert_eq!(count(&running, "fathom_slow_headers_total"), 100, "{stack}");
+        within(connection.closed()).await;
+        within(idle.closed()).await;
+        assert!(count(&running, "fathom_connections_without_request_total") >= 2, "{stack}");
+        running.end().await;
+    };
+    let all = Stack::ALL.iter().map(|stack| tokio::spawn(one(*stack))).collect::<Vec<_>>();
+    for stack in all {
+        stack.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_connection_in_use_outlives_the_request_timeout() {
+    let one = |stack: Stack| async move {
+        let limits = Limits { request: Duration::from_secs(2), ..Limits::default() };
+        let running = start(stack, "reno", None, limits);
+        // Longer than the bound on their own, and one after the other.
+        let (mut sender, mut asked) = asker(&running, "/delay/5000/bytes/10").await;
+        assert_eq!(within(asked.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
+        let mut asked = sender.send_request(get("/delay/5000/bytes/10")).await.unwrap();
+        let _ = asked.finish().await;
+        assert_eq!(within(asked.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
+        running.end().await;
+    };
+    let all = Stack::ALL.iter().map(|stack| tokio::spawn(one(*stack))).collect::<Vec<_>>();
+    for stack in all {
+        stack.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn one_client_takes_no_more_than_its_share() {
+    for stack in Stack::ALL {
+        let limits = Limits { per_client: Some(5), ..Limits::default() };
+        let running = start(*stack, "reno", None, limits);
+        let mut open = Vec::new();
+        for _ in 0..5 {
+            open.push(within(running.connect_from("127.0.0.66")).await.unwrap());
+        }
+        let why = within(running.connect_from("127.0.0.66")).await.unwrap_err();
+        assert!(why.contains("refused"), "{stack}: {why}");
+        assert_eq!(within(running.get("/bytes/1000")).await.2.len(), 1_000, "{stack}");
+        assert_eq!(count(&running, "fathom_connections_refused_client_total"), 1, "{stack}");
+        open.pop().unwrap().close(0u32.into(), b"");
+        // The place is free once the server has heard of it.
+        within(async {
+            while let Err(why) = running.connect_from("127.0.0.66").await {
+                assert!(why.contains("refused"), "{stack}: {why}");
+            }
+        })
+        .await;
+        running.end().await;
+    }
+}
+
+#[tokio::test]
+async fn who_comes_after_the_stop_is_refused_at_once() {
+    for stack in Stack::ALL {
+        // What is open would go on for longer than this test takes.
+        let settings = settings(*stack, "reno", None, Limits { delay: Duration::from_secs(600), ..Limits::default() });
+        let running = start_with(settings, None, Duration::from_secs(600));
+        let (mut sender, slow) = asker(&running, "/delay/600000/bytes/1").await;
+        // Its request is there, if one that was sent later is answered.
+        let mut later = sender.send_request(get("/bytes/1")).await.unwrap();
+        within(later.recv_response()).await.unwrap();
+        running.stop.send(true).unwrap();
+        // It may be accepted until the server has seen the word; then its connection ends before it has asked for anything.
+        let why = within(async {
+            loop {
+                if let Err(why) = running.connect().await {
+                    break why;
+                }
+            }
+        })
+        .await;
+        assert!(why.contains("refused"), "{stack}: {why}");
+        assert!(!running.task.is_finished(), "{stack}: what was open goes on");
+        running.task.abort();
+        drop(slow);
+    }
+}
+
+#[tokio::test]
+async fn no_descriptor_is_503_and_not_404() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("here"), "hello").unwrap();
+    let path = root.path().to_owned();
+    let one = move |stack: Stack| {
+        let path = path.clone();
+        async move {
+            let mut settings = settings(stack, "reno", None, Limits::default());
+            let none = Descriptors { files: 0, reads: 0, logs: 0 };
+            settings.site = Site::new(Some(&path), Limits::default()).unwrap().with_descriptors(none);
+            let running = start_with(settings, None, Duration::from_secs(5));
+            let (_sender, mut asked) = asker(&running, "/here").await;
+            let head = within(asked.recv_response()).await.unwrap();
+            assert_eq!(head.status(), StatusCode::SERVICE_UNAVAILABLE, "{stack}");
+            assert_eq!(head.headers()["retry-after"], "1", "{stack}");
+            running.end().await;
+        }
+    };
+    let all = Stack::ALL.iter().map(|stack| tokio::spawn(one(*stack))).collect::<Vec<_>>();
+    for stack in all {
+        stack.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn unread_files_leave_descriptors_to_others() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("large"), vec![7; 3 << 20]).unwrap();
+    std::fs::write(root.path().join("here"), "hello").unwrap();
+    for stack in Stack::ALL {
+        let mut settings = settings(*stack, "reno", None, Limits::default());
+        let few = Descriptors { files: 3, reads: 2, logs: 0 };
+        settings.site = Site::new(Some(root.path()), Limits::default()).unwrap().with_descriptors(few);
+        let running = start_with(settings, None, Duration::from_secs(5));
+        // Begun, and not read.
+        let (mut sender, first) = asker(&running, "/large").await;
+        let mut unread = vec![first];
+        for _ in 1..40 {
+            let mut asked = sender.send_request(get("/large")).await.unwrap();
+            let _ = asked.finish().await;
+            assert_eq!(within(asked.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
+            unread.push(asked);
+        }
+        for _ in 0..20 {
+            let (status, _, body) = within(running.get("/here")).await;
+            assert_eq!((status, body.len()), (StatusCode::OK, 5), "{stack}");
+        }
+        let (status, _, body) = within(running.get("/large")).await;
+        assert_eq!((status, body.len()), (StatusCode::OK, 3 << 20), "{stack}");
+        drop(unread);
+        running.end().await;
+    }
+}
+
+#[tokio::test]
+async fn slow_scrapers_keep_nobody_waiting() {
+    let running = start(Stack::Quinn, "reno", None, Limits::default());
+    let scrape = Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics)).await.unwrap();
+    let at = scrape.address().unwrap();
+    tokio::spawn(scrape.serve());
+    let mut slow = Vec::new();
+    for _ in 0..300 {
+        let mut stream = TcpStream::connect(at).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nx: ").await.unwrap();
+        slow.push(stream);
+    }
+    let scraped = async {
+        let mut stream = TcpStream::connect(at).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
+    };
+    // 300 of ten seconds each, sixteen at once, would be three minutes.
+    assert!(within(scraped).await.ends_with("# EOF\n"));
+    running.end().await;
+}

@@ -1,0 +1,541 @@
+//! A server on the open Internet: junk Initials, clients that begin and fall silent, headers that do not end, readers that take nothing,
+//! and scrapers of its metrics that say nothing, all at once, with 1,024 descriptors and logs of every connection. Meanwhile somebody asks
+//! for files as before, and must notice little.
+//!
+//! What attacks is slow enough that this machine has time left: a server without a free core serves nobody well, and that would be
+//! measured, not its bounds. A short course runs with the other tests and judges what time does not touch; `make soak` runs the long one,
+//! which judges response times and memory, and prints the figures.
+
+#![cfg(target_os = "linux")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{ClientConfig, Endpoint, TransportConfig, VarInt};
+use rustls::DigitallySignedStruct;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+
+/// How long, and how much of everything.
+struct Course {
+    /// Before the attack, in seconds.
+    quiet: u64,
+    attack: u64,
+    /// Connections of clients whose headers do not end, each with a hundred of them.
+    half: usize,
+    /// Connections of readers that take nothing, each of a hundred responses.
+    stalled: usize,
+    /// Response times and memory are judged.
+    judged: bool,
+    name: &'static str,
+}
+
+const SHORT: Course =
+    Course { quiet: 2, attack: 8, half: 20, stalled: 10, judged: false, name: "cargo test --test attack" };
+const LONG: Course = Course { quiet: 20, attack: 60, half: 100, stalled: 20, judged: true, name: "make soak" };
+
+/// Junk Initials per second, 19 Mbps of them: four times what may begin without a Retry.
+const JUNK: u64 = 2_000;
+/// Real ones per second, from clients that say nothing more.
+const SILENT: u64 = 20;
+/// Requests per second of who is served.
+const RATE: u32 = 40;
+/// Times the quiet 99th percentile that a response may take.
+const SLOWER: f64 = 3.0;
+/// Megabytes of the server's resident set.
+const MEMORY: f64 = 300.0;
+/// Streams that are open on a connection, and how soon each follows the one before: the first is then older than servers wait.
+const STREAMS: usize = 100;
+const PAUSE: Duration = Duration::from_millis(120);
+
+/// The server, ended when this is dropped.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    metrics: SocketAddr,
+    /// It may write more, which must not fail.
+    _stderr: BufReader<ChildStderr>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve(stack: &str, folder: &Path) -> Server {
+    let limited = "ulimit -n 1024; exec \"$0\" \"$@\"";
+    let mut child = Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_fathom"), "serve", "--listen", "127.0.0.1:0", "--stack", stack])
+        .args(["--metrics", "127.0.0.1:0", "--controller", "sync:signal=either=50,native:cubic=50", "--root"])
+        .arg(folder.join("www"))
+        .arg("--qlog")
+        .arg(folder.join("logs"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("fathom runs");
+    let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
+    let mut word = |before: &str| loop {
+        let mut line = String::new();
+        assert!(stderr.read_line(&mut line).expect("text") > 0, "no '{before}'");
+        if let Some((_, rest)) = line.split_once(before) {
+            break rest.split(['/', ' ']).next().expect("a word").parse().expect("an address");
+        }
+    };
+    let (address, metrics) = (word("https://"), word("metrics at http://"));
+    Server { child, address, metrics, _stderr: stderr }
+}
+
+/// A process's resident set in MB (proc(5), `VmRSS`), and the descriptors it has.
+fn resident(process: u32) -> (f64, usize) {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0 kB");
+    let kb = line.trim().trim_end_matches("kB").trim().parse::<f64>().unwrap_or_default();
+    (kb / 1e3, std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, Iterator::count))
+}
+
+/// The metrics' lines without labels summed up by name; `None` where none came in five seconds.
+fn scrape(at: SocketAddr) -> Option<BTreeMap<String, f64>> {
+    let patience = Duration::from_secs(5);
+    let mut stream = TcpStream::connect_timeout(&at, patience).ok()?;
+    stream.set_read_timeout(Some(patience)).ok()?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let mut sums = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((name, value)) = line.rsplit_once(' ') else { continue };
+        let name = name.split('{').next().unwrap_or(name);
+        *sums.entry(name.to_owned()).or_default() += value.parse::<f64>().unwrap_or_default();
+    }
+    text.ends_with("# EOF\n").then_some(sums)
+}
+
+/// What somebody got who asked for so long.
+struct Served {
+    completed: u64,
+    failed: u64,
+    statuses: String,
+    p50: f64,
+    p99: f64,
+}
+
+/// As visitors do: some on connections of their own, some on those that are there.
+fn ask(address: SocketAddr, seconds: u64) -> [Served; 2] {
+    let ways: [&[&str]; 2] = [&["--connections", "fresh"], &["-c", "4", "-m", "4"]];
+    let children = ways.map(|how| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
+        command.args([
+            "load",
+            "https://localhost/page.html",
+            "https://localhost/image.bin",
+            "--insecure",
+            "--json",
+            "-",
+        ]);
+        command.args(["--connect-to", &address.to_string(), "--rate", &(RATE / 2).to_string(), "--spacing", "even"]);
+        command.args(["-d", &format!("{seconds}s"), "--timeout", "10s"]).args(how);
+        command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("fathom runs")
+    });
+    children.map(|child| {
+        let out = child.wait_with_output().expect("an end");
+        let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        let number = |value: &serde_json::Value| value.as_u64().unwrap_or_default();
+        let time = |which: &str| found["times"]["response"][which].as_f64().unwrap_or(f64::NAN);
+        Served {
+            completed: number(&found["requests"]["completed"]),
+            failed: number(&found["requests"]["failed"]),
+            statuses: found["statuses"].to_string(),
+            p50: time("p50"),
+            p99: time("p99"),
+        }
+    })
+}
+
+/// Takes every certificate: who attacks does not ask whom.
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        rustls::crypto::ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A client that keeps its connections alive, and takes so many bytes of a stream before it reads.
+fn client(window: u32) -> ClientConfig {
+    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"h3".to_vec()];
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("a QUIC suite")));
+    let mut transport = TransportConfig::default();
+    transport.keep_alive_interval(Some(Duration::from_secs(2))).stream_receive_window(VarInt::from_u32(window));
+    config.transport_config(Arc::new(transport));
+    config
+}
+
+/// First packets of clients whose server never answered.
+async fn first_packets(count: usize) -> Vec<Bytes> {
+    let nobody = tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("an endpoint");
+    let (at, config) = (nobody.local_addr().expect("an address"), client(1));
+    let mut packets = Vec::new();
+    for _ in 0..count {
+        let connecting = endpoint.connect_with(config.clone(), at, "localhost").expect("an attempt");
+        let mut packet = vec![0; 2_000];
+        let length = nobody.recv(&mut packet).await.expect("a packet");
+        packet.truncate(length);
+        packets.push(packet.into());
+        drop(connecting);
+        while nobody.try_recv(&mut [0; 2_000]).is_ok() {}
+    }
+    packets
+}
+
+/// What looks like a client's first packet, and whose protection is noise.
+fn junk(number: u64) -> Vec<u8> {
+    let mut packet = vec![0xa5; 1_200];
+    packet[..6].copy_from_slice(&[0xc3, 0, 0, 0, 1, 8]);
+    packet[6..14].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    // No source connection ID, no token, 1,182 bytes follow.
+    packet[14..18].copy_from_slice(&[0, 0, 0x44, 0x9e]);
+    packet
+}
+
+/// What was done to the server.
+#[derive(Default)]
+struct Done {
+    junk: AtomicU64,
+    silent: AtomicU64,
+    half: AtomicU64,
+    stalled: AtomicU64,
+    scrapes: AtomicU64,
+}
+
+fn add(to: &AtomicU64, n: u64) {
+    to.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Datagrams that begin connections, from an address of their own.
+async fn begin(server: SocketAddr, silent: Vec<Bytes>, done: Arc<Done>) {
+    const TICK: u64 = 20;
+    let sockets: Vec<UdpSocket> =
+        (0..64).map(|_| UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).expect("a free port")).collect();
+    let mut ticks = tokio::time::interval(Duration::from_millis(TICK));
+    let mut silent = silent.into_iter();
+    let mut number = 0;
+    loop {
+        ticks.tick().await;
+        for _ in 0..JUNK * TICK / 1_000 {
+            number += 1;
+            let socket = &sockets[number as usize % sockets.len()];
+            add(&done.junk, u64::from(socket.send_to(&junk(number), server).is_ok()));
+        }
+        if number % (JUNK / SILENT) < JUNK * TICK / 1_000
+            && let Some(packet) = silent.next()
+        {
+            let socket = &sockets[number as usize % sockets.len()];
+            add(&done.silent, u64::from(socket.send_to(&packet, server).is_ok()));
+        }
+    }
+}
+
+/// A request in QPACK's static fields 17 and 23, and literals (RFC 9204 §4.5): HEADERS of `GET https://localhost` and this path.
+fn request(path: &str) -> Vec<u8> {
+    let mut fields = b"\x00\x00\xd1\xd7\x50\x09localhost\x51".to_vec();
+    fields.push(u8::try_from(path.len()).expect("a short path"));
+    fields.extend_from_slice(path.as_bytes());
+    [&[1, u8::try_from(fields.len()).expect("few fields")], &fields[..]].concat()
+}
+
+/// Opens a connection again and again, and on it as many streams as it may, which bring this and are not read.
+async fn streams(
+    server: SocketAddr,
+    from: Ipv4Addr,
+    config: ClientConfig,
+    head: Vec<u8>,
+    done: Arc<Done>,
+    counted: fn(&Done) -> &AtomicU64,
+) {
+    let endpoint = Endpoint::client((from, 0).into()).expect("an endpoint");
+    loop {
+        let connected = async { endpoint.connect_with(config.clone(), server, "localhost").ok()?.await.ok() };
+        let Some(connection) = connected.await else {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            continue;
+        };
+        let mut open = VecDeque::new();
+        let pour = async {
+            let mut control = connection.open_uni().await?;
+            control.write_all(b"\x00\x04\x00").await?;
+            loop {
+                let (mut send, receive) = connection.open_bi().await?;
+                send.write_all(&head).await?;
+                add(counted(&done), 1);
+                open.push_back((send, receive));
+                if open.len() >= STREAMS
+                    && let Some((mut oldest, _)) = open.pop_front()
+                {
+                    // The server has given it up, mostly. To end it would be an error that ends the connection (RFC 9114 §7.1).
+                    let _ = oldest.reset(VarInt::from_u32(0));
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        let _: Result<(), Box<dyn std::error::Error + Send + Sync>> = pour.await;
+        connection.close(VarInt::from_u32(0), b"");
+    }
+}
+
+/// Scrapers that begin a request, and hold the connection.
+async fn scrapers(at: SocketAddr, done: Arc<Done>) {
+    let mut held = VecDeque::new();
+    loop {
+        if let Ok(mut stream) = tokio::net::TcpStream::connect(at).await {
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"GET /metrics HTTP/1.1\r\nx: ").await;
+            add(&done.scrapes, 1);
+            held.push_back(stream);
+        }
+        if held.len() > 200 {
+            held.pop_front();
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Begins all of it, on a thread that ends with what this gives.
+fn attack(server: SocketAddr, metrics: SocketAddr, course: &Course, done: &Arc<Done>) -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
+    let silent = runtime.block_on(first_packets((course.attack * SILENT) as usize));
+    runtime.spawn(begin(server, silent, Arc::clone(done)));
+    runtime.spawn(scrapers(metrics, Arc::clone(done)));
+    // Four hosts of each kind.
+    let host = |kind: u8, n: usize| Ipv4Addr::new(127, 0, kind, n as u8 % 4 + 1);
+    let whole = request("/page.html");
+    for n in 0..course.half {
+        let half = whole[..whole.len() / 2].to_vec();
+        runtime.spawn(streams(server, host(3, n), client(1 << 20), half, Arc::clone(done), |done| &done.half));
+    }
+    for n in 0..course.stalled {
+        let large = request(["/large.bin", "/bytes/1000000000"][n % 2]);
+        runtime.spawn(streams(server, host(4, n), client(100), large, Arc::clone(done), |done| &done.stalled));
+    }
+    runtime
+}
+
+/// What is wrong and what was measured.
+#[derive(Default)]
+struct Report {
+    text: String,
+    wrong: Vec<String>,
+}
+
+impl Report {
+    fn say(&mut self, line: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn want(&mut self, holds: bool, what: impl std::fmt::Display) {
+        if !holds {
+            self.wrong.push(what.to_string());
+        }
+    }
+
+    fn served(&mut self, course: &Course, quiet: &[[Served; 2]; 2], attacked: &[Served; 2]) {
+        for ((n, name), attacked) in ["fresh", "kept"].iter().enumerate().zip(attacked) {
+            let [before, after] = [&quiet[0][n], &quiet[1][n]];
+            let quiet = if after.p99 > before.p99 { after } else { before };
+            let slower = attacked.p99 / quiet.p99;
+            self.say(format_args!(
+                "  {name}: {} of {} requests whole, {}; p50 {:.2} ms (quiet {:.2}), p99 {:.2} ms (quiet {:.2}), {slower:.2} times",
+                attacked.completed,
+                attacked.completed + attacked.failed,
+                attacked.statuses,
+                attacked.p50 * 1e3,
+                quiet.p50 * 1e3,
+                attacked.p99 * 1e3,
+                quiet.p99 * 1e3,
+            ));
+            let failed = before.failed + after.failed;
+            self.want(quiet.completed > 0 && failed == 0, format!("{name}: {failed} failed without an attack"));
+            let all_ok = attacked.statuses.contains("\"200\"") && !attacked.statuses.contains(',');
+            self.want(
+                attacked.failed == 0 && all_ok,
+                format!("{name}: {} failed, {}", attacked.failed, attacked.statuses),
+            );
+            self.want(!course.judged || slower <= SLOWER, format!("{name}: p99 is {slower:.2} times the quiet one"));
+        }
+    }
+
+    fn server(&mut self, course: &Course, samples: &[Sample]) {
+        let most = |of: fn(&Sample) -> f64| samples.iter().map(of).fold(0.0, f64::max);
+        let (memory, descriptors) = (most(|s| s.memory), most(|s| s.descriptors as f64));
+        let first = samples.first().map_or(0.0, |s| s.memory);
+        self.say(format_args!(
+            "  server: {memory:.1} MB at most ({first:.1} before), {descriptors} descriptors of 1024"
+        ));
+        self.want(!course.judged || memory < MEMORY, format!("the server took {memory:.1} MB"));
+        let unanswered = samples.iter().filter(|s| s.scraped.is_none()).count();
+        self.say(format_args!("  metrics: {unanswered} of {} scrapes unanswered after 5 s", samples.len()));
+        self.want(unanswered == 0, "/metrics fell silent");
+    }
+}
+
+struct Sample {
+    memory: f64,
+    descriptors: usize,
+    scraped: Option<BTreeMap<String, f64>>,
+}
+
+/// Looks at the server until it is `over`.
+fn watch(server: &Server, over: &AtomicBool) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    loop {
+        let (memory, descriptors) = resident(server.child.id());
+        samples.push(Sample { memory, descriptors, scraped: scrape(server.metrics) });
+        if over.load(Ordering::Relaxed) {
+            return samples;
+        }
+        std::thread::sleep(Duration::from_millis(250));
+    }
+}
+
+fn withstand(stack: &str, course: &Course) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("www");
+    std::fs::create_dir(&root).expect("a folder");
+    for (name, size) in [("page.html", 10_000), ("image.bin", 200_000), ("large.bin", 20_000_000)] {
+        std::fs::write(root.join(name), vec![7; size]).expect("written");
+    }
+    let server = serve(stack, folder.path());
+    // What is done once, such as the first connection's tables, is none of this.
+    ask(server.address, 1);
+    let quiet = ask(server.address, course.quiet);
+    let done = Arc::new(Done::default());
+    let over = AtomicBool::new(false);
+    let (attacked, samples) = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| watch(&server, &over));
+        let attack = attack(server.address, server.metrics, course, &done);
+        let attacked = ask(server.address, course.attack);
+        attack.shutdown_background();
+        over.store(true, Ordering::Relaxed);
+        (attacked, watcher.join().expect("samples"))
+    });
+    let files = std::fs::read_dir(folder.path().join("logs")).expect("the logs").count();
+    // What else the machine does changes: the slower of before and after is what it takes without an attack.
+    let quiet = [quiet, ask(server.address, course.quiet)];
+
+    let mut report = Report::default();
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    report.say(format_args!(
+        "{stack}, {} s: {} junk Initials ({JUNK}/s), {} clients that say no more, {} half requests on {} connections, {} unread \
+         responses on {}, {} scrapers that say nothing",
+        course.attack,
+        of(&done.junk),
+        of(&done.silent),
+        of(&done.half),
+        course.half,
+        of(&done.stalled),
+        course.stalled,
+        of(&done.scrapes),
+    ));
+    report.served(course, &quiet, &attacked);
+    report.server(course, &samples);
+    let last = samples.iter().rev().find_map(|s| s.scraped.as_ref()).cloned().unwrap_or_default();
+    let counted = |name: &str| last.get(name).copied().unwrap_or_default();
+    report.say(format_args!(
+        "  {} connections, {} handshakes failed, {} retries, {} refused; {} slow headers; {} responses abandoned; {files} log files",
+        counted("fathom_connections_total"),
+        counted("fathom_handshakes_failed_total"),
+        counted("fathom_retries_total"),
+        counted("fathom_connections_refused_total") + counted("fathom_connections_refused_client_total"),
+        counted("fathom_slow_headers_total"),
+        counted("fathom_responses_abandoned_total"),
+    ));
+    // A scrape comes before or after the connection that it counts.
+    let connections = counted("fathom_connections_total");
+    report.want(
+        files as f64 <= connections + 50.0,
+        format!("{files} log files of {connections} connections whose handshake was completed"),
+    );
+    println!("{}", report.text);
+    assert!(report.wrong.is_empty(), "{}\n{}run again: {}", report.wrong.join("\n"), report.text, course.name);
+}
+
+#[test]
+fn a_short_attack_on_quinn() {
+    withstand("quinn", &SHORT);
+}
+
+#[test]
+fn a_short_attack_on_noq() {
+    withstand("noq", &SHORT);
+}
+
+#[cfg(feature = "quiche")]
+#[test]
+fn a_short_attack_on_quiche() {
+    withstand("quiche", &SHORT);
+}
+
+#[test]
+#[ignore = "takes a minute: make soak"]
+fn a_minute_of_attack_on_quinn() {
+    withstand("quinn", &LONG);
+}
+
+#[test]
+#[ignore = "takes a minute: make soak"]
+fn a_minute_of_attack_on_noq() {
+    withstand("noq", &LONG);
+}
+
+#[cfg(feature = "quiche")]
+#[test]
+#[ignore = "takes a minute: make soak"]
+fn a_minute_of_attack_on_quiche() {
+    withstand("quiche", &LONG);
+}
