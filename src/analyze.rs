@@ -79,19 +79,14 @@ fn answer<A: Serialize>(
     ask: impl FnOnce(Vec<Source>) -> Result<A, AnalyzeError>,
     page: impl FnOnce(&A) -> Page,
 ) -> Result<(), Failure> {
-    if question.report.is_some() && question.report == question.json {
-        return Err(Failure::input("--report and --json name the same file; give each its own"));
-    }
-    for file in [&question.report, &question.json].into_iter().flatten() {
-        output::check_writable(file)?;
-    }
+    let text = output::check(&[("--report", question.report.as_deref()), ("--json", question.json.as_deref())])?;
     let (sources, full) = read(&question.files)?;
     let answer = ask(sources).map_err(Failure::input)?;
     let mut page = page(&answer);
     if full {
         page.cautions.push("There is more in these files than is kept; what came last was left out.".into());
     }
-    publish(question, &answer, &page)
+    publish(question, text, &answer, &page)
 }
 
 /// Bytes of a file, or of the files of a folder.
@@ -105,6 +100,7 @@ fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
     let size = files.iter().map(|f| size(f)).sum();
     let bar =
         if size >= LARGE && std::io::stderr().is_terminal() { ProgressBar::new(size) } else { ProgressBar::hidden() };
+    let bar = output::bar(bar);
     let style = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {eta} left");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let mut kept = Kept::default();
@@ -117,22 +113,10 @@ fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
     Ok((sources, kept.full))
 }
 
-fn publish(question: &Question, answer: &impl Serialize, page: &Page) -> Result<(), Failure> {
-    let text = analysis::text(page);
-    if question.json.as_deref() == Some(Path::new("-")) {
-        eprint!("{text}");
-    } else {
-        output::print(&text)?;
-    }
-    if let Some(file) = &question.json {
-        let json = serde_json::to_string_pretty(answer).map_err(Failure::run)?;
-        output::write(file, &(json + "\n"))?;
-    }
-    if let Some(file) = &question.report {
-        output::write(file, &analysis::html(page))?;
-        if file != Path::new("-") {
-            eprintln!("report: {}", file.display());
-        }
-    }
-    Ok(())
+fn publish(question: &Question, text: output::Text, answer: &impl Serialize, page: &Page) -> Result<(), Failure> {
+    output::first_failure([
+        text.print(&analysis::text(page)),
+        output::write_json(question.json.as_deref(), answer),
+        output::write_report(question.report.as_deref(), || analysis::html(page)),
+    ])
 }

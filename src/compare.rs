@@ -3,22 +3,24 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fathom_bench::experiment::{CompareError, Comparison, Connections, Outlet, Plan, Stage, Timestamps, compare};
+use fathom_bench::experiment::{
+    CellError, CompareError, Comparison, Connections, Missing, Outlet, Plan, Stage, Timestamps, compare_until,
+};
 use fathom_bench::report;
 use fathom_bench::stack::Stack;
 use fathom_bench::world::Ground;
 use fathom_cc::catalogue;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::kernel::{self, Kernel};
-use crate::{Failure, output};
+use crate::signals::{self, INTERRUPTED};
+use crate::{Failure, numbers, output, plan_file};
 
 /// Without arguments: reno against sync, 10,000 PackMime web responses at 90 % load over a 10 Mbps bottleneck, in well under a minute.
 #[derive(clap::Args)]
@@ -31,6 +33,9 @@ use crate::{Failure, output};
   fathom compare bench/plans/web-90.toml --seed 7
   fathom compare --world relay --responses 2000
   fathom compare --world netem --responses 2000 --queue codel
+
+Ctrl-C ends it with the runs that are done: their table, and --json and
+--report marked as incomplete; the exit code is 130.
 
 In virtual time the same plan and seed give the same bytes, on any number of
 cores. The other worlds take as long as they last, run after run.")]
@@ -48,6 +53,9 @@ pub(crate) struct Args {
     /// Rate of the bottleneck. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
+    /// Rate of the network that is not congested, on which the load is set: more than --link. [default: 100Mbps]
+    #[arg(long, value_name = "RATE")]
+    reference: Option<String>,
     /// Queue at the bottleneck: droptail with its limit in packets (p) or bytes (B, kB, MB), or red, adaptive-red, gentle-ared, avq or
     /// codel with options. [default: droptail:136p]
     #[arg(long, value_name = "QUEUE")]
@@ -59,10 +67,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<String>,
     /// Responses to complete in each run. [default: 10000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=10_000_000))]
     responses: Option<u64>,
     /// Seed of everything random. [default: 1]
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = numbers::seed)]
     seed: Option<u64>,
     /// fresh (a connection per request) or persistent. [default: fresh]
     #[arg(long, value_name = "HOW")]
@@ -93,49 +101,113 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let plan = plan(args)?;
-    if args.report.is_some() && args.report == args.json {
-        return Err(Failure::input("--report and --json name the same file; give each its own"));
-    }
-    for file in [&args.report, &args.json].into_iter().flatten() {
-        output::check_writable(file)?;
-    }
+    let text = output::check(&[("--report", args.report.as_deref()), ("--json", args.json.as_deref())])?;
     plan.validate().map_err(Failure::input)?;
     let elsewhere = plan.worlds.contains(&Ground::Netem) && args.kernel.is_elsewhere()?;
     let (there, here) = plan.worlds.iter().partition(|world| elsewhere && **world == Ground::Netem);
+    let interrupt = signals::stop()?;
     let mut all = Vec::new();
-    let watcher = Watcher::new();
+    // Why runs have no result, where some have none.
+    let mut failed = None;
+    let watcher = Watcher::default();
     for (worlds, guest) in [(here, false), (there, true)] {
         let plan = Plan { worlds, ..plan.clone() };
-        match (plan.worlds.is_empty(), guest) {
-            (true, _) => {}
-            (false, true) => all.push(in_guest(&plan)?),
-            (false, false) => all.push(compare(&plan, &|stage| watcher.hear(stage)).map_err(|e| match e {
+        if plan.worlds.is_empty() {
+            continue;
+        }
+        let outcome = if guest && interrupt.load(Ordering::Relaxed) {
+            Err(failure(CellError::Interrupted))
+        } else if guest {
+            in_guest(&plan)
+        } else {
+            let outcome = compare_until(&plan, &|stage| watcher.hear(stage), &interrupt);
+            outcome.map(|(comparison, e)| (comparison, e.map(failure))).map_err(|e| match e {
                 CompareError::Plan(e) => Failure::input(e),
-                CompareError::Cell(e) => Failure::run(e),
-            })?),
+                CompareError::Cell(e) => failure(e),
+            })
+        };
+        match outcome {
+            Ok((comparison, e)) => {
+                all.push(comparison);
+                failed = failed.or(e);
+            }
+            // What is done elsewhere is kept.
+            Err(e) if !all.is_empty() => {
+                left_out(&mut all, &plan, &e);
+                failed = Some(failed.unwrap_or(e));
+            }
+            Err(e) => {
+                watcher.finish();
+                return Err(e);
+            }
         }
     }
     watcher.finish();
     let mut all = all.into_iter();
     let mut comparison = all.next().ok_or_else(|| Failure::run("no world was named"))?;
     all.for_each(|other| comparison.merge(other, &plan.worlds));
-    publish(args, &comparison, &watcher.costs())
+    publish(args, text, &comparison, &watcher.costs())?;
+    failed.map_or(Ok(()), |e| Err(how_to_go_on(&plan, &comparison, e)))
+}
+
+fn failure(e: CellError) -> Failure {
+    match e {
+        CellError::Interrupted => Failure { line: "interrupted, and no run was done".into(), code: INTERRUPTED },
+        e => Failure::run(e),
+    }
+}
+
+/// Notes in the first comparison that the runs of this plan have no results.
+fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
+    let Some(first) = all.first_mut() else { return };
+    for (world, stack) in plan.worlds.iter().flat_map(|world| plan.stacks.iter().map(move |stack| (world, stack))) {
+        first.incomplete.extend(plan.controllers.iter().map(|controller| Missing {
+            label: format!("{controller} on {stack}, {world}"),
+            controller: controller.clone(),
+            why: why.line.replace('\n', "; "),
+        }));
+    }
+}
+
+/// What to do about runs that are left. One plan and seed give the same requests to whatever controllers are named.
+fn how_to_go_on(plan: &Plan, comparison: &Comparison, why: Failure) -> Failure {
+    let (done, left) = (comparison.runs.len(), comparison.incomplete.len());
+    if why.code != INTERRUPTED {
+        return Failure { line: format!("{}; the {done} other runs are above", why.line), code: why.code };
+    }
+    let mut controllers: Vec<&str> = comparison.incomplete.iter().map(|run| &*run.controller).collect();
+    let next = if plan.stacks.len() == 1 && plan.worlds.len() == 1 {
+        controllers.dedup();
+        format!("the same command with --controllers {} runs the rest, on the same requests", controllers.join(","))
+    } else {
+        let labels: Vec<&str> = comparison.incomplete.iter().map(|run| &*run.label).collect();
+        format!("left are {}; the same command runs all again", labels.join("; "))
+    };
+    Failure { line: format!("interrupted: {done} of {} runs are done and above; {next}", done + left), code: why.code }
 }
 
 /// The same command on another kernel, for the worlds that this one has not got.
-fn in_guest(plan: &Plan) -> Result<Comparison, Failure> {
+fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
     let folder = tempfile::tempdir().map_err(Failure::run)?;
     let (written, result) = (folder.path().join("plan.toml"), folder.path().join("result.json"));
     std::fs::write(&written, plan.to_toml()).map_err(Failure::run)?;
     let words = [OsStr::new("compare"), written.as_os_str(), OsStr::new("--json"), result.as_os_str()];
-    kernel::in_guest(&words)?;
-    let text = std::fs::read_to_string(&result).map_err(Failure::run)?;
-    serde_json::from_str(&text).map_err(Failure::run)
+    let outcome = kernel::in_guest(&words);
+    // Where some runs failed, it has the others.
+    let read = || serde_json::from_str(&std::fs::read_to_string(&result).ok()?).ok();
+    match (read(), outcome) {
+        (Some(comparison), outcome) => Ok((comparison, outcome.err())),
+        (None, Err(e)) => Err(e),
+        (None, Ok(())) => Err(Failure::run("the run in User-Mode Linux left no result")),
+    }
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
     let mut plan = match &args.plan {
-        Some(path) => read_plan(path)?,
+        Some(path) => {
+            let text = plan_file::read(path)?;
+            Plan::from_toml(&text).map_err(|e| plan_file::named(path, e))?
+        }
         None => Plan::default(),
     };
     let set = |field: &mut String, arg: &Option<String>| {
@@ -144,6 +216,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         }
     };
     set(&mut plan.link, &args.link);
+    set(&mut plan.reference, &args.reference);
     set(&mut plan.queue, &args.queue);
     set(&mut plan.load, &args.load);
     set(&mut plan.workload, &args.workload);
@@ -174,58 +247,28 @@ fn listed<T: FromStr<Err: Display> + Clone>(option: &str, list: &str, all: &[T])
     list.split(',').map(read).collect()
 }
 
-fn read_plan(path: &Path) -> Result<Plan, Failure> {
-    let named = |e: &dyn std::fmt::Display| Failure::input(format!("plan '{}': {e}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| named(&format!("{e}; name a TOML file you can read")))?;
-    Plan::from_toml(&text).map_err(|e| named(&e))
-}
-
-fn publish(args: &Args, comparison: &Comparison, costs: &str) -> Result<(), Failure> {
-    let table = report::table(comparison);
-    if args.json.as_deref() == Some(Path::new("-")) {
-        eprint!("{table}{costs}");
-    } else {
-        output::print(&table)?;
-        eprint!("{costs}");
-    }
-    if let Some(path) = &args.json {
-        let mut text = serde_json::to_string_pretty(comparison).map_err(Failure::run)?;
-        text.push('\n');
-        output::write(path, &text)?;
-    }
-    if let Some(path) = &args.report {
-        output::write(path, &report::html(comparison))?;
-        if path != Path::new("-") {
-            eprintln!("report: {}", path.display());
-        }
-    }
-    Ok(())
+fn publish(args: &Args, text: output::Text, comparison: &Comparison, costs: &str) -> Result<(), Failure> {
+    output::first_failure([
+        text.print(&report::table(comparison)),
+        output::Text::Stderr.print(costs),
+        output::write_json(args.json.as_deref(), comparison),
+        output::write_report(args.report.as_deref(), || report::html(comparison)),
+    ])
 }
 
 /// Progress on a terminal, and what each run cost.
+#[derive(Default)]
 struct Watcher {
-    bars: MultiProgress,
     live: Mutex<HashMap<String, (ProgressBar, Arc<std::sync::atomic::AtomicU64>)>>,
     costs: Mutex<Vec<String>>,
     over: Arc<AtomicBool>,
 }
 
 impl Watcher {
-    fn new() -> Self {
-        let target =
-            if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Self {
-            bars: MultiProgress::with_draw_target(target),
-            live: Mutex::default(),
-            costs: Mutex::default(),
-            over: Arc::default(),
-        }
-    }
-
     fn hear(&self, stage: Stage) {
         match stage {
             Stage::Begins { name, of, progress } => {
-                let bar = self.bars.add(ProgressBar::new(of).with_prefix(name.clone()));
+                let bar = output::bar(ProgressBar::new(of).with_prefix(name.clone()));
                 let style = ProgressStyle::with_template("{prefix:24} {wide_bar} {pos}/{len} responses {elapsed}");
                 bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
                 let (ticker, count, over) = (bar.clone(), Arc::clone(&progress), Arc::clone(&self.over));
@@ -241,6 +284,7 @@ impl Watcher {
                 if let Some((bar, _)) = self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&name) {
                     bar.finish_and_clear();
                 }
+                tracing::info!("a run is done: {name}: {cost}");
                 let line = format!("{name}: {cost}\n");
                 self.costs.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }

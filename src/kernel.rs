@@ -7,7 +7,9 @@ use std::sync::{Arc, atomic::AtomicBool};
 #[cfg(target_os = "linux")]
 use fathom_bench::netem::{self, GuestError, run_in_guest};
 
-use crate::Failure;
+#[cfg(target_os = "linux")]
+use crate::output;
+use crate::{Failure, signals::INTERRUPTED};
 
 /// Whose kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -42,7 +44,7 @@ impl Kernel {
             (_, Ok(())) => Ok(false),
             (Self::Host, Err(e)) => Err(Failure::run(e)),
             (Self::Auto, Err(e)) => {
-                eprintln!("netem cannot be had from this kernel ({e}): booting User-Mode Linux");
+                output::say(format!("netem cannot be had from this kernel ({e}): booting User-Mode Linux"));
                 Ok(true)
             }
         }
@@ -62,7 +64,7 @@ pub(crate) fn in_guest(words: &[&OsStr]) -> Result<(), Failure> {
     command.extend(words);
     command.extend(["--kernel", "host"].map(OsStr::new));
     let code = run_in_guest(&command, &stop, &mut std::io::stderr()).map_err(|e| match e {
-        GuestError::Interrupted => Failure { line: e.to_string(), code: 130 },
+        GuestError::Interrupted => Failure { line: e.to_string(), code: INTERRUPTED },
         e => Failure::run(e),
     })?;
     match code {

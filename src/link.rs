@@ -3,17 +3,15 @@
 use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fathom_bench::link::QueueSpec;
 use fathom_bench::relay::{Fault, LineSpec, LineStats, Relay, RelaySpec, RelayStats};
 use fathom_cc::Rate;
-use fathom_cc::units::parse_duration;
+use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
 use serde_json::json;
 
-use crate::{Failure, output};
+use crate::{Failure, numbers, output, signals};
 
 /// How often the line on a terminal is drawn anew.
 const REFRESH: Duration = Duration::from_millis(500);
@@ -29,7 +27,7 @@ An option without 'up-' holds for both directions; one with 'up-' changes the
 way from clients to the server. Counts are printed at the end: Ctrl-C, or --for.")]
 pub(crate) struct Args {
     /// Address that clients send to.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = numbers::address)]
     listen: SocketAddr,
     /// The server: address or name, with port.
     #[arg(long, value_name = "ADDR")]
@@ -38,14 +36,14 @@ pub(crate) struct Args {
     both: Both,
     #[command(flatten)]
     up: Up,
-    /// Something that goes wrong at a time: blackout:2s@10s, mtu:1250@20s (bytes of UDP payload), rebind@30s. May be given several times.
+    /// Something that goes wrong at a time: blackout:2s@10s, mtu:1250@20s (bytes of UDP payload), rebind@30s, rebind@handshake. May be given several times.
     #[arg(long, value_name = "FAULT")]
     fault: Vec<Fault>,
     /// Seeds every lot that is drawn.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
     /// Ends after this time; without it, on Ctrl-C.
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_nonzero_duration)]
     lasts: Option<Duration>,
     /// Write the counts as JSON; '-' is standard output.
     #[arg(long, value_name = "FILE")]
@@ -69,16 +67,16 @@ struct Both {
     #[arg(long)]
     queue: Option<QueueSpec>,
     /// Part of datagrams that is lost, such as 1%.
-    #[arg(long, value_parser = parse_percent)]
+    #[arg(long, value_parser = parse_part)]
     loss: Option<f64>,
     /// Part that skips the delay and arrives before others.
-    #[arg(long, value_parser = parse_percent)]
+    #[arg(long, value_parser = parse_part)]
     reorder: Option<f64>,
     /// Part that arrives twice.
-    #[arg(long, value_parser = parse_percent)]
+    #[arg(long, value_parser = parse_part)]
     duplicate: Option<f64>,
     /// Part that arrives with a changed bit.
-    #[arg(long, value_parser = parse_percent)]
+    #[arg(long, value_parser = parse_part)]
     corrupt: Option<f64>,
 }
 
@@ -100,26 +98,17 @@ struct Up {
     #[arg(long)]
     up_queue: Option<QueueSpec>,
     /// As --loss.
-    #[arg(long, value_parser = parse_percent)]
+    #[arg(long, value_parser = parse_part)]
     up_loss: Option<f64>,
     /// As --reorder.
-    #[arg(long, value_parser = parse_percent)]
+    #[arg(long, value_parser = parse_part)]
     up_reorder: Option<f64>,
     /// As --duplicate.
-    #[arg(long, value_parser = parse_percent)]
+    #[arg(long, value_parser = parse_part)]
     up_duplicate: Option<f64>,
     /// As --corrupt.
-    #[arg(long, value_parser = parse_percent)]
+    #[arg(long, value_parser = parse_part)]
     up_corrupt: Option<f64>,
-}
-
-/// Reads `5%` or `0.1%` as a part of one.
-fn parse_percent(s: &str) -> Result<f64, String> {
-    let number = s.strip_suffix('%').and_then(|n| n.trim().parse::<f64>().ok());
-    number
-        .filter(|n| (0.0..=100.0).contains(n))
-        .map(|n| n / 100.0)
-        .ok_or_else(|| format!("'{s}' is not a part; write percent from 0% to 100%, such as 1%"))
 }
 
 /// Sync-TCP §4.1: 136 packets, twice the largest window.
@@ -160,9 +149,7 @@ fn resolve(name: &str) -> Result<SocketAddr, Failure> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(file) = &args.json {
-        output::check_writable(file)?;
-    }
+    output::check(&[("--json", args.json.as_deref())])?;
     let spec = RelaySpec {
         down: line(&args.both, None)?,
         up: line(&args.both, Some(&args.up))?,
@@ -170,13 +157,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         seed: args.seed,
     };
     let to = resolve(&args.to)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in signal_hook::consts::TERM_SIGNALS {
-        // A second signal ends the process at once.
-        let armed = signal_hook::flag::register_conditional_shutdown(*signal, 130, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(*signal, Arc::clone(&stop)));
-        armed.map_err(|e| Failure::run(format!("cannot wait for signals: {e}")))?;
-    }
+    let stop = signals::stop()?;
     let mut relay = Relay::bind(args.listen, to, spec).map_err(Failure::input)?;
     let address = relay.address().map_err(Failure::run)?;
     output::say(format!("relaying {address} to {to}; Ctrl-C ends it"));
@@ -185,11 +166,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let done = relay.run(&stop, args.lasts, |now, stats| {
         if terminal && now >= drawn + REFRESH {
             drawn = now;
-            output::draw(&format!("\r\x1b[K{:.0} s: {}", now.as_secs_f64(), brief(stats)));
+            output::redraw(Some(&format!("{:.0} s: {}", now.as_secs_f64(), brief(stats))));
         }
     });
     if terminal {
-        output::draw("\r\x1b[K");
+        output::redraw(None);
     }
     done.map_err(Failure::run)?;
     let stats = relay.stats();
@@ -247,18 +228,4 @@ fn as_json(stats: &RelayStats) -> serde_json::Value {
         "overrun": stats.overrun,
         "not_rebound": stats.not_rebound,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_percent() {
-        assert_eq!(parse_percent("5%"), Ok(0.05));
-        assert_eq!(parse_percent("0.5 %"), Ok(0.005));
-        for text in ["5", "101%", "-1%", "%", "NaN%"] {
-            assert!(parse_percent(text).unwrap_err().contains("such as 1%"), "{text}");
-        }
-    }
 }

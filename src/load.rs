@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_bench::workload::{Options, PackMime};
-use fathom_cc::units::parse_duration;
+use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
 use fathom_net::load::{
     self, Arrival, Kept, LoadError, Origin, Outcome, Outputs, Plan, Progress, Spacing, Stack, Timestamps, Traffic,
     Trust,
@@ -19,11 +19,13 @@ use http::uri::Authority;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 
-use crate::{Failure, output, serve};
+use crate::{Failure, numbers, output, serve};
 
 /// Connections in a closed loop, and at most so many in an open one.
 const CLOSED: usize = 1;
 const OPEN: usize = 100;
+/// Either of them, and requests at once on each.
+const PLACES: std::ops::RangeInclusive<u64> = 1..=1_000_000;
 /// How long a load lasts that nothing else ends.
 const LASTS: Duration = Duration::from_secs(10);
 
@@ -44,7 +46,11 @@ use an open one.
 Certificates are checked against the platform's roots, unless --ca or
 --insecure says otherwise. A host with both kinds of address is asked over
 IPv4. SSLKEYLOGFILE names a file for TLS secrets, as in browsers. The first
-Ctrl-C ends the run and prints what was measured, the second ends at once.")]
+Ctrl-C ends the run and prints what was measured, the second ends at once.
+
+Exit code 0: responses were measured; 1: no request completed with a status
+below 400, more failed than --max-failed allows, or a file could not be
+written (what was measured is printed first); 2: the arguments are wrong.")]
 pub(crate) struct Args {
     /// What to ask for. Several, of one server, take turns.
     #[arg(value_name = "URL", required = true)]
@@ -57,26 +63,29 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MODE", default_value_t)]
     timestamps: Timestamps,
     /// Connections; in an open loop, at most so many. [default: 1; 100 in an open loop]
-    #[arg(short = 'c', long, value_name = "N")]
+    #[arg(short = 'c', long, value_name = "N", value_parser = numbers::whole::<usize>(PLACES))]
     clients: Option<usize>,
     /// Requests at once on each connection.
-    #[arg(short = 'm', long, value_name = "N", default_value_t = 1)]
+    #[arg(short = 'm', long, value_name = "N", default_value_t = 1, value_parser = numbers::whole::<usize>(PLACES))]
     streams: usize,
     /// Measure so many requests.
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = numbers::whole::<u64>(1..=1_000_000_000_000))]
     requests: Option<u64>,
     /// Measure for so long. [default: 10s, if nothing else ends the run]
-    #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_nonzero_duration)]
     duration: Option<Duration>,
     /// Requests that begin in this time are not counted.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     warm_up: Duration,
     /// The longest that a request may take.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_nonzero_duration)]
     timeout: Duration,
     /// Seeds gaps and sizes.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
+    /// Fail when more than this part of the measured requests failed, such as 1%. Without it, when none completed.
+    #[arg(long, value_name = "PART", value_parser = parse_part)]
+    max_failed: Option<f64>,
     /// Ask for a SHA-256 of each body (RFC 9530) and check it: a response without one, or with another, has failed.
     #[arg(long)]
     check_digest: bool,
@@ -134,10 +143,10 @@ struct Server {
 #[group(skip)]
 #[command(next_help_heading = "Results")]
 struct Files {
-    /// Write the results as JSON; '-' is standard output.
+    /// Write the results as JSON; '-' is standard output, in place of the table. Of these files one may be '-'.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a line for each request.
+    /// Write a line for each request, while the run goes on; with '-' the table goes to standard error.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write the percentiles of response times, as HdrHistogram's plotter reads them.
@@ -159,21 +168,25 @@ fn parse_model(s: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    for file in [&args.files.json, &args.files.hgrm].into_iter().flatten() {
-        output::check_writable(file)?;
-    }
+    let files = &args.files;
+    let text = output::check(&[
+        ("--json", files.json.as_deref()),
+        ("--csv", files.csv.as_deref()),
+        ("--hgrm", files.hgrm.as_deref()),
+        ("--hlog", files.hlog.as_deref()),
+    ])?;
     let plan = plan(args)?;
     let load = described(args, &plan);
-    let outputs = Outputs { rows: create(args.files.csv.as_deref())?, intervals: create(args.files.hlog.as_deref())? };
+    let outputs = Outputs { rows: open(files.csv.as_deref())?, intervals: open(files.hlog.as_deref())? };
     if args.server.insecure {
         output::say("warning: any certificate is taken; whoever answers is believed");
     }
-    let bar = bar(&plan);
+    let bar = output::bar(bar(&plan));
     let (by_time, warm_up) = (plan.duration.is_some(), plan.warm_up);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     let outcome = runtime.block_on(async {
         let (told, stop) = watch::channel(false);
-        tokio::spawn(serve::stop_on_signal(told, "ending with what was measured; again to end at once"));
+        serve::stop_on_signal(told, "ending with what was measured; again to end at once");
         load::run(plan, outputs, stop, |progress| draw(&bar, progress, by_time, warm_up)).await
     });
     bar.finish_and_clear();
@@ -184,7 +197,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         e => Failure::run(e),
     })?;
-    tell(args, &load, &outcome)
+    tell(args, text, &load, &outcome)?;
+    judge(args, &outcome)
 }
 
 /// The load in a line.
@@ -207,32 +221,45 @@ fn described(args: &Args, plan: &Plan) -> String {
     format!("{arrivals}, {connections}; {}, timestamps {}", plan.stack, plan.timestamps)
 }
 
-fn tell(args: &Args, load: &str, outcome: &Outcome) -> Result<(), Failure> {
-    if let Some(file) = &args.files.hgrm {
-        output::write(file, &outcome.phases.response.hgrm())?;
-    }
+/// Everything that was measured, and then what could not be written.
+fn tell(args: &Args, text: output::Text, load: &str, outcome: &Outcome) -> Result<(), Failure> {
+    let Files { json, hgrm, .. } = &args.files;
     if outcome.rows_lost > 0 {
         output::say(format!("warning: {} lines of the CSV were lost, as the disk was too slow", outcome.rows_lost));
     }
-    if let Some(file) = &args.files.json {
-        let mut json = report::json(outcome);
-        json["load"] = load.into();
-        json["urls"] = args.urls.clone().into();
-        output::write(file, &format!("{json:#}\n"))?;
-    }
-    if args.files.json.as_deref() == Some(Path::new("-")) {
-        return Ok(());
-    }
-    output::print(&report::table(load, outcome))
+    let to_stdout = json.as_deref() == Some(Path::new("-"));
+    let table = || if to_stdout { Ok(()) } else { text.print(&report::table(load, outcome)) };
+    let as_json = || {
+        let mut all = report::json(outcome);
+        all["load"] = load.into();
+        all["urls"] = args.urls.clone().into();
+        output::write_json(json.as_deref(), &all)
+    };
+    let lost = || match &outcome.unwritten[..] {
+        [] => Ok(()),
+        [(what, why), ..] => Err(Failure::run(format!("cannot write {what}: {why}; what was measured is above"))),
+    };
+    let percentiles = || hgrm.as_ref().map_or(Ok(()), |file| output::write(file, &outcome.phases.response.hgrm()));
+    output::first_failure([table(), as_json(), percentiles(), lost()])
 }
 
-fn create(file: Option<&Path>) -> Result<Option<Box<dyn std::io::Write + Send>>, Failure> {
-    let Some(path) = file else { return Ok(None) };
-    let file = File::create(path);
-    let file = file.map_err(|e| {
-        Failure::input(format!("cannot write '{}': {e}; name a file in a folder you can write to", path.display()))
-    })?;
-    Ok(Some(Box::new(file)))
+/// Whether the run measured what it was to measure.
+fn judge(args: &Args, outcome: &Outcome) -> Result<(), Failure> {
+    let counts = &outcome.counts;
+    let (failed, over) = (counts.failed(), counts.failed() + counts.completed);
+    if counts.completed == 0 {
+        return Err(Failure::run(format!("no request completed with a status below 400: {failed} of {over} failed")));
+    }
+    match args.max_failed {
+        Some(most) if failed as f64 > most * over as f64 => {
+            Err(Failure::run(format!("{failed} of {over} requests failed, more than --max-failed {}%", most * 100.0)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn open(file: Option<&Path>) -> Result<Option<Box<dyn std::io::Write + Send>>, Failure> {
+    file.map(output::stream).transpose()
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
@@ -240,9 +267,6 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let open = args.open.rate.is_some() || args.open.model.is_some() || args.open.trace.is_some();
     if !open && args.open.connections.is_some() {
         return Err(Failure::input("--connections is for open loops; add --rate, --model or --trace"));
-    }
-    if args.timeout.is_zero() {
-        return Err(Failure::input("--timeout 0s leaves no time for a response; write a longer one, such as 10s"));
     }
     let clients = args.clients.unwrap_or(if open { OPEN } else { CLOSED });
     let kept = Kept { connections: clients, streams: args.streams };

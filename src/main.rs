@@ -1,34 +1,47 @@
 //! The `fathom` command. It parses, calls and prints; the work is done in the crates.
 
+mod allocator;
 mod analyze;
 mod compare;
 mod controllers;
+mod diagnostics;
 mod kernel;
 mod link;
 mod load;
+mod numbers;
 mod output;
 mod plan;
+mod plan_file;
 mod probe;
 mod qlog;
 mod reproduce;
 mod serve;
+mod signals;
 mod stacks;
+mod usage;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use fathom_bench::reproduce::PAPERS;
 
 /// A short connection makes hundreds of small allocations; this allocator saves a tenth of its CPU time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const FILES: &str = "\
+Options that name a file take '-' for standard output, one of a command's. Links
+are followed, modes kept, devices and FIFOs written as they are. Exit codes:
+1: it failed, 2: wrong input, 130: interrupted.";
+
 /// Delay-based congestion controllers for QUIC, and the laboratory that compares them.
 #[derive(Parser)]
-#[command(name = "fathom", version, arg_required_else_help = true)]
+#[command(name = "fathom", version, arg_required_else_help = true, after_help = FILES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    verbosity: diagnostics::Verbosity,
 }
 
 #[derive(Subcommand)]
@@ -75,20 +88,28 @@ impl Failure {
     }
 }
 
+impl Command {
+    fn run(&self) -> Result<(), Failure> {
+        match self {
+            Self::Analyze(args) => analyze::run(args),
+            Self::Compare(args) => compare::run(args),
+            Self::Controllers(args) => controllers::run(args),
+            Self::Link(args) => link::run(args),
+            Self::Load(args) => load::run(args),
+            Self::Plan(args) => plan::run(args),
+            Self::Probe(args) => probe::run(args),
+            Self::Qlog(args) => qlog::run(args),
+            Self::Reproduce(args) => reproduce::run(PAPERS, args),
+            Self::Serve(args) => serve::run(args),
+            Self::Stacks(args) => stacks::run(args),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
-        Ok(Cli { command: Command::Analyze(args) }) => analyze::run(&args),
-        Ok(Cli { command: Command::Compare(args) }) => compare::run(&args),
-        Ok(Cli { command: Command::Controllers(args) }) => controllers::run(&args),
-        Ok(Cli { command: Command::Link(args) }) => link::run(&args),
-        Ok(Cli { command: Command::Load(args) }) => load::run(&args),
-        Ok(Cli { command: Command::Plan(args) }) => plan::run(&args),
-        Ok(Cli { command: Command::Probe(args) }) => probe::run(&args),
-        Ok(Cli { command: Command::Qlog(args) }) => qlog::run(&args),
-        Ok(Cli { command: Command::Reproduce(args) }) => reproduce::run(PAPERS, &args),
-        Ok(Cli { command: Command::Serve(args) }) => serve::run(&args),
-        Ok(Cli { command: Command::Stacks(args) }) => stacks::run(&args),
-        Err(e) => return usage(&e),
+        Ok(Cli { command, verbosity }) => verbosity.apply().and_then(|()| command.run()),
+        Err(e) => return usage::tell(&e, &Cli::command()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -98,20 +119,4 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
-}
-
-/// Help and version as clap prints them; errors in one line that says where the help is.
-fn usage(e: &clap::Error) -> ExitCode {
-    if !e.use_stderr() || e.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let _ = e.print();
-        return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
-    }
-    let text = e.render().to_string();
-    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty());
-    let first = lines.next().unwrap_or("the arguments are wrong").trim_start_matches("error: ").to_owned();
-    let more: Vec<&str> =
-        lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more information")).collect();
-    let detail = if more.is_empty() { String::new() } else { format!(" {}", more.join(" ")) };
-    output::say(format!("fathom: {first}{detail}; see 'fathom --help'"));
-    ExitCode::from(2)
 }

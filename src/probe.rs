@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_cc::units::parse_duration;
+use fathom_cc::units::parse_nonzero_duration;
 use fathom_net::load::{self, Origin, Trust};
 use fathom_net::probe::{Answer, Options, Verdict, Visit, probe};
 use http::Uri;
@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::{Failure, output};
+use crate::{Failure, numbers, output};
 
 /// Endpoints that people test against, none of which is ours: be gentle.
 const PUBLIC: &str = "cloudflare-quic.com quic.nginx.org quic.aiortc.org www.litespeedtech.com http3-test.litespeedtech.com nghttp2.org:4433 \
@@ -43,13 +43,13 @@ pub(crate) struct Args {
     #[arg(long)]
     public: bool,
     /// GETs on each connection, 1 to 20.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = numbers::whole::<u32>(1..=20))]
     requests: u32,
     /// How long one connection may take.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_nonzero_duration)]
     timeout: Duration,
     /// Servers asked at the same time, 1 to 16.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = numbers::whole::<u8>(1..=16))]
     jobs: u8,
     /// Take certificates that this PEM file vouches for, instead of the platform's.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
@@ -70,12 +70,7 @@ struct Host {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(file) = &args.json {
-        output::check_writable(file)?;
-    }
-    if args.timeout.is_zero() {
-        return Err(Failure::input("--timeout 0s leaves no time for an answer; write a longer one, such as 10s"));
-    }
+    output::check(&[("--json", args.json.as_deref())])?;
     let listed = PUBLIC.split_whitespace().filter(|_| args.public).map(str::to_owned);
     let mut hosts: Vec<Host> = Vec::new();
     for written in args.hosts.iter().cloned().chain(listed) {
@@ -87,17 +82,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let options = Options { trust, requests: args.requests, timeout: args.timeout, ..Options::default() };
     let answers = ask(&hosts, &options, args.jobs)?;
     let all: Vec<(&Host, &Answer)> = hosts.iter().zip(&answers).collect();
-    if let Some(file) = &args.json {
-        let text = json!({ "hosts": all.iter().map(|(host, answer)| as_json(host, answer)).collect::<Vec<_>>() });
-        output::write(file, &format!("{text:#}\n"))?;
-    }
-    if args.json.as_deref() != Some(std::path::Path::new("-")) {
-        output::print(&table(&all))?;
-    }
+    let to_stdout = args.json.as_deref() == Some(std::path::Path::new("-"));
+    output::first_failure([
+        if to_stdout { Ok(()) } else { output::print(&table(&all)) },
+        output::write_json(
+            args.json.as_deref(),
+            &json!({ "hosts": all.iter().map(|(host, answer)| as_json(host, answer)).collect::<Vec<_>>() }),
+        ),
+    ])?;
     let bad = |verdict: &Verdict| matches!(verdict, Verdict::Refuses(_) | Verdict::Unreachable(_));
     match answers.iter().filter(|answer| bad(&answer.verdict)).count() {
         0 => Ok(()),
-        n => Err(Failure::run(format!("{n} of {} servers were not reached or refuse our parameters", answers.len()))),
+        n => {
+            let all = answers.len();
+            let certificate = |answer: &Answer| match &answer.verdict {
+                Verdict::Refuses(why) | Verdict::Unreachable(why) => why.contains("certificate"),
+                _ => false,
+            };
+            let hint = if answers.iter().any(certificate) {
+                "; where a certificate is not believed, name its root with --ca, or take any with --insecure"
+            } else {
+                ""
+            };
+            Err(Failure::run(format!("{n} of {all} servers were not reached or refuse our parameters{hint}")))
+        }
     }
 }
 
@@ -114,7 +122,7 @@ fn host(written: String) -> Result<Host, Failure> {
 }
 
 fn ask(hosts: &[Host], options: &Options, jobs: u8) -> Result<Vec<Answer>, Failure> {
-    let bar = ProgressBar::new(hosts.len() as u64);
+    let bar = output::bar(ProgressBar::new(hosts.len() as u64));
     let places = Arc::new(Semaphore::new(jobs.into()));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     let answers = runtime.block_on(async {

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if to == args.file {
         return Err(Failure::input(format!("'{}' would be written over; name another --output", to.display())));
     }
-    output::check_writable(&to)?;
+    output::check(&[("--output", Some(&to))])?;
     let failed = |e: ExportError| {
         let line = format!("'{}' {e}", args.file.display());
         if matches!(e, ExportError::Write(_)) { Failure::run(line) } else { Failure::input(line) }
@@ -62,13 +62,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         into.flush().map_err(|e| failed(e.into()))?;
         Ok(summary)
     };
-    let summary =
-        if to == Path::new("-") { write(&mut std::io::stdout().lock())? } else { output::write_with(&to, write)? };
+    let summary = output::write_with(&to, write)?;
     if to != Path::new("-") {
-        eprintln!("{}: {} events", to.display(), summary.events);
+        output::say(format!("{}: {} events", to.display(), summary.events));
     }
     if let Some(m) = summary.malformed {
-        eprintln!("left out {} records that cannot be read, the first number {}: {}", m.records, m.first, m.why);
+        let (records, first, why) = (m.records, m.first, output::plain(&m.why.to_string()));
+        output::say(format!("left out {records} records that cannot be read, the first number {first}: {why}"));
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use fathom_bench::reproduce::{Asked, Paper, Record, Wanted, Work, cost, find, li
 use fathom_bench::stack::Stack;
 use fathom_bench::study::{self, CellResult, StudyError};
 
-use crate::{Failure, output, plan};
+use crate::{Failure, numbers, output, plan};
 
 /// Without a paper: the papers, with their tables and figures and what each costs.
 #[derive(clap::Args)]
@@ -29,10 +29,10 @@ pub(crate) struct Args {
     #[arg(long = "table", value_name = "T")]
     tables: Vec<String>,
     /// Multiplies time or responses of every run, for a quick look: above 0, at most 1.
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = numbers::scale)]
     scale: f64,
     /// Repetitions, instead of each study's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=study::MOST_SEEDS))]
     seeds: Option<u64>,
     /// Stack of both ends, instead of each study's (see 'fathom stacks').
     #[arg(long, value_name = "STACK")]
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", default_value = plan::RESULTS)]
     results: PathBuf,
     /// Runs at once. [default: one per core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = numbers::jobs)]
     jobs: Option<NonZero<usize>>,
     /// List tables and figures and what they cost; run nothing.
     #[arg(long, conflicts_with_all = ["figures", "tables", "only_stored", "json", "report", "store"])]
@@ -71,9 +71,9 @@ pub(crate) fn run(papers: &[Paper], args: &Args) -> Result<(), Failure> {
     };
     let wanted = select(paper, &args.figures, &args.tables).map_err(Failure::input)?;
     let work = asked.work(&wanted).map_err(Failure::input)?;
-    check_files(paper, args)?;
+    let text = check_files(paper, args)?;
     let (ran, failed) = if args.only_stored { (look_up(paper, work, args)?, Vec::new()) } else { run_all(work, args)? };
-    publish(paper, &wanted, &asked, &ran, args)?;
+    publish(paper, &wanted, &asked, &ran, args, text)?;
     if failed.is_empty() { Ok(()) } else { Err(Failure::run(failed.join("; "))) }
 }
 
@@ -92,21 +92,16 @@ fn print_list(papers: &[Paper], paper: Option<&Paper>, args: &Args, asked: &Aske
 }
 
 /// Refuses files that cannot be written before hours pass.
-fn check_files(paper: &Paper, args: &Args) -> Result<(), Failure> {
-    if args.report.is_some() && args.report == args.json {
-        return Err(Failure::input("--report and --json name the same file; give each its own"));
-    }
-    for file in [&args.report, &args.json].into_iter().flatten() {
-        output::check_writable(file)?;
-    }
+fn check_files(paper: &Paper, args: &Args) -> Result<output::Text, Failure> {
+    let text = output::check(&[("--report", args.report.as_deref()), ("--json", args.json.as_deref())])?;
     if let Some(folder) = &args.store {
         let figures = folder.join("figures");
         std::fs::create_dir_all(&figures).map_err(|e| {
             Failure::input(format!("cannot make '{}': {e}; name a folder you can write to", figures.display()))
         })?;
-        output::check_writable(&kept(folder, paper))?;
+        output::check(&[("--store", Some(&kept(folder, paper)))])?;
     }
-    Ok(())
+    Ok(text)
 }
 
 fn kept(folder: &Path, paper: &Paper) -> PathBuf {
@@ -131,11 +126,11 @@ fn look_up(paper: &Paper, work: Vec<Work>, args: &Args) -> Result<Vec<(Work, Vec
 
 /// Runs study after study. Where cells fail, the others go on and the report is of what there is.
 fn run_all(work: Vec<Work>, args: &Args) -> Result<Ran, Failure> {
-    eprintln!("{}, guessed", cost(&work));
+    output::say(format!("{}, guessed", cost(&work)));
     let (mut ran, mut failed) = (Vec::new(), Vec::new());
     let of = work.len();
     for (i, work) in work.into_iter().enumerate() {
-        eprintln!("study {} ({} of {of})", work.study.name, i + 1);
+        output::say(format!("study {} ({} of {of})", work.study.name, i + 1));
         let folder = args.results.join(&work.study.name);
         let results = match plan::run_cells(&work.cells, &folder, args.jobs) {
             Ok(results) => results,
@@ -156,33 +151,15 @@ fn publish(
     asked: &Asked,
     ran: &[(Work, Vec<CellResult>)],
     args: &Args,
+    text: output::Text,
 ) -> Result<(), Failure> {
     let record = Record::of(paper, wanted, asked, ran);
-    let text = report::text(&record);
-    if args.json.as_deref() == Some(Path::new("-")) {
-        eprint!("{text}");
-    } else {
-        output::print(&text)?;
-    }
-    if let Some(file) = &args.json {
-        output::write(file, &json(&record)?)?;
-    }
-    if let Some(file) = &args.report {
-        output::write(file, &report::html(&record))?;
-        if file != Path::new("-") {
-            eprintln!("report: {}", file.display());
-        }
-    }
-    if let Some(folder) = &args.store {
-        keep(folder, paper, record)?;
-    }
-    Ok(())
-}
-
-fn json(record: &Record) -> Result<String, Failure> {
-    let mut text = serde_json::to_string_pretty(record).map_err(Failure::run)?;
-    text.push('\n');
-    Ok(text)
+    output::first_failure([
+        text.print(&report::text(&record)),
+        output::write_json(args.json.as_deref(), &record),
+        output::write_report(args.report.as_deref(), || report::html(&record)),
+        args.store.as_ref().map_or(Ok(()), |folder| keep(folder, paper, record)),
+    ])
 }
 
 /// Writes a paper's record and its figures; figures that it no longer has go.
@@ -203,7 +180,7 @@ fn keep(folder: &Path, paper: &Paper, record: Record) -> Result<(), Failure> {
     let mut text = serde_json::to_string(&record).map_err(Failure::run)?;
     text.push('\n');
     output::write(&file, &text)?;
-    eprintln!("stored: {}", file.display());
+    output::say(format!("stored: {}", file.display()));
     Ok(())
 }
 

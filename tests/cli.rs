@@ -306,3 +306,69 @@ fn reproduce_lists_papers_and_tells_what_is_not_there() {
     refused(&["reproduce", "sdc", "--stack", "msquic"], &["msquic", "quinn or noq"]);
     refused(&["reproduce", "sdc", "--jobs", "0"], &["--jobs"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_comparison_keeps_the_runs_that_are_done() {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::Stdio;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("utf-8").to_owned();
+    let (json, html) = (at("r.json"), at("r.html"));
+    // More than any machine runs at once: when the first is done, most are left.
+    let controllers: Vec<String> = (1..=300).map(|ms| format!("sync:floor={ms}ms")).collect();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
+        .args(["compare", "-v", "--responses", "200", "--controllers", &controllers.join(",")])
+        .args(["--json", &json, "--report", &html])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("fathom runs");
+    let mut said = BufReader::new(child.stderr.take().expect("standard error"));
+    let mut line = String::new();
+    while !line.contains("a run is done: sync") {
+        line.clear();
+        assert!(said.read_line(&mut line).expect("text") > 0, "it ended before a run was done");
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(kill.success());
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("text");
+    let out = child.wait_with_output().expect("an end");
+    assert_eq!(out.status.code(), Some(130), "{rest}");
+    let last = rest.lines().last().expect("a line");
+    assert!(last.contains("interrupted: ") && last.contains("the same command with --controllers sync"), "{last}");
+    let (table, page) = (text(&out.stdout), std::fs::read_to_string(html).expect("the report"));
+    let found: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("JSON");
+    let count = |what: &str| found[what].as_array().map_or(0, Vec::len);
+    assert!(count("runs") > 0 && count("incomplete") > 0 && count("runs") + count("incomplete") == 300, "{last}");
+    assert!(table.contains("INCOMPLETE: no results of sync") && page.contains("INCOMPLETE: no results of sync"));
+    assert!(table.contains(found["runs"][0]["label"].as_str().expect("a label")), "{table}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_study_says_how_to_go_on() {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::Stdio;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
+        .args(["plan", "run", "sdc-figure-4", "--jobs", "1", "--results"])
+        .arg(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("fathom runs");
+    let mut said = BufReader::new(child.stderr.take().expect("standard error"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("text");
+    assert!(line.contains("cells to run"), "{line}");
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("text");
+    let out = child.wait_with_output().expect("an end");
+    assert_eq!((kill.success(), out.status.code()), (true, Some(130)), "{rest}");
+    assert!(rest.contains("the same command goes on"), "{rest}");
+}

@@ -1,6 +1,6 @@
 //! `fathom link` from the command line: datagrams go through, counts come out, bad input is told in one line.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -11,7 +11,8 @@ fn fathom(args: &[&str]) -> Output {
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    // Only a relay that hangs takes so long.
+    socket.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
     socket
 }
 
@@ -31,6 +32,21 @@ fn relay(server: &UdpSocket, args: &[&str]) -> (Child, SocketAddr) {
     (child, address.unwrap_or_else(|| panic!("no address in '{line}'")))
 }
 
+/// Waits on where a signal to this process cut a wait short: sockets with a timeout are not restarted by the kernel (signal(7)).
+fn again<T>(mut wait: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match wait() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+fn interrupt(child: &Child) {
+    let done = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(done.success());
+}
+
 fn counts(mut child: Child) -> serde_json::Value {
     let mut text = String::new();
     child.stdout.take().expect("standard output").read_to_string(&mut text).expect("text");
@@ -44,11 +60,10 @@ fn datagrams_pass_and_an_interrupt_ends_it_with_its_counts() {
     let (child, address) = relay(&server, &["--rate", "10Mbps", "--delay", "5ms", "--up-delay", "10ms"]);
     client.send_to(&[7; 100], address).expect("sent");
     let mut buffer = [0; 200];
-    let (n, from) = server.recv_from(&mut buffer).expect("the datagram");
+    let (n, from) = again(|| server.recv_from(&mut buffer)).expect("the datagram");
     server.send_to(&buffer[..n], from).expect("sent");
-    assert_eq!(client.recv(&mut buffer).expect("the answer"), 100);
-    let done = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    assert!(done.success());
+    assert_eq!(again(|| client.recv(&mut buffer)).expect("the answer"), 100);
+    interrupt(&child);
     let counts = counts(child);
     assert_eq!(
         (&counts["to_server"]["forwarded"], &counts["to_clients"]["bytes"]),
@@ -59,14 +74,79 @@ fn datagrams_pass_and_an_interrupt_ends_it_with_its_counts() {
 }
 
 #[test]
-fn it_ends_by_itself_and_loses_what_it_should() {
+fn it_ends_by_itself() {
+    let (child, _) = relay(&socket(), &["--for", "200ms"]);
+    assert_eq!(&counts(child)["to_server"]["arrived"], 0);
+}
+
+#[test]
+fn it_loses_what_it_should() {
     let (server, client) = (socket(), socket());
-    let (child, address) = relay(&server, &["--for", "1s", "--up-loss", "100%"]);
+    let (child, address) = relay(&server, &["--loss", "100%", "--up-loss", "0%"]);
+    client.send_to(&[7; 100], address).expect("sent");
+    let mut buffer = [0; 200];
+    let (_, from) = again(|| server.recv_from(&mut buffer)).expect("the datagram");
     for _ in 0..10 {
-        client.send_to(&[7; 100], address).expect("sent");
+        server.send_to(&[7; 100], from).expect("sent");
     }
+    // What comes through after them says that they have come.
+    client.send_to(&[7; 100], address).expect("sent");
+    again(|| server.recv_from(&mut buffer)).expect("the datagram");
+    interrupt(&child);
     let counts = counts(child);
-    assert_eq!((&counts["to_server"]["lost"], &counts["to_server"]["forwarded"]), (&10.into(), &0.into()), "{counts}");
+    let (down, up) = (&counts["to_clients"], &counts["to_server"]);
+    assert_eq!((&down["lost"], &down["forwarded"], &up["forwarded"]), (&10.into(), &0.into(), &2.into()), "{counts}");
+}
+
+#[test]
+fn a_link_to_itself_is_refused() {
+    for (listen, to) in [("127.0.0.1", "localhost"), ("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "0.0.0.0")] {
+        let port = socket().local_addr().expect("an address").port();
+        let [listen, to] = [listen, to].map(|host| format!("{host}:{port}"));
+        // It would go on without end.
+        let out = fathom(&["link", "--listen", &listen, "--to", &to, "--for", "60s"]);
+        let line = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{line}");
+        assert!(line.contains("where the relay itself listens"), "{line}");
+    }
+}
+
+/// Sends from a new client and waits for what comes to the server; clients that got no room are told from those that did.
+#[cfg(target_os = "linux")]
+fn passes(server: &UdpSocket, address: SocketAddr) -> bool {
+    let client = socket();
+    client.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    client.send_to(b"?", address).expect("sent");
+    let mut buffer = [0; 10];
+    let Ok((_, from)) = again(|| server.recv_from(&mut buffer)) else { return false };
+    server.send_to(b"!", from).expect("sent");
+    again(|| client.recv(&mut buffer)).is_ok()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn few_descriptors_make_room_for_new_clients() {
+    let server = socket();
+    server.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    let (child, address) = relay(&server, &[]);
+    let pid = child.id().to_string();
+    let limit = |to: &str| {
+        let done = Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={to}")]).status();
+        assert!(done.expect("prlimit runs (util-linux)").success());
+    };
+    limit("40");
+    // More than it may have sockets for.
+    for n in 0..60 {
+        assert!(passes(&server, address), "client {n} was not served");
+    }
+    // Now it has more open than it may wait for.
+    limit("20");
+    for n in 0..30 {
+        assert!(passes(&server, address), "client {n} was not served after the limit fell");
+    }
+    let done = Command::new("kill").args(["-INT", &pid]).status().expect("kill runs");
+    assert!(done.success());
+    assert_eq!(counts(child)["clients"], 90);
 }
 
 #[test]

@@ -18,7 +18,12 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn json(out: &Output) -> serde_json::Value {
-    assert!(out.status.success(), "{}", text(&out.stderr));
+    json_and(out, 0)
+}
+
+/// JSON, and this exit code.
+fn json_and(out: &Output, code: i32) -> serde_json::Value {
+    assert_eq!(out.status.code(), Some(code), "{}", text(&out.stderr));
     serde_json::from_slice(&out.stdout).expect("standard output holds JSON and nothing else")
 }
 
@@ -32,7 +37,7 @@ fn a_closed_loop_writes_all_its_files() {
     let args = ["load", &urls[0], &urls[1], &urls[2], "--insecure", "-c", "2", "-m", "3", "-n", "60", "--json", "-"];
     let out = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(args)
-        .args(["--csv", &csv, "--hgrm", &hgrm, "--hlog", &hlog])
+        .args(["--csv", &csv, "--hgrm", &hgrm, "--hlog", &hlog, "--timeout", "120s"])
         .env("SSLKEYLOGFILE", &keys)
         .output()
         .expect("fathom runs");
@@ -62,13 +67,15 @@ fn open_loops_go_through_a_relay() {
     let trace = trace.to_string_lossy().into_owned();
     let url = format!("https://localhost:{port}/");
     let common = ["load", &url, "--insecure", "--connect-to", &relay, "--connections", "fresh", "--json", "-"];
+    let common = [&common[..], &["--timeout", "120s"]].concat();
     for (more, requests) in [
         (&["--rate", "50", "-n", "20", "--stack", "noq", "--timestamps", "paper"][..], 20),
         (&["--rate", "50", "--spacing", "even", "-n", "10", "--timestamps", "off", "--warm-up", "200ms"], 10),
         (&["--model", "packmime=40", "-n", "20"], 20),
         (&["--trace", &trace], 3),
     ] {
-        let found = json(&fathom(&[&common[..], more].concat()));
+        // There is nothing at '/': a run in which every request failed has failed.
+        let found = json_and(&fathom(&[&common[..], more].concat()), i32::from(more[1] == "50"));
         let times = &found["times"];
         let (started, failed) = (&found["requests"]["started"], &found["requests"]["failed"]);
         assert_eq!(
@@ -90,8 +97,8 @@ fn open_loops_go_through_a_relay() {
 fn a_table_says_whether_the_client_was_the_limit_and_0rtt_is_told() {
     let (_server, port) = serve(&["--zero-rtt"]);
     let url = format!("https://127.0.0.1:{port}/bytes/100");
-    let args = ["load", &url, "--insecure", "-r", "40", "-d", "1s", "--connections", "fresh", "--zero-rtt"];
-    let out = fathom(&args);
+    let args = ["load", &url, "--insecure", "-r", "40", "-d", "500ms", "--connections", "fresh", "--zero-rtt"];
+    let out = fathom(&[&args[..], &["--timeout", "120s"]].concat());
     let table = text(&out.stdout);
     assert!(out.status.success(), "{}", text(&out.stderr));
     for line in [
@@ -112,14 +119,16 @@ fn a_table_says_whether_the_client_was_the_limit_and_0rtt_is_told() {
 #[test]
 fn an_interrupt_ends_it_with_what_was_measured() {
     let (_server, port) = serve(&[]);
-    let url = format!("https://localhost:{port}/bytes/100");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (url, rows) = (format!("https://localhost:{port}/bytes/100"), folder.path().join("rows.csv"));
     let child = Command::new(env!("CARGO_BIN_EXE_fathom"))
-        .args(["load", &url, "--insecure", "-d", "60s"])
+        .args(["load", &url, "--insecure", "-d", "600s", "--csv"])
+        .arg(&rows)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("fathom runs");
-    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    common::when("something is measured", || std::fs::metadata(&rows).is_ok_and(|rows| rows.len() > 1_000));
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     let out = child.wait_with_output().expect("an end");
     assert!(kill.success() && out.status.success(), "{}", text(&out.stderr));
@@ -134,7 +143,7 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
     let trace = trace.to_string_lossy().into_owned();
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
     let url = "https://127.0.0.1:9/";
-    let cases: [(&[&str], &str); 21] = [
+    let cases: [(&[&str], &str); 28] = [
         (&["http://127.0.0.1:9/"], "https"),
         (&["127.0.0.1:9"], "https://localhost:4433/"),
         (&[url, "https://127.0.0.1:10/"], "one at a time"),
@@ -156,6 +165,13 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         (&[url, "--timestamps", "fat"], "any, lean, paper, timestamp or off"),
         (&[url, "--ca", &here], "PEM"),
         (&[url, "--csv", "/nowhere/x.csv"], "cannot write"),
+        (&["https://127.0.0.1:99999/"], "1 to 65535"),
+        (&[url, "-d", "0s"], "such as 10s"),
+        (&[url, "-n", "0"], "1 to"),
+        (&[url, "-m", "99999999999999999999"], "out of range; write 1 to 1000000"),
+        (&[url, "--seed", "-1"], "'--seed': it is negative"),
+        (&[url, "--csv", "-", "--json", "-"], "standard output takes one"),
+        (&[url, "--max-failed", "2"], "such as 1%"),
     ];
     for (args, mend) in cases {
         let out = fathom(&[&["load"][..], args].concat());
@@ -164,6 +180,24 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         assert!(line.contains(mend), "{args:?}: {line}");
     }
     assert_eq!(fathom(&["load"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_run_whose_requests_failed_has_failed() {
+    let (_server, port) = serve(&[]);
+    let [missing, there] = ["nothing", "bytes/10"].map(|path| format!("https://localhost:{port}/{path}"));
+    for (urls, more, code, says) in [
+        (&[&missing][..], &[][..], 1, "no request completed with a status below 400: 20 of 20 failed"),
+        (&[&missing, &there], &[], 0, ""),
+        (&[&missing, &there], &["--max-failed", "50%"], 0, ""),
+        (&[&missing, &there], &["--max-failed", "0.1"], 1, "10 of 20 requests failed, more than --max-failed 10%"),
+    ] {
+        let urls: Vec<&str> = urls.iter().map(|url| url.as_str()).collect();
+        let out = fathom(&[&["load", "--insecure", "-n", "20"], &urls[..], more].concat());
+        let err = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{urls:?} {more:?}: {err}");
+        assert!(err.contains(says) && text(&out.stdout).contains("404: "), "{err}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn it_tells_who_speaks_what() {
     let (_ours, ours) = serve(&[]);
     let (_theirs, theirs) = serve(&["--timestamps", "timestamp"]);
     let (_plain, plain) = serve(&["--timestamps", "off", "--controller", "native:cubic"]);
-    let out = probe(&[&ours, &theirs, &plain, "--insecure", "--json", "-"]);
+    let out = probe(&[&ours, &theirs, &plain, "--insecure", "--timeout", "120s", "--json", "-"]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON and nothing else");
     let of = |n: usize, field: &str| found["hosts"][n][field].clone();
@@ -35,7 +35,7 @@ fn it_tells_who_speaks_what() {
         // Whatever was agreed, ACK frames are read.
         assert!(connection["ack_frames"].as_u64() > Some(0), "{found}");
     }
-    let out = probe(&[&plain, "--insecure"]);
+    let out = probe(&[&plain, "--insecure", "--timeout", "120s"]);
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(text.contains("ignores them") && text.contains("200, 1000 B"), "{text}");
 }

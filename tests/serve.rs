@@ -1,6 +1,8 @@
 //! `fathom serve` from the command line: it says where it is, ends when told, and names what is wrong. What it serves is tested in
 //! `net/tests`.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Output, Stdio};
@@ -42,9 +44,19 @@ fn unread(args: &[&str], endless: bool) -> Option<i32> {
         .expect("fathom runs");
     drop(child.stderr.take());
     if endless {
-        std::thread::sleep(std::time::Duration::from_secs(1));
-        let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
-        assert!(kill.success());
+        common::when_it_catches("TERM", child.id());
+        // tokio forgets a signal that comes after its handler is there and before somebody listens. So it is told again, much later.
+        for _ in 0..12 {
+            let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
+            assert!(kill.success());
+            for _ in 0..1_000 {
+                if let Some(ended) = child.try_wait().expect("a state") {
+                    return ended.code();
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        }
+        let _ = child.kill();
     }
     child.wait().expect("an end").code()
 }
@@ -64,7 +76,7 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let taken = taken.local_addr().expect("an address").to_string();
     let here = env!("CARGO_MANIFEST_DIR").to_owned() + "/Cargo.toml";
-    let cases: [(&[&str], &str); 11] = [
+    let cases: [(&[&str], &str); 16] = [
         (&["--controller", "snyc"], "sync"),
         (&["--controller", "sync=0"], "weight"),
         (&["--controller", "native:bbr3"], "native:bbr"),
@@ -76,6 +88,11 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         (&["--cert", &here, "--key", &here], "PEM"),
         (&["--listen", &taken], "free port"),
         (&["--idle", "10"], "10ms"),
+        (&["--max-per-client", "0"], "write 1 to"),
+        (&["--client-prefix", "33,56"], "32,56"),
+        (&["--header-timeout", "0s"], "a longer one"),
+        (&["--request-timeout", "0s"], "a longer one"),
+        (&["--qlog-files", "7"], "--qlog"),
     ];
     let quiche: (&[&str], &str) = if cfg!(feature = "quiche") {
         (&["--stack", "quiche", "--zero-rtt"], "quinn or noq")

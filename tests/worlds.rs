@@ -1,9 +1,10 @@
-//! The same plan in virtual time, over loopback and over a kernel's links. Machines that run tests are busy: bounds are wide here, and
-//! `make worlds` measures.
+//! The same plan in virtual time, over loopback and over a kernel's links. Machines that run tests are busy: nothing here is bounded from
+//! above but in virtual time, and `make worlds` measures.
+
+mod common;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 fn fathom() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
@@ -17,7 +18,7 @@ const PLAN: [&str; 7] =
 
 fn runs(folder: &Path, more: &[&str]) -> Vec<serde_json::Value> {
     let json = folder.join("out.json");
-    let done = fathom().args(PLAN).args(more).arg("--json").arg(&json).output().unwrap();
+    let done = fathom().args(PLAN).args(more).arg("--json").arg(&json).env("TMPDIR", folder).output().unwrap();
     assert!(done.status.success(), "{more:?}: {}", String::from_utf8_lossy(&done.stderr));
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     report["runs"].as_array().unwrap().clone()
@@ -32,9 +33,9 @@ fn hold(runs: &[serde_json::Value], worlds: &[&str]) {
         assert_eq!(run["request_hash"], runs[0]["request_hash"], "{world}");
         // 60 kB need 51 ms at 10 Mbps, and the handshake and the request a round trip of 14 ms each.
         let median = run["times"]["median_ms"].as_f64().unwrap();
-        assert!((75.0..2_000.0).contains(&median), "{world}: {median} ms");
+        assert!(median >= 75.0 && (median < 200.0 || *world != "virtual"), "{world}: {median} ms");
         let arrived = run["arrived"].as_u64().unwrap();
-        assert!((430..900).contains(&arrived), "{world}: {arrived} packets");
+        assert!(arrived >= 430 && (arrived < 900 || *world != "virtual"), "{world}: {arrived} packets");
     }
 }
 
@@ -50,22 +51,22 @@ fn a_plan_in_virtual_time_and_over_loopback() {
     );
 }
 
-/// Whether a guest of that process's is running.
-fn guests() -> usize {
+/// Processes of guests that keep their files in this folder.
+fn guests(folder: &Path) -> usize {
+    let at = folder.join("fathom-uml-").display().to_string();
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let command = |p: std::fs::DirEntry| std::fs::read(p.path().join("cmdline")).unwrap_or_default();
-    processes.map(command).filter(|line| String::from_utf8_lossy(line).contains("fathom-uml-")).count()
+    processes.map(command).filter(|line| String::from_utf8_lossy(line).contains(&at)).count()
 }
 
-/// Needs `user-mode-linux`, which `make test` installs; one test, so that guests are counted one at a time.
+/// Needs `user-mode-linux`, which `make test` installs.
 #[test]
-#[allow(clippy::disallowed_methods)]
 fn a_plan_over_the_links_of_user_mode_linux_and_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let uml = ["--world", "virtual,netem", "--kernel", "uml"];
     hold(&runs(folder.path(), &uml), &["virtual", "netem"]);
     hold(&runs(folder.path(), &[&uml[..], &["--queue", "codel"]].concat()), &["virtual", "netem"]);
-    assert_eq!(guests(), 0, "a guest is left over");
+    assert_eq!(guests(folder.path()), 0, "a guest is left over");
 
     let mut long = fathom()
         .args([
@@ -79,20 +80,17 @@ fn a_plan_over_the_links_of_user_mode_linux_and_its_end() {
             "--kernel",
             "uml",
         ])
+        .env("TMPDIR", folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let began = Instant::now();
-    while guests() == 0 && began.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert_ne!(guests(), 0, "no guest began");
+    common::when("a guest begins", || guests(folder.path()) > 0);
     let interrupted = Command::new("kill").args(["-INT", &long.id().to_string()]).status().unwrap();
     assert!(interrupted.success());
     assert_eq!(long.wait().unwrap().code(), Some(130));
-    assert_eq!(guests(), 0, "a guest is left over");
-    let folders = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    assert_eq!(guests(folder.path()), 0, "a guest is left over");
+    let folders = std::fs::read_dir(folder.path()).unwrap().flatten();
     let left = folders.filter(|f| f.file_name().to_string_lossy().starts_with("fathom-uml-")).count();
     assert_eq!(left, 0, "a folder is left over");
 }

@@ -83,6 +83,13 @@ fn phases(outcome: &Outcome) -> Vec<(&'static str, &Times)> {
     response.into_iter().chain(others).collect()
 }
 
+/// A percentile, unless it would be no more than the slowest of too few.
+fn percentile(times: &Times, part: f64) -> Option<Duration> {
+    // A hundred times a hundredth is a little less than one.
+    let beyond = times.count() as f64 * (1.0 - part);
+    times.quantile(part).filter(|_| beyond > 0.999)
+}
+
 fn times(outcome: &Outcome) -> String {
     let mut text = format!("\n{:14}{:>9}{:>11}", "ms", "count", "mean");
     for (name, _) in QUANTILES {
@@ -92,7 +99,7 @@ fn times(outcome: &Outcome) -> String {
     for (name, times) in phases(outcome) {
         let _ = write!(text, "{name:14}{:>9}{:>11}", times.count(), ms(times.mean()));
         for (_, part) in QUANTILES {
-            let _ = write!(text, "{:>11}", ms(times.quantile(part)));
+            let _ = write!(text, "{:>11}", ms(percentile(times, part)));
         }
         let _ = writeln!(text, "{:>11}", ms(times.max()));
     }
@@ -196,4 +203,22 @@ pub(super) fn json(outcome: &Outcome) -> Value {
         },
         "note": (!outcome.open_loop).then_some(OMISSION),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_of_too_few_is_left_out() {
+        let mut times = Times::default();
+        let shown = |times: &Times| QUANTILES.map(|(_, part)| percentile(times, part).is_some());
+        for (count, enough) in [(9, [true, false, false, false]), (10, [true, true, false, false]), (1_000, [true; 4])]
+        {
+            while times.count() < count {
+                times.record(Duration::from_millis(1));
+            }
+            assert_eq!(shown(&times), enough, "{count}");
+        }
+    }
 }

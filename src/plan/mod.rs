@@ -2,7 +2,7 @@
 
 mod watch;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,11 @@ use fathom_bench::experiment::Plan;
 use fathom_bench::stack::Stack;
 use fathom_bench::study::{self, Part, RunOptions, SHIPPED, Study, StudyError, shipped};
 use fathom_bench::world::Ground;
+use fathom_cc::catalogue::hint;
 
 use crate::kernel::{self, Kernel};
-use crate::{Failure, output};
+use crate::plan_file::{self, named};
+use crate::{Failure, numbers, output, signals};
 use watch::Watcher;
 
 /// Folder of results, in the folder where the command runs.
@@ -49,21 +51,21 @@ enum Command {
     /// Say what a plan asks, what one cell of it is and what it will cost, and what is wrong with it.
     Check {
         /// A study in TOML, the name of one that comes with fathom, or a plan of 'fathom compare'.
-        plan: String,
+        plan: PathBuf,
         #[command(flatten)]
         options: Options,
     },
     /// Run a study, or what is left of it, and print a table.
     Run {
         /// A study in TOML, or the name of one that comes with fathom.
-        plan: String,
+        plan: PathBuf,
         #[command(flatten)]
         options: Options,
         /// Folder of results; each study has a folder of its own in it.
         #[arg(long, value_name = "DIR", default_value = RESULTS)]
         results: PathBuf,
         /// Cells at once. [default: one per core]
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = numbers::jobs)]
         jobs: Option<NonZero<usize>>,
         /// Whose kernel --world netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
         #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
@@ -78,13 +80,13 @@ enum Command {
 #[derive(clap::Args)]
 struct Options {
     /// Multiplies time or responses of every cell, for a quick look: above 0, at most 1. [default: 1]
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = numbers::scale)]
     scale: Option<f64>,
     /// Only a part of the cells: 2/5 is every fifth, from the second on.
     #[arg(long, value_name = "I/N")]
     part: Option<Part>,
     /// Repetitions of each cell, instead of the study's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=study::MOST_SEEDS))]
     seeds: Option<u64>,
     /// Stack of both ends, instead of the study's (see 'fathom stacks').
     #[arg(long, value_name = "STACK")]
@@ -101,29 +103,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::Check { plan, options } => check(plan, options),
         Command::Run { plan, options, results, jobs, kernel, json } => {
             let (study, cells) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
-            if let Some(file) = json {
-                output::check_writable(file)?;
-            }
+            let text = output::check(&[("--json", json.as_deref())])?;
             if cells.iter().any(|cell| cell.scenario.world == Ground::Netem) && kernel.is_elsewhere()? {
                 in_guest(plan, options, results)?;
             }
             let outcome = run_cells(&cells, &results.join(&study.name), *jobs).map_err(failure)?;
-            publish(&study, options, &outcome, json.as_deref())
+            publish(&study, options, &outcome, json.as_deref(), text)
         }
     }
 }
 
 /// Runs the cells on another kernel, which leaves their results where this one finds them.
-fn in_guest(plan: &str, options: &Options, results: &Path) -> Result<(), Failure> {
-    let mut words = vec!["plan".to_owned(), "run".to_owned(), plan.to_owned()];
-    let mut give = |name: &str, value: Option<String>| words.extend(value.map(|value| format!("--{name}={value}")));
+fn in_guest(plan: &Path, options: &Options, results: &Path) -> Result<(), Failure> {
+    let mut words = ["plan", "run"].map(OsString::from).to_vec();
+    words.push(plan.into());
+    let mut give =
+        |name: &str, value: Option<String>| words.extend(value.map(|value| format!("--{name}={value}").into()));
     give("scale", options.scale.map(|x| x.to_string()));
     give("part", options.part.map(|part| part.to_string()));
     give("seeds", options.seeds.map(|n| n.to_string()));
     give("stack", options.stack.map(|stack| stack.to_string()));
     give("world", options.world.map(|world| world.to_string()));
-    give("results", Some(results.display().to_string()));
-    let words: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
+    words.push("--results".into());
+    words.push(results.into());
+    let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
     kernel::in_guest(&words)
 }
 
@@ -134,6 +137,7 @@ pub(crate) fn run_cells(
     jobs: Option<NonZero<usize>>,
 ) -> Result<Vec<study::CellResult>, StudyError> {
     let store = RunOptions { jobs, results: Some(folder.to_owned()) };
+    signals::end_saying("interrupted; what is done is stored, and the same command goes on where it was");
     let watcher = Watcher::new(std::io::stderr().is_terminal());
     let outcome = study::run_study(cells, &store, &|event| watcher.hear(event));
     watcher.finish();
@@ -148,13 +152,10 @@ pub(crate) fn failure(e: StudyError) -> Failure {
     }
 }
 
-fn named(plan: &str, e: impl std::fmt::Display) -> Failure {
-    Failure::input(format!("plan '{plan}': {e}"))
-}
-
 fn unknown(name: &str) -> Failure {
     let known = SHIPPED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    Failure::input(format!("no study '{name}' comes with fathom; write one of {known}"))
+    let hint = hint(name, SHIPPED.iter().map(|(name, _)| *name));
+    Failure::input(format!("no study '{name}' comes with fathom{hint}; write one of {known}"))
 }
 
 impl Options {
@@ -194,7 +195,7 @@ fn list() -> Result<String, Failure> {
     let width = SHIPPED.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, toml) in SHIPPED {
-        let study = Study::from_toml(name, toml).map_err(|e| named(name, e))?;
+        let study = Study::from_toml(name, toml).map_err(|e| named(Path::new(name), e))?;
         text += &format!("{name:width$}  {}\n", study.question);
         if let Some(source) = study.source {
             text += &format!("{:width$}  {source}\n", "");
@@ -204,27 +205,26 @@ fn list() -> Result<String, Failure> {
 }
 
 /// The text of a plan, and the name that its results are stored under.
-fn read(plan: &str) -> Result<(String, String), Failure> {
-    let path = Path::new(plan);
-    if let (false, Some(text)) = (path.exists(), shipped(plan)) {
-        return Ok((plan.to_owned(), text.to_owned()));
+fn read(plan: &Path) -> Result<(String, String), Failure> {
+    let name = plan.to_str().unwrap_or_default();
+    if let (false, Some(text)) = (plan.exists(), shipped(name)) {
+        return Ok((name.to_owned(), text.to_owned()));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| {
-        named(plan, format!("{e}; name a TOML file you can read, or a study that 'fathom plan list' lists"))
-    })?;
-    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok((name, text))
+    let hint = if plan.exists() { String::new() } else { hint(name, SHIPPED.iter().map(|(name, _)| *name)) };
+    let text = plan_file::read_or(plan, &format!(", or a study that 'fathom plan list' lists{hint}"))?;
+    Ok((plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(), text))
 }
 
-fn read_study(plan: &str) -> Result<Study, Failure> {
+fn read_study(plan: &Path) -> Result<Study, Failure> {
     let (name, text) = read(plan)?;
     if !study::is_study(&text) && Plan::from_toml(&text).is_ok() {
-        return Err(named(plan, format!("it is a plan of 'fathom compare'; run it with: fathom compare {plan}")));
+        let shown = plan.display();
+        return Err(named(plan, format!("it is a plan of 'fathom compare'; run it with: fathom compare {shown}")));
     }
     Study::from_toml(&name, &text).map_err(|e| named(plan, e))
 }
 
-fn check(plan: &str, options: &Options) -> Result<(), Failure> {
+fn check(plan: &Path, options: &Options) -> Result<(), Failure> {
     let (name, text) = read(plan)?;
     if !study::is_study(&text) {
         return check_comparison(plan, &text, options);
@@ -235,7 +235,7 @@ fn check(plan: &str, options: &Options) -> Result<(), Failure> {
     output::print(&study::explain(&study, &cells, options.scale(), cores))
 }
 
-fn check_comparison(plan: &str, text: &str, options: &Options) -> Result<(), Failure> {
+fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Failure> {
     let read = Plan::from_toml(text).map_err(|e| named(plan, e))?;
     let runs = read.validate().map_err(|e| named(plan, e))?;
     if options.any() {
@@ -257,6 +257,7 @@ fn check_comparison(plan: &str, text: &str, options: &Options) -> Result<(), Fai
         read.link,
         read.queue,
         read.seed,
+        plan = plan.display(),
     ))
 }
 
@@ -265,24 +266,19 @@ fn publish(
     options: &Options,
     results: &[study::CellResult],
     json: Option<&Path>,
+    text: output::Text,
 ) -> Result<(), Failure> {
-    let table = study::table(&study.axes, results);
-    if json == Some(Path::new("-")) {
-        eprint!("{table}");
-    } else {
-        output::print(&table)?;
-    }
-    if let Some(file) = json {
-        let all = serde_json::json!({
+    let all = || {
+        serde_json::json!({
             "name": study.name,
             "question": study.question,
             "source": study.source,
             "scale": options.scale(),
             "results": results,
-        });
-        let mut text = serde_json::to_string_pretty(&all).map_err(Failure::run)?;
-        text.push('\n');
-        output::write(file, &text)?;
-    }
-    Ok(())
+        })
+    };
+    output::first_failure([
+        text.print(&study::table(&study.axes, results)),
+        json.map_or(Ok(()), |file| output::write_json(Some(file), &all())),
+    ])
 }

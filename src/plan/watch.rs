@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_bench::study::Event;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output;
 
 pub(crate) struct Watcher {
-    /// Bars, where standard error is a terminal.
-    bars: Option<MultiProgress>,
+    /// Bars are drawn: standard error is a terminal.
+    terminal: bool,
     state: Arc<Mutex<State>>,
     ticker: Option<std::thread::JoinHandle<()>>,
 }
@@ -48,7 +50,7 @@ impl Watcher {
                 }
             })
         });
-        Self { bars: terminal.then(MultiProgress::new), state, ticker }
+        Self { terminal, state, ticker }
     }
 
     pub(crate) fn hear(&self, event: Event<'_>) {
@@ -57,8 +59,8 @@ impl Watcher {
             Event::Starts { stored, left } => {
                 state.left = left;
                 self.say(&format!("{left} cells to run, {stored} done before"), true);
-                if let Some(bars) = &self.bars {
-                    let whole = bars.add(ProgressBar::new(left as u64).with_prefix("all cells"));
+                if self.terminal {
+                    let whole = output::bar(ProgressBar::new(left as u64).with_prefix("all cells"));
                     whole.set_style(style("{prefix:40!} {wide_bar} {pos}/{len} {elapsed}, {eta} left"));
                     state.whole = Some(whole);
                 }
@@ -67,11 +69,11 @@ impl Watcher {
                 self.say(&format!("'{}' is broken and is run again: {reason}", file.display()), true);
             }
             Event::Begins { cell, of, progress } => {
-                if let Some(bars) = &self.bars {
+                if self.terminal {
                     let bar = ProgressBar::new(of).with_prefix(cell.label());
                     let bar = match &state.whole {
-                        Some(whole) => bars.insert_before(whole, bar),
-                        None => bars.add(bar),
+                        Some(whole) => output::bar_before(whole, bar),
+                        None => output::bar(bar),
                     };
                     bar.set_style(style("{prefix:40!} {wide_bar} {percent}% {elapsed}"));
                     state.running.insert(cell.label(), (bar, progress));
@@ -93,11 +95,8 @@ impl Watcher {
 
     /// A line above the bars. What is not `always` said is for where no bars are.
     fn say(&self, line: &str, always: bool) {
-        let line = line.replace('\n', "; ");
-        match &self.bars {
-            Some(bars) if always => drop(bars.println(line)),
-            Some(_) => {}
-            None => eprintln!("{line}"),
+        if always || !self.terminal {
+            output::say(line.replace('\n', "; "));
         }
     }
 

@@ -1,12 +1,24 @@
 //! `fathom` as a process that goes on while a test asks it for things.
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A process, ended when this is dropped, and its standard error: it may write more, which must not fail.
 pub(crate) struct Going {
     pub(crate) child: Child,
-    _stderr: BufReader<ChildStderr>,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Going {
+    /// What else it says until it ends.
+    #[allow(dead_code)] // Not by every test.
+    pub(crate) fn rest(&mut self) -> String {
+        let mut text = String::new();
+        self.stderr.read_to_string(&mut text).expect("text");
+        text
+    }
 }
 
 impl Drop for Going {
@@ -35,5 +47,31 @@ pub(crate) fn start(command: &mut Command, before: &str) -> (Going, String) {
     stderr.read_line(&mut line).expect("a line");
     let word = line.split_once(before).and_then(|(_, rest)| rest.split(['/', ' ']).next());
     let word = word.unwrap_or_else(|| panic!("no '{before}' in '{line}'")).to_owned();
-    (Going { child, _stderr: stderr }, word)
+    (Going { child, stderr }, word)
+}
+
+/// Waits until it holds: only what hangs takes as long as this waits.
+// Processes run in real time.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn when(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(120), "not within two minutes: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until a process has said what is to happen at this signal (proc(5), `SigCgt`): before, it would end by it.
+pub(crate) fn when_it_catches(signal: &str, process: u32) {
+    let number = match signal {
+        "INT" => 2,
+        "TERM" => 15,
+        other => panic!("which number has {other}?"),
+    };
+    when("it catches the signal", || {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        caught.is_some_and(|mask| mask & 1 << (number - 1) != 0)
+    });
 }

@@ -1,0 +1,148 @@
+//! `-v`, `-q` and `RUST_LOG`: what the program's parts tell of themselves, on standard error and above progress bars.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::callsite::Identifier;
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::Interest;
+use tracing::{Event, Metadata};
+use tracing_subscriber::layer::{Context, Filter, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, filter::FilterExt};
+
+use crate::{Failure, output};
+
+/// What is said by itself: warnings and errors. What a peer does wrong is no warning of ours: h3 calls it an error.
+const DEFAULT: &str = "warn";
+/// The environment's variable.
+const VARIABLE: &str = "RUST_LOG";
+/// Lines of one kind in a second, of those that are said by themselves: strangers who cause them cannot fill a disk.
+const MOST: u32 = 10;
+
+/// How much is said.
+#[derive(clap::Args)]
+pub(crate) struct Verbosity {
+    /// Say more on standard error: -v what happens, -vv details, -vvv all. Warnings are said anyway; RUST_LOG chooses by module.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Diagnostics", display_order = 900)]
+    verbose: u8,
+    /// Say no warnings, only errors.
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Diagnostics", display_order = 901)]
+    quiet: bool,
+}
+
+impl Verbosity {
+    /// From here on events are heard.
+    pub(crate) fn apply(&self) -> Result<(), Failure> {
+        let asked = std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty());
+        let words = match (self.quiet, self.verbose, &asked) {
+            (true, ..) => "error",
+            (_, 0, None) => DEFAULT,
+            (_, 0, Some(asked)) => asked,
+            (_, 1, _) => "info",
+            (_, 2, _) => "debug",
+            _ => "trace",
+        };
+        let filter = EnvFilter::try_new(words).map_err(|e| {
+            Failure::input(format!("{VARIABLE}='{words}': {e}; write levels such as warn,fathom_net=debug"))
+        })?;
+        let unasked = self.verbose == 0 && (self.quiet || asked.is_none());
+        let limit = Limit { most: unasked.then_some(MOST), seen: Mutex::default() };
+        let layer =
+            tracing_subscriber::fmt::layer().with_timer(tracing_subscriber::fmt::time::uptime()).with_ansi(false);
+        let layer = layer.with_writer(|| Lines).with_filter(filter.and(limit));
+        // A second subscriber in one process: tests that call `run`.
+        let _ = tracing_subscriber::registry().with(layer).try_init();
+        Ok(())
+    }
+}
+
+/// Takes an event's line, in one piece.
+struct Lines;
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // What peers said may be in it.
+        output::say(output::plain(String::from_utf8_lossy(bytes).trim_end()));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// At most so many events of one place in the code in a second.
+struct Limit<Place = Identifier> {
+    most: Option<u32>,
+    seen: Mutex<HashMap<Place, Seen>>,
+}
+
+struct Seen {
+    since: Instant,
+    count: u32,
+}
+
+impl<Place: Eq + std::hash::Hash> Limit<Place> {
+    /// One more, now; `None` if it is too much, else how many were too much before.
+    fn allows(&self, what: Place, now: Instant) -> Option<u32> {
+        let Some(most) = self.most else { return Some(0) };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = seen.entry(what).or_insert(Seen { since: now, count: 0 });
+        let mut left_out = 0;
+        if now.saturating_duration_since(seen.since) >= Duration::from_secs(1) {
+            left_out = seen.count.saturating_sub(most);
+            *seen = Seen { since: now, count: 0 };
+        }
+        seen.count = seen.count.saturating_add(1);
+        (seen.count <= most).then_some(left_out)
+    }
+}
+
+impl<S> Filter<S> for Limit {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn callsite_enabled(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::always()
+    }
+
+    // Without it, events that are not said would cost time too.
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
+    }
+
+    // How often something is said is a matter of real time.
+    #[allow(clippy::disallowed_methods)]
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        match self.allows(event.metadata().callsite(), Instant::now()) {
+            None => false,
+            Some(0) => true,
+            Some(left_out) => {
+                output::say(format!("{left_out} more like the next were not said; -v says all"));
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods)]
+    fn a_repeated_warning_is_said_ten_times_a_second() {
+        let limit = |most| Limit { most, seen: Mutex::default() };
+        let start = Instant::now();
+        let (few, all) = (limit(Some(10)), limit(None));
+        let said = |limit: &Limit<&str>| (0..100).filter(|_| limit.allows("here", start).is_some()).count();
+        assert_eq!((said(&few), said(&all)), (10, 100));
+        let later = start + Duration::from_secs(1);
+        assert_eq!((few.allows("here", later), few.allows("here", later)), (Some(90), Some(0)));
+        assert_eq!(few.allows("there", start), Some(0));
+    }
+}

@@ -1,0 +1,42 @@
+//! Values of options that are numbers or addresses: read, or refused with the range that is accepted.
+
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::ops::RangeInclusive;
+
+use fathom_cc::units::parse_whole;
+
+/// A whole number of this range.
+pub(crate) fn whole<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |s| {
+        let number = parse_whole(s, range.clone())?;
+        number.try_into().map_err(|_| format!("'{s}' is too large for this machine"))
+    }
+}
+
+/// A seed of everything random. Plans in TOML keep it as a signed number.
+pub(crate) fn seed(s: &str) -> Result<u64, String> {
+    parse_whole(s, 0..=i64::MAX as u64)
+}
+
+/// How many run at once.
+pub(crate) fn jobs(s: &str) -> Result<NonZero<usize>, String> {
+    let jobs = parse_whole(s, 1..=1_024)?;
+    NonZero::new(jobs as usize).ok_or_else(|| format!("'{s}' is not a number of jobs; write 1 to 1024"))
+}
+
+/// What multiplies the length of runs.
+pub(crate) fn scale(s: &str) -> Result<f64, String> {
+    let scale = s.trim().parse::<f64>().ok().filter(|scale| *scale > 0.0 && *scale <= 1.0);
+    scale.ok_or_else(|| {
+        format!("'{}' is out of range; write a number above 0, at most 1, such as 0.1", s.escape_debug())
+    })
+}
+
+/// An address to listen at.
+pub(crate) fn address(s: &str) -> Result<SocketAddr, String> {
+    let help = "write one with its port, such as 127.0.0.1:4433 or [::]:4433";
+    s.trim().parse().map_err(|_| format!("'{}' is not an address; {help}", s.escape_debug()))
+}
