@@ -86,7 +86,8 @@ macro_rules! stack {
                     let native = || natives::named(controller.trim_start_matches("native:")).map_err(|e| wrong(&e));
                     let (kind, base) = match (plug, tls) {
                         (Some(plug), Tls::Client(tls)) => {
-                            (Kind::PluggedClient(plug.client_with_initial(tls, initial)), None)
+                            let plug = plug.client_with_initial(tls, initial).map_err(|e| wrong(&e))?;
+                            (Kind::PluggedClient(plug), None)
                         }
                         (Some(plug), Tls::Server(tls)) => {
                             let plug = plug.server_with_initial(tls, initial).map_err(|e| wrong(&e))?;

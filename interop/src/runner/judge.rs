@@ -206,7 +206,7 @@ fn ask(trial: Trial, evidence: &Evidence, asked: &mut Asked) {
         Trial::HandshakeCorruption | Trial::TransferCorruption => {
             asked.want(stats.up.corrupted + stats.down.corrupted > 0, "nothing was damaged");
         }
-        Trial::RebindPort => {
+        Trial::RebindPort | Trial::RebindHandshake => {
             // RFC 9000 §9.3: a server validates a path that it sees a peer on anew.
             let seen = readable(first);
             asked.want_seen(seen, |c| c.server.challenges > 0, "the server did not validate the client's new port");

@@ -51,11 +51,13 @@ pub enum Trial {
     TransferCorruption,
     /// The server sees the client at other ports.
     RebindPort,
+    /// The server sees the client at another port right after the handshake.
+    RebindHandshake,
 }
 
 impl Trial {
     /// All, in the order of the official table.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Handshake,
         Self::Transfer,
         Self::LongRtt,
@@ -74,9 +76,10 @@ impl Trial {
         Self::HandshakeCorruption,
         Self::TransferCorruption,
         Self::RebindPort,
+        Self::RebindHandshake,
     ];
 
-    /// Name and letters, as the official runner has them; `multiconnect` by itself it has not.
+    /// Name and letters, as the official runner has them; `multiconnect` by itself and `rebind-handshake` it has not.
     pub const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Handshake => ("handshake", "H"),
@@ -97,6 +100,7 @@ impl Trial {
             Self::HandshakeCorruption => ("handshakecorruption", "C1"),
             Self::TransferCorruption => ("transfercorruption", "C2"),
             Self::RebindPort => ("rebind-port", "BP"),
+            Self::RebindHandshake => ("rebind-handshake", "BH"),
         }
     }
 
@@ -139,7 +143,8 @@ impl Trial {
             | Self::Blackhole
             | Self::TransferLoss
             | Self::TransferCorruption
-            | Self::RebindPort => Case::Transfer,
+            | Self::RebindPort
+            | Self::RebindHandshake => Case::Transfer,
         }
     }
 
@@ -159,7 +164,7 @@ impl Trial {
             Self::MultiConnect => (vec![KIB; 10], 10),
             // The official runner makes fifty; each takes seconds.
             Self::HandshakeLoss | Self::HandshakeCorruption => (vec![KIB; 10], 10),
-            Self::TransferLoss | Self::TransferCorruption => (vec![2 * MIB], 10),
+            Self::TransferLoss | Self::TransferCorruption | Self::RebindHandshake => (vec![2 * MIB], 10),
         }
     }
 
@@ -192,6 +197,7 @@ impl Trial {
             Self::Blackhole => (0..12).map(|n| Fault::Blackout { at: seconds(5 + 7 * n), lasts: seconds(2) }).collect(),
             // First after a second, then every five.
             Self::RebindPort => (0..12).map(|n| Fault::Rebind { at: seconds(1 + 5 * n) }).collect(),
+            Self::RebindHandshake => vec![Fault::RebindAfterHandshake],
             _ => Vec::new(),
         };
         RelaySpec { down: line, up: line, faults, seed }

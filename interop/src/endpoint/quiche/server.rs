@@ -39,7 +39,7 @@ pub(super) fn run<Q: Quic>(setup: &Setup, books: &Books, stop: &AtomicBool) -> O
     let made = || -> Result<_, String> {
         let config = Q::config(setup, server_tls(setup)?, false)?;
         let site = Site::new(Some(&setup.www), Limits::default())?;
-        let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|e| e.to_string())?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| e.to_string())?;
         let logs = setup.qlog.as_deref().map(Folder::open).transpose().map_err(|e| e.to_string())?;
         let at = setup.address;
         let mail = Mail::open(at).map_err(|e| format!("cannot listen at {at}: {e}; choose another port"))?;

@@ -141,7 +141,7 @@ fn what_needs_secrets_is_unverified_without_them() {
         c.extensions = None;
         (c.client.unopened, c.server.unopened) = (100, 100);
     };
-    for trial in [Trial::Http3, Trial::KeyUpdate, Trial::Ecn, Trial::RebindPort] {
+    for trial in [Trial::Http3, Trial::KeyUpdate, Trial::Ecn, Trial::RebindPort, Trial::RebindHandshake] {
         assert!(matches!(on_one(trial, blind), Verdict::Unverified(_)), "{}", trial.name());
     }
     assert_eq!(on_one(Trial::Handshake, blind), Verdict::Passed);
