@@ -74,3 +74,17 @@ fn a_body_may_travel_over_several_streams_of_its_connection() {
     assert_eq!((group.connections, group.failed, group.flows.len()), (2, 0, 2));
     assert!(outcome.links["left-right"].utilisation_percent > 90.0, "{:?}", outcome.links["left-right"]);
 }
+
+#[test]
+fn failed_requests_are_not_counted_as_completed() {
+    // Three times what the link carries, through a short queue: many connections never come to be.
+    let text = dumbbell(
+        "300 responses",
+        "link = \"200kbps\"\nqueue = \"droptail:10p\"",
+        "workload = \"web:200% of 300kbps\"\ncontroller = \"reno\"",
+    );
+    let (outcome, _) = outcome(&text, 1);
+    let group = &outcome.groups["flows"];
+    assert_eq!(group.responses, 300);
+    assert!(group.failed > 50, "{} failed: too few to show anything", group.failed);
+}

@@ -2,6 +2,7 @@
 //! that its links carry the wanted bit rate in each direction; the same rates then load the slower link.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::cell::{Cell, CellError, run};
 use super::plan::{Checked, PlanError};
@@ -33,7 +34,11 @@ pub(crate) struct Calibrated {
 }
 
 /// Finds the rates. Each direction is scaled by its own miss, since a few large responses dominate either.
-pub(crate) fn calibrate(plan: &Checked, progress: &Progress) -> Result<Calibrated, CalibrateError> {
+pub(crate) fn calibrate(
+    plan: &Checked,
+    progress: &Progress,
+    interrupt: &Arc<AtomicBool>,
+) -> Result<Calibrated, CalibrateError> {
     let wanted = plan.load * plan.link.bits_per_sec() as f64;
     let stack = plan.runs.first().map_or(Stack::default(), |(stack, _)| *stack);
     let controller = Control::read(CONTROLLER, stack).map_err(|e| CalibrateError::Plan(PlanError(e)))?;
@@ -51,6 +56,7 @@ pub(crate) fn calibrate(plan: &Checked, progress: &Progress) -> Result<Calibrate
             responses: plan.responses,
             // Rates are the plan's, wherever it runs then.
             ground: Ground::Virtual,
+            interrupt: Arc::clone(interrupt),
         };
         let (result, cost) = run(&cell, Arc::clone(progress))?;
         total.cpu_seconds += cost.cpu_seconds;

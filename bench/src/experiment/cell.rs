@@ -1,5 +1,6 @@
 //! A cell: one controller, one network, one sequence of requests, run to the end. A pure function of those.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub struct Cell<'a> {
     pub(crate) responses: u64,
     /// Where it runs.
     pub(crate) ground: Ground,
+    /// Ends the run when it is set.
+    pub(crate) interrupt: Arc<AtomicBool>,
 }
 
 /// Why a cell has no result.
@@ -54,18 +57,24 @@ pub enum CellError {
     Setup(#[from] SetupError),
     /// The run did not end in time.
     #[error(
-        "{controller}: only {done} of {wanted} responses were complete after {seconds} virtual seconds; lower the load or the number of responses"
+        "{controller}: only {done} of {wanted} responses were complete after {seconds} virtual seconds, {failed} requests had failed; \
+         lower the load or the number of responses"
     )]
     Collapsed {
         /// The controller.
         controller: String,
         /// Responses completed.
         done: u64,
+        /// Requests that failed.
+        failed: u64,
         /// Responses wanted.
         wanted: u64,
         /// Virtual seconds.
         seconds: f64,
     },
+    /// It was told to end.
+    #[error("interrupted")]
+    Interrupted,
     /// The run's bookkeeping is wrong: a fault of the lab, not of the plan.
     #[error("{controller}: the run failed its own checks, please report this: {faults}")]
     Unsound {
@@ -96,13 +105,21 @@ pub fn run(cell: &Cell<'_>, progress: Progress) -> Result<(RunResult, Cost), Cel
     });
     let network = set_up(cell, &shared)?;
     real::enter(&mut executor, cell.ground, &network.router)?;
+    executor.interrupt_on(Arc::clone(&cell.interrupt));
     let limit = time_limit(cell);
     let ended = executor.run(limit);
-    let done = shared.tally().responses.count();
+    let (done, failed) = {
+        let tally = shared.tally();
+        (tally.responses.count(), tally.failed)
+    };
+    if ended == Ended::Interrupted {
+        return Err(CellError::Interrupted);
+    }
     if ended != Ended::Stopped {
         return Err(CellError::Collapsed {
             controller: cell.label.clone(),
             done,
+            failed,
             wanted: cell.responses,
             seconds: world.time().as_secs_f64(),
         });

@@ -1,14 +1,14 @@
 //! A comparison: calibrate, then run every controller on the same requests, on all cores.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::calibrate::{CalibrateError, calibrate, traffic};
 use super::cell::{Cell, CellError, run};
 use super::plan::{Checked, Plan, PlanError, Workload};
-use super::result::{Comparison, Cost};
+use super::result::{Comparison, Cost, Missing, RunResult};
 use super::shared::Progress;
 use crate::stack::Stack;
 use crate::world::Ground;
@@ -59,6 +59,22 @@ impl From<CalibrateError> for CompareError {
 /// # Errors
 /// The plan is wrong, or a run failed.
 pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison, CompareError> {
+    match compare_until(plan, watch, &Arc::default())? {
+        (comparison, None) => Ok(comparison),
+        (_, Some(e)) => Err(e.into()),
+    }
+}
+
+/// As [`compare`]; runs that are not over when `interrupt` is set end without a result. Where runs have none, as they were interrupted or
+/// failed, the comparison is of the others, says so, and the first error comes with it.
+///
+/// # Errors
+/// The plan is wrong, or no run has a result.
+pub fn compare_until(
+    plan: &Plan,
+    watch: &(dyn Fn(Stage) + Sync),
+    interrupt: &Arc<AtomicBool>,
+) -> Result<(Comparison, Option<CellError>), CompareError> {
     let checked = plan.check()?;
     let responses = match checked.workload {
         Workload::PackMime => checked.responses,
@@ -69,7 +85,7 @@ pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison
             let progress = Progress::default();
             let name = "calibration".to_owned();
             watch(Stage::Begins { name: name.clone(), of: responses, progress: Arc::clone(&progress) });
-            let calibrated = calibrate(&checked, &progress)?;
+            let calibrated = calibrate(&checked, &progress, interrupt)?;
             watch(Stage::Ends { name, cost: calibrated.cost });
             (Some(calibrated.reference), calibrated.traffic)
         }
@@ -88,16 +104,31 @@ pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison
             traffic: traffic.clone(),
             responses,
             ground,
+            interrupt: Arc::clone(interrupt),
         })
         .collect();
     let request_hash = format!("{:016x}", traffic[0].hash(responses));
     // In real time runs would disturb each other: one by one, when those in virtual time are over.
     let (virtually, really): (Vec<&Cell<'_>>, Vec<_>) = cells.iter().partition(|c| c.ground == Ground::Virtual);
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let mut runs = run_all(&virtually, cores, watch)?;
-    runs.extend(run_all(&really, 1, watch)?);
+    let mut outcomes = run_all(&virtually, cores, watch, interrupt);
+    outcomes.extend(run_all(&really, 1, watch, interrupt));
+    let (mut runs, mut incomplete, mut first) = (Vec::new(), Vec::new(), None);
+    for (cell, outcome) in outcomes {
+        match outcome {
+            Ok(run) => runs.push(run),
+            Err(e) => {
+                let (label, controller) = (cell.label.clone(), cell.controller.spec());
+                incomplete.push(Missing { label, controller, why: e.to_string() });
+                first.get_or_insert(e);
+            }
+        }
+    }
+    if let Some(e) = first.take_if(|_| runs.is_empty()) {
+        return Err(e.into());
+    }
     runs.sort_by_key(|run| plan.worlds.iter().position(|world| *world == run.world));
-    Ok(Comparison { plan: effective(plan, &checked), request_hash, runs, reference })
+    Ok((Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete }, first))
 }
 
 /// What a run is called: its controller, and what else tells it from the others of its plan.
@@ -118,22 +149,26 @@ fn effective(plan: &Plan, checked: &Checked) -> Plan {
     Plan { controllers: written, ..plan.clone() }
 }
 
-/// Runs cells, so many at once; results in the order of the cells.
-fn run_all(
-    cells: &[&Cell<'_>],
+/// A cell, and what came of it.
+type Ran<'a, 'b> = (&'a Cell<'b>, Result<RunResult, CellError>);
+
+/// Runs cells, so many at once; results in the order of the cells. None begins after the interrupt.
+fn run_all<'a, 'b>(
+    cells: &[&'a Cell<'b>],
     at_once: usize,
     watch: &(dyn Fn(Stage) + Sync),
-) -> Result<Vec<super::result::RunResult>, CellError> {
+    interrupt: &AtomicBool,
+) -> Vec<Ran<'a, 'b>> {
     let threads = at_once.min(cells.len());
     let next = AtomicUsize::new(0);
-    let results: Vec<_> = cells.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<_> = cells.iter().map(|_| Mutex::new(Err(CellError::Interrupted))).collect();
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some((cell, slot)) = {
+                while let (false, Some((cell, slot))) = (interrupt.load(Ordering::Relaxed), {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     cells.get(i).zip(results.get(i))
-                } {
+                }) {
                     let name = cell.label.clone();
                     let progress = Progress::default();
                     watch(Stage::Begins { name: name.clone(), of: cell.responses, progress: Arc::clone(&progress) });
@@ -141,14 +176,11 @@ fn run_all(
                     if let Ok((_, cost)) = &outcome {
                         watch(Stage::Ends { name, cost: *cost });
                     }
-                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = outcome.map(|(result, _)| result);
                 }
             });
         }
     });
-    results
-        .into_iter()
-        .map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner))
-        .map(|outcome| outcome.expect("every cell was taken by a thread").map(|(result, _)| result))
-        .collect()
+    let outcomes = results.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+    cells.iter().copied().zip(outcomes).collect()
 }

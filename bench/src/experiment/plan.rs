@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fathom_cc::units::parse_whole;
 use fathom_cc::{Rate, Signals};
 use fathom_quinn::{EnableTimestamp, Extension, Offer};
 use serde::de::DeserializeOwned;
@@ -215,7 +216,8 @@ impl FromStr for Workload {
         let rest = s.strip_prefix("bulk:").ok_or_else(help)?;
         let (rest, every) = rest.split_once('@').unwrap_or((rest, "0ms"));
         let (count, size) = rest.split_once('x').ok_or_else(help)?;
-        let count = count.parse().ok().filter(|n| (1..=1_000_000).contains(n)).ok_or_else(help)?;
+        let count =
+            parse_whole(count, 1..=1_000_000).map_err(|e| format!("{s}: responses: {e}, such as bulk:4x10MB"))?;
         let every = fathom_cc::units::parse_duration(every).map_err(|_| help())?;
         Ok(Self::Bulk { count, bytes: parse_bytes(size).ok_or_else(help)?, every_ns: every.as_nanos() as u64 })
     }
@@ -275,9 +277,9 @@ impl Plan {
     /// The first field that is wrong.
     pub(crate) fn check(&self) -> Result<Checked, PlanError> {
         let field = |name: &str, e: String| PlanError(format!("{name}: {e}"));
+        let (low, high) = (100_000, 10_000_000_000u64);
         let rate = |name: &str, text: &str| {
             let rate: Rate = text.parse().map_err(|e| field(name, e))?;
-            let (low, high) = (100_000, 10_000_000_000u64);
             if !(low..=high).contains(&rate.bits_per_sec()) {
                 return Err(field(name, format!("'{text}' is out of range; write a rate from 100kbps to 10Gbps")));
             }
@@ -285,8 +287,21 @@ impl Plan {
         };
         let runs = self.runs()?;
         let (link, reference) = (rate("link", &self.link)?, rate("reference", &self.reference)?);
+        if link.bits_per_sec() == high {
+            return Err(field(
+                "link",
+                format!("'{}' leaves no faster link for the reference; write less than 10Gbps", self.link),
+            ));
+        }
         if reference <= link {
-            return Err(field("reference", format!("'{}' must be faster than the link", self.reference)));
+            return Err(field(
+                "reference",
+                format!(
+                    "'{}' must be faster than the link of {link}: the load is set on a network that is not congested; write --reference {}",
+                    self.reference,
+                    Rate::from_bits_per_sec(link.bits_per_sec().saturating_mul(10).min(high))
+                ),
+            ));
         }
         if !(1..=10_000_000).contains(&self.responses) {
             return Err(field("responses", format!("{} is out of range; write 1 to 10000000", self.responses)));
@@ -318,6 +333,11 @@ impl Plan {
 }
 
 impl Plan {
+    /// A file that says nothing: it would be the default plan under another name.
+    pub fn is_blank(text: &str) -> bool {
+        text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'))
+    }
+
     /// Checks every field, and says how many runs it makes besides the reference.
     ///
     /// # Errors
@@ -373,10 +393,16 @@ pub(crate) fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, PlanError>
     })
 }
 
+/// Reads `90%` or, below one, `0.9`. Two links' worth can be offered, so a part above all is a load.
 pub(crate) fn parse_load(s: &str) -> Result<f64, String> {
     let help = || format!("'{s}' is not a load; write a percentage of the link from 1% to 200%, such as 90%");
-    let percent: f64 = s.strip_suffix('%').and_then(|n| n.trim().parse().ok()).ok_or_else(help)?;
-    if (1.0..=200.0).contains(&percent) { Ok(percent / 100.0) } else { Err(help()) }
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let load = match s.strip_suffix('%') {
+        Some(percent) => number(percent).map(|percent| percent / 100.0),
+        // A bare 1 could be one percent or all.
+        None => number(s).filter(|part| *part < 1.0),
+    };
+    load.filter(|load| (0.01..=2.0).contains(load)).ok_or_else(help)
 }
 
 pub(crate) fn parse_window(s: &str) -> Result<Option<u32>, String> {
@@ -423,12 +449,22 @@ mod tests {
             (error(|p| p.worlds = vec![Ground::Relay; 2]), "worlds: ", "once"),
             (error(|p| (p.worlds, p.queue) = (vec![Ground::Netem], "avq".into())), "queue: ", "relay"),
             (error(|p| p.reference = "1Mbps".into()), "reference: ", "faster"),
+            (error(|p| p.link = "1Gbps".into()), "reference: ", "--reference 10Gbps"),
+            (error(|p| p.link = "10Gbps".into()), "link: ", "less than 10Gbps"),
+            (error(|p| p.load = "1".into()), "load: ", "90%"),
             (error(|p| p.timestamps = Timestamps::Off), "controllers: ", "one-way delay"),
             (error(|p| p.workload = "bulk:0x1MB".into()), "workload: ", "bulk:4x10MB"),
+            (error(|p| p.workload = "bulk:9999999x1MB".into()), "workload: ", "1 to 1000000"),
         ];
         for (text, field, mend) in cases {
             assert!(text.starts_with(field) && text.contains(mend) && !text.contains('\n'), "{text}");
         }
+    }
+
+    #[test]
+    fn a_load_may_be_a_fraction_of_the_link() {
+        assert_eq!((parse_load("90%"), parse_load("0.9"), parse_load("120%")), (Ok(0.9), Ok(0.9), Ok(1.2)));
+        assert!(Plan::is_blank("\n # nothing\n") && !Plan::is_blank("seed = 1"));
     }
 
     #[test]

@@ -147,6 +147,20 @@ pub struct Comparison {
     pub runs: Vec<RunResult>,
     /// The uncongested network (web traffic only).
     pub reference: Option<Reference>,
+    /// Runs of the plan that have no result, as the comparison was interrupted or they failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<Missing>,
+}
+
+/// A run that has no result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// What reports would call it.
+    pub label: String,
+    /// Its controller.
+    pub controller: String,
+    /// Why it has none.
+    pub why: String,
 }
 
 impl Comparison {
@@ -157,6 +171,7 @@ impl Comparison {
         self.plan.worlds.sort_by_key(|world| place(*world));
         self.runs.extend(other.runs);
         self.runs.sort_by_key(|run| place(run.world));
+        self.incomplete.extend(other.incomplete);
         for run in &mut self.runs {
             run.label = name(&self.plan, &run.controller, run.stack, run.world);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fathom_cc::units::{duration_text, parse_duration};
 
-/// A fault as users write it: `blackout:2s@10s`, `mtu:1250@20s`, `rebind@30s`. Times count from the relay's start.
+/// A fault as users write it: `blackout:2s@10s`, `mtu:1250@20s`, `rebind@30s`, `rebind@handshake`. Times count from the relay's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing passes for a while, in neither direction.
@@ -28,6 +28,8 @@ pub enum Fault {
         /// When.
         at: Duration,
     },
+    /// The same for each client by itself, right after its handshake, and what is on its way to the old port is lost.
+    RebindAfterHandshake,
 }
 
 impl fmt::Display for Fault {
@@ -36,6 +38,7 @@ impl fmt::Display for Fault {
             Self::Blackout { at, lasts } => write!(f, "blackout:{}@{}", duration_text(*lasts), duration_text(*at)),
             Self::Mtu { at, payload } => write!(f, "mtu:{payload}@{}", duration_text(*at)),
             Self::Rebind { at } => write!(f, "rebind@{}", duration_text(*at)),
+            Self::RebindAfterHandshake => write!(f, "rebind@handshake"),
         }
     }
 }
@@ -44,7 +47,11 @@ impl FromStr for Fault {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let help = || format!("'{s}' is not a fault; write blackout:2s@10s, mtu:1250@20s or rebind@30s");
+        let help =
+            || format!("'{s}' is not a fault; write blackout:2s@10s, mtu:1250@20s, rebind@30s or rebind@handshake");
+        if s == "rebind@handshake" {
+            return Ok(Self::RebindAfterHandshake);
+        }
         let (what, at) = s.split_once('@').ok_or_else(help)?;
         let at = parse_duration(at)?;
         match what.split_once(':').unwrap_or((what, "")) {
@@ -80,7 +87,7 @@ impl Faults {
         self.faults.iter().all(|fault| match *fault {
             Fault::Blackout { at, lasts } => now < at || now >= at + lasts,
             Fault::Mtu { at, payload: most } => now < at || payload <= usize::from(most),
-            Fault::Rebind { .. } => true,
+            Fault::Rebind { .. } | Fault::RebindAfterHandshake => true,
         })
     }
 
@@ -90,6 +97,11 @@ impl Faults {
         let new = due > self.rebound;
         self.rebound = due;
         new
+    }
+
+    /// Clients are rebound when their handshake is over.
+    pub fn rebinds_after_handshake(&self) -> bool {
+        self.faults.contains(&Fault::RebindAfterHandshake)
     }
 
     /// When the next rebinding is due after `now`.
@@ -112,7 +124,7 @@ mod tests {
 
     #[test]
     fn faults_are_read_as_they_are_written() {
-        for text in ["blackout:2s@10s", "mtu:1250@20s", "rebind@30s", "blackout:500ms@1s"] {
+        for text in ["blackout:2s@10s", "mtu:1250@20s", "rebind@30s", "rebind@handshake", "blackout:500ms@1s"] {
             assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
         }
         for text in

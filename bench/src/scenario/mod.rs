@@ -63,7 +63,8 @@ pub struct Scenario {
 /// When a run ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stop {
-    /// After so many completed responses of the counted traffic.
+    /// After so many completed responses of the counted traffic; requests that fail are counted beside. Counted downloads that have an end
+    /// may be over before.
     Responses(u64),
     /// At this time.
     At(Duration),

@@ -249,7 +249,10 @@ impl ProbeTimer {
     /// How long the sender backed off, if this ends it.
     fn on_acks(&mut self, acks: &Acks<'_>) -> Option<Duration> {
         // The stack's own sample: to it a packet that an outlet keeps back is on its way, and its timer waits for the hold too.
-        let latest = acks.newest_sent().map_or(acks.rtt.latest, |sent| acks.now.since(sent));
+        let latest = acks.newest_sent().map_or(acks.rtt.latest, |sent| {
+            // The stack takes the acknowledgement's delay off too.
+            acks.now.since(sent).saturating_sub(acks.rtt.ack_delay)
+        });
         let hold = latest.saturating_sub(acks.rtt.latest);
         let off = self.smoothed.abs_diff(latest);
         if self.smoothed.is_zero() {
@@ -296,7 +299,7 @@ mod tests {
             now: ms(now),
             packets: &packets,
             in_flight,
-            rtt: Rtt { latest: rtt, smoothed: rtt, min: rtt },
+            rtt: Rtt::first(rtt),
             one_way: None,
             ecn: None,
             app_limited: false,

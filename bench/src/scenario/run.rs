@@ -48,6 +48,13 @@ pub fn goal(scenario: &Scenario) -> u64 {
     }
 }
 
+/// Requests that the counted groups make at all, where that is a number, and enough for the responses wanted.
+fn requests(scenario: &Scenario) -> Option<u64> {
+    let counted = scenario.traffic.iter().filter(|traffic| traffic.counted);
+    let requests: Option<u64> = counted.map(|traffic| traffic.workload.flows().map(u64::from)).sum();
+    requests.filter(|requests| *requests >= goal(scenario))
+}
+
 /// Runs a scenario on the calling thread. `progress` counts up to [`goal`].
 ///
 /// # Errors
@@ -108,6 +115,7 @@ impl<'a> Run<'a> {
                 Stop::Responses(n) => Some(n),
                 Stop::At(_) => None,
             },
+            requests: requests(scenario),
             progress: Arc::clone(progress),
             counted: Mutex::default(),
             at_warm_up: Mutex::default(),
@@ -357,9 +365,11 @@ impl<'a> Run<'a> {
         };
         let ended = self.executor.run(limit);
         if ended != expected {
+            let counted = *self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner);
             return Err(CellError::Collapsed {
                 controller: self.names(),
-                done: *self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner),
+                done: counted.completed,
+                failed: counted.failed,
                 wanted: goal(self.scenario),
                 seconds: self.world().time().as_secs_f64(),
             }

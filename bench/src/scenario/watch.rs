@@ -17,11 +17,20 @@ use super::recorder::Record;
 /// What all tasks of a run share.
 pub(super) struct Shared {
     pub(super) world: Virtual,
-    /// Responses of counted groups at which the run ends; `None`: it ends at a time.
+    /// Completed responses of counted groups at which the run ends; `None`: it ends at a time.
     pub(super) wanted: Option<u64>,
+    /// Requests that the counted groups make at all, where that is a number, and enough for `wanted`.
+    pub(super) requests: Option<u64>,
     pub(super) progress: Progress,
-    pub(super) counted: Mutex<u64>,
+    pub(super) counted: Mutex<Counted>,
     pub(super) at_warm_up: Mutex<WarmUp>,
+}
+
+/// What became of the requests of counted groups.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counted {
+    pub(super) completed: u64,
+    pub(super) failed: u64,
 }
 
 /// Counts at the end of the warm-up: what came before is taken off.
@@ -92,6 +101,7 @@ impl Part {
     }
 
     pub(super) fn note_outcome(&self, outcome: Result<Completed, HttpError>) {
+        let done = outcome.is_ok();
         {
             let mut tally = self.tally();
             match outcome {
@@ -107,9 +117,11 @@ impl Part {
         }
         let Some(wanted) = self.shared.wanted else { return };
         let mut counted = self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        *counted += 1;
-        self.shared.progress.store(*counted, Ordering::Relaxed);
-        if *counted == wanted {
+        *if done { &mut counted.completed } else { &mut counted.failed } += 1;
+        self.shared.progress.store(counted.completed, Ordering::Relaxed);
+        // A workload with an end is over when nothing is left to wait for.
+        let all = self.shared.requests.is_some_and(|requests| counted.completed + counted.failed >= requests);
+        if counted.completed == wanted || all {
             self.shared.world.stop();
         }
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fathom_cc::catalogue::recipe;
+use fathom_cc::catalogue::{SpecError, recipe};
 use fathom_cc::{Recipe, Signals};
 use fathom_quinn::{Clock, Extension, Observer, PlugError, with_outlet};
 use serde::{Deserialize, Serialize};
@@ -152,7 +152,7 @@ impl Control {
     /// One line that says what is wrong and what to write instead.
     pub fn read(spec: &str, stack: Stack) -> Result<Self, String> {
         let Some(name) = spec.trim().strip_prefix("native:") else {
-            return recipe(spec).map(Self::Ours).map_err(|e| e.to_string());
+            return recipe(spec).map(Self::Ours).map_err(|e| natives_hint(&e, stack));
         };
         let natives = stack.natives();
         natives.iter().find(|native| **native == name).map(|native| Self::Native(native)).ok_or_else(|| {
@@ -173,6 +173,18 @@ impl Control {
             Self::Native(name) => format!("native:{name}"),
         }
     }
+}
+
+/// What is wrong with a spec; where the name is that of a stack's own controller, how to write it.
+fn natives_hint(e: &SpecError, stack: Stack) -> String {
+    let SpecError::UnknownController { given } = e else { return e.to_string() };
+    let has = |stack: &Stack| stack.natives().contains(&given.as_str());
+    let on = match std::iter::once(&stack).chain(Stack::ALL).find(|stack| has(stack)) {
+        Some(own) if *own == stack => String::new(),
+        Some(other) => format!(" on {other}"),
+        None => return e.to_string(),
+    };
+    format!("'{given}' is none of ours, but a stack's own; write native:{given}{on} ('fathom stacks' lists them)")
 }
 
 /// One end of a connection.

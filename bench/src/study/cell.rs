@@ -12,6 +12,8 @@ use crate::scenario::{Scenario, Stop, Workload};
 
 /// A run that ends after responses is not scaled below this many.
 const FEWEST_RESPONSES: u64 = 50;
+/// Added to the version of runs that end after responses: since then only completed ones count. Without a failure both rules agree.
+const COMPLETED_ONLY: u32 = 1 << 16;
 /// A run that ends at a time counts for at least so long.
 const SHORTEST_COUNT: Duration = Duration::from_secs(1);
 
@@ -24,7 +26,7 @@ pub struct Cell {
     pub seed: u64,
     /// What runs.
     pub scenario: Scenario,
-    /// Sixteen hexadecimal digits: equal where scenario, scale, seed and [`RESULTS_VERSION`] are. Names the file of the result.
+    /// Sixteen hexadecimal digits: equal where scenario, scale, seed and version of results are ([`RESULTS_VERSION`]). Names the file of the result.
     pub fingerprint: String,
 }
 
@@ -59,7 +61,7 @@ impl Study {
                     key: point.key.clone(),
                     seed,
                     scenario: scenario.clone(),
-                    fingerprint: fingerprint(&text, seed, scale),
+                    fingerprint: fingerprint(&text, seed, scale, version(&scenario)),
                 });
             }
         }
@@ -89,14 +91,22 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
     scaled
 }
 
+/// The version of results of such a scenario. One that ends with a number of responses once counted the requests that failed, too.
+const fn version(scenario: &Scenario) -> u32 {
+    match scenario.stop {
+        Stop::Responses(_) => RESULTS_VERSION + COMPLETED_ONLY,
+        Stop::At(_) => RESULTS_VERSION,
+    }
+}
+
 /// Over the scenario as it is written out again, with every default: comments, order and what was put in by variables do not count.
-fn fingerprint(scenario: &str, seed: u64, scale: f64) -> String {
+fn fingerprint(scenario: &str, seed: u64, scale: f64, version: u32) -> String {
     let mut hash = StableHash::default();
     for byte in scenario.bytes() {
         hash.add(u64::from(byte));
     }
     // No byte is 256: the text ends here.
-    for word in [256, seed, scale.to_bits(), u64::from(RESULTS_VERSION)] {
+    for word in [256, seed, scale.to_bits(), u64::from(version)] {
         hash.add(word);
     }
     format!("{:016x}", hash.value())

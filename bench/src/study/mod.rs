@@ -28,13 +28,13 @@ mod tests;
 pub use cell::{Cell, Part, part};
 pub use estimate::{Estimate, estimate};
 pub use explain::{explain, time_text};
-pub use read::{Axis, Study, is_study};
+pub use read::{Axis, MOST_SEEDS, Study, is_study};
 pub use run::{CellResult, Event, Failed, RunOptions, StudyError, run_study, run_study_with, stored};
 pub use shipped::{SHIPPED, shipped};
 pub use table::{Keyed, by_key, table};
 
 /// Part of every fingerprint. Raised when a run of the same scenario and seed may come out otherwise than before: results stored under
-/// an older version are then run again.
+/// an older version are then run again. What changes only runs of one kind is in `cell.rs`.
 pub const RESULTS_VERSION: u32 = 1;
 
 /// `flows=10, system=SDC`, as messages call a cell; `the only cell` where a study has no axes.

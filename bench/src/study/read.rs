@@ -17,7 +17,8 @@ use crate::world::Ground;
 const FIELDS: &[&str] = &["question", "source", "seeds", "stack", "sweep", "skip", "scenario"];
 /// More combinations than any study means.
 const MOST_POINTS: usize = 100_000;
-const MOST_SEEDS: u64 = 10_000;
+/// The most repetitions of a cell.
+pub const MOST_SEEDS: u64 = 10_000;
 /// The stack that a build may lack.
 const OPTIONAL_STACK: &str = "quiche";
 

@@ -1,13 +1,19 @@
 //! Results as files, one per cell: `<folder>/<fingerprint>.json`. A file is complete or not there. Results of several machines merge by
 //! copying their files into one folder.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::time::{Duration, SystemTime};
 
 use super::cell::Cell;
 use super::run::CellResult;
+
+/// A temporary file of this age was left by a stop in the middle of writing: no write takes hours.
+const LEFT_BEHIND: Duration = Duration::from_secs(6 * 3600);
 
 /// What is stored of a cell.
 #[derive(Debug)]
@@ -24,22 +30,29 @@ pub(super) enum Stored {
 #[derive(Debug)]
 pub(super) struct Store {
     folder: PathBuf,
+    /// When it was opened, by the clock of the folder's file system; `None`: it is for reading only.
+    opened: Option<SystemTime>,
 }
 
 impl Store {
     /// The folder as it is, for reading only.
     pub(super) fn read_only(folder: &Path) -> Self {
-        Self { folder: folder.to_owned() }
+        Self { folder: folder.to_owned(), opened: None }
     }
 
     /// Opens the folder, makes it where it is not there, and tries whether it can be written to.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        let store = Self { folder: folder.to_owned() };
-        let probe = store.temporary("probe");
+        let mut store = Self::read_only(folder);
+        let probe = store.temporary(PROBE);
         fs::write(&probe, "")?;
-        fs::remove_file(&probe)?;
-        Ok(store)
+        // The same clock stamps the files of all machines that share the folder.
+        store.opened = fs::metadata(&probe).and_then(|probe| probe.modified()).ok();
+        // Another process may take it for left behind, where clocks were set.
+        match fs::remove_file(&probe) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(store),
+        }
     }
 
     /// Where the result of a cell is.
@@ -69,33 +82,65 @@ impl Store {
         // A number that JSON does not have would be written and never read again.
         serde_json::from_str::<CellResult>(&text)?;
         let temporary = self.temporary(&result.fingerprint);
-        let write =
-            || fs::write(&temporary, &text).and_then(|()| fs::rename(&temporary, self.path(&result.fingerprint)));
-        let written = match write() {
-            // Another process that has the same cells swept it away as it began: it does so once.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => write(),
-            written => written,
-        };
+        let written =
+            fs::write(&temporary, &text).and_then(|()| fs::rename(&temporary, self.path(&result.fingerprint)));
         if written.is_err() {
             let _ = fs::remove_file(&temporary);
         }
         written
     }
 
-    /// Removes what a stop in the middle of writing left of these cells.
+    /// Removes what stops in the middle of writing left of these cells hours ago. What is younger may be another process's, here or on
+    /// another machine, that is at work.
     pub(super) fn sweep(&self, cells: &[Cell]) {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return };
-        let mine: std::collections::BTreeSet<&str> = cells.iter().map(|c| c.fingerprint.as_str()).collect();
+        let (Some(now), Ok(entries)) = (self.opened, fs::read_dir(&self.folder)) else { return };
+        let mine: BTreeSet<&str> = cells.iter().map(|c| c.fingerprint.as_str()).chain([PROBE]).collect();
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let owner = name.to_str().and_then(|n| n.strip_prefix('.')?.strip_suffix(".tmp")?.split('-').next());
-            if owner.is_some_and(|fingerprint| mine.contains(fingerprint)) {
+            if !name.to_str().and_then(written_for).is_some_and(|what| mine.contains(what)) {
+                continue;
+            }
+            let modified = entry.metadata().and_then(|file| file.modified());
+            if modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age >= LEFT_BEHIND)) {
                 let _ = fs::remove_file(entry.path());
             }
         }
     }
 
-    fn temporary(&self, name: &str) -> PathBuf {
-        self.folder.join(format!(".{name}-{}.tmp", process::id()))
+    /// A name that no other process gives, on this machine or on one that shares the folder: with the machine's name, for people, and with
+    /// a number drawn at random.
+    fn temporary(&self, what: &str) -> PathBuf {
+        let nonce = RandomState::new().build_hasher().finish();
+        self.folder.join(format!(".{what}-{}-{}-{nonce:016x}.tmp", host(), process::id()))
     }
+}
+
+/// What a file is for that tries whether the folder can be written to.
+const PROBE: &str = "probe";
+
+/// What a temporary file of this name is for; `None`: it is none of a store's.
+fn written_for(name: &str) -> Option<&str> {
+    let (what, rest) = name.strip_prefix('.')?.strip_suffix(".tmp")?.split_once('-')?;
+    let mut parts = rest.rsplitn(3, '-');
+    let (nonce, pid, host) = (parts.next()?, parts.next()?, parts.next()?);
+    let sound = nonce.len() == 16
+        && nonce.bytes().all(|b| b.is_ascii_hexdigit())
+        && !pid.is_empty()
+        && pid.bytes().all(|b| b.is_ascii_digit())
+        && !host.is_empty();
+    sound.then_some(what)
+}
+
+/// The machine's name, as far as it is fit for a file's.
+fn host() -> String {
+    let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+    let name = files.iter().find_map(|file| fs::read_to_string(file).ok()).or_else(|| std::env::var("HOSTNAME").ok());
+    let name: String = name
+        .unwrap_or_default()
+        .trim()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' })
+        .take(40)
+        .collect();
+    if name.is_empty() { "unknown".to_owned() } else { name }
 }

@@ -35,6 +35,7 @@ type Measure<T> = (&'static str, fn(&T) -> Option<f64>, usize);
 /// Measures of a group of traffic: name, value, digits.
 const GROUP: &[Measure<GroupOutcome>] = &[
     ("responses", |g| g.times.as_ref().filter(|t| t.count > 0).map(|_| g.responses as f64), 0),
+    (FAILED, |g| Some(g.failed as f64), 1),
     ("median ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms), 1),
     ("mean ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.mean_ms), 1),
     ("Mbps", |g| Some(g.throughput_bps / 1e6), 3),
@@ -84,11 +85,13 @@ pub fn table(axes: &[Axis], results: &[CellResult]) -> String {
         columns.push(Column { over: "bottleneck".into(), name: (*name).into(), cells: cells.collect() });
     }
     // What nobody has needs no column.
-    columns.retain(|c| c.cells.iter().any(|cell| cell != NOTHING));
+    columns.retain(|c| c.cells.iter().any(|cell| cell != NOTHING && (c.name != FAILED || cell != "0.0")));
     print(&columns, rows.len())
 }
 
 const NOTHING: &str = "-";
+/// Requests that failed; no column where none did.
+const FAILED: &str = "failed";
 
 fn mean(values: impl Iterator<Item = f64>, digits: usize) -> String {
     let (sum, n) = values.fold((0.0, 0u32), |(sum, n), x| (sum + x, n + 1));

@@ -360,18 +360,72 @@ fn broken_files_are_reported_and_run_again() {
     let cells = study().cells(1.0).unwrap();
     let (fresh, _, _) = run_fake(&cells, Some(&folder.0), 2);
     let file = |i: usize| folder.0.join(format!("{}.json", cells[i].fingerprint));
-    // Cut off; another cell's; no result at all. And what a stop while writing leaves.
+    // Cut off; another cell's; no result at all.
     let text = std::fs::read_to_string(file(0)).unwrap();
     std::fs::write(file(0), &text[..text.len() / 2]).unwrap();
     std::fs::copy(file(2), file(1)).unwrap();
     std::fs::write(file(3), "{}").unwrap();
-    std::fs::write(folder.0.join(format!(".{}-1.tmp", cells[5].fingerprint)), "{").unwrap();
     let (results, ran, mut broken) = run_fake(&cells, Some(&folder.0), 2);
     let mut expected: Vec<String> = [0, 1, 3].map(|i| file(i).file_name().unwrap().to_str().unwrap().to_owned()).into();
     expected.sort();
     broken.sort();
     assert_eq!((results, ran, broken), (fresh, 3, expected));
     assert_eq!(folder.files().len(), cells.len());
+}
+
+#[test]
+fn only_old_temporary_files_of_the_store_are_swept() {
+    let folder = Folder::new("swept");
+    let cells = study().cells(1.0).unwrap();
+    let of = |what: &str| format!(".{what}-host-with-dashes-17-0123456789abcdef.tmp");
+    let mine = &cells[5].fingerprint;
+    let left = |name: &str, hours: u64| {
+        let path = folder.0.join(name);
+        std::fs::write(&path, "{").unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let now = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(now - Duration::from_secs(hours * 3600)).unwrap();
+        name.to_owned()
+    };
+    std::fs::create_dir_all(&folder.0).unwrap();
+    for gone in [of(mine), of("probe")] {
+        left(&gone, 7);
+    }
+    let mut stays = vec![
+        // Another process is writing it.
+        left(&of(mine).replace("17", "18"), 5),
+        // Another study's, another program's.
+        left(&of("00112233445566ff"), 7),
+        left(&format!(".{mine}.swp.tmp"), 7),
+        left(&format!(".{mine}-1.tmp"), 7),
+    ];
+    run_fake(&cells, Some(&folder.0), 2);
+    stays.extend(cells.iter().map(|c| format!("{}.json", c.fingerprint)));
+    stays.sort();
+    assert_eq!(folder.files(), stays);
+}
+
+#[test]
+fn runs_that_count_responses_have_new_fingerprints() {
+    // As version 1 had it, when failed requests counted as responses.
+    let old = |cell: &Cell, text: &str| {
+        let mut hash = crate::hash::StableHash::default();
+        text.bytes().for_each(|byte| hash.add(u64::from(byte)));
+        for word in [256, cell.seed, 1f64.to_bits(), 1] {
+            hash.add(word);
+        }
+        format!("{:016x}", hash.value())
+    };
+    for (stop, same) in [("20 responses", false), ("20s", true)] {
+        let text = format!(
+            "question = 'q'\n[scenario]\nstop = '{stop}'\n[scenario.network]\ntopology = 'dumbbell'\n[[scenario.traffic]]\nname = 'web'\n\
+             from = 'left'\nto = 'right'\nworkload = 'web:50% of 10Mbps'\ncontroller = 'reno'"
+        );
+        let study = Study::from_toml("test", &text).unwrap();
+        let cell = &study.cells(1.0).unwrap()[0];
+        let text = toml::to_string(&study.points[0].spec).unwrap();
+        assert_eq!(cell.fingerprint == old(cell, &text), same, "{stop}");
+    }
 }
 
 #[test]
@@ -430,7 +484,7 @@ fn cells_that_are_the_same_run_once() {
 #[test]
 fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
     let study = study();
-    let (results, _, _) = run_fake(&study.cells(1.0).unwrap(), None, 2);
+    let (mut results, _, _) = run_fake(&study.cells(1.0).unwrap(), None, 2);
     let keyed = by_key(&results);
     assert_eq!(keyed.len(), 6);
     assert!(keyed.iter().all(|(key, of)| of.iter().map(|r| r.seed).eq([1, 2]) && of.iter().all(|r| r.key == **key)));
@@ -447,6 +501,10 @@ fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
         // Seeds 1 and 2 bring 1 and 2 Mbps.
         assert!(line.contains("1.500") && line.contains("left-right") && line.contains("90.0"), "{line}");
     }
+    assert!(!text.contains("failed"), "{text}");
+    results[0].outcome.groups.values_mut().for_each(|group| group.failed = 5);
+    let text = table(&study.axes, &results);
+    assert!(text.contains("failed") && text.contains("2.5"), "{text}");
 }
 
 #[test]

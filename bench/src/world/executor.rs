@@ -187,6 +187,8 @@ pub enum Ended {
     Idle,
     /// The time limit was reached.
     TimeLimit,
+    /// The flag of [`Executor::interrupt_on`] was set.
+    Interrupted,
 }
 
 /// Owns the tasks and runs them on the calling thread.
@@ -196,6 +198,8 @@ pub struct Executor {
     free: Vec<usize>,
     /// The run queue's entries being worked on: taken in one go, to lock once per batch and not per task.
     batch: VecDeque<usize>,
+    /// Ends the run from outside.
+    interrupt: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Executor {
@@ -227,7 +231,16 @@ impl Executor {
             stop: AtomicBool::new(false),
             clock: AtomicU64::new(0),
         }));
-        Self { world, tasks: Vec::new(), free: Vec::new(), batch: VecDeque::new() }
+        Self { world, tasks: Vec::new(), free: Vec::new(), batch: VecDeque::new(), interrupt: None }
+    }
+
+    /// A run ends soon after this flag is set, whatever is left to happen.
+    pub fn interrupt_on(&mut self, flag: Arc<AtomicBool>) {
+        self.interrupt = Some(flag);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// A handle for tasks and stacks.
@@ -273,6 +286,9 @@ impl Executor {
             if self.world.0.stop.load(Ordering::Relaxed) {
                 return Ended::Stopped;
             }
+            if self.interrupted() {
+                return Ended::Interrupted;
+            }
             let mut core = self.world.core();
             let Some(at) = core.next_event() else {
                 return Ended::Idle;
@@ -301,6 +317,9 @@ impl Executor {
             self.run_ready();
             if self.world.0.stop.load(Ordering::Relaxed) {
                 return Ended::Stopped;
+            }
+            if self.interrupted() {
+                return Ended::Interrupted;
             }
             let mut core = self.world.core();
             if wall > limit.as_nanos() {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use fathom_cc::Rate;
-use fathom_cc::units::parse_duration;
+use fathom_cc::units::{parse_duration, parse_whole};
 
 use super::super::{Stop, Workload};
 use crate::experiment::{parse_bytes, parse_load};
@@ -27,7 +27,7 @@ impl FromStr for Workload {
         let (rest, after) = rest.split_once(" after ").unwrap_or((rest, "0s"));
         let (rest, spread) = rest.split_once('@').unwrap_or((rest, "0s"));
         let (count, size) = rest.split_once('x').map_or((rest, None), |(count, size)| (count, Some(size)));
-        let flows = count.parse().ok().filter(|n| (1..=10_000).contains(n)).ok_or_else(help)?;
+        let flows = parse_whole(count, 1..=10_000).map_err(|e| format!("{s}: flows: {e}"))? as u32;
         let bytes = size.map(|size| parse_bytes(size).ok_or_else(help)).transpose()?;
         Ok(Self::Bulk { flows, bytes, spread: parse_duration(spread)?, after: parse_duration(after)? })
     }
@@ -52,7 +52,7 @@ pub(super) fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
 pub(super) fn parse_stop(s: &str) -> Result<Stop, String> {
     let help = || format!("'{s}' does not say when to stop; write 250000 responses, or a time such as 100s");
     if let Some(n) = s.strip_suffix(" responses") {
-        return n.parse().ok().filter(|n| (1..=10_000_000).contains(n)).map(Stop::Responses).ok_or_else(help);
+        return parse_whole(n, 1..=10_000_000).map(Stop::Responses);
     }
     let at = parse_duration(s).map_err(|_| help())?;
     if at.is_zero() { Err(help()) } else { Ok(Stop::At(at)) }
