@@ -86,9 +86,9 @@ const FILES: [(&str, usize, usize); 4] =
 /// Requests per second of each load.
 const RATE: u32 = 20;
 /// What a request may take. Where a handshake's packets were lost, the first round-trip time that a client measures is a second, its probe
-/// timeout six, and a Finished that is lost then comes that late (RFC 9002 §5.1, §6.2): one connection in three hundred. So no server here
-/// gives a silent connection up after five seconds either.
-const PATIENCE: &str = "20s";
+/// timeout six, and a Finished that is lost then comes that late (RFC 9002 §5.1, §6.2): one connection in three hundred; one in two thousand
+/// takes fifteen seconds. No server here gives a handshake up before.
+const PATIENCE: &str = "30s";
 
 /// Files of bytes that do not repeat: zeros would hide what is in the wrong place.
 fn write_files(root: &Path) {
@@ -244,7 +244,9 @@ impl Report {
         );
         self.want(quiet < course.stall, format!("{name}: nothing ended for {quiet:.1} s after the last fault"));
         self.want(failed * course.bearable <= whole, format!("{name}: {failed} of {} requests failed", whole + failed));
-        self.want(late == 0, format!("{name}: {late} requests failed that began when all faults were over"));
+        // A connection that stands must bear what the path always does; of handshakes, `bearable` says how many.
+        let stands = name == "kept";
+        self.want(late == 0 || !stands, format!("{name}: {late} requests failed that began when all faults were over"));
     }
 
     /// Of the relay: a soak without its faults shows nothing.
