@@ -49,9 +49,10 @@ deny:
 	cargo-deny check bans licenses sources
 	cargo-deny check advisories
 
-# Codec, frame walker, transport parameters and estimator against any input.
+# Codec, frame walker, transport parameters and estimator against any input; the plug-in's and the controllers' tests beside them. In a
+# profile that panics where a number overflows, which a release would wrap.
 fuzz: setup
-	FATHOM_FUZZ_CASES=$(FUZZ_CASES) $(CARGO) test --release --locked -p fathom-frames
+	FATHOM_FUZZ_CASES=$(FUZZ_CASES) $(CARGO) test --profile checked --locked -p fathom-frames -p fathom-plug -p fathom-cc
 
 # What a controller costs per ACK frame, beside quinn's own; what the frame costs a bulk transfer.
 bench: setup

@@ -82,13 +82,13 @@ python() {
     refuse "wants Python 3.$1 or newer, with venv"
 }
 
-# venv MINOR REQUIREMENT...: an environment of its own. Wheels only: nothing is compiled.
+# venv MINOR: an environment of its own with what the peer's requirements.txt names. Wheels only, each with its hash: nothing is compiled,
+# and nothing is taken that was not seen before. A new version: uv pip compile --universal --generate-hashes --no-header --no-annotate.
 venv() {
     python "$1"
-    shift
     "$python" -m venv "$home/venv" > "$home/pip.log" 2>&1 || refuse "$python makes no virtual environment: $(tail -n 1 "$home/pip.log")"
-    "$home/venv/bin/python" -m pip install --quiet --only-binary :all: "$@" >> "$home/pip.log" 2>&1 \
-        || refuse "pip cannot install $*: $(grep ERROR "$home/pip.log" | tail -n 1)"
+    "$home/venv/bin/python" -m pip install --quiet --only-binary :all: --require-hashes -r "$peer/requirements.txt" >> "$home/pip.log" 2>&1 \
+        || refuse "pip cannot install $peer/requirements.txt: $(grep ERROR "$home/pip.log" | tail -n 1)"
 }
 
 # A server that leaves on SIGTERM in its own way: here it leaves with 0, as the contract has it.
