@@ -1,0 +1,81 @@
+//! Runs that are always the same: a change that says it changes no behaviour leaves their trace hashes (every packet's time and size) as
+//! they are. `tests/fixed_runs/hashes.txt` has a command and its hashes per line. A change that means to change them records them anew
+//! and says why in its commit: `FATHOM_RECORD=1 cargo test --release --features quiche --test fixed_runs`.
+
+#![cfg(feature = "quiche")]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What is run: every stack, every controller, every queue, both workloads, both ways to use connections, every frame of timestamps; a study
+/// with routers in a row and packet-level traffic.
+const RUNS: [&str; 19] = [
+    "compare --stack quinn --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,packet-size/reno",
+    "compare --stack quinn --controllers reno,sync,sdc,packet-size/reno",
+    "compare --stack noq --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,packet-size/reno",
+    "compare --stack noq --controllers reno,sync,sdc,packet-size/reno",
+    "compare --stack quiche --workload bulk:3x1MB@100ms --max-window none --controllers reno,cubic,sync,dca,vegas,dual,sdc,highspeed,gentle,packet-size/reno",
+    "compare --stack quiche --controllers reno,sync,sdc,packet-size/reno",
+    "compare --stack quinn --controllers native:new-reno,native:cubic,native:bbr,sync:signal=rtt,sync:trust=full",
+    "compare --stack noq --controllers native:new-reno,native:cubic,native:bbr3",
+    "compare --stack quiche --controllers native:reno,native:cubic,native:bbr2",
+    "compare --controllers sync --queue red",
+    "compare --controllers sync --queue adaptive-red",
+    "compare --controllers sync --queue gentle-ared",
+    "compare --controllers sync --queue avq",
+    "compare --controllers sync --queue codel:ecn=off",
+    "compare --controllers sync --queue droptail:60kB",
+    "compare --controllers sync --stack all --connections persistent --timestamps paper",
+    "compare --controllers sync --stack all --timestamps timestamp",
+    "compare --controllers sync,gentle --stack all --workload bulk:2x300kB@100ms",
+    "plan run tests/fixed_runs/study.toml",
+];
+
+/// Every `trace_hash` in these results but that of the reference network, in order.
+fn hashes(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| match value.as_str() {
+            Some(hash) if name == "trace_hash" => found.push(hash.to_owned()),
+            _ if name == "reference" => {}
+            _ => hashes(value, found),
+        }),
+        Value::Array(values) => values.iter().for_each(|value| hashes(value, found)),
+        _ => {}
+    }
+}
+
+fn run(line: &str, folder: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
+    command.args(line.split(' ')).args(["--json", "-"]);
+    match line.split(' ').next() {
+        // As many as are quick; bulk is what it is.
+        Some("compare") if !line.contains("bulk") => command.args(["--responses", "200"]),
+        Some("plan") => command.arg("--results").arg(folder),
+        _ => &mut command,
+    };
+    let out = command.output().expect("fathom runs");
+    assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    let mut found = Vec::new();
+    hashes(&serde_json::from_slice(&out.stdout).expect("JSON"), &mut found);
+    assert!(!found.is_empty(), "{line}: no trace hash");
+    found.join(" ")
+}
+
+#[test]
+fn fixed_runs_keep_their_trace_hashes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines = RUNS.map(|line| format!("{line}: {}\n", run(line, folder.path())));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixed_runs/hashes.txt");
+    if std::env::var_os("FATHOM_RECORD").is_some() {
+        std::fs::write(&path, lines.concat()).expect("written");
+    }
+    let kept = std::fs::read_to_string(&path).expect("recorded");
+    let kept: Vec<&str> = kept.split_inclusive('\n').collect();
+    for (now, line) in lines.iter().zip(RUNS) {
+        let before = kept.iter().find(|kept| kept.starts_with(&format!("{line}: ")));
+        assert_eq!(before, Some(&now.as_str()), "target/release/fathom {line}: another trace");
+    }
+    assert_eq!(kept.len(), RUNS.len(), "a run is gone, or its hashes are not");
+}
