@@ -52,7 +52,7 @@ deny:
 # Codec, frame walker, transport parameters and estimator against any input; the plug-in's and the controllers' tests beside them. In a
 # profile that panics where a number overflows, which a release would wrap.
 fuzz: setup
-	FATHOM_FUZZ_CASES=$(FUZZ_CASES) $(CARGO) test --profile checked --locked -p fathom-frames -p fathom-plug -p fathom-cc
+	FATHOM_FUZZ_CASES=$(FUZZ_CASES) $(CARGO) test --profile checked --locked -p fathom-frames -p fathom-plugin -p fathom-cc
 
 # What a controller costs per ACK frame, beside quinn's own; what the frame costs a bulk transfer.
 bench: setup

@@ -1,6 +1,6 @@
 //! `fathom controllers`: the catalogue, read from code.
 
-use fathom_cc::catalogue::{CATALOGUE, Entry, find};
+use fathom_cc::catalogue::{Algorithm, CATALOGUE, find};
 
 use crate::{Failure, output};
 
@@ -18,8 +18,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn describe(entry: &Entry) -> String {
-    let needs = entry.needs.names();
+fn describe(entry: &Algorithm) -> String {
+    let needs = entry.required.names();
     let needs =
         if needs.is_empty() { "nothing beyond acknowledgements and losses".to_owned() } else { needs.join(", ") };
     let mut text = format!("{}: {}\n  source  {}\n  needs   {needs}\n", entry.name, entry.summary, entry.source);

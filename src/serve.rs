@@ -111,7 +111,7 @@ pub(crate) struct Args {
 /// A controller of nobody's name; where it is that of a stack's own, how to write it.
 fn check_names(args: &Args) -> Result<(), Failure> {
     let stack = args.stack.to_string().parse().unwrap_or_default();
-    let unknown = |name: &&str| matches!(catalogue::recipe(name), Err(SpecError::UnknownController { .. }));
+    let unknown = |name: &&str| matches!(catalogue::parse(name), Err(SpecError::UnknownController { .. }));
     for name in args.controller.controllers().filter(|name| !name.starts_with("native:")).filter(unknown) {
         Control::read(name, stack).map_err(|e| Failure::input(format!("--controller: {e}")))?;
     }

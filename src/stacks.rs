@@ -1,8 +1,8 @@
 //! `fathom stacks`: what each stack offers and each controller needs, read from code.
 
 use fathom_bench::stack::Stack;
-use fathom_cc::Signals;
-use fathom_cc::catalogue::{CATALOGUE, recipe};
+use fathom_cc::Capabilities;
+use fathom_cc::catalogue::{self, CATALOGUE};
 
 use crate::{Failure, output};
 
@@ -14,11 +14,11 @@ pub(crate) fn run(_: &Args) -> Result<(), Failure> {
 }
 
 /// The signals, as columns.
-const SIGNALS: [Signals; 4] = [
-    Signals { one_way: true, ..Signals::NONE },
-    Signals { ecn: true, ..Signals::NONE },
-    Signals { pacing: true, ..Signals::NONE },
-    Signals { datagram: true, ..Signals::NONE },
+const SIGNALS: [Capabilities; 4] = [
+    Capabilities { one_way: true, ..Capabilities::NONE },
+    Capabilities { ecn: true, ..Capabilities::NONE },
+    Capabilities { pacing: true, ..Capabilities::NONE },
+    Capabilities { datagram: true, ..Capabilities::NONE },
 ];
 
 fn text() -> Result<String, Failure> {
@@ -32,7 +32,7 @@ fn text() -> Result<String, Failure> {
         text += &format!("{:14}", stack.name());
         for signal in SIGNALS {
             let offered = |by| signal.lacking_in(by).is_none();
-            let word = match (offered(stack.offers()), offered(stack.offers_with_outlet())) {
+            let word = match (offered(stack.provided()), offered(stack.offers_with_outlet())) {
                 (true, _) => "yes",
                 (false, true) => "outlet",
                 (false, false) => "-",
@@ -48,11 +48,11 @@ fn text() -> Result<String, Failure> {
     }
     text += "  runs on\n";
     for entry in CATALOGUE {
-        let recipe = recipe(entry.name).map_err(Failure::run)?;
+        let controller_config = catalogue::parse(entry.name).map_err(Failure::run)?;
         text += &format!("{:14}", entry.name);
         for signal in SIGNALS {
-            let needs = signal.lacking_in(recipe.needs()).is_none();
-            let wants = signal.lacking_in(recipe.wants()).is_none();
+            let needs = signal.lacking_in(controller_config.required()).is_none();
+            let wants = signal.lacking_in(controller_config.optional()).is_none();
             text += &format!(
                 "{:>15}",
                 if needs {
@@ -64,8 +64,11 @@ fn text() -> Result<String, Failure> {
                 }
             );
         }
-        let on: Vec<&str> =
-            Stack::ALL.iter().filter(|s| recipe.check(s.offers_with_outlet()).is_ok()).map(|s| s.name()).collect();
+        let on: Vec<&str> = Stack::ALL
+            .iter()
+            .filter(|s| controller_config.check(s.offers_with_outlet()).is_ok())
+            .map(|s| s.name())
+            .collect();
         text += &format!("  {}\n", on.join(" "));
     }
     text += "\n\

@@ -181,11 +181,11 @@ fn stacks_lists_offers_needs_and_own_controllers() {
         for native in stack.natives() {
             assert!(line.contains(&format!("native:{native}")), "{line}");
         }
-        assert_eq!(line.matches("outlet").count(), 4 - stack.offers().names().len(), "{line}");
+        assert_eq!(line.matches("outlet").count(), 4 - stack.provided().names().len(), "{line}");
     }
     for entry in fathom_cc::catalogue::CATALOGUE {
         let line = list.lines().find(|l| l.starts_with(&format!("{} ", entry.name))).expect("a line per controller");
-        assert_eq!(line.matches("needs").count(), entry.needs.names().len(), "{line}");
+        assert_eq!(line.matches("needs").count(), entry.required.names().len(), "{line}");
     }
 }
 

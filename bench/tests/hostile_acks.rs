@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use fathom_bench::light::{Ack, AckOptions, Packet, Ranges, Receiver, Sender, SenderOptions};
-use fathom_cc::{OneWayDelay, Signals, Start, Time};
+use fathom_cc::{Capabilities, OneWayDelay, Start, Time};
 
 const DATAGRAM: u16 = 1_200;
 /// 10 Mbps.
@@ -93,9 +93,10 @@ impl Lab {
     }
 
     fn flow(&mut self, controller: &str, lie: Lie, starts: Time) {
-        let offers = Signals { one_way: true, ecn: true, pacing: true, datagram: true };
-        let recipe = fathom_cc::catalogue::recipe(controller).expect("known");
-        let controller = recipe.start(&Start { now: starts, datagram: DATAGRAM, offers }).expect("all is offered");
+        let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+        let controller_config = fathom_cc::catalogue::parse(controller).expect("known");
+        let controller =
+            controller_config.start(&Start { now: starts, datagram: DATAGRAM, provided }).expect("all is offered");
         let options = SenderOptions {
             packet: DATAGRAM,
             max_window: Some(MOST),

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use fathom_bench::http::Identity;
 use fathom_bench::link::{Link, QueueSpec};
 use fathom_bench::world::{Executor, Group, GroupId, Hop, LinkId, Path, Virtual, VirtualSocket, server_address};
-use fathom_cc::catalogue::recipe;
-use fathom_cc::testing::{Event, Log, RecordingRecipe};
+use fathom_cc::catalogue;
+use fathom_cc::testing::{Event, Log, RecordingConfig};
 use fathom_cc::{OneWayDelay, Rate, Time};
-use fathom_quinn::{ClientPlug, Clock, EnableTimestamp, Extension, InUse, Offer, Plug, Report, ServerPlug};
+use fathom_quinn::{ClientPlugin, Clock, EnableTimestamp, Extension, InUse, Offer, Plugin, Report, ServerPlugin};
 use quinn::{ConnectionError, Endpoint, EndpointConfig, TransportConfig, VarInt};
 
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
@@ -98,11 +98,11 @@ struct Outcome {
 const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-fn endpoint(world: &Virtual, socket: VirtualSocket, server: Option<&ServerPlug>, seed: u8) -> Endpoint {
+fn endpoint(world: &Virtual, socket: VirtualSocket, server: Option<&ServerPlugin>, seed: u8) -> Endpoint {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[seed; 32]);
     let mut config = EndpointConfig::new(Arc::new(key));
     config.rng_seed(Some([seed; 32]));
-    let server = server.map(ServerPlug::config);
+    let server = server.map(ServerPlugin::config);
     Endpoint::new_with_abstract_socket(config, server, Arc::new(socket), Arc::new(world.clone())).expect("an endpoint")
 }
 
@@ -131,14 +131,15 @@ fn run(setup: &Setup) -> Outcome {
     let world = executor.world();
     let identity = Identity::generate().expect("an identity");
     let log = Log::new(1_000_000);
-    let recorded = RecordingRecipe::new(recipe(setup.server).expect("a recipe"), log.clone());
-    let plug = |p: Plug, extension| p.with_extension(extension).expect("a plug");
-    let server = plug(Plug::new(Arc::new(recorded)).expect("a plug").with_clock(Arc::new(world.clone())), setup.offer)
-        .server(identity.server)
-        .expect("a server");
+    let recorded = RecordingConfig::new(catalogue::parse(setup.server).expect("a controller"), log.clone());
+    let plug = |p: Plugin, extension| p.with_extension(extension).expect("a plug");
+    let server =
+        plug(Plugin::new(Arc::new(recorded)).expect("a plug").with_clock(Arc::new(world.clone())), setup.offer)
+            .server(identity.server)
+            .expect("a server");
     let (offset, ppm) = setup.client_clock;
     let clock = Arc::new(HostClock { world: world.clone(), offset, ppm });
-    let client = plug(Plug::named(setup.client).expect("a plug").with_clock(clock), setup.client_offer);
+    let client = plug(Plugin::named(setup.client).expect("a plug").with_clock(clock), setup.client_offer);
     let client = match setup.client_stamp {
         Some(bytes) => client.with_raw_stamp(bytes),
         None => client,
@@ -180,7 +181,7 @@ type Served = Arc<Mutex<(Option<Report>, Option<ConnectionError>)>>;
 async fn serve(
     world: Virtual,
     endpoint: Endpoint,
-    plug: ServerPlug,
+    plug: ServerPlugin,
     setup: Setup,
     accepted: Arc<Mutex<Option<Time>>>,
     served: Served,
@@ -227,7 +228,7 @@ async fn serve(
 async fn fetch(
     world: Virtual,
     endpoint: Endpoint,
-    plug: ClientPlug,
+    plug: ClientPlugin,
     setup: Setup,
     group: GroupId,
     result: Arc<Mutex<Option<Result<usize, ConnectionError>>>>,
@@ -262,7 +263,7 @@ fn heard(log: &Log, start: Time) -> Vec<Heard> {
     let mut left: HashMap<Time, usize> = HashMap::new();
     let mut samples = Vec::new();
     for record in log.records() {
-        let Event::Acks { now, packets, rtt, one_way, .. } = record.event else { continue };
+        let Event::AckEvent { now, packets, rtt, one_way, .. } = record.event else { continue };
         for p in &packets {
             *left.entry(p.sent).or_default() += 1;
         }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use fathom_bench::http::Identity;
 use fathom_bench::link::{Link, QueueSpec};
 use fathom_bench::world::{Executor, Group, Hop, Path, server_address};
-use fathom_cc::testing::{Event, Log, Record, RecordingRecipe};
-use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Phase, Rate, Recipe};
-use fathom_cc::{Sent, Setback, Signals, Snapshot, Start, Time};
+use fathom_cc::testing::{Event, Log, Record, RecordingConfig};
+use fathom_cc::{AckEvent, Controller, ControllerConfig, Missing, Pacing, PathChange, Phase, Rate, SendParams};
+use fathom_cc::{Capabilities, CongestionEvent, ControllerMetrics, Sent, Start, Time};
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 const MTU: u16 = 1_200;
@@ -37,20 +37,20 @@ impl Turns {
 
 impl Controller for Turns {
     fn on_sent(&mut self, _: &Sent) {}
-    fn on_acks(&mut self, _: &Acks<'_>) {
+    fn on_ack(&mut self, _: &AckEvent<'_>) {
         self.batches += 1;
     }
-    fn on_setback(&mut self, _: &Setback) {}
-    fn on_undo(&mut self, _: Time) {}
+    fn on_congestion_event(&mut self, _: &CongestionEvent) {}
+    fn on_spurious_congestion_event(&mut self, _: Time) {}
     fn on_path(&mut self, _: Time, _: PathChange) {}
-    fn advice(&self) -> Advice {
+    fn send_params(&self) -> SendParams {
         let (size, hold) = self.turn();
-        let pace = if hold.is_zero() { Pace::Window } else { Pace::Hold(hold) };
-        Advice { datagram: Some(size), pace, ..Advice::window(self.window) }
+        let pace = if hold.is_zero() { Pacing::Window } else { Pacing::Delay(hold) };
+        SendParams { datagram: Some(size), pacing: pace, ..SendParams::window(self.window) }
     }
-    fn snapshot(&self) -> Snapshot {
+    fn metrics(&self) -> ControllerMetrics {
         let (size, hold) = self.turn();
-        Snapshot {
+        ControllerMetrics {
             window: self.window,
             threshold: None,
             phase: Phase::Avoidance,
@@ -66,15 +66,15 @@ impl Controller for Turns {
     }
 }
 
-impl Recipe for Turns {
+impl ControllerConfig for Turns {
     fn name(&self) -> &'static str {
         "turns"
     }
     fn spec(&self) -> String {
         self.name().into()
     }
-    fn needs(&self) -> Signals {
-        Signals { datagram: true, pacing: true, ..Signals::NONE }
+    fn required(&self) -> Capabilities {
+        Capabilities { datagram: true, pacing: true, ..Capabilities::NONE }
     }
     fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
         Ok(Box::new(self.clone()))
@@ -105,7 +105,7 @@ struct Outcome {
 
 impl Outcome {
     fn rtts(&self) -> impl Iterator<Item = fathom_cc::Rtt> {
-        self.log.iter().filter_map(|r| if let Event::Acks { rtt, .. } = r.event { Some(rtt) } else { None })
+        self.log.iter().filter_map(|r| if let Event::AckEvent { rtt, .. } = r.event { Some(rtt) } else { None })
     }
 }
 
@@ -114,7 +114,7 @@ macro_rules! lab {
     ($module:ident, $stack:ident, $plug:ident, $pointer:ident, $rtt:expr, $lost:expr) => {
         mod $module {
             use super::*;
-            use $plug::{Clock, Outlet, Plug};
+            use $plug::{Clock, Plugin, ShapingSocket};
             use $stack::{Endpoint, EndpointConfig, Runtime, ServerConfig, TransportConfig};
 
             fn endpoint(
@@ -151,13 +151,14 @@ macro_rules! lab {
                     up: Path { hops: Vec::new(), tail: ONE_WAY },
                 });
                 let log = Log::new(1_000_000);
-                let outlet = Outlet::new($pointer::new(far), &runtime);
-                let recipe = Needy(RecordingRecipe::new(Arc::new(setup.turns.clone()), log.clone()));
-                let server =
-                    Plug::through(outlet.gate(), Arc::new(recipe)).expect("a plug").with_clock(Arc::clone(&clock));
+                let outlet = ShapingSocket::new($pointer::new(far), &runtime);
+                let controller_config = Needy(RecordingConfig::new(Arc::new(setup.turns.clone()), log.clone()));
+                let server = Plugin::through(outlet.gate(), Arc::new(controller_config))
+                    .expect("a plug")
+                    .with_clock(Arc::clone(&clock));
                 let server = server.server(identity.server).expect("a server");
                 let client =
-                    Plug::named("reno").expect("a plug").with_clock(clock).client(identity.client).expect("a client");
+                    Plugin::named("reno").expect("a plug").with_clock(clock).client(identity.client).expect("a client");
                 let serving = endpoint(&runtime, outlet.socket(), Some(server.config()), 1);
                 let opening = endpoint(&runtime, $pointer::new(near), None, 2);
                 let (down, up) = (setup.down, setup.up);
@@ -209,19 +210,19 @@ macro_rules! lab {
     };
 }
 
-/// A recording recipe needs what the one inside needs.
+/// A recording configuration needs what the one inside needs.
 #[derive(Debug)]
-struct Needy(RecordingRecipe);
+struct Needy(RecordingConfig);
 
-impl Recipe for Needy {
+impl ControllerConfig for Needy {
     fn name(&self) -> &'static str {
         self.0.name()
     }
     fn spec(&self) -> String {
         self.0.spec()
     }
-    fn needs(&self) -> Signals {
-        Signals { datagram: true, pacing: true, ..Signals::NONE }
+    fn required(&self) -> Capabilities {
+        Capabilities { datagram: true, pacing: true, ..Capabilities::NONE }
     }
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
         self.0.start(start)
@@ -282,7 +283,7 @@ fn packets_keep_their_order_when_both_sides_send() {
     let t = turns(24_000, &[(20, MTU, 30), (20, 600, 10), (20, MTU, 0)]);
     for (stack, o) in both(&Setup { turns: t, down: 1_000_000, up: 1_000_000 }) {
         assert_eq!(o.lost, 0, "{stack}");
-        assert!(!o.log.iter().any(|r| matches!(r.event, Event::Setback(_))), "{stack}");
+        assert!(!o.log.iter().any(|r| matches!(r.event, Event::CongestionEvent(_))), "{stack}");
     }
 }
 
@@ -293,10 +294,10 @@ fn in_flight(log: &[Record]) -> Vec<(u64, u64)> {
         .filter_map(|r| {
             match &r.event {
                 Event::Sent(sent) => bytes += sent.bytes,
-                Event::Acks { in_flight, .. } => bytes = *in_flight,
+                Event::AckEvent { in_flight, .. } => bytes = *in_flight,
                 _ => return None,
             }
-            Some((bytes, r.advice.window))
+            Some((bytes, r.params.window))
         })
         .collect()
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 use fathom_bench::experiment::{Contender, Contest, ContestResult, Plan, compare, contest};
 use fathom_bench::link::QueueSpec;
 use fathom_bench::stack::{Control, Stack};
-use fathom_cc::catalogue::recipe;
-use fathom_cc::testing::{Event, Log, RecordingRecipe};
+use fathom_cc::catalogue;
+use fathom_cc::testing::{Event, Log, RecordingConfig};
 use fathom_cc::{
-    Acks, Advice, Controller, Missing, Pace, PathChange, Phase, Rate, Recipe, Sent, Setback, Signals, Snapshot, Start,
-    Time,
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
+    PathChange, Phase, Rate, SendParams, Sent, Start, Time,
 };
 
 const ONE_WAY: Duration = Duration::from_millis(20);
@@ -31,16 +31,16 @@ struct Fixed {
 
 impl Controller for Fixed {
     fn on_sent(&mut self, _: &Sent) {}
-    fn on_acks(&mut self, _: &Acks<'_>) {}
-    fn on_setback(&mut self, _: &Setback) {}
-    fn on_undo(&mut self, _: Time) {}
+    fn on_ack(&mut self, _: &AckEvent<'_>) {}
+    fn on_congestion_event(&mut self, _: &CongestionEvent) {}
+    fn on_spurious_congestion_event(&mut self, _: Time) {}
     fn on_path(&mut self, _: Time, _: PathChange) {}
-    fn advice(&self) -> Advice {
-        let pace = if self.hold.is_zero() { Pace::Window } else { Pace::Hold(self.hold) };
-        Advice { datagram: Some(self.size), pace, ..Advice::window(self.window) }
+    fn send_params(&self) -> SendParams {
+        let pace = if self.hold.is_zero() { Pacing::Window } else { Pacing::Delay(self.hold) };
+        SendParams { datagram: Some(self.size), pacing: pace, ..SendParams::window(self.window) }
     }
-    fn snapshot(&self) -> Snapshot {
-        Snapshot {
+    fn metrics(&self) -> ControllerMetrics {
+        ControllerMetrics {
             window: self.window,
             threshold: None,
             phase: Phase::Avoidance,
@@ -56,15 +56,15 @@ impl Controller for Fixed {
     }
 }
 
-impl Recipe for Fixed {
+impl ControllerConfig for Fixed {
     fn name(&self) -> &'static str {
         "fixed"
     }
     fn spec(&self) -> String {
         self.name().into()
     }
-    fn needs(&self) -> Signals {
-        Signals { datagram: true, pacing: true, ..Signals::NONE }
+    fn required(&self) -> Capabilities {
+        Capabilities { datagram: true, pacing: true, ..Capabilities::NONE }
     }
     fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
         Ok(Box::new(self.clone()))
@@ -74,32 +74,32 @@ impl Recipe for Fixed {
 /// Reno for the first connection started, which is the client's; what is tested for the second, the server's.
 #[derive(Debug)]
 struct Served {
-    inner: RecordingRecipe,
+    inner: RecordingConfig,
     began: AtomicBool,
 }
 
-impl Recipe for Served {
+impl ControllerConfig for Served {
     fn name(&self) -> &'static str {
         self.inner.name()
     }
     fn spec(&self) -> String {
         self.inner.spec()
     }
-    fn needs(&self) -> Signals {
-        self.inner.needs()
+    fn required(&self) -> Capabilities {
+        self.inner.required()
     }
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
         if self.began.swap(true, Ordering::Relaxed) {
             return self.inner.start(start);
         }
-        recipe("reno").expect("a recipe").start(start)
+        catalogue::parse("reno").expect("a controller").start(start)
     }
 }
 
 /// One download of `bytes`: what the server's controller heard, and how it went.
-fn download(recipe: Arc<dyn Recipe>, link: u64, bytes: u64) -> (Log, ContestResult) {
+fn download(controller_config: Arc<dyn ControllerConfig>, link: u64, bytes: u64) -> (Log, ContestResult) {
     let log = Log::new(1_000_000);
-    let served = Served { inner: RecordingRecipe::new(recipe, log.clone()), began: AtomicBool::new(false) };
+    let served = Served { inner: RecordingConfig::new(controller_config, log.clone()), began: AtomicBool::new(false) };
     let contender = Contender {
         stack: Stack::Quiche,
         controller: Control::Ours(Arc::new(served)),
@@ -124,7 +124,7 @@ fn took(r: &ContestResult) -> f64 {
     fetched.last_byte.as_secs_f64()
 }
 
-fn fixed(window: u64, size: u16, hold_ms: u64) -> Arc<dyn Recipe> {
+fn fixed(window: u64, size: u16, hold_ms: u64) -> Arc<dyn ControllerConfig> {
     Arc::new(Fixed { window, size, hold: Duration::from_millis(hold_ms) })
 }
 
@@ -136,7 +136,7 @@ fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
         let rtts: Vec<_> = log
             .records()
             .iter()
-            .filter_map(|r| if let Event::Acks { rtt, .. } = r.event { Some(rtt) } else { None })
+            .filter_map(|r| if let Event::AckEvent { rtt, .. } = r.event { Some(rtt) } else { None })
             .collect();
         let last = rtts.last().expect("acknowledgements");
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
@@ -173,7 +173,7 @@ fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
         for record in log.records() {
             match record.event {
                 Event::Sent(sent) => bytes += sent.bytes,
-                Event::Acks { in_flight, .. } => {
+                Event::AckEvent { in_flight, .. } => {
                     peaks.push(bytes);
                     bytes = in_flight;
                 }
@@ -192,7 +192,7 @@ fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
 #[test]
 fn the_one_way_delay_tracks_the_queue() {
     // Slow start without a limit but the receive window: the queue grows to a second.
-    let (log, r) = download(recipe("reno").expect("a recipe"), 10_000_000, 3_000_000);
+    let (log, r) = download(catalogue::parse("reno").expect("a controller"), 10_000_000, 3_000_000);
     let mut truth: HashMap<Time, Vec<Duration>> = HashMap::new();
     for (at, delay) in &r.delays {
         truth.entry(*at).or_default().push(*delay);
@@ -202,7 +202,7 @@ fn the_one_way_delay_tracks_the_queue() {
     let mut left: HashMap<Time, usize> = HashMap::new();
     let mut pairs = Vec::new();
     for record in log.records() {
-        let Event::Acks { packets, one_way, .. } = record.event else { continue };
+        let Event::AckEvent { packets, one_way, .. } = record.event else { continue };
         for p in &packets {
             *left.entry(p.sent).or_default() += 1;
         }

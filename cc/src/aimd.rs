@@ -2,7 +2,7 @@
 //!
 //! It keeps the rules of RFC 9002 §7 that no controller may break (minimum window, one reaction per recovery period, persistent
 //! congestion, no growth while the application is the limit) and offers growth and cuts as small steps. A controller asks
-//! [`Aimd::on_acks`] how many bytes may count as growth and then picks one `grow_*` function, or cuts.
+//! [`Aimd::on_ack`] how many bytes may count as growth and then picks one `grow_*` function, or cuts.
 //!
 //! Departures from RFC 9002:
 //! - Slow start stops exactly at the threshold; what an ACK acknowledges beyond it counts as avoidance (RFC 9002 §B.5 overshoots).
@@ -14,8 +14,8 @@
 //!   marks are never spurious.
 //! - A window ceiling of 1 TiB keeps all arithmetic far from overflow.
 
-use crate::controller::{Phase, Snapshot};
-use crate::event::{Acks, Cause, Setback, Start};
+use crate::controller::{ControllerMetrics, Phase};
+use crate::event::{AckEvent, Cause, CongestionEvent, Start};
 use crate::hystart::{self, CSS_GROWTH_DIVISOR, Growth, HyStart};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
@@ -195,8 +195,8 @@ impl Aimd {
     }
 
     /// Telemetry of the window; the controller adds what else it knows.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
+    pub fn metrics(&self) -> ControllerMetrics {
+        ControllerMetrics {
             window: self.window(),
             threshold: self.threshold(),
             phase: self.phase(),
@@ -210,7 +210,7 @@ impl Aimd {
 
     /// Takes note of an ACK frame and gives the bytes that may count as growth: those of packets sent after the last reaction
     /// (RFC 9002 §7.3.2), and none while the application is the limit (RFC 9002 §7.8).
-    pub fn on_acks(&mut self, acks: &Acks<'_>) -> u64 {
+    pub fn on_ack(&mut self, acks: &AckEvent<'_>) -> u64 {
         self.fresh = false;
         let mut bytes = 0_u64;
         for packet in acks.packets.iter().filter(|p| p.sent >= self.state.counts_from) {
@@ -222,9 +222,9 @@ impl Aimd {
     }
 
     /// HyStart++ on the first slow start (RFC 9406 §4.2).
-    fn watch_slow_start(&mut self, acks: &Acks<'_>) {
+    fn watch_slow_start(&mut self, acks: &AckEvent<'_>) {
         let Some(hystart) = self.hystart.as_mut().filter(|_| self.state.threshold.is_none()) else { return };
-        self.growth = hystart.on_acks(acks);
+        self.growth = hystart.on_ack(acks);
         if self.growth == Growth::Over {
             self.end_slow_start();
         }
@@ -288,7 +288,7 @@ impl Aimd {
         self.raise(bytes);
     }
 
-    /// An early cut to `factor` of the window, at once. It ends slow start, and it stands when a setback before it is undone.
+    /// An early cut to `factor` of the window, at once. It ends slow start, and it stands when a congestion event before it is undone.
     pub fn cut(&mut self, factor: Ratio) {
         let minimum = self.minimum();
         self.state.cut(factor, minimum);
@@ -296,15 +296,15 @@ impl Aimd {
         self.early_reductions += 1;
     }
 
-    /// Whether `setback` is news of this path (RFC 9000 §9.4).
-    pub fn concerns(&self, setback: &Setback) -> bool {
-        setback.sent >= self.path_start
+    /// Whether `congestion event` is news of this path (RFC 9000 §9.4).
+    pub fn concerns(&self, congestion_event: &CongestionEvent) -> bool {
+        congestion_event.sent >= self.path_start
     }
 
-    /// Whether `setback`, given to [`Aimd::on_setback`] next, begins a recovery period (RFC 9002 §7.3.2). Controllers with state of their
+    /// Whether `congestion event`, given to [`Aimd::on_congestion_event`] next, begins a recovery period (RFC 9002 §7.3.2). Controllers with state of their
     /// own to reduce ask first.
-    pub fn begins_recovery(&self, setback: &Setback) -> bool {
-        self.concerns(setback) && setback.sent >= self.state.counts_from
+    pub fn begins_recovery(&self, congestion_event: &CongestionEvent) -> bool {
+        self.concerns(congestion_event) && congestion_event.sent >= self.state.counts_from
     }
 
     /// An early cut by `bytes`, at once, otherwise as [`Aimd::cut`].
@@ -318,13 +318,13 @@ impl Aimd {
 
     /// Loss or mark: `threshold = window = factor * window`, once per recovery period (RFC 9002 §7.3.2); persistent congestion
     /// collapses to the minimum (RFC 9002 §7.6.2) and ends the period (RFC 9002 §B.8). True if the window was reduced.
-    pub fn on_setback(&mut self, setback: &Setback, factor: Ratio) -> bool {
-        if !self.concerns(setback) {
+    pub fn on_congestion_event(&mut self, congestion_event: &CongestionEvent, factor: Ratio) -> bool {
+        if !self.concerns(congestion_event) {
             return false;
         }
         self.fresh = false;
-        let reacts = self.begins_recovery(setback);
-        match setback.cause {
+        let reacts = self.begins_recovery(congestion_event);
+        match congestion_event.cause {
             Cause::Mark => self.undo.forget(),
             Cause::Loss { .. } if reacts => self.undo.save(&self.state),
             Cause::Loss { .. } => {}
@@ -332,10 +332,10 @@ impl Aimd {
         let minimum = self.minimum();
         if reacts {
             self.state.cut(factor, minimum);
-            self.state.counts_from = Time::from_nanos(setback.now.as_nanos().saturating_add(1));
+            self.state.counts_from = Time::from_nanos(congestion_event.now.as_nanos().saturating_add(1));
             self.state.recovering = true;
         }
-        let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
+        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
         if persistent {
             self.state.window = minimum;
             self.state.round = Round::default();
@@ -353,7 +353,7 @@ impl Aimd {
     /// A window that has grown beyond the saved one keeps all its values (RFC 9438 §4.9.2): the sender has found its own way back, and
     /// the threshold of that time could only send it into slow start again. At the saved window itself nothing was lost yet, or the
     /// reduction took nothing away; all of the state is restored.
-    pub fn on_undo(&mut self) -> bool {
+    pub fn on_spurious_congestion_event(&mut self) -> bool {
         let Some(saved) = self.undo.take().filter(|saved| self.state.window <= saved.window) else { return false };
         let window = saved.window.max(self.minimum());
         self.state = State { window, recovering: false, round: Round::default(), ..saved };

@@ -1,27 +1,27 @@
 //! Every controller by name: what it is, where it comes from, its options, and the reader of `name:option=value,...`.
 //!
-//! A new controller is one file with an [`Entry`] and one line in [`CATALOGUE`].
+//! A new controller is one file with an [`Algorithm`] and one line in [`CATALOGUE`].
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::options::Chosen;
-pub use crate::options::{Entry, OptionInfo, Values};
-use crate::recipe::Recipe;
-use crate::{cubic, dca, dual, gentle, highspeed, packet_size, reno, sdc, sync, vegas};
+use crate::config::ControllerConfig;
+use crate::options::ParsedOptions;
+pub use crate::options::{Algorithm, OptionInfo, Values};
+use crate::{cubic, dca, dual, ghstcp, highspeed, packet_size, reno, sdc, sync_tcp, vegas};
 
 /// Every controller, in the order users see them.
-pub static CATALOGUE: &[Entry] = &[
-    reno::ENTRY,
-    cubic::ENTRY,
-    sync::ENTRY,
-    dca::ENTRY,
-    vegas::ENTRY,
-    dual::ENTRY,
-    sdc::ENTRY,
-    highspeed::ENTRY,
-    gentle::ENTRY,
-    packet_size::ENTRY,
+pub static CATALOGUE: &[Algorithm] = &[
+    reno::ALGORITHM,
+    cubic::ALGORITHM,
+    sync_tcp::ALGORITHM,
+    dca::ALGORITHM,
+    vegas::ALGORITHM,
+    dual::ALGORITHM,
+    sdc::ALGORITHM,
+    highspeed::ALGORITHM,
+    ghstcp::ALGORITHM,
+    packet_size::ALGORITHM,
 ];
 
 /// What a wrapper such as `packet-size` is put around when its spec names nothing.
@@ -31,7 +31,7 @@ pub use crate::packet_size::DEFAULT_INNER;
 ///
 /// # Errors
 /// One line that names what is wrong and what to write instead.
-pub fn recipe(spec: &str) -> Result<Arc<dyn Recipe>, SpecError> {
+pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
     let (spec, inner) = match spec.split_once('/') {
         Some((outer, inner)) => (outer, Some(inner)),
         None => (spec, None),
@@ -41,17 +41,17 @@ pub fn recipe(spec: &str) -> Result<Arc<dyn Recipe>, SpecError> {
         None => (spec.trim(), None),
     };
     let entry = find(name)?;
-    let wraps = entry.name == packet_size::ENTRY.name;
+    let wraps = entry.name == packet_size::ALGORITHM.name;
     let inner = match inner {
-        None if wraps => Some(recipe(DEFAULT_INNER)?),
+        None if wraps => Some(parse(DEFAULT_INNER)?),
         None => None,
         Some(_) if !wraps => return Err(SpecError::NoWrapper { controller: entry.name }),
         Some(inner) if inner.trim().split([':', '/']).next() == Some(entry.name) => {
             return Err(SpecError::WrapsItself { controller: entry.name });
         }
-        Some(inner) => Some(recipe(inner)?),
+        Some(inner) => Some(parse(inner)?),
     };
-    let mut chosen = Chosen { entry, given: Vec::new(), inner };
+    let mut chosen = ParsedOptions { entry, given: Vec::new(), inner };
     for part in options.into_iter().flat_map(|options| options.split(',')) {
         let (info, value) = read_option(entry, part)?;
         if chosen.given.iter().any(|(given, _)| given.name == info.name) {
@@ -63,7 +63,7 @@ pub fn recipe(spec: &str) -> Result<Arc<dyn Recipe>, SpecError> {
 }
 
 /// Splits `reno,sync:floor=1ms,signal=rtt` into controllers: a piece with `=` and no controller's name before it is an option of the one
-/// before. What each is, [`recipe`] says.
+/// before. What each is, [`configuration`] says.
 pub fn split(list: &str) -> Vec<String> {
     let mut controllers: Vec<String> = Vec::new();
     for piece in list.split(',') {
@@ -84,7 +84,7 @@ pub fn split(list: &str) -> Vec<String> {
 ///
 /// # Errors
 /// [`SpecError::Empty`] or [`SpecError::UnknownController`].
-pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
+pub fn find(name: &str) -> Result<&'static Algorithm, SpecError> {
     if name.is_empty() {
         return Err(SpecError::Empty);
     }
@@ -94,7 +94,7 @@ pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
         .ok_or_else(|| SpecError::UnknownController { given: name.to_owned() })
 }
 
-fn read_option<'a>(entry: &'static Entry, part: &'a str) -> Result<(&'static OptionInfo, &'a str), SpecError> {
+fn read_option<'a>(entry: &'static Algorithm, part: &'a str) -> Result<(&'static OptionInfo, &'a str), SpecError> {
     let controller = entry.name;
     let Some((name, value)) = part.split_once('=') else {
         return Err(SpecError::NoValue { controller, given: part.trim().to_owned() });
@@ -109,7 +109,7 @@ fn read_option<'a>(entry: &'static Entry, part: &'a str) -> Result<(&'static Opt
     Ok((info, value))
 }
 
-/// A spec that does not name a recipe.
+/// A spec that does not name a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
     /// No name was given.

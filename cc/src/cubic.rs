@@ -21,12 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::controller::{Advice, Controller, Snapshot};
-use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, SendParams};
+use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
 use crate::hystart;
 use crate::math::cube_root;
-use crate::options::{Entry, OptionInfo, Values, choices, spec_text};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::options::{Algorithm, OptionInfo, Values, choices, spec_text};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -59,12 +59,12 @@ const FAST_CONVERGENCE: OptionInfo = OptionInfo {
     about: "plateau earlier when the window at a loss is smaller than at the one before; off for a lone flow",
 };
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "cubic",
     summary: "CUBIC: 0.7 of the window on loss or mark, growth by the time since",
     source: "RFC 9438 §4",
     options: &[FAST_CONVERGENCE, hystart::OPTION],
-    needs: Signals::NONE,
+    required: Capabilities::NONE,
     build: |chosen| {
         Arc::new(CubicRecipe {
             fast_convergence: chosen.choice(FAST_CONVERGENCE.name, FastConvergence::ALL),
@@ -73,30 +73,30 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// The recipe `cubic`.
+/// The configuration `cubic`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CubicRecipe {
     fast_convergence: FastConvergence,
     hystart: hystart::Use,
 }
 
-impl Recipe for CubicRecipe {
+impl ControllerConfig for CubicRecipe {
     fn name(&self) -> &'static str {
-        ENTRY.name
+        ALGORITHM.name
     }
 
     fn spec(&self) -> String {
         let fast_convergence = self.fast_convergence.name().to_owned();
         let hystart = self.hystart.name().to_owned();
-        spec_text(&ENTRY, &[(FAST_CONVERGENCE.name, fast_convergence), (hystart::OPTION.name, hystart)])
+        spec_text(&ALGORITHM, &[(FAST_CONVERGENCE.name, fast_convergence), (hystart::OPTION.name, hystart)])
     }
 
-    fn needs(&self) -> Signals {
-        Signals::NONE
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.offers)?;
+        self.check(start.provided)?;
         let aimd = Aimd::new(start).with_hystart(self.hystart);
         Ok(Box::new(Cubic {
             aimd,
@@ -242,12 +242,12 @@ impl Controller for Cubic {
         }
     }
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
         if acks.app_limited {
             self.curve.pause(acks.now.since(self.last));
         }
         (self.last, self.drained) = (acks.now, acks.in_flight == 0);
-        let acked = self.aimd.on_acks(acks);
+        let acked = self.aimd.on_ack(acks);
         let acked = self.aimd.grow_slow_start(acked);
         if acked > 0 {
             let (cwnd, datagram) = (self.aimd.window(), self.aimd.datagram());
@@ -257,25 +257,25 @@ impl Controller for Cubic {
         }
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
         let cwnd = self.aimd.window();
-        if self.aimd.begins_recovery(setback) {
-            if matches!(setback.cause, Cause::Loss { .. }) {
+        if self.aimd.begins_recovery(congestion_event) {
+            if matches!(congestion_event.cause, Cause::Loss { .. }) {
                 self.undo.save(&self.curve);
             }
             self.curve.reduce(cwnd, self.fast_convergence);
         }
-        let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
-        if self.aimd.on_setback(setback, BETA) && persistent {
+        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
+        if self.aimd.on_congestion_event(congestion_event, BETA) && persistent {
             self.curve.collapse();
         }
     }
 
-    fn on_undo(&mut self, _now: Time) {
+    fn on_spurious_congestion_event(&mut self, _now: Time) {
         // A window that has outgrown the loss keeps all its values, the curve too (RFC 9438 §4.9.2); after a mark there is nothing to go
         // back to. `Aimd` knows both.
         let curve = self.undo.take();
-        if self.aimd.on_undo() {
+        if self.aimd.on_spurious_congestion_event() {
             self.curve = curve.unwrap_or(self.curve);
         }
     }
@@ -293,12 +293,12 @@ impl Controller for Cubic {
         }
     }
 
-    fn advice(&self) -> Advice {
-        Advice::window(self.aimd.window())
+    fn send_params(&self) -> SendParams {
+        SendParams::window(self.aimd.window())
     }
 
-    fn snapshot(&self) -> Snapshot {
-        self.aimd.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        self.aimd.metrics()
     }
 
     fn boxed(&self) -> Box<dyn Controller> {

@@ -35,11 +35,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::controller::{Advice, Controller, Snapshot};
-use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, SendParams};
+use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
 use crate::hystart;
-use crate::options::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
 use crate::reno::LOSS_REDUCTION;
 use crate::units::{Ratio, Time, duration_text};
 
@@ -98,7 +98,7 @@ choices! {
 
 const INTEGER: Values = Values::Integer { min: 1, max: MAX_SAMPLES };
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "dca",
     summary: "TCP/DCA: Reno that cuts when the last RTTs stand out of the recent ones",
     source: "DCA §4.3",
@@ -141,11 +141,11 @@ pub(crate) const ENTRY: Entry = Entry {
         },
         hystart::OPTION,
     ],
-    needs: Signals::NONE,
+    required: Capabilities::NONE,
     build: |chosen| Arc::new(DcaRecipe::from_chosen(chosen)),
 };
 
-/// The recipe `dca`. The default is the paper.
+/// The configuration `dca`. The default is the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DcaRecipe {
     reduction: Reduction,
@@ -158,7 +158,7 @@ pub struct DcaRecipe {
 }
 
 impl DcaRecipe {
-    fn from_chosen(chosen: &Chosen<'_>) -> Self {
+    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
         Self {
             reduction: chosen.choice("reduction", Reduction::ALL),
             x: chosen.integer("x"),
@@ -171,14 +171,14 @@ impl DcaRecipe {
     }
 }
 
-impl Recipe for DcaRecipe {
+impl ControllerConfig for DcaRecipe {
     fn name(&self) -> &'static str {
-        ENTRY.name
+        ALGORITHM.name
     }
 
     fn spec(&self) -> String {
         spec_text(
-            &ENTRY,
+            &ALGORITHM,
             &[
                 ("reduction", self.reduction.name().to_owned()),
                 ("x", self.x.to_string()),
@@ -191,12 +191,12 @@ impl Recipe for DcaRecipe {
         )
     }
 
-    fn needs(&self) -> Signals {
-        Signals::NONE
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.offers)?;
+        self.check(start.provided)?;
         Ok(Box::new(Dca::new(Aimd::new(start).with_hystart(self.hystart), *self)))
     }
 }
@@ -285,7 +285,7 @@ impl Ring {
 #[derive(Clone, Debug)]
 pub struct Dca {
     aimd: Aimd,
-    recipe: DcaRecipe,
+    controller_config: DcaRecipe,
     ring: Ring,
     /// windowAVG(w) at the reaction that began this congestion epoch, as long as the epoch lasts.
     epoch: Option<Mean>,
@@ -294,15 +294,21 @@ pub struct Dca {
 }
 
 impl Dca {
-    fn new(aimd: Aimd, recipe: DcaRecipe) -> Self {
-        Self { aimd, recipe, ring: Ring::new(recipe.x, recipe.w), epoch: None, newest: Time::ZERO }
+    fn new(aimd: Aimd, controller_config: DcaRecipe) -> Self {
+        Self {
+            aimd,
+            controller_config,
+            ring: Ring::new(controller_config.x, controller_config.w),
+            epoch: None,
+            newest: Time::ZERO,
+        }
     }
 
     /// The tcpRTT sample of this ACK frame (DCA §3.1).
-    fn sample(&mut self, acks: &Acks<'_>) -> Option<Duration> {
+    fn sample(&mut self, acks: &AckEvent<'_>) -> Option<Duration> {
         let sent = acks.newest_sent().filter(|sent| *sent >= self.newest)?;
         self.newest = sent;
-        let counts = acks.packets.len() > 1 || self.recipe.samples == Samples::All;
+        let counts = acks.packets.len() > 1 || self.controller_config.samples == Samples::All;
         (counts && !self.aimd.in_recovery()).then_some(acks.rtt.latest)
     }
 
@@ -310,7 +316,7 @@ impl Dca {
     fn judge(&mut self) {
         let Ring { sampled, window, squares, .. } = self.ring;
         if let Some(start) = self.epoch {
-            let baseline = match self.recipe.epoch {
+            let baseline = match self.controller_config.epoch {
                 Epoch::Average => window,
                 Epoch::Start => start,
             };
@@ -318,10 +324,10 @@ impl Dca {
                 self.epoch = None;
             }
         }
-        let event = delay_event(sampled, window, squares) && sampled.reaches(window, self.recipe.floor);
+        let event = delay_event(sampled, window, squares) && sampled.reaches(window, self.controller_config.floor);
         if self.epoch.is_none() && event {
             self.epoch = Some(window);
-            self.aimd.cut(self.recipe.reduction.leaves());
+            self.aimd.cut(self.controller_config.reduction.leaves());
         }
     }
 }
@@ -329,8 +335,8 @@ impl Dca {
 impl Controller for Dca {
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
-        let acked = self.aimd.on_acks(acks);
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        let acked = self.aimd.on_ack(acks);
         self.aimd.grow_as_reno(acked);
         if let Some(rtt) = self.sample(acks) {
             self.ring.push(rtt);
@@ -340,12 +346,12 @@ impl Controller for Dca {
         }
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
-        self.aimd.on_setback(setback, LOSS_REDUCTION);
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
+        self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION);
     }
 
-    fn on_undo(&mut self, _now: Time) {
-        self.aimd.on_undo();
+    fn on_spurious_congestion_event(&mut self, _now: Time) {
+        self.aimd.on_spurious_congestion_event();
     }
 
     fn on_path(&mut self, now: Time, change: PathChange) {
@@ -353,21 +359,21 @@ impl Controller for Dca {
             PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
             PathChange::Moved => {
                 self.aimd.on_moved(now);
-                *self = Self { newest: now, ..Self::new(self.aimd.clone(), self.recipe) };
+                *self = Self { newest: now, ..Self::new(self.aimd.clone(), self.controller_config) };
             }
         }
     }
 
-    fn advice(&self) -> Advice {
-        Advice::window(self.aimd.window())
+    fn send_params(&self) -> SendParams {
+        SendParams::window(self.aimd.window())
     }
 
     /// `queueing` is the height of sampledRTT(x) above windowAVG(w).
-    fn snapshot(&self) -> Snapshot {
+    fn metrics(&self) -> ControllerMetrics {
         let Ring { sampled, window, .. } = self.ring;
         let above = sampled.above(window) / u128::from(sampled.count * window.count);
         let above = Duration::from_nanos(u64::try_from(above).unwrap_or(u64::MAX));
-        Snapshot { queueing: self.ring.ready().then_some(above), ..self.aimd.snapshot() }
+        ControllerMetrics { queueing: self.ring.ready().then_some(above), ..self.aimd.metrics() }
     }
 
     fn boxed(&self) -> Box<dyn Controller> {

@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::controller::{Advice, Controller, Snapshot};
-use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, SendParams};
+use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
 use crate::hystart;
-use crate::options::{Entry, OptionInfo, Values, choices, spec_text};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::options::{Algorithm, OptionInfo, Values, choices, spec_text};
 use crate::reno::LOSS_REDUCTION;
 use crate::round::RoundTrip;
 use crate::units::{Ratio, Time};
@@ -47,7 +47,7 @@ choices! {
     }
 }
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "dual",
     summary: "TCP/DUAL: Reno that gives up an eighth every second round trip while the RTT is above the middle of its range",
     source: "DCA §4.4",
@@ -60,7 +60,7 @@ pub(crate) const ENTRY: Entry = Entry {
         },
         hystart::OPTION,
     ],
-    needs: Signals::NONE,
+    required: Capabilities::NONE,
     build: |chosen| {
         Arc::new(DualRecipe {
             reset: chosen.choice("reset", Reset::ALL),
@@ -69,29 +69,29 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// The recipe `dual`.
+/// The configuration `dual`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DualRecipe {
     reset: Reset,
     hystart: hystart::Use,
 }
 
-impl Recipe for DualRecipe {
+impl ControllerConfig for DualRecipe {
     fn name(&self) -> &'static str {
-        ENTRY.name
+        ALGORITHM.name
     }
 
     fn spec(&self) -> String {
         let (reset, hystart) = (self.reset.name().to_owned(), self.hystart.name().to_owned());
-        spec_text(&ENTRY, &[("reset", reset), (hystart::OPTION.name, hystart)])
+        spec_text(&ALGORITHM, &[("reset", reset), (hystart::OPTION.name, hystart)])
     }
 
-    fn needs(&self) -> Signals {
-        Signals::NONE
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.offers)?;
+        self.check(start.provided)?;
         Ok(Box::new(Dual::new(Aimd::new(start).with_hystart(self.hystart), *self)))
     }
 }
@@ -122,7 +122,7 @@ pub fn above_middle(rtt: Duration, seen: Range) -> bool {
 #[derive(Clone, Debug)]
 pub struct Dual {
     aimd: Aimd,
-    recipe: DualRecipe,
+    controller_config: DualRecipe,
     round: RoundTrip,
     /// Round trips since the last decision.
     rounds: u32,
@@ -131,8 +131,8 @@ pub struct Dual {
 }
 
 impl Dual {
-    fn new(aimd: Aimd, recipe: DualRecipe) -> Self {
-        Self { aimd, recipe, round: RoundTrip::default(), rounds: 0, seen: None, latest: Duration::ZERO }
+    fn new(aimd: Aimd, controller_config: DualRecipe) -> Self {
+        Self { aimd, controller_config, round: RoundTrip::default(), rounds: 0, seen: None, latest: Duration::ZERO }
     }
 
     fn restart(&mut self) {
@@ -149,8 +149,8 @@ impl Dual {
     }
 
     /// This ACK frame ends the second round trip since the last decision.
-    fn due(&mut self, acks: &Acks<'_>) -> bool {
-        self.rounds += u32::from(self.round.on_acks(acks));
+    fn due(&mut self, acks: &AckEvent<'_>) -> bool {
+        self.rounds += u32::from(self.round.on_ack(acks));
         let due = self.rounds >= ROUNDS;
         if due {
             self.rounds = 0;
@@ -162,8 +162,8 @@ impl Dual {
 impl Controller for Dual {
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
-        let acked = self.aimd.on_acks(acks);
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        let acked = self.aimd.on_ack(acks);
         self.aimd.grow_as_reno(acked);
         let seen = self.sample(acks.rtt.latest);
         if !self.aimd.in_recovery() && self.due(acks) && above_middle(acks.rtt.latest, seen) {
@@ -171,13 +171,13 @@ impl Controller for Dual {
         }
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
-        if !self.aimd.on_setback(setback, LOSS_REDUCTION) {
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
+        if !self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION) {
             return;
         }
         self.restart();
-        let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
-        let forget = match self.recipe.reset {
+        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
+        let forget = match self.controller_config.reset {
             Reset::Never => false,
             Reset::Timeout => persistent,
             Reset::Loss => true,
@@ -187,8 +187,8 @@ impl Controller for Dual {
         }
     }
 
-    fn on_undo(&mut self, _now: Time) {
-        self.aimd.on_undo();
+    fn on_spurious_congestion_event(&mut self, _now: Time) {
+        self.aimd.on_spurious_congestion_event();
     }
 
     fn on_path(&mut self, now: Time, change: PathChange) {
@@ -196,19 +196,19 @@ impl Controller for Dual {
             PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
             PathChange::Moved => {
                 self.aimd.on_moved(now);
-                *self = Self::new(self.aimd.clone(), self.recipe);
+                *self = Self::new(self.aimd.clone(), self.controller_config);
             }
         }
     }
 
-    fn advice(&self) -> Advice {
-        Advice::window(self.aimd.window())
+    fn send_params(&self) -> SendParams {
+        SendParams::window(self.aimd.window())
     }
 
     /// `queueing` is the last RTT above the smallest.
-    fn snapshot(&self) -> Snapshot {
+    fn metrics(&self) -> ControllerMetrics {
         let queueing = self.seen.map(|seen| self.latest.saturating_sub(seen.min));
-        Snapshot { queueing, ..self.aimd.snapshot() }
+        ControllerMetrics { queueing, ..self.aimd.metrics() }
     }
 
     fn boxed(&self) -> Box<dyn Controller> {

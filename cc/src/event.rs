@@ -12,7 +12,7 @@ pub struct Start {
     /// Largest datagram the path is known to carry now, UDP payload in bytes.
     pub datagram: u16,
     /// What the stack can deliver and honour.
-    pub offers: crate::Signals,
+    pub provided: crate::Capabilities,
 }
 
 /// Bytes were handed to the network.
@@ -79,7 +79,7 @@ pub struct EcnDelta {
 
 /// One ACK frame's worth of newly acknowledged packets: the smallest event every stack can give.
 #[derive(Clone, Copy, Debug)]
-pub struct Acks<'a> {
+pub struct AckEvent<'a> {
     /// When the frame arrived.
     pub now: Time,
     /// The packets, oldest first; never empty.
@@ -96,7 +96,7 @@ pub struct Acks<'a> {
     pub app_limited: bool,
 }
 
-impl Acks<'_> {
+impl AckEvent<'_> {
     /// Bytes newly acknowledged.
     pub fn bytes(&self) -> u64 {
         self.packets.iter().fold(0, |sum, p| sum.saturating_add(p.bytes))
@@ -108,7 +108,7 @@ impl Acks<'_> {
     }
 }
 
-/// Why a [`Setback`] happened.
+/// Why a [`CongestionEvent`] happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Packets were declared lost.
@@ -124,7 +124,7 @@ pub enum Cause {
 
 /// Loss or mark, told after the acknowledgements of the same instant.
 #[derive(Clone, Copy, Debug)]
-pub struct Setback {
+pub struct CongestionEvent {
     /// When it was noticed.
     pub now: Time,
     /// When the newest packet concerned was sent.

@@ -17,12 +17,12 @@
 use std::sync::Arc;
 
 use crate::aimd::Aimd;
-use crate::controller::{Advice, Controller, Snapshot};
-use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, SendParams};
+use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
 use crate::hystart;
 use crate::math::{exp, ln};
-use crate::options::{Entry, spec_text};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::options::{Algorithm, spec_text};
 use crate::units::{Ratio, Time};
 
 /// Low_Window in datagrams (RFC 3649 §5).
@@ -34,36 +34,36 @@ pub const HIGH_DECREASE: f64 = 0.1;
 /// Where the table of RFC 3649 §B ends, in datagrams.
 pub const LAST_WINDOW: f64 = 100_000.0;
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "highspeed",
     summary: "HighSpeed TCP: Reno that grows faster and falls less the larger the window",
     source: "RFC 3649 §5",
     options: &[hystart::OPTION],
-    needs: Signals::NONE,
+    required: Capabilities::NONE,
     build: |chosen| Arc::new(HighSpeedRecipe { hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL) }),
 };
 
-/// The recipe `highspeed`.
+/// The configuration `highspeed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HighSpeedRecipe {
     hystart: hystart::Use,
 }
 
-impl Recipe for HighSpeedRecipe {
+impl ControllerConfig for HighSpeedRecipe {
     fn name(&self) -> &'static str {
-        ENTRY.name
+        ALGORITHM.name
     }
 
     fn spec(&self) -> String {
-        spec_text(&ENTRY, &[(hystart::OPTION.name, self.hystart.name().to_owned())])
+        spec_text(&ALGORITHM, &[(hystart::OPTION.name, self.hystart.name().to_owned())])
     }
 
-    fn needs(&self) -> Signals {
-        Signals::NONE
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.offers)?;
+        self.check(start.provided)?;
         Ok(Box::new(HighSpeed { aimd: Aimd::new(start).with_hystart(self.hystart) }))
     }
 }
@@ -144,18 +144,18 @@ pub struct HighSpeed {
 impl Controller for HighSpeed {
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
-        let acked = self.aimd.on_acks(acks);
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        let acked = self.aimd.on_ack(acks);
         let acked = self.aimd.grow_slow_start(acked);
         self.aimd.grow_additive(increase(self.aimd.window(), self.aimd.datagram()), acked);
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
-        self.aimd.on_setback(setback, kept(self.aimd.window(), self.aimd.datagram()));
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
+        self.aimd.on_congestion_event(congestion_event, kept(self.aimd.window(), self.aimd.datagram()));
     }
 
-    fn on_undo(&mut self, _now: Time) {
-        self.aimd.on_undo();
+    fn on_spurious_congestion_event(&mut self, _now: Time) {
+        self.aimd.on_spurious_congestion_event();
     }
 
     fn on_path(&mut self, now: Time, change: PathChange) {
@@ -165,12 +165,12 @@ impl Controller for HighSpeed {
         }
     }
 
-    fn advice(&self) -> Advice {
-        Advice::window(self.aimd.window())
+    fn send_params(&self) -> SendParams {
+        SendParams::window(self.aimd.window())
     }
 
-    fn snapshot(&self) -> Snapshot {
-        self.aimd.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        self.aimd.metrics()
     }
 
     fn boxed(&self) -> Box<dyn Controller> {

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use crate::event::Acks;
+use crate::event::AckEvent;
 use crate::options::{OptionInfo, Values, choices};
 use crate::units::Time;
 
@@ -87,7 +87,7 @@ impl HyStart {
     }
 
     /// Takes the RTT of one ACK frame.
-    pub fn on_acks(&mut self, acks: &Acks<'_>) -> Growth {
+    pub fn on_ack(&mut self, acks: &AckEvent<'_>) -> Growth {
         if acks.newest_sent() >= Some(self.round_start) {
             self.end_round(acks.now);
             if let Some(css) = &mut self.conservative {
@@ -137,7 +137,7 @@ mod tests {
     fn frames(hystart: &mut HyStart, at: Time, sent: Time, count: u32, rtt: Duration) -> Vec<Growth> {
         (0..count)
             .map(|n| {
-                hystart.on_acks(&Acks {
+                hystart.on_ack(&AckEvent {
                     now: at + MS * n,
                     packets: &[Acked { sent: sent + MS * n, bytes: 1_200 }],
                     in_flight: 0,

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::recipe::{Recipe, Signals};
+use crate::config::{Capabilities, ControllerConfig};
 use crate::units::{Ratio, duration_text, parse_duration};
 
 /// One controller of the catalogue.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Algorithm {
     /// Name, as users type it.
     pub name: &'static str,
     /// What it does, in one line.
@@ -19,9 +19,9 @@ pub struct Entry {
     /// Its options.
     pub options: &'static [OptionInfo],
     /// Signals it needs with all options at their defaults.
-    pub needs: Signals,
-    /// Makes the recipe from options that are already checked.
-    pub build: fn(&Chosen<'_>) -> Arc<dyn Recipe>,
+    pub required: Capabilities,
+    /// Makes the configuration from options that are already checked.
+    pub build: fn(&ParsedOptions<'_>) -> Arc<dyn ControllerConfig>,
 }
 
 /// One option of a controller.
@@ -105,13 +105,13 @@ impl fmt::Display for Values {
 
 /// The options a user chose for one controller, names and values checked; the rest are at their defaults.
 #[derive(Debug)]
-pub struct Chosen<'a> {
-    pub(crate) entry: &'a Entry,
+pub struct ParsedOptions<'a> {
+    pub(crate) entry: &'a Algorithm,
     pub(crate) given: Vec<(&'static OptionInfo, &'a str)>,
-    pub(crate) inner: Option<Arc<dyn Recipe>>,
+    pub(crate) inner: Option<Arc<dyn ControllerConfig>>,
 }
 
-impl Chosen<'_> {
+impl ParsedOptions<'_> {
     /// The value of `option`, given or default.
     ///
     /// # Panics
@@ -163,11 +163,11 @@ impl Chosen<'_> {
         Ratio::from_decimal(self.text(option)).expect("the value was checked")
     }
 
-    /// The recipe that a wrapper is put around; only entries that wrap have one.
+    /// The configuration that a wrapper is put around; only entries that wrap have one.
     ///
     /// # Panics
     /// In the file of a controller that wraps nothing.
-    pub fn inner(&self) -> Arc<dyn Recipe> {
+    pub fn inner(&self) -> Arc<dyn ControllerConfig> {
         self.inner.clone().expect("wrappers are always given one")
     }
 }
@@ -177,7 +177,7 @@ fn parse_integer(text: &str) -> Option<u32> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn info(entry: &Entry, option: &str) -> &'static OptionInfo {
+fn info(entry: &Algorithm, option: &str) -> &'static OptionInfo {
     entry
         .options
         .iter()
@@ -186,7 +186,7 @@ fn info(entry: &Entry, option: &str) -> &'static OptionInfo {
 }
 
 /// Writes a spec: the name, and those of `values` (every option of the entry) that differ from their defaults.
-pub fn spec_text(entry: &Entry, values: &[(&str, String)]) -> String {
+pub fn spec_text(entry: &Algorithm, values: &[(&str, String)]) -> String {
     let mut text = entry.name.to_owned();
     let mut separator = ':';
     for (option, value) in values {

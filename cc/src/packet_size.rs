@@ -17,10 +17,10 @@
 
 use std::sync::Arc;
 
-use crate::controller::{Advice, Controller, Snapshot};
-use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
-use crate::options::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, SendParams};
+use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
+use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
 use crate::round::RoundTrip;
 use crate::undo::Undo;
 use crate::units::Time;
@@ -42,7 +42,7 @@ choices! {
 /// What `packet-size` is put around when its spec names nothing.
 pub const DEFAULT_INNER: &str = "reno";
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "packet-size",
     summary: "Smaller packets when the window holds few, around another controller: packet-size/sync",
     source: "Packet size §1.4",
@@ -72,22 +72,22 @@ pub(crate) const ENTRY: Entry = Entry {
             about: "the wrapped controller counts in datagrams of the size in use, or in full-size ones",
         },
     ],
-    needs: Signals { datagram: true, ..Signals::NONE },
+    required: Capabilities { datagram: true, ..Capabilities::NONE },
     build: |chosen| Arc::new(PacketSizeRecipe::from_chosen(chosen)),
 };
 
-/// The recipe `packet-size`.
+/// The configuration `packet-size`.
 #[derive(Clone, Debug)]
 pub struct PacketSizeRecipe {
     packets: u32,
     floor: u32,
     patience: u32,
     increase: Increase,
-    inner: Arc<dyn Recipe>,
+    inner: Arc<dyn ControllerConfig>,
 }
 
 impl PacketSizeRecipe {
-    fn from_chosen(chosen: &Chosen<'_>) -> Self {
+    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
         Self {
             packets: chosen.integer("packets"),
             floor: chosen.integer("floor"),
@@ -98,14 +98,14 @@ impl PacketSizeRecipe {
     }
 }
 
-impl Recipe for PacketSizeRecipe {
+impl ControllerConfig for PacketSizeRecipe {
     fn name(&self) -> &'static str {
-        ENTRY.name
+        ALGORITHM.name
     }
 
     fn spec(&self) -> String {
         let own = spec_text(
-            &ENTRY,
+            &ALGORITHM,
             &[
                 ("packets", self.packets.to_string()),
                 ("floor", self.floor.to_string()),
@@ -119,12 +119,12 @@ impl Recipe for PacketSizeRecipe {
         }
     }
 
-    fn needs(&self) -> Signals {
-        Signals { datagram: true, ..self.inner.needs() }
+    fn required(&self) -> Capabilities {
+        Capabilities { datagram: true, ..self.inner.required() }
     }
 
-    fn wants(&self) -> Signals {
-        Signals { datagram: true, ..self.inner.wants() }
+    fn optional(&self) -> Capabilities {
+        Capabilities { datagram: true, ..self.inner.optional() }
     }
 
     fn mend(&self) -> &'static str {
@@ -132,17 +132,17 @@ impl Recipe for PacketSizeRecipe {
     }
 
     /// What the wrapped controller lacks is told in its own words.
-    fn check(&self, offers: Signals) -> Result<(), Missing> {
-        let signals = Signals { datagram: true, ..Signals::NONE }.lacking_in(offers);
+    fn check(&self, provided: Capabilities) -> Result<(), Missing> {
+        let signals = Capabilities { datagram: true, ..Capabilities::NONE }.lacking_in(provided);
         if signals.is_none() {
-            self.inner.check(offers)
+            self.inner.check(provided)
         } else {
             Err(Missing { controller: self.name(), signals, mend: self.mend() })
         }
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.offers)?;
+        self.check(start.provided)?;
         Ok(Box::new(PacketSize {
             inner: self.inner.start(start)?,
             packets: u64::from(self.packets),
@@ -206,12 +206,12 @@ impl PacketSize {
 
     /// The window holds enough datagrams of this size.
     fn holds(&self, size: u16) -> bool {
-        self.inner.advice().window >= self.packets * u64::from(size)
+        self.inner.send_params().window >= self.packets * u64::from(size)
     }
 
     /// The size for the window as it is.
     fn fitting(&self) -> u16 {
-        fitting_size(self.inner.advice().window, self.packets, self.path, self.floor)
+        fitting_size(self.inner.send_params().window, self.packets, self.path, self.floor)
     }
 
     fn adapt(&mut self, now: Time) {
@@ -258,29 +258,29 @@ impl Controller for PacketSize {
         self.inner.on_sent(sent);
     }
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
         self.fresh = false;
-        self.inner.on_acks(acks);
-        if self.round.on_acks(acks) {
+        self.inner.on_ack(acks);
+        if self.round.on_ack(acks) {
             self.end_round();
         }
         self.adapt(acks.now);
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
         self.fresh = false;
-        let before = self.inner.advice().window;
-        self.inner.on_setback(setback);
-        match setback.cause {
+        let before = self.inner.send_params().window;
+        self.inner.on_congestion_event(congestion_event);
+        match congestion_event.cause {
             Cause::Mark => self.undo.forget(),
-            Cause::Loss { .. } if self.inner.advice().window < before => self.undo.save(&self.size),
+            Cause::Loss { .. } if self.inner.send_params().window < before => self.undo.save(&self.size),
             Cause::Loss { .. } => {}
         }
-        self.adapt(setback.now);
+        self.adapt(congestion_event.now);
     }
 
-    fn on_undo(&mut self, now: Time) {
-        self.inner.on_undo(now);
+    fn on_spurious_congestion_event(&mut self, now: Time) {
+        self.inner.on_spurious_congestion_event(now);
         if let Some(size) = self.undo.take().map(|size| size.min(self.fitting())).filter(|size| *size > self.size) {
             self.change(now, size);
         }
@@ -312,13 +312,13 @@ impl Controller for PacketSize {
         }
     }
 
-    fn advice(&self) -> Advice {
-        let advice = self.inner.advice();
-        Advice { datagram: Some(self.size), ..advice }
+    fn send_params(&self) -> SendParams {
+        let params = self.inner.send_params();
+        SendParams { datagram: Some(self.size), ..params }
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot { datagram: Some(self.size), ..self.inner.snapshot() }
+    fn metrics(&self) -> ControllerMetrics {
+        ControllerMetrics { datagram: Some(self.size), ..self.inner.metrics() }
     }
 
     fn boxed(&self) -> Box<dyn Controller> {

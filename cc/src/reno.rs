@@ -8,46 +8,46 @@
 use std::sync::Arc;
 
 use crate::aimd::Aimd;
-use crate::controller::{Advice, Controller, Snapshot};
-use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, SendParams};
+use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
 use crate::hystart;
-use crate::options::{Entry, spec_text};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::options::{Algorithm, spec_text};
 use crate::units::{Ratio, Time};
 
 /// What a loss or a mark leaves of the window (RFC 9002 §7.3.2; the RFC's kLossReductionFactor).
 pub const LOSS_REDUCTION: Ratio = Ratio::HALF;
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "reno",
     summary: "NewReno: half the window on loss or mark, one datagram more per round trip",
     source: "RFC 9002 §7",
     options: &[hystart::OPTION],
-    needs: Signals::NONE,
+    required: Capabilities::NONE,
     build: |chosen| Arc::new(RenoRecipe { hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL) }),
 };
 
-/// The recipe `reno`.
+/// The configuration `reno`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenoRecipe {
     hystart: hystart::Use,
 }
 
-impl Recipe for RenoRecipe {
+impl ControllerConfig for RenoRecipe {
     fn name(&self) -> &'static str {
-        ENTRY.name
+        ALGORITHM.name
     }
 
     fn spec(&self) -> String {
-        spec_text(&ENTRY, &[(hystart::OPTION.name, self.hystart.name().to_owned())])
+        spec_text(&ALGORITHM, &[(hystart::OPTION.name, self.hystart.name().to_owned())])
     }
 
-    fn needs(&self) -> Signals {
-        Signals::NONE
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.offers)?;
+        self.check(start.provided)?;
         Ok(Box::new(Reno { aimd: Aimd::new(start).with_hystart(self.hystart) }))
     }
 }
@@ -61,17 +61,17 @@ pub struct Reno {
 impl Controller for Reno {
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
-        let acked = self.aimd.on_acks(acks);
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        let acked = self.aimd.on_ack(acks);
         self.aimd.grow_as_reno(acked);
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
-        self.aimd.on_setback(setback, LOSS_REDUCTION);
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
+        self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION);
     }
 
-    fn on_undo(&mut self, _now: Time) {
-        self.aimd.on_undo();
+    fn on_spurious_congestion_event(&mut self, _now: Time) {
+        self.aimd.on_spurious_congestion_event();
     }
 
     fn on_path(&mut self, now: Time, change: PathChange) {
@@ -81,12 +81,12 @@ impl Controller for Reno {
         }
     }
 
-    fn advice(&self) -> Advice {
-        Advice::window(self.aimd.window())
+    fn send_params(&self) -> SendParams {
+        SendParams::window(self.aimd.window())
     }
 
-    fn snapshot(&self) -> Snapshot {
-        self.aimd.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        self.aimd.metrics()
     }
 
     fn boxed(&self) -> Box<dyn Controller> {

@@ -1,6 +1,6 @@
 //! Round trips, told apart by acknowledgements.
 
-use crate::event::Acks;
+use crate::event::AckEvent;
 use crate::units::Time;
 
 /// Notices the end of each round trip.
@@ -14,7 +14,7 @@ pub struct RoundTrip {
 
 impl RoundTrip {
     /// Takes an ACK frame; true when it ends a round.
-    pub fn on_acks(&mut self, acks: &Acks<'_>) -> bool {
+    pub fn on_ack(&mut self, acks: &AckEvent<'_>) -> bool {
         let ended = self.began.is_some_and(|began| acks.newest_sent() >= Some(began));
         if ended || self.began.is_none() {
             self.began = Some(acks.now);
@@ -36,13 +36,13 @@ impl RoundTrip {
 #[cfg(test)]
 mod tests {
     use super::RoundTrip;
-    use crate::event::{Acked, Acks, Rtt};
+    use crate::event::{AckEvent, Acked, Rtt};
     use crate::units::Time;
     use std::time::Duration;
 
     fn frame(round: &mut RoundTrip, now: u64, sent: u64) -> bool {
         let rtt = Duration::from_millis(now - sent);
-        round.on_acks(&Acks {
+        round.on_ack(&AckEvent {
             now: Time::from_millis(now),
             packets: &[Acked { sent: Time::from_millis(sent), bytes: 1_200 }],
             in_flight: 0,

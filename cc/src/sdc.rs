@@ -1,10 +1,10 @@
 //! SDC (Kung, Tan, Hsiao: "TCP with sender-based delay control", Computer Communications 26, 2003).
 //!
 //! Below a window of eight packets loss recovery fails, so SDC does not go there: it slows down by delaying packets at the sender,
-//! which stretches the round trip to RTT + D and lowers the rate W / (RTT + D) as far as need be. [`Sdc::on_acks`] and
-//! [`Sdc::on_setback`] are the two halves of the box in SDC §2.2, with its names.
+//! which stretches the round trip to RTT + D and lowers the rate W / (RTT + D) as far as need be. [`Sdc::on_ack`] and
+//! [`Sdc::on_congestion_event`] are the two halves of the box in SDC §2.2, with its names.
 //!
-//! The delay goes out as [`Pace::Hold`]: at most one window per RTT + D.
+//! The delay goes out as [`Pacing::Hold`]: at most one window per RTT + D.
 //!
 //! # Departures
 //! What the paper leaves open, and what is taken here.
@@ -35,11 +35,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::controller::{Advice, Controller, Pace, Snapshot};
-use crate::event::{Acks, Cause, PathChange, Sent, Setback, Start};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, Pacing, SendParams};
+use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
 use crate::hystart;
-use crate::options::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
 use crate::reno::LOSS_REDUCTION;
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
@@ -97,7 +97,7 @@ choices! {
     }
 }
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "sdc",
     summary: "SDC: keeps eight packets in the window and slows down by delaying them at the sender",
     source: "SDC §2.2",
@@ -140,11 +140,11 @@ pub(crate) const ENTRY: Entry = Entry {
         },
         hystart::OPTION,
     ],
-    needs: Signals { pacing: true, ..Signals::NONE },
+    required: Capabilities { pacing: true, ..Capabilities::NONE },
     build: |chosen| Arc::new(SdcRecipe::from_chosen(chosen)),
 };
 
-/// The recipe `sdc`.
+/// The configuration `sdc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SdcRecipe {
     threshold: u32,
@@ -157,7 +157,7 @@ pub struct SdcRecipe {
 }
 
 impl SdcRecipe {
-    fn from_chosen(chosen: &Chosen<'_>) -> Self {
+    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
         Self {
             threshold: chosen.integer("threshold"),
             signal: chosen.choice("signal", Signal::ALL),
@@ -170,14 +170,14 @@ impl SdcRecipe {
     }
 }
 
-impl Recipe for SdcRecipe {
+impl ControllerConfig for SdcRecipe {
     fn name(&self) -> &'static str {
-        ENTRY.name
+        ALGORITHM.name
     }
 
     fn spec(&self) -> String {
         spec_text(
-            &ENTRY,
+            &ALGORITHM,
             &[
                 ("threshold", self.threshold.to_string()),
                 ("signal", self.signal.name().to_owned()),
@@ -190,12 +190,12 @@ impl Recipe for SdcRecipe {
         )
     }
 
-    fn needs(&self) -> Signals {
-        Signals { pacing: true, ecn: self.signal == Signal::Ecn, ..Signals::NONE }
+    fn required(&self) -> Capabilities {
+        Capabilities { pacing: true, ecn: self.signal == Signal::Ecn, ..Capabilities::NONE }
     }
 
-    fn wants(&self) -> Signals {
-        Signals { pacing: true, ecn: true, ..Signals::NONE }
+    fn optional(&self) -> Capabilities {
+        Capabilities { pacing: true, ecn: true, ..Capabilities::NONE }
     }
 
     fn mend(&self) -> &'static str {
@@ -206,10 +206,10 @@ impl Recipe for SdcRecipe {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.offers)?;
+        self.check(start.provided)?;
         Ok(Box::new(Sdc {
             aimd: Aimd::new(start).with_hystart(self.hystart),
-            recipe: *self,
+            controller_config: *self,
             d: Duration::ZERO,
             rtt: None,
             srtt: None,
@@ -224,7 +224,7 @@ impl Recipe for SdcRecipe {
 #[derive(Clone, Debug)]
 pub struct Sdc {
     aimd: Aimd,
-    recipe: SdcRecipe,
+    controller_config: SdcRecipe,
     /// The added delay D.
     d: Duration,
     /// The last RTT sample, without D.
@@ -273,11 +273,11 @@ fn share(ratio: Ratio, of: Duration) -> Duration {
 impl Sdc {
     /// `W < threshold`.
     fn small_window(&self) -> bool {
-        self.aimd.window() < u64::from(self.recipe.threshold) * self.aimd.datagram()
+        self.aimd.window() < u64::from(self.controller_config.threshold) * self.aimd.datagram()
     }
 
     /// D when the newest packet of this ACK frame left; what it shrank by since does not matter.
-    fn d_of(&mut self, acks: &Acks<'_>) -> Duration {
+    fn d_of(&mut self, acks: &AckEvent<'_>) -> Duration {
         match self.raised {
             Some(raised) if acks.newest_sent() <= Some(raised.at) => raised.before,
             _ => {
@@ -287,9 +287,9 @@ impl Sdc {
         }
     }
 
-    fn measure(&mut self, acks: &Acks<'_>) {
+    fn measure(&mut self, acks: &AckEvent<'_>) {
         let (rtt, d) = (acks.rtt.latest, self.d_of(acks));
-        let sample = match self.recipe.srtt {
+        let sample = match self.controller_config.srtt {
             Srtt::Total => rtt.saturating_add(d),
             Srtt::Network => rtt,
         };
@@ -306,12 +306,12 @@ impl Sdc {
             for _ in 1..packets.min(MAX_STEPS) {
                 self.d = shrunk_small(rtt_new, rtt_new, self.d);
             }
-        } else if self.recipe.shrink == Shrink::Equation {
+        } else if self.controller_config.shrink == Shrink::Equation {
             let window = self.aimd.window() as f64 / self.aimd.datagram() as f64;
             self.d = shrunk_large(window, packets, rtt_new, self.d);
         } else {
             for _ in 0..packets.min(MAX_STEPS) {
-                self.d = share(self.recipe.factor, self.d);
+                self.d = share(self.controller_config.factor, self.d);
             }
         }
         // The small-window rule may raise D when the RTT jumps.
@@ -323,10 +323,10 @@ impl Sdc {
     }
 
     /// Marks within the round trip after the last reaction do not count again with `react=round`.
-    fn counts(&self, setback: &Setback) -> bool {
-        match (self.recipe.react, setback.cause) {
+    fn counts(&self, congestion_event: &CongestionEvent) -> bool {
+        match (self.controller_config.react, congestion_event.cause) {
             (React::Ack, Cause::Mark) => true,
-            _ => self.reacted.is_none_or(|reacted| setback.sent > reacted),
+            _ => self.reacted.is_none_or(|reacted| congestion_event.sent > reacted),
         }
     }
 }
@@ -334,13 +334,13 @@ impl Sdc {
 impl Controller for Sdc {
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
-        let acked = self.aimd.on_acks(acks);
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        let acked = self.aimd.on_ack(acks);
         let rtt_new = acks.rtt.latest;
         let rtt_old = self.rtt.replace(rtt_new).unwrap_or(rtt_new);
         self.measure(acks);
         if acks.ecn.is_some_and(|ecn| ecn.ce > 0) {
-            // Congestion experienced: the setback that follows raises D.
+            // Congestion experienced: the congestion event that follows raises D.
             return;
         }
         let small = self.small_window();
@@ -356,40 +356,40 @@ impl Controller for Sdc {
         }
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
-        if !self.aimd.concerns(setback) {
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
+        if !self.aimd.concerns(congestion_event) {
             return;
         }
         // A mark is never spurious, nor is what came before it.
-        if setback.cause == Cause::Mark {
+        if congestion_event.cause == Cause::Mark {
             self.undo.forget();
         }
         let slows = self.small_window() || self.d > Duration::ZERO;
         if !slows {
-            if self.aimd.on_setback(setback, LOSS_REDUCTION) {
-                self.reacted = Some(setback.now);
-                if setback.cause != Cause::Mark {
+            if self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION) {
+                self.reacted = Some(congestion_event.now);
+                if congestion_event.cause != Cause::Mark {
                     self.undo.save(&self.d);
                 }
             }
             return;
         }
         // The window stays and D grows; persistent congestion collapses the window instead, and halves the threshold.
-        let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
-        let counts = !persistent && self.counts(setback);
+        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
+        let counts = !persistent && self.counts(congestion_event);
         let kept = if persistent { LOSS_REDUCTION } else { Ratio::ONE };
-        if self.aimd.on_setback(setback, kept) && setback.cause != Cause::Mark {
+        if self.aimd.on_congestion_event(congestion_event, kept) && congestion_event.cause != Cause::Mark {
             self.undo.save(&self.d);
         }
         if let (true, Some(srtt), Some(rtt)) = (counts, self.srtt, self.rtt) {
-            self.raised.get_or_insert(Raised { at: setback.now, before: self.d });
+            self.raised.get_or_insert(Raised { at: congestion_event.now, before: self.d });
             self.d = grown(srtt, rtt);
-            self.reacted = Some(setback.now);
+            self.reacted = Some(congestion_event.now);
         }
     }
 
-    fn on_undo(&mut self, _now: Time) {
-        self.aimd.on_undo();
+    fn on_spurious_congestion_event(&mut self, _now: Time) {
+        self.aimd.on_spurious_congestion_event();
         if let Some(d) = self.undo.take() {
             self.d = d.min(self.d);
         }
@@ -407,13 +407,13 @@ impl Controller for Sdc {
         }
     }
 
-    fn advice(&self) -> Advice {
-        let pace = if self.d > Duration::ZERO { Pace::Hold(self.d) } else { Pace::Window };
-        Advice { pace, ..Advice::window(self.aimd.window()) }
+    fn send_params(&self) -> SendParams {
+        let pacing = if self.d > Duration::ZERO { Pacing::Delay(self.d) } else { Pacing::Window };
+        SendParams { pacing, ..SendParams::window(self.aimd.window()) }
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot { hold: Some(self.d), ..self.aimd.snapshot() }
+    fn metrics(&self) -> ControllerMetrics {
+        ControllerMetrics { hold: Some(self.d), ..self.aimd.metrics() }
     }
 
     fn boxed(&self) -> Box<dyn Controller> {

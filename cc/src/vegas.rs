@@ -37,11 +37,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::controller::{Advice, Controller, Snapshot};
-use crate::event::{Acks, PathChange, Sent, Setback, Start};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, SendParams};
+use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
 use crate::hystart;
-use crate::options::{Chosen, Entry, OptionInfo, Values, choices};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices};
 use crate::reno::LOSS_REDUCTION;
 use crate::round::RoundTrip;
 use crate::units::{Ratio, Time};
@@ -85,7 +85,7 @@ impl Params {
 
 const PACKETS: Values = Values::Integer { min: 0, max: 1_000 };
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "vegas",
     summary: "TCP Vegas: keeps a few packets of its own waiting in the path's queues",
     source: "DCA §4.4",
@@ -116,11 +116,11 @@ pub(crate) const ENTRY: Entry = Entry {
         },
         hystart::OPTION,
     ],
-    needs: Signals::NONE,
+    required: Capabilities::NONE,
     build: |chosen| Arc::new(VegasRecipe::from_chosen(chosen)),
 };
 
-/// The recipe `vegas`.
+/// The configuration `vegas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VegasRecipe {
     params: Params,
@@ -129,7 +129,7 @@ pub struct VegasRecipe {
 }
 
 impl VegasRecipe {
-    fn from_chosen(chosen: &Chosen<'_>) -> Self {
+    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
         let params = chosen.choice("params", Params::ALL);
         let set = params.thresholds();
         let own = |option, default| if chosen.is_given(option) { chosen.integer(option) } else { default };
@@ -139,9 +139,9 @@ impl VegasRecipe {
     }
 }
 
-impl Recipe for VegasRecipe {
+impl ControllerConfig for VegasRecipe {
     fn name(&self) -> &'static str {
-        ENTRY.name
+        ALGORITHM.name
     }
 
     /// Thresholds are written where they differ from those of `params`.
@@ -156,15 +156,15 @@ impl Recipe for VegasRecipe {
         ];
         let written: Vec<String> =
             options.iter().filter(|(.., differs)| *differs).map(|(name, value, _)| format!("{name}={value}")).collect();
-        if written.is_empty() { ENTRY.name.to_owned() } else { format!("{}:{}", ENTRY.name, written.join(",")) }
+        if written.is_empty() { ALGORITHM.name.to_owned() } else { format!("{}:{}", ALGORITHM.name, written.join(",")) }
     }
 
-    fn needs(&self) -> Signals {
-        Signals::NONE
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.offers)?;
+        self.check(start.provided)?;
         Ok(Box::new(Vegas::new(Aimd::new(start).with_hystart(self.hystart), *self)))
     }
 }
@@ -231,7 +231,7 @@ impl Samples {
 #[derive(Clone, Debug)]
 pub struct Vegas {
     aimd: Aimd,
-    recipe: VegasRecipe,
+    controller_config: VegasRecipe,
     round: RoundTrip,
     samples: Samples,
     /// Smallest RTT of the path.
@@ -243,10 +243,10 @@ pub struct Vegas {
 }
 
 impl Vegas {
-    fn new(aimd: Aimd, recipe: VegasRecipe) -> Self {
+    fn new(aimd: Aimd, controller_config: VegasRecipe) -> Self {
         Self {
             aimd,
-            recipe,
+            controller_config,
             round: RoundTrip::default(),
             samples: Samples::default(),
             base: None,
@@ -256,8 +256,8 @@ impl Vegas {
     }
 
     /// One ACK frame outside recovery, ns-2's way; `acked` are the bytes that may count as growth.
-    fn on_acks_ns2(&mut self, acks: &Acks<'_>, base: Duration, acked: u64) {
-        if self.round.on_acks(acks) {
+    fn on_acks_ns2(&mut self, acks: &AckEvent<'_>, base: Duration, acked: u64) {
+        if self.round.on_ack(acks) {
             if let Some(rtt) = self.samples.mean() {
                 self.queueing = Some(rtt.saturating_sub(base));
                 self.judge_ns2(delta(self.aimd.window(), self.aimd.datagram(), base, rtt));
@@ -280,7 +280,7 @@ impl Vegas {
 
     /// The verdict of a round, ns-2's way.
     fn judge_ns2(&mut self, delta: u64) {
-        let Thresholds { alpha, beta, gamma } = self.recipe.thresholds;
+        let Thresholds { alpha, beta, gamma } = self.controller_config.thresholds;
         if self.aimd.in_slow_start() {
             self.grows = !self.grows;
             if self.grows && delta > u64::from(gamma) {
@@ -296,10 +296,10 @@ impl Vegas {
     }
 
     /// One ACK frame outside recovery, Linux's way.
-    fn on_acks_linux(&mut self, acks: &Acks<'_>, base: Duration, acked: u64) {
+    fn on_acks_linux(&mut self, acks: &AckEvent<'_>, base: Duration, acked: u64) {
         // The frame that ends a round gives the last sample of it.
         self.samples.take(acks.rtt.latest);
-        let ended = self.round.on_acks(acks);
+        let ended = self.round.on_ack(acks);
         let Samples { count, min, .. } = self.samples;
         if ended {
             self.samples = Samples::default();
@@ -316,7 +316,7 @@ impl Vegas {
 
     /// The verdict of a round, Linux's way.
     fn judge_linux(&mut self, base: Duration, rtt: Duration, acked: u64) {
-        let Thresholds { alpha, beta, gamma } = self.recipe.thresholds;
+        let Thresholds { alpha, beta, gamma } = self.controller_config.thresholds;
         let (window, datagram) = (self.aimd.window(), self.aimd.datagram());
         let diff = diff(window, datagram, base, rtt);
         if self.aimd.in_slow_start() {
@@ -339,29 +339,29 @@ impl Vegas {
 impl Controller for Vegas {
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
-        let acked = self.aimd.on_acks(acks);
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        let acked = self.aimd.on_ack(acks);
         let base = self.base.map_or(acks.rtt.latest, |base| base.min(acks.rtt.latest));
         self.base = Some(base);
         if self.aimd.in_recovery() {
             return;
         }
-        match self.recipe.params {
+        match self.controller_config.params {
             Params::Ns2 => self.on_acks_ns2(acks, base, acked),
             Params::Linux => self.on_acks_linux(acks, base, acked),
         }
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
-        if self.aimd.on_setback(setback, LOSS_REDUCTION) {
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
+        if self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION) {
             self.round.restart();
             self.samples = Samples::default();
             self.grows = true;
         }
     }
 
-    fn on_undo(&mut self, _now: Time) {
-        self.aimd.on_undo();
+    fn on_spurious_congestion_event(&mut self, _now: Time) {
+        self.aimd.on_spurious_congestion_event();
     }
 
     fn on_path(&mut self, now: Time, change: PathChange) {
@@ -369,18 +369,18 @@ impl Controller for Vegas {
             PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
             PathChange::Moved => {
                 self.aimd.on_moved(now);
-                *self = Self::new(self.aimd.clone(), self.recipe);
+                *self = Self::new(self.aimd.clone(), self.controller_config);
             }
         }
     }
 
-    fn advice(&self) -> Advice {
-        Advice::window(self.aimd.window())
+    fn send_params(&self) -> SendParams {
+        SendParams::window(self.aimd.window())
     }
 
     /// `queueing` is the RTT of the last round above the base RTT.
-    fn snapshot(&self) -> Snapshot {
-        Snapshot { queueing: self.queueing, ..self.aimd.snapshot() }
+    fn metrics(&self) -> ControllerMetrics {
+        ControllerMetrics { queueing: self.queueing, ..self.aimd.metrics() }
     }
 
     fn boxed(&self) -> Box<dyn Controller> {
@@ -391,7 +391,7 @@ impl Controller for Vegas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::recipe;
+    use crate::catalogue;
 
     const MSS: u64 = 1_200;
 
@@ -442,10 +442,13 @@ mod tests {
             ("vegas:alpha=2,params=linux,beta=6", 2, 6, 1, "vegas:params=linux,beta=6"),
             ("vegas:gamma=5,beta=3", 1, 3, 5, "vegas:gamma=5"),
         ] {
-            let recipe = recipe(spec).expect(spec);
-            assert_eq!(recipe.spec(), written);
+            let controller_config = catalogue::parse(spec).expect(spec);
+            assert_eq!(controller_config.spec(), written);
             let thresholds = Thresholds { alpha, beta, gamma };
-            assert!(format!("{recipe:?}").contains(&format!("{thresholds:?}")), "{spec}: {recipe:?}");
+            assert!(
+                format!("{controller_config:?}").contains(&format!("{thresholds:?}")),
+                "{spec}: {controller_config:?}"
+            );
         }
     }
 }

@@ -19,11 +19,11 @@ fn events_and_advice_allocate_nothing() {
                 s.send();
                 s.acks(10, (round * 37) % 9_000);
                 s.lose();
-                s.setback(Cause::Mark);
+                s.congestion_event(Cause::Mark);
                 s.next_round();
-                s.controller.on_undo(s.now);
+                s.controller.on_spurious_congestion_event(s.now);
                 s.controller.on_path(s.now, PathChange::Datagram(1_200));
-                std::hint::black_box((s.controller.advice(), s.controller.snapshot()));
+                std::hint::black_box((s.controller.send_params(), s.controller.metrics()));
             }
         });
         assert_eq!(counted.count_total, 0, "{spec}");

@@ -1,14 +1,14 @@
 //! Specs: what they say comes out again, and what is wrong is told in one line with the mend.
 
-use fathom_cc::catalogue::{CATALOGUE, SpecError, Values, recipe, split};
+use fathom_cc::catalogue::{self, CATALOGUE, SpecError, Values, split};
 use fathom_cc::hystart;
-use fathom_cc::sync::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe};
-use fathom_cc::{Recipe, Signals};
+use fathom_cc::sync_tcp::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe};
+use fathom_cc::{Capabilities, ControllerConfig};
 use proptest::prelude::*;
 use std::time::Duration;
 
 fn error(spec: &str) -> String {
-    let message = recipe(spec).expect_err(spec).to_string();
+    let message = catalogue::parse(spec).expect_err(spec).to_string();
     assert_eq!(message.lines().count(), 1, "{message}");
     message
 }
@@ -16,10 +16,10 @@ fn error(spec: &str) -> String {
 #[test]
 fn every_entry_is_whole() {
     for entry in CATALOGUE {
-        let recipe = recipe(entry.name).expect(entry.name);
-        assert_eq!(recipe.name(), entry.name);
-        assert_eq!(recipe.spec(), entry.name, "all options at their defaults");
-        assert_eq!(recipe.needs(), entry.needs);
+        let controller_config = catalogue::parse(entry.name).expect(entry.name);
+        assert_eq!(controller_config.name(), entry.name);
+        assert_eq!(controller_config.spec(), entry.name, "all options at their defaults");
+        assert_eq!(controller_config.required(), entry.required);
         assert!(!entry.summary.is_empty() && !entry.source.is_empty());
         for option in entry.options {
             assert!(option.values.allow(option.default), "{}:{} default", entry.name, option.name);
@@ -41,7 +41,7 @@ fn every_choice_of_every_entry_is_read_and_written_back() {
             for word in words {
                 let spec = format!("{}:{}={word}", entry.name, option.name);
                 let expected = if word == option.default { entry.name.to_owned() } else { spec.clone() };
-                assert_eq!(recipe(&spec).expect(&spec).spec(), expected);
+                assert_eq!(catalogue::parse(&spec).expect(&spec).spec(), expected);
             }
         }
     }
@@ -69,21 +69,21 @@ fn messages_name_the_fault_and_the_mend() {
         "option 'floor' of 'sync' has no value; write option=value; options: signal, floor, slow-start, recovery, reset, cut, trust, hystart"
     );
     assert_eq!(error("sync:"), "'sync' has an empty option; write sync:option=value, or leave ':' and ',' out");
-    assert!(matches!(recipe("sync:cut=round,"), Err(SpecError::NoValue { .. })));
+    assert!(matches!(catalogue::parse("sync:cut=round,"), Err(SpecError::NoValue { .. })));
     error("a\nb");
     error("sync:\n=\n");
 }
 
 #[test]
 fn signal_decides_what_is_needed_and_wanted() {
-    let one_way = Signals { one_way: true, ..Signals::NONE };
-    for (spec, needs, wants) in [
+    let one_way = Capabilities { one_way: true, ..Capabilities::NONE };
+    for (spec, required, optional) in [
         ("sync", one_way, one_way),
-        ("sync:signal=rtt", Signals::NONE, Signals::NONE),
-        ("sync:signal=either", Signals::NONE, one_way),
+        ("sync:signal=rtt", Capabilities::NONE, Capabilities::NONE),
+        ("sync:signal=either", Capabilities::NONE, one_way),
     ] {
-        let recipe = recipe(spec).expect(spec);
-        assert_eq!((recipe.needs(), recipe.wants()), (needs, wants), "{spec}");
+        let controller_config = catalogue::parse(spec).expect(spec);
+        assert_eq!((controller_config.required(), controller_config.optional()), (required, optional), "{spec}");
     }
 }
 
@@ -114,14 +114,14 @@ proptest! {
     #[test]
     fn specs_round_trip(original in any_sync()) {
         let spec = original.spec();
-        let read = recipe(&spec).expect(&spec);
+        let read = catalogue::parse(&spec).expect(&spec);
         prop_assert_eq!(format!("{read:?}"), format!("{original:?}"));
         prop_assert_eq!(read.spec(), spec);
     }
 
     #[test]
     fn any_text_is_a_recipe_or_one_line(text in "\\PC{0,30}|(sync|reno|synk):[a-z=,.0-9:-]{0,30}|(?s).{0,20}") {
-        if let Err(e) = recipe(&text) {
+        if let Err(e) = catalogue::parse(&text) {
             prop_assert_eq!(e.to_string().lines().count(), 1);
         }
     }

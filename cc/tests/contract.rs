@@ -4,9 +4,9 @@ mod common;
 
 use common::{ALL_SIGNALS, MSS, Script, start};
 use fathom_cc::aimd::initial_window;
-use fathom_cc::catalogue::{CATALOGUE, Entry, Values, recipe};
-use fathom_cc::testing::{Bottleneck, Event, Log, RecordingRecipe};
-use fathom_cc::{Cause, Pace, PathChange, Phase, Rate, Ratio, Signals, Start};
+use fathom_cc::catalogue::{self, Algorithm, CATALOGUE, Values};
+use fathom_cc::testing::{Bottleneck, Event, Log, RecordingConfig};
+use fathom_cc::{Capabilities, Cause, Pacing, PathChange, Phase, Rate, Ratio, Start};
 use std::time::Duration;
 
 /// Where a controller's own rule differs from NewReno's; its module says why.
@@ -49,7 +49,7 @@ fn ways(name: &str) -> Ways {
 }
 
 /// Runs `test` on each entry with a fresh controller; the name is printed when it fails.
-fn each(test: impl Fn(&Entry, Script)) {
+fn each(test: impl Fn(&Algorithm, Script)) {
     for entry in CATALOGUE {
         println!("controller {}", entry.name);
         test(entry, Script::new(entry.name));
@@ -57,7 +57,7 @@ fn each(test: impl Fn(&Entry, Script)) {
 }
 
 /// The default and every other value of every option, one at a time; numbers at their ends.
-fn variants(entry: &Entry) -> Vec<String> {
+fn variants(entry: &Algorithm) -> Vec<String> {
     let mut specs = vec![entry.name.to_owned()];
     for option in entry.options {
         let values = match option.values {
@@ -100,9 +100,9 @@ fn ack_queued(s: &mut Script, queued_us: u64) {
 
 /// Window over RTT and added delay, in bytes per second: what a controller can lower by either.
 fn rate(s: &Script) -> f64 {
-    let hold = match s.controller.advice().pace {
-        Pace::Hold(hold) => hold,
-        Pace::Window | Pace::Rate(_) => Duration::ZERO,
+    let hold = match s.controller.send_params().pacing {
+        Pacing::Delay(hold) => hold,
+        Pacing::Window | Pacing::Rate(_) => Duration::ZERO,
     };
     s.window() as f64 / (s.rtt + hold).as_secs_f64()
 }
@@ -111,7 +111,7 @@ fn rate(s: &Script) -> f64 {
 fn the_initial_window_is_that_of_the_rfc() {
     each(|_, s| {
         assert_eq!(s.window(), initial_window(MSS));
-        assert_eq!(s.controller.snapshot().phase, Phase::SlowStart);
+        assert_eq!(s.controller.metrics().phase, Phase::SlowStart);
     });
 }
 
@@ -133,11 +133,11 @@ fn a_loss_cuts_once_per_round() {
         let before = s.window();
         s.lose();
         s.lose();
-        s.setback(Cause::Mark);
-        assert_eq!((s.window(), s.controller.snapshot().phase), (loss.of(before), Phase::Recovery));
+        s.congestion_event(Cause::Mark);
+        assert_eq!((s.window(), s.controller.metrics().phase), (loss.of(before), Phase::Recovery));
         s.next_round();
         s.ack(0);
-        assert_ne!(s.controller.snapshot().phase, Phase::Recovery);
+        assert_ne!(s.controller.metrics().phase, Phase::Recovery);
         let (before, least) = (rate(&s), ways(entry.name).least);
         s.lose();
         let share = rate(&s) / before;
@@ -151,7 +151,7 @@ fn a_loss_cuts_once_per_round() {
 fn a_mark_reduces_as_a_loss_does() {
     each(|entry, mut marked| {
         let mut lost = Script::new(entry.name);
-        marked.setback(Cause::Mark);
+        marked.congestion_event(Cause::Mark);
         lost.lose();
         assert_eq!(marked.window(), lost.window());
     });
@@ -191,7 +191,7 @@ fn persistent_congestion_collapses_to_two_datagrams() {
         s.acks(30, 0);
         s.lose();
         s.collapse();
-        assert_eq!((s.window(), s.controller.snapshot().phase), (2 * MSS, Phase::SlowStart));
+        assert_eq!((s.window(), s.controller.metrics().phase), (2 * MSS, Phase::SlowStart));
         s.next_round();
         s.ack(0);
         assert_eq!(s.window(), ways(entry.name).after_collapse);
@@ -205,7 +205,7 @@ fn the_window_never_falls_below_two_datagrams() {
             s.lose();
             s.now += Duration::from_millis(1);
         }
-        assert!(s.window() >= 2 * s.controller.advice().datagram.map_or(MSS, u64::from));
+        assert!(s.window() >= 2 * s.controller.send_params().datagram.map_or(MSS, u64::from));
         assert_eq!(s.window(), (ways(entry.name).least)(MSS));
     });
 }
@@ -261,7 +261,7 @@ fn recovery_never_grows_whatever_the_queue_does() {
             s.rtt = common::RTT + Duration::from_micros(wave(n));
             s.ack_sent(old, wave(n) as i64);
             assert!(s.window() <= before, "{before} to {}, frame {n}", s.window());
-            assert_eq!(s.controller.snapshot().phase, Phase::Recovery);
+            assert_eq!(s.controller.metrics().phase, Phase::Recovery);
         }
     });
 }
@@ -289,12 +289,12 @@ fn a_calm_path_lets_the_window_grow_again_after_a_loss() {
 fn what_is_told_is_what_is_done() {
     each_variant(|_, mut s| {
         for step in 0..200 {
-            let (advice, snapshot) = (s.controller.advice(), s.controller.snapshot());
-            let hold = match advice.pace {
-                Pace::Hold(hold) => hold,
-                Pace::Window | Pace::Rate(_) => Duration::ZERO,
+            let (params, snapshot) = (s.controller.send_params(), s.controller.metrics());
+            let hold = match params.pacing {
+                Pacing::Delay(hold) => hold,
+                Pacing::Window | Pacing::Rate(_) => Duration::ZERO,
             };
-            assert_eq!((snapshot.window, snapshot.datagram), (advice.window, advice.datagram));
+            assert_eq!((snapshot.window, snapshot.datagram), (params.window, params.datagram));
             assert_eq!(snapshot.hold.unwrap_or_default(), hold);
             ack_queued(&mut s, wave(step));
             if step % 23 == 0 {
@@ -318,9 +318,9 @@ fn an_undo_that_comes_too_late_changes_nothing() {
             s.ack(0);
         }
         assert!(s.window() > before);
-        let now = s.controller.snapshot();
-        s.controller.on_undo(s.now);
-        let undone = s.controller.snapshot();
+        let now = s.controller.metrics();
+        s.controller.on_spurious_congestion_event(s.now);
+        let undone = s.controller.metrics();
         assert_eq!((undone.window, undone.threshold, undone.phase), (now.window, now.threshold, now.phase));
     });
 }
@@ -346,7 +346,7 @@ fn another_path_starts_over() {
         s.acks(30, 4_000);
         s.lose();
         s.controller.on_path(s.now, PathChange::Moved);
-        let snapshot = s.controller.snapshot();
+        let snapshot = s.controller.metrics();
         assert_eq!((snapshot.window, snapshot.threshold), (initial_window(MSS), None));
         assert_eq!((snapshot.phase, snapshot.queueing), (Phase::SlowStart, None));
     });
@@ -356,10 +356,10 @@ fn another_path_starts_over() {
 fn a_spurious_loss_is_undone() {
     each(|_, mut s| {
         s.acks(5, 0);
-        let before = (s.window(), s.controller.snapshot().threshold);
+        let before = (s.window(), s.controller.metrics().threshold);
         s.lose();
-        s.controller.on_undo(s.now);
-        assert_eq!((s.window(), s.controller.snapshot().threshold), before);
+        s.controller.on_spurious_congestion_event(s.now);
+        assert_eq!((s.window(), s.controller.metrics().threshold), before);
     });
 }
 
@@ -367,29 +367,29 @@ fn a_spurious_loss_is_undone() {
 fn copies_go_their_own_way() {
     each(|_, mut s| {
         let copy = s.controller.boxed();
-        let before = copy.advice();
+        let before = copy.send_params();
         s.lose();
-        assert_eq!(copy.advice(), before);
-        assert_ne!(s.controller.advice(), before);
+        assert_eq!(copy.send_params(), before);
+        assert_ne!(s.controller.send_params(), before);
     });
 }
 
 #[test]
 fn a_missing_signal_is_named_with_a_mend() {
     for entry in CATALOGUE {
-        let recipe = recipe(entry.name).expect(entry.name);
-        let bare = Start { offers: Signals::NONE, ..start() };
-        match recipe.start(&bare) {
-            Ok(_) => assert!(entry.needs.is_none(), "{} started without what it needs", entry.name),
+        let controller_config = catalogue::parse(entry.name).expect(entry.name);
+        let bare = Start { provided: Capabilities::NONE, ..start() };
+        match controller_config.start(&bare) {
+            Ok(_) => assert!(entry.required.is_none(), "{} started without what it needs", entry.name),
             Err(missing) => {
-                assert_eq!((missing.controller, missing.signals), (entry.name, entry.needs));
-                for name in entry.needs.names() {
+                assert_eq!((missing.controller, missing.signals), (entry.name, entry.required));
+                for name in entry.required.names() {
                     assert!(missing.to_string().contains(name), "{missing}");
                 }
                 assert!(missing.to_string().contains(missing.mend) && !missing.mend.is_empty());
             }
         }
-        assert!(recipe.start(&Start { offers: ALL_SIGNALS, ..start() }).is_ok());
+        assert!(controller_config.start(&Start { provided: ALL_SIGNALS, ..start() }).is_ok());
     }
 }
 
@@ -406,7 +406,8 @@ fn same_path_same_curve_whatever_the_clock_offset() {
     };
     each(|entry, _| {
         let run = |clock_offset| {
-            let mut controller = recipe(entry.name).expect(entry.name).start(&start_at_zero()).expect(entry.name);
+            let mut controller =
+                catalogue::parse(entry.name).expect(entry.name).start(&start_at_zero()).expect(entry.name);
             Bottleneck { clock_offset, ..path }.run(&mut *controller, Duration::from_secs(5)).to_csv()
         };
         assert!(run(0) == run(0));
@@ -420,28 +421,28 @@ fn start_at_zero() -> Start {
 
 #[test]
 fn a_recorded_controller_behaves_as_itself_and_the_log_is_bounded() {
-    use fathom_cc::Recipe as _;
+    use fathom_cc::ControllerConfig as _;
     each(|entry, mut plain| {
         let log = Log::new(5);
-        let recorded = RecordingRecipe::new(recipe(entry.name).expect(entry.name), log.clone());
-        assert_eq!((recorded.name(), recorded.needs()), (entry.name, entry.needs));
+        let recorded = RecordingConfig::new(catalogue::parse(entry.name).expect(entry.name), log.clone());
+        assert_eq!((recorded.name(), recorded.required()), (entry.name, entry.required));
         let mut s = Script::new(entry.name);
         s.controller = recorded.start(&start()).expect(entry.name);
         for script in [&mut plain, &mut s] {
             script.acks(20, 3_000);
             script.send();
             script.lose();
-            script.controller.on_undo(script.now);
+            script.controller.on_spurious_congestion_event(script.now);
             script.controller.on_path(script.now, PathChange::Moved);
         }
-        assert_eq!(s.controller.snapshot(), plain.controller.snapshot());
+        assert_eq!(s.controller.metrics(), plain.controller.metrics());
         let records = log.records();
         assert_eq!(records.len(), 5);
-        assert!(matches!(records[0].event, Event::Acks { ref packets, .. } if packets.len() == 1));
+        assert!(matches!(records[0].event, Event::AckEvent { ref packets, .. } if packets.len() == 1));
         assert!(matches!(records[1].event, Event::Sent(_)));
-        assert!(matches!(records[2].event, Event::Setback(_)));
+        assert!(matches!(records[2].event, Event::CongestionEvent(_)));
         assert!(matches!(records[3].event, Event::Undo(_)));
         assert!(matches!(records[4].event, Event::Path(_, PathChange::Moved)));
-        assert_eq!(records[4].advice, plain.controller.advice());
+        assert_eq!(records[4].params, plain.controller.send_params());
     });
 }

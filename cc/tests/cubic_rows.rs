@@ -46,7 +46,7 @@ fn the_window_follows_the_cubic_curve() {
         passed = t;
         near(packets(&s), w, 3.0);
     }
-    assert_eq!(s.controller.snapshot().phase, Phase::Avoidance);
+    assert_eq!(s.controller.metrics().phase, Phase::Avoidance);
 }
 
 #[test]
@@ -138,11 +138,8 @@ fn a_spurious_loss_leaves_the_curve_as_it_was() {
     }
     s.lose();
     assert!(s.window() < never.window() * 3 / 4);
-    s.controller.on_undo(s.now);
-    assert_eq!(
-        (s.window(), s.controller.snapshot().threshold),
-        (never.window(), never.controller.snapshot().threshold)
-    );
+    s.controller.on_spurious_congestion_event(s.now);
+    assert_eq!((s.window(), s.controller.metrics().threshold), (never.window(), never.controller.metrics().threshold));
     for _ in 0..4_000 {
         assert_eq!(s.ack(0), never.ack(0));
     }
@@ -160,9 +157,9 @@ fn a_mark_is_not_undone_and_a_larger_window_keeps_its_curve() {
     let (mut s, mut plain) = (after_loss("cubic", 100), after_loss("cubic", 100));
     for script in [&mut s, &mut plain] {
         script.acks(100, 0);
-        script.setback(Cause::Mark);
+        script.congestion_event(Cause::Mark);
     }
-    s.controller.on_undo(s.now);
+    s.controller.on_spurious_congestion_event(s.now);
     for script in [&mut s, &mut plain] {
         script.next_round();
     }
@@ -175,7 +172,7 @@ fn a_mark_is_not_undone_and_a_larger_window_keeps_its_curve() {
         script.acks(8_000, 0);
         assert!(script.window() > 100 * MSS);
     }
-    s.controller.on_undo(s.now);
+    s.controller.on_spurious_congestion_event(s.now);
     for _ in 0..500 {
         assert_eq!(s.ack(0), plain.ack(0));
     }
@@ -187,7 +184,7 @@ fn after_a_timeout_the_curve_starts_at_its_own_window() {
     s.acks(10, 0);
     let threshold = s.window() * 7 / 10;
     s.collapse();
-    let snapshot = s.controller.snapshot();
+    let snapshot = s.controller.metrics();
     assert_eq!((snapshot.window, snapshot.threshold, snapshot.phase), (2 * MSS, Some(threshold), Phase::SlowStart));
     s.next_round();
     s.bytes = threshold - s.window();
@@ -213,7 +210,7 @@ fn hystart_leaves_slow_start_onto_a_flat_curve() {
         s.next_round();
         s.acks(10, 0);
     }
-    let snapshot = s.controller.snapshot();
+    let snapshot = s.controller.metrics();
     assert_eq!((snapshot.phase, snapshot.reductions), (Phase::Avoidance, 0));
     let before = s.window();
     s.acks((before / MSS) as usize, 0);

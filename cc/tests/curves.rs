@@ -5,7 +5,7 @@
 mod common;
 
 use common::{ALL_SIGNALS, MSS};
-use fathom_cc::catalogue::recipe;
+use fathom_cc::catalogue;
 use fathom_cc::testing::{Bottleneck, Curve, Null};
 use fathom_cc::{Rate, Start, Time};
 use std::time::Duration;
@@ -36,8 +36,8 @@ const LENGTH: Duration = Duration::from_secs(30);
 const SETTLED: Time = Time::from_millis(5_000);
 
 fn curve(spec: &str, path: Bottleneck) -> Curve {
-    let start = Start { now: Time::ZERO, datagram: path.datagram, offers: ALL_SIGNALS };
-    let mut controller = recipe(spec).expect(spec).start(&start).expect(spec);
+    let start = Start { now: Time::ZERO, datagram: path.datagram, provided: ALL_SIGNALS };
+    let mut controller = catalogue::parse(spec).expect(spec).start(&start).expect(spec);
     let curve = path.run(&mut *controller, LENGTH);
     match std::env::var("FATHOM_CURVES").as_deref() {
         Ok("ascii") => println!("{spec} at {}: {}\n{}", path.rate, figures(&curve), curve.to_ascii(110, 16)),
@@ -272,13 +272,13 @@ fn sdc_holds_eight_packets_where_the_path_holds_two() {
 #[test]
 fn packet_size_keeps_eight_in_a_small_window() {
     let narrow = Bottleneck { rate: Rate::from_bits_per_sec(500_000), queue: 3 * MSS, ..PATH };
-    let mut controller = recipe("packet-size")
+    let mut controller = catalogue::parse("packet-size")
         .expect("known")
-        .start(&Start { now: Time::ZERO, datagram: MSS as u16, offers: ALL_SIGNALS })
+        .start(&Start { now: Time::ZERO, datagram: MSS as u16, provided: ALL_SIGNALS })
         .expect("all offered");
     narrow.run(&mut *controller, LENGTH);
-    let advice = controller.advice();
-    let size = advice.datagram.expect("steered");
-    assert!(size < 1_200, "{advice:?}");
-    assert!(advice.window >= 8 * u64::from(size) || size == 250, "{advice:?}");
+    let params = controller.send_params();
+    let size = params.datagram.expect("steered");
+    assert!(size < 1_200, "{params:?}");
+    assert!(params.window >= 8 * u64::from(size) || size == 250, "{params:?}");
 }

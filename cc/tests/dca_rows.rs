@@ -43,7 +43,7 @@ fn a_rise_over_the_last_twenty_samples_takes_the_reduction_level_away() {
     {
         let mut r = calm(spec);
         assert_eq!(feed(&mut r, [52]), 1, "{spec}");
-        let snapshot = r.controller.snapshot();
+        let snapshot = r.controller.metrics();
         assert_eq!((snapshot.window, snapshot.threshold), (left, Some(left)), "{spec}");
         assert_eq!((snapshot.phase, snapshot.reductions), (Phase::Avoidance, 0), "{spec}");
         assert_eq!(snapshot.queueing, Some(Duration::from_micros(900)), "51 - 50.1 ms");
@@ -55,7 +55,7 @@ fn no_decision_before_the_window_is_full() {
     let mut r = still("dca");
     assert_eq!(feed(&mut r, [50; 18]), 0);
     assert_eq!(feed(&mut r, [52]), 0, "the nineteenth");
-    assert_eq!(r.controller.snapshot().queueing, None);
+    assert_eq!(r.controller.metrics().queueing, None);
     assert_eq!(feed(&mut r, [54]), 1, "the twentieth");
 }
 
@@ -139,7 +139,7 @@ fn recovery_gives_no_samples() {
     for _ in 0..5 {
         r.frame_sent(flight, ms(90), 2);
     }
-    assert_eq!((r.early(), r.controller.snapshot().phase), (0, Phase::Recovery));
+    assert_eq!((r.early(), r.controller.metrics().phase), (0, Phase::Recovery));
     assert_eq!(feed(&mut r, [50]), 0, "recovery is over; none of the 90 ms is in the window");
     assert_eq!(feed(&mut r, [52]), 1);
 }

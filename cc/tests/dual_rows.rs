@@ -40,7 +40,7 @@ fn every_second_round_trip_an_eighth_goes_above_the_middle() {
         r.round(rtt);
         assert_eq!(r.window(), window, "round {round}");
     }
-    let snapshot = r.controller.snapshot();
+    let snapshot = r.controller.metrics();
     assert_eq!((snapshot.early_reductions, snapshot.reductions), (2, 0));
     assert_eq!(snapshot.queueing, Some(Duration::from_millis(19)));
     assert_eq!(snapshot.phase, Phase::Avoidance, "a cut ends slow start");
@@ -97,7 +97,7 @@ fn recovery_makes_no_decision_and_the_count_begins_anew() {
     for _ in 0..3 {
         r.frame_sent(flight, Duration::from_millis(90), 2);
     }
-    assert_eq!((r.early(), r.controller.snapshot().phase), (0, Phase::Recovery));
+    assert_eq!((r.early(), r.controller.metrics().phase), (0, Phase::Recovery));
     assert_eq!(feed(&mut r, &[90, 90]), 0);
     assert_eq!(feed(&mut r, &[90]), 1);
     assert_eq!(r.window(), START / 2 * 7 / 8);
@@ -108,7 +108,7 @@ fn another_path_forgets_the_range() {
     let mut r = still("dual");
     feed(&mut r, &[50, 90]);
     r.controller.on_path(r.now, PathChange::Moved);
-    assert_eq!(r.controller.snapshot().queueing, None);
+    assert_eq!(r.controller.metrics().queueing, None);
     assert_eq!(feed(&mut r, &[90, 90, 90, 90, 90]), 0, "all the same: no range");
-    assert_eq!(r.controller.snapshot().queueing, Some(Duration::ZERO));
+    assert_eq!(r.controller.metrics().queueing, Some(Duration::ZERO));
 }

@@ -46,7 +46,7 @@ fn a_loss_takes_b_of_w() {
         s.lose();
         let lost = 1.0 - s.window() as f64 / before;
         assert!((lost - b).abs() < 0.008, "{lost} at {w}");
-        assert_eq!(s.controller.snapshot().phase, Phase::Recovery);
+        assert_eq!(s.controller.metrics().phase, Phase::Recovery);
     }
 }
 
@@ -89,6 +89,6 @@ fn a_spurious_loss_is_undone() {
     let mut s = avoiding("highspeed", 1_000);
     let before = s.window();
     s.lose();
-    s.controller.on_undo(s.now);
+    s.controller.on_spurious_congestion_event(s.now);
     assert_eq!(s.window(), before);
 }

@@ -7,7 +7,7 @@ use fathom_cc::{Cause, PathChange};
 use std::time::Duration;
 
 fn size(s: &Script) -> u16 {
-    s.controller.advice().datagram.expect("steered")
+    s.controller.send_params().datagram.expect("steered")
 }
 
 #[test]
@@ -59,14 +59,14 @@ fn the_wrapped_controller_grows_by_the_size_in_use_or_by_full_datagrams() {
 
 #[test]
 fn it_wraps_any_controller_and_hands_its_needs_on() {
-    let recipe = fathom_cc::catalogue::recipe("packet-size:packets=4/sync:cut=round").expect("known");
-    assert_eq!(recipe.spec(), "packet-size:packets=4/sync:cut=round");
-    assert!(recipe.needs().datagram && recipe.needs().one_way);
+    let controller_config = fathom_cc::catalogue::parse("packet-size:packets=4/sync:cut=round").expect("known");
+    assert_eq!(controller_config.spec(), "packet-size:packets=4/sync:cut=round");
+    assert!(controller_config.required().datagram && controller_config.required().one_way);
     let mut s = Script::new("packet-size/sync");
     s.lose();
     assert_eq!(size(&s), 750);
     for wrong in ["reno/sync", "packet-size/packet-size", "packet-size/", "packet-size/nothing"] {
-        let error = fathom_cc::catalogue::recipe(wrong).expect_err(wrong).to_string();
+        let error = fathom_cc::catalogue::parse(wrong).expect_err(wrong).to_string();
         assert_eq!(error.lines().count(), 1, "{error}");
     }
 }
@@ -76,9 +76,9 @@ fn a_path_with_smaller_datagrams_bounds_the_size() {
     let mut s = Script::new("packet-size");
     s.controller.on_path(s.now, PathChange::Datagram(600));
     assert_eq!(size(&s), 600);
-    s.setback(Cause::Mark);
+    s.congestion_event(Cause::Mark);
     s.next_round();
-    s.setback(Cause::Mark);
+    s.congestion_event(Cause::Mark);
     assert!(size(&s) <= 500);
     s.controller.on_path(s.now, PathChange::Moved);
     assert_eq!(size(&s), 600);
@@ -155,7 +155,7 @@ fn a_round_trip_that_ends_with_a_cut_does_not_grow_the_datagram() {
     assert_eq!((s.window(), size(&s)), (8_400, 750));
     s.app_limited = true;
     s.bytes = MSS;
-    let early = |s: &Script| s.controller.snapshot().early_reductions;
+    let early = |s: &Script| s.controller.metrics().early_reductions;
     // The round trip under way ends: not roomy from its start. The next one, roomy all along, ends with the cut.
     s.next_round();
     s.ack(0);
@@ -168,15 +168,16 @@ fn a_round_trip_that_ends_with_a_cut_does_not_grow_the_datagram() {
 
 #[test]
 fn what_is_missing_is_named_by_who_misses_it() {
-    use fathom_cc::{Signals, catalogue::recipe};
-    let lacking = |offers: Signals| recipe("packet-size/sync").expect("known").check(offers).expect_err("lacking");
+    use fathom_cc::{Capabilities, catalogue};
+    let lacking =
+        |offers: Capabilities| catalogue::parse("packet-size/sync").expect("known").check(offers).expect_err("lacking");
     let all = common::ALL_SIGNALS;
-    let error = lacking(Signals { one_way: false, ..all });
+    let error = lacking(Capabilities { one_way: false, ..all });
     assert_eq!(error.controller, "sync");
     assert!(error.to_string().contains("sync:signal=rtt"), "{error}");
-    assert_eq!(lacking(Signals { datagram: false, ..all }).controller, "packet-size");
-    assert_eq!(lacking(Signals::NONE).controller, "packet-size");
-    assert!(recipe("packet-size/sync").expect("known").check(all).is_ok());
+    assert_eq!(lacking(Capabilities { datagram: false, ..all }).controller, "packet-size");
+    assert_eq!(lacking(Capabilities::NONE).controller, "packet-size");
+    assert!(catalogue::parse("packet-size/sync").expect("known").check(all).is_ok());
 }
 
 #[test]
@@ -198,13 +199,13 @@ fn an_undone_loss_gives_the_size_back_a_real_one_does_not() {
     let mut s = Script::new("packet-size");
     s.lose();
     assert_eq!((s.window(), size(&s)), (6_000, 750));
-    s.controller.on_undo(s.now);
+    s.controller.on_spurious_congestion_event(s.now);
     assert_eq!((s.window(), size(&s)), (12_000, 1_200));
     s.next_round();
     s.lose();
     s.next_round();
-    s.setback(Cause::Mark);
+    s.congestion_event(Cause::Mark);
     assert_eq!((s.window(), size(&s)), (3_000, 250));
-    s.controller.on_undo(s.now);
+    s.controller.on_spurious_congestion_event(s.now);
     assert_eq!((s.window(), size(&s)), (3_000, 250), "a mark is never spurious, nor is what came before it");
 }

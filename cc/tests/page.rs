@@ -2,7 +2,7 @@
 //!
 //! `FATHOM_WRITE=1 cargo test -p fathom-cc --test page` writes the tables anew; without it the test compares.
 
-use fathom_cc::catalogue::{CATALOGUE, Entry, Values};
+use fathom_cc::catalogue::{Algorithm, CATALOGUE, Values};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ fn values(values: Values) -> String {
     }
 }
 
-fn table(entry: &Entry) -> String {
+fn table(entry: &Algorithm) -> String {
     let rows = entry.options.iter().map(|option| {
         let about = option.about.replace('|', "\\|");
         format!("| `{}` | `{}` | {} | {about} |\n", option.name, option.default, values(option.values))

@@ -4,9 +4,10 @@ mod common;
 
 use common::start;
 use fathom_cc::aimd::MAX_WINDOW;
-use fathom_cc::catalogue::recipe;
+use fathom_cc::catalogue;
 use fathom_cc::{
-    Acked, Acks, Cause, Controller, EcnDelta, OneWayDelay, Pace, PathChange, Phase, Rtt, Sent, Setback, Time,
+    AckEvent, Acked, Cause, CongestionEvent, Controller, EcnDelta, OneWayDelay, Pacing, PathChange, Phase, Rtt, Sent,
+    Time,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -52,8 +53,8 @@ const LIMITED: &[&str] =
 #[derive(Clone, Debug)]
 enum Op {
     Sent(u64, u64),
-    Acks { now: u64, packets: Vec<(u64, u64)>, rtt: u64, one_way: Option<i64>, app_limited: bool },
-    Setback { now: u64, sent: u64, cause: Cause },
+    AckEvent { now: u64, packets: Vec<(u64, u64)>, rtt: u64, one_way: Option<i64>, app_limited: bool },
+    CongestionEvent { now: u64, sent: u64, cause: Cause },
     Undo(u64),
     Path(u64, PathChange),
 }
@@ -79,8 +80,8 @@ fn op() -> impl Strategy<Value = Op> {
     let path = prop_oneof![any::<u16>().prop_map(PathChange::Datagram), Just(PathChange::Moved)];
     prop_oneof![
         3 => (number(), number()).prop_map(|(now, bytes)| Op::Sent(now, bytes)),
-        12 => acks.prop_map(|(now, packets, rtt, one_way, app_limited)| Op::Acks { now, packets, rtt, one_way, app_limited }),
-        2 => (number(), number(), cause()).prop_map(|(now, sent, cause)| Op::Setback { now, sent, cause }),
+        12 => acks.prop_map(|(now, packets, rtt, one_way, app_limited)| Op::AckEvent { now, packets, rtt, one_way, app_limited }),
+        2 => (number(), number(), cause()).prop_map(|(now, sent, cause)| Op::CongestionEvent { now, sent, cause }),
         1 => number().prop_map(Op::Undo),
         1 => (number(), path).prop_map(|(now, change)| Op::Path(now, change)),
     ]
@@ -90,11 +91,11 @@ fn apply(controller: &mut dyn Controller, op: &Op) {
     let at = Time::from_nanos;
     match op {
         Op::Sent(now, bytes) => controller.on_sent(&Sent { now: at(*now), bytes: *bytes }),
-        Op::Acks { now, packets, rtt, one_way, app_limited } => {
+        Op::AckEvent { now, packets, rtt, one_way, app_limited } => {
             let packets: Vec<Acked> =
                 packets.iter().map(|(sent, bytes)| Acked { sent: at(*sent), bytes: *bytes }).collect();
             let rtt = Duration::from_nanos(*rtt);
-            controller.on_acks(&Acks {
+            controller.on_ack(&AckEvent {
                 now: at(*now),
                 packets: &packets,
                 in_flight: *now,
@@ -104,24 +105,24 @@ fn apply(controller: &mut dyn Controller, op: &Op) {
                 app_limited: *app_limited,
             });
         }
-        Op::Setback { now, sent, cause } => {
-            controller.on_setback(&Setback { now: at(*now), sent: at(*sent), cause: *cause });
+        Op::CongestionEvent { now, sent, cause } => {
+            controller.on_congestion_event(&CongestionEvent { now: at(*now), sent: at(*sent), cause: *cause });
         }
-        Op::Undo(now) => controller.on_undo(at(*now)),
+        Op::Undo(now) => controller.on_spurious_congestion_event(at(*now)),
         Op::Path(now, change) => controller.on_path(at(*now), *change),
     }
 }
 
 /// What must hold after any event; `datagram` is the current size in bytes.
 fn check(controller: &dyn Controller, datagram: u64) -> Result<(), TestCaseError> {
-    let (advice, snapshot) = (controller.advice(), controller.snapshot());
-    let datagram = advice.datagram.map_or(datagram, u64::from);
-    prop_assert!(advice.window >= 2 * datagram && advice.window <= MAX_WINDOW, "{advice:?}");
-    prop_assert_eq!(advice.window, snapshot.window);
-    match advice.pace {
-        Pace::Window => {}
-        Pace::Rate(rate) => prop_assert!(rate.bits_per_sec() > 0),
-        Pace::Hold(hold) => prop_assert!(hold < Duration::from_secs(3_600)),
+    let (params, snapshot) = (controller.send_params(), controller.metrics());
+    let datagram = params.datagram.map_or(datagram, u64::from);
+    prop_assert!(params.window >= 2 * datagram && params.window <= MAX_WINDOW, "{params:?}");
+    prop_assert_eq!(params.window, snapshot.window);
+    match params.pacing {
+        Pacing::Window => {}
+        Pacing::Rate(rate) => prop_assert!(rate.bits_per_sec() > 0),
+        Pacing::Delay(hold) => prop_assert!(hold < Duration::from_secs(3_600)),
     }
     match (snapshot.phase, snapshot.threshold) {
         (Phase::SlowStart, Some(threshold)) => prop_assert!(snapshot.window < threshold, "{snapshot:?}"),
@@ -132,7 +133,7 @@ fn check(controller: &dyn Controller, datagram: u64) -> Result<(), TestCaseError
 }
 
 fn seen(controller: &dyn Controller) -> String {
-    format!("{:?} {:?}", controller.advice(), controller.snapshot())
+    format!("{:?} {:?}", controller.send_params(), controller.metrics())
 }
 
 proptest! {
@@ -140,16 +141,16 @@ proptest! {
 
     #[test]
     fn invariants_hold_after_any_events(spec in 0..SPECS.len(), ops in vec(op(), 0..120)) {
-        let mut controller = recipe(SPECS[spec]).expect("known").start(&start()).expect("all offered");
+        let mut controller = catalogue::parse(SPECS[spec]).expect("known").start(&start()).expect("all offered");
         let mut datagram = u64::from(start().datagram);
         for op in &ops {
             if let Op::Path(_, PathChange::Datagram(bytes)) = op {
                 datagram = u64::from(*bytes).max(1);
             }
-            let before = controller.snapshot();
+            let before = controller.metrics();
             apply(&mut *controller, op);
             check(&*controller, datagram)?;
-            let after = controller.snapshot();
+            let after = controller.metrics();
             prop_assert!(after.reductions >= before.reductions && after.early_reductions >= before.early_reductions
                 || matches!(op, Op::Path(_, PathChange::Moved)));
         }
@@ -158,7 +159,7 @@ proptest! {
     /// Whatever a peer says about delays, and whenever.
     #[test]
     fn sync_never_has_a_larger_window_than_reno(options in 0..LIMITED.len(), ops in vec(op(), 0..300)) {
-        let make = |spec: &str| recipe(spec).expect("known").start(&start()).expect("all offered");
+        let make = |spec: &str| catalogue::parse(spec).expect("known").start(&start()).expect("all offered");
         let (mut sync, mut reno) = (make(LIMITED[options]), make("reno"));
         let mut rounding = 0;
         // A loss that proves spurious is undone only by the one that has not outgrown it since (RFC 9438 §4.9.2): that may be Sync-TCP.
@@ -170,7 +171,7 @@ proptest! {
                 Op::Path(_, PathChange::Datagram(bytes)) => rounding.max(u64::from(*bytes)),
                 _ => rounding.max(u64::from(start().datagram)),
             };
-            let (a, b) = (sync.advice().window, reno.advice().window);
+            let (a, b) = (sync.send_params().window, reno.send_params().window);
             prop_assert!(a <= b + rounding, "{a} beside {b}");
         }
     }
@@ -181,7 +182,7 @@ proptest! {
         shared in vec(op(), 0..60),
         only_first in vec(op(), 1..30),
     ) {
-        let make = || recipe(SPECS[spec]).expect("known").start(&start()).expect("all offered");
+        let make = || catalogue::parse(SPECS[spec]).expect("known").start(&start()).expect("all offered");
         let (mut a, mut b) = (make(), make());
         for op in &shared {
             apply(&mut *a, op);
@@ -202,22 +203,22 @@ proptest! {
 
     #[test]
     fn undo_never_lowers_the_window_and_restores_it_after_a_lone_loss(spec in 0..SPECS.len(), ops in vec(op(), 0..60), bytes in number()) {
-        let mut controller = recipe(SPECS[spec]).expect("known").start(&start()).expect("all offered");
+        let mut controller = catalogue::parse(SPECS[spec]).expect("known").start(&start()).expect("all offered");
         for op in &ops {
             apply(&mut *controller, op);
         }
-        let before = controller.snapshot();
-        controller.on_setback(&Setback {
+        let before = controller.metrics();
+        controller.on_congestion_event(&CongestionEvent {
             now: Time::from_nanos(u64::MAX),
             sent: Time::from_nanos(u64::MAX),
             cause: Cause::Loss { bytes, persistent: false },
         });
-        let reacted = controller.snapshot().reductions > before.reductions;
-        let reduced = controller.advice().window;
-        controller.on_undo(Time::from_nanos(u64::MAX));
-        prop_assert!(controller.advice().window >= reduced);
+        let reacted = controller.metrics().reductions > before.reductions;
+        let reduced = controller.send_params().window;
+        controller.on_spurious_congestion_event(Time::from_nanos(u64::MAX));
+        prop_assert!(controller.send_params().window >= reduced);
         if reacted {
-            prop_assert_eq!((controller.snapshot().window, controller.snapshot().threshold), (before.window, before.threshold));
+            prop_assert_eq!((controller.metrics().window, controller.metrics().threshold), (before.window, before.threshold));
         }
     }
 }

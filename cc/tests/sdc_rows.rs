@@ -3,14 +3,14 @@
 mod common;
 
 use common::{MSS, Script};
-use fathom_cc::{Acked, Acks, Cause, Pace, PathChange, Phase, Rtt, Setback, Time};
+use fathom_cc::{AckEvent, Acked, Cause, CongestionEvent, Pacing, PathChange, Phase, Rtt, Time};
 use std::time::Duration;
 
 fn hold(s: &Script) -> f64 {
-    match s.controller.advice().pace {
-        Pace::Hold(d) => d.as_secs_f64() * 1e3,
-        Pace::Window => 0.0,
-        Pace::Rate(_) => panic!("SDC gives no rate"),
+    match s.controller.send_params().pacing {
+        Pacing::Delay(d) => d.as_secs_f64() * 1e3,
+        Pacing::Window => 0.0,
+        Pacing::Rate(_) => panic!("SDC gives no rate"),
     }
 }
 
@@ -49,8 +49,8 @@ fn congestion_in_a_small_window_adds_delay_and_leaves_the_window() {
     s.lose();
     assert_eq!(s.window(), window);
     close(&s, 100.0); // 2 * 100 - 100
-    assert_eq!(s.controller.snapshot().hold, Some(Duration::from_millis(100)));
-    assert_eq!(s.controller.snapshot().phase, Phase::Recovery);
+    assert_eq!(s.controller.metrics().hold, Some(Duration::from_millis(100)));
+    assert_eq!(s.controller.metrics().phase, Phase::Recovery);
 }
 
 #[test]
@@ -85,15 +85,19 @@ fn losses_of_one_round_count_once_and_marks_with_every_ack() {
     // The first mark: 2 * 100 - 100. What left before it felt no delay, so SRTT is still 100 at the second one: to 100 again, not on top.
     for (spec, second) in [("sdc", 100.0), ("sdc:react=round", 80.0)] {
         let mut s = small(spec);
-        s.setback(Cause::Mark);
+        s.congestion_event(Cause::Mark);
         close(&s, 100.0);
         let sent = s.now;
         s.ack_sent(sent, 0);
         close(&s, 80.0);
         // A mark on a packet of the same round.
-        s.controller.on_setback(&Setback { now: s.now, sent, cause: Cause::Mark });
+        s.controller.on_congestion_event(&CongestionEvent { now: s.now, sent, cause: Cause::Mark });
         close(&s, second);
-        s.controller.on_setback(&Setback { now: s.now, sent, cause: Cause::Loss { bytes: MSS, persistent: false } });
+        s.controller.on_congestion_event(&CongestionEvent {
+            now: s.now,
+            sent,
+            cause: Cause::Loss { bytes: MSS, persistent: false },
+        });
         close(&s, second);
     }
 }
@@ -154,7 +158,7 @@ fn an_undone_loss_takes_its_delay_back_and_another_path_starts_without() {
     let mut s = small("sdc");
     s.lose();
     close(&s, 100.0);
-    s.controller.on_undo(s.now);
+    s.controller.on_spurious_congestion_event(s.now);
     close(&s, 0.0);
     s.next_round();
     s.lose();
@@ -164,17 +168,17 @@ fn an_undone_loss_takes_its_delay_back_and_another_path_starts_without() {
 
 #[test]
 fn ecn_can_be_required() {
-    use fathom_cc::{Signals, Start, catalogue::recipe};
-    let no_ecn = Start { offers: Signals { pacing: true, ..Signals::NONE }, ..common::start() };
-    assert!(recipe("sdc").expect("known").start(&no_ecn).is_ok());
-    let error = recipe("sdc:signal=ecn").expect("known").start(&no_ecn).expect_err("no ECN").to_string();
+    use fathom_cc::{Capabilities, Start, catalogue};
+    let no_ecn = Start { provided: Capabilities { pacing: true, ..Capabilities::NONE }, ..common::start() };
+    assert!(catalogue::parse("sdc").expect("known").start(&no_ecn).is_ok());
+    let error = catalogue::parse("sdc:signal=ecn").expect("known").start(&no_ecn).expect_err("no ECN").to_string();
     assert!(error.contains("ECN") && error.contains("sdc:signal=either"), "{error}");
 }
 
 /// An ACK frame about packets that left at `sent`, each of [`MSS`] bytes.
 fn frame(s: &mut Script, sent: Time, rtt: Duration, packets: usize) {
     s.now += Duration::from_millis(1);
-    s.controller.on_acks(&Acks {
+    s.controller.on_ack(&AckEvent {
         now: s.now,
         packets: &vec![Acked { sent, bytes: MSS }; packets],
         in_flight: 8 * MSS,
@@ -192,7 +196,7 @@ fn marks_on_a_whole_flight_double_the_round_trip_once_and_those_of_the_next_flig
     let flight = s.now;
     for _ in 0..5 {
         frame(&mut s, flight, common::RTT, 1);
-        s.setback(Cause::Mark);
+        s.congestion_event(Cause::Mark);
         close(&s, 100.0); // RTT + D = 200, twice SRTT
     }
     // The next flight felt 100 ms: 0.9 * (100 + 100) - 100 = 80 with its first ACK, and SRTT 112.5: 2 * 112.5 - 100.
@@ -200,12 +204,12 @@ fn marks_on_a_whole_flight_double_the_round_trip_once_and_those_of_the_next_flig
     let flight = s.now - Duration::from_millis(1);
     frame(&mut s, flight, common::RTT, 1);
     close(&s, 80.0);
-    s.controller.on_setback(&Setback { now: s.now, sent: flight, cause: Cause::Mark });
+    s.controller.on_congestion_event(&CongestionEvent { now: s.now, sent: flight, cause: Cause::Mark });
     close(&s, 125.0);
     // Its second ACK: 0.9 * 225 - 100 = 102.5. It felt the D before this rise, 80: SRTT 7/8 * 112.5 + 180/8 = 120.9375.
     frame(&mut s, flight, common::RTT, 1);
     close(&s, 102.5);
-    s.controller.on_setback(&Setback { now: s.now, sent: flight, cause: Cause::Mark });
+    s.controller.on_congestion_event(&CongestionEvent { now: s.now, sent: flight, cause: Cause::Mark });
     close(&s, 141.875);
 }
 
@@ -298,7 +302,7 @@ fn signals_of_another_path_do_nothing() {
         s.controller.on_path(s.now, PathChange::Moved);
         s.next_round();
         s.ack(0);
-        s.controller.on_setback(&Setback { now: s.now, sent: old, cause: Cause::Mark });
+        s.controller.on_congestion_event(&CongestionEvent { now: s.now, sent: old, cause: Cause::Mark });
         close(&s, 0.0);
     }
 }
@@ -318,6 +322,6 @@ fn persistent_congestion_halves_the_threshold_and_leaves_the_delay() {
     let window = s.window();
     s.next_round();
     s.collapse();
-    assert_eq!((s.window(), s.controller.snapshot().threshold), (2 * MSS, Some(window / 2)));
+    assert_eq!((s.window(), s.controller.metrics().threshold), (2 * MSS, Some(window / 2)));
     close(&s, 62.0);
 }

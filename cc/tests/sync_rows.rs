@@ -22,7 +22,7 @@ fn avoiding(spec: &str) -> Script {
     s.bytes = MSS;
     s.one_way = true;
     s.rtt = rtt;
-    assert_eq!((s.window(), s.controller.snapshot().phase), (60_000, Phase::Recovery));
+    assert_eq!((s.window(), s.controller.metrics().phase), (60_000, Phase::Recovery));
     s
 }
 
@@ -47,7 +47,7 @@ fn reno_until_the_ninth_ack() {
         assert_eq!(s.ack(queued), MSS_I);
         assert_eq!(reno.ack(queued), MSS_I);
     }
-    assert_eq!(s.controller.snapshot().phase, Phase::SlowStart);
+    assert_eq!(s.controller.metrics().phase, Phase::SlowStart);
     assert!(s.ack(9_000) < 0, "the ninth brings the first verdict");
     assert_eq!(reno.ack(9_000), MSS_I);
 }
@@ -236,7 +236,7 @@ fn rise_in_rtt(spec: &str, one_way: bool) -> (Script, u64) {
     s.ack(0);
     s.rtt = RTT + Duration::from_millis(8);
     s.acks(12, 0);
-    let cuts = s.controller.snapshot().early_reductions;
+    let cuts = s.controller.metrics().early_reductions;
     (s, cuts)
 }
 
@@ -255,15 +255,15 @@ fn either_uses_round_trips_until_the_first_one_way_delay() {
     assert!(cuts > 0);
     s.one_way = true;
     assert!(s.ack(0) > 0, "a fresh baseline: Reno until nine new samples");
-    assert_eq!(s.controller.snapshot().queueing, Some(Duration::ZERO));
+    assert_eq!(s.controller.metrics().queueing, Some(Duration::ZERO));
     assert!((0..11).all(|_| s.ack(0) > 0), "the RTT rose by 8 ms; no trace of it in the new baseline");
     s.one_way = false;
     s.rtt += Duration::from_millis(50);
     s.acks(20, 0);
-    assert_eq!(s.controller.snapshot().queueing, Some(Duration::ZERO), "RTTs count no longer");
+    assert_eq!(s.controller.metrics().queueing, Some(Duration::ZERO), "RTTs count no longer");
     s.one_way = true;
     s.acks(9, 8_000);
-    assert!(s.controller.snapshot().early_reductions > cuts, "one-way delays do");
+    assert!(s.controller.metrics().early_reductions > cuts, "one-way delays do");
 }
 
 #[test]
@@ -271,14 +271,14 @@ fn slow_start_steer_lets_the_verdict_rule_and_reno_does_not() {
     let (mut steer, mut reno) = (Script::new("sync"), Script::new("sync:slow-start=reno"));
     assert!(rise(&mut steer, 7, 2) < MSS_I, "one segment per RTT");
     assert_eq!(rise(&mut reno, 7, 2), MSS_I);
-    assert_eq!(steer.controller.snapshot().phase, Phase::Avoidance);
-    assert_eq!(reno.controller.snapshot().phase, Phase::SlowStart);
+    assert_eq!(steer.controller.metrics().phase, Phase::Avoidance);
+    assert_eq!(reno.controller.metrics().phase, Phase::SlowStart);
     assert!(steer.acks(3, 8_000) < 0);
     assert_eq!(reno.acks(30, 8_000), MSS_I, "no cut in slow start");
     reno.lose();
     reno.next_round();
     assert!(rise(&mut reno, 20, 10) <= 0, "slow start is over: verdicts count");
-    assert!(reno.controller.snapshot().early_reductions > 0);
+    assert!(reno.controller.metrics().early_reductions > 0);
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn recovery_hold_ignores_cuts_and_steer_takes_them() {
         for _ in 0..8 {
             s.ack_sent(before, 8_000);
         }
-        let snapshot = s.controller.snapshot();
+        let snapshot = s.controller.metrics();
         assert_eq!((snapshot.phase, snapshot.early_reductions), (Phase::Recovery, cuts), "{spec}");
     }
 }
@@ -302,7 +302,7 @@ fn cut_round_allows_one_cut_per_round_trip() {
         let mut s = avoiding(spec);
         s.acks(1, 0);
         s.acks(20, 8_000);
-        assert_eq!(s.controller.snapshot().early_reductions, cuts, "{spec}: packets sent before the first cut");
+        assert_eq!(s.controller.metrics().early_reductions, cuts, "{spec}: packets sent before the first cut");
     }
     let mut s = avoiding("sync:cut=round");
     s.acks(1, 0);
@@ -312,9 +312,9 @@ fn cut_round_allows_one_cut_per_round_trip() {
     for _ in 0..3 {
         s.ack_sent(cut, 8_000);
     }
-    assert_eq!(s.controller.snapshot().early_reductions, 1, "sent at the instant of the cut");
+    assert_eq!(s.controller.metrics().early_reductions, 1, "sent at the instant of the cut");
     s.acks(3, 8_000);
-    assert_eq!(s.controller.snapshot().early_reductions, 2);
+    assert_eq!(s.controller.metrics().early_reductions, 2);
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn loss_and_mark_halve_as_in_reno_and_verdicts_go_on() {
         s.acks(1, 0);
         s.acks(5, 8_000);
         let before = s.window();
-        s.setback(cause);
+        s.congestion_event(cause);
         assert_eq!(s.window(), before / 2);
         s.next_round();
         s.acks(2, 8_000);
@@ -336,7 +336,7 @@ fn loss_and_mark_halve_as_in_reno_and_verdicts_go_on() {
 fn an_early_cut_does_not_bring_slow_start_back() {
     let mut s = avoiding("sync");
     rise(&mut s, 1, 8);
-    let snapshot = s.controller.snapshot();
+    let snapshot = s.controller.metrics();
     assert_eq!((snapshot.phase, snapshot.threshold), (Phase::Avoidance, Some(snapshot.window)));
 }
 
@@ -345,7 +345,7 @@ fn forgets(spec: &str, event: impl FnOnce(&mut Script)) -> bool {
     let mut s = Script::new(spec);
     s.acks(12, 8_000);
     event(&mut s);
-    s.controller.snapshot().queueing.is_none()
+    s.controller.metrics().queueing.is_none()
 }
 
 #[test]
@@ -379,6 +379,6 @@ fn an_app_limited_sender_is_cut_and_never_grows() {
     let mut s = avoiding("sync");
     s.app_limited = true;
     fall(&mut s, 30, 0);
-    assert!(s.controller.snapshot().early_reductions > 0);
+    assert!(s.controller.metrics().early_reductions > 0);
     assert_eq!(s.acks(9, 0), 0);
 }

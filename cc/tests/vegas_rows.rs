@@ -12,7 +12,7 @@ fn avoiding() -> Rounds {
     let mut r = Rounds::new("vegas");
     // Grow, hold, grow, hold. 40 * 2 / 52 = 1.54, to the nearest 2 > gamma: 7/8 of 40.
     assert_eq!(r.rounds(&[50, 50, 50, 52, 50]), [20, 20, 40, 40, 35]);
-    assert_eq!((r.controller.snapshot().phase, r.early()), (Phase::Avoidance, 1));
+    assert_eq!((r.controller.metrics().phase, r.early()), (Phase::Avoidance, 1));
     r
 }
 
@@ -48,7 +48,7 @@ fn avoidance_keeps_between_alpha_and_beta() {
         assert_eq!(r.rounds(&[rtt]), [window], "round {round}");
     }
     assert_eq!(r.early(), 4);
-    assert_eq!(r.controller.snapshot().queueing, Some(Duration::ZERO));
+    assert_eq!(r.controller.metrics().queueing, Some(Duration::ZERO));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_reduction_comes_with_the_first_ack_of_the_next_round() {
     assert_eq!(r.frame(Duration::from_millis(90), 2), -(MSS as i64));
     assert_eq!(r.frame(Duration::from_millis(90), 2), 0);
     assert_eq!(r.window(), before - MSS);
-    assert_eq!(r.controller.snapshot().queueing, Some(Duration::from_millis(40)));
+    assert_eq!(r.controller.metrics().queueing, Some(Duration::from_millis(40)));
 }
 
 #[test]
@@ -74,10 +74,10 @@ fn the_mean_of_a_round_counts() {
         }
         let before = r.packets();
         let mean = (50 + second) / 2;
-        assert_eq!(r.controller.snapshot().queueing, Some(Duration::ZERO));
+        assert_eq!(r.controller.metrics().queueing, Some(Duration::ZERO));
         r.now += Duration::from_millis(100);
         r.round(50);
-        assert_eq!(r.controller.snapshot().queueing, Some(Duration::from_millis(mean - 50)));
+        assert_eq!(r.controller.metrics().queueing, Some(Duration::from_millis(mean - 50)));
         assert_eq!(r.packets(), before + u64::from(grows));
     }
 }
@@ -114,7 +114,7 @@ fn slow_start_after_a_collapse_stops_at_the_threshold() {
     let mut r = Rounds::new("vegas");
     assert_eq!(r.rounds(&[50, 50, 50]), [20, 20, 40]);
     r.lose(true);
-    assert_eq!((r.packets(), r.controller.snapshot().threshold), (2, Some(20 * MSS)));
+    assert_eq!((r.packets(), r.controller.metrics().threshold), (2, Some(20 * MSS)));
     assert_eq!(r.rounds(&[50; 9]), [4, 4, 8, 8, 16, 16, 20, 21, 22]);
 }
 
@@ -134,7 +134,7 @@ fn linux_doubles_every_round_and_leaves_slow_start_for_the_window_that_fits() {
     assert_eq!(r.rounds(&[50, 50, 52]), [20, 40, 80]);
     r.round(60);
     // 80 * 2 / 50 = 3.2, 3 > 1. 96 000 * 50 / 52 = 92 307 bytes and one packet.
-    assert_eq!((r.window(), r.controller.snapshot().phase), (93_507, Phase::Avoidance));
+    assert_eq!((r.window(), r.controller.metrics().phase), (93_507, Phase::Avoidance));
     let steps = [
         (60, 92_307), // 77.9 * 10 / 50 = 15.6 > 4: one less.
         (53, 92_307), // 76.9 * 3 / 50 = 4.6, 4: hold.
@@ -165,7 +165,7 @@ fn linux_slow_start_may_end_without_a_cut() {
         r.round(50);
         r.round(rtt);
         r.round(rtt);
-        let snapshot = r.controller.snapshot();
+        let snapshot = r.controller.metrics();
         assert_eq!((snapshot.window, snapshot.threshold), (window, Some(window)), "{rtt} ms");
         assert_eq!(snapshot.early_reductions, u64::from(window < INITIAL * MSS));
     }

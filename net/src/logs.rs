@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use fathom_cc::{Acks, Cause, OneWayDelay, Phase, Rate, Sent, Setback, Snapshot, Time};
-use fathom_plug::Observer;
+use fathom_cc::{AckEvent, Cause, CongestionEvent, ControllerMetrics, OneWayDelay, Phase, Rate, Sent, Time};
+use fathom_plugin::Observer;
 use fathom_qlog::{Abandoned, Event, Folder, Header, Log, Lost, Marked, Metrics, OneWay, Response, State, Vantage};
 use tokio::sync::Notify;
 
@@ -153,7 +153,7 @@ const fn since_begin(at: Time) -> Duration {
 }
 
 impl Observer for Tap {
-    fn observe(&self, now: Time, snapshot: &Snapshot, _: Option<OneWayDelay>) {
+    fn observe(&self, now: Time, snapshot: &ControllerMetrics, _: Option<OneWayDelay>) {
         // The log's first events tell the state that the connection has then.
         if !self.log.has_begun() {
             return;
@@ -181,7 +181,7 @@ impl Observer for Tap {
         self.heard().sent += sent.bytes;
     }
 
-    fn acked(&self, acks: &Acks<'_>, pace: Option<Rate>) {
+    fn acked(&self, acks: &AckEvent<'_>, pace: Option<Rate>) {
         let mut heard = self.heard();
         let smooths = std::mem::replace(&mut heard.smooths, true);
         heard.news = Metrics {
@@ -202,14 +202,14 @@ impl Observer for Tap {
         self.log.event(since_begin(acks.now), Event::OneWay(one_way));
     }
 
-    fn set_back(&self, setback: &Setback) {
-        let sent = since_begin(setback.sent);
-        let event = match setback.cause {
+    fn react_to_congestion(&self, congestion_event: &CongestionEvent) {
+        let sent = since_begin(congestion_event.sent);
+        let event = match congestion_event.cause {
             Cause::Loss { bytes, persistent } => {
                 Event::Lost(Lost { sent: Some(sent), packets: None, bytes: Some(bytes), persistent })
             }
             Cause::Mark => Event::Marked(Marked { sent }),
         };
-        self.log.event(since_begin(setback.now), event);
+        self.log.event(since_begin(congestion_event.now), event);
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Buf;
-use fathom_plug::{EcnCounts, EnableTimestamp, Extension, InUse, Offer};
-use fathom_quinn::{Plug, Probe};
+use fathom_plugin::{EcnCounts, EnableTimestamp, Extension, InUse, Offer};
+use fathom_quinn::{ConnectionMonitor, Plugin};
 use http::{Request, Uri};
 use quinn::{Endpoint, TransportConfig};
 use rustls::ClientConfig;
@@ -136,7 +136,7 @@ async fn visit(
     options: &Options,
 ) -> Result<Visited, LoadError> {
     let setup = |e: &dyn fmt::Display| LoadError::Setup(e.to_string());
-    let plug = Plug::named("cubic").and_then(|plug| plug.with_extension(extension)).map_err(|e| setup(&e))?;
+    let plug = Plugin::named("cubic").and_then(|plug| plug.with_extension(extension)).map_err(|e| setup(&e))?;
     let plug = plug.watching().client(Arc::clone(tls)).map_err(|e| setup(&e))?;
     let endpoint = Endpoint::client(any_port(origin.address())).map_err(|e| setup(&e))?;
     let mut transport = TransportConfig::default();
@@ -156,7 +156,7 @@ async fn visit(
 
 // How long things take is real time.
 #[allow(clippy::disallowed_methods)]
-async fn served(connecting: quinn::Connecting, url: &Uri, probe: &Probe, options: &Options) -> Visited {
+async fn served(connecting: quinn::Connecting, url: &Uri, probe: &ConnectionMonitor, options: &Options) -> Visited {
     let began = Instant::now();
     let connection = connecting.await.map_err(|e| e.to_string())?;
     let handshake = began.elapsed();

@@ -67,7 +67,7 @@ impl FromStr for Shares {
 /// A controller and its weight. The number after the last `=` is a weight, not an option's value, where the rest is a controller already.
 fn weighed(piece: &str) -> (&str, &str) {
     match piece.rsplit_once('=') {
-        Some((rest, weight)) if rest.starts_with("native:") || catalogue::recipe(rest).is_ok() => {
+        Some((rest, weight)) if rest.starts_with("native:") || catalogue::parse(rest).is_ok() => {
             (rest.trim(), weight.trim())
         }
         _ => (piece, "1"),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fathom_plug::{EnableTimestamp, Extension, Offer};
+use fathom_plugin::{EnableTimestamp, Extension, Offer};
 
 /// How one-way delays are exchanged with the other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use fathom_cc::units::parse_whole;
-use fathom_cc::{Rate, Signals};
+use fathom_cc::{Capabilities, Rate};
 use fathom_quinn::{EnableTimestamp, Extension, Offer};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -367,13 +367,13 @@ impl Plan {
             }
             for spec in &self.controllers {
                 let control = Control::read(spec, *stack).map_err(wrong)?;
-                if let Control::Ours(recipe) = &control {
-                    let offers = match self.outlet {
+                if let Control::Ours(controller_config) = &control {
+                    let provided = match self.outlet {
                         Outlet::Auto => stack.offers_with_outlet(),
-                        Outlet::Off => stack.offers(),
+                        Outlet::Off => stack.provided(),
                     };
-                    let offers = Signals { one_way: self.timestamps != Timestamps::Off, ..offers };
-                    recipe.check(offers).map_err(|e| wrong(e.to_string()))?;
+                    let provided = Capabilities { one_way: self.timestamps != Timestamps::Off, ..provided };
+                    controller_config.check(provided).map_err(|e| wrong(e.to_string()))?;
                 }
                 if runs.iter().any(|(s, c)| s == stack && c.spec() == control.spec()) {
                     return Err(wrong(format!("'{}' is named twice; name it once", control.spec())));

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fathom_cc::{Controller, Missing, Recipe, Signals, Start, Time};
+use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -33,7 +33,7 @@ pub enum Workload {
 #[derive(Clone, Debug)]
 pub struct LightFlow {
     /// Its controller.
-    pub recipe: Arc<dyn Recipe>,
+    pub controller_config: Arc<dyn ControllerConfig>,
     /// Its path.
     pub group: GroupId,
     /// What it sends.
@@ -57,9 +57,9 @@ pub struct LightFlow {
 
 impl LightFlow {
     /// A flow with the defaults: full packets of 1500 bytes, no limit, from the beginning, no handshake, no ECN.
-    pub fn new(recipe: Arc<dyn Recipe>, group: GroupId, workload: Workload) -> Self {
+    pub fn new(controller_config: Arc<dyn ControllerConfig>, group: GroupId, workload: Workload) -> Self {
         Self {
-            recipe,
+            controller_config,
             group,
             workload,
             packet: 1_472,
@@ -84,12 +84,12 @@ impl LightFlow {
     }
 
     /// What this sender delivers to a controller and honours.
-    const fn offers(&self) -> Signals {
-        Signals { one_way: true, ecn: self.ecn, pacing: true, datagram: true }
+    const fn provided(&self) -> Capabilities {
+        Capabilities { one_way: true, ecn: self.ecn, pacing: true, datagram: true }
     }
 
     fn controller(&self, now: Time) -> Result<Box<dyn Controller>, Missing> {
-        self.recipe.start(&Start { now, datagram: self.packet, offers: self.offers() })
+        self.controller_config.start(&Start { now, datagram: self.packet, provided: self.provided() })
     }
 
     const fn receiver(&self) -> Receiver {
@@ -291,7 +291,7 @@ struct Tcp {
 
 impl Tcp {
     fn new(options: LightFlow, flow: u32, controller: Box<dyn Controller>, rng: Pcg64Mcg) -> Self {
-        let report = TcpReport { flow, controller: options.recipe.name(), ..TcpReport::default() };
+        let report = TcpReport { flow, controller: options.controller_config.name(), ..TcpReport::default() };
         Self {
             sender: Sender::new(controller, options.sender_options()),
             receiver: options.receiver(),
@@ -348,7 +348,7 @@ impl Tcp {
 
     /// The controller is about to go: what it counted stays.
     fn count_reductions(&mut self) {
-        let snapshot = self.sender.snapshot();
+        let snapshot = self.sender.metrics();
         self.report.reductions += snapshot.reductions;
         self.report.early_reductions += snapshot.early_reductions;
     }
@@ -406,7 +406,7 @@ impl Tcp {
     }
 
     fn report(&self) -> TcpReport {
-        let (counts, snapshot) = (self.sender.counts(), self.sender.snapshot());
+        let (counts, snapshot) = (self.sender.counts(), self.sender.metrics());
         TcpReport {
             sent: counts.sent,
             lost: counts.lost,

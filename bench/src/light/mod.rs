@@ -2,7 +2,7 @@
 //!
 //! A reliable flow is a [`Sender`] and a [`Receiver`], both pure state machines, with packet numbers, acknowledgement ranges, loss
 //! detection and probe timeouts as RFC 9002 has them. What it leaves out of QUIC: the handshake (an option has its round trip), encryption,
-//! streams and flow control, path validation, pacing that the controller did not ask for ([`fathom_cc::Advice::burst`] is not read), and
+//! streams and flow control, path validation, pacing that the controller did not ask for ([`fathom_cc::SendParams::burst`] is not read), and
 //! the undoing of spurious losses (paths here keep packets in order, so there are none). Without the handshake, a first flight leaves
 //! without an RTT sample, under the initial RTT of RFC 9002 §6.2.2.
 //!

@@ -11,7 +11,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use fathom_cc::{Acked, Acks, Advice, Cause, Controller, EcnDelta, Pace, Sent, Setback, Snapshot, Time};
+use fathom_cc::{
+    AckEvent, Acked, Cause, CongestionEvent, Controller, ControllerMetrics, EcnDelta, Pacing, SendParams, Sent, Time,
+};
 
 use super::packet::{ACK_DATAGRAM, Ack, HEADER, Packet};
 use super::rtt::RttEstimator;
@@ -164,14 +166,14 @@ impl Sender {
     }
 
     /// The controller's telemetry.
-    pub fn snapshot(&self) -> Snapshot {
-        self.controller.snapshot()
+    pub fn metrics(&self) -> ControllerMetrics {
+        self.controller.metrics()
     }
 
     /// The next packet to send now, if there is one. Call it until there is none.
     pub fn poll_send(&mut self, now: Time) -> Option<Packet> {
-        let advice = self.controller.advice();
-        let full = advice.datagram.map_or(self.options.packet, |d| d.clamp(HEADER + 1, self.options.packet));
+        let params = self.controller.send_params();
+        let full = params.datagram.map_or(self.options.packet, |d| d.clamp(HEADER + 1, self.options.packet));
         self.waits_for_pace = false;
         if self.options.handshake && self.largest_acked.is_none() {
             return self.poll_handshake(now);
@@ -184,13 +186,13 @@ impl Sender {
         }
         let after = self.in_flight + u64::from(full);
         let most = self.options.max_window.map_or(u64::MAX, |n| u64::from(n) * u64::from(self.options.packet));
-        let congested = after > advice.window;
+        let congested = after > params.window;
         // Waiting for the pace is not the application's doing (RFC 9002 §7.8).
         self.app_limited = !congested && (self.pending == 0 || after > most);
         if self.pending == 0 || congested || after > most {
             return None;
         }
-        if let Some(gap) = self.gap(&advice, full) {
+        if let Some(gap) = self.gap(&params, full) {
             if now < self.next_send {
                 self.waits_for_pace = true;
                 return None;
@@ -208,14 +210,14 @@ impl Sender {
     }
 
     /// Time to the next packet, where the controller asks for a pace.
-    fn gap(&self, advice: &Advice, bytes: u16) -> Option<Duration> {
-        match advice.pace {
-            Pace::Rate(rate) => Some(rate.time_for(u64::from(bytes))),
-            Pace::Hold(hold) if !hold.is_zero() && self.rtt.is_sampled() => {
+    fn gap(&self, params: &SendParams, bytes: u16) -> Option<Duration> {
+        match params.pacing {
+            Pacing::Rate(rate) => Some(rate.time_for(u64::from(bytes))),
+            Pacing::Delay(hold) if !hold.is_zero() && self.rtt.is_sampled() => {
                 let round = self.rtt.rtt().smoothed + hold;
-                Some(round.mul_f64(f64::from(bytes) / advice.window.max(1) as f64))
+                Some(round.mul_f64(f64::from(bytes) / params.window.max(1) as f64))
             }
-            Pace::Window | Pace::Hold(_) => None,
+            Pacing::Window | Pacing::Delay(_) => None,
         }
     }
 
@@ -304,7 +306,7 @@ impl Sender {
             self.sampled_from = self.sampled_from.or(Some(self.next_number()));
         }
         let ecn = self.new_counts(ack);
-        self.controller.on_acks(&Acks {
+        self.controller.on_ack(&AckEvent {
             now,
             packets: &self.newly,
             in_flight: self.in_flight,
@@ -315,7 +317,7 @@ impl Sender {
         });
         self.detect_losses(now);
         if let Some(newest) = newest.filter(|_| self.options.ecn && ecn.ce > 0) {
-            self.controller.on_setback(&Setback { now, sent: newest.sent, cause: Cause::Mark });
+            self.controller.on_congestion_event(&CongestionEvent { now, sent: newest.sent, cause: Cause::Mark });
         }
     }
 
@@ -386,7 +388,11 @@ impl Sender {
             if persistent {
                 self.rtt.forget_min();
             }
-            self.controller.on_setback(&Setback { now, sent: newest, cause: Cause::Loss { bytes, persistent } });
+            self.controller.on_congestion_event(&CongestionEvent {
+                now,
+                sent: newest,
+                cause: Cause::Loss { bytes, persistent },
+            });
         }
     }
 }

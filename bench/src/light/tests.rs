@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fathom_cc::catalogue::recipe;
+use fathom_cc::catalogue;
 use fathom_cc::{Rate, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -56,11 +56,11 @@ impl Bottleneck {
 }
 
 fn bulk(group: GroupId, controller: &str) -> LightFlow {
-    LightFlow::new(recipe(controller).expect("a controller"), group, Workload::Bulk { bytes: u64::MAX })
+    LightFlow::new(catalogue::parse(controller).expect("a controller"), group, Workload::Bulk { bytes: u64::MAX })
 }
 
 fn web(group: GroupId, user: WebUser) -> LightFlow {
-    LightFlow::new(recipe("reno").expect("a controller"), group, Workload::WebUser(user))
+    LightFlow::new(catalogue::parse("reno").expect("a controller"), group, Workload::WebUser(user))
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn what_a_user_offers_depends_on_no_controller() {
         let mut light = Light::new(&b.world, 5);
         for _ in 0..20 {
             let flow = web(b.group, WebUser::default());
-            light.tcp(LightFlow { recipe: recipe(controller).unwrap(), ..flow }).unwrap();
+            light.tcp(LightFlow { controller_config: catalogue::parse(controller).unwrap(), ..flow }).unwrap();
         }
         b.run(30);
         light.report().tcp.iter().map(|r| (r.started, r.idles, r.idle, r.offered)).collect::<Vec<_>>()

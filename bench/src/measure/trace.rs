@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use fathom_cc::{OneWayDelay, Snapshot, Time};
+use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
 use fathom_quinn::Observer;
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl WindowTrace {
 }
 
 impl Observer for WindowTrace {
-    fn observe(&self, now: Time, snapshot: &Snapshot, _: Option<OneWayDelay>) {
+    fn observe(&self, now: Time, snapshot: &ControllerMetrics, _: Option<OneWayDelay>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.skipped += 1;
         if state.skipped < state.every {

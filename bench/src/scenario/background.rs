@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::units::parse_duration;
-use fathom_cc::{Rate, Recipe, Time};
+use fathom_cc::{ControllerConfig, Rate, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::light::{Light, LightError, LightFlow, OnOff, Spell, TcpReport, UdpReport, WebUser, Workload};
@@ -28,7 +28,7 @@ pub struct Background {
     /// What they send.
     pub load: Load,
     /// Controllers of its web users, and the part of the users that each has.
-    pub mix: Vec<(f64, Arc<dyn Recipe>)>,
+    pub mix: Vec<(f64, Arc<dyn ControllerConfig>)>,
     /// UDP payload of a full packet in bytes.
     pub datagram: u16,
     /// Packets in flight at most of a web user.
@@ -144,14 +144,18 @@ impl LightGroups {
         match group.load {
             Load::Users { count, idle } => {
                 for number in 0..count {
-                    let recipe = group.controller(number);
-                    self.tcp.push((group.name.clone(), format!("{}/{}", group.name, recipe.spec())));
+                    let controller_config = group.controller(number);
+                    self.tcp.push((group.name.clone(), format!("{}/{}", group.name, controller_config.spec())));
                     self.light.tcp(LightFlow {
                         packet: group.datagram,
                         max_window: group.max_window,
                         rtt: group.own_rtt(number),
                         handshake: true,
-                        ..LightFlow::new(recipe, path, Workload::WebUser(WebUser { idle, ..WebUser::default() }))
+                        ..LightFlow::new(
+                            controller_config,
+                            path,
+                            Workload::WebUser(WebUser { idle, ..WebUser::default() }),
+                        )
                     })?;
                 }
             }
@@ -197,15 +201,15 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 
 impl Background {
     /// The controller of a flow. Any run of consecutive flows has nearly the parts of the mix.
-    fn controller(&self, number: u32) -> Arc<dyn Recipe> {
+    fn controller(&self, number: u32) -> Arc<dyn ControllerConfig> {
         let place = (f64::from(number) + 0.5) * GOLDEN % 1.0;
         let mut up_to = 0.0;
         let chosen = self.mix.iter().find(|(part, _)| {
             up_to += part;
             place < up_to
         });
-        let (_, recipe) = chosen.or_else(|| self.mix.last()).expect("a checked group has a controller");
-        Arc::clone(recipe)
+        let (_, controller_config) = chosen.or_else(|| self.mix.last()).expect("a checked group has a controller");
+        Arc::clone(controller_config)
     }
 
     /// A flow's own delay: evenly over the range, and independent of its controller.
@@ -238,13 +242,13 @@ mod tests {
 
     #[test]
     fn controllers_come_in_their_parts() {
-        let recipe = |name: &str| fathom_cc::catalogue::recipe(name).unwrap();
+        let controller_config = |name: &str| fathom_cc::catalogue::parse(name).unwrap();
         let group = Background {
             name: "web".into(),
             from: 0,
             to: 1,
             load: Load::Users { count: 2_200, idle: (Duration::ZERO, Duration::ZERO) },
-            mix: vec![(0.05, recipe("dca")), (0.95, recipe("reno"))],
+            mix: vec![(0.05, controller_config("dca")), (0.95, controller_config("reno"))],
             datagram: 1_472,
             max_window: None,
             rtt: (Duration::ZERO, Duration::from_millis(100)),

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_cc::{
-    Acks, Advice, Controller, Missing, PathChange, Phase, Recipe, Sent, Setback, Signals, Snapshot, Start, Time,
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, PathChange,
+    Phase, SendParams, Sent, Start, Time,
 };
 
 /// Samples of a tcpRTT series kept at most: 500 seconds of a fast path have some 50,000.
@@ -60,22 +61,22 @@ impl Record {
     }
 }
 
-/// A recipe whose controllers are recorded, and told that datagrams have the given size if one is given.
+/// A configuration whose controllers are recorded, and told that datagrams have the given size if one is given.
 #[derive(Clone, Debug)]
 pub(super) struct Recorded {
-    pub(super) inner: Arc<dyn Recipe>,
+    pub(super) inner: Arc<dyn ControllerConfig>,
     pub(super) record: Arc<Record>,
     /// Stacks send no less than 1200 bytes by themselves: smaller datagrams are advice.
     pub(super) datagram: Option<u16>,
 }
 
 impl Recorded {
-    fn more(&self, signals: Signals) -> Signals {
-        Signals { datagram: signals.datagram || self.datagram.is_some(), ..signals }
+    fn more(&self, signals: Capabilities) -> Capabilities {
+        Capabilities { datagram: signals.datagram || self.datagram.is_some(), ..signals }
     }
 }
 
-impl Recipe for Recorded {
+impl ControllerConfig for Recorded {
     fn name(&self) -> &'static str {
         self.inner.name()
     }
@@ -84,20 +85,20 @@ impl Recipe for Recorded {
         self.inner.spec()
     }
 
-    fn needs(&self) -> Signals {
-        self.more(self.inner.needs())
+    fn required(&self) -> Capabilities {
+        self.more(self.inner.required())
     }
 
-    fn wants(&self) -> Signals {
-        self.more(self.inner.wants())
+    fn optional(&self) -> Capabilities {
+        self.more(self.inner.optional())
     }
 
     fn mend(&self) -> &'static str {
         self.inner.mend()
     }
 
-    fn check(&self, offers: Signals) -> Result<(), Missing> {
-        self.inner.check(offers)
+    fn check(&self, provided: Capabilities) -> Result<(), Missing> {
+        self.inner.check(provided)
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
@@ -132,14 +133,14 @@ impl Controller for Recorder {
         self.inner.on_sent(sent);
     }
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
-        if let Some(time) = self.timer.on_acks(acks) {
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        if let Some(time) = self.timer.on_ack(acks) {
             self.record.backed_off(time);
         }
         // DCA §3.1: only acknowledgements of more than one packet, none during recovery.
         if self.samples
             && acks.packets.len() > 1
-            && self.inner.snapshot().phase != Phase::Recovery
+            && self.inner.metrics().phase != Phase::Recovery
             && let Some(samples) = &self.record.rtt
         {
             let mut samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,16 +148,16 @@ impl Controller for Recorder {
                 samples.push((acks.now, acks.rtt.latest));
             }
         }
-        self.inner.on_acks(acks);
+        self.inner.on_ack(acks);
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
-        self.timer.heard = Some(setback.now);
-        self.inner.on_setback(setback);
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
+        self.timer.heard = Some(congestion_event.now);
+        self.inner.on_congestion_event(congestion_event);
     }
 
-    fn on_undo(&mut self, now: Time) {
-        self.inner.on_undo(now);
+    fn on_spurious_congestion_event(&mut self, now: Time) {
+        self.inner.on_spurious_congestion_event(now);
     }
 
     fn on_probe_timeout(&mut self, now: Time, count: u32) {
@@ -169,13 +170,13 @@ impl Controller for Recorder {
         self.inner.on_path(now, change);
     }
 
-    fn advice(&self) -> Advice {
-        let advice = self.inner.advice();
-        Advice { datagram: self.datagram.or(advice.datagram), ..advice }
+    fn send_params(&self) -> SendParams {
+        let params = self.inner.send_params();
+        SendParams { datagram: self.datagram.or(params.datagram), ..params }
     }
 
-    fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
     }
 
     fn boxed(&self) -> Box<dyn Controller> {
@@ -247,7 +248,7 @@ impl ProbeTimer {
     }
 
     /// How long the sender backed off, if this ends it.
-    fn on_acks(&mut self, acks: &Acks<'_>) -> Option<Duration> {
+    fn on_ack(&mut self, acks: &AckEvent<'_>) -> Option<Duration> {
         // The stack's own sample: to it a packet that an outlet keeps back is on its way, and its timer waits for the hold too.
         let latest = acks.newest_sent().map_or(acks.rtt.latest, |sent| {
             // The stack takes the acknowledgement's delay off too.
@@ -295,7 +296,7 @@ mod tests {
     fn acked_after(timer: &mut ProbeTimer, now: u64, in_flight: u64, hold: u64) -> Option<Duration> {
         let rtt = Duration::from_millis(50);
         let packets = [Acked { sent: ms(now - 50 - hold), bytes: 1_200 }];
-        timer.on_acks(&Acks {
+        timer.on_ack(&AckEvent {
             now: ms(now),
             packets: &packets,
             in_flight,

@@ -406,8 +406,8 @@ impl<'a> Run<'a> {
 /// The controller, recorded, and told of smaller datagrams than stacks send by themselves.
 fn recorded(control: &Control, record: &Arc<Record>, datagram: u16) -> Control {
     match control {
-        Control::Ours(recipe) => Control::Ours(Arc::new(Recorded {
-            inner: Arc::clone(recipe),
+        Control::Ours(controller_config) => Control::Ours(Arc::new(Recorded {
+            inner: Arc::clone(controller_config),
             record: Arc::clone(record),
             datagram: (datagram < SMALLEST_STOCK_DATAGRAM).then_some(datagram),
         })),

@@ -3,7 +3,7 @@
 mod values;
 
 use fathom_cc::units::parse_duration;
-use fathom_cc::{Rate, Signals};
+use fathom_cc::{Capabilities, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::background::Background;
@@ -305,10 +305,10 @@ impl TrafficSpec {
         let workload: Workload = field(&at("workload"), self.workload.parse())?;
         let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
         for (_, control) in &mix {
-            if let Control::Ours(recipe) = control {
-                let offers = stack.offers_with_outlet();
-                let offers = Signals { one_way: timestamps != Timestamps::Off, ..offers };
-                field(&at("controller"), recipe.check(offers).map_err(|e| e.to_string()))?;
+            if let Control::Ours(controller_config) = control {
+                let provided = stack.offers_with_outlet();
+                let provided = Capabilities { one_way: timestamps != Timestamps::Off, ..provided };
+                field(&at("controller"), controller_config.check(provided).map_err(|e| e.to_string()))?;
             } else if self.datagram() < super::SMALLEST_STOCK_DATAGRAM {
                 return Err(PlanError(at(&format!(
                     "packet: a stack's own controller cannot send packets of {} bytes; write 1228 or more, or use one of ours",
@@ -369,7 +369,7 @@ impl BackgroundSpec {
             return Err(PlanError(at(&format!("packet: {} is out of range; write 200 to 1500 bytes", self.packet))));
         }
         let ours = |(part, control)| match control {
-            Control::Ours(recipe) => Ok((part, recipe)),
+            Control::Ours(controller_config) => Ok((part, controller_config)),
             Control::Native(name) => Err(format!("native:{name} belongs to a stack; light flows run our controllers")),
         };
         let mix = parse_mix(&self.controller, stack).and_then(|mix| mix.into_iter().map(ours).collect());

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fathom_cc::catalogue::{SpecError, recipe};
-use fathom_cc::{Recipe, Signals};
-use fathom_quinn::{Clock, Extension, Observer, PlugError, with_outlet};
+use fathom_cc::catalogue::{self, SpecError};
+use fathom_cc::{Capabilities, ControllerConfig};
+use fathom_quinn::{Clock, Extension, Observer, PluginError, with_outlet};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::senders::Senders;
@@ -72,7 +72,7 @@ impl Stack {
     }
 
     /// What the stack by itself delivers to a controller and honours of its advice.
-    pub const fn offers(self) -> Signals {
+    pub const fn provided(self) -> Capabilities {
         match self {
             Self::Quinn => fathom_quinn::OFFERS,
             Self::Noq => fathom_noq::OFFERS,
@@ -82,8 +82,8 @@ impl Stack {
     }
 
     /// What it offers when its endpoint sends through an outlet, which cuts datagrams and keeps them back.
-    pub const fn offers_with_outlet(self) -> Signals {
-        with_outlet(self.offers())
+    pub const fn offers_with_outlet(self) -> Capabilities {
+        with_outlet(self.provided())
     }
 
     /// Its TLS tells the lab which stream bytes a packet carries: rustls does, where keys are its users'.
@@ -139,8 +139,8 @@ impl From<Stack> for &'static str {
 /// What steers the window: one of our controllers or one of the stack's own.
 #[derive(Clone, Debug)]
 pub enum Control {
-    /// Ours, through the stack's plug.
-    Ours(Arc<dyn Recipe>),
+    /// Ours, through the stack's plug-in.
+    Ours(Arc<dyn ControllerConfig>),
     /// The stack's own of this name, on the stack as it comes: no extension is offered.
     Native(&'static str),
 }
@@ -152,7 +152,7 @@ impl Control {
     /// One line that says what is wrong and what to write instead.
     pub fn read(spec: &str, stack: Stack) -> Result<Self, String> {
         let Some(name) = spec.trim().strip_prefix("native:") else {
-            return recipe(spec).map(Self::Ours).map_err(|e| natives_hint(&e, stack));
+            return catalogue::parse(spec).map(Self::Ours).map_err(|e| natives_hint(&e, stack));
         };
         let natives = stack.natives();
         natives.iter().find(|native| **native == name).map(|native| Self::Native(native)).ok_or_else(|| {
@@ -163,13 +163,13 @@ impl Control {
 
     /// It steers packet size or holds packets: what stacks that cannot do through an outlet.
     pub fn uses_outlet(&self) -> bool {
-        matches!(self, Self::Ours(recipe) if recipe.needs().pacing || recipe.needs().datagram)
+        matches!(self, Self::Ours(controller_config) if controller_config.required().pacing || controller_config.required().datagram)
     }
 
     /// The spec that [`Control::read`] reads.
     pub fn spec(&self) -> String {
         match self {
-            Self::Ours(recipe) => recipe.spec(),
+            Self::Ours(controller_config) => controller_config.spec(),
             Self::Native(name) => format!("native:{name}"),
         }
     }
@@ -364,7 +364,7 @@ pub(crate) struct SenderReport {
     pub(crate) reductions: u64,
 }
 
-impl Sender for fathom_quinn::Probe {
+impl Sender for fathom_quinn::ConnectionMonitor {
     fn report(&self) -> SenderReport {
         let report = self.report();
         let (early_reductions, reductions) =
@@ -395,9 +395,9 @@ pub(crate) struct Ends {
 /// Why a stack cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// No plug.
+    /// No plug-in.
     #[error(transparent)]
-    Plug(#[from] PlugError),
+    Plugin(#[from] PluginError),
     /// An endpoint could not be made.
     #[error("endpoint: {0}")]
     Endpoint(#[from] std::io::Error),

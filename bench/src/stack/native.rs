@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fathom_cc::{Phase, Snapshot};
+use fathom_cc::{ControllerMetrics, Phase};
 use fathom_quinn::Observer;
 
 use super::{Sender, SenderReport};
@@ -41,7 +41,7 @@ impl Watched {
     pub(super) fn tell(&self, window: u64, threshold: Option<u64>) {
         let Some(observer) = &self.observer else { return };
         let slow_start = threshold.is_none_or(|threshold| window < threshold);
-        let snapshot = Snapshot {
+        let snapshot = ControllerMetrics {
             window,
             threshold,
             phase: if slow_start { Phase::SlowStart } else { Phase::Avoidance },

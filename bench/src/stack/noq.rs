@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fathom_noq::{ClientPlug, Gate, Observer, Outlet, Plug, PlugError, ServerPlug};
+use fathom_noq::{ClientPlugin, Observer, Plugin, PluginError, ServerPlugin, ShapingSocket, TrailerRegistry};
 use noq::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq::{Connecting, Endpoint, EndpointConfig, Incoming, TransportConfig, VarInt};
@@ -29,7 +29,7 @@ fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
 /// An endpoint's way out: the socket, behind an outlet or not.
 struct Way {
     socket: Box<dyn noq::AsyncUdpSocket>,
-    gate: Option<Arc<Gate>>,
+    gate: Option<Arc<TrailerRegistry>>,
 }
 
 impl Way {
@@ -37,22 +37,22 @@ impl Way {
         if !outlet {
             return Self { socket, gate: None };
         }
-        let outlet = Outlet::new(socket, runtime);
+        let outlet = ShapingSocket::new(socket, runtime);
         let gate = Some(Arc::clone(outlet.gate()));
         Self { socket: outlet.socket(), gate }
     }
 }
 
-/// How connections of one side are begun: with our plug, or on noq as it comes.
+/// How connections of one side are begun: with our plug-in, or on noq as it comes.
 #[derive(Clone)]
 enum ClientKind {
-    Plugged(ClientPlug),
+    Plugged(ClientPlugin),
     Native(noq::ClientConfig, &'static str),
 }
 
 #[derive(Clone)]
 enum ServerKind {
-    Plugged(ServerPlug),
+    Plugged(ServerPlugin),
     Native(noq::ServerConfig, &'static str),
 }
 
@@ -94,12 +94,12 @@ pub(super) fn ends(
     let client = Way::new(Box::new(client), &runtime, setting.outlet);
     let server = Way::new(Box::new(server), &runtime, setting.outlet);
     let (client_kind, server_kind, server_config) = match setting.control {
-        Control::Ours(recipe) => {
+        Control::Ours(controller_config) => {
             let plug = |way: &Way| match &way.gate {
-                Some(gate) => Plug::through(gate, Arc::clone(recipe)),
-                None => Plug::new(Arc::clone(recipe)),
+                Some(gate) => Plugin::through(gate, Arc::clone(controller_config)),
+                None => Plugin::new(Arc::clone(controller_config)),
             };
-            let plug = |way, side| -> Result<Plug, PlugError> {
+            let plug = |way, side| -> Result<Plugin, PluginError> {
                 plug(way)?.with_clock(setting.clock(side)).with_extension(setting.extension)
             };
             let server = plug(&server, Side::Server)?.server(Arc::clone(&identity.server))?;

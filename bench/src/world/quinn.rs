@@ -1,4 +1,4 @@
-//! The virtual world as quinn sees it: its runtime, its timers, its sockets, and the clock of its plug.
+//! The virtual world as quinn sees it: its runtime, its timers, its sockets, and the clock of its plug-in.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use criterion::{
     BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
 };
-use fathom_cc::catalogue::{CATALOGUE, recipe};
-use fathom_cc::{Acked, Acks, Cause, Controller, OneWayDelay, Rtt, Setback, Signals, Start, Time};
+use fathom_cc::catalogue::{self, CATALOGUE};
+use fathom_cc::{AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Rtt, Start, Time};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{self, ControllerFactory, CubicConfig, NewRenoConfig};
 
@@ -56,15 +56,19 @@ fn run_ours(mut controller: Box<dyn Controller>) -> u64 {
         let latest = RTT + queued(n);
         smoothed = (smoothed * 7 + latest) / 8;
         acknowledge(&mut *controller, now, latest, smoothed);
-        black_box(controller.advice());
+        black_box(controller.send_params());
     }
-    controller.on_setback(&Setback { now, sent: now, cause: Cause::Loss { bytes: MSS, persistent: false } });
-    controller.advice().window
+    controller.on_congestion_event(&CongestionEvent {
+        now,
+        sent: now,
+        cause: Cause::Loss { bytes: MSS, persistent: false },
+    });
+    controller.send_params().window
 }
 
 fn acknowledge(controller: &mut dyn Controller, now: Time, latest: Duration, smoothed: Duration) {
     let sent = now - latest;
-    controller.on_acks(&Acks {
+    controller.on_ack(&AckEvent {
         now,
         packets: &[Acked { sent, bytes: MSS }, Acked { sent, bytes: MSS }],
         in_flight: 20 * MSS,
@@ -92,10 +96,10 @@ fn run_quinn(mut controller: Box<dyn congestion::Controller>, origin: Instant, r
 
 /// A controller out of its first slow start.
 fn fresh(spec: &str) -> Box<dyn Controller> {
-    let offers = Signals { one_way: true, ecn: true, pacing: true, datagram: true };
-    let start = Start { now: Time::ZERO, datagram: MSS as u16, offers };
-    let mut controller = recipe(spec).expect(spec).start(&start).expect(spec);
-    controller.on_setback(&Setback { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
+    let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+    let start = Start { now: Time::ZERO, datagram: MSS as u16, provided };
+    let mut controller = catalogue::parse(spec).expect(spec).start(&start).expect(spec);
+    controller.on_congestion_event(&CongestionEvent { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
     controller
 }
 
@@ -103,19 +107,19 @@ fn fresh(spec: &str) -> Box<dyn Controller> {
 fn held() -> Box<dyn Controller> {
     let mut controller = fresh(HELD);
     let mut now = Time::from_millis(100);
-    while controller.advice().window < 64 * MSS {
+    while controller.send_params().window < 64 * MSS {
         now += RTT;
         acknowledge(&mut *controller, now, RTT, RTT);
-        controller.on_setback(&Setback { now: now - RTT, sent: now - RTT, cause: Cause::Mark });
+        controller.on_congestion_event(&CongestionEvent { now: now - RTT, sent: now - RTT, cause: Cause::Mark });
     }
     for _ in 0..100 {
         now += RTT;
         acknowledge(&mut *controller, now, RTT, RTT);
-        controller.on_setback(&Setback { now: now - RTT, sent: now - RTT, cause: Cause::Mark });
+        controller.on_congestion_event(&CongestionEvent { now: now - RTT, sent: now - RTT, cause: Cause::Mark });
     }
     let mut after = controller.boxed();
     (0..FRAMES).for_each(|n| acknowledge(&mut *after, now + GAP, RTT + queued(n), RTT));
-    assert!(after.snapshot().hold > Some(Duration::ZERO), "it holds through a run: {after:?}");
+    assert!(after.metrics().hold > Some(Duration::ZERO), "it holds through a run: {after:?}");
     controller
 }
 
@@ -149,7 +153,7 @@ fn quinns(group: &mut BenchmarkGroup<'_, WallTime>) {
     }
 }
 
-fn on_acks(c: &mut Criterion) {
+fn on_ack(c: &mut Criterion) {
     let mut group = c.benchmark_group("ack frame of 2 packets");
     group.throughput(Throughput::Elements(FRAMES)).warm_up_time(Duration::from_millis(500));
     group.measurement_time(Duration::from_secs(2));
@@ -158,5 +162,5 @@ fn on_acks(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, on_acks);
+criterion_group!(benches, on_ack);
 criterion_main!(benches);

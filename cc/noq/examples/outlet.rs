@@ -23,10 +23,10 @@ pub(crate) fn main() -> Outcome<()> {
 async fn run() -> Outcome<()> {
     let (server_tls, client_tls) = tls()?;
 
-    // >>> Fathom: a socket behind an outlet, and a plug for endpoints that send through it.
+    // >>> Fathom: a socket behind an outlet, and a plug-in for endpoints that send through it.
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime);
-    let outlet = fathom_noq::Outlet::bind("127.0.0.1:0".parse()?, &runtime)?;
-    let server = fathom_noq::Plug::named_through(outlet.gate(), "packet-size:packets=64")?.server(server_tls)?;
+    let outlet = fathom_noq::ShapingSocket::bind("127.0.0.1:0".parse()?, &runtime)?;
+    let server = fathom_noq::Plugin::named_through(outlet.gate(), "packet-size:packets=64")?.server(server_tls)?;
     // <<<
     // >>> Fathom: before, Endpoint::server(server.config(), ...)
     let config = EndpointConfig::default();
@@ -49,7 +49,7 @@ async fn run() -> Outcome<()> {
         Outcome::Ok(probe.report())
     });
 
-    let client = fathom_noq::Plug::named("reno")?.client(client_tls)?;
+    let client = fathom_noq::Plugin::named("reno")?.client(client_tls)?;
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
     let (connecting, _probe) = client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
     let connection = connecting.await?;

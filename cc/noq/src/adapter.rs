@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fathom_cc::Cause;
-use fathom_plug::{AckBatch, Cell, Flow};
+use fathom_plugin::{AckBatch, ConnectionState, ControllerDriver};
 use noq::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use noq_proto::RttEstimator;
 
 /// Builds the controller of each path of one connection, again after a migration.
-pub(crate) struct Factory(pub(crate) Arc<Cell>);
+pub(crate) struct Factory(pub(crate) Arc<ConnectionState>);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         // noq does not say for which path; the first packet sent will.
-        Box::new(Adapter(Flow::start(Arc::clone(&self.0), None, now, current_mtu)))
+        Box::new(Adapter(ControllerDriver::start(Arc::clone(&self.0), None, now, current_mtu)))
     }
 }
 
 #[derive(Clone, Debug)]
-struct Adapter(Flow);
+struct Adapter(ControllerDriver);
 
 impl Controller for Adapter {
     fn on_sent(&mut self, now: Instant, bytes: u64, _largest_pn: u64) {
@@ -49,7 +49,7 @@ impl Controller for Adapter {
         _largest_lost_pn: u64,
     ) {
         let cause = if is_ecn { Cause::Mark } else { Cause::Loss { bytes: lost_bytes, persistent } };
-        self.0.on_setback(now, sent, cause);
+        self.0.on_congestion_event(now, sent, cause);
     }
 
     fn on_spurious_congestion_event(&mut self) {
@@ -61,17 +61,17 @@ impl Controller for Adapter {
     }
 
     fn window(&self) -> u64 {
-        self.0.advice().window
+        self.0.send_params().window
     }
 
     /// noq steers by this: window and rate feed its pacer.
     fn metrics(&self) -> ControllerMetrics {
-        let advice = self.0.advice();
+        let params = self.0.send_params();
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = advice.window;
-        metrics.ssthresh = self.0.snapshot().threshold;
+        metrics.congestion_window = params.window;
+        metrics.ssthresh = self.0.metrics().threshold;
         metrics.pacing_rate = self.0.pacing_rate().map(|rate| rate.bytes_per_sec());
-        metrics.send_quantum = advice.burst;
+        metrics.send_quantum = params.burst;
         metrics
     }
 

@@ -1,10 +1,10 @@
-//! fathom-plug's session and keys behind noq's crypto traits: types and errors are translated, nothing else.
+//! fathom-plug-in's session and keys behind noq's crypto traits: types and errors are translated, nothing else.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use fathom_plug::{
+use fathom_plugin::{
     ClientSetup, Code, Fault, HeaderProtection, KeySet, PacketProtection, Pair, ServerSetup, Tls, UnknownVersion,
     retry_tag,
 };

@@ -19,7 +19,7 @@ use rustls::{SignatureAlgorithm, SignatureScheme};
 static SPRING: LazyLock<Option<Box<dyn Session>>> = LazyLock::new(spring);
 
 /// Ours as noq's. As ours only if noq's session did not read its own ClientHello, which a test rules out.
-pub(crate) fn noqs(ours: fathom_plug::HandshakeData) -> Box<dyn Any> {
+pub(crate) fn noqs(ours: fathom_plugin::HandshakeData) -> Box<dyn Any> {
     let empty = SPRING.as_ref().and_then(|session| session.handshake_data()?.downcast::<HandshakeData>().ok());
     let Some(mut data) = empty else { return Box::new(ours) };
     data.protocol = ours.protocol;
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn the_answer_is_noq_s_own_type_with_our_values() {
         for name in ["h3", "other"] {
-            let data = noqs(fathom_plug::HandshakeData {
+            let data = noqs(fathom_plugin::HandshakeData {
                 protocol: Some(name.as_bytes().to_vec()),
                 server_name: None,
                 group: Some(rustls::NamedGroup::X25519),

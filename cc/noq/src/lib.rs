@@ -1,17 +1,17 @@
 //! Plugs Fathom's controllers and the one-way-delay frame into unmodified noq.
 //!
-//! A [`Plug`] is a controller chosen by name. [`Plug::server`](fathom_plug::Plug::server) and
-//! [`Plug::client`](fathom_plug::Plug::client) put it under a rustls configuration;
-//! [`ServerPlug::accept`](fathom_plug::ServerPlug::accept) and [`ClientPlug::connect`](fathom_plug::ClientPlug::connect) wire one
-//! connection: its controllers, its frame layer and the [`Probe`] that shows both. Everything else of noq stays as it is.
+//! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plug::Plug::server) and
+//! [`Plugin::client`](fathom_plug::Plug::client) put it under a rustls configuration;
+//! [`ServerPlugin::accept`](fathom_plug::ServerPlug::accept) and [`ClientPlugin::connect`](fathom_plug::ClientPlug::connect) wire one
+//! connection: its controllers, its frame layer and the [`ConnectionMonitor`] that shows both. Everything else of noq stays as it is.
 //!
 //! ```no_run
 //! # async fn serve(tls: std::sync::Arc<rustls::ServerConfig>) -> Result<(), Box<dyn std::error::Error>> {
-//! let plug = fathom_noq::Plug::named("sync:signal=either")?.server(tls)?;
-//! let endpoint = noq::Endpoint::server(plug.config(), "[::]:443".parse()?)?;
+//! let plug-in = fathom_noq::Plug::named("sync:signal=either")?.server(tls)?;
+//! let endpoint = noq::Endpoint::server(plug-in.config(), "[::]:443".parse()?)?;
 //! while let Some(incoming) = endpoint.accept().await {
 //!     // An attempt that fails, such as a junk Initial packet, must not end the server.
-//!     let Ok((connecting, _probe)) = plug.accept(incoming, noq::TransportConfig::default()) else { continue };
+//!     let Ok((connecting, _probe)) = plug-in.accept(incoming, noq::TransportConfig::default()) else { continue };
 //!     tokio::spawn(async move { connecting.await });
 //! }
 //! # Ok(())
@@ -20,16 +20,16 @@
 //!
 //! # Pacing
 //!
-//! noq lets packets out of a token bucket. Without a rate from the controller ([`fathom_cc::Pace::Window`]) it refills at 1.25 windows
-//! per smoothed RTT. With one ([`fathom_cc::Pace::Rate`]) it refills at exactly that rate; the window still bounds the bytes in
+//! noq lets packets out of a token bucket. Without a rate from the controller ([`fathom_cc::Pacing::Window`]) it refills at 1.25 windows
+//! per smoothed RTT. With one ([`fathom_cc::Pacing::Rate`]) it refills at exactly that rate; the window still bounds the bytes in
 //! flight. The bucket holds 2 ms at the rate, but at least 10 and at most 256 datagrams, and never more than 10 ms or one datagram,
 //! whichever is more: so packets leave in bursts of that size, and only their average follows the rate. Credit beyond the bucket is
 //! lost, so a sender that was idle starts with one burst. `TransportConfig::max_outgoing_bytes_per_second` bounds the rate from above.
-//! [`fathom_cc::Advice::burst`] goes to noq as `send_quantum`: the most that leaves in one call to the socket, rounded down to
+//! [`fathom_cc::SendParams::burst`] goes to noq as `send_quantum`: the most that leaves in one call to the socket, rounded down to
 //! datagrams, at least one. It bounds a batch, not the bucket.
 //!
-//! noq cannot keep a packet back for a given time, so [`fathom_cc::Pace::Hold`] of `D` becomes the rate of a sender that does:
-//! `window / (RTT + D)`, see [`fathom_plug::Flow::pacing_rate`]. noq stamps a packet when it leaves the bucket, so its RTT does not
+//! noq cannot keep a packet back for a given time, so [`fathom_cc::Pacing::Hold`] of `D` becomes the rate of a sender that does:
+//! `window / (RTT + D)`, see [`fathom_plugin::ControllerDriver::pacing_rate`]. noq stamps a packet when it leaves the bucket, so its RTT does not
 //! hold `D`. At this rate `window * RTT / (RTT + D)` bytes are in flight: the rate binds and the window does not.
 //! noq asks for the rate before every send, so a new one acts at once; the bucket shrinks with it.
 //!
@@ -45,7 +45,7 @@
 //!
 //! # What else noq tells a controller
 //!
-//! - `on_spurious_congestion_event`: everything noq took for lost was acknowledged. It becomes [`fathom_cc::Controller::on_undo`],
+//! - `on_spurious_congestion_event`: everything noq took for lost was acknowledged. It becomes [`fathom_cc::Controller::on_spurious_congestion_event`],
 //!   unless a mark came after the loss: that one was not spurious.
 //! - `on_packet_lost` says the same bytes as `on_congestion_event` again, a packet at a time; it is not used. Nor are
 //!   `on_cwnd_limited` (the acknowledgements say `app_limited`) and `on_ack_frequency_update`: controllers have no event for them.
@@ -61,40 +61,41 @@
 //!
 //! # Handshake data
 //!
-//! `Connection::handshake_data` is noq's own [`HandshakeData`](noq::crypto::rustls::HandshakeData), as without a plug. Its type cannot
+//! `Connection::handshake_data` is noq's own [`HandshakeData`](noq::crypto::rustls::HandshakeData), as without a plug-in. Its type cannot
 //! be built outside noq, so an empty one is taken from a session of noq's own and filled in.
 
 mod adapter;
 mod crypto;
 mod handshake_data;
-mod outlet;
+mod shaping_socket;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use fathom_cc::Signals;
-use fathom_plug::{Cell, ClientSetup, ServerSetup, Stack};
-pub use fathom_plug::{
-    Clock, EnableTimestamp, Extension, Gate, InUse, Observer, Offer, PlugError, Probe, Report, SystemClock, with_outlet,
+use fathom_cc::Capabilities;
+use fathom_plugin::{ClientSetup, ConnectionState, ServerSetup, Stack};
+pub use fathom_plugin::{
+    Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, Report, SystemClock,
+    TrailerRegistry, with_outlet,
 };
 use noq::{ConnectError, Connecting, ConnectionError, Endpoint, Incoming, TransportConfig};
 
 use adapter::Factory;
 use crypto::{ClientCrypto, ServerCrypto};
-pub use outlet::Outlet;
+pub use shaping_socket::ShapingSocket;
 
 /// What noq delivers and honours: forward one-way delay through our frame, ECN counts, and a pacing rate. It has no datagram size of
 /// the controller's choice.
-pub const OFFERS: Signals = Signals { one_way: true, ecn: true, pacing: true, datagram: false };
+pub const OFFERS: Capabilities = Capabilities { one_way: true, ecn: true, pacing: true, datagram: false };
 
 /// A controller and the way its connections exchange one-way delays. Cheap to clone.
-pub type Plug = fathom_plug::Plug<Noq>;
-/// A [`Plug`] for outgoing connections.
-pub type ClientPlug = fathom_plug::ClientPlug<Noq>;
-/// A [`Plug`] for incoming connections.
-pub type ServerPlug = fathom_plug::ServerPlug<Noq>;
+pub type Plugin = fathom_plugin::Plugin<Noq>;
+/// A [`Plugin`] for outgoing connections.
+pub type ClientPlugin = fathom_plugin::ClientPlugin<Noq>;
+/// A [`Plugin`] for incoming connections.
+pub type ServerPlugin = fathom_plugin::ServerPlugin<Noq>;
 
-/// noq, as a stack that takes plugs.
+/// noq, as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]
 pub struct Noq;
 
@@ -106,7 +107,7 @@ fn limit_paths(seals_paths: bool, transport: &mut TransportConfig) {
 }
 
 impl Stack for Noq {
-    const OFFERS: Signals = OFFERS;
+    const OFFERS: Capabilities = OFFERS;
     const MULTIPATH: bool = true;
     type Transport = TransportConfig;
     type ClientConfig = noq::ClientConfig;
@@ -129,7 +130,12 @@ impl Stack for Noq {
         noq::ServerConfig::with_crypto(Arc::new(ServerCrypto(setup)))
     }
 
-    fn wire(config: &mut noq::ServerConfig, setup: ServerSetup, cell: Arc<Cell>, mut transport: TransportConfig) {
+    fn wire(
+        config: &mut noq::ServerConfig,
+        setup: ServerSetup,
+        cell: Arc<ConnectionState>,
+        mut transport: TransportConfig,
+    ) {
         limit_paths(setup.seals_paths(), &mut transport);
         transport.congestion_controller_factory(Arc::new(Factory(cell)));
         config.crypto = Arc::new(ServerCrypto(setup));

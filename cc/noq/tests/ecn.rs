@@ -1,4 +1,4 @@
-//! Marks on the way reach the controller: the counts with the acknowledgements, then the setback, on every pair of stacks.
+//! Marks on the way reach the controller: the counts with the acknowledgements, then the congestion event, on every pair of stacks.
 
 mod common;
 
@@ -7,30 +7,30 @@ use std::sync::atomic::Ordering;
 
 use common::marking::Marks;
 use common::{Ask, EVERY, run};
-use fathom_cc::testing::{Event, Log, RecordingRecipe};
-use fathom_cc::{Cause, Controller, Missing, Recipe, Signals, Start};
-use fathom_plug::{Extension, Offer};
+use fathom_cc::testing::{Event, Log, RecordingConfig};
+use fathom_cc::{Capabilities, Cause, Controller, ControllerConfig, Missing, Start};
+use fathom_plugin::{Extension, Offer};
 
 /// A recorded controller that needs ECN counts.
 #[derive(Debug)]
-struct NeedsCounts(RecordingRecipe);
+struct NeedsCounts(RecordingConfig);
 
-impl Recipe for NeedsCounts {
+impl ControllerConfig for NeedsCounts {
     fn name(&self) -> &'static str {
         self.0.name()
     }
     fn spec(&self) -> String {
         self.0.spec()
     }
-    fn needs(&self) -> Signals {
-        Signals { ecn: true, ..Signals::NONE }
+    fn required(&self) -> Capabilities {
+        Capabilities { ecn: true, ..Capabilities::NONE }
     }
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
         self.0.start(start)
     }
 }
 
-/// What the controller heard, without what it sent: CE counts of a batch, `None` for a batch without counts; and setbacks.
+/// What the controller heard, without what it sent: CE counts of a batch, `None` for a batch without counts; and congestion events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Heard {
     Batch(fathom_cc::Time, Option<u64>),
@@ -40,9 +40,9 @@ enum Heard {
 
 fn heard(log: &Log) -> Vec<Heard> {
     let of = |event| match event {
-        Event::Acks { now, ecn, .. } => Some(Heard::Batch(now, ecn.map(|e: fathom_cc::EcnDelta| e.ce))),
-        Event::Setback(s) if s.cause == Cause::Mark => Some(Heard::Mark(s.now)),
-        Event::Setback(_) => Some(Heard::Loss),
+        Event::AckEvent { now, ecn, .. } => Some(Heard::Batch(now, ecn.map(|e: fathom_cc::EcnDelta| e.ce))),
+        Event::CongestionEvent(s) if s.cause == Cause::Mark => Some(Heard::Mark(s.now)),
+        Event::CongestionEvent(_) => Some(Heard::Loss),
         _ => None,
     };
     log.records().into_iter().filter_map(|r| of(r.event)).collect()
@@ -54,9 +54,9 @@ async fn counts_come_with_the_acknowledgements_and_marks_after_them() {
     for on in EVERY {
         for server in [Ask::plugged("reno", lean), Ask::stock()] {
             let (log, marks) = (Log::new(100_000), Marks::default());
-            let reno = fathom_cc::catalogue::recipe("reno").expect("reno");
-            let recipe = Arc::new(NeedsCounts(RecordingRecipe::new(reno, log.clone())));
-            let client = Ask { recipe: Some(recipe), extension: lean, rounds: 2, ..Ask::stock() };
+            let reno = fathom_cc::catalogue::parse("reno").expect("reno");
+            let controller_config = Arc::new(NeedsCounts(RecordingConfig::new(reno, log.clone())));
+            let client = Ask { controller_config: Some(controller_config), extension: lean, rounds: 2, ..Ask::stock() };
             let server = Ask { marks: Some(marks.clone()), rounds: 2, ..server };
             run(on, client, server).await;
 

@@ -8,9 +8,12 @@ use std::time::Duration;
 use common::outlets::Sizes;
 use common::{Ask, EVERY, On, run};
 use fathom_cc::testing::Null;
-use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Recipe, Sent, Setback, Signals, Snapshot};
+use fathom_cc::{
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
+    PathChange, SendParams, Sent,
+};
 use fathom_cc::{Start, Time};
-use fathom_plug::{Extension, Offer};
+use fathom_plugin::{Extension, Offer};
 
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const SHRINKING: &str = "packet-size:packets=64,patience=1";
@@ -21,45 +24,55 @@ struct Fixed(Option<u16>, Duration);
 
 impl Controller for Fixed {
     fn on_sent(&mut self, _: &Sent) {}
-    fn on_acks(&mut self, _: &Acks<'_>) {}
-    fn on_setback(&mut self, _: &Setback) {}
-    fn on_undo(&mut self, _: Time) {}
+    fn on_ack(&mut self, _: &AckEvent<'_>) {}
+    fn on_congestion_event(&mut self, _: &CongestionEvent) {}
+    fn on_spurious_congestion_event(&mut self, _: Time) {}
     fn on_path(&mut self, _: Time, _: PathChange) {}
-    fn advice(&self) -> Advice {
-        let pace = if self.1.is_zero() { Pace::Window } else { Pace::Hold(self.1) };
-        Advice { datagram: self.0, pace, ..Advice::window(60_000) }
+    fn send_params(&self) -> SendParams {
+        let pace = if self.1.is_zero() { Pacing::Window } else { Pacing::Delay(self.1) };
+        SendParams { datagram: self.0, pacing: pace, ..SendParams::window(60_000) }
     }
-    fn snapshot(&self) -> Snapshot {
-        Null { window: 60_000 }.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        Null { window: 60_000 }.metrics()
     }
     fn boxed(&self) -> Box<dyn Controller> {
         Box::new(*self)
     }
 }
 
-impl Recipe for Fixed {
+impl ControllerConfig for Fixed {
     fn name(&self) -> &'static str {
         "fixed"
     }
     fn spec(&self) -> String {
         self.name().into()
     }
-    fn needs(&self) -> Signals {
-        Signals { datagram: self.0.is_some(), pacing: !self.1.is_zero(), ..Signals::NONE }
+    fn required(&self) -> Capabilities {
+        Capabilities { datagram: self.0.is_some(), pacing: !self.1.is_zero(), ..Capabilities::NONE }
     }
     fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
         Ok(Box::new(*self))
     }
 }
 
-fn through(recipe: Arc<dyn Recipe>) -> (Ask, Sizes) {
+fn through(controller_config: Arc<dyn ControllerConfig>) -> (Ask, Sizes) {
     let sizes = Sizes::default();
     let outlet = Some(sizes.clone());
-    (Ask { recipe: Some(recipe), extension: LEAN, outlet, discovery: false, bytes: 300_000, ..Ask::stock() }, sizes)
+    (
+        Ask {
+            controller_config: Some(controller_config),
+            extension: LEAN,
+            outlet,
+            discovery: false,
+            bytes: 300_000,
+            ..Ask::stock()
+        },
+        sizes,
+    )
 }
 
 fn shrinking() -> (Ask, Sizes) {
-    through(fathom_cc::catalogue::recipe(SHRINKING).expect("a recipe"))
+    through(fathom_cc::catalogue::parse(SHRINKING).expect("a controller"))
 }
 
 fn fixed(size: u16) -> (Ask, Sizes) {
@@ -244,9 +257,10 @@ macro_rules! moving {
                 let talk = async {
                     let outlet = bind(any, &sizes[0]);
                     let gate = Arc::clone(outlet.gate());
-                    let recipe = Arc::new(Fixed(Some(500), Duration::ZERO));
-                    let plug =
-                        common::$module::plugged(&gate, recipe).client(Arc::clone(&identity.client)).expect("a client");
+                    let controller_config = Arc::new(Fixed(Some(500), Duration::ZERO));
+                    let plug = common::$module::plugged(&gate, controller_config)
+                        .client(Arc::clone(&identity.client))
+                        .expect("a client");
                     let endpoint = endpoint(None, outlet.socket());
                     let mut transport = $stack::TransportConfig::default();
                     transport.mtu_discovery_config(None);

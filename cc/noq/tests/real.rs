@@ -1,4 +1,4 @@
-//! The plugs over real sockets on loopback, between all stacks, plugged and stock.
+//! The plug-ins over real sockets on loopback, between all stacks, plugged and stock.
 
 mod common;
 
@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Ask, EVERY, On, WITH_NOQ, run, until};
-use fathom_cc::testing::{Event, Log, Null, RecordingRecipe};
-use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Rate, Recipe, Sent, Setback, Signals, Snapshot};
+use fathom_cc::testing::{Event, Log, Null, RecordingConfig};
+use fathom_cc::{
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
+    PathChange, Rate, SendParams, Sent,
+};
 use fathom_cc::{Start, Time};
-use fathom_plug::{EnableTimestamp, Extension, InUse, Offer, Report};
+use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, Report};
 
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
@@ -273,10 +276,10 @@ async fn a_second_path_has_a_controller_of_its_own() {
     let ask = || Ask { paths: 4, rounds: 2, ..Ask::plugged("reno", LEAN) };
     let (to, serving) = common::on_noq::serve(ask(), &identity);
     let log = Log::new(100_000);
-    let recipe = RecordingRecipe::new(ask().recipe.expect("a recipe"), log.clone());
-    let plugged = Ask { recipe: Some(Arc::new(recipe)), ..ask() };
+    let controller_config = RecordingConfig::new(ask().controller_config.expect("a controller"), log.clone());
+    let plugged = Ask { controller_config: Some(Arc::new(controller_config)), ..ask() };
     let delays = || {
-        let heard = |e: &Event| matches!(e, Event::Acks { one_way: Some(_), .. });
+        let heard = |e: &Event| matches!(e, Event::AckEvent { one_way: Some(_), .. });
         log.records().iter().filter(|r| heard(&r.event)).count()
     };
     let client = async {
@@ -321,34 +324,34 @@ async fn a_second_path_has_a_controller_of_its_own() {
 
 /// A fixed window and a pace.
 #[derive(Clone, Copy, Debug)]
-struct Paced(Null, Pace);
+struct Paced(Null, Pacing);
 
 impl Controller for Paced {
     fn on_sent(&mut self, _: &Sent) {}
-    fn on_acks(&mut self, _: &Acks<'_>) {}
-    fn on_setback(&mut self, _: &Setback) {}
-    fn on_undo(&mut self, _: Time) {}
+    fn on_ack(&mut self, _: &AckEvent<'_>) {}
+    fn on_congestion_event(&mut self, _: &CongestionEvent) {}
+    fn on_spurious_congestion_event(&mut self, _: Time) {}
     fn on_path(&mut self, _: Time, _: PathChange) {}
-    fn advice(&self) -> Advice {
-        Advice { pace: self.1, ..Advice::window(self.0.window) }
+    fn send_params(&self) -> SendParams {
+        SendParams { pacing: self.1, ..SendParams::window(self.0.window) }
     }
-    fn snapshot(&self) -> Snapshot {
-        self.0.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        self.0.metrics()
     }
     fn boxed(&self) -> Box<dyn Controller> {
         Box::new(*self)
     }
 }
 
-impl Recipe for Paced {
+impl ControllerConfig for Paced {
     fn name(&self) -> &'static str {
         "paced"
     }
     fn spec(&self) -> String {
         self.name().into()
     }
-    fn needs(&self) -> Signals {
-        Signals { pacing: true, ..Signals::NONE }
+    fn required(&self) -> Capabilities {
+        Capabilities { pacing: true, ..Capabilities::NONE }
     }
     fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
         Ok(Box::new(*self))
@@ -356,10 +359,10 @@ impl Recipe for Paced {
 }
 
 /// How long noq takes to echo 300 kB when the client is paced like this.
-async fn paced(window: u64, pace: Pace) -> Duration {
-    let recipe: Arc<dyn Recipe> = Arc::new(Paced(Null { window }, pace));
+async fn paced(window: u64, pace: Pacing) -> Duration {
+    let controller_config: Arc<dyn ControllerConfig> = Arc::new(Paced(Null { window }, pace));
     let ask = Ask { bytes: 300_000, ..Ask::stock() };
-    let client = Ask { recipe: Some(recipe), ..ask.clone() };
+    let client = Ask { controller_config: Some(controller_config), ..ask.clone() };
     let began = now();
     run((On::Noq, On::Noq), client, ask).await;
     now().duration_since(began)
@@ -373,22 +376,22 @@ fn now() -> Instant {
 #[tokio::test]
 async fn noq_honours_a_rate_and_a_hold() {
     // 300 kB at 600 kB/s take half a second, less a burst of 10 ms.
-    let rate = paced(1_000_000, Pace::Rate(Rate::from_bytes_per_sec(600_000))).await;
+    let rate = paced(1_000_000, Pacing::Rate(Rate::from_bytes_per_sec(600_000))).await;
     assert!(rate >= Duration::from_millis(450), "{rate:?}");
     // 60 kB every 100 ms and a round trip that loopback makes short: as much again.
-    let hold = paced(60_000, Pace::Hold(Duration::from_millis(100))).await;
+    let hold = paced(60_000, Pacing::Delay(Duration::from_millis(100))).await;
     assert!(hold >= Duration::from_millis(350), "{hold:?}");
     // It is the pace that takes so long: without one it can be done in less, if the machine is not busy all the time.
     let began = now();
-    while paced(1_000_000, Pace::Hold(Duration::ZERO)).await >= Duration::from_millis(300) {
+    while paced(1_000_000, Pacing::Delay(Duration::ZERO)).await >= Duration::from_millis(300) {
         assert!(now().duration_since(began) < common::PATIENCE, "as slow without a pace");
     }
 }
 
 #[test]
 fn what_a_stack_cannot_do_is_a_clear_error() {
-    let recipe = || Arc::new(Paced(Null { window: 60_000 }, Pace::Window));
-    assert!(fathom_noq::Plug::new(recipe()).is_ok());
-    let error = fathom_quinn::Plug::new(recipe()).expect_err("quinn does not pace").to_string();
+    let controller_config = || Arc::new(Paced(Null { window: 60_000 }, Pacing::Window));
+    assert!(fathom_noq::Plugin::new(controller_config()).is_ok());
+    let error = fathom_quinn::Plugin::new(controller_config()).expect_err("quinn does not pace").to_string();
     assert!(error.contains("'paced' needs pacing"), "{error}");
 }

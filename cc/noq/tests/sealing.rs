@@ -51,7 +51,7 @@ macro_rules! fails_closed {
     ($name:ident, $stack:ident, $plug:ident, $adjust:expr) => {
         mod $name {
             use super::*;
-            use $plug::Plug;
+            use $plug::Plugin;
             use $stack::{ConnectionError, Endpoint, TransportConfig};
 
             /// Connects through a tap; the client's provider fails once the handshake is over. How the client's connection ended.
@@ -65,7 +65,7 @@ macro_rules! fails_closed {
                     adjust(&mut transport);
                     transport
                 };
-                let server = Plug::named("sync").expect("a plug").server(server).expect("a server");
+                let server = Plugin::named("sync").expect("a plug").server(server).expect("a server");
                 let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
                 let endpoint = Endpoint::server(server.config(), any).expect("an endpoint");
                 let (at, seen, tap) = tap(endpoint.local_addr().expect("bound")).await;
@@ -79,7 +79,7 @@ macro_rules! fails_closed {
                         tokio::task::yield_now().await;
                     }
                 });
-                let client = Plug::named("sync").expect("a plug").client_with_initial(client, failing::initial());
+                let client = Plugin::named("sync").expect("a plug").client_with_initial(client, failing::initial());
                 let client = client.expect("a client");
                 let endpoint = Endpoint::client(any).expect("a client");
                 let (connecting, probe) =
@@ -110,7 +110,7 @@ macro_rules! fails_closed {
             #[test]
             fn a_tls_configuration_without_quic_is_refused_at_once() {
                 let without = identity_with(failing::without_quic(), failing::without_quic());
-                let plug = Plug::named("reno").expect("a plug");
+                let plug = Plugin::named("reno").expect("a plug");
                 let wrong = plug.server_with_initial(without.server, failing::initial()).err().expect("refused");
                 assert!(wrong.to_string().contains("cannot carry QUIC"), "{wrong}");
                 let wrong = plug.client_with_initial(without.client, failing::initial()).err().expect("refused");
@@ -138,7 +138,7 @@ async fn multipath_is_off_where_second_paths_cannot_be_sealed() {
         let (failing, _) = failing::provider(SUITES[0]);
         let provider = if sealed { Arc::new(rustls::crypto::ring::default_provider()) } else { failing };
         let Identity { server, client } = identity_with(Arc::clone(&provider), provider);
-        let plug = fathom_noq::Plug::named("reno").expect("a plug");
+        let plug = fathom_noq::Plugin::named("reno").expect("a plug");
         let server = plug.server(server).expect("a server");
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
         let endpoint = noq::Endpoint::server(server.config(), any).expect("an endpoint");

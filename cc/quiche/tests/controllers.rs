@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{config, events, named, record, recorded, Fate, Rig, MS};
 use fathom_cc::testing::{Event, Log};
-use fathom_cc::{Cause, Controller, Missing, PathChange, Recipe, Signals, Start, Time};
+use fathom_cc::{Capabilities, Cause, Controller, ControllerConfig, Missing, PathChange, Start, Time};
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 
@@ -30,7 +30,7 @@ fn judge(rig: &mut Rig, fate: impl Fn(usize) -> Option<Fate> + 'static) {
 
 fn losses(events: &[Event]) -> Vec<(Time, Time, u64, bool)> {
     let loss = |e: &Event| match e {
-        Event::Setback(s) => match s.cause {
+        Event::CongestionEvent(s) => match s.cause {
             Cause::Loss { bytes, persistent } => Some((s.now, s.sent, bytes, persistent)),
             Cause::Mark => None,
         },
@@ -55,16 +55,16 @@ fn bytes_balance_at_every_event() {
     for event in &events(&log)[heard..] {
         match event {
             Event::Sent(sent) => flight += sent.bytes as i64,
-            Event::Acks { now, packets, in_flight, .. } => {
+            Event::AckEvent { now, packets, in_flight, .. } => {
                 batches += 1;
                 flight -= packets.iter().map(|p| p.bytes as i64).sum::<i64>();
                 assert_eq!(*in_flight as i64, flight, "at {now:?}");
                 assert!(packets.is_sorted_by_key(|p| p.sent) && !packets.is_empty());
                 acked_at = Some(*now);
             }
-            Event::Setback(setback) => {
-                assert_eq!(acked_at, Some(setback.now), "an ACK frame shows these losses, and is told first");
-                let Cause::Loss { bytes, .. } = setback.cause else { panic!("no marks here") };
+            Event::CongestionEvent(congestion_event) => {
+                assert_eq!(acked_at, Some(congestion_event.now), "an ACK frame shows these losses, and is told first");
+                let Cause::Loss { bytes, .. } = congestion_event.cause else { panic!("no marks here") };
                 flight -= bytes as i64;
             }
             _ => {}
@@ -101,7 +101,7 @@ fn the_window_is_followed_at_every_step() {
         judge(&mut rig, |n| (n % 97 == 13).then_some(Fate::Drop));
         rig.client.to_write.push((0, 600_000));
         let done = rig.run(60_000, |rig| {
-            let window = log.records().last().map(|r| r.advice.window as usize);
+            let window = log.records().last().map(|r| r.params.window as usize);
             assert_eq!(rig.client.conn.path_stats().next().map(|p| p.cwnd), window, "{name} at {:?}", rig.elapsed());
             rig.server.read == 600_000
         });
@@ -219,17 +219,17 @@ fn a_late_packet_of_the_episode_before_undoes_nothing() {
 
 /// Notes with which datagram size its controllers start.
 #[derive(Debug)]
-struct Starts(Arc<dyn Recipe>, Arc<Mutex<Vec<u16>>>);
+struct Starts(Arc<dyn ControllerConfig>, Arc<Mutex<Vec<u16>>>);
 
-impl Recipe for Starts {
+impl ControllerConfig for Starts {
     fn name(&self) -> &'static str {
         self.0.name()
     }
     fn spec(&self) -> String {
         self.0.spec()
     }
-    fn needs(&self) -> Signals {
-        self.0.needs()
+    fn required(&self) -> Capabilities {
+        self.0.required()
     }
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
         self.1.lock().expect("nobody panicked").push(start.datagram);
@@ -240,8 +240,8 @@ impl Recipe for Starts {
 /// Sizes told under path MTU discovery up to 1400 on a path that carries `path`, and the largest packet acknowledged.
 fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
     let starts = Arc::new(Mutex::new(Vec::new()));
-    let recipe = fathom_cc::catalogue::recipe("reno").expect("a recipe");
-    let (algorithm, log) = record(Arc::new(Starts(recipe, Arc::clone(&starts))));
+    let controller_config = fathom_cc::catalogue::parse("reno").expect("a controller");
+    let (algorithm, log) = record(Arc::new(Starts(controller_config, Arc::clone(&starts))));
     let mut client = config(algorithm);
     client.discover_pmtu(true);
     client.set_max_send_udp_payload_size(1_400);

@@ -137,7 +137,7 @@ fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
         assert_eq!(client.stamps_received > 50, stamp.len() > 3, "{client:?}");
         let mut least = Duration::MAX;
         for event in events(&log) {
-            let Event::Acks { one_way, rtt, .. } = event else { continue };
+            let Event::AckEvent { one_way, rtt, .. } = event else { continue };
             least = least.min(rtt.latest);
             let Some(one_way) = one_way else { continue };
             // Queueing in both directions, what every sample may be off by, and clocks that may have drifted unseen.
@@ -178,7 +178,7 @@ fn delays_reach_the_controller_with_their_ack_frame() {
     transfer(&mut client, &mut server);
     let delays: Vec<_> = events(&log)
         .into_iter()
-        .filter_map(|e| if let Event::Acks { one_way, .. } = e { one_way } else { None })
+        .filter_map(|e| if let Event::AckEvent { one_way, .. } = e { one_way } else { None })
         .collect();
     assert!(delays.len() > 50, "{}", delays.len());
     // No queue, clocks that agree but for the moment each connection began: one value.

@@ -19,7 +19,7 @@ fn rig() -> (Rig, Log) {
 
 fn marks(log: &Log) -> Vec<(Time, Time)> {
     let mark = |e| match e {
-        Event::Setback(s) if s.cause == Cause::Mark => Some((s.now, s.sent)),
+        Event::CongestionEvent(s) if s.cause == Cause::Mark => Some((s.now, s.sent)),
         _ => None,
     };
     events(log).into_iter().filter_map(mark).collect()
@@ -49,7 +49,7 @@ fn every_mark_is_counted_and_each_ack_frame_tells_it_once() {
     let marked = marked.borrow();
     let told: u64 = events(&log)
         .iter()
-        .filter_map(|e| if let Event::Acks { ecn, .. } = e { ecn.map(|delta| delta.ce) } else { None })
+        .filter_map(|e| if let Event::AckEvent { ecn, .. } = e { ecn.map(|delta| delta.ce) } else { None })
         .sum();
     assert_eq!(told, marked.len() as u64, "counts");
     // The server acknowledges every packet by itself here, so that each mark is alone in its frame, and its packet the newest.
@@ -76,10 +76,10 @@ fn a_burst_of_marks_in_one_frame_is_one_mark_after_the_acknowledgements() {
     rig.client.to_write.push((4, 1_000));
     rig.run(300, |_| false);
     let events = &events(&log)[heard..];
-    let acks = events.iter().position(|e| matches!(e, Event::Acks { .. })).expect("a batch");
-    let Event::Acks { packets, ecn, now, .. } = &events[acks] else { unreachable!() };
+    let acks = events.iter().position(|e| matches!(e, Event::AckEvent { .. })).expect("a batch");
+    let Event::AckEvent { packets, ecn, now, .. } = &events[acks] else { unreachable!() };
     assert!(packets.len() >= 6 && ecn.is_some_and(|e| e.ce >= 6), "{packets:?} {ecn:?}");
-    let Event::Setback(next) = &events[acks + 1] else { panic!("{:?}", events[acks + 1]) };
+    let Event::CongestionEvent(next) = &events[acks + 1] else { panic!("{:?}", events[acks + 1]) };
     assert_eq!((next.cause, next.now), (Cause::Mark, *now));
     assert_eq!(Some(next.sent), packets.iter().map(|p| p.sent).max());
 }

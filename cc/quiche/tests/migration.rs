@@ -34,7 +34,7 @@ fn a_client_that_moves_starts_anew_and_finishes() {
     assert!(moved > 100, "{moved} packets on the new path");
     // Delays are measured again, from zero.
     let last = events(&log).into_iter().rev().find_map(|e| match e {
-        Event::Acks { one_way: Some(delay), now, .. } => Some((delay, now)),
+        Event::AckEvent { one_way: Some(delay), now, .. } => Some((delay, now)),
         _ => None,
     });
     let (delay, at) = last.expect("a delay");

@@ -5,18 +5,18 @@ mod common;
 use std::time::Duration;
 
 use common::{config, named, record, Datagram, Fate, Fixed, Rig, MS};
-use fathom_cc::{Advice, Pace, Rate};
+use fathom_cc::{Pacing, Rate, SendParams};
 use quiche::fathom::world::Dice;
 
 /// 1200 bytes every millisecond.
 const RATE: u64 = 1_200_000;
 
 fn paced(window: u64, rate: u64) -> Fixed {
-    Fixed(Advice { pace: Pace::Rate(Rate::from_bytes_per_sec(rate)), ..Advice::window(window) })
+    Fixed(SendParams { pacing: Pacing::Rate(Rate::from_bytes_per_sec(rate)), ..SendParams::window(window) })
 }
 
-fn rig(recipe: Fixed) -> Rig {
-    let mut client = config(record(std::sync::Arc::new(recipe)).0);
+fn rig(controller_config: Fixed) -> Rig {
+    let mut client = config(record(std::sync::Arc::new(controller_config)).0);
     let mut server = config(named("fathom:reno"));
     Rig::connected(&mut client, &mut server, [20 * MS; 2])
 }
@@ -194,7 +194,7 @@ fn a_pace_of_nothing_holds_and_does_not_panic() {
 #[test]
 fn a_hold_stretches_the_round_trip() {
     // 50 kB each 40 ms + 60 ms: 500 kB/s.
-    let held = Fixed(Advice { pace: Pace::Hold(60 * MS), ..Advice::window(50_000) });
+    let held = Fixed(SendParams { pacing: Pacing::Delay(60 * MS), ..SendParams::window(50_000) });
     let mut rig = rig(held);
     rig.client.to_write.push((0, 10_000_000));
     rig.run(1_000, |_| false);

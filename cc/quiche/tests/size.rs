@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{config, named, record, Fate, Fixed, Rig, RigClock, MS, MTU};
-use fathom_cc::Advice;
+use fathom_cc::SendParams;
 use quiche::fathom::{Extension, Offer, Setup};
 use quiche::CongestionControlAlgorithm;
 
 fn sized(size: u16) -> CongestionControlAlgorithm {
-    record(Arc::new(Fixed(Advice { datagram: Some(size), ..Advice::window(60_000) }))).0
+    record(Arc::new(Fixed(SendParams { datagram: Some(size), ..SendParams::window(60_000) }))).0
 }
 
 fn fixed(window: u64) -> CongestionControlAlgorithm {
-    record(Arc::new(Fixed(Advice::window(window)))).0
+    record(Arc::new(Fixed(SendParams::window(window)))).0
 }
 
 #[test]

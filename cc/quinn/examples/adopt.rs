@@ -24,7 +24,7 @@ async fn run() -> Outcome<()> {
     let (server_tls, client_tls) = tls()?;
 
     // >>> Fathom: a controller by name, under each TLS configuration.
-    let plug = fathom_quinn::Plug::named("sync:signal=either")?;
+    let plug = fathom_quinn::Plugin::named("sync:signal=either")?;
     let server = plug.server(server_tls)?;
     let client = plug.client(client_tls)?;
     // <<<

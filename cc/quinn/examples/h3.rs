@@ -29,7 +29,7 @@ async fn run() -> Outcome<()> {
     let (server_tls, client_tls) = tls()?;
 
     // >>> Fathom: before, ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server_tls)?))
-    let server = fathom_quinn::Plug::named("sync:signal=either")?.server(server_tls)?;
+    let server = fathom_quinn::Plugin::named("sync:signal=either")?.server(server_tls)?;
     let listening = Endpoint::server(server.config(), "127.0.0.1:0".parse()?)?;
     // <<<
     let to = listening.local_addr()?;

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fathom_cc::Cause;
-use fathom_plug::{AckBatch, Cell, Flow};
+use fathom_plugin::{AckBatch, ConnectionState, ControllerDriver};
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 
 /// Builds the controller of one connection, again after each migration.
-pub(crate) struct Factory(pub(crate) Arc<Cell>);
+pub(crate) struct Factory(pub(crate) Arc<ConnectionState>);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         // quinn has one path and calls it nothing.
-        Box::new(Adapter(Flow::start(Arc::clone(&self.0), Some(0), now, current_mtu)))
+        Box::new(Adapter(ControllerDriver::start(Arc::clone(&self.0), Some(0), now, current_mtu)))
     }
 }
 
 #[derive(Clone, Debug)]
-struct Adapter(Flow);
+struct Adapter(ControllerDriver);
 
 impl Controller for Adapter {
     fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
@@ -41,7 +41,7 @@ impl Controller for Adapter {
             0 => Cause::Mark,
             bytes => Cause::Loss { bytes, persistent },
         };
-        self.0.on_setback(now, sent, cause);
+        self.0.on_congestion_event(now, sent, cause);
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
@@ -51,11 +51,11 @@ impl Controller for Adapter {
     fn window(&self) -> u64 {
         // quinn sends while bytes in flight and the next packet stay *below* the window; a window of n packets means n in flight
         // (RFC 9002 §7). noq says "not above".
-        self.0.advice().window.saturating_add(1)
+        self.0.send_params().window.saturating_add(1)
     }
 
     fn metrics(&self) -> ControllerMetrics {
-        let snapshot = self.0.snapshot();
+        let snapshot = self.0.metrics();
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = snapshot.window;
         metrics.ssthresh = snapshot.threshold;

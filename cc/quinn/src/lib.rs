@@ -1,17 +1,17 @@
 //! Plugs Fathom's controllers and the one-way-delay frame into unmodified quinn.
 //!
-//! A [`Plug`] is a controller chosen by name. [`Plug::server`](fathom_plug::Plug::server) and
-//! [`Plug::client`](fathom_plug::Plug::client) put it under a rustls configuration;
-//! [`ServerPlug::accept`](fathom_plug::ServerPlug::accept) and [`ClientPlug::connect`](fathom_plug::ClientPlug::connect) wire one
-//! connection: its controller, its frame layer and the [`Probe`] that shows both. Everything else of quinn stays as it is.
+//! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plug::Plug::server) and
+//! [`Plugin::client`](fathom_plug::Plug::client) put it under a rustls configuration;
+//! [`ServerPlugin::accept`](fathom_plug::ServerPlug::accept) and [`ClientPlugin::connect`](fathom_plug::ClientPlug::connect) wire one
+//! connection: its controller, its frame layer and the [`ConnectionMonitor`] that shows both. Everything else of quinn stays as it is.
 //!
 //! ```no_run
 //! # async fn serve(tls: std::sync::Arc<rustls::ServerConfig>) -> Result<(), Box<dyn std::error::Error>> {
-//! let plug = fathom_quinn::Plug::named("sync:signal=either")?.server(tls)?;
-//! let endpoint = quinn::Endpoint::server(plug.config(), "[::]:443".parse()?)?;
+//! let plug-in = fathom_quinn::Plug::named("sync:signal=either")?.server(tls)?;
+//! let endpoint = quinn::Endpoint::server(plug-in.config(), "[::]:443".parse()?)?;
 //! while let Some(incoming) = endpoint.accept().await {
 //!     // An attempt that fails, such as a junk Initial packet, must not end the server.
-//!     let Ok((connecting, _probe)) = plug.accept(incoming, quinn::TransportConfig::default()) else { continue };
+//!     let Ok((connecting, _probe)) = plug-in.accept(incoming, quinn::TransportConfig::default()) else { continue };
 //!     tokio::spawn(async move { connecting.await });
 //! }
 //! # Ok(())
@@ -29,39 +29,40 @@
 
 mod adapter;
 mod crypto;
-mod outlet;
+mod shaping_socket;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use fathom_cc::Signals;
-use fathom_plug::{Cell, ClientSetup, ServerSetup, Stack};
-pub use fathom_plug::{
-    Clock, EnableTimestamp, Extension, Gate, InUse, Observer, Offer, PlugError, Probe, Report, SystemClock, with_outlet,
+use fathom_cc::Capabilities;
+use fathom_plugin::{ClientSetup, ConnectionState, ServerSetup, Stack};
+pub use fathom_plugin::{
+    Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, Report, SystemClock,
+    TrailerRegistry, with_outlet,
 };
 use quinn::{ConnectError, Connecting, ConnectionError, Endpoint, Incoming, TransportConfig};
 
 use adapter::Factory;
 use crypto::{ClientCrypto, ServerCrypto};
-pub use outlet::Outlet;
+pub use shaping_socket::ShapingSocket;
 
 /// What quinn delivers and honours: forward one-way delay through our frame and ECN counts. It does not read a controller's pacing
 /// rate and has no datagram size of the controller's choice.
-pub const OFFERS: Signals = Signals { one_way: true, ecn: true, pacing: false, datagram: false };
+pub const OFFERS: Capabilities = Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
 
 /// A controller and the way its connections exchange one-way delays. Cheap to clone.
-pub type Plug = fathom_plug::Plug<Quinn>;
-/// A [`Plug`] for outgoing connections.
-pub type ClientPlug = fathom_plug::ClientPlug<Quinn>;
-/// A [`Plug`] for incoming connections.
-pub type ServerPlug = fathom_plug::ServerPlug<Quinn>;
+pub type Plugin = fathom_plugin::Plugin<Quinn>;
+/// A [`Plugin`] for outgoing connections.
+pub type ClientPlugin = fathom_plugin::ClientPlugin<Quinn>;
+/// A [`Plugin`] for incoming connections.
+pub type ServerPlugin = fathom_plugin::ServerPlugin<Quinn>;
 
-/// quinn, as a stack that takes plugs.
+/// quinn, as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]
 pub struct Quinn;
 
 impl Stack for Quinn {
-    const OFFERS: Signals = OFFERS;
+    const OFFERS: Capabilities = OFFERS;
     type Transport = TransportConfig;
     type ClientConfig = quinn::ClientConfig;
     type ServerConfig = quinn::ServerConfig;
@@ -82,7 +83,12 @@ impl Stack for Quinn {
         quinn::ServerConfig::with_crypto(Arc::new(ServerCrypto(setup)))
     }
 
-    fn wire(config: &mut quinn::ServerConfig, setup: ServerSetup, cell: Arc<Cell>, mut transport: TransportConfig) {
+    fn wire(
+        config: &mut quinn::ServerConfig,
+        setup: ServerSetup,
+        cell: Arc<ConnectionState>,
+        mut transport: TransportConfig,
+    ) {
         transport.congestion_controller_factory(Arc::new(Factory(cell)));
         config.crypto = Arc::new(ServerCrypto(setup));
         config.transport = Arc::new(transport);

@@ -1,9 +1,9 @@
-//! The plug over real sockets on loopback: a few whole connections, with tokio as quinn users have it.
+//! The plug-in over real sockets on loopback: a few whole connections, with tokio as quinn users have it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_quinn::{ClientPlug, Extension, InUse, Plug, Probe, Report, ServerPlug};
+use fathom_quinn::{ClientPlugin, ConnectionMonitor, Extension, InUse, Plugin, Report, ServerPlugin};
 use quinn::{Endpoint, TransportConfig};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -38,14 +38,14 @@ fn body() -> Vec<u8> {
     (0..BYTES).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-fn plug(spec: &str, extension: Extension) -> Plug {
-    Plug::named(spec).expect("a plug").with_extension(extension).expect("an extension")
+fn plug(spec: &str, extension: Extension) -> Plugin {
+    Plugin::named(spec).expect("a plug").with_extension(extension).expect("an extension")
 }
 
-/// Accepts one connection, with or without the plug's own wiring, echoes a body and gives the probe's last word.
-async fn echo(endpoint: Endpoint, plug: ServerPlug, wired: bool) -> Option<Report> {
+/// Accepts one connection, with or without the plug-in's own wiring, echoes a body and gives the probe's last word.
+async fn echo(endpoint: Endpoint, plug: ServerPlugin, wired: bool) -> Option<Report> {
     let incoming = endpoint.accept().await.expect("a client");
-    let (connecting, probe): (_, Option<Probe>) = if wired {
+    let (connecting, probe): (_, Option<ConnectionMonitor>) = if wired {
         let (connecting, probe) = plug.accept(incoming, TransportConfig::default()).expect("accepted");
         (connecting, Some(probe))
     } else {
@@ -60,7 +60,7 @@ async fn echo(endpoint: Endpoint, plug: ServerPlug, wired: bool) -> Option<Repor
     probe.map(|p| p.report())
 }
 
-async fn send_and_compare(plug: &ClientPlug, to: std::net::SocketAddr) -> Report {
+async fn send_and_compare(plug: &ClientPlugin, to: std::net::SocketAddr) -> Report {
     let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a client");
     let (connecting, probe) =
         plug.connect(&endpoint, TransportConfig::default(), to, "localhost").expect("a connection begun");
@@ -79,7 +79,7 @@ async fn send_and_compare(plug: &ClientPlug, to: std::net::SocketAddr) -> Report
 }
 
 /// One transfer of 2 MB each way; what client and server saw.
-async fn transfer(server: Plug, client: Plug, wired: bool) -> (Report, Option<Report>) {
+async fn transfer(server: Plugin, client: Plugin, wired: bool) -> (Report, Option<Report>) {
     let (server_tls, client_tls) = tls();
     let server = server.server(server_tls).expect("a server");
     let endpoint = Endpoint::server(server.config(), "127.0.0.1:0".parse().expect("an address")).expect("an endpoint");

@@ -1,33 +1,33 @@
 use super::*;
+use crate::config::Capabilities;
 use crate::event::{Acked, Rtt};
-use crate::recipe::Signals;
 use std::time::Duration;
 
 const MSS: u64 = 1_200;
 
 fn aimd() -> Aimd {
-    Aimd::new(&Start { now: Time::from_millis(10), datagram: 1_200, offers: Signals::NONE })
+    Aimd::new(&Start { now: Time::from_millis(10), datagram: 1_200, provided: Capabilities::NONE })
 }
 
 fn ms(millis: u64) -> Time {
     Time::from_millis(millis)
 }
 
-fn loss(now: u64, sent: u64) -> Setback {
-    Setback { now: ms(now), sent: ms(sent), cause: Cause::Loss { bytes: MSS, persistent: false } }
+fn loss(now: u64, sent: u64) -> CongestionEvent {
+    CongestionEvent { now: ms(now), sent: ms(sent), cause: Cause::Loss { bytes: MSS, persistent: false } }
 }
 
-fn persistent(now: u64, sent: u64) -> Setback {
-    Setback { now: ms(now), sent: ms(sent), cause: Cause::Loss { bytes: MSS, persistent: true } }
+fn persistent(now: u64, sent: u64) -> CongestionEvent {
+    CongestionEvent { now: ms(now), sent: ms(sent), cause: Cause::Loss { bytes: MSS, persistent: true } }
 }
 
-fn mark(now: u64, sent: u64) -> Setback {
-    Setback { now: ms(now), sent: ms(sent), cause: Cause::Mark }
+fn mark(now: u64, sent: u64) -> CongestionEvent {
+    CongestionEvent { now: ms(now), sent: ms(sent), cause: Cause::Mark }
 }
 
 fn ack(aimd: &mut Aimd, now: u64, sent: u64, bytes: u64, app_limited: bool) -> u64 {
     let rtt = Duration::from_millis(20);
-    aimd.on_acks(&Acks {
+    aimd.on_ack(&AckEvent {
         now: ms(now),
         packets: &[Acked { sent: ms(sent), bytes }],
         in_flight: 0,
@@ -112,7 +112,7 @@ fn a_cut_keeps_the_minimum_and_ends_slow_start() {
         a.cut(Ratio::HALF);
     }
     assert_eq!(a.window(), 2_400);
-    assert_eq!(a.snapshot().early_reductions, 51);
+    assert_eq!(a.metrics().early_reductions, 51);
 }
 
 #[test]
@@ -120,35 +120,35 @@ fn a_cut_by_bytes_keeps_the_minimum_and_survives_an_undo() {
     let mut a = avoiding(100_000);
     a.cut_by(MSS);
     assert_eq!((a.window(), a.threshold()), (98_800, Some(98_800)));
-    a.on_setback(&loss(100, 80), Ratio::HALF);
+    a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     a.cut_by(MSS);
     assert_eq!(a.window(), 48_200);
-    a.on_undo();
+    a.on_spurious_congestion_event();
     assert_eq!((a.window(), a.threshold()), (97_600, Some(97_600)));
     a.cut_by(u64::MAX);
-    assert_eq!((a.window(), a.snapshot().early_reductions), (2_400, 3));
+    assert_eq!((a.window(), a.metrics().early_reductions), (2_400, 3));
 }
 
 #[test]
 fn one_reaction_per_recovery_period() {
     let mut a = aimd();
-    assert!(a.on_setback(&loss(100, 80), Ratio::HALF));
+    assert!(a.on_congestion_event(&loss(100, 80), Ratio::HALF));
     assert_eq!((a.window(), a.phase()), (6_000, Phase::Recovery));
-    assert!(!a.on_setback(&loss(101, 100), Ratio::HALF), "sent at the instant of the reaction");
+    assert!(!a.on_congestion_event(&loss(101, 100), Ratio::HALF), "sent at the instant of the reaction");
     assert_eq!(ack(&mut a, 105, 90, MSS, false), 0, "sent before the reaction");
     assert_eq!(a.phase(), Phase::Recovery);
     assert_eq!(ack(&mut a, 125, 105, MSS, false), MSS);
     assert_eq!(a.phase(), Phase::Avoidance);
-    assert!(!a.on_setback(&mark(126, 99), Ratio::HALF), "news about the old flight");
-    assert!(a.on_setback(&mark(127, 106), Ratio::HALF));
-    assert_eq!((a.window(), a.snapshot().reductions), (3_000, 2));
+    assert!(!a.on_congestion_event(&mark(126, 99), Ratio::HALF), "news about the old flight");
+    assert!(a.on_congestion_event(&mark(127, 106), Ratio::HALF));
+    assert_eq!((a.window(), a.metrics().reductions), (3_000, 2));
 }
 
 #[test]
 fn persistent_congestion_collapses_even_in_recovery() {
     let mut a = avoiding(100_000);
-    a.on_setback(&loss(100, 80), Ratio::HALF);
-    assert!(a.on_setback(&persistent(300, 99), Ratio::HALF));
+    a.on_congestion_event(&loss(100, 80), Ratio::HALF);
+    assert!(a.on_congestion_event(&persistent(300, 99), Ratio::HALF));
     assert_eq!((a.window(), a.threshold(), a.phase()), (2_400, Some(50_000), Phase::SlowStart));
     // RFC 9002 §B.8: the recovery period is over, packets sent before count again.
     assert_eq!(ack(&mut a, 310, 99, MSS, false), MSS);
@@ -157,7 +157,7 @@ fn persistent_congestion_collapses_even_in_recovery() {
 #[test]
 fn the_application_limit_stops_growth_and_not_recovery() {
     let mut a = aimd();
-    a.on_setback(&loss(100, 80), Ratio::HALF);
+    a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     assert_eq!(ack(&mut a, 130, 110, MSS, true), 0);
     assert!(!a.in_recovery());
 }
@@ -165,65 +165,65 @@ fn the_application_limit_stops_growth_and_not_recovery() {
 #[test]
 fn undo_restores_and_never_lowers() {
     let mut a = avoiding(100_000);
-    a.on_setback(&loss(100, 80), Ratio::HALF);
-    a.on_undo();
+    a.on_congestion_event(&loss(100, 80), Ratio::HALF);
+    a.on_spurious_congestion_event();
     assert_eq!((a.window(), a.threshold(), a.in_recovery()), (100_000, Some(100_000), false));
-    a.on_undo();
+    a.on_spurious_congestion_event();
     assert_eq!(a.window(), 100_000, "nothing left to undo");
 
-    a.on_setback(&loss(200, 180), Ratio::HALF);
+    a.on_congestion_event(&loss(200, 180), Ratio::HALF);
     a.grow_proportional(Ratio::ONE, 50_000);
-    assert!(a.on_undo(), "back at the old window, not beyond");
+    assert!(a.on_spurious_congestion_event(), "back at the old window, not beyond");
     assert_eq!((a.window(), a.threshold()), (100_000, Some(100_000)));
 }
 
 #[test]
 fn a_window_that_has_outgrown_the_loss_keeps_all_its_values() {
     let mut a = avoiding(100_000);
-    a.on_setback(&loss(200, 180), Ratio::HALF);
+    a.on_congestion_event(&loss(200, 180), Ratio::HALF);
     a.grow_proportional(Ratio::ONE, 50_001);
-    assert!(!a.on_undo());
+    assert!(!a.on_spurious_congestion_event());
     assert_eq!((a.window(), a.threshold(), a.phase()), (100_001, Some(50_000), Phase::Recovery));
 
     // The loss ended the first slow start, at 12 000 bytes; a late undo must not begin another.
     let mut a = aimd();
-    a.on_setback(&loss(100, 80), Ratio::HALF);
+    a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     ack(&mut a, 130, 110, MSS, false);
     a.grow_additive(Ratio::new(6, 1), 6_000);
     assert_eq!((a.window(), a.phase()), (13_200, Phase::Avoidance));
-    assert!(!a.on_undo());
+    assert!(!a.on_spurious_congestion_event());
     assert_eq!((a.window(), a.threshold(), a.phase()), (13_200, Some(6_000), Phase::Avoidance));
-    assert!(!a.on_undo(), "once");
+    assert!(!a.on_spurious_congestion_event(), "once");
 }
 
 #[test]
 fn an_undo_after_a_reduction_that_took_nothing_restores_the_threshold() {
     let mut a = aimd();
-    a.on_setback(&loss(100, 80), Ratio::ONE);
+    a.on_congestion_event(&loss(100, 80), Ratio::ONE);
     assert_eq!((a.window(), a.threshold()), (12_000, Some(12_000)));
-    assert!(a.on_undo());
+    assert!(a.on_spurious_congestion_event());
     assert_eq!((a.window(), a.threshold(), a.phase()), (12_000, None, Phase::SlowStart));
 }
 
 #[test]
 fn an_early_cut_after_the_setback_survives_its_undo() {
     let mut a = avoiding(100_000);
-    a.on_setback(&loss(100, 80), Ratio::HALF);
+    a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     a.cut(Ratio::percent(90));
     assert_eq!(a.window(), 45_000);
-    a.on_undo();
+    a.on_spurious_congestion_event();
     assert_eq!((a.window(), a.threshold()), (90_000, Some(90_000)));
 }
 
 #[test]
 fn a_mark_is_never_spurious() {
     let mut a = avoiding(100_000);
-    a.on_setback(&mark(100, 80), Ratio::HALF);
-    a.on_undo();
+    a.on_congestion_event(&mark(100, 80), Ratio::HALF);
+    a.on_spurious_congestion_event();
     assert_eq!(a.window(), 50_000);
-    a.on_setback(&loss(200, 180), Ratio::HALF);
-    a.on_setback(&mark(201, 181), Ratio::HALF);
-    a.on_undo();
+    a.on_congestion_event(&loss(200, 180), Ratio::HALF);
+    a.on_congestion_event(&mark(201, 181), Ratio::HALF);
+    a.on_spurious_congestion_event();
     assert_eq!(a.window(), 25_000, "the mark confirmed the reduction");
 }
 
@@ -242,12 +242,12 @@ fn datagram_size_changes() {
 #[test]
 fn another_path_starts_over_and_ignores_old_packets() {
     let mut a = avoiding(100_000);
-    a.on_setback(&loss(100, 80), Ratio::HALF);
+    a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     a.on_moved(ms(200));
     assert_eq!((a.window(), a.threshold(), a.phase()), (12_000, None, Phase::SlowStart));
     assert_eq!(ack(&mut a, 210, 199, MSS, false), 0);
-    assert!(!a.on_setback(&persistent(220, 199), Ratio::HALF));
-    a.on_undo();
+    assert!(!a.on_congestion_event(&persistent(220, 199), Ratio::HALF));
+    a.on_spurious_congestion_event();
     assert_eq!(a.window(), 12_000);
     assert_eq!(ack(&mut a, 230, 200, MSS, false), MSS);
 }

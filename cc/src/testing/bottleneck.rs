@@ -1,7 +1,7 @@
 //! A path with one bottleneck and one sender: enough to draw a controller's window. Deterministic, no randomness.
 //!
-//! The sender always has data and sends whenever the window has room (it paces only as it is told: [`Pace::Rate`],
-//! [`Pace::Hold`]); the link serves a drop-tail queue; the
+//! The sender always has data and sends whenever the window has room (it paces only as it is told: [`Pacing::Rate`],
+//! [`Pacing::Hold`]); the link serves a drop-tail queue; the
 //! receiver acknowledges every `per_ack` packets, or after 25 ms. Order is kept, so a lost packet is noticed with the first ACK of a
 //! later one, or by the timeout (three smoothed RTTs) when nothing later arrives.
 
@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::controller::{Controller, Pace};
-use crate::event::{Acked, Acks, Cause, Rtt, Sent, Setback};
+use crate::controller::{Controller, Pacing};
+use crate::event::{AckEvent, Acked, Cause, CongestionEvent, Rtt, Sent};
 use crate::units::{OneWayDelay, Rate, Time};
 
 /// Longest time the receiver holds an acknowledgement back (RFC 9000 §18.2).
@@ -114,19 +114,19 @@ impl Run<'_> {
 
     /// Time between two packets, as the controller asks.
     fn gap(&self) -> Duration {
-        let advice = self.controller.advice();
-        match (advice.pace, self.rtt) {
-            (Pace::Window, _) | (Pace::Hold(_), None) => Duration::ZERO,
-            (Pace::Rate(rate), _) => rate.time_for(self.datagram()),
-            (Pace::Hold(hold), Some(rtt)) => {
-                (rtt.latest + hold).mul_f64(self.datagram() as f64 / advice.window.max(1) as f64)
+        let params = self.controller.send_params();
+        match (params.pacing, self.rtt) {
+            (Pacing::Window, _) | (Pacing::Delay(_), None) => Duration::ZERO,
+            (Pacing::Rate(rate), _) => rate.time_for(self.datagram()),
+            (Pacing::Delay(hold), Some(rtt)) => {
+                (rtt.latest + hold).mul_f64(self.datagram() as f64 / params.window.max(1) as f64)
             }
         }
     }
 
     /// Sends what window and pace allow; gives the time when the pace allows more, if it is what stops.
     fn send(&mut self) -> Option<Time> {
-        while self.in_flight() + self.datagram() <= self.controller.advice().window {
+        while self.in_flight() + self.datagram() <= self.controller.send_params().window {
             if self.now < self.next_send {
                 return Some(self.next_send);
             }
@@ -179,7 +179,7 @@ impl Run<'_> {
         let rtt = self.measure(at.since(newest));
         let transit = arrival.as_nanos() as i64 - newest.as_nanos() as i64;
         self.curve.delivered += acked.len() as u64 * self.datagram();
-        self.controller.on_acks(&Acks {
+        self.controller.on_ack(&AckEvent {
             now: at,
             packets: &acked,
             in_flight: self.in_flight(),
@@ -191,7 +191,7 @@ impl Run<'_> {
         if !missing.is_empty() {
             self.lose(&missing);
         }
-        self.curve.points.push(Point { at, window: self.controller.advice().window, queued });
+        self.curve.points.push(Point { at, window: self.controller.send_params().window, queued });
     }
 
     fn measure(&mut self, latest: Duration) -> Rtt {
@@ -208,7 +208,7 @@ impl Run<'_> {
         self.curve.lost += missing.len() as u64;
         let bytes = missing.len() as u64 * self.datagram();
         let cause = Cause::Loss { bytes, persistent: false };
-        self.controller.on_setback(&Setback { now: self.now, sent: newest, cause });
+        self.controller.on_congestion_event(&CongestionEvent { now: self.now, sent: newest, cause });
     }
 
     /// Everything in flight was dropped: nothing can tell but the timer.

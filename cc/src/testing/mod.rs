@@ -6,4 +6,4 @@ mod recording;
 
 pub use bottleneck::{Bottleneck, Curve, Point};
 pub use null::{Null, NullRecipe};
-pub use recording::{Event, Log, Record, Recording, RecordingRecipe};
+pub use recording::{Event, Log, Record, Recording, RecordingConfig};

@@ -1,8 +1,8 @@
 //! A controller that controls nothing.
 
-use crate::controller::{Advice, Controller, Phase, Snapshot};
-use crate::event::{Acks, PathChange, Sent, Setback, Start};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, Phase, SendParams};
+use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
 use crate::units::Time;
 
 /// A fixed window, whatever happens.
@@ -15,20 +15,20 @@ pub struct Null {
 impl Controller for Null {
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    fn on_acks(&mut self, _acks: &Acks<'_>) {}
+    fn on_ack(&mut self, _acks: &AckEvent<'_>) {}
 
-    fn on_setback(&mut self, _setback: &Setback) {}
+    fn on_congestion_event(&mut self, _setback: &CongestionEvent) {}
 
-    fn on_undo(&mut self, _now: Time) {}
+    fn on_spurious_congestion_event(&mut self, _now: Time) {}
 
     fn on_path(&mut self, _now: Time, _change: PathChange) {}
 
-    fn advice(&self) -> Advice {
-        Advice::window(self.window)
+    fn send_params(&self) -> SendParams {
+        SendParams::window(self.window)
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot {
+    fn metrics(&self) -> ControllerMetrics {
+        ControllerMetrics {
             window: self.window,
             threshold: None,
             phase: Phase::Avoidance,
@@ -52,7 +52,7 @@ pub struct NullRecipe {
     pub window: u64,
 }
 
-impl Recipe for NullRecipe {
+impl ControllerConfig for NullRecipe {
     fn name(&self) -> &'static str {
         "null"
     }
@@ -61,8 +61,8 @@ impl Recipe for NullRecipe {
         format!("null:window={}", self.window)
     }
 
-    fn needs(&self) -> Signals {
-        Signals::NONE
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
     }
 
     fn start(&self, _start: &Start) -> Result<Box<dyn Controller>, Missing> {

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::controller::{Advice, Controller, Snapshot};
-use crate::event::{Acked, Acks, EcnDelta, PathChange, Rtt, Sent, Setback, Start};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, SendParams};
+use crate::event::{AckEvent, Acked, CongestionEvent, EcnDelta, PathChange, Rtt, Sent, Start};
 use crate::units::{OneWayDelay, Time};
 
 /// An event as it was delivered, owned.
@@ -13,8 +13,8 @@ use crate::units::{OneWayDelay, Time};
 pub enum Event {
     /// [`Controller::on_sent`].
     Sent(Sent),
-    /// [`Controller::on_acks`]; the fields are those of [`Acks`].
-    Acks {
+    /// [`Controller::on_ack`]; the fields are those of [`AckEvent`].
+    AckEvent {
         /// When the frame arrived.
         now: Time,
         /// The packets.
@@ -30,9 +30,9 @@ pub enum Event {
         /// The application was the limit.
         app_limited: bool,
     },
-    /// [`Controller::on_setback`].
-    Setback(Setback),
-    /// [`Controller::on_undo`].
+    /// [`Controller::on_congestion_event`].
+    CongestionEvent(CongestionEvent),
+    /// [`Controller::on_spurious_congestion_event`].
     Undo(Time),
     /// [`Controller::on_probe_timeout`].
     ProbeTimeout(Time, u32),
@@ -46,7 +46,7 @@ pub struct Record {
     /// What the stack said.
     pub event: Event,
     /// What the controller answered.
-    pub advice: Advice,
+    pub params: SendParams,
 }
 
 /// A shared log that keeps the newest records. Clones share one log.
@@ -93,7 +93,7 @@ impl Recording {
     }
 
     fn record(&self, event: Event) {
-        self.log.push(Record { event, advice: self.inner.advice() });
+        self.log.push(Record { event, params: self.inner.send_params() });
     }
 }
 
@@ -103,19 +103,19 @@ impl Controller for Recording {
         self.record(Event::Sent(*sent));
     }
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
-        self.inner.on_acks(acks);
-        let Acks { now, packets, in_flight, rtt, one_way, ecn, app_limited } = *acks;
-        self.record(Event::Acks { now, packets: packets.to_vec(), in_flight, rtt, one_way, ecn, app_limited });
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        self.inner.on_ack(acks);
+        let AckEvent { now, packets, in_flight, rtt, one_way, ecn, app_limited } = *acks;
+        self.record(Event::AckEvent { now, packets: packets.to_vec(), in_flight, rtt, one_way, ecn, app_limited });
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
-        self.inner.on_setback(setback);
-        self.record(Event::Setback(*setback));
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
+        self.inner.on_congestion_event(congestion_event);
+        self.record(Event::CongestionEvent(*congestion_event));
     }
 
-    fn on_undo(&mut self, now: Time) {
-        self.inner.on_undo(now);
+    fn on_spurious_congestion_event(&mut self, now: Time) {
+        self.inner.on_spurious_congestion_event(now);
         self.record(Event::Undo(now));
     }
 
@@ -129,12 +129,12 @@ impl Controller for Recording {
         self.record(Event::Path(now, change));
     }
 
-    fn advice(&self) -> Advice {
-        self.inner.advice()
+    fn send_params(&self) -> SendParams {
+        self.inner.send_params()
     }
 
-    fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
     }
 
     fn boxed(&self) -> Box<dyn Controller> {
@@ -142,21 +142,21 @@ impl Controller for Recording {
     }
 }
 
-/// A recipe whose controllers are all recorded into one log.
+/// A configuration whose controllers are all recorded into one log.
 #[derive(Clone, Debug)]
-pub struct RecordingRecipe {
-    inner: Arc<dyn Recipe>,
+pub struct RecordingConfig {
+    inner: Arc<dyn ControllerConfig>,
     log: Log,
 }
 
-impl RecordingRecipe {
+impl RecordingConfig {
     /// Records every controller that `inner` starts into `log`.
-    pub fn new(inner: Arc<dyn Recipe>, log: Log) -> Self {
+    pub fn new(inner: Arc<dyn ControllerConfig>, log: Log) -> Self {
         Self { inner, log }
     }
 }
 
-impl Recipe for RecordingRecipe {
+impl ControllerConfig for RecordingConfig {
     fn name(&self) -> &'static str {
         self.inner.name()
     }
@@ -165,12 +165,12 @@ impl Recipe for RecordingRecipe {
         self.inner.spec()
     }
 
-    fn needs(&self) -> Signals {
-        self.inner.needs()
+    fn required(&self) -> Capabilities {
+        self.inner.required()
     }
 
-    fn wants(&self) -> Signals {
-        self.inner.wants()
+    fn optional(&self) -> Capabilities {
+        self.inner.optional()
     }
 
     fn mend(&self) -> &'static str {

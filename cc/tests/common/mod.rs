@@ -1,16 +1,18 @@
 //! A connection in miniature: sends and acknowledges packets, so that a test reads like the story it tells.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
-use fathom_cc::catalogue::recipe;
-use fathom_cc::{Acked, Acks, Cause, Controller, OneWayDelay, Rtt, Sent, Setback, Signals, Start, Time};
+use fathom_cc::catalogue;
+use fathom_cc::{
+    AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Rtt, Sent, Start, Time,
+};
 use std::time::Duration;
 
 pub const MSS: u64 = 1_200;
-pub const ALL_SIGNALS: Signals = Signals { one_way: true, ecn: true, pacing: true, datagram: true };
+pub const ALL_SIGNALS: Capabilities = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
 pub const RTT: Duration = Duration::from_millis(100);
 
 pub fn start() -> Start {
-    Start { now: Time::from_millis(1_000), datagram: MSS as u16, offers: ALL_SIGNALS }
+    Start { now: Time::from_millis(1_000), datagram: MSS as u16, provided: ALL_SIGNALS }
 }
 
 /// A controller with a clock that moves by one millisecond per ACK frame.
@@ -29,7 +31,7 @@ pub struct Script {
 impl Script {
     pub fn new(spec: &str) -> Self {
         Self {
-            controller: recipe(spec).expect(spec).start(&start()).expect(spec),
+            controller: catalogue::parse(spec).expect(spec).start(&start()).expect(spec),
             now: start().now + RTT,
             base: -77_000_000,
             rtt: RTT,
@@ -40,7 +42,7 @@ impl Script {
     }
 
     pub fn window(&self) -> u64 {
-        self.controller.advice().window
+        self.controller.send_params().window
     }
 
     /// One ACK frame of one packet with a queueing delay in microseconds, sent one RTT ago; gives the window's change in bytes.
@@ -52,7 +54,7 @@ impl Script {
     pub fn ack_sent(&mut self, sent: Time, queued_us: i64) -> i64 {
         let before = self.window() as i64;
         self.now += Duration::from_millis(1);
-        self.controller.on_acks(&Acks {
+        self.controller.on_ack(&AckEvent {
             now: self.now,
             packets: &[Acked { sent, bytes: self.bytes }],
             in_flight: 0,
@@ -73,17 +75,17 @@ impl Script {
         self.controller.on_sent(&Sent { now: self.now, bytes: MSS });
     }
 
-    /// A setback about a packet sent just now.
-    pub fn setback(&mut self, cause: Cause) {
-        self.controller.on_setback(&Setback { now: self.now, sent: self.now, cause });
+    /// A congestion event about a packet sent just now.
+    pub fn congestion_event(&mut self, cause: Cause) {
+        self.controller.on_congestion_event(&CongestionEvent { now: self.now, sent: self.now, cause });
     }
 
     pub fn lose(&mut self) {
-        self.setback(Cause::Loss { bytes: MSS, persistent: false });
+        self.congestion_event(Cause::Loss { bytes: MSS, persistent: false });
     }
 
     pub fn collapse(&mut self) {
-        self.setback(Cause::Loss { bytes: MSS, persistent: true });
+        self.congestion_event(Cause::Loss { bytes: MSS, persistent: true });
     }
 
     /// Waits until packets sent from now on are the ones acknowledged.

@@ -7,8 +7,11 @@ mod checks;
 mod draw;
 
 use draw::svg;
-use fathom_cc::catalogue::recipe;
-use fathom_cc::{Acked, Acks, Advice, Cause, Controller, OneWayDelay, Pace, Rtt, Setback, Signals, Start, Time};
+use fathom_cc::catalogue;
+use fathom_cc::{
+    AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Pacing, Rtt, SendParams, Start,
+    Time,
+};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
@@ -147,7 +150,7 @@ impl Run {
         let (mut points, mut marks) = (Vec::new(), Vec::new());
         let mut due = figure.marks;
         // The first window is spread over a round trip.
-        let first = controller.advice().window / MSS;
+        let first = controller.send_params().window / MSS;
         let gap = BASE / u32::try_from(first).expect("a small window");
         let mut flight: VecDeque<Packet> = (1..).map(|n| (Time::ZERO + gap * n, MSS)).take(first as usize).collect();
         let bytes = |flight: &VecDeque<Packet>| flight.iter().map(|(_, bytes)| bytes).sum::<u64>();
@@ -156,19 +159,19 @@ impl Run {
             if now.as_secs_f64() > LENGTH {
                 break;
             }
-            let before = controller.snapshot().early_reductions;
+            let before = controller.metrics().early_reductions;
             acknowledge(&mut *controller, now, [older, newest], bytes(&flight));
             let newest = newest.0;
-            let cut = controller.snapshot().early_reductions > before;
+            let cut = controller.metrics().early_reductions > before;
             let at = now.as_secs_f64();
             if due.first().is_some_and(|mark| *mark <= at) {
                 due = &due[1..];
-                controller.on_setback(&Setback { now, sent: newest, cause: Cause::Mark });
-                marks.push((at, controller.advice().window));
+                controller.on_congestion_event(&CongestionEvent { now, sent: newest, cause: Cause::Mark });
+                marks.push((at, controller.send_params().window));
             }
-            let Advice { window, pace, datagram, .. } = controller.advice();
+            let SendParams { window, pacing, datagram, .. } = controller.send_params();
             let size = datagram.map_or(MSS, u64::from);
-            let hold = if let Pace::Hold(hold) = pace { hold } else { Duration::ZERO };
+            let hold = if let Pacing::Delay(hold) = pacing { hold } else { Duration::ZERO };
             points.push(Point {
                 at,
                 window,
@@ -215,12 +218,12 @@ impl Run {
 
 /// In avoidance, after a mark that came at the figure's window.
 fn started(figure: &Figure) -> Box<dyn Controller> {
-    let offers = Signals { one_way: true, ecn: true, pacing: true, datagram: true };
-    let start = Start { now: Time::ZERO, datagram: MSS as u16, offers };
-    let mut controller = recipe(figure.name).expect(figure.name).start(&start).expect(figure.name);
-    let more = figure.packets * MSS - controller.advice().window;
+    let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+    let start = Start { now: Time::ZERO, datagram: MSS as u16, provided };
+    let mut controller = catalogue::parse(figure.name).expect(figure.name).start(&start).expect(figure.name);
+    let more = figure.packets * MSS - controller.send_params().window;
     if more > 0 {
-        controller.on_acks(&Acks {
+        controller.on_ack(&AckEvent {
             now: Time::ZERO,
             packets: &[Acked { sent: Time::ZERO, bytes: more }],
             in_flight: 0,
@@ -230,13 +233,13 @@ fn started(figure: &Figure) -> Box<dyn Controller> {
             app_limited: false,
         });
     }
-    controller.on_setback(&Setback { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
+    controller.on_congestion_event(&CongestionEvent { now: Time::ZERO, sent: Time::ZERO, cause: Cause::Mark });
     controller
 }
 
 fn acknowledge(controller: &mut dyn Controller, now: Time, packets: [Packet; 2], in_flight: u64) {
     let rtt = now.since(packets[1].0);
-    controller.on_acks(&Acks {
+    controller.on_ack(&AckEvent {
         now,
         packets: &packets.map(|(sent, bytes)| Acked { sent, bytes }),
         in_flight,

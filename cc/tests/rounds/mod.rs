@@ -1,8 +1,8 @@
 //! A sender in rounds: a whole window leaves at one instant and is acknowledged at one instant, so windows can be reckoned by hand.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
-use fathom_cc::catalogue::recipe;
-use fathom_cc::{Acked, Acks, Cause, Controller, Rtt, Setback, Signals, Start, Time};
+use fathom_cc::catalogue;
+use fathom_cc::{AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, Rtt, Start, Time};
 use std::time::Duration;
 
 pub const MSS: u64 = 1_200;
@@ -21,13 +21,13 @@ pub struct Rounds {
 
 impl Rounds {
     pub fn new(spec: &str) -> Self {
-        let start = Start { now: Time::from_millis(1_000), datagram: MSS as u16, offers: Signals::NONE };
-        let controller = recipe(spec).expect(spec).start(&start).expect(spec);
+        let start = Start { now: Time::from_millis(1_000), datagram: MSS as u16, provided: Capabilities::NONE };
+        let controller = catalogue::parse(spec).expect(spec).start(&start).expect(spec);
         Self { controller, now: start.now, per_ack: 2, app_limited: false, sent: start.now }
     }
 
     pub fn window(&self) -> u64 {
-        self.controller.advice().window
+        self.controller.send_params().window
     }
 
     /// The window in packets, which must be whole.
@@ -37,7 +37,7 @@ impl Rounds {
     }
 
     pub fn early(&self) -> u64 {
-        self.controller.snapshot().early_reductions
+        self.controller.metrics().early_reductions
     }
 
     /// One window of packets, acknowledged after `rtt_ms`.
@@ -73,7 +73,7 @@ impl Rounds {
     }
 
     fn acks(&mut self, sent: Time, rtt: Duration, count: usize) {
-        self.controller.on_acks(&Acks {
+        self.controller.on_ack(&AckEvent {
             now: self.now,
             packets: &vec![Acked { sent, bytes: MSS }; count],
             in_flight: 0,
@@ -87,7 +87,7 @@ impl Rounds {
     /// A loss of a packet sent just now; what leaves afterwards belongs to the time after it.
     pub fn lose(&mut self, persistent: bool) {
         let cause = Cause::Loss { bytes: MSS, persistent };
-        self.controller.on_setback(&Setback { now: self.now, sent: self.now, cause });
+        self.controller.on_congestion_event(&CongestionEvent { now: self.now, sent: self.now, cause });
         self.now += Duration::from_millis(1);
         self.sent = self.now;
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use fathom_net::load::Tickets;
 use fathom_net::logs::Tap;
-use fathom_plug::Observer;
+use fathom_plugin::Observer;
 use fathom_qlog::{Folder, Vantage};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fathom_plug::{Offer, Report};
+use fathom_plugin::{Offer, Report};
 use serde::{Deserialize, Serialize};
 
 use super::Setup;
@@ -132,7 +132,7 @@ impl Close {
 }
 
 impl Connection {
-    /// Takes in what the plug tells.
+    /// Takes in what the plug-in tells.
     pub(crate) fn take_report(&mut self, report: &Report) {
         if let Some(settled) = report.handshake {
             self.resumed = Some(settled.resumed);

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use fathom_net::limits::Limits;
 use fathom_net::logs::Tap;
 use fathom_net::site::{Answer, Body, Site};
-use fathom_plug::Observer;
+use fathom_plugin::Observer;
 use fathom_qlog::{Folder, Vantage};
 use h3::quic::BidiStream;
 use h3::server::RequestResolver;

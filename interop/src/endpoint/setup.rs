@@ -32,10 +32,10 @@ impl Role {
 /// A stack that is an endpoint here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stack {
-    /// quinn with our plug.
+    /// quinn with our plug-in.
     #[default]
     Quinn,
-    /// noq with our plug.
+    /// noq with our plug-in.
     Noq,
     /// quinn as it comes.
     StockQuinn,
@@ -72,7 +72,7 @@ impl Stack {
         }
     }
 
-    /// It carries our plug, and so offers our extension.
+    /// It carries our plug-in, and so offers our extension.
     pub const fn is_ours(self) -> bool {
         match self {
             Self::Quinn | Self::Noq => true,

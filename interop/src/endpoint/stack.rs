@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fathom_plug::Observer;
+use fathom_plugin::Observer;
 use h3::quic::BidiStream;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -93,6 +93,6 @@ pub(crate) trait Connection: Clone + Send + Sync + 'static {
     fn confirmed(&self) -> bool;
     /// Smoothed round-trip time.
     fn rtt(&self) -> Option<Duration>;
-    /// Takes in what the stack and the plug tell.
+    /// Takes in what the stack and the plug-in tell.
     fn tell(&self, facts: &mut facts::Connection);
 }

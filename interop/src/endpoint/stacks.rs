@@ -20,8 +20,8 @@ macro_rules! stack {
             use fathom_cc::catalogue;
             use fathom_net::load::any_port;
             use fathom_net::natives::$stack as natives;
-            use fathom_plug::with_outlet;
-            use $plugs::{ClientPlug, OFFERS, Outlet, Plug, Probe, ServerPlug};
+            use fathom_plugin::with_outlet;
+            use $plugs::{ClientPlugin, ConnectionMonitor, OFFERS, Plugin, ServerPlugin, ShapingSocket};
             use $stack::congestion::ControllerFactory;
             use $stack::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
             use $stack::{
@@ -35,8 +35,8 @@ macro_rules! stack {
 
             /// Where connections' crypto and controllers come from.
             enum Kind {
-                PluggedClient(ClientPlug),
-                PluggedServer(ServerPlug),
+                PluggedClient(ClientPlugin),
+                PluggedServer(ServerPlugin),
                 NativeClient(Arc<QuicClientConfig>, Arc<dyn ControllerFactory + Send + Sync>),
                 NativeServer(stack::ServerConfig, Arc<dyn ControllerFactory + Send + Sync>),
             }
@@ -50,13 +50,13 @@ macro_rules! stack {
 
             pub(crate) struct Connecting {
                 connecting: stack::Connecting,
-                probe: Option<Probe>,
+                probe: Option<ConnectionMonitor>,
             }
 
             #[derive(Clone)]
             pub(crate) struct Connection {
                 connection: stack::Connection,
-                probe: Option<Probe>,
+                probe: Option<ConnectionMonitor>,
             }
 
             enum Tls {
@@ -69,18 +69,18 @@ macro_rules! stack {
                     let wrong = |why: &dyn std::fmt::Display| format!("controller '{controller}': {why}");
                     let cannot = |e: io::Error| format!("cannot listen at {at}: {e}; choose another port");
                     let initial = tls::initial().ok_or("no suite for Initial packets")?;
-                    let recipe = match controller.strip_prefix("native:") {
+                    let controller_config = match controller.strip_prefix("native:") {
                         Some(_) => None,
-                        None => Some(catalogue::recipe(controller).map_err(|e| wrong(&e))?),
+                        None => Some(catalogue::parse(controller).map_err(|e| wrong(&e))?),
                     };
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
-                    let cut = recipe
+                    let cut = controller_config
                         .as_ref()
                         .is_some_and(|r| r.check(OFFERS).is_err() && r.check(with_outlet(OFFERS)).is_ok());
-                    let outlet = cut.then(|| Outlet::bind(at, &runtime)).transpose().map_err(cannot)?;
-                    let plug = recipe.map(|recipe| match &outlet {
-                        Some(outlet) => Plug::through(outlet.gate(), recipe),
-                        None => Plug::new(recipe),
+                    let outlet = cut.then(|| ShapingSocket::bind(at, &runtime)).transpose().map_err(cannot)?;
+                    let plug = controller_config.map(|controller_config| match &outlet {
+                        Some(outlet) => Plugin::through(outlet.gate(), controller_config),
+                        None => Plugin::new(controller_config),
                     });
                     let plug = plug.transpose().map_err(|e| wrong(&e))?;
                     let native = || natives::named(controller.trim_start_matches("native:")).map_err(|e| wrong(&e));

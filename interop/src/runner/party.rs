@@ -110,7 +110,7 @@ impl Party {
         matches!(self.kind, Kind::Ours { .. })
     }
 
-    /// It is what is tested here: a stack that carries our plug, or patch.
+    /// It is what is tested here: a stack that carries our plug-in, or patch.
     pub fn is_subject(&self) -> bool {
         self.is_ours() && !self.name.starts_with("stock-")
     }

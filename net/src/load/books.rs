@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fathom_plug::InUse;
+use fathom_plugin::InUse;
 use http::Uri;
 
 use super::rows::Rows;

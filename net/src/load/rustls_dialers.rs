@@ -15,7 +15,7 @@ macro_rules! dialer {
             use std::task::{Context, Poll};
 
             use bytes::Bytes;
-            use $plugs::{ClientPlug, Observer, Plug, Probe};
+            use $plugs::{ClientPlugin, ConnectionMonitor, Observer, Plugin};
             use $stack::crypto::rustls::QuicClientConfig;
             use $stack::{self as stack, ClientConfig, Endpoint, EndpointConfig, TokioRuntime, TransportConfig};
 
@@ -26,7 +26,7 @@ macro_rules! dialer {
             use crate::metrics::Ended;
 
             enum Kind {
-                Plugged(ClientPlug),
+                Plugged(ClientPlugin),
                 Stock(Arc<QuicClientConfig>),
             }
 
@@ -40,12 +40,12 @@ macro_rules! dialer {
 
             pub(in super::super) struct Connection {
                 connection: stack::Connection,
-                plugged: Option<(Probe, Arc<Uplink>)>,
+                plugged: Option<(ConnectionMonitor, Arc<Uplink>)>,
             }
 
             pub(in super::super) struct Connecting {
                 connecting: stack::Connecting,
-                plugged: Option<(Probe, Arc<Uplink>)>,
+                plugged: Option<(ConnectionMonitor, Arc<Uplink>)>,
             }
 
             impl Future for Connecting {
@@ -68,7 +68,7 @@ macro_rules! dialer {
                         Kind::Stock(Arc::new(crypto.map_err(|e| setup(&e))?))
                     } else {
                         // What this end sends is a few requests and acknowledgements: any controller does.
-                        let plug = Plug::named("cubic").and_then(|plug| plug.with_extension(extension));
+                        let plug = Plugin::named("cubic").and_then(|plug| plug.with_extension(extension));
                         let plug = plug.and_then(|plug| plug.client(Arc::clone(&dialing.tls)));
                         Kind::Plugged(plug.map_err(|e| setup(&e))?)
                     };

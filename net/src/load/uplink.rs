@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use fathom_cc::{OneWayDelay, Snapshot, Time};
-use fathom_plug::Observer;
+use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
+use fathom_plugin::Observer;
 
 /// One-way delays of what one connection sent: how far they lie above the least of them, on average. A few numbers, however long the
 /// connection lives.
@@ -41,7 +41,7 @@ impl Uplink {
 }
 
 impl Observer for Uplink {
-    fn observe(&self, _: Time, _: &Snapshot, one_way: Option<OneWayDelay>) {
+    fn observe(&self, _: Time, _: &ControllerMetrics, one_way: Option<OneWayDelay>) {
         if let Some(delay) = one_way {
             self.add(delay);
         }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fathom_plug::{Observer, Report};
+use fathom_plugin::{Observer, Report};
 
 use super::outgoing::Outgoing;
 use crate::metrics::Ended;
@@ -68,7 +68,7 @@ pub(crate) trait Door: Send + Sync + 'static {
     fn idle(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// The same with what a plug's probe adds.
+/// The same with what a plug-in's probe adds.
 pub(crate) fn with_probe(ended: Ended, report: Option<Report>) -> Ended {
     let Some(report) = report else { return ended };
     let (one_way, in_use) = (report.negotiated, report.in_use);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fathom_plug::Observer;
+use fathom_plugin::Observer;
 use http::{Method, StatusCode};
 use tokio::io::AsyncReadExt;
 

@@ -10,9 +10,9 @@ macro_rules! door {
 
             use bytes::Bytes;
             use fathom_cc::catalogue;
-            use fathom_plug::{Extension, Observer, with_outlet};
+            use fathom_plugin::{Extension, Observer, with_outlet};
             use h3::quic::StreamErrorIncoming;
-            use $plugs::{self as plugs, Outlet, Plug, Probe, ServerPlug};
+            use $plugs::{self as plugs, ConnectionMonitor, Plugin, ServerPlugin, ShapingSocket};
             use $stack::congestion::ControllerFactory;
             use $stack::crypto::rustls::QuicServerConfig;
             use $stack::{self as stack, Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig};
@@ -29,7 +29,7 @@ macro_rules! door {
 
             /// How connections of one share are accepted.
             enum Kind {
-                Plugged(ServerPlug),
+                Plugged(ServerPlugin),
                 Native(stack::ServerConfig, Arc<dyn ControllerFactory + Send + Sync>),
             }
 
@@ -45,7 +45,7 @@ macro_rules! door {
 
             pub(in super::super) struct Connection {
                 connection: stack::Connection,
-                probe: Option<Probe>,
+                probe: Option<ConnectionMonitor>,
             }
 
             impl Door {
@@ -59,14 +59,14 @@ macro_rules! door {
                     let wrong = |controller: &str, why: &dyn std::fmt::Display| {
                         SetupError::Controller(controller.into(), why.to_string())
                     };
-                    let mut recipes = Vec::new();
+                    let mut configs = Vec::new();
                     for controller in shares.controllers() {
-                        recipes.push(match controller.strip_prefix("native:") {
+                        configs.push(match controller.strip_prefix("native:") {
                             Some(name) => Err(natives::named(name).map_err(|e| wrong(controller, &e))?),
-                            None => Ok(catalogue::recipe(controller).map_err(|e| wrong(controller, &e))?),
+                            None => Ok(catalogue::parse(controller).map_err(|e| wrong(controller, &e))?),
                         });
                     }
-                    let needs_outlet = recipes
+                    let needs_outlet = configs
                         .iter()
                         .flatten()
                         .any(|r| r.check(plugs::OFFERS).is_err() && r.check(with_outlet(plugs::OFFERS)).is_ok());
@@ -75,18 +75,18 @@ macro_rules! door {
                     let (socket, buffers) = udp::bind(listen).map_err(cannot)?;
                     let socket = runtime.wrap_udp_socket(socket).map_err(cannot)?;
                     let (gate, socket) = if needs_outlet {
-                        let outlet = Outlet::new(socket, &runtime);
+                        let outlet = ShapingSocket::new(socket, &runtime);
                         (Some(Arc::clone(outlet.gate())), outlet.socket())
                     } else {
                         (None, socket)
                     };
                     let mut kinds = Vec::new();
-                    for (controller, recipe) in shares.controllers().zip(recipes) {
-                        kinds.push(match recipe {
-                            Ok(recipe) => {
+                    for (controller, controller_config) in shares.controllers().zip(configs) {
+                        kinds.push(match controller_config {
+                            Ok(controller_config) => {
                                 let plug = match &gate {
-                                    Some(gate) => Plug::through(gate, recipe),
-                                    None => Plug::new(recipe),
+                                    Some(gate) => Plugin::through(gate, controller_config),
+                                    None => Plugin::new(controller_config),
                                 };
                                 let plug =
                                     plug.and_then(|plug| plug.with_extension(extension)?.server(Arc::clone(&tls)));
@@ -233,7 +233,7 @@ macro_rules! door {
 
                 fn report(connection: &Connection) -> Ended {
                     let ended: Ended = crate::stats::$stack(&connection.connection);
-                    with_probe(ended, connection.probe.as_ref().map(Probe::report))
+                    with_probe(ended, connection.probe.as_ref().map(ConnectionMonitor::report))
                 }
 
                 fn close(&self) {

@@ -33,11 +33,11 @@ fn sender(window: u64, options: SenderOptions) -> (Sender, Log) {
 fn heard(log: &Log) -> Vec<String> {
     let line = |event| match event {
         Event::Sent(_) | Event::Undo(_) | Event::Path(..) => None,
-        Event::Acks { packets, in_flight, .. } => Some(format!("acks {} leave {in_flight}", packets.len())),
-        Event::Setback(Setback { cause: Cause::Loss { bytes, persistent }, .. }) => {
+        Event::AckEvent { packets, in_flight, .. } => Some(format!("acks {} leave {in_flight}", packets.len())),
+        Event::CongestionEvent(CongestionEvent { cause: Cause::Loss { bytes, persistent }, .. }) => {
             Some(format!("lost {bytes}{}", if persistent { " persistent" } else { "" }))
         }
-        Event::Setback(Setback { cause: Cause::Mark, sent, .. }) => Some(format!("mark of {sent:?}")),
+        Event::CongestionEvent(CongestionEvent { cause: Cause::Mark, sent, .. }) => Some(format!("mark of {sent:?}")),
         Event::ProbeTimeout(_, count) => Some(format!("timeout {count}")),
     };
     log.records().into_iter().filter_map(|r| line(r.event)).collect()
@@ -193,7 +193,7 @@ fn new_marks_are_a_setback_of_the_newest_packet() {
     let marks: Vec<String> = heard(&log).into_iter().filter(|line| line.starts_with("mark")).collect();
     assert_eq!(marks, [format!("mark of {:?}", at(1))]);
     let ecn = log.records().into_iter().filter_map(|r| match r.event {
-        Event::Acks { ecn, .. } => ecn,
+        Event::AckEvent { ecn, .. } => ecn,
         _ => None,
     });
     let expected = [EcnDelta { ect0: 1, ect1: 0, ce: 1 }, EcnDelta { ect0: 2, ect1: 0, ce: 0 }];
@@ -208,7 +208,7 @@ fn whose_limit_it_was_is_told() {
         send(&mut s, at(0));
         s.on_ack(at(100), &ack(&[(0, 0)]));
         let told = log.records().into_iter().find_map(|r| match r.event {
-            Event::Acks { app_limited, .. } => Some(app_limited),
+            Event::AckEvent { app_limited, .. } => Some(app_limited),
             _ => None,
         });
         assert_eq!(told, Some(limited), "{offered} bytes in a window of 5000");
@@ -217,19 +217,19 @@ fn whose_limit_it_was_is_told() {
 
 /// A fixed window and a pace.
 #[derive(Clone, Debug)]
-struct Paced(u64, Pace);
+struct Paced(u64, Pacing);
 
 impl Controller for Paced {
     fn on_sent(&mut self, _: &Sent) {}
-    fn on_acks(&mut self, _: &Acks<'_>) {}
-    fn on_setback(&mut self, _: &Setback) {}
-    fn on_undo(&mut self, _: Time) {}
+    fn on_ack(&mut self, _: &AckEvent<'_>) {}
+    fn on_congestion_event(&mut self, _: &CongestionEvent) {}
+    fn on_spurious_congestion_event(&mut self, _: Time) {}
     fn on_path(&mut self, _: Time, _: PathChange) {}
-    fn advice(&self) -> Advice {
-        Advice { pace: self.1, ..Advice::window(self.0) }
+    fn send_params(&self) -> SendParams {
+        SendParams { pacing: self.1, ..SendParams::window(self.0) }
     }
-    fn snapshot(&self) -> Snapshot {
-        Null { window: self.0 }.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        Null { window: self.0 }.metrics()
     }
     fn boxed(&self) -> Box<dyn Controller> {
         Box::new(self.clone())
@@ -239,7 +239,7 @@ impl Controller for Paced {
 #[test]
 fn a_pace_asked_for_is_kept() {
     // 1035 bytes every 10 ms.
-    let rate = Pace::Rate(Rate::from_bits_per_sec(828_000));
+    let rate = Pacing::Rate(Rate::from_bits_per_sec(828_000));
     let mut s = Sender::new(Box::new(Paced(10_000, rate)), OPTIONS);
     s.offer(10_000);
     assert_eq!(send(&mut s, at(0)), [0]);
@@ -248,7 +248,7 @@ fn a_pace_asked_for_is_kept() {
     assert_eq!((send(&mut s, at(10)), s.counts().probe_timeouts), (vec![1], 0));
 
     // A window of 4 packets over 100 ms of RTT and 20 ms of hold: 30 ms apart.
-    let hold = Pace::Hold(Duration::from_millis(20));
+    let hold = Pacing::Delay(Duration::from_millis(20));
     let mut s = Sender::new(Box::new(Paced(4 * u64::from(FULL), hold)), OPTIONS);
     s.offer(10_000);
     assert_eq!(send(&mut s, at(0)), [0, 1, 2, 3], "without an RTT there is nothing to stretch");

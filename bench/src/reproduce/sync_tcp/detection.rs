@@ -1,6 +1,6 @@
 //! Figure 2: what one sender takes for the queueing delay, beside the queue. The sender of the run detects but does not react.
 
-use fathom_cc::sync::detect::{SAMPLES, STEP, Trend, trend};
+use fathom_cc::sync_tcp::detect::{SAMPLES, STEP, Trend, trend};
 
 use super::super::judge::{Asked, Finding, more, shown, together};
 use super::*;

@@ -12,7 +12,7 @@ mod tls;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use fathom_cc::Signals;
+use fathom_cc::Capabilities;
 use fathom_quinn::Observer;
 use quiche::CongestionControlAlgorithm;
 use quiche::fathom::algorithm_of;
@@ -29,7 +29,7 @@ use crate::world::VirtualSocket;
 /// quiche's own controllers.
 pub(crate) const NATIVES: &[&str] = &["reno", "cubic", "bbr2"];
 /// What the derived quiche offers by itself.
-pub(crate) const OFFERS: Signals = quiche::fathom::OFFERS;
+pub(crate) const OFFERS: Capabilities = quiche::fathom::OFFERS;
 
 /// Receive window of a stream where the plan sets none: quinn's default (100 ms at 100 Mbps), as noq's.
 const STREAM_WINDOW: u64 = 1_250_000;
@@ -88,13 +88,13 @@ pub(super) struct Setup {
 impl Setup {
     fn new(setting: &Setting<'_>, side: Side) -> Result<Self, SetupError> {
         match setting.control {
-            Control::Ours(recipe) => {
+            Control::Ours(controller_config) => {
                 let plug = quiche::fathom::Setup {
                     clock: setting.clock(side),
                     extension: setting.extension,
                     ..Default::default()
                 };
-                Ok(Self { algorithm: algorithm_of(Arc::clone(recipe))?, plug: Some(plug) })
+                Ok(Self { algorithm: algorithm_of(Arc::clone(controller_config))?, plug: Some(plug) })
             }
             Control::Native(name) => Ok(Self { algorithm: native(name), plug: None }),
         }

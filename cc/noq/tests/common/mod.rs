@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fathom_cc::Recipe;
-use fathom_plug::{Extension, Observer, Probe, Report};
+use fathom_cc::ControllerConfig;
+use fathom_plugin::{ConnectionMonitor, Extension, Observer, Report};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -64,12 +64,12 @@ pub(crate) type Sees = fn(&Report) -> bool;
 #[derive(Clone)]
 pub(crate) struct Enough {
     of: Sees,
-    sides: Arc<Mutex<Vec<(Probe, Sees)>>>,
+    sides: Arc<Mutex<Vec<(ConnectionMonitor, Sees)>>>,
 }
 
 impl Enough {
     /// A connection's probe is this one.
-    pub(crate) fn by(&self, probe: Option<&Probe>) {
+    pub(crate) fn by(&self, probe: Option<&ConnectionMonitor>) {
         let side = probe.map(|probe| (probe.clone(), self.of));
         self.sides.lock().unwrap_or_else(PoisonError::into_inner).extend(side);
     }
@@ -89,8 +89,8 @@ pub(crate) fn until(client: Ask, server: Ask, [of_client, of_server]: [Sees; 2])
 /// One side of a connection.
 #[derive(Clone)]
 pub(crate) struct Ask {
-    /// `None`: the stack without a plug.
-    pub recipe: Option<Arc<dyn Recipe>>,
+    /// `None`: the stack without a plug-in.
+    pub controller_config: Option<Arc<dyn ControllerConfig>>,
     pub extension: Extension,
     /// Sent in place of our transport parameters.
     pub parameter: Option<&'static [u8]>,
@@ -123,7 +123,7 @@ pub(crate) struct Ask {
 impl Ask {
     pub(crate) fn stock() -> Self {
         Self {
-            recipe: None,
+            controller_config: None,
             extension: Extension::default(),
             parameter: None,
             stamp: None,
@@ -143,7 +143,11 @@ impl Ask {
     }
 
     pub(crate) fn plugged(spec: &str, extension: Extension) -> Self {
-        Self { recipe: Some(fathom_cc::catalogue::recipe(spec).expect("a recipe")), extension, ..Self::stock() }
+        Self {
+            controller_config: Some(fathom_cc::catalogue::parse(spec).expect("a controller")),
+            extension,
+            ..Self::stock()
+        }
     }
 }
 
@@ -175,19 +179,22 @@ macro_rules! sides {
     ($module:ident, $stack:ident, $plug:ident, $multipath:expr) => {
         pub(crate) mod $module {
             use super::*;
-            use $plug::{Outlet, Plug};
+            use $plug::{Plugin, ShapingSocket};
             use $stack::{Connection, ConnectionError, Endpoint, TransportConfig};
 
-            /// A plug with the extension, through the outlet of a gate.
-            pub(crate) fn plugged(gate: &Arc<$plug::Gate>, recipe: Arc<dyn Recipe>) -> Plug {
-                Plug::through(gate, recipe).expect("a plug")
+            /// A plug-in with the extension, through the outlet of a gate.
+            pub(crate) fn plugged(
+                gate: &Arc<$plug::TrailerRegistry>,
+                controller_config: Arc<dyn ControllerConfig>,
+            ) -> Plugin {
+                Plugin::through(gate, controller_config).expect("a plug")
             }
 
-            fn plug(ask: &Ask, outlet: Option<&Outlet>) -> Option<Plug> {
-                let recipe = Arc::clone(ask.recipe.as_ref()?);
+            fn plug(ask: &Ask, outlet: Option<&ShapingSocket>) -> Option<Plugin> {
+                let controller_config = Arc::clone(ask.controller_config.as_ref()?);
                 let plug = match outlet {
-                    Some(outlet) => Plug::through(outlet.gate(), recipe),
-                    None => Plug::new(recipe),
+                    Some(outlet) => Plugin::through(outlet.gate(), controller_config),
+                    None => Plugin::new(controller_config),
                 };
                 let plug = plug.expect("a plug");
                 let plug = plug.with_extension(ask.extension).expect("an extension");
@@ -272,7 +279,7 @@ macro_rules! sides {
                 let port = endpoint.local_addr().expect("bound").port();
                 let task = tokio::spawn(async move {
                     let incoming = endpoint.accept().await.expect("a client");
-                    let (connecting, probe): (_, Option<Probe>) = match &server {
+                    let (connecting, probe): (_, Option<ConnectionMonitor>) = match &server {
                         Some(server) => match server.accept_observed(incoming, transport(&ask), ask.observer.clone()) {
                             Ok((connecting, probe)) => (connecting, Some(probe)),
                             // The first packet already held the client's transport parameters.
@@ -359,7 +366,7 @@ macro_rules! sides {
                 ask: &Ask,
                 identity: &Identity,
                 to: SocketAddr,
-            ) -> Result<(Endpoint, Connection, Option<Probe>), (u64, bool)> {
+            ) -> Result<(Endpoint, Connection, Option<ConnectionMonitor>), (u64, bool)> {
                 let any = "0.0.0.0:0".parse().expect("an address");
                 let outlet = ask.outlet.as_ref().map(|sizes| outlets::$module::bind(any, sizes));
                 let tls = Arc::clone(&identity.client);
@@ -417,7 +424,7 @@ macro_rules! sides {
                         };
                         let (got, ()) = tokio::join!(recv.read_to_end(ask.bytes), write);
                         assert!(got.expect("read") == sent, "the body came back changed");
-                        outcome.reports.extend(probe.as_ref().map(Probe::report));
+                        outcome.reports.extend(probe.as_ref().map(ConnectionMonitor::report));
                         round += 1;
                     }
                 };

@@ -136,7 +136,7 @@ macro_rules! outlets {
     ($module:ident, $stack:ident, $plug:ident, $pointer:ident) => {
         pub(crate) mod $module {
             use super::*;
-            use $plug::{Gate, Outlet};
+            use $plug::{ShapingSocket, TrailerRegistry};
             use $stack::{AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime};
 
             pub(crate) fn runtime() -> Arc<dyn Runtime> {
@@ -151,13 +151,13 @@ macro_rules! outlets {
             }
 
             /// An outlet over a socket that notes what leaves.
-            pub(crate) fn bind(to: SocketAddr, sizes: &Sizes) -> Outlet {
-                Outlet::new(socket(to, sizes), &runtime())
+            pub(crate) fn bind(to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
+                ShapingSocket::new(socket(to, sizes), &runtime())
             }
 
             /// Another socket for the same gate.
-            pub(crate) fn sharing(gate: &Arc<Gate>, to: SocketAddr, sizes: &Sizes) -> Outlet {
-                Outlet::sharing(gate, socket(to, sizes), &runtime())
+            pub(crate) fn sharing(gate: &Arc<TrailerRegistry>, to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
+                ShapingSocket::sharing(gate, socket(to, sizes), &runtime())
             }
 
             pub(crate) fn endpoint(config: Option<ServerConfig>, socket: $pointer<dyn AsyncUdpSocket>) -> Endpoint {

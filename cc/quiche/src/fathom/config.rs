@@ -1,9 +1,9 @@
-//! A connection's link to the plug, and what applications call.
+//! A connection's link to the plug-in, and what applications call.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use fathom_plug::{Cell, Clock, Code, Extension, Flow, NotAgreed, Probe, Setup};
+use fathom_plugin::{Clock, Code, ConnectionMonitor, ConnectionState, ControllerDriver, Extension, NotAgreed, Setup};
 
 use super::ecn::Marking;
 use super::{registry, world, Steering, OFFERS};
@@ -23,7 +23,7 @@ impl Clock for WorldClock {
 impl Config {
     /// How connections made from here on exchange one-way delays, and who observes them. Without it, connections with a controller of
     /// ours offer SYNC_TIMESTAMP in `lean` mode and TIMESTAMP, and others offer nothing. The controller is that of
-    /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`]; `setup.recipe` is not looked at.
+    /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`]; `setup.configuration` is not looked at.
     ///
     /// ```
     /// use quiche::fathom::{Extension, Offer, Setup};
@@ -64,8 +64,8 @@ impl<F: crate::BufFactory> Connection<F> {
     }
 
     /// One-way delays and the controller's state; `None` where neither the extension nor a controller of ours is in use.
-    pub fn fathom(&self) -> Option<Probe> {
-        self.fathom.cell.as_ref().map(Cell::probe)
+    pub fn fathom(&self) -> Option<ConnectionMonitor> {
+        self.fathom.cell.as_ref().map(ConnectionState::probe)
     }
 
     /// The ECN field (0 to 3, as in the IP header) of the datagram that [`Connection::recv`] is given next. It stays until set again.
@@ -85,10 +85,10 @@ impl<F: crate::BufFactory> Connection<F> {
     }
 }
 
-/// What a connection holds of the plug.
+/// What a connection holds of the plug-in.
 #[derive(Default)]
 pub(crate) struct Link {
-    cell: Option<Arc<Cell>>,
+    cell: Option<Arc<ConnectionState>>,
     setup: Option<Setup>,
     pub(crate) marking: Marking,
     pub(crate) received_ecn: u8,
@@ -98,34 +98,34 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(config: &Config) -> Result<Self> {
-        let recipe = registry::recipe(config.cc_algorithm);
+        let controller_config = registry::controller_config(config.cc_algorithm);
         let setup = match &config.fathom {
             Some(setup) => setup.clone(),
-            None if recipe.is_some() => Setup { clock: Arc::new(WorldClock), ..Setup::default() },
+            None if controller_config.is_some() => Setup { clock: Arc::new(WorldClock), ..Setup::default() },
             None => return Ok(Self::default()),
         };
-        let setup = Setup { recipe, ..setup };
+        let setup = Setup { controller_config, ..setup };
         Ok(Self { cell: Some(cell(setup.clone())?), setup: Some(setup), ..Self::default() })
     }
 
     /// The application chose another algorithm during the handshake. Our transport parameter cannot follow any more, so a controller of
     /// ours that comes late goes without one-way delays where none were offered.
     pub(crate) fn change(&mut self, algorithm: CongestionControlAlgorithm) -> Result<()> {
-        let recipe = registry::recipe(algorithm);
-        let setup = match (&self.setup, recipe) {
+        let controller_config = registry::controller_config(algorithm);
+        let setup = match (&self.setup, controller_config) {
             (None, None) => return Ok(()),
-            (None, recipe) => {
-                Setup { recipe, clock: Arc::new(WorldClock), extension: Extension::OFF, ..Setup::default() }
+            (None, controller_config) => {
+                Setup { controller_config, clock: Arc::new(WorldClock), extension: Extension::OFF, ..Setup::default() }
             }
-            (Some(setup), recipe) => {
-                let same = match (&setup.recipe, &recipe) {
+            (Some(setup), controller_config) => {
+                let same = match (&setup.controller_config, &controller_config) {
                     (Some(a), Some(b)) => Arc::ptr_eq(a, b),
                     (a, b) => a.is_none() && b.is_none(),
                 };
                 if same {
                     return Ok(());
                 }
-                Setup { recipe, ..setup.clone() }
+                Setup { controller_config, ..setup.clone() }
             }
         };
         let cell = cell(setup.clone())?;
@@ -136,7 +136,7 @@ impl Link {
     }
 
     fn is_steered(&self) -> bool {
-        self.setup.as_ref().is_some_and(|setup| setup.recipe.is_some())
+        self.setup.as_ref().is_some_and(|setup| setup.controller_config.is_some())
     }
 
     /// Gives a new path its controller, if it is one of ours.
@@ -145,7 +145,12 @@ impl Link {
         // Under discovery the size in recovery is one still to be tried.
         let datagram = path.pmtud.as_ref().map_or(path.recovery.max_datagram_size(), |pmtud| pmtud.get_current_mtu());
         let datagram = u16::try_from(datagram).unwrap_or(u16::MAX);
-        path.recovery.set_fathom(Box::new(Steering::new(Flow::start(Arc::clone(cell), Some(0), now, datagram))));
+        path.recovery.set_fathom(Box::new(Steering::new(ControllerDriver::start(
+            Arc::clone(cell),
+            Some(0),
+            now,
+            datagram,
+        ))));
     }
 
     /// Our transport parameters, encoded; nothing where no extension is offered. `exponent` is the ack_delay_exponent that goes with them.
@@ -207,8 +212,8 @@ impl Link {
     }
 }
 
-fn cell(setup: Setup) -> Result<Arc<Cell>> {
-    Cell::for_stack(setup, OFFERS).map_err(|e| {
+fn cell(setup: Setup) -> Result<Arc<ConnectionState>> {
+    ConnectionState::for_stack(setup, OFFERS).map_err(|e| {
         log::error!("congestion control: {e}");
         Error::CongestionControl
     })

@@ -24,7 +24,7 @@
 //!
 //! # Pace and packet size
 //!
-//! Controllers with a pace of their own ([`fathom_cc::Pace::Rate`], and [`fathom_cc::Pace::Hold`] as the rate of a sender that keeps each
+//! Controllers with a pace of their own ([`fathom_cc::Pacing::Rate`], and [`fathom_cc::Pacing::Hold`] as the rate of a sender that keeps each
 //! packet back) have `send` return `Done` until the next packet's time, which `timeout_instant` includes; bare ACKs, probes and
 //! closes go at once. Controllers that steer the packet size bound the packets that carry stream data; `Connection::send` keeps
 //! returning one packet a call, so nothing changes for the application. ACK frames, control frames and DATAGRAM frames are never cut.
@@ -33,14 +33,14 @@
 //!
 //! [`Connection::stream_delivery`] says whether the peer has acknowledged all that a stream sends, or nobody waits for it any more.
 //!
-//! # Differences from the plugs for quinn and noq
+//! # Differences from the plug-ins for quinn and noq
 //!
 //! A peer without the extension is not refused when the controller needs one-way delay (`sync` as it is by default): the controller is a
 //! word in the settings of a server that must answer every browser. It then hears of no delay, and `sync` is Reno;
 //! `sync:signal=either` runs on RTT instead.
 //!
 //! The frame lies at the end of a packet's payload, not at its start, and in `lean` mode only beside an ACK frame. Everything else of it
-//! (negotiation, budget, estimator, treatment of hostile input) is the same code, `fathom_plug::Cell`.
+//! (negotiation, budget, estimator, treatment of hostile input) is the same code, `fathom_plugin::ConnectionState`.
 //!
 //! [`Config::set_fathom`]: crate::Config::set_fathom
 //! [`Connection::fathom`]: crate::Connection::fathom
@@ -56,7 +56,9 @@ pub(crate) mod steering;
 mod wire_tests;
 pub mod world;
 
-pub use fathom_plug::{Clock, EnableTimestamp, Extension, InUse, Observer, Offer, PlugError, Probe, Report, Setup};
+pub use fathom_plugin::{
+    Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, Report, Setup,
+};
 
 pub(crate) use config::Link;
 pub use config::StreamDelivery;
@@ -66,4 +68,5 @@ pub use registry::{algorithm, algorithm_of};
 pub(crate) use steering::Steering;
 
 /// What quiche delivers to controllers and honours of their advice: everything. ECN where the application helps.
-pub const OFFERS: fathom_cc::Signals = fathom_cc::Signals { one_way: true, ecn: true, pacing: true, datagram: true };
+pub const OFFERS: fathom_cc::Capabilities =
+    fathom_cc::Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use fathom_cc::Recipe;
-use fathom_plug::PlugError;
+use fathom_cc::ControllerConfig;
+use fathom_plugin::PluginError;
 
 use crate::CongestionControlAlgorithm;
 
@@ -11,20 +11,20 @@ use crate::CongestionControlAlgorithm;
 const PREFIX: &str = "fathom:";
 
 #[derive(Default)]
-struct Chosen {
-    recipes: Vec<Arc<dyn Recipe>>,
+struct ParsedOptions {
+    configs: Vec<Arc<dyn ControllerConfig>>,
     /// What was chosen by name, and its number: an application that sets a name per connection does not fill memory.
     named: Vec<(String, u32)>,
 }
 
-static CHOSEN: RwLock<Chosen> = RwLock::new(Chosen { recipes: Vec::new(), named: Vec::new() });
+static CHOSEN: RwLock<ParsedOptions> = RwLock::new(ParsedOptions { configs: Vec::new(), named: Vec::new() });
 
-impl Chosen {
-    fn add(&mut self, recipe: Arc<dyn Recipe>) -> u32 {
-        let known = self.recipes.iter().position(|known| Arc::ptr_eq(known, &recipe));
+impl ParsedOptions {
+    fn add(&mut self, controller_config: Arc<dyn ControllerConfig>) -> u32 {
+        let known = self.configs.iter().position(|known| Arc::ptr_eq(known, &controller_config));
         known.unwrap_or_else(|| {
-            self.recipes.push(recipe);
-            self.recipes.len() - 1
+            self.configs.push(controller_config);
+            self.configs.len() - 1
         }) as u32
     }
 }
@@ -41,41 +41,43 @@ impl Chosen {
 /// assert!(quiche::fathom::algorithm("snyc").unwrap_err().to_string().contains("sync"));
 /// # Ok::<(), quiche::fathom::PlugError>(())
 /// ```
-pub fn algorithm(spec: &str) -> Result<CongestionControlAlgorithm, PlugError> {
+pub fn algorithm(spec: &str) -> Result<CongestionControlAlgorithm, PluginError> {
     if let Some(stock) = CongestionControlAlgorithm::of_stock(spec) {
         return Ok(stock);
     }
     let spec = spec.trim();
-    let recipe = fathom_cc::catalogue::recipe(spec.strip_prefix(PREFIX).unwrap_or(spec))?;
-    check(&*recipe)?;
-    let name = recipe.spec();
+    let controller_config = fathom_cc::catalogue::parse(spec.strip_prefix(PREFIX).unwrap_or(spec))?;
+    check(&*controller_config)?;
+    let name = controller_config.spec();
     let mut chosen = CHOSEN.write().unwrap_or_else(PoisonError::into_inner);
     let known = chosen.named.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
     let number = known.unwrap_or_else(|| {
-        let number = chosen.add(recipe);
+        let number = chosen.add(controller_config);
         chosen.named.push((name, number));
         number
     });
     Ok(CongestionControlAlgorithm::Fathom(number))
 }
 
-/// The algorithm of this recipe. Its number is the recipe's for good: make it once, not per connection.
+/// The algorithm of this configuration. Its number is the configuration's for good: make it once, not per connection.
 ///
 /// # Errors
 /// quiche lacks what the controller needs.
-pub fn algorithm_of(recipe: Arc<dyn Recipe>) -> Result<CongestionControlAlgorithm, PlugError> {
-    check(&*recipe)?;
-    Ok(CongestionControlAlgorithm::Fathom(CHOSEN.write().unwrap_or_else(PoisonError::into_inner).add(recipe)))
+pub fn algorithm_of(controller_config: Arc<dyn ControllerConfig>) -> Result<CongestionControlAlgorithm, PluginError> {
+    check(&*controller_config)?;
+    Ok(CongestionControlAlgorithm::Fathom(
+        CHOSEN.write().unwrap_or_else(PoisonError::into_inner).add(controller_config),
+    ))
 }
 
-fn check(recipe: &dyn Recipe) -> Result<(), PlugError> {
-    recipe.check(super::OFFERS).map_err(|missing| PlugError::Missing { missing, outlet_would_do: false })
+fn check(controller_config: &dyn ControllerConfig) -> Result<(), PluginError> {
+    controller_config.check(super::OFFERS).map_err(|missing| PluginError::Missing { missing, outlet_would_do: false })
 }
 
 /// What stands under a number.
-pub(crate) fn recipe(algorithm: CongestionControlAlgorithm) -> Option<Arc<dyn Recipe>> {
+pub(crate) fn controller_config(algorithm: CongestionControlAlgorithm) -> Option<Arc<dyn ControllerConfig>> {
     let CongestionControlAlgorithm::Fathom(number) = algorithm else { return None };
-    CHOSEN.read().unwrap_or_else(PoisonError::into_inner).recipes.get(number as usize).cloned()
+    CHOSEN.read().unwrap_or_else(PoisonError::into_inner).configs.get(number as usize).cloned()
 }
 
 /// As [`algorithm`], for quiche's own setters: their error has no text, so the log has it.

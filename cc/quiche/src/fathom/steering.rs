@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fathom_cc::{Cause, Rate};
-use fathom_plug::{AckBatch, Flow};
+use fathom_plugin::{AckBatch, ControllerDriver};
 
 use crate::recovery::congestion::recovery::Acked;
 use crate::recovery::congestion::{Congestion, CongestionControlOps};
@@ -34,16 +34,16 @@ pub(crate) static OPS: CongestionControlOps = CongestionControlOps {
     checkpoint: |_| {},
     rollback,
     #[cfg(feature = "qlog")]
-    state_str: |congestion, _| congestion.fathom.as_ref().map_or("", |s| s.flow.snapshot().phase.name()),
+    state_str: |congestion, _| congestion.fathom.as_ref().map_or("", |s| s.flow.metrics().phase.name()),
     debug_fmt: |congestion, f| match &congestion.fathom {
-        Some(steering) => write!(f, "{:?} ", steering.flow.snapshot()),
+        Some(steering) => write!(f, "{:?} ", steering.flow.metrics()),
         None => Ok(()),
     },
 };
 
 /// A path's controller, and what it takes to feed it.
 pub(crate) struct Steering {
-    flow: Flow,
+    flow: ControllerDriver,
     /// The ACK frame being processed is for 1-RTT packets: the largest of them acknowledged so far.
     largest: Option<u64>,
     /// Packets it newly acknowledged, and when the newest of them left.
@@ -55,7 +55,7 @@ pub(crate) struct Steering {
     persistent: bool,
     /// When the controller last heard of the first loss of an episode; packets in flight lost in it, and how many of them arrived
     /// after all.
-    setback: Option<Instant>,
+    congestion_event: Option<Instant>,
     lost: usize,
     spurious: usize,
     /// When the last packet was due, and its bytes: the next one is due when these have been sent at the pace.
@@ -67,7 +67,7 @@ pub(crate) struct Steering {
 }
 
 impl Steering {
-    pub(crate) fn new(flow: Flow) -> Self {
+    pub(crate) fn new(flow: ControllerDriver) -> Self {
         Self {
             flow,
             largest: None,
@@ -75,7 +75,7 @@ impl Steering {
             newest: None,
             sampled: None,
             persistent: false,
-            setback: None,
+            congestion_event: None,
             lost: 0,
             spurious: 0,
             due: None,
@@ -85,12 +85,12 @@ impl Steering {
     }
 
     pub(crate) fn window(&self) -> usize {
-        usize::try_from(self.flow.advice().window).unwrap_or(usize::MAX)
+        usize::try_from(self.flow.send_params().window).unwrap_or(usize::MAX)
     }
 
     /// Bytes of a datagram with stream data, where the controller steers that.
     pub(crate) fn datagram(&self) -> Option<usize> {
-        self.flow.advice().datagram.map(|bytes| usize::from(bytes).max(MIN_DATAGRAM))
+        self.flow.send_params().datagram.map(|bytes| usize::from(bytes).max(MIN_DATAGRAM))
     }
 
     /// Packets leave at a pace, not in bursts of a window.
@@ -123,7 +123,7 @@ impl Steering {
 
     /// When the controller heard of the first loss of the last episode.
     pub(crate) fn episode(&self) -> Option<Instant> {
-        self.setback
+        self.congestion_event
     }
 
     /// An ACK frame begins; `largest` is that of the 1-RTT packets acknowledged so far, if it is for such packets.
@@ -139,7 +139,7 @@ impl Steering {
 
     /// Marks came with the ACK frame.
     pub(crate) fn on_mark(&mut self, now: Instant, sent: Instant) {
-        self.flow.on_setback(now, sent, Cause::Mark);
+        self.flow.on_congestion_event(now, sent, Cause::Mark);
     }
 
     /// The `count`th probe timeout in a row.
@@ -164,10 +164,10 @@ impl Steering {
         rtt: &RttStats,
         max_ack_delay: Duration,
     ) {
-        if self.setback.is_none_or(|at| newest_sent > at) {
+        if self.congestion_event.is_none_or(|at| newest_sent > at) {
             // Another episode: what was lost before it was really lost.
             (self.lost, self.spurious) = (0, 0);
-            self.setback = Some(now);
+            self.congestion_event = Some(now);
         }
         self.lost += count;
         let period = (rtt.rtt() + (rtt.rttvar() * 4).max(Duration::from_millis(1)) + max_ack_delay) * PERSISTENT;
@@ -210,7 +210,7 @@ fn after((due, bytes): (Instant, u64), rate: Rate) -> Instant {
 pub(crate) fn follow(congestion: &mut Congestion) {
     if let Some(steering) = &congestion.fathom {
         congestion.congestion_window = steering.window();
-        if let Some(burst) = steering.flow.advice().burst {
+        if let Some(burst) = steering.flow.send_params().burst {
             congestion.set_send_quantum(usize::try_from(burst).unwrap_or(usize::MAX));
         }
     }
@@ -260,7 +260,7 @@ fn congestion_event(congestion: &mut Congestion, _in_flight: usize, bytes: usize
     let Some(steering) = &mut congestion.fathom else { return };
     let persistent = std::mem::take(&mut steering.persistent);
     let cause = Cause::Loss { bytes: bytes as u64, persistent };
-    steering.flow.on_setback(now, largest_lost.time_sent, cause);
+    steering.flow.on_congestion_event(now, largest_lost.time_sent, cause);
     follow(congestion);
 }
 

@@ -4,7 +4,7 @@
 
 #![allow(dead_code)] // Each test file uses its part.
 
-mod recipes;
+mod configs;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use quiche::fathom::world::{self, Dice};
 use quiche::fathom::Clock;
 use quiche::{Config, Connection, ConnectionId, RecvInfo};
 
-pub use recipes::*;
+pub use configs::*;
 
 pub const MS: Duration = Duration::from_millis(1);
 /// Largest UDP payload, quiche's default.

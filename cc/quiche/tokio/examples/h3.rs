@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use quiche::fathom::{Probe, Report};
+use quiche::fathom::{ConnectionMonitor, Report};
 use quiche::h3::{Header, NameValue};
 use tokio::net::UdpSocket;
 use tokio_quiche::http3::driver::{ClientH3Event, H3Event, InboundFrame, IncomingH3Headers};
@@ -55,7 +55,7 @@ async fn run() -> Outcome<()> {
 }
 
 // >>> Fathom: the connection lives in a task of tokio-quiche; a command for its driver gets there.
-async fn probe<C: From<QuicCommand>>(commands: RequestSender<C, QuicCommand>) -> Option<Probe> {
+async fn probe<C: From<QuicCommand>>(commands: RequestSender<C, QuicCommand>) -> Option<ConnectionMonitor> {
     let (tell, told) = tokio::sync::oneshot::channel();
     let ask = move |connection: &mut QuicheConnection| drop(tell.send(connection.fathom()));
     commands.send(QuicCommand::Custom(Box::new(ask))).ok()?;

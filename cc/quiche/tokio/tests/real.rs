@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use common::{Ask, On, PATIENCE, Relay, bounded, certified, extension, on_stock, run, run_server, until};
 use fathom_cc::testing::Null;
-use fathom_cc::{Acks, Advice, Controller, Missing, Pace, PathChange, Rate, Recipe, Sent, Setback, Signals, Snapshot};
+use fathom_cc::{AckEvent, SendParams, Controller, Missing, Pacing, PathChange, Rate, ControllerConfig, Sent, CongestionEvent, Capabilities, ControllerMetrics};
 use fathom_cc::{Start, Time};
-use fathom_plug::{EnableTimestamp, Extension, InUse, Offer, Report};
+use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, Report};
 use h3_both::contents;
 use tokio::net::UdpSocket;
 use tokio_quiche::settings::QuicSettings;
@@ -212,34 +212,34 @@ async fn sdc_sends_at_its_pace() {
 
 /// A fixed window and a pace.
 #[derive(Clone, Copy, Debug)]
-struct Paced(Null, Pace);
+struct Paced(Null, Pacing);
 
 impl Controller for Paced {
     fn on_sent(&mut self, _: &Sent) {}
-    fn on_acks(&mut self, _: &Acks<'_>) {}
-    fn on_setback(&mut self, _: &Setback) {}
-    fn on_undo(&mut self, _: Time) {}
+    fn on_ack(&mut self, _: &AckEvent<'_>) {}
+    fn on_congestion_event(&mut self, _: &CongestionEvent) {}
+    fn on_spurious_congestion_event(&mut self, _: Time) {}
     fn on_path(&mut self, _: Time, _: PathChange) {}
-    fn advice(&self) -> Advice {
-        Advice { pace: self.1, ..Advice::window(self.0.window) }
+    fn send_params(&self) -> SendParams {
+        SendParams { pacing: self.1, ..SendParams::window(self.0.window) }
     }
-    fn snapshot(&self) -> Snapshot {
-        self.0.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        self.0.metrics()
     }
     fn boxed(&self) -> Box<dyn Controller> {
         Box::new(*self)
     }
 }
 
-impl Recipe for Paced {
+impl ControllerConfig for Paced {
     fn name(&self) -> &'static str {
         "paced"
     }
     fn spec(&self) -> String {
         self.name().into()
     }
-    fn needs(&self) -> Signals {
-        Signals { pacing: true, ..Signals::NONE }
+    fn required(&self) -> Capabilities {
+        Capabilities { pacing: true, ..Capabilities::NONE }
     }
     fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
         Ok(Box::new(*self))
@@ -247,10 +247,10 @@ impl Recipe for Paced {
 }
 
 /// How long a pair of quiches takes to send 300 kB there and back when the client is paced like this.
-async fn paced(window: u64, pace: Pace) -> Duration {
-    let recipe: Arc<dyn Recipe> = Arc::new(Paced(Null { window }, pace));
+async fn paced(window: u64, pace: Pacing) -> Duration {
+    let controller_config: Arc<dyn ControllerConfig> = Arc::new(Paced(Null { window }, pace));
     let ask = Ask { bytes: 300_000, ..Ask::stock() };
-    let client = Ask { recipe: Some(recipe), ..ask.clone() };
+    let client = Ask { controller_config: Some(controller_config), ..ask.clone() };
     let began = now();
     run((On::Quiche, On::Quiche), client, ask).await;
     now().duration_since(began)
@@ -264,14 +264,14 @@ fn now() -> Instant {
 #[tokio::test]
 async fn quiche_honours_a_rate_and_a_hold() {
     // 300 kB at 600 kB/s take half a second, less a burst; the client then waits three probe timeouts before it is gone.
-    let rate = paced(1_000_000, Pace::Rate(Rate::from_bytes_per_sec(600_000))).await;
+    let rate = paced(1_000_000, Pacing::Rate(Rate::from_bytes_per_sec(600_000))).await;
     assert!(rate >= Duration::from_millis(450), "{rate:?}");
     // 60 kB every 100 ms and a round trip that loopback makes short: as much again.
-    let hold = paced(60_000, Pace::Hold(Duration::from_millis(100))).await;
+    let hold = paced(60_000, Pacing::Delay(Duration::from_millis(100))).await;
     assert!(hold >= Duration::from_millis(350), "{hold:?}");
     // It is the pace that takes so long: without one it can be done in less, if the machine is not busy all the time.
     let began = now();
-    while paced(1_000_000, Pace::Hold(Duration::ZERO)).await >= Duration::from_millis(350) {
+    while paced(1_000_000, Pacing::Delay(Duration::ZERO)).await >= Duration::from_millis(350) {
         assert!(now().duration_since(began) < PATIENCE, "as slow without a pace");
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fathom_net::load::any_port;
 use fathom_net::logs::Tap;
-use fathom_plug::Observer;
+use fathom_plugin::Observer;
 use fathom_qlog::{Folder, Vantage};
 
 use super::super::downloads::Wanted;

@@ -20,7 +20,7 @@ macro_rules! quiche_crate {
             use std::time::Instant;
 
             use boring::ssl::SslContextBuilder;
-            use fathom_plug::Observer;
+            use fathom_plugin::Observer;
             use $quiche as quiche;
             use quiche::h3::NameValue;
             use quiche::{ConnectionId, Error};
@@ -270,8 +270,8 @@ quiche_crate! {
         match controller.strip_prefix("native:") {
             Some(name) => config.set_cc_algorithm_name(name).map_err(|e| wrong(&e)),
             None => {
-                let recipe = fathom_cc::catalogue::recipe(controller).map_err(|e| wrong(&e))?;
-                config.set_cc_algorithm(quiche::fathom::algorithm_of(recipe).map_err(|e| wrong(&e))?);
+                let controller_config = fathom_cc::catalogue::parse(controller).map_err(|e| wrong(&e))?;
+                config.set_cc_algorithm(quiche::fathom::algorithm_of(controller_config).map_err(|e| wrong(&e))?);
                 config.enable_pacing(false);
                 Ok(())
             }
@@ -291,7 +291,7 @@ quiche_crate! {
         quic.ecn_to_send()
     }
 
-    fn report(quic: &quiche::Connection) -> Option<fathom_plug::Report> {
+    fn report(quic: &quiche::Connection) -> Option<fathom_plugin::Report> {
         quic.fathom().map(|probe| probe.report())
     }
 }
@@ -313,7 +313,7 @@ quiche_crate! {
         0
     }
 
-    fn report(_: &quiche::Connection) -> Option<fathom_plug::Report> {
+    fn report(_: &quiche::Connection) -> Option<fathom_plugin::Report> {
         None
     }
 }

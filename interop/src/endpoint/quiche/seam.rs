@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use boring::ssl::SslContextBuilder;
-use fathom_plug::{Observer, Report};
+use fathom_plugin::{Observer, Report};
 
 use super::super::Setup;
 

@@ -11,7 +11,7 @@ use fathom_net::limits::Limits;
 use fathom_net::logs::Tap;
 use fathom_net::server::{Tokens, behind_handshake};
 use fathom_net::site::Site;
-use fathom_plug::Observer;
+use fathom_plugin::Observer;
 use fathom_qlog::{Folder, Vantage};
 use http::{Method, StatusCode};
 use quiche::{ConnectionId, Header};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use fathom_plug::Extension;
+use fathom_plugin::Extension;
 use quiche::{ConnectionId, Header, RetryConnectionIds};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};

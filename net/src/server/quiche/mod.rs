@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use fathom_cc::catalogue;
 use quiche::CongestionControlAlgorithm;
-use quiche::fathom::{Extension, PlugError, algorithm_of};
+use quiche::fathom::{Extension, PluginError, algorithm_of};
 use quiche::h3;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -165,11 +165,11 @@ fn kind(controller: &str, identity: &Identity, limits: &Limits, extension: Exten
             (found.ok_or_else(|| wrong(format!("quiche has no such controller of its own; it has {names}")))?, false)
         }
         None => {
-            let recipe = catalogue::recipe(controller).map_err(|e| wrong(e.to_string()))?;
-            if extension.is_off() && recipe.needs().one_way {
-                return Err(wrong(PlugError::ExtensionOff(recipe.name()).to_string()));
+            let controller_config = catalogue::parse(controller).map_err(|e| wrong(e.to_string()))?;
+            if extension.is_off() && controller_config.required().one_way {
+                return Err(wrong(PluginError::ExtensionOff(controller_config.name()).to_string()));
             }
-            (algorithm_of(recipe).map_err(|e| wrong(e.to_string()))?, true)
+            (algorithm_of(controller_config).map_err(|e| wrong(e.to_string()))?, true)
         }
     };
     let mut config = tls::config(identity)?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_plug::{Extension, Probe, Setup};
+use fathom_plugin::{Extension, ConnectionMonitor, Setup};
 use fathom_quiche_stock::quiche as stock;
 use quiche as derived;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -56,14 +56,14 @@ pub(crate) fn certified() -> Certified {
 
 /// Gives a connection of the derived quiche its controller and extension.
 fn plug(config: &mut derived::Config, ask: &Ask) {
-    let Some(recipe) = &ask.recipe else { return };
-    config.set_cc_algorithm(derived::fathom::algorithm_of(Arc::clone(recipe)).expect("an algorithm"));
+    let Some(controller_config) = &ask.controller_config else { return };
+    config.set_cc_algorithm(derived::fathom::algorithm_of(Arc::clone(controller_config)).expect("an algorithm"));
     let Ask { extension, observer, .. } = ask.clone();
     config.set_fathom(Setup { extension, observer, parameter: ask.parameter.map(Into::into), ..Setup::default() });
 }
 
 fn unplugged(_: &mut stock::Config, ask: &Ask) {
-    assert!(ask.recipe.is_none(), "stock quiche takes no controller of ours");
+    assert!(ask.controller_config.is_none(), "stock quiche takes no controller of ours");
 }
 
 /// Both quiches have the same shape; only their types differ.
@@ -157,7 +157,7 @@ macro_rules! ends {
                 }
             }
 
-            fn outcome(connection: &Connection, probe: Option<Probe>) -> Outcome {
+            fn outcome(connection: &Connection, probe: Option<ConnectionMonitor>) -> Outcome {
                 let told = |e: &$quiche::ConnectionError, local: bool| (!e.is_app).then_some((e.error_code, local));
                 let error = connection.local_error().and_then(|e| told(e, true));
                 let error = error.or(connection.peer_error().and_then(|e| told(e, false)));
@@ -382,6 +382,6 @@ pub(crate) async fn bounded<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// The extension in this mode.
-pub(crate) fn extension(offer: Option<fathom_plug::Offer>) -> Extension {
+pub(crate) fn extension(offer: Option<fathom_plugin::Offer>) -> Extension {
     Extension { offer, ..Extension::OFF }
 }

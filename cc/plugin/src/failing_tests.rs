@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::BytesMut;
-use fathom_cc::Signals;
+use fathom_cc::Capabilities;
 use rustls::quic::{Tag, Version};
 use rustls::{CipherSuite, Error, Side};
 
-use crate::cell::Cell;
+use crate::connection_state::ConnectionState;
 use crate::key::{HeaderProtection, PacketProtection};
 use crate::sealing_tests::core;
 use crate::session::seals_paths;
-use crate::shaping::Wish;
+use crate::shaping::ShapingRequest;
 use crate::{Extension, Offer};
 
 const HEADER: usize = 11;
@@ -74,7 +74,7 @@ impl rustls::quic::HeaderProtectionKey for Failing<dyn rustls::quic::HeaderProte
 
 /// A sender whose keys fail when told.
 struct Rig {
-    cell: Arc<Cell>,
+    cell: Arc<ConnectionState>,
     packets: Arc<AtomicBool>,
     headers: Arc<AtomicBool>,
     seal: PacketProtection,
@@ -84,14 +84,14 @@ struct Rig {
     /// Seals packets for the sender, as its peer.
     peer: Box<dyn rustls::quic::PacketKey>,
     open: PacketProtection,
-    gate: Arc<crate::Gate>,
+    gate: Arc<crate::TrailerRegistry>,
 }
 
 impl Rig {
     fn new(suite: CipherSuite, outlet: bool) -> Self {
         let extension = Extension { offer: Some(Offer::Lean), timestamp: None, datagrams: false };
         let (core, gate) = core(extension, outlet);
-        let cell = Arc::new(Cell::new(&core, Signals::NONE, None));
+        let cell = Arc::new(ConnectionState::new(&core, Capabilities::NONE, None));
         let mut parameters = Vec::new();
         cell.complete_parameters(&mut parameters);
         cell.negotiate(&parameters).expect("negotiated");
@@ -203,7 +203,7 @@ fn what_an_outlet_cuts_off_a_failed_packet_says_nothing() {
         let rig = Rig::new(suite, true);
         // An acknowledgement: packets may be cut from here on.
         rig.hear(0, &[0x02, 0x00, 0x00, 0x00, 0x00]);
-        rig.cell.wish(0, Wish { path: Some(0), mtu: 1_200, shrink: 700, hold: std::time::Duration::ZERO });
+        rig.cell.wish(0, ShapingRequest { path: Some(0), mtu: 1_200, shrink: 700, hold: std::time::Duration::ZERO });
         assert!(rig.seal.tag_len() > TAG + 600);
         rig.packets.store(true, Ordering::Relaxed);
         let packet = rig.send(0, 0x41);

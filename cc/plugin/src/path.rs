@@ -10,7 +10,7 @@ use crate::payload::AckSeen;
 
 /// What a packet says of when it left, for the ACK frames in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum PeerTimestamp {
     /// Nothing.
     Nothing,
     /// An echo of one of our stamps.
@@ -69,21 +69,27 @@ impl Path {
     }
 
     /// Reads an ACK frame for this path, and what the packet in which it lay `told` that says something of this path.
-    pub(crate) fn acknowledged(&mut self, now: Time, ack: &AckSeen, exponent: u8, told: Told) -> Option<OneWayDelay> {
+    pub(crate) fn acknowledged(
+        &mut self,
+        now: Time,
+        ack: &AckSeen,
+        exponent: u8,
+        told: PeerTimestamp,
+    ) -> Option<OneWayDelay> {
         let delay = ack.delay(exponent);
         // Every ACK frame goes through the log, stamped or not: a packet acknowledged without a stamp must not count later.
         let taken = self.sent.take_range(ack.newest());
         // What orders the samples: the log gives each number once and in order, whatever path the ACK frames come on.
         let packet = ack.largest;
         let sample = taken.and_then(|taken| match told {
-            Told::Nothing => None,
-            Told::Echo(echo) => Sample::echoed(now, packet, echo, delay, taken.sent, Duration::MAX),
-            Told::Stamp(stamp) => Some(Sample::lean(now, packet, stamp, delay, taken.sent, Duration::MAX)),
+            PeerTimestamp::Nothing => None,
+            PeerTimestamp::Echo(echo) => Sample::echoed(now, packet, echo, delay, taken.sent, Duration::MAX),
+            PeerTimestamp::Stamp(stamp) => Some(Sample::lean(now, packet, stamp, delay, taken.sent, Duration::MAX)),
             // Without the cap a peer's acknowledgement of an acknowledgement, which it may hold for ever, would count.
-            Told::Timestamp(stamp, longest) if taken.ack_eliciting => {
+            PeerTimestamp::Timestamp(stamp, longest) if taken.ack_eliciting => {
                 Some(Sample::lean(now, packet, stamp, delay.min(longest), taken.sent, Duration::MAX))
             }
-            Told::Timestamp(..) => None,
+            PeerTimestamp::Timestamp(..) => None,
         });
         let one_way = sample.and_then(|sample| self.estimator.sample(now, &sample));
         self.settle();
@@ -102,7 +108,7 @@ impl Path {
         }
     }
 
-    /// See [`crate::cell::Cell::take_signals`].
+    /// See [`crate::connection_state::ConnectionState::take_signals`].
     pub(crate) fn take(&mut self, flow: u64, largest: Option<u64>) -> AckSignals {
         let same = self.flow.is_none_or(|last| last == flow);
         self.flow = Some(flow);
@@ -182,7 +188,7 @@ mod tests {
 
     fn hear(path: &mut Path, packet: u64, frame: &AckSeen) {
         path.settle();
-        path.acknowledged(Time::from_millis(packet), frame, 3, Told::Nothing);
+        path.acknowledged(Time::from_millis(packet), frame, 3, PeerTimestamp::Nothing);
     }
 
     #[test]
@@ -241,7 +247,7 @@ mod tests {
         let mut hear = |at, largest| {
             let frame = AckSeen { path: 0, largest, ..AckSeen::default() };
             // Each took 20 ms there and was acknowledged at once.
-            let told = Told::Stamp(20_000 + 1_000 * largest as u32);
+            let told = PeerTimestamp::Stamp(20_000 + 1_000 * largest as u32);
             path.acknowledged(Time::from_millis(at), &frame, 3, told).is_some()
         };
         assert!(hear(31, 1));
@@ -251,7 +257,7 @@ mod tests {
     }
 
     /// Packets 0 to 9, one a millisecond, each 20 ms there and acknowledged `held` later; what the samples say of the last.
-    fn held_back(held: u64, said: u64, told: impl Fn(u32) -> Told) -> (Counters, Option<OneWayDelay>) {
+    fn held_back(held: u64, said: u64, told: impl Fn(u32) -> PeerTimestamp) -> (Counters, Option<OneWayDelay>) {
         let mut path = Path::default();
         let mut last = None;
         for packet in 0..10 {
@@ -267,12 +273,12 @@ mod tests {
     #[test]
     fn the_ack_delay_beside_a_timestamp_counts_as_far_as_the_peer_may_hold() {
         const LONGEST: Duration = Duration::from_millis(25);
-        let timestamp = |stamp| Told::Timestamp(stamp, LONGEST);
+        let timestamp = |stamp| PeerTimestamp::Timestamp(stamp, LONGEST);
         // The peer may say what it likes beyond its own limit: what it says is its limit.
         let (honest, limit) = (held_back(25, 25, timestamp), held_back(25, 9_000, timestamp));
         assert_eq!(honest, limit);
         assert_eq!((honest.0.samples, honest.0.dropped_bound), (10, 0));
-        let (own, _) = held_back(25, 9_000, Told::Stamp);
+        let (own, _) = held_back(25, 9_000, PeerTimestamp::Stamp);
         assert_eq!((own.samples, own.dropped_bound), (0, 10), "longer than the round trip: nothing of it is believed");
     }
 
@@ -286,7 +292,7 @@ mod tests {
         path.sent.record_silent(7, Time::from_millis(7));
         let mut hear = |at, largest, first_range| {
             let frame = AckSeen { largest, first_range, ..AckSeen::default() };
-            let told = Told::Timestamp(20_000 + 1_000 * largest as u32, Duration::from_millis(25));
+            let told = PeerTimestamp::Timestamp(20_000 + 1_000 * largest as u32, Duration::from_millis(25));
             path.acknowledged(Time::from_millis(at), &frame, 3, told).is_some()
         };
         assert!(!hear(40, 3, 3), "none of them asked for it");

@@ -8,8 +8,8 @@ use fathom_cc::Time;
 use fathom_frames::{Arrival, Seen, varint};
 
 use crate::by_path::ByPath;
-use crate::outlet::{Gate, Lane, TRAILER};
-use crate::payload::Leaving;
+use crate::payload::OutgoingFrames;
+use crate::shaping_socket::{TRAILER, TrailerRegistry, TrailerWriter};
 
 /// Payload a cut packet keeps at least, so that header protection finds its sample (RFC 9001 §5.4.2).
 const MIN_PAYLOAD: usize = 4;
@@ -33,7 +33,7 @@ const TIMER_LAG: Duration = Duration::from_millis(10);
 
 /// How a sealed packet leaves: what the outlet cuts off its datagram, and when it lets it go (`None`: at once).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Exit {
+pub(crate) struct Departure {
     pub(crate) cut: usize,
     pub(crate) release: Option<Time>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Exit {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) path: u32,
-    pub(crate) leaving: Leaving,
+    pub(crate) leaving: OutgoingFrames,
     /// Payload bytes, our frame included, the tail not.
     pub(crate) len: usize,
     /// Bytes of its tail.
@@ -53,7 +53,7 @@ pub(crate) struct Packet {
 
 /// What the controller of one path asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct ShapingRequest {
     /// `None`: not known yet.
     pub(crate) path: Option<u32>,
     /// Largest datagram of the path, in bytes.
@@ -117,14 +117,14 @@ impl AckRoom {
 
 /// What the outlet is to do with a connection's packets.
 pub(crate) struct Shaping {
-    pub(crate) lane: Lane,
+    pub(crate) lane: TrailerWriter,
     /// The room for the trailer is reserved all the time, and packets do not shrink: the application sends DATAGRAM frames.
     datagrams: bool,
     /// The peer has acknowledged a 1-RTT packet: sizes may change from here on.
     confirmed: bool,
     /// A packet was too small for what the stack had to say: none is cut until the controller speaks again.
     let_go: bool,
-    wishes: Vec<(u64, Wish)>,
+    wishes: Vec<(u64, ShapingRequest)>,
     /// Since when holds are remembered; packets sealed before were not held.
     remembers: Option<Time>,
     paths: ByPath<Path>,
@@ -134,9 +134,9 @@ pub(crate) struct Shaping {
 }
 
 impl Shaping {
-    pub(crate) fn new(gate: &Arc<Gate>, datagrams: bool) -> Self {
+    pub(crate) fn new(gate: &Arc<TrailerRegistry>, datagrams: bool) -> Self {
         Self {
-            lane: Lane::new(gate),
+            lane: TrailerWriter::new(gate),
             datagrams,
             confirmed: false,
             let_go: false,
@@ -169,8 +169,8 @@ impl Shaping {
     }
 
     /// A controller's wish; the last one counts.
-    pub(crate) fn wish(&mut self, flow: u64, wish: Wish, now: Time) {
-        let wish = if self.datagrams { Wish { shrink: 0, ..wish } } else { wish };
+    pub(crate) fn wish(&mut self, flow: u64, wish: ShapingRequest, now: Time) {
+        let wish = if self.datagrams { ShapingRequest { shrink: 0, ..wish } } else { wish };
         match self.wishes.iter_mut().find(|(id, _)| *id == flow) {
             Some((_, old)) => *old = wish,
             None => self.wishes.push((flow, wish)),
@@ -219,7 +219,7 @@ impl Shaping {
     }
 
     /// How this packet leaves.
-    pub(crate) fn exit(&mut self, packet: &Packet, now: Time) -> Exit {
+    pub(crate) fn exit(&mut self, packet: &Packet, now: Time) -> Departure {
         let (id, leaving) = (packet.path, &packet.leaving);
         // After a migration the newest controller is the path's.
         let wish = self.wishes.iter().rev().map(|(_, w)| *w).find(|w| w.path == Some(id));
@@ -242,7 +242,7 @@ impl Shaping {
             path.remember(now, release.map_or(Duration::ZERO, |at| at.since(now)));
         }
         let cut = if cuts { packet.tail - MIN_PAYLOAD.saturating_sub(packet.len) } else { 0 };
-        Exit { cut, release }
+        Departure { cut, release }
     }
 
     /// How long the outlet kept back the first packet of a path sealed at `sent` or later that asked for an acknowledgement; what

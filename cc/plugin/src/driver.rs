@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fathom_cc::{
-    Acked, Acks, Advice, Cause, Controller, Pace, PathChange, Rate, Rtt, Sent, Setback, Snapshot, Start, Time,
+    AckEvent, Acked, Cause, CongestionEvent, Controller, ControllerMetrics, Pacing, PathChange, Rate, Rtt, SendParams,
+    Sent, Start, Time,
 };
 
-use crate::cell::Cell;
-use crate::cuts::Cuts;
-use crate::shaping::Wish;
+use crate::connection_state::ConnectionState;
+use crate::shaping::ShapingRequest;
+use crate::trim::TrimAccounting;
 
 /// A controller and what it takes to feed it.
 #[derive(Debug)]
-pub struct Flow {
+pub struct ControllerDriver {
     controller: Box<dyn Controller>,
-    seat: Arc<Seat>,
+    seat: Arc<FlowRegistration>,
     path: Option<u32>,
     initial_window: u64,
     /// Packets acknowledged by the ACK frame that the stack is working on.
@@ -28,7 +29,7 @@ pub struct Flow {
     min_rtt: Option<Duration>,
     /// Smoothed RTT, or the first sample while there is nothing to smooth.
     round_trip: Option<Duration>,
-    /// The last setback was a loss.
+    /// The last congestion event was a loss.
     lost: bool,
     /// The ACK frame that the stack is working on gave a batch.
     told: bool,
@@ -37,18 +38,18 @@ pub struct Flow {
     /// Largest datagram of the path, in bytes.
     mtu: u16,
     /// By how many bytes the outlet cuts packets now, and did before.
-    cuts: Cuts,
+    cuts: TrimAccounting,
 }
 
 /// A controller's place in its connection; clones share it.
 #[derive(Debug)]
-struct Seat {
-    cell: Arc<Cell>,
+struct FlowRegistration {
+    cell: Arc<ConnectionState>,
     /// Which of the connection's controllers this is.
     id: u64,
 }
 
-impl Drop for Seat {
+impl Drop for FlowRegistration {
     fn drop(&mut self) {
         self.cell.forget(self.id);
     }
@@ -67,24 +68,24 @@ pub struct AckBatch {
     pub largest: Option<u64>,
 }
 
-impl Flow {
+impl ControllerDriver {
     /// The controller of a new path; `datagram` is the largest UDP payload known to pass, in bytes. Stacks that know only one path
-    /// give its number, 0. `None`: the first packet sent shows it ([`Flow::on_packet_sent`]).
+    /// give its number, 0. `None`: the first packet sent shows it ([`ControllerDriver::on_packet_sent`]).
     ///
     /// # Panics
-    /// If the connection was not wired ([`crate::ServerSetup`] without a plug's `accept`).
-    pub fn start(cell: Arc<Cell>, path: Option<u32>, now: Instant, datagram: u16) -> Self {
-        let start = Start { now: cell.time(now), datagram, offers: cell.offers() };
+    /// If the connection was not wired ([`crate::ServerSetup`] without a plug-in's `accept`).
+    pub fn start(cell: Arc<ConnectionState>, path: Option<u32>, now: Instant, datagram: u16) -> Self {
+        let start = Start { now: cell.time(now), datagram, provided: cell.provided() };
         let controller = cell
-            .recipe()
+            .controller_config()
             .expect("only wired connections have a factory")
             .start(&start)
-            // `Plug::new` has checked the recipe's needs against the same offer.
+            // `Plugin::new` has checked the configuration's needs against the same offer.
             .expect("needs checked when the plug was made");
         let mut flow = Self {
-            initial_window: controller.advice().window,
+            initial_window: controller.send_params().window,
             controller,
-            seat: Arc::new(Seat { id: cell.next_flow(), cell }),
+            seat: Arc::new(FlowRegistration { id: cell.next_flow(), cell }),
             path,
             batch: Vec::with_capacity(16),
             smoothed: None,
@@ -95,13 +96,13 @@ impl Flow {
             told: false,
             early_mark: None,
             mtu: datagram,
-            cuts: Cuts::new(datagram),
+            cuts: TrimAccounting::new(datagram),
         };
         flow.steer();
         flow
     }
 
-    fn cell(&self) -> &Cell {
+    fn cell(&self) -> &ConnectionState {
         &self.seat.cell
     }
 
@@ -126,13 +127,13 @@ impl Flow {
         if !self.cell().has_outlet() {
             return self.follow();
         }
-        let advice = self.controller.advice();
-        let hold = match advice.pace {
-            Pace::Hold(hold) => hold,
-            Pace::Window | Pace::Rate(_) => Duration::ZERO,
+        let params = self.controller.send_params();
+        let hold = match params.pacing {
+            Pacing::Delay(hold) => hold,
+            Pacing::Window | Pacing::Rate(_) => Duration::ZERO,
         };
-        let shrink = advice.datagram.map_or(0, |size| usize::from(self.mtu.saturating_sub(size)));
-        self.cell().wish(self.seat.id, Wish { path: self.path, mtu: self.mtu, shrink, hold });
+        let shrink = params.datagram.map_or(0, |size| usize::from(self.mtu.saturating_sub(size)));
+        self.cell().wish(self.seat.id, ShapingRequest { path: self.path, mtu: self.mtu, shrink, hold });
         self.follow();
     }
 
@@ -180,7 +181,7 @@ impl Flow {
         self.round_trip = Some(if self.min_rtt.is_none() { latest } else { smoothed });
         self.min_rtt = Some(rtt.min);
         let in_flight = self.cuts.in_flight(end.in_flight);
-        let acks = Acks {
+        let acks = AckEvent {
             now,
             packets: &self.batch,
             in_flight,
@@ -189,7 +190,7 @@ impl Flow {
             ecn: signals.ecn,
             app_limited: end.app_limited,
         };
-        self.controller.on_acks(&acks);
+        self.controller.on_ack(&acks);
         if let Some(observer) = self.cell().observer() {
             observer.acked(&acks, self.pacing_rate());
         }
@@ -197,7 +198,7 @@ impl Flow {
         self.steer();
         self.cell().observe(now, &*self.controller);
         if let Some(sent) = self.early_mark.take() {
-            self.set_back(now, sent, Cause::Mark);
+            self.react_to_congestion(now, sent, Cause::Mark);
         }
     }
 
@@ -205,25 +206,25 @@ impl Flow {
     ///
     /// A mark on packets that are not congestion controlled (such as bare ACKs) comes with an ACK frame that gives no batch. It
     /// waits for the next batch, which brings its counts.
-    pub fn on_setback(&mut self, now: Instant, sent: Instant, cause: Cause) {
+    pub fn on_congestion_event(&mut self, now: Instant, sent: Instant, cause: Cause) {
         let (now, sent) = (self.time(now), self.time(sent));
         if cause == Cause::Mark && !self.told {
             self.early_mark = self.early_mark.max(Some(sent));
         } else {
-            self.set_back(now, sent, cause);
+            self.react_to_congestion(now, sent, cause);
         }
     }
 
-    fn set_back(&mut self, now: Time, sent: Time, cause: Cause) {
+    fn react_to_congestion(&mut self, now: Time, sent: Time, cause: Cause) {
         self.lost = matches!(cause, Cause::Loss { .. });
         let cause = match cause {
             Cause::Loss { bytes, persistent } => Cause::Loss { bytes: self.cuts.lost(bytes), persistent },
             Cause::Mark => Cause::Mark,
         };
-        let setback = Setback { now, sent, cause };
-        self.controller.on_setback(&setback);
+        let congestion_event = CongestionEvent { now, sent, cause };
+        self.controller.on_congestion_event(&congestion_event);
         if let Some(observer) = self.cell().observer() {
-            observer.set_back(&setback);
+            observer.react_to_congestion(&congestion_event);
         }
         self.steer();
         self.cell().observe(now, &*self.controller);
@@ -233,7 +234,7 @@ impl Flow {
     pub fn on_spurious_loss(&mut self) {
         if std::mem::take(&mut self.lost) {
             let now = self.cell().now();
-            self.controller.on_undo(now);
+            self.controller.on_spurious_congestion_event(now);
             self.steer();
             self.cell().observe(now, &*self.controller);
         }
@@ -258,17 +259,17 @@ impl Flow {
     }
 
     /// What the sender may do now; the window as the stack counts bytes.
-    pub fn advice(&self) -> Advice {
-        let advice = self.controller.advice();
+    pub fn send_params(&self) -> SendParams {
+        let params = self.controller.send_params();
         if self.cell().sizes_packets() {
-            return advice;
+            return params;
         }
-        Advice { window: self.cuts.window(advice.window), ..advice }
+        SendParams { window: self.cuts.window(params.window), ..params }
     }
 
     /// What the controller thinks: telemetry.
-    pub fn snapshot(&self) -> Snapshot {
-        self.controller.snapshot()
+    pub fn metrics(&self) -> ControllerMetrics {
+        self.controller.metrics()
     }
 
     /// The window at the start, in bytes.
@@ -278,21 +279,21 @@ impl Flow {
 
     /// The rate at which packets should leave, for stacks that pace; `None`: as the stack paces a window.
     ///
-    /// [`Pace::Hold`] becomes `window / (RTT + hold)`: the throughput of a sender that keeps each packet back for so long. The RTT is
+    /// [`Pacing::Hold`] becomes `window / (RTT + hold)`: the throughput of a sender that keeps each packet back for so long. The RTT is
     /// this path's smoothed one. Stacks count a packet as sent when it leaves, so the hold is not part of it. A hold of zero, or one
     /// before the first RTT sample, is no hold. Behind an outlet, which really keeps packets back, it sets no rate.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        let advice = self.controller.advice();
-        match advice.pace {
-            Pace::Window => None,
-            Pace::Rate(rate) => Some(rate),
-            Pace::Hold(hold) if hold.is_zero() || self.cell().has_outlet() => None,
-            Pace::Hold(hold) => self.round_trip.map(|rtt| held(advice.window, rtt.saturating_add(hold))),
+        let params = self.controller.send_params();
+        match params.pacing {
+            Pacing::Window => None,
+            Pacing::Rate(rate) => Some(rate),
+            Pacing::Delay(hold) if hold.is_zero() || self.cell().has_outlet() => None,
+            Pacing::Delay(hold) => self.round_trip.map(|rtt| held(params.window, rtt.saturating_add(hold))),
         }
     }
 }
 
-impl Clone for Flow {
+impl Clone for ControllerDriver {
     fn clone(&self) -> Self {
         Self {
             controller: self.controller.boxed(),
@@ -322,7 +323,7 @@ fn held(window: u64, every: Duration) -> Rate {
 #[cfg(test)]
 mod tests {
     use fathom_cc::testing::{Event, Log, Recording};
-    use fathom_cc::{Acks as Batch, Missing, Recipe, Signals};
+    use fathom_cc::{AckEvent as Batch, Capabilities, ControllerConfig, Missing};
 
     use super::*;
     use crate::core::Core;
@@ -330,19 +331,19 @@ mod tests {
 
     /// A window of 100 kB and a pace.
     #[derive(Clone, Copy, Debug)]
-    struct Fixed(Pace);
+    struct Fixed(Pacing);
 
     impl Controller for Fixed {
         fn on_sent(&mut self, _: &Sent) {}
-        fn on_acks(&mut self, _: &Batch<'_>) {}
-        fn on_setback(&mut self, _: &Setback) {}
-        fn on_undo(&mut self, _: Time) {}
+        fn on_ack(&mut self, _: &Batch<'_>) {}
+        fn on_congestion_event(&mut self, _: &CongestionEvent) {}
+        fn on_spurious_congestion_event(&mut self, _: Time) {}
         fn on_path(&mut self, _: Time, _: PathChange) {}
-        fn advice(&self) -> Advice {
-            Advice { pace: self.0, ..Advice::window(100_000) }
+        fn send_params(&self) -> SendParams {
+            SendParams { pacing: self.0, ..SendParams::window(100_000) }
         }
-        fn snapshot(&self) -> Snapshot {
-            fathom_cc::testing::Null { window: 100_000 }.snapshot()
+        fn metrics(&self) -> ControllerMetrics {
+            fathom_cc::testing::Null { window: 100_000 }.metrics()
         }
         fn boxed(&self) -> Box<dyn Controller> {
             Box::new(*self)
@@ -350,17 +351,17 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Recipes(Pace, Log);
+    struct Configs(Pacing, Log);
 
-    impl Recipe for Recipes {
+    impl ControllerConfig for Configs {
         fn name(&self) -> &'static str {
             "fixed"
         }
         fn spec(&self) -> String {
             self.name().into()
         }
-        fn needs(&self) -> Signals {
-            Signals::NONE
+        fn required(&self) -> Capabilities {
+            Capabilities::NONE
         }
         fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
             Ok(Box::new(Recording::new(Box::new(Fixed(self.0)), self.1.clone())))
@@ -378,16 +379,16 @@ mod tests {
 
     struct Rig {
         start: Instant,
-        flow: Flow,
+        flow: ControllerDriver,
         log: Log,
     }
 
     impl Rig {
-        fn new(pace: Pace) -> Self {
+        fn new(pace: Pacing) -> Self {
             let start = crate::SystemClock.now();
             let log = Log::new(100);
             let core = Core {
-                recipe: Arc::new(Recipes(pace, log.clone())),
+                controller_config: Arc::new(Configs(pace, log.clone())),
                 clock: Arc::new(Still(start)),
                 extension: Extension::default(),
                 parameter: None,
@@ -395,8 +396,8 @@ mod tests {
                 watches: false,
                 gate: None,
             };
-            let cell = Arc::new(Cell::new(&core, Signals::NONE, None));
-            Self { start, flow: Flow::start(cell, Some(0), start, 1_200), log }
+            let cell = Arc::new(ConnectionState::new(&core, Capabilities::NONE, None));
+            Self { start, flow: ControllerDriver::start(cell, Some(0), start, 1_200), log }
         }
 
         fn at(&self, millis: u64) -> Instant {
@@ -419,11 +420,11 @@ mod tests {
 
     #[test]
     fn one_batch_per_ack_frame_with_its_own_round_trip() {
-        let mut rig = Rig::new(Pace::Window);
+        let mut rig = Rig::new(Pacing::Window);
         rig.acks(50, &[10, 20], 333);
         rig.acks(60, &[], 40);
         rig.acks(75, &[30], 40);
-        let [Event::Acks { packets, rtt: first, in_flight, .. }, Event::Acks { rtt: second, now, .. }] =
+        let [Event::AckEvent { packets, rtt: first, in_flight, .. }, Event::AckEvent { rtt: second, now, .. }] =
             &rig.events()[..]
         else {
             panic!("two batches: {:?}", rig.events())
@@ -437,7 +438,7 @@ mod tests {
 
     #[test]
     fn a_hold_is_a_rate_of_one_window_per_round_trip_and_hold() {
-        let mut rig = Rig::new(Pace::Hold(Duration::from_millis(60)));
+        let mut rig = Rig::new(Pacing::Delay(Duration::from_millis(60)));
         assert_eq!(rig.flow.pacing_rate(), None, "no round trip is known");
         // The stack's first estimate is a guess: the sample counts. 100 kB in 20 + 60 ms.
         rig.acks(20, &[0], 333);
@@ -445,37 +446,37 @@ mod tests {
         // 100 kB in 40 + 60 ms.
         rig.acks(80, &[40], 40);
         assert_eq!(rig.flow.pacing_rate(), Some(Rate::from_bytes_per_sec(1_000_000)));
-        let mut none = Rig::new(Pace::Hold(Duration::ZERO));
+        let mut none = Rig::new(Pacing::Delay(Duration::ZERO));
         none.acks(20, &[0], 333);
         assert_eq!(none.flow.pacing_rate(), None);
         let rate = Rate::from_bytes_per_sec(77);
-        assert_eq!(Rig::new(Pace::Rate(rate)).flow.pacing_rate(), Some(rate));
-        assert_eq!(Rig::new(Pace::Window).flow.pacing_rate(), None);
+        assert_eq!(Rig::new(Pacing::Rate(rate)).flow.pacing_rate(), Some(rate));
+        assert_eq!(Rig::new(Pacing::Window).flow.pacing_rate(), None);
     }
 
     #[test]
     fn a_mark_waits_for_the_batch_with_its_counts() {
-        let mut rig = Rig::new(Pace::Window);
+        let mut rig = Rig::new(Pacing::Window);
         rig.acks(20, &[0], 20);
         rig.acks(30, &[], 20);
-        rig.flow.on_setback(rig.at(30), rig.at(10), Cause::Mark);
+        rig.flow.on_congestion_event(rig.at(30), rig.at(10), Cause::Mark);
         rig.acks(40, &[], 20);
-        rig.flow.on_setback(rig.at(40), rig.at(12), Cause::Mark);
+        rig.flow.on_congestion_event(rig.at(40), rig.at(12), Cause::Mark);
         rig.acks(50, &[15], 20);
         rig.acks(60, &[20], 20);
-        rig.flow.on_setback(rig.at(60), rig.at(20), Cause::Mark);
+        rig.flow.on_congestion_event(rig.at(60), rig.at(20), Cause::Mark);
         let heard = rig.events().into_iter().map(|e| match e {
-            Event::Acks { now, .. } => ("acks", now),
-            Event::Setback(s) => ("setback", s.sent),
+            Event::AckEvent { now, .. } => ("acks", now),
+            Event::CongestionEvent(s) => ("congestion_event", s.sent),
             _ => panic!("{e:?}"),
         });
         let millis = Time::from_millis;
         assert!(heard.eq([
             ("acks", millis(20)),
             ("acks", millis(50)),
-            ("setback", millis(12)),
+            ("congestion_event", millis(12)),
             ("acks", millis(60)),
-            ("setback", millis(20)),
+            ("congestion_event", millis(20)),
         ]));
     }
 
@@ -483,10 +484,10 @@ mod tests {
     fn only_a_loss_is_undone_and_only_once() {
         let loss = Cause::Loss { bytes: 1_200, persistent: false };
         let undone = |causes: &[Cause], calls: usize| {
-            let mut rig = Rig::new(Pace::Window);
+            let mut rig = Rig::new(Pacing::Window);
             rig.acks(20, &[0], 20);
             for cause in causes {
-                rig.flow.on_setback(rig.at(20), rig.at(10), *cause);
+                rig.flow.on_congestion_event(rig.at(20), rig.at(10), *cause);
             }
             (0..calls).for_each(|_| rig.flow.on_spurious_loss());
             rig.events().iter().filter(|e| matches!(e, Event::Undo(_))).count()

@@ -9,28 +9,28 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use fathom_plug::{Cut, Gate, Held, Holding, Releasing};
+use fathom_plugin::{DelayQueue, DelayedSends, Held, TrailerRegistry, Trimmed};
 use noq::udp::{EcnCodepoint, RecvMeta, Transmit};
 use noq::{AsyncTimer, AsyncUdpSocket, Runtime, UdpSender};
 
-/// Wraps an endpoint's socket, so that controllers may set the datagram size ([`fathom_cc::Advice::datagram`]) and keep packets back
-/// ([`fathom_cc::Pace::Hold`]), where noq alone knows only a rate. How it works, and its limits: [`fathom_plug::Gate`]'s module.
+/// Wraps an endpoint's socket, so that controllers may set the datagram size ([`fathom_cc::SendParams::datagram`]) and keep packets back
+/// ([`fathom_cc::Pacing::Hold`]), where noq alone knows only a rate. How it works, and its limits: [`fathom_plugin::TrailerRegistry`]'s module.
 ///
-/// Make plugs with [`fathom_plug::Plug::named_through`] and [`Outlet::gate`], and the endpoint with [`Outlet::socket`]. Several
+/// Make plug-ins with [`fathom_plugin::Plugin::named_through`] and [`ShapingSocket::gate`], and the endpoint with [`ShapingSocket::socket`]. Several
 /// datagrams per system call (GSO) are given up on such an endpoint.
-pub struct Outlet(Wrapped);
+pub struct ShapingSocket(Wrapped);
 
-impl Outlet {
+impl ShapingSocket {
     /// Wraps `socket`; `runtime` is the endpoint's.
     pub fn new(socket: Box<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
-        Self::sharing(&Arc::new(Gate::new(runtime.now())), socket, runtime)
+        Self::sharing(&Arc::new(TrailerRegistry::new(runtime.now())), socket, runtime)
     }
 
-    /// Wraps another socket for the plugs of the same gate: that of a second endpoint, or the one to which
+    /// Wraps another socket for the plug-ins of the same gate: that of a second endpoint, or the one to which
     /// [`noq::Endpoint::rebind_abstract`] moves. An endpoint that moves to a socket without an outlet loses a few packets of each
     /// connection and runs on without.
-    pub fn sharing(gate: &Arc<Gate>, socket: Box<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
-        let (held, releasing) = Holding::new();
+    pub fn sharing(gate: &Arc<TrailerRegistry>, socket: Box<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
+        let (held, releasing) = DelayQueue::new();
         runtime.spawn(Box::pin(Release {
             sender: socket.create_sender(),
             timer: runtime.new_timer(runtime.now()),
@@ -49,8 +49,8 @@ impl Outlet {
         Ok(Self::new(socket, runtime))
     }
 
-    /// For [`fathom_plug::Plug::named_through`].
-    pub fn gate(&self) -> &Arc<Gate> {
+    /// For [`fathom_plugin::Plugin::named_through`].
+    pub fn gate(&self) -> &Arc<TrailerRegistry> {
         &self.0.gate
     }
 
@@ -60,9 +60,9 @@ impl Outlet {
     }
 }
 
-impl fmt::Debug for Outlet {
+impl fmt::Debug for ShapingSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outlet({:?})", self.0.inner)
+        write!(f, "ShapingSocket({:?})", self.0.inner)
     }
 }
 
@@ -82,13 +82,13 @@ impl How {
 
 struct Wrapped {
     inner: Box<dyn AsyncUdpSocket>,
-    gate: Arc<Gate>,
-    held: Holding<How>,
+    gate: Arc<TrailerRegistry>,
+    held: DelayQueue<How>,
 }
 
 impl fmt::Debug for Wrapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outlet({:?})", self.inner)
+        write!(f, "ShapingSocket({:?})", self.inner)
     }
 }
 
@@ -122,19 +122,19 @@ impl AsyncUdpSocket for Wrapped {
 /// A connection's way to the socket. It sends one datagram per call: each may be cut by another length and leave at another time.
 struct Sender {
     inner: Pin<Box<dyn UdpSender>>,
-    gate: Arc<Gate>,
-    held: Holding<How>,
+    gate: Arc<TrailerRegistry>,
+    held: DelayQueue<How>,
 }
 
 impl fmt::Debug for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Outlet({:?})", self.inner)
+        write!(f, "ShapingSocket({:?})", self.inner)
     }
 }
 
 impl UdpSender for Sender {
     fn poll_send(mut self: Pin<&mut Self>, t: &Transmit<'_>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(Cut { datagram, release }) = self.gate.read(t.contents) else {
+        let Some(Trimmed { datagram, release }) = self.gate.read(t.contents) else {
             return self.inner.as_mut().poll_send(t, cx);
         };
         let how = How { destination: t.destination, ecn: t.ecn, src_ip: t.src_ip };
@@ -150,7 +150,7 @@ struct Release {
     sender: Pin<Box<dyn UdpSender>>,
     timer: Pin<Box<dyn AsyncTimer>>,
     runtime: Arc<dyn Runtime>,
-    releasing: Releasing<How>,
+    releasing: DelayedSends<How>,
 }
 
 impl Future for Release {

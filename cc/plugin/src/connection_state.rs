@@ -9,30 +9,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fathom_cc::{Acks, Controller, OneWayDelay, Rate, Recipe, Sent, Setback, Signals, Snapshot, Time};
+use fathom_cc::{
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, OneWayDelay, Rate, Sent,
+    Time,
+};
 use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent, max_ack_delay};
 use fathom_frames::{Counters, EcnCounts, EnableTimestamp, StampBudget, SyncTimestamp, Timestamp, Timestamps, remove};
 
 use crate::clock::Clock;
-use crate::core::{Core, Extension, PlugError, Setup};
+use crate::core::{Core, Extension, PluginError, Setup};
 use crate::fault::{Code, Fault};
-use crate::path::{AckSignals, Paths, Told};
-use crate::payload::{Agreed, Found, Leaving, NotAgreed, check_none, is_ack_eliciting, is_one_stream_frame};
-use crate::shaping::{Exit, Packet, Shaping, Wish};
+use crate::path::{AckSignals, Paths, PeerTimestamp};
+use crate::payload::{
+    IncomingFrames, NegotiatedExtensions, NotAgreed, OutgoingFrames, check_none, is_ack_eliciting, is_one_stream_frame,
+};
+use crate::shaping::{Departure, Packet, Shaping, ShapingRequest};
 
 /// ack_delay_exponent of who does not say it (RFC 9000 §18.2).
 const DEFAULT_EXPONENT: u8 = 3;
 
 /// Hears what a connection's controller does.
 pub trait Observer: Send + Sync {
-    /// After each batch of acknowledgements and each setback.
-    fn observe(&self, now: Time, snapshot: &Snapshot, one_way: Option<OneWayDelay>);
+    /// After each batch of acknowledgements and each congestion event.
+    fn observe(&self, now: Time, snapshot: &ControllerMetrics, one_way: Option<OneWayDelay>);
     /// Bytes were handed to the network: a packet's, or those of several that left at once.
     fn sent(&self, _sent: &Sent) {}
     /// The batch that the controller has just heard, and the pace it has asked for. [`Observer::observe`] follows.
-    fn acked(&self, _acks: &Acks<'_>, _pace: Option<Rate>) {}
-    /// The setback that the controller has just heard. [`Observer::observe`] follows.
-    fn set_back(&self, _setback: &Setback) {}
+    fn acked(&self, _acks: &AckEvent<'_>, _pace: Option<Rate>) {}
+    /// The congestion event that the controller has just heard. [`Observer::observe`] follows.
+    fn react_to_congestion(&self, _setback: &CongestionEvent) {}
 }
 
 /// Which frame of the two carries one-way delays on a connection, in one direction at least.
@@ -64,7 +69,7 @@ impl fmt::Display for InUse {
     }
 }
 
-/// What a [`Probe`] shows.
+/// What a [`ConnectionMonitor`] shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// The peer's packets tell us the one-way delay of ours.
@@ -80,7 +85,7 @@ pub struct Report {
     /// The newest forward one-way delay.
     pub one_way: Option<OneWayDelay>,
     /// The controller's state after its last event; with several paths, the one that acted last.
-    pub controller: Option<Snapshot>,
+    pub controller: Option<ControllerMetrics>,
     /// What the peer's transport parameter says; `None`: there is none, it has not come yet, or we offer none and so do not look.
     pub peers: Option<Offer>,
     /// The same of that of TIMESTAMP.
@@ -113,10 +118,10 @@ pub struct Handshake {
 
 /// A view into a live connection.
 #[derive(Clone, Debug)]
-pub struct Probe(Arc<Cell>);
+pub struct ConnectionMonitor(Arc<ConnectionState>);
 
-impl Probe {
-    pub(crate) fn new(cell: Arc<Cell>) -> Self {
+impl ConnectionMonitor {
+    pub(crate) fn new(cell: Arc<ConnectionState>) -> Self {
         Self(cell)
     }
 
@@ -131,17 +136,17 @@ impl Probe {
     }
 }
 
-/// Shared state of one connection. A plug only hands it on.
-pub struct Cell {
+/// Shared state of one connection. A plug-in only hands it on.
+pub struct ConnectionState {
     clock: Arc<dyn Clock>,
     epoch: Instant,
-    offers: Signals,
+    provided: Capabilities,
     extension: Extension,
     parameter: Option<Arc<[u8]>>,
     stamp: Option<Arc<[u8]>>,
     /// ACK frames are read for the report's sake.
     watches: bool,
-    recipe: Option<Arc<dyn Recipe>>,
+    controller_config: Option<Arc<dyn ControllerConfig>>,
     observer: Option<Arc<dyn Observer>>,
     /// Bytes that the next 1-RTT packet holds free for a frame. Changes only when a packet was sealed or opened, so a stack sees one
     /// value while it builds a packet.
@@ -164,7 +169,7 @@ pub struct Cell {
 }
 
 struct State {
-    agreed: Agreed,
+    agreed: NegotiatedExtensions,
     /// Payloads are read: for stamps, or for what their ACK frames say of delays and ECN.
     reads: bool,
     /// The peer's ack_delay_exponent, and ours.
@@ -189,7 +194,7 @@ struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            agreed: Agreed::default(),
+            agreed: NegotiatedExtensions::default(),
             reads: false,
             exponent: DEFAULT_EXPONENT,
             own_exponent: DEFAULT_EXPONENT,
@@ -205,42 +210,42 @@ impl Default for State {
     }
 }
 
-impl fmt::Debug for Cell {
+impl fmt::Debug for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Cell")
+        f.write_str("ConnectionState")
     }
 }
 
-impl Cell {
-    pub(crate) fn new(core: &Core, offers: Signals, observer: Option<Arc<dyn Observer>>) -> Self {
+impl ConnectionState {
+    pub(crate) fn new(core: &Core, provided: Capabilities, observer: Option<Arc<dyn Observer>>) -> Self {
         let shaping = core.gate.as_ref().map(|gate| Shaping::new(gate, core.extension.datagrams));
         let setup = Setup {
-            recipe: Some(Arc::clone(&core.recipe)),
+            controller_config: Some(Arc::clone(&core.controller_config)),
             clock: Arc::clone(&core.clock),
             extension: core.extension,
             observer,
             parameter: core.parameter.clone(),
             stamp: core.stamp.clone(),
         };
-        Self { watches: core.watches, ..Self::made(setup, offers, shaping) }
+        Self { watches: core.watches, ..Self::made(setup, provided, shaping) }
     }
 
     /// A cell that offers nothing, for connections that were not wired.
     pub(crate) fn inert() -> Self {
-        Self::made(Setup { extension: Extension::OFF, ..Setup::default() }, Signals::NONE, None)
+        Self::made(Setup { extension: Extension::OFF, ..Setup::default() }, Capabilities::NONE, None)
     }
 
-    fn made(setup: Setup, offers: Signals, shaping: Option<Shaping>) -> Self {
-        let Setup { recipe, clock, extension, observer, parameter, stamp } = setup;
+    fn made(setup: Setup, provided: Capabilities, shaping: Option<Shaping>) -> Self {
+        let Setup { controller_config, clock, extension, observer, parameter, stamp } = setup;
         Self {
             epoch: clock.now(),
             clock,
-            offers,
+            provided,
             extension,
             parameter,
             stamp,
             watches: false,
-            recipe,
+            controller_config,
             observer,
             reserved: AtomicUsize::new(0),
             tail: AtomicUsize::new(shaping.as_ref().map_or(0, Shaping::tail)),
@@ -258,12 +263,12 @@ impl Cell {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) const fn recipe(&self) -> Option<&Arc<dyn Recipe>> {
-        self.recipe.as_ref()
+    pub(crate) const fn controller_config(&self) -> Option<&Arc<dyn ControllerConfig>> {
+        self.controller_config.as_ref()
     }
 
-    pub(crate) const fn offers(&self) -> Signals {
-        self.offers
+    pub(crate) const fn provided(&self) -> Capabilities {
+        self.provided
     }
 
     /// The number of the next controller.
@@ -327,7 +332,10 @@ impl Cell {
         let mut state = self.state();
         state.agreed = agreed;
         // Every controller hears round-trip times, and ACK frames say how much of them the peer waited.
-        state.reads = self.recipe.is_some() || self.watches || agreed != Agreed::default() || state.shaping.is_some();
+        state.reads = self.controller_config.is_some()
+            || self.watches
+            || agreed != NegotiatedExtensions::default()
+            || state.shaping.is_some();
         state.exponent = exponent;
         state.max_ack_delay = max_ack_delay(peers);
         // Stamps of connections with DATAGRAM frames take the same room from the first to the last.
@@ -343,21 +351,21 @@ impl Cell {
         if always || self.extension.datagrams {
             self.reserved.store(len, Ordering::Relaxed);
         }
-        let Some(recipe) = self.recipe.as_ref().filter(|_| !hears) else { return Ok(()) };
-        if recipe.needs().one_way {
+        let Some(controller_config) = self.controller_config.as_ref().filter(|_| !hears) else { return Ok(()) };
+        if controller_config.required().one_way {
             // Everything else is settled: a stack may choose to go on.
             return Err(Fault::new(
                 Code::ConnectionRefused,
                 format!(
                     "controller '{}' needs one-way delay, but the peer does not offer {}; {}",
-                    recipe.name(),
+                    controller_config.name(),
                     self.wanted(),
-                    recipe.mend()
+                    controller_config.mend()
                 ),
             ));
         }
-        if recipe.wants().one_way {
-            tracing::info!("peer does not offer {}: '{}' runs on RTT", self.wanted(), recipe.name());
+        if controller_config.optional().one_way {
+            tracing::info!("peer does not offer {}: '{}' runs on RTT", self.wanted(), controller_config.name());
         }
         Ok(())
     }
@@ -370,10 +378,10 @@ impl Cell {
     }
 
     /// What both sides' parameters allow.
-    fn agreed(&self, sync: Option<Offer>, timestamp: Option<EnableTimestamp>) -> Agreed {
+    fn agreed(&self, sync: Option<Offer>, timestamp: Option<EnableTimestamp>) -> NegotiatedExtensions {
         let sync = Negotiated::between(self.extension.offer, sync);
         let timestamps = Timestamps::between(self.extension.timestamp, timestamp, &sync);
-        Agreed { sync, timestamps }
+        NegotiatedExtensions { sync, timestamps }
     }
 
     /// What a peer would have to offer.
@@ -431,9 +439,9 @@ impl Cell {
         self.reserved.load(Ordering::Relaxed) + self.tail.load(Ordering::Relaxed)
     }
 
-    /// Writes the frame into a payload that has [`Cell::reserved`] free bytes at its end, and says how the packet leaves; `datagram` is
+    /// Writes the frame into a payload that has [`ConnectionState::reserved`] free bytes at its end, and says how the packet leaves; `datagram` is
     /// the size it would have uncut.
-    pub(crate) fn seal(&self, path: u32, packet: u64, payload: &mut [u8], datagram: usize) -> Exit {
+    pub(crate) fn seal(&self, path: u32, packet: u64, payload: &mut [u8], datagram: usize) -> Departure {
         let room = self.reserved.load(Ordering::Relaxed);
         let tail = self.tail.load(Ordering::Relaxed);
         let now = self.now();
@@ -442,11 +450,11 @@ impl Cell {
         state.sealed = Some((path, packet));
         let exit = match (&mut state.shaping, payload.len().checked_sub(room + tail)) {
             (Some(shaping), Some(body)) => {
-                let leaving = Leaving::read(&payload[..body]);
+                let leaving = OutgoingFrames::read(&payload[..body]);
                 let packet = Packet { path, leaving, len: room + body, tail, datagram };
                 shaping.exit(&packet, now)
             }
-            _ => Exit::default(),
+            _ => Departure::default(),
         };
         let leaves = Time::from_nanos(self.clock.stamp(exit.release.unwrap_or(now).as_nanos()));
         let body = payload.len().checked_sub(room + tail);
@@ -483,11 +491,11 @@ impl Cell {
     /// The stack itself makes packets as small as a controller asks: what it counts are real bytes, and a window may be smaller than
     /// two of the largest packets.
     pub(crate) const fn sizes_packets(&self) -> bool {
-        self.offers.datagram && !self.shapes
+        self.provided.datagram && !self.shapes
     }
 
-    /// What controller `flow` asks of the outlet from here on. To be called between packets only, as [`Cell::open`] is.
-    pub(crate) fn wish(&self, flow: u64, wish: Wish) {
+    /// What controller `flow` asks of the outlet from here on. To be called between packets only, as [`ConnectionState::open`] is.
+    pub(crate) fn wish(&self, flow: u64, wish: ShapingRequest) {
         let now = self.now();
         let mut state = self.state();
         if let Some(shaping) = &mut state.shaping {
@@ -562,28 +570,30 @@ impl Cell {
         }
     }
 
-    // ---- for stacks that call the plug from their own code ----
+    // ---- for stacks that call the plug-in from their own code ----
 
-    /// A connection of a stack that carries the plug in its own code, and so needs no keys or sessions of ours. Such a stack calls
-    /// [`Cell::scale_by`], [`Cell::append_parameters`] and [`Cell::negotiate`] during the handshake, [`Cell::room`] and [`Cell::leave`]
-    /// for each 1-RTT packet it builds, [`Cell::arrive`] for each it has opened ([`Cell::arrive_early`] for those before 1-RTT), and
-    /// starts a [`Flow`](crate::Flow) per network path. All its 1-RTT packets share one packet number space, which is path 0.
+    /// A connection of a stack that carries the plug-in in its own code, and so needs no keys or sessions of ours. Such a stack calls
+    /// [`ConnectionState::scale_by`], [`ConnectionState::append_parameters`] and [`ConnectionState::negotiate`] during the handshake, [`ConnectionState::room`] and [`ConnectionState::leave`]
+    /// for each 1-RTT packet it builds, [`ConnectionState::arrive`] for each it has opened ([`ConnectionState::arrive_early`] for those before 1-RTT), and
+    /// starts a [`ControllerDriver`](crate::Flow) per network path. All its 1-RTT packets share one packet number space, which is path 0.
     ///
     /// # Errors
-    /// The stack lacks what the recipe's controllers need, or the extension is off and they need one-way delay.
-    pub fn for_stack(setup: Setup, offers: Signals) -> Result<Arc<Self>, PlugError> {
-        if let Some(recipe) = &setup.recipe {
-            recipe.check(offers).map_err(|missing| PlugError::Missing { missing, outlet_would_do: false })?;
-            if setup.extension.is_off() && recipe.needs().one_way {
-                return Err(PlugError::ExtensionOff(recipe.name()));
+    /// The stack lacks what the configuration's controllers need, or the extension is off and they need one-way delay.
+    pub fn for_stack(setup: Setup, provided: Capabilities) -> Result<Arc<Self>, PluginError> {
+        if let Some(controller_config) = &setup.controller_config {
+            controller_config
+                .check(provided)
+                .map_err(|missing| PluginError::Missing { missing, outlet_would_do: false })?;
+            if setup.extension.is_off() && controller_config.required().one_way {
+                return Err(PluginError::ExtensionOff(controller_config.name()));
             }
         }
-        Ok(Arc::new(Self::made(setup, offers, None)))
+        Ok(Arc::new(Self::made(setup, provided, None)))
     }
 
     /// A view for the application.
-    pub fn probe(self: &Arc<Self>) -> Probe {
-        Probe::new(Arc::clone(self))
+    pub fn probe(self: &Arc<Self>) -> ConnectionMonitor {
+        ConnectionMonitor::new(Arc::clone(self))
     }
 
     /// Bytes to hold free for our frame in the 1-RTT packet being built; `acknowledges`: an ACK frame is in it.
@@ -596,7 +606,7 @@ impl Cell {
         self.always.load(Ordering::Relaxed)
     }
 
-    /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`Cell::room`] bytes, perhaps none);
+    /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`ConnectionState::room`] bytes, perhaps none);
     /// `ack_eliciting`: it asks for an acknowledgement.
     pub fn leave(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
         let now = self.host_time();
@@ -650,7 +660,7 @@ impl Cell {
         Ok(lead)
     }
 
-    /// The part of [`Cell::open`] that reads the payload.
+    /// The part of [`ConnectionState::open`] that reads the payload.
     fn read(&self, state: &mut State, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotAgreed> {
         if is_one_stream_frame(payload) {
             // Nothing in it is ours or an ACK frame, so it matters to nobody here whether it is a duplicate.
@@ -659,7 +669,7 @@ impl Cell {
         }
         let now = self.host_time();
         state.paths.settle();
-        let mut found = Found::default();
+        let mut found = IncomingFrames::default();
         if let Err(not_agreed) = found.read(payload, &state.agreed) {
             return if self.extension.is_off() { Ok(0) } else { Err(not_agreed) };
         }
@@ -716,7 +726,7 @@ impl Cell {
 
     /// Notes a controller's state after an event.
     pub(crate) fn observe(&self, now: Time, controller: &dyn Controller) {
-        let snapshot = controller.snapshot();
+        let snapshot = controller.metrics();
         let one_way = {
             let mut state = self.state();
             state.report.controller = Some(snapshot);
@@ -743,7 +753,7 @@ impl State {
         }
     }
 
-    fn note(&mut self, now: Time, path: u32, found: &Found) {
+    fn note(&mut self, now: Time, path: u32, found: &IncomingFrames) {
         self.report.stamps_received += u64::from(found.is_stamped());
         for ack in found.acks() {
             self.report.ecn = ack.ecn.or(self.report.ecn);
@@ -759,12 +769,14 @@ impl State {
 
     /// What a packet says for an ACK frame in it: a stamp is the peer's clock, whatever path it came on; an echo is of a packet of that
     /// path.
-    fn told(&self, found: &Found, same_path: bool) -> Told {
+    fn told(&self, found: &IncomingFrames, same_path: bool) -> PeerTimestamp {
         match (found.stamp, found.timestamp) {
-            (Some(SyncTimestamp { echo: Some(echo), .. }), _) if same_path => Told::Echo(echo),
-            (Some(SyncTimestamp { sent, echo: None }), _) if !self.agreed.sync.reads_echoes => Told::Stamp(sent),
-            (_, Some(stamp)) => Told::Timestamp(stamp.micros(self.exponent), self.max_ack_delay),
-            _ => Told::Nothing,
+            (Some(SyncTimestamp { echo: Some(echo), .. }), _) if same_path => PeerTimestamp::Echo(echo),
+            (Some(SyncTimestamp { sent, echo: None }), _) if !self.agreed.sync.reads_echoes => {
+                PeerTimestamp::Stamp(sent)
+            }
+            (_, Some(stamp)) => PeerTimestamp::Timestamp(stamp.micros(self.exponent), self.max_ack_delay),
+            _ => PeerTimestamp::Nothing,
         }
     }
 }

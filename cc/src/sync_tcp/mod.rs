@@ -36,22 +36,22 @@
 //! - **Windows below two datagrams** do not exist (RFC 9002 §7.2).
 
 pub mod detect;
-mod limit;
 mod options;
 pub mod react;
+mod reno_bound;
 
-pub(crate) use options::ENTRY;
+pub(crate) use options::ALGORITHM;
 pub use options::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe, Trust};
 
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::controller::{Advice, Controller, Phase, Snapshot};
-use crate::event::{Acks, Cause, PathChange, Sent, Setback};
+use crate::controller::{Controller, ControllerMetrics, Phase, SendParams};
+use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent};
 use crate::reno::LOSS_REDUCTION;
-use crate::sync::detect::{Detector, Verdict};
-use crate::sync::limit::Limit;
-use crate::sync::react::{Action, react};
+use crate::sync_tcp::detect::{Detector, Verdict};
+use crate::sync_tcp::react::{Action, react};
+use crate::sync_tcp::reno_bound::RenoBound;
 use crate::units::{OneWayDelay, Time};
 
 /// Sync-TCP.
@@ -59,8 +59,8 @@ use crate::units::{OneWayDelay, Time};
 pub struct SyncTcp {
     aimd: Aimd,
     /// With `trust=limited`.
-    limit: Option<Limit>,
-    recipe: SyncRecipe,
+    limit: Option<RenoBound>,
+    controller_config: SyncRecipe,
     detector: Detector,
     /// The first one-way delay came: with `signal=either`, RTTs count no longer.
     one_way_seen: bool,
@@ -77,11 +77,11 @@ pub struct SyncTcp {
 }
 
 impl SyncTcp {
-    pub(crate) fn new(aimd: Aimd, recipe: SyncRecipe, now: Time) -> Self {
+    pub(crate) fn new(aimd: Aimd, controller_config: SyncRecipe, now: Time) -> Self {
         Self {
-            limit: (recipe.trust == Trust::Limited).then(|| Limit::new(&aimd)),
+            limit: (controller_config.trust == Trust::Limited).then(|| RenoBound::new(&aimd)),
             aimd,
-            recipe,
+            controller_config,
             detector: Detector::default(),
             one_way_seen: false,
             action: Action::AsReno,
@@ -99,10 +99,10 @@ impl SyncTcp {
     }
 
     /// The delay this ACK frame brings, by the chosen signal.
-    fn sample(&mut self, acks: &Acks<'_>) -> Option<OneWayDelay> {
+    fn sample(&mut self, acks: &AckEvent<'_>) -> Option<OneWayDelay> {
         // Only differences of delays count, so an RTT serves in the place of a one-way delay.
         let rtt = || OneWayDelay::from_nanos(i64::try_from(acks.rtt.latest.as_nanos()).unwrap_or(i64::MAX));
-        match self.recipe.signal {
+        match self.controller_config.signal {
             Signal::OneWay => acks.one_way,
             Signal::Rtt => Some(rtt()),
             Signal::Either => {
@@ -116,12 +116,12 @@ impl SyncTcp {
     }
 
     /// Takes a new verdict: cuts at once, anything else rules growth from here on.
-    fn judge(&mut self, verdict: Verdict, acks: &Acks<'_>) {
-        let counts = self.detector.max() >= self.recipe.floor;
+    fn judge(&mut self, verdict: Verdict, acks: &AckEvent<'_>) {
+        let counts = self.detector.max() >= self.controller_config.floor;
         self.action = if counts { react(verdict) } else { Action::AsReno };
         let Action::Cut(factor) = self.action else { return };
-        let held = self.aimd.in_recovery() && self.recipe.recovery == Recovery::Hold;
-        let reno = self.aimd.in_slow_start() && self.recipe.slow_start == SlowStart::Reno;
+        let held = self.aimd.in_recovery() && self.controller_config.recovery == Recovery::Hold;
+        let reno = self.aimd.in_slow_start() && self.controller_config.slow_start == SlowStart::Reno;
         if held || reno || self.cut_this_round(acks) {
             return;
         }
@@ -131,18 +131,18 @@ impl SyncTcp {
 
     /// With `trust=limited`: a verdict whose delays are long past leaves the window to Reno.
     fn lapse(&mut self, now: Time) {
-        if self.recipe.trust == Trust::Limited && now.since(self.last_sample) > idle_time(self.smoothed) {
+        if self.controller_config.trust == Trust::Limited && now.since(self.last_sample) > idle_time(self.smoothed) {
             self.action = Action::AsReno;
         }
     }
 
     /// With `cut=round`: nothing sent after the last cut is acknowledged yet.
-    fn cut_this_round(&self, acks: &Acks<'_>) -> bool {
-        self.recipe.cut == Cut::Round && self.last_cut.is_some_and(|cut| acks.newest_sent() <= Some(cut))
+    fn cut_this_round(&self, acks: &AckEvent<'_>) -> bool {
+        self.controller_config.cut == Cut::Round && self.last_cut.is_some_and(|cut| acks.newest_sent() <= Some(cut))
     }
 
     /// Grows the window by the action in force, `acked` being the bytes that may count, and not beyond the limit.
-    fn grow(&mut self, acks: &Acks<'_>, acked: u64) {
+    fn grow(&mut self, acks: &AckEvent<'_>, acked: u64) {
         let before = self.aimd.window();
         self.steer(acked);
         if let Some(limit) = &mut self.limit {
@@ -151,7 +151,7 @@ impl SyncTcp {
     }
 
     fn steer(&mut self, acked: u64) {
-        if self.aimd.in_slow_start() && self.recipe.slow_start == SlowStart::Reno {
+        if self.aimd.in_slow_start() && self.controller_config.slow_start == SlowStart::Reno {
             return self.aimd.grow_as_reno(acked);
         }
         match self.action {
@@ -171,16 +171,16 @@ pub fn idle_time(smoothed: Duration) -> Duration {
 
 impl Controller for SyncTcp {
     fn on_sent(&mut self, sent: &Sent) {
-        if self.recipe.reset.on_idle() && sent.now.since(self.last_event) > idle_time(self.smoothed) {
+        if self.controller_config.reset.on_idle() && sent.now.since(self.last_event) > idle_time(self.smoothed) {
             self.forget_delays();
         }
         self.last_event = sent.now;
     }
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
         self.last_event = acks.now;
         self.smoothed = acks.rtt.smoothed;
-        let acked = self.aimd.on_acks(acks);
+        let acked = self.aimd.on_ack(acks);
         match self.sample(acks) {
             Some(delay) => {
                 self.last_sample = acks.now;
@@ -193,21 +193,21 @@ impl Controller for SyncTcp {
         self.grow(acks, acked);
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
-        let reacted = self.aimd.on_setback(setback, LOSS_REDUCTION);
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
+        let reacted = self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION);
         if let Some(limit) = &mut self.limit {
-            limit.on_setback(&self.aimd, setback, reacted);
+            limit.on_congestion_event(&self.aimd, congestion_event, reacted);
         }
-        let persistent = matches!(setback.cause, Cause::Loss { persistent: true, .. });
-        if reacted && persistent && self.recipe.reset.on_timeout() {
+        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
+        if reacted && persistent && self.controller_config.reset.on_timeout() {
             self.forget_delays();
         }
     }
 
-    fn on_undo(&mut self, _now: Time) {
-        self.aimd.on_undo();
+    fn on_spurious_congestion_event(&mut self, _now: Time) {
+        self.aimd.on_spurious_congestion_event();
         if let Some(limit) = &mut self.limit {
-            limit.on_undo();
+            limit.on_spurious_congestion_event();
         }
     }
 
@@ -222,20 +222,20 @@ impl Controller for SyncTcp {
             PathChange::Moved => {
                 self.aimd.on_moved(now);
                 let aimd = self.aimd.clone();
-                *self = Self::new(aimd, self.recipe, now);
+                *self = Self::new(aimd, self.controller_config, now);
             }
         }
     }
 
-    fn advice(&self) -> Advice {
-        Advice::window(self.aimd.window())
+    fn send_params(&self) -> SendParams {
+        SendParams::window(self.aimd.window())
     }
 
-    fn snapshot(&self) -> Snapshot {
-        let base = self.aimd.snapshot();
-        let steered = self.action != Action::AsReno && self.recipe.slow_start == SlowStart::Steer;
+    fn metrics(&self) -> ControllerMetrics {
+        let base = self.aimd.metrics();
+        let steered = self.action != Action::AsReno && self.controller_config.slow_start == SlowStart::Steer;
         let phase = if base.phase == Phase::SlowStart && steered { Phase::Avoidance } else { base.phase };
-        Snapshot { phase, queueing: self.detector.average(), ..base }
+        ControllerMetrics { phase, queueing: self.detector.average(), ..base }
     }
 
     fn boxed(&self) -> Box<dyn Controller> {

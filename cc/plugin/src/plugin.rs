@@ -5,20 +5,20 @@ use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use fathom_cc::{Recipe, Signals};
+use fathom_cc::{Capabilities, ControllerConfig};
 use rustls::pki_types::ServerName;
 use rustls::quic::{Connection, Suite, Version};
 
-use crate::cell::{Cell, Observer, Probe};
 use crate::clock::{Clock, SystemClock};
-use crate::core::{Core, Extension, PlugError, with_outlet};
-use crate::outlet::Gate;
+use crate::connection_state::{ConnectionMonitor, ConnectionState, Observer};
+use crate::core::{Core, Extension, PluginError, with_outlet};
 use crate::session::{self, Header, KeySet, Packet, Tls, UnknownVersion, initial_keys, initial_suite};
+use crate::shaping_socket::TrailerRegistry;
 
-/// A QUIC stack: its types, and how a connection is wired on it. Implemented by the plug's own crate.
+/// A QUIC stack: its types, and how a connection is wired on it. Implemented by the plug-in's own crate.
 pub trait Stack: Clone + Send + Sync + 'static {
     /// What the stack delivers to controllers and honours of their advice.
-    const OFFERS: Signals;
+    const OFFERS: Capabilities;
     /// It can send on several paths at once, whose packets the crypto provider must be able to seal ([`ClientSetup::seals_paths`]).
     const MULTIPATH: bool = false;
     /// Transport settings.
@@ -43,7 +43,12 @@ pub trait Stack: Clone + Send + Sync + 'static {
     /// An endpoint's configuration with this crypto.
     fn server_config(setup: ServerSetup) -> Self::ServerConfig;
     /// Makes `config` that of one accepted connection, whose controllers come from `cell`.
-    fn wire(config: &mut Self::ServerConfig, setup: ServerSetup, cell: Arc<Cell>, transport: Self::Transport);
+    fn wire(
+        config: &mut Self::ServerConfig,
+        setup: ServerSetup,
+        cell: Arc<ConnectionState>,
+        transport: Self::Transport,
+    );
     /// Opens a connection.
     ///
     /// # Errors
@@ -66,52 +71,65 @@ pub trait Stack: Clone + Send + Sync + 'static {
 
 /// A controller and the way its connections exchange one-way delays, on the stack `S`. Cheap to clone.
 #[derive(Clone)]
-pub struct Plug<S> {
+pub struct Plugin<S> {
     core: Core,
     stack: PhantomData<S>,
 }
 
-impl<S: Stack> Plug<S> {
+impl<S: Stack> Plugin<S> {
     /// The controller of this name and options, such as `sync:signal=either`.
     ///
     /// # Errors
     /// The name or an option is wrong, or the stack lacks what the controller needs.
-    pub fn named(spec: &str) -> Result<Self, PlugError> {
-        Self::new(fathom_cc::catalogue::recipe(spec)?)
+    pub fn named(spec: &str) -> Result<Self, PluginError> {
+        Self::new(fathom_cc::catalogue::parse(spec)?)
     }
 
-    /// The controller of this recipe.
+    /// The controller of this configuration.
     ///
     /// # Errors
     /// The stack lacks what the controller needs.
-    pub fn new(recipe: Arc<dyn Recipe>) -> Result<Self, PlugError> {
-        Self::made(recipe, None)
+    pub fn new(controller_config: Arc<dyn ControllerConfig>) -> Result<Self, PluginError> {
+        Self::made(controller_config, None)
     }
 
-    /// The controller of this recipe, on endpoints that send through the outlet of this gate: there every stack honours
-    /// [`fathom_cc::Pace::Hold`] and [`fathom_cc::Advice::datagram`]. Turn MTU discovery off in the transport settings: its probes pass
+    /// The controller of this configuration, on endpoints that send through the outlet of this gate: there every stack honours
+    /// [`fathom_cc::Pacing::Hold`] and [`fathom_cc::SendParams::datagram`]. Turn MTU discovery off in the transport settings: its probes pass
     /// what is held.
     ///
     /// # Errors
     /// The stack lacks what the controller needs, even so.
-    pub fn through(gate: &Arc<Gate>, recipe: Arc<dyn Recipe>) -> Result<Self, PlugError> {
-        Self::made(recipe, Some(Arc::clone(gate)))
+    pub fn through(
+        gate: &Arc<TrailerRegistry>,
+        controller_config: Arc<dyn ControllerConfig>,
+    ) -> Result<Self, PluginError> {
+        Self::made(controller_config, Some(Arc::clone(gate)))
     }
 
-    /// As [`Plug::through`], by name and options.
+    /// As [`Plugin::through`], by name and options.
     ///
     /// # Errors
     /// The name or an option is wrong, or the stack lacks what the controller needs.
-    pub fn named_through(gate: &Arc<Gate>, spec: &str) -> Result<Self, PlugError> {
-        Self::through(gate, fathom_cc::catalogue::recipe(spec)?)
+    pub fn named_through(gate: &Arc<TrailerRegistry>, spec: &str) -> Result<Self, PluginError> {
+        Self::through(gate, fathom_cc::catalogue::parse(spec)?)
     }
 
-    fn made(recipe: Arc<dyn Recipe>, gate: Option<Arc<Gate>>) -> Result<Self, PlugError> {
+    fn made(
+        controller_config: Arc<dyn ControllerConfig>,
+        gate: Option<Arc<TrailerRegistry>>,
+    ) -> Result<Self, PluginError> {
         let clock = Arc::new(SystemClock);
-        let core =
-            Core { recipe, clock, extension: Extension::default(), parameter: None, stamp: None, gate, watches: false };
-        core.recipe.check(core.offers(S::OFFERS)).map_err(|missing| PlugError::Missing {
-            outlet_would_do: core.recipe.check(with_outlet(S::OFFERS)).is_ok(),
+        let core = Core {
+            controller_config,
+            clock,
+            extension: Extension::default(),
+            parameter: None,
+            stamp: None,
+            gate,
+            watches: false,
+        };
+        core.controller_config.check(core.provided(S::OFFERS)).map_err(|missing| PluginError::Missing {
+            outlet_would_do: core.controller_config.check(with_outlet(S::OFFERS)).is_ok(),
             missing,
         })?;
         Ok(Self { core, stack: PhantomData })
@@ -129,12 +147,12 @@ impl<S: Stack> Plug<S> {
     /// # Errors
     /// The extension is turned off under a controller that needs it, or the application sends DATAGRAM frames under one that steers
     /// the packet size.
-    pub fn with_extension(mut self, extension: Extension) -> Result<Self, PlugError> {
-        if extension.is_off() && self.core.recipe.needs().one_way {
-            return Err(PlugError::ExtensionOff(self.core.recipe.name()));
+    pub fn with_extension(mut self, extension: Extension) -> Result<Self, PluginError> {
+        if extension.is_off() && self.core.controller_config.required().one_way {
+            return Err(PluginError::ExtensionOff(self.core.controller_config.name()));
         }
-        if extension.datagrams && self.core.recipe.needs().datagram {
-            return Err(PlugError::DatagramsInUse(self.core.recipe.name()));
+        if extension.datagrams && self.core.controller_config.required().datagram {
+            return Err(PluginError::DatagramsInUse(self.core.controller_config.name()));
         }
         self.core.extension = extension;
         Ok(self)
@@ -156,9 +174,9 @@ impl<S: Stack> Plug<S> {
         self
     }
 
-    /// The controller's recipe.
-    pub fn recipe(&self) -> &Arc<dyn Recipe> {
-        &self.core.recipe
+    /// The controller's configuration.
+    pub fn controller_config(&self) -> &Arc<dyn ControllerConfig> {
+        &self.core.controller_config
     }
 
     /// Reads every ACK frame, so that [`Report`](crate::Report) tells ECN counts and how the peer acknowledges, even where no controller needs it.
@@ -172,12 +190,12 @@ impl<S: Stack> Plug<S> {
     ///
     /// # Errors
     /// The configuration cannot carry QUIC.
-    pub fn client(&self, tls: Arc<rustls::ClientConfig>) -> Result<ClientPlug<S>, PlugError> {
-        let initial = initial_suite(tls.crypto_provider()).ok_or(PlugError::NoInitialSuite)?;
+    pub fn client(&self, tls: Arc<rustls::ClientConfig>) -> Result<ClientPlugin<S>, PluginError> {
+        let initial = initial_suite(tls.crypto_provider()).ok_or(PluginError::NoInitialSuite)?;
         self.client_with_initial(tls, initial)
     }
 
-    /// As [`Plug::client`], for a configuration that does not offer the suite that protects Initial packets, which is always
+    /// As [`Plugin::client`], for a configuration that does not offer the suite that protects Initial packets, which is always
     /// TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
     ///
     /// # Errors
@@ -186,26 +204,26 @@ impl<S: Stack> Plug<S> {
         &self,
         tls: Arc<rustls::ClientConfig>,
         initial: Suite,
-    ) -> Result<ClientPlug<S>, PlugError> {
+    ) -> Result<ClientPlugin<S>, PluginError> {
         check_initial(initial)?;
         // rustls checks a configuration with each connection; this one goes nowhere.
         let nowhere = ServerName::from(Ipv4Addr::UNSPECIFIED);
         rustls::quic::ClientConnection::new(Arc::clone(&tls), Version::V1, nowhere, Vec::new())
-            .map_err(PlugError::Tls)?;
+            .map_err(PluginError::Tls)?;
         let seals_paths = seals_paths::<S>(tls.crypto_provider());
-        Ok(ClientPlug { plug: self.clone(), tls, initial, seals_paths })
+        Ok(ClientPlugin { plug: self.clone(), tls, initial, seals_paths })
     }
 
     /// Under this TLS configuration, for incoming connections.
     ///
     /// # Errors
     /// The configuration cannot carry QUIC.
-    pub fn server(&self, tls: Arc<rustls::ServerConfig>) -> Result<ServerPlug<S>, PlugError> {
-        let initial = initial_suite(tls.crypto_provider()).ok_or(PlugError::NoInitialSuite)?;
+    pub fn server(&self, tls: Arc<rustls::ServerConfig>) -> Result<ServerPlugin<S>, PluginError> {
+        let initial = initial_suite(tls.crypto_provider()).ok_or(PluginError::NoInitialSuite)?;
         self.server_with_initial(tls, initial)
     }
 
-    /// As [`Plug::server`], for a configuration that does not offer the suite that protects Initial packets, which is always
+    /// As [`Plugin::server`], for a configuration that does not offer the suite that protects Initial packets, which is always
     /// TLS13_AES_128_GCM_SHA256 (RFC 9001 §5.2).
     ///
     /// # Errors
@@ -214,28 +232,28 @@ impl<S: Stack> Plug<S> {
         &self,
         tls: Arc<rustls::ServerConfig>,
         initial: Suite,
-    ) -> Result<ServerPlug<S>, PlugError> {
+    ) -> Result<ServerPlugin<S>, PluginError> {
         if tls.max_early_data_size != 0 && tls.max_early_data_size != u32::MAX {
-            return Err(PlugError::EarlyDataSize(tls.max_early_data_size));
+            return Err(PluginError::EarlyDataSize(tls.max_early_data_size));
         }
         check_initial(initial)?;
         // Accepting a connection cannot fail for what the configuration lacks: rustls is asked now.
-        rustls::quic::ServerConnection::new(Arc::clone(&tls), Version::V1, Vec::new()).map_err(PlugError::Tls)?;
+        rustls::quic::ServerConnection::new(Arc::clone(&tls), Version::V1, Vec::new()).map_err(PluginError::Tls)?;
         let seals_paths = seals_paths::<S>(tls.crypto_provider());
         let base = S::server_config(ServerSetup { tls: Arc::clone(&tls), initial, cell: None, seals_paths });
-        Ok(ServerPlug { plug: self.clone(), tls, initial, seals_paths, base })
+        Ok(ServerPlugin { plug: self.clone(), tls, initial, seals_paths, base })
     }
 
-    fn cell(&self, observer: Option<Arc<dyn Observer>>) -> Arc<Cell> {
-        Arc::new(Cell::new(&self.core, self.core.offers(S::OFFERS), observer))
+    fn cell(&self, observer: Option<Arc<dyn Observer>>) -> Arc<ConnectionState> {
+        Arc::new(ConnectionState::new(&self.core, self.core.provided(S::OFFERS), observer))
     }
 }
 
 /// Initial packets have one suite (RFC 9001 §5.2).
-fn check_initial(initial: Suite) -> Result<(), PlugError> {
+fn check_initial(initial: Suite) -> Result<(), PluginError> {
     match initial.suite.common.suite {
         rustls::CipherSuite::TLS13_AES_128_GCM_SHA256 => Ok(()),
-        other => Err(PlugError::InitialSuite(other)),
+        other => Err(PluginError::InitialSuite(other)),
     }
 }
 
@@ -251,22 +269,22 @@ fn seals_paths<S: Stack>(provider: &rustls::crypto::CryptoProvider) -> bool {
     seals
 }
 
-impl<S> fmt::Debug for Plug<S> {
+impl<S> fmt::Debug for Plugin<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Plug({})", self.core.recipe.spec())
+        write!(f, "Plugin({})", self.core.controller_config.spec())
     }
 }
 
-/// A [`Plug`] for outgoing connections.
+/// A [`Plugin`] for outgoing connections.
 #[derive(Clone)]
-pub struct ClientPlug<S> {
-    plug: Plug<S>,
+pub struct ClientPlugin<S> {
+    plug: Plugin<S>,
     tls: Arc<rustls::ClientConfig>,
     initial: Suite,
     seals_paths: bool,
 }
 
-impl<S: Stack> ClientPlug<S> {
+impl<S: Stack> ClientPlugin<S> {
     /// Opens a connection with its own controller and frame layer.
     ///
     /// # Errors
@@ -277,33 +295,37 @@ impl<S: Stack> ClientPlug<S> {
         transport: S::Transport,
         to: SocketAddr,
         server_name: &str,
-    ) -> Result<(S::Connecting, Probe), S::ConnectError> {
+    ) -> Result<(S::Connecting, ConnectionMonitor), S::ConnectError> {
         let (config, probe) = self.config(transport, None);
         Ok((S::connect(endpoint, config, to, server_name)?, probe))
     }
 
     /// The configuration of one connection, for the stack's `Endpoint::connect_with`; never use it for a second one. The observer,
-    /// if any, hears of every acknowledgement and setback.
-    pub fn config(&self, transport: S::Transport, observer: Option<Arc<dyn Observer>>) -> (S::ClientConfig, Probe) {
+    /// if any, hears of every acknowledgement and congestion event.
+    pub fn config(
+        &self,
+        transport: S::Transport,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> (S::ClientConfig, ConnectionMonitor) {
         let cell = self.plug.cell(observer);
         let (tls, initial, seals_paths) = (Arc::clone(&self.tls), self.initial, self.seals_paths);
         let setup = ClientSetup { tls, initial, cell: Arc::clone(&cell), seals_paths };
-        (S::client_config(setup, transport), Probe::new(cell))
+        (S::client_config(setup, transport), ConnectionMonitor::new(cell))
     }
 }
 
-/// A [`Plug`] for incoming connections.
+/// A [`Plugin`] for incoming connections.
 #[derive(Clone)]
-pub struct ServerPlug<S: Stack> {
-    plug: Plug<S>,
+pub struct ServerPlugin<S: Stack> {
+    plug: Plugin<S>,
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
     seals_paths: bool,
     base: S::ServerConfig,
 }
 
-impl<S: Stack> ServerPlug<S> {
-    /// The endpoint's configuration. Connections get their controller from [`ServerPlug::accept`].
+impl<S: Stack> ServerPlugin<S> {
+    /// The endpoint's configuration. Connections get their controller from [`ServerPlugin::accept`].
     pub fn config(&self) -> S::ServerConfig {
         self.base.clone()
     }
@@ -324,11 +346,11 @@ impl<S: Stack> ServerPlug<S> {
         &self,
         incoming: S::Incoming,
         transport: S::Transport,
-    ) -> Result<(S::Connecting, Probe), S::ConnectionError> {
+    ) -> Result<(S::Connecting, ConnectionMonitor), S::ConnectionError> {
         self.accept_observed(incoming, transport, None)
     }
 
-    /// As [`ServerPlug::accept`]; the observer, if any, hears of every acknowledgement and setback.
+    /// As [`ServerPlugin::accept`]; the observer, if any, hears of every acknowledgement and congestion event.
     ///
     /// # Errors
     /// As the stack's `Incoming::accept_with`.
@@ -337,13 +359,13 @@ impl<S: Stack> ServerPlug<S> {
         incoming: S::Incoming,
         transport: S::Transport,
         observer: Option<Arc<dyn Observer>>,
-    ) -> Result<(S::Connecting, Probe), S::ConnectionError> {
+    ) -> Result<(S::Connecting, ConnectionMonitor), S::ConnectionError> {
         let cell = self.plug.cell(observer);
         let (tls, initial, seals_paths) = (Arc::clone(&self.tls), self.initial, self.seals_paths);
         let setup = ServerSetup { tls, initial, cell: Some(Arc::clone(&cell)), seals_paths };
         let mut config = self.base.clone();
         S::wire(&mut config, setup, Arc::clone(&cell), transport);
-        Ok((S::accept(incoming, Arc::new(config))?, Probe::new(cell)))
+        Ok((S::accept(incoming, Arc::new(config))?, ConnectionMonitor::new(cell)))
     }
 }
 
@@ -351,7 +373,7 @@ impl<S: Stack> ServerPlug<S> {
 pub struct ClientSetup {
     tls: Arc<rustls::ClientConfig>,
     initial: Suite,
-    cell: Arc<Cell>,
+    cell: Arc<ConnectionState>,
     seals_paths: bool,
 }
 
@@ -362,7 +384,7 @@ impl ClientSetup {
     }
 
     /// Where the connection's controllers come from.
-    pub fn cell(&self) -> &Arc<Cell> {
+    pub fn cell(&self) -> &Arc<ConnectionState> {
         &self.cell
     }
 
@@ -387,11 +409,11 @@ impl ClientSetup {
 }
 
 /// What a server's crypto starts from. That of an endpoint has no cell: its connections (those accepted without
-/// [`ServerPlug::accept`]) run without the extension.
+/// [`ServerPlugin::accept`]) run without the extension.
 pub struct ServerSetup {
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
-    cell: Option<Arc<Cell>>,
+    cell: Option<Arc<ConnectionState>>,
     seals_paths: bool,
 }
 
@@ -417,9 +439,9 @@ impl ServerSetup {
     /// Starts TLS with the encoded transport parameters `parameters`.
     ///
     /// # Panics
-    /// Never: rustls was asked when the plug was made.
+    /// Never: rustls was asked when the plug-in was made.
     pub fn start(&self, mut parameters: Vec<u8>) -> Tls {
-        let cell = self.cell.clone().unwrap_or_else(|| Arc::new(Cell::inert()));
+        let cell = self.cell.clone().unwrap_or_else(|| Arc::new(ConnectionState::inert()));
         cell.complete_parameters(&mut parameters);
         let tls = rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, parameters)
             // rustls looks at the configuration only, and has taken this one once.

@@ -1,15 +1,15 @@
-//! The recipe `sync`: what the paper leaves open, as named options.
+//! The configuration `sync`: what the paper leaves open, as named options.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
+use crate::config::{Capabilities, ControllerConfig, Missing};
 use crate::controller::Controller;
 use crate::event::Start;
 use crate::hystart;
-use crate::options::{Chosen, Entry, OptionInfo, Values, choices, spec_text};
-use crate::recipe::{Missing, Recipe, Signals};
-use crate::sync::SyncTcp;
+use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
+use crate::sync_tcp::SyncTcp;
 use crate::units::duration_text;
 
 /// Largest `floor`.
@@ -98,7 +98,7 @@ choices! {
     }
 }
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "sync",
     summary: "Sync-TCP: Reno that steers by level and trend of the forward queueing delay",
     source: "Sync-TCP §3",
@@ -147,11 +147,11 @@ pub(crate) const ENTRY: Entry = Entry {
         },
         hystart::OPTION,
     ],
-    needs: Signals { one_way: true, ..Signals::NONE },
+    required: Capabilities { one_way: true, ..Capabilities::NONE },
     build: |chosen| Arc::new(SyncRecipe::from_chosen(chosen)),
 };
 
-/// The recipe `sync`. The default is the paper's rules, with `trust=limited`.
+/// The configuration `sync`. The default is the paper's rules, with `trust=limited`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncRecipe {
     pub(super) signal: Signal,
@@ -213,7 +213,7 @@ impl SyncRecipe {
         self
     }
 
-    fn from_chosen(chosen: &Chosen<'_>) -> Self {
+    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
         Self {
             signal: chosen.choice("signal", Signal::ALL),
             floor: chosen.duration("floor"),
@@ -227,14 +227,14 @@ impl SyncRecipe {
     }
 }
 
-impl Recipe for SyncRecipe {
+impl ControllerConfig for SyncRecipe {
     fn name(&self) -> &'static str {
-        ENTRY.name
+        ALGORITHM.name
     }
 
     fn spec(&self) -> String {
         spec_text(
-            &ENTRY,
+            &ALGORITHM,
             &[
                 ("signal", self.signal.name().to_owned()),
                 ("floor", duration_text(self.floor)),
@@ -248,12 +248,12 @@ impl Recipe for SyncRecipe {
         )
     }
 
-    fn needs(&self) -> Signals {
-        Signals { one_way: self.signal == Signal::OneWay, ..Signals::NONE }
+    fn required(&self) -> Capabilities {
+        Capabilities { one_way: self.signal == Signal::OneWay, ..Capabilities::NONE }
     }
 
-    fn wants(&self) -> Signals {
-        Signals { one_way: self.signal != Signal::Rtt, ..Signals::NONE }
+    fn optional(&self) -> Capabilities {
+        Capabilities { one_way: self.signal != Signal::Rtt, ..Capabilities::NONE }
     }
 
     fn mend(&self) -> &'static str {
@@ -261,7 +261,7 @@ impl Recipe for SyncRecipe {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.offers)?;
+        self.check(start.provided)?;
         Ok(Box::new(SyncTcp::new(Aimd::new(start).with_hystart(self.hystart), *self, start.now)))
     }
 }

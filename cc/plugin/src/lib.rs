@@ -1,18 +1,18 @@
-//! What the plugs into quinn and noq share. No stack is known here: a plug's own crate translates calls and errors, no more.
+//! What the plug-ins into quinn and noq share. No stack is known here: a plug-in's own crate translates calls and errors, no more.
 //!
 //! The parts, in the order in which a connection meets them:
-//! - [`Plug`]: a controller chosen by name; [`ClientPlug`] and [`ServerPlug`] wire connections. [`Stack`] says how on one stack.
+//! - [`Plugin`]: a controller chosen by name; [`ClientPlugin`] and [`ServerPlugin`] wire connections. [`Stack`] says how on one stack.
 //! - [`Tls`]: rustls's QUIC session, plus our transport parameters.
 //! - [`PacketProtection`]: packet keys that write the frame while a packet is sealed and take it out while it is opened.
-//! - [`Cell`]: what session, keys and controllers of one connection share; [`Probe`] looks into it.
-//! - [`Flow`]: one path's controller, told one batch of acknowledgements per ACK frame.
-//! - [`Gate`] and [`Holding`]: what keys and socket share where datagrams are cut or held back.
+//! - [`ConnectionState`]: what session, keys and controllers of one connection share; [`ConnectionMonitor`] looks into it.
+//! - [`ControllerDriver`]: one path's controller, told one batch of acknowledgements per ACK frame.
+//! - [`TrailerRegistry`] and [`DelayQueue`]: what keys and socket share where datagrams are cut or held back.
 //!
 //! # Order at the controller
 //!
-//! Both stacks process an ACK frame in this order, and [`Flow`] keeps it: the acknowledged packets, as one batch with the frame's
+//! Both stacks process an ACK frame in this order, and [`ControllerDriver`] keeps it: the acknowledged packets, as one batch with the frame's
 //! ECN counts and one-way delay; losses that the frame shows; then a mark, if its counts of congestion experienced grew and the
-//! stack's own validation (RFC 9000 §13.4.2) believes them. So a [`fathom_cc::Setback`] for a mark always follows the
+//! stack's own validation (RFC 9000 §13.4.2) believes them. So a [`fathom_cc::CongestionEvent`] for a mark always follows the
 //! [`fathom_cc::EcnDelta`] that counts it. An ACK frame may acknowledge nothing that a controller hears of, only bare ACKs: its counts
 //! are added to the next batch, and its mark waits for that one.
 //!
@@ -27,38 +27,38 @@
 #![cfg_attr(not(feature = "rustls"), allow(dead_code))]
 
 mod by_path;
-mod cell;
 mod clock;
+mod connection_state;
 mod core;
-mod cuts;
+mod driver;
 #[cfg(all(test, feature = "rustls"))]
 mod failing_tests;
 mod fault;
-mod flow;
 #[cfg(feature = "rustls")]
 mod key;
-mod outlet;
 mod path;
 mod payload;
 #[cfg(feature = "rustls")]
-mod plug;
+mod plugin;
 #[cfg(all(test, feature = "rustls"))]
 mod sealing_tests;
 #[cfg(feature = "rustls")]
 mod session;
 mod shaping;
+mod shaping_socket;
+mod trim;
 
-pub use cell::{Cell, Handshake, InUse, Observer, Probe, Report};
 pub use clock::{Clock, SystemClock};
-pub use core::{Extension, PlugError, Setup, with_outlet};
+pub use connection_state::{ConnectionMonitor, ConnectionState, Handshake, InUse, Observer, Report};
+pub use core::{Extension, PluginError, Setup, with_outlet};
+pub use driver::{AckBatch, ControllerDriver};
 pub use fathom_frames::{EcnCounts, EnableTimestamp, Offer};
 pub use fault::{Code, Fault};
-pub use flow::{AckBatch, Flow};
 #[cfg(feature = "rustls")]
 pub use key::{HeaderProtection, NotAuthentic, PacketProtection};
-pub use outlet::{Cut, DelayLine, Gate, Held, Holding, Releasing};
 pub use payload::NotAgreed;
 #[cfg(feature = "rustls")]
-pub use plug::{ClientPlug, ClientSetup, Plug, ServerPlug, ServerSetup, Stack};
+pub use plugin::{ClientPlugin, ClientSetup, Plugin, ServerPlugin, ServerSetup, Stack};
 #[cfg(feature = "rustls")]
 pub use session::{HandshakeData, Header, KeySet, Packet, Pair, Tls, UnknownVersion, initial_keys, retry_tag};
+pub use shaping_socket::{DelayLine, DelayQueue, DelayedSends, Held, TrailerRegistry, Trimmed};

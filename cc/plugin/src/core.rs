@@ -1,15 +1,15 @@
-//! What every connection of a plug starts from, on any stack.
+//! What every connection of a plug-in starts from, on any stack.
 
 use std::fmt;
 use std::sync::Arc;
 
 use fathom_cc::catalogue::SpecError;
-use fathom_cc::{Missing, Recipe, Signals};
+use fathom_cc::{Capabilities, ControllerConfig, Missing};
 use fathom_frames::{EnableTimestamp, Offer};
 
-use crate::cell::Observer;
 use crate::clock::{Clock, SystemClock};
-use crate::outlet::Gate;
+use crate::connection_state::Observer;
+use crate::shaping_socket::TrailerRegistry;
 
 /// How connections exchange one-way delays. Where a peer speaks both frames, SYNC_TIMESTAMP is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +39,9 @@ impl Extension {
     }
 }
 
-/// Why a plug cannot be made.
+/// Why a plug-in cannot be made.
 #[derive(Debug)]
-pub enum PlugError {
+pub enum PluginError {
     /// The controller's name or options.
     Spec(SpecError),
     /// The controller needs what the stack does not offer.
@@ -67,13 +67,16 @@ pub enum PlugError {
     EarlyDataSize(u32),
 }
 
-impl fmt::Display for PlugError {
+impl fmt::Display for PluginError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spec(e) => e.fmt(f),
             Self::Missing { missing, outlet_would_do: false } => missing.fmt(f),
             Self::Missing { missing, outlet_would_do: true } => {
-                write!(f, "{missing}; an endpoint that sends through an Outlet offers it too (Plug::named_through)")
+                write!(
+                    f,
+                    "{missing}; an endpoint that sends through a ShapingSocket offers it too (Plugin::named_through)"
+                )
             }
             Self::DatagramsInUse(name) => {
                 write!(
@@ -101,18 +104,18 @@ impl fmt::Display for PlugError {
     }
 }
 
-impl std::error::Error for PlugError {}
+impl std::error::Error for PluginError {}
 
-impl From<SpecError> for PlugError {
+impl From<SpecError> for PluginError {
     fn from(e: SpecError) -> Self {
         Self::Spec(e)
     }
 }
 
-/// What every connection of a plug starts from.
+/// What every connection of a plug-in starts from.
 #[derive(Clone)]
 pub(crate) struct Core {
-    pub(crate) recipe: Arc<dyn Recipe>,
+    pub(crate) controller_config: Arc<dyn ControllerConfig>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) extension: Extension,
     /// Bytes sent in place of our transport parameters.
@@ -120,33 +123,33 @@ pub(crate) struct Core {
     /// Bytes sent in place of our frame.
     pub(crate) stamp: Option<Arc<[u8]>>,
     /// Where the endpoint's datagrams are cut and held.
-    pub(crate) gate: Option<Arc<Gate>>,
+    pub(crate) gate: Option<Arc<TrailerRegistry>>,
     /// ACK frames are read, whoever needs what they say.
     pub(crate) watches: bool,
 }
 
 impl Core {
     /// What `bare` becomes with an outlet, if there is one.
-    pub(crate) fn offers(&self, bare: Signals) -> Signals {
+    pub(crate) fn provided(&self, bare: Capabilities) -> Capabilities {
         if self.gate.is_some() { with_outlet(bare) } else { bare }
     }
 }
 
 /// What a stack offers that sends through an outlet; `bare` is what it offers by itself.
-pub const fn with_outlet(bare: Signals) -> Signals {
-    Signals { pacing: true, datagram: true, ..bare }
+pub const fn with_outlet(bare: Capabilities) -> Capabilities {
+    Capabilities { pacing: true, datagram: true, ..bare }
 }
 
-/// How one connection is plugged in, on a stack that carries the plug in its own code ([`crate::Cell::for_stack`]).
+/// How one connection is plugged in, on a stack that carries the plug-in in its own code ([`crate::ConnectionState::for_stack`]).
 #[derive(Clone)]
 pub struct Setup {
     /// Where its controllers come from; `None`: the stack's own controllers.
-    pub recipe: Option<Arc<dyn Recipe>>,
+    pub controller_config: Option<Arc<dyn ControllerConfig>>,
     /// The clock behind the frames.
     pub clock: Arc<dyn Clock>,
     /// How it exchanges one-way delays.
     pub extension: Extension,
-    /// Hears of every acknowledgement and setback.
+    /// Hears of every acknowledgement and congestion event.
     pub observer: Option<Arc<dyn Observer>>,
     /// Bytes sent in place of our transport parameters (id, length, value): tests send what no honest endpoint does.
     #[doc(hidden)]
@@ -159,7 +162,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            recipe: None,
+            controller_config: None,
             clock: Arc::new(SystemClock),
             extension: Extension::default(),
             observer: None,

@@ -1,4 +1,4 @@
-//! Recipes: a controller's name, options and needs; what a stack offers; the clear error when the two do not meet.
+//! Configurations: a controller's name, options and needs; what a stack offers; the clear error when the two do not meet.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use crate::event::Start;
 
 /// Signals a controller may need and a stack may offer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Signals {
+pub struct Capabilities {
     /// Forward one-way delays (SYNC_TIMESTAMP or TIMESTAMP negotiated with the peer).
     pub one_way: bool,
     /// ECN counts per ACK frame.
     pub ecn: bool,
-    /// The stack honours [`crate::Pace::Rate`] and [`crate::Pace::Hold`].
+    /// The stack honours [`crate::Pacing::Rate`] and [`crate::Pacing::Hold`].
     pub pacing: bool,
-    /// The stack honours [`crate::Advice::datagram`].
+    /// The stack honours [`crate::SendParams::datagram`].
     pub datagram: bool,
 }
 
-impl Signals {
+impl Capabilities {
     /// Nothing beyond acknowledgements and losses.
     pub const NONE: Self = Self { one_way: false, ecn: false, pacing: false, datagram: false };
 
@@ -52,7 +52,7 @@ pub struct Missing {
     /// The controller.
     pub controller: &'static str,
     /// What it lacks.
-    pub signals: Signals,
+    pub signals: Capabilities,
     /// What the user may do about it.
     pub mend: &'static str,
 }
@@ -72,16 +72,16 @@ impl fmt::Display for Missing {
 impl std::error::Error for Missing {}
 
 /// A controller ready to be started, options chosen and checked.
-pub trait Recipe: fmt::Debug + Send + Sync {
+pub trait ControllerConfig: fmt::Debug + Send + Sync {
     /// The controller's name.
     fn name(&self) -> &'static str;
-    /// Name and every option that differs from its default, as [`crate::catalogue::recipe`] reads it.
+    /// Name and every option that differs from its default, as [`crate::catalogue::configuration`] reads it.
     fn spec(&self) -> String;
     /// Signals without which it does not start.
-    fn needs(&self) -> Signals;
+    fn required(&self) -> Capabilities;
     /// Signals it uses when they are there, beyond what it needs.
-    fn wants(&self) -> Signals {
-        Signals::NONE
+    fn optional(&self) -> Capabilities {
+        Capabilities::NONE
     }
     /// What a user may do when `needs` is not met.
     fn mend(&self) -> &'static str {
@@ -90,15 +90,15 @@ pub trait Recipe: fmt::Debug + Send + Sync {
     /// A controller for a new path.
     ///
     /// # Errors
-    /// [`Missing`] when the stack does not offer what [`Recipe::needs`] names.
+    /// [`Missing`] when the stack does not offer what [`ControllerConfig::needs`] names.
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing>;
 
-    /// [`Missing`] unless `offers` covers [`Recipe::needs`].
+    /// [`Missing`] unless `offers` covers [`ControllerConfig::needs`].
     ///
     /// # Errors
     /// See above.
-    fn check(&self, offers: Signals) -> Result<(), Missing> {
-        let signals = self.needs().lacking_in(offers);
+    fn check(&self, provided: Capabilities) -> Result<(), Missing> {
+        let signals = self.required().lacking_in(provided);
         if signals.is_none() { Ok(()) } else { Err(Missing { controller: self.name(), signals, mend: self.mend() }) }
     }
 }

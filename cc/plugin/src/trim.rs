@@ -29,7 +29,7 @@ impl Epoch {
 
 /// By how many bytes packets were cut, over time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cuts {
+pub(crate) struct TrimAccounting {
     /// Newest first. What is in flight of packets older than the last epoch is added to that: more than seven changes per round trip
     /// blur.
     epochs: [Epoch; 8],
@@ -37,7 +37,7 @@ pub(crate) struct Cuts {
     in_flight: u64,
 }
 
-impl Cuts {
+impl TrimAccounting {
     pub(crate) fn new(mtu: u16) -> Self {
         // No cut leaves nothing.
         Self { epochs: [Epoch { mtu: u64::from(mtu).max(1), ..Epoch::default() }; 8], in_flight: 0 }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn uncut_bytes_are_what_they_are() {
-        let mut cuts = Cuts::new(1_200);
+        let mut cuts = TrimAccounting::new(1_200);
         assert_eq!(cuts.sent(700), 700);
         assert_eq!(cuts.acked(T(0), 700), 700);
         assert_eq!(cuts.window(50_000), 50_000);
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_window_lets_out_as_many_real_bytes_as_it_holds() {
-        let mut cuts = Cuts::new(1_200);
+        let mut cuts = TrimAccounting::new(1_200);
         cuts.change(T(1), 1_200, 950);
         // 1200 bytes as the stack counts are 250 real ones.
         assert_eq!(cuts.window(2_500), 12_000);
@@ -176,7 +176,7 @@ mod tests {
     /// A sender with 8 packets of 1200 bytes and 6 of 250 bytes in flight, in a window of 12000 bytes.
     #[test]
     fn older_packets_count_at_their_own_size_until_they_are_gone() {
-        let mut cuts = Cuts::new(1_200);
+        let mut cuts = TrimAccounting::new(1_200);
         for _ in 0..8 {
             cuts.sent(1_200);
         }
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn packets_of_the_instant_of_a_change_count_in_order() {
-        let mut cuts = Cuts::new(1_200);
+        let mut cuts = TrimAccounting::new(1_200);
         cuts.sent(1_200);
         cuts.sent(1_200);
         cuts.change(T(5), 1_200, 950);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_window_below_what_is_in_flight_lets_nothing_out() {
-        let mut cuts = Cuts::new(1_200);
+        let mut cuts = TrimAccounting::new(1_200);
         cuts.in_flight(12_000);
         cuts.change(T(10), 1_200, 950);
         assert_eq!(cuts.window(6_000), 12_000);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn changes_beyond_memory_keep_the_sum() {
-        let mut cuts = Cuts::new(1_200);
+        let mut cuts = TrimAccounting::new(1_200);
         for n in 0..20 {
             cuts.sent(1_200);
             cuts.change(T(n + 1), 1_200, if n % 2 == 0 { 600 } else { 200 });

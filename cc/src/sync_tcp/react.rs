@@ -1,6 +1,6 @@
 //! Congestion reaction: Sync-TCP Algorithm 2 and Sync-TCP §3.4. A pure table: verdict in, action out.
 
-use crate::sync::detect::{Region, Trend, Verdict};
+use crate::sync_tcp::detect::{Region, Trend, Verdict};
 use crate::units::Ratio;
 
 /// What a verdict asks of the window.

@@ -1,6 +1,6 @@
 //! The outlet: what a stack without a datagram size or a hold of the controller's choice is given instead.
 //!
-//! An endpoint's socket is wrapped (the plugs' `Outlet`). A 1-RTT key asks the stack for more room than the tag needs, seals a
+//! An endpoint's socket is wrapped (the plug-ins' `ShapingSocket`). A 1-RTT key asks the stack for more room than the tag needs, seals a
 //! shorter packet, and writes a trailer behind it, in the clear:
 //!
 //! ```text
@@ -18,10 +18,10 @@
 //!   by more than 1200 bytes less the room that its headers and the largest ACK frame may take: from 1200 bytes down to 250 as a rule,
 //!   from 1452 down to about 420; less far while the peer's packets arrive with many gaps.
 //! - A packet keeps four bytes of payload, so that header protection finds its sample (RFC 9001 §5.4.2).
-//! - The stack counts a cut packet at the size it had before. [`crate::Flow`] turns windows, acknowledged bytes and bytes in flight
+//! - The stack counts a cut packet at the size it had before. [`crate::ControllerDriver`] turns windows, acknowledged bytes and bytes in flight
 //!   into real ones and back. The stack's own statistics stay too large.
 //! - All paths of a connection are cut alike, by what the path that wants the smallest packets asks for.
-//! - Applications that send DATAGRAM frames (RFC 9221) would see their largest size change: such plugs refuse controllers that steer
+//! - Applications that send DATAGRAM frames (RFC 9221) would see their largest size change: such plug-ins refuse controllers that steer
 //!   the packet size, and keep the trailer's room free all the time.
 //! - Packets of a path keep their order: what asks for no acknowledgement waits for what is held before it. Only CONNECTION_CLOSE
 //!   goes at once.
@@ -48,7 +48,7 @@ const UNSEEN: u64 = 4;
 
 /// What keys and socket of an outlet share. Endpoints may share one too.
 #[derive(Debug)]
-pub struct Gate {
+pub struct TrailerRegistry {
     token: [u8; TOKEN],
     epoch: Instant,
     lanes: Mutex<HashMap<u64, Arc<Counts>>>,
@@ -64,14 +64,14 @@ struct Counts {
 
 /// What to send of a datagram, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut<'a> {
+pub struct Trimmed<'a> {
     /// The bytes to send.
     pub datagram: &'a [u8],
     /// When to send them; `None`: at once.
     pub release: Option<Instant>,
 }
 
-impl Gate {
+impl TrailerRegistry {
     /// A gate with a token of its own; `now` is the time of the endpoint's runtime.
     pub fn new(now: Instant) -> Self {
         Self { token: random(), epoch: now, lanes: Mutex::default() }
@@ -82,7 +82,7 @@ impl Gate {
     }
 
     /// What to send of `datagram`. `None`: all of it, at once.
-    pub fn read<'a>(&self, datagram: &'a [u8]) -> Option<Cut<'a>> {
+    pub fn read<'a>(&self, datagram: &'a [u8]) -> Option<Trimmed<'a>> {
         let (body, trailer) = datagram.split_last_chunk::<TRAILER>()?;
         let (&cut, rest) = trailer.split_first_chunk::<2>()?;
         let (&release, rest) = rest.split_first_chunk::<8>()?;
@@ -97,7 +97,7 @@ impl Gate {
             0 => None,
             nanos => self.epoch.checked_add(Duration::from_nanos(nanos)),
         };
-        Some(Cut { datagram: &body[..len], release })
+        Some(Trimmed { datagram: &body[..len], release })
     }
 }
 
@@ -112,14 +112,14 @@ fn random<const N: usize>() -> [u8; N] {
 
 /// One connection's way through a gate.
 #[derive(Debug)]
-pub(crate) struct Lane {
-    gate: Arc<Gate>,
+pub(crate) struct TrailerWriter {
+    gate: Arc<TrailerRegistry>,
     id: u64,
     counts: Arc<Counts>,
 }
 
-impl Lane {
-    pub(crate) fn new(gate: &Arc<Gate>) -> Self {
+impl TrailerWriter {
+    pub(crate) fn new(gate: &Arc<TrailerRegistry>) -> Self {
         let (id, counts) = (u64::from_be_bytes(random()), Arc::new(Counts::default()));
         gate.lanes().insert(id, Arc::clone(&counts));
         Self { gate: Arc::clone(gate), id, counts }
@@ -156,7 +156,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for TrailerWriter {
     fn drop(&mut self) {
         self.gate.lanes().remove(&self.id);
     }
@@ -278,7 +278,7 @@ impl<T> DelayLine<T> {
 /// A [`DelayLine`] with the senders that fill it and the task that empties it. Each clone is a sender; when the last is gone, what is
 /// still held leaves in its time, and then the task ends.
 #[derive(Debug)]
-pub struct Holding<T>(Arc<Mutex<HoldingState<T>>>);
+pub struct DelayQueue<T>(Arc<Mutex<HoldingState<T>>>);
 
 #[derive(Debug)]
 struct HoldingState<T> {
@@ -287,11 +287,11 @@ struct HoldingState<T> {
     waker: Option<Waker>,
 }
 
-impl<T> Holding<T> {
-    /// An empty one, and its [`Releasing`] end.
-    pub fn new() -> (Self, Releasing<T>) {
+impl<T> DelayQueue<T> {
+    /// An empty one, and its [`DelayedSends`] end.
+    pub fn new() -> (Self, DelayedSends<T>) {
         let state = Arc::new(Mutex::new(HoldingState { line: DelayLine::default(), senders: 1, waker: None }));
-        (Self(Arc::clone(&state)), Releasing(state))
+        (Self(Arc::clone(&state)), DelayedSends(state))
     }
 
     /// Keeps a datagram back until `release`; false when there is no room.
@@ -308,14 +308,14 @@ impl<T> Holding<T> {
     }
 }
 
-impl<T> Clone for Holding<T> {
+impl<T> Clone for DelayQueue<T> {
     fn clone(&self) -> Self {
         lock(&self.0).senders += 1;
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T> Drop for Holding<T> {
+impl<T> Drop for DelayQueue<T> {
     fn drop(&mut self) {
         let mut state = lock(&self.0);
         state.senders -= 1;
@@ -331,11 +331,11 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The end of a [`Holding`] at which datagrams leave.
+/// The end of a [`DelayQueue`] at which datagrams leave.
 #[derive(Debug)]
-pub struct Releasing<T>(Arc<Mutex<HoldingState<T>>>);
+pub struct DelayedSends<T>(Arc<Mutex<HoldingState<T>>>);
 
-impl<T> Releasing<T> {
+impl<T> DelayedSends<T> {
     /// Sends what is due. `now` reads the clock, `wait` polls a timer set to the given time, `send` is pending while the socket does
     /// not take the datagram. Ready when nothing is held and nobody is left to add to it.
     pub fn poll(
@@ -375,14 +375,14 @@ mod tests {
     use super::*;
     use crate::{Clock as _, SystemClock};
 
-    fn gate() -> Arc<Gate> {
-        Arc::new(Gate::new(SystemClock.now()))
+    fn gate() -> Arc<TrailerRegistry> {
+        Arc::new(TrailerRegistry::new(SystemClock.now()))
     }
 
     #[test]
     fn what_is_written_is_cut_and_nothing_else() {
         let gate = gate();
-        let lane = Lane::new(&gate);
+        let lane = TrailerWriter::new(&gate);
         let release = gate.epoch + Duration::from_micros(1_234);
         for cut in [TRAILER, TRAILER + 1, 950] {
             let mut datagram: Vec<u8> = (0..1_200).map(|n| n as u8).collect();
@@ -391,7 +391,7 @@ mod tests {
             assert_eq!(kept.datagram.len(), 1_200 - cut);
             assert!(kept.datagram.iter().enumerate().all(|(n, b)| *b == n as u8));
             assert_eq!(kept.release, Some(release));
-            assert!(super::Gate::new(gate.epoch).read(&datagram).is_none(), "another gate's token");
+            assert!(super::TrailerRegistry::new(gate.epoch).read(&datagram).is_none(), "another gate's token");
             assert!(gate.read(&datagram[..1_199]).is_none());
             lane.write(&mut datagram[1_200 - cut..], None);
             assert_eq!(gate.read(&datagram).map(|cut| cut.release), Some(None));
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn a_cut_longer_than_the_datagram_is_refused() {
         let gate = gate();
-        let lane = Lane::new(&gate);
+        let lane = TrailerWriter::new(&gate);
         let mut tail = vec![0; 100];
         lane.write(&mut tail, None);
         assert!(gate.read(&tail).is_some_and(|cut| cut.datagram.is_empty()));
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn a_connection_whose_trailers_nobody_reads_stops_after_a_few_and_for_good() {
         let gate = gate();
-        let (wired, lost) = (Lane::new(&gate), Lane::new(&gate));
+        let (wired, lost) = (TrailerWriter::new(&gate), TrailerWriter::new(&gate));
         let mut tail = [0; TRAILER];
         for _ in 0..=UNSEEN {
             assert!(lost.works());
@@ -429,7 +429,7 @@ mod tests {
         assert!(!lost.works());
         // Others are not touched, however many of their last trailers went down with their connections.
         for _ in 0..10_000 {
-            Lane::new(&gate).write(&mut tail, None);
+            TrailerWriter::new(&gate).write(&mut tail, None);
             assert!(wired.works());
             wired.write(&mut tail, None);
             assert!(gate.read(&tail).is_some());
@@ -485,7 +485,7 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&wakes));
-        let (holding, releasing) = Holding::new();
+        let (holding, releasing) = DelayQueue::new();
         let mut sent = Vec::new();
         let mut poll = |now: u64, blocked: bool| {
             let poll = releasing.poll(

@@ -1,6 +1,6 @@
 //! Why a connection must close.
 
-/// Why a connection must close, for a plug to say in its stack's words.
+/// Why a connection must close, for a plug-in to say in its stack's words.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// The transport error code.

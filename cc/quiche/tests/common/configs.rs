@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use fathom_cc::testing::{Event, Log, RecordingRecipe};
-use fathom_cc::{Advice, Controller, Missing, Recipe, Signals, Snapshot, Start, Time};
+use fathom_cc::testing::{Event, Log, RecordingConfig};
+use fathom_cc::{Capabilities, Controller, ControllerConfig, ControllerMetrics, Missing, SendParams, Start, Time};
 use quiche::{Config, CongestionControlAlgorithm};
 
 fn certificate() -> &'static (tempfile::TempDir, String, String) {
@@ -44,12 +44,12 @@ pub fn named(name: &str) -> CongestionControlAlgorithm {
 
 /// One of the catalogue's controllers, and what it hears.
 pub fn recorded(name: &str) -> (CongestionControlAlgorithm, Log) {
-    record(fathom_cc::catalogue::recipe(name).expect("a recipe"))
+    record(fathom_cc::catalogue::parse(name).expect("a controller"))
 }
 
-pub fn record(recipe: Arc<dyn Recipe>) -> (CongestionControlAlgorithm, Log) {
+pub fn record(controller_config: Arc<dyn ControllerConfig>) -> (CongestionControlAlgorithm, Log) {
     let log = Log::new(1 << 20);
-    let algorithm = quiche::fathom::algorithm_of(Arc::new(RecordingRecipe::new(recipe, log.clone())));
+    let algorithm = quiche::fathom::algorithm_of(Arc::new(RecordingConfig::new(controller_config, log.clone())));
     (algorithm.expect("quiche offers everything"), log)
 }
 
@@ -59,34 +59,34 @@ pub fn events(log: &Log) -> Vec<Event> {
 
 /// Always says the same.
 #[derive(Clone, Copy, Debug)]
-pub struct Fixed(pub Advice);
+pub struct Fixed(pub SendParams);
 
 impl Controller for Fixed {
     fn on_sent(&mut self, _: &fathom_cc::Sent) {}
-    fn on_acks(&mut self, _: &fathom_cc::Acks<'_>) {}
-    fn on_setback(&mut self, _: &fathom_cc::Setback) {}
-    fn on_undo(&mut self, _: Time) {}
+    fn on_ack(&mut self, _: &fathom_cc::AckEvent<'_>) {}
+    fn on_congestion_event(&mut self, _: &fathom_cc::CongestionEvent) {}
+    fn on_spurious_congestion_event(&mut self, _: Time) {}
     fn on_path(&mut self, _: Time, _: fathom_cc::PathChange) {}
-    fn advice(&self) -> Advice {
+    fn send_params(&self) -> SendParams {
         self.0
     }
-    fn snapshot(&self) -> Snapshot {
-        fathom_cc::testing::Null { window: self.0.window }.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        fathom_cc::testing::Null { window: self.0.window }.metrics()
     }
     fn boxed(&self) -> Box<dyn Controller> {
         Box::new(*self)
     }
 }
 
-impl Recipe for Fixed {
+impl ControllerConfig for Fixed {
     fn name(&self) -> &'static str {
         "fixed"
     }
     fn spec(&self) -> String {
         "fixed".into()
     }
-    fn needs(&self) -> Signals {
-        Signals::NONE
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
     }
     fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
         Ok(Box::new(*self))

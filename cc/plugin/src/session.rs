@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::quic::{Connection, DirectionalKeys, KeyChange, Secrets, Suite, Version};
 use rustls::{HandshakeKind, NamedGroup};
 
-use crate::cell::Cell;
+use crate::connection_state::ConnectionState;
 use crate::fault::{Code, Fault};
 use crate::key::{HeaderProtection, PacketProtection};
 
@@ -60,7 +60,7 @@ impl<H: Header, P: Packet> KeySet<H, P> {
     fn new(
         local: DirectionalKeys,
         remote: DirectionalKeys,
-        cell: Option<&Arc<Cell>>,
+        cell: Option<&Arc<ConnectionState>>,
         packet: impl Fn(Box<dyn rustls::quic::PacketKey>) -> PacketProtection,
     ) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl<H: Header, P: Packet> KeySet<H, P> {
         }
     }
 
-    fn plain(keys: rustls::quic::Keys, cell: Option<&Arc<Cell>>) -> Self {
+    fn plain(keys: rustls::quic::Keys, cell: Option<&Arc<ConnectionState>>) -> Self {
         Self::new(keys.local, keys.remote, cell, |key| PacketProtection::padded(key, 0, cell.cloned()))
     }
 }
@@ -96,11 +96,11 @@ pub struct Tls {
     /// Key updates for which there are keys.
     updates: u64,
     told_handshake_data: bool,
-    cell: Arc<Cell>,
+    cell: Arc<ConnectionState>,
 }
 
 impl Tls {
-    pub(crate) const fn new(tls: Connection, initial: Suite, cell: Arc<Cell>) -> Self {
+    pub(crate) const fn new(tls: Connection, initial: Suite, cell: Arc<ConnectionState>) -> Self {
         Self { tls, initial, next_secrets: None, updates: 0, told_handshake_data: false, cell }
     }
 

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use fathom_cc::testing::Null;
-use fathom_cc::{Controller, Missing, Recipe, Signals, Start, Time};
+use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
 use fathom_frames::{Seen, varint};
 use proptest::prelude::*;
 
-use crate::cell::Cell;
+use crate::connection_state::ConnectionState;
 use crate::core::Core;
 use crate::key::{HeaderProtection, PacketProtection};
-use crate::outlet::Gate;
 use crate::session::initial_suite;
-use crate::shaping::Wish;
+use crate::shaping::ShapingRequest;
+use crate::shaping_socket::TrailerRegistry;
 use crate::{Clock, EnableTimestamp, Extension, InUse, Offer, SystemClock};
 
 /// Moves when told.
@@ -38,15 +38,15 @@ impl Clock for Hand {
 #[derive(Debug)]
 struct Fixed;
 
-impl Recipe for Fixed {
+impl ControllerConfig for Fixed {
     fn name(&self) -> &'static str {
         "fixed"
     }
     fn spec(&self) -> String {
         self.name().into()
     }
-    fn needs(&self) -> Signals {
-        Signals::NONE
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
     }
     fn start(&self, _: &Start) -> Result<Box<dyn Controller>, Missing> {
         Ok(Box::new(Null { window: 100_000 }))
@@ -54,14 +54,14 @@ impl Recipe for Fixed {
 }
 
 /// What connections with a fixed window start from.
-fn at(clock: Arc<dyn Clock>, gate: Option<Arc<Gate>>, extension: Extension) -> Core {
-    Core { recipe: Arc::new(Fixed), clock, extension, parameter: None, stamp: None, watches: false, gate }
+fn at(clock: Arc<dyn Clock>, gate: Option<Arc<TrailerRegistry>>, extension: Extension) -> Core {
+    Core { controller_config: Arc::new(Fixed), clock, extension, parameter: None, stamp: None, watches: false, gate }
 }
 
 /// The same, with a gate that they send through or do not.
-pub(crate) fn core(extension: Extension, outlet: bool) -> (Core, Arc<Gate>) {
+pub(crate) fn core(extension: Extension, outlet: bool) -> (Core, Arc<TrailerRegistry>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let gate = Arc::new(Gate::new(clock.now()));
+    let gate = Arc::new(TrailerRegistry::new(clock.now()));
     (at(clock, outlet.then(|| Arc::clone(&gate)), extension), gate)
 }
 
@@ -77,9 +77,9 @@ const ACK: &[u8] = &[0x02, 0x00, 0x00, 0x00, 0x00];
 /// A sender with an outlet and its peer.
 struct Rig {
     clock: Arc<Hand>,
-    gate: Arc<Gate>,
-    cell: Arc<Cell>,
-    peer: Arc<Cell>,
+    gate: Arc<TrailerRegistry>,
+    cell: Arc<ConnectionState>,
+    peer: Arc<ConnectionState>,
     seal: PacketProtection,
     open: PacketProtection,
     peer_seal: PacketProtection,
@@ -99,10 +99,10 @@ impl Rig {
     /// What the sender and its peer offer.
     fn offering(extensions: [Extension; 2]) -> Self {
         let clock = Arc::new(Hand { start: SystemClock.now(), elapsed: Mutex::default() });
-        let gate = Arc::new(Gate::new(clock.now()));
+        let gate = Arc::new(TrailerRegistry::new(clock.now()));
         let cell = |gate, extension| {
             let core = at(Arc::clone(&clock) as Arc<dyn Clock>, gate, extension);
-            Arc::new(Cell::new(&core, Signals::NONE, None))
+            Arc::new(ConnectionState::new(&core, Capabilities::NONE, None))
         };
         let (cell, peer) = (cell(Some(Arc::clone(&gate)), extensions[0]), cell(None, extensions[1]));
         for (one, other) in [(&cell, &peer), (&peer, &cell)] {
@@ -138,7 +138,7 @@ impl Rig {
 
     fn wish(&self, mtu: u16, size: u16, hold: u64) {
         let hold = Duration::from_millis(hold);
-        self.cell.wish(0, Wish { path: Some(0), mtu, shrink: usize::from(mtu - size), hold });
+        self.cell.wish(0, ShapingRequest { path: Some(0), mtu, shrink: usize::from(mtu - size), hold });
     }
 
     /// The peer's next packet.
@@ -351,7 +351,7 @@ fn a_hold_is_that_of_the_packet_acknowledged() {
 #[test]
 fn all_paths_are_cut_by_the_wish_for_the_smallest_packets_and_held_by_their_own() {
     let mut rig = Rig::confirmed(None);
-    let wish = |path, size: usize, hold| Wish {
+    let wish = |path, size: usize, hold| ShapingRequest {
         path: Some(path),
         mtu: 1_200,
         shrink: 1_200 - size,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fathom_frames::parameter::Negotiated;
 use fathom_frames::{Content, EcnCounts, Frames, SyncTimestamp, Timestamp, Timestamps, ack_delay, varint};
 
-use crate::cell::InUse;
+use crate::connection_state::InUse;
 
 /// SYNC_TIMESTAMP frames taken out of one packet; more close the connection. TIMESTAMP frames have no such limit (their draft has the
 /// largest count), but more than so many are no longer kept in place.
@@ -29,7 +29,7 @@ const CLOSES: [u64; 2] = [0x1c, 0x1d];
 
 /// What matters of a payload that is about to be sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Leaving {
+pub(crate) struct OutgoingFrames {
     /// It asks for an acknowledgement.
     pub(crate) ack_eliciting: bool,
     /// It probes the path, and its datagram's size is part of the probe; or nobody knows.
@@ -43,7 +43,7 @@ pub(crate) struct Leaving {
     ack_count: usize,
 }
 
-impl Leaving {
+impl OutgoingFrames {
     /// Reads our own stack's payload.
     pub(crate) fn read(payload: &[u8]) -> Self {
         let mut leaving = Self { empty: true, ..Self::default() };
@@ -163,14 +163,14 @@ impl AckSeen {
 
 /// What the two sides agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Agreed {
+pub(crate) struct NegotiatedExtensions {
     /// SYNC_TIMESTAMP.
     pub(crate) sync: Negotiated,
     /// TIMESTAMP.
     pub(crate) timestamps: Timestamps,
 }
 
-impl Agreed {
+impl NegotiatedExtensions {
     /// The peer's packets tell us the delay of ours.
     pub(crate) const fn hears(&self) -> bool {
         self.sync.reads || self.sync.reads_echoes || self.timestamps.reads
@@ -192,17 +192,21 @@ pub struct NotAgreed;
 
 /// The payload, of a packet that may hold no frame of ours at all, holds one.
 pub(crate) fn check_none(payload: &[u8]) -> Result<(), NotAgreed> {
-    if is_one_stream_frame(payload) { Ok(()) } else { Found::default().read(payload, &Agreed::default()) }
+    if is_one_stream_frame(payload) {
+        Ok(())
+    } else {
+        IncomingFrames::default().read(payload, &NegotiatedExtensions::default())
+    }
 }
 
 /// Our own stack's payload asks for an acknowledgement.
 pub(crate) fn is_ack_eliciting(payload: &[u8]) -> bool {
-    is_one_stream_frame(payload) || Leaving::read(payload).ack_eliciting
+    is_one_stream_frame(payload) || OutgoingFrames::read(payload).ack_eliciting
 }
 
 /// What a payload holds for us.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct IncomingFrames {
     /// The first SYNC_TIMESTAMP frame.
     pub(crate) stamp: Option<SyncTimestamp>,
     /// The largest TIMESTAMP frame that is read.
@@ -218,12 +222,12 @@ pub(crate) struct Found {
     more: Vec<(u16, u16)>,
 }
 
-impl Found {
+impl IncomingFrames {
     /// Fills an empty one. An error when the payload holds a frame of ours that it must not hold.
     ///
     /// Behind a frame that cannot be read nothing is looked for; our own goes first, so it is found before. The stack knows the
     /// unreadable frame or closes the connection.
-    pub(crate) fn read(&mut self, payload: &[u8], agreed: &Agreed) -> Result<(), NotAgreed> {
+    pub(crate) fn read(&mut self, payload: &[u8], agreed: &NegotiatedExtensions) -> Result<(), NotAgreed> {
         let mut start = 0;
         while let Some(first) = payload.get(start) {
             let first = u64::from(*first);
@@ -251,7 +255,12 @@ impl Found {
     }
 
     /// Reads one other frame; where the next begins.
-    fn frame(&mut self, payload: &[u8], start: usize, agreed: &Agreed) -> Result<Option<usize>, NotAgreed> {
+    fn frame(
+        &mut self,
+        payload: &[u8],
+        start: usize,
+        agreed: &NegotiatedExtensions,
+    ) -> Result<Option<usize>, NotAgreed> {
         let Some(Ok(frame)) = Frames::new(&payload[start..]).next() else { return Ok(None) };
         self.ack_eliciting |= frame.is_ack_eliciting();
         let range = start + frame.range.start..start + frame.range.end;
@@ -323,7 +332,7 @@ mod tests {
     use super::*;
 
     const OURS: [u8; 8] = [0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9];
-    const LEAN: Agreed = Agreed {
+    const LEAN: NegotiatedExtensions = NegotiatedExtensions {
         sync: Negotiated {
             place: fathom_frames::parameter::Placement::BesideAcks,
             echoes: false,
@@ -333,7 +342,7 @@ mod tests {
         timestamps: NONE,
     };
     const NONE: Timestamps = Timestamps { sends: false, reads: false, accepts: false };
-    const TIMESTAMPS: Agreed = Agreed {
+    const TIMESTAMPS: NegotiatedExtensions = NegotiatedExtensions {
         sync: Negotiated {
             place: fathom_frames::parameter::Placement::Never,
             echoes: false,
@@ -343,12 +352,12 @@ mod tests {
         timestamps: Timestamps { sends: true, reads: true, accepts: true },
     };
 
-    fn found(payload: &[u8]) -> Found {
+    fn found(payload: &[u8]) -> IncomingFrames {
         try_found(payload, &LEAN).expect("ours to read")
     }
 
-    fn try_found(payload: &[u8], agreed: &Agreed) -> Option<Found> {
-        let mut found = Found::default();
+    fn try_found(payload: &[u8], agreed: &NegotiatedExtensions) -> Option<IncomingFrames> {
+        let mut found = IncomingFrames::default();
         found.read(payload, agreed).ok().map(|()| found)
     }
 
@@ -419,11 +428,11 @@ mod tests {
 
     #[test]
     fn a_frame_of_ours_that_was_not_agreed_goes_to_the_stack() {
-        assert!(try_found(&OURS, &Agreed::default()).is_none());
+        assert!(try_found(&OURS, &NegotiatedExtensions::default()).is_none());
         assert!(try_found(&OURS.repeat(5), &LEAN).is_none());
         assert!(try_found(&OURS.repeat(4), &LEAN).is_some());
         assert!(try_found(&OURS, &TIMESTAMPS).is_none());
-        for agreed in [Agreed::default(), LEAN] {
+        for agreed in [NegotiatedExtensions::default(), LEAN] {
             assert!(try_found(&[0x42, 0xf5, 0x01], &agreed).is_none());
             assert!(try_found(&[0x01, 0x42, 0xf5, 0x01, 0x01], &agreed).is_none());
         }
@@ -451,7 +460,8 @@ mod tests {
         // The parameter asked for them, and then our own frame was agreed on.
         let timestamps = Timestamps { sends: false, reads: false, accepts: true };
         let beside =
-            try_found(&[&OURS[..], &[0x42, 0xf5, 0x07]].concat(), &Agreed { timestamps, ..LEAN }).expect("agreed");
+            try_found(&[&OURS[..], &[0x42, 0xf5, 0x07]].concat(), &NegotiatedExtensions { timestamps, ..LEAN })
+                .expect("agreed");
         assert!(beside.stamp.is_some() && beside.timestamp.is_none() && beside.ranges().eq([0..8, 8..11]));
     }
 

@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 
-use crate::cell::Cell;
+use crate::connection_state::ConnectionState;
 use crate::payload::{NotAgreed, check_none};
-use crate::shaping::Exit;
+use crate::shaping::Departure;
 
 /// Longest packet number (RFC 9000 §17.1).
 const MAX_NUMBER_LEN: usize = 4;
@@ -32,7 +32,7 @@ const LONG_PROTECTED: u8 = 0x0f;
 const SHORT_PROTECTED: u8 = 0x1f;
 
 /// A packet became junk.
-fn not_sealed(cell: Option<&Cell>, what: &str) {
+fn not_sealed(cell: Option<&ConnectionState>, what: &str) {
     match cell {
         Some(cell) => cell.not_sealed(what),
         None => tracing::error!("{what} failed before there was a connection: junk was sent in its place"),
@@ -42,12 +42,15 @@ fn not_sealed(cell: Option<&Cell>, what: &str) {
 /// rustls's header protection.
 pub struct HeaderProtection {
     key: Box<dyn rustls::quic::HeaderProtectionKey>,
-    cell: Option<Arc<Cell>>,
+    cell: Option<Arc<ConnectionState>>,
 }
 
 impl HeaderProtection {
     /// That of a connection's packets; `None` before there is a connection.
-    pub(crate) const fn new(key: Box<dyn rustls::quic::HeaderProtectionKey>, cell: Option<Arc<Cell>>) -> Self {
+    pub(crate) const fn new(
+        key: Box<dyn rustls::quic::HeaderProtectionKey>,
+        cell: Option<Arc<ConnectionState>>,
+    ) -> Self {
         Self { key, cell }
     }
 
@@ -85,9 +88,9 @@ impl HeaderProtection {
 /// What a key does besides sealing and opening.
 enum Extra {
     /// Writes this many bytes of PADDING (0: nothing), for the connection of this cell if there is one yet.
-    Padding(usize, Option<Arc<Cell>>),
+    Padding(usize, Option<Arc<ConnectionState>>),
     /// Carries frames for the connection of this cell, after so many key updates.
-    Frames(Arc<Cell>, u64),
+    Frames(Arc<ConnectionState>, u64),
 }
 
 /// A packet whose tag does not match.
@@ -103,13 +106,17 @@ pub struct PacketProtection {
 
 impl PacketProtection {
     /// A key that only appends `padding` zero bytes: Initial, Handshake and 0-RTT. `cell` is the connection's, if there is one yet.
-    pub(crate) fn padded(key: Box<dyn rustls::quic::PacketKey>, padding: usize, cell: Option<Arc<Cell>>) -> Self {
+    pub(crate) fn padded(
+        key: Box<dyn rustls::quic::PacketKey>,
+        padding: usize,
+        cell: Option<Arc<ConnectionState>>,
+    ) -> Self {
         let tag_len = key.tag_len();
         Self { key, tag_len, extra: Extra::Padding(padding, cell) }
     }
 
     /// A 1-RTT key of the connection of `cell`, after so many key updates.
-    pub(crate) fn one_rtt(key: Box<dyn rustls::quic::PacketKey>, cell: Arc<Cell>, updates: u64) -> Self {
+    pub(crate) fn one_rtt(key: Box<dyn rustls::quic::PacketKey>, cell: Arc<ConnectionState>, updates: u64) -> Self {
         let tag_len = key.tag_len();
         Self { key, tag_len, extra: Extra::Frames(cell, updates) }
     }
@@ -126,7 +133,7 @@ impl PacketProtection {
                 }
                 cell.seal(path, packet, &mut rest[..room], header.len() + room + self.tag_len)
             }
-            Extra::Padding(..) => Exit::default(),
+            Extra::Padding(..) => Departure::default(),
         };
         let (payload, rest) = rest.split_at_mut(room - exit.cut);
         let (tag, tail) = rest.split_at_mut(self.tag_len);
@@ -173,7 +180,7 @@ impl PacketProtection {
         };
         match lead {
             // The stack closes on it as on a packet without frames.
-            Ok(_) if self.cell().is_some_and(Cell::has_failed) => payload.clear(),
+            Ok(_) if self.cell().is_some_and(ConnectionState::has_failed) => payload.clear(),
             Ok(lead) => payload.advance(lead),
             Err(NotAgreed) => {
                 tracing::warn!("a packet holds a timestamp where none was agreed");
@@ -198,7 +205,7 @@ impl PacketProtection {
         self.key.confidentiality_limit()
     }
 
-    fn cell(&self) -> Option<&Cell> {
+    fn cell(&self) -> Option<&ConnectionState> {
         match &self.extra {
             Extra::Frames(cell, _) => Some(cell),
             Extra::Padding(_, cell) => cell.as_deref(),

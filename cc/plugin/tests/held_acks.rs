@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fathom_cc::{Cause, Signals};
-use fathom_plug::{AckBatch, Cell, Clock, Flow, Setup, SystemClock};
+use fathom_cc::{Capabilities, Cause};
+use fathom_plugin::{AckBatch, Clock, ConnectionState, ControllerDriver, Setup, SystemClock};
 
 const DATAGRAM: u64 = 1_200;
 /// Each way.
@@ -48,8 +48,8 @@ type Says = fn(Duration) -> Duration;
 
 struct Rig {
     clock: Arc<Hand>,
-    cell: Arc<Cell>,
-    flow: Flow,
+    cell: Arc<ConnectionState>,
+    flow: ControllerDriver,
     start: Instant,
     now: Instant,
     events: BinaryHeap<Reverse<(Instant, Event)>>,
@@ -71,16 +71,16 @@ impl Rig {
         let start = SystemClock.now();
         let clock = Arc::new(Hand(Mutex::new(start)));
         let setup = Setup {
-            recipe: Some(fathom_cc::catalogue::recipe(controller).expect("known")),
+            controller_config: Some(fathom_cc::catalogue::parse(controller).expect("known")),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             ..Setup::default()
         };
-        let offers = Signals { one_way: true, ecn: true, ..Signals::NONE };
-        let cell = Cell::for_stack(setup, offers).expect("a cell");
+        let provided = Capabilities { one_way: true, ecn: true, ..Capabilities::NONE };
+        let cell = ConnectionState::for_stack(setup, provided).expect("a cell");
         // No extension: exponent 3 and 25 ms, which are the defaults.
         cell.negotiate(&[]).expect("negotiated");
         Self {
-            flow: Flow::start(Arc::clone(&cell), Some(0), start, DATAGRAM as u16),
+            flow: ControllerDriver::start(Arc::clone(&cell), Some(0), start, DATAGRAM as u16),
             clock,
             cell,
             start,
@@ -104,7 +104,7 @@ impl Rig {
     }
 
     fn fill_window(&mut self) {
-        let window = if self.app_limited { 8 * DATAGRAM } else { self.flow.advice().window };
+        let window = if self.app_limited { 8 * DATAGRAM } else { self.flow.send_params().window };
         while (self.in_flight.len() as u64 + 1) * DATAGRAM <= window {
             let packet = self.next;
             self.next += 1;
@@ -146,7 +146,7 @@ impl Rig {
         });
         let quiet = self.now < self.start + QUIET;
         if std::mem::replace(&mut self.app_limited, quiet) && !quiet {
-            self.flow.on_setback(self.now, self.now, Cause::Loss { bytes: DATAGRAM, persistent: true });
+            self.flow.on_congestion_event(self.now, self.now, Cause::Loss { bytes: DATAGRAM, persistent: true });
         }
         self.smoothed = if self.acks == 1 { sample } else { (self.smoothed * 7 + sample) / 8 };
     }
@@ -158,7 +158,7 @@ impl Rig {
         while let Some(Reverse((now, event))) = self.events.pop() {
             while windows.len() < seconds as usize && now >= self.start + Duration::from_secs(windows.len() as u64 + 1)
             {
-                windows.push(self.flow.advice().window / DATAGRAM);
+                windows.push(self.flow.send_params().window / DATAGRAM);
             }
             if windows.len() == seconds as usize {
                 break;

@@ -21,13 +21,13 @@ pub mod trend;
 use std::sync::Arc;
 
 use crate::aimd::Aimd;
-use crate::controller::{Advice, Controller, Snapshot};
-use crate::event::{Acks, PathChange, Sent, Setback, Start};
-use crate::gentle::trend::{Test, Watch};
+use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::controller::{Controller, ControllerMetrics, SendParams};
+use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
+use crate::ghstcp::trend::{Test, Watch};
 use crate::highspeed::{increase, kept};
 use crate::hystart;
-use crate::options::{Entry, OptionInfo, Values, spec_text};
-use crate::recipe::{Missing, Recipe, Signals};
+use crate::options::{Algorithm, OptionInfo, Values, spec_text};
 use crate::round::RoundTrip;
 use crate::units::{Ratio, Time};
 
@@ -38,12 +38,12 @@ const TREND: OptionInfo = OptionInfo {
     about: "how rising round trips are recognised: sign of Pearson's r, its t-test, or Mann-Kendall (both one-sided 5 %)",
 };
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "gentle",
     summary: "gHSTCP: HighSpeed TCP that grows as Reno while round trips rise",
     source: "gHSTCP §3.2",
     options: &[TREND, hystart::OPTION],
-    needs: Signals::NONE,
+    required: Capabilities::NONE,
     build: |chosen| {
         Arc::new(GentleRecipe {
             trend: chosen.choice(TREND.name, Test::ALL),
@@ -52,29 +52,29 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// The recipe `gentle`.
+/// The configuration `gentle`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GentleRecipe {
     trend: Test,
     hystart: hystart::Use,
 }
 
-impl Recipe for GentleRecipe {
+impl ControllerConfig for GentleRecipe {
     fn name(&self) -> &'static str {
-        ENTRY.name
+        ALGORITHM.name
     }
 
     fn spec(&self) -> String {
         let hystart = self.hystart.name().to_owned();
-        spec_text(&ENTRY, &[(TREND.name, self.trend.name().to_owned()), (hystart::OPTION.name, hystart)])
+        spec_text(&ALGORITHM, &[(TREND.name, self.trend.name().to_owned()), (hystart::OPTION.name, hystart)])
     }
 
-    fn needs(&self) -> Signals {
-        Signals::NONE
+    fn required(&self) -> Capabilities {
+        Capabilities::NONE
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.offers)?;
+        self.check(start.provided)?;
         Ok(Box::new(Gentle {
             aimd: Aimd::new(start).with_hystart(self.hystart),
             mode: Mode::HighSpeed,
@@ -105,9 +105,9 @@ pub struct Gentle {
 
 impl Gentle {
     /// Takes the sample of an ACK frame; the first frame of a new round trip decides the mode by those of the last one.
-    fn observe(&mut self, acks: &Acks<'_>) {
+    fn observe(&mut self, acks: &AckEvent<'_>) {
         let Some(departure) = acks.newest_sent() else { return };
-        if self.round.on_acks(acks) {
+        if self.round.on_ack(acks) {
             self.mode = if self.watch.rising() { Mode::Reno } else { Mode::HighSpeed };
             self.watch.clear();
         }
@@ -118,9 +118,9 @@ impl Gentle {
 impl Controller for Gentle {
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    fn on_acks(&mut self, acks: &Acks<'_>) {
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
         self.observe(acks);
-        let acked = self.aimd.on_acks(acks);
+        let acked = self.aimd.on_ack(acks);
         let acked = self.aimd.grow_slow_start(acked);
         let packets = match self.mode {
             Mode::HighSpeed => increase(self.aimd.window(), self.aimd.datagram()),
@@ -129,12 +129,12 @@ impl Controller for Gentle {
         self.aimd.grow_additive(packets, acked);
     }
 
-    fn on_setback(&mut self, setback: &Setback) {
-        self.aimd.on_setback(setback, kept(self.aimd.window(), self.aimd.datagram()));
+    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
+        self.aimd.on_congestion_event(congestion_event, kept(self.aimd.window(), self.aimd.datagram()));
     }
 
-    fn on_undo(&mut self, _now: Time) {
-        self.aimd.on_undo();
+    fn on_spurious_congestion_event(&mut self, _now: Time) {
+        self.aimd.on_spurious_congestion_event();
     }
 
     fn on_path(&mut self, now: Time, change: PathChange) {
@@ -149,12 +149,12 @@ impl Controller for Gentle {
         }
     }
 
-    fn advice(&self) -> Advice {
-        Advice::window(self.aimd.window())
+    fn send_params(&self) -> SendParams {
+        SendParams::window(self.aimd.window())
     }
 
-    fn snapshot(&self) -> Snapshot {
-        self.aimd.snapshot()
+    fn metrics(&self) -> ControllerMetrics {
+        self.aimd.metrics()
     }
 
     fn boxed(&self) -> Box<dyn Controller> {
