@@ -157,7 +157,7 @@ async fn half_requests_and_pings_hold_no_place() {
             Limits { header: Duration::from_millis(700), request: Duration::from_secs(5), ..Limits::default() };
         let mut running = start(stack, "reno", None, limits);
         let mut transport = TransportConfig::default();
-        transport.keep_alive_interval(Some(Duration::from_millis(100)));
+        transport.keep_alive_interval(Some(Duration::from_millis(20)));
         running.client.transport_config(Arc::new(transport));
         let (connection, streams) = half_requests(&running, 100).await;
         let idle = within(running.connect()).await.unwrap();

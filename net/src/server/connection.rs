@@ -31,6 +31,10 @@ pub(crate) const NO_ERROR: u32 = 0x100;
 pub(super) const EXCESSIVE_LOAD: u32 = 0x107;
 /// The shortest silence after which a connection has nothing left to send: a peer may wait 25 ms with an acknowledgement.
 pub(super) const QUIET: Duration = Duration::from_millis(100);
+/// The longest wait for that silence: sixteen round trips, between these. A client that sends PINGs is answered and never silent.
+pub(super) fn longest_drain(rtt: Duration) -> Duration {
+    (rtt * 16).clamp(Duration::from_secs(2), Duration::from_secs(10))
+}
 /// A handshake that takes longer has failed. Where a client's first packets are lost, its probe timeouts come 1, 3, 7 and 15 s after them
 /// (RFC 9002 §6.2.2), or 3, 9 and 21 s once it has measured a round trip of a second; over a path that loses 6 % of all packets, one
 /// handshake in a thousand takes more than ten seconds.
@@ -189,13 +193,17 @@ async fn requests<D: Door>(
 /// Waits until a connection has nothing left to send: what is not acknowledged would be sent again within a probe timeout. Closed before,
 /// its peer loses what it has not got; and quinn 0.11, while congestion control holds data back, does not even say that it closes.
 async fn drained<D: Door>(connection: &D::Connection) {
-    loop {
-        let before = D::report(connection);
-        tokio::time::sleep(QUIET.max(before.rtt.unwrap_or_default() * 4)).await;
-        if D::report(connection).sent == before.sent {
-            return;
+    let quiet = async {
+        loop {
+            let before = D::report(connection);
+            tokio::time::sleep(QUIET.max(before.rtt.unwrap_or_default() * 4)).await;
+            if D::report(connection).sent == before.sent {
+                return;
+            }
         }
-    }
+    };
+    let longest = longest_drain(D::report(connection).rtt.unwrap_or_default());
+    let _ = tokio::time::timeout(longest, quiet).await;
 }
 
 /// When a connection was last of use: what its client sends besides requests shows nothing.

@@ -15,7 +15,7 @@ use super::{LONG, Quic, stopped};
 use crate::metrics::{Controller, Ended, Metrics};
 use crate::server::NO_ERROR;
 use crate::server::admission::Place;
-use crate::server::connection::{EXCESSIVE_LOAD, HANDSHAKE, QUIET};
+use crate::server::connection::{EXCESSIVE_LOAD, HANDSHAKE, QUIET, longest_drain};
 use crate::server::door::with_probe;
 use crate::server::reply::Common;
 
@@ -110,8 +110,19 @@ struct Connection<'a> {
     going: bool,
     /// Probe timeouts of the path in use, when they were last looked at.
     timeouts: usize,
-    /// Packets sent so far, and when to see whether there were more.
-    quiet: Option<(usize, Instant)>,
+    /// While there is nothing to answer.
+    quiet: Option<Quiet>,
+}
+
+/// The wait for silence before a connection ends.
+#[derive(Clone, Copy)]
+struct Quiet {
+    /// Packets sent so far.
+    sent: usize,
+    /// When to see whether there were more.
+    at: Instant,
+    /// When the connection ends whatever was sent.
+    longest: Instant,
 }
 
 impl Drop for Connection<'_> {
@@ -199,8 +210,12 @@ impl<'a> Connection<'a> {
             return None;
         }
         let timers = self.quic.timeout_instant().into_iter().chain(held).map(Instant::from_std);
-        let own =
-            self.handshake.into_iter().chain(self.quiet.map(|(_, at)| at)).chain(unused).chain(self.streams.due());
+        let own = self
+            .handshake
+            .into_iter()
+            .chain(self.quiet.map(|quiet| quiet.at.min(quiet.longest)))
+            .chain(unused)
+            .chain(self.streams.due());
         Some(timers.chain(own).min().unwrap_or(now + LONG))
     }
 
@@ -289,13 +304,14 @@ impl<'a> Connection<'a> {
             return;
         }
         let sent = self.quic.stats().sent;
+        let rtt = self.quic.path_stats().map(|path| path.rtt).max().unwrap_or(Duration::ZERO);
+        let at = now + QUIET.max(rtt * 4);
         match self.quiet {
-            Some((_, at)) if now < at => {}
-            Some((before, _)) if before == sent => self.close(NO_ERROR),
-            _ => {
-                let rtt = self.quic.path_stats().map(|path| path.rtt).max().unwrap_or(Duration::ZERO);
-                self.quiet = Some((sent, now + QUIET.max(rtt * 4)));
-            }
+            Some(quiet) if now >= quiet.longest => self.close(NO_ERROR),
+            Some(quiet) if now < quiet.at => {}
+            Some(quiet) if quiet.sent == sent => self.close(NO_ERROR),
+            Some(quiet) => self.quiet = Some(Quiet { sent, at, ..quiet }),
+            None => self.quiet = Some(Quiet { sent, at, longest: now + longest_drain(rtt) }),
         }
     }
 
