@@ -10,7 +10,7 @@
 //! shows the level; a loaded one hardly moves it, because the noise grows with the queue; and a queue that stands for minutes
 //! settles in `share`, so drift stays visible even then.
 
-use fathom_cc::Time;
+use fathom_units::Time;
 
 /// Relative clock drift before anything is known, one standard deviation, in us/s. Twice this is the highest rate that Sync-TCP
 /// §5.3 quotes (500 us/s).

@@ -1,6 +1,6 @@
 //! How many stamps a receiver may spend on what it receives.
 
-use fathom_cc::Time;
+use fathom_units::Time;
 
 /// Nanobytes in a byte: the budget counts fractions of a stamp exactly.
 const SCALE: u64 = 1_000_000_000;

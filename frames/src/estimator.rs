@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use fathom_cc::{OneWayDelay, Time};
+use fathom_units::{OneWayDelay, Time};
 
 use crate::baseline::Baseline;
 use crate::sync_timestamp::{Echo, stamp};

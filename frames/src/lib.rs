@@ -7,7 +7,7 @@
 //! 2. sending a packet: [`SyncTimestamp::encode`] or [`Timestamp::encode`] in front of its frames, [`SendTimes::record`];
 //! 3. receiving one: [`Frames`] over the decrypted payload, [`remove`] our frame, [`Seen::arrive`] against duplicates, [`StampBudget`]
 //!    for whether the answer carries a stamp;
-//! 4. on an acknowledgement: a [`Sample`] into the [`Estimator`], whose [`fathom_cc::OneWayDelay`] goes to the controller.
+//! 4. on an acknowledgement: a [`Sample`] into the [`Estimator`], whose [`fathom_units::OneWayDelay`] goes to the controller.
 //!
 //! Everything that reads bytes from the network is total: any input gives a value or an error, in time linear in its length, and
 //! allocates nothing.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use fathom_cc::Time;
+use fathom_units::Time;
 
 /// Send times of the packets of one packet number space, for one-way delay in `lean` mode.
 ///

@@ -16,7 +16,7 @@
 //! Rules: only in 1-RTT packets and only after [`crate::Negotiated`] allows it; at most one in a packet, and a receiver that finds
 //! more reads the first; neither ack-eliciting nor retransmitted. A frame that was not asked for is a PROTOCOL_VIOLATION.
 
-use fathom_cc::Time;
+use fathom_units::Time;
 
 use crate::codepoints;
 use crate::varint;

@@ -14,7 +14,7 @@
 //! Rules: only in 1-RTT packets and only after [`crate::Timestamps`] allows it; of several in a packet the largest counts; neither
 //! ack-eliciting nor retransmitted. A frame that was not asked for is a PROTOCOL_VIOLATION.
 
-use fathom_cc::Time;
+use fathom_units::Time;
 
 use crate::codepoints;
 use crate::sync_timestamp::DecodeError;

@@ -2,11 +2,11 @@
 
 mod common;
 
-use fathom_cc::Time;
 use fathom_frames::{
     Arrival, Echo, EnableTimestamp, Frames, Negotiated, Offer, Seen, SendTimes, SyncTimestamp, Timestamp, parameter,
     varint,
 };
+use fathom_units::Time;
 use proptest::prelude::*;
 
 fn offer() -> impl Strategy<Value = Option<Offer>> {
@@ -169,8 +169,8 @@ proptest! {
         let mut number = 0;
         for (skip, ack) in steps {
             number += skip;
-            log.record(number, fathom_cc::Time::from_micros(number));
-            model.insert(number, fathom_cc::Time::from_micros(number));
+            log.record(number, fathom_units::Time::from_micros(number));
+            model.insert(number, fathom_units::Time::from_micros(number));
             if let Some(ack) = ack {
                 let expected = model.get(&ack).copied();
                 if ack <= number {

@@ -5,9 +5,9 @@ mod common;
 use std::time::Duration;
 
 use common::Noise;
-use fathom_cc::Time;
 use fathom_frames::sync_timestamp::stamp;
 use fathom_frames::{Echo, Estimator, Sample, Timestamp};
+use fathom_units::Time;
 use proptest::prelude::*;
 
 /// A path with two clocks. All times in microseconds; `t` is when our packet leaves.

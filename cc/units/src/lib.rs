@@ -1,12 +1,14 @@
 //! Units as types: a time, a rate and a one-way delay cannot be mistaken for each other.
 
+pub mod math;
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Add, AddAssign, RangeInclusive, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A point in time: nanoseconds from an arbitrary start that is fixed for one connection (or one simulated world).
+/// A point in time: nanoseconds from an arbitrary start that is fixed for one connection (or one simulation).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
