@@ -1,4 +1,4 @@
-//! `--kernel`: whose kernel the links of netem's world are.
+//! `--kernel`: whose kernel the links of the netem backend are.
 
 use std::ffi::OsStr;
 #[cfg(target_os = "linux")]
@@ -26,7 +26,7 @@ pub(crate) enum Kernel {
 #[cfg(not(target_os = "linux"))]
 impl Kernel {
     pub(crate) fn is_elsewhere(self) -> Result<bool, Failure> {
-        Err(Failure::input("only Linux has netem; run it in --world relay"))
+        Err(Failure::input("only Linux has netem; run it in --backend loopback"))
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Something that goes wrong at a time: blackout:2s@10s, mtu:1250@20s (bytes of UDP payload), rebind@30s, rebind@handshake. May be given several times.
     #[arg(long, value_name = "FAULT")]
     fault: Vec<Fault>,
-    /// Seeds every lot that is drawn.
+    /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
     /// Ends after this time; without it, on Ctrl-C.

@@ -166,18 +166,18 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         (&["--up-queue", "red:min=1p"], "add --rate"),
         (&["--up-rate", "1Mbps", "--queue", "fifo"], "fifo"),
     ];
-    for (more, mend) in cases {
+    for (more, hint) in cases {
         let out = fathom(&[&good[..], more].concat());
         let line = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{more:?}: {line}");
-        assert!(line.contains(mend), "{more:?}: {line}");
+        assert!(line.contains(hint), "{more:?}: {line}");
     }
-    for (listen, to, mend) in
+    for (listen, to, hint) in
         [(taken.as_str(), "127.0.0.1:9", "free port"), ("127.0.0.1:0", "nowhere", "127.0.0.1:4433")]
     {
         let out = fathom(&["link", "--listen", listen, "--to", to]);
         let line = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{line}");
-        assert!(line.contains(mend), "{line}");
+        assert!(line.contains(hint), "{line}");
     }
 }

@@ -62,8 +62,8 @@ fn named(text: &str) -> Named {
 }
 
 fn noise(n: usize) -> Vec<f64> {
-    let mut lots = super::chance::rng();
-    (0..n).map(|_| 50.0 + 10.0 * lots.random::<f64>()).collect()
+    let mut rng = super::chance::rng();
+    (0..n).map(|_| 50.0 + 10.0 * rng.random::<f64>()).collect()
 }
 
 #[test]

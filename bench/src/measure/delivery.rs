@@ -15,7 +15,7 @@ use fathom_cc::Time;
 use fathom_frames::{Frames, varint};
 
 use super::latency::Latencies;
-use crate::world::Tap;
+use crate::sim::Tap;
 
 /// Bytes of an AEAD tag (RFC 9001 §5.3).
 const TAG: usize = 16;

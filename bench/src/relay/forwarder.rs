@@ -145,7 +145,7 @@ pub struct Passing<'a> {
     pub ecn: u8,
     /// What is in it.
     pub contents: &'a [u8],
-    /// When it goes on, perhaps damaged, since the relay's start; `None`: the line or a fault has taken it.
+    /// When it goes on, perhaps corrupted, since the relay's start; `None`: the line or a fault has taken it.
     pub leaves: Option<Duration>,
 }
 
@@ -233,7 +233,7 @@ impl Relay {
         no_loop(&entrances)?;
         Ok(Self {
             entrances,
-            // Each direction draws its own lots.
+            // Each direction has its own random numbers.
             down: Line::new(spec.down, spec.seed.wrapping_mul(2)),
             up: Line::new(spec.up, spec.seed.wrapping_mul(2) + 1),
             faults: Faults::new(spec.faults),

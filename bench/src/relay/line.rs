@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::link::{Link, LinkStats, QueueSpec, Verdict};
-use crate::world::WIRE_OVERHEAD;
+use crate::sim::WIRE_OVERHEAD;
 
 /// What one direction does. Parts are from 0 to 1, of all datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -20,7 +20,7 @@ pub struct LineSpec {
     pub jitter: Duration,
     /// Lost before the link.
     pub loss: f64,
-    /// At most so many in a row are lost, and damaged; `None`: as the lots fall.
+    /// At most so many in a row are lost, and corrupted; `None`: no limit.
     pub in_a_row: Option<u32>,
     /// Skip the propagation delay and so arrive before others.
     pub reorder: f64,
@@ -72,10 +72,10 @@ pub struct LineStats {
 pub struct Line {
     spec: LineSpec,
     link: Option<Link>,
-    lots: Pcg64Mcg,
+    rng: Pcg64Mcg,
     /// When the last datagram that kept its place arrives.
     last: u64,
-    /// Lost in a row by now, and damaged.
+    /// Lost in a row by now, and corrupted.
     rows: [u32; 2],
     stats: LineStats,
 }
@@ -84,7 +84,7 @@ impl Line {
     /// A line at rest.
     pub fn new(spec: LineSpec, seed: u64) -> Self {
         let link = spec.link.map(|(rate, queue)| Link::new(rate, queue.build(rate, seed ^ 1)));
-        Self { spec, link, lots: Pcg64Mcg::seed_from_u64(seed), last: 0, rows: [0; 2], stats: LineStats::default() }
+        Self { spec, link, rng: Pcg64Mcg::seed_from_u64(seed), last: 0, rows: [0; 2], stats: LineStats::default() }
     }
 
     /// A datagram of `payload` bytes comes in at `now` nanoseconds.
@@ -107,13 +107,13 @@ impl Line {
             self.stats.reordered += 1;
             out
         } else {
-            let jitter = self.spec.jitter.mul_f64(self.lots.random::<f64>());
+            let jitter = self.spec.jitter.mul_f64(self.rng.random::<f64>());
             let at = out + (self.spec.delay + jitter).as_nanos() as u64;
             self.last = self.last.max(at);
             self.last
         };
         let flip =
-            (self.draw_of_row(1, self.spec.corrupt) && payload > 0).then(|| self.lots.random_range(0..payload * 8));
+            (self.draw_of_row(1, self.spec.corrupt) && payload > 0).then(|| self.rng.random_range(0..payload * 8));
         self.stats.corrupted += u64::from(flip.is_some());
         let copy = Copy { at, mark, flip };
         let double = self.draw(self.spec.duplicate).then_some(copy);
@@ -144,7 +144,7 @@ impl Line {
 
     /// Whether this datagram is of a part of all. What never happens draws no lot, so that it moves no other.
     fn draw(&mut self, part: f64) -> bool {
-        part > 0.0 && self.lots.random::<f64>() < part
+        part > 0.0 && self.rng.random::<f64>() < part
     }
 }
 

@@ -26,6 +26,6 @@ pub struct RelaySpec {
     pub up: LineSpec,
     /// What goes wrong, and when.
     pub faults: Vec<Fault>,
-    /// Seeds every lot that is drawn.
+    /// Seed of everything random.
     pub seed: u64,
 }

@@ -15,10 +15,9 @@
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
 //! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
 
+mod claims;
 mod dca;
 mod ghstcp;
-mod judge;
-mod judged;
 mod packet_size;
 mod record;
 mod report;
@@ -34,7 +33,7 @@ pub use record::{Ran, Record};
 pub use report::{Artefact, Axis, Body, Claim, Entry, Figure, Report, Row, Series, Table, Verdict};
 pub use results::Results;
 pub use select::{find, select};
-pub use work::{Asked, Work, cost, list};
+pub use work::{Overrides, Work, cost, list};
 
 /// A paper.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +68,7 @@ mod tests {
 
     #[test]
     fn every_paper_has_its_studies_and_each_name_once() {
-        let asked = Asked { scale: 0.01, seeds: Some(1), stack: None };
+        let overrides = Overrides { scale: 0.01, seeds: Some(1), stack: None };
         for (i, paper) in PAPERS.iter().enumerate() {
             assert!(PAPERS[..i].iter().all(|other| other.name != paper.name), "{} twice", paper.name);
             for (j, wanted) in paper.artefacts.iter().enumerate() {
@@ -79,7 +78,7 @@ mod tests {
                 let table = if figure.is_empty() { vec![name] } else { Vec::new() };
                 let found = select(paper, &figure, &table).unwrap_or_else(|e| panic!("{}: {e}", paper.name));
                 assert_eq!(found.iter().map(|w| w.id).collect::<Vec<_>>(), [wanted.id]);
-                let work = asked.work(&[wanted]).unwrap_or_else(|e| panic!("{} {}: {e}", paper.name, wanted.id));
+                let work = overrides.work(&[wanted]).unwrap_or_else(|e| panic!("{} {}: {e}", paper.name, wanted.id));
                 assert!(!work.is_empty(), "{} {}", paper.name, wanted.id);
             }
             assert!(

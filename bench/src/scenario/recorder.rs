@@ -200,7 +200,7 @@ struct ProbeTimer {
     /// When the last acknowledgement or loss was heard of.
     heard: Option<Time>,
     in_flight: u64,
-    /// Smoothed round-trip time, and what part of it packets were kept back by an outlet (SDC).
+    /// Smoothed round-trip time, and what part of it packets were kept back by a shaping socket (SDC).
     smoothed: Duration,
     hold: Duration,
     /// Mean deviation of the round-trip times (RFC 9002 §5.3).
@@ -249,7 +249,7 @@ impl ProbeTimer {
 
     /// How long the sender backed off, if this ends it.
     fn on_ack(&mut self, acks: &AckEvent<'_>) -> Option<Duration> {
-        // The stack's own sample: to it a packet that an outlet keeps back is on its way, and its timer waits for the hold too.
+        // The stack's own sample: to it a packet that a shaping socket keeps back is on its way, and its timer waits for the hold too.
         let latest = acks.newest_sent().map_or(acks.rtt.latest, |sent| {
             // The stack takes the acknowledgement's delay off too.
             acks.now.since(sent).saturating_sub(acks.rtt.ack_delay)

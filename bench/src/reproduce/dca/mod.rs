@@ -8,12 +8,12 @@
 //! | `judge.rs` | verdicts over estimates |
 
 mod claims;
-mod judge;
 mod measured;
 mod predicates;
 mod simulated;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 
 use std::collections::BTreeMap;
 

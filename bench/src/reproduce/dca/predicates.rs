@@ -3,13 +3,13 @@
 use crate::measure::Estimate;
 use crate::scenario::Outcome;
 
-use super::super::judge::{all as all_hold, opposite};
+use super::super::claims::{all as all_hold, opposite};
 use super::super::{Results, Verdict};
-use super::judge::{above_zero, below_zero, shown, varies_more, within};
 use super::measured::{Measured, PATHS, at_lags, before_losses_below_median, foretold};
 use super::simulated::{
     CONGESTED, OF_LINKS, STEPS, alone, altered, loss_at_share, loss_change, loss_rate, paired, share, throughput_change,
 };
+use super::verdicts::{above_zero, below_zero, shown, varies_more, within};
 use super::{BySeed, EMORY, LEVELS, REDUCTIONS, TUNED, by_seed, difference, estimate, relative};
 
 /// Largest change that counts as none, in percent. Ours: the paper says "essentially unchanged" and "essentially inactive".

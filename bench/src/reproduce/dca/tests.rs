@@ -7,7 +7,7 @@ use fathom_cc::Time;
 
 use crate::measure::RttSample;
 use crate::scenario::{BackgroundOutcome, GroupOutcome, LinkOutcome, Load, Outcome, RttOutcome};
-use crate::study::{CellResult, Study, shipped};
+use crate::study::{Study, StudyRunResult, shipped};
 
 use super::super::{Body, Results, Verdict};
 use super::claims::{answer, names};
@@ -33,9 +33,10 @@ fn blank() -> Outcome {
 /// Results of a study: for each seed from 1 on the outcome of its number.
 fn put(results: &mut Results, study: &str, key: &[(&str, &str)], outcomes: Vec<Outcome>) {
     let key: BTreeMap<String, String> = key.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect();
-    let cells = outcomes.into_iter().zip(1..);
-    let cells = cells.map(|(outcome, seed)| CellResult { key: key.clone(), seed, fingerprint: String::new(), outcome });
-    results.add(study, cells.collect());
+    let runs = outcomes.into_iter().zip(1..);
+    let runs =
+        runs.map(|(outcome, seed)| StudyRunResult { key: key.clone(), seed, fingerprint: String::new(), outcome });
+    results.add(study, runs.collect());
 }
 
 /// Reno has 100 and loses 10 of 1000; the early connection changes both by so many percent.
@@ -159,11 +160,11 @@ fn artefacts_claims_and_keys_name_what_the_studies_have() {
 
 #[test]
 fn the_same_model_is_behind_every_study_of_a_path() {
-    // Groups of a cell as text; the mix of controllers aside, which figure 4-7 varies.
+    // Groups of a run as text; the mix of controllers aside, which figure 4-7 varies.
     let background = |name: &str, key: &[(&str, &str)]| {
-        let cells = study(name).cells(1.0).unwrap();
-        let cell = cells.into_iter().find(|c| key.iter().all(|(axis, value)| c.key[*axis] == *value));
-        let s = cell.unwrap_or_else(|| panic!("{name} {key:?}")).scenario;
+        let runs = study(name).runs(1.0).unwrap();
+        let run = runs.into_iter().find(|c| key.iter().all(|(axis, value)| c.key[*axis] == *value));
+        let s = run.unwrap_or_else(|| panic!("{name} {key:?}")).scenario;
         let groups = s.background.iter().map(|b| {
             format!("{} {} {} {:?} {:?} {:?} {}", b.name, b.from, b.to, b.load, b.max_window, b.rtt, b.datagram)
         });
@@ -189,10 +190,10 @@ fn the_same_model_is_behind_every_study_of_a_path() {
 #[test]
 fn the_levels_are_parts_of_the_tuned_number_of_users() {
     for name in [EMORY, ASU] {
-        let cells = study(name).cells(1.0).unwrap();
+        let runs = study(name).runs(1.0).unwrap();
         let users = |level: &str| -> Vec<u32> {
-            let cell = cells.iter().find(|c| c.key["level"] == level).unwrap();
-            let forward = cell.scenario.background.iter().filter(|b| b.from < b.to);
+            let run = runs.iter().find(|c| c.key["level"] == level).unwrap();
+            let forward = run.scenario.background.iter().filter(|b| b.from < b.to);
             forward.filter_map(|b| if let Load::Users { count, .. } = b.load { Some(count) } else { None }).collect()
         };
         for level in LEVELS {
@@ -207,8 +208,8 @@ fn the_levels_are_parts_of_the_tuned_number_of_users() {
 fn measured_connections_have_the_windows_and_packets_of_the_paper() {
     // DCA table 3-1: 17376 and 8760 bytes of window, 12 and 6 packets; §4.1: 12 packets of 1448 bytes.
     for (name, packets) in [(EMORY, 12), (ASU, 6), (ALTERED, 12)] {
-        for cell in study(name).cells(1.0).unwrap() {
-            let t = &cell.scenario.traffic[0];
+        for run in study(name).runs(1.0).unwrap() {
+            let t = &run.scenario.traffic[0];
             assert_eq!((t.max_window, u32::from(t.datagram) + 28), (Some(packets), 1_448 + 52), "{name}");
             assert_eq!(t.access.rate.bits_per_sec(), 10_000_000);
         }
@@ -289,8 +290,8 @@ fn metrics_of_the_series_decide() {
     assert_eq!(verdict("dca-losses-after-short-round-trips", &results), Verdict::NotHeld);
 }
 
-fn level_cell(seed: u64, outcome: &Outcome) -> CellResult {
-    CellResult { key: BTreeMap::new(), seed, fingerprint: String::new(), outcome: outcome.clone() }
+fn level_cell(seed: u64, outcome: &Outcome) -> StudyRunResult {
+    StudyRunResult { key: BTreeMap::new(), seed, fingerprint: String::new(), outcome: outcome.clone() }
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn largest(results: &Results) -> Artefact {
             ),
             None => format!("{system}: {} bytes, not complete when the run ended", group.traced),
         });
-        // Cells of earlier versions go on with other connections that came to have the flow's number: their times begin anew.
+        // Runs of earlier versions go on with other connections that came to have the flow's number: their times begin anew.
         let points = group.window.chunk_by(|a, b| a.at <= b.at).next().unwrap_or_default();
         let points = points.iter().map(|p| (p.at, packets(p.window))).collect();
         Some(Series { name: system.into(), points, spread: None, scatter: false })

@@ -80,7 +80,7 @@ fn errors_name_the_field_and_the_mend() {
         (error(|s| s.traffic[0].controller = "20% reno".into()), "traffic 'flows': controller", "100%"),
         (error(|s| s.background[0].workload = "much".into()), "background 'web': workload", "users:2200"),
         (error(|s| s.background[0].name = "flows".into()), "background: ", "own name"),
-        (error(|s| s.background[0].controller = "native:cubic".into()), "background 'web': controller", "light"),
+        (error(|s| s.background[0].controller = "native:cubic".into()), "background 'web': controller", "packet-level"),
         (error(|s| s.keep.queue = vec!["up".into()]), "keep.queue: ", "left-right"),
         (error(|s| s.keep.rtt = vec!["up".into()]), "keep.rtt: ", "flows"),
         (
@@ -92,7 +92,7 @@ fn errors_name_the_field_and_the_mend() {
             "leave it out",
         ),
     ];
-    for (text, field, mend) in cases {
-        assert!(text.starts_with(field) && text.contains(mend) && !text.contains('\n'), "{text}");
+    for (text, field, hint) in cases {
+        assert!(text.starts_with(field) && text.contains(hint) && !text.contains('\n'), "{text}");
     }
 }

@@ -13,9 +13,9 @@ use quiche::h3::{self, NameValue};
 use super::Setup;
 use super::connection::{Connection, Quic, Shared, Side, lock};
 use super::endpoint::{Cid, Endpoint};
+use crate::sim::{Received, flow_of};
 use crate::stack::native::{Counts, Watched};
 use crate::stack::{Host, Sender};
-use crate::world::{Received, flow_of};
 
 /// A request: its stream, and the length of the body it asks for; `None`: there is nothing of that name.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +144,7 @@ impl Acceptor {
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         self.setup.apply(&mut config, observer.clone());
         let here = (ip, endpoint.socket.address().port()).into();
-        let quic = at(endpoint.world.instant(), &mut dice, || {
+        let quic = at(endpoint.sim.instant(), &mut dice, || {
             quiche::accept_with_buf_factory(&cid.id(), None, here, received.from, &mut config)
         });
         let quic: Quic = quic.ok()?;
@@ -154,7 +154,7 @@ impl Acceptor {
         let id = self.host.began(sender);
         let (endpoint, host) = (Arc::clone(endpoint), Arc::clone(&self.host));
         let served = Arc::clone(&connection);
-        endpoint.world.clone().spawn(async move {
+        endpoint.sim.clone().spawn(async move {
             serve(&endpoint, &served, &*host, flow).await;
             host.ended(id);
         });
@@ -167,7 +167,7 @@ impl Acceptor {
             return (Arc::new(probe), None);
         }
         let counts = Arc::new(Counts::default());
-        let watched = Watched { world: self.endpoint.world.clone(), observer, counts: Arc::clone(&counts) };
+        let watched = Watched { sim: self.endpoint.sim.clone(), observer, counts: Arc::clone(&counts) };
         (counts, Some(watched))
     }
 }
@@ -192,6 +192,6 @@ async fn serve(endpoint: &Endpoint<Answering>, connection: &Shared<Answering>, h
         host.think(flow).await;
         let answer = Answer { request, begun: false, left: request.bytes.unwrap_or(0) };
         // Its driver writes it.
-        lock(connection).with(&endpoint.world, |c| c.side.answer = Some(answer));
+        lock(connection).with(&endpoint.sim, |c| c.side.answer = Some(answer));
     }
 }
