@@ -22,7 +22,8 @@ use crate::kernel::{self, Kernel};
 use crate::signals::{self, INTERRUPTED};
 use crate::{Failure, numbers, output, plan_file};
 
-/// Without arguments: reno against sync, 10,000 PackMime web responses at 90 % load over a 10 Mbps bottleneck, in well under a minute.
+/// Compare controllers on one bottleneck. Without arguments: reno and sync, 10,000 PackMime web responses at 90 % load over 10 Mbps, in
+/// well under a minute.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom compare
@@ -53,7 +54,7 @@ pub(crate) struct Args {
     /// Rate of the bottleneck. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
-    /// Rate of the network that is not congested, on which the load is set: more than --link. [default: 100Mbps]
+    /// Rate of the uncongested network on which the load is calibrated: more than --link. [default: 100Mbps]
     #[arg(long, value_name = "RATE")]
     reference: Option<String>,
     /// Queue at the bottleneck: droptail with its limit in packets (p) or bytes (B, kB, MB), or red, adaptive-red, gentle-ared, avq or
@@ -75,7 +76,7 @@ pub(crate) struct Args {
     /// fresh (a connection per request) or persistent. [default: fresh]
     #[arg(long, value_name = "HOW")]
     connections: Option<Connections>,
-    /// How one-way delays travel: lean, paper, timestamp (lean, in the frame of draft-huitema-quic-ts) or off. [default: lean]
+    /// Encoding of one-way delays: lean, paper, timestamp (lean, in the frame of draft-huitema-quic-ts) or off. [default: lean]
     #[arg(long, value_name = "MODE")]
     timestamps: Option<Timestamps>,
     /// Packet sizes and delays set in front of the socket: auto (where a controller needs it) or off. [default: auto]

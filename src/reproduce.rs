@@ -4,13 +4,13 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use fathom_bench::report::paper as report;
-use fathom_bench::reproduce::{Overrides, Paper, Record, Wanted, Work, cost, find, list, select};
+use fathom_bench::reproduce::{ArtefactSpec, Overrides, Paper, Record, StudyWork, cost, find, list, select};
 use fathom_bench::stack::Stack;
 use fathom_bench::study::{self, StudyError, StudyRunResult};
 
 use crate::{Failure, numbers, output, plan};
 
-/// Without a paper: the papers, with their tables and figures and what each costs.
+/// Reproduce a paper's tables and figures. Without a paper: list the papers, their tables and figures, and the costs.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom reproduce
@@ -18,7 +18,7 @@ use crate::{Failure, numbers, output, plan};
   fathom reproduce sync-tcp --table 1 --figure 3-4,7 --report sync.html
   fathom reproduce dca --only-stored --json -
 
-Finished runs are stored at once, where 'fathom plan run' stores them too. A stopped reproduction goes on where it was.")]
+Finished runs are stored at once, where 'fathom plan run' stores them too. A stopped reproduction continues where it was.")]
 pub(crate) struct Args {
     /// The paper's name.
     paper: Option<String>,
@@ -61,7 +61,7 @@ pub(crate) struct Args {
 }
 
 /// What the studies gave, and what went wrong.
-type Ran = (Vec<(Work, Vec<StudyRunResult>)>, Vec<String>);
+type StudyOutcomes = (Vec<(StudyWork, Vec<StudyRunResult>)>, Vec<String>);
 
 pub(crate) fn run(papers: &[Paper], args: &Args) -> Result<(), Failure> {
     let overrides = Overrides { scale: args.scale, seeds: args.seeds, stack: args.stack };
@@ -108,8 +108,8 @@ fn kept(folder: &Path, paper: &Paper) -> PathBuf {
     folder.join(format!("{}.json", paper.name))
 }
 
-fn look_up(paper: &Paper, work: Vec<Work>, args: &Args) -> Result<Vec<(Work, Vec<StudyRunResult>)>, Failure> {
-    let load = |work: Work| {
+fn look_up(paper: &Paper, work: Vec<StudyWork>, args: &Args) -> Result<Vec<(StudyWork, Vec<StudyRunResult>)>, Failure> {
+    let load = |work: StudyWork| {
         let results = study::stored(&work.runs, &args.results.join(&work.study.name));
         (work, results)
     };
@@ -125,7 +125,7 @@ fn look_up(paper: &Paper, work: Vec<Work>, args: &Args) -> Result<Vec<(Work, Vec
 }
 
 /// Runs study after study. Where runs fail, the others go on and the report is of what there is.
-fn run_all(work: Vec<Work>, args: &Args) -> Result<Ran, Failure> {
+fn run_all(work: Vec<StudyWork>, args: &Args) -> Result<StudyOutcomes, Failure> {
     output::say(format!("{}, guessed", cost(&work)));
     let (mut ran, mut failed) = (Vec::new(), Vec::new());
     let of = work.len();
@@ -147,9 +147,9 @@ fn run_all(work: Vec<Work>, args: &Args) -> Result<Ran, Failure> {
 
 fn publish(
     paper: &Paper,
-    wanted: &[&Wanted],
+    wanted: &[&ArtefactSpec],
     overrides: &Overrides,
-    ran: &[(Work, Vec<StudyRunResult>)],
+    ran: &[(StudyWork, Vec<StudyRunResult>)],
     args: &Args,
     text: output::Text,
 ) -> Result<(), Failure> {
@@ -198,8 +198,8 @@ mod tests {
         name: "made-up",
         citation: "A. Author: Title",
         artefacts: &[
-            Wanted { id: "figure 1", shows: "seconds over flows", studies: &[STUDY] },
-            Wanted { id: "table 2-3", shows: "nothing", studies: &[STUDY] },
+            ArtefactSpec { id: "figure 1", shows: "seconds over flows", studies: &[STUDY] },
+            ArtefactSpec { id: "table 2-3", shows: "nothing", studies: &[STUDY] },
         ],
         report,
     }];
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_reported_in_every_form_and_kept() {
+    fn stored_results_are_reported_in_every_format() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let runs = fill(&at("results"), 3);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_run() {
+    fn missing_runs_are_made() {
         let folder = tempfile::tempdir().unwrap();
         let (results, json) = (folder.path().join("results"), folder.path().join("r.json"));
         let runs = fill(&results, 1);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
+    fn impossible_requests_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let refused = |more: &[&str], says: &[&str]| {
             let failure = call(folder.path(), more).expect_err("it is refused");

@@ -97,7 +97,7 @@ fn refused(args: &[&str], says: &[&str]) {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_mend() {
+fn bad_input_gives_one_line_that_names_a_fix() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--controllers", "rneo"], &["rneo", "reno"]),
         (&["--controllers", "sync:flor=1ms"], &["flor", "floor"]),
@@ -247,7 +247,7 @@ fn plan_check_knows_the_plans_of_compare() {
 }
 
 #[test]
-fn plan_tells_bad_input_in_one_line_that_names_the_mend() {
+fn bad_plans_give_one_line_that_names_a_fix() {
     let folder = tempfile::tempdir().expect("a folder");
     let written = |name: &str, toml: &str| {
         let path = folder.path().join(name);
@@ -281,7 +281,7 @@ fn plan_tells_bad_input_in_one_line_that_names_the_mend() {
 }
 
 #[test]
-fn reproduce_lists_papers_and_tells_what_is_not_there() {
+fn reproduce_lists_papers_and_refuses_unknown_ones() {
     use fathom_bench::reproduce::PAPERS;
 
     let out = fathom(&["reproduce"]);
@@ -370,5 +370,5 @@ fn an_interrupted_study_says_how_to_go_on() {
     said.read_to_string(&mut rest).expect("text");
     let out = child.wait_with_output().expect("an end");
     assert_eq!((kill.success(), out.status.code()), (true, Some(130)), "{rest}");
-    assert!(rest.contains("the same command goes on"), "{rest}");
+    assert!(rest.contains("the same command continues"), "{rest}");
 }

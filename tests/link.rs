@@ -80,7 +80,7 @@ fn it_ends_by_itself() {
 }
 
 #[test]
-fn it_loses_what_it_should() {
+fn it_loses_the_configured_fraction() {
     let (server, client) = (socket(), socket());
     let (child, address) = relay(&server, &["--loss", "100%", "--up-loss", "0%"]);
     client.send_to(&[7; 100], address).expect("sent");
@@ -151,7 +151,7 @@ fn few_descriptors_make_room_for_new_clients() {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_mend() {
+fn bad_input_gives_one_line_that_names_a_fix() {
     let good = ["link", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"];
     let taken = socket();
     let taken = taken.local_addr().expect("an address").to_string();

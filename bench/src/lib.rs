@@ -6,14 +6,14 @@
 //! | [`packet_level`] | background traffic from packet-level senders instead of stacks |
 //! | [`link`] | a link's rate and queue, its counts and series |
 //! | [`stack`] | QUIC stacks under the lab's HTTP/3 |
-//! | [`workload`] | who asks for what, and when |
+//! | [`workload`] | requests and when they start |
 //! | [`http`] | the HTTP/3 server and client |
 //! | [`measure`] | response times, fairness, delay before loss, models, confidence; the checks every run must pass |
 //! | [`relay`] | the same links in real time: a relay between UDP sockets |
 //! | [`udp`] | the kernel's sockets under it |
 //! | [`realtime`] | connects a simulation to the real-time backends |
 //! | [`netem`] | the same links as the kernel has them: namespaces and tc, on this kernel or in User-Mode Linux |
-//! | [`analyze`] | the measures asked of anyone's logs |
+//! | [`analyze`] | the measures, applied to existing logs |
 //! | [`experiment`] | plans, calibration, runs, comparisons |
 //! | [`reproduce`] | the papers: tables, figures and claims from studies |
 //! | [`scenario`] | routers in a row, traffic over them, and a run of it |

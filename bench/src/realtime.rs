@@ -31,7 +31,7 @@ pub enum BackendError {
     #[error(transparent)]
     Netem(#[from] crate::netem::NetemError),
     /// Not Linux.
-    #[error("only Linux has netem; run it in --backend loopback")]
+    #[error("only Linux has netem; use --backend loopback")]
     NotLinux,
 }
 

@@ -104,7 +104,7 @@ fn a_receiver_that_lies_gains_nothing_on_other_stacks() {
 }
 
 #[test]
-fn the_liars_here_are_heard() {
+fn the_misreports_reach_the_sender() {
     // Otherwise the test above shows nothing: a lie changes what the controller does.
     let truth = seconds("sync", None, 1);
     let changed =
@@ -113,7 +113,7 @@ fn the_liars_here_are_heard() {
 }
 
 #[test]
-fn the_limit_is_what_holds_them_off() {
+fn the_limit_bounds_misreporting_receivers() {
     let (name, misreport) = LIES[0];
     let gain = seconds("reno", None, 1) / seconds("sync:trust=full", Some(misreport), 1);
     assert!(gain > 1.2, "'{name}' gains {gain:.3} where its word counts in everything");

@@ -238,7 +238,7 @@ fn false_acks_gain_no_more_than_they_do_with_reno() {
 }
 
 #[test]
-fn the_lies_here_are_heard() {
+fn the_misreports_reach_the_sender() {
     for misreport in LIES {
         let changed = ["reno", "sync", "sync:signal=rtt"].into_iter().any(|controller| {
             share(controller, misreport, true).to_bits() != share(controller, ClockMisreport::None, true).to_bits()

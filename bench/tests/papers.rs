@@ -103,7 +103,7 @@ fn pages_and_figures_are_those_of_the_results() {
 
 /// The comparison itself, on a record made by hand.
 #[test]
-fn what_is_stale_missing_or_left_over_is_found() {
+fn stale_missing_and_left_over_files_are_found() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("papers");
     let _ = fs::remove_dir_all(&root);
     let Places { results, figures: drawings, pages } = places(&root);

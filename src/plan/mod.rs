@@ -55,7 +55,7 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
-    /// Run a study, or what is left of it, and print a table.
+    /// Make the runs of a study that have no result yet, and print a table.
     Run {
         /// A study in TOML, or the name of one that comes with fathom.
         plan: PathBuf,
@@ -76,7 +76,7 @@ enum Command {
     },
 }
 
-/// What changes a study for one call.
+/// Options of one call that override those of a study.
 #[derive(clap::Args)]
 struct Options {
     /// Multiplies time or responses of every run, for a quick look: above 0, at most 1. [default: 1]
@@ -91,7 +91,7 @@ struct Options {
     /// Stack of both ends, instead of the study's (see 'fathom stacks').
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
-    /// Where it runs: virtual, loopback or netem (see 'fathom compare --help'). Runs in real time run one by one.
+    /// Where it runs: virtual, loopback or netem (see 'fathom compare --help'). Real-time runs are made one by one.
     #[arg(long, alias = "world", value_name = "BACKEND")]
     backend: Option<Backend>,
 }
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Runs the runs on another kernel, which leaves their results where this one finds them.
+/// Makes the runs on another kernel, which stores the results in the same folder.
 fn in_guest(plan: &Path, options: &Options, results: &Path) -> Result<(), Failure> {
     let mut words = ["plan", "run"].map(OsString::from).to_vec();
     words.push(plan.into());
@@ -130,14 +130,14 @@ fn in_guest(plan: &Path, options: &Options, results: &Path) -> Result<(), Failur
     kernel::in_guest(&words)
 }
 
-/// Runs what is left of these runs, with progress on standard error. `folder` has their results.
+/// Makes the runs that have no result yet, with progress on standard error. `folder` has their results.
 pub(crate) fn execute(
     runs: &[study::StudyRun],
     folder: &Path,
     jobs: Option<NonZero<usize>>,
 ) -> Result<Vec<study::StudyRunResult>, StudyError> {
     let store = RunOptions { jobs, results: Some(folder.to_owned()) };
-    signals::end_saying("interrupted; what is done is stored, and the same command goes on where it was");
+    signals::end_saying("interrupted; what is done is stored, and the same command continues");
     let watcher = Watcher::new(std::io::stderr().is_terminal());
     let outcome = study::run_study(runs, &store, &|event| watcher.on_event(event));
     watcher.finish();
@@ -250,7 +250,7 @@ fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Fa
     };
     let stacks: Vec<&str> = read.stacks.iter().map(|s| s.name()).collect();
     output::print(&format!(
-        "{plan}: a plan of 'fathom compare', sound; run it with: fathom compare {plan}\n\
+        "{plan}: a valid plan of 'fathom compare'; run it with: fathom compare {plan}\n\
          controllers: {}\nstacks: {}\nbottleneck: {}, {}\nworkload: {load}, seed {}\nruns: {runs}\n",
         read.controllers.join(", "),
         stacks.join(", "),

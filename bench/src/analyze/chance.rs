@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn turning_round_tells_chance_from_rule() {
+    fn rotation_separates_chance_from_correlation() {
         let yes: Vec<bool> = (0..1_000).map(|n| n % 50 < 5).collect();
         let after: Vec<usize> = (0..20).map(|n| n * 50 + 4).collect();
         let p = rotation_test(&[Marked { yes: yes.clone(), places: after }]).unwrap();

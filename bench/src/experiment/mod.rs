@@ -1,4 +1,4 @@
-//! Experiments: a [`Plan`] says what is asked, a run is one run of it, [`compare`] asks it of several controllers.
+//! Experiments: a [`Plan`] says what is asked, a [`RunSpec`] is one run of it, [`compare`] runs it with several controllers.
 
 mod calibrate;
 mod clients;

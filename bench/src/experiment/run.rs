@@ -1,4 +1,4 @@
-//! A run: one controller, one network, one sequence of requests, run to the end. A pure function of those.
+//! One run: one controller, one network, one sequence of requests. On the virtual backend its result is a pure function of these.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -49,7 +49,7 @@ pub enum RunError {
     /// No TLS identity.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// It cannot be in real time.
+    /// The backend is not available.
     #[error(transparent)]
     Backend(#[from] BackendError),
     /// The stack could not be set up.
@@ -72,16 +72,16 @@ pub enum RunError {
         /// Virtual seconds.
         seconds: f64,
     },
-    /// It was told to end.
+    /// The run was interrupted.
     #[error("interrupted")]
     Interrupted,
-    /// The run's bookkeeping is wrong: a bug in the lab, not of the plan.
-    #[error("{controller}: the run failed its own checks, please report this: {faults}")]
-    Unsound {
+    /// The run's counters are inconsistent: a bug in the lab, not in the plan.
+    #[error("{controller}: the run failed its own checks, please report this: {errors}")]
+    FailedChecks {
         /// The controller.
         controller: String,
         /// What is wrong.
-        faults: String,
+        errors: String,
     },
 }
 
@@ -206,11 +206,11 @@ fn check(run_spec: &RunSpec<'_>, sim: &SimHandle, network: &Dumbbell) -> Result<
     let links: Vec<_> = (network.bottleneck.iter().enumerate().map(|(i, l)| named("bottleneck", i, *l, limit)))
         .chain(network.access.iter().enumerate().map(|(i, l)| named("access link", i, *l, access_limit(run_spec.link))))
         .collect();
-    let faults = verify(&sim.net_stats(), &links);
-    if faults.is_empty() {
+    let errors = verify(&sim.net_stats(), &links);
+    if errors.is_empty() {
         return Ok(());
     }
-    Err(RunError::Unsound { controller: run_spec.label.clone(), faults: faults.join("; ") })
+    Err(RunError::FailedChecks { controller: run_spec.label.clone(), errors: errors.join("; ") })
 }
 
 fn collect(

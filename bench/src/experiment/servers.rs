@@ -1,4 +1,4 @@
-//! The servers of a run: every sender is asked at the end what it did.
+//! The servers of a run: every sender reports its counts at the end.
 
 use std::sync::{Arc, PoisonError};
 

@@ -140,11 +140,11 @@ pub fn shared_bottleneck(setup: &SharedBottleneck) -> Result<SharedBottleneckRes
     }
     executor.run(Time::ZERO + setup.limit);
     let bottleneck = sim.link_stats(link);
-    let books =
+    let counters =
         ("bottleneck".to_owned(), bottleneck.clone(), setup.queue.packet_limit(setup.link), sim.queue_length(link));
-    let faults = verify(&sim.net_stats(), &[books]);
-    if !faults.is_empty() {
-        return Err(RunError::Unsound { controller: "contest".into(), faults: faults.join("; ") }.into());
+    let errors = verify(&sim.net_stats(), &[counters]);
+    if !errors.is_empty() {
+        return Err(RunError::FailedChecks { controller: "shared bottleneck".into(), errors: errors.join("; ") }.into());
     }
     let flows = std::mem::take(&mut *flows.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(SharedBottleneckResult { flows, bottleneck, delays: sim.link_log(link), trace_hash: sim.trace_hash() })

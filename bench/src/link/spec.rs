@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_queues_name_the_mend() {
+    fn errors_of_bad_queues_name_a_fix() {
         for text in [
             "droptail",
             "droptail:",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_options_of_adaptive_queues_name_the_mend() {
+    fn errors_of_bad_adaptive_options_name_a_fix() {
         for kind in ["adaptive-red", "gentle-ared"] {
             for options in [
                 ":target=0ms",

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_fetches_is_forgotten() {
+    fn unfetched_records_are_discarded() {
         let mut sealed = Sealed::default();
         for n in 0..REMEMBERED as u64 + 10 {
             let tag = [n.to_le_bytes(), [0; 8]].concat();

@@ -42,7 +42,7 @@ pub enum GuestError {
     #[error("User-Mode Linux: {0}; see whether /tmp and /dev/shm have room")]
     Io(#[from] io::Error),
     /// It ended without having run the command.
-    #[error("User-Mode Linux ended before it had run the command: {0}; run it in --backend loopback instead")]
+    #[error("User-Mode Linux ended before it had run the command: {0}; use --backend loopback instead")]
     Died(String),
     /// A signal.
     #[error("interrupted")]

@@ -157,7 +157,7 @@ fn one_seed_has_one_course() {
 }
 
 #[test]
-fn what_a_user_offers_depends_on_no_controller() {
+fn offered_load_is_independent_of_the_controller() {
     let offered = |controller: &str| {
         let mut b = Bottleneck::droptail(100, 100, 15);
         let mut senders = PacketLevel::new(&b.sim, 5);
@@ -187,7 +187,7 @@ fn size_moments(user: &WebUser) -> (f64, f64) {
 }
 
 #[test]
-fn five_hundred_web_users_offer_what_they_should() {
+fn five_hundred_web_users_offer_the_expected_load() {
     let user = WebUser { cap: 500, ..WebUser::default() };
     let mut b = Bottleneck::droptail(45, 200, 33);
     let mut senders = PacketLevel::new(&b.sim, 3);
@@ -290,7 +290,7 @@ fn every_controller_runs_on_packet_level_senders() {
 }
 
 #[test]
-fn what_cannot_run_is_refused() {
+fn impossible_flows_are_refused() {
     let b = Bottleneck::droptail(10, 60, 15);
     let mut senders = PacketLevel::new(&b.sim, 1);
     let refused = |senders: &mut PacketLevel, flow| senders.tcp(flow).unwrap_err().to_string();

@@ -49,7 +49,7 @@ pub type Fate = [Option<Copy>; 2];
 pub struct LineStats {
     /// That came in.
     pub arrived: u64,
-    /// Lost by lot.
+    /// Lost at random.
     pub lost: u64,
     /// Dropped by the queue.
     pub dropped: u64,
@@ -61,7 +61,7 @@ pub struct LineStats {
     pub duplicated: u64,
     /// With a changed bit.
     pub corrupted: u64,
-    /// That went out, doubles included.
+    /// That went out, duplicates included.
     pub forwarded: u64,
     /// UDP payload of these in bytes.
     pub bytes: u64,
@@ -90,7 +90,7 @@ impl Line {
     /// A datagram of `payload` bytes comes in at `now` nanoseconds.
     pub fn arrive(&mut self, now: u64, payload: u32, ecn_capable: bool) -> Fate {
         self.stats.arrived += 1;
-        if self.draw_of_row(0, self.spec.loss) {
+        if self.sample_in_a_row(0, self.spec.loss) {
             self.stats.lost += 1;
             return [None; 2];
         }
@@ -113,7 +113,7 @@ impl Line {
             self.last
         };
         let flip =
-            (self.draw_of_row(1, self.spec.corrupt) && payload > 0).then(|| self.rng.random_range(0..payload * 8));
+            (self.sample_in_a_row(1, self.spec.corrupt) && payload > 0).then(|| self.rng.random_range(0..payload * 8));
         self.stats.corrupted += u64::from(flip.is_some());
         let copy = Copy { at, mark, flip };
         let double = self.draw(self.spec.duplicate).then_some(copy);
@@ -135,7 +135,7 @@ impl Line {
     }
 
     /// As [`Line::draw`], for what happens only so often in a row.
-    fn draw_of_row(&mut self, row: usize, part: f64) -> bool {
+    fn sample_in_a_row(&mut self, row: usize, part: f64) -> bool {
         let may = self.spec.in_a_row.is_none_or(|most| self.rows[row] < most);
         let falls = self.draw(part) && may;
         self.rows[row] = if falls { self.rows[row].saturating_add(1) } else { 0 };
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn lots_fall_as_often_as_asked() {
+    fn impairments_occur_at_their_configured_rate() {
         let spec = LineSpec { loss: 0.05, reorder: 0.1, duplicate: 0.02, corrupt: 0.01, ..LineSpec::default() };
         let mut line = Line::new(LineSpec { delay: Duration::from_millis(1), ..spec }, 7);
         let n = 100_000;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reordered_overtakes() {
+    fn a_reordered_datagram_overtakes() {
         let mut line = Line::new(LineSpec { reorder: 0.5, delay: Duration::from_millis(10), ..LineSpec::default() }, 3);
         let at: Vec<u64> = (0..100).map(|i| only(line.arrive(i * MS, 10, false)).at).collect();
         assert!(at.windows(2).any(|w| w[1] < w[0]));

@@ -1,4 +1,4 @@
-//! The lab's links in real time: a relay between UDP sockets of this host that delays, queues, loses, reorders, doubles and damages
+//! The lab's links in real time: a relay between UDP sockets of this host that delays, queues, loses, reorders, duplicates and corrupts
 //! datagrams. No privileges, no kernel modules.
 //!
 //! | file | what is in it |

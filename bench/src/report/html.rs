@@ -202,7 +202,7 @@ fn window_section(page: &mut String, c: &Comparison) {
     let _ = write!(
         page,
         "<h2>Window over time</h2>\n<p class=\"note\">The sender of one response: the largest requested in the first half \
-         ({:.0} kB), asked for at the same time in every run. Its line ends when the response is complete or the run is over.</p>\n{window}\n",
+         ({:.0} kB), requested at the same time in every run. Its line ends when the response is complete or the run is over.</p>\n{window}\n",
         first.traced_bytes as f64 / 1e3,
     );
     steering(page, &draw, &lines);
@@ -299,7 +299,7 @@ fn notes(page: &mut String, c: &Comparison) {
         real.as_str(),
         "Response time runs from opening the connection to the last byte, QUIC and TLS handshake included.",
         "Traffic runs in both directions; all figures are of the forward direction.",
-        "Every controller was asked for the same responses at the same times; which of them complete first differs.",
+        "Every controller got the same requests at the same times; which of them complete first differs.",
         "One seed is one sample of heavy-tailed traffic: differences of a few percent mean nothing yet.",
     ];
     for line in lines {

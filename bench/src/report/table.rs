@@ -24,7 +24,7 @@ const ROWS: &[Row] = &[
     ("  above 25 kB, median (ms)", |r| millis(r.times_large.median_ms)),
     ("  above 25 kB, p95 (ms)", |r| tail(r.times_large.p95_ms, r.times_large.count, FOR_P95)),
     ("link utilisation (%)", |r| format!("{:.1}", r.utilisation_percent)),
-    ("senders told one-way delay (%)", |r| format!("{:.1}", r.one_way_percent)),
+    ("senders with one-way delay (%)", |r| format!("{:.1}", r.one_way_percent)),
     ("window cuts, early", |r| r.early_reductions.to_string()),
     ("window cuts, after loss", |r| r.loss_reductions.to_string()),
     (LATE, |r| r.punctuality.map_or_else(String::new, |p| format!("{:.1}", p.p99_ms))),

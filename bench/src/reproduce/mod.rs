@@ -5,11 +5,10 @@
 //! |---|---|
 //! | `select.rs` | which tables and figures are meant |
 //! | `work.rs` | the studies they need, and what those cost |
-//! | `results.rs` | results of studies, asked by key |
+//! | `results.rs` | results of studies by key |
 //! | `report.rs` | tables, figures and claims as data |
 //! | `record.rs` | a report with all that it depends on |
-//! | `judged.rs` | verdicts about measured numbers, and curves |
-//! | `judge.rs` | verdicts over measured numbers |
+//! | `claims/` | claims and their verdicts: of pairs (`mod.rs`), of values, and curves (`values.rs`) |
 //! | `sync_tcp/`, `sdc/`, `ghstcp/`, `packet_size/` | one paper each |
 //!
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
@@ -29,11 +28,11 @@ mod sync_tcp;
 pub(crate) mod testing;
 mod work;
 
-pub use record::{Ran, Record};
+pub use record::{Record, StudyRecord};
 pub use report::{Artefact, Axis, Body, Claim, Entry, Figure, Report, Row, Series, Table, Verdict};
 pub use results::Results;
 pub use select::{find, select};
-pub use work::{Overrides, Work, cost, list};
+pub use work::{Overrides, StudyWork, cost, list};
 
 /// A paper.
 #[derive(Clone, Copy, Debug)]
@@ -43,14 +42,14 @@ pub struct Paper {
     /// Authors, title, where and when.
     pub citation: &'static str,
     /// Its tables and figures that are reproduced, and the shipped studies that each needs.
-    pub artefacts: &'static [Wanted],
+    pub artefacts: &'static [ArtefactSpec],
     /// Makes the report of what is there: artefacts and claims whose studies have no results are left out.
     pub report: fn(&Results) -> Report,
 }
 
 /// A table or figure that a paper has.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct ArtefactSpec {
     /// `table 1`, `figure 10`: as users name it and as [`Artefact::id`] has it.
     pub id: &'static str,
     /// What it shows, in a few words.

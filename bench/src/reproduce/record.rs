@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Figure, Overrides, Paper, Report, Results, Wanted, Work};
+use super::{ArtefactSpec, Body, Figure, Overrides, Paper, Report, Results, StudyWork};
 use crate::hash::StableHash;
 use crate::measure::significant;
 use crate::study::StudyRunResult;
@@ -25,7 +25,7 @@ pub struct Record {
     /// Scale of time or responses.
     pub scale: f64,
     /// What was run.
-    pub studies: Vec<Ran>,
+    pub studies: Vec<StudyRecord>,
     /// Tables and figures that were asked for and have no results.
     pub missing: Vec<String>,
     /// The report.
@@ -35,7 +35,7 @@ pub struct Record {
 /// A study, and how much of it has results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ran {
+pub struct StudyRecord {
     /// Its name.
     pub study: String,
     /// Repetitions of each combination: seeds 1 to this.
@@ -51,8 +51,8 @@ pub struct Ran {
     pub fingerprint: String,
 }
 
-impl Ran {
-    fn of(work: &Work, results: &[StudyRunResult]) -> Self {
+impl StudyRecord {
+    fn of(work: &StudyWork, results: &[StudyRunResult]) -> Self {
         let mut hash = StableHash::default();
         let mut stacks: Vec<String> = Vec::new();
         for run in &work.runs {
@@ -74,7 +74,7 @@ impl Ran {
 }
 
 /// `fathom reproduce sdc --figure 4 --scale 0.1`: what the outcome depends on, and nothing of the machine.
-fn command(paper: &Paper, wanted: &[&Wanted], overrides: &Overrides) -> String {
+fn command(paper: &Paper, wanted: &[&ArtefactSpec], overrides: &Overrides) -> String {
     let mut words = format!("fathom reproduce {}", paper.name);
     if wanted.len() < paper.artefacts.len() {
         for wanted in wanted {
@@ -95,7 +95,12 @@ fn command(paper: &Paper, wanted: &[&Wanted], overrides: &Overrides) -> String {
 
 impl Record {
     /// Makes the report of what the studies gave: of the tables and figures asked for, those that have results.
-    pub fn of(paper: &Paper, wanted: &[&Wanted], overrides: &Overrides, ran: &[(Work, Vec<StudyRunResult>)]) -> Self {
+    pub fn of(
+        paper: &Paper,
+        wanted: &[&ArtefactSpec],
+        overrides: &Overrides,
+        ran: &[(StudyWork, Vec<StudyRunResult>)],
+    ) -> Self {
         let mut results = Results::default();
         for (work, of_study) in ran {
             results.add(&work.study.name, of_study.clone());
@@ -114,7 +119,7 @@ impl Record {
             citation: paper.citation.to_owned(),
             command: command(paper, wanted, overrides),
             scale: overrides.scale,
-            studies: ran.iter().map(|(work, results)| Ran::of(work, results)).collect(),
+            studies: ran.iter().map(|(work, results)| StudyRecord::of(work, results)).collect(),
             missing,
             report,
         }
@@ -187,15 +192,15 @@ mod tests {
         assert_eq!(record.missing, ["figure 3-4", "figure 5"]);
         let ran = &record.studies[0];
         assert_eq!((ran.done, ran.seeds, ran.stacks.as_slice()), (0, 3, &["noq".to_owned()][..]));
-        let other = Ran::of(&Overrides { seeds: Some(2), ..overrides }.work(&wanted).unwrap()[0], &[]);
+        let other = StudyRecord::of(&Overrides { seeds: Some(2), ..overrides }.work(&wanted).unwrap()[0], &[]);
         assert_ne!(other.fingerprint, ran.fingerprint);
         let whole = Overrides { scale: 1.0, seeds: None, stack: None };
-        let all: Vec<&Wanted> = PAPERS[0].artefacts.iter().collect();
+        let all: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
         assert_eq!(Record::of(&PAPERS[0], &all, &whole, &[]).command, "fathom reproduce made-up");
     }
 
     #[test]
-    fn only_what_is_asked_for_is_reported() {
+    fn only_requested_artefacts_are_reported() {
         let wanted = select(&PAPERS[0], &["5".to_owned()], &[]).unwrap();
         let overrides = Overrides { scale: 1.0, seeds: Some(1), stack: None };
         let ran: Vec<_> =

@@ -1,4 +1,4 @@
-//! Results of studies, asked by key.
+//! Results of studies by key.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,13 @@
-//! What one call asks of a paper: the studies, each once, with their runs, and what they will cost.
+//! The studies that one call needs, each once, with their runs and their estimated cost.
 
 use std::fmt::Write;
 
-use super::{Paper, Wanted};
+use super::{ArtefactSpec, Paper};
 use crate::experiment::PlanError;
 use crate::stack::Stack;
 use crate::study::{Study, StudyRun, estimate, shipped, time_text};
 
-/// What changes a paper's studies for one call.
+/// Options of one call that override those of a paper's studies.
 #[derive(Clone, Copy, Debug)]
 pub struct Overrides {
     /// Multiplies time or responses of every run: above 0, at most 1.
@@ -18,9 +18,9 @@ pub struct Overrides {
     pub stack: Option<Stack>,
 }
 
-/// A study, and the runs of it that are asked for.
+/// A study and its requested runs.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct StudyWork {
     /// The study.
     pub study: Study,
     /// Its runs at the scale.
@@ -29,7 +29,7 @@ pub struct Work {
 
 impl Overrides {
     /// One study of those that ship.
-    fn study(&self, name: &str) -> Result<Work, PlanError> {
+    fn study(&self, name: &str) -> Result<StudyWork, PlanError> {
         let text = shipped(name).ok_or_else(|| PlanError(format!("no study '{name}' comes with this build")))?;
         let mut study = Study::from_toml(name, text)?;
         if let Some(seeds) = self.seeds {
@@ -39,14 +39,14 @@ impl Overrides {
             study = study.with_stack(stack)?;
         }
         let runs = study.runs(self.scale)?;
-        Ok(Work { study, runs })
+        Ok(StudyWork { study, runs })
     }
 
     /// The studies that these tables and figures need, each once, in the order in which they first come.
     ///
     /// # Errors
     /// Scale or seeds are out of range, or a study cannot run on the stack.
-    pub fn work(&self, wanted: &[&Wanted]) -> Result<Vec<Work>, PlanError> {
+    pub fn work(&self, wanted: &[&ArtefactSpec]) -> Result<Vec<StudyWork>, PlanError> {
         let mut names: Vec<&str> = Vec::new();
         for name in wanted.iter().flat_map(|wanted| wanted.studies) {
             if !names.contains(name) {
@@ -59,12 +59,12 @@ impl Overrides {
 }
 
 /// CPU seconds of these studies on one core, guessed.
-fn cpu(work: &[Work]) -> f64 {
+fn cpu(work: &[StudyWork]) -> f64 {
     work.iter().flat_map(|w| &w.runs).map(|run| estimate(&run.scenario).cpu_seconds).sum()
 }
 
 /// `2 studies, 72 runs, 12 min of CPU`: the CPU is a guess.
-pub fn cost(work: &[Work]) -> String {
+pub fn cost(work: &[StudyWork]) -> String {
     let runs: usize = work.iter().map(|w| w.runs.len()).sum();
     let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     format!(
@@ -112,14 +112,14 @@ mod tests {
 
     #[test]
     fn every_study_comes_once() {
-        let wanted: Vec<&Wanted> = PAPERS[0].artefacts.iter().collect();
-        let names = |work: Vec<Work>| work.into_iter().map(|w| w.study.name).collect::<Vec<_>>();
+        let wanted: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
+        let names = |work: Vec<StudyWork>| work.into_iter().map(|w| w.study.name).collect::<Vec<_>>();
         assert_eq!(names(FULL.work(&wanted).unwrap()), ["sdc-figure-4", "packet-size-4.3.1"]);
         assert_eq!(names(FULL.work(&wanted[..1]).unwrap()), ["sdc-figure-4"]);
     }
 
     #[test]
-    fn what_is_asked_changes_the_cells_and_what_is_wrong_is_told() {
+    fn overrides_change_the_runs_and_are_checked() {
         let wanted = [&PAPERS[0].artefacts[0]];
         let overrides = Overrides { scale: 0.1, seeds: Some(2), stack: Some(Stack::Noq) };
         let work = overrides.work(&wanted).unwrap();
@@ -128,7 +128,7 @@ mod tests {
         assert!(work[0].runs.iter().all(|run| run.scenario.stack == Stack::Noq));
         let error = Overrides { scale: 2.0, ..FULL }.work(&wanted).unwrap_err();
         assert!(error.0.contains("sdc-figure-4") && error.0.contains("scale"), "{error}");
-        let unknown = Wanted { id: "figure 1", shows: "", studies: &["no-such-study"] };
+        let unknown = ArtefactSpec { id: "figure 1", shows: "", studies: &["no-such-study"] };
         assert!(FULL.work(&[&unknown]).unwrap_err().0.contains("no-such-study"));
     }
 

@@ -8,7 +8,7 @@
 //! | `load.rs` | what a workload offers: rates of new connections for a wanted load |
 //! | `source.rs` | the requests of one group of traffic |
 //! | `traffic.rs` | the clients and servers of one group |
-//! | `watch.rs` | what is noted while a run goes on |
+//! | `state.rs` | the state and statistics of a run |
 //! | `run.rs` | sets everything up, runs it, checks its counters |
 //! | `outcome.rs` | what a run says in the end, as data |
 

@@ -109,6 +109,7 @@ pub struct GroupOutcome {
     /// Window reductions after loss or mark.
     pub loss_reductions: u64,
     /// Senders whose peer agreed to tell them one-way delays.
+    #[serde(rename = "hears_one_way")]
     pub one_way_negotiated: u64,
     /// Size in bytes of the response, or number of the flow, whose window is traced.
     pub traced: u64,
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traced_response_tells_how_it_ended() {
+    fn a_traced_response_records_its_end() {
         let text = r#"
             stop = "200 responses"
             [network]

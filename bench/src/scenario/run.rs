@@ -134,8 +134,9 @@ impl<'a> Run<'a> {
         run.add_links(seed);
         run.add_background()?;
         let sealed = Arc::default();
-        let noting = !scenario.keep.latency.is_empty();
-        let identity = if noting { Identity::noting(&sealed) } else { Identity::generate() }.map_err(RunError::from)?;
+        let recording = !scenario.keep.latency.is_empty();
+        let identity =
+            if recording { Identity::recording(&sealed) } else { Identity::generate() }.map_err(RunError::from)?;
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             let delivery = scenario.keep.latency.contains(&traffic.name).then(|| Delivery::new(Arc::clone(&sealed)));
             run.add_group(number, traffic, &identity, delivery, seed)?;
@@ -185,13 +186,13 @@ impl<'a> Run<'a> {
         let sim = self.sim();
         let Access { hosts, rate, delay: (low, high), queue } = traffic.access;
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let mut drawn = || low + (high - low).mul_f64(rng.random::<f64>());
+        let mut sample_delay = || low + (high - low).mul_f64(rng.random::<f64>());
         let mut paths = Vec::new();
         for _ in 0..hosts.unwrap_or_else(|| traffic.workload.flows().unwrap_or(1)) {
             let [server_out, client_in, client_out, server_in] =
                 [(); 4].map(|()| sim.add_link(Link::new(rate, queue.build(rate, 0))));
             self.access.extend([server_out, client_in, client_out, server_in]);
-            let (server_side, client_side) = (drawn(), drawn());
+            let (server_side, client_side) = (sample_delay(), sample_delay());
             let down = self.path(traffic.from, traffic.to, (server_out, server_side), (client_in, client_side));
             let up = self.path(traffic.to, traffic.from, (client_out, client_side), (server_in, server_side));
             paths.push((down, up));
@@ -390,15 +391,15 @@ impl<'a> Run<'a> {
         let sim = self.sim();
         let router_links = self.links.iter().map(|(name, link)| (name.clone(), *link));
         let access_links = self.access.iter().enumerate().map(|(i, link)| (format!("access link {i}"), *link));
-        let books: Vec<_> = router_links
+        let counters: Vec<_> = router_links
             .chain(access_links)
             .map(|(name, link)| (name, sim.link_stats(link), None, sim.queue_length(link)))
             .collect();
-        let faults = verify(&sim.net_stats(), &books);
-        if faults.is_empty() {
+        let errors = verify(&sim.net_stats(), &counters);
+        if errors.is_empty() {
             return Ok(());
         }
-        Err(RunError::Unsound { controller: self.names(), faults: faults.join("; ") }.into())
+        Err(RunError::FailedChecks { controller: self.names(), errors: errors.join("; ") }.into())
     }
 }
 

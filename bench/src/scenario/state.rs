@@ -1,4 +1,4 @@
-//! What is noted while a run goes on.
+//! The state and the statistics of a run while it goes on.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::stack::Senders;
 use super::outcome::TracedOutcome;
 use super::recorder::Record;
 
-/// What all tasks of a run share.
+/// The state that all tasks of a run share.
 pub(super) struct RunState {
     pub(super) sim: SimHandle,
     /// Completed responses of counted groups at which the run ends; `None`: it ends at a time.

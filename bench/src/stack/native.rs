@@ -38,7 +38,7 @@ impl fmt::Debug for Watched {
 
 impl Watched {
     /// The window after an event, in bytes. What else the controller thinks cannot be seen.
-    pub(super) fn tell(&self, window: u64, threshold: Option<u64>) {
+    pub(super) fn record(&self, window: u64, threshold: Option<u64>) {
         let Some(observer) = &self.observer else { return };
         let slow_start = threshold.is_none_or(|threshold| window < threshold);
         let snapshot = ControllerMetrics {

@@ -259,9 +259,9 @@ struct WatchedController {
 }
 
 impl WatchedController {
-    fn tell(&self) {
+    fn record(&self) {
         let metrics = self.inner.metrics();
-        self.watch.tell(self.inner.window(), metrics.ssthresh);
+        self.watch.record(self.inner.window(), metrics.ssthresh);
     }
 }
 
@@ -292,7 +292,7 @@ impl noq::congestion::Controller for WatchedController {
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
-        self.tell();
+        self.record();
     }
 
     fn on_congestion_event(
@@ -307,7 +307,7 @@ impl noq::congestion::Controller for WatchedController {
         let before = self.inner.window();
         self.inner.on_congestion_event(now, sent, is_persistent_congestion, is_ecn, lost_bytes, largest_lost_pn);
         self.watch.reduced(before, self.inner.window());
-        self.tell();
+        self.record();
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {

@@ -257,9 +257,9 @@ struct WatchedController {
 }
 
 impl WatchedController {
-    fn tell(&self) {
+    fn record(&self) {
         let metrics = self.inner.metrics();
-        self.watch.tell(self.inner.window(), metrics.ssthresh);
+        self.watch.record(self.inner.window(), metrics.ssthresh);
     }
 }
 
@@ -281,7 +281,7 @@ impl quinn::congestion::Controller for WatchedController {
 
     fn on_end_acks(&mut self, now: std::time::Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
-        self.tell();
+        self.record();
     }
 
     fn on_congestion_event(
@@ -294,7 +294,7 @@ impl quinn::congestion::Controller for WatchedController {
         let before = self.inner.window();
         self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
         self.watch.reduced(before, self.inner.window());
-        self.tell();
+        self.record();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

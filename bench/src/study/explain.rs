@@ -1,4 +1,4 @@
-//! A study in words: what it asks, what one run of it is, what it will cost.
+//! Describes a study: its question, one of its runs, its estimated cost.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> St
         runs.len()
     ));
     if scale < 1.0 {
-        line(format!("scale: {scale} of the time or the responses that the study asks for"));
+        line(format!("scale: {scale} of the time or the responses of the study"));
     }
     if let Some(run) = runs.first() {
         line(format!("\none run ({}):", key_text(&run.key)));

@@ -219,9 +219,8 @@ impl<'i> Head<'i> {
             ));
         }
         let missing = |what: &str| SpannedError::new(0..0, what);
-        let question = text_of(root, "question")?.ok_or_else(|| {
-            missing("question: there is none; say in one sentence what the study asks: question = \"...?\"")
-        })?;
+        let question = text_of(root, "question")?
+            .ok_or_else(|| missing("question: there is none; write it in one sentence: question = \"...?\""))?;
         let seeds = match root.get("seeds") {
             None => 1,
             Some(value) => {

@@ -1,4 +1,4 @@
-//! Runs: one run each, told apart by a fingerprint of everything that its outcome depends on.
+//! The runs of a study. Each has a fingerprint of everything that its outcome depends on.
 
 use std::collections::BTreeMap;
 use std::fmt;

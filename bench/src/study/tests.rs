@@ -55,7 +55,7 @@ fn key(run: &StudyRun) -> String {
 }
 
 #[test]
-fn a_study_expands_into_its_cells() {
+fn a_study_expands_into_its_runs() {
     let runs = study().runs(1.0).unwrap();
     // Two by two by two, less the two of 20 flows with SDC; two seeds of each.
     assert_eq!(runs.len(), 12);
@@ -74,7 +74,7 @@ fn a_study_expands_into_its_cells() {
 }
 
 #[test]
-fn dollars_and_braces_are_filled_in_every_string() {
+fn parameters_are_substituted_in_every_string() {
     let text =
         STUDY.replace("name = \"flows\"", "name = \"$$$flows\"").replace("flows:$flows@2s", "flows:${flows}@${size}ms");
     let runs = Study::from_toml("test", &text).unwrap().runs(1.0).unwrap();
@@ -93,7 +93,7 @@ fn a_study_without_axes_is_one_cell_per_seed() {
 }
 
 #[test]
-fn errors_name_the_line_and_the_mend() {
+fn errors_name_the_line_and_a_fix() {
     let long: Vec<String> = (0..400).map(|n| n.to_string()).collect();
     let cases: &[(&str, String, &[&str])] = &[
         // Replaced, by what, what the error says.
@@ -147,7 +147,7 @@ fn errors_name_the_line_and_the_mend() {
 }
 
 #[test]
-fn studies_and_plans_of_compare_are_told_apart() {
+fn studies_and_comparison_plans_are_distinguished() {
     assert!(is_study(STUDY) && is_study("question = 5\nlink = "));
     assert!(!is_study("link = \"10Mbps\"\n") && !is_study(""));
 }
@@ -199,7 +199,7 @@ fn a_scale_shortens_runs_within_bounds() {
 }
 
 #[test]
-fn fingerprints_differ_when_anything_differs_and_not_otherwise() {
+fn fingerprints_differ_exactly_when_runs_differ() {
     let prints = |text: &str, scale: f64| -> Vec<String> {
         Study::from_toml("test", text).unwrap().runs(scale).unwrap().into_iter().map(|c| c.fingerprint).collect()
     };
@@ -310,7 +310,7 @@ fn run_fake(runs: &[StudyRun], folder: Option<&Path>, jobs: usize) -> (Vec<Study
 }
 
 #[test]
-fn results_come_in_the_order_of_the_cells_on_any_number_of_threads() {
+fn results_keep_the_order_of_the_runs() {
     let runs = study().runs(1.0).unwrap();
     for jobs in [1, 3, 40] {
         let (results, ran, _) = run_fake(&runs, None, jobs);
@@ -322,7 +322,7 @@ fn results_come_in_the_order_of_the_cells_on_any_number_of_threads() {
 }
 
 #[test]
-fn the_longest_cells_run_first() {
+fn the_longest_runs_start_first() {
     let runs = study().runs(1.0).unwrap();
     let order = Mutex::new(Vec::new());
     let options = RunOptions { jobs: NonZero::new(1), results: None };
@@ -337,7 +337,7 @@ fn the_longest_cells_run_first() {
 }
 
 #[test]
-fn a_stopped_study_goes_on_where_it_was_and_parts_merge() {
+fn a_stopped_study_resumes_and_parts_merge() {
     let folder = Folder::new("resume");
     let runs = study().runs(1.0).unwrap();
     let (fresh, _, _) = run_fake(&runs, None, 2);
@@ -355,7 +355,7 @@ fn a_stopped_study_goes_on_where_it_was_and_parts_merge() {
 }
 
 #[test]
-fn broken_files_are_reported_and_run_again() {
+fn corrupt_results_are_reported_and_run_again() {
     let folder = Folder::new("broken");
     let runs = study().runs(1.0).unwrap();
     let (fresh, _, _) = run_fake(&runs, Some(&folder.0), 2);
@@ -429,7 +429,7 @@ fn runs_that_count_responses_have_new_fingerprints() {
 }
 
 #[test]
-fn a_failed_cell_does_not_stop_the_others() {
+fn a_failed_run_does_not_stop_the_others() {
     let folder = Folder::new("failed");
     let runs = study().runs(1.0).unwrap();
     let options = RunOptions { jobs: NonZero::new(2), results: Some(folder.0.clone()) };
@@ -471,7 +471,7 @@ fn results_that_cannot_be_stored_stop_the_study() {
 }
 
 #[test]
-fn cells_that_are_the_same_run_once() {
+fn identical_runs_are_made_once() {
     // Named apart, both are Reno.
     let text = STUDY.replace("controller = \"sdc\"", "controller = \"reno\"").replace("[\"left-right\"]", "[]");
     let study = Study::from_toml("test", &text).unwrap();

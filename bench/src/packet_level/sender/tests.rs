@@ -201,7 +201,7 @@ fn new_marks_are_a_setback_of_the_newest_packet() {
 }
 
 #[test]
-fn whose_limit_it_was_is_told() {
+fn the_limiting_factor_is_reported() {
     for (offered, limited) in [(4_000, true), (5_000, false)] {
         let (mut s, log) = sender(5, OPTIONS);
         s.offer(offered);

@@ -1,7 +1,7 @@
 //! A record for a terminal.
 
 use super::{curves, grid};
-use crate::reproduce::{Artefact, Body, Claim, Ran, Record, Verdict};
+use crate::reproduce::{Artefact, Body, Claim, Record, StudyRecord, Verdict};
 
 /// Characters of a line.
 const WIDTH: usize = 100;
@@ -24,7 +24,7 @@ pub(super) fn tally(claims: &[Claim]) -> String {
 }
 
 /// A study that was run, in words.
-pub(super) fn ran(ran: &Ran) -> String {
+pub(super) fn ran(ran: &StudyRecord) -> String {
     let runs = match ran.done == ran.runs {
         true => format!("{} runs", ran.runs),
         false => format!("{} of {} runs", ran.done, ran.runs),

@@ -1,4 +1,4 @@
-//! Verdicts over measured numbers: what counts as a difference, and what came of several questions together.
+//! Claims and their verdicts: what counts as a difference, and how several verdicts combine.
 //!
 //! Numbers of the same seeds are compared as pairs. With several seeds a difference counts when zero lies outside its 95 % confidence
 //! interval; with one seed, when it is larger than a margin that the claim names. Both margins below are ours.
@@ -15,7 +15,7 @@ pub(super) const MARGIN: f64 = 0.05;
 /// With one seed, of fractions of responses: half a percent of all.
 pub(super) const FRACTION_MARGIN: f64 = 0.005;
 
-/// What came of a question: the verdict and the measured numbers.
+/// The verdict on a claim, and the measured numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_fault_decides_and_one_doubt_leaves_open() {
+    fn not_held_wins_over_undecided_over_held() {
         use Verdict::{Held, NotHeld, Undecided};
         assert_eq!(all([Held, Held]), Held);
         assert_eq!(all([Held, Undecided]), Undecided);

@@ -1,4 +1,4 @@
-//! Verdicts about measured numbers, and curves: what several papers' reports need.
+//! Verdicts on measured values, and curves, for the reports of several papers.
 
 use super::{all, opposite};
 use crate::measure::Estimate;

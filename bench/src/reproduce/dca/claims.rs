@@ -52,7 +52,7 @@ const CHECKS: &[ClaimCheck] = &[
         "On average over the times of day, a significant rise of the round trip comes before 7 to 18 % of the losses of a path.",
         "the indication metric, averaged over the five levels, lies with its interval in .07 to .18 on both paths",
         &[EMORY, ASU],
-        ask::few_losses_foretold,
+        ask::few_losses_predicted,
     ),
     check(
         "dca-asu-foretells-least",
@@ -60,7 +60,7 @@ const CHECKS: &[ClaimCheck] = &[
         "The congested path 7 (ASU) foretells its losses least.",
         "the indication metric of ASU, averaged over the levels, is below that of Emory, seed by seed",
         &[EMORY, ASU],
-        ask::asu_foretells_least,
+        ask::asu_predicts_least,
     ),
     check(
         "dca-models-foretell-as-paths",
@@ -68,7 +68,7 @@ const CHECKS: &[ClaimCheck] = &[
         "The models show about the correlation between losses and rising round trips that the measured paths show.",
         "at the tuned level the indication metric lies with its interval in the span of the paper's row of table 3-4 (ours)",
         &[EMORY, ASU],
-        ask::models_foretell_as_paths,
+        ask::models_predict_as_paths,
     ),
     check(
         "dca-predicted-to-lose",
@@ -180,7 +180,7 @@ const CHECKS: &[ClaimCheck] = &[
         "On the altered model losses are foretold significantly more often than on the measured path.",
         "the indication metric of the DCA connection is above that of Reno on Emory (tuned level) at both levels, seed by seed",
         &[PAIRED_ALTERED, EMORY],
-        ask::altered_foretells_more,
+        ask::altered_predicts_more,
     ),
     check(
         "dca-vegas-and-dual-degrade",

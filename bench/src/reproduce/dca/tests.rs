@@ -265,9 +265,9 @@ fn the_prediction_is_that_of_the_model_by_hand() {
     assert_eq!(measured::degradation(&o, 12.0), Some(0.0));
     // With a rise before each loss every loss is foretold: one reaction each, all avoided. p-TD stays p-loss, timeouts vanish: no loss
     // of throughput, a gain.
-    let foretold = with_series([80, 80], 50, 100);
-    assert_eq!(measured::foretold(&foretold, "reno"), Some(1.0));
-    assert!(measured::degradation(&foretold, 12.0).unwrap() > 0.0);
+    let predicted = with_series([80, 80], 50, 100);
+    assert_eq!(measured::predicted(&predicted, "reno"), Some(1.0));
+    assert!(measured::degradation(&predicted, 12.0).unwrap() > 0.0);
 }
 
 #[test]
@@ -277,11 +277,11 @@ fn metrics_of_the_series_decide() {
     assert_eq!(verdict("dca-few-losses-foretold", &results), Verdict::NotHeld, "one path is enough for no");
     assert_eq!(verdict("dca-few-losses-foretold", &Results::default()), Verdict::Undecided);
     let asu = measured(ASU, &LEVELS, |seed| with_series([49, 51], 80 + seed, 30));
-    results.add(ASU, asu.outcomes(ASU, &[]).map(|(seed, o)| level_cell(seed, o)).collect());
+    results.add(ASU, asu.outcomes(ASU, &[]).map(|(seed, o)| level_run(seed, o)).collect());
     // Added without levels: only what asks for all runs of a study finds them.
     assert_eq!(verdict("dca-rise-after-the-loss", &results), Verdict::NotHeld, "Emory falls");
     let mut both = measured(EMORY, &LEVELS, |seed| with_series([49, 51], 80 + seed, 30));
-    both.add(ASU, asu.outcomes(ASU, &[]).map(|(seed, o)| level_cell(seed, o)).collect());
+    both.add(ASU, asu.outcomes(ASU, &[]).map(|(seed, o)| level_run(seed, o)).collect());
     assert_eq!(verdict("dca-rise-after-the-loss", &both), Verdict::Held);
     // At -1 51 of about 50.3 ms, at -10 49 or 51.
     assert_ne!(verdict("dca-emory-early-rise", &both), Verdict::Held);
@@ -290,7 +290,7 @@ fn metrics_of_the_series_decide() {
     assert_eq!(verdict("dca-losses-after-short-round-trips", &results), Verdict::NotHeld);
 }
 
-fn level_cell(seed: u64, outcome: &Outcome) -> StudyRunResult {
+fn level_run(seed: u64, outcome: &Outcome) -> StudyRunResult {
     StudyRunResult { key: BTreeMap::new(), seed, fingerprint: String::new(), outcome: outcome.clone() }
 }
 

@@ -146,7 +146,7 @@ fn fairness_is_over_all_ten_flows() {
 }
 
 #[test]
-fn what_has_no_results_is_left_out() {
+fn artefacts_without_results_are_left_out() {
     let report = report(&everywhere(&[(RENO, 480.0, 1_500.0)]));
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, ["figure 2", "figure 3"]);
@@ -158,7 +158,7 @@ fn what_has_no_results_is_left_out() {
 }
 
 #[test]
-fn every_cell_that_is_asked_for_is_in_a_shipped_study() {
+fn every_run_a_claim_needs_is_in_a_shipped_study() {
     for wanted in PAPER.artefacts {
         assert!(wanted.studies.iter().all(|study| shipped(study).is_some()), "{}", wanted.id);
     }

@@ -317,7 +317,7 @@ fn an_estimate_tracks_the_queue_or_does_not() {
 }
 
 #[test]
-fn what_has_no_results_is_left_out() {
+fn artefacts_without_results_are_left_out() {
     let mut results = Results::default();
     add_curve(&mut results, &Curve::one("75", RENO), 400.0);
     let report = report(&results);
@@ -330,7 +330,7 @@ fn what_has_no_results_is_left_out() {
 }
 
 #[test]
-fn every_cell_that_is_asked_for_is_in_a_shipped_study() {
+fn every_run_a_claim_needs_is_in_a_shipped_study() {
     for wanted in PAPER.artefacts {
         assert!(wanted.studies.iter().all(|study| shipped(study).is_some()), "{}", wanted.id);
     }

@@ -129,7 +129,7 @@ fn group_outcome(
         outcome.early_reductions += senders.early_reductions;
         outcome.loss_reductions += senders.reductions;
         outcome.probe_timeouts += part.record.probe_timeouts();
-        outcome.silences += part.record.silences();
+        outcome.silences += part.record.inferred_timeouts();
         let (backoffs, time) = part.record.backoffs();
         outcome.backoffs += backoffs;
         outcome.backoff_seconds += time.as_secs_f64();

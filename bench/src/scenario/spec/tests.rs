@@ -1,4 +1,4 @@
-//! Scenarios as written: what is read, and what is told of faults.
+//! Reading scenarios, and the error messages.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn flows_may_wait_before_they_start() {
 }
 
 #[test]
-fn errors_name_the_field_and_the_mend() {
+fn errors_name_the_field_and_a_fix() {
     let cases = [
         (error(|s| s.stop = "soon".into()), "stop: ", "100s"),
         (error(|s| s.stop = "100 responses".into()), "stop: ", "100s"),

@@ -114,7 +114,7 @@ fn lossy() -> (Udp, Udp) {
 }
 
 #[test]
-fn what_the_kernels_link_loses_is_counted_at_the_link() {
+fn losses_of_a_kernel_link_count_at_the_link() {
     let mut bench = bench();
     bench.send(30, Duration::from_millis(2));
     let (from, to) = lossy();

@@ -1,4 +1,4 @@
-//! The client: opens connections, asks, counts what comes.
+//! The client: opens connections, sends requests, counts the bytes received.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,7 +74,7 @@ impl Request {
 
 /// The client's side of a connection.
 #[derive(Default)]
-pub(super) struct Asking {
+pub(super) struct ClientRequests {
     open: bool,
     /// A request that waits for room: what was lost or not yet acknowledged of the handshake takes some of the first window.
     waiting: Option<Request>,
@@ -83,7 +83,7 @@ pub(super) struct Asking {
     waker: Option<Waker>,
 }
 
-impl Asking {
+impl ClientRequests {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -111,13 +111,13 @@ impl Asking {
     }
 }
 
-impl Side for Asking {
+impl Side for ClientRequests {
     fn opened(&mut self) {
         self.open = true;
         self.wake();
     }
 
-    fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, now: Time) {
+    fn on_readable(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, now: Time) {
         let Some(response) = self.response.as_mut().filter(|response| response.stream == stream) else { return };
         match event {
             h3::Event::Headers { list, .. } if response.status.is_none() => {
@@ -156,13 +156,13 @@ impl Side for Asking {
 }
 
 pub(super) struct QuicheConnector {
-    pub(super) endpoint: Arc<Endpoint<Asking>>,
+    pub(super) endpoint: Arc<Endpoint<ClientRequests>>,
     pub(super) config: Mutex<quiche::Config>,
     pub(super) setup: Setup,
 }
 
 impl QuicheConnector {
-    fn begin(&self, flow: u32) -> Result<Shared<Asking>, HttpError> {
+    fn begin(&self, flow: u32) -> Result<Shared<ClientRequests>, HttpError> {
         let endpoint = &self.endpoint;
         let (cid, mut dice) = endpoint.next();
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +172,7 @@ impl QuicheConnector {
             quiche::connect_with_buffer_factory(Some("lab.test"), &cid.id(), here, there, &mut config)
         });
         let quic = quic.map_err(|e| HttpError::Connect(e.to_string()))?;
-        let connection = Connection::new(quic, dice, vec![cid], Asking::default(), None);
+        let connection = Connection::new(quic, dice, vec![cid], ClientRequests::default(), None);
         endpoint.adopt(&connection);
         Ok(connection)
     }
@@ -202,8 +202,8 @@ impl Connector for QuicheConnector {
 }
 
 struct QuicheClient {
-    endpoint: Arc<Endpoint<Asking>>,
-    connection: Shared<Asking>,
+    endpoint: Arc<Endpoint<ClientRequests>>,
+    connection: Shared<ClientRequests>,
 }
 
 impl QuicheClient {

@@ -47,7 +47,7 @@ pub(super) trait Side: Send + 'static {
     /// HTTP/3 is open.
     fn opened(&mut self) {}
     /// An event of a stream.
-    fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, now: Time);
+    fn on_readable(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, now: Time);
     /// All events were heard: there may be room to write.
     fn write(&mut self, _: &mut Quic, _: &mut h3::Connection) {}
     /// The connection is closing or closed. Comes once.
@@ -55,7 +55,7 @@ pub(super) trait Side: Send + 'static {
 }
 
 /// A datagram that leaves later.
-struct Held {
+struct UnsentPacket {
     data: Vec<u8>,
     info: quiche::SendInfo,
     ecn: Option<Ecn>,
@@ -72,7 +72,7 @@ pub(super) struct Connection<S> {
     pub(super) cids: Vec<Cid>,
     /// Wakes its [`Driver`].
     waker: Option<Waker>,
-    held: Option<Held>,
+    unsent: Option<UnsentPacket>,
     /// Follows quiche's own controller.
     watched: Option<Watched>,
 }
@@ -85,7 +85,7 @@ pub(super) fn lock<S>(shared: &Shared<S>) -> MutexGuard<'_, Connection<S>> {
 
 impl<S: Side> Connection<S> {
     pub(super) fn new(quic: Quic, dice: Dice, cids: Vec<Cid>, side: S, watched: Option<Watched>) -> Shared<S> {
-        let connection = Self { quic, http: None, side, over: false, dice, cids, waker: None, held: None, watched };
+        let connection = Self { quic, http: None, side, over: false, dice, cids, waker: None, unsent: None, watched };
         Arc::new(Mutex::new(connection))
     }
 
@@ -108,7 +108,7 @@ impl<S: Side> Connection<S> {
                 // What cannot be read is dropped; a violation closes the connection, which sending tells the peer.
                 let _ = c.quic.recv(bytes, info);
             });
-            c.tell();
+            c.report();
         });
     }
 
@@ -121,9 +121,9 @@ impl<S: Side> Connection<S> {
         }
     }
 
-    fn tell(&self) {
+    fn report(&self) {
         if let Some(watched) = self.watched.as_ref().filter(|watched| watched.observer.is_some()) {
-            watched.tell(window(&self.quic).unwrap_or(0), None);
+            watched.record(window(&self.quic).unwrap_or(0), None);
         }
     }
 
@@ -137,7 +137,7 @@ impl<S: Side> Connection<S> {
             self.http = h3::Connection::with_transport(&mut self.quic, http).ok();
             self.side.opened();
         }
-        self.hear(sim.time());
+        self.on_readable(sim.time());
         self.send(now, socket);
         if !self.over && (self.quic.is_closed() || self.quic.is_draining()) {
             self.over = true;
@@ -146,15 +146,15 @@ impl<S: Side> Connection<S> {
         if self.quic.is_closed() {
             return None;
         }
-        let release = self.held.as_ref().map(|held| held.info.at);
+        let release = self.unsent.as_ref().map(|unsent| unsent.info.at);
         self.quic.timeout_instant().into_iter().chain(release).min()
     }
 
-    fn hear(&mut self, now: Time) {
+    fn on_readable(&mut self, now: Time) {
         let Some(http) = &mut self.http else { return };
         loop {
             match http.poll(&mut self.quic) {
-                Ok((stream, event)) => self.side.hear(&mut self.quic, http, stream, event, now),
+                Ok((stream, event)) => self.side.on_readable(&mut self.quic, http, stream, event, now),
                 Err(h3::Error::Done) => break,
                 // quiche has closed the connection with this error.
                 Err(_) => return,
@@ -164,16 +164,16 @@ impl<S: Side> Connection<S> {
     }
 
     fn send(&mut self, now: Instant, socket: &SimSocket) {
-        if let Some(held) = self.held.take_if(|held| held.info.at <= now) {
-            hand_over(socket, &held.data, held.info, held.ecn);
+        if let Some(unsent) = self.unsent.take_if(|unsent| unsent.info.at <= now) {
+            hand_over(socket, &unsent.data, unsent.info, unsent.ecn);
         }
         let mut buffer = [0; LARGEST_DATAGRAM as usize];
-        while self.held.is_none() {
+        while self.unsent.is_none() {
             match self.quic.send(&mut buffer) {
                 Ok((len, info)) => {
                     let ecn = ecn_to_send(&self.quic);
                     if info.at > now {
-                        self.held = Some(Held { data: buffer[..len].to_vec(), info, ecn });
+                        self.unsent = Some(UnsentPacket { data: buffer[..len].to_vec(), info, ecn });
                     } else {
                         hand_over(socket, &buffer[..len], info, ecn);
                     }

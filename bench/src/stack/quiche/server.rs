@@ -34,7 +34,7 @@ struct Answer {
 
 /// The server's side of a connection.
 #[derive(Default)]
-pub(super) struct Answering {
+pub(super) struct ServerResponses {
     /// Requests whose end has not come. No more than the streams a client may have open, as those that wait.
     arriving: Vec<Request>,
     waiting: VecDeque<Request>,
@@ -43,7 +43,7 @@ pub(super) struct Answering {
     waker: Option<Waker>,
 }
 
-impl Answering {
+impl ServerResponses {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -51,8 +51,8 @@ impl Answering {
     }
 }
 
-impl Side for Answering {
-    fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, _: Time) {
+impl Side for ServerResponses {
+    fn on_readable(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, _: Time) {
         let position = self.arriving.iter().position(|request| request.stream == stream);
         match (event, position) {
             (h3::Event::Headers { list, .. }, None) => {
@@ -117,7 +117,7 @@ fn head(quic: &mut Quic, http: &mut h3::Connection, request: Request) -> Result<
 
 /// What accepts connections.
 pub(super) struct Acceptor {
-    pub(super) endpoint: Arc<Endpoint<Answering>>,
+    pub(super) endpoint: Arc<Endpoint<ServerResponses>>,
     pub(super) config: Mutex<quiche::Config>,
     pub(super) setup: Setup,
     pub(super) host: Arc<dyn Host>,
@@ -131,7 +131,7 @@ impl Acceptor {
     }
 
     /// A connection for a client's first packet.
-    fn accept(&self, addressed: Cid, packet: &mut [u8], received: &Received) -> Option<Shared<Answering>> {
+    fn accept(&self, addressed: Cid, packet: &mut [u8], received: &Received) -> Option<Shared<ServerResponses>> {
         let endpoint = &self.endpoint;
         let header = quiche::Header::from_slice(packet, 0).ok()?;
         if header.ty != quiche::Type::Initial || !quiche::version_is_supported(header.version) || !endpoint.has_room() {
@@ -149,7 +149,7 @@ impl Acceptor {
         });
         let quic: Quic = quic.ok()?;
         let (sender, watched) = self.sender(&quic, observer);
-        let connection = Connection::new(quic, dice, vec![cid, addressed], Answering::default(), watched);
+        let connection = Connection::new(quic, dice, vec![cid, addressed], ServerResponses::default(), watched);
         endpoint.adopt(&connection);
         let id = self.host.began(sender);
         let (endpoint, host) = (Arc::clone(endpoint), Arc::clone(&self.host));
@@ -173,7 +173,12 @@ impl Acceptor {
 }
 
 /// Serves the requests of one connection until it closes.
-async fn serve(endpoint: &Endpoint<Answering>, connection: &Shared<Answering>, host: &dyn Host, flow: Option<u32>) {
+async fn serve(
+    endpoint: &Endpoint<ServerResponses>,
+    connection: &Shared<ServerResponses>,
+    host: &dyn Host,
+    flow: Option<u32>,
+) {
     loop {
         let request = poll_fn(|cx| {
             let side = &mut lock(connection).side;

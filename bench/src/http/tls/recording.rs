@@ -1,4 +1,4 @@
-//! A cipher suite whose keys note which stream bytes they seal.
+//! A cipher suite whose keys record which stream bytes they seal.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,10 +9,10 @@ use rustls::{CipherSuiteCommon, SupportedCipherSuite, Tls13CipherSuite};
 
 use crate::measure::{Sealed, pieces};
 
-/// The suite with keys that note what they seal. rustls keeps suites for ever, so each is a few bytes that are never given back.
-pub(super) fn noting_suite(sealed: &Arc<Mutex<Sealed>>) -> Option<SupportedCipherSuite> {
+/// The suite with keys that record what they seal. rustls keeps suites for ever, so each is a few bytes that are never given back.
+pub(super) fn recording_suite(sealed: &Arc<Mutex<Sealed>>) -> Option<SupportedCipherSuite> {
     let Tls13CipherSuite { common, hkdf_provider, aead_alg, quic, .. } = TLS13_AES_128_GCM_SHA256.tls13()?;
-    let algorithm = Box::leak(Box::new(Noting { inner: (*quic)?, sealed: Arc::clone(sealed) }));
+    let algorithm = Box::leak(Box::new(Recording { inner: (*quic)?, sealed: Arc::clone(sealed) }));
     let common = CipherSuiteCommon {
         suite: common.suite,
         hash_provider: common.hash_provider,
@@ -23,15 +23,15 @@ pub(super) fn noting_suite(sealed: &Arc<Mutex<Sealed>>) -> Option<SupportedCiphe
     Some(SupportedCipherSuite::Tls13(Box::leak(Box::new(suite))))
 }
 
-/// A QUIC algorithm, or one of its keys, that notes what is sealed.
-struct Noting<T> {
+/// A QUIC algorithm, or one of its keys, that records what is sealed.
+struct Recording<T> {
     inner: T,
     sealed: Arc<Mutex<Sealed>>,
 }
 
-impl Algorithm for Noting<&'static dyn Algorithm> {
+impl Algorithm for Recording<&'static dyn Algorithm> {
     fn packet_key(&self, key: AeadKey, iv: Iv) -> Box<dyn PacketKey> {
-        Box::new(Noting { inner: self.inner.packet_key(key, iv), sealed: Arc::clone(&self.sealed) })
+        Box::new(Recording { inner: self.inner.packet_key(key, iv), sealed: Arc::clone(&self.sealed) })
     }
 
     fn header_protection_key(&self, key: AeadKey) -> Box<dyn HeaderProtectionKey> {
@@ -43,7 +43,7 @@ impl Algorithm for Noting<&'static dyn Algorithm> {
     }
 }
 
-impl PacketKey for Noting<Box<dyn PacketKey>> {
+impl PacketKey for Recording<Box<dyn PacketKey>> {
     fn encrypt_in_place(&self, number: u64, header: &[u8], payload: &mut [u8]) -> Result<Tag, rustls::Error> {
         let pieces = pieces(payload);
         let tag = self.inner.encrypt_in_place(number, header, payload)?;
