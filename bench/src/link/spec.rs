@@ -41,7 +41,7 @@ impl QueueSpec {
         Self::DropTail(DropTail::packets(limit))
     }
 
-    /// A fresh queue in front of a link of this rate; `seed` is for what it draws by lot.
+    /// A fresh queue in front of a link of this rate; `seed` is for its random drops and marks.
     pub fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue> {
         match *self {
             Self::DropTail(queue) => Box::new(queue),

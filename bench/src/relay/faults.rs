@@ -91,7 +91,7 @@ impl Faults {
         })
     }
 
-    /// A rebinding is due that has not been told of.
+    /// A rebinding is due that has not been reported.
     pub fn rebind(&mut self, now: Duration) -> bool {
         let due = self.faults.iter().filter(|fault| matches!(fault, Fault::Rebind { at } if *at <= now)).count() as u32;
         let new = due > self.rebound;

@@ -142,7 +142,7 @@ impl Line {
         falls
     }
 
-    /// Whether this datagram is of a part of all. What never happens draws no lot, so that it moves no other.
+    /// Whether an impairment of this probability applies. Probability zero takes no random number, so that it shifts no other.
     fn draw(&mut self, part: f64) -> bool {
         part > 0.0 && self.rng.random::<f64>() < part
     }

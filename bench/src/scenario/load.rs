@@ -66,7 +66,7 @@ pub(super) fn rate(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Result<
 
 type Key = (Stack, Timestamps, u16, Option<u32>);
 
-/// Two downloads on a network that does not queue. Asked once per process: nothing in it is random.
+/// Two downloads on a network that does not queue. Measured once per process: nothing in it is random.
 fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Costs, ScenarioError> {
     static KNOWN: LazyLock<Mutex<HashMap<Key, Costs>>> = LazyLock::new(Mutex::default);
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

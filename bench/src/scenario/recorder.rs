@@ -237,7 +237,7 @@ impl ProbeTimer {
         probe
     }
 
-    /// The stack tells of a probe timeout.
+    /// The stack reports a probe timeout.
     fn reported(&mut self, now: Time) {
         self.backs_off(now);
     }

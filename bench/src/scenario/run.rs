@@ -403,7 +403,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The controller, recorded, and told of smaller datagrams than stacks send by themselves.
+/// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks send by themselves.
 fn recorded(control: &Control, record: &Arc<Record>, datagram: u16) -> Control {
     match control {
         Control::Ours(controller_config) => Control::Ours(Arc::new(Recorded {

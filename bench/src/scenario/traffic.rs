@@ -34,7 +34,7 @@ pub(super) struct Clients {
 pub(super) struct Endpoints {
     pub(super) part: Arc<ControllerGroup>,
     /// What opens connections and the paths of the group's hosts, which connections take in turn. One such pair for each drift of
-    /// clocks; connections take them by lot.
+    /// clocks; each connection takes a random one.
     pub(super) ends: Vec<(Arc<dyn Connector>, Vec<GroupId>)>,
 }
 

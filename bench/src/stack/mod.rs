@@ -361,7 +361,7 @@ where
     }
 }
 
-/// What a server's connection tells of its sender.
+/// The counts of a server connection's sender.
 pub(crate) trait Sender: Send + Sync {
     /// How it stands now.
     fn report(&self) -> SenderReport;

@@ -293,7 +293,7 @@ fn due<T>(queue: &mut VecDeque<(Time, T)>, now: Time) -> Option<(Time, T)> {
     if queue.front().is_some_and(|(at, _)| *at <= now) { queue.pop_front() } else { None }
 }
 
-/// Through a path of 20 ms each way, in order, that loses packets and acknowledgements by lot.
+/// Through a path of 20 ms each way, in order, that loses packets and acknowledgements at random.
 #[test]
 fn every_byte_arrives_once_whatever_is_lost() {
     for seed in 0..20 {

@@ -161,7 +161,7 @@ impl Acceptor {
         Some(connection)
     }
 
-    /// What tells of the connection's controller.
+    /// Reports the state of the connection's controller.
     fn sender(&self, quic: &Quic, observer: Option<Arc<dyn Observer>>) -> (Arc<dyn Sender>, Option<Watched>) {
         if let Some(probe) = quic.fathom() {
             return (Arc::new(probe), None);
