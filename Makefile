@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml worlds lint doc deny fuzz bench test-quiche test-tokio-quiche chromium soak interop h2load stock
+.PHONY: demo test check setup uml backends lint doc deny fuzz bench test-quiche test-tokio-quiche chromium soak interop h2load stock
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -15,9 +15,9 @@ demo: setup
 test: setup uml
 	$(CARGO) test --release --workspace --features quiche --locked --no-fail-fast
 
-# The same plan in the three worlds, at full length: run it on a machine that does nothing else.
-worlds: setup uml
-	$(CARGO) run --release --locked --features quiche -- compare bench/plans/worlds.toml --world all --report worlds.html
+# The same plan on the three backends, at full length: run it on a machine that does nothing else.
+backends: setup uml
+	$(CARGO) run --release --locked --features quiche -- compare bench/plans/backends.toml --backend all --report backends.html
 
 # Stock quiche's unit tests on the derived crate, and that both crates send the same packets. `make test` runs these too.
 test-quiche: setup
@@ -106,7 +106,7 @@ setup:
 	  fi; fi
 	@$(CARGO) fetch --locked --quiet || $(CARGO) fetch --locked
 
-# A kernel with tc's queues for the tests of netem's world, as a program.
+# A kernel with tc's queues for the tests of the netem backend, as a program.
 uml:
 	@if ! command -v linux.uml >/dev/null || ! command -v insmod >/dev/null || ! command -v ip >/dev/null; then \
 	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \

@@ -1,4 +1,4 @@
-//! `fathom analyze`: questions to measurements that are there already.
+//! `fathom analyze`: analyses existing logs and tables.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ enum What {
   fathom analyze loss-delay server.qlog
   fathom analyze loss-delay logs/*.sqlog --report loss.html
 
-Asks what Martin, Nilsson and Rhee asked of the Internet of 1999 (the DCA paper):
+The analysis of Martin, Nilsson and Rhee for the Internet of 1999 (the DCA paper):
 how often a rise of the round trip comes before a loss, how often by chance,
 delay by lag from losses, and the predicted change of throughput.")]
     LossDelay(Question),
@@ -45,7 +45,7 @@ delay by lag from losses, and the predicted change of throughput.")]
 In a log: from a request's first byte to its response's last, from STREAM frames
 or what fathom serve logs. In a table: from the intended start.")]
     Response(Question),
-    /// The same measures of several files side by side, each against the first.
+    /// Compare the measures of several files, each with the first.
     #[command(after_help = "Examples:
   fathom analyze compare reno.sqlog sync.sqlog
   fathom analyze compare logs-reno logs-sync

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_bench::experiment::{
-    CellError, CompareError, Comparison, Connections, Missing, Outlet, Plan, Stage, Timestamps, compare_until,
+    CompareError, Comparison, Connections, Missing, Plan, RunError, Shaping, Stage, Timestamps, compare_until,
 };
 use fathom_bench::report;
+use fathom_bench::sim::Backend;
 use fathom_bench::stack::Stack;
-use fathom_bench::world::Ground;
 use fathom_cc::catalogue;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -22,7 +22,8 @@ use crate::kernel::{self, Kernel};
 use crate::signals::{self, INTERRUPTED};
 use crate::{Failure, numbers, output, plan_file};
 
-/// Without arguments: reno against sync, 10,000 PackMime web responses at 90 % load over a 10 Mbps bottleneck, in well under a minute.
+/// Compare controllers on one bottleneck. Without arguments: reno and sync, 10,000 PackMime web responses at 90 % load over 10 Mbps, in
+/// well under a minute.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom compare
@@ -31,14 +32,14 @@ use crate::{Failure, numbers, output, plan_file};
   fathom compare --stack quinn,noq --controllers reno,cubic,native:cubic,vegas
   fathom compare --queue red:min=5p,max=50p --controllers sdc,packet-size/sync
   fathom compare bench/plans/web-90.toml --seed 7
-  fathom compare --world relay --responses 2000
-  fathom compare --world netem --responses 2000 --queue codel
+  fathom compare --backend loopback --responses 2000
+  fathom compare --backend netem --responses 2000 --queue codel
 
 Ctrl-C ends it with the runs that are done: their table, and --json and
 --report marked as incomplete; the exit code is 130.
 
-In virtual time the same plan and seed give the same bytes, on any number of
-cores. The other worlds take as long as they last, run after run.")]
+On the virtual backend the same plan and seed give the same bytes, on any
+number of cores. The other backends run in real time, one run after the other.")]
 pub(crate) struct Args {
     /// A plan in TOML; arguments below override its fields.
     plan: Option<PathBuf>,
@@ -46,14 +47,14 @@ pub(crate) struct Args {
     /// the baseline.
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
-    /// Stacks that run them: quinn, noq, quiche (where it is built in), several to set them side by side, or all (see 'fathom
+    /// Stacks that run them: quinn, noq, quiche (where it is built in), several to compare them, or all (see 'fathom
     /// stacks').
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
     /// Rate of the bottleneck. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
-    /// Rate of the network that is not congested, on which the load is set: more than --link. [default: 100Mbps]
+    /// Rate of the uncongested network on which the load is calibrated: more than --link. [default: 100Mbps]
     #[arg(long, value_name = "RATE")]
     reference: Option<String>,
     /// Queue at the bottleneck: droptail with its limit in packets (p) or bytes (B, kB, MB), or red, adaptive-red, gentle-ared, avq or
@@ -75,20 +76,20 @@ pub(crate) struct Args {
     /// fresh (a connection per request) or persistent. [default: fresh]
     #[arg(long, value_name = "HOW")]
     connections: Option<Connections>,
-    /// How one-way delays travel: lean, paper, timestamp (lean, in the frame of draft-huitema-quic-ts) or off. [default: lean]
+    /// Encoding of one-way delays: lean, paper, timestamp (lean, in the frame of draft-huitema-quic-ts) or off. [default: lean]
     #[arg(long, value_name = "MODE")]
     timestamps: Option<Timestamps>,
-    /// Who sets packet size and hold: auto (an outlet in front of the socket, where a controller needs it), or off. [default: auto]
-    #[arg(long, value_name = "WHEN")]
-    outlet: Option<Outlet>,
+    /// Packet sizes and delays set in front of the socket: auto (where a controller needs it) or off. [default: auto]
+    #[arg(long, alias = "outlet", value_name = "WHEN")]
+    shaping: Option<Shaping>,
     /// Largest window of a sender in packets, such as 68p, or none. [default: 68p]
     #[arg(long, value_name = "WINDOW")]
     max_window: Option<String>,
-    /// Where it runs: virtual (virtual time), relay (real time, datagrams over loopback), netem (real time, the kernel's own links),
-    /// several to set them side by side, or all. [default: virtual]
-    #[arg(long, value_name = "LIST")]
-    world: Option<String>,
-    /// Whose kernel --world netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
+    /// Where it runs: virtual (virtual time), loopback (real time, datagrams over the kernel's loopback), netem (real time, the kernel's
+    /// own links), several to compare them, or all. [default: virtual]
+    #[arg(long, alias = "world", value_name = "LIST")]
+    backend: Option<String>,
+    /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
     #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
     kernel: Kernel,
     /// Write one self-contained HTML file with plots.
@@ -103,27 +104,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let plan = plan(args)?;
     let text = output::check(&[("--report", args.report.as_deref()), ("--json", args.json.as_deref())])?;
     plan.validate().map_err(Failure::input)?;
-    let elsewhere = plan.worlds.contains(&Ground::Netem) && args.kernel.is_elsewhere()?;
-    let (there, here) = plan.worlds.iter().partition(|world| elsewhere && **world == Ground::Netem);
+    let elsewhere = plan.backends.contains(&Backend::Netem) && args.kernel.is_elsewhere()?;
+    let (there, here) = plan.backends.iter().partition(|backend| elsewhere && **backend == Backend::Netem);
     let interrupt = signals::stop()?;
     let mut all = Vec::new();
     // Why runs have no result, where some have none.
     let mut failed = None;
     let watcher = Watcher::default();
-    for (worlds, guest) in [(here, false), (there, true)] {
-        let plan = Plan { worlds, ..plan.clone() };
-        if plan.worlds.is_empty() {
+    for (backends, guest) in [(here, false), (there, true)] {
+        let plan = Plan { backends, ..plan.clone() };
+        if plan.backends.is_empty() {
             continue;
         }
         let outcome = if guest && interrupt.load(Ordering::Relaxed) {
-            Err(failure(CellError::Interrupted))
+            Err(failure(RunError::Interrupted))
         } else if guest {
             in_guest(&plan)
         } else {
-            let outcome = compare_until(&plan, &|stage| watcher.hear(stage), &interrupt);
+            let outcome = compare_until(&plan, &|stage| watcher.on_stage(stage), &interrupt);
             outcome.map(|(comparison, e)| (comparison, e.map(failure))).map_err(|e| match e {
                 CompareError::Plan(e) => Failure::input(e),
-                CompareError::Cell(e) => failure(e),
+                CompareError::Run(e) => failure(e),
             })
         };
         match outcome {
@@ -144,15 +145,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     watcher.finish();
     let mut all = all.into_iter();
-    let mut comparison = all.next().ok_or_else(|| Failure::run("no world was named"))?;
-    all.for_each(|other| comparison.merge(other, &plan.worlds));
+    let mut comparison = all.next().ok_or_else(|| Failure::run("no backend was named"))?;
+    all.for_each(|other| comparison.merge(other, &plan.backends));
     publish(args, text, &comparison, &watcher.costs())?;
     failed.map_or(Ok(()), |e| Err(how_to_go_on(&plan, &comparison, e)))
 }
 
-fn failure(e: CellError) -> Failure {
+fn failure(e: RunError) -> Failure {
     match e {
-        CellError::Interrupted => Failure { line: "interrupted, and no run was done".into(), code: INTERRUPTED },
+        RunError::Interrupted => Failure { line: "interrupted, and no run was done".into(), code: INTERRUPTED },
         e => Failure::run(e),
     }
 }
@@ -160,9 +161,11 @@ fn failure(e: CellError) -> Failure {
 /// Notes in the first comparison that the runs of this plan have no results.
 fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
     let Some(first) = all.first_mut() else { return };
-    for (world, stack) in plan.worlds.iter().flat_map(|world| plan.stacks.iter().map(move |stack| (world, stack))) {
+    for (backend, stack) in
+        plan.backends.iter().flat_map(|backend| plan.stacks.iter().map(move |stack| (backend, stack)))
+    {
         first.incomplete.extend(plan.controllers.iter().map(|controller| Missing {
-            label: format!("{controller} on {stack}, {world}"),
+            label: format!("{controller} on {stack}, {backend}"),
             controller: controller.clone(),
             why: why.line.replace('\n', "; "),
         }));
@@ -176,7 +179,7 @@ fn how_to_go_on(plan: &Plan, comparison: &Comparison, why: Failure) -> Failure {
         return Failure { line: format!("{}; the {done} other runs are above", why.line), code: why.code };
     }
     let mut controllers: Vec<&str> = comparison.incomplete.iter().map(|run| &*run.controller).collect();
-    let next = if plan.stacks.len() == 1 && plan.worlds.len() == 1 {
+    let next = if plan.stacks.len() == 1 && plan.backends.len() == 1 {
         controllers.dedup();
         format!("the same command with --controllers {} runs the rest, on the same requests", controllers.join(","))
     } else {
@@ -186,7 +189,7 @@ fn how_to_go_on(plan: &Plan, comparison: &Comparison, why: Failure) -> Failure {
     Failure { line: format!("interrupted: {done} of {} runs are done and above; {next}", done + left), code: why.code }
 }
 
-/// The same command on another kernel, for the worlds that this one has not got.
+/// The same command on another kernel, for the backends that this kernel does not have.
 fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
     let folder = tempfile::tempdir().map_err(Failure::run)?;
     let (written, result) = (folder.path().join("plan.toml"), folder.path().join("result.json"));
@@ -224,8 +227,8 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     if let Some(list) = &args.controllers {
         plan.controllers = catalogue::split(list);
     }
-    if let Some(list) = &args.world {
-        plan.worlds = listed("--world", list, &Ground::ALL)?;
+    if let Some(list) = &args.backend {
+        plan.backends = listed("--backend", list, &Backend::ALL)?;
     }
     if let Some(list) = &args.stack {
         plan.stacks = listed("--stack", list, Stack::ALL)?;
@@ -233,7 +236,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seed = args.seed.unwrap_or(plan.seed);
     plan.timestamps = args.timestamps.unwrap_or(plan.timestamps);
-    plan.outlet = args.outlet.unwrap_or(plan.outlet);
+    plan.shaping = args.shaping.unwrap_or(plan.shaping);
     plan.connections = args.connections.unwrap_or(plan.connections);
     Ok(plan)
 }
@@ -265,7 +268,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn hear(&self, stage: Stage) {
+    fn on_stage(&self, stage: Stage) {
         match stage {
             Stage::Begins { name, of, progress } => {
                 let bar = output::bar(ProgressBar::new(of).with_prefix(name.clone()));
@@ -280,7 +283,7 @@ impl Watcher {
                 });
                 self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (bar, progress));
             }
-            Stage::Ends { name, cost } => {
+            Stage::EndpointPair { name, cost } => {
                 if let Some((bar, _)) = self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&name) {
                     bar.finish_and_clear();
                 }

@@ -1,4 +1,4 @@
-//! `--kernel`: whose kernel the links of netem's world are.
+//! `--kernel`: the kernel that emulates the links of the netem backend.
 
 use std::ffi::OsStr;
 #[cfg(target_os = "linux")]
@@ -11,7 +11,7 @@ use fathom_bench::netem::{self, GuestError, run_in_guest};
 use crate::output;
 use crate::{Failure, signals::INTERRUPTED};
 
-/// Whose kernel.
+/// The kernel that emulates links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kernel {
     /// This machine's if it has netem, else User-Mode Linux.
@@ -26,7 +26,7 @@ pub(crate) enum Kernel {
 #[cfg(not(target_os = "linux"))]
 impl Kernel {
     pub(crate) fn is_elsewhere(self) -> Result<bool, Failure> {
-        Err(Failure::input("only Linux has netem; run it in --world relay"))
+        Err(Failure::input("only Linux has netem; use --backend loopback"))
     }
 }
 
@@ -44,7 +44,7 @@ impl Kernel {
             (_, Ok(())) => Ok(false),
             (Self::Host, Err(e)) => Err(Failure::run(e)),
             (Self::Auto, Err(e)) => {
-                output::say(format!("netem cannot be had from this kernel ({e}): booting User-Mode Linux"));
+                output::say(format!("this kernel has no usable netem ({e}): booting User-Mode Linux"));
                 Ok(true)
             }
         }

@@ -16,7 +16,7 @@ use crate::{Failure, numbers, output, signals};
 /// How often the line on a terminal is drawn anew.
 const REFRESH: Duration = Duration::from_millis(500);
 
-/// A relay between clients and a server. No privileges, no kernel modules: clients send to --listen instead of to the server.
+/// Emulate a link between clients and a server. Needs no privileges and no kernel modules: clients send to --listen instead of to the server.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom link --listen 127.0.0.1:4434 --to 127.0.0.1:4433 --rate 10Mbps --delay 20ms --queue droptail:136p
@@ -36,10 +36,10 @@ pub(crate) struct Args {
     both: Both,
     #[command(flatten)]
     up: Up,
-    /// Something that goes wrong at a time: blackout:2s@10s, mtu:1250@20s (bytes of UDP payload), rebind@30s, rebind@handshake. May be given several times.
+    /// An event at a set time: blackout:2s@10s, mtu:1250@20s (bytes of UDP payload), rebind@30s, rebind@handshake. May be given several times.
     #[arg(long, value_name = "FAULT")]
     fault: Vec<Fault>,
-    /// Seeds every lot that is drawn.
+    /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
     /// Ends after this time; without it, on Ctrl-C.
@@ -60,22 +60,22 @@ struct Both {
     /// Propagation delay.
     #[arg(long, value_parser = parse_duration)]
     delay: Option<Duration>,
-    /// Each datagram takes up to this much longer; their order stays.
+    /// Random extra delay of each datagram, at most this; the order stays.
     #[arg(long, value_parser = parse_duration)]
     jitter: Option<Duration>,
     /// Queue in front of the link, as in 'fathom compare'. [default: droptail:136p]
     #[arg(long)]
     queue: Option<QueueSpec>,
-    /// Part of datagrams that is lost, such as 1%.
+    /// Fraction of datagrams that is lost, such as 1%.
     #[arg(long, value_parser = parse_part)]
     loss: Option<f64>,
-    /// Part that skips the delay and arrives before others.
+    /// Fraction that skips the delay and arrives before others.
     #[arg(long, value_parser = parse_part)]
     reorder: Option<f64>,
-    /// Part that arrives twice.
+    /// Fraction that is duplicated.
     #[arg(long, value_parser = parse_part)]
     duplicate: Option<f64>,
-    /// Part that arrives with a changed bit.
+    /// Fraction that is corrupted: one bit is flipped.
     #[arg(long, value_parser = parse_part)]
     corrupt: Option<f64>,
 }

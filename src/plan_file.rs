@@ -1,4 +1,4 @@
-//! Plans and studies in files of their own, whatever their names are.
+//! Reads plan and study files.
 
 use std::path::Path;
 

@@ -4,13 +4,13 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use fathom_bench::report::paper as report;
-use fathom_bench::reproduce::{Asked, Paper, Record, Wanted, Work, cost, find, list, select};
+use fathom_bench::reproduce::{ArtefactSpec, Overrides, Paper, Record, StudyWork, cost, find, list, select};
 use fathom_bench::stack::Stack;
-use fathom_bench::study::{self, CellResult, StudyError};
+use fathom_bench::study::{self, StudyError, StudyRunResult};
 
 use crate::{Failure, numbers, output, plan};
 
-/// Without a paper: the papers, with their tables and figures and what each costs.
+/// Reproduce a paper's tables and figures. Without a paper: list the papers, their tables and figures, and the costs.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom reproduce
@@ -18,7 +18,7 @@ use crate::{Failure, numbers, output, plan};
   fathom reproduce sync-tcp --table 1 --figure 3-4,7 --report sync.html
   fathom reproduce dca --only-stored --json -
 
-Finished runs are stored at once, where 'fathom plan run' stores them too. A stopped reproduction goes on where it was.")]
+Finished runs are stored at once, where 'fathom plan run' stores them too. A stopped reproduction continues where it was.")]
 pub(crate) struct Args {
     /// The paper's name.
     paper: Option<String>,
@@ -61,23 +61,23 @@ pub(crate) struct Args {
 }
 
 /// What the studies gave, and what went wrong.
-type Ran = (Vec<(Work, Vec<CellResult>)>, Vec<String>);
+type StudyOutcomes = (Vec<(StudyWork, Vec<StudyRunResult>)>, Vec<String>);
 
 pub(crate) fn run(papers: &[Paper], args: &Args) -> Result<(), Failure> {
-    let asked = Asked { scale: args.scale, seeds: args.seeds, stack: args.stack };
+    let overrides = Overrides { scale: args.scale, seeds: args.seeds, stack: args.stack };
     let paper = args.paper.as_deref().map(|name| find(papers, name)).transpose().map_err(Failure::input)?;
     let Some(paper) = paper.filter(|_| !args.list) else {
-        return print_list(papers, paper, args, &asked);
+        return print_list(papers, paper, args, &overrides);
     };
     let wanted = select(paper, &args.figures, &args.tables).map_err(Failure::input)?;
-    let work = asked.work(&wanted).map_err(Failure::input)?;
+    let work = overrides.work(&wanted).map_err(Failure::input)?;
     let text = check_files(paper, args)?;
     let (ran, failed) = if args.only_stored { (look_up(paper, work, args)?, Vec::new()) } else { run_all(work, args)? };
-    publish(paper, &wanted, &asked, &ran, args, text)?;
+    publish(paper, &wanted, &overrides, &ran, args, text)?;
     if failed.is_empty() { Ok(()) } else { Err(Failure::run(failed.join("; "))) }
 }
 
-fn print_list(papers: &[Paper], paper: Option<&Paper>, args: &Args, asked: &Asked) -> Result<(), Failure> {
+fn print_list(papers: &[Paper], paper: Option<&Paper>, args: &Args, overrides: &Overrides) -> Result<(), Failure> {
     let of_one = [&args.json, &args.report, &args.store].iter().any(|file| file.is_some())
         || args.only_stored
         || !args.figures.is_empty()
@@ -88,7 +88,7 @@ fn print_list(papers: &[Paper], paper: Option<&Paper>, args: &Args, asked: &Aske
     }
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let shown = paper.map_or(papers, std::slice::from_ref);
-    output::print(&list(shown, asked, cores).map_err(Failure::input)?)
+    output::print(&list(shown, overrides, cores).map_err(Failure::input)?)
 }
 
 /// Refuses files that cannot be written before hours pass.
@@ -108,9 +108,9 @@ fn kept(folder: &Path, paper: &Paper) -> PathBuf {
     folder.join(format!("{}.json", paper.name))
 }
 
-fn look_up(paper: &Paper, work: Vec<Work>, args: &Args) -> Result<Vec<(Work, Vec<CellResult>)>, Failure> {
-    let load = |work: Work| {
-        let results = study::stored(&work.cells, &args.results.join(&work.study.name));
+fn look_up(paper: &Paper, work: Vec<StudyWork>, args: &Args) -> Result<Vec<(StudyWork, Vec<StudyRunResult>)>, Failure> {
+    let load = |work: StudyWork| {
+        let results = study::stored(&work.runs, &args.results.join(&work.study.name));
         (work, results)
     };
     let ran: Vec<_> = work.into_iter().map(load).collect();
@@ -124,19 +124,19 @@ fn look_up(paper: &Paper, work: Vec<Work>, args: &Args) -> Result<Vec<(Work, Vec
     Ok(ran)
 }
 
-/// Runs study after study. Where cells fail, the others go on and the report is of what there is.
-fn run_all(work: Vec<Work>, args: &Args) -> Result<Ran, Failure> {
+/// Runs study after study. Where runs fail, the others go on and the report is of what there is.
+fn run_all(work: Vec<StudyWork>, args: &Args) -> Result<StudyOutcomes, Failure> {
     output::say(format!("{}, guessed", cost(&work)));
     let (mut ran, mut failed) = (Vec::new(), Vec::new());
     let of = work.len();
     for (i, work) in work.into_iter().enumerate() {
         output::say(format!("study {} ({} of {of})", work.study.name, i + 1));
         let folder = args.results.join(&work.study.name);
-        let results = match plan::run_cells(&work.cells, &folder, args.jobs) {
+        let results = match plan::execute(&work.runs, &folder, args.jobs) {
             Ok(results) => results,
-            Err(e @ StudyError::Cells { .. }) => {
+            Err(e @ StudyError::Runs { .. }) => {
                 failed.push(format!("{}: {e}", work.study.name));
-                study::stored(&work.cells, &folder)
+                study::stored(&work.runs, &folder)
             }
             Err(e) => return Err(plan::failure(e)),
         };
@@ -147,13 +147,13 @@ fn run_all(work: Vec<Work>, args: &Args) -> Result<Ran, Failure> {
 
 fn publish(
     paper: &Paper,
-    wanted: &[&Wanted],
-    asked: &Asked,
-    ran: &[(Work, Vec<CellResult>)],
+    wanted: &[&ArtefactSpec],
+    overrides: &Overrides,
+    ran: &[(StudyWork, Vec<StudyRunResult>)],
     args: &Args,
     text: output::Text,
 ) -> Result<(), Failure> {
-    let record = Record::of(paper, wanted, asked, ran);
+    let record = Record::of(paper, wanted, overrides, ran);
     output::first_failure([
         text.print(&report::text(&record)),
         output::write_json(args.json.as_deref(), &record),
@@ -198,8 +198,8 @@ mod tests {
         name: "made-up",
         citation: "A. Author: Title",
         artefacts: &[
-            Wanted { id: "figure 1", shows: "seconds over flows", studies: &[STUDY] },
-            Wanted { id: "table 2-3", shows: "nothing", studies: &[STUDY] },
+            ArtefactSpec { id: "figure 1", shows: "seconds over flows", studies: &[STUDY] },
+            ArtefactSpec { id: "table 2-3", shows: "nothing", studies: &[STUDY] },
         ],
         report,
     }];
@@ -249,20 +249,21 @@ mod tests {
         run(PAPERS, &Line::try_parse_from(words).unwrap_or_else(|e| panic!("{e}")).args)
     }
 
-    /// Results, made by hand, of all cells but the last `without`.
+    /// Results, made by hand, of all runs but the last `without`.
     fn fill(folder: &Path, without: usize) -> usize {
-        let asked = Asked { scale: 0.01, seeds: Some(1), stack: None };
-        let work = asked.work(&[&PAPERS[0].artefacts[0]]).unwrap();
-        let cells = &work[0].cells;
+        let overrides = Overrides { scale: 0.01, seeds: Some(1), stack: None };
+        let work = overrides.work(&[&PAPERS[0].artefacts[0]]).unwrap();
+        let runs = &work[0].runs;
         std::fs::create_dir_all(folder.join(STUDY)).unwrap();
         // The longest ones last.
-        for cell in &cells[..cells.len() - without] {
+        for run in &runs[..runs.len() - without] {
             let outcome = Outcome { seconds: 7.0, trace_hash: "00".into(), ..Outcome::default() };
-            let result = CellResult { key: cell.key.clone(), seed: 1, fingerprint: cell.fingerprint.clone(), outcome };
-            let file = folder.join(STUDY).join(format!("{}.json", cell.fingerprint));
+            let result =
+                StudyRunResult { key: run.key.clone(), seed: 1, fingerprint: run.fingerprint.clone(), outcome };
+            let file = folder.join(STUDY).join(format!("{}.json", run.fingerprint));
             std::fs::write(file, serde_json::to_string(&result).unwrap()).unwrap();
         }
-        cells.len()
+        runs.len()
     }
 
     fn read(file: &Path) -> Record {
@@ -270,10 +271,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_reported_in_every_form_and_kept() {
+    fn stored_results_are_reported_in_every_format() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let cells = fill(&at("results"), 3);
+        let runs = fill(&at("results"), 3);
         let (json, html, kept) = (at("r.json"), at("r.html"), at("kept"));
         std::fs::create_dir_all(kept.join("figures")).unwrap();
         std::fs::write(kept.join("figures/made-up-figure-9.svg"), "").unwrap();
@@ -283,34 +284,34 @@ mod tests {
         assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
 
         let record = read(&json);
-        assert_eq!((record.studies[0].cells, record.studies[0].done), (cells, cells - 3));
+        assert_eq!((record.studies[0].runs, record.studies[0].done), (runs, runs - 3));
         assert_eq!(record.missing, ["table 2-3"]);
         assert_eq!(record.command, "fathom reproduce made-up --scale 0.01 --seeds 1");
         let page = std::fs::read_to_string(&html).unwrap();
-        assert!(page.contains("<svg") && page.contains("✓ held") && page.contains("Not every cell has a result"));
+        assert!(page.contains("<svg") && page.contains("✓ held") && page.contains("Not every run has a result"));
         assert_eq!(read(&kept.join("made-up.json")), record.compact());
         let drawn = |name: &str| kept.join("figures").join(name).is_file();
         assert!(drawn("made-up-figure-1.svg") && drawn("other-figure-9.svg"));
         assert!(!drawn("made-up-figure-9.svg"), "the paper has no such figure any more");
-        // Nothing was run: the three cells still have no results.
-        assert_eq!(std::fs::read_dir(at("results").join(STUDY)).unwrap().count(), cells - 3);
+        // Nothing was run: the three runs still have no results.
+        assert_eq!(std::fs::read_dir(at("results").join(STUDY)).unwrap().count(), runs - 3);
     }
 
     #[test]
-    fn what_is_left_is_run() {
+    fn missing_runs_are_made() {
         let folder = tempfile::tempdir().unwrap();
         let (results, json) = (folder.path().join("results"), folder.path().join("r.json"));
-        let cells = fill(&results, 1);
+        let runs = fill(&results, 1);
         let outcome = call(&results, &["--figure", "1", "--json", json.to_str().unwrap()]);
         assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
         let record = read(&json);
-        assert_eq!(record.studies[0].done, cells);
+        assert_eq!(record.studies[0].done, runs);
         assert!(record.missing.is_empty(), "the table was not asked for");
-        assert_eq!(std::fs::read_dir(results.join(STUDY)).unwrap().count(), cells);
+        assert_eq!(std::fs::read_dir(results.join(STUDY)).unwrap().count(), runs);
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
+    fn impossible_requests_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let refused = |more: &[&str], says: &[&str]| {
             let failure = call(folder.path(), more).expect_err("it is refused");

@@ -1,4 +1,4 @@
-//! `fathom stacks`: what each stack offers and each controller needs, read from code.
+//! `fathom stacks`: the capabilities that each stack provides and each controller requires.
 
 use fathom_bench::stack::Stack;
 use fathom_cc::Capabilities;
@@ -13,8 +13,8 @@ pub(crate) fn run(_: &Args) -> Result<(), Failure> {
     output::print(&text()?)
 }
 
-/// The signals, as columns.
-const SIGNALS: [Capabilities; 4] = [
+/// The capabilities, as columns.
+const CAPABILITIES: [Capabilities; 4] = [
     Capabilities { one_way: true, ..Capabilities::NONE },
     Capabilities { ecn: true, ..Capabilities::NONE },
     Capabilities { pacing: true, ..Capabilities::NONE },
@@ -22,7 +22,7 @@ const SIGNALS: [Capabilities; 4] = [
 ];
 
 fn text() -> Result<String, Failure> {
-    let names: Vec<&str> = SIGNALS.iter().flat_map(|s| s.names()).collect();
+    let names: Vec<&str> = CAPABILITIES.iter().flat_map(|s| s.names()).collect();
     let mut text = format!("{:14}", "stack");
     for name in &names {
         text += &format!("{name:>15}");
@@ -30,11 +30,11 @@ fn text() -> Result<String, Failure> {
     text += "  own controllers\n";
     for stack in Stack::ALL {
         text += &format!("{:14}", stack.name());
-        for signal in SIGNALS {
-            let offered = |by| signal.lacking_in(by).is_none();
-            let word = match (offered(stack.provided()), offered(stack.offers_with_outlet())) {
+        for capability in CAPABILITIES {
+            let provided = |by| capability.lacking_in(by).is_none();
+            let word = match (provided(stack.provided()), provided(stack.provided_with_shaping())) {
                 (true, _) => "yes",
-                (false, true) => "outlet",
+                (false, true) => "shaping",
                 (false, false) => "-",
             };
             text += &format!("{word:>15}");
@@ -50,9 +50,9 @@ fn text() -> Result<String, Failure> {
     for entry in CATALOGUE {
         let controller_config = catalogue::parse(entry.name).map_err(Failure::run)?;
         text += &format!("{:14}", entry.name);
-        for signal in SIGNALS {
-            let needs = signal.lacking_in(controller_config.required()).is_none();
-            let wants = signal.lacking_in(controller_config.optional()).is_none();
+        for capability in CAPABILITIES {
+            let needs = capability.lacking_in(controller_config.required()).is_none();
+            let wants = capability.lacking_in(controller_config.optional()).is_none();
             text += &format!(
                 "{:>15}",
                 if needs {
@@ -66,14 +66,14 @@ fn text() -> Result<String, Failure> {
         }
         let on: Vec<&str> = Stack::ALL
             .iter()
-            .filter(|s| controller_config.check(s.offers_with_outlet()).is_ok())
+            .filter(|s| controller_config.check(s.provided_with_shaping()).is_ok())
             .map(|s| s.name())
             .collect();
         text += &format!("  {}\n", on.join(" "));
     }
     text += "\n\
         One-way delay needs a peer that speaks SYNC_TIMESTAMP or TIMESTAMP; ECN needs a path that keeps its marks.\n\
-        outlet: not by the stack itself, but through an Outlet around the endpoint's socket (see docs/). The lab uses one where a\n\
+        shaping: not by the stack itself, but by a ShapingSocket around the endpoint's socket (see docs/). The lab uses one where a\n\
         controller needs it.\n";
     Ok(text)
 }

@@ -97,7 +97,7 @@ fn refused(args: &[&str], says: &[&str]) {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_mend() {
+fn bad_input_gives_one_line_that_names_a_fix() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--controllers", "rneo"], &["rneo", "reno"]),
         (&["--controllers", "sync:flor=1ms"], &["flor", "floor"]),
@@ -124,12 +124,12 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         (&["--stack", "quinn,quinn"], &["twice"]),
         (&["--controllers", "native:vegas"], &["native:cubic"]),
         (&["--controllers", "native:bbr3"], &["quinn", "native:bbr"]),
-        (&["--controllers", "sdc", "--outlet", "off"], &["pacing", "fathom stacks"]),
-        (&["--controllers", "packet-size", "--outlet", "off"], &["datagram size"]),
+        (&["--controllers", "sdc", "--shaping", "off"], &["pacing", "fathom stacks"]),
+        (&["--controllers", "packet-size", "--shaping", "off"], &["datagram size"]),
         (&["--controllers", "reno/sync"], &["packet-size/reno"]),
         (&["--controllers", "packet-size/packet-size"], &["itself"]),
         (&["--controllers", "sdc:factor=2"], &["factor", "0.99"]),
-        (&["--outlet", "maybe"], &["auto or off"]),
+        (&["--shaping", "maybe"], &["auto or off"]),
         (&["--queue", "red:min=50p,max=5p"], &["min < max", "red:"]),
     ];
     for (args, says) in cases {
@@ -181,7 +181,7 @@ fn stacks_lists_offers_needs_and_own_controllers() {
         for native in stack.natives() {
             assert!(line.contains(&format!("native:{native}")), "{line}");
         }
-        assert_eq!(line.matches("outlet").count(), 4 - stack.provided().names().len(), "{line}");
+        assert_eq!(line.matches("shaping").count(), 4 - stack.provided().names().len(), "{line}");
     }
     for entry in fathom_cc::catalogue::CATALOGUE {
         let line = list.lines().find(|l| l.starts_with(&format!("{} ", entry.name))).expect("a line per controller");
@@ -229,7 +229,7 @@ fn plan_check_reads_files_and_options() {
     let out = fathom(&["plan", "check", path, "--scale", "0.1", "--seeds", "2", "--part", "1/4", "--stack", "noq"]);
     assert!(out.status.success(), "{}", text(&out.stderr));
     let said = text(&out.stdout);
-    // 18 numbers of flows, two systems, two seeds: 72 cells, and a quarter of them.
+    // 18 numbers of flows, two systems, two seeds: 72 runs, and a quarter of them.
     for words in ["mine: ", "with 2 seeds each: 18", "scale: 0.1", "ends at 10s", "stack noq"] {
         assert!(said.contains(words), "'{words}' is not in:\n{said}");
     }
@@ -247,7 +247,7 @@ fn plan_check_knows_the_plans_of_compare() {
 }
 
 #[test]
-fn plan_tells_bad_input_in_one_line_that_names_the_mend() {
+fn bad_plans_give_one_line_that_names_a_fix() {
     let folder = tempfile::tempdir().expect("a folder");
     let written = |name: &str, toml: &str| {
         let path = folder.path().join(name);
@@ -281,7 +281,7 @@ fn plan_tells_bad_input_in_one_line_that_names_the_mend() {
 }
 
 #[test]
-fn reproduce_lists_papers_and_tells_what_is_not_there() {
+fn reproduce_lists_papers_and_refuses_unknown_ones() {
     use fathom_bench::reproduce::PAPERS;
 
     let out = fathom(&["reproduce"]);
@@ -364,11 +364,11 @@ fn an_interrupted_study_says_how_to_go_on() {
     let mut said = BufReader::new(child.stderr.take().expect("standard error"));
     let mut line = String::new();
     said.read_line(&mut line).expect("text");
-    assert!(line.contains("cells to run"), "{line}");
+    assert!(line.contains("runs left"), "{line}");
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     let mut rest = String::new();
     said.read_to_string(&mut rest).expect("text");
     let out = child.wait_with_output().expect("an end");
     assert_eq!((kill.success(), out.status.code()), (true, Some(130)), "{rest}");
-    assert!(rest.contains("the same command goes on"), "{rest}");
+    assert!(rest.contains("the same command continues"), "{rest}");
 }

@@ -80,7 +80,7 @@ fn it_ends_by_itself() {
 }
 
 #[test]
-fn it_loses_what_it_should() {
+fn it_loses_the_configured_fraction() {
     let (server, client) = (socket(), socket());
     let (child, address) = relay(&server, &["--loss", "100%", "--up-loss", "0%"]);
     client.send_to(&[7; 100], address).expect("sent");
@@ -151,7 +151,7 @@ fn few_descriptors_make_room_for_new_clients() {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_mend() {
+fn bad_input_gives_one_line_that_names_a_fix() {
     let good = ["link", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"];
     let taken = socket();
     let taken = taken.local_addr().expect("an address").to_string();
@@ -166,18 +166,18 @@ fn bad_input_is_told_in_one_line_that_names_the_mend() {
         (&["--up-queue", "red:min=1p"], "add --rate"),
         (&["--up-rate", "1Mbps", "--queue", "fifo"], "fifo"),
     ];
-    for (more, mend) in cases {
+    for (more, hint) in cases {
         let out = fathom(&[&good[..], more].concat());
         let line = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{more:?}: {line}");
-        assert!(line.contains(mend), "{more:?}: {line}");
+        assert!(line.contains(hint), "{more:?}: {line}");
     }
-    for (listen, to, mend) in
+    for (listen, to, hint) in
         [(taken.as_str(), "127.0.0.1:9", "free port"), ("127.0.0.1:0", "nowhere", "127.0.0.1:4433")]
     {
         let out = fathom(&["link", "--listen", listen, "--to", to]);
         let line = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{line}");
-        assert!(line.contains(mend), "{line}");
+        assert!(line.contains(hint), "{line}");
     }
 }

@@ -21,7 +21,7 @@ impl StableHash {
     }
 }
 
-/// Words into one that looks drawn by lot (the finaliser of SplitMix64; Steele, Lea, Flood: OOPSLA 2014).
+/// Mixes words into one that looks random (the finaliser of SplitMix64; Steele, Lea, Flood: OOPSLA 2014).
 pub(crate) fn mix(words: &[u64]) -> u64 {
     words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, word| {
         let x = hash.wrapping_add(*word).wrapping_add(0x9e37_79b9_7f4a_7c15);

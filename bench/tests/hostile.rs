@@ -5,9 +5,9 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use fathom_bench::experiment::{Contender, Contest, contest};
+use fathom_bench::experiment::{CompetingFlow, SharedBottleneck, shared_bottleneck};
 use fathom_bench::link::QueueSpec;
-use fathom_bench::stack::{Control, Lie, Stack};
+use fathom_bench::stack::{ClockMisreport, Control, Stack};
 use fathom_cc::Rate;
 
 /// Bytes that the liar wants: a quarter of a minute at its share.
@@ -18,7 +18,7 @@ const SEEDS: u64 = 3;
 /// What a lie may gain: 5 %.
 const GAIN: f64 = 1.05;
 
-const LIES: [(&str, Lie); 8] = [
+const LIES: [(&str, ClockMisreport); 8] = [
     ("the queue is empty", |t, q| t.saturating_sub(q)),
     ("the queue falls when it rises", |t, q| t.saturating_sub(2 * q)),
     ("the queue falls most of the time", |t, q| t.saturating_sub(q) + (SECOND / 2 - t % (SECOND / 2)) / 25),
@@ -30,20 +30,20 @@ const LIES: [(&str, Lie); 8] = [
 ];
 
 /// Seconds that the first flow needs beside one of Reno's.
-fn seconds(controller: &str, lie: Option<Lie>, seed: u64) -> f64 {
-    seconds_on(Stack::Quinn, controller, lie, seed)
+fn seconds(controller: &str, misreport: Option<ClockMisreport>, seed: u64) -> f64 {
+    seconds_on(Stack::Quinn, controller, misreport, seed)
 }
 
-fn seconds_on(stack: Stack, controller: &str, lie: Option<Lie>, seed: u64) -> f64 {
-    let contender = |name: &str, lie, start, bytes| Contender {
+fn seconds_on(stack: Stack, controller: &str, misreport: Option<ClockMisreport>, seed: u64) -> f64 {
+    let competing = |name: &str, misreport, start, bytes| CompetingFlow {
         stack,
         controller: Control::read(name, stack).expect("a controller"),
         start: Duration::from_millis(start),
         bytes,
-        lie,
+        misreport,
     };
-    let result = contest(&Contest {
-        contenders: vec![contender(controller, lie, 0, BODY), contender("reno", None, 300 * seed, 2 * BODY)],
+    let result = shared_bottleneck(&SharedBottleneck {
+        flows: vec![competing(controller, misreport, 0, BODY), competing("reno", None, 300 * seed, 2 * BODY)],
         link: Rate::from_bits_per_sec(10_000_000),
         queue: QueueSpec::droptail_packets(60),
         delay: Duration::from_millis(20),
@@ -57,15 +57,15 @@ fn seconds_on(stack: Stack, controller: &str, lie: Option<Lie>, seed: u64) -> f6
     }
 }
 
-fn mean(controller: &str, lie: Option<Lie>) -> f64 {
-    (1..=SEEDS).map(|seed| seconds(controller, lie, seed)).sum::<f64>() / SEEDS as f64
+fn mean(controller: &str, misreport: Option<ClockMisreport>) -> f64 {
+    (1..=SEEDS).map(|seed| seconds(controller, misreport, seed)).sum::<f64>() / SEEDS as f64
 }
 
 /// How much faster than Reno each liar is.
 fn gains(controller: &str) -> Vec<(&'static str, f64)> {
     static RENO: OnceLock<f64> = OnceLock::new();
     let reno = *RENO.get_or_init(|| mean("reno", None));
-    let of = |(name, lie): (&'static str, Lie)| (name, reno / mean(controller, Some(lie)));
+    let of = |(name, misreport): (&'static str, ClockMisreport)| (name, reno / mean(controller, Some(misreport)));
     println!("{controller}: Reno takes {reno:.1} s");
     LIES.into_iter().map(of).inspect(|(name, gain)| println!("  {name}: {gain:.3}")).collect()
 }
@@ -95,8 +95,8 @@ fn a_receiver_that_lies_gains_nothing_on_other_stacks() {
     for stack in stacks {
         let reno = seconds_on(stack, "reno", None, 1);
         println!("{stack:?}: Reno takes {reno:.1} s; honest: {:.3}", reno / seconds_on(stack, "sync", None, 1));
-        for (name, lie) in [LIES[0], LIES[1], LIES[3]] {
-            let gain = reno / seconds_on(stack, "sync", Some(lie), 1);
+        for (name, misreport) in [LIES[0], LIES[1], LIES[3]] {
+            let gain = reno / seconds_on(stack, "sync", Some(misreport), 1);
             println!("  {name}: {gain:.3}");
             assert!(gain <= GAIN, "{stack:?}, '{name}': {gain:.3} times as fast as Reno");
         }
@@ -104,16 +104,17 @@ fn a_receiver_that_lies_gains_nothing_on_other_stacks() {
 }
 
 #[test]
-fn the_liars_here_are_heard() {
+fn the_misreports_reach_the_sender() {
     // Otherwise the test above shows nothing: a lie changes what the controller does.
     let truth = seconds("sync", None, 1);
-    let changed = LIES.iter().filter(|(_, lie)| seconds("sync", Some(*lie), 1).to_bits() != truth.to_bits()).count();
+    let changed =
+        LIES.iter().filter(|(_, misreport)| seconds("sync", Some(*misreport), 1).to_bits() != truth.to_bits()).count();
     assert_eq!(changed, LIES.len(), "lies that change nothing");
 }
 
 #[test]
-fn the_limit_is_what_holds_them_off() {
-    let (name, lie) = LIES[0];
-    let gain = seconds("reno", None, 1) / seconds("sync:trust=full", Some(lie), 1);
+fn the_limit_bounds_misreporting_receivers() {
+    let (name, misreport) = LIES[0];
+    let gain = seconds("reno", None, 1) / seconds("sync:trust=full", Some(misreport), 1);
     assert!(gain > 1.2, "'{name}' gains {gain:.3} where its word counts in everything");
 }

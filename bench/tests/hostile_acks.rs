@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use fathom_bench::light::{Ack, AckOptions, Packet, Ranges, Receiver, Sender, SenderOptions};
+use fathom_bench::packet_level::{Ack, AckOptions, Packet, Ranges, Receiver, Sender, SenderOptions};
 use fathom_cc::{Capabilities, OneWayDelay, Start, Time};
 
 const DATAGRAM: u16 = 1_200;
@@ -29,7 +29,7 @@ const SEEDS: u64 = 2;
 const GAIN: f64 = 1.05;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lie {
+enum ClockMisreport {
     None,
     /// Acknowledges what was sent, arrived or not, at the time at which it would arrive if there were no queue.
     Optimistic,
@@ -47,14 +47,14 @@ enum Lie {
     HoldsAndReleases,
 }
 
-const LIES: [Lie; 7] = [
-    Lie::Optimistic,
-    Lie::EmptyQueue,
-    Lie::HidesMarks,
-    Lie::OnlyMarks,
-    Lie::SaysHeld,
-    Lie::Holds,
-    Lie::HoldsAndReleases,
+const LIES: [ClockMisreport; 7] = [
+    ClockMisreport::Optimistic,
+    ClockMisreport::EmptyQueue,
+    ClockMisreport::HidesMarks,
+    ClockMisreport::OnlyMarks,
+    ClockMisreport::SaysHeld,
+    ClockMisreport::Holds,
+    ClockMisreport::HoldsAndReleases,
 ];
 
 enum Event {
@@ -67,7 +67,7 @@ enum Event {
 struct Flow {
     sender: Sender,
     receiver: Receiver,
-    lie: Lie,
+    misreport: ClockMisreport,
     starts: Time,
     /// When its timer is set to run out.
     timer: Option<Time>,
@@ -92,7 +92,7 @@ impl Lab {
         self.what.push(Some(event));
     }
 
-    fn flow(&mut self, controller: &str, lie: Lie, starts: Time) {
+    fn flow(&mut self, controller: &str, misreport: ClockMisreport, starts: Time) {
         let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
         let controller_config = fathom_cc::catalogue::parse(controller).expect("known");
         let controller =
@@ -107,7 +107,7 @@ impl Lab {
         let mut sender = Sender::new(controller, options);
         sender.offer(1 << 40);
         let receiver = Receiver::new(AckOptions::default());
-        self.flows.push(Flow { sender, receiver, lie, starts, timer: None, passed: 0 });
+        self.flows.push(Flow { sender, receiver, misreport, starts, timer: None, passed: 0 });
         self.at(starts, Event::Timer(self.flows.len() - 1));
     }
 
@@ -116,7 +116,7 @@ impl Lab {
             return;
         }
         while let Some(packet) = self.flows[flow].sender.poll_send(self.now) {
-            if self.flows[flow].lie == Lie::Optimistic {
+            if self.flows[flow].misreport == ClockMisreport::Optimistic {
                 let ack = Ack {
                     ranges: Ranges::from_slice(&[(0, packet.number)]),
                     delay: Duration::ZERO,
@@ -147,21 +147,21 @@ impl Lab {
 
     /// Sends an acknowledgement, as true as its receiver is.
     fn acknowledge(&mut self, flow: usize) {
-        let (now, lie) = (self.now, self.flows[flow].lie);
+        let (now, misreport) = (self.now, self.flows[flow].misreport);
         let mut ack = self.flows[flow].receiver.ack(now);
         let mut held = Duration::ZERO;
         let odd_second = now.as_nanos() / 1_000_000_000 % 2 == 1;
-        match lie {
-            Lie::None => {}
+        match misreport {
+            ClockMisreport::None => {}
             // It has answered already.
-            Lie::Optimistic => return,
-            Lie::EmptyQueue => ack.one_way = OneWayDelay::from_nanos((SENDING + DELAY).as_nanos() as i64),
-            Lie::HidesMarks => ack.ce = 0,
-            Lie::OnlyMarks => ack.ce = ack.received,
-            Lie::SaysHeld => ack.delay = MAX_ACK_DELAY,
-            Lie::Holds => held = MAX_ACK_DELAY,
-            Lie::HoldsAndReleases if odd_second => held = MAX_ACK_DELAY,
-            Lie::HoldsAndReleases => {}
+            ClockMisreport::Optimistic => return,
+            ClockMisreport::EmptyQueue => ack.one_way = OneWayDelay::from_nanos((SENDING + DELAY).as_nanos() as i64),
+            ClockMisreport::HidesMarks => ack.ce = 0,
+            ClockMisreport::OnlyMarks => ack.ce = ack.received,
+            ClockMisreport::SaysHeld => ack.delay = MAX_ACK_DELAY,
+            ClockMisreport::Holds => held = MAX_ACK_DELAY,
+            ClockMisreport::HoldsAndReleases if odd_second => held = MAX_ACK_DELAY,
+            ClockMisreport::HoldsAndReleases => {}
         }
         self.at(now + held + DELAY, Event::Ack(flow, ack));
     }
@@ -206,12 +206,12 @@ impl Lab {
 }
 
 /// The share of the link that a flow gets beside an honest one of Reno's.
-fn share(controller: &str, lie: Lie, marks: bool) -> f64 {
+fn share(controller: &str, misreport: ClockMisreport, marks: bool) -> f64 {
     let of = |seed| {
         let (events, what, leaves) = (BinaryHeap::new(), Vec::new(), VecDeque::new());
         let mut lab = Lab { now: Time::ZERO, events, what, leaves, marks, flows: Vec::new() };
-        lab.flow(controller, lie, Time::ZERO);
-        lab.flow("reno", Lie::None, Time::from_millis(300 * seed));
+        lab.flow(controller, misreport, Time::ZERO);
+        lab.flow("reno", ClockMisreport::None, Time::from_millis(300 * seed));
         lab.run()[0]
     };
     (1..=SEEDS).map(of).sum::<f64>() / SEEDS as f64
@@ -220,17 +220,17 @@ fn share(controller: &str, lie: Lie, marks: bool) -> f64 {
 #[test]
 fn false_acks_gain_no_more_than_they_do_with_reno() {
     for marks in [false, true] {
-        let honest = share("reno", Lie::None, marks);
+        let honest = share("reno", ClockMisreport::None, marks);
         println!("{}: reno {honest:.3}", if marks { "a queue that marks" } else { "drop-tail" });
-        let renos = LIES.map(|lie| (lie, share("reno", lie, marks)));
+        let renos = LIES.map(|misreport| (misreport, share("reno", misreport, marks)));
         for controller in ["sync", "sync:signal=rtt", "sync:signal=either"] {
-            println!("  {controller}, honest: {:.3}", share(controller, Lie::None, marks));
-            for (lie, reno) in renos {
-                let got = share(controller, lie, marks);
-                println!("    {lie:?}: {got:.3}, reno with it {reno:.3}");
+            println!("  {controller}, honest: {:.3}", share(controller, ClockMisreport::None, marks));
+            for (misreport, reno) in renos {
+                let got = share(controller, misreport, marks);
+                println!("    {misreport:?}: {got:.3}, reno with it {reno:.3}");
                 assert!(
                     got <= GAIN * reno.max(honest),
-                    "{controller}, {lie:?}: {got:.3}, Reno {reno:.3} and {honest:.3}"
+                    "{controller}, {misreport:?}: {got:.3}, Reno {reno:.3} and {honest:.3}"
                 );
             }
         }
@@ -238,11 +238,11 @@ fn false_acks_gain_no_more_than_they_do_with_reno() {
 }
 
 #[test]
-fn the_lies_here_are_heard() {
-    for lie in LIES {
-        let changed = ["reno", "sync", "sync:signal=rtt"]
-            .into_iter()
-            .any(|controller| share(controller, lie, true).to_bits() != share(controller, Lie::None, true).to_bits());
-        assert!(changed, "{lie:?} changes nothing");
+fn the_misreports_reach_the_sender() {
+    for misreport in LIES {
+        let changed = ["reno", "sync", "sync:signal=rtt"].into_iter().any(|controller| {
+            share(controller, misreport, true).to_bits() != share(controller, ClockMisreport::None, true).to_bits()
+        });
+        assert!(changed, "{misreport:?} changes nothing");
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use fathom_bench::http::Identity;
 use fathom_bench::link::{Link, QueueSpec};
-use fathom_bench::world::{Executor, Group, GroupId, Hop, LinkId, Path, Virtual, VirtualSocket, server_address};
+use fathom_bench::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
 use fathom_cc::catalogue;
 use fathom_cc::testing::{Event, Log, RecordingConfig};
 use fathom_cc::{OneWayDelay, Rate, Time};
@@ -21,14 +21,14 @@ const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both),
 
 /// A host's clock: an offset, and a rate that is off by `ppm`.
 struct HostClock {
-    world: Virtual,
+    sim: SimHandle,
     offset: u64,
     ppm: i64,
 }
 
 impl Clock for HostClock {
     fn now(&self) -> Instant {
-        Clock::now(&self.world)
+        Clock::now(&self.sim)
     }
     fn stamp(&self, since_start: u64) -> u64 {
         let drift = i128::from(since_start) * i128::from(self.ppm) / 1_000_000;
@@ -98,12 +98,12 @@ struct Outcome {
 const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-fn endpoint(world: &Virtual, socket: VirtualSocket, server: Option<&ServerPlugin>, seed: u8) -> Endpoint {
+fn endpoint(sim: &SimHandle, socket: SimSocket, server: Option<&ServerPlugin>, seed: u8) -> Endpoint {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[seed; 32]);
     let mut config = EndpointConfig::new(Arc::new(key));
     config.rng_seed(Some([seed; 32]));
     let server = server.map(ServerPlugin::config);
-    Endpoint::new_with_abstract_socket(config, server, Arc::new(socket), Arc::new(world.clone())).expect("an endpoint")
+    Endpoint::new_with_abstract_socket(config, server, Arc::new(socket), Arc::new(sim.clone())).expect("an endpoint")
 }
 
 fn transport(window: u32) -> TransportConfig {
@@ -113,8 +113,8 @@ fn transport(window: u32) -> TransportConfig {
 }
 
 fn group(
-    client: fathom_bench::world::SocketId,
-    server: fathom_bench::world::SocketId,
+    client: fathom_bench::sim::SocketId,
+    server: fathom_bench::sim::SocketId,
     link: LinkId,
     back: Duration,
 ) -> Group {
@@ -128,17 +128,16 @@ fn group(
 
 fn run(setup: &Setup) -> Outcome {
     let mut executor = Executor::new();
-    let world = executor.world();
+    let sim = executor.sim();
     let identity = Identity::generate().expect("an identity");
     let log = Log::new(1_000_000);
     let recorded = RecordingConfig::new(catalogue::parse(setup.server).expect("a controller"), log.clone());
     let plug = |p: Plugin, extension| p.with_extension(extension).expect("a plug");
-    let server =
-        plug(Plugin::new(Arc::new(recorded)).expect("a plug").with_clock(Arc::new(world.clone())), setup.offer)
-            .server(identity.server)
-            .expect("a server");
+    let server = plug(Plugin::new(Arc::new(recorded)).expect("a plug").with_clock(Arc::new(sim.clone())), setup.offer)
+        .server(identity.server)
+        .expect("a server");
     let (offset, ppm) = setup.client_clock;
-    let clock = Arc::new(HostClock { world: world.clone(), offset, ppm });
+    let clock = Arc::new(HostClock { sim: sim.clone(), offset, ppm });
     let client = plug(Plugin::named(setup.client).expect("a plug").with_clock(clock), setup.client_offer);
     let client = match setup.client_stamp {
         Some(bytes) => client.with_raw_stamp(bytes),
@@ -146,28 +145,28 @@ fn run(setup: &Setup) -> Outcome {
     };
     let client = client.client(identity.client).expect("a client");
 
-    let (client_socket, server_socket) = (world.client_socket(), world.server_socket());
+    let (client_socket, server_socket) = (sim.client_socket(), sim.server_socket());
     let (client_id, server_id) = (client_socket.id(), server_socket.id());
-    let link = world.add_link(Link::new(RATE, QueueSpec::droptail_packets(10_000).build(RATE, 0)).with_log());
-    let group_id = world.add_group(group(client_id, server_id, link, ONE_WAY));
+    let link = sim.add_link(Link::new(RATE, QueueSpec::droptail_packets(10_000).build(RATE, 0)).with_log());
+    let group_id = sim.add_group(group(client_id, server_id, link, ONE_WAY));
     if let Some((at, more)) = setup.longer_back {
-        let (w, longer) = (world.clone(), group(client_id, server_id, link, ONE_WAY + more));
-        world.spawn(async move {
+        let (w, longer) = (sim.clone(), group(client_id, server_id, link, ONE_WAY + more));
+        sim.spawn(async move {
             w.sleep_until(at).await;
             w.set_group(group_id, longer);
         });
     }
-    let ends = (endpoint(&world, client_socket, None, 1), endpoint(&world, server_socket, Some(&server), 2));
+    let ends = (endpoint(&sim, client_socket, None, 1), endpoint(&sim, server_socket, Some(&server), 2));
     let accepted = Arc::new(Mutex::new(None));
     let served = Arc::new(Mutex::new((None, None)));
-    world.spawn(serve(world.clone(), ends.1, server, setup.clone(), Arc::clone(&accepted), Arc::clone(&served)));
+    sim.spawn(serve(sim.clone(), ends.1, server, setup.clone(), Arc::clone(&accepted), Arc::clone(&served)));
     let result = Arc::new(Mutex::new(None));
-    world.spawn(fetch(world.clone(), ends.0, client, setup.clone(), group_id, Arc::clone(&result)));
+    sim.spawn(fetch(sim.clone(), ends.0, client, setup.clone(), group_id, Arc::clone(&result)));
     executor.run(Time::from_millis(200_000));
 
     let start = accepted.lock().expect("unpoisoned").unwrap_or(Time::ZERO);
     let mut truth: HashMap<Time, Vec<Duration>> = HashMap::new();
-    for (at, delay) in world.link_log(link) {
+    for (at, delay) in sim.link_log(link) {
         truth.entry(at).or_default().push(delay);
     }
     let client = result.lock().expect("unpoisoned").take().expect("the client ended");
@@ -179,7 +178,7 @@ type Served = Arc<Mutex<(Option<Report>, Option<ConnectionError>)>>;
 
 /// The first connection is the measured one and sends chunks; later ones are bursts.
 async fn serve(
-    world: Virtual,
+    sim: SimHandle,
     endpoint: Endpoint,
     plug: ServerPlugin,
     setup: Setup,
@@ -187,7 +186,7 @@ async fn serve(
     served: Served,
 ) {
     let incoming = endpoint.accept().await.expect("a client");
-    *accepted.lock().expect("unpoisoned") = Some(world.time());
+    *accepted.lock().expect("unpoisoned") = Some(sim.time());
     let wired = match plug.accept(incoming, transport(setup.window)) {
         Ok((connecting, probe)) => connecting.await.map(|connection| (connection, probe)),
         Err(e) => Err(e),
@@ -200,10 +199,10 @@ async fn serve(
         }
     };
     let (count, bytes, gap) = setup.chunks;
-    let bursts = world.clone();
+    let bursts = sim.clone();
     if setup.burst > 0 {
         let connection = connection.clone();
-        world.spawn(async move {
+        sim.spawn(async move {
             // Bursts of the same connection on a stream of their own: the queue swings while the window allows it.
             while let Ok(mut stream) = connection.open_uni().await {
                 if stream.write_all(&vec![1; setup.burst]).await.is_err() {
@@ -217,7 +216,7 @@ async fn serve(
     let (mut send, _recv) = connection.accept_bi().await.expect("a stream");
     for _ in 0..count {
         send.write_all(&vec![0; bytes]).await.expect("written");
-        world.sleep_until(world.time() + gap).await;
+        sim.sleep_until(sim.time() + gap).await;
     }
     send.finish().expect("open");
     connection.closed().await;
@@ -226,20 +225,20 @@ async fn serve(
 }
 
 async fn fetch(
-    world: Virtual,
+    sim: SimHandle,
     endpoint: Endpoint,
     plug: ClientPlugin,
     setup: Setup,
     group: GroupId,
     result: Arc<Mutex<Option<Result<usize, ConnectionError>>>>,
 ) {
-    let flow = world.add_flow(group, Duration::ZERO, Duration::ZERO);
+    let flow = sim.add_flow(group, Duration::ZERO, Duration::ZERO);
     let (connecting, _probe) =
         plug.connect(&endpoint, transport(setup.window), server_address(flow), "lab.test").expect("begun");
     let outcome = async {
         let connection = connecting.await?;
         let drain = connection.clone();
-        world.spawn(async move {
+        sim.spawn(async move {
             while let Ok(mut stream) = drain.accept_uni().await {
                 let _ = stream.read_to_end(usize::MAX).await;
             }
@@ -258,7 +257,7 @@ async fn fetch(
     *result.lock().expect("unpoisoned") = Some(outcome);
 }
 
-/// Every sample the controller got, in world time, with the place of its packet among those that left at the same instant.
+/// Every sample the controller got, in simulated time, with the place of its packet among those that left at the same instant.
 fn heard(log: &Log, start: Time) -> Vec<Heard> {
     let mut left: HashMap<Time, usize> = HashMap::new();
     let mut samples = Vec::new();
@@ -269,8 +268,8 @@ fn heard(log: &Log, start: Time) -> Vec<Heard> {
         }
         let Some(sent) = packets.iter().map(|p| p.sent).max() else { continue };
         if let Some(one_way) = one_way {
-            let world = |t: Time| Time::from_nanos(start.as_nanos() + t.as_nanos());
-            samples.push(Heard { at: world(now), sent: world(sent), index: left[&sent] - 1, rtt: rtt.latest, one_way });
+            let sim = |t: Time| Time::from_nanos(start.as_nanos() + t.as_nanos());
+            samples.push(Heard { at: sim(now), sent: sim(sent), index: left[&sent] - 1, rtt: rtt.latest, one_way });
         }
     }
     samples

@@ -82,8 +82,8 @@ fn the_committed_figure_is_the_one_drawn() {
     }
     // A checkout may have turned line ends.
     let committed = std::fs::read_to_string(&path).unwrap_or_default().replace("\r\n", "\n");
-    let mend = "FATHOM_DRAW=1 cargo test -p fathom-bench --features quiche --test packet_size_figure";
-    assert!(committed == drawn, "not as drawn: {}; look what changed, then draw anew: {mend}", path.display());
+    let hint = "FATHOM_DRAW=1 cargo test -p fathom-bench --features quiche --test packet_size_figure";
+    assert!(committed == drawn, "not as drawn: {}; look what changed, then draw anew: {hint}", path.display());
 }
 
 // ---- the drawing ----

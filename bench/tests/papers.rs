@@ -12,7 +12,7 @@ use fathom_bench::reproduce::{PAPERS, Record};
 use fathom_bench::scenario::Stop;
 use fathom_bench::study::{SHIPPED, Study, stored};
 
-const MEND: &str = "FATHOM_WRITE=1 cargo test -p fathom-bench --test papers";
+const HINT: &str = "FATHOM_WRITE=1 cargo test -p fathom-bench --test papers";
 
 /// Files of a folder by name; a checkout may have turned line ends. A folder that is not there has none.
 fn files(folder: &Path, ending: &str) -> BTreeMap<String, String> {
@@ -67,7 +67,7 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
         let extra = is.keys().filter(|name| !should.contains_key(*name));
         faults.extend(extra.map(|name| format!("{name} has no results in bench/results; remove it")));
         let stale = should.iter().filter(|(name, text)| is.get(*name) != Some(text));
-        faults.extend(stale.map(|(name, _)| format!("{name} is not as its results have it; write it anew: {MEND}")));
+        faults.extend(stale.map(|(name, _)| format!("{name} is not as its results have it; write it anew: {HINT}")));
     }
     faults
 }
@@ -75,18 +75,18 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
 /// Results of the rule by which a failed request counted as a response must not be taken for results of today's.
 #[test]
 fn stored_runs_completed_the_responses_they_count() {
-    let cells = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/cells");
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/cells");
     let mut found = 0;
     for (name, text) in SHIPPED {
         let study = Study::from_toml(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
         // A build may lack a study's stack.
-        let Ok(wanted) = study.cells(1.0) else { continue };
-        for result in stored(&wanted, &cells.join(name)) {
-            let cell = wanted.iter().find(|cell| cell.fingerprint == result.fingerprint).expect("its cell");
-            let Stop::Responses(responses) = cell.scenario.stop else { continue };
-            let counted = cell.scenario.traffic.iter().filter(|traffic| traffic.counted);
+        let Ok(wanted) = study.runs(1.0) else { continue };
+        for result in stored(&wanted, &runs.join(name)) {
+            let run = wanted.iter().find(|run| run.fingerprint == result.fingerprint).expect("its cell");
+            let Stop::Responses(responses) = run.scenario.stop else { continue };
+            let counted = run.scenario.traffic.iter().filter(|traffic| traffic.counted);
             let completed: u64 = counted.map(|traffic| result.outcome.groups[&traffic.name].responses).sum();
-            assert_eq!(completed, responses, "{name}: {}", cell.label());
+            assert_eq!(completed, responses, "{name}: {}", run.label());
             found += 1;
         }
     }
@@ -103,7 +103,7 @@ fn pages_and_figures_are_those_of_the_results() {
 
 /// The comparison itself, on a record made by hand.
 #[test]
-fn what_is_stale_missing_or_left_over_is_found() {
+fn stale_missing_and_left_over_files_are_found() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("papers");
     let _ = fs::remove_dir_all(&root);
     let Places { results, figures: drawings, pages } = places(&root);

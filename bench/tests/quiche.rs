@@ -1,5 +1,5 @@
 //! quiche in virtual time: what its controllers ask for is what the path sees, and what they hear is true. The same is asked of quinn and
-//! noq in `outlet.rs` and `one_way.rs`; quiche needs no outlet.
+//! noq in `shaping.rs` and `one_way.rs`; quiche needs no shaping socket.
 #![cfg(feature = "quiche")]
 
 use std::collections::HashMap;
@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fathom_bench::experiment::{Contender, Contest, ContestResult, Plan, compare, contest};
+use fathom_bench::experiment::{
+    CompetingFlow, Plan, SharedBottleneck, SharedBottleneckResult, compare, shared_bottleneck,
+};
 use fathom_bench::link::QueueSpec;
 use fathom_bench::stack::{Control, Stack};
 use fathom_cc::catalogue;
@@ -97,18 +99,18 @@ impl ControllerConfig for Served {
 }
 
 /// One download of `bytes`: what the server's controller heard, and how it went.
-fn download(controller_config: Arc<dyn ControllerConfig>, link: u64, bytes: u64) -> (Log, ContestResult) {
+fn download(controller_config: Arc<dyn ControllerConfig>, link: u64, bytes: u64) -> (Log, SharedBottleneckResult) {
     let log = Log::new(1_000_000);
     let served = Served { inner: RecordingConfig::new(controller_config, log.clone()), began: AtomicBool::new(false) };
-    let contender = Contender {
+    let competing = CompetingFlow {
         stack: Stack::Quiche,
         controller: Control::Ours(Arc::new(served)),
         start: Duration::ZERO,
         bytes,
-        lie: None,
+        misreport: None,
     };
-    let result = contest(&Contest {
-        contenders: vec![contender],
+    let result = shared_bottleneck(&SharedBottleneck {
+        flows: vec![competing],
         link: Rate::from_bits_per_sec(link),
         queue: QueueSpec::droptail_packets(10_000),
         delay: ONE_WAY,
@@ -119,7 +121,7 @@ fn download(controller_config: Arc<dyn ControllerConfig>, link: u64, bytes: u64)
 }
 
 /// Seconds until the body was there.
-fn took(r: &ContestResult) -> f64 {
+fn took(r: &SharedBottleneckResult) -> f64 {
     let fetched = r.flows[0].as_ref().expect("in time").as_ref().expect("a body");
     fetched.last_byte.as_secs_f64()
 }

@@ -52,7 +52,7 @@ fn a_seed_gives_a_run_and_another_seed_another() {
 /// quiche tells of its probe timeouts; elsewhere they are inferred from silences. On quiche both counts are there, and have to agree.
 #[cfg(feature = "quiche")]
 #[test]
-fn silences_betray_the_probe_timeouts_that_quiche_tells_of() {
+fn inferred_probe_timeouts_agree_with_reported_ones() {
     let text = format!("stack = \"quiche\"\n{}", sdc("reno").replace("flows:20@2s", "flows:100@2s"));
     let (outcome, _) = outcome(&text, 1);
     let group = &outcome.groups["flows"];

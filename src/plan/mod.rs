@@ -8,9 +8,9 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use fathom_bench::experiment::Plan;
+use fathom_bench::sim::Backend;
 use fathom_bench::stack::Stack;
 use fathom_bench::study::{self, Part, RunOptions, SHIPPED, Study, StudyError, shipped};
-use fathom_bench::world::Ground;
 use fathom_cc::catalogue::hint;
 
 use crate::kernel::{self, Kernel};
@@ -21,7 +21,7 @@ use watch::Watcher;
 /// Folder of results, in the folder where the command runs.
 pub(crate) const RESULTS: &str = ".fathom/results";
 
-/// A study asks one question of many runs: a scenario with holes, and what fills them.
+/// A study is a scenario template with a parameter sweep: many runs that answer one question.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom plan list
@@ -30,8 +30,8 @@ pub(crate) const RESULTS: &str = ".fathom/results";
   fathom plan show sdc-figure-4 > mine.toml
   fathom plan run mine.toml --part 2/5 --json mine.json
 
-Finished cells are stored at once, in DIR/NAME/FINGERPRINT.json, and
-never run again: a stopped study goes on where it was. To share the work,
+Finished runs are stored at once, in DIR/NAME/FINGERPRINT.json, and
+not repeated: a stopped study continues where it was. To share the work,
 run each part on a machine of its own, copy the files into one folder,
 and run the study there without --part.")]
 pub(crate) struct Args {
@@ -48,14 +48,14 @@ enum Command {
         /// Its name.
         name: String,
     },
-    /// Say what a plan asks, what one cell of it is and what it will cost, and what is wrong with it.
+    /// Check a plan; print its question, one of its runs and its estimated cost.
     Check {
         /// A study in TOML, the name of one that comes with fathom, or a plan of 'fathom compare'.
         plan: PathBuf,
         #[command(flatten)]
         options: Options,
     },
-    /// Run a study, or what is left of it, and print a table.
+    /// Make the runs of a study that have no result yet, and print a table.
     Run {
         /// A study in TOML, or the name of one that comes with fathom.
         plan: PathBuf,
@@ -64,10 +64,10 @@ enum Command {
         /// Folder of results; each study has a folder of its own in it.
         #[arg(long, value_name = "DIR", default_value = RESULTS)]
         results: PathBuf,
-        /// Cells at once. [default: one per core]
+        /// Runs at once. [default: one per core]
         #[arg(long, value_name = "N", value_parser = numbers::jobs)]
         jobs: Option<NonZero<usize>>,
-        /// Whose kernel --world netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
+        /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
         #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
         kernel: Kernel,
         /// Write the results as JSON; '-' is standard output, and the table then goes to standard error.
@@ -76,24 +76,24 @@ enum Command {
     },
 }
 
-/// What changes a study for one call.
+/// Options of one call that override those of a study.
 #[derive(clap::Args)]
 struct Options {
-    /// Multiplies time or responses of every cell, for a quick look: above 0, at most 1. [default: 1]
+    /// Multiplies time or responses of every run, for a quick look: above 0, at most 1. [default: 1]
     #[arg(long, value_name = "X", value_parser = numbers::scale)]
     scale: Option<f64>,
-    /// Only a part of the cells: 2/5 is every fifth, from the second on.
+    /// Only a part of the runs: 2/5 is every fifth, from the second on.
     #[arg(long, value_name = "I/N")]
     part: Option<Part>,
-    /// Repetitions of each cell, instead of the study's.
+    /// Repetitions of each combination, instead of the study's.
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=study::MOST_SEEDS))]
     seeds: Option<u64>,
     /// Stack of both ends, instead of the study's (see 'fathom stacks').
     #[arg(long, value_name = "STACK")]
     stack: Option<Stack>,
-    /// Where cells run: virtual, relay or netem (see 'fathom compare --help'). Cells of real time run one by one.
-    #[arg(long, value_name = "WORLD")]
-    world: Option<Ground>,
+    /// Where it runs: virtual, loopback or netem (see 'fathom compare --help'). Real-time runs are made one by one.
+    #[arg(long, alias = "world", value_name = "BACKEND")]
+    backend: Option<Backend>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
@@ -102,18 +102,18 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::Show { name } => output::print(shipped(name).ok_or_else(|| unknown(name))?),
         Command::Check { plan, options } => check(plan, options),
         Command::Run { plan, options, results, jobs, kernel, json } => {
-            let (study, cells) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
+            let (study, runs) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
             let text = output::check(&[("--json", json.as_deref())])?;
-            if cells.iter().any(|cell| cell.scenario.world == Ground::Netem) && kernel.is_elsewhere()? {
+            if runs.iter().any(|run| run.scenario.backend == Backend::Netem) && kernel.is_elsewhere()? {
                 in_guest(plan, options, results)?;
             }
-            let outcome = run_cells(&cells, &results.join(&study.name), *jobs).map_err(failure)?;
+            let outcome = execute(&runs, &results.join(&study.name), *jobs).map_err(failure)?;
             publish(&study, options, &outcome, json.as_deref(), text)
         }
     }
 }
 
-/// Runs the cells on another kernel, which leaves their results where this one finds them.
+/// Makes the runs on another kernel, which stores the results in the same folder.
 fn in_guest(plan: &Path, options: &Options, results: &Path) -> Result<(), Failure> {
     let mut words = ["plan", "run"].map(OsString::from).to_vec();
     words.push(plan.into());
@@ -123,23 +123,23 @@ fn in_guest(plan: &Path, options: &Options, results: &Path) -> Result<(), Failur
     give("part", options.part.map(|part| part.to_string()));
     give("seeds", options.seeds.map(|n| n.to_string()));
     give("stack", options.stack.map(|stack| stack.to_string()));
-    give("world", options.world.map(|world| world.to_string()));
+    give("backend", options.backend.map(|backend| backend.to_string()));
     words.push("--results".into());
     words.push(results.into());
     let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
     kernel::in_guest(&words)
 }
 
-/// Runs what is left of these cells, with progress on standard error. `folder` has their results.
-pub(crate) fn run_cells(
-    cells: &[study::Cell],
+/// Makes the runs that have no result yet, with progress on standard error. `folder` has their results.
+pub(crate) fn execute(
+    runs: &[study::StudyRun],
     folder: &Path,
     jobs: Option<NonZero<usize>>,
-) -> Result<Vec<study::CellResult>, StudyError> {
+) -> Result<Vec<study::StudyRunResult>, StudyError> {
     let store = RunOptions { jobs, results: Some(folder.to_owned()) };
-    signals::end_saying("interrupted; what is done is stored, and the same command goes on where it was");
+    signals::end_saying("interrupted; what is done is stored, and the same command continues");
     let watcher = Watcher::new(std::io::stderr().is_terminal());
-    let outcome = study::run_study(cells, &store, &|event| watcher.hear(event));
+    let outcome = study::run_study(runs, &store, &|event| watcher.on_event(event));
     watcher.finish();
     outcome
 }
@@ -148,7 +148,7 @@ pub(crate) fn run_cells(
 pub(crate) fn failure(e: StudyError) -> Failure {
     match e {
         StudyError::Store { .. } => Failure::input(e),
-        StudyError::Cells { .. } => Failure::run(e),
+        StudyError::Runs { .. } => Failure::run(e),
     }
 }
 
@@ -163,22 +163,22 @@ impl Options {
         self.scale.unwrap_or(1.0)
     }
 
-    fn apply(&self, mut study: Study) -> Result<(Study, Vec<study::Cell>), fathom_bench::experiment::PlanError> {
+    fn apply(&self, mut study: Study) -> Result<(Study, Vec<study::StudyRun>), fathom_bench::experiment::PlanError> {
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;
         }
         if let Some(stack) = self.stack {
             study = study.with_stack(stack)?;
         }
-        if let Some(world) = self.world {
-            study = study.with_world(world)?;
+        if let Some(backend) = self.backend {
+            study = study.with_backend(backend)?;
         }
-        let cells = study.cells(self.scale())?;
-        let cells = match self.part {
-            Some(part) => study::part(cells, part),
-            None => cells,
+        let runs = study.runs(self.scale())?;
+        let runs = match self.part {
+            Some(part) => study::part(runs, part),
+            None => runs,
         };
-        Ok((study, cells))
+        Ok((study, runs))
     }
 
     /// Options that only studies have.
@@ -187,7 +187,7 @@ impl Options {
             || self.part.is_some()
             || self.seeds.is_some()
             || self.stack.is_some()
-            || self.world.is_some()
+            || self.backend.is_some()
     }
 }
 
@@ -230,9 +230,9 @@ fn check(plan: &Path, options: &Options) -> Result<(), Failure> {
         return check_comparison(plan, &text, options);
     }
     let study = Study::from_toml(&name, &text).map_err(|e| named(plan, e))?;
-    let (study, cells) = options.apply(study).map_err(|e| named(plan, e))?;
+    let (study, runs) = options.apply(study).map_err(|e| named(plan, e))?;
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    output::print(&study::explain(&study, &cells, options.scale(), cores))
+    output::print(&study::explain(&study, &runs, options.scale(), cores))
 }
 
 fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Failure> {
@@ -241,7 +241,7 @@ fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Fa
     if options.any() {
         return Err(named(
             plan,
-            "it is a plan of 'fathom compare'; --scale, --part, --seeds, --stack and --world are for studies",
+            "it is a plan of 'fathom compare'; --scale, --part, --seeds, --stack and --backend are for studies",
         ));
     }
     let load = match &*read.workload {
@@ -250,7 +250,7 @@ fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Fa
     };
     let stacks: Vec<&str> = read.stacks.iter().map(|s| s.name()).collect();
     output::print(&format!(
-        "{plan}: a plan of 'fathom compare', sound; run it with: fathom compare {plan}\n\
+        "{plan}: a valid plan of 'fathom compare'; run it with: fathom compare {plan}\n\
          controllers: {}\nstacks: {}\nbottleneck: {}, {}\nworkload: {load}, seed {}\nruns: {runs}\n",
         read.controllers.join(", "),
         stacks.join(", "),
@@ -264,7 +264,7 @@ fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Fa
 fn publish(
     study: &Study,
     options: &Options,
-    results: &[study::CellResult],
+    results: &[study::StudyRunResult],
     json: Option<&Path>,
     text: output::Text,
 ) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! Progress of a study on standard error: on a terminal a bar for each running cell and one for the whole, elsewhere a line per cell.
+//! Progress of a study on standard error: on a terminal a bar per running run and one for all, elsewhere a line per run.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,14 +53,14 @@ impl Watcher {
         Self { terminal, state, ticker }
     }
 
-    pub(crate) fn hear(&self, event: Event<'_>) {
+    pub(crate) fn on_event(&self, event: Event<'_>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Starts { stored, left } => {
                 state.left = left;
-                self.say(&format!("{left} cells to run, {stored} done before"), true);
+                self.say(&format!("{left} runs left, {stored} done before"), true);
                 if self.terminal {
-                    let whole = output::bar(ProgressBar::new(left as u64).with_prefix("all cells"));
+                    let whole = output::bar(ProgressBar::new(left as u64).with_prefix("all runs"));
                     whole.set_style(style("{prefix:40!} {wide_bar} {pos}/{len} {elapsed}, {eta} left"));
                     state.whole = Some(whole);
                 }
@@ -68,25 +68,25 @@ impl Watcher {
             Event::Broken { file, reason } => {
                 self.say(&format!("'{}' is broken and is run again: {reason}", file.display()), true);
             }
-            Event::Begins { cell, of, progress } => {
+            Event::Begins { run, of, progress } => {
                 if self.terminal {
-                    let bar = ProgressBar::new(of).with_prefix(cell.label());
+                    let bar = ProgressBar::new(of).with_prefix(run.label());
                     let bar = match &state.whole {
                         Some(whole) => output::bar_before(whole, bar),
                         None => output::bar(bar),
                     };
                     bar.set_style(style("{prefix:40!} {wide_bar} {percent}% {elapsed}"));
-                    state.running.insert(cell.label(), (bar, progress));
+                    state.running.insert(run.label(), (bar, progress));
                 }
             }
-            Event::Ends { cell, cost } => {
-                let label = cell.label();
+            Event::EndpointPair { run, cost } => {
+                let label = run.label();
                 state.end(&label);
                 let (done, left) = (state.done, state.left);
                 self.say(&format!("{done}/{left} {label}: {cost}"), false);
             }
-            Event::Fails { cell, error } => {
-                let label = cell.label();
+            Event::Fails { run, error } => {
+                let label = run.label();
                 state.end(&label);
                 self.say(&format!("{label} failed: {error}"), true);
             }

@@ -67,7 +67,7 @@ fn thinned(values: &[f64]) -> Vec<f64> {
 }
 
 /// A statistic of resamples.
-fn resampled(values: &[f64], draw: Draw, statistic: Statistic<'_>, lots: &mut Pcg64Mcg) -> Vec<f64> {
+fn resampled(values: &[f64], draw: Draw, statistic: Statistic<'_>, rng: &mut Pcg64Mcg) -> Vec<f64> {
     let values = thinned(values);
     let block = match draw {
         Draw::Single => 1,
@@ -77,7 +77,7 @@ fn resampled(values: &[f64], draw: Draw, statistic: Statistic<'_>, lots: &mut Pc
     let mut round = || {
         sample.clear();
         while sample.len() < values.len() {
-            let from = lots.random_range(0..=values.len() - block);
+            let from = rng.random_range(0..=values.len() - block);
             sample.extend_from_slice(&values[from..from + block]);
         }
         statistic(&mut sample)
@@ -106,9 +106,9 @@ pub(super) fn ratio_interval(
     if first.len().min(values.len()) < 20 {
         return None;
     }
-    let mut lots = rng();
-    let below = resampled(first, draw, statistic, &mut lots);
-    let above = resampled(values, draw, statistic, &mut lots);
+    let mut rng = rng();
+    let below = resampled(first, draw, statistic, &mut rng);
+    let above = resampled(values, draw, statistic, &mut rng);
     middle(above.iter().zip(&below).filter(|(_, b)| **b != 0.0).map(|(a, b)| a / b).collect())
 }
 
@@ -117,9 +117,9 @@ pub(super) fn piece_interval<T>(pieces: &[T], made: impl Fn(&[&T]) -> Option<f64
     if pieces.len() < 10 {
         return None;
     }
-    let mut lots = rng();
+    let mut rng = rng();
     let mut round = || {
-        let drawn: Vec<&T> = (0..pieces.len()).map(|_| &pieces[lots.random_range(0..pieces.len())]).collect();
+        let drawn: Vec<&T> = (0..pieces.len()).map(|_| &pieces[rng.random_range(0..pieces.len())]).collect();
         made(&drawn)
     };
     middle((0..ROUNDS).filter_map(|_| round()).collect())
@@ -146,10 +146,10 @@ pub(super) fn rotation_test(series: &[Marked]) -> Option<f64> {
         return None;
     }
     let seen: u64 = of.iter().map(|m| m.hits(0)).sum();
-    let mut lots = rng();
+    let mut rng = rng();
     let mut as_many = 0;
     for _ in 0..ROTATIONS {
-        let turned: u64 = of.iter().map(|m| m.hits(lots.random_range(1..m.yes.len()))).sum();
+        let turned: u64 = of.iter().map(|m| m.hits(rng.random_range(1..m.yes.len()))).sum();
         as_many += u32::from(turned >= seen);
     }
     Some(f64::from(as_many + 1) / f64::from(ROTATIONS + 1))
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn turning_round_tells_chance_from_rule() {
+    fn rotation_separates_chance_from_correlation() {
         let yes: Vec<bool> = (0..1_000).map(|n| n % 50 < 5).collect();
         let after: Vec<usize> = (0..20).map(|n| n * 50 + 4).collect();
         let p = rotation_test(&[Marked { yes: yes.clone(), places: after }]).unwrap();
         // One shift in ten of this regular series does as well: it is regular, and the test knows.
         assert!((0.07..0.13).contains(&p), "{p}");
-        let mut lots = rng();
-        let yes: Vec<bool> = (0..1_000).map(|_| lots.random::<f64>() < 0.1).collect();
+        let mut rng = rng();
+        let yes: Vec<bool> = (0..1_000).map(|_| rng.random::<f64>() < 0.1).collect();
         let places: Vec<usize> = (0..1_000).filter(|n| yes[*n]).take(30).collect();
         assert!(rotation_test(&[Marked { yes: yes.clone(), places }]).unwrap() < 0.001);
         let places = (0..30).map(|n| n * 31).collect();

@@ -50,7 +50,7 @@ struct Values {
     lost: u64,
     losses: u64,
     window: Option<f64>,
-    foretold: Option<f64>,
+    predicted: Option<f64>,
 }
 
 /// One kind of values of a file.
@@ -63,7 +63,7 @@ impl Values {
         let sent: u64 = connections().filter_map(|c| c.sent).sum();
         let windows: Vec<f64> = connections().filter_map(|c| c.window).collect();
         let told: Vec<_> = connections().map(|c| indication(&c.series.samples, DelayEvent::default())).collect();
-        let (losses, foretold) = told.iter().fold((0, 0), |(l, f), i| (l + i.losses, f + i.foretold));
+        let (losses, predicted) = told.iter().fold((0, 0), |(l, f), i| (l + i.losses, f + i.predicted));
         Self {
             rtts: samples().map(|s| s.rtt.as_secs_f64() * 1e3).collect(),
             responses: source.responses().map(|r| r.ms).collect(),
@@ -71,7 +71,7 @@ impl Values {
             lost: connections().map(|c| c.series.lost).sum(),
             losses: connections().map(|c| c.loss_events).sum(),
             window: (!windows.is_empty()).then(|| windows.iter().sum::<f64>() / windows.len() as f64),
-            foretold: (losses > 0).then(|| foretold as f64 / losses as f64 * 100.0),
+            predicted: (losses > 0).then(|| predicted as f64 / losses as f64 * 100.0),
         }
     }
 }
@@ -120,8 +120,8 @@ fn not_comparable(sources: &[Source]) -> Option<String> {
     let ends = |until: &Until| match until {
         Until::HandedOver => "when QUIC took the last byte",
         Until::Sent => "when the server sent the last byte",
-        Until::Acknowledged => "when the server heard that the client had the last byte",
-        Until::Received => "when the client had the last byte",
+        Until::Acknowledged => "when the server received the acknowledgement of the last byte",
+        Until::Received => "when the client received the last byte",
     };
     let all: Vec<&str> = kinds.iter().map(ends).collect();
     (all.len() > 1).then(|| format!("Response times are not compared: some end {}.", all.join(", others ")))
@@ -147,7 +147,7 @@ fn measures(all: &[Values]) -> Vec<Measure> {
         by_value("round trip, p95 (ms)", all, rtt, Draw::Blocks, &p95),
         by_value("mean round trip above the smallest (ms)", all, rtt, Draw::Blocks, &queueing),
         losses(all),
-        plain("losses foretold by delay (%)", all, |v| v.foretold),
+        plain("losses predicted by delay (%)", all, |v| v.predicted),
         plain("congestion window, mean (kB)", all, |v| v.window.map(|w| w / 1e3)),
     ];
     rows.retain(|row| row.files.iter().any(|f| f.value.is_some()));

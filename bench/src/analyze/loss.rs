@@ -1,7 +1,7 @@
-//! Did delay predict loss on this path, and what would acting on it have cost? DCA §3's questions, asked of logs.
+//! Did delay predict loss on this path, and what would acting on it have cost? The analysis of DCA §3, for logs.
 //!
 //! The measures are those of [`crate::measure`]; several connections are put together loss by loss. What is added is what chance alone
-//! would bring: the paper's 7 to 18 % of losses foretold mean little without how often round trips rise anyway.
+//! would bring: the paper's 7 to 18 % of losses predicted mean little without how often round trips rise anyway.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -54,12 +54,13 @@ pub struct LossAnswer {
     /// Losses with enough round trips before them: bursts between two round trips are one.
     pub losses: u64,
     /// Those that a rise came before.
-    pub foretold: u64,
+    #[serde(rename = "foretold")]
+    pub predicted: u64,
     /// Their share, P\[sampledRTT(2) > windowAVG(20) + std\] (DCA §3.2.1).
     pub share: Option<f64>,
     /// Its 95 % interval, as if losses were independent.
     pub interval: Option<(f64, f64)>,
-    /// The share of all round trips that are such a rise: what chance alone foretells.
+    /// The share of all round trips that are such a rise: what chance alone predicts.
     pub by_chance: Option<f64>,
     /// How likely chance does as well: both series turned against each other.
     pub p_value: Option<f64>,
@@ -99,7 +100,7 @@ pub struct Lag {
 pub fn loss_delay(sources: Vec<Source>) -> Result<LossAnswer, AnalyzeError> {
     if let Some(table) = sources.iter().find(|s| !s.is_log()) {
         return Err(AnalyzeError::Nothing(format!(
-            "'{}' is a table of responses and has no round trips; name qlog files, or ask 'fathom analyze response'",
+            "'{}' is a table of responses and has no round trips; name qlog files, or use 'fathom analyze response'",
             table.name
         )));
     }
@@ -107,12 +108,12 @@ pub fn loss_delay(sources: Vec<Source>) -> Result<LossAnswer, AnalyzeError> {
     let event = DelayEvent::default();
     let marked: Vec<Marked> = series.iter().map(|s| marked(s, event)).collect();
     let losses = marked.iter().map(|m| m.places.len() as u64).sum();
-    let foretold = marked.iter().map(|m| m.places.iter().filter(|at| m.yes[**at]).count() as u64).sum();
+    let predicted = marked.iter().map(|m| m.places.iter().filter(|at| m.yes[**at]).count() as u64).sum();
     let judged: usize = marked.iter().map(|m| m.yes.len()).sum();
     let rises = marked.iter().flat_map(|m| &m.yes).filter(|yes| **yes).count();
     let share = |part: f64, of: f64| (of > 0.0).then(|| part / of);
     let samples = series.iter().map(|s| s.len()).sum();
-    let interval = share_interval(foretold, losses);
+    let interval = share_interval(predicted, losses);
     let p_value = if losses > 0 { rotation_test(&marked) } else { None };
     let by_chance = share(rises as f64, judged as f64);
     let verdict = judge(samples, losses, interval, by_chance.zip(p_value));
@@ -126,8 +127,8 @@ pub fn loss_delay(sources: Vec<Source>) -> Result<LossAnswer, AnalyzeError> {
         sent: sent(&sources),
         lost: sources.iter().flat_map(|s| &s.connections).map(|c| c.series.lost).sum(),
         losses,
-        foretold,
-        share: share(foretold as f64, losses as f64),
+        predicted,
+        share: share(predicted as f64, losses as f64),
         interval,
         by_chance,
         p_value,
@@ -285,7 +286,7 @@ fn cautions(a: &LossAnswer) -> Vec<String> {
     let mut all: Vec<String> = a.sources.iter().flat_map(|s| s.cautions.clone()).collect();
     let connections = || a.sources.iter().flat_map(|s| &s.connections);
     if a.samples == 0 && connections().any(|c| c.only_smoothed) {
-        all.push("There are only smoothed round trips in here (the stack's own controllers under 'fathom serve' tell no others): \
+        all.push("There are only smoothed round trips in here (the stack's own controllers under 'fathom serve' report no others): \
                   what they show is too late and too flat for this question.".into());
     } else if a.samples < FEW_SAMPLES {
         all.push(format!("Round trips: {}; at least {FEW_SAMPLES} are needed.", a.samples));
@@ -315,7 +316,7 @@ impl LossAnswer {
         let numbers = match (self.share, self.interval) {
             (Some(share), Some(interval)) => format!(
                 "a rise of the round trip came before {} of {} losses ({}, 95 % interval {}); chance alone would bring {}",
-                self.foretold,
+                self.predicted,
                 self.losses,
                 percent(share),
                 percents(interval),
@@ -378,7 +379,7 @@ impl LossAnswer {
             row("round trips", self.samples.to_string()),
             row("packets lost", rate.unwrap_or_else(|| self.lost.to_string())),
             row("losses (bursts count once)", self.losses.to_string()),
-            row("  after a rise of the round trip", self.foretold.to_string()),
+            row("  after a rise of the round trip", self.predicted.to_string()),
             row("  their share", or(self.share.map(percent))),
             row("  95 % interval", or(self.interval.map(percents))),
             row("round trips that are such a rise", or(self.by_chance.map(percent))),

@@ -1,4 +1,4 @@
-//! Questions to anyone's measurements: qlog files of any stack, and what `fathom load` writes.
+//! Analysis of existing measurements: qlog files of any stack, and the tables that `fathom load` writes.
 //!
 //! | file | what is in it |
 //! |---|---|

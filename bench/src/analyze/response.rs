@@ -53,7 +53,7 @@ pub fn response(sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError> {
             "'{}' has no responses: {}",
             none.name,
             if none.is_log() {
-                "nothing in it tells of stream bytes (packets with STREAM frames, stream_data_moved); record more events"
+                "it has no events of stream bytes (packets with STREAM frames, stream_data_moved); record more events"
             } else {
                 "no row of it is a good response"
             }

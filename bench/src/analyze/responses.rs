@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_told() {
+    fn files_that_are_no_table_are_refused() {
         for (text, says) in [("", "empty"), ("a,b\n1,2\n", "total_ms"), ("total_ms,bytes\nx,1\n", "line 2: 'x'")] {
             assert!(read(text).unwrap_err().contains(says), "{text}");
         }

@@ -62,12 +62,12 @@ fn named(text: &str) -> Named {
 }
 
 fn noise(n: usize) -> Vec<f64> {
-    let mut lots = super::chance::rng();
-    (0..n).map(|_| 50.0 + 10.0 * lots.random::<f64>()).collect()
+    let mut rng = super::chance::rng();
+    (0..n).map(|_| 50.0 + 10.0 * rng.random::<f64>()).collect()
 }
 
 #[test]
-fn losses_anywhere_are_not_foretold() {
+fn random_losses_are_not_predicted() {
     let rtts = noise(4_000);
     let answer = loss_delay(vec![gathered(&log(&rtts, |n| n % 37 == 5))]).unwrap();
     assert_eq!(answer.verdict, Verdict::NoBetterThanChance, "{:?}", answer.page().verdicts);
@@ -88,7 +88,7 @@ fn losses_anywhere_are_not_foretold() {
 }
 
 #[test]
-fn losses_at_the_top_of_a_queue_are_foretold() {
+fn losses_of_a_full_queue_are_predicted() {
     // A queue that fills and spills, with a little noise: the loss comes at the top of each ramp.
     let rtts: Vec<f64> =
         noise(4_000).iter().enumerate().map(|(n, r)| if n % 40 >= 37 { r + 60.0 } else { *r }).collect();

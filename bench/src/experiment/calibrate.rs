@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::cell::{Cell, CellError, run};
 use super::plan::{Checked, PlanError};
 use super::result::{Cost, Reference};
-use super::shared::Progress;
+use super::run::{RunError, RunSpec, run};
+use super::state::Progress;
 use super::traffic::Traffic;
 use crate::measure::round;
+use crate::sim::Backend;
 use crate::stack::{Control, Stack};
-use crate::world::Ground;
 
 /// New connections per second, forward and reverse.
 pub type Rates = [f64; 2];
@@ -46,7 +46,7 @@ pub(crate) fn calibrate(
     let mut total = Cost::default();
     for runs in 1.. {
         let traffic = [traffic(plan, 0, rates[0])?, traffic(plan, 1, rates[1])?];
-        let cell = Cell {
+        let run_spec = RunSpec {
             plan,
             label: CONTROLLER.to_owned(),
             controller: controller.clone(),
@@ -55,10 +55,10 @@ pub(crate) fn calibrate(
             traffic: traffic.clone(),
             responses: plan.responses,
             // Rates are the plan's, wherever it runs then.
-            ground: Ground::Virtual,
+            backend: Backend::Virtual,
             interrupt: Arc::clone(interrupt),
         };
-        let (result, cost) = run(&cell, Arc::clone(progress))?;
+        let (result, cost) = run(&run_spec, Arc::clone(progress))?;
         total.cpu_seconds += cost.cpu_seconds;
         total.packets += cost.packets;
         total.connections += cost.connections;
@@ -95,5 +95,5 @@ pub enum CalibrateError {
     Plan(PlanError),
     /// A run failed.
     #[error(transparent)]
-    Cell(#[from] CellError),
+    Run(#[from] RunError),
 }

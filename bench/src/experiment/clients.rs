@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use fathom_cc::Time;
 
-use super::shared::Shared;
+use super::state::RunState;
 use super::topology::CLOUDS;
 use super::traffic::Traffic;
 use crate::http::HttpError;
 use crate::measure::Completed;
-use crate::stack::{Client, Opener};
+use crate::sim::GroupId;
+use crate::stack::{Client, Connector};
 use crate::workload::WebRequest;
-use crate::world::GroupId;
 
 /// A persistent connection unused for this long is closed by its client.
 const KEEP: Duration = Duration::from_secs(15);
@@ -20,8 +20,8 @@ const KEEP: Duration = Duration::from_secs(15);
 /// The clients of one direction.
 #[derive(Clone)]
 pub(super) struct Clients {
-    pub(super) shared: Arc<Shared>,
-    pub(super) opener: Arc<dyn Opener>,
+    pub(super) state: Arc<RunState>,
+    pub(super) connector: Arc<dyn Connector>,
     pub(super) groups: Vec<GroupId>,
     pub(super) forward: bool,
     /// `None`: every request has a connection of its own.
@@ -30,17 +30,17 @@ pub(super) struct Clients {
 
 /// Starts every request at its time: arrivals never wait for completions.
 pub(super) async fn open_loop(clients: Clients, traffic: Arc<Traffic>, traced: Option<usize>) {
-    let world = clients.shared.world.clone();
+    let sim = clients.state.sim.clone();
     let mut index = 0;
     while let Some(request) = traffic.get(index) {
-        world.sleep_until(request.start).await;
-        clients.shared.note_request(&request, clients.forward, index);
+        sim.sleep_until(request.start).await;
+        clients.state.record_request(&request, clients.forward, index);
         let task = clients.clone();
         let (cloud, traced) = (index % CLOUDS, traced == Some(index));
-        world.spawn(async move {
+        sim.spawn(async move {
             let outcome = task.fetch(&request, cloud, traced).await;
             if task.forward {
-                task.shared.note_outcome(outcome);
+                task.state.record_outcome(outcome);
             }
         });
         index += 1;
@@ -50,7 +50,7 @@ pub(super) async fn open_loop(clients: Clients, traffic: Arc<Traffic>, traced: O
 impl Clients {
     /// One request, on a connection of its own or on an idle one.
     async fn fetch(&self, request: &WebRequest, cloud: usize, traced: bool) -> Result<Completed, HttpError> {
-        let kept = self.idle.as_ref().and_then(|idle| idle.take(self.shared.world.time()));
+        let kept = self.idle.as_ref().and_then(|idle| idle.take(self.state.sim.time()));
         let mut client = match kept {
             Some(client) => client,
             None => self.open(request, cloud, traced).await?,
@@ -65,16 +65,16 @@ impl Clients {
     }
 
     async fn open(&self, request: &WebRequest, cloud: usize, traced: bool) -> Result<Box<dyn Client>, HttpError> {
-        let shared = &self.shared;
-        let flow = shared.world.add_flow(self.groups[cloud], request.client_rtt, request.server_rtt);
-        shared.tally().connections += 1;
+        let state = &self.state;
+        let flow = state.sim.add_flow(self.groups[cloud], request.client_rtt, request.server_rtt);
+        state.stats().connections += 1;
         if !request.server_delay.is_zero() {
-            shared.delays.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, request.server_delay);
+            state.delays.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, request.server_delay);
         }
         if traced {
-            *shared.traced_flow.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow);
+            *state.traced_flow.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow);
         }
-        self.opener.open(flow).await
+        self.connector.open(flow).await
     }
 }
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::calibrate::{CalibrateError, calibrate, traffic};
-use super::cell::{Cell, CellError, run};
 use super::plan::{Checked, Plan, PlanError, Workload};
 use super::result::{Comparison, Cost, Missing, RunResult};
-use super::shared::Progress;
+use super::run::{RunError, RunSpec, run};
+use super::state::Progress;
+use crate::sim::Backend;
 use crate::stack::Stack;
-use crate::world::Ground;
 
 /// What a comparison is doing, for progress bars.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub enum Stage {
         progress: Progress,
     },
     /// A run is over.
-    Ends {
+    EndpointPair {
         /// What ran.
         name: String,
         /// What it cost.
@@ -37,24 +37,24 @@ pub enum Stage {
 /// Why a comparison has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// The plan is wrong: the user mends it.
+    /// The plan is wrong: the user can fix it.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A run failed.
     #[error(transparent)]
-    Cell(#[from] CellError),
+    Run(#[from] RunError),
 }
 
 impl From<CalibrateError> for CompareError {
     fn from(e: CalibrateError) -> Self {
         match e {
             CalibrateError::Plan(e) => Self::Plan(e),
-            CalibrateError::Cell(e) => Self::Cell(e),
+            CalibrateError::Run(e) => Self::Run(e),
         }
     }
 }
 
-/// Runs a plan. `watch` hears what happens, from several threads.
+/// Runs a plan. `watch` is called with every event, from several threads.
 ///
 /// # Errors
 /// The plan is wrong, or a run failed.
@@ -74,7 +74,7 @@ pub fn compare_until(
     plan: &Plan,
     watch: &(dyn Fn(Stage) + Sync),
     interrupt: &Arc<AtomicBool>,
-) -> Result<(Comparison, Option<CellError>), CompareError> {
+) -> Result<(Comparison, Option<RunError>), CompareError> {
     let checked = plan.check()?;
     let responses = match checked.workload {
         Workload::PackMime => checked.responses,
@@ -86,39 +86,40 @@ pub fn compare_until(
             let name = "calibration".to_owned();
             watch(Stage::Begins { name: name.clone(), of: responses, progress: Arc::clone(&progress) });
             let calibrated = calibrate(&checked, &progress, interrupt)?;
-            watch(Stage::Ends { name, cost: calibrated.cost });
+            watch(Stage::EndpointPair { name, cost: calibrated.cost });
             (Some(calibrated.reference), calibrated.traffic)
         }
         Workload::Bulk { .. } => (None, [traffic(&checked, 0, 1.0)?, traffic(&checked, 1, 1.0)?]),
     };
-    let cells: Vec<Cell<'_>> = plan
-        .worlds
+    let run_specs: Vec<RunSpec<'_>> = plan
+        .backends
         .iter()
-        .flat_map(|ground| checked.runs.iter().map(move |(stack, control)| (*ground, *stack, control)))
-        .map(|(ground, stack, control)| Cell {
+        .flat_map(|backend| checked.runs.iter().map(move |(stack, control)| (*backend, *stack, control)))
+        .map(|(backend, stack, control)| RunSpec {
             plan: &checked,
-            label: name(plan, &control.spec(), stack, ground),
+            label: name(plan, &control.spec(), stack, backend),
             controller: control.clone(),
             stack,
             link: checked.link,
             traffic: traffic.clone(),
             responses,
-            ground,
+            backend,
             interrupt: Arc::clone(interrupt),
         })
         .collect();
     let request_hash = format!("{:016x}", traffic[0].hash(responses));
     // In real time runs would disturb each other: one by one, when those in virtual time are over.
-    let (virtually, really): (Vec<&Cell<'_>>, Vec<_>) = cells.iter().partition(|c| c.ground == Ground::Virtual);
+    let (virtually, really): (Vec<&RunSpec<'_>>, Vec<_>) =
+        run_specs.iter().partition(|c| c.backend == Backend::Virtual);
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let mut outcomes = run_all(&virtually, cores, watch, interrupt);
     outcomes.extend(run_all(&really, 1, watch, interrupt));
     let (mut runs, mut incomplete, mut first) = (Vec::new(), Vec::new(), None);
-    for (cell, outcome) in outcomes {
+    for (run_spec, outcome) in outcomes {
         match outcome {
             Ok(run) => runs.push(run),
             Err(e) => {
-                let (label, controller) = (cell.label.clone(), cell.controller.spec());
+                let (label, controller) = (run_spec.label.clone(), run_spec.controller.spec());
                 incomplete.push(Missing { label, controller, why: e.to_string() });
                 first.get_or_insert(e);
             }
@@ -127,18 +128,18 @@ pub fn compare_until(
     if let Some(e) = first.take_if(|_| runs.is_empty()) {
         return Err(e.into());
     }
-    runs.sort_by_key(|run| plan.worlds.iter().position(|world| *world == run.world));
+    runs.sort_by_key(|run| plan.backends.iter().position(|backend| *backend == run.backend));
     Ok((Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete }, first))
 }
 
-/// What a run is called: its controller, and what else tells it from the others of its plan.
-pub(super) fn name(plan: &Plan, controller: &str, stack: Stack, world: Ground) -> String {
+/// A run's label: its controller, and its stack and backend where the plan has several.
+pub(super) fn name(plan: &Plan, controller: &str, stack: Stack, backend: Backend) -> String {
     let mut name = controller.to_owned();
     if plan.stacks.len() > 1 {
         name += &format!(" on {stack}");
     }
-    if plan.worlds.len() > 1 {
-        name += &format!(", {world}");
+    if plan.backends.len() > 1 {
+        name += &format!(", {backend}");
     }
     name
 }
@@ -149,32 +150,36 @@ fn effective(plan: &Plan, checked: &Checked) -> Plan {
     Plan { controllers: written, ..plan.clone() }
 }
 
-/// A cell, and what came of it.
-type Ran<'a, 'b> = (&'a Cell<'b>, Result<RunResult, CellError>);
+/// A run, and what came of it.
+type Ran<'a, 'b> = (&'a RunSpec<'b>, Result<RunResult, RunError>);
 
-/// Runs cells, so many at once; results in the order of the cells. None begins after the interrupt.
+/// Runs runs, so many at once; results in the order of the runs. None begins after the interrupt.
 fn run_all<'a, 'b>(
-    cells: &[&'a Cell<'b>],
+    run_specs: &[&'a RunSpec<'b>],
     at_once: usize,
     watch: &(dyn Fn(Stage) + Sync),
     interrupt: &AtomicBool,
 ) -> Vec<Ran<'a, 'b>> {
-    let threads = at_once.min(cells.len());
+    let threads = at_once.min(run_specs.len());
     let next = AtomicUsize::new(0);
-    let results: Vec<_> = cells.iter().map(|_| Mutex::new(Err(CellError::Interrupted))).collect();
+    let results: Vec<_> = run_specs.iter().map(|_| Mutex::new(Err(RunError::Interrupted))).collect();
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let (false, Some((cell, slot))) = (interrupt.load(Ordering::Relaxed), {
+                while let (false, Some((run_spec, slot))) = (interrupt.load(Ordering::Relaxed), {
                     let i = next.fetch_add(1, Ordering::Relaxed);
-                    cells.get(i).zip(results.get(i))
+                    run_specs.get(i).zip(results.get(i))
                 }) {
-                    let name = cell.label.clone();
+                    let name = run_spec.label.clone();
                     let progress = Progress::default();
-                    watch(Stage::Begins { name: name.clone(), of: cell.responses, progress: Arc::clone(&progress) });
-                    let outcome = run(cell, progress);
+                    watch(Stage::Begins {
+                        name: name.clone(),
+                        of: run_spec.responses,
+                        progress: Arc::clone(&progress),
+                    });
+                    let outcome = run(run_spec, progress);
                     if let Ok((_, cost)) = &outcome {
-                        watch(Stage::Ends { name, cost: *cost });
+                        watch(Stage::EndpointPair { name, cost: *cost });
                     }
                     *slot.lock().unwrap_or_else(PoisonError::into_inner) = outcome.map(|(result, _)| result);
                 }
@@ -182,5 +187,5 @@ fn run_all<'a, 'b>(
         }
     });
     let outcomes = results.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-    cells.iter().copied().zip(outcomes).collect()
+    run_specs.iter().copied().zip(outcomes).collect()
 }

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::link::QueueSpec;
+use crate::sim::Backend;
 use crate::stack::{Control, Stack};
-use crate::world::Ground;
 
 /// A plan as written in TOML. `link = "10Mbps"` and the like are checked before a run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ use crate::world::Ground;
 pub struct Plan {
     /// Controllers to compare, with options: `["reno", "sync:floor=1ms"]`.
     pub controllers: Vec<String>,
-    /// Stacks that run them: `["quinn"]`, or several to set them side by side.
+    /// Stacks that run them: `["quinn"]`, or several to compare them.
     pub stacks: Vec<Stack>,
     /// Rate of the bottleneck.
     pub link: String,
@@ -38,17 +38,17 @@ pub struct Plan {
     /// How one-way delays travel: `lean` (a stamp beside ACK frames), `paper` (every packet stamped, the receiver echoes), `timestamp`
     /// (as `lean`, in the TIMESTAMP frame that others speak) or `off`.
     pub timestamps: Timestamps,
-    /// `auto`: controllers that steer packet size or hold packets send through an outlet, which does it for every stack. `off`: only what
-    /// the stacks do by themselves.
-    pub outlet: Outlet,
+    /// `auto`: controllers that set packet sizes or delay packets send through a shaping socket, on every stack. `off`: only what the
+    /// stacks do by themselves.
+    pub shaping: Shaping,
     /// Rate of the uncongested network that load is calibrated on and that the results are set beside.
     pub reference: String,
     /// Largest window of a sender in packets, set by the receiver's flow control (Sync-TCP §5.1: "the maximum send window is 68
     /// packets"), or `none`.
     pub max_window: String,
-    /// Where it runs: `["virtual"]`, `relay`, `netem`, or several to set them side by side.
+    /// Where it runs: `["virtual"]`, `loopback`, `netem`, or several to compare them.
     #[serde(skip_serializing_if = "only_virtual")]
-    pub worlds: Vec<Ground>,
+    pub backends: Vec<Backend>,
     /// Servers think before they answer (PackMime's server delay). Sync-TCP does not list it: off by default.
     pub server_delay: bool,
 }
@@ -79,10 +79,10 @@ pub enum Timestamps {
     Off,
 }
 
-/// Whether endpoints send through an outlet.
+/// Whether endpoints send through a shaping socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outlet {
+pub enum Shaping {
     /// Where the controller needs it.
     #[default]
     Auto,
@@ -90,13 +90,13 @@ pub enum Outlet {
     Off,
 }
 
-impl FromStr for Outlet {
+impl FromStr for Shaping {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         match s {
             "auto" => Ok(Self::Auto),
             "off" => Ok(Self::Off),
-            _ => Err(format!("'{s}' does not say when outlets are used; write auto or off")),
+            _ => Err(format!("'{s}' does not say when packets are shaped; write auto or off")),
         }
     }
 }
@@ -161,20 +161,20 @@ impl Default for Plan {
             seed: 1,
             connections: Connections::Fresh,
             timestamps: Timestamps::Lean,
-            outlet: Outlet::Auto,
+            shaping: Shaping::Auto,
             reference: "100Mbps".into(),
             max_window: "68p".into(),
-            worlds: vec![Ground::Virtual],
+            backends: vec![Backend::Virtual],
             server_delay: false,
         }
     }
 }
 
-fn only_virtual(worlds: &[Ground]) -> bool {
-    worlds == [Ground::Virtual]
+fn only_virtual(backends: &[Backend]) -> bool {
+    backends == [Backend::Virtual]
 }
 
-/// What is wrong with a plan, and how to mend it, in one line.
+/// What is wrong with a plan, and how to fix it, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError(pub String);
 
@@ -251,7 +251,7 @@ pub(crate) struct Checked {
     pub(crate) seed: u64,
     pub(crate) connections: Connections,
     pub(crate) timestamps: Timestamps,
-    pub(crate) outlet: Outlet,
+    pub(crate) shaping: Shaping,
     /// In packets.
     pub(crate) max_window: Option<u32>,
     pub(crate) server_delay: bool,
@@ -261,7 +261,7 @@ impl Plan {
     /// Reads a plan written in TOML.
     ///
     /// # Errors
-    /// The file's fault with its line, in one line.
+    /// The error in the file with its line, in one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
         read_toml(text)
     }
@@ -311,7 +311,7 @@ impl Plan {
         }
         let queue = self.queue.parse().map_err(|e| field("queue", e))?;
         #[cfg(target_os = "linux")]
-        if self.worlds.contains(&Ground::Netem) {
+        if self.backends.contains(&Backend::Netem) {
             crate::netem::has(&queue).map_err(|e| field("queue", e.to_string()))?;
         }
         Ok(Checked {
@@ -325,7 +325,7 @@ impl Plan {
             seed: self.seed,
             connections: self.connections,
             timestamps: self.timestamps,
-            outlet: self.outlet,
+            shaping: self.shaping,
             max_window: parse_window(&self.max_window).map_err(|e| field("max-window", e))?,
             server_delay: self.server_delay,
         })
@@ -351,11 +351,11 @@ impl Plan {
         if self.controllers.is_empty() {
             return Err(PlanError("controllers: name at least one, such as reno,sync".into()));
         }
-        if self.worlds.is_empty() {
-            return Err(PlanError("worlds: name at least one, such as virtual".into()));
+        if self.backends.is_empty() {
+            return Err(PlanError("backends: name at least one, such as virtual".into()));
         }
-        if let Some(twice) = (1..self.worlds.len()).find(|i| self.worlds[..*i].contains(&self.worlds[*i])) {
-            return Err(PlanError(format!("worlds: '{}' is named twice; name it once", self.worlds[twice])));
+        if let Some(twice) = (1..self.backends.len()).find(|i| self.backends[..*i].contains(&self.backends[*i])) {
+            return Err(PlanError(format!("backends: '{}' is named twice; name it once", self.backends[twice])));
         }
         if self.stacks.is_empty() {
             return Err(PlanError("stacks: name at least one, such as quinn".into()));
@@ -368,9 +368,9 @@ impl Plan {
             for spec in &self.controllers {
                 let control = Control::read(spec, *stack).map_err(wrong)?;
                 if let Control::Ours(controller_config) = &control {
-                    let provided = match self.outlet {
-                        Outlet::Auto => stack.offers_with_outlet(),
-                        Outlet::Off => stack.provided(),
+                    let provided = match self.shaping {
+                        Shaping::Auto => stack.provided_with_shaping(),
+                        Shaping::Off => stack.provided(),
                     };
                     let provided = Capabilities { one_way: self.timestamps != Timestamps::Off, ..provided };
                     controller_config.check(provided).map_err(|e| wrong(e.to_string()))?;
@@ -385,11 +385,23 @@ impl Plan {
     }
 }
 
-/// Reads what is written in TOML; a fault of the text in one line, with its line.
+/// Fields of plans and studies that have a new name.
+const RENAMED: [(&str, &str); 3] = [("world", "backend"), ("worlds", "backends"), ("outlet", "shaping")];
+
+/// A message of the TOML reader in one line; for a renamed field it names the new one.
+pub(crate) fn toml_message(message: &str) -> String {
+    let old = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+    match RENAMED.iter().find(|(name, _)| Some(*name) == old) {
+        Some((old, new)) => format!("the field '{old}' is now called '{new}'; write {new}"),
+        None => message.replace('\n', "; "),
+    }
+}
+
+/// Reads TOML. An error is one line that names the line of the text.
 pub(crate) fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, PlanError> {
     toml::from_str(text).map_err(|e| {
         let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
-        PlanError(format!("line {line}: {}", e.message().replace('\n', "; ")))
+        PlanError(format!("line {line}: {}", toml_message(e.message())))
     })
 }
 
@@ -434,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_field_and_the_mend() {
+    fn errors_name_the_field_and_a_fix() {
         let cases = [
             (error(|p| p.link = "0Mbps".into()), "link: ", "100kbps"),
             (error(|p| p.link = "fast".into()), "link: ", "10Mbps"),
@@ -445,9 +457,9 @@ mod tests {
             (error(|p| p.controllers = vec!["rneo".into()]), "controllers: ", "reno"),
             (error(|p| p.controllers = vec!["reno".into(), "reno".into()]), "controllers: ", "once"),
             (error(|p| p.max_window = "68".into()), "max-window: ", "68p"),
-            (error(|p| p.worlds = Vec::new()), "worlds: ", "virtual"),
-            (error(|p| p.worlds = vec![Ground::Relay; 2]), "worlds: ", "once"),
-            (error(|p| (p.worlds, p.queue) = (vec![Ground::Netem], "avq".into())), "queue: ", "relay"),
+            (error(|p| p.backends = Vec::new()), "backends: ", "virtual"),
+            (error(|p| p.backends = vec![Backend::Loopback; 2]), "backends: ", "once"),
+            (error(|p| (p.backends, p.queue) = (vec![Backend::Netem], "avq".into())), "queue: ", "loopback"),
             (error(|p| p.reference = "1Mbps".into()), "reference: ", "faster"),
             (error(|p| p.link = "1Gbps".into()), "reference: ", "--reference 10Gbps"),
             (error(|p| p.link = "10Gbps".into()), "link: ", "less than 10Gbps"),
@@ -456,8 +468,8 @@ mod tests {
             (error(|p| p.workload = "bulk:0x1MB".into()), "workload: ", "bulk:4x10MB"),
             (error(|p| p.workload = "bulk:9999999x1MB".into()), "workload: ", "1 to 1000000"),
         ];
-        for (text, field, mend) in cases {
-            assert!(text.starts_with(field) && text.contains(mend) && !text.contains('\n'), "{text}");
+        for (text, field, hint) in cases {
+            assert!(text.starts_with(field) && text.contains(hint) && !text.contains('\n'), "{text}");
         }
     }
 
@@ -471,5 +483,17 @@ mod tests {
     fn unknown_fields_are_refused_with_their_line() {
         let text = Plan::from_toml("seed = 3\nlnik = \"1Mbps\"\n").unwrap_err().to_string();
         assert!(text.starts_with("line 2: ") && text.contains("lnik"), "{text}");
+    }
+
+    #[test]
+    fn renamed_fields_and_values_name_the_new_ones() {
+        for (old, new) in [
+            ("worlds = [\"virtual\"]", "'backends'"),
+            ("outlet = \"off\"", "'shaping'"),
+            ("backends = [\"relay\"]", "'loopback'"),
+        ] {
+            let text = Plan::from_toml(old).unwrap_err().to_string();
+            assert!(text.starts_with("line 1: ") && text.contains(new) && !text.contains('\n'), "{text}");
+        }
     }
 }

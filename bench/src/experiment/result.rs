@@ -9,21 +9,21 @@ use super::compare::name;
 use super::plan::Plan;
 use crate::link::{Shares, jain, starved};
 use crate::measure::{Distribution, WindowPoint, round};
+use crate::sim::{Backend, Punctuality};
 use crate::stack::Stack;
-use crate::world::{Ground, Punctuality};
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
-    /// Controller and, where several are compared, stack and world: what reports call the run.
+    /// Controller and, where several are compared, stack and backend: its name in reports.
     pub label: String,
     /// Controller and options.
     pub controller: String,
     /// Stack of both ends.
     pub stack: Stack,
     /// Where it ran.
-    #[serde(default, skip_serializing_if = "Ground::is_virtual")]
-    pub world: Ground,
+    #[serde(rename = "world", default, skip_serializing_if = "Backend::is_virtual")]
+    pub backend: Backend,
     /// Rate of the links.
     pub link: String,
     /// Virtual seconds until the last response counted.
@@ -78,7 +78,7 @@ pub struct RunResult {
     pub window: Vec<WindowPoint>,
     /// What each flow got of the forward bottleneck, where flows are few and long enough to ask.
     pub shares: Option<SharesOverTime>,
-    /// How punctual the machine was, in a world of real time.
+    /// How punctual the machine was, in a real-time run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub punctuality: Option<Punctuality>,
     /// Hash over the requests this run made, as far as the comparison's own: equal when it was asked the same.
@@ -164,16 +164,16 @@ pub struct Missing {
 }
 
 impl Comparison {
-    /// Adds the runs that the same plan brought elsewhere; the worlds are in `order` then.
-    pub fn merge(&mut self, other: Self, order: &[Ground]) {
-        let place = |world: Ground| order.iter().position(|w| *w == world);
-        self.plan.worlds.extend(other.plan.worlds);
-        self.plan.worlds.sort_by_key(|world| place(*world));
+    /// Adds the runs of the same plan from other backends, and sorts the backends by `order`.
+    pub fn merge(&mut self, other: Self, order: &[Backend]) {
+        let place = |backend: Backend| order.iter().position(|w| *w == backend);
+        self.plan.backends.extend(other.plan.backends);
+        self.plan.backends.sort_by_key(|backend| place(*backend));
         self.runs.extend(other.runs);
-        self.runs.sort_by_key(|run| place(run.world));
+        self.runs.sort_by_key(|run| place(run.backend));
         self.incomplete.extend(other.incomplete);
         for run in &mut self.runs {
-            run.label = name(&self.plan, &run.controller, run.stack, run.world);
+            run.label = name(&self.plan, &run.controller, run.stack, run.backend);
         }
     }
 }

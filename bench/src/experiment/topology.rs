@@ -8,8 +8,8 @@ use std::time::Duration;
 use fathom_cc::Rate;
 
 use crate::link::{Link, QueueSpec};
-use crate::real::RouterLink;
-use crate::world::{Ground, Group, GroupId, Hop, LinkId, Path, SocketId, Virtual};
+use crate::realtime::RouterLink;
+use crate::sim::{Backend, Group, GroupId, Hop, LinkId, Path, SimHandle, SocketId};
 
 /// End systems behind each router on each interface.
 pub(crate) const CLOUDS: usize = 5;
@@ -32,7 +32,7 @@ pub(crate) struct Sockets {
 pub(crate) struct Dumbbell {
     /// Bottleneck that forward data crosses, and that reverse data crosses.
     pub(crate) bottleneck: [LinkId; 2],
-    /// The bottlenecks as the kernel has them, in netem's world.
+    /// The bottlenecks as the kernel has them, in the netem backend.
     pub(crate) router: Vec<RouterLink>,
     /// All access links.
     pub(crate) access: Vec<LinkId>,
@@ -49,8 +49,8 @@ impl Dumbbell {
     /// Builds the links and groups; `ends` are the sockets of forward and reverse traffic. `shares`: what each flow gets of the
     /// bottleneck is kept.
     pub(crate) fn build(
-        world: &Virtual,
-        ground: Ground,
+        sim: &SimHandle,
+        backend: Backend,
         rate: Rate,
         queue: &QueueSpec,
         seed: u64,
@@ -58,20 +58,20 @@ impl Dumbbell {
         shares: bool,
     ) -> Self {
         let bottleneck = [0, 1].map(|direction| {
-            // Each queue draws its own lots.
+            // Each queue has its own random numbers.
             let queue = queue.build(rate, seed.wrapping_mul(2).wrapping_add(direction));
             let link = Link::new(rate, queue).with_series();
-            world.add_link(if shares && direction == 0 { link.with_shares() } else { link })
+            sim.add_link(if shares && direction == 0 { link.with_shares() } else { link })
         });
         // There the kernel delays, too, before its queue: where on the way does not matter to anybody.
-        let (before, after) = match ground {
-            Ground::Netem => (Duration::ZERO, Duration::ZERO),
-            Ground::Virtual | Ground::Relay => (PROPAGATION, PROPAGATION * (LINKS - 1)),
+        let (before, after) = match backend {
+            Backend::Netem => (Duration::ZERO, Duration::ZERO),
+            Backend::Virtual | Backend::Loopback => (PROPAGATION, PROPAGATION * (LINKS - 1)),
         };
         let router = bottleneck.map(|link| RouterLink { link, rate, queue: *queue, delay: PROPAGATION * LINKS });
         let mut access = Vec::new();
         let mut path = |through: LinkId| {
-            let first = world.add_link(Link::new(rate, ACCESS_QUEUE.build(rate, 0)));
+            let first = sim.add_link(Link::new(rate, ACCESS_QUEUE.build(rate, 0)));
             access.push(first);
             Path {
                 hops: vec![Hop { delay: Duration::ZERO, link: first }, Hop { delay: before, link: through }],
@@ -83,7 +83,7 @@ impl Dumbbell {
                 .map(|_| {
                     let down = path(bottleneck[direction]);
                     let up = path(bottleneck[1 - direction]);
-                    world.add_group(Group { client: ends[direction].client, server: ends[direction].server, down, up })
+                    sim.add_group(Group { client: ends[direction].client, server: ends[direction].server, down, up })
                 })
                 .collect()
         });

@@ -9,7 +9,7 @@ use h3::quic::{Connection, OpenStreams};
 use http::Request;
 
 use super::HttpError;
-use crate::world::Virtual;
+use crate::sim::SimHandle;
 
 /// What one request brought.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub struct Fetched {
 /// The requests of an open HTTP/3 connection.
 pub struct Requests<O: OpenStreams<Bytes>> {
     sender: h3::client::SendRequest<O, Bytes>,
-    world: Virtual,
+    sim: SimHandle,
 }
 
 /// Bytes of a request besides its padding: method, scheme, authority and path as QPACK's static table encodes them, and the frame
@@ -43,7 +43,7 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     ///
     /// # Errors
     /// The HTTP/3 connection could not be set up.
-    pub async fn open<C>(transport: C, world: Virtual) -> Result<Self, HttpError>
+    pub async fn open<C>(transport: C, sim: SimHandle) -> Result<Self, HttpError>
     where
         C: Connection<Bytes, OpenStreams = O> + Send + 'static,
         C::SendStream: Send,
@@ -52,10 +52,10 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         O: Send + 'static,
     {
         let (mut driver, sender) = h3::client::builder().send_grease(false).build(transport).await?;
-        world.spawn(async move {
+        sim.spawn(async move {
             poll_fn(|cx| driver.poll_close(cx)).await;
         });
-        Ok(Self { sender, world })
+        Ok(Self { sender, sim })
     }
 
     /// Asks for `bytes` bytes in `streams` requests at once; the first failure ends it.
@@ -68,12 +68,12 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
     {
         let part = bytes.div_ceil(u64::from(streams.max(1)));
         let parts = (0..streams.max(1)).map(|_| {
-            let mut one = Self { sender: self.sender.clone(), world: self.world.clone() };
+            let mut one = Self { sender: self.sender.clone(), sim: self.sim.clone() };
             async move { one.get(part, request_bytes).await }
         });
         let fetched = try_join_all(parts).await?;
-        let first_byte = fetched.iter().map(|f| f.first_byte).min().unwrap_or(self.world.time());
-        let last_byte = fetched.iter().map(|f| f.last_byte).max().unwrap_or(self.world.time());
+        let first_byte = fetched.iter().map(|f| f.first_byte).min().unwrap_or(self.sim.time());
+        let last_byte = fetched.iter().map(|f| f.last_byte).max().unwrap_or(self.sim.time());
         Ok(Fetched { first_byte, last_byte, bytes: fetched.iter().map(|f| f.bytes).sum() })
     }
 
@@ -89,7 +89,7 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         let mut stream = self.sender.send_request(request.body(())?).await?;
         stream.finish().await?;
         let head = stream.recv_response().await?;
-        let first_byte = self.world.time();
+        let first_byte = self.sim.time();
         if head.status() != http::StatusCode::OK {
             return Err(HttpError::Status(head.status().as_u16()));
         }
@@ -100,6 +100,6 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         if got != bytes {
             return Err(HttpError::Length { got, wanted: bytes });
         }
-        Ok(Fetched { first_byte, last_byte: self.world.time(), bytes })
+        Ok(Fetched { first_byte, last_byte: self.sim.time(), bytes })
     }
 }

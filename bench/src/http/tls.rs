@@ -7,8 +7,8 @@
 //! key share, and the server's signature is made but not checked. All messages have their usual sizes; a short connection costs a quarter
 //! less.
 
-mod noting;
 mod one_exchange;
+mod recording;
 
 use std::sync::{Arc, Mutex};
 
@@ -21,8 +21,8 @@ use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme,
 
 use super::ALPN;
 use crate::measure::Sealed;
-use noting::noting_suite;
 use one_exchange::OneExchange;
+use recording::recording_suite;
 
 /// A self-signed server identity and the client configuration that trusts exactly it.
 #[derive(Debug)]
@@ -63,8 +63,8 @@ impl Identity {
     ///
     /// # Errors
     /// As [`Identity::generate`].
-    pub(crate) fn noting(sealed: &Arc<Mutex<Sealed>>) -> Result<Self, IdentityError> {
-        noting_suite(sealed).map_or_else(Self::generate, |suite| Self::of(&suite))
+    pub(crate) fn recording(sealed: &Arc<Mutex<Sealed>>) -> Result<Self, IdentityError> {
+        recording_suite(sealed).map_or_else(Self::generate, |suite| Self::of(&suite))
     }
 
     /// An identity whose servers have this suite.

@@ -24,7 +24,7 @@ use std::time::Duration;
 use fathom_cc::units::duration_text;
 use fathom_cc::{Rate, math};
 
-use super::options::{self, Fault, Usage, on_off, write_given};
+use super::options::{self, OptionError, Usage, on_off, write_given};
 use super::red::{Marking, Red, RedSpec};
 
 /// Seconds of a round trip that the automatic parameters assume.
@@ -114,7 +114,7 @@ impl AutomaticRed {
         usage.read(s, |name, value| {
             match name {
                 "target" => spec.target = options::duration(value)?,
-                "packet" => spec.packet = u32::try_from(options::bytes(value)?).map_err(|_| Fault::Value)?,
+                "packet" => spec.packet = u32::try_from(options::bytes(value)?).map_err(|_| OptionError::Value)?,
                 "min" => spec.min = Some(options::packets(value)?),
                 "max" => spec.max = Some(options::packets(value)?),
                 "w" => spec.weight = Some(options::number(value)?),
@@ -123,7 +123,7 @@ impl AutomaticRed {
                 "ecn" => spec.ecn = options::switch(value)?,
                 "wait" => spec.wait = options::switch(value)?,
                 "mark" => spec.marking = Marking::read(value)?,
-                _ => return Err(Fault::Name),
+                _ => return Err(OptionError::Name),
             }
             Ok(())
         })?;

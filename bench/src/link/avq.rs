@@ -25,7 +25,7 @@ use std::str::FromStr;
 use fathom_cc::Rate;
 
 use super::Arrival;
-use super::options::{self, Fault, Usage, on_off};
+use super::options::{self, OptionError, Usage, on_off};
 use super::queue::{Admission, Queue};
 
 const USAGE: Usage = Usage { kind: "avq", example: "a=0.12,g=0.98,buffer=142kB,limit=100p,ecn=on" };
@@ -72,7 +72,7 @@ impl FromStr for AvqSpec {
                 "buffer" => spec.buffer = options::bytes(value)?,
                 "limit" => spec.limit = options::whole_packets(value)?,
                 "ecn" => spec.ecn = options::switch(value)?,
-                _ => return Err(Fault::Name),
+                _ => return Err(OptionError::Name),
             }
             Ok(())
         })?;
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_read_back_and_errors_name_the_mend() {
+    fn specs_round_trip_and_errors_name_a_fix() {
         let spec: AvqSpec = ":a=0.5,buffer=57600B,ecn=off".parse().unwrap();
         assert_eq!(spec, AvqSpec { alpha: 0.5, buffer: 57_600, ecn: false, ..AvqSpec::default() });
         assert_eq!(spec.to_string(), "avq:a=0.5,g=0.98,buffer=57600B,limit=100p,ecn=off");

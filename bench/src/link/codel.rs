@@ -24,7 +24,7 @@ use std::time::Duration;
 use fathom_cc::units::duration_text;
 
 use super::Arrival;
-use super::options::{self, Fault, Usage, on_off};
+use super::options::{self, OptionError, Usage, on_off};
 use super::queue::{Admission, Queue};
 
 const USAGE: Usage = Usage { kind: "codel", example: "target=5ms,interval=100ms,limit=1000p,ecn=on" };
@@ -68,7 +68,7 @@ impl FromStr for CodelSpec {
                 "interval" => spec.interval = options::duration(value)?,
                 "limit" => spec.limit = options::whole_packets(value)?,
                 "ecn" => spec.ecn = options::switch(value)?,
-                _ => return Err(Fault::Name),
+                _ => return Err(OptionError::Name),
             }
             Ok(())
         })?;
@@ -91,7 +91,7 @@ impl CodelSpec {
     }
 }
 
-/// A CoDel queue. Times are those at which packets leave the queue, nanoseconds of world time.
+/// A CoDel queue. Times are those at which packets leave the queue, nanoseconds of simulated time.
 #[derive(Debug)]
 pub struct Codel {
     spec: CodelSpec,
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_read_back_and_errors_name_the_mend() {
+    fn specs_round_trip_and_errors_name_a_fix() {
         let spec: CodelSpec = ":target=1.5ms,ecn=off".parse().unwrap();
         assert_eq!(spec, CodelSpec { target: Duration::from_micros(1_500), ecn: false, ..CodelSpec::default() });
         assert_eq!(spec.to_string(), "codel:target=1.5ms,interval=100ms,limit=1000p,ecn=off");

@@ -1,4 +1,4 @@
-//! Links: a rate and a queue. A link is a pure state machine over time; the virtual world asks it for a [`Verdict`] per packet.
+//! Links: a rate and a queue. A link is a pure state machine over time that gives a [`Verdict`] per packet.
 
 mod adaptive;
 mod automatic;
@@ -27,13 +27,13 @@ pub use gentle::GentleAred;
 pub use queue::{Admission, DropTail, Queue};
 pub use red::{Marking, Red, RedSpec};
 pub use series::{Bin, Series};
-pub use shares::{Counted, Shares, jain, starved};
+pub use shares::{CountedBytes, Shares, jain, starved};
 pub use spec::QueueSpec;
 
 /// What becomes of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It leaves the link at `out` (nanoseconds of world time).
+    /// It leaves the link at `out` (nanoseconds of simulated time).
     Forward {
         /// When its last bit was sent.
         out: u64,
@@ -151,7 +151,7 @@ impl Link {
         }
     }
 
-    /// Also logs every admitted packet: the truth that estimates are held against. The log grows with the run.
+    /// Also logs every admitted packet, to compare estimates with. The log grows with the run.
     #[must_use]
     pub fn with_log(mut self) -> Self {
         self.log = Some(Vec::new());
@@ -189,9 +189,9 @@ impl Link {
         Verdict::Forward { out, mark }
     }
 
-    /// What another queue than this link's own, the kernel's, made of a packet of `bytes` that arrived there at `now`. To be told in the
-    /// order of arrivals.
-    pub(crate) fn told(&mut self, now: u64, bytes: u32, verdict: Verdict) {
+    /// Records what the kernel's queue, in place of this link's own, did with a packet of `bytes` that arrived at `now`. Packets are recorded
+    /// in the order of arrival.
+    pub(crate) fn record_external(&mut self, now: u64, bytes: u32, verdict: Verdict) {
         self.depart_until(now);
         self.stats.arrived += 1;
         match verdict {
@@ -271,7 +271,7 @@ impl Link {
 /// An arriving packet and the queue it finds, as a queue discipline sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Nanoseconds of world time.
+    /// Nanoseconds of simulated time.
     pub now: u64,
     /// Size, headers included.
     pub bytes: u32,

@@ -13,7 +13,7 @@ pub(super) struct Usage {
 }
 
 /// Why an option was not taken.
-pub(super) enum Fault {
+pub(super) enum OptionError {
     /// No option has this name.
     Name,
     /// The value is not one of this option.
@@ -28,7 +28,11 @@ impl Usage {
     }
 
     /// Reads what comes after the kind: nothing, or `:name=value,...`. `set` takes each name and value.
-    pub(super) fn read(&self, s: &str, mut set: impl FnMut(&str, &str) -> Result<(), Fault>) -> Result<(), String> {
+    pub(super) fn read(
+        &self,
+        s: &str,
+        mut set: impl FnMut(&str, &str) -> Result<(), OptionError>,
+    ) -> Result<(), String> {
         let options = match s.strip_prefix(':') {
             Some(options) => options,
             None if s.is_empty() => return Ok(()),
@@ -44,9 +48,9 @@ impl Usage {
                 return Err(self.error(s, &format!("has '{name}' twice")));
             }
             seen.push(name);
-            set(name, value).map_err(|fault| match fault {
-                Fault::Name => self.error(s, &format!("has no option '{name}'")),
-                Fault::Value => self.error(s, &format!("has no value of '{name}' in '{value}'")),
+            set(name, value).map_err(|error| match error {
+                OptionError::Name => self.error(s, &format!("has no option '{name}'")),
+                OptionError::Value => self.error(s, &format!("has no value of '{name}' in '{value}'")),
             })?;
         }
         Ok(())
@@ -54,44 +58,44 @@ impl Usage {
 }
 
 /// `5p`, `6.25p`.
-pub(super) fn packets(value: &str) -> Result<f64, Fault> {
-    number(value.strip_suffix('p').ok_or(Fault::Value)?)
+pub(super) fn packets(value: &str) -> Result<f64, OptionError> {
+    number(value.strip_suffix('p').ok_or(OptionError::Value)?)
 }
 
 /// `100p`.
-pub(super) fn whole_packets(value: &str) -> Result<usize, Fault> {
-    value.strip_suffix('p').and_then(|digits| digits.parse().ok()).ok_or(Fault::Value)
+pub(super) fn whole_packets(value: &str) -> Result<usize, OptionError> {
+    value.strip_suffix('p').and_then(|digits| digits.parse().ok()).ok_or(OptionError::Value)
 }
 
 /// `0.002`.
-pub(super) fn number(value: &str) -> Result<f64, Fault> {
-    value.parse().map_err(|_| Fault::Value)
+pub(super) fn number(value: &str) -> Result<f64, OptionError> {
+    value.parse().map_err(|_| OptionError::Value)
 }
 
 /// `on` or `off`.
-pub(super) fn switch(value: &str) -> Result<bool, Fault> {
+pub(super) fn switch(value: &str) -> Result<bool, OptionError> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(Fault::Value),
+        _ => Err(OptionError::Value),
     }
 }
 
 /// `5ms`.
-pub(super) fn duration(value: &str) -> Result<Duration, Fault> {
-    parse_duration(value).map_err(|_| Fault::Value)
+pub(super) fn duration(value: &str) -> Result<Duration, OptionError> {
+    parse_duration(value).map_err(|_| OptionError::Value)
 }
 
 /// `1420B`, `190kB`, `2MB`.
-pub(super) fn bytes(value: &str) -> Result<u64, Fault> {
-    let unit = value.find(|c: char| !c.is_ascii_digit()).ok_or(Fault::Value)?;
+pub(super) fn bytes(value: &str) -> Result<u64, OptionError> {
+    let unit = value.find(|c: char| !c.is_ascii_digit()).ok_or(OptionError::Value)?;
     let scale = match &value[unit..] {
         "B" => 1,
         "kB" => 1_000,
         "MB" => 1_000_000,
-        _ => return Err(Fault::Value),
+        _ => return Err(OptionError::Value),
     };
-    value[..unit].parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or(Fault::Value)
+    value[..unit].parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or(OptionError::Value)
 }
 
 /// A switch as [`switch`] reads it.

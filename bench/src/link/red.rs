@@ -27,7 +27,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::Arrival;
-use super::options::{self, Fault, Usage, on_off};
+use super::options::{self, OptionError, Usage, on_off};
 use super::queue::{Admission, Queue};
 
 const USAGE: Usage =
@@ -47,11 +47,11 @@ pub enum Marking {
 
 impl Marking {
     /// Reads `avg` or `p`.
-    pub(super) fn read(value: &str) -> Result<Self, Fault> {
+    pub(super) fn read(value: &str) -> Result<Self, OptionError> {
         match value {
             "avg" => Ok(Self::Average),
             "p" => Ok(Self::Probability),
-            _ => Err(Fault::Value),
+            _ => Err(OptionError::Value),
         }
     }
 }
@@ -141,7 +141,7 @@ impl FromStr for RedSpec {
                 "ecn" => spec.ecn = options::switch(value)?,
                 "wait" => spec.wait = options::switch(value)?,
                 "mark" => spec.marking = Marking::read(value)?,
-                _ => return Err(Fault::Name),
+                _ => return Err(OptionError::Name),
             }
             Ok(())
         })?;
@@ -210,7 +210,7 @@ impl RedSpec {
 pub struct Red {
     spec: RedSpec,
     average: f64,
-    /// World time up to which silence has aged the average.
+    /// Simulated time up to which silence has aged the average.
     aged_to: u64,
     /// Packets let through since the last mark or drop, and since the average was below `min`.
     count: u32,
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_read_back_and_errors_name_the_mend() {
+    fn specs_round_trip_and_errors_name_a_fix() {
         let spec: RedSpec = ":min=2p,ecn=off".parse().unwrap();
         assert_eq!(spec, RedSpec { min: 2.0, ecn: false, ..RedSpec::default() });
         let ns2: RedSpec = ":wait=on,mark=p".parse().unwrap();

@@ -11,7 +11,7 @@ const SECOND: usize = 10;
 /// has no shares.
 const FLOWS: usize = 2_048;
 const BINS: usize = 40_960;
-const CELLS: usize = 4_000_000;
+const ENTRIES: usize = 4_000_000;
 /// Sizes are counted in steps of so many bytes, the last step holds everything larger.
 const STEP: u32 = 8;
 const STEPS: usize = 192;
@@ -20,9 +20,9 @@ const STEPS: usize = 192;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares {
     /// What each flow got, per tenth; flows beyond the end of a bin got nothing in it.
-    bins: Vec<Vec<Cell>>,
+    bins: Vec<Vec<FlowBytes>>,
     /// All cells of all bins.
-    cells: usize,
+    entries: usize,
     /// Bytes that travelled in packets of each size step, per second.
     sizes: Vec<Vec<u32>>,
     /// First and last bin of each flow.
@@ -32,7 +32,7 @@ pub struct Shares {
 
 /// What a flow got in a tenth of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Cell {
+struct FlowBytes {
     /// UDP payload in bytes.
     payload: u32,
     packets: u32,
@@ -40,7 +40,7 @@ struct Cell {
 
 /// Which bytes count as a flow's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Counted {
+pub enum CountedBytes {
     /// UDP payloads.
     #[default]
     Payload,
@@ -51,13 +51,13 @@ pub enum Counted {
     },
 }
 
-impl Counted {
-    fn bytes(self, cell: Cell) -> u64 {
+impl CountedBytes {
+    fn bytes(self, entry: FlowBytes) -> u64 {
         let overhead = match self {
             Self::Payload => 0,
             Self::Wire { overhead } => overhead,
         };
-        u64::from(cell.payload) + u64::from(cell.packets) * u64::from(overhead)
+        u64::from(entry.payload) + u64::from(entry.packets) * u64::from(overhead)
     }
 }
 
@@ -76,19 +76,19 @@ impl Shares {
             self.bins.resize_with(bin + 1, Vec::new);
             self.sizes.resize_with(bin / SECOND + 1, || vec![0; STEPS]);
         }
-        let cells = &mut self.bins[bin];
-        if flow >= cells.len() {
+        let entries = &mut self.bins[bin];
+        if flow >= entries.len() {
             // All flows known by now at once, and no more: one allocation per bin, as long as no flow comes.
-            let more = flows - cells.len();
-            self.cells += more;
-            if self.cells > CELLS {
+            let more = flows - entries.len();
+            self.entries += more;
+            if self.entries > ENTRIES {
                 return self.give_up();
             }
-            cells.reserve_exact(more);
-            cells.resize(flows, Cell::default());
+            entries.reserve_exact(more);
+            entries.resize(flows, FlowBytes::default());
         }
-        cells[flow].payload += payload;
-        cells[flow].packets += 1;
+        entries[flow].payload += payload;
+        entries[flow].packets += 1;
         self.sizes[bin / SECOND][((payload / STEP) as usize).min(STEPS - 1)] += payload;
     }
 
@@ -104,11 +104,11 @@ impl Shares {
     /// Bytes of UDP payload per second of every flow that was there for the whole of a second, per second. Empty when the run was too
     /// large to keep them.
     pub fn rates(&self) -> Vec<Vec<f64>> {
-        self.rates_over(SECOND, Counted::Payload)
+        self.rates_over(SECOND, CountedBytes::Payload)
     }
 
     /// The same for bins of so many tenths of a second (at least one), still in bytes per second.
-    pub fn rates_over(&self, tenths: usize, counted: Counted) -> Vec<Vec<f64>> {
+    pub fn rates_over(&self, tenths: usize, counted: CountedBytes) -> Vec<Vec<f64>> {
         let tenths = tenths.max(1);
         let seconds = tenths as f64 / SECOND as f64;
         let there = |bin: usize| {
@@ -119,7 +119,7 @@ impl Shares {
         };
         let bytes = |bin: usize, flow: usize| {
             let bins = self.bins.iter().skip(bin * tenths).take(tenths);
-            bins.map(|cells| cells.get(flow).map_or(0, |cell| counted.bytes(*cell))).sum::<u64>()
+            bins.map(|entries| entries.get(flow).map_or(0, |entry| counted.bytes(*entry))).sum::<u64>()
         };
         (0..self.bins.len().div_ceil(tenths))
             .map(|bin| there(bin).map(|flow| bytes(bin, flow) as f64 / seconds).collect())
@@ -128,8 +128,8 @@ impl Shares {
 
     /// Bytes of `flow` in every tenth of a second of `tenths`, zero where it got nothing; a flow never seen got nothing at all. `None` when
     /// the run was too large to keep them, or the range ends beyond what is ever kept (68 minutes).
-    pub fn tenths(&self, flow: usize, tenths: Range<usize>, counted: Counted) -> Option<Vec<u64>> {
-        let bytes = |bin: usize| self.bins.get(bin)?.get(flow).map(|cell| counted.bytes(*cell));
+    pub fn tenths(&self, flow: usize, tenths: Range<usize>, counted: CountedBytes) -> Option<Vec<u64>> {
+        let bytes = |bin: usize| self.bins.get(bin)?.get(flow).map(|entry| counted.bytes(*entry));
         (!self.overflowed && tenths.end <= BINS).then(|| tenths.map(|bin| bytes(bin).unwrap_or(0)).collect())
     }
 
@@ -218,7 +218,7 @@ mod tests {
         shares.add(0, FLOWS as u32, 1);
         assert!(shares.rates().is_empty() && shares.size_quantile(0.5).is_empty());
         shares.add(0, 0, 1);
-        assert_eq!((shares.tenths(0, 0..1, Counted::Payload), shares.bins.capacity()), (None, 0));
+        assert_eq!((shares.tenths(0, 0..1, CountedBytes::Payload), shares.bins.capacity()), (None, 0));
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         for tenth in 1..2_000 {
             shares.add(tenth * S / 10, 1_999, 1);
         }
-        assert_eq!((shares.cells, shares.rates().len()), (CELLS, 200));
+        assert_eq!((shares.entries, shares.rates().len()), (ENTRIES, 200));
         shares.add(200 * S, 0, 1);
         assert!(shares.rates().is_empty());
     }
@@ -252,15 +252,15 @@ mod tests {
         for (at, payload) in [(0, 100), (S / 10, 200), (S - 1, 300), (2 * S, 400)] {
             shares.add(at, 1, payload);
         }
-        let wire = Counted::Wire { overhead: 28 };
+        let wire = CountedBytes::Wire { overhead: 28 };
         let tenths = shares.tenths(1, 0..11, wire).unwrap();
         assert_eq!(tenths, [128, 228, 0, 0, 0, 0, 0, 0, 0, 328, 0]);
-        assert_eq!(shares.tenths(1, 19..23, Counted::Payload).unwrap(), [0, 400, 0, 0], "nothing after the end");
-        assert_eq!(shares.tenths(0, 0..2, Counted::Payload).unwrap(), [0, 0], "flow 0 sent nothing");
-        assert_eq!(shares.tenths(7, 0..2, Counted::Payload).unwrap(), [0, 0], "flow 7 is not known");
-        assert_eq!(shares.tenths(1, 0..BINS + 1, Counted::Payload), None);
+        assert_eq!(shares.tenths(1, 19..23, CountedBytes::Payload).unwrap(), [0, 400, 0, 0], "nothing after the end");
+        assert_eq!(shares.tenths(0, 0..2, CountedBytes::Payload).unwrap(), [0, 0], "flow 0 sent nothing");
+        assert_eq!(shares.tenths(7, 0..2, CountedBytes::Payload).unwrap(), [0, 0], "flow 7 is not known");
+        assert_eq!(shares.tenths(1, 0..BINS + 1, CountedBytes::Payload), None);
         // Half seconds: whole ones are 1 to 3, of which 1 (0.5 s to 1 s) has 300 bytes.
-        assert_eq!(shares.rates_over(5, Counted::Payload), [vec![], vec![600.0], vec![0.0], vec![0.0], vec![]]);
+        assert_eq!(shares.rates_over(5, CountedBytes::Payload), [vec![], vec![600.0], vec![0.0], vec![0.0], vec![]]);
         assert_eq!(shares.rates_over(5, wire)[1], [656.0]);
         assert_eq!(shares.rates_over(0, wire).len(), 21, "no tenth at all is one");
     }
@@ -277,7 +277,7 @@ mod tests {
             packets.iter().for_each(|(at, flow, payload)| shares.add(*at, *flow, *payload));
             for flow in 0..5 {
                 let of_flow = || packets.iter().filter(|p| p.1 == flow);
-                let kept: u64 = shares.tenths(flow as usize, 0..500, Counted::Payload).unwrap().iter().sum();
+                let kept: u64 = shares.tenths(flow as usize, 0..500, CountedBytes::Payload).unwrap().iter().sum();
                 prop_assert_eq!(kept, of_flow().map(|p| u64::from(p.2)).sum::<u64>());
             }
             // What rates_over leaves out are the first and the last bin of each flow.
@@ -288,7 +288,7 @@ mod tests {
             };
             let expected: u64 = packets.iter().filter(inside).map(|p| u64::from(p.2)).sum();
             let seconds = tenths as f64 / 10.0;
-            let kept: f64 = shares.rates_over(tenths, Counted::Payload).iter().flatten().map(|rate| rate * seconds).sum();
+            let kept: f64 = shares.rates_over(tenths, CountedBytes::Payload).iter().flatten().map(|rate| rate * seconds).sum();
             prop_assert!((kept - expected as f64).abs() < 1e-6, "{} {}", kept, expected);
         }
     }

@@ -41,7 +41,7 @@ impl QueueSpec {
         Self::DropTail(DropTail::packets(limit))
     }
 
-    /// A fresh queue in front of a link of this rate; `seed` is for what it draws by lot.
+    /// A fresh queue in front of a link of this rate; `seed` is for its random drops and marks.
     pub fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue> {
         match *self {
             Self::DropTail(queue) => Box::new(queue),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_queues_name_the_mend() {
+    fn errors_of_bad_queues_name_a_fix() {
         for text in [
             "droptail",
             "droptail:",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_options_of_adaptive_queues_name_the_mend() {
+    fn errors_of_bad_adaptive_options_name_a_fix() {
         for kind in ["adaptive-red", "gentle-ared"] {
             for options in [
                 ":target=0ms",

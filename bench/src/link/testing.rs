@@ -2,7 +2,7 @@
 //!
 //! Each flow sends while fewer packets are on their way than its window allows. An answer comes one round trip after its packet left the
 //! link (or would have left it, had it not been dropped). It says whether the packet was marked or dropped. A good answer adds
-//! `1/window` packets, or one packet in slow start; a bad one halves the window, once per window sent. Nothing is drawn by lot.
+//! `1/window` packets, or one packet in slow start; a bad one halves the window, once per window sent. Nothing is random.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -15,7 +15,7 @@ use fathom_cc::Time;
 use fathom_frames::{Frames, varint};
 
 use super::latency::Latencies;
-use crate::world::Tap;
+use crate::sim::Tap;
 
 /// Bytes of an AEAD tag (RFC 9001 §5.3).
 const TAG: usize = 16;
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_fetches_is_forgotten() {
+    fn unfetched_records_are_discarded() {
         let mut sealed = Sealed::default();
         for n in 0..REMEMBERED as u64 + 10 {
             let tag = [n.to_le_bytes(), [0; 8]].concat();

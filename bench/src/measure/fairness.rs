@@ -113,17 +113,17 @@ impl Fairness {
 impl WindowFairness {
     fn of(groups: &[GroupBytes], length: usize, windows: usize) -> Self {
         let seconds = length as f64 / 10.0;
-        let mut tallies = vec![Tally::default(); groups.len()];
+        let mut histograms = vec![ShareHistogram::default(); groups.len()];
         let (mut indices, mut ratios) = (Mean::default(), Mean::default());
         let mut shares = Vec::new();
         for window in 0..windows {
             shares.clear();
-            for (group, tally) in groups.iter().zip(&mut tallies) {
+            for (group, histogram) in groups.iter().zip(&mut histograms) {
                 let fair = group.fair * seconds;
                 for row in &group.flows {
                     let bytes: u64 = row.iter().skip(window * length).take(length).sum();
                     let share = bytes as f64 / fair;
-                    tally.add(share);
+                    histogram.add(share);
                     shares.push(share);
                 }
             }
@@ -133,11 +133,11 @@ impl WindowFairness {
                 ratios.add(least / most);
             }
         }
-        let named = groups.iter().zip(&tallies);
+        let named = groups.iter().zip(&histograms);
         let groups =
             named.map(|(g, t)| GroupShares { name: g.name.clone(), shares: t.distribution(windows) }).collect();
-        let mut all = Tally::default();
-        tallies.iter().for_each(|tally| all.merge(tally));
+        let mut all = ShareHistogram::default();
+        histograms.iter().for_each(|histogram| all.merge(histogram));
         Self {
             seconds,
             windows,
@@ -168,20 +168,20 @@ impl Mean {
 
 /// Shares of flows in windows, counted. Every window has the same flows, so the mean over windows is that over all.
 #[derive(Clone)]
-struct Tally {
+struct ShareHistogram {
     buckets: [u64; BUCKETS + 1],
     count: u64,
     starved: u64,
     sum: f64,
 }
 
-impl Default for Tally {
+impl Default for ShareHistogram {
     fn default() -> Self {
         Self { buckets: [0; BUCKETS + 1], count: 0, starved: 0, sum: 0.0 }
     }
 }
 
-impl Tally {
+impl ShareHistogram {
     fn add(&mut self, share: f64) {
         // Bucket n holds what is above n - 1 and up to n times 5 %. A share that is a multiple of 5 % on paper may lie a bit above it here.
         let bucket = (share * PER_SHARE * (1.0 - 1e-9)).ceil() as usize;

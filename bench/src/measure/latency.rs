@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn small_ones_are_told_apart_exactly() {
+    fn small_values_are_exact() {
         // Up to 2 ms every microsecond has its own bin.
         let l = of([100, 200, 300, 400]);
         assert_eq!(l.mean(), Some(Duration::from_micros(250)));

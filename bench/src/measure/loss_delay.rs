@@ -1,4 +1,4 @@
-//! Do round trips foretell losses? The three metrics of DCA §3.2 on a tcpRTT series.
+//! Does the round-trip time predict losses? The three metrics of DCA §3.2 on a tcpRTT series.
 //!
 //! A loss event is a sample after which a packet was lost; a burst between two samples is one event, and losses after different samples
 //! are events of their own (DCA §3.1).
@@ -6,7 +6,7 @@
 //! # Departures
 //! What the paper leaves open, and what is taken here.
 //! - **The beginning**: sampledRTT(x) and windowAVG(w) both end with the sample before the loss. A loss with fewer samples before it than
-//!   either needs is not judged: it counts neither as foretold nor as a loss.
+//!   either needs is not judged: it counts neither as predicted nor as a loss.
 //! - **The ends** of the lags: a loss counts at a lag when the series has a sample there. Lags that no loss has are left out.
 //! - **Lag 0** does not exist: -1 is the last sample before the lost packet was sent, +1 the first after it (DCA §3.2.2).
 //! - **Standard deviation** of the w samples themselves (divided by w, not by w - 1), as the controller has it.
@@ -95,20 +95,21 @@ pub struct Indication {
     /// Loss events with enough samples before them.
     pub losses: u64,
     /// Those that came just after a rise.
-    pub foretold: u64,
+    #[serde(rename = "foretold")]
+    pub predicted: u64,
     /// The latter over the former, rounded to six digits. `None` without losses.
     pub probability: Option<f64>,
 }
 
 /// How many losses a rise of round trips came before.
 pub fn indication(samples: &[RttSample], event: DelayEvent) -> Indication {
-    let (mut judged, mut foretold) = (0, 0);
+    let (mut judged, mut predicted) = (0, 0);
     for compared in losses(samples).filter_map(|index| event.at(samples, index)) {
         judged += 1;
-        foretold += u64::from(compared.is_event());
+        predicted += u64::from(compared.is_event());
     }
-    let probability = (judged > 0).then(|| round(foretold as f64 / judged as f64, 6));
-    Indication { x: event.x, w: event.w, losses: judged, foretold, probability }
+    let probability = (judged > 0).then(|| round(predicted as f64 / judged as f64, 6));
+    Indication { x: event.x, w: event.w, losses: judged, predicted, probability }
 }
 
 /// The average delay conditioned on a loss at one lag (DCA §3.2.2).
@@ -200,19 +201,19 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_loss_after_a_rise_is_foretold() {
+    fn a_loss_after_a_rise_counts_as_predicted() {
         // 2 4 4 4 5 5 7 9: mean 5, deviation 2. Up to the 9 the last two are 8 > 7, up to the 7 the window is not full.
         let event = DelayEvent::new(2, 8).unwrap();
         let s = series([2, 4, 4, 4, 5, 5, 7, 9], &[6, 7]);
         let i = indication(&s, event);
-        assert_eq!((i.losses, i.foretold, i.probability), (1, 1, Some(1.0)));
+        assert_eq!((i.losses, i.predicted, i.probability), (1, 1, Some(1.0)));
         // With the last two 5 and 9 their mean is exactly 7: no rise.
         let i = indication(&series([2, 4, 4, 4, 5, 7, 5, 9], &[7]), event);
-        assert_eq!((i.losses, i.foretold, i.probability), (1, 0, Some(0.0)));
+        assert_eq!((i.losses, i.predicted, i.probability), (1, 0, Some(0.0)));
         // 4 4 4 5 5 7 9 9 (mean 5.875, deviation 2.03; the last two 9), then 4 4 5 5 7 9 9 2 (the last two 5.5, below the mean 5.625),
         // and last 4 5 5 7 9 9 2 2.
         let i = indication(&series([2, 4, 4, 4, 5, 5, 7, 9, 9, 2, 2], &[8, 9, 10]), event);
-        assert_eq!((i.x, i.w, i.losses, i.foretold, i.probability), (2, 8, 3, 1, Some(0.333_333)));
+        assert_eq!((i.x, i.w, i.losses, i.predicted, i.probability), (2, 8, 3, 1, Some(0.333_333)));
     }
 
     #[test]
@@ -220,7 +221,7 @@ pub(super) mod tests {
         let rise = |losses: &[usize]| {
             let s = series((0..20).map(|n| if n < 19 { 50 } else { 52 }), losses);
             let i = indication(&s, DelayEvent::default());
-            (i.losses, i.foretold)
+            (i.losses, i.predicted)
         };
         assert_eq!((rise(&[19]), rise(&[18]), rise(&[])), ((1, 1), (0, 0), (0, 0)));
         assert_eq!((DelayEvent::new(0, 5), DelayEvent::new(5, 0), DelayEvent::new(1, 1_025)), (None, None, None));
@@ -231,7 +232,7 @@ pub(super) mod tests {
         let mut s = series([0; 400], &(0..400).collect::<Vec<_>>());
         s.iter_mut().for_each(|s| s.rtt = Duration::from_micros(50_300));
         let m = LossDelay::of(&s, DelayEvent::default(), LAGS);
-        assert_eq!((m.losses, m.indication.losses, m.indication.foretold), (400, 381, 0));
+        assert_eq!((m.losses, m.indication.losses, m.indication.predicted), (400, 381, 0));
         assert_eq!(m.lags.len(), 600);
         assert!(m.lags.iter().all(|l| l.relative == 1.0));
         assert_eq!(Distribution { count: 400, ..m.before_loss.clone() }.median_ms, m.all.median_ms);
@@ -283,18 +284,18 @@ pub(super) mod tests {
         ) {
             let lost: Vec<usize> = (0..rtts.len()).step_by(step).collect();
             let mean = |part: &[u64]| part.iter().sum::<u64>() as f64 / part.len() as f64;
-            let (mut judged, mut foretold, mut close) = (0, 0, 0);
+            let (mut judged, mut predicted, mut close) = (0, 0, 0);
             for end in lost.iter().map(|i| i + 1).filter(|end| *end >= x.max(w)) {
                 let window = &rtts[end - w..end];
                 let std = (window.iter().map(|v| (*v as f64 - mean(window)).powi(2)).sum::<f64>() / w as f64).sqrt();
                 let margin = mean(&rtts[end - x..end]) - mean(window) - std;
                 judged += 1;
                 close += u64::from(margin.abs() < 1e-9);
-                foretold += u64::from(margin >= 1e-9);
+                predicted += u64::from(margin >= 1e-9);
             }
             let i = indication(&series(rtts, &lost), DelayEvent::new(x, w).unwrap());
             prop_assert_eq!(i.losses, judged);
-            prop_assert!(foretold <= i.foretold && i.foretold <= foretold + close);
+            prop_assert!(predicted <= i.predicted && i.predicted <= predicted + close);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Measures: what a run is asked for, and the checks every run must pass.
+//! Measures, and the checks that every run must pass.
 
 mod confidence;
 mod dca_prediction;

@@ -2,7 +2,7 @@
 //!
 //! # Departures
 //! - **Before**: a lost packet belongs to the last sample taken no later than the packet was sent. Packets that an ACK releases leave
-//!   at the very time of its sample in a virtual world; they come after it.
+//!   at the very time of its sample in a simulation; they come after it.
 //! - **Newest packet only**: a frame whose newest packet was sent before one acknowledged earlier gives no sample; a TCP ACK never is
 //!   such a frame.
 //! - **Losses before the first sample** belong to none; they are counted as lost only.

@@ -12,7 +12,7 @@ const POINTS: usize = 4096;
 /// A point of a window trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowPoint {
-    /// Seconds of world time.
+    /// Seconds of simulated time.
     pub at: f64,
     /// Congestion window in bytes.
     pub window: u64,

@@ -1,33 +1,33 @@
 //! The lab checks itself: every run ends with these, and a run that fails one has no result.
 
 use crate::link::LinkStats;
-use crate::world::NetStats;
+use crate::sim::NetStats;
 
 /// What is wrong with the bookkeeping of a finished run; empty when nothing is.
 pub fn verify(net: &NetStats, links: &[(String, LinkStats, Option<usize>, usize)]) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     // Those read by a stack count as delivered; `in_transit` is counted from the packet store, not derived from the other counts.
     let accounted = net.delivered + net.dropped + net.unroutable + net.lost + net.in_transit;
     if net.sent != accounted {
-        faults.push(format!("packets: {} sent, {accounted} accounted for ({net:?})", net.sent));
+        errors.push(format!("packets: {} sent, {accounted} accounted for ({net:?})", net.sent));
     }
     if net.unroutable != 0 {
-        faults.push(format!("{} packets for flows that do not exist", net.unroutable));
+        errors.push(format!("{} packets for flows that do not exist", net.unroutable));
     }
     let dropped: u64 = links.iter().map(|(_, l, _, _)| l.dropped).sum();
     if dropped != net.dropped {
-        faults.push(format!("links dropped {dropped} packets, the network counted {}", net.dropped));
+        errors.push(format!("links dropped {dropped} packets, the network counted {}", net.dropped));
     }
     for (name, l, limit, queued) in links {
         if l.arrived != l.admitted + l.dropped {
-            faults.push(format!("{name}: {} arrived, {} admitted, {} dropped", l.arrived, l.admitted, l.dropped));
+            errors.push(format!("{name}: {} arrived, {} admitted, {} dropped", l.arrived, l.admitted, l.dropped));
         }
         if l.admitted != l.departed + *queued as u64 {
-            faults.push(format!("{name}: {} admitted, {} departed, {queued} queued", l.admitted, l.departed));
+            errors.push(format!("{name}: {} admitted, {} departed, {queued} queued", l.admitted, l.departed));
         }
         if limit.is_some_and(|limit| l.max_queue > limit) {
-            faults.push(format!("{name}: the queue held {} packets, its limit is {limit:?}", l.max_queue));
+            errors.push(format!("{name}: the queue held {} packets, its limit is {limit:?}", l.max_queue));
         }
     }
-    faults
+    errors
 }

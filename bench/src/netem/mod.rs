@@ -19,21 +19,21 @@ use std::time::Duration;
 use fathom_cc::Rate;
 
 use crate::link::QueueSpec;
-use crate::real::RouterLink;
-use crate::world::KernelLink;
+use crate::realtime::RouterLink;
+use crate::sim::KernelLink;
 
 pub use qdisc::NoQdisc;
 pub use uml::{GuestError, run_in_guest};
 use wire::Wire;
 
-/// Why a kernel's links cannot be had. Each message is one line that names the mend.
+/// Why a kernel's links cannot be had. Each message is one line that says how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum NetemError {
     /// Namespaces need privileges.
     #[error("cannot make a network namespace: {0}; run as root, or with --kernel uml, which needs no privileges")]
     Namespace(std::io::Error),
     /// A tool that is not there or refuses.
-    #[error("'{tool} {what}' failed: {why}; {mend}")]
+    #[error("'{tool} {what}' failed: {why}; {hint}")]
     Tool {
         /// `ip` or `tc`.
         tool: &'static str,
@@ -41,8 +41,8 @@ pub enum NetemError {
         what: String,
         /// What it said.
         why: String,
-        /// How to mend it.
-        mend: &'static str,
+        /// How to fix it.
+        hint: &'static str,
     },
     /// A queue that tc does not have.
     #[error(transparent)]

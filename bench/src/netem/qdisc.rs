@@ -24,7 +24,7 @@ const UNLIMITED: u32 = 1_000_000;
 
 /// A queue that tc does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the kernel has no queue like '{0}'; write droptail, red, adaptive-red or codel, or run it in --world relay")]
+#[error("the kernel has no queue like '{0}'; write droptail, red, adaptive-red or codel, or use --backend loopback")]
 pub struct NoQdisc(String);
 
 /// The arguments of one `tc qdisc add dev DEV ...` each, outermost first.
@@ -133,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_lacks_is_named() {
+    fn queues_the_kernel_lacks_are_named() {
         for queue in ["avq", "gared"] {
             let error = qdiscs(RATE, &queue.parse().unwrap(), Duration::ZERO).unwrap_err().to_string();
-            assert!(error.contains("--world relay"), "{error}");
+            assert!(error.contains("--backend loopback"), "{error}");
         }
     }
 

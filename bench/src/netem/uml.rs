@@ -25,7 +25,7 @@ const MEMORY: &str = "2G";
 const LOOK: Duration = Duration::from_millis(100);
 const WIDE_REGISTERS: &str = include_str!("wide_registers.c");
 
-/// Why a command could not be run in a guest. Each message is one line that names the mend.
+/// Why a command could not be run in a guest. Each message is one line that says how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// The program or its modules are not there.
@@ -42,7 +42,7 @@ pub enum GuestError {
     #[error("User-Mode Linux: {0}; see whether /tmp and /dev/shm have room")]
     Io(#[from] io::Error),
     /// It ended without having run the command.
-    #[error("User-Mode Linux ended before it had run the command: {0}; run it in --world relay instead")]
+    #[error("User-Mode Linux ended before it had run the command: {0}; use --backend loopback instead")]
     Died(String),
     /// A signal.
     #[error("interrupted")]

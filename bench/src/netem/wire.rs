@@ -110,8 +110,8 @@ fn tc(words: &str) -> Result<(), NetemError> {
     tool("tc", words, "this kernel lacks the queue; use --kernel uml, which brings one that has it")
 }
 
-fn tool(tool: &'static str, words: &str, mend: &'static str) -> Result<(), NetemError> {
-    let failed = |why: String, mend| NetemError::Tool { tool, what: words.to_owned(), why, mend };
+fn tool(tool: &'static str, words: &str, hint: &'static str) -> Result<(), NetemError> {
+    let failed = |why: String, hint| NetemError::Tool { tool, what: words.to_owned(), why, hint };
     let Output { status, stderr, .. } = Command::new(tool)
         .args(words.split(' '))
         .output()
@@ -121,5 +121,5 @@ fn tool(tool: &'static str, words: &str, mend: &'static str) -> Result<(), Netem
     }
     let said = String::from_utf8_lossy(&stderr);
     let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    Err(failed(first.trim().to_owned(), mend))
+    Err(failed(first.trim().to_owned(), hint))
 }

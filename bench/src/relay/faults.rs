@@ -91,7 +91,7 @@ impl Faults {
         })
     }
 
-    /// A rebinding is due that has not been told of.
+    /// A rebinding is due that has not been reported.
     pub fn rebind(&mut self, now: Duration) -> bool {
         let due = self.faults.iter().filter(|fault| matches!(fault, Fault::Rebind { at } if *at <= now)).count() as u32;
         let new = due > self.rebound;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rebinding_is_told_once() {
+    fn a_rebinding_is_reported_once() {
         let mut faults = Faults::new(vec!["rebind@1s".parse().unwrap(), "rebind@3s".parse().unwrap()]);
         assert_eq!((faults.rebind(s(0.5)), faults.next(s(0.5))), (false, Some(s(1.0))));
         assert_eq!((faults.rebind(s(1.0)), faults.rebind(s(1.5)), faults.next(s(1.5))), (true, false, Some(s(3.0))));

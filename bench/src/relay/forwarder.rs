@@ -89,7 +89,7 @@ struct Entrance {
 struct Client {
     at: Place,
     socket: Udp,
-    heard: u64,
+    last_heard: u64,
     /// Datagrams that it has sent to the server under short headers, as far as they matter.
     short: u8,
 }
@@ -145,7 +145,7 @@ pub struct Passing<'a> {
     pub ecn: u8,
     /// What is in it.
     pub contents: &'a [u8],
-    /// When it goes on, perhaps damaged, since the relay's start; `None`: the line or a fault has taken it.
+    /// When it goes on, perhaps corrupted, since the relay's start; `None`: the line or a fault has taken it.
     pub leaves: Option<Duration>,
 }
 
@@ -187,7 +187,7 @@ impl Entrance {
     }
 
     /// What is sent to `to` comes in here.
-    fn hears(&self, to: SocketAddr) -> io::Result<bool> {
+    fn receives(&self, to: SocketAddr) -> io::Result<bool> {
         let at = self.listen.io().local_addr()?;
         // "Any address", as one to send to, is this host's loopback.
         let target = match to.ip() {
@@ -206,7 +206,7 @@ impl Entrance {
 fn no_loop(entrances: &[Entrance]) -> Result<(), RelayError> {
     for Entrance { to, .. } in entrances {
         for entrance in entrances {
-            if entrance.hears(*to).map_err(|e| RelayError::Listen(*to, e))? {
+            if entrance.receives(*to).map_err(|e| RelayError::Listen(*to, e))? {
                 return Err(RelayError::Itself(*to));
             }
         }
@@ -233,7 +233,7 @@ impl Relay {
         no_loop(&entrances)?;
         Ok(Self {
             entrances,
-            // Each direction draws its own lots.
+            // Each direction has its own random numbers.
             down: Line::new(spec.down, spec.seed.wrapping_mul(2)),
             up: Line::new(spec.up, spec.seed.wrapping_mul(2) + 1),
             faults: Faults::new(spec.faults),
@@ -387,7 +387,7 @@ impl Relay {
     fn take_from_client(&mut self, at: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
         let now = self.now().as_nanos() as u64;
         match self.known.get(&at) {
-            Some(client) => self.clients[*client].heard = now,
+            Some(client) => self.clients[*client].last_heard = now,
             None => {
                 if self.clients.len() >= self.most {
                     self.remove_oldest();
@@ -405,7 +405,7 @@ impl Relay {
                     }
                 };
                 self.known.insert(at, self.clients.len());
-                self.clients.push(Client { at, socket, heard: now, short: 0 });
+                self.clients.push(Client { at, socket, last_heard: now, short: 0 });
                 self.stats.clients += 1;
             }
         }
@@ -495,14 +495,14 @@ impl Relay {
     /// Forgets clients that have been silent for long.
     fn forget(&mut self, now: Duration) {
         let since = now.saturating_sub(FORGOTTEN).as_nanos() as u64;
-        while let Some(silent) = self.clients.iter().position(|client| client.heard < since) {
+        while let Some(silent) = self.clients.iter().position(|client| client.last_heard < since) {
             self.remove(silent);
         }
     }
 
     /// Forgets the client that has been silent for longest; whether there was one.
     fn remove_oldest(&mut self) -> bool {
-        let oldest = (0..self.clients.len()).min_by_key(|n| self.clients[*n].heard);
+        let oldest = (0..self.clients.len()).min_by_key(|n| self.clients[*n].last_heard);
         oldest.map(|oldest| self.remove(oldest)).is_some()
     }
 
@@ -673,7 +673,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_differs_in_one_bit_and_what_is_doubled_comes_twice() {
+    fn corruption_flips_one_bit_and_duplicates_arrive_twice() {
         let (server, client) = (socket(), socket());
         let up = LineSpec { corrupt: 1.0, duplicate: 1.0, ..LineSpec::default() };
         let relay = Running::new(server.local_addr().unwrap(), RelaySpec { up, ..RelaySpec::default() });
@@ -749,7 +749,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_evicted_while_its_answer_waits_is_no_fault() {
+    fn a_reply_to_an_evicted_client_is_dropped() {
         let (server, old, new) = (socket(), socket(), socket());
         let mut relay = by_hand(&server);
         let at = relay.address().unwrap();

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::link::{Link, LinkStats, QueueSpec, Verdict};
-use crate::world::WIRE_OVERHEAD;
+use crate::sim::WIRE_OVERHEAD;
 
 /// What one direction does. Parts are from 0 to 1, of all datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -20,7 +20,7 @@ pub struct LineSpec {
     pub jitter: Duration,
     /// Lost before the link.
     pub loss: f64,
-    /// At most so many in a row are lost, and damaged; `None`: as the lots fall.
+    /// At most so many in a row are lost, and corrupted; `None`: no limit.
     pub in_a_row: Option<u32>,
     /// Skip the propagation delay and so arrive before others.
     pub reorder: f64,
@@ -49,7 +49,7 @@ pub type Fate = [Option<Copy>; 2];
 pub struct LineStats {
     /// That came in.
     pub arrived: u64,
-    /// Lost by lot.
+    /// Lost at random.
     pub lost: u64,
     /// Dropped by the queue.
     pub dropped: u64,
@@ -61,7 +61,7 @@ pub struct LineStats {
     pub duplicated: u64,
     /// With a changed bit.
     pub corrupted: u64,
-    /// That went out, doubles included.
+    /// That went out, duplicates included.
     pub forwarded: u64,
     /// UDP payload of these in bytes.
     pub bytes: u64,
@@ -72,10 +72,10 @@ pub struct LineStats {
 pub struct Line {
     spec: LineSpec,
     link: Option<Link>,
-    lots: Pcg64Mcg,
+    rng: Pcg64Mcg,
     /// When the last datagram that kept its place arrives.
     last: u64,
-    /// Lost in a row by now, and damaged.
+    /// Lost in a row by now, and corrupted.
     rows: [u32; 2],
     stats: LineStats,
 }
@@ -84,13 +84,13 @@ impl Line {
     /// A line at rest.
     pub fn new(spec: LineSpec, seed: u64) -> Self {
         let link = spec.link.map(|(rate, queue)| Link::new(rate, queue.build(rate, seed ^ 1)));
-        Self { spec, link, lots: Pcg64Mcg::seed_from_u64(seed), last: 0, rows: [0; 2], stats: LineStats::default() }
+        Self { spec, link, rng: Pcg64Mcg::seed_from_u64(seed), last: 0, rows: [0; 2], stats: LineStats::default() }
     }
 
     /// A datagram of `payload` bytes comes in at `now` nanoseconds.
     pub fn arrive(&mut self, now: u64, payload: u32, ecn_capable: bool) -> Fate {
         self.stats.arrived += 1;
-        if self.draw_of_row(0, self.spec.loss) {
+        if self.sample_in_a_row(0, self.spec.loss) {
             self.stats.lost += 1;
             return [None; 2];
         }
@@ -107,13 +107,13 @@ impl Line {
             self.stats.reordered += 1;
             out
         } else {
-            let jitter = self.spec.jitter.mul_f64(self.lots.random::<f64>());
+            let jitter = self.spec.jitter.mul_f64(self.rng.random::<f64>());
             let at = out + (self.spec.delay + jitter).as_nanos() as u64;
             self.last = self.last.max(at);
             self.last
         };
         let flip =
-            (self.draw_of_row(1, self.spec.corrupt) && payload > 0).then(|| self.lots.random_range(0..payload * 8));
+            (self.sample_in_a_row(1, self.spec.corrupt) && payload > 0).then(|| self.rng.random_range(0..payload * 8));
         self.stats.corrupted += u64::from(flip.is_some());
         let copy = Copy { at, mark, flip };
         let double = self.draw(self.spec.duplicate).then_some(copy);
@@ -135,16 +135,16 @@ impl Line {
     }
 
     /// As [`Line::draw`], for what happens only so often in a row.
-    fn draw_of_row(&mut self, row: usize, part: f64) -> bool {
+    fn sample_in_a_row(&mut self, row: usize, part: f64) -> bool {
         let may = self.spec.in_a_row.is_none_or(|most| self.rows[row] < most);
         let falls = self.draw(part) && may;
         self.rows[row] = if falls { self.rows[row].saturating_add(1) } else { 0 };
         falls
     }
 
-    /// Whether this datagram is of a part of all. What never happens draws no lot, so that it moves no other.
+    /// Whether an impairment of this probability applies. Probability zero takes no random number, so that it shifts no other.
     fn draw(&mut self, part: f64) -> bool {
-        part > 0.0 && self.lots.random::<f64>() < part
+        part > 0.0 && self.rng.random::<f64>() < part
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn lots_fall_as_often_as_asked() {
+    fn impairments_occur_at_their_configured_rate() {
         let spec = LineSpec { loss: 0.05, reorder: 0.1, duplicate: 0.02, corrupt: 0.01, ..LineSpec::default() };
         let mut line = Line::new(LineSpec { delay: Duration::from_millis(1), ..spec }, 7);
         let n = 100_000;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reordered_overtakes() {
+    fn a_reordered_datagram_overtakes() {
         let mut line = Line::new(LineSpec { reorder: 0.5, delay: Duration::from_millis(10), ..LineSpec::default() }, 3);
         let at: Vec<u64> = (0..100).map(|i| only(line.arrive(i * MS, 10, false)).at).collect();
         assert!(at.windows(2).any(|w| w[1] < w[0]));

@@ -1,4 +1,4 @@
-//! The lab's links in real time: a relay between UDP sockets of this host that delays, queues, loses, reorders, doubles and damages
+//! The lab's links in real time: a relay between UDP sockets of this host that delays, queues, loses, reorders, duplicates and corrupts
 //! datagrams. No privileges, no kernel modules.
 //!
 //! | file | what is in it |
@@ -26,6 +26,6 @@ pub struct RelaySpec {
     pub up: LineSpec,
     /// What goes wrong, and when.
     pub faults: Vec<Fault>,
-    /// Seeds every lot that is drawn.
+    /// Seed of everything random.
     pub seed: u64,
 }

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use super::plot::{Line, Plot, svg};
-use super::table::{cautions, columns, rows, setting, verdicts};
+use super::table::{cautions, columns, rows, settings, verdicts};
 use crate::experiment::{Comparison, RunResult, SharesOverTime};
 use crate::link::QueueSpec;
 use crate::measure::Distribution;
-use crate::world::Ground;
+use crate::sim::Backend;
 
 /// UDP payload of a full packet, for windows in packets as the paper draws them.
 const PACKET: f64 = 1392.0;
@@ -35,7 +35,7 @@ pub fn html(c: &Comparison) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n"
     );
-    for line in setting(c) {
+    for line in settings(c) {
         paragraph(&mut page, "", &line);
     }
     for line in verdicts(c) {
@@ -202,7 +202,7 @@ fn window_section(page: &mut String, c: &Comparison) {
     let _ = write!(
         page,
         "<h2>Window over time</h2>\n<p class=\"note\">The sender of one response: the largest requested in the first half \
-         ({:.0} kB), asked for at the same time in every run. Its line ends when the response is complete or the run is over.</p>\n{window}\n",
+         ({:.0} kB), requested at the same time in every run. Its line ends when the response is complete or the run is over.</p>\n{window}\n",
         first.traced_bytes as f64 / 1e3,
     );
     steering(page, &draw, &lines);
@@ -288,8 +288,8 @@ type Part = fn(&crate::measure::WindowPoint) -> Option<f64>;
 fn notes(page: &mut String, c: &Comparison) {
     page.push_str("<h2>How this was measured</h2>\n<ul>\n");
     let stacks: Vec<&str> = c.plan.stacks.iter().map(|s| s.name()).collect();
-    let time = match c.plan.worlds[..] {
-        [Ground::Virtual] => "in virtual time: no second of it passed.",
+    let time = match c.plan.backends[..] {
+        [Backend::Virtual] => "in virtual time: no second of it passed.",
         _ => {
             "in virtual time, over loopback and the lab's links in real time (relay), or over the kernel's own links (netem), as named."
         }
@@ -299,7 +299,7 @@ fn notes(page: &mut String, c: &Comparison) {
         real.as_str(),
         "Response time runs from opening the connection to the last byte, QUIC and TLS handshake included.",
         "Traffic runs in both directions; all figures are of the forward direction.",
-        "Every controller was asked for the same responses at the same times; which of them complete first differs.",
+        "Every controller got the same requests at the same times; which of them complete first differs.",
         "One seed is one sample of heavy-tailed traffic: differences of a few percent mean nothing yet.",
     ];
     for line in lines {

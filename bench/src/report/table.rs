@@ -24,7 +24,7 @@ const ROWS: &[Row] = &[
     ("  above 25 kB, median (ms)", |r| millis(r.times_large.median_ms)),
     ("  above 25 kB, p95 (ms)", |r| tail(r.times_large.p95_ms, r.times_large.count, FOR_P95)),
     ("link utilisation (%)", |r| format!("{:.1}", r.utilisation_percent)),
-    ("senders told one-way delay (%)", |r| format!("{:.1}", r.one_way_percent)),
+    ("senders with one-way delay (%)", |r| format!("{:.1}", r.one_way_percent)),
     ("window cuts, early", |r| r.early_reductions.to_string()),
     ("window cuts, after loss", |r| r.loss_reductions.to_string()),
     (LATE, |r| r.punctuality.map_or_else(String::new, |p| format!("{:.1}", p.p99_ms))),
@@ -77,7 +77,7 @@ pub(super) fn rows(c: &Comparison) -> Vec<(&'static str, Vec<String>)> {
 }
 
 /// What was run, in one paragraph of lines.
-pub(super) fn setting(c: &Comparison) -> Vec<String> {
+pub(super) fn settings(c: &Comparison) -> Vec<String> {
     let p = &c.plan;
     let missing = c.incomplete.iter().map(|run| format!("INCOMPLETE: no results of {} ({})", run.label, run.why));
     let mut lines: Vec<String> = missing.collect();
@@ -99,13 +99,13 @@ pub(super) fn setting(c: &Comparison) -> Vec<String> {
     lines
 }
 
-/// What the numbers say of each controller against the first, or of each world against the first, and no more.
+/// What the numbers say of each controller against the first, or of each backend against the first, and no more.
 pub(super) fn verdicts(c: &Comparison) -> Vec<String> {
     let Some((first, others)) = c.runs.split_first() else { return Vec::new() };
-    let worlds = c.plan.worlds.len() > 1;
+    let backends = c.plan.backends.len() > 1;
     let base_of = |r: &RunResult| {
-        let same = |b: &&RunResult| b.world == first.world && b.controller == r.controller && b.stack == r.stack;
-        if worlds { c.runs.iter().find(same).unwrap_or(first) } else { first }
+        let same = |b: &&RunResult| b.backend == first.backend && b.controller == r.controller && b.stack == r.stack;
+        if backends { c.runs.iter().find(same).unwrap_or(first) } else { first }
     };
     let change = |new: f64, old: f64| {
         if old > 0.0 { format!("{:+.1} %", 100.0 * (new / old - 1.0)) } else { "n/a".to_owned() }
@@ -153,7 +153,7 @@ pub fn table(c: &Comparison) -> String {
     let columns = columns(c);
     let rows = rows(c);
     let body = if columns.len() > MAX_COLUMNS { runs_down(&columns, &rows) } else { runs_across(&columns, &rows) };
-    let mut text = setting(c).join("\n") + "\n\n" + &body + "\n";
+    let mut text = settings(c).join("\n") + "\n\n" + &body + "\n";
     for verdict in verdicts(c) {
         text += &verdict;
         text.push('\n');

@@ -3,8 +3,8 @@
 use super::{html, table};
 use crate::experiment::{Comparison, Missing, Plan, Reference, RunResult, SharesOverTime};
 use crate::measure::{Distribution, WindowPoint};
+use crate::sim::Backend;
 use crate::stack::Stack;
-use crate::world::Ground;
 
 fn distribution(scale: f64) -> Distribution {
     Distribution {
@@ -24,7 +24,7 @@ fn run(controller: &str, scale: f64) -> RunResult {
         label: controller.into(),
         controller: controller.into(),
         stack: Stack::Quinn,
-        world: Ground::Virtual,
+        backend: Backend::Virtual,
         link: "10Mbps".into(),
         seconds: 4.0,
         responses: 100,

@@ -5,20 +5,18 @@
 //! |---|---|
 //! | `select.rs` | which tables and figures are meant |
 //! | `work.rs` | the studies they need, and what those cost |
-//! | `results.rs` | results of studies, asked by key |
+//! | `results.rs` | results of studies by key |
 //! | `report.rs` | tables, figures and claims as data |
 //! | `record.rs` | a report with all that it depends on |
-//! | `judged.rs` | verdicts about measured numbers, and curves |
-//! | `judge.rs` | verdicts over measured numbers |
+//! | `claims/` | claims and their verdicts: of pairs (`mod.rs`), of values, and curves (`values.rs`) |
 //! | `sync_tcp/`, `sdc/`, `ghstcp/`, `packet_size/` | one paper each |
 //!
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
 //! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
 
+mod claims;
 mod dca;
 mod ghstcp;
-mod judge;
-mod judged;
 mod packet_size;
 mod record;
 mod report;
@@ -30,11 +28,11 @@ mod sync_tcp;
 pub(crate) mod testing;
 mod work;
 
-pub use record::{Ran, Record};
+pub use record::{Record, StudyRecord};
 pub use report::{Artefact, Axis, Body, Claim, Entry, Figure, Report, Row, Series, Table, Verdict};
 pub use results::Results;
 pub use select::{find, select};
-pub use work::{Asked, Work, cost, list};
+pub use work::{Overrides, StudyWork, cost, list};
 
 /// A paper.
 #[derive(Clone, Copy, Debug)]
@@ -44,14 +42,14 @@ pub struct Paper {
     /// Authors, title, where and when.
     pub citation: &'static str,
     /// Its tables and figures that are reproduced, and the shipped studies that each needs.
-    pub artefacts: &'static [Wanted],
+    pub artefacts: &'static [ArtefactSpec],
     /// Makes the report of what is there: artefacts and claims whose studies have no results are left out.
     pub report: fn(&Results) -> Report,
 }
 
 /// A table or figure that a paper has.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct ArtefactSpec {
     /// `table 1`, `figure 10`: as users name it and as [`Artefact::id`] has it.
     pub id: &'static str,
     /// What it shows, in a few words.
@@ -69,7 +67,7 @@ mod tests {
 
     #[test]
     fn every_paper_has_its_studies_and_each_name_once() {
-        let asked = Asked { scale: 0.01, seeds: Some(1), stack: None };
+        let overrides = Overrides { scale: 0.01, seeds: Some(1), stack: None };
         for (i, paper) in PAPERS.iter().enumerate() {
             assert!(PAPERS[..i].iter().all(|other| other.name != paper.name), "{} twice", paper.name);
             for (j, wanted) in paper.artefacts.iter().enumerate() {
@@ -79,7 +77,7 @@ mod tests {
                 let table = if figure.is_empty() { vec![name] } else { Vec::new() };
                 let found = select(paper, &figure, &table).unwrap_or_else(|e| panic!("{}: {e}", paper.name));
                 assert_eq!(found.iter().map(|w| w.id).collect::<Vec<_>>(), [wanted.id]);
-                let work = asked.work(&[wanted]).unwrap_or_else(|e| panic!("{} {}: {e}", paper.name, wanted.id));
+                let work = overrides.work(&[wanted]).unwrap_or_else(|e| panic!("{} {}: {e}", paper.name, wanted.id));
                 assert!(!work.is_empty(), "{} {}", paper.name, wanted.id);
             }
             assert!(

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Body, Figure, Paper, Report, Results, Wanted, Work};
+use super::{ArtefactSpec, Body, Figure, Overrides, Paper, Report, Results, StudyWork};
 use crate::hash::StableHash;
 use crate::measure::significant;
-use crate::study::CellResult;
+use crate::study::StudyRunResult;
 
 /// Significant digits of points that are stored for good: more than a plot shows.
 const DIGITS: i32 = 5;
@@ -25,7 +25,7 @@ pub struct Record {
     /// Scale of time or responses.
     pub scale: f64,
     /// What was run.
-    pub studies: Vec<Ran>,
+    pub studies: Vec<StudyRecord>,
     /// Tables and figures that were asked for and have no results.
     pub missing: Vec<String>,
     /// The report.
@@ -35,28 +35,29 @@ pub struct Record {
 /// A study, and how much of it has results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ran {
+pub struct StudyRecord {
     /// Its name.
     pub study: String,
     /// Repetitions of each combination: seeds 1 to this.
     pub seeds: u64,
     /// Stacks that ran it.
     pub stacks: Vec<String>,
-    /// Cells that were asked for.
-    pub cells: usize,
+    /// Runs that were asked for.
+    #[serde(rename = "cells")]
+    pub runs: usize,
     /// Those of them that have results.
     pub done: usize,
-    /// Over the fingerprints of all cells: equal where scenarios, seeds and scale are.
+    /// Over the fingerprints of all runs: equal where scenarios, seeds and scale are.
     pub fingerprint: String,
 }
 
-impl Ran {
-    fn of(work: &Work, results: &[CellResult]) -> Self {
+impl StudyRecord {
+    fn of(work: &StudyWork, results: &[StudyRunResult]) -> Self {
         let mut hash = StableHash::default();
         let mut stacks: Vec<String> = Vec::new();
-        for cell in &work.cells {
-            cell.fingerprint.bytes().for_each(|byte| hash.add(u64::from(byte)));
-            let stack = cell.scenario.stack.name();
+        for run in &work.runs {
+            run.fingerprint.bytes().for_each(|byte| hash.add(u64::from(byte)));
+            let stack = run.scenario.stack.name();
             if !stacks.iter().any(|s| s == stack) {
                 stacks.push(stack.to_owned());
             }
@@ -65,7 +66,7 @@ impl Ran {
             study: work.study.name.clone(),
             seeds: work.study.seeds,
             stacks,
-            cells: work.cells.len(),
+            runs: work.runs.len(),
             done: results.len(),
             fingerprint: format!("{:016x}", hash.value()),
         }
@@ -73,20 +74,20 @@ impl Ran {
 }
 
 /// `fathom reproduce sdc --figure 4 --scale 0.1`: what the outcome depends on, and nothing of the machine.
-fn command(paper: &Paper, wanted: &[&Wanted], asked: &Asked) -> String {
+fn command(paper: &Paper, wanted: &[&ArtefactSpec], overrides: &Overrides) -> String {
     let mut words = format!("fathom reproduce {}", paper.name);
     if wanted.len() < paper.artefacts.len() {
         for wanted in wanted {
             words += &wanted.id.split_once(' ').map_or(String::new(), |(kind, name)| format!(" --{kind} {name}"));
         }
     }
-    if asked.scale < 1.0 {
-        words += &format!(" --scale {}", asked.scale);
+    if overrides.scale < 1.0 {
+        words += &format!(" --scale {}", overrides.scale);
     }
-    if let Some(seeds) = asked.seeds {
+    if let Some(seeds) = overrides.seeds {
         words += &format!(" --seeds {seeds}");
     }
-    if let Some(stack) = asked.stack {
+    if let Some(stack) = overrides.stack {
         words += &format!(" --stack {stack}");
     }
     words
@@ -94,7 +95,12 @@ fn command(paper: &Paper, wanted: &[&Wanted], asked: &Asked) -> String {
 
 impl Record {
     /// Makes the report of what the studies gave: of the tables and figures asked for, those that have results.
-    pub fn of(paper: &Paper, wanted: &[&Wanted], asked: &Asked, ran: &[(Work, Vec<CellResult>)]) -> Self {
+    pub fn of(
+        paper: &Paper,
+        wanted: &[&ArtefactSpec],
+        overrides: &Overrides,
+        ran: &[(StudyWork, Vec<StudyRunResult>)],
+    ) -> Self {
         let mut results = Results::default();
         for (work, of_study) in ran {
             results.add(&work.study.name, of_study.clone());
@@ -111,9 +117,9 @@ impl Record {
         Self {
             fathom: env!("CARGO_PKG_VERSION").to_owned(),
             citation: paper.citation.to_owned(),
-            command: command(paper, wanted, asked),
-            scale: asked.scale,
-            studies: ran.iter().map(|(work, results)| Ran::of(work, results)).collect(),
+            command: command(paper, wanted, overrides),
+            scale: overrides.scale,
+            studies: ran.iter().map(|(work, results)| StudyRecord::of(work, results)).collect(),
             missing,
             report,
         }
@@ -175,9 +181,9 @@ mod tests {
     fn a_record_says_how_to_make_it_again() {
         let figures = ["5".to_owned(), "3-4".to_owned()];
         let wanted = select(&PAPERS[0], &figures, &[]).unwrap();
-        let asked = Asked { scale: 0.1, seeds: Some(3), stack: Some(crate::stack::Stack::Noq) };
-        let work = asked.work(&wanted).unwrap().into_iter().map(|w| (w, Vec::new())).collect::<Vec<_>>();
-        let record = Record::of(&PAPERS[0], &wanted, &asked, &work);
+        let overrides = Overrides { scale: 0.1, seeds: Some(3), stack: Some(crate::stack::Stack::Noq) };
+        let work = overrides.work(&wanted).unwrap().into_iter().map(|w| (w, Vec::new())).collect::<Vec<_>>();
+        let record = Record::of(&PAPERS[0], &wanted, &overrides, &work);
         assert_eq!(
             record.command,
             "fathom reproduce made-up --figure 3-4 --figure 5 --scale 0.1 --seeds 3 --stack noq"
@@ -186,22 +192,23 @@ mod tests {
         assert_eq!(record.missing, ["figure 3-4", "figure 5"]);
         let ran = &record.studies[0];
         assert_eq!((ran.done, ran.seeds, ran.stacks.as_slice()), (0, 3, &["noq".to_owned()][..]));
-        let other = Ran::of(&Asked { seeds: Some(2), ..asked }.work(&wanted).unwrap()[0], &[]);
+        let other = StudyRecord::of(&Overrides { seeds: Some(2), ..overrides }.work(&wanted).unwrap()[0], &[]);
         assert_ne!(other.fingerprint, ran.fingerprint);
-        let whole = Asked { scale: 1.0, seeds: None, stack: None };
-        let all: Vec<&Wanted> = PAPERS[0].artefacts.iter().collect();
+        let whole = Overrides { scale: 1.0, seeds: None, stack: None };
+        let all: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
         assert_eq!(Record::of(&PAPERS[0], &all, &whole, &[]).command, "fathom reproduce made-up");
     }
 
     #[test]
-    fn only_what_is_asked_for_is_reported() {
+    fn only_requested_artefacts_are_reported() {
         let wanted = select(&PAPERS[0], &["5".to_owned()], &[]).unwrap();
-        let asked = Asked { scale: 1.0, seeds: Some(1), stack: None };
-        let ran: Vec<_> = asked.work(&wanted).unwrap().into_iter().map(|w| (w.clone(), testing::results(&w))).collect();
-        let record = Record::of(&PAPERS[0], &wanted, &asked, &ran);
+        let overrides = Overrides { scale: 1.0, seeds: Some(1), stack: None };
+        let ran: Vec<_> =
+            overrides.work(&wanted).unwrap().into_iter().map(|w| (w.clone(), testing::results(&w))).collect();
+        let record = Record::of(&PAPERS[0], &wanted, &overrides, &ran);
         assert_eq!(record.report.artefacts.iter().map(|a| a.id.as_str()).collect::<Vec<_>>(), ["figure 5"]);
         assert!(record.missing.is_empty());
-        assert_eq!(record.studies[0].done, record.studies[0].cells);
+        assert_eq!(record.studies[0].done, record.studies[0].runs);
         // What is not a number is left out: JSON would turn it into null, which cannot be read again.
         let text = serde_json::to_string(&record).unwrap();
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);

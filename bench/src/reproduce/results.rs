@@ -1,18 +1,18 @@
-//! Results of studies, asked by key.
+//! Results of studies by key.
 
 use std::collections::BTreeMap;
 
 use crate::measure::Estimate;
 use crate::scenario::Outcome;
-use crate::study::CellResult;
+use crate::study::StudyRunResult;
 
 /// Results of the studies that have been run, by the studies' names.
 #[derive(Clone, Debug, Default)]
-pub struct Results(BTreeMap<String, Vec<CellResult>>);
+pub struct Results(BTreeMap<String, Vec<StudyRunResult>>);
 
 impl Results {
     /// Adds what a study gave.
-    pub fn add(&mut self, study: &str, results: Vec<CellResult>) {
+    pub fn add(&mut self, study: &str, results: Vec<StudyRunResult>) {
         self.0.entry(study.to_owned()).or_default().extend(results);
     }
 
@@ -21,7 +21,7 @@ impl Results {
         studies.iter().all(|study| self.0.get(*study).is_some_and(|results| !results.is_empty()))
     }
 
-    /// Outcomes of a study's cells whose key has all of `key` (axis, value), in the order of their seeds.
+    /// Outcomes of a study's runs whose key has all of `key` (axis, value), in the order of their seeds.
     pub fn outcomes<'a>(&'a self, study: &str, key: &'a [(&str, &str)]) -> impl Iterator<Item = (u64, &'a Outcome)> {
         let mut chosen: Vec<(u64, &Outcome)> = (self.0.get(study).into_iter().flatten())
             .filter(|r| key.iter().all(|(axis, value)| r.key.get(*axis).is_some_and(|v| v == value)))

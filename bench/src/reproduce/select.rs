@@ -1,6 +1,6 @@
 //! Which tables and figures are meant by what users write: names, lists and ranges.
 
-use super::{Paper, Wanted};
+use super::{ArtefactSpec, Paper};
 use crate::experiment::PlanError;
 
 /// The paper of this name.
@@ -21,7 +21,7 @@ pub fn find<'p>(papers: &'p [Paper], name: &str) -> Result<&'p Paper, PlanError>
 ///
 /// # Errors
 /// The paper has no such table or figure: the line names those that it has.
-pub fn select<'p>(paper: &'p Paper, figures: &[String], tables: &[String]) -> Result<Vec<&'p Wanted>, PlanError> {
+pub fn select<'p>(paper: &'p Paper, figures: &[String], tables: &[String]) -> Result<Vec<&'p ArtefactSpec>, PlanError> {
     if figures.is_empty() && tables.is_empty() {
         return Ok(paper.artefacts.iter().collect());
     }
@@ -53,7 +53,7 @@ fn name_as(id: &'static str, kind: &str) -> Option<&'static str> {
 
 /// Names of the artefacts that a piece of a list means.
 fn of_piece(paper: &Paper, kind: &str, piece: &str) -> Vec<&'static str> {
-    let named = |wanted: &Wanted| Some((wanted.id, name_as(wanted.id, kind)?));
+    let named = |wanted: &ArtefactSpec| Some((wanted.id, name_as(wanted.id, kind)?));
     let all = || paper.artefacts.iter().filter_map(named);
     if let Some((id, _)) = all().find(|(_, name)| name.eq_ignore_ascii_case(piece)) {
         return vec![id];
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_paper_does_not_have_is_told_with_what_it_has() {
+    fn unknown_artefacts_list_the_known_ones() {
         for (figures, tables, wrong) in
             [(&["6"][..], &[][..], "figure '6'"), (&["5,"], &[], "figure ''"), (&[], &["2"], "table '2'")]
         {

@@ -1,12 +1,12 @@
 //! A made-up paper with every kind of table and figure, for tests of what selects, records and draws.
 
 use super::{
-    Artefact, Asked, Axis, Body, Claim, Entry, Figure, Paper, Record, Report, Results, Row, Series, Table, Verdict,
-    Wanted, Work,
+    Artefact, ArtefactSpec, Axis, Body, Claim, Entry, Figure, Overrides, Paper, Record, Report, Results, Row, Series,
+    StudyWork, Table, Verdict,
 };
 use crate::measure::Estimate;
 use crate::scenario::Outcome;
-use crate::study::CellResult;
+use crate::study::StudyRunResult;
 
 const SDC: &[&str] = &["sdc-figure-4"];
 const SIZES: &[&str] = &["packet-size-4.3.1"];
@@ -15,40 +15,40 @@ pub(crate) const PAPERS: &[Paper] = &[Paper {
     name: "made-up",
     citation: "A. Author, B. Author: <Everything> & more. Proc. Nowhere 2004",
     artefacts: &[
-        Wanted { id: "table 1", shows: "drops and goodput", studies: SDC },
-        Wanted { id: "figure 3-4", shows: "response times", studies: SDC },
-        Wanted { id: "figure 5", shows: "drops over flows", studies: SDC },
-        Wanted { id: "figure 4.4-4.7", shows: "throughput of each flow", studies: SIZES },
-        Wanted { id: "figure 10", shows: "tails", studies: SIZES },
-        Wanted { id: "figure A", shows: "throughput by group", studies: &["sdc-figure-4", "packet-size-4.3.1"] },
+        ArtefactSpec { id: "table 1", shows: "drops and goodput", studies: SDC },
+        ArtefactSpec { id: "figure 3-4", shows: "response times", studies: SDC },
+        ArtefactSpec { id: "figure 5", shows: "drops over flows", studies: SDC },
+        ArtefactSpec { id: "figure 4.4-4.7", shows: "throughput of each flow", studies: SIZES },
+        ArtefactSpec { id: "figure 10", shows: "tails", studies: SIZES },
+        ArtefactSpec { id: "figure A", shows: "throughput by group", studies: &["sdc-figure-4", "packet-size-4.3.1"] },
     ],
     report,
 }];
 
-/// An empty result for every cell.
-pub(crate) fn results(work: &Work) -> Vec<CellResult> {
+/// An empty result for every run.
+pub(crate) fn results(work: &StudyWork) -> Vec<StudyRunResult> {
     let outcome = Outcome { seconds: 1.0, trace_hash: "00".into(), ..Outcome::default() };
-    let of = |cell: &crate::study::Cell| CellResult {
-        key: cell.key.clone(),
-        seed: cell.seed,
-        fingerprint: cell.fingerprint.clone(),
+    let of = |run: &crate::study::StudyRun| StudyRunResult {
+        key: run.key.clone(),
+        seed: run.seed,
+        fingerprint: run.fingerprint.clone(),
         outcome: outcome.clone(),
     };
-    work.cells.iter().map(of).collect()
+    work.runs.iter().map(of).collect()
 }
 
 /// A record of everything.
 pub(crate) fn record() -> Record {
-    let wanted: Vec<&Wanted> = PAPERS[0].artefacts.iter().collect();
-    let asked = Asked { scale: 0.5, seeds: Some(2), stack: None };
-    let work = asked.work(&wanted).unwrap();
+    let wanted: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
+    let overrides = Overrides { scale: 0.5, seeds: Some(2), stack: None };
+    let work = overrides.work(&wanted).unwrap();
     let ran: Vec<_> = work.into_iter().map(|w| (w.clone(), results(&w))).collect();
-    Record::of(&PAPERS[0], &wanted, &asked, &ran)
+    Record::of(&PAPERS[0], &wanted, &overrides, &ran)
 }
 
 /// A report of each artefact whose studies have results, as papers make them.
 fn report(results: &Results) -> Report {
-    let of = |wanted: &Wanted| {
+    let of = |wanted: &ArtefactSpec| {
         results.have(wanted.studies).then(|| Artefact {
             id: wanted.id.into(),
             title: format!("{} of the <made-up> network", wanted.shows),

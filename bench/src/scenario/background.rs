@@ -1,6 +1,6 @@
-//! Background traffic: hundreds of light-weight flows that load the links of a row, besides the connections that are measured.
+//! Background traffic: hundreds of packet-level flows that load the links of a row, besides the connections that are measured.
 //!
-//! They are no QUIC connections but packet-level senders under the same controllers ([`crate::light`]): the papers' thousands of web users
+//! They are no QUIC connections but packet-level senders under the same controllers ([`crate::packet_level`]): the papers' thousands of web users
 //! would otherwise cost more than what is measured.
 
 use std::collections::BTreeMap;
@@ -12,11 +12,13 @@ use fathom_cc::units::parse_duration;
 use fathom_cc::{ControllerConfig, Rate, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::light::{Light, LightError, LightFlow, OnOff, Spell, TcpReport, UdpReport, WebUser, Workload};
 use crate::measure::round;
-use crate::world::{Group, Path, Virtual};
+use crate::packet_level::{
+    OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, Spell, TcpReport, UdpReport, WebUser, Workload,
+};
+use crate::sim::{Group, Path, SimHandle};
 
-/// A group of light flows, checked.
+/// A group of packet-level flows, checked.
 #[derive(Clone, Debug)]
 pub struct Background {
     /// Its name in results.
@@ -37,7 +39,7 @@ pub struct Background {
     pub rtt: (Duration, Duration),
 }
 
-/// What a group of light flows sends.
+/// What a group of packet-level flows sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
     /// Web users: transfers of Pareto size, idle times in between (DCA §4.5).
@@ -85,7 +87,7 @@ impl FromStr for Load {
     }
 }
 
-/// What a group of light flows did.
+/// What a group of packet-level flows did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackgroundOutcome {
     /// Flows.
@@ -123,35 +125,41 @@ impl BackgroundOutcome {
     }
 }
 
-/// The light flows of a run.
-pub(super) struct LightGroups {
-    light: Light,
+/// The packet-level flows of a run.
+pub(super) struct PacketLevelGroups {
+    packet_level: PacketLevel,
     /// Group, and group and controller, of each reliable flow in the order in which they were added; group of each UDP flow.
     tcp: Vec<(String, String)>,
     udp: Vec<String>,
 }
 
-impl LightGroups {
-    pub(super) fn new(world: &Virtual, seed: u64) -> Self {
-        Self { light: Light::new(world, seed), tcp: Vec::new(), udp: Vec::new() }
+impl PacketLevelGroups {
+    pub(super) fn new(sim: &SimHandle, seed: u64) -> Self {
+        Self { packet_level: PacketLevel::new(sim, seed), tcp: Vec::new(), udp: Vec::new() }
     }
 
     /// Adds a group whose flows take these paths.
-    pub(super) fn add(&mut self, world: &Virtual, group: &Background, down: Path, up: Path) -> Result<(), LightError> {
-        // Light flows use no sockets; a group names two.
-        let (client, server) = (world.client_socket().id(), world.server_socket().id());
-        let path = world.add_group(Group { client, server, down, up });
+    pub(super) fn add(
+        &mut self,
+        sim: &SimHandle,
+        group: &Background,
+        down: Path,
+        up: Path,
+    ) -> Result<(), PacketLevelError> {
+        // Packet-level flows use no sockets; a group names two.
+        let (client, server) = (sim.client_socket().id(), sim.server_socket().id());
+        let path = sim.add_group(Group { client, server, down, up });
         match group.load {
             Load::Users { count, idle } => {
                 for number in 0..count {
                     let controller_config = group.controller(number);
                     self.tcp.push((group.name.clone(), format!("{}/{}", group.name, controller_config.spec())));
-                    self.light.tcp(LightFlow {
+                    self.packet_level.tcp(PacketLevelFlow {
                         packet: group.datagram,
                         max_window: group.max_window,
                         rtt: group.own_rtt(number),
                         handshake: true,
-                        ..LightFlow::new(
+                        ..PacketLevelFlow::new(
                             controller_config,
                             path,
                             Workload::WebUser(WebUser { idle, ..WebUser::default() }),
@@ -164,7 +172,7 @@ impl LightGroups {
                 let source = OnOff { rate, packet: group.datagram, on: spell(on), off: spell(off), start: Time::ZERO };
                 for _ in 0..count {
                     self.udp.push(group.name.clone());
-                    self.light.udp(source, path)?;
+                    self.packet_level.udp(source, path)?;
                 }
             }
         }
@@ -173,7 +181,7 @@ impl LightGroups {
 
     /// What every group did in `seconds`; a group with several controllers has an entry for each besides.
     pub(super) fn outcomes(&self, seconds: f64) -> BTreeMap<String, BackgroundOutcome> {
-        let report = self.light.report();
+        let report = self.packet_level.report();
         let mut outcomes: BTreeMap<String, BackgroundOutcome> = BTreeMap::new();
         let several = |group: &str| self.tcp.iter().any(|(g, c)| g == group && Some(c) != self.first(group));
         for ((group, controller), flow) in self.tcp.iter().zip(&report.tcp) {

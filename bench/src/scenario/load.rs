@@ -12,12 +12,12 @@ use std::time::Duration;
 use fathom_cc::Rate;
 
 use super::chain::{Chain, ChainLink, DEEP};
-use super::run::{RunError, bytes_on_the_wire};
+use super::run::{ScenarioError, bytes_on_the_wire};
 use super::source::Source;
 use super::{Scenario, Stop, Traffic, Workload};
 use crate::experiment::{PlanError, Timestamps};
+use crate::sim::Backend;
 use crate::stack::{Control, Stack};
-use crate::world::Ground;
 
 /// Bodies whose costs are measured, in bytes.
 const SMALL: u64 = 1_000;
@@ -38,7 +38,7 @@ struct Costs {
 ///
 /// # Errors
 /// No such rate is in the model's range, or a stack failed.
-pub(super) fn rate(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Result<f64, RunError> {
+pub(super) fn rate(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Result<f64, ScenarioError> {
     let Workload::Web { load, of } = traffic.workload else { return Ok(0.0) };
     let wanted = load * of.bits_per_sec() as f64 / 8.0;
     let costs = costs(scenario.stack, scenario.timestamps, traffic)?;
@@ -66,15 +66,15 @@ pub(super) fn rate(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Result<
 
 type Key = (Stack, Timestamps, u16, Option<u32>);
 
-/// Two downloads on a network that does not queue. Asked once per process: nothing in it is drawn by lot.
-fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Costs, RunError> {
+/// Two downloads on a network that does not queue. Measured once per process: nothing in it is random.
+fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Costs, ScenarioError> {
     static KNOWN: LazyLock<Mutex<HashMap<Key, Costs>>> = LazyLock::new(Mutex::default);
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (stack, timestamps, traffic.datagram, traffic.max_window);
     if let Some(costs) = known().get(&key) {
         return Ok(*costs);
     }
-    let wire = |bytes: u64| -> Result<f64, RunError> {
+    let wire = |bytes: u64| -> Result<f64, ScenarioError> {
         let link = ChainLink {
             rate: Rate::from_bits_per_sec(1_000_000_000),
             delay: Duration::from_millis(10),
@@ -101,7 +101,7 @@ fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Cost
             stop: Stop::Responses(1),
             warm_up: Duration::ZERO,
             stack,
-            world: Ground::Virtual,
+            backend: Backend::Virtual,
             timestamps,
             keep: super::KeepSpec::default(),
         };

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `spec.rs` | a scenario as written in TOML, and its checks |
 //! | `chain.rs` | the topologies: routers in a row, after each paper |
-//! | `background.rs` | light-weight flows that load the links besides |
+//! | `background.rs` | packet-level flows that load the links besides |
 //! | `load.rs` | what a workload offers: rates of new connections for a wanted load |
 //! | `source.rs` | the requests of one group of traffic |
 //! | `traffic.rs` | the clients and servers of one group |
-//! | `watch.rs` | what is noted while a run goes on |
-//! | `run.rs` | sets everything up, runs it, checks its books |
+//! | `state.rs` | the state and statistics of a run |
+//! | `run.rs` | sets everything up, runs it, checks its counters |
 //! | `outcome.rs` | what a run says in the end, as data |
 
 mod background;
@@ -20,8 +20,8 @@ mod recorder;
 mod run;
 mod source;
 mod spec;
+mod state;
 mod traffic;
-mod watch;
 
 use std::time::Duration;
 
@@ -30,12 +30,12 @@ use fathom_cc::Rate;
 pub use background::{Background, BackgroundOutcome, Load};
 pub use chain::{Access, Chain, ChainLink};
 pub use outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome, TracedOutcome};
-pub use run::{RunError, goal, run};
+pub use run::{ScenarioError, goal, run};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 
 use crate::experiment::Timestamps;
+use crate::sim::Backend;
 use crate::stack::{Control, Stack};
-use crate::world::Ground;
 
 /// A scenario, checked.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct Scenario {
     pub chain: Chain,
     /// Who sends over them.
     pub traffic: Vec<Traffic>,
-    /// Light-weight traffic besides.
+    /// Packet-level traffic besides.
     pub background: Vec<Background>,
     /// When a run ends.
     pub stop: Stop,
@@ -53,7 +53,7 @@ pub struct Scenario {
     /// Stack of both ends of every connection.
     pub stack: Stack,
     /// Where it runs.
-    pub world: Ground,
+    pub backend: Backend,
     /// How one-way delays travel.
     pub timestamps: Timestamps,
     /// What is kept besides counts.

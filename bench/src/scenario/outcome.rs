@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundOutcome;
 use crate::measure::{Distribution, Fairness, RttSample, WindowPoint};
-use crate::world::Punctuality;
+use crate::sim::Punctuality;
 
 /// One run. Nothing in it depends on the machine or the wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,13 +19,13 @@ pub struct Outcome {
     pub links: BTreeMap<String, LinkOutcome>,
     /// Groups of traffic by name. A group with several controllers has an entry per controller besides, `group/controller`.
     pub groups: BTreeMap<String, GroupOutcome>,
-    /// Light-weight groups by name, and `group/controller` where a group has several.
+    /// Packet-level groups by name, and `group/controller` where a group has several.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub background: BTreeMap<String, BackgroundOutcome>,
     /// How the flows that last as long as the run shared the link that was asked about, where one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
-    /// How punctual the machine was, in a world of real time.
+    /// How punctual the machine was, in a real-time run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub punctuality: Option<Punctuality>,
     /// Hash over every step of every packet.
@@ -109,7 +109,8 @@ pub struct GroupOutcome {
     /// Window reductions after loss or mark.
     pub loss_reductions: u64,
     /// Senders whose peer agreed to tell them one-way delays.
-    pub hears_one_way: u64,
+    #[serde(rename = "hears_one_way")]
+    pub one_way_negotiated: u64,
     /// Size in bytes of the response, or number of the flow, whose window is traced.
     pub traced: u64,
     /// That sender's window over time, where it was kept.
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traced_response_tells_how_it_ended() {
+    fn a_traced_response_records_its_end() {
         let text = r#"
             stop = "200 responses"
             [network]

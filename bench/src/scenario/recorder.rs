@@ -1,4 +1,4 @@
-//! Around a group's controllers: what their stack tells them is counted, and packets may get a fixed size.
+//! Wraps a group's controllers: counts the events that the stack reports, and may set a fixed packet size.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,12 +12,12 @@ use fathom_cc::{
 /// Samples of a tcpRTT series kept at most: 500 seconds of a fast path have some 50,000.
 const SAMPLES: usize = 1_000_000;
 
-/// What the controllers of a group were told.
+/// Counts of the events that a group's controllers received.
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    /// Probe timeouts that the stack told of.
-    told: AtomicU64,
-    /// Those that silences betray.
+    /// Probe timeouts that the stack reported.
+    reported: AtomicU64,
+    /// Probe timeouts inferred from silence.
     inferred: AtomicU64,
     /// Times of backoff that are over, and how long they were together in nanoseconds.
     backoffs: AtomicU64,
@@ -32,16 +32,16 @@ impl Record {
         Self { rtt: rtt.then(Mutex::default), ..Self::default() }
     }
 
-    /// Probe timeouts that silences betray, whether the stack tells of any or not.
-    pub(super) fn silences(&self) -> u64 {
+    /// Probe timeouts inferred from silence, whether or not the stack reports any.
+    pub(super) fn inferred_timeouts(&self) -> u64 {
         self.inferred.load(Ordering::Relaxed)
     }
 
-    /// Probe timeouts: as told, where the stack tells of them.
+    /// Probe timeouts: as told, where the stack reports them.
     pub(super) fn probe_timeouts(&self) -> u64 {
-        match self.told.load(Ordering::Relaxed) {
+        match self.reported.load(Ordering::Relaxed) {
             0 => self.inferred.load(Ordering::Relaxed),
-            told => told,
+            reported => reported,
         }
     }
 
@@ -61,7 +61,7 @@ impl Record {
     }
 }
 
-/// A configuration whose controllers are recorded, and told that datagrams have the given size if one is given.
+/// A configuration whose controllers are recorded; `datagram` overrides the datagram size.
 #[derive(Clone, Debug)]
 pub(super) struct Recorded {
     pub(super) inner: Arc<dyn ControllerConfig>,
@@ -152,7 +152,7 @@ impl Controller for Recorder {
     }
 
     fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        self.timer.heard = Some(congestion_event.now);
+        self.timer.last_event = Some(congestion_event.now);
         self.inner.on_congestion_event(congestion_event);
     }
 
@@ -161,8 +161,8 @@ impl Controller for Recorder {
     }
 
     fn on_probe_timeout(&mut self, now: Time, count: u32) {
-        self.timer.told(now);
-        self.record.told.fetch_add(1, Ordering::Relaxed);
+        self.timer.reported(now);
+        self.record.reported.fetch_add(1, Ordering::Relaxed);
         self.inner.on_probe_timeout(now, count);
     }
 
@@ -190,17 +190,17 @@ impl Controller for Recorder {
     }
 }
 
-/// Notices probe timeouts (RFC 9002 §6.2) of stacks that do not tell of them.
+/// Infers the probe timeouts (RFC 9002 §6.2) of stacks that do not report them.
 ///
-/// While packets are in flight, a sender that neither sends nor hears anything for a probe timeout must send a probe. So a packet that
+/// While packets are in flight, a sender that neither sends nor receives anything for a probe timeout must send a probe. So a packet that
 /// leaves after such a silence, at an instant at which no acknowledgement came and no loss was noticed, is one.
 #[derive(Clone, Debug, Default)]
 struct ProbeTimer {
     last_sent: Option<Time>,
-    /// When the last acknowledgement or loss was heard of.
-    heard: Option<Time>,
+    /// When the last acknowledgement or loss was reported.
+    last_event: Option<Time>,
     in_flight: u64,
-    /// Smoothed round-trip time, and what part of it packets were kept back by an outlet (SDC).
+    /// Smoothed round-trip time, and what part of it packets were kept back by a shaping socket (SDC).
     smoothed: Duration,
     hold: Duration,
     /// Mean deviation of the round-trip times (RFC 9002 §5.3).
@@ -209,7 +209,7 @@ struct ProbeTimer {
     count: u32,
     /// The last probe: its second packet is no timeout of its own.
     probed: Option<Time>,
-    /// Since when nothing was heard, once a probe timeout ran out: when the last packet before it left.
+    /// Since when nothing was received, once a probe timeout ran out: when the last packet before it left.
     backing_off: Option<Time>,
 }
 
@@ -225,7 +225,7 @@ impl ProbeTimer {
     fn on_sent(&mut self, now: Time, bytes: u64) -> bool {
         let silent_since = self.last_sent.max(self.probed);
         let probe = self.in_flight > 0
-            && self.heard != Some(now)
+            && self.last_event != Some(now)
             && silent_since.is_some_and(|last| now.since(last) >= self.timeout().mul_f64(TOLERANCE));
         if probe {
             self.count += 1;
@@ -237,8 +237,8 @@ impl ProbeTimer {
         probe
     }
 
-    /// The stack tells of a probe timeout.
-    fn told(&mut self, now: Time) {
+    /// The stack reports a probe timeout.
+    fn reported(&mut self, now: Time) {
         self.backs_off(now);
     }
 
@@ -249,7 +249,7 @@ impl ProbeTimer {
 
     /// How long the sender backed off, if this ends it.
     fn on_ack(&mut self, acks: &AckEvent<'_>) -> Option<Duration> {
-        // The stack's own sample: to it a packet that an outlet keeps back is on its way, and its timer waits for the hold too.
+        // The stack's own sample: to it a packet that a shaping socket keeps back is on its way, and its timer waits for the hold too.
         let latest = acks.newest_sent().map_or(acks.rtt.latest, |sent| {
             // The stack takes the acknowledgement's delay off too.
             acks.now.since(sent).saturating_sub(acks.rtt.ack_delay)
@@ -263,7 +263,7 @@ impl ProbeTimer {
         }
         self.smoothed = acks.rtt.smoothed + self.hold;
         self.in_flight = acks.in_flight;
-        self.heard = Some(acks.now);
+        self.last_event = Some(acks.now);
         self.count = 0;
         self.backing_off.take().map(|since| acks.now.since(since))
     }
@@ -354,9 +354,9 @@ mod tests {
         // A stack that tells of them itself: the same.
         let mut timer = ProbeTimer::default();
         timer.on_sent(ms(10), 1_200);
-        timer.told(ms(100));
+        timer.reported(ms(100));
         timer.on_sent(ms(100), 1_200);
-        timer.told(ms(300));
+        timer.reported(ms(300));
         assert_eq!(acked(&mut timer, 350, 0), Some(Duration::from_millis(340)));
     }
 }

@@ -1,4 +1,4 @@
-//! Sets a scenario up, runs it, checks its books.
+//! Sets a scenario up, runs it, checks its counters.
 
 mod collect;
 
@@ -9,35 +9,35 @@ use fathom_cc::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::background::LightGroups;
+use super::background::PacketLevelGroups;
 use super::chain::Access;
 use super::outcome::Outcome;
 use super::recorder::{Record, Recorded};
 use super::source::Source;
+use super::state::{ControllerGroup, RunState};
 use super::traffic::{Clients, Endpoints, Servers, TICK, drifts};
-use super::watch::{Part, Shared};
 use super::{SMALLEST_STOCK_DATAGRAM, Scenario, Stop, Traffic, Workload, load};
-use crate::experiment::{CellError, Cost, PlanError, Progress, thread_cpu_time};
+use crate::experiment::{Cost, PlanError, Progress, RunError, thread_cpu_time};
 use crate::hash::mix;
 use crate::http::Identity;
 use crate::link::Link;
 use crate::measure::{Delivery, WindowTrace, verify};
-use crate::real::{self, RouterLink};
-use crate::stack::{self, ClientClock, Control, Setting};
-use crate::world::{Ended, Executor, Ground, Group, GroupId, Hop, LinkId, Path, Tap, Virtual};
+use crate::realtime::{self, RouterLink};
+use crate::sim::{Backend, Ended, Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, Tap};
+use crate::stack::{self, ClientClock, Control, EndpointSettings};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
 
 /// Why a scenario has no outcome.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub enum ScenarioError {
     /// The scenario asks for something that cannot be.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The run failed.
     #[error(transparent)]
-    Cell(#[from] CellError),
+    Run(#[from] RunError),
 }
 
 /// What `progress` counts up to: responses, or milliseconds of virtual time where the run ends at a time.
@@ -59,46 +59,46 @@ fn requests(scenario: &Scenario) -> Option<u64> {
 ///
 /// # Errors
 /// The run could not be set up, did not end, or failed its own checks.
-pub fn run(scenario: &Scenario, seed: u64, progress: &Progress) -> Result<(Outcome, Cost), RunError> {
+pub fn run(scenario: &Scenario, seed: u64, progress: &Progress) -> Result<(Outcome, Cost), ScenarioError> {
     let cpu = thread_cpu_time();
     let mut run = Run::set_up(scenario, seed, progress)?;
     run.go()?;
     let outcome = run.collect();
     let cost = Cost {
         cpu_seconds: (thread_cpu_time() - cpu).as_secs_f64(),
-        packets: run.world().net_stats().sent,
-        connections: run.groups.iter().flat_map(|g| &g.parts).map(|p| p.tally().connections).sum(),
-        at_once: run.groups.iter().flat_map(|g| &g.parts).map(|p| p.tally().senders.totals().at_once).sum(),
+        packets: run.sim().net_stats().sent,
+        connections: run.groups.iter().flat_map(|g| &g.parts).map(|p| p.stats().connections).sum(),
+        at_once: run.groups.iter().flat_map(|g| &g.parts).map(|p| p.stats().senders.totals().at_once).sum(),
     };
     Ok((outcome, cost))
 }
 
 /// Bytes that a scenario of one link puts on it, in both directions.
-pub(super) fn bytes_on_the_wire(scenario: &Scenario) -> Result<u64, RunError> {
+pub(super) fn bytes_on_the_wire(scenario: &Scenario) -> Result<u64, ScenarioError> {
     let mut run = Run::set_up(scenario, 1, &Progress::default())?;
     run.go()?;
-    Ok(run.links.iter().map(|(_, link)| run.world().link_stats(*link).bytes).sum())
+    Ok(run.links.iter().map(|(_, link)| run.sim().link_stats(*link).bytes).sum())
 }
 
-/// A scenario in the virtual world.
+/// A scenario in the simulation.
 struct Run<'a> {
     scenario: &'a Scenario,
     executor: Executor,
-    shared: Arc<Shared>,
+    state: Arc<RunState>,
     /// Router links, with their names.
     links: Vec<(String, LinkId)>,
-    /// The same as the kernel has them, in netem's world.
+    /// The same as the kernel has them, in the netem backend.
     router: Vec<RouterLink>,
     access: Vec<LinkId>,
-    groups: Vec<Built>,
-    light: LightGroups,
+    groups: Vec<BuiltGroup>,
+    packet_level: PacketLevelGroups,
     /// When the last request should have started, for runs that end with a number of responses.
     span: Duration,
 }
 
-/// A group of traffic in the virtual world.
-struct Built {
-    parts: Vec<Arc<Part>>,
+/// A group of traffic in the simulation.
+struct BuiltGroup {
+    parts: Vec<Arc<ControllerGroup>>,
     /// The traced response's size, or the traced flow's number.
     traced: u64,
     /// When the first flow's packets arrived, where that is kept.
@@ -106,11 +106,11 @@ struct Built {
 }
 
 impl<'a> Run<'a> {
-    fn set_up(scenario: &'a Scenario, seed: u64, progress: &Progress) -> Result<Self, RunError> {
+    fn set_up(scenario: &'a Scenario, seed: u64, progress: &Progress) -> Result<Self, ScenarioError> {
         let executor = Executor::new();
-        let world = executor.world();
-        let shared = Arc::new(Shared {
-            world: world.clone(),
+        let sim = executor.sim();
+        let state = Arc::new(RunState {
+            sim: sim.clone(),
             wanted: match scenario.stop {
                 Stop::Responses(n) => Some(n),
                 Stop::At(_) => None,
@@ -121,10 +121,10 @@ impl<'a> Run<'a> {
             at_warm_up: Mutex::default(),
         });
         let mut run = Self {
-            light: LightGroups::new(&world, mix(&[seed, 4])),
+            packet_level: PacketLevelGroups::new(&sim, mix(&[seed, 4])),
             scenario,
             executor,
-            shared,
+            state,
             links: Vec::new(),
             router: Vec::new(),
             access: Vec::new(),
@@ -134,20 +134,20 @@ impl<'a> Run<'a> {
         run.add_links(seed);
         run.add_background()?;
         let sealed = Arc::default();
-        let noting = !scenario.keep.latency.is_empty();
+        let recording = !scenario.keep.latency.is_empty();
         let identity =
-            if noting { Identity::noting(&sealed) } else { Identity::generate() }.map_err(CellError::from)?;
+            if recording { Identity::recording(&sealed) } else { Identity::generate() }.map_err(RunError::from)?;
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             let delivery = scenario.keep.latency.contains(&traffic.name).then(|| Delivery::new(Arc::clone(&sealed)));
             run.add_group(number, traffic, &identity, delivery, seed)?;
         }
-        run.watch_time(world);
-        real::enter(&mut run.executor, scenario.world, &run.router).map_err(CellError::from)?;
+        run.watch_time(sim);
+        realtime::attach(&mut run.executor, scenario.backend, &run.router).map_err(RunError::from)?;
         Ok(run)
     }
 
-    fn world(&self) -> Virtual {
-        self.shared.world.clone()
+    fn sim(&self) -> SimHandle {
+        self.state.sim.clone()
     }
 
     fn add_links(&mut self, seed: u64) {
@@ -155,7 +155,7 @@ impl<'a> Run<'a> {
         for (number, (from, to, name)) in chain.directed().enumerate() {
             let spec = &chain.links[from.min(to)];
             let queue = if from < to { &spec.queue } else { &spec.back_queue };
-            // Each queue draws its own lots.
+            // Each queue has its own random numbers.
             let mut link = Link::new(spec.rate, queue.build(spec.rate, mix(&[seed, 1, number as u64])));
             if keep.queue.contains(&name) {
                 link = link.with_series();
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
             if keep.shares.as_ref() == Some(&name) {
                 link = link.with_shares();
             }
-            let id = self.shared.world.add_link(link);
+            let id = self.state.sim.add_link(link);
             self.links.push((name, id));
             self.router.push(RouterLink { link: id, rate: spec.rate, queue: *queue, delay: spec.delay });
         }
@@ -173,26 +173,26 @@ impl<'a> Run<'a> {
     fn between(&self, from: usize, to: usize) -> Hop {
         let left = from.min(to);
         let (_, link) = self.links[2 * left + usize::from(from > to)];
-        let delay = match self.scenario.world {
+        let delay = match self.scenario.backend {
             // The kernel's link delays, too.
-            Ground::Netem => Duration::ZERO,
-            Ground::Virtual | Ground::Relay => self.scenario.chain.links[left].delay,
+            Backend::Netem => Duration::ZERO,
+            Backend::Virtual | Backend::Loopback => self.scenario.chain.links[left].delay,
         };
         Hop { delay, link }
     }
 
     /// Paths of a group's hosts, down and up, each with access links of its own.
     fn hosts(&mut self, traffic: &Traffic, seed: u64) -> Vec<(Path, Path)> {
-        let world = self.world();
+        let sim = self.sim();
         let Access { hosts, rate, delay: (low, high), queue } = traffic.access;
-        let mut lots = Pcg64Mcg::seed_from_u64(seed);
-        let mut drawn = || low + (high - low).mul_f64(lots.random::<f64>());
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let mut sample_delay = || low + (high - low).mul_f64(rng.random::<f64>());
         let mut paths = Vec::new();
         for _ in 0..hosts.unwrap_or_else(|| traffic.workload.flows().unwrap_or(1)) {
             let [server_out, client_in, client_out, server_in] =
-                [(); 4].map(|()| world.add_link(Link::new(rate, queue.build(rate, 0))));
+                [(); 4].map(|()| sim.add_link(Link::new(rate, queue.build(rate, 0))));
             self.access.extend([server_out, client_in, client_out, server_in]);
-            let (server_side, client_side) = (drawn(), drawn());
+            let (server_side, client_side) = (sample_delay(), sample_delay());
             let down = self.path(traffic.from, traffic.to, (server_out, server_side), (client_in, client_side));
             let up = self.path(traffic.to, traffic.from, (client_out, client_side), (server_in, server_side));
             paths.push((down, up));
@@ -212,12 +212,12 @@ impl<'a> Run<'a> {
         Path { tail: last.1, ..path }
     }
 
-    /// Light flows hang on the routers themselves.
-    fn add_background(&mut self) -> Result<(), RunError> {
-        let world = self.world();
+    /// Packet-level flows hang on the routers themselves.
+    fn add_background(&mut self) -> Result<(), ScenarioError> {
+        let sim = self.sim();
         for group in &self.scenario.background {
             let (down, up) = (self.links_of(group.from, group.to), self.links_of(group.to, group.from));
-            let added = self.light.add(&world, group, down, up);
+            let added = self.packet_level.add(&sim, group, down, up);
             added.map_err(|e| PlanError(format!("background '{}': {e}", group.name)))?;
         }
         Ok(())
@@ -244,8 +244,8 @@ impl<'a> Run<'a> {
         identity: &Identity,
         delivery: Option<Delivery>,
         seed: u64,
-    ) -> Result<(), RunError> {
-        let world = self.world();
+    ) -> Result<(), ScenarioError> {
+        let sim = self.sim();
         let keep = &self.scenario.keep;
         let group_seed = mix(&[seed, 3, number as u64]);
         // The same sequence of requests whoever answers them.
@@ -266,12 +266,12 @@ impl<'a> Run<'a> {
         let mut up_to = 0.0;
         for (place, (part, control)) in traffic.mix.iter().enumerate() {
             up_to += part;
-            let shared = Arc::clone(&self.shared);
-            let part = Arc::new(Part {
-                shared,
+            let state = Arc::clone(&self.state);
+            let part = Arc::new(ControllerGroup {
+                state,
                 counts: traffic.counted,
                 record: Arc::new(Record::new(wants_rtt)),
-                tally: Mutex::default(),
+                stats: Mutex::default(),
                 traced: Mutex::default(),
                 window: Arc::new(WindowTrace::default()),
                 traced_end: Mutex::default(),
@@ -279,34 +279,34 @@ impl<'a> Run<'a> {
             let control = recorded(control, &part.record, traffic.datagram);
             let mut ends_of = Vec::new();
             for (nth, drift) in drifts(traffic.drift).into_iter().enumerate() {
-                let setting = Setting {
-                    world: &world,
+                let settings = EndpointSettings {
+                    sim: &sim,
                     identity,
                     control: &control,
                     extension: self.scenario.timestamps.extension(),
-                    outlet: control.uses_outlet(),
+                    shaping: control.needs_shaping(),
                     max_window: traffic.max_window,
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(SMALLEST_STOCK_DATAGRAM),
                     clock: ClientClock::Drifts(drift),
                     seed: endpoint_seed(mix(&[group_seed, place as u64, nth as u64])),
                 };
-                let (client, server) = (world.client_socket(), world.server_socket());
+                let (client, server) = (sim.client_socket(), sim.server_socket());
                 let paths = hosts
                     .iter()
                     .cloned()
-                    .map(|(down, up)| world.add_group(Group { client: client.id(), server: server.id(), down, up }));
+                    .map(|(down, up)| sim.add_group(Group { client: client.id(), server: server.id(), down, up }));
                 let paths: Vec<GroupId> = paths.collect();
                 let servers = Arc::new(Servers(Arc::clone(&part)));
-                let ends = stack::ends(self.scenario.stack, &setting, client, server, servers);
-                let ends = ends.map_err(CellError::from)?;
-                world.spawn(ends.accept);
-                ends_of.push((ends.opener, paths));
+                let ends = stack::ends(self.scenario.stack, &settings, client, server, servers);
+                let ends = ends.map_err(RunError::from)?;
+                sim.spawn(ends.accept);
+                ends_of.push((ends.connector, paths));
             }
             parts.push((up_to, Endpoints { part, ends: ends_of }));
         }
         let delivery = delivery.map(|delivery| Arc::new(Mutex::new(delivery)));
-        let built = Built {
+        let built = BuiltGroup {
             parts: parts.iter().map(|(_, e)| Arc::clone(&e.part)).collect(),
             traced: traced.map_or(0, |(_, bytes)| bytes),
             delivery: delivery.clone(),
@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
             watched: wants_rtt.then_some(0),
             tap: delivery.map(|delivery| delivery as Arc<Mutex<dyn Tap>>),
         };
-        world.spawn(clients.run(source));
+        sim.spawn(clients.run(source));
         self.groups.push(built);
         Ok(())
     }
@@ -333,45 +333,45 @@ impl<'a> Run<'a> {
     }
 
     /// Notes the counts at the end of the warm-up, and the time for progress bars.
-    fn watch_time(&self, world: Virtual) {
+    fn watch_time(&self, sim: SimHandle) {
         if !self.scenario.warm_up.is_zero() {
-            let (shared, warm_up) = (Arc::clone(&self.shared), Time::ZERO + self.scenario.warm_up);
+            let (state, warm_up) = (Arc::clone(&self.state), Time::ZERO + self.scenario.warm_up);
             let links: Vec<LinkId> = self.links.iter().map(|(_, link)| *link).collect();
-            let parts: Vec<Arc<Part>> = self.groups.iter().flat_map(|g| g.parts.iter().cloned()).collect();
-            self.world().spawn(async move {
-                shared.world.sleep_until(warm_up).await;
-                let mut noted = shared.at_warm_up.lock().unwrap_or_else(PoisonError::into_inner);
-                noted.links = links.into_iter().map(|link| (link, shared.world.link_stats(link))).collect();
-                let flows = parts.iter().flat_map(|p| p.tally().open.clone());
-                noted.flows = flows.map(|flow| (flow, shared.world.flow_counts(flow))).collect();
+            let parts: Vec<Arc<ControllerGroup>> = self.groups.iter().flat_map(|g| g.parts.iter().cloned()).collect();
+            self.sim().spawn(async move {
+                state.sim.sleep_until(warm_up).await;
+                let mut noted = state.at_warm_up.lock().unwrap_or_else(PoisonError::into_inner);
+                noted.links = links.into_iter().map(|link| (link, state.sim.link_stats(link))).collect();
+                let flows = parts.iter().flat_map(|p| p.stats().open.clone());
+                noted.flows = flows.map(|flow| (flow, state.sim.flow_counts(flow))).collect();
             });
         }
         if let Stop::At(_) = self.scenario.stop {
-            let progress = Arc::clone(&self.shared.progress);
-            self.world().spawn(async move {
+            let progress = Arc::clone(&self.state.progress);
+            self.sim().spawn(async move {
                 loop {
-                    world.sleep_until(world.time() + TICK).await;
-                    let millis = world.time().as_nanos() / 1_000_000;
+                    sim.sleep_until(sim.time() + TICK).await;
+                    let millis = sim.time().as_nanos() / 1_000_000;
                     progress.store(millis, std::sync::atomic::Ordering::Relaxed);
                 }
             });
         }
     }
 
-    fn go(&mut self) -> Result<(), RunError> {
+    fn go(&mut self) -> Result<(), ScenarioError> {
         let (limit, expected) = match self.scenario.stop {
             Stop::At(end) => (Time::ZERO + end, Ended::TimeLimit),
             Stop::Responses(_) => (Time::ZERO + (self.span + Duration::from_secs(60)) * PATIENCE, Ended::Stopped),
         };
         let ended = self.executor.run(limit);
         if ended != expected {
-            let counted = *self.shared.counted.lock().unwrap_or_else(PoisonError::into_inner);
-            return Err(CellError::Collapsed {
+            let counted = *self.state.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            return Err(RunError::Collapsed {
                 controller: self.names(),
                 done: counted.completed,
                 failed: counted.failed,
                 wanted: goal(self.scenario),
-                seconds: self.world().time().as_secs_f64(),
+                seconds: self.sim().time().as_secs_f64(),
             }
             .into());
         }
@@ -387,23 +387,23 @@ impl<'a> Run<'a> {
         names.join(" + ")
     }
 
-    fn check(&self) -> Result<(), RunError> {
-        let world = self.world();
+    fn check(&self) -> Result<(), ScenarioError> {
+        let sim = self.sim();
         let router_links = self.links.iter().map(|(name, link)| (name.clone(), *link));
         let access_links = self.access.iter().enumerate().map(|(i, link)| (format!("access link {i}"), *link));
-        let books: Vec<_> = router_links
+        let counters: Vec<_> = router_links
             .chain(access_links)
-            .map(|(name, link)| (name, world.link_stats(link), None, world.queue_length(link)))
+            .map(|(name, link)| (name, sim.link_stats(link), None, sim.queue_length(link)))
             .collect();
-        let faults = verify(&world.net_stats(), &books);
-        if faults.is_empty() {
+        let errors = verify(&sim.net_stats(), &counters);
+        if errors.is_empty() {
             return Ok(());
         }
-        Err(CellError::Unsound { controller: self.names(), faults: faults.join("; ") }.into())
+        Err(RunError::FailedChecks { controller: self.names(), errors: errors.join("; ") }.into())
     }
 }
 
-/// The controller, recorded, and told of smaller datagrams than stacks send by themselves.
+/// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks send by themselves.
 fn recorded(control: &Control, record: &Arc<Record>, datagram: u16) -> Control {
     match control {
         Control::Ours(controller_config) => Control::Ours(Arc::new(Recorded {

@@ -11,8 +11,8 @@ use super::chain::{Access, Chain, ChainLink};
 use super::{Scenario, Stop, Traffic, Workload};
 use crate::experiment::{PlanError, Timestamps};
 use crate::link::QueueSpec;
+use crate::sim::Backend;
 use crate::stack::{Control, Stack};
-use crate::world::Ground;
 use values::{parse_mix, parse_range, parse_rate, parse_stop};
 
 /// A scenario as written.
@@ -27,9 +27,9 @@ pub struct ScenarioSpec {
     /// Stack of both ends.
     #[serde(default)]
     pub stack: Stack,
-    /// Where it runs: `virtual`, `relay` or `netem`.
-    #[serde(default, skip_serializing_if = "Ground::is_virtual")]
-    pub world: Ground,
+    /// Where it runs: `virtual`, `loopback` or `netem`.
+    #[serde(default, skip_serializing_if = "Backend::is_virtual")]
+    pub backend: Backend,
     /// How one-way delays travel.
     #[serde(default)]
     pub timestamps: Timestamps,
@@ -37,7 +37,7 @@ pub struct ScenarioSpec {
     pub network: NetworkSpec,
     /// Who sends.
     pub traffic: Vec<TrafficSpec>,
-    /// Light-weight traffic besides.
+    /// Packet-level background traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<BackgroundSpec>,
     /// What is kept besides counts.
@@ -97,7 +97,7 @@ pub struct TrafficSpec {
     pub counted: bool,
 }
 
-/// Light-weight traffic that loads links: packet-level senders that stand in for hundreds of connections.
+/// Background traffic that loads links: packet-level senders in place of hundreds of connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BackgroundSpec {
@@ -183,7 +183,7 @@ impl ScenarioSpec {
     /// Reads a scenario written in TOML.
     ///
     /// # Errors
-    /// The text's fault with its line, in one line.
+    /// The error in the text with its line, in one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
         crate::experiment::read_toml(text)
     }
@@ -191,7 +191,7 @@ impl ScenarioSpec {
     /// Checks every field.
     ///
     /// # Errors
-    /// The first field that is wrong, and how to mend it.
+    /// The first field that is wrong, and how to fix it.
     pub fn check(&self) -> Result<Scenario, PlanError> {
         let chain = self.network.check()?;
         if self.traffic.is_empty() {
@@ -230,7 +230,7 @@ impl ScenarioSpec {
         }
         self.keep.check(&chain, &traffic, self.stack)?;
         #[cfg(target_os = "linux")]
-        if self.world == Ground::Netem {
+        if self.backend == Backend::Netem {
             let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
             queues.try_for_each(crate::netem::has).map_err(|e| PlanError(format!("network: {e}")))?;
         }
@@ -241,7 +241,7 @@ impl ScenarioSpec {
             stop,
             warm_up,
             stack: self.stack,
-            world: self.world,
+            backend: self.backend,
             timestamps: self.timestamps,
             keep: self.keep.clone(),
         })
@@ -298,7 +298,7 @@ impl TrafficSpec {
             return Err(PlanError(at("a name is a word without '/'")));
         }
         let (from, to) = ends(chain, &self.from, &self.to).map_err(|e| PlanError(at(&e)))?;
-        // The smallest that IP must carry for QUIC is 1228 bytes; smaller packets are cut by the sender's outlet down to 250 bytes.
+        // The smallest that IP must carry for QUIC is 1228 bytes; smaller packets are cut by the sender's shaping socket down to 250 bytes.
         if !(278..=1_500).contains(&self.packet) {
             return Err(PlanError(at(&format!("packet: {} is out of range; write 278 to 1500 bytes", self.packet))));
         }
@@ -306,7 +306,7 @@ impl TrafficSpec {
         let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
         for (_, control) in &mix {
             if let Control::Ours(controller_config) = control {
-                let provided = stack.offers_with_outlet();
+                let provided = stack.provided_with_shaping();
                 let provided = Capabilities { one_way: timestamps != Timestamps::Off, ..provided };
                 field(&at("controller"), controller_config.check(provided).map_err(|e| e.to_string()))?;
             } else if self.datagram() < super::SMALLEST_STOCK_DATAGRAM {
@@ -339,7 +339,7 @@ impl TrafficSpec {
     }
 
     fn datagram(&self) -> u16 {
-        self.packet - crate::world::WIRE_OVERHEAD as u16
+        self.packet - crate::sim::WIRE_OVERHEAD as u16
     }
 }
 
@@ -370,7 +370,9 @@ impl BackgroundSpec {
         }
         let ours = |(part, control)| match control {
             Control::Ours(controller_config) => Ok((part, controller_config)),
-            Control::Native(name) => Err(format!("native:{name} belongs to a stack; light flows run our controllers")),
+            Control::Native(name) => {
+                Err(format!("native:{name} belongs to a stack; packet-level flows run our controllers"))
+            }
         };
         let mix = parse_mix(&self.controller, stack).and_then(|mix| mix.into_iter().map(ours).collect());
         Ok(Background {
@@ -379,7 +381,7 @@ impl BackgroundSpec {
             to,
             load: field(&at("workload"), self.workload.parse())?,
             mix: field(&at("controller"), mix)?,
-            datagram: self.packet - crate::world::WIRE_OVERHEAD as u16,
+            datagram: self.packet - crate::sim::WIRE_OVERHEAD as u16,
             max_window: field(&at("max-window"), crate::experiment::parse_window(&self.max_window))?,
             rtt: field(&at("rtt"), parse_range(&self.rtt))?,
         })

@@ -6,13 +6,13 @@ use std::time::Duration;
 use fathom_quinn::Observer;
 
 use super::source::Source;
-use super::watch::Part;
+use super::state::ControllerGroup;
 use crate::hash::mix;
 use crate::http::HttpError;
 use crate::measure::Completed;
-use crate::stack::{Boxed, Host, Opener, Sender};
+use crate::sim::{GroupId, Tap};
+use crate::stack::{BoxFuture, Connector, Host, Sender};
 use crate::workload::WebRequest;
-use crate::world::{GroupId, Tap};
 
 /// The clients of a group.
 #[derive(Clone)]
@@ -32,21 +32,21 @@ pub(super) struct Clients {
 
 /// The endpoints behind connections of one controller.
 pub(super) struct Endpoints {
-    pub(super) part: Arc<Part>,
+    pub(super) part: Arc<ControllerGroup>,
     /// What opens connections and the paths of the group's hosts, which connections take in turn. One such pair for each drift of
-    /// clocks; connections take them by lot.
-    pub(super) ends: Vec<(Arc<dyn Opener>, Vec<GroupId>)>,
+    /// clocks; each connection takes a random one.
+    pub(super) ends: Vec<(Arc<dyn Connector>, Vec<GroupId>)>,
 }
 
 impl Clients {
     /// Starts every request at its time: arrivals never wait for completions.
     pub(super) async fn run(self, source: Source) {
         let Some((_, first)) = self.parts.first() else { return };
-        let world = first.part.shared.world.clone();
+        let sim = first.part.state.sim.clone();
         for (index, request) in source.enumerate() {
-            world.sleep_until(request.start).await;
+            sim.sleep_until(request.start).await;
             let clients = self.clone();
-            world.spawn(async move { clients.fetch(&request, index).await });
+            sim.spawn(async move { clients.fetch(&request, index).await });
         }
     }
 
@@ -55,31 +55,31 @@ impl Clients {
         let chosen = self.parts.iter().find(|(up_to, _)| drawn < *up_to).or_else(|| self.parts.last());
         let Some((_, endpoints)) = chosen else { return };
         let part = &endpoints.part;
-        let (opener, hosts) =
+        let (connector, hosts) =
             &endpoints.ends[(mix(&[self.seed, index as u64, 1]) % endpoints.ends.len() as u64) as usize];
-        let world = &part.shared.world;
-        let flow = world.add_flow(hosts[index % hosts.len()], request.client_rtt, request.server_rtt);
+        let sim = &part.state.sim;
+        let flow = sim.add_flow(hosts[index % hosts.len()], request.client_rtt, request.server_rtt);
         part.opened(flow);
         if self.traced == Some(index) {
             *part.traced.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow);
         }
         if self.watched == Some(index) {
-            world.watch_drops(flow);
+            sim.watch_drops(flow);
         }
         if let (0, Some(tap)) = (index, &self.tap) {
-            world.tap(flow, Arc::clone(tap));
+            sim.tap(flow, Arc::clone(tap));
         }
-        let outcome = get(&**opener, flow, request, self.streams).await;
+        let outcome = get(&**connector, flow, request, self.streams).await;
         let counts = part.closed(flow);
         if let (Ok(completed), true) = (&outcome, self.traced == Some(index)) {
             part.traced_completed(completed, counts);
         }
-        part.note_outcome(outcome);
+        part.record_outcome(outcome);
     }
 }
 
-async fn get(opener: &dyn Opener, flow: u32, request: &WebRequest, streams: u32) -> Result<Completed, HttpError> {
-    let mut client = opener.open(flow).await?;
+async fn get(connector: &dyn Connector, flow: u32, request: &WebRequest, streams: u32) -> Result<Completed, HttpError> {
+    let mut client = connector.open(flow).await?;
     let (body, head) = (request.response_bytes, request.request_bytes);
     let fetched = match streams {
         1 => client.get(body, head).await?,
@@ -90,7 +90,7 @@ async fn get(opener: &dyn Opener, flow: u32, request: &WebRequest, streams: u32)
 }
 
 /// The servers of a part.
-pub(super) struct Servers(pub(super) Arc<Part>);
+pub(super) struct Servers(pub(super) Arc<ControllerGroup>);
 
 impl Host for Servers {
     fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>> {
@@ -101,14 +101,14 @@ impl Host for Servers {
     }
 
     fn began(&self, sender: Arc<dyn Sender>) -> u64 {
-        self.0.tally().senders.began(sender)
+        self.0.stats().senders.began(sender)
     }
 
     fn ended(&self, id: u64) {
-        self.0.tally().senders.ended(id);
+        self.0.stats().senders.ended(id);
     }
 
-    fn think(&self, _: Option<u32>) -> Boxed<'_, ()> {
+    fn think(&self, _: Option<u32>) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -1,6 +1,6 @@
 //! QUIC stacks under the lab's HTTP/3: what an experiment needs of one, and each stack's way to give it.
 //!
-//! One file per stack. An experiment says what both ends run (its `Setting`), gives two sockets of the virtual world, and gets something
+//! One file per stack. An experiment says what both ends run (its `EndpointSettings`), gives two sockets of the simulation, and gets something
 //! that opens connections and something that accepts them.
 
 mod native;
@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::senders::Senders;
 use crate::http::{Fetched, HttpError, Identity, Requests};
-use crate::world::{LinkId, Virtual, VirtualSocket};
+use crate::sim::{LinkId, SimHandle, SimSocket};
 
-/// UDP payload of a full packet: with [`crate::world::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
+/// UDP payload of a full packet: with [`crate::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
 pub(crate) const DATAGRAM: u16 = 1392;
 #[cfg(feature = "quiche")]
 /// Largest UDP payload that the lab's connections send: an Ethernet frame's.
@@ -81,8 +81,8 @@ impl Stack {
         }
     }
 
-    /// What it offers when its endpoint sends through an outlet, which cuts datagrams and keeps them back.
-    pub const fn offers_with_outlet(self) -> Capabilities {
+    /// What it offers when its endpoint sends through a shaping socket, which cuts datagrams and keeps them back.
+    pub const fn provided_with_shaping(self) -> Capabilities {
         with_outlet(self.provided())
     }
 
@@ -161,8 +161,8 @@ impl Control {
         })
     }
 
-    /// It steers packet size or holds packets: what stacks that cannot do through an outlet.
-    pub fn uses_outlet(&self) -> bool {
+    /// It steers packet size or holds packets: what stacks that cannot do through a shaping socket.
+    pub fn needs_shaping(&self) -> bool {
         matches!(self, Self::Ours(controller_config) if controller_config.required().pacing || controller_config.required().datagram)
     }
 
@@ -195,14 +195,14 @@ enum Side {
 }
 
 /// What both ends of the connections of a run are made from.
-pub(crate) struct Setting<'a> {
-    pub(crate) world: &'a Virtual,
+pub(crate) struct EndpointSettings<'a> {
+    pub(crate) sim: &'a SimHandle,
     pub(crate) identity: &'a Identity,
     pub(crate) control: &'a Control,
     /// How one-way delays travel.
     pub(crate) extension: Extension,
-    /// Endpoints send through an outlet.
-    pub(crate) outlet: bool,
+    /// Endpoints send through a shaping socket.
+    pub(crate) shaping: bool,
     /// Largest window of a sender in packets, by the receiver's flow control.
     pub(crate) max_window: Option<u32>,
     /// Streams that share a connection's window evenly, 1 or more.
@@ -215,7 +215,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) seed: [u8; 32],
 }
 
-impl Setting<'_> {
+impl EndpointSettings<'_> {
     /// Flow control window of a stream in bytes. Stacks do not write to streams in turn once their send buffer is full: where streams are
     /// many so that none has too many gaps, each must have its own bound.
     fn stream_window(&self) -> Option<u32> {
@@ -235,11 +235,13 @@ impl Setting<'_> {
 
     /// The clock behind one side's timestamps.
     fn clock(&self, side: Side) -> Arc<dyn Clock> {
-        let world = self.world.clone();
+        let sim = self.sim.clone();
         match (side, self.clock) {
-            (Side::Server, _) | (_, ClientClock::Drifts(0)) => Arc::new(world),
-            (Side::Client, ClientClock::Drifts(drift)) => Arc::new(DriftingClock { world, drift }),
-            (Side::Client, ClientClock::Lies(lie, link)) => Arc::new(LyingClock { world, lie, link }),
+            (Side::Server, _) | (_, ClientClock::Drifts(0)) => Arc::new(sim),
+            (Side::Client, ClientClock::Drifts(drift)) => Arc::new(DriftingClock { sim, drift }),
+            (Side::Client, ClientClock::Misreports(misreport, link)) => {
+                Arc::new(MisreportingClock { sim, misreport, link })
+            }
         }
     }
 
@@ -257,38 +259,38 @@ pub(crate) enum ClientClock {
     /// It runs away from the server's by so many microseconds per second.
     Drifts(i32),
     /// Its owner wants to be sent more than is due, and knows the queue of this link.
-    Lies(Lie, LinkId),
+    Misreports(ClockMisreport, LinkId),
 }
 
 /// What a lying receiver's clock shows, in nanoseconds: of the time since its connection began, and of the delay that a packet which enters the
 /// bottleneck now would find there.
-pub type Lie = fn(since_start: u64, queueing: u64) -> u64;
+pub type ClockMisreport = fn(since_start: u64, queueing: u64) -> u64;
 
-struct LyingClock {
-    world: Virtual,
-    lie: Lie,
+struct MisreportingClock {
+    sim: SimHandle,
+    misreport: ClockMisreport,
     link: LinkId,
 }
 
-impl Clock for LyingClock {
+impl Clock for MisreportingClock {
     fn now(&self) -> std::time::Instant {
-        self.world.instant()
+        self.sim.instant()
     }
 
     fn stamp(&self, since_start: u64) -> u64 {
-        (self.lie)(since_start, self.world.queueing_delay(self.link).as_nanos() as u64)
+        (self.misreport)(since_start, self.sim.queueing_delay(self.link).as_nanos() as u64)
     }
 }
 
 /// A host's clock that runs too fast by `drift` microseconds per second.
 struct DriftingClock {
-    world: Virtual,
+    sim: SimHandle,
     drift: i32,
 }
 
 impl Clock for DriftingClock {
     fn now(&self) -> std::time::Instant {
-        self.world.instant()
+        self.sim.instant()
     }
 
     fn stamp(&self, since_start: u64) -> u64 {
@@ -298,20 +300,25 @@ impl Clock for DriftingClock {
 }
 
 /// A future that a stack hands out.
-pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Opens connections to the server of a flow.
-pub(crate) trait Opener: Send + Sync {
+pub(crate) trait Connector: Send + Sync {
     /// Handshake and HTTP/3 set-up.
-    fn open(&self, flow: u32) -> Boxed<'static, Result<Box<dyn Client>, HttpError>>;
+    fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>>;
 }
 
 /// An open HTTP/3 connection.
 pub(crate) trait Client: Send {
     /// As [`crate::http::Requests::get`].
-    fn get(&mut self, bytes: u64, request_bytes: u64) -> Boxed<'_, Result<Fetched, HttpError>>;
+    fn get(&mut self, bytes: u64, request_bytes: u64) -> BoxFuture<'_, Result<Fetched, HttpError>>;
     /// The same body over several streams at once, where the stack limits what one stream may have in disorder; else over one.
-    fn get_at_once(&mut self, bytes: u64, request_bytes: u64, _streams: u32) -> Boxed<'_, Result<Fetched, HttpError>> {
+    fn get_at_once(
+        &mut self,
+        bytes: u64,
+        request_bytes: u64,
+        _streams: u32,
+    ) -> BoxFuture<'_, Result<Fetched, HttpError>> {
         self.get(bytes, request_bytes)
     }
     /// Closes it.
@@ -336,11 +343,16 @@ where
     O: h3::quic::OpenStreams<Bytes> + Clone + Send,
     O::BidiStream: Send,
 {
-    fn get_at_once(&mut self, bytes: u64, request_bytes: u64, streams: u32) -> Boxed<'_, Result<Fetched, HttpError>> {
+    fn get_at_once(
+        &mut self,
+        bytes: u64,
+        request_bytes: u64,
+        streams: u32,
+    ) -> BoxFuture<'_, Result<Fetched, HttpError>> {
         Box::pin(self.requests.get_at_once(bytes, request_bytes, streams))
     }
 
-    fn get(&mut self, bytes: u64, request_bytes: u64) -> Boxed<'_, Result<Fetched, HttpError>> {
+    fn get(&mut self, bytes: u64, request_bytes: u64) -> BoxFuture<'_, Result<Fetched, HttpError>> {
         Box::pin(self.requests.get(bytes, request_bytes))
     }
 
@@ -349,7 +361,7 @@ where
     }
 }
 
-/// What a server's connection tells of its sender.
+/// The counts of a server connection's sender.
 pub(crate) trait Sender: Send + Sync {
     /// How it stands now.
     fn report(&self) -> SenderReport;
@@ -359,7 +371,7 @@ pub(crate) trait Sender: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderReport {
     /// Its peer agreed to tell it one-way delays.
-    pub(crate) hears_one_way: bool,
+    pub(crate) one_way_negotiated: bool,
     pub(crate) early_reductions: u64,
     pub(crate) reductions: u64,
 }
@@ -369,7 +381,7 @@ impl Sender for fathom_quinn::ConnectionMonitor {
         let report = self.report();
         let (early_reductions, reductions) =
             report.controller.map_or((0, 0), |snapshot| (snapshot.early_reductions, snapshot.reductions));
-        SenderReport { hears_one_way: report.negotiated, early_reductions, reductions }
+        SenderReport { one_way_negotiated: report.negotiated, early_reductions, reductions }
     }
 }
 
@@ -382,14 +394,14 @@ pub(crate) trait Host: Send + Sync + 'static {
     /// It ended.
     fn ended(&self, id: u64);
     /// Waits for the server's delay before an answer.
-    fn think(&self, flow: Option<u32>) -> Boxed<'_, ()>;
+    fn think(&self, flow: Option<u32>) -> BoxFuture<'_, ()>;
 }
 
 /// Both ends of one direction of a run.
-pub(crate) struct Ends {
-    pub(crate) opener: Arc<dyn Opener>,
+pub(crate) struct EndpointPair {
+    pub(crate) connector: Arc<dyn Connector>,
     /// Accepts and serves connections for as long as it is polled.
-    pub(crate) accept: Boxed<'static, ()>,
+    pub(crate) accept: BoxFuture<'static, ()>,
 }
 
 /// Why a stack cannot be set up.
@@ -409,15 +421,15 @@ pub enum SetupError {
 /// Makes both ends on `stack`.
 pub(crate) fn ends(
     stack: Stack,
-    setting: &Setting<'_>,
-    client: VirtualSocket,
-    server: VirtualSocket,
+    settings: &EndpointSettings<'_>,
+    client: SimSocket,
+    server: SimSocket,
     host: Arc<dyn Host>,
-) -> Result<Ends, SetupError> {
+) -> Result<EndpointPair, SetupError> {
     match stack {
-        Stack::Quinn => quinn::ends(setting, client, server, host),
-        Stack::Noq => noq::ends(setting, client, server, host),
+        Stack::Quinn => quinn::ends(settings, client, server, host),
+        Stack::Noq => noq::ends(settings, client, server, host),
         #[cfg(feature = "quiche")]
-        Stack::Quiche => quiche::ends(setting, client, server, host),
+        Stack::Quiche => quiche::ends(settings, client, server, host),
     }
 }

@@ -8,7 +8,7 @@ use fathom_cc::{ControllerMetrics, Phase};
 use fathom_quinn::Observer;
 
 use super::{Sender, SenderReport};
-use crate::world::Virtual;
+use crate::sim::SimHandle;
 
 /// Reductions of a stack's own controller.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Sender for Counts {
 /// Tells of a controller's window.
 #[derive(Clone)]
 pub(super) struct Watched {
-    pub(super) world: Virtual,
+    pub(super) sim: SimHandle,
     pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) counts: Arc<Counts>,
 }
@@ -38,7 +38,7 @@ impl fmt::Debug for Watched {
 
 impl Watched {
     /// The window after an event, in bytes. What else the controller thinks cannot be seen.
-    pub(super) fn tell(&self, window: u64, threshold: Option<u64>) {
+    pub(super) fn record(&self, window: u64, threshold: Option<u64>) {
         let Some(observer) = &self.observer else { return };
         let slow_start = threshold.is_none_or(|threshold| window < threshold);
         let snapshot = ControllerMetrics {
@@ -51,7 +51,7 @@ impl Watched {
             reductions: self.counts.reductions.load(Ordering::Relaxed),
             early_reductions: 0,
         };
-        observer.observe(self.world.time(), &snapshot, None);
+        observer.observe(self.sim.time(), &snapshot, None);
     }
 
     /// A loss or mark came: it counts when the window fell.

@@ -9,10 +9,11 @@ use quinn::{Connecting, Endpoint, EndpointConfig, Incoming, TransportConfig, Var
 
 use super::native::{Counts, Watched};
 use super::{
-    Boxed, Client, Close, Control, Ends, Host, IDLE, OpenConnection, Opener, Sender, Setting, SetupError, Side,
+    BoxFuture, Client, Close, Connector, Control, EndpointPair, EndpointSettings, Host, IDLE, OpenConnection, Sender,
+    SetupError, Side,
 };
 use crate::http::{HttpError, NO_ERROR, Requests, serve};
-use crate::world::{Virtual, VirtualSocket, flow_of, server_address};
+use crate::sim::{SimHandle, SimSocket, flow_of, server_address};
 
 /// quinn's own controllers.
 pub(crate) const NATIVES: &[&str] = &["new-reno", "cubic", "bbr"];
@@ -25,20 +26,20 @@ fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
     }
 }
 
-/// An endpoint's way out: the socket, behind an outlet or not.
-struct Way {
+/// An endpoint's socket, behind a shaping socket or not.
+struct EndpointSocket {
     socket: Arc<dyn quinn::AsyncUdpSocket>,
     gate: Option<Arc<TrailerRegistry>>,
 }
 
-impl Way {
-    fn new(socket: Arc<dyn quinn::AsyncUdpSocket>, runtime: &Arc<dyn quinn::Runtime>, outlet: bool) -> Self {
-        if !outlet {
+impl EndpointSocket {
+    fn new(socket: Arc<dyn quinn::AsyncUdpSocket>, runtime: &Arc<dyn quinn::Runtime>, shaping: bool) -> Self {
+        if !shaping {
             return Self { socket, gate: None };
         }
-        let outlet = ShapingSocket::new(socket, runtime);
-        let gate = Some(Arc::clone(outlet.gate()));
-        Self { socket: outlet.socket(), gate }
+        let shaping = ShapingSocket::new(socket, runtime);
+        let gate = Some(Arc::clone(shaping.gate()));
+        Self { socket: shaping.socket(), gate }
     }
 }
 
@@ -58,7 +59,7 @@ enum ServerKind {
 /// Settings of every connection.
 #[derive(Clone)]
 struct Common {
-    world: Virtual,
+    sim: SimHandle,
     stream_window: Option<u32>,
     send_window: Option<u64>,
     datagram: u16,
@@ -83,23 +84,23 @@ impl Common {
 }
 
 pub(super) fn ends(
-    setting: &Setting<'_>,
-    client: VirtualSocket,
-    server: VirtualSocket,
+    settings: &EndpointSettings<'_>,
+    client: SimSocket,
+    server: SimSocket,
     host: Arc<dyn Host>,
-) -> Result<Ends, SetupError> {
-    let identity = setting.identity;
-    let runtime: Arc<dyn quinn::Runtime> = Arc::new(setting.world.clone());
-    let client = Way::new(Arc::new(client), &runtime, setting.outlet);
-    let server = Way::new(Arc::new(server), &runtime, setting.outlet);
-    let (client_kind, server_kind, server_config) = match setting.control {
+) -> Result<EndpointPair, SetupError> {
+    let identity = settings.identity;
+    let runtime: Arc<dyn quinn::Runtime> = Arc::new(settings.sim.clone());
+    let client = EndpointSocket::new(Arc::new(client), &runtime, settings.shaping);
+    let server = EndpointSocket::new(Arc::new(server), &runtime, settings.shaping);
+    let (client_kind, server_kind, server_config) = match settings.control {
         Control::Ours(controller_config) => {
-            let plug = |way: &Way| match &way.gate {
+            let plug = |socket: &EndpointSocket| match &socket.gate {
                 Some(gate) => Plugin::through(gate, Arc::clone(controller_config)),
                 None => Plugin::new(Arc::clone(controller_config)),
             };
-            let plug = |way, side| -> Result<Plugin, PluginError> {
-                plug(way)?.with_clock(setting.clock(side)).with_extension(setting.extension)
+            let plug = |socket, side| -> Result<Plugin, PluginError> {
+                plug(socket)?.with_clock(settings.clock(side)).with_extension(settings.extension)
             };
             let server = plug(&server, Side::Server)?.server(Arc::clone(&identity.server))?;
             let config = server.config();
@@ -116,25 +117,25 @@ pub(super) fn ends(
         }
     };
     let server = Endpoint::new_with_abstract_socket(
-        endpoint_config(setting.seed_of(Side::Server)),
+        endpoint_config(settings.seed_of(Side::Server)),
         Some(server_config),
         server.socket,
         Arc::clone(&runtime),
     )?;
     let endpoint = Endpoint::new_with_abstract_socket(
-        endpoint_config(setting.seed_of(Side::Client)),
+        endpoint_config(settings.seed_of(Side::Client)),
         None,
         client.socket,
         runtime,
     )?;
     let common = Common {
-        world: setting.world.clone(),
-        stream_window: setting.stream_window(),
-        send_window: setting.send_window(),
-        datagram: setting.datagram,
+        sim: settings.sim.clone(),
+        stream_window: settings.stream_window(),
+        send_window: settings.send_window(),
+        datagram: settings.datagram,
     };
-    Ok(Ends {
-        opener: Arc::new(QuinnOpener { endpoint, kind: client_kind, common: common.clone() }),
+    Ok(EndpointPair {
+        connector: Arc::new(QuinnConnector { endpoint, kind: client_kind, common: common.clone() }),
         accept: Box::pin(accept(server, server_kind, common, host)),
     })
 }
@@ -150,13 +151,13 @@ fn endpoint_config(seed: [u8; 32]) -> EndpointConfig {
     config
 }
 
-struct QuinnOpener {
+struct QuinnConnector {
     endpoint: Endpoint,
     kind: ClientKind,
     common: Common,
 }
 
-impl QuinnOpener {
+impl QuinnConnector {
     fn begin(&self, flow: u32) -> Result<Connecting, HttpError> {
         let config = match &self.kind {
             ClientKind::Plugged(plug) => plug.config(self.common.transport(), None).0,
@@ -173,13 +174,13 @@ impl QuinnOpener {
     }
 }
 
-impl Opener for QuinnOpener {
-    fn open(&self, flow: u32) -> Boxed<'static, Result<Box<dyn Client>, HttpError>> {
+impl Connector for QuinnConnector {
+    fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>> {
         let connecting = self.begin(flow);
-        let world = self.common.world.clone();
+        let sim = self.common.sim.clone();
         Box::pin(async move {
             let connection = connecting?.await.map_err(|e| HttpError::Connection(e.to_string()))?;
-            let requests = Requests::open(h3_quinn::Connection::new(connection.clone()), world).await?;
+            let requests = Requests::open(h3_quinn::Connection::new(connection.clone()), sim).await?;
             Ok(Box::new(OpenConnection { connection, requests }) as Box<dyn Client>)
         })
     }
@@ -198,7 +199,7 @@ async fn accept(endpoint: Endpoint, kind: ServerKind, common: Common, host: Arc<
         let Some((connecting, sender)) = kind.accept(incoming, &common, host.observer(flow)) else { continue };
         let id = host.began(sender);
         let host = Arc::clone(&host);
-        common.world.spawn(async move {
+        common.sim.spawn(async move {
             if let Ok(connection) = connecting.await {
                 let transport = h3_quinn::Connection::new(connection.clone());
                 // The client reports what fails.
@@ -227,7 +228,7 @@ impl ServerKind {
                 let mut transport = common.transport();
                 transport.congestion_controller_factory(Arc::new(WatchedFactory {
                     inner: native(name),
-                    watch: Watched { world: common.world.clone(), observer, counts: Arc::clone(&counts) },
+                    watch: Watched { sim: common.sim.clone(), observer, counts: Arc::clone(&counts) },
                 }));
                 let mut config = config.clone();
                 config.transport = Arc::new(transport);
@@ -256,9 +257,9 @@ struct WatchedController {
 }
 
 impl WatchedController {
-    fn tell(&self) {
+    fn record(&self) {
         let metrics = self.inner.metrics();
-        self.watch.tell(self.inner.window(), metrics.ssthresh);
+        self.watch.record(self.inner.window(), metrics.ssthresh);
     }
 }
 
@@ -280,7 +281,7 @@ impl quinn::congestion::Controller for WatchedController {
 
     fn on_end_acks(&mut self, now: std::time::Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
-        self.tell();
+        self.record();
     }
 
     fn on_congestion_event(
@@ -293,7 +294,7 @@ impl quinn::congestion::Controller for WatchedController {
         let before = self.inner.window();
         self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
         self.watch.reduced(before, self.inner.window());
-        self.tell();
+        self.record();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

@@ -19,7 +19,7 @@ pub(crate) struct SenderTotals {
     /// Senders that began.
     pub(crate) began: u64,
     /// Senders whose peer agreed to tell them one-way delays.
-    pub(crate) hears_one_way: u64,
+    pub(crate) one_way_negotiated: u64,
     pub(crate) early_reductions: u64,
     pub(crate) reductions: u64,
     /// The most that were there at once.
@@ -52,7 +52,7 @@ impl Senders {
 
     fn add(&mut self, sender: &dyn Sender) {
         let report = sender.report();
-        self.totals.hears_one_way += u64::from(report.hears_one_way);
+        self.totals.one_way_negotiated += u64::from(report.one_way_negotiated);
         self.totals.early_reductions += report.early_reductions;
         self.totals.reductions += report.reductions;
     }

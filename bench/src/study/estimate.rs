@@ -1,20 +1,20 @@
-//! What a cell will cost, guessed before it runs: good to a factor of two, which is what one wants to know before an hour passes.
+//! What a run will cost, guessed before it runs: good to a factor of two, which is what one wants to know before an hour passes.
 
 use std::time::Duration;
 
-use crate::light::WebUser;
+use crate::packet_level::WebUser;
 use crate::scenario::{Background, Load, Scenario, Stop, Traffic, Workload};
-use crate::world::WIRE_OVERHEAD;
+use crate::sim::WIRE_OVERHEAD;
 
 /// CPU seconds for each data packet of a long transfer: both ends, acknowledgements, network and measuring, on one core. Measured by this
 /// lab on machines of 2025: about 5 microseconds.
 const CPU_PER_PACKET: f64 = 5e-6;
 /// CPU seconds for each web connection with all its packets, two TLS handshakes' ends included. Measured by this lab likewise: 0.45 ms.
 const CPU_PER_CONNECTION: f64 = 0.45e-3;
-/// CPU seconds for each packet of light traffic and each link it crosses, acknowledgements too. Measured by this lab likewise.
-const CPU_PER_LIGHT_HOP: f64 = 0.4e-6;
-/// Memory of a light flow, its packets under way counted in.
-const MEMORY_PER_LIGHT_FLOW: f64 = 2e3;
+/// CPU seconds for each packet of packet-level traffic and each link it crosses, acknowledgements too. Measured by this lab likewise.
+const CPU_PER_PACKET_LEVEL_HOP: f64 = 0.4e-6;
+/// Memory of a packet-level flow, its packets under way counted in.
+const MEMORY_PER_PACKET_LEVEL_FLOW: f64 = 2e3;
 /// Seconds that a web user's transfer takes where nothing queues: a handshake and the round trips of slow start.
 const TRANSFER: f64 = 0.5;
 /// Bytes of a web connection on the wire. Measured by this lab: 87.2 connections per second make 9 Mbps (README).
@@ -81,20 +81,20 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
     for group in &scenario.background {
         let hops = way(group.from, group.to).0.len() as f64;
         let packets =
-            light_rate(scenario, group) / 8.0 / (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD)) * seconds;
+            packet_level_rate(scenario, group) / 8.0 / (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD)) * seconds;
         let (flows, acks) = match group.load {
             Load::Users { count, .. } => (count, packets / 2.0),
             Load::Udp { count, .. } => (count, 0.0),
         };
         sum.packets += packets;
-        sum.memory += f64::from(flows) * MEMORY_PER_LIGHT_FLOW;
-        sum.cpu_seconds += (packets + acks) * hops * CPU_PER_LIGHT_HOP;
+        sum.memory += f64::from(flows) * MEMORY_PER_PACKET_LEVEL_FLOW;
+        sum.cpu_seconds += (packets + acks) * hops * CPU_PER_PACKET_LEVEL_HOP;
     }
     sum
 }
 
-/// Bits per second of a light group: what it offers where nothing queues, up to the rate of the tightest link on its way.
-fn light_rate(scenario: &Scenario, group: &Background) -> f64 {
+/// Bits per second of a packet-level group: what it offers where nothing queues, up to the rate of the tightest link on its way.
+fn packet_level_rate(scenario: &Scenario, group: &Background) -> f64 {
     let offered = match group.load {
         Load::Users { count, idle: (low, high) } => {
             let bits = WebUser::default().mean_size() * (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD)) * 8.0;
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn light_traffic_costs_by_packet_and_link_and_windows_limit_long_flows() {
+    fn packet_level_cost_is_per_packet_and_hop() {
         let e = of(r#"
             stop = "100s"
             [network]

@@ -1,14 +1,14 @@
-//! A study in words: what it asks, what one cell of it is, what it will cost.
+//! Describes a study: its question, one of its runs, its estimated cost.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use super::estimate::{Estimate, base_round_trip, estimate};
-use super::{Cell, Study, key_text};
+use super::{Study, StudyRun, key_text};
 use crate::scenario::{Access, Background, ChainLink, Load, Scenario, Stop, Traffic, Workload};
 
-/// The study in words, with `cells` to run: those of a scale, or of a part.
-pub fn explain(study: &Study, cells: &[Cell], scale: f64, cores: usize) -> String {
+/// The study in words, with `runs` to run: those of a scale, or of a part.
+pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> String {
     let mut text = format!("{}: {}\n", study.name, study.question);
     let mut line = |s: String| {
         text += &s;
@@ -22,20 +22,20 @@ pub fn explain(study: &Study, cells: &[Cell], scale: f64, cores: usize) -> Strin
     }
     let skipped = if study.skipped == 0 { String::new() } else { format!(" ({} left out)", study.skipped) };
     line(format!(
-        "cells: {} combination{}{skipped} with {} seed{} each: {}",
+        "runs: {} combination{}{skipped} with {} seed{} each: {}",
         study.points.len(),
         plural(study.points.len()),
         study.seeds,
         plural(study.seeds as usize),
-        cells.len()
+        runs.len()
     ));
     if scale < 1.0 {
-        line(format!("scale: {scale} of the time or the responses that the study asks for"));
+        line(format!("scale: {scale} of the time or the responses of the study"));
     }
-    if let Some(cell) = cells.first() {
-        line(format!("\none cell ({}):", key_text(&cell.key)));
-        line(indented(&scenario(&cell.scenario)));
-        line(costs(cells, cores));
+    if let Some(run) = runs.first() {
+        line(format!("\none run ({}):", key_text(&run.key)));
+        line(indented(&scenario(&run.scenario)));
+        line(costs(runs, cores));
     }
     text
 }
@@ -113,7 +113,7 @@ fn group(s: &Scenario, t: &Traffic) -> String {
         routers[t.from],
         routers[t.to],
         mix.join(" + "),
-        u32::from(t.datagram) + crate::world::WIRE_OVERHEAD,
+        u32::from(t.datagram) + crate::sim::WIRE_OVERHEAD,
         t.access.rate,
         range(t.access.delay.0, t.access.delay.1) + &access_queue(&t.access),
         range(low, high),
@@ -133,7 +133,7 @@ fn background(s: &Scenario, b: &Background) -> String {
             } else {
                 format!(", delay of their own {}", range(b.rtt.0, b.rtt.1))
             };
-            format!("{count} light web users, idle for {}; {}{delay}", range(low, high), mix.join(" + "))
+            format!("{count} packet-level web users, idle for {}; {}{delay}", range(low, high), mix.join(" + "))
         }
         Load::Udp { count, rate, on, off } => {
             format!(
@@ -142,7 +142,7 @@ fn background(s: &Scenario, b: &Background) -> String {
             )
         }
     };
-    let size = u32::from(b.datagram) + crate::world::WIRE_OVERHEAD;
+    let size = u32::from(b.datagram) + crate::sim::WIRE_OVERHEAD;
     format!("background {}: {} to {}, {work}; packets of {size} bytes\n", b.name, routers[b.from], routers[b.to])
 }
 
@@ -164,15 +164,15 @@ fn range(low: Duration, high: Duration) -> String {
     }
 }
 
-fn costs(cells: &[Cell], cores: usize) -> String {
-    let each: Vec<Estimate> = cells.iter().map(|c| estimate(&c.scenario)).collect();
+fn costs(runs: &[StudyRun], cores: usize) -> String {
+    let each: Vec<Estimate> = runs.iter().map(|c| estimate(&c.scenario)).collect();
     let span = |f: fn(&Estimate) -> f64, show: fn(f64) -> String| {
         let (low, high) = each.iter().map(f).fold((f64::INFINITY, 0f64), |(l, h), x| (l.min(x), h.max(x)));
         let (low, high) = (show(low), show(high));
         if low == high { low } else { format!("{low} to {high}") }
     };
     let cpu: f64 = each.iter().map(|e| e.cpu_seconds).sum();
-    // The last cell may run alone.
+    // The last run may run alone.
     let longest = each.iter().map(|e| e.cpu_seconds).fold(0.0, f64::max);
     // As many at once as there are cores, at worst the largest.
     let mut memory: Vec<f64> = each.iter().map(|e| e.memory).collect();
@@ -180,13 +180,13 @@ fn costs(cells: &[Cell], cores: usize) -> String {
     let memory: f64 = memory.iter().take(cores.max(1)).sum();
     let wall = (cpu / cores.max(1) as f64).max(longest);
     format!(
-        "\ncost, guessed: a cell takes {} of virtual time, {} packets, {} connections, {} of CPU\n\
+        "\ncost, guessed: a run takes {} of virtual time, {} packets, {} connections, {} of CPU\n\
          all {}: {} of CPU, {} on {cores} core{}, up to {:.0} MB of memory",
         span(|e| e.seconds, time_text),
         span(|e| e.packets, count),
         span(|e| e.connections, count),
         span(|e| e.cpu_seconds, time_text),
-        cells.len(),
+        runs.len(),
         time_text(cpu),
         time_text(wall),
         plural(cores),

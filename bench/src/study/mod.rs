@@ -1,46 +1,46 @@
-//! Studies: a question, a scenario with holes, and what fills them. A study expands into cells; a cell is a pure function of its scenario
-//! and seed, so cells run in any order, on any machine, and their results merge by copying files.
+//! Studies: a question, a scenario template and a parameter sweep. A study expands into runs; a run is a pure function of its scenario and
+//! seed, so runs may be made in any order, on any machine, and their results merge by copying files.
 //!
 //! | file | what is in it |
 //! |---|---|
 //! | `read.rs` | a study as written in TOML: axes, combinations, skips |
-//! | `fill.rs` | `$axis` and `$axis.field` in the strings of a scenario |
-//! | `cell.rs` | cells: scale, seed, fingerprint, parts |
-//! | `run.rs` | runs cells on all cores |
+//! | `substitute.rs` | `$axis` and `$axis.field` in the strings of a scenario template |
+//! | `study_run.rs` | runs: scale, seed, fingerprint, parts |
+//! | `executor.rs` | makes the runs on all cores |
 //! | `store.rs` | results as files: each complete or not there |
-//! | `estimate.rs` | what a cell will cost |
+//! | `estimate.rs` | what a run will cost |
 //! | `explain.rs` | a study in words |
 //! | `table.rs` | results by key, and their table |
 //! | `shipped.rs` | the studies that come with this crate |
 
-mod cell;
 mod estimate;
+mod executor;
 mod explain;
-mod fill;
 mod read;
-mod run;
 mod shipped;
 mod store;
+mod study_run;
+mod substitute;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use cell::{Cell, Part, part};
 pub use estimate::{Estimate, estimate};
+pub use executor::{Event, Failed, RunOptions, StudyError, StudyRunResult, run_study, run_study_with, stored};
 pub use explain::{explain, time_text};
 pub use read::{Axis, MOST_SEEDS, Study, is_study};
-pub use run::{CellResult, Event, Failed, RunOptions, StudyError, run_study, run_study_with, stored};
 pub use shipped::{SHIPPED, shipped};
+pub use study_run::{Part, StudyRun, part};
 pub use table::{Keyed, by_key, table};
 
 /// Part of every fingerprint. Raised when a run of the same scenario and seed may come out otherwise than before: results stored under
-/// an older version are then run again. What changes only runs of one kind is in `cell.rs`.
+/// an older version are then run again. What changes only runs of one kind is in `run.rs`.
 pub const RESULTS_VERSION: u32 = 1;
 
-/// `flows=10, system=SDC`, as messages call a cell; `the only cell` where a study has no axes.
+/// `flows=10, system=SDC`, as messages call a run; `the only run` where a study has no axes.
 pub fn key_text(key: &std::collections::BTreeMap<String, String>) -> String {
     if key.is_empty() {
-        return "the only cell".to_owned();
+        return "the only run".to_owned();
     }
     key.iter().map(|(axis, value)| format!("{axis}={value}")).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! A study as written in TOML, read and checked: every cell's scenario, before anything runs.
+//! A study as written in TOML, read and checked: every run's scenario, before anything runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +6,18 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use super::fill::{Fault, Filling, Variables, is_name, scalar_text};
 use super::key_text;
-use crate::experiment::PlanError;
+use super::substitute::{AxisValue, SpannedError, Variables, is_name, scalar_text};
+use crate::experiment::{PlanError, toml_message};
 use crate::scenario::{Scenario, ScenarioSpec};
+use crate::sim::Backend;
 use crate::stack::Stack;
-use crate::world::Ground;
 
 /// Fields of a study.
 const FIELDS: &[&str] = &["question", "source", "seeds", "stack", "sweep", "skip", "scenario"];
 /// More combinations than any study means.
 const MOST_POINTS: usize = 100_000;
-/// The most repetitions of a cell.
+/// The most repetitions of a run.
 pub const MOST_SEEDS: u64 = 10_000;
 /// The stack that a build may lack.
 const OPTIONAL_STACK: &str = "quiche";
@@ -63,7 +63,7 @@ pub(super) struct Point {
 struct Values<'i> {
     name: String,
     at: std::ops::Range<usize>,
-    values: Vec<(String, Filling<'i>)>,
+    values: Vec<(String, AxisValue<'i>)>,
 }
 
 /// The text is a study, not a plan of `fathom compare`.
@@ -74,17 +74,17 @@ pub fn is_study(text: &str) -> bool {
 }
 
 impl Study {
-    /// Reads a study written in TOML and checks every cell of it. A study may name its stack (`stack = "quiche"`); a build without it
-    /// checks the study on the default stack, and refuses its cells until [`Study::with_stack`] sets another.
+    /// Reads a study written in TOML and checks every run of it. A study may name its stack (`stack = "quiche"`); a build without it
+    /// checks the study on the default stack, and refuses its runs until [`Study::with_stack`] sets another.
     ///
     /// # Errors
-    /// The text's fault, with its line where it has one, in one line.
+    /// The error in the text, with its line where it has one, in one line.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, PlanError> {
-        let at_line = |fault: Fault| {
-            let line = 1 + text.as_bytes()[..fault.span.start.min(text.len())].iter().filter(|b| **b == b'\n').count();
-            PlanError(format!("line {line}: {}", fault.message.replace('\n', "; ")))
+        let at_line = |error: SpannedError| {
+            let line = 1 + text.as_bytes()[..error.span.start.min(text.len())].iter().filter(|b| **b == b'\n').count();
+            PlanError(format!("line {line}: {}", error.message.replace('\n', "; ")))
         };
-        let table = DeTable::parse(text).map_err(|e| at_line(toml_fault(&e)))?;
+        let table = DeTable::parse(text).map_err(|e| at_line(toml_error(&e)))?;
         let head = Head::read(&table).map_err(at_line)?;
         let mut points = Vec::new();
         let mut skipped = 0;
@@ -97,7 +97,7 @@ impl Study {
                 used: std::mem::take(&mut used),
             };
             // Skipped ones are filled too: what they alone use is used, and what is wrong in them is wrong.
-            let spec = head.fill(&mut variables).map_err(at_line)?;
+            let spec = head.substitute(&mut variables).map_err(at_line)?;
             used = variables.used;
             if head.skips.iter().any(|skip| skip.iter().all(|(axis, values)| values.contains(&key[axis]))) {
                 skipped += 1;
@@ -131,7 +131,7 @@ impl Study {
         match head.stack.map(|stack| (stack.parse::<Stack>(), stack)) {
             None => Ok(study),
             Some((Ok(stack), _)) => study.with_stack(stack),
-            // Everything else is checked in any build; only cells need the stack itself.
+            // Everything else is checked in any build; only runs need the stack itself.
             Some((Err(e), stack)) if stack == OPTIONAL_STACK => {
                 Ok(Self { lacks: Some(format!("stack: {e}")), ..study })
             }
@@ -164,13 +164,13 @@ impl Study {
         Ok(self)
     }
 
-    /// The same study in another world.
+    /// The same study on another backend.
     ///
     /// # Errors
     /// A queue of it is not to be had there.
-    pub fn with_world(mut self, world: Ground) -> Result<Self, PlanError> {
+    pub fn with_backend(mut self, backend: Backend) -> Result<Self, PlanError> {
         for point in &mut self.points {
-            point.spec.world = world;
+            point.spec.backend = backend;
             point.scenario = checked(&point.key, &point.spec)?;
         }
         Ok(self)
@@ -181,8 +181,8 @@ fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenar
     spec.check().map_err(|PlanError(e)| PlanError(if key.is_empty() { e } else { format!("{}: {e}", key_text(key)) }))
 }
 
-fn toml_fault(e: &toml::de::Error) -> Fault {
-    Fault::new(e.span().unwrap_or(0..0), e.message())
+fn toml_error(e: &toml::de::Error) -> SpannedError {
+    SpannedError::new(e.span().unwrap_or(0..0), toml_message(e.message()))
 }
 
 fn seeds_in_range(seeds: u64) -> Result<u64, String> {
@@ -206,10 +206,10 @@ struct Head<'i> {
 }
 
 impl<'i> Head<'i> {
-    fn read(table: &Spanned<DeTable<'i>>) -> Result<Self, Fault> {
+    fn read(table: &Spanned<DeTable<'i>>) -> Result<Self, SpannedError> {
         let root = table.get_ref();
         if let Some(key) = root.keys().find(|key| !FIELDS.contains(&key.get_ref().as_ref())) {
-            return Err(Fault::new(
+            return Err(SpannedError::new(
                 key.span(),
                 format!(
                     "'{}' is no field of a study; write one of {}",
@@ -218,23 +218,23 @@ impl<'i> Head<'i> {
                 ),
             ));
         }
-        let missing = |what: &str| Fault::new(0..0, what);
-        let question = text_of(root, "question")?.ok_or_else(|| {
-            missing("question: there is none; say in one sentence what the study asks: question = \"...?\"")
-        })?;
+        let missing = |what: &str| SpannedError::new(0..0, what);
+        let question = text_of(root, "question")?
+            .ok_or_else(|| missing("question: there is none; write it in one sentence: question = \"...?\""))?;
         let seeds = match root.get("seeds") {
             None => 1,
             Some(value) => {
                 let number = value.get_ref().as_integer().and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
-                let number = number
-                    .ok_or_else(|| Fault::new(value.span(), format!("seeds: write a number from 1 to {MOST_SEEDS}")))?;
-                seeds_in_range(number).map_err(|e| Fault::new(value.span(), e))?
+                let number = number.ok_or_else(|| {
+                    SpannedError::new(value.span(), format!("seeds: write a number from 1 to {MOST_SEEDS}"))
+                })?;
+                seeds_in_range(number).map_err(|e| SpannedError::new(value.span(), e))?
             }
         };
         let scenario =
             root.get("scenario").ok_or_else(|| missing("scenario: there is none; write a [scenario] table"))?;
         let Some(inner) = scenario.get_ref().as_table() else {
-            return Err(Fault::new(scenario.span(), "scenario: write a [scenario] table"));
+            return Err(SpannedError::new(scenario.span(), "scenario: write a [scenario] table"));
         };
         let axes = axes(root)?;
         let skips = skips(root, &axes)?;
@@ -244,32 +244,32 @@ impl<'i> Head<'i> {
     }
 
     /// The scenario of one combination.
-    fn fill(&self, variables: &mut Variables<'i>) -> Result<ScenarioSpec, Fault> {
-        let filled = variables.fill_table(self.scenario.get_ref())?;
+    fn substitute(&self, variables: &mut Variables<'i>) -> Result<ScenarioSpec, SpannedError> {
+        let filled = variables.substitute_table(self.scenario.get_ref())?;
         ScenarioSpec::deserialize(Deserializer::from(Spanned::new(self.scenario.span(), filled)))
-            .map_err(|e| toml_fault(&e))
+            .map_err(|e| toml_error(&e))
     }
 }
 
-fn text_of(root: &DeTable<'_>, field: &str) -> Result<Option<String>, Fault> {
+fn text_of(root: &DeTable<'_>, field: &str) -> Result<Option<String>, SpannedError> {
     let Some(value) = root.get(field) else { return Ok(None) };
     match value.get_ref().as_str().map(str::trim) {
         Some(text) if !text.is_empty() && !text.contains('\n') => Ok(Some(text.to_owned())),
-        _ => Err(Fault::new(value.span(), format!("{field}: write one line of text"))),
+        _ => Err(SpannedError::new(value.span(), format!("{field}: write one line of text"))),
     }
 }
 
 /// The axes in the order of the text.
-fn axes<'i>(root: &DeTable<'i>) -> Result<Vec<Values<'i>>, Fault> {
+fn axes<'i>(root: &DeTable<'i>) -> Result<Vec<Values<'i>>, SpannedError> {
     let Some(sweep) = root.get("sweep") else { return Ok(Vec::new()) };
     let table = sweep.get_ref().as_table().ok_or_else(|| {
-        Fault::new(sweep.span(), "sweep: write a [sweep] table with a line per axis, such as flows = [10, 50]")
+        SpannedError::new(sweep.span(), "sweep: write a [sweep] table with a line per axis, such as flows = [10, 50]")
     })?;
     let mut axes = Vec::new();
     for (key, value) in table {
         let name = key.get_ref().to_string();
         if !is_name(&name) {
-            return Err(Fault::new(
+            return Err(SpannedError::new(
                 key.span(),
                 format!(
                     "sweep: '{}' cannot stand after a $; name an axis by letters, digits, '_' and '-'",
@@ -285,46 +285,48 @@ fn axes<'i>(root: &DeTable<'i>) -> Result<Vec<Values<'i>>, Fault> {
 }
 
 /// One axis: scalars, or tables that each have a name.
-fn axis<'i>(name: &str, value: &Spanned<DeValue<'i>>) -> Result<Vec<(String, Filling<'i>)>, Fault> {
+fn axis<'i>(name: &str, value: &Spanned<DeValue<'i>>) -> Result<Vec<(String, AxisValue<'i>)>, SpannedError> {
     let items = value.get_ref().as_array().filter(|items| !items.is_empty()).ok_or_else(|| {
-        Fault::new(
+        SpannedError::new(
             value.span(),
             format!("sweep.{name}: write a list such as [10, 50], or [[sweep.{name}]] tables with a name each"),
         )
     })?;
-    let mut values: Vec<(String, Filling<'i>)> = Vec::new();
+    let mut values: Vec<(String, AxisValue<'i>)> = Vec::new();
     for item in items {
-        let fault = |message: String| Fault::new(item.span(), format!("sweep.{name}: {message}"));
+        let error = |message: String| SpannedError::new(item.span(), format!("sweep.{name}: {message}"));
         let (text, filling) = match item.get_ref() {
             DeValue::Table(fields) => {
                 let text = fields
                     .get("name")
                     .and_then(|v| v.get_ref().as_str())
-                    .ok_or_else(|| fault("a variant without a name; add name = \"...\" to it".into()))?;
+                    .ok_or_else(|| error("a variant without a name; add name = \"...\" to it".into()))?;
                 if let Some(key) = fields.keys().find(|key| !is_name(key.get_ref())) {
-                    return Err(fault(format!(
+                    return Err(error(format!(
                         "'{}' cannot stand after a $; name a field by letters, digits, '_' and '-'",
                         key.get_ref().escape_debug()
                     )));
                 }
-                (text.to_owned(), Filling::Variant(text.to_owned(), fields.clone()))
+                (text.to_owned(), AxisValue::Variant(text.to_owned(), fields.clone()))
             }
             other => {
                 let text = scalar_text(other).ok_or_else(|| {
-                    fault("values are numbers or text; put a list into a field of a named variant".into())
+                    error("values are numbers or text; put a list into a field of a named variant".into())
                 })?;
-                (text, Filling::Scalar(other.clone()))
+                (text, AxisValue::Scalar(other.clone()))
             }
         };
         if text.is_empty() || text.contains('\n') {
-            return Err(fault("a value is one line of text; write something".into()));
+            return Err(error("a value is one line of text; write something".into()));
         }
         if values.iter().any(|(known, _)| *known == text) {
-            return Err(fault(format!("'{text}' is there twice; write it once")));
+            return Err(error(format!("'{text}' is there twice; write it once")));
         }
-        if values.iter().any(|(_, known)| matches!(known, Filling::Scalar(_)) != matches!(filling, Filling::Scalar(_)))
+        if values
+            .iter()
+            .any(|(_, known)| matches!(known, AxisValue::Scalar(_)) != matches!(filling, AxisValue::Scalar(_)))
         {
-            return Err(fault("values and named variants do not mix; write all as [[sweep]] tables or none".into()));
+            return Err(error("values and named variants do not mix; write all as [[sweep]] tables or none".into()));
         }
         values.push((text, filling));
     }
@@ -332,9 +334,9 @@ fn axis<'i>(name: &str, value: &Spanned<DeValue<'i>>) -> Result<Vec<(String, Fil
 }
 
 /// What is left out. `flows = 100, system = "SDC"` leaves out where both hold; a list of values holds where one of them does.
-fn skips(root: &DeTable<'_>, axes: &[Values<'_>]) -> Result<Vec<BTreeMap<String, Vec<String>>>, Fault> {
+fn skips(root: &DeTable<'_>, axes: &[Values<'_>]) -> Result<Vec<BTreeMap<String, Vec<String>>>, SpannedError> {
     let Some(skip) = root.get("skip") else { return Ok(Vec::new()) };
-    let wrong = |span| Fault::new(span, "skip: write [[skip]] tables with axes and values, such as flows = 100");
+    let wrong = |span| SpannedError::new(span, "skip: write [[skip]] tables with axes and values, such as flows = 100");
     let mut skips = Vec::new();
     for item in skip.get_ref().as_array().ok_or_else(|| wrong(skip.span()))? {
         let table = item.get_ref().as_table().filter(|t| !t.is_empty()).ok_or_else(|| wrong(item.span()))?;
@@ -344,7 +346,10 @@ fn skips(root: &DeTable<'_>, axes: &[Values<'_>]) -> Result<Vec<BTreeMap<String,
             let Some(axis) = axes.iter().find(|axis| axis.name == name) else {
                 let known = axes.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(", ");
                 let known = if known.is_empty() { "leave it out".to_owned() } else { format!("write one of {known}") };
-                return Err(Fault::new(key.span(), format!("skip: '{}' is no axis; {known}", name.escape_debug())));
+                return Err(SpannedError::new(
+                    key.span(),
+                    format!("skip: '{}' is no axis; {known}", name.escape_debug()),
+                ));
             };
             let wanted: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {
                 DeValue::Array(items) => items.iter().collect(),
@@ -355,7 +360,7 @@ fn skips(root: &DeTable<'_>, axes: &[Values<'_>]) -> Result<Vec<BTreeMap<String,
                 let text = scalar_text(value.get_ref()).ok_or_else(|| wrong(value.span()))?;
                 if !axis.values.iter().any(|(known, _)| *known == text) {
                     let known = axis.values.iter().map(|(v, _)| v.as_str()).collect::<Vec<_>>().join(", ");
-                    return Err(Fault::new(
+                    return Err(SpannedError::new(
                         value.span(),
                         format!("skip: '{name}' is never '{}'; write one of {known}", text.escape_debug()),
                     ));
@@ -370,14 +375,14 @@ fn skips(root: &DeTable<'_>, axes: &[Values<'_>]) -> Result<Vec<BTreeMap<String,
 }
 
 /// One value of each axis: axis, value as text, what it puts in.
-type Combination<'a, 'i> = Vec<(&'a str, &'a str, &'a Filling<'i>)>;
+type Combination<'a, 'i> = Vec<(&'a str, &'a str, &'a AxisValue<'i>)>;
 
 /// All combinations, the last axis fastest.
-fn combinations<'a, 'i>(axes: &'a [Values<'i>]) -> Result<Vec<Combination<'a, 'i>>, Fault> {
+fn combinations<'a, 'i>(axes: &'a [Values<'i>]) -> Result<Vec<Combination<'a, 'i>>, SpannedError> {
     let count = axes.iter().try_fold(1usize, |n, axis| n.checked_mul(axis.values.len())).unwrap_or(usize::MAX);
     if count > MOST_POINTS {
         let at = axes.last().map_or(0..0, |axis| axis.at.clone());
-        return Err(Fault::new(
+        return Err(SpannedError::new(
             at,
             format!("sweep: more than {MOST_POINTS} combinations; write fewer values, or several studies"),
         ));
@@ -399,21 +404,21 @@ fn combinations<'a, 'i>(axes: &'a [Values<'i>]) -> Result<Vec<Combination<'a, 'i
 }
 
 /// Every axis, and every field of a variant but its name, was asked for.
-fn all_used(axes: &[Values<'_>], used: &BTreeSet<String>) -> Result<(), Fault> {
+fn all_used(axes: &[Values<'_>], used: &BTreeSet<String>) -> Result<(), SpannedError> {
     for axis in axes {
         let name = &axis.name;
         if !used.contains(name) && !used.iter().any(|u| u.starts_with(&format!("{name}."))) {
-            return Err(Fault::new(
+            return Err(SpannedError::new(
                 axis.at.clone(),
                 format!("sweep: the axis '{name}' is used nowhere; write ${name} in [scenario], or leave the axis out"),
             ));
         }
         for (variant, filling) in &axis.values {
-            let Filling::Variant(_, fields) = filling else { continue };
+            let AxisValue::Variant(_, fields) = filling else { continue };
             for key in fields.keys().filter(|key| key.get_ref() != "name") {
                 let field = format!("{name}.{}", key.get_ref());
                 if !used.contains(&field) {
-                    return Err(Fault::new(
+                    return Err(SpannedError::new(
                         key.span(),
                         format!(
                             "sweep: ${field} of '{variant}' is used nowhere; write it in [scenario], or leave it out"

@@ -63,7 +63,7 @@ mod tests {
                 study = study.with_stack(Stack::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
             }
             for scale in [1.0, 0.01] {
-                assert!(!study.cells(scale).unwrap().is_empty(), "{name}");
+                assert!(!study.runs(scale).unwrap().is_empty(), "{name}");
             }
         }
     }

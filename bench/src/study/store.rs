@@ -1,4 +1,4 @@
-//! Results as files, one per cell: `<folder>/<fingerprint>.json`. A file is complete or not there. Results of several machines merge by
+//! Results as files, one per run: `<folder>/<fingerprint>.json`. A file is complete or not there. Results of several machines merge by
 //! copying their files into one folder.
 
 use std::collections::BTreeSet;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, SystemTime};
 
-use super::cell::Cell;
-use super::run::CellResult;
+use super::executor::StudyRunResult;
+use super::study_run::StudyRun;
 
 /// A temporary file of this age was left by a stop in the middle of writing: no write takes hours.
 const LEFT_BEHIND: Duration = Duration::from_secs(6 * 3600);
 
-/// What is stored of a cell.
+/// What is stored of a run.
 #[derive(Debug)]
 pub(super) enum Stored {
     /// Its result.
-    Result(Box<CellResult>),
+    Result(Box<StudyRunResult>),
     /// Nothing.
     Nothing,
     /// A file that is no result of it, and why.
@@ -55,32 +55,32 @@ impl Store {
         }
     }
 
-    /// Where the result of a cell is.
+    /// Where the result of a run is.
     pub(super) fn path(&self, fingerprint: &str) -> PathBuf {
         self.folder.join(format!("{fingerprint}.json"))
     }
 
-    /// The key of what is returned is the cell's: an axis may have been renamed since.
-    pub(super) fn load(&self, cell: &Cell) -> Stored {
-        let text = match fs::read_to_string(self.path(&cell.fingerprint)) {
+    /// The key of what is returned is the run's: an axis may have been renamed since.
+    pub(super) fn load(&self, run: &StudyRun) -> Stored {
+        let text = match fs::read_to_string(self.path(&run.fingerprint)) {
             Ok(text) => text,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Stored::Nothing,
             Err(e) => return Stored::Broken(e.to_string()),
         };
-        match serde_json::from_str::<CellResult>(&text) {
-            Ok(result) if result.fingerprint == cell.fingerprint && result.seed == cell.seed => {
-                Stored::Result(Box::new(CellResult { key: cell.key.clone(), ..result }))
+        match serde_json::from_str::<StudyRunResult>(&text) {
+            Ok(result) if result.fingerprint == run.fingerprint && result.seed == run.seed => {
+                Stored::Result(Box::new(StudyRunResult { key: run.key.clone(), ..result }))
             }
-            Ok(_) => Stored::Broken("it is the result of another cell".to_owned()),
+            Ok(_) => Stored::Broken("it is the result of another run".to_owned()),
             Err(e) => Stored::Broken(e.to_string()),
         }
     }
 
     /// Writes a result under a temporary name, then gives it its own: readers and a stop at any moment find all of it or nothing.
-    pub(super) fn save(&self, result: &CellResult) -> io::Result<()> {
+    pub(super) fn save(&self, result: &StudyRunResult) -> io::Result<()> {
         let text = serde_json::to_string(result)?;
         // A number that JSON does not have would be written and never read again.
-        serde_json::from_str::<CellResult>(&text)?;
+        serde_json::from_str::<StudyRunResult>(&text)?;
         let temporary = self.temporary(&result.fingerprint);
         let written =
             fs::write(&temporary, &text).and_then(|()| fs::rename(&temporary, self.path(&result.fingerprint)));
@@ -90,11 +90,11 @@ impl Store {
         written
     }
 
-    /// Removes what stops in the middle of writing left of these cells hours ago. What is younger may be another process's, here or on
+    /// Removes what stops in the middle of writing left of these runs hours ago. What is younger may be another process's, here or on
     /// another machine, that is at work.
-    pub(super) fn sweep(&self, cells: &[Cell]) {
+    pub(super) fn sweep(&self, runs: &[StudyRun]) {
         let (Some(now), Ok(entries)) = (self.opened, fs::read_dir(&self.folder)) else { return };
-        let mine: BTreeSet<&str> = cells.iter().map(|c| c.fingerprint.as_str()).chain([PROBE]).collect();
+        let mine: BTreeSet<&str> = runs.iter().map(|c| c.fingerprint.as_str()).chain([PROBE]).collect();
         for entry in entries.flatten() {
             let name = entry.file_name();
             if !name.to_str().and_then(written_for).is_some_and(|what| mine.contains(what)) {

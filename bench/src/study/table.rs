@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Axis;
-use super::run::CellResult;
+use super::executor::StudyRunResult;
 use crate::scenario::{GroupOutcome, LinkOutcome};
 
 /// Results of one key: those of its seeds.
-pub type Keyed<'a> = (&'a BTreeMap<String, String>, Vec<&'a CellResult>);
+pub type Keyed<'a> = (&'a BTreeMap<String, String>, Vec<&'a StudyRunResult>);
 
 /// Results by key, in the order in which keys first come.
-pub fn by_key(results: &[CellResult]) -> Vec<Keyed<'_>> {
+pub fn by_key(results: &[StudyRunResult]) -> Vec<Keyed<'_>> {
     let mut places: BTreeMap<&BTreeMap<String, String>, usize> = BTreeMap::new();
     let mut groups: Vec<Keyed<'_>> = Vec::new();
     for result in results {
@@ -52,7 +52,7 @@ const LINK: &[Measure<LinkOutcome>] = &[
 ];
 
 /// One row per key: means over its seeds of each group's measures and of the bottleneck's, which is the busiest link.
-pub fn table(axes: &[Axis], results: &[CellResult]) -> String {
+pub fn table(axes: &[Axis], results: &[StudyRunResult]) -> String {
     let rows = by_key(results);
     let column = |over: &str, name: &str, cell: &dyn Fn(&Keyed<'_>) -> String| Column {
         over: over.to_owned(),
@@ -67,7 +67,7 @@ pub fn table(axes: &[Axis], results: &[CellResult]) -> String {
     let groups: BTreeSet<&String> = results.iter().flat_map(|r| r.outcome.groups.keys()).collect();
     for group in groups {
         for (name, measure, digits) in GROUP {
-            let of = |r: &&CellResult| r.outcome.groups.get(group).and_then(measure);
+            let of = |r: &&StudyRunResult| r.outcome.groups.get(group).and_then(measure);
             columns.push(column(group, name, &|(_, of_key)| mean(of_key.iter().filter_map(of), *digits)));
         }
     }
@@ -79,7 +79,7 @@ pub fn table(axes: &[Axis], results: &[CellResult]) -> String {
     });
     for (name, measure, digits) in LINK {
         let cells = rows.iter().zip(&bottlenecks).map(|((_, of), link)| {
-            let value = |r: &&CellResult| link.as_ref().and_then(|l| r.outcome.links.get(l)).and_then(measure);
+            let value = |r: &&StudyRunResult| link.as_ref().and_then(|l| r.outcome.links.get(l)).and_then(measure);
             mean(of.iter().filter_map(value), *digits)
         });
         columns.push(Column { over: "bottleneck".into(), name: (*name).into(), cells: cells.collect() });
@@ -99,7 +99,7 @@ fn mean(values: impl Iterator<Item = f64>, digits: usize) -> String {
 }
 
 /// The link that was sending for the largest part of the time, over all seeds.
-fn busiest(results: &[&CellResult]) -> Option<String> {
+fn busiest(results: &[&StudyRunResult]) -> Option<String> {
     let mut busy: BTreeMap<&String, f64> = BTreeMap::new();
     for (name, link) in results.iter().flat_map(|r| &r.outcome.links) {
         *busy.entry(name).or_default() += link.utilisation_percent;

@@ -7,10 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::run::{CellResult, Event, RunOptions, StudyError, run_study_with};
-use super::{Cell, Part, Study, by_key, explain, is_study, part, table};
+use super::executor::{Event, RunOptions, StudyError, StudyRunResult, run_study_with};
+use super::{Part, Study, StudyRun, by_key, explain, is_study, part, table};
 use crate::experiment::{Cost, PlanError, Progress};
-use crate::scenario::{GroupOutcome, LinkOutcome, Outcome, RunError, Stop};
+use crate::scenario::{GroupOutcome, LinkOutcome, Outcome, ScenarioError, Stop};
 use crate::stack::Stack;
 
 const STUDY: &str = r#"question = "Does it?"
@@ -50,36 +50,36 @@ fn study() -> Study {
     Study::from_toml("test", STUDY).unwrap()
 }
 
-fn key(cell: &Cell) -> String {
-    super::key_text(&cell.key)
+fn key(run: &StudyRun) -> String {
+    super::key_text(&run.key)
 }
 
 #[test]
-fn a_study_expands_into_its_cells() {
-    let cells = study().cells(1.0).unwrap();
+fn a_study_expands_into_its_runs() {
+    let runs = study().runs(1.0).unwrap();
     // Two by two by two, less the two of 20 flows with SDC; two seeds of each.
-    assert_eq!(cells.len(), 12);
-    assert_eq!((key(&cells[0]).as_str(), cells[0].seed), ("flows=10, size=1000, system=plain", 1));
-    assert_eq!((key(&cells[3]).as_str(), cells[3].seed), ("flows=10, size=1000, system=SDC", 2));
-    assert!(!cells.iter().any(|c| c.key["flows"] == "20" && c.key["system"] == "SDC"));
-    for cell in &cells {
-        let traffic = &cell.scenario.traffic[0];
+    assert_eq!(runs.len(), 12);
+    assert_eq!((key(&runs[0]).as_str(), runs[0].seed), ("flows=10, size=1000, system=plain", 1));
+    assert_eq!((key(&runs[3]).as_str(), runs[3].seed), ("flows=10, size=1000, system=SDC", 2));
+    assert!(!runs.iter().any(|c| c.key["flows"] == "20" && c.key["system"] == "SDC"));
+    for run in &runs {
+        let traffic = &run.scenario.traffic[0];
         // Text in text, a number as a whole value, a list as a whole value. 28 bytes of a packet are IP and UDP.
-        assert_eq!(traffic.workload.flows().unwrap().to_string(), cell.key["flows"]);
-        assert_eq!((traffic.datagram + 28).to_string(), cell.key["size"]);
-        let (sdc, controller) = (cell.key["system"] == "SDC", traffic.mix[0].1.spec());
+        assert_eq!(traffic.workload.flows().unwrap().to_string(), run.key["flows"]);
+        assert_eq!((traffic.datagram + 28).to_string(), run.key["size"]);
+        let (sdc, controller) = (run.key["system"] == "SDC", traffic.mix[0].1.spec());
         assert!(controller.starts_with(if sdc { "sdc" } else { "reno" }), "{controller}");
-        assert_eq!(cell.scenario.keep.queue.len(), usize::from(sdc));
+        assert_eq!(run.scenario.keep.queue.len(), usize::from(sdc));
     }
 }
 
 #[test]
-fn dollars_and_braces_are_filled_in_every_string() {
+fn parameters_are_substituted_in_every_string() {
     let text =
         STUDY.replace("name = \"flows\"", "name = \"$$$flows\"").replace("flows:$flows@2s", "flows:${flows}@${size}ms");
-    let cells = Study::from_toml("test", &text).unwrap().cells(1.0).unwrap();
-    assert_eq!(cells[0].scenario.traffic[0].name, "$10");
-    let crate::scenario::Workload::Bulk { spread, .. } = cells[0].scenario.traffic[0].workload else { panic!("bulk") };
+    let runs = Study::from_toml("test", &text).unwrap().runs(1.0).unwrap();
+    assert_eq!(runs[0].scenario.traffic[0].name, "$10");
+    let crate::scenario::Workload::Bulk { spread, .. } = runs[0].scenario.traffic[0].workload else { panic!("bulk") };
     assert_eq!(spread, Duration::from_secs(1));
 }
 
@@ -88,12 +88,12 @@ fn a_study_without_axes_is_one_cell_per_seed() {
     let scenario = "question = \"?\"\n[scenario]\nstop = \"9s\"\nnetwork = { topology = \"dumbbell\" }\n\
         traffic = [{ name = \"a\", from = \"left\", to = \"right\", workload = \"flows:1\", controller = \"reno\" }]\n";
     let study = Study::from_toml("test", scenario).unwrap();
-    assert_eq!(study.cells(1.0).unwrap().len(), 1);
-    assert_eq!(study.with_seeds(4).unwrap().cells(1.0).unwrap().len(), 4);
+    assert_eq!(study.runs(1.0).unwrap().len(), 1);
+    assert_eq!(study.with_seeds(4).unwrap().runs(1.0).unwrap().len(), 4);
 }
 
 #[test]
-fn errors_name_the_line_and_the_mend() {
+fn errors_name_the_line_and_a_fix() {
     let long: Vec<String> = (0..400).map(|n| n.to_string()).collect();
     let cases: &[(&str, String, &[&str])] = &[
         // Replaced, by what, what the error says.
@@ -141,20 +141,20 @@ fn errors_name_the_line_and_the_mend() {
         }
     }
     for scale in [0.0, -1.0, 1.5, f64::NAN] {
-        assert!(study().cells(scale).unwrap_err().to_string().contains("above 0, at most 1"));
+        assert!(study().runs(scale).unwrap_err().to_string().contains("above 0, at most 1"));
     }
     assert!(study().with_seeds(0).unwrap_err().to_string().contains("1 to"));
 }
 
 #[test]
-fn studies_and_plans_of_compare_are_told_apart() {
+fn studies_and_comparison_plans_are_distinguished() {
     assert!(is_study(STUDY) && is_study("question = 5\nlink = "));
     assert!(!is_study("link = \"10Mbps\"\n") && !is_study(""));
 }
 
 #[test]
 fn the_stack_can_be_set_where_the_study_does_not_compare_stacks() {
-    let noq = study().with_stack(Stack::Noq).unwrap().cells(1.0).unwrap();
+    let noq = study().with_stack(Stack::Noq).unwrap().runs(1.0).unwrap();
     assert!(noq.iter().all(|c| c.scenario.stack == Stack::Noq));
     let text = STUDY
         .replace("[10, 20]", "[10, 20]\nstack = [\"quinn\", \"noq\"]")
@@ -166,22 +166,22 @@ fn the_stack_can_be_set_where_the_study_does_not_compare_stacks() {
 #[test]
 fn a_study_may_name_its_stack() {
     let of = |stack: &str| Study::from_toml("test", &format!("stack = \"{stack}\"\n{STUDY}"));
-    assert!(of("noq").unwrap().cells(1.0).unwrap().iter().all(|c| c.scenario.stack == Stack::Noq));
+    assert!(of("noq").unwrap().runs(1.0).unwrap().iter().all(|c| c.scenario.stack == Stack::Noq));
     assert!(of("nginx").unwrap_err().to_string().starts_with("stack: 'nginx'"));
-    // In a build without it the study is checked, its cells say what is missing, and another stack can be set.
+    // In a build without it the study is checked, its runs say what is missing, and another stack can be set.
     let quiche = of("quiche").unwrap();
-    assert_eq!(quiche.cells(1.0).is_err(), !cfg!(feature = "quiche"));
-    if let Err(e) = quiche.cells(1.0) {
+    assert_eq!(quiche.runs(1.0).is_err(), !cfg!(feature = "quiche"));
+    if let Err(e) = quiche.runs(1.0) {
         assert!(e.to_string().starts_with("stack: this build has no quiche"), "{e}");
     }
-    assert!(!quiche.with_stack(Stack::Quinn).unwrap().cells(1.0).unwrap().is_empty());
+    assert!(!quiche.with_stack(Stack::Quinn).unwrap().runs(1.0).unwrap().is_empty());
 }
 
 #[test]
 fn a_scale_shortens_runs_within_bounds() {
     let stop = |text: &str, scale: f64| {
-        let cell = &Study::from_toml("test", text).unwrap().cells(scale).unwrap()[0];
-        (cell.scenario.stop, cell.scenario.warm_up)
+        let run = &Study::from_toml("test", text).unwrap().runs(scale).unwrap()[0];
+        (run.scenario.stop, run.scenario.warm_up)
     };
     let s = |seconds: f64| Duration::from_secs_f64(seconds);
     assert_eq!(stop(STUDY, 1.0), (Stop::At(s(100.0)), s(20.0)));
@@ -199,12 +199,12 @@ fn a_scale_shortens_runs_within_bounds() {
 }
 
 #[test]
-fn fingerprints_differ_when_anything_differs_and_not_otherwise() {
+fn fingerprints_differ_exactly_when_runs_differ() {
     let prints = |text: &str, scale: f64| -> Vec<String> {
-        Study::from_toml("test", text).unwrap().cells(scale).unwrap().into_iter().map(|c| c.fingerprint).collect()
+        Study::from_toml("test", text).unwrap().runs(scale).unwrap().into_iter().map(|c| c.fingerprint).collect()
     };
     let base = prints(STUDY, 1.0);
-    assert_eq!(base.iter().collect::<BTreeSet<_>>().len(), base.len(), "two cells have one fingerprint");
+    assert_eq!(base.iter().collect::<BTreeSet<_>>().len(), base.len(), "two runs have one fingerprint");
     assert!(base.iter().all(|f| f.len() == 16 && f.chars().all(|c| c.is_ascii_hexdigit())));
     // What does not matter: comments, order, how a value came in, names of axes, defaults written out.
     let same = [
@@ -216,7 +216,7 @@ fn fingerprints_differ_when_anything_differs_and_not_otherwise() {
     for text in &same[..3] {
         assert_eq!(prints(text, 1.0), base, "{text}");
     }
-    // The last has only the cells of packets of 1000 bytes.
+    // The last has only the runs of packets of 1000 bytes.
     assert_eq!(prints(&same[3], 1.0)[..2], base[..2]);
     let other = [
         prints(&STUDY.replace("100s", "101s"), 1.0),
@@ -232,13 +232,13 @@ fn fingerprints_differ_when_anything_differs_and_not_otherwise() {
 
 #[test]
 fn parts_are_a_partition() {
-    let all: Vec<String> = study().cells(1.0).unwrap().into_iter().map(|c| c.fingerprint).collect();
+    let all: Vec<String> = study().runs(1.0).unwrap().into_iter().map(|c| c.fingerprint).collect();
     for n in [1, 2, 5, 12, 20] {
         let mut seen: Vec<String> = Vec::new();
         for i in 1..=n {
-            let cells = part(study().cells(1.0).unwrap(), format!("{i}/{n}").parse().unwrap());
-            assert!(cells.len().abs_diff(all.len() / n) <= 1, "{i}/{n} has {}", cells.len());
-            seen.extend(cells.into_iter().map(|c| c.fingerprint));
+            let runs = part(study().runs(1.0).unwrap(), format!("{i}/{n}").parse().unwrap());
+            assert!(runs.len().abs_diff(all.len() / n) <= 1, "{i}/{n} has {}", runs.len());
+            seen.extend(runs.into_iter().map(|c| c.fingerprint));
         }
         seen.sort();
         let mut sorted = all.clone();
@@ -276,11 +276,11 @@ impl Drop for Folder {
     }
 }
 
-/// An outcome that only this cell has, with numbers that decimal digits write badly.
-fn fake(cell: &Cell) -> Outcome {
-    let number = u64::from_str_radix(&cell.fingerprint[..12], 16).unwrap() as f64 / 3.0;
+/// An outcome that only this run has, with numbers that decimal digits write badly.
+fn fake(run: &StudyRun) -> Outcome {
+    let number = u64::from_str_radix(&run.fingerprint[..12], 16).unwrap() as f64 / 3.0;
     let link = LinkOutcome { utilisation_percent: 90.0, drops_percent: number, ..LinkOutcome::default() };
-    let group = GroupOutcome { throughput_bps: cell.seed as f64 * 1e6, ..GroupOutcome::default() };
+    let group = GroupOutcome { throughput_bps: run.seed as f64 * 1e6, ..GroupOutcome::default() };
     Outcome {
         punctuality: None,
         seconds: number,
@@ -288,12 +288,12 @@ fn fake(cell: &Cell) -> Outcome {
         groups: [("flows".to_owned(), group)].into(),
         background: std::collections::BTreeMap::new(),
         fairness: None,
-        trace_hash: cell.fingerprint.clone(),
+        trace_hash: run.fingerprint.clone(),
     }
 }
 
-/// Runs with [`fake`]; the results, how many cells ran, and what was reported broken.
-fn run_fake(cells: &[Cell], folder: Option<&Path>, jobs: usize) -> (Vec<CellResult>, usize, Vec<String>) {
+/// Runs with [`fake`]; the results, how many runs ran, and what was reported broken.
+fn run_fake(runs: &[StudyRun], folder: Option<&Path>, jobs: usize) -> (Vec<StudyRunResult>, usize, Vec<String>) {
     let ran = AtomicUsize::new(0);
     let broken = Mutex::new(Vec::new());
     let options = RunOptions { jobs: NonZero::new(jobs), results: folder.map(Path::to_owned) };
@@ -302,33 +302,33 @@ fn run_fake(cells: &[Cell], folder: Option<&Path>, jobs: usize) -> (Vec<CellResu
             broken.lock().unwrap().push(file.file_name().unwrap().to_str().unwrap().to_owned());
         }
     };
-    let results = run_study_with(cells, &options, &watch, &|cell: &Cell, _: &Progress| {
+    let results = run_study_with(runs, &options, &watch, &|run: &StudyRun, _: &Progress| {
         ran.fetch_add(1, Ordering::Relaxed);
-        Ok((fake(cell), Cost::default()))
+        Ok((fake(run), Cost::default()))
     });
     (results.unwrap(), ran.into_inner(), broken.into_inner().unwrap())
 }
 
 #[test]
-fn results_come_in_the_order_of_the_cells_on_any_number_of_threads() {
-    let cells = study().cells(1.0).unwrap();
+fn results_keep_the_order_of_the_runs() {
+    let runs = study().runs(1.0).unwrap();
     for jobs in [1, 3, 40] {
-        let (results, ran, _) = run_fake(&cells, None, jobs);
-        assert_eq!(ran, cells.len());
-        let order = |r: &CellResult| (r.key.clone(), r.seed, r.outcome.trace_hash.clone());
-        let expected: Vec<_> = cells.iter().map(|c| (c.key.clone(), c.seed, c.fingerprint.clone())).collect();
+        let (results, ran, _) = run_fake(&runs, None, jobs);
+        assert_eq!(ran, runs.len());
+        let order = |r: &StudyRunResult| (r.key.clone(), r.seed, r.outcome.trace_hash.clone());
+        let expected: Vec<_> = runs.iter().map(|c| (c.key.clone(), c.seed, c.fingerprint.clone())).collect();
         assert_eq!(results.iter().map(order).collect::<Vec<_>>(), expected);
     }
 }
 
 #[test]
-fn the_longest_cells_run_first() {
-    let cells = study().cells(1.0).unwrap();
+fn the_longest_runs_start_first() {
+    let runs = study().runs(1.0).unwrap();
     let order = Mutex::new(Vec::new());
     let options = RunOptions { jobs: NonZero::new(1), results: None };
-    let run = run_study_with(&cells, &options, &|_| {}, &|cell: &Cell, _: &Progress| {
-        order.lock().unwrap().push(cell.key["size"].clone());
-        Ok((fake(cell), Cost::default()))
+    let run = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
+        order.lock().unwrap().push(run.key["size"].clone());
+        Ok((fake(run), Cost::default()))
     });
     run.unwrap();
     // Half the size: twice the packets.
@@ -337,48 +337,48 @@ fn the_longest_cells_run_first() {
 }
 
 #[test]
-fn a_stopped_study_goes_on_where_it_was_and_parts_merge() {
+fn a_stopped_study_resumes_and_parts_merge() {
     let folder = Folder::new("resume");
-    let cells = study().cells(1.0).unwrap();
-    let (fresh, _, _) = run_fake(&cells, None, 2);
-    let first = part(cells.clone(), "1/3".parse().unwrap());
+    let runs = study().runs(1.0).unwrap();
+    let (fresh, _, _) = run_fake(&runs, None, 2);
+    let first = part(runs.clone(), "1/3".parse().unwrap());
     assert_eq!(run_fake(&first, Some(&folder.0), 2).1, 4);
-    let (merged, ran, broken) = run_fake(&cells, Some(&folder.0), 2);
+    let (merged, ran, broken) = run_fake(&runs, Some(&folder.0), 2);
     assert_eq!((ran, broken.len()), (8, 0));
     // Stored and read again: the same to the last bit.
     assert_eq!(merged, fresh);
-    let (again, ran, _) = run_fake(&cells, Some(&folder.0), 2);
+    let (again, ran, _) = run_fake(&runs, Some(&folder.0), 2);
     assert_eq!((&again, ran), (&fresh, 0));
-    let mut names: Vec<String> = cells.iter().map(|c| format!("{}.json", c.fingerprint)).collect();
+    let mut names: Vec<String> = runs.iter().map(|c| format!("{}.json", c.fingerprint)).collect();
     names.sort();
     assert_eq!(folder.files(), names, "something else is left in the folder");
 }
 
 #[test]
-fn broken_files_are_reported_and_run_again() {
+fn corrupt_results_are_reported_and_run_again() {
     let folder = Folder::new("broken");
-    let cells = study().cells(1.0).unwrap();
-    let (fresh, _, _) = run_fake(&cells, Some(&folder.0), 2);
-    let file = |i: usize| folder.0.join(format!("{}.json", cells[i].fingerprint));
-    // Cut off; another cell's; no result at all.
+    let runs = study().runs(1.0).unwrap();
+    let (fresh, _, _) = run_fake(&runs, Some(&folder.0), 2);
+    let file = |i: usize| folder.0.join(format!("{}.json", runs[i].fingerprint));
+    // Cut off; another run's; no result at all.
     let text = std::fs::read_to_string(file(0)).unwrap();
     std::fs::write(file(0), &text[..text.len() / 2]).unwrap();
     std::fs::copy(file(2), file(1)).unwrap();
     std::fs::write(file(3), "{}").unwrap();
-    let (results, ran, mut broken) = run_fake(&cells, Some(&folder.0), 2);
+    let (results, ran, mut broken) = run_fake(&runs, Some(&folder.0), 2);
     let mut expected: Vec<String> = [0, 1, 3].map(|i| file(i).file_name().unwrap().to_str().unwrap().to_owned()).into();
     expected.sort();
     broken.sort();
     assert_eq!((results, ran, broken), (fresh, 3, expected));
-    assert_eq!(folder.files().len(), cells.len());
+    assert_eq!(folder.files().len(), runs.len());
 }
 
 #[test]
 fn only_old_temporary_files_of_the_store_are_swept() {
     let folder = Folder::new("swept");
-    let cells = study().cells(1.0).unwrap();
+    let runs = study().runs(1.0).unwrap();
     let of = |what: &str| format!(".{what}-host-with-dashes-17-0123456789abcdef.tmp");
-    let mine = &cells[5].fingerprint;
+    let mine = &runs[5].fingerprint;
     let left = |name: &str, hours: u64| {
         let path = folder.0.join(name);
         std::fs::write(&path, "{").unwrap();
@@ -399,8 +399,8 @@ fn only_old_temporary_files_of_the_store_are_swept() {
         left(&format!(".{mine}.swp.tmp"), 7),
         left(&format!(".{mine}-1.tmp"), 7),
     ];
-    run_fake(&cells, Some(&folder.0), 2);
-    stays.extend(cells.iter().map(|c| format!("{}.json", c.fingerprint)));
+    run_fake(&runs, Some(&folder.0), 2);
+    stays.extend(runs.iter().map(|c| format!("{}.json", c.fingerprint)));
     stays.sort();
     assert_eq!(folder.files(), stays);
 }
@@ -408,10 +408,10 @@ fn only_old_temporary_files_of_the_store_are_swept() {
 #[test]
 fn runs_that_count_responses_have_new_fingerprints() {
     // As version 1 had it, when failed requests counted as responses.
-    let old = |cell: &Cell, text: &str| {
+    let old = |run: &StudyRun, text: &str| {
         let mut hash = crate::hash::StableHash::default();
         text.bytes().for_each(|byte| hash.add(u64::from(byte)));
-        for word in [256, cell.seed, 1f64.to_bits(), 1] {
+        for word in [256, run.seed, 1f64.to_bits(), 1] {
             hash.add(word);
         }
         format!("{:016x}", hash.value())
@@ -422,61 +422,61 @@ fn runs_that_count_responses_have_new_fingerprints() {
              from = 'left'\nto = 'right'\nworkload = 'web:50% of 10Mbps'\ncontroller = 'reno'"
         );
         let study = Study::from_toml("test", &text).unwrap();
-        let cell = &study.cells(1.0).unwrap()[0];
+        let run = &study.runs(1.0).unwrap()[0];
         let text = toml::to_string(&study.points[0].spec).unwrap();
-        assert_eq!(cell.fingerprint == old(cell, &text), same, "{stop}");
+        assert_eq!(run.fingerprint == old(run, &text), same, "{stop}");
     }
 }
 
 #[test]
-fn a_failed_cell_does_not_stop_the_others() {
+fn a_failed_run_does_not_stop_the_others() {
     let folder = Folder::new("failed");
-    let cells = study().cells(1.0).unwrap();
+    let runs = study().runs(1.0).unwrap();
     let options = RunOptions { jobs: NonZero::new(2), results: Some(folder.0.clone()) };
-    let error = run_study_with(&cells, &options, &|_| {}, &|cell: &Cell, _: &Progress| {
-        if cell.key["flows"] == "20" {
-            return Err(RunError::Plan(PlanError("no".into())));
+    let error = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
+        if run.key["flows"] == "20" {
+            return Err(ScenarioError::Plan(PlanError("no".into())));
         }
-        Ok((fake(cell), Cost::default()))
+        Ok((fake(run), Cost::default()))
     });
     let error = error.unwrap_err();
-    assert!(matches!(&error, StudyError::Cells { failed, of: 12 } if failed.len() == 4));
+    assert!(matches!(&error, StudyError::Runs { failed, of: 12 } if failed.len() == 4));
     let text = error.to_string();
     assert!(
         text.contains("4 of 12") && text.contains("flows=20, size=1000, system=plain, seed 1") && !text.contains('\n'),
         "{text}"
     );
-    assert_eq!((folder.files().len(), run_fake(&cells, Some(&folder.0), 1).1), (8, 4));
+    assert_eq!((folder.files().len(), run_fake(&runs, Some(&folder.0), 1).1), (8, 4));
 }
 
 #[test]
 fn results_that_cannot_be_stored_stop_the_study() {
     let folder = Folder::new("unstored");
-    let cells = study().cells(1.0).unwrap();
+    let runs = study().runs(1.0).unwrap();
     // A file where the folder should be.
     std::fs::write(&folder.0, "").unwrap();
     let options = RunOptions { jobs: NonZero::new(1), results: Some(folder.0.clone()) };
-    let runner = |cell: &Cell, _: &Progress| Ok((fake(cell), Cost::default()));
-    let error = run_study_with(&cells, &options, &|_| {}, &runner).unwrap_err();
+    let runner = |run: &StudyRun, _: &Progress| Ok((fake(run), Cost::default()));
+    let error = run_study_with(&runs, &options, &|_| {}, &runner).unwrap_err();
     assert!(error.to_string().contains("name a folder you can write to"), "{error}");
     std::fs::remove_file(&folder.0).unwrap();
-    // A number that would not be read back: told at once instead of running the cell again for ever.
+    // A number that would not be read back: told at once instead of running the run again for ever.
     let ran = AtomicUsize::new(0);
-    let error = run_study_with(&cells, &options, &|_| {}, &|cell: &Cell, _: &Progress| {
+    let error = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         ran.fetch_add(1, Ordering::Relaxed);
-        Ok((Outcome { seconds: f64::NAN, ..fake(cell) }, Cost::default()))
+        Ok((Outcome { seconds: f64::NAN, ..fake(run) }, Cost::default()))
     });
     assert!(matches!(error, Err(StudyError::Store { .. })));
     assert_eq!((ran.into_inner(), folder.files().len()), (1, 0));
 }
 
 #[test]
-fn cells_that_are_the_same_run_once() {
+fn identical_runs_are_made_once() {
     // Named apart, both are Reno.
     let text = STUDY.replace("controller = \"sdc\"", "controller = \"reno\"").replace("[\"left-right\"]", "[]");
     let study = Study::from_toml("test", &text).unwrap();
-    let (results, ran, _) = run_fake(&study.cells(1.0).unwrap(), None, 2);
-    // Of twelve cells the four of SDC are those of plain with ten flows.
+    let (results, ran, _) = run_fake(&study.runs(1.0).unwrap(), None, 2);
+    // Of twelve runs the four of SDC are those of plain with ten flows.
     assert_eq!((results.len(), ran), (12, 8));
     assert_eq!(results.iter().filter(|r| r.key["system"] == "SDC").count(), 4);
 }
@@ -484,7 +484,7 @@ fn cells_that_are_the_same_run_once() {
 #[test]
 fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
     let study = study();
-    let (mut results, _, _) = run_fake(&study.cells(1.0).unwrap(), None, 2);
+    let (mut results, _, _) = run_fake(&study.runs(1.0).unwrap(), None, 2);
     let keyed = by_key(&results);
     assert_eq!(keyed.len(), 6);
     assert!(keyed.iter().all(|(key, of)| of.iter().map(|r| r.seed).eq([1, 2]) && of.iter().all(|r| r.key == **key)));
@@ -510,22 +510,22 @@ fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
 #[test]
 fn a_study_is_explained() {
     let study = study();
-    let text = explain(&study, &study.cells(1.0).unwrap(), 1.0, 2);
+    let text = explain(&study, &study.runs(1.0).unwrap(), 1.0, 2);
     for said in [
         "test: Does it?",
         "source: a test",
         "axis flows: 10, 20 (2)",
         "axis system: plain, SDC (2)",
         // Eight combinations less two.
-        "cells: 6 combinations (2 left out) with 2 seeds each: 12",
+        "runs: 6 combinations (2 left out) with 2 seeds each: 12",
         "10Mbps, 20ms, droptail:100p",
         "10 flows that outlast the run, starts over 2s; reno; packets of 1000 bytes",
         "base round trip 40ms",
-        "a cell takes 100 s of virtual time",
+        "a run takes 100 s of virtual time",
         "ends at 100s; nothing is counted before 20s",
         // 10 Mbps for 100 s in packets of 1000 and 500 bytes.
         "125 thousand to 250 thousand packets",
-        // Two cells of 20 MB and ten or, as here, twenty flows of half a megabyte.
+        // Two runs of 20 MB and ten or, as here, twenty flows of half a megabyte.
         "on 2 cores, up to 60 MB of memory",
     ] {
         assert!(text.contains(said), "'{said}' is not in:\n{text}");

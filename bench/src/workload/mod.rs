@@ -1,4 +1,4 @@
-//! Workloads: who asks for what, and when.
+//! Workloads: sequences of requests.
 //!
 //! A workload is an iterator of [`WebRequest`]s in order of their start. It knows nothing of the controllers, the queues or the
 //! load on the links: arrivals never wait for completions (open loop), so every controller of a comparison meets the same requests.

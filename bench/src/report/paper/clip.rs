@@ -74,7 +74,7 @@ mod tests {
     const SIGHT: Rect = Rect { x: (0.0, 10.0), y: (0.0, 1.0) };
 
     #[test]
-    fn what_is_inside_stays() {
+    fn lines_inside_the_axes_are_unchanged() {
         let points = [(0.0, 0.0), (5.0, 1.0), (10.0, 0.5)];
         assert_eq!(pieces(&points, &SIGHT), [points.to_vec()]);
     }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_cannot_be_told_apart_are_drawn_once() {
+    fn indistinguishable_points_are_drawn_once() {
         let many: Vec<(f64, f64)> = (0..=100_000).map(|i| f64::from(i) / 10_000.0).map(|x| (x, x / 10.0)).collect();
         let drawn = pieces(&many, &SIGHT);
         assert_eq!(drawn.len(), 1);

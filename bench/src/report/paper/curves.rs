@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn clouds_are_told_in_brief() {
+    fn point_clouds_are_summarised() {
         let mut cloud = series(&(0..99).map(|i| (f64::from(i % 10), f64::from(i))).collect::<Vec<_>>());
         cloud.scatter = true;
         let shown = grid(&figure(false, "y", vec![cloud]));

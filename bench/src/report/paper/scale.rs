@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_no_scale() {
+    fn empty_ranges_have_no_scale() {
         for (range, log) in [((1.0, 1.0), false), ((2.0, 1.0), false), ((0.0, 1.0), true), ((f64::NAN, 1.0), false)] {
             assert_eq!(Scale::new(range, log), None);
         }

@@ -14,7 +14,7 @@ fn lines_of_a_terminal_are_short_and_say_everything() {
         "fathom reproduce made-up --scale 0.5 --seeds 2",
         "A. Author, B. Author: <Everything> & more.",
         "Runs have 0.5 of",
-        "sdc-figure-4: 72 cells, seeds 1 to 2, quinn",
+        "sdc-figure-4: 72 runs, seeds 1 to 2, quinn",
         "Table 1: drops and goodput",
         // Student's t for two values: 12.706 x 0.1414 / 1.414.
         "4.0 ± 1.3",

@@ -1,7 +1,7 @@
 //! A record for a terminal.
 
 use super::{curves, grid};
-use crate::reproduce::{Artefact, Body, Claim, Ran, Record, Verdict};
+use crate::reproduce::{Artefact, Body, Claim, Record, StudyRecord, Verdict};
 
 /// Characters of a line.
 const WIDTH: usize = 100;
@@ -24,13 +24,13 @@ pub(super) fn tally(claims: &[Claim]) -> String {
 }
 
 /// A study that was run, in words.
-pub(super) fn ran(ran: &Ran) -> String {
-    let cells = match ran.done == ran.cells {
-        true => format!("{} cells", ran.cells),
-        false => format!("{} of {} cells", ran.done, ran.cells),
+pub(super) fn ran(ran: &StudyRecord) -> String {
+    let runs = match ran.done == ran.runs {
+        true => format!("{} runs", ran.runs),
+        false => format!("{} of {} runs", ran.done, ran.runs),
     };
     let seeds = if ran.seeds == 1 { "seed 1".to_owned() } else { format!("seeds 1 to {}", ran.seeds) };
-    format!("{}: {cells}, {seeds}, {}; fingerprint {}", ran.study, ran.stacks.join(" and "), ran.fingerprint)
+    format!("{}: {runs}, {seeds}, {}; fingerprint {}", ran.study, ran.stacks.join(" and "), ran.fingerprint)
 }
 
 /// What a reader has to know before the numbers.
@@ -39,8 +39,8 @@ pub(super) fn cautions(record: &Record) -> Vec<String> {
     if record.scale < 1.0 {
         cautions.push(format!("Runs have {} of their full length: a quick look.", record.scale));
     }
-    if record.studies.iter().any(|ran| ran.done < ran.cells) {
-        cautions.push("Not every cell has a result: this is of those that have.".to_owned());
+    if record.studies.iter().any(|ran| ran.done < ran.runs) {
+        cautions.push("Not every run has a result: this is of those that have.".to_owned());
     }
     if !record.missing.is_empty() {
         cautions.push(format!("Without results: {}.", record.missing.join(", ")));

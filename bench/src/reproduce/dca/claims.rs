@@ -1,13 +1,13 @@
 //! What the paper says of these experiments. The predicates are in `predicates.rs`.
 
 use super::super::{Claim, Results};
-use super::judge::below_zero;
 use super::predicates::{self as ask, Finding};
 use super::simulated::loss_change;
+use super::verdicts::below_zero;
 use super::{ALONE, ASU, EMORY, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES};
 
 /// A claim with its predicate.
-struct Asked {
+struct ClaimCheck {
     id: &'static str,
     source: &'static str,
     says: &'static str,
@@ -19,14 +19,14 @@ struct Asked {
 
 /// Every claim whose studies have results.
 pub(super) fn all(results: &Results) -> Vec<Claim> {
-    let there = ASKED.iter().filter(|asked| results.have(asked.studies));
-    let claim = |asked: &Asked| {
-        let Finding { verdict, found } = (asked.predicate)(results);
+    let there = CHECKS.iter().filter(|check| results.have(check.studies));
+    let claim = |check: &ClaimCheck| {
+        let Finding { verdict, found } = (check.predicate)(results);
         Claim {
-            id: asked.id.into(),
-            source: asked.source.into(),
-            says: asked.says.into(),
-            test: asked.test.into(),
+            id: check.id.into(),
+            source: check.source.into(),
+            says: check.says.into(),
+            test: check.test.into(),
             verdict,
             found,
         }
@@ -34,43 +34,43 @@ pub(super) fn all(results: &Results) -> Vec<Claim> {
     there.map(claim).collect()
 }
 
-const fn asked(
+const fn check(
     id: &'static str,
     source: &'static str,
     says: &'static str,
     test: &'static str,
     studies: &'static [&'static str],
     predicate: fn(&Results) -> Finding,
-) -> Asked {
-    Asked { id, source, says, test, studies, predicate }
+) -> ClaimCheck {
+    ClaimCheck { id, source, says, test, studies, predicate }
 }
 
-const ASKED: &[Asked] = &[
-    asked(
+const CHECKS: &[ClaimCheck] = &[
+    check(
         "dca-few-losses-foretold",
         "DCA §3.2.1",
         "On average over the times of day, a significant rise of the round trip comes before 7 to 18 % of the losses of a path.",
         "the indication metric, averaged over the five levels, lies with its interval in .07 to .18 on both paths",
         &[EMORY, ASU],
-        ask::few_losses_foretold,
+        ask::few_losses_predicted,
     ),
-    asked(
+    check(
         "dca-asu-foretells-least",
         "DCA §3.2.1",
         "The congested path 7 (ASU) foretells its losses least.",
         "the indication metric of ASU, averaged over the levels, is below that of Emory, seed by seed",
         &[EMORY, ASU],
-        ask::asu_foretells_least,
+        ask::asu_predicts_least,
     ),
-    asked(
+    check(
         "dca-models-foretell-as-paths",
         "DCA §4.1",
         "The models show about the correlation between losses and rising round trips that the measured paths show.",
         "at the tuned level the indication metric lies with its interval in the span of the paper's row of table 3-4 (ours)",
         &[EMORY, ASU],
-        ask::models_foretell_as_paths,
+        ask::models_predict_as_paths,
     ),
-    asked(
+    check(
         "dca-predicted-to-lose",
         "DCA §3.3, table 3-5",
         "DCA is predicted to cost 4 to 70 % of the throughput.",
@@ -78,7 +78,7 @@ const ASKED: &[Asked] = &[
         &[EMORY, ASU],
         ask::predicted_to_lose,
     ),
-    asked(
+    check(
         "dca-congestion-costs-less",
         "DCA §3.3, table 3-5",
         "The predicted degradation becomes smaller as the loss rate grows.",
@@ -86,7 +86,7 @@ const ASKED: &[Asked] = &[
         &[EMORY, ASU],
         ask::congestion_costs_less,
     ),
-    asked(
+    check(
         "dca-rise-after-the-loss",
         "DCA §3.2.2, figures 3-1 and 3-2",
         "Samples taken after the lost packet was sent are higher than those before it; path 7 peaks around lag +1.",
@@ -94,7 +94,7 @@ const ASKED: &[Asked] = &[
         &[EMORY, ASU],
         ask::rise_after_the_loss,
     ),
-    asked(
+    check(
         "dca-emory-early-rise",
         "DCA §3.2.2, figure 3-1",
         "On path 1 the delay is somewhat raised at lag -1 and more at lag -10.",
@@ -102,7 +102,7 @@ const ASKED: &[Asked] = &[
         &[EMORY],
         ask::emory_early_rise,
     ),
-    asked(
+    check(
         "dca-losses-after-short-round-trips",
         "DCA §3.2.3, figure 3-3",
         "Round trips before losses are not restricted to the longest.",
@@ -110,7 +110,7 @@ const ASKED: &[Asked] = &[
         &[EMORY],
         ask::losses_after_short_round_trips,
     ),
-    asked(
+    check(
         "dca-degrades",
         "DCA §4.3, table 4-1",
         "With a reduction of 50 %, DCA gets less than the Reno connection beside it, on both paths.",
@@ -118,7 +118,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED],
         ask::degrades,
     ),
-    asked(
+    check(
         "dca-smaller-reductions-cost-less",
         "DCA §4.3, table 4-1",
         "A smaller reduction costs less throughput.",
@@ -126,7 +126,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED],
         ask::smaller_reductions_cost_less,
     ),
-    asked(
+    check(
         "dca-emory-loses-less",
         "DCA §4.3, table 4-2",
         "Over the Emory path DCA lowers the loss rate of its connection by roughly 7 %.",
@@ -134,7 +134,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED],
         |results| ask::on_path(results, "emory", REDUCTIONS[0].1, loss_change, below_zero),
     ),
-    asked(
+    check(
         "dca-small-reduction-avoids-nothing",
         "DCA §4.3, table 4-2",
         "Over the Emory path a reduction of 12.5 % does not appear to lower the loss rate.",
@@ -142,7 +142,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED],
         ask::small_reduction_avoids_nothing,
     ),
-    asked(
+    check(
         "dca-asu-avoids-less",
         "DCA §4.3, table 4-2",
         "DCA avoids fewer losses over the ASU path.",
@@ -150,7 +150,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED],
         ask::asu_avoids_less,
     ),
-    asked(
+    check(
         "dca-asu-varies-more",
         "DCA §4.3, table 4-2",
         "Over the ASU path the changes of the loss rate vary more with the lower reductions.",
@@ -158,7 +158,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED],
         ask::asu_varies_more,
     ),
-    asked(
+    check(
         "dca-altered-degrades",
         "DCA §4.3, table 4-3",
         "Where web users are the load, DCA degrades throughput significantly under both levels of congestion.",
@@ -166,7 +166,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED_ALTERED],
         ask::altered_degrades,
     ),
-    asked(
+    check(
         "dca-altered-light-loses-less",
         "DCA §4.3",
         "In the less congested case DCA is somewhat successful at avoiding loss: up to 30 % of the losses.",
@@ -174,15 +174,15 @@ const ASKED: &[Asked] = &[
         &[PAIRED_ALTERED],
         ask::altered_light_loses_less,
     ),
-    asked(
+    check(
         "dca-altered-foretells-more",
         "DCA §4.3",
         "On the altered model losses are foretold significantly more often than on the measured path.",
         "the indication metric of the DCA connection is above that of Reno on Emory (tuned level) at both levels, seed by seed",
         &[PAIRED_ALTERED, EMORY],
-        ask::altered_foretells_more,
+        ask::altered_predicts_more,
     ),
-    asked(
+    check(
         "dca-vegas-and-dual-degrade",
         "DCA §4.4, table 4-4",
         "Both Vegas-CAM and DUAL get less than the Reno connection beside them.",
@@ -190,7 +190,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED],
         ask::vegas_and_dual_degrade,
     ),
-    asked(
+    check(
         "dca-vegas-and-dual-lose-less-than-dca",
         "DCA §4.4",
         "The decrease with Vegas-CAM and DUAL is not as large as with DCA.",
@@ -198,7 +198,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED],
         ask::lose_less_than_dca,
     ),
-    asked(
+    check(
         "dca-vegas-loses-less-on-asu",
         "DCA §4.4, table 4-4",
         "Vegas-CAM loses less throughput over the congested ASU path than over Emory.",
@@ -206,7 +206,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED],
         ask::vegas_loses_less_on_asu,
     ),
-    asked(
+    check(
         "dca-vegas-altered-loses-little",
         "DCA §4.4, table 4-5",
         "On the altered, heavily congested model Vegas-CAM loses much less (1 %) than on Emory.",
@@ -214,7 +214,7 @@ const ASKED: &[Asked] = &[
         &[PAIRED, PAIRED_ALTERED],
         ask::vegas_altered_loses_little,
     ),
-    asked(
+    check(
         "dca-one-flow-changes-nothing",
         "DCA §4.5",
         "One DCA connection in place of a Reno connection leaves losses, mean queues and queue oscillations essentially unchanged.",
@@ -222,7 +222,7 @@ const ASKED: &[Asked] = &[
         &[ALONE],
         ask::one_flow_changes_nothing,
     ),
-    asked(
+    check(
         "dca-loss-falls",
         "DCA §4.5, figure 4-7",
         "Enough DCA lowers the loss rate of the link.",
@@ -230,7 +230,7 @@ const ASKED: &[Asked] = &[
         &[SHARES],
         |results| Finding::of(below_zero, ask::drop_at(results, "DCA, heavy", "100%")),
     ),
-    asked(
+    check(
         "dca-loss-falls-from-10-percent",
         "DCA §4.5, figure 4-7",
         "The loss rate begins to fall only when at least 10 % of the arriving traffic is DCA.",
@@ -238,7 +238,7 @@ const ASKED: &[Asked] = &[
         &[SHARES],
         ask::falls_from_ten_percent,
     ),
-    asked(
+    check(
         "dca-vegas-inactive",
         "DCA §4.5, figure 4-7",
         "Vegas is essentially inactive: the loss rate stays as it is however many use it.",
@@ -246,7 +246,7 @@ const ASKED: &[Asked] = &[
         &[SHARES],
         ask::vegas_inactive,
     ),
-    asked(
+    check(
         "dca-light-needs-more",
         "DCA §4.5, figure 4-7",
         "Under light congestion an even larger share of DCA is needed before the loss rate falls.",
@@ -259,12 +259,12 @@ const ASKED: &[Asked] = &[
 /// For tests: the predicate of this name.
 #[cfg(test)]
 pub(super) fn answer(id: &str, results: &Results) -> Finding {
-    let asked = ASKED.iter().find(|asked| asked.id == id).unwrap_or_else(|| panic!("no claim {id}"));
-    (asked.predicate)(results)
+    let check = CHECKS.iter().find(|check| check.id == id).unwrap_or_else(|| panic!("no claim {id}"));
+    (check.predicate)(results)
 }
 
 /// For tests: names and studies of all claims.
 #[cfg(test)]
 pub(super) fn names() -> Vec<(&'static str, &'static [&'static str])> {
-    ASKED.iter().map(|asked| (asked.id, asked.studies)).collect()
+    CHECKS.iter().map(|check| (check.id, check.studies)).collect()
 }

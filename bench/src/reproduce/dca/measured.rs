@@ -73,7 +73,7 @@ pub(super) fn series<'a>(o: &'a Outcome, group: &str) -> Option<&'a [RttSample]>
 }
 
 /// P\[sampledRTT(2) > windowAVG(20) + std\] of a group's series.
-pub(super) fn foretold(o: &Outcome, group: &str) -> Option<f64> {
+pub(super) fn predicted(o: &Outcome, group: &str) -> Option<f64> {
     indication(series(o, group)?, DelayEvent::default()).probability
 }
 
@@ -104,8 +104,8 @@ pub(super) fn degradation(o: &Outcome, window: f64) -> Option<f64> {
 }
 
 impl Measured {
-    pub(super) fn foretold(&self, results: &Results, level: &str) -> BySeed {
-        by_seed(results, self.study, &[("level", level)], |o| foretold(o, "reno"))
+    pub(super) fn predicted(&self, results: &Results, level: &str) -> BySeed {
+        by_seed(results, self.study, &[("level", level)], |o| predicted(o, "reno"))
     }
 
     pub(super) fn degradation(&self, results: &Results, level: &str) -> BySeed {
@@ -150,7 +150,7 @@ const STAND_IN: &str = "Ours by level of background, which stands for the time o
 pub(super) fn table_3_4(results: &Results) -> Artefact {
     let rows = PATHS.iter().map(|path| {
         let all = if path.study == ALTERED { "" } else { ".07 to .18 over the seven paths" };
-        by_level(path, |level| path.foretold(results, level), &path.indication, all)
+        by_level(path, |level| path.predicted(results, level), &path.indication, all)
     });
     let title = "P[sampledRTT(2) > windowAVG(20) + std] before a loss: mean (deviation)";
     table("table 3-4", title, &COLUMNS, rows.collect(), STAND_IN)

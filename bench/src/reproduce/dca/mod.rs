@@ -8,19 +8,19 @@
 //! | `judge.rs` | verdicts over estimates |
 
 mod claims;
-mod judge;
 mod measured;
 mod predicates;
 mod simulated;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 
 use std::collections::BTreeMap;
 
 use crate::measure::Estimate;
 use crate::scenario::Outcome;
 
-use super::{Artefact, Body, Entry, Paper, Report, Results, Row, Table, Wanted};
+use super::{Artefact, ArtefactSpec, Body, Entry, Paper, Report, Results, Row, Table};
 
 const EMORY: &str = "dca-measured-emory";
 const ASU: &str = "dca-measured-asu";
@@ -43,31 +43,43 @@ pub(super) const PAPER: Paper = Paper {
     citation: "J. Martin, A. Nilsson, I. Rhee: The Incremental Deployability of RTT-Based Congestion Avoidance for High Speed TCP \
                Internet Connections, ACM SIGMETRICS 2000",
     artefacts: &[
-        Wanted { id: "models", shows: "losses and delays of the models beside the wanted ones", studies: MEASURED },
-        Wanted {
+        ArtefactSpec {
+            id: "models",
+            shows: "losses and delays of the models beside the wanted ones",
+            studies: MEASURED,
+        },
+        ArtefactSpec {
             id: "table 3-4",
             shows: "losses that a rise of the round trip comes before: the indication metric",
             studies: MEASURED,
         },
-        Wanted { id: "table 3-5", shows: "throughput that DCA would lose, predicted", studies: MEASURED },
-        Wanted { id: "figure 3-1", shows: "delay before and after losses, path 1 (Emory)", studies: &[EMORY] },
-        Wanted { id: "figure 3-2", shows: "delay before and after losses, path 7 (ASU)", studies: &[ASU] },
-        Wanted { id: "figure 3-3", shows: "round trips of all packets and of those before losses", studies: &[EMORY] },
-        Wanted { id: "table 4-1", shows: "throughput of DCA against Reno by reduction level", studies: &[PAIRED] },
-        Wanted { id: "table 4-2", shows: "losses of DCA against Reno by reduction level", studies: &[PAIRED] },
-        Wanted {
+        ArtefactSpec { id: "table 3-5", shows: "throughput that DCA would lose, predicted", studies: MEASURED },
+        ArtefactSpec { id: "figure 3-1", shows: "delay before and after losses, path 1 (Emory)", studies: &[EMORY] },
+        ArtefactSpec { id: "figure 3-2", shows: "delay before and after losses, path 7 (ASU)", studies: &[ASU] },
+        ArtefactSpec {
+            id: "figure 3-3",
+            shows: "round trips of all packets and of those before losses",
+            studies: &[EMORY],
+        },
+        ArtefactSpec {
+            id: "table 4-1",
+            shows: "throughput of DCA against Reno by reduction level",
+            studies: &[PAIRED],
+        },
+        ArtefactSpec { id: "table 4-2", shows: "losses of DCA against Reno by reduction level", studies: &[PAIRED] },
+        ArtefactSpec {
             id: "table 4-3",
             shows: "throughput of DCA against Reno, altered Emory model",
             studies: &[PAIRED_ALTERED],
         },
-        Wanted { id: "table 4-4", shows: "throughput of Vegas and DUAL against Reno", studies: &[PAIRED] },
-        Wanted {
+        ArtefactSpec { id: "table 4-4", shows: "throughput of Vegas and DUAL against Reno", studies: &[PAIRED] },
+        ArtefactSpec {
             id: "table 4-5",
             shows: "throughput of Vegas against Reno, altered Emory model",
             studies: &[PAIRED_ALTERED],
         },
-        Wanted { id: "section 4.5", shows: "what one DCA connection changes for the links", studies: &[ALONE] },
-        Wanted { id: "figure 4-7", shows: "loss rate over the share of DCA in the traffic", studies: &[SHARES] },
+        ArtefactSpec { id: "section 4.5", shows: "what one DCA connection changes for the links", studies: &[ALONE] },
+        ArtefactSpec { id: "figure 4-7", shows: "loss rate over the share of DCA in the traffic", studies: &[SHARES] },
     ],
     report,
 };

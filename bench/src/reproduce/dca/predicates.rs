@@ -3,13 +3,13 @@
 use crate::measure::Estimate;
 use crate::scenario::Outcome;
 
-use super::super::judge::{all as all_hold, opposite};
+use super::super::claims::{all as all_hold, opposite};
 use super::super::{Results, Verdict};
-use super::judge::{above_zero, below_zero, shown, varies_more, within};
-use super::measured::{Measured, PATHS, at_lags, before_losses_below_median, foretold};
+use super::measured::{Measured, PATHS, at_lags, before_losses_below_median, predicted};
 use super::simulated::{
     CONGESTED, OF_LINKS, STEPS, alone, altered, loss_at_share, loss_change, loss_rate, paired, share, throughput_change,
 };
+use super::verdicts::{above_zero, below_zero, shown, varies_more, within};
 use super::{BySeed, EMORY, LEVELS, REDUCTIONS, TUNED, by_seed, difference, estimate, relative};
 
 /// Largest change that counts as none, in percent. Ours: the paper says "essentially unchanged" and "essentially inactive".
@@ -44,28 +44,28 @@ fn both() -> [&'static Measured; 2] {
     [&PATHS[0], &PATHS[1]]
 }
 
-fn foretold_over_levels(results: &Results, path: &Measured) -> BySeed {
-    path.over_levels(|level| path.foretold(results, level))
+fn predicted_over_levels(results: &Results, path: &Measured) -> BySeed {
+    path.over_levels(|level| path.predicted(results, level))
 }
 
 fn degradation_over_levels(results: &Results, path: &Measured) -> BySeed {
     path.over_levels(|level| path.degradation(results, level))
 }
 
-pub(super) fn few_losses_foretold(results: &Results) -> Finding {
-    let parts = both().map(|path| (path.name.to_owned(), estimate(&foretold_over_levels(results, path))));
+pub(super) fn few_losses_predicted(results: &Results) -> Finding {
+    let parts = both().map(|path| (path.name.to_owned(), estimate(&predicted_over_levels(results, path))));
     Finding::all(|e| within(e, 0.07, 0.18), parts.into())
 }
 
-pub(super) fn asu_foretells_least(results: &Results) -> Finding {
-    let [emory, asu] = both().map(|path| foretold_over_levels(results, path));
+pub(super) fn asu_predicts_least(results: &Results) -> Finding {
+    let [emory, asu] = both().map(|path| predicted_over_levels(results, path));
     Finding::of(below_zero, difference(&asu, &emory))
 }
 
-pub(super) fn models_foretell_as_paths(results: &Results) -> Finding {
+pub(super) fn models_predict_as_paths(results: &Results) -> Finding {
     // Smallest and largest mean of the paths' rows of table 3-4.
     let spans = [(0.137, 0.2), (0.063, 0.081)];
-    let each = both().map(|path| estimate(&path.foretold(results, TUNED)));
+    let each = both().map(|path| estimate(&path.predicted(results, TUNED)));
     let verdict = all_hold(each.iter().zip(spans).map(|(e, (low, high))| within(*e, low, high)));
     let found = both().iter().zip(each).map(|(path, e)| format!("{}: {}", path.name, shown(e))).collect::<Vec<_>>();
     Finding { verdict, found: found.join("; ") }
@@ -188,10 +188,10 @@ pub(super) fn altered_light_loses_less(results: &Results) -> Finding {
     Finding { verdict: below_zero(change), found }
 }
 
-pub(super) fn altered_foretells_more(results: &Results) -> Finding {
-    let measured = PATHS[0].foretold(results, TUNED);
+pub(super) fn altered_predicts_more(results: &Results) -> Finding {
+    let measured = PATHS[0].predicted(results, TUNED);
     let parts = ["heavy", "light"].map(|level| {
-        let of = altered(results, level, "dca", |o| foretold(o, "delay-based"));
+        let of = altered(results, level, "dca", |o| predicted(o, "delay-based"));
         (format!("{level} less measured"), difference(&of, &measured))
     });
     Finding::all(above_zero, parts.into())

@@ -4,7 +4,7 @@ use crate::measure::Estimate;
 use crate::scenario::{GroupOutcome, LinkOutcome, Outcome};
 
 use super::super::{Artefact, Axis, Body, Figure, Results, Row, Series};
-use super::measured::{foretold, round_trips, series};
+use super::measured::{predicted, round_trips, series};
 use super::{
     ALONE, ALTERED, ASU, BySeed, EMORY, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, by_seed, entry, estimate,
     relative, row, table,
@@ -98,7 +98,7 @@ fn altered_row(results: &Results, level: &str, controller: &str, paper: &str, qu
         entry(of(&queue_7_8), queue),
         entry(of(&throughput_change), paper),
         entry(of(&loss_change), ""),
-        entry(of(&|o| foretold(o, "delay-based")), ""),
+        entry(of(&|o| predicted(o, "delay-based")), ""),
     ];
     row(level, entries)
 }

@@ -7,7 +7,7 @@ use fathom_cc::Time;
 
 use crate::measure::RttSample;
 use crate::scenario::{BackgroundOutcome, GroupOutcome, LinkOutcome, Load, Outcome, RttOutcome};
-use crate::study::{CellResult, Study, shipped};
+use crate::study::{Study, StudyRunResult, shipped};
 
 use super::super::{Body, Results, Verdict};
 use super::claims::{answer, names};
@@ -33,9 +33,10 @@ fn blank() -> Outcome {
 /// Results of a study: for each seed from 1 on the outcome of its number.
 fn put(results: &mut Results, study: &str, key: &[(&str, &str)], outcomes: Vec<Outcome>) {
     let key: BTreeMap<String, String> = key.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect();
-    let cells = outcomes.into_iter().zip(1..);
-    let cells = cells.map(|(outcome, seed)| CellResult { key: key.clone(), seed, fingerprint: String::new(), outcome });
-    results.add(study, cells.collect());
+    let runs = outcomes.into_iter().zip(1..);
+    let runs =
+        runs.map(|(outcome, seed)| StudyRunResult { key: key.clone(), seed, fingerprint: String::new(), outcome });
+    results.add(study, runs.collect());
 }
 
 /// Reno has 100 and loses 10 of 1000; the early connection changes both by so many percent.
@@ -159,11 +160,11 @@ fn artefacts_claims_and_keys_name_what_the_studies_have() {
 
 #[test]
 fn the_same_model_is_behind_every_study_of_a_path() {
-    // Groups of a cell as text; the mix of controllers aside, which figure 4-7 varies.
+    // Groups of a run as text; the mix of controllers aside, which figure 4-7 varies.
     let background = |name: &str, key: &[(&str, &str)]| {
-        let cells = study(name).cells(1.0).unwrap();
-        let cell = cells.into_iter().find(|c| key.iter().all(|(axis, value)| c.key[*axis] == *value));
-        let s = cell.unwrap_or_else(|| panic!("{name} {key:?}")).scenario;
+        let runs = study(name).runs(1.0).unwrap();
+        let run = runs.into_iter().find(|c| key.iter().all(|(axis, value)| c.key[*axis] == *value));
+        let s = run.unwrap_or_else(|| panic!("{name} {key:?}")).scenario;
         let groups = s.background.iter().map(|b| {
             format!("{} {} {} {:?} {:?} {:?} {}", b.name, b.from, b.to, b.load, b.max_window, b.rtt, b.datagram)
         });
@@ -189,10 +190,10 @@ fn the_same_model_is_behind_every_study_of_a_path() {
 #[test]
 fn the_levels_are_parts_of_the_tuned_number_of_users() {
     for name in [EMORY, ASU] {
-        let cells = study(name).cells(1.0).unwrap();
+        let runs = study(name).runs(1.0).unwrap();
         let users = |level: &str| -> Vec<u32> {
-            let cell = cells.iter().find(|c| c.key["level"] == level).unwrap();
-            let forward = cell.scenario.background.iter().filter(|b| b.from < b.to);
+            let run = runs.iter().find(|c| c.key["level"] == level).unwrap();
+            let forward = run.scenario.background.iter().filter(|b| b.from < b.to);
             forward.filter_map(|b| if let Load::Users { count, .. } = b.load { Some(count) } else { None }).collect()
         };
         for level in LEVELS {
@@ -207,8 +208,8 @@ fn the_levels_are_parts_of_the_tuned_number_of_users() {
 fn measured_connections_have_the_windows_and_packets_of_the_paper() {
     // DCA table 3-1: 17376 and 8760 bytes of window, 12 and 6 packets; §4.1: 12 packets of 1448 bytes.
     for (name, packets) in [(EMORY, 12), (ASU, 6), (ALTERED, 12)] {
-        for cell in study(name).cells(1.0).unwrap() {
-            let t = &cell.scenario.traffic[0];
+        for run in study(name).runs(1.0).unwrap() {
+            let t = &run.scenario.traffic[0];
             assert_eq!((t.max_window, u32::from(t.datagram) + 28), (Some(packets), 1_448 + 52), "{name}");
             assert_eq!(t.access.rate.bits_per_sec(), 10_000_000);
         }
@@ -264,9 +265,9 @@ fn the_prediction_is_that_of_the_model_by_hand() {
     assert_eq!(measured::degradation(&o, 12.0), Some(0.0));
     // With a rise before each loss every loss is foretold: one reaction each, all avoided. p-TD stays p-loss, timeouts vanish: no loss
     // of throughput, a gain.
-    let foretold = with_series([80, 80], 50, 100);
-    assert_eq!(measured::foretold(&foretold, "reno"), Some(1.0));
-    assert!(measured::degradation(&foretold, 12.0).unwrap() > 0.0);
+    let predicted = with_series([80, 80], 50, 100);
+    assert_eq!(measured::predicted(&predicted, "reno"), Some(1.0));
+    assert!(measured::degradation(&predicted, 12.0).unwrap() > 0.0);
 }
 
 #[test]
@@ -276,11 +277,11 @@ fn metrics_of_the_series_decide() {
     assert_eq!(verdict("dca-few-losses-foretold", &results), Verdict::NotHeld, "one path is enough for no");
     assert_eq!(verdict("dca-few-losses-foretold", &Results::default()), Verdict::Undecided);
     let asu = measured(ASU, &LEVELS, |seed| with_series([49, 51], 80 + seed, 30));
-    results.add(ASU, asu.outcomes(ASU, &[]).map(|(seed, o)| level_cell(seed, o)).collect());
+    results.add(ASU, asu.outcomes(ASU, &[]).map(|(seed, o)| level_run(seed, o)).collect());
     // Added without levels: only what asks for all runs of a study finds them.
     assert_eq!(verdict("dca-rise-after-the-loss", &results), Verdict::NotHeld, "Emory falls");
     let mut both = measured(EMORY, &LEVELS, |seed| with_series([49, 51], 80 + seed, 30));
-    both.add(ASU, asu.outcomes(ASU, &[]).map(|(seed, o)| level_cell(seed, o)).collect());
+    both.add(ASU, asu.outcomes(ASU, &[]).map(|(seed, o)| level_run(seed, o)).collect());
     assert_eq!(verdict("dca-rise-after-the-loss", &both), Verdict::Held);
     // At -1 51 of about 50.3 ms, at -10 49 or 51.
     assert_ne!(verdict("dca-emory-early-rise", &both), Verdict::Held);
@@ -289,8 +290,8 @@ fn metrics_of_the_series_decide() {
     assert_eq!(verdict("dca-losses-after-short-round-trips", &results), Verdict::NotHeld);
 }
 
-fn level_cell(seed: u64, outcome: &Outcome) -> CellResult {
-    CellResult { key: BTreeMap::new(), seed, fingerprint: String::new(), outcome: outcome.clone() }
+fn level_run(seed: u64, outcome: &Outcome) -> StudyRunResult {
+    StudyRunResult { key: BTreeMap::new(), seed, fingerprint: String::new(), outcome: outcome.clone() }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! same runs.
 
 use super::super::Verdict;
-use super::super::judge::{self, Asked, Finding, all, margin, more, no_less, pairs, same, shown, together};
+use super::super::claims::{self, ClaimCheck, Finding, all, margin, more, no_less, pairs, same, shown, together};
 use super::*;
 
 /// Reno's share of its access links that counts as full, headers and handshake taken off. Ours.
@@ -21,8 +21,8 @@ const DROPTAIL_ONLY: &[&str] = &[DROPTAIL];
 const RED_ONLY: &[&str] = &[RED];
 const BOTH: &[&str] = &[DROPTAIL, RED];
 
-pub(super) const CLAIMS: &[Asked] = &[
-    Asked {
+pub(super) const CLAIMS: &[ClaimCheck] = &[
+    ClaimCheck {
         id: "ghstcp-reno-fills-slow-access",
         source: "gHSTCP §3.1, case 1",
         says: "beside Reno, the five Reno flows behind 100 Mbps fully use their access links",
@@ -30,7 +30,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: reno_fills_slow_access,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-reno-fast-gets-more",
         source: "gHSTCP §3.1, case 1",
         says: "the Reno flows behind 1 Gbps get more than those behind 100 Mbps",
@@ -38,7 +38,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: reno_fast_gets_more,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-reno-leaves-bandwidth",
         source: "gHSTCP §3.1, case 1",
         says: "Reno behind 1 Gbps does not use all that is left of the link",
@@ -46,7 +46,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: reno_leaves_bandwidth,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-reno-unharmed-by-delay",
         source: "gHSTCP §3.1, case 1",
         says: "with longer delays S2 under Reno still does not affect S1",
@@ -54,7 +54,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: reno_unharmed_by_delay,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-highspeed-harms-reno",
         source: "gHSTCP §3.1, cases 2 and 3",
         says: "beside HighSpeed TCP the throughput of the Reno flows is severely degraded",
@@ -62,7 +62,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: highspeed_harms_reno,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-highspeed-slight-benefit",
         source: "gHSTCP §3.1, case 2 (without SACK)",
         says: "HighSpeed TCP without SACK brings S2 a slight benefit, and the total falls",
@@ -70,7 +70,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: highspeed_slight_benefit,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-highspeed-gets-much",
         source: "gHSTCP §3.1, case 3 (with SACK)",
         says: "HighSpeed TCP with SACK achieves a very high throughput",
@@ -78,7 +78,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: highspeed_gets_much,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-highspeed-harm-grows-with-delay",
         source: "gHSTCP §3.1, cases 2 and 3",
         says: "beside HighSpeed TCP, the longer the delay the less S1 gets",
@@ -86,7 +86,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: highspeed_harm_grows,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-gentle-improves-both",
         source: "gHSTCP §3.3, case 4 (without SACK)",
         says: "with gHSTCP instead of HighSpeed TCP, throughput is significantly better for Reno and for gHSTCP, and so is fairness",
@@ -94,7 +94,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: gentle_improves_both,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-gentle-keeps-fast-flows",
         source: "gHSTCP §3.3, case 5 (with SACK)",
         says: "gHSTCP gets the same total for the fast flows as HighSpeed TCP",
@@ -102,7 +102,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: gentle_keeps_fast_flows,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-gentle-improves-reno",
         source: "gHSTCP §3.3, case 5 (with SACK)",
         says: "beside gHSTCP the Reno flows get much more than beside HighSpeed TCP, and fairness is better",
@@ -110,7 +110,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: gentle_improves_reno,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-gentle-total-and-fairness",
         source: "gHSTCP §1",
         says: "over drop-tail gHSTCP achieves both higher throughput and better fairness than HighSpeed TCP",
@@ -118,7 +118,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DROPTAIL_ONLY,
         predicate: gentle_total_and_fairness,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-ared-improves",
         source: "gHSTCP §4.2, case 6 (without SACK)",
         says: "Adaptive RED significantly improves throughput and fairness of HighSpeed TCP over drop-tail",
@@ -126,7 +126,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: BOTH,
         predicate: ared_improves,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-ared-fairer",
         source: "gHSTCP §4.2, case 7 (with SACK)",
         says: "with SACK, Adaptive RED is fairer than drop-tail",
@@ -134,7 +134,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: BOTH,
         predicate: ared_fairer,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-ared-underuses",
         source: "gHSTCP §4.2, cases 6 and 7",
         says: "with Adaptive RED the bottleneck remains underutilised",
@@ -142,7 +142,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: RED_ONLY,
         predicate: ared_underuses,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-gared-short-paths",
         source: "gHSTCP §4.4, cases 6 and 8 (without SACK)",
         says: "at 25 and 50 ms gHSTCP with gARED is better than HighSpeed TCP with Adaptive RED in throughput and fairness",
@@ -150,7 +150,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: RED_ONLY,
         predicate: gared_short_paths,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-gared-long-path",
         source: "gHSTCP §4.4, cases 6 and 8 (without SACK)",
         says: "at 100 ms gHSTCP and the total get more, Reno slightly less",
@@ -158,7 +158,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: RED_ONLY,
         predicate: gared_long_path,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-gared-both-groups",
         source: "gHSTCP §4.4, cases 7 and 9 (with SACK)",
         says: "with gHSTCP and gARED each group gets more than with HighSpeed TCP and Adaptive RED",
@@ -166,7 +166,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: RED_ONLY,
         predicate: gared_both_groups,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-gared-fairer",
         source: "gHSTCP §4.4, cases 7 and 9 (with SACK)",
         says: "fairness between gHSTCP and Reno is better, too",
@@ -174,7 +174,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: RED_ONLY,
         predicate: gared_fairer,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-gared-loses-less-with-delay",
         source: "gHSTCP §4.4",
         says: "even when the delay grows, gHSTCP with gARED keeps the loss of throughput small",
@@ -182,7 +182,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: RED_ONLY,
         predicate: gared_loses_less,
     },
-    Asked {
+    ClaimCheck {
         id: "ghstcp-gared-steadier",
         source: "gHSTCP §4.2 and §4.3",
         says: "Adaptive RED's queue swings; gARED is more stable",
@@ -246,7 +246,7 @@ fn reno_leaves_bandwidth(r: &Results) -> Finding {
 fn reno_unharmed_by_delay(r: &Results) -> Finding {
     together(["50ms", "100ms"].map(|delay| {
         let pairs = versus(r, (RENO, delay, s1), (RENO, "25ms", s1));
-        let tolerance = SAME / judge::MARGIN * margin(&pairs);
+        let tolerance = SAME / claims::MARGIN * margin(&pairs);
         finding("S1 in Mbit/s, and at 25ms,", delay, &pairs, same(&pairs, tolerance, 0.0))
     }))
 }
@@ -288,7 +288,7 @@ fn gentle_improves_both(r: &Results) -> Finding {
 fn gentle_keeps_fast_flows(r: &Results) -> Finding {
     together(DELAYS.iter().map(|delay| {
         let pairs = versus(r, (GENTLE, delay, s2), (HIGHSPEED, delay, s2));
-        finding("S2 in Mbit/s", delay, &pairs, same(&pairs, SAME / judge::MARGIN * margin(&pairs), 0.0))
+        finding("S2 in Mbit/s", delay, &pairs, same(&pairs, SAME / claims::MARGIN * margin(&pairs), 0.0))
     }))
 }
 

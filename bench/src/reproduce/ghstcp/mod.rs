@@ -10,7 +10,7 @@ use crate::link::jain;
 use crate::measure::Estimate;
 use crate::scenario::Outcome;
 
-use super::{Artefact, Axis, Body, Entry, Figure, Paper, Report, Results, Row, Series, Table, Wanted};
+use super::{Artefact, ArtefactSpec, Axis, Body, Entry, Figure, Paper, Report, Results, Row, Series, Table};
 
 const DROPTAIL: &str = "ghstcp-droptail";
 const RED: &str = "ghstcp-red";
@@ -24,24 +24,28 @@ pub(super) const PAPER: Paper = Paper {
     citation: "Z. Zhang, G. Hasegawa, M. Murata: Performance Analysis and Improvement of HighSpeed TCP with TailDrop/ARED Routers, \
                Osaka University, 2004",
     artefacts: &[
-        Wanted {
+        ArtefactSpec {
             id: "figure 2",
             shows: "throughput of Reno beside Reno and HighSpeed TCP, drop-tail",
             studies: &[DROPTAIL],
         },
-        Wanted {
+        ArtefactSpec {
             id: "figure 3",
             shows: "throughput of Reno beside HighSpeed TCP and gHSTCP, drop-tail",
             studies: &[DROPTAIL],
         },
-        Wanted { id: "figure 4", shows: "throughput with Adaptive RED beside drop-tail", studies: &[DROPTAIL, RED] },
-        Wanted {
+        ArtefactSpec {
+            id: "figure 4",
+            shows: "throughput with Adaptive RED beside drop-tail",
+            studies: &[DROPTAIL, RED],
+        },
+        ArtefactSpec {
             id: "figure 7",
             shows: "throughput of HighSpeed TCP with Adaptive RED and gHSTCP with gARED",
             studies: &[RED],
         },
-        Wanted { id: "fairness", shows: "Jain's index over all ten flows", studies: &[DROPTAIL, RED] },
-        Wanted { id: "queue", shows: "how steady the queue is with Adaptive RED and gARED", studies: &[RED] },
+        ArtefactSpec { id: "fairness", shows: "Jain's index over all ten flows", studies: &[DROPTAIL, RED] },
+        ArtefactSpec { id: "queue", shows: "how steady the queue is with Adaptive RED and gARED", studies: &[RED] },
     ],
     report,
 };

@@ -1,4 +1,4 @@
-//! The predicates on made-up results, and that they ask for cells that the studies have.
+//! The predicates on made-up results, and that they ask for runs that the studies have.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use super::super::{Claim, Verdict};
 use super::*;
 use crate::scenario::{FlowOutcome, GroupOutcome, LinkOutcome};
 use crate::stack::Stack;
-use crate::study::{CellResult, Study, shipped};
+use crate::study::{Study, StudyRunResult, shipped};
 
-/// Mbit/s of S1 and S2 in a cell, and the rest of its outcome.
+/// Mbit/s of S1 and S2 in a run, and the rest of its outcome.
 fn outcome(s1: f64, s2: f64) -> Outcome {
     let group = |mbps: f64| {
         let flow = FlowOutcome { throughput_bps: mbps * 1e6 / 5.0, sent: 0, lost: 0 };
@@ -25,13 +25,13 @@ fn outcome(s1: f64, s2: f64) -> Outcome {
 fn add(results: &mut Results, system: System, delay: &'static str, seed: u64, outcome: Outcome) {
     let key: BTreeMap<String, String> =
         system.key(delay).into_iter().map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect();
-    results.add(system.study, vec![CellResult { key, seed, fingerprint: format!("{seed:016x}"), outcome }]);
+    results.add(system.study, vec![StudyRunResult { key, seed, fingerprint: format!("{seed:016x}"), outcome }]);
 }
 
 /// One seed, the same at every delay.
-fn everywhere(cells: &[(System, f64, f64)]) -> Results {
+fn everywhere(runs: &[(System, f64, f64)]) -> Results {
     let mut results = Results::default();
-    for (system, s1, s2) in cells {
+    for (system, s1, s2) in runs {
         for delay in DELAYS {
             add(&mut results, *system, delay, 1, outcome(*s1, *s2));
         }
@@ -146,7 +146,7 @@ fn fairness_is_over_all_ten_flows() {
 }
 
 #[test]
-fn what_has_no_results_is_left_out() {
+fn artefacts_without_results_are_left_out() {
     let report = report(&everywhere(&[(RENO, 480.0, 1_500.0)]));
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, ["figure 2", "figure 3"]);
@@ -158,7 +158,7 @@ fn what_has_no_results_is_left_out() {
 }
 
 #[test]
-fn every_cell_that_is_asked_for_is_in_a_shipped_study() {
+fn every_run_a_claim_needs_is_in_a_shipped_study() {
     for wanted in PAPER.artefacts {
         assert!(wanted.studies.iter().all(|study| shipped(study).is_some()), "{}", wanted.id);
     }
@@ -166,14 +166,14 @@ fn every_cell_that_is_asked_for_is_in_a_shipped_study() {
         let study = Study::from_toml(system.study, shipped(system.study).unwrap()).unwrap();
         let study = study.with_stack(Stack::Quinn).unwrap();
         for scale in [1.0, 0.02] {
-            let cells = study.cells(scale).unwrap();
+            let runs = study.runs(scale).unwrap();
             for delay in DELAYS {
                 let key: BTreeMap<String, String> =
                     system.key(delay).into_iter().map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect();
-                let cell = cells.iter().find(|c| c.key == key).unwrap_or_else(|| panic!("{key:?}"));
+                let run = runs.iter().find(|c| c.key == key).unwrap_or_else(|| panic!("{key:?}"));
                 // gHSTCP §3.1.
-                assert_eq!(cell.scenario.chain.links[0].rate.bits_per_sec(), 2_500_000_000);
-                let access = [0, 1].map(|i| cell.scenario.traffic[i].access.rate.bits_per_sec() / 1_000_000);
+                assert_eq!(run.scenario.chain.links[0].rate.bits_per_sec(), 2_500_000_000);
+                let access = [0, 1].map(|i| run.scenario.traffic[i].access.rate.bits_per_sec() / 1_000_000);
                 assert_eq!(access, [100, 1_000]);
             }
         }

@@ -1,7 +1,7 @@
 //! What the thesis says of its experiments, each statement with its predicate. All predicates were written before full results were seen.
 
-use super::super::judge::all;
-use super::super::judged::{above, below, less, more, shown, with, within};
+use super::super::claims::all;
+use super::super::claims::values::{above, below, less, more, shown, with, within};
 use super::super::{Claim, Results, Verdict};
 use super::figures::{LARGE_PERCENT, QUEUES, beside_percent, delivered_mbps};
 use super::{ADAPTIVE, ALIKE, BESIDE, MIXED, everyone, fairness, half_or_less, members, off};

@@ -1,6 +1,6 @@
 //! Figures of Packet size §4.3, and tables of what it leaves open.
 
-use super::super::judged::{series, with};
+use super::super::claims::values::{series, with};
 use super::super::{Artefact, Axis, Body, Entry, Figure, Results, Row, Series, Table};
 use super::{ADAPTIVE, ALIKE, BESIDE, MIXED, everyone, fairness, half_or_less, members};
 use crate::measure::{Estimate, ShareDistribution};

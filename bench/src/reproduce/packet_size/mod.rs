@@ -11,7 +11,7 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
-use super::{Paper, Report, Results, Wanted};
+use super::{ArtefactSpec, Paper, Report, Results};
 use crate::measure::{ShareDistribution, WindowFairness};
 use crate::scenario::Outcome;
 
@@ -24,26 +24,26 @@ pub(super) const PAPER: Paper = Paper {
     name: "packet-size",
     citation: "S. Wilson: An Adaptive Packet Size Approach to TCP Congestion Control. MSc thesis, University of British Columbia, 2008",
     artefacts: &[
-        Wanted { id: "figure 4.4", shows: "one packet size, 50 flows, windows of 1 s", studies: &[ALIKE] },
-        Wanted { id: "figure 4.5", shows: "one packet size, 100 flows, windows of 1 s", studies: &[ALIKE] },
-        Wanted { id: "figure 4.6", shows: "one packet size, 200 flows, windows of 1 s", studies: &[ALIKE] },
-        Wanted { id: "figure 4.7", shows: "one packet size, 400 flows, windows of 1 s", studies: &[ALIKE] },
-        Wanted { id: "figure 4.8", shows: "one packet size, 50 flows, windows of 10 s", studies: &[ALIKE] },
-        Wanted { id: "figure 4.9", shows: "one packet size, 100 flows, windows of 10 s", studies: &[ALIKE] },
-        Wanted { id: "figure 4.10", shows: "one packet size, 200 flows, windows of 10 s", studies: &[ALIKE] },
-        Wanted { id: "figure 4.11", shows: "one packet size, 400 flows, windows of 10 s", studies: &[ALIKE] },
-        Wanted { id: "round one", shows: "figures 4.4 to 4.11 and other windows in numbers", studies: &[ALIKE] },
-        Wanted { id: "figure 4.12", shows: "two packet sizes, 50 flows, windows of 1 s", studies: &[MIXED] },
-        Wanted { id: "figure 4.13", shows: "two packet sizes, 50 flows, windows of 10 s", studies: &[MIXED] },
-        Wanted { id: "figure 4.14", shows: "two packet sizes, 200 flows, windows of 1 s", studies: &[MIXED] },
-        Wanted { id: "figure 4.15", shows: "two packet sizes, 200 flows, windows of 10 s", studies: &[MIXED] },
-        Wanted {
+        ArtefactSpec { id: "figure 4.4", shows: "one packet size, 50 flows, windows of 1 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.5", shows: "one packet size, 100 flows, windows of 1 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.6", shows: "one packet size, 200 flows, windows of 1 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.7", shows: "one packet size, 400 flows, windows of 1 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.8", shows: "one packet size, 50 flows, windows of 10 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.9", shows: "one packet size, 100 flows, windows of 10 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.10", shows: "one packet size, 200 flows, windows of 10 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.11", shows: "one packet size, 400 flows, windows of 10 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "round one", shows: "figures 4.4 to 4.11 and other windows in numbers", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.12", shows: "two packet sizes, 50 flows, windows of 1 s", studies: &[MIXED] },
+        ArtefactSpec { id: "figure 4.13", shows: "two packet sizes, 50 flows, windows of 10 s", studies: &[MIXED] },
+        ArtefactSpec { id: "figure 4.14", shows: "two packet sizes, 200 flows, windows of 1 s", studies: &[MIXED] },
+        ArtefactSpec { id: "figure 4.15", shows: "two packet sizes, 200 flows, windows of 10 s", studies: &[MIXED] },
+        ArtefactSpec {
             id: "round two",
             shows: "figures 4.12 to 4.15, and small packets of 500 bytes, in numbers",
             studies: &[MIXED],
         },
-        Wanted { id: "adaptive", shows: "sizes that adapt, alone, under four queues", studies: &[ADAPTIVE] },
-        Wanted {
+        ArtefactSpec { id: "adaptive", shows: "sizes that adapt, alone, under four queues", studies: &[ADAPTIVE] },
+        ArtefactSpec {
             id: "adaptive beside large",
             shows: "sizes that adapt beside large ones, under four queues",
             studies: &[BESIDE],

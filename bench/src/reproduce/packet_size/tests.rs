@@ -9,7 +9,7 @@ use crate::measure::{Fairness, GroupBytes, WINDOWS};
 use crate::reproduce::Body;
 use crate::reproduce::Verdict::{Held, NotHeld, Undecided};
 use crate::scenario::GroupOutcome;
-use crate::study::{Cell, CellResult, Study, shipped};
+use crate::study::{Study, StudyRun, StudyRunResult, shipped};
 
 fn v(mean: f64) -> Vec<f64> {
     vec![mean - 0.1, mean, mean + 0.1]
@@ -78,15 +78,15 @@ fn shares_are_read_from_windows_and_groups() {
     assert!((beside - 18.5).abs() < 1e-9, "{beside}");
 }
 
-fn results(study: &str, make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome) -> Vec<CellResult> {
-    let cells = Study::from_toml(study, shipped(study).unwrap()).unwrap().cells(1.0).unwrap();
-    let result = |cell: Cell| CellResult {
-        outcome: make(&cell.key, cell.seed),
-        key: cell.key,
-        seed: cell.seed,
-        fingerprint: cell.fingerprint,
+fn results(study: &str, make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome) -> Vec<StudyRunResult> {
+    let runs = Study::from_toml(study, shipped(study).unwrap()).unwrap().runs(1.0).unwrap();
+    let result = |run: StudyRun| StudyRunResult {
+        outcome: make(&run.key, run.seed),
+        key: run.key,
+        seed: run.seed,
+        fingerprint: run.fingerprint,
     };
-    cells.into_iter().map(result).collect()
+    runs.into_iter().map(result).collect()
 }
 
 /// As many percent of 100 flows have nothing as the thesis says of large packets, the others share alike; seeds differ a bit.
@@ -153,7 +153,7 @@ fn every_study_is_shipped_and_every_claim_has_one_name() {
     assert!(report.claims.iter().all(|c| c.verdict == Undecided), "nothing was measured");
     for name in PAPER.artefacts.iter().flat_map(|w| w.studies) {
         let study = Study::from_toml(name, shipped(name).unwrap_or_else(|| panic!("{name}"))).unwrap();
-        assert!([1.0, 0.01].iter().all(|scale| !study.cells(*scale).unwrap().is_empty()));
+        assert!([1.0, 0.01].iter().all(|scale| !study.runs(*scale).unwrap().is_empty()));
     }
     assert!(super::super::PAPERS.iter().any(|p| p.name == "packet-size"));
 }
@@ -182,14 +182,14 @@ fn the_studies_have_the_axes_that_the_report_asks_for() {
 
 #[test]
 fn mixes_have_the_parts_that_their_names_say() {
-    for cell in Study::from_toml(MIXED, shipped(MIXED).unwrap()).unwrap().cells(1.0).unwrap() {
-        let [large, small] = [0, 1].map(|i| cell.scenario.traffic[i].workload.flows().unwrap());
-        let (flows, percent) = cell.key["mix"].split_once(" flows, ").unwrap();
+    for run in Study::from_toml(MIXED, shipped(MIXED).unwrap()).unwrap().runs(1.0).unwrap() {
+        let [large, small] = [0, 1].map(|i| run.scenario.traffic[i].workload.flows().unwrap());
+        let (flows, percent) = run.key["mix"].split_once(" flows, ").unwrap();
         let percent: f64 = percent.strip_suffix("% large").unwrap().parse().unwrap();
         assert_eq!((large + small).to_string(), flows);
-        assert!((100.0 * f64::from(large) / f64::from(large + small) - percent).abs() <= 1.0, "{:?}", cell.key);
+        assert!((100.0 * f64::from(large) / f64::from(large + small) - percent).abs() <= 1.0, "{:?}", run.key);
         // A window of 100 s fits after the warm-up.
-        assert_eq!(cell.scenario.warm_up.as_secs(), 10);
-        assert_eq!(cell.scenario.stop, crate::scenario::Stop::At(std::time::Duration::from_secs(110)));
+        assert_eq!(run.scenario.warm_up.as_secs(), 10);
+        assert_eq!(run.scenario.stop, crate::scenario::Stop::At(std::time::Duration::from_secs(110)));
     }
 }

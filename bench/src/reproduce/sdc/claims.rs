@@ -1,7 +1,7 @@
 //! What SDC §3 says of its experiments, each statement with its predicate. All predicates were written before full results were seen.
 
-use super::super::judge::all;
-use super::super::judged::{above, below, less, more, shown, with, within};
+use super::super::claims::all;
+use super::super::claims::values::{above, below, less, more, shown, with, within};
 use super::super::{Claim, Results, Verdict};
 use super::{
     ALONE, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, SDC, TCP, WINDOWS, above_four, alone_mbps,

@@ -1,6 +1,6 @@
 //! Figures of SDC §3, and tables of what its text says without a figure.
 
-use super::super::judged::{curve, marks, series, with};
+use super::super::claims::values::{curve, marks, series, with};
 use super::super::{Artefact, Axis, Body, Entry, Figure, Results, Row, Series, Table};
 use super::{
     ALONE, DATAGRAM, FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, SDC, SETTLED, TCP, WINDOWS,

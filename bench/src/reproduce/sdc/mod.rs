@@ -10,7 +10,7 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
-use super::{Paper, Report, Results, Wanted};
+use super::{ArtefactSpec, Paper, Report, Results};
 use crate::measure::Distribution;
 use crate::scenario::{GroupOutcome, Outcome};
 
@@ -31,18 +31,38 @@ pub(super) const PAPER: Paper = Paper {
     name: "sdc",
     citation: "H.T. Kung, K.-S. Tan, P.-H. Hsiao: TCP with sender-based delay control. Computer Communications 26 (2003) 1614-1621",
     artefacts: &[
-        Wanted { id: "figure 4", shows: "timeouts per connection over the number of flows", studies: &[FIGURE_4] },
-        Wanted { id: "figure 5", shows: "length of TCP's timeouts over the number of flows", studies: &[FIGURE_4] },
-        Wanted { id: "figure 6", shows: "packets dropped over the number of flows", studies: &[FIGURE_4] },
-        Wanted { id: "figure 7", shows: "packet delivery latency, 100 flows", studies: &[LATENCY] },
-        Wanted { id: "figure 8", shows: "packet delivery latency, 500 flows", studies: &[LATENCY] },
-        Wanted { id: "latency", shows: "average and worst latencies, of the text of §3.3", studies: &[LATENCY] },
-        Wanted { id: "figure 9", shows: "bandwidths over the ratio of round trips, 10 flows", studies: &[FIGURE_9] },
-        Wanted { id: "figure 10", shows: "bandwidths over the ratio of round trips, 100 flows", studies: &[FIGURE_10] },
-        Wanted { id: "figure 11", shows: "50 SDC flows beside 50 TCP flows", studies: &[FIGURE_11] },
-        Wanted { id: "figure 12", shows: "timeouts per connection with AVQ", studies: &[FIGURE_12] },
-        Wanted { id: "windows", shows: "how large one sender's window is, of the text of §3.1", studies: &[WINDOWS] },
-        Wanted { id: "alone", shows: "one flow without competition, of the text of §3.5", studies: &[ALONE] },
+        ArtefactSpec {
+            id: "figure 4",
+            shows: "timeouts per connection over the number of flows",
+            studies: &[FIGURE_4],
+        },
+        ArtefactSpec {
+            id: "figure 5",
+            shows: "length of TCP's timeouts over the number of flows",
+            studies: &[FIGURE_4],
+        },
+        ArtefactSpec { id: "figure 6", shows: "packets dropped over the number of flows", studies: &[FIGURE_4] },
+        ArtefactSpec { id: "figure 7", shows: "packet delivery latency, 100 flows", studies: &[LATENCY] },
+        ArtefactSpec { id: "figure 8", shows: "packet delivery latency, 500 flows", studies: &[LATENCY] },
+        ArtefactSpec { id: "latency", shows: "average and worst latencies, of the text of §3.3", studies: &[LATENCY] },
+        ArtefactSpec {
+            id: "figure 9",
+            shows: "bandwidths over the ratio of round trips, 10 flows",
+            studies: &[FIGURE_9],
+        },
+        ArtefactSpec {
+            id: "figure 10",
+            shows: "bandwidths over the ratio of round trips, 100 flows",
+            studies: &[FIGURE_10],
+        },
+        ArtefactSpec { id: "figure 11", shows: "50 SDC flows beside 50 TCP flows", studies: &[FIGURE_11] },
+        ArtefactSpec { id: "figure 12", shows: "timeouts per connection with AVQ", studies: &[FIGURE_12] },
+        ArtefactSpec {
+            id: "windows",
+            shows: "how large one sender's window is, of the text of §3.1",
+            studies: &[WINDOWS],
+        },
+        ArtefactSpec { id: "alone", shows: "one flow without competition, of the text of §3.5", studies: &[ALONE] },
     ],
     report,
 };

@@ -9,7 +9,7 @@ use crate::measure::WindowPoint;
 use crate::reproduce::Verdict::{self, Held, NotHeld, Undecided};
 use crate::reproduce::{Body, Claim};
 use crate::scenario::{FlowOutcome, run};
-use crate::study::{CellResult, Study, shipped};
+use crate::study::{Study, StudyRunResult, shipped};
 
 fn at(points: &[(f64, f64)]) -> Vec<At> {
     // Three seeds that differ by a hundredth of a unit.
@@ -116,17 +116,17 @@ fn outcome(seconds: f64, groups: &[(&str, GroupOutcome)]) -> Outcome {
     }
 }
 
-/// Results of a study with this outcome in each cell.
+/// Results of a study with this outcome in each run.
 fn results(study: &str, make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome) -> Results {
-    let cells = Study::from_toml(study, shipped(study).unwrap()).unwrap().cells(1.0).unwrap();
-    let result = |cell: crate::study::Cell| CellResult {
-        outcome: make(&cell.key, cell.seed),
-        key: cell.key,
-        seed: cell.seed,
-        fingerprint: cell.fingerprint,
+    let runs = Study::from_toml(study, shipped(study).unwrap()).unwrap().runs(1.0).unwrap();
+    let result = |run: crate::study::StudyRun| StudyRunResult {
+        outcome: make(&run.key, run.seed),
+        key: run.key,
+        seed: run.seed,
+        fingerprint: run.fingerprint,
     };
     let mut results = Results::default();
-    results.add(study, cells.into_iter().map(result).collect());
+    results.add(study, runs.into_iter().map(result).collect());
     results
 }
 
@@ -213,7 +213,7 @@ fn every_study_is_shipped_and_every_claim_has_one_name() {
         for name in wanted.studies {
             let study = Study::from_toml(name, shipped(name).unwrap_or_else(|| panic!("{name}"))).unwrap();
             for scale in [1.0, 0.01] {
-                assert!(!study.cells(scale).unwrap().is_empty());
+                assert!(!study.runs(scale).unwrap().is_empty());
             }
         }
     }
@@ -223,7 +223,7 @@ fn every_study_is_shipped_and_every_claim_has_one_name() {
         all.add(
             study,
             some.outcomes(study, &[])
-                .map(|(seed, o)| CellResult {
+                .map(|(seed, o)| StudyRunResult {
                     key: BTreeMap::new(),
                     seed,
                     fingerprint: String::new(),
@@ -264,15 +264,15 @@ fn the_studies_have_the_axes_that_the_report_asks_for() {
 #[test]
 fn round_trips_are_those_of_table_2() {
     for name in [FIGURE_9, FIGURE_10] {
-        for cell in Study::from_toml(name, shipped(name).unwrap()).unwrap().cells(1.0).unwrap() {
-            let bottleneck = cell.scenario.chain.links[0].delay;
-            let rtt = |group: usize| (bottleneck + 2 * cell.scenario.traffic[group].access.delay.0) * 2;
-            let x: u32 = cell.key["ratio"].parse().unwrap();
+        for run in Study::from_toml(name, shipped(name).unwrap()).unwrap().runs(1.0).unwrap() {
+            let bottleneck = run.scenario.chain.links[0].delay;
+            let rtt = |group: usize| (bottleneck + 2 * run.scenario.traffic[group].access.delay.0) * 2;
+            let x: u32 = run.key["ratio"].parse().unwrap();
             let ms = std::time::Duration::from_millis;
             assert_eq!((rtt(0), rtt(1)), (ms(6), ms(6) * x));
             // 10 x (10/n) Mbps for each access link.
-            let n: u64 = cell.scenario.traffic.iter().filter_map(|t| t.workload.flows()).map(u64::from).sum();
-            assert!(cell.scenario.traffic.iter().all(|t| t.access.rate.bits_per_sec() == 100_000_000 / n));
+            let n: u64 = run.scenario.traffic.iter().filter_map(|t| t.workload.flows()).map(u64::from).sum();
+            assert!(run.scenario.traffic.iter().all(|t| t.access.rate.bits_per_sec() == 100_000_000 / n));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the text says of one bottleneck (Sync-TCP §5.1), as predicates.
 
 use super::super::Verdict;
-use super::super::judge::{
-    self, Asked, FRACTION_MARGIN, Finding, Of, all, margin, more, no_less, pairs, same, shown, together,
+use super::super::claims::{
+    self, ClaimCheck, FRACTION_MARGIN, Finding, Of, all, margin, more, no_less, pairs, same, shown, together,
 };
 use super::curves::times;
 use super::*;
@@ -21,8 +21,8 @@ const LARGE_SECONDS: u32 = 20;
 const ONE_ONLY: &[&str] = &[ONE];
 const HEAVY: [&str; 2] = ["90", "95"];
 
-pub(super) const CLAIMS: &[Asked] = &[
-    Asked {
+pub(super) const CLAIMS: &[ClaimCheck] = &[
+    ClaimCheck {
         id: "sync-75-ared-first",
         source: "Sync-TCP §5.1, figure 6",
         says: "at 75 % load SACK-ARED-ECN is slightly ahead of Reno for responses within 350 ms",
@@ -30,7 +30,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: ared_first,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-75-crossover",
         source: "Sync-TCP §5.1, figure 6",
         says: "at 75 % load the curves of SACK-ARED-ECN and Reno cross at 400 ms; after it Reno is significantly better",
@@ -38,7 +38,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: crossover_at_75,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-75-always-better",
         source: "Sync-TCP §5.1, figure 6",
         says: "at 75 % load Sync-TCP always performs better than Reno and SACK-ARED-ECN",
@@ -46,7 +46,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: always_better_at_75,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-heavy-better-than-reno",
         source: "Sync-TCP §5.1, figures 7 and 8",
         says: "at 90 and 95 % load Sync-TCP performs better than Reno",
@@ -54,7 +54,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: better_than_reno,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-heavy-better-than-ared",
         source: "Sync-TCP §5.1, figures 7 and 8",
         says: "at 90 and 95 % load Sync-TCP performs better than SACK-ARED-ECN after 200 ms",
@@ -62,7 +62,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: better_than_ared,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-heavy-ared-first",
         source: "Sync-TCP §5.1, figures 7 and 8",
         says: "at 90 and 95 % load slightly more flows complete within 200 ms with SACK-ARED-ECN than with the others",
@@ -70,7 +70,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: ared_first_when_heavy,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-heavy-ared-last",
         source: "Sync-TCP §5.1, figures 7 and 8",
         says: "at 90 and 95 % load, after 200 ms, SACK-ARED-ECN performs the worst of the three",
@@ -78,23 +78,23 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: ared_last_when_heavy,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-table-drops",
         source: "Sync-TCP §5.1, table 1",
         says: "SACK-ARED-ECN drops most, Sync-TCP least",
         test: "percent of drops at R0: SACK-ARED-ECN > Reno > Sync-TCP",
         studies: ONE_ONLY,
-        predicate: |r| in_order(r, "drops in %", drops, [ARED, RENO, SYNC], judge::MARGIN),
+        predicate: |r| in_order(r, "drops in %", drops, [ARED, RENO, SYNC], claims::MARGIN),
     },
-    Asked {
+    ClaimCheck {
         id: "sync-table-queue",
         source: "Sync-TCP §5.1, table 1",
         says: "Sync-TCP keeps smaller queues than Reno, SACK-ARED-ECN the smallest",
         test: "mean queue at R0: Reno > Sync-TCP > SACK-ARED-ECN",
         studies: ONE_ONLY,
-        predicate: |r| in_order(r, "packets", queue, [RENO, SYNC, ARED], judge::MARGIN),
+        predicate: |r| in_order(r, "packets", queue, [RENO, SYNC, ARED], claims::MARGIN),
     },
-    Asked {
+    ClaimCheck {
         id: "sync-table-size",
         source: "Sync-TCP §5.1, table 1",
         says: "large responses complete most with Sync-TCP, least with SACK-ARED-ECN",
@@ -102,31 +102,31 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: |r| in_order(r, "bytes", size, [SYNC, RENO, ARED], SIZE_MARGIN),
     },
-    Asked {
+    ClaimCheck {
         id: "sync-table-goodput",
         source: "Sync-TCP abstract and §5.1, table 1",
         says: "throughput is better with Sync-TCP than with Reno, and worst with SACK-ARED-ECN",
         test: "goodput per response: Sync-TCP > Reno > SACK-ARED-ECN",
         studies: ONE_ONLY,
-        predicate: |r| in_order(r, "kbps", goodput, [SYNC, RENO, ARED], judge::MARGIN),
+        predicate: |r| in_order(r, "kbps", goodput, [SYNC, RENO, ARED], claims::MARGIN),
     },
-    Asked {
+    ClaimCheck {
         id: "sync-table-median",
         source: "Sync-TCP §5.1, table 1",
         says: "the median response time is shortest with Sync-TCP, longest with SACK-ARED-ECN",
         test: "median: SACK-ARED-ECN > Reno > Sync-TCP",
         studies: ONE_ONLY,
-        predicate: |r| in_order(r, "ms", median, [ARED, RENO, SYNC], judge::MARGIN),
+        predicate: |r| in_order(r, "ms", median, [ARED, RENO, SYNC], claims::MARGIN),
     },
-    Asked {
+    ClaimCheck {
         id: "sync-table-mean",
         source: "Sync-TCP §5.1, table 1",
         says: "the mean response time is shortest with Sync-TCP, longest with SACK-ARED-ECN",
         test: "mean: SACK-ARED-ECN > Reno > Sync-TCP",
         studies: ONE_ONLY,
-        predicate: |r| in_order(r, "ms", mean, [ARED, RENO, SYNC], judge::MARGIN),
+        predicate: |r| in_order(r, "ms", mean, [ARED, RENO, SYNC], claims::MARGIN),
     },
-    Asked {
+    ClaimCheck {
         id: "sync-ared-above-target",
         source: "Sync-TCP §5.1",
         says: "SACK-ARED-ECN's mean queue is above its target, so that it drops even though packets could be marked",
@@ -134,7 +134,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: ared_above_target,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-few-are-large",
         source: "Sync-TCP §5.1",
         says: "only 5 % of the completed responses are larger than 25 kB",
@@ -142,7 +142,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: few_are_large,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-large-no-worse",
         source: "Sync-TCP §5.1, figure 9",
         says: "the largest Sync-TCP flows perform no worse than those of Reno",
@@ -150,7 +150,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: large_no_worse,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-largest-faster",
         source: "Sync-TCP §5.1, figure 10",
         says: "at 85 % load the largest response completes over 200 s before Reno's",
@@ -158,7 +158,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: &[LARGEST],
         predicate: largest_faster,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-largest-fewer-drops",
         source: "Sync-TCP §5.1, figure 10",
         says: "the largest response sees 5 times fewer packet drops than with Reno",
@@ -166,7 +166,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: &[LARGEST],
         predicate: largest_fewer_drops,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-largest-ared-incomplete",
         source: "Sync-TCP §5.1, figure 10",
         says: "with SACK-ARED-ECN that response does not complete before the end",
@@ -255,14 +255,14 @@ pub(super) fn crossovers(r: &Results, ared: &Curve, reno: &Curve) -> Vec<f64> {
 
 fn crossover_at_75(r: &Results) -> Finding {
     let (ared, reno) = (Curve::one("75", ARED), Curve::one("75", RENO));
-    let crossings = crossovers(r, &ared, &reno);
-    let against = |bound: f64| crossings.iter().map(|ms| (*ms, bound)).collect::<Vec<_>>();
-    let turned = |bound: f64| crossings.iter().map(|ms| (bound, *ms)).collect::<Vec<_>>();
+    let kernel_hops = crossovers(r, &ared, &reno);
+    let against = |bound: f64| kernel_hops.iter().map(|ms| (*ms, bound)).collect::<Vec<_>>();
+    let turned = |bound: f64| kernel_hops.iter().map(|ms| (bound, *ms)).collect::<Vec<_>>();
     let between = all([more(&against(200.0), 0.0), more(&turned(800.0), 0.0)]);
     let later = || TIMES.into_iter().filter(|ms| *ms >= 500.0);
     let after = of_both(r, (&reno, &mean_fraction(&reno, later())), (&ared, &mean_fraction(&ared, later())));
     together([
-        Finding { verdict: between, numbers: format!("they cross last at {} ms", shown(crossings.iter().copied())) },
+        Finding { verdict: between, numbers: format!("they cross last at {} ms", shown(kernel_hops.iter().copied())) },
         finding("Reno and SACK-ARED-ECN after it, mean fraction", &after, more(&after, FRACTION_MARGIN)),
     ])
 }
@@ -308,7 +308,7 @@ fn in_order(r: &Results, what: &str, of: Measure, systems: [&'static str; 3], pa
     together([(systems[0], systems[1]), (systems[1], systems[2])].map(|(a, b)| {
         let (first, second) = (Curve::one("90", a), Curve::one("90", b));
         let pairs = of_both(r, (&first, &of), (&second, &of));
-        let off = part / judge::MARGIN * margin(&pairs);
+        let off = part / claims::MARGIN * margin(&pairs);
         finding(&format!("{a} and {b}, {what}"), &pairs, more(&pairs, off))
     }))
 }

@@ -2,7 +2,7 @@
 
 use fathom_cc::sync_tcp::detect::{SAMPLES, STEP, Trend, trend};
 
-use super::super::judge::{Asked, Finding, more, shown, together};
+use super::super::claims::{ClaimCheck, Finding, more, shown, together};
 use super::*;
 
 /// Part of the run from which on the figure is drawn.
@@ -16,8 +16,8 @@ const AGREES: f64 = 0.8;
 /// Longest lag of the estimate that is looked for, in seconds: a full queue both ways, the base round trip and eight ACKs.
 const LONGEST_LAG: f64 = 1.0;
 
-pub(super) const CLAIMS: &[Asked] = &[
-    Asked {
+pub(super) const CLAIMS: &[ClaimCheck] = &[
+    ClaimCheck {
         id: "sync-detection-tracks-queue",
         source: "Sync-TCP §3.3, figure 2",
         says: "the averaged queueing delay tracks the actual queueing delay relatively well, with a lag",
@@ -25,7 +25,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: &[DETECTION],
         predicate: tracks_queue,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-detection-tracks-trend",
         source: "Sync-TCP §3.3, figure 2",
         says: "the trend analysis can track the trend of the average well",

@@ -15,7 +15,7 @@ mod tests;
 
 use crate::scenario::Outcome;
 
-use super::{Artefact, Axis, Body, Entry, Figure, Paper, Report, Results, Row, Series, Table, Wanted};
+use super::{Artefact, ArtefactSpec, Axis, Body, Entry, Figure, Paper, Report, Results, Row, Series, Table};
 use curves::{Curve, LARGE, RESPONSES};
 
 const ONE: &str = "sync-tcp-one-bottleneck";
@@ -40,25 +40,33 @@ pub(super) const PAPER: Paper = Paper {
     citation: "M. C. Weigle, K. Jeffay, F. D. Smith: Delay-based early congestion detection and adaptation in TCP: impact on web \
                performance, Computer Communications 28 (2005) 837-850",
     artefacts: &[
-        Wanted { id: "figure 2", shows: "Sync-TCP's congestion detection beside the queue", studies: &[DETECTION] },
-        Wanted { id: "figure 6", shows: "response times at 75 % load, one bottleneck", studies: &[ONE] },
-        Wanted { id: "figure 7", shows: "response times at 90 % load, one bottleneck", studies: &[ONE] },
-        Wanted { id: "figure 8", shows: "response times at 95 % load, one bottleneck", studies: &[ONE] },
-        Wanted { id: "table 1", shows: "summary at 90 % load, one bottleneck", studies: &[ONE] },
-        Wanted { id: "figure 9", shows: "response times of responses above 25 kB at 90 % load", studies: &[ONE] },
-        Wanted { id: "figure 10", shows: "window of the largest response at 85 % load", studies: &[LARGEST] },
-        Wanted { id: "figure 11", shows: "response times at 75 % load, two bottlenecks", studies: &[SEVERAL] },
-        Wanted { id: "figure 12", shows: "response times at 75 % load, three bottlenecks", studies: &[SEVERAL] },
-        Wanted { id: "figure 13", shows: "response times at 90 % load, two bottlenecks", studies: &[SEVERAL] },
-        Wanted { id: "figure 14", shows: "response times at 90 % load, three bottlenecks", studies: &[SEVERAL] },
-        Wanted { id: "figure 15", shows: "response times of Sync-TCP with drifting clocks", studies: &[ONE, DRIFT] },
-        Wanted {
+        ArtefactSpec {
+            id: "figure 2",
+            shows: "Sync-TCP's congestion detection beside the queue",
+            studies: &[DETECTION],
+        },
+        ArtefactSpec { id: "figure 6", shows: "response times at 75 % load, one bottleneck", studies: &[ONE] },
+        ArtefactSpec { id: "figure 7", shows: "response times at 90 % load, one bottleneck", studies: &[ONE] },
+        ArtefactSpec { id: "figure 8", shows: "response times at 95 % load, one bottleneck", studies: &[ONE] },
+        ArtefactSpec { id: "table 1", shows: "summary at 90 % load, one bottleneck", studies: &[ONE] },
+        ArtefactSpec { id: "figure 9", shows: "response times of responses above 25 kB at 90 % load", studies: &[ONE] },
+        ArtefactSpec { id: "figure 10", shows: "window of the largest response at 85 % load", studies: &[LARGEST] },
+        ArtefactSpec { id: "figure 11", shows: "response times at 75 % load, two bottlenecks", studies: &[SEVERAL] },
+        ArtefactSpec { id: "figure 12", shows: "response times at 75 % load, three bottlenecks", studies: &[SEVERAL] },
+        ArtefactSpec { id: "figure 13", shows: "response times at 90 % load, two bottlenecks", studies: &[SEVERAL] },
+        ArtefactSpec { id: "figure 14", shows: "response times at 90 % load, three bottlenecks", studies: &[SEVERAL] },
+        ArtefactSpec {
+            id: "figure 15",
+            shows: "response times of Sync-TCP with drifting clocks",
+            studies: &[ONE, DRIFT],
+        },
+        ArtefactSpec {
             id: "figure 16",
             shows: "response times of Reno and Sync-TCP mixed, at 95 % load",
             studies: &[ONE, MIX],
         },
-        Wanted { id: "figure 17", shows: "the Reno connections of these mixes", studies: &[ONE, MIX] },
-        Wanted { id: "figure 18", shows: "the Sync-TCP connections of these mixes", studies: &[ONE, MIX] },
+        ArtefactSpec { id: "figure 17", shows: "the Reno connections of these mixes", studies: &[ONE, MIX] },
+        ArtefactSpec { id: "figure 18", shows: "the Sync-TCP connections of these mixes", studies: &[ONE, MIX] },
     ],
     report,
 };
@@ -235,7 +243,7 @@ fn largest(results: &Results) -> Artefact {
             ),
             None => format!("{system}: {} bytes, not complete when the run ended", group.traced),
         });
-        // Cells of earlier versions go on with other connections that came to have the flow's number: their times begin anew.
+        // Runs of earlier versions go on with other connections that came to have the flow's number: their times begin anew.
         let points = group.window.chunk_by(|a, b| a.at <= b.at).next().unwrap_or_default();
         let points = points.iter().map(|p| (p.at, packets(p.window))).collect();
         Some(Series { name: system.into(), points, spread: None, scatter: false })

@@ -1,6 +1,6 @@
 //! What the text says of several bottlenecks, of drifting clocks and of mixes (Sync-TCP §5.2 to §5.4), as predicates.
 
-use super::super::judge::{Asked, FRACTION_MARGIN, Finding, all, more, no_less, same, shown, together};
+use super::super::claims::{ClaimCheck, FRACTION_MARGIN, Finding, all, more, no_less, same, shown, together};
 use super::claims::{TIMES, better, crossovers, finding, fractions, large_within, levels};
 use super::*;
 
@@ -11,8 +11,8 @@ const MIXED: &[&str] = &[ONE, MIX];
 /// Difference of fractions up to which curves are "comparable" or differ by nothing "large". Ours.
 const COMPARABLE: f64 = 0.02;
 
-pub(super) const CLAIMS: &[Asked] = &[
-    Asked {
+pub(super) const CLAIMS: &[ClaimCheck] = &[
+    ClaimCheck {
         id: "sync-several-better",
         source: "Sync-TCP §5.2, figures 11 and 12",
         says: "at 75 % load over 2 and 3 bottlenecks Sync-TCP still performs better than the other two",
@@ -20,7 +20,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: SEVERAL_ONLY,
         predicate: several_better,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-several-crossover",
         source: "Sync-TCP §5.2, figures 6, 11 and 12",
         says: "the crossing of Reno and SACK-ARED-ECN shifts: the more bottlenecks, the better SACK-ARED-ECN beside Reno",
@@ -28,7 +28,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: WITH_ONE,
         predicate: several_crossover,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-several-reno-degrades",
         source: "Sync-TCP §5.2",
         says: "with Reno, performance degrades as congested links are added",
@@ -36,7 +36,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: WITH_ONE,
         predicate: reno_degrades,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-several-ared-improves",
         source: "Sync-TCP §5.2",
         says: "SACK-ARED-ECN performs better with 3 bottlenecks than with 1 or 2",
@@ -44,7 +44,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: WITH_ONE,
         predicate: ared_improves,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-several-degrades-little",
         source: "Sync-TCP §5.2",
         says: "Sync-TCP degrades only slightly as bottlenecks are added",
@@ -52,7 +52,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: WITH_ONE,
         predicate: sync_degrades_little,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-several-as-reno-alone",
         source: "Sync-TCP §5.2",
         says: "Sync-TCP over 3 bottlenecks is comparable to Reno over 1",
@@ -60,7 +60,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: WITH_ONE,
         predicate: as_reno_alone,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-drift-harmless",
         source: "Sync-TCP §5.3, figure 15",
         says: "there is no large difference between runs with and without clock drift",
@@ -68,7 +68,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: DRIFTING,
         predicate: drift_harmless,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-drift-few-long",
         source: "Sync-TCP §5.3",
         says: "at 95 % load 97 % of the responses above 25 kB finish in under 28 s",
@@ -76,7 +76,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: ONE_ONLY,
         predicate: few_long,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-mix-by-parts",
         source: "Sync-TCP §5.4, figure 16",
         says: "the more Reno, the closer the response times to those of Reno alone",
@@ -85,7 +85,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: MIXED,
         predicate: mix_by_parts,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-mix-little-helps",
         source: "Sync-TCP §5.4, figure 16",
         says: "20 % Sync-TCP already improve the overall performance",
@@ -93,7 +93,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: MIXED,
         predicate: little_helps,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-mix-reno-unharmed",
         source: "Sync-TCP §5.4, figure 17",
         says: "Sync-TCP has no detrimental effect on Reno connections beside it",
@@ -101,7 +101,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: MIXED,
         predicate: reno_unharmed,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-mix-reno-improves",
         source: "Sync-TCP §5.4, figure 17",
         says: "adding Sync-TCP improves the performance of the Reno connections",
@@ -109,7 +109,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: MIXED,
         predicate: reno_improves,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-mix-sync-grows",
         source: "Sync-TCP §5.4, figure 18",
         says: "the performance of the Sync-TCP connections increases with their part",
@@ -117,7 +117,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: MIXED,
         predicate: sync_grows,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-mix-sync-gains",
         source: "Sync-TCP §5.4, figure 18",
         says: "with 20 % Sync-TCP its connections do better than if they had used Reno",
@@ -125,7 +125,7 @@ pub(super) const CLAIMS: &[Asked] = &[
         studies: MIXED,
         predicate: sync_gains,
     },
-    Asked {
+    ClaimCheck {
         id: "sync-mix-few-detect",
         source: "Sync-TCP §5.4",
         says: "with 20 % Sync-TCP only 1 % of all connections use early detection, those of responses above 25 kB",

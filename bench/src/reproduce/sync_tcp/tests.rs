@@ -1,4 +1,4 @@
-//! The predicates on made-up results, and that they ask for cells that the studies have.
+//! The predicates on made-up results, and that they ask for runs that the studies have.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::claims::{TIMES, crossover};
 use super::*;
 use crate::measure::{Distribution, WindowPoint};
 use crate::scenario::{GroupOutcome, LinkOutcome, TracedOutcome};
-use crate::study::{CellResult, Study, shipped};
+use crate::study::{Study, StudyRunResult, shipped};
 
 /// A distribution by its fraction within so many milliseconds, to 4 s.
 fn distribution(count: u64, fraction: impl Fn(f64) -> f64) -> Distribution {
@@ -32,7 +32,7 @@ fn outcome(groups: &[&str], fraction: impl Fn(f64) -> f64) -> Outcome {
 
 fn add(results: &mut Results, study: &str, key: &[(&str, &str)], seed: u64, outcome: Outcome) {
     let key = key.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect();
-    results.add(study, vec![CellResult { key, seed, fingerprint: format!("{seed:016x}"), outcome }]);
+    results.add(study, vec![StudyRunResult { key, seed, fingerprint: format!("{seed:016x}"), outcome }]);
 }
 
 fn add_curve(results: &mut Results, curve: &Curve, half: f64) {
@@ -317,7 +317,7 @@ fn an_estimate_tracks_the_queue_or_does_not() {
 }
 
 #[test]
-fn what_has_no_results_is_left_out() {
+fn artefacts_without_results_are_left_out() {
     let mut results = Results::default();
     add_curve(&mut results, &Curve::one("75", RENO), 400.0);
     let report = report(&results);
@@ -330,7 +330,7 @@ fn what_has_no_results_is_left_out() {
 }
 
 #[test]
-fn every_cell_that_is_asked_for_is_in_a_shipped_study() {
+fn every_run_a_claim_needs_is_in_a_shipped_study() {
     for wanted in PAPER.artefacts {
         assert!(wanted.studies.iter().all(|study| shipped(study).is_some()), "{}", wanted.id);
     }
@@ -348,14 +348,14 @@ fn every_cell_that_is_asked_for_is_in_a_shipped_study() {
     for curve in curves {
         let study = Study::from_toml(curve.study, shipped(curve.study).unwrap()).unwrap();
         for scale in [1.0, 0.01] {
-            let cells = study.cells(scale).unwrap();
-            let fits = |cell: &&crate::study::Cell| {
-                let key: BTreeMap<&str, &str> = cell.key.iter().map(|(a, v)| (a.as_str(), v.as_str())).collect();
+            let runs = study.runs(scale).unwrap();
+            let fits = |run: &&crate::study::StudyRun| {
+                let key: BTreeMap<&str, &str> = run.key.iter().map(|(a, v)| (a.as_str(), v.as_str())).collect();
                 key == curve.key.iter().copied().collect()
             };
-            let cell = cells.iter().find(fits).unwrap_or_else(|| panic!("{}: {:?}", curve.study, curve.key));
+            let run = runs.iter().find(fits).unwrap_or_else(|| panic!("{}: {:?}", curve.study, curve.key));
             let (group, part) = curve.group.split_once('/').unwrap_or((curve.group, ""));
-            let traffic = cell.scenario.traffic.iter().find(|t| t.name == group).unwrap();
+            let traffic = run.scenario.traffic.iter().find(|t| t.name == group).unwrap();
             assert!(part.is_empty() || traffic.mix.iter().any(|(_, control)| control.spec() == part), "{part}");
             assert_eq!((traffic.max_window, traffic.datagram), (Some(68), 1_392), "Sync-TCP §4.4");
         }
@@ -365,15 +365,15 @@ fn every_cell_that_is_asked_for_is_in_a_shipped_study() {
 #[test]
 fn the_load_of_the_links_between_is_the_papers() {
     let study = Study::from_toml(SEVERAL, shipped(SEVERAL).unwrap()).unwrap();
-    for cell in study.cells(1.0).unwrap() {
+    for run in study.runs(1.0).unwrap() {
         let load = |from: usize| -> f64 {
             let over = |t: &&crate::scenario::Traffic| t.from <= from && t.to > from;
-            let groups = cell.scenario.traffic.iter().filter(over);
+            let groups = run.scenario.traffic.iter().filter(over);
             groups.map(|t| if let crate::scenario::Workload::Web { load, .. } = t.workload { load } else { 0.0 }).sum()
         };
-        let wanted = if cell.key["case"].starts_with("75") { 0.75 } else { 0.9 };
+        let wanted = if run.key["case"].starts_with("75") { 0.75 } else { 0.9 };
         // Sync-TCP §4.4: on the links R1-R2 and R3-R4.
-        assert!((load(1) - wanted).abs() < 1e-9 && (load(3) - wanted).abs() < 1e-9, "{}", cell.label());
+        assert!((load(1) - wanted).abs() < 1e-9 && (load(3) - wanted).abs() < 1e-9, "{}", run.label());
         assert!(load(0) < wanted && load(2) < wanted);
     }
 }

@@ -6,26 +6,27 @@ use std::time::Duration;
 use fathom_cc::Time;
 
 use super::super::outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome};
-use super::super::watch::{Part, Tally, WarmUp};
+use super::super::state::{ControllerGroup, RunStats, WarmUpCounts};
 use super::super::{Traffic, Workload};
-use super::{Built, Run};
-use crate::link::{Counted, LinkStats};
+use super::{BuiltGroup, Run};
+use crate::link::{CountedBytes, LinkStats};
 use crate::measure::{Fairness, GroupBytes, Responses, WINDOWS, fair_by_packets, round};
-use crate::world::{Virtual, WIRE_OVERHEAD};
+use crate::sim::{SimHandle, WIRE_OVERHEAD};
 
 impl Run<'_> {
     pub(super) fn collect(&self) -> Outcome {
-        let world = self.world();
-        let warm_up = self.shared.at_warm_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let seconds = world.time().as_secs_f64();
+        let sim = self.sim();
+        let warm_up = self.state.at_warm_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = sim.time().as_secs_f64();
         let counted = (seconds - self.scenario.warm_up.as_secs_f64()).max(1e-9);
         let links = self.links.iter().map(|(name, link)| {
-            let stats = world.link_stats(*link);
+            let stats = sim.link_stats(*link);
             (name.clone(), link_outcome(&stats, warm_up.links.get(link), seconds, counted))
         });
         let mut groups = std::collections::BTreeMap::new();
         for (traffic, built) in self.scenario.traffic.iter().zip(&self.groups) {
-            let of = |parts: &[&Arc<Part>]| group_outcome(&world, traffic, parts, &warm_up, counted, built.traced);
+            let of =
+                |parts: &[&Arc<ControllerGroup>]| group_outcome(&sim, traffic, parts, &warm_up, counted, built.traced);
             let mut whole = of(&built.parts.iter().collect::<Vec<_>>());
             whole.latency = built
                 .delivery
@@ -42,9 +43,9 @@ impl Run<'_> {
             punctuality: self.executor.punctuality(),
             links: links.collect(),
             groups,
-            background: self.light.outcomes(seconds),
+            background: self.packet_level.outcomes(seconds),
             fairness: self.fairness(),
-            trace_hash: format!("{:016x}", world.trace_hash()),
+            trace_hash: format!("{:016x}", sim.trace_hash()),
         }
     }
 
@@ -54,15 +55,15 @@ impl Run<'_> {
         let (_, link) = self.links.iter().find(|(link, _)| link == name)?;
         let chain = &self.scenario.chain;
         let (from, to, _) = chain.directed().find(|(_, _, link)| link == name)?;
-        let shares = self.world().link_stats(*link).shares?;
+        let shares = self.sim().link_stats(*link).shares?;
         let groups: Vec<Sharing> = (self.scenario.traffic.iter().zip(&self.groups))
             .filter_map(|(traffic, built)| sharing(traffic, built))
             .collect();
         let counts: Vec<(usize, u32)> = groups.iter().map(|(_, size, flows)| (flows.len(), *size)).collect();
         let fair = fair_by_packets(chain.links[from.min(to)].rate.bits_per_sec() as f64 / 8.0, &counts);
         let tenth = |d: Duration| d.as_millis() as usize / 100;
-        let tenths = tenth(self.scenario.warm_up)..tenth(self.world().time().since(Time::ZERO));
-        let counted = Counted::Wire { overhead: WIRE_OVERHEAD };
+        let tenths = tenth(self.scenario.warm_up)..tenth(self.sim().time().since(Time::ZERO));
+        let counted = CountedBytes::Wire { overhead: WIRE_OVERHEAD };
         let groups = groups.into_iter().zip(fair).map(|((name, _, flows), fair)| {
             let flows = flows.into_iter().map(|flow| shares.tenths(flow as usize, tenths.clone(), counted));
             Some(GroupBytes { name, fair, flows: flows.collect::<Option<_>>()? })
@@ -74,8 +75,8 @@ impl Run<'_> {
 /// Flows whose shares are asked for: the name of their group, the size of their packets on the wire, their numbers.
 type Sharing = (String, u32, Vec<u32>);
 
-fn sharing(traffic: &Traffic, built: &Built) -> Option<Sharing> {
-    let flows = built.parts.iter().flat_map(|part| part.tally().open.clone()).collect();
+fn sharing(traffic: &Traffic, built: &BuiltGroup) -> Option<Sharing> {
+    let flows = built.parts.iter().flat_map(|part| part.stats().open.clone()).collect();
     let size = u32::from(traffic.datagram) + WIRE_OVERHEAD;
     matches!(traffic.workload, Workload::Bulk { .. }).then(|| (traffic.name.clone(), size, flows))
 }
@@ -106,10 +107,10 @@ fn link_outcome(now: &LinkStats, before: Option<&LinkStats>, seconds: f64, count
 
 /// The outcome of the connections of some parts of a group.
 fn group_outcome(
-    world: &Virtual,
+    sim: &SimHandle,
     traffic: &Traffic,
-    parts: &[&Arc<Part>],
-    warm_up: &WarmUp,
+    parts: &[&Arc<ControllerGroup>],
+    warm_up: &WarmUpCounts,
     counted: f64,
     traced: u64,
 ) -> GroupOutcome {
@@ -118,17 +119,17 @@ fn group_outcome(
     let mut delivered = 0;
     let long = matches!(traffic.workload, Workload::Bulk { .. });
     for part in parts {
-        let mut tally = part.tally();
-        let senders = tally.senders.totals();
-        let Tally { responses: own, failed, connections, over, open, .. } = &*tally;
+        let mut stats = part.stats();
+        let senders = stats.senders.totals();
+        let RunStats { responses: own, failed, connections, over, open, .. } = &*stats;
         responses.merge(own);
         outcome.failed += failed;
         outcome.connections += connections;
-        outcome.hears_one_way += senders.hears_one_way;
+        outcome.one_way_negotiated += senders.one_way_negotiated;
         outcome.early_reductions += senders.early_reductions;
         outcome.loss_reductions += senders.reductions;
         outcome.probe_timeouts += part.record.probe_timeouts();
-        outcome.silences += part.record.silences();
+        outcome.silences += part.record.inferred_timeouts();
         let (backoffs, time) = part.record.backoffs();
         outcome.backoffs += backoffs;
         outcome.backoff_seconds += time.as_secs_f64();
@@ -136,7 +137,7 @@ fn group_outcome(
         outcome.lost += over.dropped;
         delivered += over.delivered;
         for flow in open {
-            let counts = world.flow_counts(*flow);
+            let counts = sim.flow_counts(*flow);
             let before = warm_up.flows.get(flow).copied().unwrap_or_default();
             let got = counts.delivered - before.delivered;
             outcome.sent += counts.sent;
@@ -151,7 +152,7 @@ fn group_outcome(
             }
         }
         if let Some(rtt) = part.record.rtt() {
-            outcome.rtt = open.first().map(|flow| RttOutcome::new(&rtt, &world.drops(*flow)));
+            outcome.rtt = open.first().map(|flow| RttOutcome::new(&rtt, &sim.drops(*flow)));
         }
         let window = part.window.points();
         if !window.is_empty() {

@@ -1,4 +1,4 @@
-//! Scenarios as written: what is read, and what is told of faults.
+//! Reading scenarios, and the error messages.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn flows_may_wait_before_they_start() {
 }
 
 #[test]
-fn errors_name_the_field_and_the_mend() {
+fn errors_name_the_field_and_a_fix() {
     let cases = [
         (error(|s| s.stop = "soon".into()), "stop: ", "100s"),
         (error(|s| s.stop = "100 responses".into()), "stop: ", "100s"),
@@ -80,7 +80,7 @@ fn errors_name_the_field_and_the_mend() {
         (error(|s| s.traffic[0].controller = "20% reno".into()), "traffic 'flows': controller", "100%"),
         (error(|s| s.background[0].workload = "much".into()), "background 'web': workload", "users:2200"),
         (error(|s| s.background[0].name = "flows".into()), "background: ", "own name"),
-        (error(|s| s.background[0].controller = "native:cubic".into()), "background 'web': controller", "light"),
+        (error(|s| s.background[0].controller = "native:cubic".into()), "background 'web': controller", "packet-level"),
         (error(|s| s.keep.queue = vec!["up".into()]), "keep.queue: ", "left-right"),
         (error(|s| s.keep.rtt = vec!["up".into()]), "keep.rtt: ", "flows"),
         (
@@ -92,7 +92,7 @@ fn errors_name_the_field_and_the_mend() {
             "leave it out",
         ),
     ];
-    for (text, field, mend) in cases {
-        assert!(text.starts_with(field) && text.contains(mend) && !text.contains('\n'), "{text}");
+    for (text, field, hint) in cases {
+        assert!(text.starts_with(field) && text.contains(hint) && !text.contains('\n'), "{text}");
     }
 }

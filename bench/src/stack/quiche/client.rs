@@ -1,4 +1,4 @@
-//! The client: opens connections, asks, counts what comes.
+//! The client: opens connections, sends requests, counts the bytes received.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +12,8 @@ use super::Setup;
 use super::connection::{Connection, Quic, Shared, Side, lock};
 use super::endpoint::Endpoint;
 use crate::http::{Fetched, HttpError, NO_ERROR, padding};
-use crate::stack::{Boxed, Client, Opener};
-use crate::world::server_address;
+use crate::sim::server_address;
+use crate::stack::{BoxFuture, Client, Connector};
 
 /// Digits of a request's cookie at most. quiche writes a header block whole or not at all, so it must fit a window; larger requests bring
 /// the rest as a body.
@@ -74,7 +74,7 @@ impl Request {
 
 /// The client's side of a connection.
 #[derive(Default)]
-pub(super) struct Asking {
+pub(super) struct ClientRequests {
     open: bool,
     /// A request that waits for room: what was lost or not yet acknowledged of the handshake takes some of the first window.
     waiting: Option<Request>,
@@ -83,7 +83,7 @@ pub(super) struct Asking {
     waker: Option<Waker>,
 }
 
-impl Asking {
+impl ClientRequests {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -111,13 +111,13 @@ impl Asking {
     }
 }
 
-impl Side for Asking {
+impl Side for ClientRequests {
     fn opened(&mut self) {
         self.open = true;
         self.wake();
     }
 
-    fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, now: Time) {
+    fn on_readable(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, now: Time) {
         let Some(response) = self.response.as_mut().filter(|response| response.stream == stream) else { return };
         match event {
             h3::Event::Headers { list, .. } if response.status.is_none() => {
@@ -155,31 +155,31 @@ impl Side for Asking {
     }
 }
 
-pub(super) struct QuicheOpener {
-    pub(super) endpoint: Arc<Endpoint<Asking>>,
+pub(super) struct QuicheConnector {
+    pub(super) endpoint: Arc<Endpoint<ClientRequests>>,
     pub(super) config: Mutex<quiche::Config>,
     pub(super) setup: Setup,
 }
 
-impl QuicheOpener {
-    fn begin(&self, flow: u32) -> Result<Shared<Asking>, HttpError> {
+impl QuicheConnector {
+    fn begin(&self, flow: u32) -> Result<Shared<ClientRequests>, HttpError> {
         let endpoint = &self.endpoint;
         let (cid, mut dice) = endpoint.next();
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         self.setup.apply(&mut config, None);
         let (here, there) = (endpoint.socket.address(), server_address(flow));
-        let quic = at(endpoint.world.instant(), &mut dice, || {
+        let quic = at(endpoint.sim.instant(), &mut dice, || {
             quiche::connect_with_buffer_factory(Some("lab.test"), &cid.id(), here, there, &mut config)
         });
         let quic = quic.map_err(|e| HttpError::Connect(e.to_string()))?;
-        let connection = Connection::new(quic, dice, vec![cid], Asking::default(), None);
+        let connection = Connection::new(quic, dice, vec![cid], ClientRequests::default(), None);
         endpoint.adopt(&connection);
         Ok(connection)
     }
 }
 
-impl Opener for QuicheOpener {
-    fn open(&self, flow: u32) -> Boxed<'static, Result<Box<dyn Client>, HttpError>> {
+impl Connector for QuicheConnector {
+    fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>> {
         let begun = self.begin(flow);
         let endpoint = Arc::clone(&self.endpoint);
         Box::pin(async move {
@@ -202,8 +202,8 @@ impl Opener for QuicheOpener {
 }
 
 struct QuicheClient {
-    endpoint: Arc<Endpoint<Asking>>,
-    connection: Shared<Asking>,
+    endpoint: Arc<Endpoint<ClientRequests>>,
+    connection: Shared<ClientRequests>,
 }
 
 impl QuicheClient {
@@ -211,7 +211,7 @@ impl QuicheClient {
     fn ask(&self, bytes: u64, request_bytes: u64) -> Result<(), HttpError> {
         let request = Request::new(bytes, request_bytes);
         let mut connection = lock(&self.connection);
-        connection.with(&self.endpoint.world, |c| {
+        connection.with(&self.endpoint.sim, |c| {
             if let Some(e) = c.side.failed() {
                 return Err(e);
             }
@@ -246,7 +246,7 @@ impl QuicheClient {
 }
 
 impl Client for QuicheClient {
-    fn get(&mut self, bytes: u64, request_bytes: u64) -> Boxed<'_, Result<Fetched, HttpError>> {
+    fn get(&mut self, bytes: u64, request_bytes: u64) -> BoxFuture<'_, Result<Fetched, HttpError>> {
         Box::pin(async move {
             self.ask(bytes, request_bytes)?;
             self.answer(bytes).await
@@ -254,7 +254,7 @@ impl Client for QuicheClient {
     }
 
     fn close(self: Box<Self>) {
-        lock(&self.connection).with(&self.endpoint.world, |c| {
+        lock(&self.connection).with(&self.endpoint.sim, |c| {
             let _ = c.quic.close(true, NO_ERROR.into(), b"");
         });
     }

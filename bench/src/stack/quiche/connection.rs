@@ -16,9 +16,9 @@ use quiche::fathom::world::{Dice, at};
 use quiche::h3;
 
 use super::endpoint::{Cid, Endpoint};
+use crate::sim::{Ecn, SimHandle, SimSocket, Sleep};
 use crate::stack::LARGEST_DATAGRAM;
 use crate::stack::native::Watched;
-use crate::world::{Ecn, Sleep, Virtual, VirtualSocket};
 
 /// Lets quiche send bodies without copying them.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +47,7 @@ pub(super) trait Side: Send + 'static {
     /// HTTP/3 is open.
     fn opened(&mut self) {}
     /// An event of a stream.
-    fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, now: Time);
+    fn on_readable(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, now: Time);
     /// All events were heard: there may be room to write.
     fn write(&mut self, _: &mut Quic, _: &mut h3::Connection) {}
     /// The connection is closing or closed. Comes once.
@@ -55,7 +55,7 @@ pub(super) trait Side: Send + 'static {
 }
 
 /// A datagram that leaves later.
-struct Held {
+struct UnsentPacket {
     data: Vec<u8>,
     info: quiche::SendInfo,
     ecn: Option<Ecn>,
@@ -72,7 +72,7 @@ pub(super) struct Connection<S> {
     pub(super) cids: Vec<Cid>,
     /// Wakes its [`Driver`].
     waker: Option<Waker>,
-    held: Option<Held>,
+    unsent: Option<UnsentPacket>,
     /// Follows quiche's own controller.
     watched: Option<Watched>,
 }
@@ -85,14 +85,14 @@ pub(super) fn lock<S>(shared: &Shared<S>) -> MutexGuard<'_, Connection<S>> {
 
 impl<S: Side> Connection<S> {
     pub(super) fn new(quic: Quic, dice: Dice, cids: Vec<Cid>, side: S, watched: Option<Watched>) -> Shared<S> {
-        let connection = Self { quic, http: None, side, over: false, dice, cids, waker: None, held: None, watched };
+        let connection = Self { quic, http: None, side, over: false, dice, cids, waker: None, unsent: None, watched };
         Arc::new(Mutex::new(connection))
     }
 
-    /// Does something with the connection at this moment of the world, and has its driver look at what came of it.
-    pub(super) fn with<T>(&mut self, world: &Virtual, work: impl FnOnce(&mut Self) -> T) -> T {
+    /// Does something with the connection at the current simulated time, and has its driver look at what came of it.
+    pub(super) fn with<T>(&mut self, sim: &SimHandle, work: impl FnOnce(&mut Self) -> T) -> T {
         let mut dice = self.dice;
-        let done = at(world.instant(), &mut dice, || work(self));
+        let done = at(sim.instant(), &mut dice, || work(self));
         self.dice = dice;
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();
@@ -101,14 +101,14 @@ impl<S: Side> Connection<S> {
     }
 
     /// A datagram arrived; `bytes` are decrypted in place.
-    pub(super) fn receive(&mut self, world: &Virtual, bytes: &mut [u8], info: quiche::RecvInfo, ecn: Option<Ecn>) {
-        self.with(world, |c| {
+    pub(super) fn receive(&mut self, sim: &SimHandle, bytes: &mut [u8], info: quiche::RecvInfo, ecn: Option<Ecn>) {
+        self.with(sim, |c| {
             c.watching(|c| {
                 c.quic.set_received_ecn(field(ecn));
                 // What cannot be read is dropped; a violation closes the connection, which sending tells the peer.
                 let _ = c.quic.recv(bytes, info);
             });
-            c.tell();
+            c.report();
         });
     }
 
@@ -121,15 +121,15 @@ impl<S: Side> Connection<S> {
         }
     }
 
-    fn tell(&self) {
+    fn report(&self) {
         if let Some(watched) = self.watched.as_ref().filter(|watched| watched.observer.is_some()) {
-            watched.tell(window(&self.quic).unwrap_or(0), None);
+            watched.record(window(&self.quic).unwrap_or(0), None);
         }
     }
 
     /// Everything that is due: timers, events, writing, sending. When to come again; `None`: never, the connection is closed.
-    fn drive(&mut self, world: &Virtual, socket: &VirtualSocket, http: &h3::Config) -> Option<Instant> {
-        let now = world.instant();
+    fn drive(&mut self, sim: &SimHandle, socket: &SimSocket, http: &h3::Config) -> Option<Instant> {
+        let now = sim.instant();
         if self.quic.timeout_instant().is_some_and(|due| due <= now) {
             self.watching(|c| c.quic.on_timeout());
         }
@@ -137,7 +137,7 @@ impl<S: Side> Connection<S> {
             self.http = h3::Connection::with_transport(&mut self.quic, http).ok();
             self.side.opened();
         }
-        self.hear(world.time());
+        self.on_readable(sim.time());
         self.send(now, socket);
         if !self.over && (self.quic.is_closed() || self.quic.is_draining()) {
             self.over = true;
@@ -146,15 +146,15 @@ impl<S: Side> Connection<S> {
         if self.quic.is_closed() {
             return None;
         }
-        let release = self.held.as_ref().map(|held| held.info.at);
+        let release = self.unsent.as_ref().map(|unsent| unsent.info.at);
         self.quic.timeout_instant().into_iter().chain(release).min()
     }
 
-    fn hear(&mut self, now: Time) {
+    fn on_readable(&mut self, now: Time) {
         let Some(http) = &mut self.http else { return };
         loop {
             match http.poll(&mut self.quic) {
-                Ok((stream, event)) => self.side.hear(&mut self.quic, http, stream, event, now),
+                Ok((stream, event)) => self.side.on_readable(&mut self.quic, http, stream, event, now),
                 Err(h3::Error::Done) => break,
                 // quiche has closed the connection with this error.
                 Err(_) => return,
@@ -163,17 +163,17 @@ impl<S: Side> Connection<S> {
         self.side.write(&mut self.quic, http);
     }
 
-    fn send(&mut self, now: Instant, socket: &VirtualSocket) {
-        if let Some(held) = self.held.take_if(|held| held.info.at <= now) {
-            hand_over(socket, &held.data, held.info, held.ecn);
+    fn send(&mut self, now: Instant, socket: &SimSocket) {
+        if let Some(unsent) = self.unsent.take_if(|unsent| unsent.info.at <= now) {
+            hand_over(socket, &unsent.data, unsent.info, unsent.ecn);
         }
         let mut buffer = [0; LARGEST_DATAGRAM as usize];
-        while self.held.is_none() {
+        while self.unsent.is_none() {
             match self.quic.send(&mut buffer) {
                 Ok((len, info)) => {
                     let ecn = ecn_to_send(&self.quic);
                     if info.at > now {
-                        self.held = Some(Held { data: buffer[..len].to_vec(), info, ecn });
+                        self.unsent = Some(UnsentPacket { data: buffer[..len].to_vec(), info, ecn });
                     } else {
                         hand_over(socket, &buffer[..len], info, ecn);
                     }
@@ -204,7 +204,7 @@ impl<S: Side> Connection<S> {
 }
 
 /// The network takes every packet that belongs to a flow, and these do.
-fn hand_over(socket: &VirtualSocket, data: &[u8], info: quiche::SendInfo, ecn: Option<Ecn>) {
+fn hand_over(socket: &SimSocket, data: &[u8], info: quiche::SendInfo, ecn: Option<Ecn>) {
     let _ = socket.send(info.to, Some(info.from.ip()), ecn, data, None);
 }
 
@@ -240,7 +240,7 @@ pub(super) struct Driver<S> {
 
 impl<S: Side> Driver<S> {
     pub(super) fn new(connection: Shared<S>, endpoint: Arc<Endpoint<S>>) -> Self {
-        let timer = endpoint.world.sleep_until(endpoint.world.time());
+        let timer = endpoint.sim.sleep_until(endpoint.sim.time());
         Self { connection, endpoint, timer }
     }
 }
@@ -250,12 +250,12 @@ impl<S: Side> Future for Driver<S> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let Endpoint { world, socket, http, .. } = &*this.endpoint;
+        let Endpoint { sim, socket, http, .. } = &*this.endpoint;
         let mut connection = lock(&this.connection);
         // While it drives itself it need not wake itself.
         let waker = connection.waker.take().filter(|waker| waker.will_wake(cx.waker()));
         loop {
-            let Some(next) = connection.with(world, |c| c.drive(world, socket, http)) else {
+            let Some(next) = connection.with(sim, |c| c.drive(sim, socket, http)) else {
                 this.endpoint.forget(&connection.cids);
                 return Poll::Ready(());
             };

@@ -11,7 +11,7 @@ use quiche::h3;
 
 use super::connection::{Driver, Shared, Side, lock, path};
 use crate::hash::StableHash;
-use crate::world::{Received, Virtual, VirtualSocket};
+use crate::sim::{Received, SimHandle, SimSocket};
 
 /// Length of the connection IDs that endpoints here choose, as quinn's.
 const CID: usize = 8;
@@ -53,8 +53,8 @@ impl Cid {
 
 /// A socket and its connections.
 pub(super) struct Endpoint<S> {
-    pub(super) world: Virtual,
-    pub(super) socket: VirtualSocket,
+    pub(super) sim: SimHandle,
+    pub(super) socket: SimSocket,
     pub(super) http: h3::Config,
     seed: u64,
     numbers: AtomicU64,
@@ -62,11 +62,11 @@ pub(super) struct Endpoint<S> {
 }
 
 impl<S: Side> Endpoint<S> {
-    pub(super) fn new(world: Virtual, socket: VirtualSocket, http: h3::Config, seed: [u8; 32]) -> Arc<Self> {
+    pub(super) fn new(sim: SimHandle, socket: SimSocket, http: h3::Config, seed: [u8; 32]) -> Arc<Self> {
         let mut hash = StableHash::default();
         seed.as_chunks().0.iter().for_each(|word| hash.add(u64::from_le_bytes(*word)));
         let (numbers, routes) = (AtomicU64::default(), Mutex::default());
-        Arc::new(Self { world, socket, http, seed: hash.value(), numbers, routes })
+        Arc::new(Self { sim, socket, http, seed: hash.value(), numbers, routes })
     }
 
     fn routes(&self) -> MutexGuard<'_, HashMap<Cid, Shared<S>>> {
@@ -95,7 +95,7 @@ impl<S: Side> Endpoint<S> {
         for cid in &lock(connection).cids {
             self.routes().insert(*cid, Arc::clone(connection));
         }
-        self.world.spawn(Driver::new(Arc::clone(connection), Arc::clone(self)));
+        self.sim.spawn(Driver::new(Arc::clone(connection), Arc::clone(self)));
     }
 
     /// A connection is closed.
@@ -138,6 +138,6 @@ impl<S: Side> Endpoint<S> {
         let Some(connection) = known.or_else(|| accept(cid, packet, r)) else { return };
         let here = self.socket.address();
         let to = r.to.map_or(here, |ip| (ip, here.port()).into());
-        lock(&connection).receive(&self.world, packet, path(r.from, to), r.ecn);
+        lock(&connection).receive(&self.sim, packet, path(r.from, to), r.ecn);
     }
 }

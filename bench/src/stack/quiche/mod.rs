@@ -1,4 +1,4 @@
-//! quiche under its own HTTP/3: the derived crate, whose clock and randomness the virtual world sets.
+//! quiche under its own HTTP/3: the derived crate, whose clock and randomness the simulation sets.
 //!
 //! quiche does no I/O and has no runtime, so the tasks are here: one per endpoint that receives (`endpoint.rs`), one per connection that
 //! sends and keeps its timers (`connection.rs`), and what asks and answers (`client.rs`, `server.rs`).
@@ -18,13 +18,13 @@ use quiche::CongestionControlAlgorithm;
 use quiche::fathom::algorithm_of;
 use quiche::h3;
 
-use self::client::QuicheOpener;
+use self::client::QuicheConnector;
 use self::connection::Quic;
 use self::endpoint::Endpoint;
 use self::server::Acceptor;
-use super::{Control, Ends, Host, IDLE, Setting, SetupError, Side};
+use super::{Control, EndpointPair, EndpointSettings, Host, IDLE, SetupError, Side};
 use crate::http::{CHUNK, ZEROS};
-use crate::world::VirtualSocket;
+use crate::sim::SimSocket;
 
 /// quiche's own controllers.
 pub(crate) const NATIVES: &[&str] = &["reno", "cubic", "bbr2"];
@@ -39,32 +39,32 @@ const NO_LIMIT: u64 = (1 << 62) - 1;
 const STREAMS: u64 = 100;
 
 pub(super) fn ends(
-    setting: &Setting<'_>,
-    client: VirtualSocket,
-    server: VirtualSocket,
+    settings: &EndpointSettings<'_>,
+    client: SimSocket,
+    server: SimSocket,
     host: Arc<dyn Host>,
-) -> Result<Ends, SetupError> {
-    let world = setting.world;
+) -> Result<EndpointPair, SetupError> {
+    let sim = settings.sim;
     let http = || h3::Config::new().map_err(|e| SetupError::Tls(e.to_string()));
-    let mut opening = tls::client(setting.identity)?;
-    let mut accepting = tls::server(setting.identity)?;
-    transport(&mut opening, setting);
-    transport(&mut accepting, setting);
-    let (opening_setup, setup) = (Setup::new(setting, Side::Client)?, Setup::new(setting, Side::Server)?);
-    let client = Endpoint::new(world.clone(), client, http()?, setting.seed_of(Side::Client));
-    let server = Endpoint::new(world.clone(), server, http()?, setting.seed_of(Side::Server));
+    let mut opening = tls::client(settings.identity)?;
+    let mut accepting = tls::server(settings.identity)?;
+    transport(&mut opening, settings);
+    transport(&mut accepting, settings);
+    let (opening_setup, setup) = (Setup::new(settings, Side::Client)?, Setup::new(settings, Side::Server)?);
+    let client = Endpoint::new(sim.clone(), client, http()?, settings.seed_of(Side::Client));
+    let server = Endpoint::new(sim.clone(), server, http()?, settings.seed_of(Side::Server));
     // A client takes packets of its own connections only.
-    world.spawn(Arc::clone(&client).receive(|_, _, _| None));
-    let opener = QuicheOpener { endpoint: client, config: Mutex::new(opening), setup: opening_setup };
+    sim.spawn(Arc::clone(&client).receive(|_, _, _| None));
+    let connector = QuicheConnector { endpoint: client, config: Mutex::new(opening), setup: opening_setup };
     let acceptor = Acceptor { endpoint: server, config: Mutex::new(accepting), setup, host };
-    Ok(Ends { opener: Arc::new(opener), accept: Box::pin(acceptor.run()) })
+    Ok(EndpointPair { connector: Arc::new(connector), accept: Box::pin(acceptor.run()) })
 }
 
 /// Settings of every connection, as near to the other stacks' as quiche has them.
-fn transport(config: &mut quiche::Config, setting: &Setting<'_>) {
-    config.set_max_send_udp_payload_size(setting.datagram.into());
+fn transport(config: &mut quiche::Config, settings: &EndpointSettings<'_>) {
+    config.set_max_send_udp_payload_size(settings.datagram.into());
     config.set_max_idle_timeout(IDLE.as_millis() as u64);
-    let window = setting.stream_window().map_or(STREAM_WINDOW, u64::from);
+    let window = settings.stream_window().map_or(STREAM_WINDOW, u64::from);
     config.set_initial_max_stream_data_bidi_local(window);
     config.set_initial_max_stream_data_bidi_remote(window);
     config.set_initial_max_stream_data_uni(window);
@@ -86,12 +86,12 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    fn new(setting: &Setting<'_>, side: Side) -> Result<Self, SetupError> {
-        match setting.control {
+    fn new(settings: &EndpointSettings<'_>, side: Side) -> Result<Self, SetupError> {
+        match settings.control {
             Control::Ours(controller_config) => {
                 let plug = quiche::fathom::Setup {
-                    clock: setting.clock(side),
-                    extension: setting.extension,
+                    clock: settings.clock(side),
+                    extension: settings.extension,
                     ..Default::default()
                 };
                 Ok(Self { algorithm: algorithm_of(Arc::clone(controller_config))?, plug: Some(plug) })

@@ -13,9 +13,9 @@ use quiche::h3::{self, NameValue};
 use super::Setup;
 use super::connection::{Connection, Quic, Shared, Side, lock};
 use super::endpoint::{Cid, Endpoint};
+use crate::sim::{Received, flow_of};
 use crate::stack::native::{Counts, Watched};
 use crate::stack::{Host, Sender};
-use crate::world::{Received, flow_of};
 
 /// A request: its stream, and the length of the body it asks for; `None`: there is nothing of that name.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ struct Answer {
 
 /// The server's side of a connection.
 #[derive(Default)]
-pub(super) struct Answering {
+pub(super) struct ServerResponses {
     /// Requests whose end has not come. No more than the streams a client may have open, as those that wait.
     arriving: Vec<Request>,
     waiting: VecDeque<Request>,
@@ -43,7 +43,7 @@ pub(super) struct Answering {
     waker: Option<Waker>,
 }
 
-impl Answering {
+impl ServerResponses {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -51,8 +51,8 @@ impl Answering {
     }
 }
 
-impl Side for Answering {
-    fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, _: Time) {
+impl Side for ServerResponses {
+    fn on_readable(&mut self, quic: &mut Quic, http: &mut h3::Connection, stream: u64, event: h3::Event, _: Time) {
         let position = self.arriving.iter().position(|request| request.stream == stream);
         match (event, position) {
             (h3::Event::Headers { list, .. }, None) => {
@@ -117,7 +117,7 @@ fn head(quic: &mut Quic, http: &mut h3::Connection, request: Request) -> Result<
 
 /// What accepts connections.
 pub(super) struct Acceptor {
-    pub(super) endpoint: Arc<Endpoint<Answering>>,
+    pub(super) endpoint: Arc<Endpoint<ServerResponses>>,
     pub(super) config: Mutex<quiche::Config>,
     pub(super) setup: Setup,
     pub(super) host: Arc<dyn Host>,
@@ -131,7 +131,7 @@ impl Acceptor {
     }
 
     /// A connection for a client's first packet.
-    fn accept(&self, addressed: Cid, packet: &mut [u8], received: &Received) -> Option<Shared<Answering>> {
+    fn accept(&self, addressed: Cid, packet: &mut [u8], received: &Received) -> Option<Shared<ServerResponses>> {
         let endpoint = &self.endpoint;
         let header = quiche::Header::from_slice(packet, 0).ok()?;
         if header.ty != quiche::Type::Initial || !quiche::version_is_supported(header.version) || !endpoint.has_room() {
@@ -144,36 +144,41 @@ impl Acceptor {
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         self.setup.apply(&mut config, observer.clone());
         let here = (ip, endpoint.socket.address().port()).into();
-        let quic = at(endpoint.world.instant(), &mut dice, || {
+        let quic = at(endpoint.sim.instant(), &mut dice, || {
             quiche::accept_with_buf_factory(&cid.id(), None, here, received.from, &mut config)
         });
         let quic: Quic = quic.ok()?;
         let (sender, watched) = self.sender(&quic, observer);
-        let connection = Connection::new(quic, dice, vec![cid, addressed], Answering::default(), watched);
+        let connection = Connection::new(quic, dice, vec![cid, addressed], ServerResponses::default(), watched);
         endpoint.adopt(&connection);
         let id = self.host.began(sender);
         let (endpoint, host) = (Arc::clone(endpoint), Arc::clone(&self.host));
         let served = Arc::clone(&connection);
-        endpoint.world.clone().spawn(async move {
+        endpoint.sim.clone().spawn(async move {
             serve(&endpoint, &served, &*host, flow).await;
             host.ended(id);
         });
         Some(connection)
     }
 
-    /// What tells of the connection's controller.
+    /// Reports the state of the connection's controller.
     fn sender(&self, quic: &Quic, observer: Option<Arc<dyn Observer>>) -> (Arc<dyn Sender>, Option<Watched>) {
         if let Some(probe) = quic.fathom() {
             return (Arc::new(probe), None);
         }
         let counts = Arc::new(Counts::default());
-        let watched = Watched { world: self.endpoint.world.clone(), observer, counts: Arc::clone(&counts) };
+        let watched = Watched { sim: self.endpoint.sim.clone(), observer, counts: Arc::clone(&counts) };
         (counts, Some(watched))
     }
 }
 
 /// Serves the requests of one connection until it closes.
-async fn serve(endpoint: &Endpoint<Answering>, connection: &Shared<Answering>, host: &dyn Host, flow: Option<u32>) {
+async fn serve(
+    endpoint: &Endpoint<ServerResponses>,
+    connection: &Shared<ServerResponses>,
+    host: &dyn Host,
+    flow: Option<u32>,
+) {
     loop {
         let request = poll_fn(|cx| {
             let side = &mut lock(connection).side;
@@ -192,6 +197,6 @@ async fn serve(endpoint: &Endpoint<Answering>, connection: &Shared<Answering>, h
         host.think(flow).await;
         let answer = Answer { request, begun: false, left: request.bytes.unwrap_or(0) };
         // Its driver writes it.
-        lock(connection).with(&endpoint.world, |c| c.side.answer = Some(answer));
+        lock(connection).with(&endpoint.sim, |c| c.side.answer = Some(answer));
     }
 }

@@ -1,0 +1,442 @@
+//! All packet-level flows of a run: both ends of each, as one agent of the simulation. No tasks, no sockets, and no storage of its own per packet.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+use super::on_off::{OnOff, Source};
+use super::packet::{HEADER, read_ack, read_data, store_ack, store_data};
+use super::receiver::{AckOptions, Receiver};
+use super::report::{PacketLevelReport, TcpReport, UdpReport};
+use super::sender::{Sender, SenderOptions};
+use super::web_user::{Connections, WebUser};
+use crate::sim::{Agent, AgentId, AgentTimer, Arrived, Ecn, GroupId, SimHandle, WIRE_OVERHEAD, Wire};
+
+/// What a reliable flow has to send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Workload {
+    /// One transfer; [`u64::MAX`] does not end.
+    Bulk {
+        /// Stream bytes.
+        bytes: u64,
+    },
+    /// Transfers with idle times between them, an idle time first.
+    WebUser(WebUser),
+}
+
+/// A reliable flow. Data go from the group's server to its client, acknowledgements the other way: traffic against it takes a group with
+/// the paths swapped.
+#[derive(Clone, Debug)]
+pub struct PacketLevelFlow {
+    /// Its controller.
+    pub controller_config: Arc<dyn ControllerConfig>,
+    /// Its path.
+    pub group: GroupId,
+    /// What it sends.
+    pub workload: Workload,
+    /// UDP payload of a full packet in bytes; 1472 by default, 1500 on the wire.
+    pub packet: u16,
+    /// Packets in flight at most, if limited.
+    pub max_window: Option<u32>,
+    /// When it begins.
+    pub start: Time,
+    /// Round-trip delay of its own, beside that of the path.
+    pub rtt: Duration,
+    /// Its connections begin with a packet without data, there and back: a round trip more, and an RTT sample of an empty window. What a
+    /// controller makes of the smallest RTT (Vegas) depends on it, and on that packet's size.
+    pub handshake: bool,
+    /// Its data packets are ECN-capable.
+    pub ecn: bool,
+    /// How its receiver acknowledges.
+    pub acks: AckOptions,
+}
+
+impl PacketLevelFlow {
+    /// A flow with the defaults: full packets of 1500 bytes, no limit, from the beginning, no handshake, no ECN.
+    pub fn new(controller_config: Arc<dyn ControllerConfig>, group: GroupId, workload: Workload) -> Self {
+        Self {
+            controller_config,
+            group,
+            workload,
+            packet: 1_472,
+            max_window: None,
+            start: Time::ZERO,
+            rtt: Duration::ZERO,
+            handshake: false,
+            ecn: false,
+            acks: AckOptions::default(),
+        }
+    }
+
+    fn check(&self) -> Result<(), PacketLevelError> {
+        let fault = match &self.workload {
+            _ if self.packet <= HEADER => Some(format!("packets of {} bytes hold no data", self.packet)),
+            _ if self.max_window == Some(0) => Some("a window of no packets".into()),
+            _ if self.acks.every == 0 => Some("acknowledgements every 0 packets; write 1 or more".into()),
+            Workload::Bulk { .. } => None,
+            Workload::WebUser(user) => user.fault(),
+        };
+        fault.map_or(Ok(()), |fault| Err(PacketLevelError::Flow(fault)))
+    }
+
+    /// What this sender delivers to a controller and honours.
+    const fn provided(&self) -> Capabilities {
+        Capabilities { one_way: true, ecn: self.ecn, pacing: true, datagram: true }
+    }
+
+    fn controller(&self, now: Time) -> Result<Box<dyn Controller>, Missing> {
+        self.controller_config.start(&Start { now, datagram: self.packet, provided: self.provided() })
+    }
+
+    const fn receiver(&self) -> Receiver {
+        let receiver = Receiver::new(self.acks);
+        if self.handshake { receiver.with_handshake() } else { receiver }
+    }
+
+    const fn sender_options(&self) -> SenderOptions {
+        SenderOptions {
+            packet: self.packet,
+            max_window: self.max_window,
+            max_ack_delay: self.acks.max_delay,
+            handshake: self.handshake,
+            ecn: self.ecn,
+        }
+    }
+}
+
+/// Why a flow cannot be added.
+#[derive(Debug, thiserror::Error)]
+pub enum PacketLevelError {
+    /// Its controller requires what packet-level senders do not provide.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// Its numbers make no sense.
+    #[error("packet-level flow: {0}")]
+    Flow(String),
+}
+
+/// Packet-level traffic of a simulation: flows start by themselves when it runs.
+///
+/// Every flow draws from a generator of its own, seeded by the number of flows before it: what it offers depends on no controller
+/// (DCA §4.5: "the sample of the application data presented to the network in both runs is the same").
+pub struct PacketLevel {
+    sim: SimHandle,
+    agent: AgentId,
+    seed: u64,
+    flows: Arc<Mutex<Flows>>,
+}
+
+impl fmt::Debug for PacketLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PacketLevel")
+    }
+}
+
+impl PacketLevel {
+    /// No flows yet; `seed` is for everything they draw.
+    pub fn new(sim: &SimHandle, seed: u64) -> Self {
+        let flows = Arc::<Mutex<Flows>>::default();
+        let agent = sim.add_agent(Box::new(Handle(Arc::clone(&flows))));
+        Self { sim: sim.clone(), agent, seed, flows }
+    }
+
+    /// Adds a reliable flow; its number in the network.
+    ///
+    /// # Errors
+    /// [`PacketLevelError`] when the controller cannot start or a number makes no sense.
+    pub fn tcp(&mut self, flow: PacketLevelFlow) -> Result<u32, PacketLevelError> {
+        flow.check()?;
+        let controller = flow.controller(self.sim.time().max(flow.start))?;
+        // The simulation's lock is never taken under ours: inside a call it is the other way round.
+        let (index, rng) = self.next(|flows| flows.tcp.len());
+        let id = self.sim.add_agent_flow(self.agent, Key { index, kind: Kind::Start }.pack(), flow.group, flow.rtt);
+        let mut tcp = Tcp::new(flow, id, controller, rng);
+        let start = tcp.options.start.max(self.sim.time()) + tcp.first_idle();
+        lock(&self.flows).tcp.push(tcp);
+        self.sim.call_agent_at(self.agent, start, Key { index, kind: Kind::Start }.pack());
+        Ok(id)
+    }
+
+    /// Adds a UDP source, whose packets go from the group's server to its client; its number in the network.
+    ///
+    /// # Errors
+    /// [`PacketLevelError`] when a number makes no sense.
+    pub fn udp(&mut self, source: OnOff, group: GroupId) -> Result<u32, PacketLevelError> {
+        if let Some(fault) = source.fault() {
+            return Err(PacketLevelError::Flow(fault));
+        }
+        let (index, rng) = self.next(|flows| flows.udp.len());
+        let key = Key { index, kind: Kind::Udp }.pack();
+        let id = self.sim.add_agent_flow(self.agent, key, group, Duration::ZERO);
+        let mut source = Source::new(source, rng);
+        let first = self.sim.time().max(source.options.start) + source.gap();
+        let udp = Udp { report: UdpReport { flow: id, ..UdpReport::default() }, source };
+        lock(&self.flows).udp.push(udp);
+        self.sim.call_agent_at(self.agent, first, key);
+        Ok(id)
+    }
+
+    /// Counts of all flows up to now.
+    pub fn report(&self) -> PacketLevelReport {
+        let flows = lock(&self.flows);
+        PacketLevelReport {
+            tcp: flows.tcp.iter().map(Tcp::report).collect(),
+            udp: flows.udp.iter().map(Udp::report).collect(),
+        }
+    }
+
+    /// Index of the next flow among its kind, and its generator.
+    fn next(&self, of_kind: impl Fn(&Flows) -> usize) -> (u32, Pcg64Mcg) {
+        let flows = lock(&self.flows);
+        let number = (flows.tcp.len() + flows.udp.len()) as u64;
+        // Neighbouring seeds would give one run's second flow the numbers of another's first: spread them (the golden ratio's fraction).
+        let rng = Pcg64Mcg::seed_from_u64(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number));
+        (of_kind(&flows) as u32, rng)
+    }
+}
+
+fn lock(flows: &Mutex<Flows>) -> MutexGuard<'_, Flows> {
+    flows.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The subject of a call from the simulation, in 32 bits. Packets of a flow come with the key of its start, or that of UDP.
+#[derive(Clone, Copy)]
+struct Key {
+    index: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Start,
+    Sender,
+    Receiver,
+    Udp,
+}
+
+impl Key {
+    const fn pack(self) -> u32 {
+        self.index << 2 | self.kind as u32
+    }
+
+    const fn unpack(packed: u32) -> Self {
+        let kind = match packed & 3 {
+            0 => Kind::Start,
+            1 => Kind::Sender,
+            2 => Kind::Receiver,
+            _ => Kind::Udp,
+        };
+        Self { index: packed >> 2, kind }
+    }
+}
+
+#[derive(Default)]
+struct Flows {
+    tcp: Vec<Tcp>,
+    udp: Vec<Udp>,
+}
+
+/// The simulation's side of [`PacketLevel`].
+struct Handle(Arc<Mutex<Flows>>);
+
+impl Agent for Handle {
+    fn on_packet(&mut self, wire: &mut Wire<'_>, packet: Arrived<'_>) {
+        let mut flows = lock(&self.0);
+        let Key { index, kind } = Key::unpack(packet.index);
+        match kind {
+            Kind::Udp => flows.udp[index as usize].report.arrived += 1,
+            _ => flows.tcp[index as usize].on_packet(wire, index, &packet),
+        }
+    }
+
+    fn on_timer(&mut self, wire: &mut Wire<'_>, timer: u32) {
+        let mut flows = lock(&self.0);
+        let Key { index, kind } = Key::unpack(timer);
+        let i = index as usize;
+        match kind {
+            Kind::Start => flows.tcp[i].begin(wire, index),
+            Kind::Sender if flows.tcp[i].sender_timer.due(wire, timer) => {
+                let now = wire.now();
+                flows.tcp[i].sender.on_timeout(now);
+                flows.tcp[i].drive(wire, index);
+            }
+            Kind::Receiver if flows.tcp[i].receiver_timer.due(wire, timer) => flows.tcp[i].acknowledge(wire),
+            Kind::Sender | Kind::Receiver => {}
+            Kind::Udp => {
+                let next = flows.udp[i].send(wire);
+                wire.call_at(next, timer);
+            }
+        }
+    }
+}
+
+/// Both ends of a reliable flow.
+struct Tcp {
+    options: PacketLevelFlow,
+    sender: Sender,
+    receiver: Receiver,
+    sender_timer: AgentTimer,
+    receiver_timer: AgentTimer,
+    rng: Pcg64Mcg,
+    /// Counts connections: packets of earlier ones mean nothing now.
+    epoch: u32,
+    /// When the running transfer began.
+    began: Option<Time>,
+    report: TcpReport,
+}
+
+impl Tcp {
+    fn new(options: PacketLevelFlow, flow: u32, controller: Box<dyn Controller>, rng: Pcg64Mcg) -> Self {
+        let report = TcpReport { flow, controller: options.controller_config.name(), ..TcpReport::default() };
+        Self {
+            sender: Sender::new(controller, options.sender_options()),
+            receiver: options.receiver(),
+            sender_timer: AgentTimer::default(),
+            receiver_timer: AgentTimer::default(),
+            options,
+            rng,
+            epoch: 0,
+            began: None,
+            report,
+        }
+    }
+
+    fn first_idle(&mut self) -> Duration {
+        match self.options.workload {
+            Workload::Bulk { .. } => Duration::ZERO,
+            Workload::WebUser(user) => self.idle(&user),
+        }
+    }
+
+    fn idle(&mut self, user: &WebUser) -> Duration {
+        let idle = user.draw_idle(&mut self.rng);
+        self.report.idles += 1;
+        self.report.idle += idle;
+        idle
+    }
+
+    /// The next transfer.
+    fn begin(&mut self, wire: &mut Wire<'_>, index: u32) {
+        let bytes = match self.options.workload {
+            Workload::Bulk { bytes } => bytes,
+            Workload::WebUser(user) => {
+                if user.connections == Connections::Fresh && self.report.started > 0 {
+                    self.reconnect(wire.now());
+                }
+                u64::from(user.draw_size(&mut self.rng)) * u64::from(self.options.packet - HEADER)
+            }
+        };
+        self.report.started += 1;
+        self.report.offered = self.report.offered.saturating_add(bytes);
+        self.began = Some(wire.now());
+        self.sender.offer(bytes);
+        self.drive(wire, index);
+    }
+
+    fn reconnect(&mut self, now: Time) {
+        self.count_reductions();
+        let controller = self.options.controller(now).expect("the first one started on the same terms");
+        self.sender.restart(controller);
+        self.receiver = self.options.receiver();
+        self.receiver_timer.clear();
+        self.epoch += 1;
+    }
+
+    /// The controller is about to go: what it counted stays.
+    fn count_reductions(&mut self) {
+        let snapshot = self.sender.metrics();
+        self.report.reductions += snapshot.reductions;
+        self.report.early_reductions += snapshot.early_reductions;
+    }
+
+    fn on_packet(&mut self, wire: &mut Wire<'_>, index: u32, packet: &Arrived<'_>) {
+        let now = wire.now();
+        if packet.down {
+            match read_data(packet.body) {
+                Some((epoch, number, sent)) if epoch == self.epoch => {
+                    if self.receiver.on_data(now, number, sent, packet.ecn == Some(Ecn::Ce)) {
+                        self.acknowledge(wire);
+                    }
+                    let key = Key { index, kind: Kind::Receiver }.pack();
+                    self.receiver_timer.set(wire, key, self.receiver.timeout());
+                }
+                _ => self.report.stale += 1,
+            }
+            return;
+        }
+        match read_ack(packet.body) {
+            Some((epoch, ack)) if epoch == self.epoch => {
+                self.sender.on_ack(now, &ack);
+                self.drive(wire, index);
+            }
+            _ => self.report.stale += 1,
+        }
+    }
+
+    fn acknowledge(&mut self, wire: &mut Wire<'_>) {
+        let ack = self.receiver.ack(wire.now());
+        self.report.acks += 1;
+        let size = u32::from(ack.size()) + WIRE_OVERHEAD;
+        wire.send(false, self.report.flow, None, size, store_ack(self.epoch, &ack).as_slice());
+    }
+
+    /// Sends what may be sent, and looks whether the transfer is done.
+    fn drive(&mut self, wire: &mut Wire<'_>, index: u32) {
+        let now = wire.now();
+        let ecn = self.options.ecn.then_some(Ecn::Ect0);
+        while let Some(packet) = self.sender.poll_send(now) {
+            let size = u32::from(packet.size) + WIRE_OVERHEAD;
+            wire.send(true, self.report.flow, ecn, size, store_data(self.epoch, &packet).as_slice());
+        }
+        self.sender_timer.set(wire, Key { index, kind: Kind::Sender }.pack(), self.sender.timeout());
+        if let Some(began) = self.began.filter(|_| self.sender.is_done()) {
+            self.began = None;
+            self.report.done += 1;
+            self.report.busy += now.since(began);
+            self.report.last_done = Some(now);
+            if let Workload::WebUser(user) = self.options.workload {
+                let idle = self.idle(&user);
+                wire.call_at(now + idle, Key { index, kind: Kind::Start }.pack());
+            }
+        }
+    }
+
+    fn report(&self) -> TcpReport {
+        let (counts, snapshot) = (self.sender.counts(), self.sender.metrics());
+        TcpReport {
+            sent: counts.sent,
+            lost: counts.lost,
+            probe_timeouts: counts.probe_timeouts,
+            persistent: counts.persistent,
+            delivered: counts.delivered,
+            reductions: self.report.reductions + snapshot.reductions,
+            early_reductions: self.report.early_reductions + snapshot.early_reductions,
+            ..self.report
+        }
+    }
+}
+
+/// A UDP flow; its receiver only counts.
+struct Udp {
+    source: Source,
+    report: UdpReport,
+}
+
+impl Udp {
+    /// Sends a packet; when the next is due.
+    fn send(&mut self, wire: &mut Wire<'_>) -> Time {
+        let size = self.source.options.wire();
+        wire.send(true, self.report.flow, None, size, &[]);
+        self.report.sent += 1;
+        self.report.wire_bytes += u64::from(size);
+        wire.now() + self.source.gap()
+    }
+
+    fn report(&self) -> UdpReport {
+        UdpReport { on: self.source.on, off: self.source.off, ..self.report }
+    }
+}

@@ -1,0 +1,176 @@
+//! A UDP source that sends at a constant rate while it is on (DCA §4.1: "high bandwidth, ON/OFF UDP flows").
+
+use std::time::Duration;
+
+use fathom_cc::{Rate, Time};
+use rand_distr::{Distribution, Exp1, Pareto};
+use rand_pcg::Pcg64Mcg;
+
+use crate::sim::WIRE_OVERHEAD;
+
+/// How long a source is on, or off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spell {
+    /// Exponential.
+    Exponential {
+        /// Mean.
+        mean: Duration,
+    },
+    /// Pareto.
+    Pareto {
+        /// Mean.
+        mean: Duration,
+        /// Shape, above 1: others have no mean.
+        shape: f64,
+    },
+}
+
+impl Spell {
+    fn fault(&self) -> Option<String> {
+        let (Self::Exponential { mean } | Self::Pareto { mean, .. }) = self;
+        if mean.is_zero() {
+            return Some("on and off times need a mean above zero".into());
+        }
+        match self {
+            Self::Pareto { shape, .. } if !(shape.is_finite() && *shape > 1.0) => {
+                Some(format!("a Pareto shape of {shape} has no mean; write one above 1"))
+            }
+            _ => None,
+        }
+    }
+
+    fn draw(&self, rng: &mut Pcg64Mcg) -> Duration {
+        let seconds = match self {
+            Self::Exponential { mean } => mean.as_secs_f64() * Distribution::<f64>::sample(&Exp1, rng),
+            Self::Pareto { mean, shape } => {
+                // The mean is scale * shape / (shape - 1).
+                let scale = mean.as_secs_f64() * (shape - 1.0) / shape;
+                Pareto::new(scale, *shape).expect("checked when the flow was added").sample(rng)
+            }
+        };
+        // A year stands for the far end of the tail.
+        Duration::from_secs_f64(seconds.min(3.2e7))
+    }
+}
+
+/// A UDP on/off source. It begins with an off time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OnOff {
+    /// Rate while on, headers included.
+    pub rate: Rate,
+    /// UDP payload of its packets in bytes.
+    pub packet: u16,
+    /// How long it is on.
+    pub on: Spell,
+    /// How long it is off.
+    pub off: Spell,
+    /// When it begins.
+    pub start: Time,
+}
+
+impl OnOff {
+    /// What is wrong with it, if anything.
+    pub(super) fn fault(&self) -> Option<String> {
+        if self.interval().is_zero() || self.interval() == Duration::MAX {
+            return Some(format!("a source of {} cannot be timed; write another rate", self.rate));
+        }
+        self.on.fault().or_else(|| self.off.fault())
+    }
+
+    /// Bytes of a packet on the wire.
+    pub(super) fn wire(&self) -> u32 {
+        u32::from(self.packet) + WIRE_OVERHEAD
+    }
+
+    fn interval(&self) -> Duration {
+        self.rate.time_for(u64::from(self.wire()))
+    }
+}
+
+/// The course of a source.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) options: OnOff,
+    rng: Pcg64Mcg,
+    /// What is left of the time it is on.
+    on_left: Duration,
+    /// Times drawn so far.
+    pub(super) on: Duration,
+    pub(super) off: Duration,
+}
+
+impl Source {
+    pub(super) fn new(options: OnOff, rng: Pcg64Mcg) -> Self {
+        Self { options, rng, on_left: Duration::ZERO, on: Duration::ZERO, off: Duration::ZERO }
+    }
+
+    /// Time to its next packet. What an on time leaves of the interval counts in the next, so that the mean rate is exact.
+    pub(super) fn gap(&mut self) -> Duration {
+        let mut need = self.options.interval();
+        let mut gap = need;
+        while need > self.on_left {
+            need -= self.on_left;
+            let off = self.options.off.draw(&mut self.rng);
+            self.on_left = self.options.on.draw(&mut self.rng);
+            self.on += self.on_left;
+            self.off += off;
+            gap += off;
+        }
+        self.on_left -= need;
+        gap
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn source(on: Spell, off: Spell) -> Source {
+        // 1472 + 28 bytes at 1.2 Mbps: one packet per 10 ms.
+        let rate = Rate::from_bits_per_sec(1_200_000);
+        let options = OnOff { rate, packet: 1_472, on, off, start: Time::ZERO };
+        assert_eq!(options.fault(), None);
+        Source::new(options, Pcg64Mcg::seed_from_u64(4))
+    }
+
+    #[test]
+    fn the_mean_rate_is_the_share_of_time_on() {
+        let exponential = |ms| Spell::Exponential { mean: MS * ms };
+        let pareto = |ms| Spell::Pareto { mean: MS * ms, shape: 2.5 };
+        for (on, off) in
+            [(exponential(500), exponential(1_500)), (pareto(500), pareto(1_500)), (exponential(3), pareto(9))]
+        {
+            let mut s = source(on, off);
+            let packets = 100_000;
+            let time: Duration = (0..packets).map(|_| s.gap()).sum();
+            // A quarter of the time at 100 packets a second. 2000 cycles or more: the variation of a cycle's length (1.1 of its mean
+            // at most) makes an error of 2.5 %, twice that is allowed.
+            let rate = f64::from(packets) / time.as_secs_f64();
+            assert!((rate / 25.0 - 1.0).abs() < 0.05, "{rate} packets/s for 25 with {on:?}");
+            // And exactly the time on, up to what is left of it.
+            let on = s.on - s.on_left;
+            assert_eq!(on, MS * 10 * packets as u32);
+            assert_eq!(time, on + s.off);
+        }
+    }
+
+    #[test]
+    fn packets_of_an_on_time_are_an_interval_apart() {
+        let mut s = source(Spell::Exponential { mean: MS * 10_000 }, Spell::Exponential { mean: MS * 10_000 });
+        let gaps: Vec<Duration> = (0..1_000).map(|_| s.gap()).collect();
+        let usual = gaps.iter().filter(|g| **g == MS * 10).count();
+        assert!(usual > 950, "{usual} of 1000 gaps are the interval");
+        assert!(gaps.iter().all(|g| *g >= MS * 10));
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        let fine = source(Spell::Exponential { mean: MS }, Spell::Exponential { mean: MS }).options;
+        assert!(OnOff { rate: Rate::from_bits_per_sec(0), ..fine }.fault().is_some());
+        assert!(OnOff { on: Spell::Exponential { mean: Duration::ZERO }, ..fine }.fault().is_some());
+        assert!(OnOff { off: Spell::Pareto { mean: MS, shape: 1.0 }, ..fine }.fault().is_some());
+    }
+}

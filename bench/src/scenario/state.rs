@@ -1,0 +1,128 @@
+//! The state and the statistics of a run while it goes on.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::experiment::Progress;
+use crate::http::HttpError;
+use crate::link::LinkStats;
+use crate::measure::{Completed, Responses, WindowTrace, round};
+use crate::sim::{FlowCounts, LinkId, SimHandle};
+use crate::stack::Senders;
+
+use super::outcome::TracedOutcome;
+use super::recorder::Record;
+
+/// The state that all tasks of a run share.
+pub(super) struct RunState {
+    pub(super) sim: SimHandle,
+    /// Completed responses of counted groups at which the run ends; `None`: it ends at a time.
+    pub(super) wanted: Option<u64>,
+    /// Requests that the counted groups make at all, where that is a number, and enough for `wanted`.
+    pub(super) requests: Option<u64>,
+    pub(super) progress: Progress,
+    pub(super) counted: Mutex<CountedResponses>,
+    pub(super) at_warm_up: Mutex<WarmUpCounts>,
+}
+
+/// What became of the requests of counted groups.
+#[derive(Clone, Copy, Default)]
+pub(super) struct CountedResponses {
+    pub(super) completed: u64,
+    pub(super) failed: u64,
+}
+
+/// Counts at the end of the warm-up: what came before is taken off.
+#[derive(Default)]
+pub(super) struct WarmUpCounts {
+    pub(super) links: HashMap<LinkId, LinkStats>,
+    pub(super) flows: HashMap<u32, FlowCounts>,
+}
+
+/// The connections of a group that have one controller.
+pub(super) struct ControllerGroup {
+    pub(super) state: Arc<RunState>,
+    /// Its responses count towards the end of the run.
+    pub(super) counts: bool,
+    pub(super) record: Arc<Record>,
+    pub(super) stats: Mutex<RunStats>,
+    /// The flow whose sender's window is traced, once it is opened.
+    pub(super) traced: Mutex<Option<u32>>,
+    pub(super) window: Arc<WindowTrace>,
+    /// What came of that flow, once its response is there.
+    pub(super) traced_end: Mutex<Option<TracedOutcome>>,
+}
+
+#[derive(Default)]
+pub(super) struct RunStats {
+    pub(super) responses: Responses,
+    pub(super) failed: u64,
+    pub(super) connections: u64,
+    /// What flows that are over sent and lost.
+    pub(super) over: FlowCounts,
+    /// Flows that are open.
+    pub(super) open: Vec<u32>,
+    pub(super) senders: Senders,
+}
+
+impl ControllerGroup {
+    pub(super) fn stats(&self) -> MutexGuard<'_, RunStats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection is opened as this flow.
+    pub(super) fn opened(&self, flow: u32) {
+        let mut stats = self.stats();
+        stats.connections += 1;
+        stats.open.push(flow);
+    }
+
+    /// Its client is done with it; what became of its packets.
+    pub(super) fn closed(&self, flow: u32) -> FlowCounts {
+        let counts = self.state.sim.flow_counts(flow);
+        let mut stats = self.stats();
+        stats.open.retain(|open| *open != flow);
+        stats.over.sent += counts.sent;
+        stats.over.dropped += counts.dropped;
+        stats.over.delivered += counts.delivered;
+        drop(stats);
+        self.state.sim.retire_flow(flow);
+        counts
+    }
+
+    /// The traced flow's response is there.
+    pub(super) fn traced_completed(&self, completed: &Completed, counts: FlowCounts) {
+        *self.traced_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(TracedOutcome {
+            seconds: round(completed.took.as_secs_f64(), 6),
+            sent: counts.sent,
+            lost: counts.dropped,
+        });
+    }
+
+    pub(super) fn record_outcome(&self, outcome: Result<Completed, HttpError>) {
+        let done = outcome.is_ok();
+        {
+            let mut stats = self.stats();
+            match outcome {
+                Ok(completed) => stats.responses.add(completed),
+                Err(e) => {
+                    tracing::debug!("request failed: {e}");
+                    stats.failed += 1;
+                }
+            }
+        }
+        if !self.counts {
+            return;
+        }
+        let Some(wanted) = self.state.wanted else { return };
+        let mut counted = self.state.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        *if done { &mut counted.completed } else { &mut counted.failed } += 1;
+        self.state.progress.store(counted.completed, Ordering::Relaxed);
+        // A workload with an end is over when nothing is left to wait for.
+        let all = self.state.requests.is_some_and(|requests| counted.completed + counted.failed >= requests);
+        if counted.completed == wanted || all {
+            self.state.sim.stop();
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The runs of a study. Each has a fingerprint of everything that its outcome depends on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::{RESULTS_VERSION, Study, key_text};
+use crate::experiment::PlanError;
+use crate::hash::StableHash;
+use crate::scenario::{Scenario, Stop, Workload};
+
+/// A run that ends after responses is not scaled below this many.
+const FEWEST_RESPONSES: u64 = 50;
+/// Added to the version of runs that end after responses: since then only completed ones count. Without a failure both rules agree.
+const COMPLETED_ONLY: u32 = 1 << 16;
+/// A run that ends at a time counts for at least so long.
+const SHORTEST_COUNT: Duration = Duration::from_secs(1);
+
+/// One run of a study.
+#[derive(Clone, Debug)]
+pub struct StudyRun {
+    /// Axis to value, or name of the variant.
+    pub key: BTreeMap<String, String>,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// What runs.
+    pub scenario: Scenario,
+    /// Sixteen hexadecimal digits: equal where scenario, scale, seed and version of results are ([`RESULTS_VERSION`]). Names the file of the result.
+    pub fingerprint: String,
+}
+
+impl StudyRun {
+    /// `flows=10, system=SDC, seed 1`, as messages call it.
+    pub fn label(&self) -> String {
+        format!("{}, seed {}", key_text(&self.key), self.seed)
+    }
+}
+
+impl Study {
+    /// Its runs: every combination in the order of the axes, every seed of it. `scale` (above 0, at most 1) multiplies the stop, the
+    /// warm-up and the time before flows start, for a quick look: responses stay 50 at least; times stay a second above the warm-up and the last start of a flow.
+    ///
+    /// # Errors
+    /// The scale is out of range, or this build lacks the study's stack.
+    pub fn runs(&self, scale: f64) -> Result<Vec<StudyRun>, PlanError> {
+        if let Some(lacks) = &self.lacks {
+            return Err(PlanError(lacks.clone()));
+        }
+        if !(scale > 0.0 && scale <= 1.0) {
+            return Err(PlanError(format!(
+                "scale: {scale} is out of range; write a number above 0, at most 1, such as 0.1"
+            )));
+        }
+        let mut runs = Vec::new();
+        for point in &self.points {
+            let text = toml::to_string(&point.spec).map_err(|e| PlanError(e.to_string()))?;
+            let scenario = scaled(&point.scenario, scale);
+            for seed in 1..=self.seeds {
+                runs.push(StudyRun {
+                    key: point.key.clone(),
+                    seed,
+                    scenario: scenario.clone(),
+                    fingerprint: fingerprint(&text, seed, scale, version(&scenario)),
+                });
+            }
+        }
+        Ok(runs)
+    }
+}
+
+fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
+    let warm_up = scenario.warm_up.mul_f64(scale);
+    let stop = match scenario.stop {
+        Stop::Responses(n) => Stop::Responses(((n as f64 * scale).round() as u64).max(FEWEST_RESPONSES).min(n)),
+        Stop::At(end) => {
+            let starts = scenario.traffic.iter().map(|t| match t.workload {
+                Workload::Bulk { spread, after, .. } => spread + after.mul_f64(scale),
+                Workload::Web { .. } => Duration::ZERO,
+            });
+            let begun = starts.max().unwrap_or_default().max(warm_up);
+            Stop::At(end.mul_f64(scale).max(begun.saturating_add(SHORTEST_COUNT)).min(end))
+        }
+    };
+    let mut scaled = Scenario { stop, warm_up, ..scenario.clone() };
+    for t in &mut scaled.traffic {
+        if let Workload::Bulk { after, .. } = &mut t.workload {
+            *after = after.mul_f64(scale);
+        }
+    }
+    scaled
+}
+
+/// The version of results of such a scenario. One that ends with a number of responses once counted the requests that failed, too.
+const fn version(scenario: &Scenario) -> u32 {
+    match scenario.stop {
+        Stop::Responses(_) => RESULTS_VERSION + COMPLETED_ONLY,
+        Stop::At(_) => RESULTS_VERSION,
+    }
+}
+
+/// Over the scenario as it is written out again, with every default: comments, order and what was put in by variables do not count.
+fn fingerprint(scenario: &str, seed: u64, scale: f64, version: u32) -> String {
+    let mut hash = StableHash::default();
+    for byte in scenario.bytes() {
+        hash.add(u64::from(byte));
+    }
+    // No byte is 256: the text ends here.
+    for word in [256, seed, scale.to_bits(), u64::from(version)] {
+        hash.add(word);
+    }
+    format!("{:016x}", hash.value())
+}
+
+/// A part of the runs, for sharing the work between machines: `2/5` is every fifth run from the second on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    index: usize,
+    of: usize,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let read = || {
+            let (index, of) = s.split_once('/')?;
+            let (index, of): (usize, usize) = (index.parse().ok()?, of.parse().ok()?);
+            (1..=of).contains(&index).then_some(Self { index, of })
+        };
+        read().ok_or_else(|| format!("'{s}' is not a part; write 2/5 for the second of five"))
+    }
+}
+
+/// The runs of a part. Together the parts are all runs, each once.
+pub fn part(runs: Vec<StudyRun>, part: Part) -> Vec<StudyRun> {
+    runs.into_iter().skip(part.index - 1).step_by(part.of).collect()
+}
