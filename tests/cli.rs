@@ -97,7 +97,7 @@ fn refused(args: &[&str], says: &[&str]) {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_mend() {
+fn bad_input_is_told_in_one_line_that_names_the_hint() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--controllers", "rneo"], &["rneo", "reno"]),
         (&["--controllers", "sync:flor=1ms"], &["flor", "floor"]),
@@ -247,7 +247,7 @@ fn plan_check_knows_the_plans_of_compare() {
 }
 
 #[test]
-fn plan_tells_bad_input_in_one_line_that_names_the_mend() {
+fn plan_tells_bad_input_in_one_line_that_names_the_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let written = |name: &str, toml: &str| {
         let path = folder.path().join(name);

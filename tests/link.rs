@@ -151,7 +151,7 @@ fn few_descriptors_make_room_for_new_clients() {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_mend() {
+fn bad_input_is_told_in_one_line_that_names_the_hint() {
     let good = ["link", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"];
     let taken = socket();
     let taken = taken.local_addr().expect("an address").to_string();

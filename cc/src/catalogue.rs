@@ -63,7 +63,7 @@ pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
 }
 
 /// Splits `reno,sync:floor=1ms,signal=rtt` into controllers: a piece with `=` and no controller's name before it is an option of the one
-/// before. What each is, [`configuration`] says.
+/// before. What each is, [`parse`] says.
 pub fn split(list: &str) -> Vec<String> {
     let mut controllers: Vec<String> = Vec::new();
     for piece in list.split(',') {

@@ -127,7 +127,7 @@ impl ControllerConfig for PacketSizeRecipe {
         Capabilities { datagram: true, ..self.inner.optional() }
     }
 
-    fn mend(&self) -> &'static str {
+    fn hint(&self) -> &'static str {
         "run it on a stack that honours a datagram size ('fathom stacks' lists them)"
     }
 
@@ -137,7 +137,7 @@ impl ControllerConfig for PacketSizeRecipe {
         if signals.is_none() {
             self.inner.check(provided)
         } else {
-            Err(Missing { controller: self.name(), signals, mend: self.mend() })
+            Err(Missing { controller: self.name(), signals, hint: self.hint() })
         }
     }
 

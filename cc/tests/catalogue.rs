@@ -16,10 +16,10 @@ fn error(spec: &str) -> String {
 #[test]
 fn every_entry_is_whole() {
     for entry in CATALOGUE {
-        let controller_config = catalogue::parse(entry.name).expect(entry.name);
-        assert_eq!(controller_config.name(), entry.name);
-        assert_eq!(controller_config.spec(), entry.name, "all options at their defaults");
-        assert_eq!(controller_config.required(), entry.required);
+        let config = catalogue::parse(entry.name).expect(entry.name);
+        assert_eq!(config.name(), entry.name);
+        assert_eq!(config.spec(), entry.name, "all options at their defaults");
+        assert_eq!(config.required(), entry.required);
         assert!(!entry.summary.is_empty() && !entry.source.is_empty());
         for option in entry.options {
             assert!(option.values.allow(option.default), "{}:{} default", entry.name, option.name);
@@ -48,7 +48,7 @@ fn every_choice_of_every_entry_is_read_and_written_back() {
 }
 
 #[test]
-fn messages_name_the_fault_and_the_mend() {
+fn messages_name_the_fault_and_the_hint() {
     let known = CATALOGUE.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
     assert_eq!(error(""), format!("no controller named; choose one of: {known}"));
     assert_eq!(error("snyc"), format!("unknown controller 'snyc' (did you mean 'sync'?); known: {known}"));
@@ -82,8 +82,8 @@ fn signal_decides_what_is_needed_and_wanted() {
         ("sync:signal=rtt", Capabilities::NONE, Capabilities::NONE),
         ("sync:signal=either", Capabilities::NONE, one_way),
     ] {
-        let controller_config = catalogue::parse(spec).expect(spec);
-        assert_eq!((controller_config.required(), controller_config.optional()), (required, optional), "{spec}");
+        let config = catalogue::parse(spec).expect(spec);
+        assert_eq!((config.required(), config.optional()), (required, optional), "{spec}");
     }
 }
 

@@ -375,21 +375,21 @@ fn copies_go_their_own_way() {
 }
 
 #[test]
-fn a_missing_signal_is_named_with_a_mend() {
+fn a_missing_signal_is_named_with_a_hint() {
     for entry in CATALOGUE {
-        let controller_config = catalogue::parse(entry.name).expect(entry.name);
+        let config = catalogue::parse(entry.name).expect(entry.name);
         let bare = Start { provided: Capabilities::NONE, ..start() };
-        match controller_config.start(&bare) {
+        match config.start(&bare) {
             Ok(_) => assert!(entry.required.is_none(), "{} started without what it needs", entry.name),
             Err(missing) => {
                 assert_eq!((missing.controller, missing.signals), (entry.name, entry.required));
                 for name in entry.required.names() {
                     assert!(missing.to_string().contains(name), "{missing}");
                 }
-                assert!(missing.to_string().contains(missing.mend) && !missing.mend.is_empty());
+                assert!(missing.to_string().contains(missing.hint) && !missing.hint.is_empty());
             }
         }
-        assert!(controller_config.start(&Start { provided: ALL_SIGNALS, ..start() }).is_ok());
+        assert!(config.start(&Start { provided: ALL_SIGNALS, ..start() }).is_ok());
     }
 }
 

@@ -52,10 +52,10 @@ fn the_tables_are_those_of_the_catalogue() {
         return;
     }
     let differs = page.lines().zip(written.lines()).find(|(is, should)| is != should);
-    let mend = "FATHOM_WRITE=1 cargo test -p fathom-cc --test page";
+    let hint = "FATHOM_WRITE=1 cargo test -p fathom-cc --test page";
     assert!(
         page == written,
-        "docs/controllers.md is not as the catalogue has it, first at {differs:?}; write it anew: {mend}"
+        "docs/controllers.md is not as the catalogue has it, first at {differs:?}; write it anew: {hint}"
     );
 }
 

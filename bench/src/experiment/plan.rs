@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_field_and_the_mend() {
+    fn errors_name_the_field_and_the_hint() {
         let cases = [
             (error(|p| p.link = "0Mbps".into()), "link: ", "100kbps"),
             (error(|p| p.link = "fast".into()), "link: ", "10Mbps"),

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_read_back_and_errors_name_the_mend() {
+    fn specs_read_back_and_errors_name_the_hint() {
         let spec: AvqSpec = ":a=0.5,buffer=57600B,ecn=off".parse().unwrap();
         assert_eq!(spec, AvqSpec { alpha: 0.5, buffer: 57_600, ecn: false, ..AvqSpec::default() });
         assert_eq!(spec.to_string(), "avq:a=0.5,g=0.98,buffer=57600B,limit=100p,ecn=off");

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_read_back_and_errors_name_the_mend() {
+    fn specs_read_back_and_errors_name_the_hint() {
         let spec: CodelSpec = ":target=1.5ms,ecn=off".parse().unwrap();
         assert_eq!(spec, CodelSpec { target: Duration::from_micros(1_500), ecn: false, ..CodelSpec::default() });
         assert_eq!(spec.to_string(), "codel:target=1.5ms,interval=100ms,limit=1000p,ecn=off");

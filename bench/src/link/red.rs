@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn specs_read_back_and_errors_name_the_mend() {
+    fn specs_read_back_and_errors_name_the_hint() {
         let spec: RedSpec = ":min=2p,ecn=off".parse().unwrap();
         assert_eq!(spec, RedSpec { min: 2.0, ecn: false, ..RedSpec::default() });
         let ns2: RedSpec = ":wait=on,mark=p".parse().unwrap();

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_queues_name_the_mend() {
+    fn bad_queues_name_the_hint() {
         for text in [
             "droptail",
             "droptail:",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_options_of_adaptive_queues_name_the_mend() {
+    fn bad_options_of_adaptive_queues_name_the_hint() {
         for kind in ["adaptive-red", "gentle-ared"] {
             for options in [
                 ":target=0ms",

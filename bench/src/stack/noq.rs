@@ -38,7 +38,7 @@ impl Way {
             return Self { socket, gate: None };
         }
         let outlet = ShapingSocket::new(socket, runtime);
-        let gate = Some(Arc::clone(outlet.gate()));
+        let gate = Some(Arc::clone(outlet.registry()));
         Self { socket: outlet.socket(), gate }
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn ends(
     let (client_kind, server_kind, server_config) = match setting.control {
         Control::Ours(controller_config) => {
             let plug = |way: &Way| match &way.gate {
-                Some(gate) => Plugin::through(gate, Arc::clone(controller_config)),
+                Some(gate) => Plugin::new_with_shaping(gate, Arc::clone(controller_config)),
                 None => Plugin::new(Arc::clone(controller_config)),
             };
             let plug = |way, side| -> Result<Plugin, PluginError> {

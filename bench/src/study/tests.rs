@@ -93,7 +93,7 @@ fn a_study_without_axes_is_one_cell_per_seed() {
 }
 
 #[test]
-fn errors_name_the_line_and_the_mend() {
+fn errors_name_the_line_and_the_hint() {
     let long: Vec<String> = (0..400).map(|n| n.to_string()).collect();
     let cases: &[(&str, String, &[&str])] = &[
         // Replaced, by what, what the error says.

@@ -240,8 +240,8 @@ impl ControllerConfig for Starts {
 /// Sizes told under path MTU discovery up to 1400 on a path that carries `path`, and the largest packet acknowledged.
 fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
     let starts = Arc::new(Mutex::new(Vec::new()));
-    let controller_config = fathom_cc::catalogue::parse("reno").expect("a controller");
-    let (algorithm, log) = record(Arc::new(Starts(controller_config, Arc::clone(&starts))));
+    let reno = fathom_cc::catalogue::parse("reno").expect("a controller");
+    let (algorithm, log) = record(Arc::new(Starts(reno, Arc::clone(&starts))));
     let mut client = config(algorithm);
     client.discover_pmtu(true);
     client.set_max_send_udp_payload_size(1_400);

@@ -256,7 +256,7 @@ impl ControllerConfig for SyncRecipe {
         Capabilities { one_way: self.signal != Signal::Rtt, ..Capabilities::NONE }
     }
 
-    fn mend(&self) -> &'static str {
+    fn hint(&self) -> &'static str {
         "negotiate a timestamp extension with the peer, or run on round-trip times with sync:signal=rtt"
     }
 

@@ -64,7 +64,7 @@ fn flows_may_wait_before_they_start() {
 }
 
 #[test]
-fn errors_name_the_field_and_the_mend() {
+fn errors_name_the_field_and_the_hint() {
     let cases = [
         (error(|s| s.stop = "soon".into()), "stop: ", "100s"),
         (error(|s| s.stop = "100 responses".into()), "stop: ", "100s"),

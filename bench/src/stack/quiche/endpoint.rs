@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use quiche::fathom::world::Dice;
+use quiche::fathom::simulation::ConnectionRng;
 use quiche::h3;
 
 use super::connection::{Driver, Shared, Side, lock, path};
@@ -75,14 +75,14 @@ impl<S: Side> Endpoint<S> {
 
     /// The connection ID and the dice of the next connection: functions of the seed and its number. The hash's last step is one to one,
     /// so no two connections share an ID.
-    pub(super) fn next(&self) -> (Cid, Dice) {
+    pub(super) fn next(&self) -> (Cid, ConnectionRng) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let mut hash = StableHash::default();
         hash.add(self.seed);
         hash.add(number);
         let id = hash.value();
         hash.add(1);
-        (Cid::new(&id.to_le_bytes()).expect("eight bytes fit"), Dice::new(hash.value()))
+        (Cid::new(&id.to_le_bytes()).expect("eight bytes fit"), ConnectionRng::new(hash.value()))
     }
 
     /// There is room for another connection.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{EnableTimestamp, Extension, Offer, Setup};
+use super::{ConnectionConfig, EnableTimestamp, Extension, Offer};
 use crate::recovery::RecoveryOps;
 use crate::test_utils::{emit_flight, process_flight, Pipe};
 use crate::{packet, Connection, ConnectionId, Error, Header, Type};
@@ -22,7 +22,7 @@ fn pipe(offer: Option<Offer>) -> Pipe {
 
 fn extended(extension: Extension) -> Pipe {
     let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
-    config.set_fathom(Setup { extension, ..Setup::default() });
+    config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });
     let mut pipe = Pipe::with_config(&mut config).expect("two ends");
     pipe.handshake().expect("no reason to fail");
     pipe.advance().expect("no reason to fail");
@@ -137,12 +137,12 @@ fn a_malformed_timestamp_is_a_frame_encoding_error() {
 fn before_1_rtt_there_is_no_timestamp() {
     for extension in [TIMESTAMP, Extension::default()] {
         let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
-        config.set_fathom(Setup { extension, ..Setup::default() });
+        config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });
         let mut pipe = Pipe::with_config(&mut config).expect("two ends");
-        let link = super::Link::new(&config).expect("a link");
+        let link = super::ConnectionPlugin::new(&config).expect("a link");
         let mut payload = [&[PING][..], &LATER].concat();
-        assert_eq!(link.arrive(0, false, &mut payload), Err(Error::InvalidPacket));
-        assert_eq!(link.arrive(0, false, &mut [PING]), Ok(0));
+        assert_eq!(link.on_packet_received(0, false, &mut payload), Err(Error::InvalidPacket));
+        assert_eq!(link.on_packet_received(0, false, &mut [PING]), Ok(0));
         pipe.handshake().expect("no reason to fail");
     }
 }
@@ -203,8 +203,8 @@ fn a_server_may_change_its_keys_with_the_packet_that_confirms_the_handshake() {
 fn one_controller_hears_one_probe_and_its_window_is_the_path_s() {
     let pipe = pipe(Some(Offer::Lean));
     let path = pipe.client.paths.get_active().expect("a path");
-    let steering = path.recovery.fathom().expect("ours");
-    assert_eq!(path.recovery.cwnd(), steering.window());
+    let path_controller = path.recovery.fathom().expect("ours");
+    assert_eq!(path.recovery.cwnd(), path_controller.window());
 }
 
 proptest! {
