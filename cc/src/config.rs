@@ -83,7 +83,7 @@ pub trait ControllerConfig: fmt::Debug + Send + Sync {
     fn optional(&self) -> Capabilities {
         Capabilities::NONE
     }
-    /// What a user may do when `needs` is not met.
+    /// What a user may do when [`ControllerConfig::required`] is not met.
     fn hint(&self) -> &'static str {
         "choose another controller or stack"
     }
@@ -93,10 +93,10 @@ pub trait ControllerConfig: fmt::Debug + Send + Sync {
     /// [`Missing`] when the stack does not offer what [`ControllerConfig::required`] names.
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing>;
 
-    /// [`Missing`] unless `offers` covers [`ControllerConfig::required`].
+    /// [`Missing`] unless `provided` covers [`ControllerConfig::required`].
     ///
     /// # Errors
-    /// See above.
+    /// [`Missing`], which names the capabilities and a hint.
     fn check(&self, provided: Capabilities) -> Result<(), Missing> {
         let signals = self.required().lacking_in(provided);
         if signals.is_none() { Ok(()) } else { Err(Missing { controller: self.name(), signals, hint: self.hint() }) }

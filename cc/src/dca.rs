@@ -142,12 +142,12 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         hystart::OPTION,
     ],
     required: Capabilities::NONE,
-    build: |chosen| Arc::new(DcaRecipe::from_chosen(chosen)),
+    build: |parsed| Arc::new(DcaConfig::from_chosen(parsed)),
 };
 
 /// The configuration `dca`. The default is the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DcaRecipe {
+pub struct DcaConfig {
     reduction: Reduction,
     x: u32,
     w: u32,
@@ -157,21 +157,21 @@ pub struct DcaRecipe {
     hystart: hystart::Use,
 }
 
-impl DcaRecipe {
-    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
+impl DcaConfig {
+    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
         Self {
-            reduction: chosen.choice("reduction", Reduction::ALL),
-            x: chosen.integer("x"),
-            w: chosen.integer("w"),
-            samples: chosen.choice("samples", Samples::ALL),
-            epoch: chosen.choice("epoch", Epoch::ALL),
-            floor: chosen.duration("floor"),
-            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+            reduction: parsed.choice("reduction", Reduction::ALL),
+            x: parsed.integer("x"),
+            w: parsed.integer("w"),
+            samples: parsed.choice("samples", Samples::ALL),
+            epoch: parsed.choice("epoch", Epoch::ALL),
+            floor: parsed.duration("floor"),
+            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
         }
     }
 }
 
-impl ControllerConfig for DcaRecipe {
+impl ControllerConfig for DcaConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }
@@ -285,7 +285,7 @@ impl Ring {
 #[derive(Clone, Debug)]
 pub struct Dca {
     aimd: Aimd,
-    config: DcaRecipe,
+    config: DcaConfig,
     ring: Ring,
     /// windowAVG(w) at the reaction that began this congestion epoch, as long as the epoch lasts.
     epoch: Option<Mean>,
@@ -294,7 +294,7 @@ pub struct Dca {
 }
 
 impl Dca {
-    fn new(aimd: Aimd, config: DcaRecipe) -> Self {
+    fn new(aimd: Aimd, config: DcaConfig) -> Self {
         Self { aimd, config, ring: Ring::new(config.x, config.w), epoch: None, newest: Time::ZERO }
     }
 

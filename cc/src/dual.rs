@@ -61,22 +61,22 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         hystart::OPTION,
     ],
     required: Capabilities::NONE,
-    build: |chosen| {
-        Arc::new(DualRecipe {
-            reset: chosen.choice("reset", Reset::ALL),
-            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+    build: |parsed| {
+        Arc::new(DualConfig {
+            reset: parsed.choice("reset", Reset::ALL),
+            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
         })
     },
 };
 
 /// The configuration `dual`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DualRecipe {
+pub struct DualConfig {
     reset: Reset,
     hystart: hystart::Use,
 }
 
-impl ControllerConfig for DualRecipe {
+impl ControllerConfig for DualConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }
@@ -122,7 +122,7 @@ pub fn above_middle(rtt: Duration, seen: Range) -> bool {
 #[derive(Clone, Debug)]
 pub struct Dual {
     aimd: Aimd,
-    config: DualRecipe,
+    config: DualConfig,
     round: RoundTrip,
     /// Round trips since the last decision.
     rounds: u32,
@@ -131,7 +131,7 @@ pub struct Dual {
 }
 
 impl Dual {
-    fn new(aimd: Aimd, config: DualRecipe) -> Self {
+    fn new(aimd: Aimd, config: DualConfig) -> Self {
         Self { aimd, config, round: RoundTrip::default(), rounds: 0, seen: None, latest: Duration::ZERO }
     }
 

@@ -141,12 +141,12 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         hystart::OPTION,
     ],
     required: Capabilities { pacing: true, ..Capabilities::NONE },
-    build: |chosen| Arc::new(SdcRecipe::from_chosen(chosen)),
+    build: |parsed| Arc::new(SdcConfig::from_chosen(parsed)),
 };
 
 /// The configuration `sdc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SdcRecipe {
+pub struct SdcConfig {
     threshold: u32,
     signal: Signal,
     shrink: Shrink,
@@ -156,21 +156,21 @@ pub struct SdcRecipe {
     hystart: hystart::Use,
 }
 
-impl SdcRecipe {
-    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
+impl SdcConfig {
+    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
         Self {
-            threshold: chosen.integer("threshold"),
-            signal: chosen.choice("signal", Signal::ALL),
-            shrink: chosen.choice("shrink", Shrink::ALL),
-            factor: chosen.fraction("factor"),
-            react: chosen.choice("react", React::ALL),
-            srtt: chosen.choice("srtt", Srtt::ALL),
-            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+            threshold: parsed.integer("threshold"),
+            signal: parsed.choice("signal", Signal::ALL),
+            shrink: parsed.choice("shrink", Shrink::ALL),
+            factor: parsed.fraction("factor"),
+            react: parsed.choice("react", React::ALL),
+            srtt: parsed.choice("srtt", Srtt::ALL),
+            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
         }
     }
 }
 
-impl ControllerConfig for SdcRecipe {
+impl ControllerConfig for SdcConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }
@@ -224,7 +224,7 @@ impl ControllerConfig for SdcRecipe {
 #[derive(Clone, Debug)]
 pub struct Sdc {
     aimd: Aimd,
-    config: SdcRecipe,
+    config: SdcConfig,
     /// The added delay D.
     d: Duration,
     /// The last RTT sample, without D.

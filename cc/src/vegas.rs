@@ -117,29 +117,29 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         hystart::OPTION,
     ],
     required: Capabilities::NONE,
-    build: |chosen| Arc::new(VegasRecipe::from_chosen(chosen)),
+    build: |parsed| Arc::new(VegasConfig::from_chosen(parsed)),
 };
 
 /// The configuration `vegas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VegasRecipe {
+pub struct VegasConfig {
     params: Params,
     thresholds: Thresholds,
     hystart: hystart::Use,
 }
 
-impl VegasRecipe {
-    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
-        let params = chosen.choice("params", Params::ALL);
+impl VegasConfig {
+    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
+        let params = parsed.choice("params", Params::ALL);
         let set = params.thresholds();
-        let own = |option, default| if chosen.is_given(option) { chosen.integer(option) } else { default };
+        let own = |option, default| if parsed.is_given(option) { parsed.integer(option) } else { default };
         let thresholds =
             Thresholds { alpha: own("alpha", set.alpha), beta: own("beta", set.beta), gamma: own("gamma", set.gamma) };
-        Self { params, thresholds, hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL) }
+        Self { params, thresholds, hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL) }
     }
 }
 
-impl ControllerConfig for VegasRecipe {
+impl ControllerConfig for VegasConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }
@@ -231,7 +231,7 @@ impl Samples {
 #[derive(Clone, Debug)]
 pub struct Vegas {
     aimd: Aimd,
-    config: VegasRecipe,
+    config: VegasConfig,
     round: RoundTrip,
     samples: Samples,
     /// Smallest RTT of the path.
@@ -243,7 +243,7 @@ pub struct Vegas {
 }
 
 impl Vegas {
-    fn new(aimd: Aimd, config: VegasRecipe) -> Self {
+    fn new(aimd: Aimd, config: VegasConfig) -> Self {
         Self {
             aimd,
             config,

@@ -286,7 +286,7 @@ fn a_calm_path_lets_the_window_grow_again_after_a_loss() {
 }
 
 #[test]
-fn what_is_told_is_what_is_done() {
+fn metrics_match_send_params() {
     each_variant(|_, mut s| {
         for step in 0..200 {
             let (params, snapshot) = (s.controller.send_params(), s.controller.metrics());
@@ -420,7 +420,7 @@ fn start_at_zero() -> Start {
 }
 
 #[test]
-fn a_recorded_controller_behaves_as_itself_and_the_log_is_bounded() {
+fn recording_is_transparent_and_bounded() {
     use fathom_cc::ControllerConfig as _;
     each(|entry, mut plain| {
         let log = Log::new(5);

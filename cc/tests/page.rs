@@ -60,7 +60,7 @@ fn the_tables_are_those_of_the_catalogue() {
 }
 
 #[test]
-fn every_controller_has_its_section_in_order_with_a_figure_and_what_it_is_bad_at() {
+fn every_controller_has_a_complete_section() {
     let page = page();
     let mut sections = page.split("\n## ");
     sections.next();

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_below_zero_and_missing_ranges_are_faults() {
+    fn ranges_below_zero_and_missing_ranges_are_errors() {
         let read = |bytes: &[u8]| Ack::read(&mut Cursor::new(bytes), false).err();
         assert_eq!(read(&[4, 0, 0, 5]), Some(FrameError::Value));
         assert_eq!(read(&[4, 0, 1, 0, 3, 0]), Some(FrameError::Value));

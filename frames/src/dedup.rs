@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_new_late_duplicate_and_too_old() {
+    fn insert_returns_newest_late_duplicate_or_too_old() {
         let mut dedup = Dedup::default();
         let script = [
             (0, Newest),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_starts_high_does_not_take_lower_numbers_for_seen() {
+    fn lower_numbers_than_the_first_are_new() {
         let mut dedup = Dedup::default();
         assert_eq!(dedup.insert(50), Newest);
         assert_eq!(dedup.insert(49), Late);

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn acks_for_packets_never_sent_take_nothing_away_from_later_ones() {
+    fn ack_of_unsent_packet_is_ignored() {
         let mut log = log([0, 1, 2, 5, 6]);
         assert_eq!(log.take(7), None);
         assert_eq!(log.take(u64::MAX), None);

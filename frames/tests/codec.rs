@@ -144,7 +144,7 @@ proptest! {
 
     /// Against a set of all numbers that ever arrived.
     #[test]
-    fn seen_tells_every_duplicate(base in 0..u64::MAX - 1_000, numbers in prop::collection::vec(0u64..600, 0..300)) {
+    fn dedup_finds_every_duplicate(base in 0..u64::MAX - 1_000, numbers in prop::collection::vec(0u64..600, 0..300)) {
         let mut dedup = Dedup::default();
         let mut all = std::collections::BTreeSet::new();
         for n in numbers {

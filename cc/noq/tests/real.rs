@@ -374,7 +374,7 @@ fn now() -> Instant {
 }
 
 #[tokio::test]
-async fn noq_honours_a_rate_and_a_hold() {
+async fn noq_honours_a_rate_and_a_send_delay() {
     // 300 kB at 600 kB/s take half a second, less a burst of 10 ms.
     let rate = paced(1_000_000, Pacing::Rate(Rate::from_bytes_per_sec(600_000))).await;
     assert!(rate >= Duration::from_millis(450), "{rate:?}");

@@ -122,7 +122,7 @@ async fn stock_peers_get_ordinary_packets() {
 }
 
 #[tokio::test]
-async fn key_updates_go_on_while_packets_are_cut() {
+async fn key_updates_go_on_while_packets_are_trimmed() {
     for on in EVERY {
         let ((client, up), (server, _)) = (fixed(400), fixed(600));
         let ask = |ask: Ask| Ask { rounds: 4, key_updates: true, bytes: 60_000, ..ask };
@@ -181,7 +181,7 @@ async fn an_endpoint_that_is_not_wired_runs_without() {
 }
 
 #[tokio::test]
-async fn datagrams_of_the_application_pass_beside_holds() {
+async fn datagrams_of_the_application_pass_beside_send_delays() {
     for on in EVERY {
         let side = || {
             let (ask, _) = through(Arc::new(Fixed(None, Duration::from_millis(2))));
@@ -195,7 +195,7 @@ async fn datagrams_of_the_application_pass_beside_holds() {
 }
 
 #[tokio::test]
-async fn two_paths_are_cut_alike() {
+async fn two_paths_are_trimmed_alike() {
     let identity = common::identity();
     let ((client, up), (server, _)) = (fixed(500), fixed(500));
     let ask = |ask: Ask| Ask { paths: 4, rounds: 2, ..ask };

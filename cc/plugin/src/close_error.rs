@@ -1,6 +1,6 @@
-//! Why a connection must close.
+//! The error with which a connection must close.
 
-/// Why a connection must close, for a plug-in to say in its stack's words.
+/// Why a connection must close, which a plug-in turns into its stack's error.
 #[derive(Clone, Debug)]
 pub struct CloseError {
     /// The transport error code.

@@ -44,7 +44,7 @@ impl Extension {
 pub enum PluginError {
     /// The controller's name or options.
     Spec(SpecError),
-    /// The controller needs what the stack does not offer.
+    /// The controller needs capabilities that the stack does not provide.
     Missing {
         /// What is missing.
         missing: Missing,

@@ -55,7 +55,7 @@ impl Drop for FlowRegistration {
     }
 }
 
-/// How an ACK frame ended, as a stack tells it.
+/// How an ACK frame ended, as a stack reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct AckBatch {
     /// When the frame arrived.
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_is_a_rate_of_one_window_per_round_trip_and_hold() {
+    fn send_delay_is_a_rate_of_one_window_per_rtt_plus_delay() {
         let mut rig = Rig::new(Pacing::Delay(Duration::from_millis(60)));
         assert_eq!(rig.driver.pacing_rate(), None, "no round trip is known");
         // The stack's first estimate is a guess: the sample counts. 100 kB in 20 + 60 ms.

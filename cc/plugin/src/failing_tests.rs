@@ -198,7 +198,7 @@ fn a_packet_whose_header_cannot_be_protected_leaves_as_zeros() {
 }
 
 #[test]
-fn what_an_outlet_cuts_off_a_failed_packet_says_nothing() {
+fn trimmed_bytes_of_a_failed_packet_are_zeros() {
     for suite in SUITES {
         let rig = Rig::new(suite, true);
         // An acknowledgement: packets may be trimmed from here on.

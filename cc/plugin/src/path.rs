@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ack_delay_beside_a_timestamp_counts_as_far_as_the_peer_may_hold() {
+    fn ack_delay_beside_a_timestamp_is_capped() {
         const LONGEST: Duration = Duration::from_millis(25);
         let timestamp = |stamp| PeerTimestamp::Timestamp(stamp, LONGEST);
         // The peer may say what it likes beyond its own limit: what it says is its limit.
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timestamp_beside_an_acknowledgement_of_acknowledgements_says_nothing() {
+    fn timestamps_beside_acks_of_acks_are_ignored() {
         let mut path = Path::default();
         for packet in 0..6 {
             path.sent.record_non_eliciting(packet, Time::from_millis(packet));

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_nobody_knows_ends_the_walk_but_ours_before_it_counts() {
+    fn an_unknown_frame_ends_the_walk() {
         let unknown = [&OURS[..], &[0x02, 9, 0, 0, 0], &[0x40, 0x7b, 1, 2, 3], &OURS[..]].concat();
         let found = found(&unknown);
         assert!(found.ranges().eq(std::iter::once(0..8)));
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_path_acks_end_the_walk() {
+    fn truncated_path_acks_end_the_walk() {
         let whole = [0x3f, 0x00, 0x07, 0x01, 0x00, 0x00, 0x06, 0x00, 0x02];
         assert_eq!(found(&whole).acks().count(), 1);
         for len in 1..whole.len() {
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_ours_that_was_not_agreed_goes_to_the_stack() {
+    fn a_frame_that_was_not_negotiated_is_an_error() {
         assert!(try_found(&OURS, &NegotiatedExtensions::default()).is_none());
         assert!(try_found(&OURS.repeat(5), &LEAN).is_none());
         assert!(try_found(&OURS.repeat(4), &LEAN).is_some());

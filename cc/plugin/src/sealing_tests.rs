@@ -251,7 +251,7 @@ fn full_packets_leave_at_the_size_asked_for() {
 }
 
 #[test]
-fn nothing_is_cut_before_the_peer_has_acknowledged_a_packet() {
+fn nothing_is_trimmed_before_the_first_ack() {
     let mut rig = Rig::new(None, false);
     rig.request(1_200, 500, 20);
     let frames = stream(rig.capacity(1_200));
@@ -300,7 +300,7 @@ fn path_frames_probes_and_unknown_frames_keep_their_size() {
 }
 
 #[test]
-fn a_packet_too_small_for_what_the_stack_has_to_say_is_followed_by_a_large_one() {
+fn an_empty_trimmed_packet_suspends_trimming() {
     let mut rig = Rig::confirmed(None);
     rig.request(1_200, 250, 0);
     assert_eq!(rig.seal.tag_len(), TAG + 950);
@@ -337,7 +337,7 @@ fn packets_keep_their_order_and_a_close_does_not_wait() {
 }
 
 #[test]
-fn a_hold_is_that_of_the_packet_acknowledged() {
+fn send_delay_is_that_of_the_acked_packet() {
     let mut rig = Rig::confirmed(None);
     let (at, ms) = (Time::from_millis, Duration::from_millis);
     rig.clock.set(90);
@@ -358,7 +358,7 @@ fn a_hold_is_that_of_the_packet_acknowledged() {
 }
 
 #[test]
-fn all_paths_are_cut_by_the_wish_for_the_smallest_packets_and_held_by_their_own() {
+fn trim_is_per_connection_and_send_delay_per_path() {
     let mut rig = Rig::confirmed(None);
     let request = |path, size: usize, send_delay| ShapingRequest {
         path: Some(path),
@@ -401,7 +401,7 @@ const fn timestamp(says: EnableTimestamp) -> Extension {
 }
 
 #[test]
-fn timestamps_go_beside_the_next_acknowledgement_and_are_these_bytes() {
+fn timestamps_go_beside_the_next_ack() {
     let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
     rig.hear(ACK);
     assert_eq!(rig.seal.tag_len(), TAG, "nothing asked for an acknowledgement");
@@ -421,7 +421,7 @@ fn timestamps_go_beside_the_next_acknowledgement_and_are_these_bytes() {
 }
 
 #[test]
-fn a_timestamp_grows_after_hours_and_one_packet_goes_without() {
+fn a_longer_timestamp_skips_one_packet() {
     let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
     let stamps = |rig: &mut Rig| {
         rig.hear(PING);
@@ -465,7 +465,7 @@ fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
 }
 
 #[test]
-fn both_frames_agreed_ours_is_used_and_the_other_is_let_pass() {
+fn sync_timestamp_is_preferred_to_timestamp() {
     let mut rig = Rig::offering([Extension::default(); 2]);
     assert_eq!((rig.state.monitor().report().in_use, rig.peer.monitor().report().in_use), (InUse::Sync, InUse::Sync));
     rig.hear(PING);
@@ -490,7 +490,7 @@ fn who_only_sends_is_not_sent_to() {
 }
 
 #[test]
-fn a_frame_that_was_not_agreed_empties_the_payload_and_a_malformed_one_is_left_to_the_stack() {
+fn a_frame_that_was_not_negotiated_empties_the_payload() {
     const TS: &[u8] = &[0x42, 0xf5, 0x41, 0x56];
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
     // Of the reader: SYNC_TIMESTAMP only, its own word not to read, nothing negotiated.

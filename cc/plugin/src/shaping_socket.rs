@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_cut_and_nothing_else() {
+    fn only_written_trailers_are_trimmed() {
         let registry = registry();
         let writer = TrailerWriter::new(&registry);
         let release = registry.epoch + Duration::from_micros(1_234);
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_longer_than_the_datagram_is_refused() {
+    fn a_trim_longer_than_the_datagram_is_refused() {
         let registry = registry();
         let writer = TrailerWriter::new(&registry);
         let mut tail = vec![0; 100];
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_whose_trailers_nobody_reads_stops_after_a_few_and_for_good() {
+    fn unread_trailers_end_shaping_for_good() {
         let registry = registry();
         let (wired, lost) = (TrailerWriter::new(&registry), TrailerWriter::new(&registry));
         let mut tail = [0; TRAILER];
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_leave_in_order_of_time_then_of_arrival_and_the_line_is_bounded() {
+    fn delay_line_is_ordered_and_bounded() {
         let start = SystemClock.now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut line = DelayLine::default();
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_leaves_after_the_last_sender_and_then_the_task_ends() {
+    fn delayed_datagrams_outlive_the_last_sender() {
         let start = SystemClock.now();
         let at = |ms| start + Duration::from_millis(ms);
         let wakes = Arc::new(Wakes::default());

@@ -145,7 +145,7 @@ mod tests {
     const T: fn(u64) -> Time = Time::from_millis;
 
     #[test]
-    fn uncut_bytes_are_what_they_are() {
+    fn untrimmed_bytes_are_unchanged() {
         let mut trim = TrimAccounting::new(1_200);
         assert_eq!(trim.sent(700), 700);
         assert_eq!(trim.acked(T(0), 700), 700);

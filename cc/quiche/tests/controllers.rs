@@ -148,7 +148,7 @@ fn blackout(blackout: impl Fn(Duration) -> Duration) -> (bool, usize) {
 }
 
 #[test]
-fn a_long_blackout_is_persistent_congestion_and_a_short_one_is_not() {
+fn only_a_long_blackout_is_persistent_congestion() {
     // Packets leave at 0 and at 1, 3, 7 timeouts, and make it at the next; three timeouts must lie between two that were lost.
     assert!(blackout(|t| t * 8).0, "lost at 0 and at 7");
     let (persistent, lost) = blackout(|t| t * 2);

@@ -66,7 +66,7 @@ fn coarse_timers_keep_the_average() {
 }
 
 #[test]
-fn a_packet_kept_back_has_a_timer_even_when_its_time_passes_before_the_question() {
+fn a_paced_packet_has_a_timer_even_when_overdue() {
     // In real time some passes between `send` and `timeout`.
     let mut rig = rig(paced(1 << 20, RATE));
     rig.client.to_write.push((0, 100_000));
@@ -184,7 +184,7 @@ fn control_frames_that_wait_have_a_timer() {
 }
 
 #[test]
-fn a_pace_of_nothing_holds_and_does_not_panic() {
+fn a_rate_of_zero_does_not_panic() {
     let mut client = config(record(std::sync::Arc::new(paced(1 << 20, 0))).0);
     let mut rig = Rig::new(&mut client, &mut config(named("fathom:reno")), [20 * MS; 2]);
     rig.run(2_000, |_| false);
@@ -196,7 +196,7 @@ fn a_pace_of_nothing_holds_and_does_not_panic() {
 }
 
 #[test]
-fn a_hold_stretches_the_round_trip() {
+fn a_send_delay_stretches_the_round_trip() {
     // 50 kB each 40 ms + 60 ms: 500 kB/s.
     let held = Fixed(SendParams { pacing: Pacing::Delay(60 * MS), ..SendParams::window(50_000) });
     let mut rig = rig(held);

@@ -41,7 +41,7 @@ pub mod react;
 mod reno_bound;
 
 pub(crate) use options::ALGORITHM;
-pub use options::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe, Trust};
+pub use options::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncTcpConfig, Trust};
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub struct SyncTcp {
     aimd: Aimd,
     /// With `trust=limited`.
     limit: Option<RenoBound>,
-    config: SyncRecipe,
+    config: SyncTcpConfig,
     detector: Detector,
     /// The first one-way delay came: with `signal=either`, RTTs count no longer.
     one_way_seen: bool,
@@ -77,7 +77,7 @@ pub struct SyncTcp {
 }
 
 impl SyncTcp {
-    pub(crate) fn new(aimd: Aimd, config: SyncRecipe, now: Time) -> Self {
+    pub(crate) fn new(aimd: Aimd, config: SyncTcpConfig, now: Time) -> Self {
         Self {
             limit: (config.trust == Trust::Limited).then(|| RenoBound::new(&aimd)),
             aimd,

@@ -25,14 +25,14 @@ impl Clock for SimulationClock {
 impl Config {
     /// How connections made from here on exchange one-way delays, and who observes them. Without it, connections with a controller of
     /// ours offer SYNC_TIMESTAMP in `lean` mode and TIMESTAMP, and others offer nothing. The controller is that of
-    /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`]; `setup.configuration` is not looked at.
+    /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`]; `controller_config` of the argument is ignored.
     ///
     /// ```
-    /// use quiche::fathom::{Extension, Offer, Setup};
+    /// use quiche::fathom::{ConnectionConfig, Extension, Offer};
     /// let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
     /// // Every packet stamped, under stock's CUBIC: the peer's controller hears delays, ours does not need them.
     /// let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
-    /// config.set_fathom(Setup { extension, ..Setup::default() });
+    /// config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });
     /// # Ok::<(), quiche::Error>(())
     /// ```
     pub fn set_fathom(&mut self, setup: ConnectionConfig) {

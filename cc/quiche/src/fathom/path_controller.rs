@@ -206,7 +206,7 @@ fn after((due, bytes): (Instant, u64), rate: Rate) -> Instant {
     due + rate.time_for(bytes).min(LONGEST_WAIT)
 }
 
-/// Takes the controller's word.
+/// Applies the controller's send parameters.
 pub(crate) fn apply_send_params(congestion: &mut Congestion) {
     if let Some(path_controller) = &congestion.fathom {
         congestion.congestion_window = path_controller.window();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn persistent_congestion_is_two_losses_far_apart_with_nothing_acknowledged_between() {
+    fn persistent_congestion_needs_two_losses_far_apart() {
         let plain = |_: &mut VecDeque<Sent>| {};
         assert!(judge(&[(10, false), (100, false), (311, false)], plain, 0));
         assert!(!judge(&[(10, false), (310, false)], plain, 0), "RFC 9002 §7.6.2: it must exceed the period");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_follows_the_pace_of_now() {
+    fn the_next_packet_follows_the_current_pace() {
         let start = crate::fathom::simulation::now();
         let rate = Rate::from_bytes_per_sec;
         assert_eq!(after((start, 1_200), rate(1_200_000)), start + MS);

@@ -38,7 +38,7 @@ impl ConnectionRng {
     }
 }
 
-/// Runs `work` at this instant with these dice: whatever quiche does in it sees no other clock and no other randomness.
+/// Runs `work` at this instant with this generator: whatever quiche does in it sees no other clock and no other randomness.
 ///
 /// ```
 /// use quiche::fathom::simulation::{Dice, at, now};
@@ -47,7 +47,7 @@ impl ConnectionRng {
 /// assert_eq!(at(start, &mut dice, now), start);
 /// ```
 pub fn run_at<T>(now: Instant, rng: &mut ConnectionRng, work: impl FnOnce() -> T) -> T {
-    /// Sets the world back, also when `work` panics.
+    /// Restores clock and generator, also when `work` panics.
     struct Back<'a>(Option<Instant>, Option<ConnectionRng>, &'a mut ConnectionRng);
     impl Drop for Back<'_> {
         fn drop(&mut self) {
@@ -61,7 +61,7 @@ pub fn run_at<T>(now: Instant, rng: &mut ConnectionRng, work: impl FnOnce() -> T
     work()
 }
 
-/// Fills `bytes` from the dice, if there are any here.
+/// Fills `bytes` from the simulation's generator, if there is one.
 pub(crate) fn fill(bytes: &mut [u8]) -> bool {
     let Some(mut rng) = RNG.get() else { return false };
     for chunk in bytes.chunks_mut(8) {
@@ -88,7 +88,7 @@ mod tests {
         let first = run_at(start, &mut a, bytes);
         assert_eq!(run_at(start, &mut b, bytes), first);
         assert_ne!(run_at(start, &mut c, bytes), first);
-        assert_ne!(run_at(start, &mut a, bytes), first, "the dice roll on");
+        assert_ne!(run_at(start, &mut a, bytes), first, "the generator advances");
         assert_ne!(bytes(), bytes(), "outside, the host's");
     }
 

@@ -81,7 +81,7 @@ fn stamps_are_taken_out_wherever_they_lie() {
 }
 
 #[test]
-fn what_was_not_agreed_closes_the_connection() {
+fn a_frame_that_was_not_negotiated_closes() {
     const SENDS: Extension = Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
     let sync = |offer| Extension { offer: Some(offer), ..Extension::OFF };
     let (frame_encoding, violation) = ((Error::InvalidFrame, 0x7), (Error::InvalidPacket, 0xa));
@@ -148,7 +148,7 @@ fn before_1_rtt_there_is_no_timestamp() {
 }
 
 #[test]
-fn a_cut_frame_closes_the_connection() {
+fn a_truncated_frame_closes_the_connection() {
     for cut in 1..LEAN.len() {
         let mut pipe = pipe(Some(Offer::Lean));
         assert!(hear(&mut pipe, &LEAN[..cut]).is_err(), "cut to {cut}");
@@ -176,7 +176,7 @@ fn our_frame_is_the_end_of_the_payload_and_its_room_is_clean() {
 }
 
 #[test]
-fn a_server_may_change_its_keys_with_the_packet_that_confirms_the_handshake() {
+fn a_server_may_update_keys_with_handshake_done() {
     let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
     let mut pipe = Pipe::with_config(&mut config).expect("two ends");
     while !pipe.server.is_established() {
@@ -200,7 +200,7 @@ fn a_server_may_change_its_keys_with_the_packet_that_confirms_the_handshake() {
 }
 
 #[test]
-fn one_controller_hears_one_probe_and_its_window_is_the_path_s() {
+fn a_probe_timeout_is_reported_once() {
     let pipe = pipe(Some(Offer::Lean));
     let path = pipe.client.paths.get_active().expect("a path");
     let path_controller = path.recovery.fathom().expect("ours");

@@ -202,7 +202,7 @@ impl End for Inside {
 
 /// Inside of `simulation::run_at` the derived crate never asks the host for the time; stock does all the while.
 #[test]
-fn a_world_of_its_own_needs_no_clock() {
+fn a_simulation_never_reads_the_host_clock() {
     let outage = ConnectionPlugin { one_lost_in: 40, outage: [ms(900), ms(2500)], ..link() };
     for controller in CONTROLLERS {
         let setup = setup(Application::H3, controller);
