@@ -106,7 +106,7 @@ fn a_log_is_turned_for_qvis() {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_mend() {
+fn bad_input_is_told_in_one_line_that_names_the_hint() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);

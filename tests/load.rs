@@ -136,7 +136,7 @@ fn an_interrupt_ends_it_with_what_was_measured() {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_mend() {
+fn bad_input_is_told_in_one_line_that_names_the_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace.csv");
     std::fs::write(&trace, "0,/a\nsoon,/b\n").expect("written");

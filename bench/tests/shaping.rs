@@ -153,7 +153,7 @@ macro_rules! lab {
                 let log = Log::new(1_000_000);
                 let shaping = ShapingSocket::new($pointer::new(far), &runtime);
                 let controller_config = Needy(RecordingConfig::new(Arc::new(setup.turns.clone()), log.clone()));
-                let server = Plugin::through(shaping.gate(), Arc::new(controller_config))
+                let server = Plugin::new_with_shaping(shaping.registry(), Arc::new(controller_config))
                     .expect("a plug")
                     .with_clock(Arc::clone(&clock));
                 let server = server.server(identity.server).expect("a server");

@@ -24,6 +24,9 @@ pub static CATALOGUE: &[Algorithm] = &[
     packet_size::ALGORITHM,
 ];
 
+/// Other names under which [`parse`] finds a controller. Lists and specs show the catalogue's name.
+const ALIASES: &[(&str, &str)] = &[("ghstcp", ghstcp::ALGORITHM.name)];
+
 /// What a wrapper such as `packet-size` is put around when its spec names nothing.
 pub use crate::packet_size::DEFAULT_INNER;
 
@@ -40,30 +43,30 @@ pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
         Some((name, options)) => (name.trim(), Some(options)),
         None => (spec.trim(), None),
     };
-    let entry = find(name)?;
-    let wraps = entry.name == packet_size::ALGORITHM.name;
+    let algorithm = find(name)?;
+    let wraps = algorithm.name == packet_size::ALGORITHM.name;
     let inner = match inner {
         None if wraps => Some(parse(DEFAULT_INNER)?),
         None => None,
-        Some(_) if !wraps => return Err(SpecError::NoWrapper { controller: entry.name }),
-        Some(inner) if inner.trim().split([':', '/']).next() == Some(entry.name) => {
-            return Err(SpecError::WrapsItself { controller: entry.name });
+        Some(_) if !wraps => return Err(SpecError::NoWrapper { controller: algorithm.name }),
+        Some(inner) if inner.trim().split([':', '/']).next() == Some(algorithm.name) => {
+            return Err(SpecError::WrapsItself { controller: algorithm.name });
         }
         Some(inner) => Some(parse(inner)?),
     };
-    let mut chosen = ParsedOptions { entry, given: Vec::new(), inner };
+    let mut parsed = ParsedOptions { algorithm, given: Vec::new(), inner };
     for part in options.into_iter().flat_map(|options| options.split(',')) {
-        let (info, value) = read_option(entry, part)?;
-        if chosen.given.iter().any(|(given, _)| given.name == info.name) {
-            return Err(SpecError::Duplicate { controller: entry.name, option: info.name });
+        let (info, value) = read_option(algorithm, part)?;
+        if parsed.given.iter().any(|(given, _)| given.name == info.name) {
+            return Err(SpecError::Duplicate { controller: algorithm.name, option: info.name });
         }
-        chosen.given.push((info, value));
+        parsed.given.push((info, value));
     }
-    Ok((entry.build)(&chosen))
+    Ok((algorithm.build)(&parsed))
 }
 
 /// Splits `reno,sync:floor=1ms,signal=rtt` into controllers: a piece with `=` and no controller's name before it is an option of the one
-/// before. What each is, [`configuration`] says.
+/// before. What each is, [`parse`] says.
 pub fn split(list: &str) -> Vec<String> {
     let mut controllers: Vec<String> = Vec::new();
     for piece in list.split(',') {
@@ -80,7 +83,7 @@ pub fn split(list: &str) -> Vec<String> {
     controllers
 }
 
-/// The entry of that name.
+/// The controller of that name, or that it is another name of.
 ///
 /// # Errors
 /// [`SpecError::Empty`] or [`SpecError::UnknownController`].
@@ -88,19 +91,20 @@ pub fn find(name: &str) -> Result<&'static Algorithm, SpecError> {
     if name.is_empty() {
         return Err(SpecError::Empty);
     }
+    let known = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, known)| known);
     CATALOGUE
         .iter()
-        .find(|entry| entry.name == name)
+        .find(|algorithm| algorithm.name == known)
         .ok_or_else(|| SpecError::UnknownController { given: name.to_owned() })
 }
 
-fn read_option<'a>(entry: &'static Algorithm, part: &'a str) -> Result<(&'static OptionInfo, &'a str), SpecError> {
-    let controller = entry.name;
+fn read_option<'a>(algorithm: &'static Algorithm, part: &'a str) -> Result<(&'static OptionInfo, &'a str), SpecError> {
+    let controller = algorithm.name;
     let Some((name, value)) = part.split_once('=') else {
         return Err(SpecError::NoValue { controller, given: part.trim().to_owned() });
     };
     let (name, value) = (name.trim(), value.trim());
-    let Some(info) = entry.options.iter().find(|info| info.name == name) else {
+    let Some(info) = algorithm.options.iter().find(|info| info.name == name) else {
         return Err(SpecError::UnknownOption { controller, given: name.to_owned() });
     };
     if !info.values.allow(value) {
@@ -163,7 +167,7 @@ pub enum SpecError {
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = || CATALOGUE.iter().map(|entry| entry.name);
+        let names = || CATALOGUE.iter().map(|algorithm| algorithm.name);
         match self {
             Self::Empty => write!(f, "no controller named; choose one of: {}", list(names())),
             Self::UnknownController { given } => {

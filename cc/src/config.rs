@@ -12,7 +12,7 @@ pub struct Capabilities {
     pub one_way: bool,
     /// ECN counts per ACK frame.
     pub ecn: bool,
-    /// The stack honours [`crate::Pacing::Rate`] and [`crate::Pacing::Hold`].
+    /// The stack honours [`crate::Pacing::Rate`] and [`crate::Pacing::Delay`].
     pub pacing: bool,
     /// The stack honours [`crate::SendParams::datagram`].
     pub datagram: bool,
@@ -54,7 +54,7 @@ pub struct Missing {
     /// What it lacks.
     pub signals: Capabilities,
     /// What the user may do about it.
-    pub mend: &'static str,
+    pub hint: &'static str,
 }
 
 impl fmt::Display for Missing {
@@ -64,7 +64,7 @@ impl fmt::Display for Missing {
             "controller '{}' needs {}, which is not offered here; {}",
             self.controller,
             self.signals.names().join(" and "),
-            self.mend
+            self.hint
         )
     }
 }
@@ -75,7 +75,7 @@ impl std::error::Error for Missing {}
 pub trait ControllerConfig: fmt::Debug + Send + Sync {
     /// The controller's name.
     fn name(&self) -> &'static str;
-    /// Name and every option that differs from its default, as [`crate::catalogue::configuration`] reads it.
+    /// Name and every option that differs from its default, as [`crate::catalogue::parse`] reads it.
     fn spec(&self) -> String;
     /// Signals without which it does not start.
     fn required(&self) -> Capabilities;
@@ -83,22 +83,22 @@ pub trait ControllerConfig: fmt::Debug + Send + Sync {
     fn optional(&self) -> Capabilities {
         Capabilities::NONE
     }
-    /// What a user may do when `needs` is not met.
-    fn mend(&self) -> &'static str {
+    /// What a user may do when [`ControllerConfig::required`] is not met.
+    fn hint(&self) -> &'static str {
         "choose another controller or stack"
     }
     /// A controller for a new path.
     ///
     /// # Errors
-    /// [`Missing`] when the stack does not offer what [`ControllerConfig::needs`] names.
+    /// [`Missing`] when the stack does not offer what [`ControllerConfig::required`] names.
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing>;
 
-    /// [`Missing`] unless `offers` covers [`ControllerConfig::needs`].
+    /// [`Missing`] unless `provided` covers [`ControllerConfig::required`].
     ///
     /// # Errors
-    /// See above.
+    /// [`Missing`], which names the capabilities and a hint.
     fn check(&self, provided: Capabilities) -> Result<(), Missing> {
         let signals = self.required().lacking_in(provided);
-        if signals.is_none() { Ok(()) } else { Err(Missing { controller: self.name(), signals, mend: self.mend() }) }
+        if signals.is_none() { Ok(()) } else { Err(Missing { controller: self.name(), signals, hint: self.hint() }) }
     }
 }

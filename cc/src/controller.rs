@@ -1,4 +1,4 @@
-//! The neutral controller: what a stack asks, what it is told.
+//! The controller interface: the events a stack reports, and the send parameters it reads.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::units::{Rate, Time};
 
 /// A congestion controller. Pure: it reads no clock, does no I/O and knows no stack.
 ///
-/// Call order at one instant: acknowledgements first, then congestion events. `advice` may be asked at any time and is cheap.
+/// Call order at one instant: acknowledgements first, then congestion events. `send_params` may be called at any time and is cheap.
 pub trait Controller: fmt::Debug + Send + Sync {
     /// Packets left.
     fn on_sent(&mut self, sent: &Sent);
@@ -19,7 +19,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// The last congestion event was spurious.
     fn on_spurious_congestion_event(&mut self, now: Time);
     /// A probe timeout ran out, the `count`th in a row (RFC 9002 §6.2): an acknowledgement is overdue. By itself it is no sign of
-    /// congestion (RFC 9002 §7.6: only persistent congestion is), so most controllers do nothing. Stacks that do not tell never call it.
+    /// congestion (RFC 9002 §7.6: only persistent congestion is), so most controllers do nothing. Stacks without this event never call it.
     fn on_probe_timeout(&mut self, _now: Time, _count: u32) {}
     /// The path changed.
     fn on_path(&mut self, now: Time, change: PathChange);

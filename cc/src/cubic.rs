@@ -65,22 +65,22 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     source: "RFC 9438 §4",
     options: &[FAST_CONVERGENCE, hystart::OPTION],
     required: Capabilities::NONE,
-    build: |chosen| {
-        Arc::new(CubicRecipe {
-            fast_convergence: chosen.choice(FAST_CONVERGENCE.name, FastConvergence::ALL),
-            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+    build: |parsed| {
+        Arc::new(CubicConfig {
+            fast_convergence: parsed.choice(FAST_CONVERGENCE.name, FastConvergence::ALL),
+            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
         })
     },
 };
 
 /// The configuration `cubic`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CubicRecipe {
+pub struct CubicConfig {
     fast_convergence: FastConvergence,
     hystart: hystart::Use,
 }
 
-impl ControllerConfig for CubicRecipe {
+impl ControllerConfig for CubicConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }

@@ -142,12 +142,12 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         hystart::OPTION,
     ],
     required: Capabilities::NONE,
-    build: |chosen| Arc::new(DcaRecipe::from_chosen(chosen)),
+    build: |parsed| Arc::new(DcaConfig::from_chosen(parsed)),
 };
 
 /// The configuration `dca`. The default is the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DcaRecipe {
+pub struct DcaConfig {
     reduction: Reduction,
     x: u32,
     w: u32,
@@ -157,21 +157,21 @@ pub struct DcaRecipe {
     hystart: hystart::Use,
 }
 
-impl DcaRecipe {
-    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
+impl DcaConfig {
+    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
         Self {
-            reduction: chosen.choice("reduction", Reduction::ALL),
-            x: chosen.integer("x"),
-            w: chosen.integer("w"),
-            samples: chosen.choice("samples", Samples::ALL),
-            epoch: chosen.choice("epoch", Epoch::ALL),
-            floor: chosen.duration("floor"),
-            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+            reduction: parsed.choice("reduction", Reduction::ALL),
+            x: parsed.integer("x"),
+            w: parsed.integer("w"),
+            samples: parsed.choice("samples", Samples::ALL),
+            epoch: parsed.choice("epoch", Epoch::ALL),
+            floor: parsed.duration("floor"),
+            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
         }
     }
 }
 
-impl ControllerConfig for DcaRecipe {
+impl ControllerConfig for DcaConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }
@@ -285,7 +285,7 @@ impl Ring {
 #[derive(Clone, Debug)]
 pub struct Dca {
     aimd: Aimd,
-    controller_config: DcaRecipe,
+    config: DcaConfig,
     ring: Ring,
     /// windowAVG(w) at the reaction that began this congestion epoch, as long as the epoch lasts.
     epoch: Option<Mean>,
@@ -294,21 +294,15 @@ pub struct Dca {
 }
 
 impl Dca {
-    fn new(aimd: Aimd, controller_config: DcaRecipe) -> Self {
-        Self {
-            aimd,
-            controller_config,
-            ring: Ring::new(controller_config.x, controller_config.w),
-            epoch: None,
-            newest: Time::ZERO,
-        }
+    fn new(aimd: Aimd, config: DcaConfig) -> Self {
+        Self { aimd, config, ring: Ring::new(config.x, config.w), epoch: None, newest: Time::ZERO }
     }
 
     /// The tcpRTT sample of this ACK frame (DCA §3.1).
     fn sample(&mut self, acks: &AckEvent<'_>) -> Option<Duration> {
         let sent = acks.newest_sent().filter(|sent| *sent >= self.newest)?;
         self.newest = sent;
-        let counts = acks.packets.len() > 1 || self.controller_config.samples == Samples::All;
+        let counts = acks.packets.len() > 1 || self.config.samples == Samples::All;
         (counts && !self.aimd.in_recovery()).then_some(acks.rtt.latest)
     }
 
@@ -316,7 +310,7 @@ impl Dca {
     fn judge(&mut self) {
         let Ring { sampled, window, squares, .. } = self.ring;
         if let Some(start) = self.epoch {
-            let baseline = match self.controller_config.epoch {
+            let baseline = match self.config.epoch {
                 Epoch::Average => window,
                 Epoch::Start => start,
             };
@@ -324,10 +318,10 @@ impl Dca {
                 self.epoch = None;
             }
         }
-        let event = delay_event(sampled, window, squares) && sampled.reaches(window, self.controller_config.floor);
+        let event = delay_event(sampled, window, squares) && sampled.reaches(window, self.config.floor);
         if self.epoch.is_none() && event {
             self.epoch = Some(window);
-            self.aimd.cut(self.controller_config.reduction.leaves());
+            self.aimd.cut(self.config.reduction.leaves());
         }
     }
 }
@@ -359,7 +353,7 @@ impl Controller for Dca {
             PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
             PathChange::Moved => {
                 self.aimd.on_moved(now);
-                *self = Self { newest: now, ..Self::new(self.aimd.clone(), self.controller_config) };
+                *self = Self { newest: now, ..Self::new(self.aimd.clone(), self.config) };
             }
         }
     }

@@ -61,22 +61,22 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         hystart::OPTION,
     ],
     required: Capabilities::NONE,
-    build: |chosen| {
-        Arc::new(DualRecipe {
-            reset: chosen.choice("reset", Reset::ALL),
-            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+    build: |parsed| {
+        Arc::new(DualConfig {
+            reset: parsed.choice("reset", Reset::ALL),
+            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
         })
     },
 };
 
 /// The configuration `dual`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DualRecipe {
+pub struct DualConfig {
     reset: Reset,
     hystart: hystart::Use,
 }
 
-impl ControllerConfig for DualRecipe {
+impl ControllerConfig for DualConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }
@@ -122,7 +122,7 @@ pub fn above_middle(rtt: Duration, seen: Range) -> bool {
 #[derive(Clone, Debug)]
 pub struct Dual {
     aimd: Aimd,
-    controller_config: DualRecipe,
+    config: DualConfig,
     round: RoundTrip,
     /// Round trips since the last decision.
     rounds: u32,
@@ -131,8 +131,8 @@ pub struct Dual {
 }
 
 impl Dual {
-    fn new(aimd: Aimd, controller_config: DualRecipe) -> Self {
-        Self { aimd, controller_config, round: RoundTrip::default(), rounds: 0, seen: None, latest: Duration::ZERO }
+    fn new(aimd: Aimd, config: DualConfig) -> Self {
+        Self { aimd, config, round: RoundTrip::default(), rounds: 0, seen: None, latest: Duration::ZERO }
     }
 
     fn restart(&mut self) {
@@ -177,7 +177,7 @@ impl Controller for Dual {
         }
         self.restart();
         let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
-        let forget = match self.controller_config.reset {
+        let forget = match self.config.reset {
             Reset::Never => false,
             Reset::Timeout => persistent,
             Reset::Loss => true,
@@ -196,7 +196,7 @@ impl Controller for Dual {
             PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
             PathChange::Moved => {
                 self.aimd.on_moved(now);
-                *self = Self::new(self.aimd.clone(), self.controller_config);
+                *self = Self::new(self.aimd.clone(), self.config);
             }
         }
     }

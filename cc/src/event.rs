@@ -122,7 +122,7 @@ pub enum Cause {
     Mark,
 }
 
-/// Loss or mark, told after the acknowledgements of the same instant.
+/// Loss or mark, reported after the acknowledgements of the same instant.
 #[derive(Clone, Copy, Debug)]
 pub struct CongestionEvent {
     /// When it was noticed.

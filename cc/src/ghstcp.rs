@@ -44,22 +44,22 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     source: "gHSTCP §3.2",
     options: &[TREND, hystart::OPTION],
     required: Capabilities::NONE,
-    build: |chosen| {
-        Arc::new(GentleRecipe {
-            trend: chosen.choice(TREND.name, Test::ALL),
-            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+    build: |parsed| {
+        Arc::new(GhstcpConfig {
+            trend: parsed.choice(TREND.name, Test::ALL),
+            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
         })
     },
 };
 
 /// The configuration `gentle`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GentleRecipe {
+pub struct GhstcpConfig {
     trend: Test,
     hystart: hystart::Use,
 }
 
-impl ControllerConfig for GentleRecipe {
+impl ControllerConfig for GhstcpConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }

@@ -40,16 +40,16 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     source: "RFC 3649 §5",
     options: &[hystart::OPTION],
     required: Capabilities::NONE,
-    build: |chosen| Arc::new(HighSpeedRecipe { hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL) }),
+    build: |parsed| Arc::new(HighSpeedConfig { hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL) }),
 };
 
 /// The configuration `highspeed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HighSpeedRecipe {
+pub struct HighSpeedConfig {
     hystart: hystart::Use,
 }
 
-impl ControllerConfig for HighSpeedRecipe {
+impl ControllerConfig for HighSpeedConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }

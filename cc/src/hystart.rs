@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_by_the_threshold_begins_conservative_growth_and_five_rounds_end_it() {
+    fn five_rounds_of_css_end_slow_start() {
         use Growth::{Conservative, Full, Over};
         assert_eq!(rounds(&[40, 44, 48]), [Full, Full, Full], "less than 40 / 8 = 5 ms from round to round");
         assert_eq!(rounds(&[40, 45]), [Full, Conservative]);

@@ -106,7 +106,7 @@ impl fmt::Display for Values {
 /// The options a user chose for one controller, names and values checked; the rest are at their defaults.
 #[derive(Debug)]
 pub struct ParsedOptions<'a> {
-    pub(crate) entry: &'a Algorithm,
+    pub(crate) algorithm: &'a Algorithm,
     pub(crate) given: Vec<(&'static OptionInfo, &'a str)>,
     pub(crate) inner: Option<Arc<dyn ControllerConfig>>,
 }
@@ -117,7 +117,7 @@ impl ParsedOptions<'_> {
     /// # Panics
     /// If the entry does not list `option`: an error in the controller's file.
     pub fn text(&self, option: &str) -> &str {
-        let info = info(self.entry, option);
+        let info = info(self.algorithm, option);
         self.given.iter().find(|(given, _)| given.name == option).map_or(info.default, |(_, text)| text)
     }
 
@@ -131,8 +131,8 @@ impl ParsedOptions<'_> {
     /// # Panics
     /// If the entry's words and `all` do not match: an error in the controller's file.
     pub fn choice<T: Copy>(&self, option: &str, all: &[T]) -> T {
-        let Values::Choice(words) = info(self.entry, option).values else {
-            panic!("option '{option}' of '{}' is not a choice", self.entry.name)
+        let Values::Choice(words) = info(self.algorithm, option).values else {
+            panic!("option '{option}' of '{}' is not a choice", self.algorithm.name)
         };
         let text = self.text(option);
         let at = words.iter().position(|word| *word == text).expect("the value was checked");
@@ -177,20 +177,20 @@ fn parse_integer(text: &str) -> Option<u32> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn info(entry: &Algorithm, option: &str) -> &'static OptionInfo {
-    entry
+fn info(algorithm: &Algorithm, option: &str) -> &'static OptionInfo {
+    algorithm
         .options
         .iter()
         .find(|info| info.name == option)
-        .unwrap_or_else(|| panic!("'{}' lists no option '{option}'", entry.name))
+        .unwrap_or_else(|| panic!("'{}' lists no option '{option}'", algorithm.name))
 }
 
 /// Writes a spec: the name, and those of `values` (every option of the entry) that differ from their defaults.
-pub fn spec_text(entry: &Algorithm, values: &[(&str, String)]) -> String {
-    let mut text = entry.name.to_owned();
+pub fn spec_text(algorithm: &Algorithm, values: &[(&str, String)]) -> String {
+    let mut text = algorithm.name.to_owned();
     let mut separator = ':';
     for (option, value) in values {
-        let info = info(entry, option);
+        let info = info(algorithm, option);
         if !info.values.same(info.default, value) {
             text.push(separator);
             text.push_str(&format!("{option}={value}"));

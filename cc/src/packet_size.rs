@@ -73,12 +73,12 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         },
     ],
     required: Capabilities { datagram: true, ..Capabilities::NONE },
-    build: |chosen| Arc::new(PacketSizeRecipe::from_chosen(chosen)),
+    build: |parsed| Arc::new(PacketSizeConfig::from_chosen(parsed)),
 };
 
 /// The configuration `packet-size`.
 #[derive(Clone, Debug)]
-pub struct PacketSizeRecipe {
+pub struct PacketSizeConfig {
     packets: u32,
     floor: u32,
     patience: u32,
@@ -86,19 +86,19 @@ pub struct PacketSizeRecipe {
     inner: Arc<dyn ControllerConfig>,
 }
 
-impl PacketSizeRecipe {
-    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
+impl PacketSizeConfig {
+    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
         Self {
-            packets: chosen.integer("packets"),
-            floor: chosen.integer("floor"),
-            patience: chosen.integer("patience"),
-            increase: chosen.choice("increase", Increase::ALL),
-            inner: chosen.inner(),
+            packets: parsed.integer("packets"),
+            floor: parsed.integer("floor"),
+            patience: parsed.integer("patience"),
+            increase: parsed.choice("increase", Increase::ALL),
+            inner: parsed.inner(),
         }
     }
 }
 
-impl ControllerConfig for PacketSizeRecipe {
+impl ControllerConfig for PacketSizeConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }
@@ -127,7 +127,7 @@ impl ControllerConfig for PacketSizeRecipe {
         Capabilities { datagram: true, ..self.inner.optional() }
     }
 
-    fn mend(&self) -> &'static str {
+    fn hint(&self) -> &'static str {
         "run it on a stack that honours a datagram size ('fathom stacks' lists them)"
     }
 
@@ -137,7 +137,7 @@ impl ControllerConfig for PacketSizeRecipe {
         if signals.is_none() {
             self.inner.check(provided)
         } else {
-            Err(Missing { controller: self.name(), signals, mend: self.mend() })
+            Err(Missing { controller: self.name(), signals, hint: self.hint() })
         }
     }
 

@@ -24,16 +24,16 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     source: "RFC 9002 §7",
     options: &[hystart::OPTION],
     required: Capabilities::NONE,
-    build: |chosen| Arc::new(RenoRecipe { hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL) }),
+    build: |parsed| Arc::new(RenoConfig { hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL) }),
 };
 
 /// The configuration `reno`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RenoRecipe {
+pub struct RenoConfig {
     hystart: hystart::Use,
 }
 
-impl ControllerConfig for RenoRecipe {
+impl ControllerConfig for RenoConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }

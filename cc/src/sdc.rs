@@ -4,7 +4,7 @@
 //! which stretches the round trip to RTT + D and lowers the rate W / (RTT + D) as far as need be. [`Sdc::on_ack`] and
 //! [`Sdc::on_congestion_event`] are the two halves of the box in SDC §2.2, with its names.
 //!
-//! The delay goes out as [`Pacing::Hold`]: at most one window per RTT + D.
+//! The delay goes out as [`Pacing::Delay`]: at most one window per RTT + D.
 //!
 //! # Departures
 //! What the paper leaves open, and what is taken here.
@@ -141,12 +141,12 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         hystart::OPTION,
     ],
     required: Capabilities { pacing: true, ..Capabilities::NONE },
-    build: |chosen| Arc::new(SdcRecipe::from_chosen(chosen)),
+    build: |parsed| Arc::new(SdcConfig::from_chosen(parsed)),
 };
 
 /// The configuration `sdc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SdcRecipe {
+pub struct SdcConfig {
     threshold: u32,
     signal: Signal,
     shrink: Shrink,
@@ -156,21 +156,21 @@ pub struct SdcRecipe {
     hystart: hystart::Use,
 }
 
-impl SdcRecipe {
-    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
+impl SdcConfig {
+    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
         Self {
-            threshold: chosen.integer("threshold"),
-            signal: chosen.choice("signal", Signal::ALL),
-            shrink: chosen.choice("shrink", Shrink::ALL),
-            factor: chosen.fraction("factor"),
-            react: chosen.choice("react", React::ALL),
-            srtt: chosen.choice("srtt", Srtt::ALL),
-            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+            threshold: parsed.integer("threshold"),
+            signal: parsed.choice("signal", Signal::ALL),
+            shrink: parsed.choice("shrink", Shrink::ALL),
+            factor: parsed.fraction("factor"),
+            react: parsed.choice("react", React::ALL),
+            srtt: parsed.choice("srtt", Srtt::ALL),
+            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
         }
     }
 }
 
-impl ControllerConfig for SdcRecipe {
+impl ControllerConfig for SdcConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }
@@ -198,7 +198,7 @@ impl ControllerConfig for SdcRecipe {
         Capabilities { pacing: true, ecn: true, ..Capabilities::NONE }
     }
 
-    fn mend(&self) -> &'static str {
+    fn hint(&self) -> &'static str {
         match self.signal {
             Signal::Either => "run it on a stack that paces as it is told ('fathom stacks' lists them)",
             Signal::Ecn => "run it where ECN and pacing are offered, or without marks as sdc:signal=either",
@@ -209,7 +209,7 @@ impl ControllerConfig for SdcRecipe {
         self.check(start.provided)?;
         Ok(Box::new(Sdc {
             aimd: Aimd::new(start).with_hystart(self.hystart),
-            controller_config: *self,
+            config: *self,
             d: Duration::ZERO,
             rtt: None,
             srtt: None,
@@ -224,7 +224,7 @@ impl ControllerConfig for SdcRecipe {
 #[derive(Clone, Debug)]
 pub struct Sdc {
     aimd: Aimd,
-    controller_config: SdcRecipe,
+    config: SdcConfig,
     /// The added delay D.
     d: Duration,
     /// The last RTT sample, without D.
@@ -273,7 +273,7 @@ fn share(ratio: Ratio, of: Duration) -> Duration {
 impl Sdc {
     /// `W < threshold`.
     fn small_window(&self) -> bool {
-        self.aimd.window() < u64::from(self.controller_config.threshold) * self.aimd.datagram()
+        self.aimd.window() < u64::from(self.config.threshold) * self.aimd.datagram()
     }
 
     /// D when the newest packet of this ACK frame left; what it shrank by since does not matter.
@@ -289,7 +289,7 @@ impl Sdc {
 
     fn measure(&mut self, acks: &AckEvent<'_>) {
         let (rtt, d) = (acks.rtt.latest, self.d_of(acks));
-        let sample = match self.controller_config.srtt {
+        let sample = match self.config.srtt {
             Srtt::Total => rtt.saturating_add(d),
             Srtt::Network => rtt,
         };
@@ -306,12 +306,12 @@ impl Sdc {
             for _ in 1..packets.min(MAX_STEPS) {
                 self.d = shrunk_small(rtt_new, rtt_new, self.d);
             }
-        } else if self.controller_config.shrink == Shrink::Equation {
+        } else if self.config.shrink == Shrink::Equation {
             let window = self.aimd.window() as f64 / self.aimd.datagram() as f64;
             self.d = shrunk_large(window, packets, rtt_new, self.d);
         } else {
             for _ in 0..packets.min(MAX_STEPS) {
-                self.d = share(self.controller_config.factor, self.d);
+                self.d = share(self.config.factor, self.d);
             }
         }
         // The small-window rule may raise D when the RTT jumps.
@@ -324,7 +324,7 @@ impl Sdc {
 
     /// Marks within the round trip after the last reaction do not count again with `react=round`.
     fn counts(&self, congestion_event: &CongestionEvent) -> bool {
-        match (self.controller_config.react, congestion_event.cause) {
+        match (self.config.react, congestion_event.cause) {
             (React::Ack, Cause::Mark) => true,
             _ => self.reacted.is_none_or(|reacted| congestion_event.sent > reacted),
         }

@@ -117,29 +117,29 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         hystart::OPTION,
     ],
     required: Capabilities::NONE,
-    build: |chosen| Arc::new(VegasRecipe::from_chosen(chosen)),
+    build: |parsed| Arc::new(VegasConfig::from_chosen(parsed)),
 };
 
 /// The configuration `vegas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VegasRecipe {
+pub struct VegasConfig {
     params: Params,
     thresholds: Thresholds,
     hystart: hystart::Use,
 }
 
-impl VegasRecipe {
-    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
-        let params = chosen.choice("params", Params::ALL);
+impl VegasConfig {
+    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
+        let params = parsed.choice("params", Params::ALL);
         let set = params.thresholds();
-        let own = |option, default| if chosen.is_given(option) { chosen.integer(option) } else { default };
+        let own = |option, default| if parsed.is_given(option) { parsed.integer(option) } else { default };
         let thresholds =
             Thresholds { alpha: own("alpha", set.alpha), beta: own("beta", set.beta), gamma: own("gamma", set.gamma) };
-        Self { params, thresholds, hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL) }
+        Self { params, thresholds, hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL) }
     }
 }
 
-impl ControllerConfig for VegasRecipe {
+impl ControllerConfig for VegasConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }
@@ -231,7 +231,7 @@ impl Samples {
 #[derive(Clone, Debug)]
 pub struct Vegas {
     aimd: Aimd,
-    controller_config: VegasRecipe,
+    config: VegasConfig,
     round: RoundTrip,
     samples: Samples,
     /// Smallest RTT of the path.
@@ -243,10 +243,10 @@ pub struct Vegas {
 }
 
 impl Vegas {
-    fn new(aimd: Aimd, controller_config: VegasRecipe) -> Self {
+    fn new(aimd: Aimd, config: VegasConfig) -> Self {
         Self {
             aimd,
-            controller_config,
+            config,
             round: RoundTrip::default(),
             samples: Samples::default(),
             base: None,
@@ -280,7 +280,7 @@ impl Vegas {
 
     /// The verdict of a round, ns-2's way.
     fn judge_ns2(&mut self, delta: u64) {
-        let Thresholds { alpha, beta, gamma } = self.controller_config.thresholds;
+        let Thresholds { alpha, beta, gamma } = self.config.thresholds;
         if self.aimd.in_slow_start() {
             self.grows = !self.grows;
             if self.grows && delta > u64::from(gamma) {
@@ -316,7 +316,7 @@ impl Vegas {
 
     /// The verdict of a round, Linux's way.
     fn judge_linux(&mut self, base: Duration, rtt: Duration, acked: u64) {
-        let Thresholds { alpha, beta, gamma } = self.controller_config.thresholds;
+        let Thresholds { alpha, beta, gamma } = self.config.thresholds;
         let (window, datagram) = (self.aimd.window(), self.aimd.datagram());
         let diff = diff(window, datagram, base, rtt);
         if self.aimd.in_slow_start() {
@@ -346,7 +346,7 @@ impl Controller for Vegas {
         if self.aimd.in_recovery() {
             return;
         }
-        match self.controller_config.params {
+        match self.config.params {
             Params::Ns2 => self.on_acks_ns2(acks, base, acked),
             Params::Linux => self.on_acks_linux(acks, base, acked),
         }
@@ -369,7 +369,7 @@ impl Controller for Vegas {
             PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
             PathChange::Moved => {
                 self.aimd.on_moved(now);
-                *self = Self::new(self.aimd.clone(), self.controller_config);
+                *self = Self::new(self.aimd.clone(), self.config);
             }
         }
     }
@@ -442,13 +442,10 @@ mod tests {
             ("vegas:alpha=2,params=linux,beta=6", 2, 6, 1, "vegas:params=linux,beta=6"),
             ("vegas:gamma=5,beta=3", 1, 3, 5, "vegas:gamma=5"),
         ] {
-            let controller_config = catalogue::parse(spec).expect(spec);
-            assert_eq!(controller_config.spec(), written);
+            let config = catalogue::parse(spec).expect(spec);
+            assert_eq!(config.spec(), written);
             let thresholds = Thresholds { alpha, beta, gamma };
-            assert!(
-                format!("{controller_config:?}").contains(&format!("{thresholds:?}")),
-                "{spec}: {controller_config:?}"
-            );
+            assert!(format!("{config:?}").contains(&format!("{thresholds:?}")), "{spec}: {config:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use fathom_cc::catalogue::CATALOGUE;
 use fathom_cc::{Cause, PathChange};
 
 #[test]
-fn events_and_advice_allocate_nothing() {
+fn events_and_send_params_allocate_nothing() {
     // Frames of one packet are no sample to `dca`, and `vegas` has two ways.
     let more = ["dca:samples=all", "vegas:params=linux"];
     for spec in CATALOGUE.iter().map(|entry| entry.name).chain(more) {

@@ -2,7 +2,7 @@
 
 use fathom_cc::catalogue::{self, CATALOGUE, SpecError, Values, split};
 use fathom_cc::hystart;
-use fathom_cc::sync_tcp::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe};
+use fathom_cc::sync_tcp::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncTcpConfig};
 use fathom_cc::{Capabilities, ControllerConfig};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -14,12 +14,12 @@ fn error(spec: &str) -> String {
 }
 
 #[test]
-fn every_entry_is_whole() {
+fn every_algorithm_is_complete() {
     for entry in CATALOGUE {
-        let controller_config = catalogue::parse(entry.name).expect(entry.name);
-        assert_eq!(controller_config.name(), entry.name);
-        assert_eq!(controller_config.spec(), entry.name, "all options at their defaults");
-        assert_eq!(controller_config.required(), entry.required);
+        let config = catalogue::parse(entry.name).expect(entry.name);
+        assert_eq!(config.name(), entry.name);
+        assert_eq!(config.spec(), entry.name, "all options at their defaults");
+        assert_eq!(config.required(), entry.required);
         assert!(!entry.summary.is_empty() && !entry.source.is_empty());
         for option in entry.options {
             assert!(option.values.allow(option.default), "{}:{} default", entry.name, option.name);
@@ -29,7 +29,7 @@ fn every_entry_is_whole() {
 }
 
 #[test]
-fn every_choice_of_every_entry_is_read_and_written_back() {
+fn every_option_value_round_trips() {
     for entry in CATALOGUE {
         for option in entry.options {
             let words: Vec<String> = match option.values {
@@ -48,7 +48,7 @@ fn every_choice_of_every_entry_is_read_and_written_back() {
 }
 
 #[test]
-fn messages_name_the_fault_and_the_mend() {
+fn messages_name_the_error_and_a_hint() {
     let known = CATALOGUE.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
     assert_eq!(error(""), format!("no controller named; choose one of: {known}"));
     assert_eq!(error("snyc"), format!("unknown controller 'snyc' (did you mean 'sync'?); known: {known}"));
@@ -75,6 +75,15 @@ fn messages_name_the_fault_and_the_mend() {
 }
 
 #[test]
+fn ghstcp_is_an_alias_of_gentle() {
+    let config = catalogue::parse("ghstcp:trend=t-test").expect("an alias");
+    assert_eq!(config.name(), "gentle");
+    assert_eq!(config.spec(), "gentle:trend=t-test");
+    assert_eq!(catalogue::parse("packet-size/ghstcp").expect("an alias").spec(), "packet-size/gentle");
+    assert!(CATALOGUE.iter().all(|algorithm| algorithm.name != "ghstcp"));
+}
+
+#[test]
 fn signal_decides_what_is_needed_and_wanted() {
     let one_way = Capabilities { one_way: true, ..Capabilities::NONE };
     for (spec, required, optional) in [
@@ -82,12 +91,12 @@ fn signal_decides_what_is_needed_and_wanted() {
         ("sync:signal=rtt", Capabilities::NONE, Capabilities::NONE),
         ("sync:signal=either", Capabilities::NONE, one_way),
     ] {
-        let controller_config = catalogue::parse(spec).expect(spec);
-        assert_eq!((controller_config.required(), controller_config.optional()), (required, optional), "{spec}");
+        let config = catalogue::parse(spec).expect(spec);
+        assert_eq!((config.required(), config.optional()), (required, optional), "{spec}");
     }
 }
 
-fn any_sync() -> impl Strategy<Value = SyncRecipe> {
+fn any_sync() -> impl Strategy<Value = SyncTcpConfig> {
     let of = |n: usize| 0..n;
     (
         of(Signal::ALL.len()),
@@ -99,7 +108,7 @@ fn any_sync() -> impl Strategy<Value = SyncRecipe> {
         of(hystart::Use::ALL.len()),
     )
         .prop_map(|(signal, floor, slow_start, recovery, reset, cut, hystart)| {
-            SyncRecipe::default()
+            SyncTcpConfig::default()
                 .signal(Signal::ALL[signal])
                 .floor(Duration::from_nanos(floor))
                 .slow_start(SlowStart::ALL[slow_start])
@@ -120,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_recipe_or_one_line(text in "\\PC{0,30}|(sync|reno|synk):[a-z=,.0-9:-]{0,30}|(?s).{0,20}") {
+    fn any_text_is_a_config_or_a_one_line_error(text in "\\PC{0,30}|(sync|reno|synk):[a-z=,.0-9:-]{0,30}|(?s).{0,20}") {
         if let Err(e) = catalogue::parse(&text) {
             prop_assert_eq!(e.to_string().lines().count(), 1);
         }

@@ -286,7 +286,7 @@ fn a_calm_path_lets_the_window_grow_again_after_a_loss() {
 }
 
 #[test]
-fn what_is_told_is_what_is_done() {
+fn metrics_match_send_params() {
     each_variant(|_, mut s| {
         for step in 0..200 {
             let (params, snapshot) = (s.controller.send_params(), s.controller.metrics());
@@ -375,21 +375,21 @@ fn copies_go_their_own_way() {
 }
 
 #[test]
-fn a_missing_signal_is_named_with_a_mend() {
+fn a_missing_signal_is_named_with_a_hint() {
     for entry in CATALOGUE {
-        let controller_config = catalogue::parse(entry.name).expect(entry.name);
+        let config = catalogue::parse(entry.name).expect(entry.name);
         let bare = Start { provided: Capabilities::NONE, ..start() };
-        match controller_config.start(&bare) {
+        match config.start(&bare) {
             Ok(_) => assert!(entry.required.is_none(), "{} started without what it needs", entry.name),
             Err(missing) => {
                 assert_eq!((missing.controller, missing.signals), (entry.name, entry.required));
                 for name in entry.required.names() {
                     assert!(missing.to_string().contains(name), "{missing}");
                 }
-                assert!(missing.to_string().contains(missing.mend) && !missing.mend.is_empty());
+                assert!(missing.to_string().contains(missing.hint) && !missing.hint.is_empty());
             }
         }
-        assert!(controller_config.start(&Start { provided: ALL_SIGNALS, ..start() }).is_ok());
+        assert!(config.start(&Start { provided: ALL_SIGNALS, ..start() }).is_ok());
     }
 }
 
@@ -420,7 +420,7 @@ fn start_at_zero() -> Start {
 }
 
 #[test]
-fn a_recorded_controller_behaves_as_itself_and_the_log_is_bounded() {
+fn recording_is_transparent_and_bounded() {
     use fathom_cc::ControllerConfig as _;
     each(|entry, mut plain| {
         let log = Log::new(5);

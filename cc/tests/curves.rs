@@ -102,7 +102,7 @@ fn cubic_fills_a_large_path_that_reno_does_not() {
 }
 
 #[test]
-fn highspeed_fills_a_large_path_and_gentle_lies_between_it_and_reno() {
+fn on_a_large_path_gentle_lies_between_reno_and_highspeed() {
     let [reno, gentle, fast] = ["reno", "gentle", "highspeed"].map(|spec| curve(spec, LARGE));
     let [r, g, f] = [&reno, &gentle, &fast].map(|c| share_of(LARGE, c));
     // a(w) is 25 packets per round trip at 8000: from 0.6 of the path to its end in 15 s.

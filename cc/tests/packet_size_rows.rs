@@ -59,9 +59,9 @@ fn the_wrapped_controller_grows_by_the_size_in_use_or_by_full_datagrams() {
 
 #[test]
 fn it_wraps_any_controller_and_hands_its_needs_on() {
-    let controller_config = fathom_cc::catalogue::parse("packet-size:packets=4/sync:cut=round").expect("known");
-    assert_eq!(controller_config.spec(), "packet-size:packets=4/sync:cut=round");
-    assert!(controller_config.required().datagram && controller_config.required().one_way);
+    let config = fathom_cc::catalogue::parse("packet-size:packets=4/sync:cut=round").expect("known");
+    assert_eq!(config.spec(), "packet-size:packets=4/sync:cut=round");
+    assert!(config.required().datagram && config.required().one_way);
     let mut s = Script::new("packet-size/sync");
     s.lose();
     assert_eq!(size(&s), 750);

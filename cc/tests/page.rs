@@ -52,15 +52,15 @@ fn the_tables_are_those_of_the_catalogue() {
         return;
     }
     let differs = page.lines().zip(written.lines()).find(|(is, should)| is != should);
-    let mend = "FATHOM_WRITE=1 cargo test -p fathom-cc --test page";
+    let hint = "FATHOM_WRITE=1 cargo test -p fathom-cc --test page";
     assert!(
         page == written,
-        "docs/controllers.md is not as the catalogue has it, first at {differs:?}; write it anew: {mend}"
+        "docs/controllers.md is not as the catalogue has it, first at {differs:?}; write it anew: {hint}"
     );
 }
 
 #[test]
-fn every_controller_has_its_section_in_order_with_a_figure_and_what_it_is_bad_at() {
+fn every_controller_has_a_complete_section() {
     let page = page();
     let mut sections = page.split("\n## ");
     sections.next();

@@ -54,7 +54,7 @@ fn congestion_in_a_small_window_adds_delay_and_leaves_the_window() {
 }
 
 #[test]
-fn the_delay_shrinks_by_a_tenth_of_the_round_trip_per_packet_and_grows_from_the_smoothed_one() {
+fn the_delay_shrinks_by_a_tenth_per_packet() {
     let mut s = small("sdc");
     s.lose();
     s.next_round();
@@ -103,7 +103,7 @@ fn losses_of_one_round_count_once_and_marks_with_every_ack() {
 }
 
 #[test]
-fn the_window_grows_by_one_packet_per_round_in_the_small_phase_and_stands_while_a_large_one_is_delayed() {
+fn small_windows_grow_one_packet_per_round() {
     let mut s = small("sdc");
     let window = s.window();
     s.bytes = window;
@@ -190,7 +190,7 @@ fn frame(s: &mut Script, sent: Time, rtt: Duration, packets: usize) {
 }
 
 #[test]
-fn marks_on_a_whole_flight_double_the_round_trip_once_and_those_of_the_next_flight_build_on_it() {
+fn marks_double_the_round_trip_once_per_flight() {
     let mut s = small("sdc");
     // SRTT is 100 after ten packets and a loss. A flight of five, each one marked.
     let flight = s.now;
@@ -214,7 +214,7 @@ fn marks_on_a_whole_flight_double_the_round_trip_once_and_those_of_the_next_flig
 }
 
 #[test]
-fn a_jump_of_the_rtt_counts_once_however_many_packets_a_frame_acknowledges() {
+fn an_rtt_jump_counts_once_per_ack_frame() {
     let mut s = small("sdc");
     s.lose();
     s.next_round();

@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::varint;
-use crate::walker::{Cursor, Fault};
+use crate::walker::{Cursor, FrameError};
 
 /// An ACK frame that was checked as a whole: its ranges lie inside the packet number space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,17 +60,17 @@ impl<'a> Ack<'a> {
     }
 
     /// Reads the frame behind its type. Every range takes at least two bytes, so a hostile count ends with the payload.
-    pub(crate) fn read(cursor: &mut Cursor<'a>, ecn: bool) -> Result<Self, Fault> {
+    pub(crate) fn read(cursor: &mut Cursor<'a>, ecn: bool) -> Result<Self, FrameError> {
         let largest = cursor.int()?;
         let raw_delay = cursor.int()?;
         let count = cursor.int()?;
         let first = cursor.int()?;
-        let mut smallest = largest.checked_sub(first).ok_or(Fault::Value)?;
+        let mut smallest = largest.checked_sub(first).ok_or(FrameError::Value)?;
         let start = cursor.rest();
         for _ in 0..count {
             let (gap, len) = (cursor.int()?, cursor.int()?);
             // RFC 9000 §19.3.1: largest = previous smallest - gap - 2, smallest = largest - length.
-            smallest = smallest.checked_sub(gap + 2 + len).ok_or(Fault::Value)?;
+            smallest = smallest.checked_sub(gap + 2 + len).ok_or(FrameError::Value)?;
         }
         let more = &start[..start.len() - cursor.rest().len()];
         let ecn = match ecn {
@@ -130,12 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn ranges_below_zero_and_missing_ranges_are_faults() {
+    fn ranges_below_zero_and_missing_ranges_are_errors() {
         let read = |bytes: &[u8]| Ack::read(&mut Cursor::new(bytes), false).err();
-        assert_eq!(read(&[4, 0, 0, 5]), Some(Fault::Value));
-        assert_eq!(read(&[4, 0, 1, 0, 3, 0]), Some(Fault::Value));
+        assert_eq!(read(&[4, 0, 0, 5]), Some(FrameError::Value));
+        assert_eq!(read(&[4, 0, 1, 0, 3, 0]), Some(FrameError::Value));
         assert_eq!(read(&[4, 0, 1, 0, 2, 0]), None);
-        assert_eq!(read(&[4, 0, 2, 0, 0, 0]), Some(Fault::Truncated));
-        assert_eq!(read(&[4, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0]), Some(Fault::Truncated));
+        assert_eq!(read(&[4, 0, 2, 0, 0, 0]), Some(FrameError::Truncated));
+        assert_eq!(read(&[4, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0]), Some(FrameError::Truncated));
     }
 }

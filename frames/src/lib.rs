@@ -5,7 +5,7 @@
 //! 1. handshake: [`Offer::append`] to our transport parameters, [`Offer::find`] in the peer's, [`Negotiated::between`] the two; the
 //!    same with [`EnableTimestamp`] and [`Timestamps`], for peers that do not speak our own frame;
 //! 2. sending a packet: [`SyncTimestamp::encode`] or [`Timestamp::encode`] in front of its frames, [`SendTimes::record`];
-//! 3. receiving one: [`Frames`] over the decrypted payload, [`remove`] our frame, [`Seen::arrive`] against duplicates, [`StampBudget`]
+//! 3. receiving one: [`Frames`] over the decrypted payload, [`remove`] our frame, [`Dedup::insert`] against duplicates, [`StampBudget`]
 //!    for whether the answer carries a stamp;
 //! 4. on an acknowledgement: a [`Sample`] into the [`Estimator`], whose [`fathom_units::OneWayDelay`] goes to the controller.
 //!
@@ -13,10 +13,10 @@
 //! allocates nothing.
 
 pub mod codepoints;
+pub mod dedup;
 pub mod enable_timestamp;
 pub mod estimator;
 pub mod parameter;
-pub mod seen;
 pub mod send_times;
 pub mod sync_timestamp;
 pub mod timestamp;
@@ -29,10 +29,10 @@ mod budget;
 
 pub use ack::{Ack, AckRanges, EcnCounts, ack_delay};
 pub use budget::StampBudget;
+pub use dedup::{Arrival, Dedup};
 pub use enable_timestamp::{EnableTimestamp, Timestamps};
 pub use estimator::{Counters, Estimator, Sample};
 pub use parameter::{Negotiated, Offer, ParameterError};
-pub use seen::{Arrival, Seen};
 pub use send_times::{SendTimes, Taken};
 pub use sync_timestamp::{Echo, SyncTimestamp};
 pub use timestamp::Timestamp;

@@ -41,7 +41,7 @@ impl SendTimes {
     }
 
     /// The same of a packet that asks for no acknowledgement.
-    pub fn record_silent(&mut self, packet: u64, now: Time) {
+    pub fn record_non_eliciting(&mut self, packet: u64, now: Time) {
         self.push(Entry { packet, at: now, ack_eliciting: false });
     }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn acks_for_packets_never_sent_take_nothing_away_from_later_ones() {
+    fn ack_of_unsent_packet_is_ignored() {
         let mut log = log([0, 1, 2, 5, 6]);
         assert_eq!(log.take(7), None);
         assert_eq!(log.take(u64::MAX), None);
@@ -132,10 +132,10 @@ mod tests {
     fn a_range_asked_if_one_of_its_new_packets_did() {
         let mut log = SendTimes::default();
         log.record(0, Time::ZERO);
-        log.record_silent(1, Time::ZERO);
+        log.record_non_eliciting(1, Time::ZERO);
         log.record(2, Time::ZERO);
         for packet in 3..7 {
-            log.record_silent(packet, Time::from_micros(packet));
+            log.record_non_eliciting(packet, Time::from_micros(packet));
         }
         let taken = |sent, ack_eliciting| Some(Taken { sent: Time::from_micros(sent), ack_eliciting });
         assert_eq!(log.clone().take_range(3..=3), taken(3, false), "packet 2 is not in it");

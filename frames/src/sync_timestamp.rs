@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_frame_is_an_error_and_a_short_buffer_stays_untouched() {
+    fn a_truncated_frame_is_an_error() {
         for (frame, bytes) in both() {
             for cut in 0..bytes.len() {
                 assert_eq!(SyncTimestamp::decode(&bytes[..cut]), Err(DecodeError::Truncated));

@@ -53,12 +53,12 @@ pub struct Malformed {
     /// Where the frame starts that could not be read.
     pub offset: usize,
     /// What is wrong with it.
-    pub fault: Fault,
+    pub error: FrameError,
 }
 
 /// What is wrong with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FrameError {
     /// The payload ends inside it.
     Truncated,
     /// A type this crate does not know, or one not in its shortest form (RFC 9000 §12.4).
@@ -69,10 +69,10 @@ pub enum Fault {
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.fault {
-            Fault::Truncated => write!(f, "the payload ends inside the frame at byte {}", self.offset),
-            Fault::Type(ty) => write!(f, "unknown frame type {ty:#x} at byte {}", self.offset),
-            Fault::Value => write!(f, "forbidden value in the frame at byte {}", self.offset),
+        match self.error {
+            FrameError::Truncated => write!(f, "the payload ends inside the frame at byte {}", self.offset),
+            FrameError::Type(ty) => write!(f, "unknown frame type {ty:#x} at byte {}", self.offset),
+            FrameError::Value => write!(f, "forbidden value in the frame at byte {}", self.offset),
         }
     }
 }
@@ -108,9 +108,9 @@ impl<'a> Iterator for Frames<'a> {
         let offset = self.at();
         match self.cursor.frame() {
             Ok((ty, content)) => Some(Ok(Frame { ty, range: offset..self.at(), content })),
-            Err(fault) => {
+            Err(error) => {
                 self.cursor.rest = &[];
-                Some(Err(Malformed { offset, fault }))
+                Some(Err(Malformed { offset, error }))
             }
         }
     }
@@ -133,35 +133,35 @@ impl<'a> Cursor<'a> {
 
     /// One varint.
     #[inline]
-    pub(crate) fn int(&mut self) -> Result<u64, Fault> {
-        let (value, len) = varint::decode(self.rest).ok_or(Fault::Truncated)?;
+    pub(crate) fn int(&mut self) -> Result<u64, FrameError> {
+        let (value, len) = varint::decode(self.rest).ok_or(FrameError::Truncated)?;
         self.rest = &self.rest[len..];
         Ok(value)
     }
 
-    fn ints(&mut self, count: usize) -> Result<(), Fault> {
+    fn ints(&mut self, count: usize) -> Result<(), FrameError> {
         (0..count).try_for_each(|_| self.int().map(drop))
     }
 
-    fn skip(&mut self, bytes: u64) -> Result<(), Fault> {
-        let bytes = usize::try_from(bytes).map_err(|_| Fault::Truncated)?;
-        self.rest = self.rest.get(bytes..).ok_or(Fault::Truncated)?;
+    fn skip(&mut self, bytes: u64) -> Result<(), FrameError> {
+        let bytes = usize::try_from(bytes).map_err(|_| FrameError::Truncated)?;
+        self.rest = self.rest.get(bytes..).ok_or(FrameError::Truncated)?;
         Ok(())
     }
 
     /// A varint and as many bytes as it says.
-    fn block(&mut self) -> Result<(), Fault> {
+    fn block(&mut self) -> Result<(), FrameError> {
         let len = self.int()?;
         self.skip(len)
     }
 
-    fn swallow(&mut self) -> Result<(), Fault> {
+    fn swallow(&mut self) -> Result<(), FrameError> {
         self.rest = &[];
         Ok(())
     }
 
     /// A run of PADDING, sixteen bytes at a time: full-size datagrams may be mostly zeros.
-    fn padding(&mut self) -> Result<(), Fault> {
+    fn padding(&mut self) -> Result<(), FrameError> {
         let blocks = self.rest.chunks_exact(16).take_while(|b| **b == [0; 16]).count();
         self.rest = &self.rest[16 * blocks..];
         let tail = self.rest.iter().take_while(|b| **b == 0).count();
@@ -171,22 +171,22 @@ impl<'a> Cursor<'a> {
 
     /// One frame: its type and what we read of it.
     #[inline]
-    fn frame(&mut self) -> Result<(u64, Content<'a>), Fault> {
+    fn frame(&mut self) -> Result<(u64, Content<'a>), FrameError> {
         let start = self.rest;
         let ty = self.int()?;
         if varint::len(ty) != Some(start.len() - self.rest.len()) {
-            return Err(Fault::Type(ty));
+            return Err(FrameError::Type(ty));
         }
         match ty {
             0x08..=0x0f => self.stream(ty)?,
             0x02 | 0x03 => return Ok((ty, Content::Ack(Ack::read(self, ty == 0x03)?))),
             codepoints::SYNC_TIMESTAMP | codepoints::SYNC_TIMESTAMP_ECHO => {
-                let (frame, len) = SyncTimestamp::decode(start).map_err(|_| Fault::Truncated)?;
+                let (frame, len) = SyncTimestamp::decode(start).map_err(|_| FrameError::Truncated)?;
                 self.rest = &start[len..];
                 return Ok((ty, Content::SyncTimestamp(frame)));
             }
             codepoints::TIMESTAMP => {
-                let (frame, len) = Timestamp::decode(start).map_err(|_| Fault::Truncated)?;
+                let (frame, len) = Timestamp::decode(start).map_err(|_| FrameError::Truncated)?;
                 self.rest = &start[len..];
                 return Ok((ty, Content::Timestamp(frame)));
             }
@@ -197,13 +197,13 @@ impl<'a> Cursor<'a> {
 
     /// STREAM (§19.8): the type's low bits say whether an offset (4) and a length (2) follow.
     #[inline]
-    fn stream(&mut self, ty: u64) -> Result<(), Fault> {
+    fn stream(&mut self, ty: u64) -> Result<(), FrameError> {
         self.ints(1 + usize::from(ty & 4 != 0))?;
         if ty & 2 != 0 { self.block() } else { self.swallow() }
     }
 
     /// The frames that are only stepped over.
-    fn other(&mut self, ty: u64) -> Result<(), Fault> {
+    fn other(&mut self, ty: u64) -> Result<(), FrameError> {
         match ty {
             0x00 => self.padding(),
             // PING, HANDSHAKE_DONE, IMMEDIATE_ACK
@@ -228,16 +228,16 @@ impl<'a> Cursor<'a> {
             0x31 => self.block(),
             // ACK_FREQUENCY
             0xaf => self.ints(4),
-            _ => Err(Fault::Type(ty)),
+            _ => Err(FrameError::Type(ty)),
         }
     }
 
     /// NEW_CONNECTION_ID (§19.15): the connection id has 1 to 20 bytes, the reset token behind it 16.
-    fn new_connection_id(&mut self) -> Result<(), Fault> {
+    fn new_connection_id(&mut self) -> Result<(), FrameError> {
         self.ints(2)?;
-        let len = *self.rest.first().ok_or(Fault::Truncated)?;
+        let len = *self.rest.first().ok_or(FrameError::Truncated)?;
         if !(1..=20).contains(&len) {
-            return Err(Fault::Value);
+            return Err(FrameError::Value);
         }
         self.skip(1 + u64::from(len) + 16)
     }
@@ -317,7 +317,7 @@ mod tests {
         for (frame, _) in EACH.iter().filter(|(f, _)| f.len() > 1 && f[0] != 0) {
             for cut in 1..frame.len() {
                 let payload = [&[0x01], &frame[..cut]].concat();
-                let expected = Malformed { offset: 1, fault: Fault::Truncated };
+                let expected = Malformed { offset: 1, error: FrameError::Truncated };
                 assert_eq!(walk(&payload), Err(expected), "{frame:x?} cut to {cut}");
             }
         }
@@ -342,16 +342,16 @@ mod tests {
 
     #[test]
     fn unknown_types_long_types_and_bad_values_end_the_walk() {
-        let cases: [(&[u8], usize, Fault); 5] = [
-            (&[0x01, 0x20], 1, Fault::Type(0x20)),
-            (&[0x42, 0xf6, 0x41, 0x56], 0, Fault::Type(0x2f6)),
-            (&[0x80, 0x00, 0x02, 0xf5, 0x41, 0x56], 0, Fault::Type(0x2f5)),
-            (&[0x00, 0x40, 0x01], 1, Fault::Type(0x01)),
-            (&[0x18, 1, 0, 0, 0, 0, 0], 0, Fault::Value),
+        let cases: [(&[u8], usize, FrameError); 5] = [
+            (&[0x01, 0x20], 1, FrameError::Type(0x20)),
+            (&[0x42, 0xf6, 0x41, 0x56], 0, FrameError::Type(0x2f6)),
+            (&[0x80, 0x00, 0x02, 0xf5, 0x41, 0x56], 0, FrameError::Type(0x2f5)),
+            (&[0x00, 0x40, 0x01], 1, FrameError::Type(0x01)),
+            (&[0x18, 1, 0, 0, 0, 0, 0], 0, FrameError::Value),
         ];
-        for (payload, offset, fault) in cases {
+        for (payload, offset, error) in cases {
             let mut frames = Frames::new(payload);
-            assert_eq!(frames.by_ref().find_map(Result::err), Some(Malformed { offset, fault }));
+            assert_eq!(frames.by_ref().find_map(Result::err), Some(Malformed { offset, error }));
             assert_eq!(frames.next(), None);
         }
     }

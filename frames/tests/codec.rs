@@ -3,7 +3,7 @@
 mod common;
 
 use fathom_frames::{
-    Arrival, Echo, EnableTimestamp, Frames, Negotiated, Offer, Seen, SendTimes, SyncTimestamp, Timestamp, parameter,
+    Arrival, Dedup, Echo, EnableTimestamp, Frames, Negotiated, Offer, SendTimes, SyncTimestamp, Timestamp, parameter,
     varint,
 };
 use fathom_units::Time;
@@ -144,19 +144,19 @@ proptest! {
 
     /// Against a set of all numbers that ever arrived.
     #[test]
-    fn seen_tells_every_duplicate(base in 0..u64::MAX - 1_000, numbers in prop::collection::vec(0u64..600, 0..300)) {
-        let mut seen = Seen::default();
+    fn dedup_finds_every_duplicate(base in 0..u64::MAX - 1_000, numbers in prop::collection::vec(0u64..600, 0..300)) {
+        let mut dedup = Dedup::default();
         let mut all = std::collections::BTreeSet::new();
         for n in numbers {
             let largest = all.last().copied();
             let expected = match largest {
                 None => Arrival::Newest,
                 Some(l) if n > l => Arrival::Newest,
-                Some(l) if l - n >= Seen::WINDOW => Arrival::TooOld,
+                Some(l) if l - n >= Dedup::WINDOW => Arrival::TooOld,
                 Some(_) if all.contains(&n) => Arrival::Duplicate,
                 Some(_) => Arrival::Late,
             };
-            prop_assert_eq!(seen.arrive(base + n), expected);
+            prop_assert_eq!(dedup.insert(base + n), expected);
             all.insert(n);
         }
     }

@@ -235,7 +235,7 @@ fn claims_that_the_rtt_does_not_allow_are_dropped() {
 }
 
 #[test]
-fn a_steady_lie_is_a_clock_step_and_poisons_nothing() {
+fn a_constant_misreport_counts_as_a_clock_step() {
     for claim in [-40_000i32, 40_000] {
         let lie = |t: f64, s: &mut Sample| {
             if (2e6..6e6).contains(&t) {
@@ -327,7 +327,7 @@ proptest! {
 
     /// Whatever values come in TIMESTAMP frames, in whatever unit: nothing above what the round trip holds, or below zero.
     #[test]
-    fn no_timestamp_gets_past_the_rtt(seed in 1u64.., exponent in 0u8..=20, values in proptest::collection::vec((any::<u64>(), 0..62u32, any::<bool>()), 1..40)) {
+    fn timestamp_delays_are_bounded_by_the_rtt(seed in 1u64.., exponent in 0u8..=20, values in proptest::collection::vec((any::<u64>(), 0..62u32, any::<bool>()), 1..40)) {
         let mut path = Path { forward: |t| t % 3e6 / 100.0, gap: 10_000.0, noise: Noise::new(seed), ..Path::default() };
         let mut values = values.into_iter().cycle();
         let lie = |_: f64, s: &mut Sample| {
@@ -350,7 +350,7 @@ proptest! {
     /// Whatever the peer says: no output above what the RTT holds, or below zero, by more than the tolerance and the drift that
     /// may have gone unseen while its claims were dropped.
     #[test]
-    fn no_lie_gets_past_the_rtt(seed in 1u64.., size in 4.0..32.0f64, often in 0.0..1.0f64) {
+    fn misreported_delays_are_bounded_by_the_rtt(seed in 1u64.., size in 4.0..32.0f64, often in 0.0..1.0f64) {
         let mut noise = Noise::new(seed);
         let mut path = Path { forward: |t| t % 3e6 / 100.0, gap: 10_000.0, noise: Noise::new(seed), ..Path::default() };
         let lie = |_: f64, s: &mut Sample| {

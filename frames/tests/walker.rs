@@ -218,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_payloads_are_walked(frames in frames(), hits in vec(any::<(prop::sample::Index, u8)>(), 1..4), cut in any::<prop::sample::Index>()) {
+    fn corrupted_payloads_are_walked(frames in frames(), hits in vec(any::<(prop::sample::Index, u8)>(), 1..4), cut in any::<prop::sample::Index>()) {
         let mut payload = join(&frames);
         payload.push(0x01);
         for (hit, value) in hits {

@@ -153,7 +153,7 @@ const fn since_begin(at: Time) -> Duration {
 }
 
 impl Observer for Tap {
-    fn observe(&self, now: Time, snapshot: &ControllerMetrics, _: Option<OneWayDelay>) {
+    fn on_metrics(&self, now: Time, snapshot: &ControllerMetrics, _: Option<OneWayDelay>) {
         // The log's first events tell the state that the connection has then.
         if !self.log.has_begun() {
             return;
@@ -177,11 +177,11 @@ impl Observer for Tap {
         }
     }
 
-    fn sent(&self, sent: &Sent) {
+    fn on_sent(&self, sent: &Sent) {
         self.heard().sent += sent.bytes;
     }
 
-    fn acked(&self, acks: &AckEvent<'_>, pace: Option<Rate>) {
+    fn on_ack(&self, acks: &AckEvent<'_>, pace: Option<Rate>) {
         let mut heard = self.heard();
         let smooths = std::mem::replace(&mut heard.smooths, true);
         heard.news = Metrics {
@@ -202,7 +202,7 @@ impl Observer for Tap {
         self.log.event(since_begin(acks.now), Event::OneWay(one_way));
     }
 
-    fn react_to_congestion(&self, congestion_event: &CongestionEvent) {
+    fn on_congestion_event(&self, congestion_event: &CongestionEvent) {
         let sent = since_begin(congestion_event.sent);
         let event = match congestion_event.cause {
             Cause::Loss { bytes, persistent } => {

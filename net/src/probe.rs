@@ -137,7 +137,7 @@ async fn visit(
 ) -> Result<Visited, LoadError> {
     let setup = |e: &dyn fmt::Display| LoadError::Setup(e.to_string());
     let plug = Plugin::named("cubic").and_then(|plug| plug.with_extension(extension)).map_err(|e| setup(&e))?;
-    let plug = plug.watching().client(Arc::clone(tls)).map_err(|e| setup(&e))?;
+    let plug = plug.with_ack_monitoring().client(Arc::clone(tls)).map_err(|e| setup(&e))?;
     let endpoint = Endpoint::client(any_port(origin.address())).map_err(|e| setup(&e))?;
     let mut transport = TransportConfig::default();
     transport.max_concurrent_uni_streams(8u32.into());
@@ -183,7 +183,7 @@ async fn served(connecting: quinn::Connecting, url: &Uri, probe: &ConnectionMoni
         server,
         suite: report.handshake.map(|settled| settled.suite),
         sync_timestamp: report.peers,
-        enable_timestamp: report.peers_timestamp,
+        enable_timestamp: report.peer_enable_timestamp,
         stamps: report.stamps_received,
         ecn: report.ecn,
         acks: report.acks,

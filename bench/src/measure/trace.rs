@@ -49,7 +49,7 @@ impl WindowTrace {
 }
 
 impl Observer for WindowTrace {
-    fn observe(&self, now: Time, snapshot: &ControllerMetrics, _: Option<OneWayDelay>) {
+    fn on_metrics(&self, now: Time, snapshot: &ControllerMetrics, _: Option<OneWayDelay>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.skipped += 1;
         if state.skipped < state.every {

@@ -93,8 +93,8 @@ impl ControllerConfig for Recorded {
         self.more(self.inner.optional())
     }
 
-    fn mend(&self) -> &'static str {
-        self.inner.mend()
+    fn hint(&self) -> &'static str {
+        self.inner.hint()
     }
 
     fn check(&self, provided: Capabilities) -> Result<(), Missing> {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fathom_cc::catalogue::{self, SpecError};
 use fathom_cc::{Capabilities, ControllerConfig};
-use fathom_quinn::{Clock, Extension, Observer, PluginError, with_outlet};
+use fathom_quinn::{Clock, Extension, Observer, PluginError, with_shaping_socket};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::senders::Senders;
@@ -74,8 +74,8 @@ impl Stack {
     /// What the stack by itself delivers to a controller and honours of its advice.
     pub const fn provided(self) -> Capabilities {
         match self {
-            Self::Quinn => fathom_quinn::OFFERS,
-            Self::Noq => fathom_noq::OFFERS,
+            Self::Quinn => fathom_quinn::PROVIDED,
+            Self::Noq => fathom_noq::PROVIDED,
             #[cfg(feature = "quiche")]
             Self::Quiche => quiche::OFFERS,
         }
@@ -83,7 +83,7 @@ impl Stack {
 
     /// What it offers when its endpoint sends through a shaping socket, which cuts datagrams and keeps them back.
     pub const fn provided_with_shaping(self) -> Capabilities {
-        with_outlet(self.provided())
+        with_shaping_socket(self.provided())
     }
 
     /// Its TLS tells the lab which stream bytes a packet carries: rustls does, where keys are its users'.

@@ -39,7 +39,7 @@ impl EndpointSocket {
             return Self { socket, gate: None };
         }
         let shaping = ShapingSocket::new(socket, runtime);
-        let gate = Some(Arc::clone(shaping.gate()));
+        let gate = Some(Arc::clone(shaping.registry()));
         Self { socket: shaping.socket(), gate }
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn ends(
     let (client_kind, server_kind, server_config) = match settings.control {
         Control::Ours(controller_config) => {
             let plug = |socket: &EndpointSocket| match &socket.gate {
-                Some(gate) => Plugin::through(gate, Arc::clone(controller_config)),
+                Some(gate) => Plugin::new_with_shaping(gate, Arc::clone(controller_config)),
                 None => Plugin::new(Arc::clone(controller_config)),
             };
             let plug = |socket, side| -> Result<Plugin, PluginError> {

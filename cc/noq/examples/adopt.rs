@@ -24,9 +24,9 @@ async fn run() -> Outcome<()> {
     let (server_tls, client_tls) = tls()?;
 
     // >>> Fathom: a controller by name, under each TLS configuration.
-    let plug = fathom_noq::Plugin::named("sync:signal=either")?;
-    let server = plug.server(server_tls)?;
-    let client = plug.client(client_tls)?;
+    let plugin = fathom_noq::Plugin::named("sync:signal=either")?;
+    let server = plugin.server(server_tls)?;
+    let client = plugin.client(client_tls)?;
     // <<<
 
     // Before: Endpoint::server(ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server_tls)?)), ...)
@@ -36,19 +36,19 @@ async fn run() -> Outcome<()> {
     let serving = tokio::spawn(async move {
         let incoming = listening.accept().await.ok_or("the endpoint is closed")?;
         // >>> Fathom: before, incoming.accept()?
-        let (connecting, probe) = server.accept(incoming, TransportConfig::default())?;
+        let (connecting, monitor) = server.accept(incoming, TransportConfig::default())?;
         // <<<
         let connection = connecting.await?;
         let (mut send, mut recv) = connection.accept_bi().await?;
         send.write_all(&recv.read_to_end(BODY).await?).await?;
         send.finish()?;
         connection.closed().await;
-        Outcome::Ok(probe.report())
+        Outcome::Ok(monitor.report())
     });
 
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
     // >>> Fathom: before, endpoint.connect_with(config, to, "localhost")?
-    let (connecting, probe) = client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
+    let (connecting, monitor) = client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
     // <<<
     let connection = connecting.await?;
     let (mut send, mut recv) = connection.open_bi().await?;
@@ -64,7 +64,7 @@ async fn run() -> Outcome<()> {
     connection.close(0u32.into(), b"");
     endpoint.wait_idle().await;
 
-    for (side, report) in [("client", probe.report()), ("server", serving.await??)] {
+    for (side, report) in [("client", monitor.report()), ("server", serving.await??)] {
         let controller = report.controller.ok_or("the controller never acted")?;
         println!(
             "{side}: one-way delay negotiated: {}, {} samples, window {} bytes",

@@ -1,17 +1,17 @@
 //! Plugs Fathom's controllers and the one-way-delay frame into unmodified noq.
 //!
-//! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plug::Plug::server) and
-//! [`Plugin::client`](fathom_plug::Plug::client) put it under a rustls configuration;
-//! [`ServerPlugin::accept`](fathom_plug::ServerPlug::accept) and [`ClientPlugin::connect`](fathom_plug::ClientPlug::connect) wire one
+//! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plugin::Plugin::server) and
+//! [`Plugin::client`](fathom_plugin::Plugin::client) put it under a rustls configuration;
+//! [`ServerPlugin::accept`](fathom_plugin::ServerPlugin::accept) and [`ClientPlugin::connect`](fathom_plugin::ClientPlugin::connect) wire one
 //! connection: its controllers, its frame layer and the [`ConnectionMonitor`] that shows both. Everything else of noq stays as it is.
 //!
 //! ```no_run
 //! # async fn serve(tls: std::sync::Arc<rustls::ServerConfig>) -> Result<(), Box<dyn std::error::Error>> {
-//! let plug-in = fathom_noq::Plug::named("sync:signal=either")?.server(tls)?;
-//! let endpoint = noq::Endpoint::server(plug-in.config(), "[::]:443".parse()?)?;
+//! let plugin = fathom_noq::Plugin::named("sync:signal=either")?.server(tls)?;
+//! let endpoint = noq::Endpoint::server(plugin.config(), "[::]:443".parse()?)?;
 //! while let Some(incoming) = endpoint.accept().await {
 //!     // An attempt that fails, such as a junk Initial packet, must not end the server.
-//!     let Ok((connecting, _probe)) = plug-in.accept(incoming, noq::TransportConfig::default()) else { continue };
+//!     let Ok((connecting, _monitor)) = plugin.accept(incoming, noq::TransportConfig::default()) else { continue };
 //!     tokio::spawn(async move { connecting.await });
 //! }
 //! # Ok(())
@@ -28,7 +28,7 @@
 //! [`fathom_cc::SendParams::burst`] goes to noq as `send_quantum`: the most that leaves in one call to the socket, rounded down to
 //! datagrams, at least one. It bounds a batch, not the bucket.
 //!
-//! noq cannot keep a packet back for a given time, so [`fathom_cc::Pacing::Hold`] of `D` becomes the rate of a sender that does:
+//! noq cannot keep a packet back for a given time, so [`fathom_cc::Pacing::Delay`] of `D` becomes the rate of a sender that does:
 //! `window / (RTT + D)`, see [`fathom_plugin::ControllerDriver::pacing_rate`]. noq stamps a packet when it leaves the bucket, so its RTT does not
 //! hold `D`. At this rate `window * RTT / (RTT + D)` bytes are in flight: the rate binds and the window does not.
 //! noq asks for the rate before every send, so a new one acts at once; the bucket shrinks with it.
@@ -73,10 +73,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fathom_cc::Capabilities;
-use fathom_plugin::{ClientSetup, ConnectionState, ServerSetup, Stack};
+use fathom_plugin::{ClientCryptoConfig, ConnectionState, ServerCryptoConfig, Stack};
 pub use fathom_plugin::{
     Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, Report, SystemClock,
-    TrailerRegistry, with_outlet,
+    TrailerRegistry, with_shaping_socket,
 };
 use noq::{ConnectError, Connecting, ConnectionError, Endpoint, Incoming, TransportConfig};
 
@@ -86,7 +86,7 @@ pub use shaping_socket::ShapingSocket;
 
 /// What noq delivers and honours: forward one-way delay through our frame, ECN counts, and a pacing rate. It has no datagram size of
 /// the controller's choice.
-pub const OFFERS: Capabilities = Capabilities { one_way: true, ecn: true, pacing: true, datagram: false };
+pub const PROVIDED: Capabilities = Capabilities { one_way: true, ecn: true, pacing: true, datagram: false };
 
 /// A controller and the way its connections exchange one-way delays. Cheap to clone.
 pub type Plugin = fathom_plugin::Plugin<Noq>;
@@ -107,7 +107,7 @@ fn limit_paths(seals_paths: bool, transport: &mut TransportConfig) {
 }
 
 impl Stack for Noq {
-    const OFFERS: Capabilities = OFFERS;
+    const PROVIDED: Capabilities = PROVIDED;
     const MULTIPATH: bool = true;
     type Transport = TransportConfig;
     type ClientConfig = noq::ClientConfig;
@@ -118,26 +118,26 @@ impl Stack for Noq {
     type ConnectError = ConnectError;
     type ConnectionError = ConnectionError;
 
-    fn client_config(setup: ClientSetup, mut transport: TransportConfig) -> noq::ClientConfig {
+    fn client_config(setup: ClientCryptoConfig, mut transport: TransportConfig) -> noq::ClientConfig {
         limit_paths(setup.seals_paths(), &mut transport);
-        transport.congestion_controller_factory(Arc::new(Factory(Arc::clone(setup.cell()))));
+        transport.congestion_controller_factory(Arc::new(Factory(Arc::clone(setup.state()))));
         let mut config = noq::ClientConfig::new(Arc::new(ClientCrypto(setup)));
         config.transport_config(Arc::new(transport));
         config
     }
 
-    fn server_config(setup: ServerSetup) -> noq::ServerConfig {
+    fn server_config(setup: ServerCryptoConfig) -> noq::ServerConfig {
         noq::ServerConfig::with_crypto(Arc::new(ServerCrypto(setup)))
     }
 
-    fn wire(
+    fn configure_accepted(
         config: &mut noq::ServerConfig,
-        setup: ServerSetup,
-        cell: Arc<ConnectionState>,
+        setup: ServerCryptoConfig,
+        state: Arc<ConnectionState>,
         mut transport: TransportConfig,
     ) {
         limit_paths(setup.seals_paths(), &mut transport);
-        transport.congestion_controller_factory(Arc::new(Factory(cell)));
+        transport.congestion_controller_factory(Arc::new(Factory(state)));
         config.crypto = Arc::new(ServerCrypto(setup));
         config.transport = Arc::new(transport);
     }

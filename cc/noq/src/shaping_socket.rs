@@ -1,4 +1,4 @@
-//! A socket through which datagrams of the controller's size and hold leave.
+//! A socket through which datagrams of the controller's size and send delay leave.
 
 use std::fmt;
 use std::future::Future;
@@ -9,35 +9,39 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use fathom_plugin::{DelayQueue, DelayedSends, Held, TrailerRegistry, Trimmed};
+use fathom_plugin::{DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};
 use noq::udp::{EcnCodepoint, RecvMeta, Transmit};
 use noq::{AsyncTimer, AsyncUdpSocket, Runtime, UdpSender};
 
 /// Wraps an endpoint's socket, so that controllers may set the datagram size ([`fathom_cc::SendParams::datagram`]) and keep packets back
-/// ([`fathom_cc::Pacing::Hold`]), where noq alone knows only a rate. How it works, and its limits: [`fathom_plugin::TrailerRegistry`]'s module.
+/// ([`fathom_cc::Pacing::Delay`]), where noq alone knows only a rate. How it works, and its limits: [`fathom_plugin::TrailerRegistry`]'s module.
 ///
-/// Make plug-ins with [`fathom_plugin::Plugin::named_through`] and [`ShapingSocket::gate`], and the endpoint with [`ShapingSocket::socket`]. Several
+/// Make plug-ins with [`fathom_plugin::Plugin::named_with_shaping`] and [`ShapingSocket::registry`], and the endpoint with [`ShapingSocket::socket`]. Several
 /// datagrams per system call (GSO) are given up on such an endpoint.
 pub struct ShapingSocket(Wrapped);
 
 impl ShapingSocket {
     /// Wraps `socket`; `runtime` is the endpoint's.
     pub fn new(socket: Box<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
-        Self::sharing(&Arc::new(TrailerRegistry::new(runtime.now())), socket, runtime)
+        Self::with_registry(&Arc::new(TrailerRegistry::new(runtime.now())), socket, runtime)
     }
 
-    /// Wraps another socket for the plug-ins of the same gate: that of a second endpoint, or the one to which
-    /// [`noq::Endpoint::rebind_abstract`] moves. An endpoint that moves to a socket without an outlet loses a few packets of each
+    /// Wraps another socket for the plug-ins of the same registry: that of a second endpoint, or the one to which
+    /// [`noq::Endpoint::rebind_abstract`] moves. An endpoint that moves to a socket without a shaping socket loses a few packets of each
     /// connection and runs on without.
-    pub fn sharing(gate: &Arc<TrailerRegistry>, socket: Box<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
-        let (held, releasing) = DelayQueue::new();
-        runtime.spawn(Box::pin(Release {
+    pub fn with_registry(
+        registry: &Arc<TrailerRegistry>,
+        socket: Box<dyn AsyncUdpSocket>,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Self {
+        let (held, delayed_sends) = DelayQueue::new();
+        runtime.spawn(Box::pin(ReleaseTask {
             sender: socket.create_sender(),
             timer: runtime.new_timer(runtime.now()),
             runtime: Arc::clone(runtime),
-            releasing,
+            delayed_sends,
         }));
-        Self(Wrapped { inner: socket, gate: Arc::clone(gate), held })
+        Self(Wrapped { inner: socket, registry: Arc::clone(registry), held })
     }
 
     /// Binds a UDP socket and wraps it.
@@ -49,9 +53,9 @@ impl ShapingSocket {
         Ok(Self::new(socket, runtime))
     }
 
-    /// For [`fathom_plugin::Plugin::named_through`].
-    pub fn gate(&self) -> &Arc<TrailerRegistry> {
-        &self.0.gate
+    /// For [`fathom_plugin::Plugin::named_with_shaping`].
+    pub fn registry(&self) -> &Arc<TrailerRegistry> {
+        &self.0.registry
     }
 
     /// For [`noq::Endpoint::new_with_abstract_socket`].
@@ -68,13 +72,13 @@ impl fmt::Debug for ShapingSocket {
 
 /// How to send a datagram that was kept back.
 #[derive(Clone, Copy, Debug)]
-struct How {
+struct SendMeta {
     destination: SocketAddr,
     ecn: Option<EcnCodepoint>,
     src_ip: Option<IpAddr>,
 }
 
-impl How {
+impl SendMeta {
     fn transmit<'a>(&self, contents: &'a [u8]) -> Transmit<'a> {
         Transmit { destination: self.destination, ecn: self.ecn, contents, segment_size: None, src_ip: self.src_ip }
     }
@@ -82,8 +86,8 @@ impl How {
 
 struct Wrapped {
     inner: Box<dyn AsyncUdpSocket>,
-    gate: Arc<TrailerRegistry>,
-    held: DelayQueue<How>,
+    registry: Arc<TrailerRegistry>,
+    held: DelayQueue<SendMeta>,
 }
 
 impl fmt::Debug for Wrapped {
@@ -94,7 +98,11 @@ impl fmt::Debug for Wrapped {
 
 impl AsyncUdpSocket for Wrapped {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
-        Box::pin(Sender { inner: self.inner.create_sender(), gate: Arc::clone(&self.gate), held: self.held.clone() })
+        Box::pin(Sender {
+            inner: self.inner.create_sender(),
+            registry: Arc::clone(&self.registry),
+            held: self.held.clone(),
+        })
     }
 
     fn poll_recv(
@@ -119,11 +127,11 @@ impl AsyncUdpSocket for Wrapped {
     }
 }
 
-/// A connection's way to the socket. It sends one datagram per call: each may be cut by another length and leave at another time.
+/// A connection's way to the socket. It sends one datagram per call: each may be trimmed by another length and leave at another time.
 struct Sender {
     inner: Pin<Box<dyn UdpSender>>,
-    gate: Arc<TrailerRegistry>,
-    held: DelayQueue<How>,
+    registry: Arc<TrailerRegistry>,
+    held: DelayQueue<SendMeta>,
 }
 
 impl fmt::Debug for Sender {
@@ -134,41 +142,41 @@ impl fmt::Debug for Sender {
 
 impl UdpSender for Sender {
     fn poll_send(mut self: Pin<&mut Self>, t: &Transmit<'_>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(Trimmed { datagram, release }) = self.gate.read(t.contents) else {
+        let Some(Trimmed { datagram, release }) = self.registry.read(t.contents) else {
             return self.inner.as_mut().poll_send(t, cx);
         };
-        let how = How { destination: t.destination, ecn: t.ecn, src_ip: t.src_ip };
+        let meta = SendMeta { destination: t.destination, ecn: t.ecn, src_ip: t.src_ip };
         match release {
-            Some(at) if self.held.push(at, datagram, how) => Poll::Ready(Ok(())),
-            _ => self.inner.as_mut().poll_send(&how.transmit(datagram), cx),
+            Some(at) if self.held.push(at, datagram, meta) => Poll::Ready(Ok(())),
+            _ => self.inner.as_mut().poll_send(&meta.transmit(datagram), cx),
         }
     }
 }
 
-/// The task that sends what was kept back; it ends when that is done and the outlet is gone.
-struct Release {
+/// The task that sends what was kept back; it ends when that is done and the shaping socket is gone.
+struct ReleaseTask {
     sender: Pin<Box<dyn UdpSender>>,
     timer: Pin<Box<dyn AsyncTimer>>,
     runtime: Arc<dyn Runtime>,
-    releasing: DelayedSends<How>,
+    delayed_sends: DelayedSends<SendMeta>,
 }
 
-impl Future for Release {
+impl Future for ReleaseTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { sender, timer, runtime, releasing } = &mut *self;
+        let Self { sender, timer, runtime, delayed_sends } = &mut *self;
         let wait = |until, cx: &mut Context<'_>| {
             timer.as_mut().reset(until);
             timer.as_mut().poll(cx)
         };
-        releasing.poll(cx, || runtime.now(), wait, |held, cx| send(sender.as_mut(), held, cx))
+        delayed_sends.poll(cx, || runtime.now(), wait, |held, cx| send(sender.as_mut(), held, cx))
     }
 }
 
 /// Pending until the socket takes it; an error loses the datagram, as the network might.
-fn send(sender: Pin<&mut dyn UdpSender>, held: &Held<How>, cx: &mut Context<'_>) -> Poll<()> {
-    sender.poll_send(&held.how.transmit(&held.bytes), cx).map(|sent| {
+fn send(sender: Pin<&mut dyn UdpSender>, held: &DelayedDatagram<SendMeta>, cx: &mut Context<'_>) -> Poll<()> {
+    sender.poll_send(&held.meta.transmit(&held.bytes), cx).map(|sent| {
         if let Err(e) = sent {
             tracing::debug!("a datagram kept back was lost: {e}");
         }

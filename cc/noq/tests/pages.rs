@@ -40,9 +40,9 @@ fn quoted(page: &str, name: &str) -> Vec<String> {
 
 #[test]
 fn pages_quote_the_examples() {
-    let plugs = ["adopt.rs", "h3.rs", "outlet.rs"];
+    let plugins = ["adopt.rs", "h3.rs", "shaping_socket.rs"];
     for (stack, folder, names) in
-        [("quinn", "quinn", &plugs[..]), ("noq", "noq", &plugs), ("quiche", "quiche/tokio", &["adopt.rs", "h3.rs"])]
+        [("quinn", "quinn", &plugins[..]), ("noq", "noq", &plugins), ("quiche", "quiche/tokio", &["adopt.rs", "h3.rs"])]
     {
         let page = file(&format!("docs/{stack}.md"));
         let mut blocks = 0;

@@ -190,7 +190,7 @@ async fn frames_that_nobody_may_send_close_the_connection() {
             let server = Ask { parameter: Some(SAYS_BOTH), ..Ask::plugged("reno", server) };
             closes(on, Ask::plugged("reno", ANY), server, code).await;
         }
-        // Another frame than the one agreed on, or none that can be read.
+        // Another frame than the one negotiated, or none that can be read.
         let stamps = |stamp, extension| Ask { stamp: Some(stamp), ..Ask::plugged("reno", extension) };
         closes(on, stamps(STAMP, LEAN), Ask::plugged("reno", LEAN), PROTOCOL_VIOLATION).await;
         closes(on, stamps(MALFORMED, TIMESTAMP), Ask::plugged("reno", ANY), FRAME_ENCODING_ERROR).await;
@@ -283,9 +283,9 @@ async fn a_second_path_has_a_controller_of_its_own() {
         log.records().iter().filter(|r| heard(&r.event)).count()
     };
     let client = async {
-        let (endpoint, connection, probe) =
+        let (endpoint, connection, monitor) =
             common::on_noq::connect(&plugged, &identity, to).await.expect("a connection");
-        let probe = probe.expect("plugged");
+        let monitor = monitor.expect("plugged");
         assert!(connection.is_multipath_enabled());
         let first = connection.path(noq::PathId::ZERO).expect("path 0");
         let sent = common::body(500_000);
@@ -298,7 +298,7 @@ async fn a_second_path_has_a_controller_of_its_own() {
             };
             let (got, ()) = tokio::join!(recv.read_to_end(sent.len()), write);
             assert!(got.expect("read") == sent);
-            let before = probe.report();
+            let before = monitor.report();
             assert!(hears(&before), "round {round}: {before:?}");
             if round == 0 {
                 on_first = delays();
@@ -314,7 +314,7 @@ async fn a_second_path_has_a_controller_of_its_own() {
         assert!(on_first > 5 && delays() > on_first + 5, "{on_first} delays on the first path, {} on both", delays());
         connection.close(0u32.into(), b"");
         endpoint.wait_idle().await;
-        probe.report()
+        monitor.report()
     };
     let (report, server) =
         tokio::time::timeout(common::PATIENCE, async { (client.await, serving.await) }).await.expect("done in time");
@@ -374,7 +374,7 @@ fn now() -> Instant {
 }
 
 #[tokio::test]
-async fn noq_honours_a_rate_and_a_hold() {
+async fn noq_honours_a_rate_and_a_send_delay() {
     // 300 kB at 600 kB/s take half a second, less a burst of 10 ms.
     let rate = paced(1_000_000, Pacing::Rate(Rate::from_bytes_per_sec(600_000))).await;
     assert!(rate >= Duration::from_millis(450), "{rate:?}");

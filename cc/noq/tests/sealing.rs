@@ -48,10 +48,10 @@ async fn tap(to: SocketAddr) -> (SocketAddr, Seen, tokio::task::JoinHandle<()>) 
 }
 
 macro_rules! fails_closed {
-    ($name:ident, $stack:ident, $plug:ident, $adjust:expr) => {
+    ($name:ident, $stack:ident, $plugin:ident, $adjust:expr) => {
         mod $name {
             use super::*;
-            use $plug::Plugin;
+            use $plugin::Plugin;
             use $stack::{ConnectionError, Endpoint, TransportConfig};
 
             /// Connects through a tap; the client's provider fails once the handshake is over. How the client's connection ended.
@@ -65,7 +65,7 @@ macro_rules! fails_closed {
                     adjust(&mut transport);
                     transport
                 };
-                let server = Plugin::named("sync").expect("a plug").server(server).expect("a server");
+                let server = Plugin::named("sync").expect("a plug-in").server(server).expect("a server");
                 let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
                 let endpoint = Endpoint::server(server.config(), any).expect("an endpoint");
                 let (at, seen, tap) = tap(endpoint.local_addr().expect("bound")).await;
@@ -79,10 +79,10 @@ macro_rules! fails_closed {
                         tokio::task::yield_now().await;
                     }
                 });
-                let client = Plugin::named("sync").expect("a plug").client_with_initial(client, failing::initial());
+                let client = Plugin::named("sync").expect("a plug-in").client_with_initial(client, failing::initial());
                 let client = client.expect("a client");
                 let endpoint = Endpoint::client(any).expect("a client");
-                let (connecting, probe) =
+                let (connecting, monitor) =
                     client.connect(&endpoint, transport(), at, "localhost").expect("a connection begun");
                 let connection = connecting.await.expect("a handshake");
                 switch.store(true, Ordering::Relaxed);
@@ -91,7 +91,7 @@ macro_rules! fails_closed {
                 let ended = connection.closed().await;
                 tap.abort();
                 serving.abort();
-                (ended, probe.report().unsealed, seen)
+                (ended, monitor.report().unsealed, seen)
             }
 
             #[tokio::test]
@@ -110,18 +110,18 @@ macro_rules! fails_closed {
             #[test]
             fn a_tls_configuration_without_quic_is_refused_at_once() {
                 let without = identity_with(failing::without_quic(), failing::without_quic());
-                let plug = Plugin::named("reno").expect("a plug");
-                let wrong = plug.server_with_initial(without.server, failing::initial()).err().expect("refused");
+                let plugin = Plugin::named("reno").expect("a plug-in");
+                let wrong = plugin.server_with_initial(without.server, failing::initial()).err().expect("refused");
                 assert!(wrong.to_string().contains("cannot carry QUIC"), "{wrong}");
-                let wrong = plug.client_with_initial(without.client, failing::initial()).err().expect("refused");
+                let wrong = plugin.client_with_initial(without.client, failing::initial()).err().expect("refused");
                 assert!(wrong.to_string().contains("cannot carry QUIC"), "{wrong}");
                 // A suite of another kind for Initial packets.
                 let good = identity();
                 let (provider, _) = failing::provider(CipherSuite::TLS13_CHACHA20_POLY1305_SHA256);
                 let chacha = provider.cipher_suites[0].tls13().and_then(|s| s.quic_suite()).expect("a suite");
-                let wrong = plug.server_with_initial(good.server, chacha).err().expect("refused");
+                let wrong = plugin.server_with_initial(good.server, chacha).err().expect("refused");
                 assert!(wrong.to_string().contains("TLS13_AES_128_GCM_SHA256"), "{wrong}");
-                assert!(plug.client_with_initial(good.client, chacha).is_err());
+                assert!(plugin.client_with_initial(good.client, chacha).is_err());
             }
         }
     };
@@ -138,8 +138,8 @@ async fn multipath_is_off_where_second_paths_cannot_be_sealed() {
         let (failing, _) = failing::provider(SUITES[0]);
         let provider = if sealed { Arc::new(rustls::crypto::ring::default_provider()) } else { failing };
         let Identity { server, client } = identity_with(Arc::clone(&provider), provider);
-        let plug = fathom_noq::Plugin::named("reno").expect("a plug");
-        let server = plug.server(server).expect("a server");
+        let plugin = fathom_noq::Plugin::named("reno").expect("a plug-in");
+        let server = plugin.server(server).expect("a server");
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
         let endpoint = noq::Endpoint::server(server.config(), any).expect("an endpoint");
         let to = endpoint.local_addr().expect("bound");
@@ -153,7 +153,7 @@ async fn multipath_is_off_where_second_paths_cannot_be_sealed() {
             let (connecting, _) = server.accept(incoming, paths()).expect("accepted");
             connecting.await.expect("a handshake").closed().await;
         });
-        let client = plug.client(client).expect("a client");
+        let client = plugin.client(client).expect("a client");
         let endpoint = noq::Endpoint::client(any).expect("a client");
         let (connecting, _) = client.connect(&endpoint, paths(), to, "localhost").expect("a connection begun");
         let connection = connecting.await.expect("a handshake");

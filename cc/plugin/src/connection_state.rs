@@ -17,11 +17,12 @@ use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack
 use fathom_frames::{Counters, EcnCounts, EnableTimestamp, StampBudget, SyncTimestamp, Timestamp, Timestamps, remove};
 
 use crate::clock::Clock;
-use crate::core::{Core, Extension, PluginError, Setup};
-use crate::fault::{Code, Fault};
+use crate::close_error::{CloseError, ErrorCode};
+use crate::core::{ConnectionConfig, Core, Extension, PluginError};
 use crate::path::{AckSignals, Paths, PeerTimestamp};
 use crate::payload::{
-    IncomingFrames, NegotiatedExtensions, NotAgreed, OutgoingFrames, check_none, is_ack_eliciting, is_one_stream_frame,
+    IncomingFrames, NegotiatedExtensions, NotNegotiated, OutgoingFrames, check_none, is_ack_eliciting,
+    is_one_stream_frame,
 };
 use crate::shaping::{Departure, Packet, Shaping, ShapingRequest};
 
@@ -31,13 +32,13 @@ const DEFAULT_EXPONENT: u8 = 3;
 /// Hears what a connection's controller does.
 pub trait Observer: Send + Sync {
     /// After each batch of acknowledgements and each congestion event.
-    fn observe(&self, now: Time, snapshot: &ControllerMetrics, one_way: Option<OneWayDelay>);
+    fn on_metrics(&self, now: Time, metrics: &ControllerMetrics, one_way: Option<OneWayDelay>);
     /// Bytes were handed to the network: a packet's, or those of several that left at once.
-    fn sent(&self, _sent: &Sent) {}
-    /// The batch that the controller has just heard, and the pace it has asked for. [`Observer::observe`] follows.
-    fn acked(&self, _acks: &AckEvent<'_>, _pace: Option<Rate>) {}
-    /// The congestion event that the controller has just heard. [`Observer::observe`] follows.
-    fn react_to_congestion(&self, _setback: &CongestionEvent) {}
+    fn on_sent(&self, _sent: &Sent) {}
+    /// The batch that the controller has just heard, and the pace it has asked for. [`Observer::on_metrics`] follows.
+    fn on_ack(&self, _acks: &AckEvent<'_>, _pace: Option<Rate>) {}
+    /// The congestion event that the controller has just heard. [`Observer::on_metrics`] follows.
+    fn on_congestion_event(&self, _event: &CongestionEvent) {}
 }
 
 /// Which frame of the two carries one-way delays on a connection, in one direction at least.
@@ -89,7 +90,7 @@ pub struct Report {
     /// What the peer's transport parameter says; `None`: there is none, it has not come yet, or we offer none and so do not look.
     pub peers: Option<Offer>,
     /// The same of that of TIMESTAMP.
-    pub peers_timestamp: Option<EnableTimestamp>,
+    pub peer_enable_timestamp: Option<EnableTimestamp>,
     /// ECN counts of the newest ACK frame with any; `None` also where ACK frames are not read.
     pub ecn: Option<EcnCounts>,
     /// ACK frames of 1-RTT packets that were read.
@@ -121,8 +122,8 @@ pub struct Handshake {
 pub struct ConnectionMonitor(Arc<ConnectionState>);
 
 impl ConnectionMonitor {
-    pub(crate) fn new(cell: Arc<ConnectionState>) -> Self {
-        Self(cell)
+    pub(crate) fn new(state: Arc<ConnectionState>) -> Self {
+        Self(state)
     }
 
     /// How the connection stands now.
@@ -130,7 +131,11 @@ impl ConnectionMonitor {
         let [updates_sent, updates_received] =
             [&self.0.sealed_updates, &self.0.opened_updates].map(|n| n.load(Ordering::Relaxed));
         let state = self.0.state();
-        let handshake = state.report.handshake.map(|settled| Handshake { updates_sent, updates_received, ..settled });
+        let handshake = state.report.handshake.map(|on_handshake_complete| Handshake {
+            updates_sent,
+            updates_received,
+            ..on_handshake_complete
+        });
         let unsealed = self.0.unsealed.load(Ordering::Relaxed);
         Report { samples: state.paths.counters(), handshake, unsealed, ..state.report }
     }
@@ -145,21 +150,21 @@ pub struct ConnectionState {
     parameter: Option<Arc<[u8]>>,
     stamp: Option<Arc<[u8]>>,
     /// ACK frames are read for the report's sake.
-    watches: bool,
+    monitors_acks: bool,
     controller_config: Option<Arc<dyn ControllerConfig>>,
     observer: Option<Arc<dyn Observer>>,
     /// Bytes that the next 1-RTT packet holds free for a frame. Changes only when a packet was sealed or opened, so a stack sees one
     /// value while it builds a packet.
     reserved: AtomicUsize,
-    /// Bytes that the next 1-RTT packet holds free for the outlet to cut; changes as `reserved` does, and when a controller speaks.
+    /// Bytes that the next 1-RTT packet holds free for the shaping socket to trim; changes as `reserved` does, and when a controller speaks.
     tail: AtomicUsize,
-    /// The endpoint sends through an outlet: [`State::shaping`] is there. Known without the lock, which plain endpoints need not take
+    /// The endpoint sends through a shaping socket: [`State::shaping`] is there. Known without the lock, which plain endpoints need not take
     /// for it.
-    shapes: bool,
+    has_shaping: bool,
     /// Every packet carries our frame, not only those with an ACK frame.
-    always: AtomicBool,
+    stamps_every_packet: AtomicBool,
     /// Controllers started so far.
-    flows: AtomicU64,
+    controllers: AtomicU64,
     /// Key updates before the newest 1-RTT key that has sealed a packet, and that has opened one.
     sealed_updates: AtomicU64,
     opened_updates: AtomicU64,
@@ -169,7 +174,7 @@ pub struct ConnectionState {
 }
 
 struct State {
-    agreed: NegotiatedExtensions,
+    negotiated: NegotiatedExtensions,
     /// Payloads are read: for stamps, or for what their ACK frames say of delays and ECN.
     reads: bool,
     /// The peer's ack_delay_exponent, and ours.
@@ -186,7 +191,7 @@ struct State {
     budget: Option<StampBudget>,
     /// Bytes received that the budget does not know of yet.
     unbudgeted: u64,
-    /// Where datagrams are cut and held, if the endpoint sends through an outlet.
+    /// Where datagrams are trimmed and held, if the endpoint sends through a shaping socket.
     shaping: Option<Shaping>,
     report: Report,
 }
@@ -194,7 +199,7 @@ struct State {
 impl Default for State {
     fn default() -> Self {
         Self {
-            agreed: NegotiatedExtensions::default(),
+            negotiated: NegotiatedExtensions::default(),
             reads: false,
             exponent: DEFAULT_EXPONENT,
             own_exponent: DEFAULT_EXPONENT,
@@ -218,8 +223,8 @@ impl fmt::Debug for ConnectionState {
 
 impl ConnectionState {
     pub(crate) fn new(core: &Core, provided: Capabilities, observer: Option<Arc<dyn Observer>>) -> Self {
-        let shaping = core.gate.as_ref().map(|gate| Shaping::new(gate, core.extension.datagrams));
-        let setup = Setup {
+        let shaping = core.registry.as_ref().map(|registry| Shaping::new(registry, core.extension.datagrams));
+        let setup = ConnectionConfig {
             controller_config: Some(Arc::clone(&core.controller_config)),
             clock: Arc::clone(&core.clock),
             extension: core.extension,
@@ -227,16 +232,20 @@ impl ConnectionState {
             parameter: core.parameter.clone(),
             stamp: core.stamp.clone(),
         };
-        Self { watches: core.watches, ..Self::made(setup, provided, shaping) }
+        Self { monitors_acks: core.monitors_acks, ..Self::build(setup, provided, shaping) }
     }
 
-    /// A cell that offers nothing, for connections that were not wired.
+    /// A state that offers nothing, for connections that were not wired.
     pub(crate) fn inert() -> Self {
-        Self::made(Setup { extension: Extension::OFF, ..Setup::default() }, Capabilities::NONE, None)
+        Self::build(
+            ConnectionConfig { extension: Extension::OFF, ..ConnectionConfig::default() },
+            Capabilities::NONE,
+            None,
+        )
     }
 
-    fn made(setup: Setup, provided: Capabilities, shaping: Option<Shaping>) -> Self {
-        let Setup { controller_config, clock, extension, observer, parameter, stamp } = setup;
+    fn build(setup: ConnectionConfig, provided: Capabilities, shaping: Option<Shaping>) -> Self {
+        let ConnectionConfig { controller_config, clock, extension, observer, parameter, stamp } = setup;
         Self {
             epoch: clock.now(),
             clock,
@@ -244,14 +253,14 @@ impl ConnectionState {
             extension,
             parameter,
             stamp,
-            watches: false,
+            monitors_acks: false,
             controller_config,
             observer,
             reserved: AtomicUsize::new(0),
             tail: AtomicUsize::new(shaping.as_ref().map_or(0, Shaping::tail)),
-            shapes: shaping.is_some(),
-            always: AtomicBool::new(false),
-            flows: AtomicU64::new(0),
+            has_shaping: shaping.is_some(),
+            stamps_every_packet: AtomicBool::new(false),
+            controllers: AtomicU64::new(0),
             sealed_updates: AtomicU64::new(0),
             opened_updates: AtomicU64::new(0),
             unsealed: AtomicU64::new(0),
@@ -272,8 +281,8 @@ impl ConnectionState {
     }
 
     /// The number of the next controller.
-    pub(crate) fn next_flow(&self) -> u64 {
-        self.flows.fetch_add(1, Ordering::Relaxed)
+    pub(crate) fn next_controller_id(&self) -> u64 {
+        self.controllers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The stack's instant as the controllers' time.
@@ -296,12 +305,12 @@ impl ConnectionState {
     /// Adds our transport parameters to the stack's encoded ones.
     pub(crate) fn complete_parameters(&self, parameters: &mut Vec<u8>) {
         // The stack's own are well-formed.
-        self.scale_by(ack_delay_exponent(parameters).unwrap_or(DEFAULT_EXPONENT));
+        self.set_ack_delay_exponent(ack_delay_exponent(parameters).unwrap_or(DEFAULT_EXPONENT));
         self.append_parameters(parameters);
     }
 
     /// The ack_delay_exponent that this endpoint tells its peer: 3 where it tells none. TIMESTAMP frames are scaled by it.
-    pub fn scale_by(&self, exponent: u8) {
+    pub fn set_ack_delay_exponent(&self, exponent: u8) {
         self.state().own_exponent = exponent;
     }
 
@@ -323,69 +332,72 @@ impl ConnectionState {
     ///
     /// # Errors
     /// Our parameter is malformed, or missing where the controller needs it.
-    pub fn negotiate(&self, peers: &[u8]) -> Result<(), Fault> {
-        let wrong = |e: ParameterError| Fault::new(Code::TransportParameter, e.to_string());
-        let (sync, enabled) = self.peers_offers(peers).map_err(wrong)?;
-        let agreed = self.agreed(sync, enabled);
-        let hears = agreed.hears();
+    pub fn negotiate(&self, peers: &[u8]) -> Result<(), CloseError> {
+        let wrong = |e: ParameterError| CloseError::new(ErrorCode::TransportParameter, e.to_string());
+        let (sync, enabled) = self.peer_offers(peers).map_err(wrong)?;
+        let negotiated = self.negotiated(sync, enabled);
+        let receives_delays = negotiated.receives_delays();
         let exponent = ack_delay_exponent(peers).map_err(wrong)?;
         let mut state = self.state();
-        state.agreed = agreed;
+        state.negotiated = negotiated;
         // Every controller hears round-trip times, and ACK frames say how much of them the peer waited.
         state.reads = self.controller_config.is_some()
-            || self.watches
-            || agreed != NegotiatedExtensions::default()
+            || self.monitors_acks
+            || negotiated != NegotiatedExtensions::default()
             || state.shaping.is_some();
         state.exponent = exponent;
         state.max_ack_delay = max_ack_delay(peers);
         // Stamps of connections with DATAGRAM frames take the same room from the first to the last.
         let timestamp = Timestamp::at(self.host_time(), state.own_exponent);
         state.timestamp_len = if self.extension.datagrams { Timestamp::LEN_LONG } else { timestamp.encoded_len() };
-        state.report.negotiated = hears;
-        state.report.in_use = agreed.in_use();
-        (state.report.peers, state.report.peers_timestamp) = (sync, enabled);
-        let (always, len) = (agreed.sync.place == Placement::EveryPacket, state.frame_len());
-        state.budget = (len > 0 && !always && !self.extension.datagrams).then(|| StampBudget::new(len as u64));
+        state.report.negotiated = receives_delays;
+        state.report.in_use = negotiated.in_use();
+        (state.report.peers, state.report.peer_enable_timestamp) = (sync, enabled);
+        let (stamps_every_packet, len) = (negotiated.sync.place == Placement::EveryPacket, state.frame_len());
+        state.budget =
+            (len > 0 && !stamps_every_packet && !self.extension.datagrams).then(|| StampBudget::new(len as u64));
         drop(state);
-        self.always.store(always, Ordering::Relaxed);
-        if always || self.extension.datagrams {
+        self.stamps_every_packet.store(stamps_every_packet, Ordering::Relaxed);
+        if stamps_every_packet || self.extension.datagrams {
             self.reserved.store(len, Ordering::Relaxed);
         }
-        let Some(controller_config) = self.controller_config.as_ref().filter(|_| !hears) else { return Ok(()) };
+        let Some(controller_config) = self.controller_config.as_ref().filter(|_| !receives_delays) else {
+            return Ok(());
+        };
         if controller_config.required().one_way {
             // Everything else is settled: a stack may choose to go on.
-            return Err(Fault::new(
-                Code::ConnectionRefused,
+            return Err(CloseError::new(
+                ErrorCode::ConnectionRefused,
                 format!(
                     "controller '{}' needs one-way delay, but the peer does not offer {}; {}",
                     controller_config.name(),
-                    self.wanted(),
-                    controller_config.mend()
+                    self.wanted_frames(),
+                    controller_config.hint()
                 ),
             ));
         }
         if controller_config.optional().one_way {
-            tracing::info!("peer does not offer {}: '{}' runs on RTT", self.wanted(), controller_config.name());
+            tracing::info!("peer does not offer {}: '{}' runs on RTT", self.wanted_frames(), controller_config.name());
         }
         Ok(())
     }
 
     /// What the peer's parameters say. One of an extension that is off here is one that nobody knows.
-    fn peers_offers(&self, peers: &[u8]) -> Result<(Option<Offer>, Option<EnableTimestamp>), ParameterError> {
+    fn peer_offers(&self, peers: &[u8]) -> Result<(Option<Offer>, Option<EnableTimestamp>), ParameterError> {
         let sync = if self.extension.offer.is_some() { Offer::find(peers)? } else { None };
         let timestamp = if self.extension.timestamp.is_some() { EnableTimestamp::find(peers)? } else { None };
         Ok((sync, timestamp))
     }
 
     /// What both sides' parameters allow.
-    fn agreed(&self, sync: Option<Offer>, timestamp: Option<EnableTimestamp>) -> NegotiatedExtensions {
+    fn negotiated(&self, sync: Option<Offer>, timestamp: Option<EnableTimestamp>) -> NegotiatedExtensions {
         let sync = Negotiated::between(self.extension.offer, sync);
         let timestamps = Timestamps::between(self.extension.timestamp, timestamp, &sync);
         NegotiatedExtensions { sync, timestamps }
     }
 
     /// What a peer would have to offer.
-    const fn wanted(&self) -> &'static str {
+    const fn wanted_frames(&self) -> &'static str {
         match (self.extension.offer, self.extension.timestamp) {
             (_, None) => "SYNC_TIMESTAMP",
             (None, Some(_)) => "TIMESTAMP",
@@ -405,22 +417,22 @@ impl ConnectionState {
     }
 
     /// TLS is over.
-    pub(crate) fn settled(&self, suite: u16, resumed: bool) {
+    pub(crate) fn on_handshake_complete(&self, suite: u16, resumed: bool) {
         self.state().report.handshake = Some(Handshake { suite, resumed, updates_sent: 0, updates_received: 0 });
     }
 
     /// A packet was sealed with a key after so many updates.
-    pub(crate) fn sealed_after(&self, updates: u64) {
+    pub(crate) fn on_sealed(&self, updates: u64) {
         self.sealed_updates.fetch_max(updates, Ordering::Relaxed);
     }
 
     /// A packet was opened with a key after so many updates.
-    pub(crate) fn opened_after(&self, updates: u64) {
+    pub(crate) fn on_opened(&self, updates: u64) {
         self.opened_updates.fetch_max(updates, Ordering::Relaxed);
     }
 
     /// A packet could not be sealed, and junk leaves in its place: the connection is to end.
-    pub(crate) fn not_sealed(&self, what: &str) {
+    pub(crate) fn on_seal_failure(&self, what: &str) {
         if self.unsealed.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::error!("{what} failed: junk is sent in its place, and the connection is closed");
         }
@@ -440,7 +452,7 @@ impl ConnectionState {
     }
 
     /// Writes the frame into a payload that has [`ConnectionState::reserved`] free bytes at its end, and says how the packet leaves; `datagram` is
-    /// the size it would have uncut.
+    /// the size it would have untrimmed.
     pub(crate) fn seal(&self, path: u32, packet: u64, payload: &mut [u8], datagram: usize) -> Departure {
         let room = self.reserved.load(Ordering::Relaxed);
         let tail = self.tail.load(Ordering::Relaxed);
@@ -448,82 +460,82 @@ impl ConnectionState {
         let mut state = self.state();
         let state = &mut *state;
         state.sealed = Some((path, packet));
-        let exit = match (&mut state.shaping, payload.len().checked_sub(room + tail)) {
+        let departure = match (&mut state.shaping, payload.len().checked_sub(room + tail)) {
             (Some(shaping), Some(body)) => {
-                let leaving = OutgoingFrames::read(&payload[..body]);
-                let packet = Packet { path, leaving, len: room + body, tail, datagram };
-                shaping.exit(&packet, now)
+                let outgoing = OutgoingFrames::read(&payload[..body]);
+                let packet = Packet { path, outgoing, len: room + body, tail, datagram };
+                shaping.depart(&packet, now)
             }
             _ => Departure::default(),
         };
-        let leaves = Time::from_nanos(self.clock.stamp(exit.release.unwrap_or(now).as_nanos()));
+        let departs = Time::from_nanos(self.clock.stamp(departure.release.unwrap_or(now).as_nanos()));
         let body = payload.len().checked_sub(room + tail);
-        state.record(path, packet, leaves, || body.is_none_or(|body| is_ack_eliciting(&payload[..body])));
+        state.record(path, packet, departs, || body.is_none_or(|body| is_ack_eliciting(&payload[..body])));
         if let Some(body) = body {
-            let kept = payload.len() - exit.cut;
-            self.write_frame(state, path, leaves, &mut payload[..kept], body, room);
+            let kept = payload.len() - departure.trim;
+            self.write_frame(state, path, departs, &mut payload[..kept], body, room);
         }
-        self.settle(state, now);
-        exit
+        self.update_tail(state, now);
+        departure
     }
 
-    /// Fills what the outlet cuts off a datagram.
+    /// Fills what the shaping socket trims off a datagram.
     pub(crate) fn write_trailer(&self, tail: &mut [u8], release: Option<Time>) {
         if let Some(shaping) = &self.state().shaping {
-            shaping.lane.write(tail, release.map(|at| self.epoch + Duration::from_nanos(at.as_nanos())));
+            shaping.writer.write(tail, release.map(|at| self.epoch + Duration::from_nanos(at.as_nanos())));
         }
     }
 
-    /// How long the outlet kept back the first packet of `path` sealed at `sent` or later that asked for an acknowledgement; what was
+    /// How long the shaping socket kept back the first packet of `path` sealed at `sent` or later that asked for an acknowledgement; what was
     /// sealed before is forgotten.
-    pub(crate) fn hold_of(&self, path: u32, sent: Time) -> Duration {
-        if !self.shapes {
+    pub(crate) fn send_delay_of(&self, path: u32, sent: Time) -> Duration {
+        if !self.has_shaping {
             return Duration::ZERO;
         }
-        self.state().shaping.as_mut().map_or(Duration::ZERO, |shaping| shaping.hold_of(path, sent))
+        self.state().shaping.as_mut().map_or(Duration::ZERO, |shaping| shaping.send_delay_of(path, sent))
     }
 
-    /// Datagrams go through an outlet, which honours sizes and holds.
-    pub(crate) fn has_outlet(&self) -> bool {
-        self.shapes && self.state().shaping.as_ref().is_some_and(|shaping| shaping.lane.works())
+    /// Datagrams go through a shaping socket, which honours sizes and send delays.
+    pub(crate) fn has_shaping_socket(&self) -> bool {
+        self.has_shaping && self.state().shaping.as_ref().is_some_and(|shaping| shaping.writer.is_wired())
     }
 
     /// The stack itself makes packets as small as a controller asks: what it counts are real bytes, and a window may be smaller than
     /// two of the largest packets.
     pub(crate) const fn sizes_packets(&self) -> bool {
-        self.provided.datagram && !self.shapes
+        self.provided.datagram && !self.has_shaping
     }
 
-    /// What controller `flow` asks of the outlet from here on. To be called between packets only, as [`ConnectionState::open`] is.
-    pub(crate) fn wish(&self, flow: u64, wish: ShapingRequest) {
+    /// What controller `controller_id` asks of the shaping socket from here on. To be called between packets only, as [`ConnectionState::open`] is.
+    pub(crate) fn request_shaping(&self, controller_id: u64, request: ShapingRequest) {
         let now = self.now();
         let mut state = self.state();
         if let Some(shaping) = &mut state.shaping {
-            shaping.wish(flow, wish, now);
-            self.settle(&mut state, now);
+            shaping.request(controller_id, request, now);
+            self.update_tail(&mut state, now);
         }
     }
 
-    /// Controller `flow` is gone.
-    pub(crate) fn forget(&self, flow: u64) {
+    /// Controller `controller_id` is gone.
+    pub(crate) fn remove_controller(&self, controller_id: u64) {
         if let Some(shaping) = &mut self.state().shaping {
-            shaping.forget(flow);
+            shaping.remove_controller(controller_id);
         }
     }
 
-    /// By how many bytes packets are cut now, and since when.
-    pub(crate) fn cut(&self) -> (Time, usize) {
-        if !self.shapes {
+    /// By how many bytes packets are trimmed now, and since when.
+    pub(crate) fn trim(&self) -> (Time, usize) {
+        if !self.has_shaping {
             return (Time::ZERO, 0);
         }
-        self.state().shaping.as_ref().map_or((Time::ZERO, 0), Shaping::cut)
+        self.state().shaping.as_ref().map_or((Time::ZERO, 0), Shaping::trim)
     }
 
     /// Sets the tail of the packets to come.
-    fn settle(&self, state: &mut State, now: Time) {
+    fn update_tail(&self, state: &mut State, now: Time) {
         let frame = state.frame_len();
         if let Some(shaping) = &mut state.shaping {
-            shaping.settle(now, frame);
+            shaping.update_tail(now, frame);
             self.tail.store(shaping.tail(), Ordering::Relaxed);
         }
     }
@@ -546,7 +558,7 @@ impl ConnectionState {
             let len = raw.len().min(room.len());
             room[..len].copy_from_slice(&raw[..len]);
             len
-        } else if state.agreed.timestamps.sends {
+        } else if state.negotiated.timestamps.sends {
             let frame = Timestamp::at(now, state.own_exponent);
             if !self.extension.datagrams {
                 // Once in hours it grows, and the room made before is too small: that one packet goes without.
@@ -554,10 +566,10 @@ impl ConnectionState {
             }
             frame.encode(room)
         } else {
-            let heard = state.paths.at(path).heard;
+            let echo = state.paths.at(path).echo;
             let frame = SyncTimestamp {
                 sent: fathom_frames::sync_timestamp::stamp(now),
-                echo: heard.filter(|_| state.agreed.sync.echoes),
+                echo: echo.filter(|_| state.negotiated.sync.echoes),
             };
             frame.encode(room)
         };
@@ -573,42 +585,42 @@ impl ConnectionState {
     // ---- for stacks that call the plug-in from their own code ----
 
     /// A connection of a stack that carries the plug-in in its own code, and so needs no keys or sessions of ours. Such a stack calls
-    /// [`ConnectionState::scale_by`], [`ConnectionState::append_parameters`] and [`ConnectionState::negotiate`] during the handshake, [`ConnectionState::room`] and [`ConnectionState::leave`]
-    /// for each 1-RTT packet it builds, [`ConnectionState::arrive`] for each it has opened ([`ConnectionState::arrive_early`] for those before 1-RTT), and
+    /// [`ConnectionState::set_ack_delay_exponent`], [`ConnectionState::append_parameters`] and [`ConnectionState::negotiate`] during the handshake, [`ConnectionState::room`] and [`ConnectionState::finish_packet`]
+    /// for each 1-RTT packet it builds, [`ConnectionState::on_packet_received`] for each it has opened ([`ConnectionState::on_early_packet_received`] for those before 1-RTT), and
     /// starts a [`ControllerDriver`](crate::Flow) per network path. All its 1-RTT packets share one packet number space, which is path 0.
     ///
     /// # Errors
     /// The stack lacks what the configuration's controllers need, or the extension is off and they need one-way delay.
-    pub fn for_stack(setup: Setup, provided: Capabilities) -> Result<Arc<Self>, PluginError> {
+    pub fn for_stack(setup: ConnectionConfig, provided: Capabilities) -> Result<Arc<Self>, PluginError> {
         if let Some(controller_config) = &setup.controller_config {
             controller_config
                 .check(provided)
-                .map_err(|missing| PluginError::Missing { missing, outlet_would_do: false })?;
+                .map_err(|missing| PluginError::Missing { missing, shaping_socket_suffices: false })?;
             if setup.extension.is_off() && controller_config.required().one_way {
                 return Err(PluginError::ExtensionOff(controller_config.name()));
             }
         }
-        Ok(Arc::new(Self::made(setup, provided, None)))
+        Ok(Arc::new(Self::build(setup, provided, None)))
     }
 
     /// A view for the application.
-    pub fn probe(self: &Arc<Self>) -> ConnectionMonitor {
+    pub fn monitor(self: &Arc<Self>) -> ConnectionMonitor {
         ConnectionMonitor::new(Arc::clone(self))
     }
 
     /// Bytes to hold free for our frame in the 1-RTT packet being built; `acknowledges`: an ACK frame is in it.
-    pub fn room(&self, acknowledges: bool) -> usize {
+    pub fn frame_room(&self, acknowledges: bool) -> usize {
         if acknowledges || self.is_stamped_always() { self.reserved.load(Ordering::Relaxed) } else { 0 }
     }
 
     /// Every packet carries our frame, not only those with an ACK frame.
     fn is_stamped_always(&self) -> bool {
-        self.always.load(Ordering::Relaxed)
+        self.stamps_every_packet.load(Ordering::Relaxed)
     }
 
     /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`ConnectionState::room`] bytes, perhaps none);
     /// `ack_eliciting`: it asks for an acknowledgement.
-    pub fn leave(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
+    pub fn finish_packet(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
         let now = self.host_time();
         let mut state = self.state();
         state.record(0, packet, now, || ack_eliciting);
@@ -623,16 +635,16 @@ impl ConnectionState {
     /// caller must drop.
     ///
     /// # Errors
-    /// [`NotAgreed`]: the caller closes the connection with PROTOCOL_VIOLATION.
-    pub fn arrive(&self, packet: u64, payload: &mut [u8]) -> Result<usize, NotAgreed> {
+    /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
+    pub fn on_packet_received(&self, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
         self.open(0, packet, payload)
     }
 
     /// Looks for our frames in an opened Initial, Handshake or 0-RTT payload, where none may be.
     ///
     /// # Errors
-    /// [`NotAgreed`]: the caller closes the connection with PROTOCOL_VIOLATION.
-    pub fn arrive_early(&self, payload: &[u8]) -> Result<(), NotAgreed> {
+    /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
+    pub fn on_early_packet_received(&self, payload: &[u8]) -> Result<(), NotNegotiated> {
         if self.extension.is_off() { Ok(()) } else { check_none(payload) }
     }
 
@@ -645,41 +657,41 @@ impl ConnectionState {
 
     /// Takes our frames out of an opened payload and notes what they and its ACK frames say. Returns how many leading bytes the
     /// caller must drop.
-    pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotAgreed> {
+    pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
         let mut state = self.state();
         if !state.reads {
             drop(state);
             // Where both extensions are off, a frame of theirs is one that nobody knows, and the stack says so.
-            return self.arrive_early(payload).map(|()| 0);
+            return self.on_early_packet_received(payload).map(|()| 0);
         }
         let lead = self.read(&mut state, path, packet, payload)?;
         if let Some(shaping) = &mut state.shaping {
-            shaping.arrived(path, packet);
-            self.settle(&mut state, self.now());
+            shaping.on_packet_received(path, packet);
+            self.update_tail(&mut state, self.now());
         }
         Ok(lead)
     }
 
     /// The part of [`ConnectionState::open`] that reads the payload.
-    fn read(&self, state: &mut State, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotAgreed> {
+    fn read(&self, state: &mut State, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
         if is_one_stream_frame(payload) {
             // Nothing in it is ours or an ACK frame, so it matters to nobody here whether it is a duplicate.
             self.may_stamp(state, None, payload.len());
             return Ok(0);
         }
         let now = self.host_time();
-        state.paths.settle();
+        state.paths.carry_over_ecn();
         let mut found = IncomingFrames::default();
-        if let Err(not_agreed) = found.read(payload, &state.agreed) {
+        if let Err(not_agreed) = found.read(payload, &state.negotiated) {
             return if self.extension.is_off() { Ok(0) } else { Err(not_agreed) };
         }
         if let Some(shaping) = state.shaping.as_mut().filter(|_| found.acks().next().is_some()) {
-            shaping.confirm();
+            shaping.on_first_ack();
         }
         // Without a stamp a duplicate says nothing new: send times are taken once, counts only grow.
         let known = state.paths.at(path);
-        if !found.is_stamped() || known.arrived(packet, found.stamp, now) {
-            state.note(now, path, &found);
+        if !found.is_stamped() || known.on_packet_received(packet, found.stamp, now) {
+            state.on_frames(now, path, &found);
             if found.ack_eliciting {
                 self.may_stamp(state, Some(now), payload.len());
             }
@@ -708,12 +720,12 @@ impl ConnectionState {
         }
     }
 
-    /// Signals of the ACK frame that the stack is processing for controller `flow` of `path`, once; `largest` is the largest packet
+    /// Signals of the ACK frame that the stack is processing for controller `controller_id` of `path`, once; `largest` is the largest packet
     /// acknowledged so far on that path. The delay it says is at most the one that the peer announced.
-    pub(crate) fn take_signals(&self, path: u32, flow: u64, largest: Option<u64>) -> AckSignals {
+    pub(crate) fn take_signals(&self, path: u32, controller_id: u64, largest: Option<u64>) -> AckSignals {
         let mut state = self.state();
         let longest = state.max_ack_delay;
-        let signals = state.paths.known(path).map(|p| p.take(flow, largest)).unwrap_or_default();
+        let signals = state.paths.known(path).map(|p| p.take_signals(controller_id, largest)).unwrap_or_default();
         AckSignals { ack_delay: signals.ack_delay.min(longest), ..signals }
     }
 
@@ -725,7 +737,7 @@ impl ConnectionState {
     }
 
     /// Notes a controller's state after an event.
-    pub(crate) fn observe(&self, now: Time, controller: &dyn Controller) {
+    pub(crate) fn record_metrics(&self, now: Time, controller: &dyn Controller) {
         let snapshot = controller.metrics();
         let one_way = {
             let mut state = self.state();
@@ -733,7 +745,7 @@ impl ConnectionState {
             state.report.one_way
         };
         if let Some(observer) = &self.observer {
-            observer.observe(now, &snapshot, one_way);
+            observer.on_metrics(now, &snapshot, one_way);
         }
     }
 }
@@ -741,38 +753,38 @@ impl ConnectionState {
 impl State {
     /// Bytes of the frame that we write beside an ACK frame; 0 when we write none.
     fn frame_len(&self) -> usize {
-        if self.agreed.timestamps.sends { self.timestamp_len } else { self.agreed.sync.frame_len() }
+        if self.negotiated.timestamps.sends { self.timestamp_len } else { self.negotiated.sync.frame_len() }
     }
 
     /// Notes when a packet leaves, if its acknowledgement will tell a delay.
-    fn record(&mut self, path: u32, packet: u64, leaves: Time, ack_eliciting: impl FnOnce() -> bool) {
-        if self.agreed.sync.reads || self.agreed.timestamps.reads && ack_eliciting() {
-            self.paths.at(path).sent.record(packet, leaves);
-        } else if self.agreed.timestamps.reads {
-            self.paths.at(path).sent.record_silent(packet, leaves);
+    fn record(&mut self, path: u32, packet: u64, departs: Time, ack_eliciting: impl FnOnce() -> bool) {
+        if self.negotiated.sync.reads || self.negotiated.timestamps.reads && ack_eliciting() {
+            self.paths.at(path).sent.record(packet, departs);
+        } else if self.negotiated.timestamps.reads {
+            self.paths.at(path).sent.record_non_eliciting(packet, departs);
         }
     }
 
-    fn note(&mut self, now: Time, path: u32, found: &IncomingFrames) {
+    fn on_frames(&mut self, now: Time, path: u32, found: &IncomingFrames) {
         self.report.stamps_received += u64::from(found.is_stamped());
         for ack in found.acks() {
             self.report.ecn = ack.ecn.or(self.report.ecn);
             self.report.acks += 1;
             self.report.longest_ack_delay = self.report.longest_ack_delay.max(ack.delay(self.exponent));
-            let told = self.told(found, ack.path == path);
+            let peer_timestamp = self.peer_timestamp(found, ack.path == path);
             // A path that was never used acknowledges nothing.
             let Some(acked) = self.paths.known(ack.path) else { continue };
-            let one_way = acked.acknowledged(now, ack, self.exponent, told);
+            let one_way = acked.on_ack(now, ack, self.exponent, peer_timestamp);
             self.report.one_way = one_way.or(self.report.one_way);
         }
     }
 
     /// What a packet says for an ACK frame in it: a stamp is the peer's clock, whatever path it came on; an echo is of a packet of that
     /// path.
-    fn told(&self, found: &IncomingFrames, same_path: bool) -> PeerTimestamp {
+    fn peer_timestamp(&self, found: &IncomingFrames, same_path: bool) -> PeerTimestamp {
         match (found.stamp, found.timestamp) {
             (Some(SyncTimestamp { echo: Some(echo), .. }), _) if same_path => PeerTimestamp::Echo(echo),
-            (Some(SyncTimestamp { sent, echo: None }), _) if !self.agreed.sync.reads_echoes => {
+            (Some(SyncTimestamp { sent, echo: None }), _) if !self.negotiated.sync.reads_echoes => {
                 PeerTimestamp::Stamp(sent)
             }
             (_, Some(stamp)) => PeerTimestamp::Timestamp(stamp.micros(self.exponent), self.max_ack_delay),

@@ -44,12 +44,12 @@ impl Extension {
 pub enum PluginError {
     /// The controller's name or options.
     Spec(SpecError),
-    /// The controller needs what the stack does not offer.
+    /// The controller needs capabilities that the stack does not provide.
     Missing {
         /// What is missing.
         missing: Missing,
-        /// An outlet would offer it.
-        outlet_would_do: bool,
+        /// A shaping socket would offer it.
+        shaping_socket_suffices: bool,
     },
     /// The controller changes the packet size, and the application's DATAGRAM frames need one that stays.
     DatagramsInUse(&'static str),
@@ -71,8 +71,8 @@ impl fmt::Display for PluginError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spec(e) => e.fmt(f),
-            Self::Missing { missing, outlet_would_do: false } => missing.fmt(f),
-            Self::Missing { missing, outlet_would_do: true } => {
+            Self::Missing { missing, shaping_socket_suffices: false } => missing.fmt(f),
+            Self::Missing { missing, shaping_socket_suffices: true } => {
                 write!(
                     f,
                     "{missing}; an endpoint that sends through a ShapingSocket offers it too (Plugin::named_through)"
@@ -122,27 +122,27 @@ pub(crate) struct Core {
     pub(crate) parameter: Option<Arc<[u8]>>,
     /// Bytes sent in place of our frame.
     pub(crate) stamp: Option<Arc<[u8]>>,
-    /// Where the endpoint's datagrams are cut and held.
-    pub(crate) gate: Option<Arc<TrailerRegistry>>,
+    /// Where the endpoint's datagrams are trimmed and held.
+    pub(crate) registry: Option<Arc<TrailerRegistry>>,
     /// ACK frames are read, whoever needs what they say.
-    pub(crate) watches: bool,
+    pub(crate) monitors_acks: bool,
 }
 
 impl Core {
-    /// What `bare` becomes with an outlet, if there is one.
+    /// What `bare` becomes with a shaping socket, if there is one.
     pub(crate) fn provided(&self, bare: Capabilities) -> Capabilities {
-        if self.gate.is_some() { with_outlet(bare) } else { bare }
+        if self.registry.is_some() { with_shaping_socket(bare) } else { bare }
     }
 }
 
-/// What a stack offers that sends through an outlet; `bare` is what it offers by itself.
-pub const fn with_outlet(bare: Capabilities) -> Capabilities {
+/// What a stack offers that sends through a shaping socket; `bare` is what it offers by itself.
+pub const fn with_shaping_socket(bare: Capabilities) -> Capabilities {
     Capabilities { pacing: true, datagram: true, ..bare }
 }
 
 /// How one connection is plugged in, on a stack that carries the plug-in in its own code ([`crate::ConnectionState::for_stack`]).
 #[derive(Clone)]
-pub struct Setup {
+pub struct ConnectionConfig {
     /// Where its controllers come from; `None`: the stack's own controllers.
     pub controller_config: Option<Arc<dyn ControllerConfig>>,
     /// The clock behind the frames.
@@ -159,7 +159,7 @@ pub struct Setup {
     pub stamp: Option<Arc<[u8]>>,
 }
 
-impl Default for Setup {
+impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             controller_config: None,

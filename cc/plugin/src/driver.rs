@@ -18,44 +18,44 @@ use crate::trim::TrimAccounting;
 #[derive(Debug)]
 pub struct ControllerDriver {
     controller: Box<dyn Controller>,
-    seat: Arc<FlowRegistration>,
+    registration: Arc<FlowRegistration>,
     path: Option<u32>,
     initial_window: u64,
     /// Packets acknowledged by the ACK frame that the stack is working on.
     batch: Vec<Acked>,
     smoothed: Option<Duration>,
-    /// What part of the stack's smoothed RTT is the outlet's hold: averaged as the RTT is (RFC 9002 §5.3).
-    smoothed_hold: Duration,
+    /// What part of the stack's smoothed RTT is the shaping socket's send delay: averaged as the RTT is (RFC 9002 §5.3).
+    smoothed_send_delay: Duration,
     min_rtt: Option<Duration>,
     /// Smoothed RTT, or the first sample while there is nothing to smooth.
     round_trip: Option<Duration>,
     /// The last congestion event was a loss.
     lost: bool,
     /// The ACK frame that the stack is working on gave a batch.
-    told: bool,
+    batch_reported: bool,
     /// A mark came with an ACK frame that gave no batch: when the newest packet it concerns left.
     early_mark: Option<Time>,
     /// Largest datagram of the path, in bytes.
     mtu: u16,
-    /// By how many bytes the outlet cuts packets now, and did before.
-    cuts: TrimAccounting,
+    /// By how many bytes the shaping socket trims packets now, and did before.
+    trim: TrimAccounting,
 }
 
 /// A controller's place in its connection; clones share it.
 #[derive(Debug)]
 struct FlowRegistration {
-    cell: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
     /// Which of the connection's controllers this is.
     id: u64,
 }
 
 impl Drop for FlowRegistration {
     fn drop(&mut self) {
-        self.cell.forget(self.id);
+        self.state.remove_controller(self.id);
     }
 }
 
-/// How an ACK frame ended, as a stack tells it.
+/// How an ACK frame ended, as a stack reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct AckBatch {
     /// When the frame arrived.
@@ -73,87 +73,90 @@ impl ControllerDriver {
     /// give its number, 0. `None`: the first packet sent shows it ([`ControllerDriver::on_packet_sent`]).
     ///
     /// # Panics
-    /// If the connection was not wired ([`crate::ServerSetup`] without a plug-in's `accept`).
-    pub fn start(cell: Arc<ConnectionState>, path: Option<u32>, now: Instant, datagram: u16) -> Self {
-        let start = Start { now: cell.time(now), datagram, provided: cell.provided() };
-        let controller = cell
+    /// If the connection was not wired ([`crate::ServerCryptoConfig`] without a plug-in's `accept`).
+    pub fn start(state: Arc<ConnectionState>, path: Option<u32>, now: Instant, datagram: u16) -> Self {
+        let start = Start { now: state.time(now), datagram, provided: state.provided() };
+        let controller = state
             .controller_config()
             .expect("only wired connections have a factory")
             .start(&start)
             // `Plugin::new` has checked the configuration's needs against the same offer.
-            .expect("needs checked when the plug was made");
-        let mut flow = Self {
+            .expect("needs checked when the plug-in was made");
+        let mut driver = Self {
             initial_window: controller.send_params().window,
             controller,
-            seat: Arc::new(FlowRegistration { id: cell.next_flow(), cell }),
+            registration: Arc::new(FlowRegistration { id: state.next_controller_id(), state }),
             path,
             batch: Vec::with_capacity(16),
             smoothed: None,
-            smoothed_hold: Duration::ZERO,
+            smoothed_send_delay: Duration::ZERO,
             min_rtt: None,
             round_trip: None,
             lost: false,
-            told: false,
+            batch_reported: false,
             early_mark: None,
             mtu: datagram,
-            cuts: TrimAccounting::new(datagram),
+            trim: TrimAccounting::new(datagram),
         };
-        flow.steer();
-        flow
+        driver.request_shaping();
+        driver
     }
 
-    fn cell(&self) -> &ConnectionState {
-        &self.seat.cell
+    fn state(&self) -> &ConnectionState {
+        &self.registration.state
     }
 
     fn time(&self, at: Instant) -> Time {
-        self.cell().time(at)
+        self.state().time(at)
     }
 
-    /// Bytes were handed to the network: one datagram where there is an outlet.
+    /// Bytes were handed to the network: one datagram where there is a shaping socket.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         let now = self.time(now);
-        let sent = Sent { now, bytes: self.cuts.sent(bytes) };
+        let sent = Sent { now, bytes: self.trim.sent(bytes) };
         self.controller.on_sent(&sent);
-        if let Some(observer) = self.cell().observer() {
-            observer.sent(&sent);
+        if let Some(observer) = self.state().observer() {
+            observer.on_sent(&sent);
         }
-        // Another path's controller may have changed the cut, or the packet itself.
-        self.follow();
+        // Another path's controller may have changed the trim, or the packet itself.
+        self.update_trim();
     }
 
-    /// Hands the controller's wishes to the outlet, if there is one.
-    fn steer(&mut self) {
-        if !self.cell().has_outlet() {
-            return self.follow();
+    /// Hands the controller's requests to the shaping socket, if there is one.
+    fn request_shaping(&mut self) {
+        if !self.state().has_shaping_socket() {
+            return self.update_trim();
         }
         let params = self.controller.send_params();
-        let hold = match params.pacing {
-            Pacing::Delay(hold) => hold,
+        let send_delay = match params.pacing {
+            Pacing::Delay(send_delay) => send_delay,
             Pacing::Window | Pacing::Rate(_) => Duration::ZERO,
         };
         let shrink = params.datagram.map_or(0, |size| usize::from(self.mtu.saturating_sub(size)));
-        self.cell().wish(self.seat.id, ShapingRequest { path: self.path, mtu: self.mtu, shrink, hold });
-        self.follow();
+        self.state().request_shaping(
+            self.registration.id,
+            ShapingRequest { path: self.path, mtu: self.mtu, shrink, send_delay },
+        );
+        self.update_trim();
     }
 
-    /// Counts packets as they are cut now.
-    fn follow(&mut self) {
-        let (since, cut) = self.cell().cut();
-        self.cuts.change(since, self.mtu, cut);
+    /// Counts packets as they are trimmed now.
+    fn update_trim(&mut self) {
+        let (since, trim) = self.state().trim();
+        self.trim.change(since, self.mtu, trim);
     }
 
     /// `packet` was sealed just before and is this path's: it tells a controller that does not know its path which one it has.
     pub fn on_packet_sent(&mut self, packet: u64) {
         if self.path.is_none() {
-            self.path = self.cell().path_of(packet);
+            self.path = self.state().path_of(packet);
         }
     }
 
     /// A packet was acknowledged; `smoothed` is the stack's RTT estimate.
     pub fn on_ack(&mut self, sent: Instant, bytes: u64, smoothed: Duration) {
         let sent = self.time(sent);
-        let bytes = self.cuts.acked(sent, bytes);
+        let bytes = self.trim.acked(sent, bytes);
         self.batch.push(Acked { sent, bytes });
         self.smoothed = Some(smoothed);
     }
@@ -162,25 +165,27 @@ impl ControllerDriver {
     pub fn on_end_acks(&mut self, end: AckBatch) {
         let now = self.time(end.now);
         let newest = self.batch.iter().map(|p| p.sent).max();
-        self.told = newest.is_some();
+        self.batch_reported = newest.is_some();
         let Some(newest) = newest else { return };
-        // A packet that the outlet kept back counts as sent before it left.
-        let hold = self.path.map_or(Duration::ZERO, |path| self.cell().hold_of(path, newest));
-        let sample = now.since(newest).saturating_sub(hold);
-        let signals =
-            self.path.map(|path| self.cell().take_signals(path, self.seat.id, end.largest)).unwrap_or_default();
+        // A packet that the shaping socket kept back counts as sent before it left.
+        let send_delay = self.path.map_or(Duration::ZERO, |path| self.state().send_delay_of(path, newest));
+        let sample = now.since(newest).saturating_sub(send_delay);
+        let signals = self
+            .path
+            .map(|path| self.state().take_signals(path, self.registration.id, end.largest))
+            .unwrap_or_default();
         let known = Rtt { min: self.min_rtt.unwrap_or(sample), ..Rtt::first(sample) };
         let rtt = known.with_sample(sample, signals.ack_delay, Duration::MAX);
         let latest = rtt.latest;
         // The stack's estimate does not hold this sample yet; before the first one it is a guess.
-        let smoothed = self.smoothed.map_or(latest, |stack| stack.saturating_sub(self.smoothed_hold));
-        self.smoothed_hold = match self.min_rtt {
-            None => hold,
-            Some(_) => (self.smoothed_hold * 7 + hold) / 8,
+        let smoothed = self.smoothed.map_or(latest, |stack| stack.saturating_sub(self.smoothed_send_delay));
+        self.smoothed_send_delay = match self.min_rtt {
+            None => send_delay,
+            Some(_) => (self.smoothed_send_delay * 7 + send_delay) / 8,
         };
         self.round_trip = Some(if self.min_rtt.is_none() { latest } else { smoothed });
         self.min_rtt = Some(rtt.min);
-        let in_flight = self.cuts.in_flight(end.in_flight);
+        let in_flight = self.trim.in_flight(end.in_flight);
         let acks = AckEvent {
             now,
             packets: &self.batch,
@@ -191,12 +196,12 @@ impl ControllerDriver {
             app_limited: end.app_limited,
         };
         self.controller.on_ack(&acks);
-        if let Some(observer) = self.cell().observer() {
-            observer.acked(&acks, self.pacing_rate());
+        if let Some(observer) = self.state().observer() {
+            observer.on_ack(&acks, self.pacing_rate());
         }
         self.batch.clear();
-        self.steer();
-        self.cell().observe(now, &*self.controller);
+        self.request_shaping();
+        self.state().record_metrics(now, &*self.controller);
         if let Some(sent) = self.early_mark.take() {
             self.react_to_congestion(now, sent, Cause::Mark);
         }
@@ -208,7 +213,7 @@ impl ControllerDriver {
     /// waits for the next batch, which brings its counts.
     pub fn on_congestion_event(&mut self, now: Instant, sent: Instant, cause: Cause) {
         let (now, sent) = (self.time(now), self.time(sent));
-        if cause == Cause::Mark && !self.told {
+        if cause == Cause::Mark && !self.batch_reported {
             self.early_mark = self.early_mark.max(Some(sent));
         } else {
             self.react_to_congestion(now, sent, cause);
@@ -218,25 +223,25 @@ impl ControllerDriver {
     fn react_to_congestion(&mut self, now: Time, sent: Time, cause: Cause) {
         self.lost = matches!(cause, Cause::Loss { .. });
         let cause = match cause {
-            Cause::Loss { bytes, persistent } => Cause::Loss { bytes: self.cuts.lost(bytes), persistent },
+            Cause::Loss { bytes, persistent } => Cause::Loss { bytes: self.trim.lost(bytes), persistent },
             Cause::Mark => Cause::Mark,
         };
         let congestion_event = CongestionEvent { now, sent, cause };
         self.controller.on_congestion_event(&congestion_event);
-        if let Some(observer) = self.cell().observer() {
-            observer.react_to_congestion(&congestion_event);
+        if let Some(observer) = self.state().observer() {
+            observer.on_congestion_event(&congestion_event);
         }
-        self.steer();
-        self.cell().observe(now, &*self.controller);
+        self.request_shaping();
+        self.state().record_metrics(now, &*self.controller);
     }
 
     /// What the stack took for lost was acknowledged after all. It says nothing of marks: when one came since, nothing is undone.
     pub fn on_spurious_loss(&mut self) {
         if std::mem::take(&mut self.lost) {
-            let now = self.cell().now();
+            let now = self.state().now();
             self.controller.on_spurious_congestion_event(now);
-            self.steer();
-            self.cell().observe(now, &*self.controller);
+            self.request_shaping();
+            self.state().record_metrics(now, &*self.controller);
         }
     }
 
@@ -244,8 +249,8 @@ impl ControllerDriver {
     pub fn on_probe_timeout(&mut self, now: Instant, count: u32) {
         let now = self.time(now);
         self.controller.on_probe_timeout(now, count);
-        self.steer();
-        self.cell().observe(now, &*self.controller);
+        self.request_shaping();
+        self.state().record_metrics(now, &*self.controller);
     }
 
     /// Another largest datagram, in bytes.
@@ -254,17 +259,17 @@ impl ControllerDriver {
             return;
         }
         self.mtu = datagram;
-        self.controller.on_path(self.cell().now(), PathChange::Datagram(datagram));
-        self.steer();
+        self.controller.on_path(self.state().now(), PathChange::Datagram(datagram));
+        self.request_shaping();
     }
 
     /// What the sender may do now; the window as the stack counts bytes.
     pub fn send_params(&self) -> SendParams {
         let params = self.controller.send_params();
-        if self.cell().sizes_packets() {
+        if self.state().sizes_packets() {
             return params;
         }
-        SendParams { window: self.cuts.window(params.window), ..params }
+        SendParams { window: self.trim.window(params.window), ..params }
     }
 
     /// What the controller thinks: telemetry.
@@ -279,16 +284,16 @@ impl ControllerDriver {
 
     /// The rate at which packets should leave, for stacks that pace; `None`: as the stack paces a window.
     ///
-    /// [`Pacing::Hold`] becomes `window / (RTT + hold)`: the throughput of a sender that keeps each packet back for so long. The RTT is
-    /// this path's smoothed one. Stacks count a packet as sent when it leaves, so the hold is not part of it. A hold of zero, or one
-    /// before the first RTT sample, is no hold. Behind an outlet, which really keeps packets back, it sets no rate.
+    /// [`Pacing::Delay`] becomes `window / (RTT + send_delay)`: the throughput of a sender that keeps each packet back for so long. The RTT is
+    /// this path's smoothed one. Stacks count a packet as sent when it leaves, so the send delay is not part of it. A send delay of zero, or one
+    /// before the first RTT sample, is no send delay. Behind a shaping socket, which really keeps packets back, it sets no rate.
     pub fn pacing_rate(&self) -> Option<Rate> {
         let params = self.controller.send_params();
         match params.pacing {
             Pacing::Window => None,
             Pacing::Rate(rate) => Some(rate),
-            Pacing::Delay(hold) if hold.is_zero() || self.cell().has_outlet() => None,
-            Pacing::Delay(hold) => self.round_trip.map(|rtt| held(params.window, rtt.saturating_add(hold))),
+            Pacing::Delay(send_delay) if send_delay.is_zero() || self.state().has_shaping_socket() => None,
+            Pacing::Delay(send_delay) => self.round_trip.map(|rtt| held(params.window, rtt.saturating_add(send_delay))),
         }
     }
 }
@@ -297,19 +302,19 @@ impl Clone for ControllerDriver {
     fn clone(&self) -> Self {
         Self {
             controller: self.controller.boxed(),
-            seat: Arc::clone(&self.seat),
+            registration: Arc::clone(&self.registration),
             path: self.path,
             initial_window: self.initial_window,
             batch: self.batch.clone(),
             smoothed: self.smoothed,
-            smoothed_hold: self.smoothed_hold,
+            smoothed_send_delay: self.smoothed_send_delay,
             min_rtt: self.min_rtt,
             round_trip: self.round_trip,
             lost: self.lost,
-            told: self.told,
+            batch_reported: self.batch_reported,
             early_mark: self.early_mark,
             mtu: self.mtu,
-            cuts: self.cuts,
+            trim: self.trim,
         }
     }
 }
@@ -379,7 +384,7 @@ mod tests {
 
     struct Rig {
         start: Instant,
-        flow: ControllerDriver,
+        driver: ControllerDriver,
         log: Log,
     }
 
@@ -393,11 +398,11 @@ mod tests {
                 extension: Extension::default(),
                 parameter: None,
                 stamp: None,
-                watches: false,
-                gate: None,
+                monitors_acks: false,
+                registry: None,
             };
-            let cell = Arc::new(ConnectionState::new(&core, Capabilities::NONE, None));
-            Self { start, flow: ControllerDriver::start(cell, Some(0), start, 1_200), log }
+            let state = Arc::new(ConnectionState::new(&core, Capabilities::NONE, None));
+            Self { start, driver: ControllerDriver::start(state, Some(0), start, 1_200), log }
         }
 
         fn at(&self, millis: u64) -> Instant {
@@ -407,10 +412,10 @@ mod tests {
         /// Packets sent at these milliseconds are acknowledged at `now`, while the stack's RTT estimate is `smoothed`.
         fn acks(&mut self, now: u64, sent: &[u64], smoothed: u64) {
             for sent in sent {
-                self.flow.on_ack(self.at(*sent), 1_200, Duration::from_millis(smoothed));
+                self.driver.on_ack(self.at(*sent), 1_200, Duration::from_millis(smoothed));
             }
             let now = self.at(now);
-            self.flow.on_end_acks(AckBatch { now, in_flight: 2_400, app_limited: false, largest: Some(9) });
+            self.driver.on_end_acks(AckBatch { now, in_flight: 2_400, app_limited: false, largest: Some(9) });
         }
 
         fn events(&self) -> Vec<Event> {
@@ -437,21 +442,21 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_is_a_rate_of_one_window_per_round_trip_and_hold() {
+    fn send_delay_is_a_rate_of_one_window_per_rtt_plus_delay() {
         let mut rig = Rig::new(Pacing::Delay(Duration::from_millis(60)));
-        assert_eq!(rig.flow.pacing_rate(), None, "no round trip is known");
+        assert_eq!(rig.driver.pacing_rate(), None, "no round trip is known");
         // The stack's first estimate is a guess: the sample counts. 100 kB in 20 + 60 ms.
         rig.acks(20, &[0], 333);
-        assert_eq!(rig.flow.pacing_rate(), Some(Rate::from_bytes_per_sec(1_250_000)));
+        assert_eq!(rig.driver.pacing_rate(), Some(Rate::from_bytes_per_sec(1_250_000)));
         // 100 kB in 40 + 60 ms.
         rig.acks(80, &[40], 40);
-        assert_eq!(rig.flow.pacing_rate(), Some(Rate::from_bytes_per_sec(1_000_000)));
+        assert_eq!(rig.driver.pacing_rate(), Some(Rate::from_bytes_per_sec(1_000_000)));
         let mut none = Rig::new(Pacing::Delay(Duration::ZERO));
         none.acks(20, &[0], 333);
-        assert_eq!(none.flow.pacing_rate(), None);
+        assert_eq!(none.driver.pacing_rate(), None);
         let rate = Rate::from_bytes_per_sec(77);
-        assert_eq!(Rig::new(Pacing::Rate(rate)).flow.pacing_rate(), Some(rate));
-        assert_eq!(Rig::new(Pacing::Window).flow.pacing_rate(), None);
+        assert_eq!(Rig::new(Pacing::Rate(rate)).driver.pacing_rate(), Some(rate));
+        assert_eq!(Rig::new(Pacing::Window).driver.pacing_rate(), None);
     }
 
     #[test]
@@ -459,12 +464,12 @@ mod tests {
         let mut rig = Rig::new(Pacing::Window);
         rig.acks(20, &[0], 20);
         rig.acks(30, &[], 20);
-        rig.flow.on_congestion_event(rig.at(30), rig.at(10), Cause::Mark);
+        rig.driver.on_congestion_event(rig.at(30), rig.at(10), Cause::Mark);
         rig.acks(40, &[], 20);
-        rig.flow.on_congestion_event(rig.at(40), rig.at(12), Cause::Mark);
+        rig.driver.on_congestion_event(rig.at(40), rig.at(12), Cause::Mark);
         rig.acks(50, &[15], 20);
         rig.acks(60, &[20], 20);
-        rig.flow.on_congestion_event(rig.at(60), rig.at(20), Cause::Mark);
+        rig.driver.on_congestion_event(rig.at(60), rig.at(20), Cause::Mark);
         let heard = rig.events().into_iter().map(|e| match e {
             Event::AckEvent { now, .. } => ("acks", now),
             Event::CongestionEvent(s) => ("congestion_event", s.sent),
@@ -487,9 +492,9 @@ mod tests {
             let mut rig = Rig::new(Pacing::Window);
             rig.acks(20, &[0], 20);
             for cause in causes {
-                rig.flow.on_congestion_event(rig.at(20), rig.at(10), *cause);
+                rig.driver.on_congestion_event(rig.at(20), rig.at(10), *cause);
             }
-            (0..calls).for_each(|_| rig.flow.on_spurious_loss());
+            (0..calls).for_each(|_| rig.driver.on_spurious_loss());
             rig.events().iter().filter(|e| matches!(e, Event::Undo(_))).count()
         };
         assert_eq!(undone(&[], 1), 0);

@@ -74,7 +74,7 @@ impl rustls::quic::HeaderProtectionKey for Failing<dyn rustls::quic::HeaderProte
 
 /// A sender whose keys fail when told.
 struct Rig {
-    cell: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
     packets: Arc<AtomicBool>,
     headers: Arc<AtomicBool>,
     seal: PacketProtection,
@@ -84,17 +84,17 @@ struct Rig {
     /// Seals packets for the sender, as its peer.
     peer: Box<dyn rustls::quic::PacketKey>,
     open: PacketProtection,
-    gate: Arc<crate::TrailerRegistry>,
+    registry: Arc<crate::TrailerRegistry>,
 }
 
 impl Rig {
-    fn new(suite: CipherSuite, outlet: bool) -> Self {
+    fn new(suite: CipherSuite, shaping_socket: bool) -> Self {
         let extension = Extension { offer: Some(Offer::Lean), timestamp: None, datagrams: false };
-        let (core, gate) = core(extension, outlet);
-        let cell = Arc::new(ConnectionState::new(&core, Capabilities::NONE, None));
+        let (core, registry) = core(extension, shaping_socket);
+        let state = Arc::new(ConnectionState::new(&core, Capabilities::NONE, None));
         let mut parameters = Vec::new();
-        cell.complete_parameters(&mut parameters);
-        cell.negotiate(&parameters).expect("negotiated");
+        state.complete_parameters(&mut parameters);
+        state.negotiate(&parameters).expect("negotiated");
         let provider = rustls::crypto::ring::default_provider();
         let suite = provider.cipher_suites.iter().find(|s| s.suite() == suite).and_then(|s| s.tls13()?.quic_suite());
         let keys = |side| suite.expect("a suite of ring's").keys(b"failing", side, Version::V1);
@@ -109,15 +109,15 @@ impl Rig {
                 key: ours.local.header,
             });
         Self {
-            seal: PacketProtection::one_rtt(failing(ours.local.packet), Arc::clone(&cell), 0),
-            early: PacketProtection::padded(failing(again.local.packet), 0, Some(Arc::clone(&cell))),
-            protect: HeaderProtection::new(header, Some(Arc::clone(&cell))),
+            seal: PacketProtection::one_rtt(failing(ours.local.packet), Arc::clone(&state), 0),
+            early: PacketProtection::padded(failing(again.local.packet), 0, Some(Arc::clone(&state))),
+            protect: HeaderProtection::new(header, Some(Arc::clone(&state))),
             peer: theirs.local.packet,
-            open: PacketProtection::one_rtt(ours.remote.packet, Arc::clone(&cell), 0),
-            cell,
+            open: PacketProtection::one_rtt(ours.remote.packet, Arc::clone(&state), 0),
+            state,
             packets,
             headers,
-            gate,
+            registry,
         }
     }
 
@@ -143,7 +143,7 @@ impl Rig {
     }
 
     fn unsealed(&self) -> u64 {
-        self.cell.probe().report().unsealed
+        self.state.monitor().report().unsealed
     }
 }
 
@@ -198,18 +198,24 @@ fn a_packet_whose_header_cannot_be_protected_leaves_as_zeros() {
 }
 
 #[test]
-fn what_an_outlet_cuts_off_a_failed_packet_says_nothing() {
+fn trimmed_bytes_of_a_failed_packet_are_zeros() {
     for suite in SUITES {
         let rig = Rig::new(suite, true);
-        // An acknowledgement: packets may be cut from here on.
+        // An acknowledgement: packets may be trimmed from here on.
         rig.hear(0, &[0x02, 0x00, 0x00, 0x00, 0x00]);
-        rig.cell.wish(0, ShapingRequest { path: Some(0), mtu: 1_200, shrink: 700, hold: std::time::Duration::ZERO });
+        rig.state.request_shaping(
+            0,
+            ShapingRequest { path: Some(0), mtu: 1_200, shrink: 700, send_delay: std::time::Duration::ZERO },
+        );
         assert!(rig.seal.tag_len() > TAG + 600);
         rig.packets.store(true, Ordering::Relaxed);
         let packet = rig.send(0, 0x41);
-        assert!(says_nothing(&packet), "{suite:?}: what is cut off may leave where the socket is not the outlet's");
-        let cut = rig.gate.read(&packet).expect("cut all the same").datagram;
-        assert!(cut.len() < 100 && cut[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}");
+        assert!(
+            says_nothing(&packet),
+            "{suite:?}: what is trimmed off may leave where the socket is not the shaping socket's"
+        );
+        let trim = rig.registry.read(&packet).expect("trimmed all the same").datagram;
+        assert!(trim.len() < 100 && trim[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}");
         rig.headers.store(true, Ordering::Relaxed);
         assert!(says_nothing(&rig.send(0, 0x41)), "{suite:?}");
         assert_eq!(rig.unsealed(), 3);

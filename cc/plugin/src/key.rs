@@ -21,7 +21,7 @@ use std::sync::Arc;
 use bytes::{Buf, BytesMut};
 
 use crate::connection_state::ConnectionState;
-use crate::payload::{NotAgreed, check_none};
+use crate::payload::{NotNegotiated, check_none};
 use crate::shaping::Departure;
 
 /// Longest packet number (RFC 9000 §17.1).
@@ -32,9 +32,9 @@ const LONG_PROTECTED: u8 = 0x0f;
 const SHORT_PROTECTED: u8 = 0x1f;
 
 /// A packet became junk.
-fn not_sealed(cell: Option<&ConnectionState>, what: &str) {
-    match cell {
-        Some(cell) => cell.not_sealed(what),
+fn on_seal_failure(state: Option<&ConnectionState>, what: &str) {
+    match state {
+        Some(state) => state.on_seal_failure(what),
         None => tracing::error!("{what} failed before there was a connection: junk was sent in its place"),
     }
 }
@@ -42,16 +42,16 @@ fn not_sealed(cell: Option<&ConnectionState>, what: &str) {
 /// rustls's header protection.
 pub struct HeaderProtection {
     key: Box<dyn rustls::quic::HeaderProtectionKey>,
-    cell: Option<Arc<ConnectionState>>,
+    state: Option<Arc<ConnectionState>>,
 }
 
 impl HeaderProtection {
     /// That of a connection's packets; `None` before there is a connection.
     pub(crate) const fn new(
         key: Box<dyn rustls::quic::HeaderProtectionKey>,
-        cell: Option<Arc<ConnectionState>>,
+        state: Option<Arc<ConnectionState>>,
     ) -> Self {
-        Self { key, cell }
+        Self { key, state }
     }
 
     /// Unprotects the first byte and the packet number of `packet`, which starts at `pn_offset`.
@@ -69,7 +69,7 @@ impl HeaderProtection {
             // The form and the type of a packet are never protected; the rest of its first byte is.
             *first &= if *first & LONG_HEADER == 0 { !SHORT_PROTECTED } else { !LONG_PROTECTED };
             packet[pn_offset..].fill(0);
-            not_sealed(self.cell.as_deref(), "protecting a packet's header");
+            on_seal_failure(self.state.as_deref(), "protecting a packet's header");
         }
     }
 
@@ -87,9 +87,9 @@ impl HeaderProtection {
 
 /// What a key does besides sealing and opening.
 enum Extra {
-    /// Writes this many bytes of PADDING (0: nothing), for the connection of this cell if there is one yet.
+    /// Writes this many bytes of PADDING (0: nothing), for the connection of this state if there is one yet.
     Padding(usize, Option<Arc<ConnectionState>>),
-    /// Carries frames for the connection of this cell, after so many key updates.
+    /// Carries frames for the connection of this state, after so many key updates.
     Frames(Arc<ConnectionState>, u64),
 }
 
@@ -105,20 +105,20 @@ pub struct PacketProtection {
 }
 
 impl PacketProtection {
-    /// A key that only appends `padding` zero bytes: Initial, Handshake and 0-RTT. `cell` is the connection's, if there is one yet.
+    /// A key that only appends `padding` zero bytes: Initial, Handshake and 0-RTT. `state` is the connection's, if there is one yet.
     pub(crate) fn padded(
         key: Box<dyn rustls::quic::PacketKey>,
         padding: usize,
-        cell: Option<Arc<ConnectionState>>,
+        state: Option<Arc<ConnectionState>>,
     ) -> Self {
         let tag_len = key.tag_len();
-        Self { key, tag_len, extra: Extra::Padding(padding, cell) }
+        Self { key, tag_len, extra: Extra::Padding(padding, state) }
     }
 
-    /// A 1-RTT key of the connection of `cell`, after so many key updates.
-    pub(crate) fn one_rtt(key: Box<dyn rustls::quic::PacketKey>, cell: Arc<ConnectionState>, updates: u64) -> Self {
+    /// A 1-RTT key of the connection of `state`, after so many key updates.
+    pub(crate) fn one_rtt(key: Box<dyn rustls::quic::PacketKey>, state: Arc<ConnectionState>, updates: u64) -> Self {
         let tag_len = key.tag_len();
-        Self { key, tag_len, extra: Extra::Frames(cell, updates) }
+        Self { key, tag_len, extra: Extra::Frames(state, updates) }
     }
 
     /// Seals packet number `packet` of `path` (0 without multipath): `buf` is header, payload and room for the tag. Where the key cannot,
@@ -126,16 +126,16 @@ impl PacketProtection {
     pub fn encrypt(&self, path: u32, packet: u64, buf: &mut [u8], header_len: usize) {
         let (header, rest) = buf.split_at_mut(header_len);
         let room = rest.len() - self.tag_len;
-        let exit = match &self.extra {
-            Extra::Frames(cell, updates) => {
+        let departure = match &self.extra {
+            Extra::Frames(state, updates) => {
                 if *updates > 0 {
-                    cell.sealed_after(*updates);
+                    state.on_sealed(*updates);
                 }
-                cell.seal(path, packet, &mut rest[..room], header.len() + room + self.tag_len)
+                state.seal(path, packet, &mut rest[..room], header.len() + room + self.tag_len)
             }
             Extra::Padding(..) => Departure::default(),
         };
-        let (payload, rest) = rest.split_at_mut(room - exit.cut);
+        let (payload, rest) = rest.split_at_mut(room - departure.trim);
         let (tag, tail) = rest.split_at_mut(self.tag_len);
         // PADDING needs no writing: stacks hand the reserved bytes over as zeros, and zero is the PADDING frame.
         let sealed = match path {
@@ -148,12 +148,12 @@ impl PacketProtection {
             _ => {
                 payload.fill(0);
                 tag.fill(0);
-                not_sealed(self.cell(), "sealing a packet");
+                on_seal_failure(self.state(), "sealing a packet");
             }
         }
-        // What is cut off must go, even of a packet that says nothing: some of the payload lay there.
-        if let (Extra::Frames(cell, _), true) = (&self.extra, exit.cut > 0) {
-            cell.write_trailer(tail, exit.release);
+        // What is trimmed off must go, even of a packet that says nothing: some of the payload lay there.
+        if let (Extra::Frames(state, _), true) = (&self.extra, departure.trim > 0) {
+            state.write_trailer(tail, departure.release);
         }
     }
 
@@ -170,20 +170,20 @@ impl PacketProtection {
         let len = opened.map_err(|_| NotAuthentic)?.len();
         payload.truncate(len);
         let lead = match &self.extra {
-            Extra::Frames(cell, updates) => {
+            Extra::Frames(state, updates) => {
                 if *updates > 0 {
-                    cell.opened_after(*updates);
+                    state.on_opened(*updates);
                 }
-                cell.open(path, packet, payload)
+                state.open(path, packet, payload)
             }
             Extra::Padding(..) => check_none(payload).map(|()| 0),
         };
         match lead {
             // The stack closes on it as on a packet without frames.
-            Ok(_) if self.cell().is_some_and(ConnectionState::has_failed) => payload.clear(),
+            Ok(_) if self.state().is_some_and(ConnectionState::has_failed) => payload.clear(),
             Ok(lead) => payload.advance(lead),
-            Err(NotAgreed) => {
-                tracing::warn!("a packet holds a timestamp where none was agreed");
+            Err(NotNegotiated) => {
+                tracing::warn!("a packet holds a timestamp where none was negotiated");
                 // Stacks close on a packet without frames with PROTOCOL_VIOLATION (RFC 9000 §12.4), the code that this takes.
                 payload.clear();
             }
@@ -196,7 +196,7 @@ impl PacketProtection {
         self.tag_len
             + match &self.extra {
                 Extra::Padding(n, _) => *n,
-                Extra::Frames(cell, _) => cell.reserved(),
+                Extra::Frames(state, _) => state.reserved(),
             }
     }
 
@@ -205,10 +205,10 @@ impl PacketProtection {
         self.key.confidentiality_limit()
     }
 
-    fn cell(&self) -> Option<&ConnectionState> {
+    fn state(&self) -> Option<&ConnectionState> {
         match &self.extra {
-            Extra::Frames(cell, _) => Some(cell),
-            Extra::Padding(_, cell) => cell.as_deref(),
+            Extra::Frames(state, _) => Some(state),
+            Extra::Padding(_, state) => state.as_deref(),
         }
     }
 

@@ -6,7 +6,7 @@
 //! - [`PacketProtection`]: packet keys that write the frame while a packet is sealed and take it out while it is opened.
 //! - [`ConnectionState`]: what session, keys and controllers of one connection share; [`ConnectionMonitor`] looks into it.
 //! - [`ControllerDriver`]: one path's controller, told one batch of acknowledgements per ACK frame.
-//! - [`TrailerRegistry`] and [`DelayQueue`]: what keys and socket share where datagrams are cut or held back.
+//! - [`TrailerRegistry`] and [`DelayQueue`]: what keys and socket share where datagrams are trimmed or held back.
 //!
 //! # Order at the controller
 //!
@@ -23,17 +23,17 @@
 //! their forward delay all the same, since a stamp is the peer's clock wherever it travels (a TIMESTAMP too); an echo (`paper` mode) counts only on
 //! its own path.
 
-// Without sessions of ours nobody here seals, cuts or holds packets.
+// Without sessions of ours nobody here seals, trims or delays packets.
 #![cfg_attr(not(feature = "rustls"), allow(dead_code))]
 
 mod by_path;
 mod clock;
+mod close_error;
 mod connection_state;
 mod core;
 mod driver;
 #[cfg(all(test, feature = "rustls"))]
 mod failing_tests;
-mod fault;
 #[cfg(feature = "rustls")]
 mod key;
 mod path;
@@ -49,16 +49,19 @@ mod shaping_socket;
 mod trim;
 
 pub use clock::{Clock, SystemClock};
+pub use close_error::{CloseError, ErrorCode};
 pub use connection_state::{ConnectionMonitor, ConnectionState, Handshake, InUse, Observer, Report};
-pub use core::{Extension, PluginError, Setup, with_outlet};
+pub use core::{ConnectionConfig, Extension, PluginError, with_shaping_socket};
 pub use driver::{AckBatch, ControllerDriver};
 pub use fathom_frames::{EcnCounts, EnableTimestamp, Offer};
-pub use fault::{Code, Fault};
 #[cfg(feature = "rustls")]
 pub use key::{HeaderProtection, NotAuthentic, PacketProtection};
-pub use payload::NotAgreed;
+pub use payload::NotNegotiated;
 #[cfg(feature = "rustls")]
-pub use plugin::{ClientPlugin, ClientSetup, Plugin, ServerPlugin, ServerSetup, Stack};
+pub use plugin::{ClientCryptoConfig, ClientPlugin, Plugin, ServerCryptoConfig, ServerPlugin, Stack};
 #[cfg(feature = "rustls")]
-pub use session::{HandshakeData, Header, KeySet, Packet, Pair, Tls, UnknownVersion, initial_keys, retry_tag};
-pub use shaping_socket::{DelayLine, DelayQueue, DelayedSends, Held, TrailerRegistry, Trimmed};
+pub use session::{
+    FromHeaderProtection, FromPacketProtection, HandshakeData, KeyPair, KeySet, Tls, UnknownVersion, initial_keys,
+    retry_tag,
+};
+pub use shaping_socket::{DelayLine, DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};

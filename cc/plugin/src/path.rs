@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fathom_cc::{EcnDelta, OneWayDelay, Time};
-use fathom_frames::{Arrival, Counters, Echo, EcnCounts, Estimator, Sample, Seen, SendTimes, SyncTimestamp};
+use fathom_frames::{Arrival, Counters, Dedup, Echo, EcnCounts, Estimator, Sample, SendTimes, SyncTimestamp};
 
 use crate::by_path::ByPath;
 use crate::payload::AckSeen;
@@ -25,10 +25,10 @@ pub(crate) enum PeerTimestamp {
 #[derive(Default)]
 pub(crate) struct Path {
     pub(crate) sent: SendTimes,
-    seen: Seen,
+    dedup: Dedup,
     pub(crate) estimator: Estimator,
     /// The peer's stamped packet with the largest number, for echoes.
-    pub(crate) heard: Option<Echo>,
+    pub(crate) echo: Option<Echo>,
     ecn: EcnCounts,
     /// Largest packet acknowledged so far.
     largest: Option<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Path {
     /// ECN counts of ACK frames that newly acknowledged nothing: the next batch takes them along.
     owed: Option<EcnDelta>,
     /// Which controller took the last signals.
-    flow: Option<u64>,
+    controller_id: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -60,39 +60,41 @@ pub(crate) struct AckSignals {
 
 impl Path {
     /// Notes a packet of the peer; whether it is to be read.
-    pub(crate) fn arrived(&mut self, packet: u64, stamp: Option<SyncTimestamp>, now: Time) -> bool {
-        let arrival = self.seen.arrive(packet);
+    pub(crate) fn on_packet_received(&mut self, packet: u64, stamp: Option<SyncTimestamp>, now: Time) -> bool {
+        let arrival = self.dedup.insert(packet);
         if let (Arrival::Newest, Some(stamp)) = (arrival, stamp) {
-            self.heard = Some(Echo::of(stamp.sent, now));
+            self.echo = Some(Echo::of(stamp.sent, now));
         }
         !matches!(arrival, Arrival::Duplicate | Arrival::TooOld)
     }
 
-    /// Reads an ACK frame for this path, and what the packet in which it lay `told` that says something of this path.
-    pub(crate) fn acknowledged(
+    /// Reads an ACK frame for this path, and what the packet in which it lay `peer_timestamp` that says something of this path.
+    pub(crate) fn on_ack(
         &mut self,
         now: Time,
         ack: &AckSeen,
         exponent: u8,
-        told: PeerTimestamp,
+        peer_timestamp: PeerTimestamp,
     ) -> Option<OneWayDelay> {
         let delay = ack.delay(exponent);
         // Every ACK frame goes through the log, stamped or not: a packet acknowledged without a stamp must not count later.
-        let taken = self.sent.take_range(ack.newest());
+        let acked_packet = self.sent.take_range(ack.newest());
         // What orders the samples: the log gives each number once and in order, whatever path the ACK frames come on.
         let packet = ack.largest;
-        let sample = taken.and_then(|taken| match told {
+        let sample = acked_packet.and_then(|acked_packet| match peer_timestamp {
             PeerTimestamp::Nothing => None,
-            PeerTimestamp::Echo(echo) => Sample::echoed(now, packet, echo, delay, taken.sent, Duration::MAX),
-            PeerTimestamp::Stamp(stamp) => Some(Sample::lean(now, packet, stamp, delay, taken.sent, Duration::MAX)),
+            PeerTimestamp::Echo(echo) => Sample::echoed(now, packet, echo, delay, acked_packet.sent, Duration::MAX),
+            PeerTimestamp::Stamp(stamp) => {
+                Some(Sample::lean(now, packet, stamp, delay, acked_packet.sent, Duration::MAX))
+            }
             // Without the cap a peer's acknowledgement of an acknowledgement, which it may hold for ever, would count.
-            PeerTimestamp::Timestamp(stamp, longest) if taken.ack_eliciting => {
-                Some(Sample::lean(now, packet, stamp, delay.min(longest), taken.sent, Duration::MAX))
+            PeerTimestamp::Timestamp(stamp, longest) if acked_packet.ack_eliciting => {
+                Some(Sample::lean(now, packet, stamp, delay.min(longest), acked_packet.sent, Duration::MAX))
             }
             PeerTimestamp::Timestamp(..) => None,
         });
         let one_way = sample.and_then(|sample| self.estimator.sample(now, &sample));
-        self.settle();
+        self.carry_over_ecn();
         let ecn = sum(self.owed.take(), ack.ecn.map(|counts| self.ecn_since(counts)));
         let newest = self.largest.is_none_or(|largest| ack.largest > largest);
         self.largest = self.largest.max(Some(ack.largest));
@@ -102,16 +104,16 @@ impl Path {
     }
 
     /// The next packet is here: the last one's delay is history, its ECN counts are not.
-    fn settle(&mut self) {
+    fn carry_over_ecn(&mut self) {
         if let Some(pending) = self.pending.take() {
             self.owed = sum(self.owed, pending.signals.ecn);
         }
     }
 
     /// See [`crate::connection_state::ConnectionState::take_signals`].
-    pub(crate) fn take(&mut self, flow: u64, largest: Option<u64>) -> AckSignals {
-        let same = self.flow.is_none_or(|last| last == flow);
-        self.flow = Some(flow);
+    pub(crate) fn take_signals(&mut self, controller_id: u64, largest: Option<u64>) -> AckSignals {
+        let same = self.controller_id.is_none_or(|last| last == controller_id);
+        self.controller_id = Some(controller_id);
         if !same {
             // Another controller means another network path: what was measured on the old one means nothing here.
             self.estimator = Estimator::default();
@@ -160,8 +162,8 @@ pub(crate) type Paths = ByPath<Path>;
 
 impl Paths {
     /// Called before each packet is read.
-    pub(crate) fn settle(&mut self) {
-        self.iter_mut().for_each(Path::settle);
+    pub(crate) fn carry_over_ecn(&mut self) {
+        self.iter_mut().for_each(Path::carry_over_ecn);
     }
 
     /// What became of the samples of all paths; the skew is that of the path used last.
@@ -187,22 +189,22 @@ mod tests {
     }
 
     fn hear(path: &mut Path, packet: u64, frame: &AckSeen) {
-        path.settle();
-        path.acknowledged(Time::from_millis(packet), frame, 3, PeerTimestamp::Nothing);
+        path.carry_over_ecn();
+        path.on_ack(Time::from_millis(packet), frame, 3, PeerTimestamp::Nothing);
     }
 
     #[test]
     fn ecn_counts_reach_the_controller_once_and_none_is_lost() {
         let mut path = Path::default();
         hear(&mut path, 0, &ack(4, (3, 1)));
-        assert_eq!(path.take(1, Some(4)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 1 }));
-        assert_eq!(path.take(1, Some(4)).ecn, None, "the same frame twice");
+        assert_eq!(path.take_signals(1, Some(4)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 1 }));
+        assert_eq!(path.take_signals(1, Some(4)).ecn, None, "the same frame twice");
         // Two frames that acknowledge nothing new, one that arrives late with old counts, then one that does acknowledge.
         hear(&mut path, 1, &ack(4, (3, 2)));
         hear(&mut path, 2, &ack(4, (4, 3)));
         hear(&mut path, 3, &ack(3, (2, 0)));
         hear(&mut path, 4, &ack(6, (6, 4)));
-        assert_eq!(path.take(1, Some(6)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 3 }));
+        assert_eq!(path.take_signals(1, Some(6)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 3 }));
     }
 
     #[test]
@@ -210,9 +212,9 @@ mod tests {
         let mut path = Path::default();
         hear(&mut path, 0, &ack(4, (5, 0)));
         // The stack's largest is another one: the frame came late.
-        assert_eq!(path.take(1, Some(9)), AckSignals::default());
+        assert_eq!(path.take_signals(1, Some(9)), AckSignals::default());
         hear(&mut path, 1, &ack(10, (6, 0)));
-        assert_eq!(path.take(1, Some(10)).ecn, Some(EcnDelta { ect0: 6, ect1: 0, ce: 0 }));
+        assert_eq!(path.take_signals(1, Some(10)).ecn, Some(EcnDelta { ect0: 6, ect1: 0, ce: 0 }));
     }
 
     #[test]
@@ -220,7 +222,7 @@ mod tests {
         let mut path = Path::default();
         let mut delay = |largest, raw_delay| {
             hear(&mut path, 0, &AckSeen { largest, raw_delay, ..AckSeen::default() });
-            path.take(1, Some(9)).ack_delay
+            path.take_signals(1, Some(9)).ack_delay
         };
         assert_eq!(delay(9, 125), Duration::from_millis(1));
         assert_eq!(delay(9, 9_000), Duration::ZERO, "it arrived long ago, and was acknowledged then");
@@ -231,11 +233,11 @@ mod tests {
     fn another_controller_starts_without_the_old_path_s_signals() {
         let mut path = Path::default();
         hear(&mut path, 0, &ack(4, (5, 1)));
-        assert!(path.take(1, Some(4)).ecn.is_some());
+        assert!(path.take_signals(1, Some(4)).ecn.is_some());
         hear(&mut path, 1, &ack(5, (6, 2)));
-        assert_eq!(path.take(2, Some(5)), AckSignals::default());
+        assert_eq!(path.take_signals(2, Some(5)), AckSignals::default());
         hear(&mut path, 2, &ack(6, (7, 2)));
-        assert_eq!(path.take(2, Some(6)).ecn, Some(EcnDelta { ect0: 1, ect1: 0, ce: 0 }));
+        assert_eq!(path.take_signals(2, Some(6)).ecn, Some(EcnDelta { ect0: 1, ect1: 0, ce: 0 }));
     }
 
     #[test]
@@ -247,8 +249,8 @@ mod tests {
         let mut hear = |at, largest| {
             let frame = AckSeen { path: 0, largest, ..AckSeen::default() };
             // Each took 20 ms there and was acknowledged at once.
-            let told = PeerTimestamp::Stamp(20_000 + 1_000 * largest as u32);
-            path.acknowledged(Time::from_millis(at), &frame, 3, told).is_some()
+            let peer_timestamp = PeerTimestamp::Stamp(20_000 + 1_000 * largest as u32);
+            path.on_ack(Time::from_millis(at), &frame, 3, peer_timestamp).is_some()
         };
         assert!(hear(31, 1));
         assert!(!hear(31, 1), "acknowledged before");
@@ -257,7 +259,11 @@ mod tests {
     }
 
     /// Packets 0 to 9, one a millisecond, each 20 ms there and acknowledged `held` later; what the samples say of the last.
-    fn held_back(held: u64, said: u64, told: impl Fn(u32) -> PeerTimestamp) -> (Counters, Option<OneWayDelay>) {
+    fn held_back(
+        held: u64,
+        said: u64,
+        peer_timestamp: impl Fn(u32) -> PeerTimestamp,
+    ) -> (Counters, Option<OneWayDelay>) {
         let mut path = Path::default();
         let mut last = None;
         for packet in 0..10 {
@@ -265,13 +271,13 @@ mod tests {
             path.sent.record(packet, sent);
             let frame = AckSeen { largest: packet, raw_delay: said * 125, ..AckSeen::default() };
             let stamp = 100_000 * packet as u32 + 20_000 + 1_000 * held as u32;
-            last = path.acknowledged(sent + Duration::from_millis(40 + held), &frame, 3, told(stamp));
+            last = path.on_ack(sent + Duration::from_millis(40 + held), &frame, 3, peer_timestamp(stamp));
         }
         (path.estimator.counters(), last)
     }
 
     #[test]
-    fn the_ack_delay_beside_a_timestamp_counts_as_far_as_the_peer_may_hold() {
+    fn ack_delay_beside_a_timestamp_is_capped() {
         const LONGEST: Duration = Duration::from_millis(25);
         let timestamp = |stamp| PeerTimestamp::Timestamp(stamp, LONGEST);
         // The peer may say what it likes beyond its own limit: what it says is its limit.
@@ -283,17 +289,17 @@ mod tests {
     }
 
     #[test]
-    fn a_timestamp_beside_an_acknowledgement_of_acknowledgements_says_nothing() {
+    fn timestamps_beside_acks_of_acks_are_ignored() {
         let mut path = Path::default();
         for packet in 0..6 {
-            path.sent.record_silent(packet, Time::from_millis(packet));
+            path.sent.record_non_eliciting(packet, Time::from_millis(packet));
         }
         path.sent.record(6, Time::from_millis(6));
-        path.sent.record_silent(7, Time::from_millis(7));
+        path.sent.record_non_eliciting(7, Time::from_millis(7));
         let mut hear = |at, largest, first_range| {
             let frame = AckSeen { largest, first_range, ..AckSeen::default() };
-            let told = PeerTimestamp::Timestamp(20_000 + 1_000 * largest as u32, Duration::from_millis(25));
-            path.acknowledged(Time::from_millis(at), &frame, 3, told).is_some()
+            let peer_timestamp = PeerTimestamp::Timestamp(20_000 + 1_000 * largest as u32, Duration::from_millis(25));
+            path.on_ack(Time::from_millis(at), &frame, 3, peer_timestamp).is_some()
         };
         assert!(!hear(40, 3, 3), "none of them asked for it");
         assert!(hear(47, 7, 3), "packet 6 did");
@@ -315,9 +321,9 @@ mod tests {
     fn an_echo_is_of_the_largest_packet_received() {
         let mut path = Path::default();
         let stamp = |sent| Some(SyncTimestamp { sent, echo: None });
-        assert!(path.arrived(7, stamp(70), Time::from_micros(100)));
-        assert!(path.arrived(6, stamp(60), Time::from_micros(110)));
-        assert!(!path.arrived(7, stamp(71), Time::from_micros(120)));
-        assert_eq!(path.heard, Some(Echo { sent: 70, transit: 30 }));
+        assert!(path.on_packet_received(7, stamp(70), Time::from_micros(100)));
+        assert!(path.on_packet_received(6, stamp(60), Time::from_micros(110)));
+        assert!(!path.on_packet_received(7, stamp(71), Time::from_micros(120)));
+        assert_eq!(path.echo, Some(Echo { sent: 70, transit: 30 }));
     }
 }

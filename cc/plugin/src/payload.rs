@@ -46,21 +46,21 @@ pub(crate) struct OutgoingFrames {
 impl OutgoingFrames {
     /// Reads our own stack's payload.
     pub(crate) fn read(payload: &[u8]) -> Self {
-        let mut leaving = Self { empty: true, ..Self::default() };
+        let mut outgoing = Self { empty: true, ..Self::default() };
         let mut start = 0;
         while let Some(first) = payload.get(start) {
             let first = u64::from(*first);
             let next = match first {
                 ACK | ACK_ECN | PATH_ACK | PATH_ACK_ECN => AckSeen::read(first, &payload[start..]).map(|(ack, len)| {
-                    leaving.push(ack.path, len);
+                    outgoing.push(ack.path, len);
                     start + len
                 }),
-                _ => leaving.frame(payload, start),
+                _ => outgoing.frame(payload, start),
             };
-            let Some(next) = next else { return leaving.unknown() };
+            let Some(next) = next else { return outgoing.unknown() };
             start = next;
         }
-        leaving
+        outgoing
     }
 
     /// Paths of its ACK frames, and their lengths.
@@ -161,7 +161,7 @@ impl AckSeen {
     }
 }
 
-/// What the two sides agreed on.
+/// What the two sides negotiated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NegotiatedExtensions {
     /// SYNC_TIMESTAMP.
@@ -172,7 +172,7 @@ pub(crate) struct NegotiatedExtensions {
 
 impl NegotiatedExtensions {
     /// The peer's packets tell us the delay of ours.
-    pub(crate) const fn hears(&self) -> bool {
+    pub(crate) const fn receives_delays(&self) -> bool {
         self.sync.reads || self.sync.reads_echoes || self.timestamps.reads
     }
 
@@ -186,12 +186,12 @@ impl NegotiatedExtensions {
     }
 }
 
-/// A frame of ours where none was agreed, or one too many: a PROTOCOL_VIOLATION.
+/// A frame of ours where none was negotiated, or one too many: a PROTOCOL_VIOLATION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAgreed;
+pub struct NotNegotiated;
 
 /// The payload, of a packet that may hold no frame of ours at all, holds one.
-pub(crate) fn check_none(payload: &[u8]) -> Result<(), NotAgreed> {
+pub(crate) fn check_none(payload: &[u8]) -> Result<(), NotNegotiated> {
     if is_one_stream_frame(payload) {
         Ok(())
     } else {
@@ -227,14 +227,14 @@ impl IncomingFrames {
     ///
     /// Behind a frame that cannot be read nothing is looked for; our own goes first, so it is found before. The stack knows the
     /// unreadable frame or closes the connection.
-    pub(crate) fn read(&mut self, payload: &[u8], agreed: &NegotiatedExtensions) -> Result<(), NotAgreed> {
+    pub(crate) fn read(&mut self, payload: &[u8], negotiated: &NegotiatedExtensions) -> Result<(), NotNegotiated> {
         let mut start = 0;
         while let Some(first) = payload.get(start) {
             let first = u64::from(*first);
             let next = match first {
                 // By far the most frequent frames here are read without a detour.
                 ACK | ACK_ECN | PATH_ACK | PATH_ACK_ECN => self.ack(first, payload, start),
-                _ => self.frame(payload, start, agreed)?,
+                _ => self.frame(payload, start, negotiated)?,
             };
             let Some(next) = next else {
                 // Unknown frames ask for an acknowledgement as a rule.
@@ -259,28 +259,28 @@ impl IncomingFrames {
         &mut self,
         payload: &[u8],
         start: usize,
-        agreed: &NegotiatedExtensions,
-    ) -> Result<Option<usize>, NotAgreed> {
+        negotiated: &NegotiatedExtensions,
+    ) -> Result<Option<usize>, NotNegotiated> {
         let Some(Ok(frame)) = Frames::new(&payload[start..]).next() else { return Ok(None) };
         self.ack_eliciting |= frame.is_ack_eliciting();
         let range = start + frame.range.start..start + frame.range.end;
         let to = range.end;
         match frame.content {
             Content::SyncTimestamp(stamp) => {
-                if self.count == MAX_FRAMES || !agreed.sync.accepts(&stamp) {
-                    return Err(NotAgreed);
+                if self.count == MAX_FRAMES || !negotiated.sync.accepts(&stamp) {
+                    return Err(NotNegotiated);
                 }
-                self.note(range)?;
+                self.record_range(range)?;
                 self.stamp.get_or_insert(stamp);
             }
             Content::Timestamp(stamp) => {
-                if !agreed.timestamps.accepts {
-                    return Err(NotAgreed);
+                if !negotiated.timestamps.accepts {
+                    return Err(NotNegotiated);
                 }
-                self.note(range)?;
+                self.record_range(range)?;
                 // 0 is no time: the draft's are positive.
-                let told = Some(stamp).filter(|stamp| agreed.timestamps.reads && stamp.scaled > 0);
-                self.timestamp = self.timestamp.max(told);
+                let timestamp = Some(stamp).filter(|stamp| negotiated.timestamps.reads && stamp.scaled > 0);
+                self.timestamp = self.timestamp.max(timestamp);
             }
             Content::Ack(_) | Content::Other => {}
         }
@@ -288,9 +288,9 @@ impl IncomingFrames {
     }
 
     /// One of our frames lies here.
-    fn note(&mut self, range: Range<usize>) -> Result<(), NotAgreed> {
+    fn record_range(&mut self, range: Range<usize>) -> Result<(), NotNegotiated> {
         // No datagram is that long.
-        let at = |offset: usize| u16::try_from(offset).map_err(|_| NotAgreed);
+        let at = |offset: usize| u16::try_from(offset).map_err(|_| NotNegotiated);
         let place = (at(range.start)?, at(range.end)?);
         match self.at.get_mut(self.count) {
             Some(slot) => {
@@ -356,9 +356,9 @@ mod tests {
         try_found(payload, &LEAN).expect("ours to read")
     }
 
-    fn try_found(payload: &[u8], agreed: &NegotiatedExtensions) -> Option<IncomingFrames> {
+    fn try_found(payload: &[u8], negotiated: &NegotiatedExtensions) -> Option<IncomingFrames> {
         let mut found = IncomingFrames::default();
-        found.read(payload, agreed).ok().map(|()| found)
+        found.read(payload, negotiated).ok().map(|()| found)
     }
 
     #[test]
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_nobody_knows_ends_the_walk_but_ours_before_it_counts() {
+    fn an_unknown_frame_ends_the_walk() {
         let unknown = [&OURS[..], &[0x02, 9, 0, 0, 0], &[0x40, 0x7b, 1, 2, 3], &OURS[..]].concat();
         let found = found(&unknown);
         assert!(found.ranges().eq(std::iter::once(0..8)));
@@ -414,11 +414,11 @@ mod tests {
     }
 
     #[test]
-    fn cut_path_acks_end_the_walk() {
+    fn truncated_path_acks_end_the_walk() {
         let whole = [0x3f, 0x00, 0x07, 0x01, 0x00, 0x00, 0x06, 0x00, 0x02];
         assert_eq!(found(&whole).acks().count(), 1);
-        for cut in 1..whole.len() {
-            assert!(found(&whole[..cut]).acks().next().is_none(), "cut to {cut}");
+        for len in 1..whole.len() {
+            assert!(found(&whole[..len]).acks().next().is_none(), "truncated to {len}");
         }
         // A range count far beyond the payload.
         assert!(
@@ -427,41 +427,41 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_ours_that_was_not_agreed_goes_to_the_stack() {
+    fn a_frame_that_was_not_negotiated_is_an_error() {
         assert!(try_found(&OURS, &NegotiatedExtensions::default()).is_none());
         assert!(try_found(&OURS.repeat(5), &LEAN).is_none());
         assert!(try_found(&OURS.repeat(4), &LEAN).is_some());
         assert!(try_found(&OURS, &TIMESTAMPS).is_none());
-        for agreed in [NegotiatedExtensions::default(), LEAN] {
-            assert!(try_found(&[0x42, 0xf5, 0x01], &agreed).is_none());
-            assert!(try_found(&[0x01, 0x42, 0xf5, 0x01, 0x01], &agreed).is_none());
+        for negotiated in [NegotiatedExtensions::default(), LEAN] {
+            assert!(try_found(&[0x42, 0xf5, 0x01], &negotiated).is_none());
+            assert!(try_found(&[0x01, 0x42, 0xf5, 0x01, 0x01], &negotiated).is_none());
         }
         assert!(check_none(&[0x01, 0x42, 0xf5, 0x01]).is_err());
         assert!(check_none(&[0x08, 0x00, 0x42, 0xf5, 0x01]).is_ok(), "data");
-        assert!(check_none(&[0x01, 0x42, 0xf5]).is_ok(), "cut: the stack finds a frame that it cannot read");
+        assert!(check_none(&[0x01, 0x42, 0xf5]).is_ok(), "truncated: the stack finds a frame that it cannot read");
     }
 
     #[test]
     fn of_several_timestamps_the_largest_counts_and_all_are_found() {
         let payload = [0x42, 0xf5, 0x05, 0x01, 0x42, 0xf5, 0x40, 0xff, 0x42, 0xf5, 0x07];
-        let found = try_found(&payload, &TIMESTAMPS).expect("agreed");
+        let found = try_found(&payload, &TIMESTAMPS).expect("negotiated");
         assert_eq!(found.timestamp, Some(Timestamp { scaled: 0xff }));
         assert!(found.ranges().eq([0..3, 4..8, 8..11]));
         let many = [0x42, 0xf5, 0x05].repeat(400);
-        let found = try_found(&many, &TIMESTAMPS).expect("agreed");
+        let found = try_found(&many, &TIMESTAMPS).expect("negotiated");
         assert!(found.ranges().eq((0..400).map(|n| 3 * n..3 * n + 3)));
         assert!(!found.ack_eliciting);
     }
 
     #[test]
     fn timestamps_of_zero_and_those_beside_ours_say_nothing() {
-        let zero = try_found(&[0x42, 0xf5, 0x00, 0x01], &TIMESTAMPS).expect("agreed");
+        let zero = try_found(&[0x42, 0xf5, 0x00, 0x01], &TIMESTAMPS).expect("negotiated");
         assert!(!zero.is_stamped() && zero.ranges().eq(std::iter::once(0..3)));
-        // The parameter asked for them, and then our own frame was agreed on.
+        // The parameter asked for them, and then our own frame was negotiated.
         let timestamps = Timestamps { sends: false, reads: false, accepts: true };
         let beside =
             try_found(&[&OURS[..], &[0x42, 0xf5, 0x07]].concat(), &NegotiatedExtensions { timestamps, ..LEAN })
-                .expect("agreed");
+                .expect("negotiated");
         assert!(beside.stamp.is_some() && beside.timestamp.is_none() && beside.ranges().eq([0..8, 8..11]));
     }
 

@@ -11,15 +11,17 @@ use rustls::quic::{Connection, Suite, Version};
 
 use crate::clock::{Clock, SystemClock};
 use crate::connection_state::{ConnectionMonitor, ConnectionState, Observer};
-use crate::core::{Core, Extension, PluginError, with_outlet};
-use crate::session::{self, Header, KeySet, Packet, Tls, UnknownVersion, initial_keys, initial_suite};
+use crate::core::{Core, Extension, PluginError, with_shaping_socket};
+use crate::session::{
+    self, FromHeaderProtection, FromPacketProtection, KeySet, Tls, UnknownVersion, initial_keys, initial_suite,
+};
 use crate::shaping_socket::TrailerRegistry;
 
 /// A QUIC stack: its types, and how a connection is wired on it. Implemented by the plug-in's own crate.
 pub trait Stack: Clone + Send + Sync + 'static {
     /// What the stack delivers to controllers and honours of their advice.
-    const OFFERS: Capabilities;
-    /// It can send on several paths at once, whose packets the crypto provider must be able to seal ([`ClientSetup::seals_paths`]).
+    const PROVIDED: Capabilities;
+    /// It can send on several paths at once, whose packets the crypto provider must be able to seal ([`ClientCryptoConfig::seals_paths`]).
     const MULTIPATH: bool = false;
     /// Transport settings.
     type Transport;
@@ -38,15 +40,15 @@ pub trait Stack: Clone + Send + Sync + 'static {
     /// Why a connection ended.
     type ConnectionError;
 
-    /// The configuration of one outgoing connection: `setup` is its crypto, its controllers come from [`ClientSetup::cell`].
-    fn client_config(setup: ClientSetup, transport: Self::Transport) -> Self::ClientConfig;
+    /// The configuration of one outgoing connection: `setup` is its crypto, its controllers come from [`ClientCryptoConfig::state`].
+    fn client_config(setup: ClientCryptoConfig, transport: Self::Transport) -> Self::ClientConfig;
     /// An endpoint's configuration with this crypto.
-    fn server_config(setup: ServerSetup) -> Self::ServerConfig;
-    /// Makes `config` that of one accepted connection, whose controllers come from `cell`.
-    fn wire(
+    fn server_config(setup: ServerCryptoConfig) -> Self::ServerConfig;
+    /// Makes `config` that of one accepted connection, whose controllers come from `state`.
+    fn configure_accepted(
         config: &mut Self::ServerConfig,
-        setup: ServerSetup,
-        cell: Arc<ConnectionState>,
+        setup: ServerCryptoConfig,
+        state: Arc<ConnectionState>,
         transport: Self::Transport,
     );
     /// Opens a connection.
@@ -89,47 +91,44 @@ impl<S: Stack> Plugin<S> {
     ///
     /// # Errors
     /// The stack lacks what the controller needs.
-    pub fn new(controller_config: Arc<dyn ControllerConfig>) -> Result<Self, PluginError> {
-        Self::made(controller_config, None)
+    pub fn new(config: Arc<dyn ControllerConfig>) -> Result<Self, PluginError> {
+        Self::build(config, None)
     }
 
-    /// The controller of this configuration, on endpoints that send through the outlet of this gate: there every stack honours
-    /// [`fathom_cc::Pacing::Hold`] and [`fathom_cc::SendParams::datagram`]. Turn MTU discovery off in the transport settings: its probes pass
+    /// The controller of this configuration, on endpoints that send through the shaping socket of this registry: there every stack honours
+    /// [`fathom_cc::Pacing::Delay`] and [`fathom_cc::SendParams::datagram`]. Turn MTU discovery off in the transport settings: its probes pass
     /// what is held.
     ///
     /// # Errors
     /// The stack lacks what the controller needs, even so.
-    pub fn through(
-        gate: &Arc<TrailerRegistry>,
-        controller_config: Arc<dyn ControllerConfig>,
+    pub fn new_with_shaping(
+        registry: &Arc<TrailerRegistry>,
+        config: Arc<dyn ControllerConfig>,
     ) -> Result<Self, PluginError> {
-        Self::made(controller_config, Some(Arc::clone(gate)))
+        Self::build(config, Some(Arc::clone(registry)))
     }
 
-    /// As [`Plugin::through`], by name and options.
+    /// As [`Plugin::new_with_shaping`], by name and options.
     ///
     /// # Errors
     /// The name or an option is wrong, or the stack lacks what the controller needs.
-    pub fn named_through(gate: &Arc<TrailerRegistry>, spec: &str) -> Result<Self, PluginError> {
-        Self::through(gate, fathom_cc::catalogue::parse(spec)?)
+    pub fn named_with_shaping(registry: &Arc<TrailerRegistry>, spec: &str) -> Result<Self, PluginError> {
+        Self::new_with_shaping(registry, fathom_cc::catalogue::parse(spec)?)
     }
 
-    fn made(
-        controller_config: Arc<dyn ControllerConfig>,
-        gate: Option<Arc<TrailerRegistry>>,
-    ) -> Result<Self, PluginError> {
+    fn build(config: Arc<dyn ControllerConfig>, registry: Option<Arc<TrailerRegistry>>) -> Result<Self, PluginError> {
         let clock = Arc::new(SystemClock);
         let core = Core {
-            controller_config,
+            controller_config: config,
             clock,
             extension: Extension::default(),
             parameter: None,
             stamp: None,
-            gate,
-            watches: false,
+            registry,
+            monitors_acks: false,
         };
-        core.controller_config.check(core.provided(S::OFFERS)).map_err(|missing| PluginError::Missing {
-            outlet_would_do: core.controller_config.check(with_outlet(S::OFFERS)).is_ok(),
+        core.controller_config.check(core.provided(S::PROVIDED)).map_err(|missing| PluginError::Missing {
+            shaping_socket_suffices: core.controller_config.check(with_shaping_socket(S::PROVIDED)).is_ok(),
             missing,
         })?;
         Ok(Self { core, stack: PhantomData })
@@ -181,8 +180,8 @@ impl<S: Stack> Plugin<S> {
 
     /// Reads every ACK frame, so that [`Report`](crate::Report) tells ECN counts and how the peer acknowledges, even where no controller needs it.
     #[must_use]
-    pub fn watching(mut self) -> Self {
-        self.core.watches = true;
+    pub fn with_ack_monitoring(mut self) -> Self {
+        self.core.monitors_acks = true;
         self
     }
 
@@ -211,7 +210,7 @@ impl<S: Stack> Plugin<S> {
         rustls::quic::ClientConnection::new(Arc::clone(&tls), Version::V1, nowhere, Vec::new())
             .map_err(PluginError::Tls)?;
         let seals_paths = seals_paths::<S>(tls.crypto_provider());
-        Ok(ClientPlugin { plug: self.clone(), tls, initial, seals_paths })
+        Ok(ClientPlugin { plugin: self.clone(), tls, initial, seals_paths })
     }
 
     /// Under this TLS configuration, for incoming connections.
@@ -240,12 +239,12 @@ impl<S: Stack> Plugin<S> {
         // Accepting a connection cannot fail for what the configuration lacks: rustls is asked now.
         rustls::quic::ServerConnection::new(Arc::clone(&tls), Version::V1, Vec::new()).map_err(PluginError::Tls)?;
         let seals_paths = seals_paths::<S>(tls.crypto_provider());
-        let base = S::server_config(ServerSetup { tls: Arc::clone(&tls), initial, cell: None, seals_paths });
-        Ok(ServerPlugin { plug: self.clone(), tls, initial, seals_paths, base })
+        let base = S::server_config(ServerCryptoConfig { tls: Arc::clone(&tls), initial, state: None, seals_paths });
+        Ok(ServerPlugin { plugin: self.clone(), tls, initial, seals_paths, base })
     }
 
-    fn cell(&self, observer: Option<Arc<dyn Observer>>) -> Arc<ConnectionState> {
-        Arc::new(ConnectionState::new(&self.core, self.core.provided(S::OFFERS), observer))
+    fn new_state(&self, observer: Option<Arc<dyn Observer>>) -> Arc<ConnectionState> {
+        Arc::new(ConnectionState::new(&self.core, self.core.provided(S::PROVIDED), observer))
     }
 }
 
@@ -278,7 +277,7 @@ impl<S> fmt::Debug for Plugin<S> {
 /// A [`Plugin`] for outgoing connections.
 #[derive(Clone)]
 pub struct ClientPlugin<S> {
-    plug: Plugin<S>,
+    plugin: Plugin<S>,
     tls: Arc<rustls::ClientConfig>,
     initial: Suite,
     seals_paths: bool,
@@ -296,8 +295,8 @@ impl<S: Stack> ClientPlugin<S> {
         to: SocketAddr,
         server_name: &str,
     ) -> Result<(S::Connecting, ConnectionMonitor), S::ConnectError> {
-        let (config, probe) = self.config(transport, None);
-        Ok((S::connect(endpoint, config, to, server_name)?, probe))
+        let (config, monitor) = self.config(transport, None);
+        Ok((S::connect(endpoint, config, to, server_name)?, monitor))
     }
 
     /// The configuration of one connection, for the stack's `Endpoint::connect_with`; never use it for a second one. The observer,
@@ -307,17 +306,17 @@ impl<S: Stack> ClientPlugin<S> {
         transport: S::Transport,
         observer: Option<Arc<dyn Observer>>,
     ) -> (S::ClientConfig, ConnectionMonitor) {
-        let cell = self.plug.cell(observer);
+        let state = self.plugin.new_state(observer);
         let (tls, initial, seals_paths) = (Arc::clone(&self.tls), self.initial, self.seals_paths);
-        let setup = ClientSetup { tls, initial, cell: Arc::clone(&cell), seals_paths };
-        (S::client_config(setup, transport), ConnectionMonitor::new(cell))
+        let setup = ClientCryptoConfig { tls, initial, state: Arc::clone(&state), seals_paths };
+        (S::client_config(setup, transport), ConnectionMonitor::new(state))
     }
 }
 
 /// A [`Plugin`] for incoming connections.
 #[derive(Clone)]
 pub struct ServerPlugin<S: Stack> {
-    plug: Plugin<S>,
+    plugin: Plugin<S>,
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
     seals_paths: bool,
@@ -360,32 +359,32 @@ impl<S: Stack> ServerPlugin<S> {
         transport: S::Transport,
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<(S::Connecting, ConnectionMonitor), S::ConnectionError> {
-        let cell = self.plug.cell(observer);
+        let state = self.plugin.new_state(observer);
         let (tls, initial, seals_paths) = (Arc::clone(&self.tls), self.initial, self.seals_paths);
-        let setup = ServerSetup { tls, initial, cell: Some(Arc::clone(&cell)), seals_paths };
+        let setup = ServerCryptoConfig { tls, initial, state: Some(Arc::clone(&state)), seals_paths };
         let mut config = self.base.clone();
-        S::wire(&mut config, setup, Arc::clone(&cell), transport);
-        Ok((S::accept(incoming, Arc::new(config))?, ConnectionMonitor::new(cell)))
+        S::configure_accepted(&mut config, setup, Arc::clone(&state), transport);
+        Ok((S::accept(incoming, Arc::new(config))?, ConnectionMonitor::new(state)))
     }
 }
 
 /// What the crypto of one outgoing connection starts from.
-pub struct ClientSetup {
+pub struct ClientCryptoConfig {
     tls: Arc<rustls::ClientConfig>,
     initial: Suite,
-    cell: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
     seals_paths: bool,
 }
 
-impl ClientSetup {
+impl ClientCryptoConfig {
     /// Packets of several paths can be sealed. Where not, a stack with multipath turns it off: it would send junk.
     pub const fn seals_paths(&self) -> bool {
         self.seals_paths
     }
 
     /// Where the connection's controllers come from.
-    pub fn cell(&self) -> &Arc<ConnectionState> {
-        &self.cell
+    pub fn state(&self) -> &Arc<ConnectionState> {
+        &self.state
     }
 
     /// Starts TLS towards `server_name` with the encoded transport parameters `parameters`; `None` when that is not a name.
@@ -399,25 +398,25 @@ impl ClientSetup {
         mut parameters: Vec<u8>,
     ) -> Result<Option<Tls>, UnknownVersion> {
         UnknownVersion::check(version)?;
-        self.cell.complete_parameters(&mut parameters);
+        self.state.complete_parameters(&mut parameters);
         let tls = ServerName::try_from(server_name).ok().and_then(|name| {
             let config = Arc::clone(&self.tls);
             rustls::quic::ClientConnection::new(config, Version::V1, name.to_owned(), parameters).ok()
         });
-        Ok(tls.map(|tls| Tls::new(Connection::Client(tls), self.initial, Arc::clone(&self.cell))))
+        Ok(tls.map(|tls| Tls::new(Connection::Client(tls), self.initial, Arc::clone(&self.state))))
     }
 }
 
-/// What a server's crypto starts from. That of an endpoint has no cell: its connections (those accepted without
+/// What a server's crypto starts from. That of an endpoint has no state: its connections (those accepted without
 /// [`ServerPlugin::accept`]) run without the extension.
-pub struct ServerSetup {
+pub struct ServerCryptoConfig {
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
-    cell: Option<Arc<ConnectionState>>,
+    state: Option<Arc<ConnectionState>>,
     seals_paths: bool,
 }
 
-impl ServerSetup {
+impl ServerCryptoConfig {
     /// Packets of several paths can be sealed. Where not, a stack with multipath turns it off: it would send junk.
     pub const fn seals_paths(&self) -> bool {
         self.seals_paths
@@ -427,7 +426,7 @@ impl ServerSetup {
     ///
     /// # Errors
     /// [`UnknownVersion`] for a QUIC version other than 1.
-    pub fn initial_keys<H: Header, P: Packet>(
+    pub fn initial_keys<H: FromHeaderProtection, P: FromPacketProtection>(
         &self,
         version: u32,
         dst_cid: &[u8],
@@ -441,11 +440,11 @@ impl ServerSetup {
     /// # Panics
     /// Never: rustls was asked when the plug-in was made.
     pub fn start(&self, mut parameters: Vec<u8>) -> Tls {
-        let cell = self.cell.clone().unwrap_or_else(|| Arc::new(ConnectionState::inert()));
-        cell.complete_parameters(&mut parameters);
+        let state = self.state.clone().unwrap_or_else(|| Arc::new(ConnectionState::inert()));
+        state.complete_parameters(&mut parameters);
         let tls = rustls::quic::ServerConnection::new(Arc::clone(&self.tls), Version::V1, parameters)
             // rustls looks at the configuration only, and has taken this one once.
-            .expect("TLS configuration checked when the plug was made");
-        Tls::new(Connection::Server(tls), self.initial, cell)
+            .expect("TLS configuration checked when the plug-in was made");
+        Tls::new(Connection::Server(tls), self.initial, state)
     }
 }

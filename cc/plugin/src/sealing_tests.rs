@@ -1,4 +1,4 @@
-//! Packets through keys and outlet, sealed and opened by rustls's QUIC keys: what a stack does, without a stack.
+//! Packets through keys and shaping socket, sealed and opened by rustls's QUIC keys: what a stack does, without a stack.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use fathom_cc::testing::Null;
 use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
-use fathom_frames::{Seen, varint};
+use fathom_frames::{Dedup, varint};
 use proptest::prelude::*;
 
 use crate::connection_state::ConnectionState;
@@ -54,15 +54,23 @@ impl ControllerConfig for Fixed {
 }
 
 /// What connections with a fixed window start from.
-fn at(clock: Arc<dyn Clock>, gate: Option<Arc<TrailerRegistry>>, extension: Extension) -> Core {
-    Core { controller_config: Arc::new(Fixed), clock, extension, parameter: None, stamp: None, watches: false, gate }
+fn at(clock: Arc<dyn Clock>, registry: Option<Arc<TrailerRegistry>>, extension: Extension) -> Core {
+    Core {
+        controller_config: Arc::new(Fixed),
+        clock,
+        extension,
+        parameter: None,
+        stamp: None,
+        monitors_acks: false,
+        registry,
+    }
 }
 
-/// The same, with a gate that they send through or do not.
-pub(crate) fn core(extension: Extension, outlet: bool) -> (Core, Arc<TrailerRegistry>) {
+/// The same, with a registry that they send through or do not.
+pub(crate) fn core(extension: Extension, shaping_socket: bool) -> (Core, Arc<TrailerRegistry>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let gate = Arc::new(TrailerRegistry::new(clock.now()));
-    (at(clock, outlet.then(|| Arc::clone(&gate)), extension), gate)
+    let registry = Arc::new(TrailerRegistry::new(clock.now()));
+    (at(clock, shaping_socket.then(|| Arc::clone(&registry)), extension), registry)
 }
 
 /// Header of the rig's packets: flags, connection id, packet number.
@@ -74,11 +82,11 @@ const PING: &[u8] = &[0x01];
 /// ACK of packet 0.
 const ACK: &[u8] = &[0x02, 0x00, 0x00, 0x00, 0x00];
 
-/// A sender with an outlet and its peer.
+/// A sender with a shaping socket and its peer.
 struct Rig {
     clock: Arc<Hand>,
-    gate: Arc<TrailerRegistry>,
-    cell: Arc<ConnectionState>,
+    registry: Arc<TrailerRegistry>,
+    state: Arc<ConnectionState>,
     peer: Arc<ConnectionState>,
     seal: PacketProtection,
     open: PacketProtection,
@@ -99,46 +107,47 @@ impl Rig {
     /// What the sender and its peer offer.
     fn offering(extensions: [Extension; 2]) -> Self {
         let clock = Arc::new(Hand { start: SystemClock.now(), elapsed: Mutex::default() });
-        let gate = Arc::new(TrailerRegistry::new(clock.now()));
-        let cell = |gate, extension| {
-            let core = at(Arc::clone(&clock) as Arc<dyn Clock>, gate, extension);
+        let registry = Arc::new(TrailerRegistry::new(clock.now()));
+        let state = |registry, extension| {
+            let core = at(Arc::clone(&clock) as Arc<dyn Clock>, registry, extension);
             Arc::new(ConnectionState::new(&core, Capabilities::NONE, None))
         };
-        let (cell, peer) = (cell(Some(Arc::clone(&gate)), extensions[0]), cell(None, extensions[1]));
-        for (one, other) in [(&cell, &peer), (&peer, &cell)] {
+        let (state, peer) = (state(Some(Arc::clone(&registry)), extensions[0]), state(None, extensions[1]));
+        for (one, other) in [(&state, &peer), (&peer, &state)] {
             let mut parameters = Vec::new();
             other.complete_parameters(&mut parameters);
             one.negotiate(&parameters).expect("negotiated");
         }
         let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
-        let keys = |side| suite.keys(b"outlet", side, rustls::quic::Version::V1);
+        let keys = |side| suite.keys(b"shaping", side, rustls::quic::Version::V1);
         let (ours, theirs) = (keys(rustls::Side::Client), keys(rustls::Side::Server));
         Self {
-            seal: PacketProtection::one_rtt(ours.local.packet, Arc::clone(&cell), 0),
-            open: PacketProtection::one_rtt(ours.remote.packet, Arc::clone(&cell), 0),
+            seal: PacketProtection::one_rtt(ours.local.packet, Arc::clone(&state), 0),
+            open: PacketProtection::one_rtt(ours.remote.packet, Arc::clone(&state), 0),
             peer_seal: PacketProtection::one_rtt(theirs.local.packet, Arc::clone(&peer), 0),
             peer_open: PacketProtection::one_rtt(theirs.remote.packet, Arc::clone(&peer), 0),
             peer,
-            protect: HeaderProtection::new(ours.local.header, Some(Arc::clone(&cell))),
+            protect: HeaderProtection::new(ours.local.header, Some(Arc::clone(&state))),
             unprotect: HeaderProtection::new(theirs.remote.header, None),
             clock,
-            gate,
-            cell,
+            registry,
+            state,
             next: 0,
             peer_next: 0,
         }
     }
 
-    /// The peer has acknowledged a packet; from now on the sender's packets may be cut.
+    /// The peer has acknowledged a packet; from now on the sender's packets may be trimmed.
     fn confirmed(offer: Option<Offer>) -> Self {
         let mut rig = Self::new(offer, false);
         rig.hear(ACK);
         rig
     }
 
-    fn wish(&self, mtu: u16, size: u16, hold: u64) {
-        let hold = Duration::from_millis(hold);
-        self.cell.wish(0, ShapingRequest { path: Some(0), mtu, shrink: usize::from(mtu - size), hold });
+    fn request(&self, mtu: u16, size: u16, send_delay: u64) {
+        let send_delay = Duration::from_millis(send_delay);
+        self.state
+            .request_shaping(0, ShapingRequest { path: Some(0), mtu, shrink: usize::from(mtu - size), send_delay });
     }
 
     /// The peer's next packet.
@@ -194,11 +203,11 @@ impl Rig {
         payload.to_vec()
     }
 
-    /// Sends frames through the outlet: length on the wire, when it leaves, and what the peer reads.
+    /// Sends frames through the shaping socket: length on the wire, when it leaves, and what the peer reads.
     fn send(&mut self, frames: &[u8], pad: usize) -> (usize, Option<u64>, Vec<u8>) {
         let (number, packet) = self.build(frames, pad);
-        let (sent, release) = match self.gate.read(&packet) {
-            Some(cut) => (cut.datagram, cut.release),
+        let (sent, release) = match self.registry.read(&packet) {
+            Some(trim) => (trim.datagram, trim.release),
             None => (&packet[..], None),
         };
         let release = release.map(|at| at.duration_since(self.clock.start).as_millis() as u64);
@@ -224,10 +233,10 @@ fn full_packets_leave_at_the_size_asked_for() {
         for mtu in [1_200, 1_392] {
             for size in [1_000, 750, 500, 250] {
                 let mut rig = Rig::confirmed(offer);
-                rig.wish(mtu, size, 0);
+                rig.request(mtu, size, 0);
                 let frames = stream(rig.capacity(mtu.into()));
                 let (len, release, read) = rig.send(&frames, 0);
-                // 1200 bytes less header and tag (41), our frame, 64, and an ACK frame of one range (56) may be cut.
+                // 1200 bytes less header and tag (41), our frame, 64, and an ACK frame of one range (56) may be trimmed.
                 let frame = match offer {
                     None => 0,
                     Some(Offer::Lean) => 8,
@@ -242,9 +251,9 @@ fn full_packets_leave_at_the_size_asked_for() {
 }
 
 #[test]
-fn nothing_is_cut_before_the_peer_has_acknowledged_a_packet() {
+fn nothing_is_trimmed_before_the_first_ack() {
     let mut rig = Rig::new(None, false);
-    rig.wish(1_200, 500, 20);
+    rig.request(1_200, 500, 20);
     let frames = stream(rig.capacity(1_200));
     assert_eq!(rig.send(&frames, 0), (1_200, None, frames.clone()));
     rig.hear(PING);
@@ -256,7 +265,7 @@ fn nothing_is_cut_before_the_peer_has_acknowledged_a_packet() {
 #[test]
 fn small_packets_keep_what_header_protection_needs() {
     let mut rig = Rig::confirmed(None);
-    rig.wish(1_200, 250, 0);
+    rig.request(1_200, 250, 0);
     let header = rig.header();
     let (len, _, read) = rig.send(PING, 0);
     assert_eq!((len, read), (header + 4 + TAG, vec![0, 0, 0, 0x01]));
@@ -267,7 +276,7 @@ fn small_packets_keep_what_header_protection_needs() {
 #[test]
 fn path_frames_probes_and_unknown_frames_keep_their_size() {
     let mut rig = Rig::confirmed(Some(Offer::Lean));
-    rig.wish(1_200, 500, 20);
+    rig.request(1_200, 500, 20);
     for ty in [0x1a, 0x1b] {
         let frames = [&[ty][..], &[7; 8], ACK].concat();
         let (len, release, read) = rig.send(&frames, 1_200);
@@ -284,21 +293,21 @@ fn path_frames_probes_and_unknown_frames_keep_their_size() {
     let (len, _, read) = rig.send(&frames, 0);
     assert_eq!((len, unpadded(&read)), (1_200, &frames[..]));
     let (_, packet) = rig.build(&[0x40, 0x7f, 1, 2, 3], 0);
-    assert!(rig.gate.read(&packet).is_none(), "a frame of an extension nobody knows");
+    assert!(rig.registry.read(&packet).is_none(), "a frame of an extension nobody knows");
     // PATH_ACK is known: path 1, largest 3, no delay, one range of one packet.
     let (len, _, _) = rig.send(&[0x3e, 0x01, 0x03, 0x00, 0x00, 0x00], 0);
     assert_eq!(len, rig.header() + 6 + TAG);
 }
 
 #[test]
-fn a_packet_too_small_for_what_the_stack_has_to_say_is_followed_by_a_large_one() {
+fn an_empty_trimmed_packet_suspends_trimming() {
     let mut rig = Rig::confirmed(None);
-    rig.wish(1_200, 250, 0);
+    rig.request(1_200, 250, 0);
     assert_eq!(rig.seal.tag_len(), TAG + 950);
     // The stack meant to send, and nothing fitted.
     rig.send(&[], 0);
     assert_eq!(rig.seal.tag_len(), TAG);
-    rig.wish(1_200, 250, 0);
+    rig.request(1_200, 250, 0);
     assert_eq!(rig.seal.tag_len(), TAG + 950);
 }
 
@@ -306,68 +315,68 @@ fn a_packet_too_small_for_what_the_stack_has_to_say_is_followed_by_a_large_one()
 fn packets_keep_their_order_and_a_close_does_not_wait() {
     let mut rig = Rig::confirmed(None);
     rig.clock.set(100);
-    rig.wish(1_200, 1_200, 20);
-    let leaves = |rig: &mut Rig, frames: &[u8]| rig.send(frames, 0).1;
-    assert_eq!(leaves(&mut rig, ACK), None, "nothing is held before it");
-    assert_eq!(leaves(&mut rig, PING), Some(120));
-    assert_eq!(leaves(&mut rig, ACK), Some(120), "not before the held one");
-    assert_eq!(leaves(&mut rig, &[0x1c, 0x00, 0x00, 0x00]), None);
+    rig.request(1_200, 1_200, 20);
+    let departs = |rig: &mut Rig, frames: &[u8]| rig.send(frames, 0).1;
+    assert_eq!(departs(&mut rig, ACK), None, "nothing is held before it");
+    assert_eq!(departs(&mut rig, PING), Some(120));
+    assert_eq!(departs(&mut rig, ACK), Some(120), "not before the held one");
+    assert_eq!(departs(&mut rig, &[0x1c, 0x00, 0x00, 0x00]), None);
     rig.clock.set(110);
-    assert_eq!(leaves(&mut rig, PING), Some(130));
-    rig.wish(1_200, 1_200, 5);
-    assert_eq!(leaves(&mut rig, PING), Some(130), "a shorter hold overtakes nobody");
-    rig.wish(1_200, 1_200, 0);
-    assert_eq!(leaves(&mut rig, PING), Some(130), "nor does none");
+    assert_eq!(departs(&mut rig, PING), Some(130));
+    rig.request(1_200, 1_200, 5);
+    assert_eq!(departs(&mut rig, PING), Some(130), "a shorter send delay overtakes nobody");
+    rig.request(1_200, 1_200, 0);
+    assert_eq!(departs(&mut rig, PING), Some(130), "nor does none");
     // A timer may be late: what follows at once still goes through the line.
     rig.clock.set(132);
-    assert_eq!(leaves(&mut rig, PING), Some(132));
+    assert_eq!(departs(&mut rig, PING), Some(132));
     rig.clock.set(200);
     rig.hear(ACK);
     assert_eq!(rig.seal.tag_len(), TAG, "the line is empty");
-    assert_eq!(leaves(&mut rig, PING), None);
+    assert_eq!(departs(&mut rig, PING), None);
 }
 
 #[test]
-fn a_hold_is_that_of_the_packet_acknowledged() {
+fn send_delay_is_that_of_the_acked_packet() {
     let mut rig = Rig::confirmed(None);
     let (at, ms) = (Time::from_millis, Duration::from_millis);
     rig.clock.set(90);
     rig.send(PING, 0);
     rig.clock.set(100);
-    rig.wish(1_200, 1_200, 20);
+    rig.request(1_200, 1_200, 20);
     rig.send(PING, 0);
     rig.clock.set(105);
     rig.send(ACK, 0);
     rig.clock.set(110);
-    rig.wish(1_200, 1_200, 50);
+    rig.request(1_200, 1_200, 50);
     rig.send(PING, 0);
-    assert_eq!(rig.cell.hold_of(0, at(90)), ms(0), "it left before anything was held");
-    assert_eq!(rig.cell.hold_of(1, at(100)), ms(0), "another path");
-    assert_eq!(rig.cell.hold_of(0, at(100)), ms(20));
-    assert_eq!(rig.cell.hold_of(0, at(110)), ms(50));
-    assert_eq!(rig.cell.hold_of(0, at(111)), ms(0));
+    assert_eq!(rig.state.send_delay_of(0, at(90)), ms(0), "it left before anything was held");
+    assert_eq!(rig.state.send_delay_of(1, at(100)), ms(0), "another path");
+    assert_eq!(rig.state.send_delay_of(0, at(100)), ms(20));
+    assert_eq!(rig.state.send_delay_of(0, at(110)), ms(50));
+    assert_eq!(rig.state.send_delay_of(0, at(111)), ms(0));
 }
 
 #[test]
-fn all_paths_are_cut_by_the_wish_for_the_smallest_packets_and_held_by_their_own() {
+fn trim_is_per_connection_and_send_delay_per_path() {
     let mut rig = Rig::confirmed(None);
-    let wish = |path, size: usize, hold| ShapingRequest {
+    let request = |path, size: usize, send_delay| ShapingRequest {
         path: Some(path),
         mtu: 1_200,
         shrink: 1_200 - size,
-        hold: Duration::from_millis(hold),
+        send_delay: Duration::from_millis(send_delay),
     };
-    rig.cell.wish(1, wish(0, 1_000, 0));
-    rig.cell.wish(2, wish(1, 600, 30));
-    assert_eq!(rig.cell.cut().1, 600);
+    rig.state.request_shaping(1, request(0, 1_000, 0));
+    rig.state.request_shaping(2, request(1, 600, 30));
+    assert_eq!(rig.state.trim().1, 600);
     let frames = stream(rig.capacity(1_200));
     assert_eq!(rig.send(&frames, 0), (600, None, frames.clone()), "path 0 holds nothing");
     // A third begins: its packets are not held, and it asks for nothing.
-    rig.cell.wish(3, wish(2, 1_200, 0));
-    assert_eq!(rig.cell.cut().1, 600);
-    rig.cell.forget(2);
-    rig.cell.wish(1, wish(0, 1_000, 0));
-    assert_eq!(rig.cell.cut().1, 200);
+    rig.state.request_shaping(3, request(2, 1_200, 0));
+    assert_eq!(rig.state.trim().1, 600);
+    rig.state.remove_controller(2);
+    rig.state.request_shaping(1, request(0, 1_000, 0));
+    assert_eq!(rig.state.trim().1, 200);
 }
 
 #[test]
@@ -377,11 +386,11 @@ fn room_is_constant_for_applications_that_send_datagrams() {
     // Trailer (26) and four bytes of payload, and our frame.
     assert_eq!(tag, TAG + FRAME + 30);
     // 0-RTT packets leave the room that the longest frame may need.
-    assert_eq!(rig.cell.zero_rtt_padding(), 16 + 30);
+    assert_eq!(rig.state.zero_rtt_padding(), 16 + 30);
     rig.hear(ACK);
     let frames = stream(rig.capacity(1_200));
     assert_eq!(rig.send(&frames, 0), (1_200, None, [&[0; 30][..], &frames].concat()));
-    rig.wish(1_200, 500, 20);
+    rig.request(1_200, 500, 20);
     assert_eq!(rig.seal.tag_len(), tag);
     assert_eq!(rig.send(&frames, 0), (1_170, Some(20), frames));
 }
@@ -392,7 +401,7 @@ const fn timestamp(says: EnableTimestamp) -> Extension {
 }
 
 #[test]
-fn timestamps_go_beside_the_next_acknowledgement_and_are_these_bytes() {
+fn timestamps_go_beside_the_next_ack() {
     let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
     rig.hear(ACK);
     assert_eq!(rig.seal.tag_len(), TAG, "nothing asked for an acknowledgement");
@@ -403,30 +412,30 @@ fn timestamps_go_beside_the_next_acknowledgement_and_are_these_bytes() {
     assert_eq!(rig.seal.tag_len(), TAG, "one stamp for one acknowledgement");
     rig.unprotect.decrypt(1 + CID, &mut packet);
     let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
-    let key = suite.keys(b"outlet", rustls::Side::Server, rustls::quic::Version::V1).remote.packet;
+    let key = suite.keys(b"shaping", rustls::Side::Server, rustls::quic::Version::V1).remote.packet;
     let (header, sealed) = packet.split_at_mut(rig.header());
     let payload = key.decrypt_in_place(number, header, sealed).expect("authentic");
     // 1 s is 125,000 units of 8 us, on top of the epoch's 16,384.
     assert_eq!(payload, [&[0x42, 0xf5, 0x80, 0x02, 0x28, 0x48], ACK].concat());
-    assert_eq!(rig.cell.probe().report().in_use, InUse::Timestamp);
+    assert_eq!(rig.state.monitor().report().in_use, InUse::Timestamp);
 }
 
 #[test]
-fn a_timestamp_grows_after_hours_and_one_packet_goes_without() {
+fn a_longer_timestamp_skips_one_packet() {
     let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
     let stamps = |rig: &mut Rig| {
         rig.hear(PING);
-        let (room, before) = (rig.seal.tag_len() - TAG, rig.cell.probe().report().stamps_sent);
+        let (room, before) = (rig.seal.tag_len() - TAG, rig.state.monitor().report().stamps_sent);
         let (_, _, read) = rig.send(ACK, 0);
         assert_eq!(unpadded(&read), ACK);
-        (room, rig.cell.probe().report().stamps_sent - before)
+        (room, rig.state.monitor().report().stamps_sent - before)
     };
     assert_eq!(stamps(&mut rig), (6, 1));
     // 2^30 units of 8 us are 8,590 s.
     rig.clock.set(8_600_000);
     assert_eq!(stamps(&mut rig), (6, 0));
     assert_eq!(stamps(&mut rig), (10, 1));
-    assert_eq!(rig.peer.probe().report().stamps_received, 2);
+    assert_eq!(rig.peer.monitor().report().stamps_received, 2);
 }
 
 #[test]
@@ -447,7 +456,7 @@ fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
         let mut payload = BytesMut::from(&packet[10..]);
         rig.open.decrypt(0, number, &packet[..10], &mut payload).expect("authentic");
         assert_eq!(payload[..], [0x02, step as u8, 0, 0, 0]);
-        let report = rig.cell.probe().report();
+        let report = rig.state.monitor().report();
         assert_eq!((report.negotiated, report.samples.samples), (true, step + 1));
         let delay = report.one_way.expect("a delay").as_nanos();
         let queued = if step < 3 { 0 } else { 7_000_000 };
@@ -456,14 +465,14 @@ fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
 }
 
 #[test]
-fn both_frames_agreed_ours_is_used_and_the_other_is_let_pass() {
+fn sync_timestamp_is_preferred_to_timestamp() {
     let mut rig = Rig::offering([Extension::default(); 2]);
-    assert_eq!((rig.cell.probe().report().in_use, rig.peer.probe().report().in_use), (InUse::Sync, InUse::Sync));
+    assert_eq!((rig.state.monitor().report().in_use, rig.peer.monitor().report().in_use), (InUse::Sync, InUse::Sync));
     rig.hear(PING);
     assert_eq!(rig.seal.tag_len(), TAG + FRAME);
     let both = [&[0x42, 0xf5, 0x41, 0x56], ACK].concat();
     assert_eq!(rig.hear(&both), ACK);
-    let report = rig.cell.probe().report();
+    let report = rig.state.monitor().report();
     assert_eq!((report.stamps_received, report.samples.samples), (report.stamps_received.min(1), 0));
 }
 
@@ -473,7 +482,7 @@ fn who_only_sends_is_not_sent_to() {
     let mut rig = Rig::offering([timestamp(EnableTimestamp::Both), timestamp(EnableTimestamp::Sends)]);
     rig.hear(PING);
     assert_eq!(rig.seal.tag_len(), TAG);
-    let (ours, peers) = (rig.cell.probe().report(), rig.peer.probe().report());
+    let (ours, peers) = (rig.state.monitor().report(), rig.peer.monitor().report());
     assert_eq!(
         (ours.negotiated, ours.in_use, peers.negotiated, peers.in_use),
         (true, InUse::Timestamp, false, InUse::Timestamp)
@@ -481,10 +490,10 @@ fn who_only_sends_is_not_sent_to() {
 }
 
 #[test]
-fn a_frame_that_was_not_agreed_empties_the_payload_and_a_malformed_one_is_left_to_the_stack() {
+fn a_frame_that_was_not_negotiated_empties_the_payload() {
     const TS: &[u8] = &[0x42, 0xf5, 0x41, 0x56];
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
-    // Of the reader: SYNC_TIMESTAMP only, its own word not to read, nothing agreed.
+    // Of the reader: SYNC_TIMESTAMP only, its own word not to read, nothing negotiated.
     let pairs =
         [[lean; 2], [timestamp(EnableTimestamp::Sends), timestamp(EnableTimestamp::Both)], [lean, Extension::OFF]];
     for offers in pairs {
@@ -506,7 +515,7 @@ fn a_frame_that_was_not_agreed_empties_the_payload_and_a_malformed_one_is_left_t
 #[test]
 fn before_1_rtt_there_is_no_frame_of_ours() {
     let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
-    let keys = |side| suite.keys(b"outlet", side, rustls::quic::Version::V1);
+    let keys = |side| suite.keys(b"shaping", side, rustls::quic::Version::V1);
     let (client, server) = (keys(rustls::Side::Client), keys(rustls::Side::Server));
     let (seal, open) = (client.local.packet, PacketProtection::padded(server.remote.packet, 0, None));
     for (frames, empty) in
@@ -523,7 +532,7 @@ fn before_1_rtt_there_is_no_frame_of_ours() {
 #[test]
 fn an_endpoint_that_was_not_wired_loses_five_packets() {
     let mut rig = Rig::confirmed(None);
-    rig.wish(1_200, 500, 0);
+    rig.request(1_200, 500, 0);
     let opens = |rig: &mut Rig| {
         let (number, mut packet) = rig.build(PING, 0);
         rig.unprotect.decrypt(1 + CID, &mut packet);
@@ -532,9 +541,9 @@ fn an_endpoint_that_was_not_wired_loses_five_packets() {
     };
     assert_eq!((0..20).map(|_| opens(&mut rig)).position(|opens| opens), Some(5));
     assert!((0..20).all(|_| opens(&mut rig)));
-    rig.wish(1_200, 500, 0);
+    rig.request(1_200, 500, 0);
     assert_eq!(rig.seal.tag_len(), TAG);
-    assert!(!rig.cell.has_outlet());
+    assert!(!rig.state.has_shaping_socket());
 }
 
 /// Bytes of the longest ACK frame for these packets: as many ranges as stacks remember, 8 bytes for what is not a range.
@@ -553,7 +562,7 @@ fn ack_frame(packets: &std::collections::BTreeSet<u64>) -> usize {
 }
 
 proptest! {
-    /// Whatever sizes and holds are asked for, the peer reads what was sent, and the wire carries what was meant.
+    /// Whatever sizes and send delays are asked for, the peer reads what was sent, and the wire carries what was meant.
     #[test]
     fn what_is_sealed_is_what_is_read(
         extension in prop_oneof![
@@ -567,9 +576,9 @@ proptest! {
     ) {
         let mut rig = Rig::offering([extension; 2]);
         rig.hear(ACK);
-        for (at, (size, fill, hold, kind, hear)) in steps.into_iter().enumerate() {
+        for (at, (size, fill, send_delay, kind, hear)) in steps.into_iter().enumerate() {
             rig.clock.set(at as u64 * 10);
-            rig.wish(mtu, (f64::from(mtu) * size) as u16, hold);
+            rig.request(mtu, (f64::from(mtu) * size) as u16, send_delay);
             if hear {
                 rig.hear(&[ACK, PING].concat());
             }
@@ -585,7 +594,7 @@ proptest! {
                 _ => (stream(2 + (fill * (room - 2) as f64) as usize), 0),
             };
             let stack = (rig.header() + frames.len()).max(pad.saturating_sub(tag)) + tag;
-            let cut = rig.cell.cut().1;
+            let trim = rig.state.trim().1;
             let (len, release, read) = rig.send(&frames, pad);
             let read = unpadded(&read);
             if matches!(kind, 2 | 3) {
@@ -598,24 +607,24 @@ proptest! {
             if matches!(kind, 2 | 3) {
                 prop_assert_eq!((len, release), (stack, None));
             } else {
-                prop_assert!(len == stack - cut || len == rig.header() + 4 + TAG, "{} of {} less {}", len, stack, cut);
-                prop_assert!(release.is_none() || cut > 0);
+                prop_assert!(len == stack - trim || len == rig.header() + 4 + TAG, "{} of {} less {}", len, stack, trim);
+                prop_assert!(release.is_none() || trim > 0);
             }
         }
     }
 
-    /// An ACK frame of everything received fits a loss probe, whatever is cut.
+    /// An ACK frame of everything received fits a loss probe, whatever is trimmed.
     #[test]
     fn acknowledgements_fit(steps in prop::collection::vec((1u64..200, any::<bool>(), 0u8..20), 1..400)) {
         let mut rig = Rig::confirmed(None);
-        rig.wish(1_200, 250, 0);
+        rig.request(1_200, 250, 0);
         let (mut packets, mut largest) = (std::collections::BTreeSet::from([0]), 0u64);
         for (gap, late, acknowledge) in steps {
             let number = if late { largest.saturating_sub(gap) } else { largest + 1 + (gap / 50) * gap };
             largest = largest.max(number);
             rig.hear_number(number, PING);
             // Stacks drop what comes later than this, for they could not tell it from a duplicate.
-            if largest - number < Seen::WINDOW {
+            if largest - number < Dedup::WINDOW {
                 packets.insert(number);
             }
             let ack = ack_frame(&packets);

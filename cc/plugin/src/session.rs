@@ -10,8 +10,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::quic::{Connection, DirectionalKeys, KeyChange, Secrets, Suite, Version};
 use rustls::{HandshakeKind, NamedGroup};
 
+use crate::close_error::{CloseError, ErrorCode};
 use crate::connection_state::ConnectionState;
-use crate::fault::{Code, Fault};
 use crate::key::{HeaderProtection, PacketProtection};
 
 /// RFC 9001 §5.8: key and nonce of the Retry integrity tag, QUIC version 1.
@@ -32,48 +32,48 @@ impl UnknownVersion {
 }
 
 /// A header key of a stack's own type.
-pub trait Header: From<HeaderProtection> {}
-impl<T: From<HeaderProtection>> Header for T {}
+pub trait FromHeaderProtection: From<HeaderProtection> {}
+impl<T: From<HeaderProtection>> FromHeaderProtection for T {}
 
 /// A packet key of a stack's own type.
-pub trait Packet: From<PacketProtection> {}
-impl<T: From<PacketProtection>> Packet for T {}
+pub trait FromPacketProtection: From<PacketProtection> {}
+impl<T: From<PacketProtection>> FromPacketProtection for T {}
 
 /// A key for each direction.
-pub struct Pair<T> {
+pub struct KeyPair<T> {
     /// For what we send.
     pub local: T,
     /// For what we receive.
     pub remote: T,
 }
 
-/// The keys of one encryption level, as [`Header`] and [`Packet`] keys of the stack's own types.
+/// The keys of one encryption level, as [`FromHeaderProtection`] and [`FromPacketProtection`] keys of the stack's own types.
 pub struct KeySet<H, P> {
     /// Header keys.
-    pub header: Pair<H>,
+    pub header: KeyPair<H>,
     /// Packet keys.
-    pub packet: Pair<P>,
+    pub packet: KeyPair<P>,
 }
 
-impl<H: Header, P: Packet> KeySet<H, P> {
-    /// `packet` wraps each packet key; `cell` is the connection's, if there is one yet.
+impl<H: FromHeaderProtection, P: FromPacketProtection> KeySet<H, P> {
+    /// `packet` wraps each packet key; `state` is the connection's, if there is one yet.
     fn new(
         local: DirectionalKeys,
         remote: DirectionalKeys,
-        cell: Option<&Arc<ConnectionState>>,
+        state: Option<&Arc<ConnectionState>>,
         packet: impl Fn(Box<dyn rustls::quic::PacketKey>) -> PacketProtection,
     ) -> Self {
         Self {
-            header: Pair {
-                local: HeaderProtection::new(local.header, cell.cloned()).into(),
-                remote: HeaderProtection::new(remote.header, cell.cloned()).into(),
+            header: KeyPair {
+                local: HeaderProtection::new(local.header, state.cloned()).into(),
+                remote: HeaderProtection::new(remote.header, state.cloned()).into(),
             },
-            packet: Pair { local: packet(local.packet).into(), remote: packet(remote.packet).into() },
+            packet: KeyPair { local: packet(local.packet).into(), remote: packet(remote.packet).into() },
         }
     }
 
-    fn plain(keys: rustls::quic::Keys, cell: Option<&Arc<ConnectionState>>) -> Self {
-        Self::new(keys.local, keys.remote, cell, |key| PacketProtection::padded(key, 0, cell.cloned()))
+    fn plain(keys: rustls::quic::Keys, state: Option<&Arc<ConnectionState>>) -> Self {
+        Self::new(keys.local, keys.remote, state, |key| PacketProtection::padded(key, 0, state.cloned()))
     }
 }
 
@@ -95,13 +95,13 @@ pub struct Tls {
     next_secrets: Option<Secrets>,
     /// Key updates for which there are keys.
     updates: u64,
-    told_handshake_data: bool,
-    cell: Arc<ConnectionState>,
+    handshake_data_ready: bool,
+    state: Arc<ConnectionState>,
 }
 
 impl Tls {
-    pub(crate) const fn new(tls: Connection, initial: Suite, cell: Arc<ConnectionState>) -> Self {
-        Self { tls, initial, next_secrets: None, updates: 0, told_handshake_data: false, cell }
+    pub(crate) const fn new(tls: Connection, initial: Suite, state: Arc<ConnectionState>) -> Self {
+        Self { tls, initial, next_secrets: None, updates: 0, handshake_data_ready: false, state }
     }
 
     /// Which side this is.
@@ -113,13 +113,17 @@ impl Tls {
     }
 
     /// The keys of Initial packets to or from the server that was first called `dst_cid`.
-    pub fn initial_keys<H: Header, P: Packet>(&self, dst_cid: &[u8], side: rustls::Side) -> KeySet<H, P> {
-        KeySet::plain(self.initial.keys(dst_cid, side, Version::V1), Some(&self.cell))
+    pub fn initial_keys<H: FromHeaderProtection, P: FromPacketProtection>(
+        &self,
+        dst_cid: &[u8],
+        side: rustls::Side,
+    ) -> KeySet<H, P> {
+        KeySet::plain(self.initial.keys(dst_cid, side, Version::V1), Some(&self.state))
     }
 
     /// What the handshake settled; `None` until [`Tls::read_handshake`] said that it is there.
     pub fn handshake_data(&self) -> Option<HandshakeData> {
-        self.told_handshake_data.then(|| HandshakeData {
+        self.handshake_data_ready.then(|| HandshakeData {
             protocol: self.tls.alpn_protocol().map(<[u8]>::to_vec),
             server_name: match &self.tls {
                 Connection::Client(_) => None,
@@ -135,11 +139,11 @@ impl Tls {
     }
 
     /// The 0-RTT keys, if a ticket gave any.
-    pub fn early_crypto<H: Header, P: Packet>(&self) -> Option<(H, P)> {
+    pub fn early_crypto<H: FromHeaderProtection, P: FromPacketProtection>(&self) -> Option<(H, P)> {
         let keys = self.tls.zero_rtt_keys()?;
-        let cell = Some(Arc::clone(&self.cell));
-        let packet = PacketProtection::padded(keys.packet, self.cell.zero_rtt_padding(), cell.clone());
-        Some((HeaderProtection::new(keys.header, cell).into(), packet.into()))
+        let state = Some(Arc::clone(&self.state));
+        let packet = PacketProtection::padded(keys.packet, self.state.zero_rtt_padding(), state.clone());
+        Some((HeaderProtection::new(keys.header, state).into(), packet.into()))
     }
 
     /// Whether the server took the 0-RTT data; `None` on servers.
@@ -159,61 +163,64 @@ impl Tls {
     ///
     /// # Errors
     /// What TLS says, with its alert.
-    pub fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, Fault> {
+    pub fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, CloseError> {
         self.tls.read_hs(bytes).map_err(|e| {
             let (code, reason) = match self.tls.alert() {
-                Some(alert) => (Code::Alert(alert.into()), e.to_string()),
-                None => (Code::ProtocolViolation, format!("TLS error: {e}")),
+                Some(alert) => (ErrorCode::Alert(alert.into()), e.to_string()),
+                None => (ErrorCode::ProtocolViolation, format!("TLS error: {e}")),
             };
-            Fault { code, reason, tls: Some(e) }
+            CloseError { code, reason, tls: Some(e) }
         })?;
         if let Some((suite, kind)) = self.tls.negotiated_cipher_suite().zip(self.tls.handshake_kind())
             && !self.tls.is_handshaking()
         {
-            self.cell.settled(suite.suite().into(), kind == HandshakeKind::Resumed);
+            self.state.on_handshake_complete(suite.suite().into(), kind == HandshakeKind::Resumed);
         }
-        if self.told_handshake_data {
+        if self.handshake_data_ready {
             return Ok(false);
         }
         let named = matches!(&self.tls, Connection::Server(s) if s.server_name().is_some());
-        self.told_handshake_data = named || self.tls.alpn_protocol().is_some() || !self.tls.is_handshaking();
-        Ok(self.told_handshake_data)
+        self.handshake_data_ready = named || self.tls.alpn_protocol().is_some() || !self.tls.is_handshaking();
+        Ok(self.handshake_data_ready)
     }
 
     /// The peer's transport parameters as `read` takes them from the raw bytes, once they are here; ours is read beside them.
     ///
     /// # Errors
     /// What `read` says, or a parameter of ours that is malformed, or none where the controller needs one.
-    pub fn transport_parameters<T, E: From<Fault>>(
+    pub fn transport_parameters<T, E: From<CloseError>>(
         &self,
         read: impl FnOnce(&[u8]) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
         let Some(raw) = self.tls.quic_transport_parameters() else { return Ok(None) };
         let parameters = read(raw)?;
-        self.cell.negotiate(raw)?;
+        self.state.negotiate(raw)?;
         Ok(Some(parameters))
     }
 
     /// Appends handshake bytes to `out`; the keys of the next level when there are any.
-    pub fn write_handshake<H: Header, P: Packet>(&mut self, out: &mut Vec<u8>) -> Option<KeySet<H, P>> {
+    pub fn write_handshake<H: FromHeaderProtection, P: FromPacketProtection>(
+        &mut self,
+        out: &mut Vec<u8>,
+    ) -> Option<KeySet<H, P>> {
         Some(match self.tls.write_hs(out)? {
-            KeyChange::Handshake { keys } => KeySet::plain(keys, Some(&self.cell)),
+            KeyChange::Handshake { keys } => KeySet::plain(keys, Some(&self.state)),
             KeyChange::OneRtt { keys, next } => {
                 self.next_secrets = Some(next);
-                let cell = &self.cell;
-                KeySet::new(keys.local, keys.remote, Some(cell), |key| {
-                    PacketProtection::one_rtt(key, Arc::clone(cell), 0)
+                let state = &self.state;
+                KeySet::new(keys.local, keys.remote, Some(state), |key| {
+                    PacketProtection::one_rtt(key, Arc::clone(state), 0)
                 })
             }
         })
     }
 
     /// The packet keys of the next key update.
-    pub fn next_1rtt_keys<P: Packet>(&mut self) -> Option<Pair<P>> {
+    pub fn next_1rtt_keys<P: FromPacketProtection>(&mut self) -> Option<KeyPair<P>> {
         let keys = self.next_secrets.as_mut()?.next_packet_keys();
         self.updates += 1;
-        let wrap = |key| PacketProtection::one_rtt(key, Arc::clone(&self.cell), self.updates).into();
-        Some(Pair { local: wrap(keys.local), remote: wrap(keys.remote) })
+        let wrap = |key| PacketProtection::one_rtt(key, Arc::clone(&self.state), self.updates).into();
+        Some(KeyPair { local: wrap(keys.local), remote: wrap(keys.remote) })
     }
 
     /// Whether a Retry packet, split into header and payload, answers the connection attempt to `orig_dst_cid`.
@@ -254,7 +261,11 @@ pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
 }
 
 /// The keys of Initial packets (RFC 9001 §5.2), under the suite `initial`, where there is no connection yet.
-pub fn initial_keys<H: Header, P: Packet>(initial: &Suite, dst_cid: &[u8], side: rustls::Side) -> KeySet<H, P> {
+pub fn initial_keys<H: FromHeaderProtection, P: FromPacketProtection>(
+    initial: &Suite,
+    dst_cid: &[u8],
+    side: rustls::Side,
+) -> KeySet<H, P> {
     KeySet::plain(initial.keys(dst_cid, side, Version::V1), None)
 }
 

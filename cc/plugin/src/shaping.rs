@@ -1,19 +1,19 @@
-//! What an outlet is to do with one connection's packets: by how much to cut them, when to let them go.
+//! What a shaping socket is to do with one connection's packets: by how much to trim them, when to let them go.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::Time;
-use fathom_frames::{Arrival, Seen, varint};
+use fathom_frames::{Arrival, Dedup, varint};
 
 use crate::by_path::ByPath;
 use crate::payload::OutgoingFrames;
 use crate::shaping_socket::{TRAILER, TrailerRegistry, TrailerWriter};
 
-/// Payload a cut packet keeps at least, so that header protection finds its sample (RFC 9001 §5.4.2).
+/// Payload a trimmed packet keeps at least, so that header protection finds its sample (RFC 9001 §5.4.2).
 const MIN_PAYLOAD: usize = 4;
-/// Bytes reserved at least when datagrams go through the outlet.
+/// Bytes reserved at least when datagrams go through the shaping socket.
 const MIN_TAIL: usize = TRAILER + MIN_PAYLOAD;
 /// Datagrams in which stacks build loss probes, whatever the path carries: a tail must leave room in these.
 const PROBE: usize = 1_200;
@@ -26,15 +26,15 @@ const BESIDE_ACKS: usize = 64;
 const SHORT_ACK: usize = 2 + 4 + 8 + 8 + 2 + 8 + 24;
 /// What an ACK frame takes at least beside its ranges but the first: type, largest, delay, count, range.
 const ACK_FIELDS: usize = 5;
-/// Held packets whose hold is remembered until they are acknowledged.
-const MAX_HOLDS: usize = 4_096;
+/// Held packets whose send delay is remembered until they are acknowledged.
+const MAX_SEND_DELAYS: usize = 4_096;
 /// Packets go through the delay line until it is empty for sure: how late a timer may let the last one go.
 const TIMER_LAG: Duration = Duration::from_millis(10);
 
-/// How a sealed packet leaves: what the outlet cuts off its datagram, and when it lets it go (`None`: at once).
+/// How a sealed packet leaves: what the shaping socket trims off its datagram, and when it lets it go (`None`: at once).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Departure {
-    pub(crate) cut: usize,
+    pub(crate) trim: usize,
     pub(crate) release: Option<Time>,
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct Departure {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) path: u32,
-    pub(crate) leaving: OutgoingFrames,
+    pub(crate) outgoing: OutgoingFrames,
     /// Payload bytes, our frame included, the tail not.
     pub(crate) len: usize,
     /// Bytes of its tail.
     pub(crate) tail: usize,
-    /// Bytes of its datagram if it is not cut.
+    /// Bytes of its datagram if it is not trimmed.
     pub(crate) datagram: usize,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct ShapingRequest {
     /// Bytes by which packets shrink.
     pub(crate) shrink: usize,
     /// How long they are kept back.
-    pub(crate) hold: Duration,
+    pub(crate) send_delay: Duration,
 }
 
 /// One path's packets.
@@ -70,7 +70,7 @@ struct Path {
     /// When the last one kept back leaves: the next may not overtake it.
     last_release: Time,
     /// When packets that asked for an acknowledgement were sealed, and how long each was kept back.
-    holds: VecDeque<(Time, Duration)>,
+    send_delays: VecDeque<(Time, Duration)>,
     acks: AckRoom,
 }
 
@@ -78,7 +78,7 @@ struct Path {
 #[derive(Default)]
 struct AckRoom {
     /// Stacks drop what comes twice or very late after it was opened: no acknowledgement tells of it again.
-    seen: Seen,
+    dedup: Dedup,
     /// Ranges but the first, in the ACK frame sealed last and since.
     bytes: usize,
     /// Largest packet number received.
@@ -92,8 +92,8 @@ impl AckRoom {
         SHORT_ACK + self.bytes
     }
 
-    fn arrived(&mut self, packet: u64) {
-        if matches!(self.seen.arrive(packet), Arrival::Duplicate | Arrival::TooOld) {
+    fn on_packet_received(&mut self, packet: u64) {
+        if matches!(self.dedup.insert(packet), Arrival::Duplicate | Arrival::TooOld) {
             return;
         }
         let int = |value: u64| varint::len(value).unwrap_or(8);
@@ -115,101 +115,101 @@ impl AckRoom {
     }
 }
 
-/// What the outlet is to do with a connection's packets.
+/// What the shaping socket is to do with a connection's packets.
 pub(crate) struct Shaping {
-    pub(crate) lane: TrailerWriter,
+    pub(crate) writer: TrailerWriter,
     /// The room for the trailer is reserved all the time, and packets do not shrink: the application sends DATAGRAM frames.
     datagrams: bool,
     /// The peer has acknowledged a 1-RTT packet: sizes may change from here on.
     confirmed: bool,
-    /// A packet was too small for what the stack had to say: none is cut until the controller speaks again.
-    let_go: bool,
-    wishes: Vec<(u64, ShapingRequest)>,
-    /// Since when holds are remembered; packets sealed before were not held.
-    remembers: Option<Time>,
+    /// A packet was too small for what the stack had to say: none is trimmed until the controller speaks again.
+    suspended: bool,
+    requests: Vec<(u64, ShapingRequest)>,
+    /// Since when send delays are remembered; packets sealed before were not held.
+    delays_since: Option<Time>,
     paths: ByPath<Path>,
     tail: usize,
-    /// Since when packets are cut by so much.
-    cut: (Time, usize),
+    /// Since when packets are trimmed by so much.
+    trim: (Time, usize),
 }
 
 impl Shaping {
-    pub(crate) fn new(gate: &Arc<TrailerRegistry>, datagrams: bool) -> Self {
+    pub(crate) fn new(registry: &Arc<TrailerRegistry>, datagrams: bool) -> Self {
         Self {
-            lane: TrailerWriter::new(gate),
+            writer: TrailerWriter::new(registry),
             datagrams,
             confirmed: false,
-            let_go: false,
-            wishes: Vec::new(),
-            remembers: None,
+            suspended: false,
+            requests: Vec::new(),
+            delays_since: None,
             paths: ByPath::default(),
-            tail: Self::always(datagrams),
-            cut: (Time::ZERO, 0),
+            tail: Self::reserved_always(datagrams),
+            trim: (Time::ZERO, 0),
         }
     }
 
-    /// Bytes reserved in every packet, cut or not.
-    pub(crate) const fn always(datagrams: bool) -> usize {
+    /// Bytes reserved in every packet, trimmed or not.
+    pub(crate) const fn reserved_always(datagrams: bool) -> usize {
         if datagrams { MIN_TAIL } else { 0 }
     }
 
-    /// Bytes reserved for the outlet at the end of the next packet.
+    /// Bytes reserved for the shaping socket at the end of the next packet.
     pub(crate) const fn tail(&self) -> usize {
         self.tail
     }
 
-    /// By how many bytes packets are cut, and since when.
-    pub(crate) const fn cut(&self) -> (Time, usize) {
-        self.cut
+    /// By how many bytes packets are trimmed, and since when.
+    pub(crate) const fn trim(&self) -> (Time, usize) {
+        self.trim
     }
 
     /// The peer has acknowledged a 1-RTT packet.
-    pub(crate) fn confirm(&mut self) {
+    pub(crate) fn on_first_ack(&mut self) {
         self.confirmed = true;
     }
 
-    /// A controller's wish; the last one counts.
-    pub(crate) fn wish(&mut self, flow: u64, wish: ShapingRequest, now: Time) {
-        let wish = if self.datagrams { ShapingRequest { shrink: 0, ..wish } } else { wish };
-        match self.wishes.iter_mut().find(|(id, _)| *id == flow) {
-            Some((_, old)) => *old = wish,
-            None => self.wishes.push((flow, wish)),
+    /// A controller's request; the last one counts.
+    pub(crate) fn request(&mut self, controller_id: u64, request: ShapingRequest, now: Time) {
+        let request = if self.datagrams { ShapingRequest { shrink: 0, ..request } } else { request };
+        match self.requests.iter_mut().find(|(id, _)| *id == controller_id) {
+            Some((_, old)) => *old = request,
+            None => self.requests.push((controller_id, request)),
         }
-        if !wish.hold.is_zero() {
-            self.remembers.get_or_insert(now);
+        if !request.send_delay.is_zero() {
+            self.delays_since.get_or_insert(now);
         }
-        self.let_go = false;
+        self.suspended = false;
     }
 
-    /// A controller is gone. Takes effect with the next [`Shaping::settle`].
-    pub(crate) fn forget(&mut self, flow: u64) {
-        self.wishes.retain(|(id, _)| *id != flow);
+    /// A controller is gone. Takes effect with the next [`Shaping::update_tail`].
+    pub(crate) fn remove_controller(&mut self, controller_id: u64) {
+        self.requests.retain(|(id, _)| *id != controller_id);
     }
 
     /// A packet of the peer arrived.
-    pub(crate) fn arrived(&mut self, path: u32, packet: u64) {
-        self.paths.at(path).acks.arrived(packet);
+    pub(crate) fn on_packet_received(&mut self, path: u32, packet: u64) {
+        self.paths.at(path).acks.on_packet_received(packet);
     }
 
     /// Sets the tail of the packets to come, whose own frame takes up to `frame` bytes. To be called between packets only.
-    pub(crate) fn settle(&mut self, now: Time, frame: usize) {
-        let shrink = self.wishes.iter().map(|(_, w)| w.shrink).max().unwrap_or(0);
+    pub(crate) fn update_tail(&mut self, now: Time, frame: usize) {
+        let shrink = self.requests.iter().map(|(_, w)| w.shrink).max().unwrap_or(0);
         let active = self.active(now, shrink);
-        let cut = if active { shrink.max(MIN_TAIL).min(self.room(frame)) } else { 0 };
-        // Too little room for a trailer: nothing is cut.
-        let cut = if cut < MIN_TAIL { 0 } else { cut };
-        self.tail = cut.max(Self::always(self.datagrams));
-        if cut != self.cut.1 {
-            self.cut = (now, cut);
+        let trim = if active { shrink.max(MIN_TAIL).min(self.room(frame)) } else { 0 };
+        // Too little room for a trailer: nothing is trimmed.
+        let trim = if trim < MIN_TAIL { 0 } else { trim };
+        self.tail = trim.max(Self::reserved_always(self.datagrams));
+        if trim != self.trim.1 {
+            self.trim = (now, trim);
         }
     }
 
     fn active(&self, now: Time, shrink: usize) -> bool {
-        self.confirmed && !self.let_go && (shrink > 0 || self.holding(now)) && self.lane.works()
+        self.confirmed && !self.suspended && (shrink > 0 || self.delaying(now)) && self.writer.is_wired()
     }
 
-    fn holding(&self, now: Time) -> bool {
-        self.wishes.iter().any(|(_, w)| !w.hold.is_zero()) || self.paths.iter().any(|p| p.busy(now))
+    fn delaying(&self, now: Time) -> bool {
+        self.requests.iter().any(|(_, w)| !w.send_delay.is_zero()) || self.paths.iter().any(|p| p.busy(now))
     }
 
     /// Largest tail that leaves the stack room for what it writes unasked.
@@ -219,43 +219,44 @@ impl Shaping {
     }
 
     /// How this packet leaves.
-    pub(crate) fn exit(&mut self, packet: &Packet, now: Time) -> Departure {
-        let (id, leaving) = (packet.path, &packet.leaving);
+    pub(crate) fn depart(&mut self, packet: &Packet, now: Time) -> Departure {
+        let (id, outgoing) = (packet.path, &packet.outgoing);
         // After a migration the newest controller is the path's.
-        let wish = self.wishes.iter().rev().map(|(_, w)| *w).find(|w| w.path == Some(id));
-        let mtu = wish.or_else(|| self.wishes.iter().map(|(_, w)| *w).min_by_key(|w| w.mtu)).map_or(0, |w| w.mtu);
-        let cuts = self.cut.1 > 0 && packet.tail >= MIN_TAIL && self.lane.works();
+        let request = self.requests.iter().rev().map(|(_, w)| *w).find(|w| w.path == Some(id));
+        let mtu = request.or_else(|| self.requests.iter().map(|(_, w)| *w).min_by_key(|w| w.mtu)).map_or(0, |w| w.mtu);
+        let trim = self.trim.1 > 0 && packet.tail >= MIN_TAIL && self.writer.is_wired();
         // In a path probe the size is the message: the reserved bytes stay, as PADDING.
-        let cuts = cuts && !leaving.probes_path && packet.datagram <= usize::from(mtu);
-        self.let_go |= cuts && leaving.empty;
-        let remembers = self.remembers.is_some();
-        for &(acked, bytes) in leaving.acks() {
+        let trim = trim && !outgoing.probes_path && packet.datagram <= usize::from(mtu);
+        self.suspended |= trim && outgoing.empty;
+        let delays_since = self.delays_since.is_some();
+        for &(acked, bytes) in outgoing.acks() {
             self.paths.at(acked).acks.bytes = bytes.saturating_sub(ACK_FIELDS);
         }
         let path = self.paths.at(id);
-        let hold = wish.map_or(Duration::ZERO, |w| if cuts && leaving.ack_eliciting { w.hold } else { Duration::ZERO });
+        let send_delay = request
+            .map_or(Duration::ZERO, |w| if trim && outgoing.ack_eliciting { w.send_delay } else { Duration::ZERO });
         // A closing connection tells its peer at once; nobody waits for what is held then.
-        let waits = cuts && !leaving.closes && (!hold.is_zero() || path.busy(now));
-        let release = waits.then(|| (now + hold).max(path.last_release));
+        let waits = trim && !outgoing.closes && (!send_delay.is_zero() || path.busy(now));
+        let release = waits.then(|| (now + send_delay).max(path.last_release));
         path.last_release = path.last_release.max(release.unwrap_or(Time::ZERO));
-        if remembers && leaving.ack_eliciting {
-            path.remember(now, release.map_or(Duration::ZERO, |at| at.since(now)));
+        if delays_since && outgoing.ack_eliciting {
+            path.record_send_delay(now, release.map_or(Duration::ZERO, |at| at.since(now)));
         }
-        let cut = if cuts { packet.tail - MIN_PAYLOAD.saturating_sub(packet.len) } else { 0 };
-        Departure { cut, release }
+        let trim = if trim { packet.tail - MIN_PAYLOAD.saturating_sub(packet.len) } else { 0 };
+        Departure { trim, release }
     }
 
-    /// How long the outlet kept back the first packet of a path sealed at `sent` or later that asked for an acknowledgement; what
+    /// How long the shaping socket kept back the first packet of a path sealed at `sent` or later that asked for an acknowledgement; what
     /// was sealed before is forgotten.
-    pub(crate) fn hold_of(&mut self, path: u32, sent: Time) -> Duration {
-        if self.remembers.is_none_or(|since| sent < since) {
+    pub(crate) fn send_delay_of(&mut self, path: u32, sent: Time) -> Duration {
+        if self.delays_since.is_none_or(|since| sent < since) {
             return Duration::ZERO;
         }
         let Some(path) = self.paths.known(path) else { return Duration::ZERO };
-        while path.holds.front().is_some_and(|(sealed, _)| *sealed < sent) {
-            path.holds.pop_front();
+        while path.send_delays.front().is_some_and(|(sealed, _)| *sealed < sent) {
+            path.send_delays.pop_front();
         }
-        path.holds.front().map_or(Duration::ZERO, |(_, hold)| *hold)
+        path.send_delays.front().map_or(Duration::ZERO, |(_, send_delay)| *send_delay)
     }
 }
 
@@ -265,10 +266,10 @@ impl Path {
         self.last_release > Time::ZERO && self.last_release + TIMER_LAG > now
     }
 
-    fn remember(&mut self, sealed: Time, hold: Duration) {
-        if self.holds.len() == MAX_HOLDS {
-            self.holds.pop_front();
+    fn record_send_delay(&mut self, sealed: Time, send_delay: Duration) {
+        if self.send_delays.len() == MAX_SEND_DELAYS {
+            self.send_delays.pop_front();
         }
-        self.holds.push_back((sealed, hold));
+        self.send_delays.push_back((sealed, send_delay));
     }
 }

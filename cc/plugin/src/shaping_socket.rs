@@ -1,33 +1,33 @@
-//! The outlet: what a stack without a datagram size or a hold of the controller's choice is given instead.
+//! Shaping socket: what a stack without a datagram size or a send delay of the controller's choice is given instead.
 //!
 //! An endpoint's socket is wrapped (the plug-ins' `ShapingSocket`). A 1-RTT key asks the stack for more room than the tag needs, seals a
 //! shorter packet, and writes a trailer behind it, in the clear:
 //!
 //! ```text
-//! | packet, sealed | junk | bytes to cut: 2 | release in ns: 8 | lane: 8 | token: 8 |
+//! | packet, sealed | junk | bytes to trim: 2 | release in ns: 8 | connection: 8 | token: 8 |
 //! ```
 //!
-//! The socket recognises the token, cuts, keeps the datagram back until its release (0: none), and sends it. So the trailer never
-//! leaves the host, packets on the wire are ordinary, and the peer knows nothing. The token is random per outlet, the lane per
+//! The socket recognises the token, trims the datagram, keeps the datagram back until its release (0: none), and sends it. So the trailer never
+//! leaves the host, packets on the wire are ordinary, and the peer knows nothing. The token is random per shaping socket, the connection number per
 //! connection: a packet that happens to end in both does not occur (2^-128).
 //!
 //! # Limits
-//! - Only 1-RTT packets are cut, and only after the peer has acknowledged one. Path challenges and responses, and MTU probes, keep
+//! - Only 1-RTT packets are trimmed, and only after the peer has acknowledged one. Path challenges and responses, and MTU probes, keep
 //!   their size: they are filled with PADDING (RFC 9000 §8.2.1, RFC 9000 §14.4). They are not held back either.
-//! - Stacks build their loss probes in datagrams of 1200 bytes and write ACK frames whether or not they fit. So a packet is never cut
+//! - Stacks build their loss probes in datagrams of 1200 bytes and write ACK frames whether or not they fit. So a packet is never trimmed
 //!   by more than 1200 bytes less the room that its headers and the largest ACK frame may take: from 1200 bytes down to 250 as a rule,
 //!   from 1452 down to about 420; less far while the peer's packets arrive with many gaps.
 //! - A packet keeps four bytes of payload, so that header protection finds its sample (RFC 9001 §5.4.2).
-//! - The stack counts a cut packet at the size it had before. [`crate::ControllerDriver`] turns windows, acknowledged bytes and bytes in flight
+//! - The stack counts a trimmed packet at the size it had before. [`crate::ControllerDriver`] turns windows, acknowledged bytes and bytes in flight
 //!   into real ones and back. The stack's own statistics stay too large.
-//! - All paths of a connection are cut alike, by what the path that wants the smallest packets asks for.
+//! - All paths of a connection are trimmed alike, by what the path that wants the smallest packets asks for.
 //! - Applications that send DATAGRAM frames (RFC 9221) would see their largest size change: such plug-ins refuse controllers that steer
 //!   the packet size, and keep the trailer's room free all the time.
 //! - Packets of a path keep their order: what asks for no acknowledgement waits for what is held before it. Only CONNECTION_CLOSE
 //!   goes at once.
-//! - The stack's RTT contains the hold, so its probe timeout does. A hold near the idle timeout ends the connection.
-//! - At most [`DelayLine::LIMIT`] bytes are held in one outlet; beyond that datagrams leave at once.
-//! - An endpoint that does not send through its outlet loses a few packets; then its connections stop cutting, for good.
+//! - The stack's RTT contains the send delay, so its probe timeout does. A send delay near the idle timeout ends the connection.
+//! - At most [`DelayLine::LIMIT`] bytes are held in one shaping socket; beyond that datagrams leave at once.
+//! - An endpoint that does not send through its shaping socket loses a few packets; then its connections stop trimming, for good.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -39,19 +39,19 @@ use std::time::{Duration, Instant};
 use ring::rand::{SecureRandom, SystemRandom};
 
 const TOKEN: usize = 8;
-const LANE: usize = 8;
+const WRITER_ID: usize = 8;
 /// Bytes of the trailer.
-pub(crate) const TRAILER: usize = 2 + 8 + LANE + TOKEN;
+pub(crate) const TRAILER: usize = 2 + 8 + WRITER_ID + TOKEN;
 /// Trailers of one connection written and not yet seen by the socket, before its endpoint counts as not wired. Stacks hand one packet
 /// to the socket before they build the next, and keep at most one that it did not take.
 const UNSEEN: u64 = 4;
 
-/// What keys and socket of an outlet share. Endpoints may share one too.
+/// What keys and socket of a shaping socket share. Endpoints may share one too.
 #[derive(Debug)]
 pub struct TrailerRegistry {
     token: [u8; TOKEN],
     epoch: Instant,
-    lanes: Mutex<HashMap<u64, Arc<Counts>>>,
+    writers: Mutex<HashMap<u64, Arc<Counts>>>,
 }
 
 /// Trailers of one connection.
@@ -72,26 +72,26 @@ pub struct Trimmed<'a> {
 }
 
 impl TrailerRegistry {
-    /// A gate with a token of its own; `now` is the time of the endpoint's runtime.
+    /// A registry with a token of its own; `now` is the time of the endpoint's runtime.
     pub fn new(now: Instant) -> Self {
-        Self { token: random(), epoch: now, lanes: Mutex::default() }
+        Self { token: random(), epoch: now, writers: Mutex::default() }
     }
 
-    fn lanes(&self) -> MutexGuard<'_, HashMap<u64, Arc<Counts>>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn writers(&self) -> MutexGuard<'_, HashMap<u64, Arc<Counts>>> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What to send of `datagram`. `None`: all of it, at once.
     pub fn read<'a>(&self, datagram: &'a [u8]) -> Option<Trimmed<'a>> {
         let (body, trailer) = datagram.split_last_chunk::<TRAILER>()?;
-        let (&cut, rest) = trailer.split_first_chunk::<2>()?;
+        let (&trim, rest) = trailer.split_first_chunk::<2>()?;
         let (&release, rest) = rest.split_first_chunk::<8>()?;
-        let (&lane, token) = rest.split_first_chunk::<LANE>()?;
+        let (&writer, token) = rest.split_first_chunk::<WRITER_ID>()?;
         if *token != self.token {
             return None;
         }
-        self.lanes().get(&u64::from_be_bytes(lane))?.seen.fetch_add(1, Ordering::Relaxed);
-        let junk = usize::from(u16::from_be_bytes(cut)).checked_sub(TRAILER)?;
+        self.writers().get(&u64::from_be_bytes(writer))?.seen.fetch_add(1, Ordering::Relaxed);
+        let junk = usize::from(u16::from_be_bytes(trim)).checked_sub(TRAILER)?;
         let len = body.len().checked_sub(junk)?;
         let release = match u64::from_be_bytes(release) {
             0 => None,
@@ -101,56 +101,58 @@ impl TrailerRegistry {
     }
 }
 
-/// Random bytes; a token of zeros would still be told apart by the lane.
+/// Random bytes; a token of zeros would still be told apart by the connection number.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     if SystemRandom::new().fill(&mut bytes).is_err() {
-        tracing::error!("no randomness for an outlet");
+        tracing::error!("no randomness for a shaping socket");
     }
     bytes
 }
 
-/// One connection's way through a gate.
+/// One connection's way through a registry.
 #[derive(Debug)]
 pub(crate) struct TrailerWriter {
-    gate: Arc<TrailerRegistry>,
+    registry: Arc<TrailerRegistry>,
     id: u64,
     counts: Arc<Counts>,
 }
 
 impl TrailerWriter {
-    pub(crate) fn new(gate: &Arc<TrailerRegistry>) -> Self {
+    pub(crate) fn new(registry: &Arc<TrailerRegistry>) -> Self {
         let (id, counts) = (u64::from_be_bytes(random()), Arc::new(Counts::default()));
-        gate.lanes().insert(id, Arc::clone(&counts));
-        Self { gate: Arc::clone(gate), id, counts }
+        registry.writers().insert(id, Arc::clone(&counts));
+        Self { registry: Arc::clone(registry), id, counts }
     }
 
-    /// Fills the last bytes of a datagram: `tail` is what the socket cuts, at least [`TRAILER`] bytes.
+    /// Fills the last bytes of a datagram: `tail` is what the socket trims, at least [`TRAILER`] bytes.
     pub(crate) fn write(&self, tail: &mut [u8], release: Option<Instant>) {
-        let cut = u16::try_from(tail.len()).unwrap_or(u16::MAX);
+        let trim = u16::try_from(tail.len()).unwrap_or(u16::MAX);
         let Some((junk, trailer)) = tail.split_last_chunk_mut::<TRAILER>() else { return };
         junk.fill(0);
         let nanos = release.map_or(0, |at| {
-            let nanos = at.saturating_duration_since(self.gate.epoch).as_nanos();
+            let nanos = at.saturating_duration_since(self.registry.epoch).as_nanos();
             u64::try_from(nanos).unwrap_or(u64::MAX).max(1)
         });
-        trailer[..2].copy_from_slice(&cut.to_be_bytes());
+        trailer[..2].copy_from_slice(&trim.to_be_bytes());
         trailer[2..10].copy_from_slice(&nanos.to_be_bytes());
         trailer[10..18].copy_from_slice(&self.id.to_be_bytes());
-        trailer[18..].copy_from_slice(&self.gate.token);
+        trailer[18..].copy_from_slice(&self.registry.token);
         self.counts.written.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Trailers are cut off as they should be. When the endpoint does not send through the outlet it says no, for good: the peer
+    /// Trailers are trimmed off as they should be. When the endpoint does not send through the shaping socket it says no, for good: the peer
     /// drops what was sent with a trailer, and the stack sends it again without.
-    pub(crate) fn works(&self) -> bool {
+    pub(crate) fn is_wired(&self) -> bool {
         let counts = &self.counts;
         if counts.broken.load(Ordering::Relaxed) {
             return false;
         }
         let unseen = counts.written.load(Ordering::Relaxed).saturating_sub(counts.seen.load(Ordering::Relaxed));
         if unseen > UNSEEN && !counts.broken.swap(true, Ordering::Relaxed) {
-            tracing::error!("the endpoint does not send through its outlet: packet size and hold are off");
+            tracing::error!(
+                "the endpoint does not send through its shaping socket: packet size and send delay are off"
+            );
         }
         unseen <= UNSEEN
     }
@@ -158,37 +160,37 @@ impl TrailerWriter {
 
 impl Drop for TrailerWriter {
     fn drop(&mut self) {
-        self.gate.lanes().remove(&self.id);
+        self.registry.writers().remove(&self.id);
     }
 }
 
 /// A datagram kept back.
 #[derive(Debug)]
-pub struct Held<T> {
+pub struct DelayedDatagram<T> {
     /// When it may leave.
     pub release: Instant,
     order: u64,
     /// The datagram.
     pub bytes: Vec<u8>,
     /// How to send it.
-    pub how: T,
+    pub meta: T,
 }
 
-impl<T> PartialEq for Held<T> {
+impl<T> PartialEq for DelayedDatagram<T> {
     fn eq(&self, other: &Self) -> bool {
         (self.release, self.order) == (other.release, other.order)
     }
 }
 
-impl<T> Eq for Held<T> {}
+impl<T> Eq for DelayedDatagram<T> {}
 
-impl<T> PartialOrd for Held<T> {
+impl<T> PartialOrd for DelayedDatagram<T> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Held<T> {
+impl<T> Ord for DelayedDatagram<T> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.release, self.order).cmp(&(other.release, other.order))
     }
@@ -197,7 +199,7 @@ impl<T> Ord for Held<T> {
 /// Datagrams kept back until their time, in order; `T` is how to send one.
 #[derive(Debug)]
 pub struct DelayLine<T> {
-    held: BinaryHeap<Reverse<Held<T>>>,
+    held: BinaryHeap<Reverse<DelayedDatagram<T>>>,
     bytes: usize,
     order: u64,
     /// Buffers of datagrams that have left.
@@ -218,11 +220,11 @@ impl<T> DelayLine<T> {
 
     /// Memory of one datagram: a reused buffer may be larger than what it holds.
     fn cost(buffer: &Vec<u8>) -> usize {
-        buffer.capacity() + size_of::<Held<T>>()
+        buffer.capacity() + size_of::<DelayedDatagram<T>>()
     }
 
     /// Keeps a datagram back until `release`; false when the line is full.
-    pub fn push(&mut self, release: Instant, datagram: &[u8], how: T) -> bool {
+    pub fn push(&mut self, release: Instant, datagram: &[u8], meta: T) -> bool {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(datagram);
@@ -232,7 +234,7 @@ impl<T> DelayLine<T> {
         }
         self.bytes += Self::cost(&bytes);
         self.order += 1;
-        self.held.push(Reverse(Held { release, order: self.order, bytes, how }));
+        self.held.push(Reverse(DelayedDatagram { release, order: self.order, bytes, meta }));
         true
     }
 
@@ -242,7 +244,7 @@ impl<T> DelayLine<T> {
     }
 
     /// Takes the next one if its time has come.
-    pub fn pop_due(&mut self, now: Instant) -> Option<Held<T>> {
+    pub fn pop_due(&mut self, now: Instant) -> Option<DelayedDatagram<T>> {
         if self.next()? > now {
             return None;
         }
@@ -252,7 +254,7 @@ impl<T> DelayLine<T> {
     }
 
     /// Puts one back that could not be sent yet; it stays first.
-    pub fn put_back(&mut self, held: Held<T>) {
+    pub fn put_back(&mut self, held: DelayedDatagram<T>) {
         self.bytes += Self::cost(&held.bytes);
         self.held.push(Reverse(held));
     }
@@ -278,10 +280,10 @@ impl<T> DelayLine<T> {
 /// A [`DelayLine`] with the senders that fill it and the task that empties it. Each clone is a sender; when the last is gone, what is
 /// still held leaves in its time, and then the task ends.
 #[derive(Debug)]
-pub struct DelayQueue<T>(Arc<Mutex<HoldingState<T>>>);
+pub struct DelayQueue<T>(Arc<Mutex<QueueState<T>>>);
 
 #[derive(Debug)]
-struct HoldingState<T> {
+struct QueueState<T> {
     line: DelayLine<T>,
     senders: usize,
     waker: Option<Waker>,
@@ -290,15 +292,15 @@ struct HoldingState<T> {
 impl<T> DelayQueue<T> {
     /// An empty one, and its [`DelayedSends`] end.
     pub fn new() -> (Self, DelayedSends<T>) {
-        let state = Arc::new(Mutex::new(HoldingState { line: DelayLine::default(), senders: 1, waker: None }));
+        let state = Arc::new(Mutex::new(QueueState { line: DelayLine::default(), senders: 1, waker: None }));
         (Self(Arc::clone(&state)), DelayedSends(state))
     }
 
     /// Keeps a datagram back until `release`; false when there is no room.
-    pub fn push(&self, release: Instant, datagram: &[u8], how: T) -> bool {
+    pub fn push(&self, release: Instant, datagram: &[u8], meta: T) -> bool {
         let mut state = lock(&self.0);
         let first = state.line.next().is_none_or(|next| release < next);
-        let kept = state.line.push(release, datagram, how);
+        let kept = state.line.push(release, datagram, meta);
         let waker = state.waker.take_if(|_| first && kept);
         drop(state);
         if let Some(waker) = waker {
@@ -333,7 +335,7 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The end of a [`DelayQueue`] at which datagrams leave.
 #[derive(Debug)]
-pub struct DelayedSends<T>(Arc<Mutex<HoldingState<T>>>);
+pub struct DelayedSends<T>(Arc<Mutex<QueueState<T>>>);
 
 impl<T> DelayedSends<T> {
     /// Sends what is due. `now` reads the clock, `wait` polls a timer set to the given time, `send` is pending while the socket does
@@ -343,7 +345,7 @@ impl<T> DelayedSends<T> {
         cx: &mut Context<'_>,
         now: impl Fn() -> Instant,
         mut wait: impl FnMut(Instant, &mut Context<'_>) -> Poll<()>,
-        mut send: impl FnMut(&Held<T>, &mut Context<'_>) -> Poll<()>,
+        mut send: impl FnMut(&DelayedDatagram<T>, &mut Context<'_>) -> Poll<()>,
     ) -> Poll<()> {
         loop {
             let due = {
@@ -375,72 +377,72 @@ mod tests {
     use super::*;
     use crate::{Clock as _, SystemClock};
 
-    fn gate() -> Arc<TrailerRegistry> {
+    fn registry() -> Arc<TrailerRegistry> {
         Arc::new(TrailerRegistry::new(SystemClock.now()))
     }
 
     #[test]
-    fn what_is_written_is_cut_and_nothing_else() {
-        let gate = gate();
-        let lane = TrailerWriter::new(&gate);
-        let release = gate.epoch + Duration::from_micros(1_234);
-        for cut in [TRAILER, TRAILER + 1, 950] {
+    fn only_written_trailers_are_trimmed() {
+        let registry = registry();
+        let writer = TrailerWriter::new(&registry);
+        let release = registry.epoch + Duration::from_micros(1_234);
+        for trim in [TRAILER, TRAILER + 1, 950] {
             let mut datagram: Vec<u8> = (0..1_200).map(|n| n as u8).collect();
-            lane.write(&mut datagram[1_200 - cut..], Some(release));
-            let kept = gate.read(&datagram).expect("its own trailer");
-            assert_eq!(kept.datagram.len(), 1_200 - cut);
+            writer.write(&mut datagram[1_200 - trim..], Some(release));
+            let kept = registry.read(&datagram).expect("its own trailer");
+            assert_eq!(kept.datagram.len(), 1_200 - trim);
             assert!(kept.datagram.iter().enumerate().all(|(n, b)| *b == n as u8));
             assert_eq!(kept.release, Some(release));
-            assert!(super::TrailerRegistry::new(gate.epoch).read(&datagram).is_none(), "another gate's token");
-            assert!(gate.read(&datagram[..1_199]).is_none());
-            lane.write(&mut datagram[1_200 - cut..], None);
-            assert_eq!(gate.read(&datagram).map(|cut| cut.release), Some(None));
-            // Before the gate there was no time: as soon as possible, but in order.
-            lane.write(&mut datagram[1_200 - cut..], gate.epoch.checked_sub(Duration::from_millis(1)));
-            assert!(gate.read(&datagram).is_some_and(|cut| cut.release.is_some()));
+            assert!(super::TrailerRegistry::new(registry.epoch).read(&datagram).is_none(), "another registry's token");
+            assert!(registry.read(&datagram[..1_199]).is_none());
+            writer.write(&mut datagram[1_200 - trim..], None);
+            assert_eq!(registry.read(&datagram).map(|trim| trim.release), Some(None));
+            // Before the registry there was no time: as soon as possible, but in order.
+            writer.write(&mut datagram[1_200 - trim..], registry.epoch.checked_sub(Duration::from_millis(1)));
+            assert!(registry.read(&datagram).is_some_and(|trim| trim.release.is_some()));
         }
-        assert!(gate.read(&[0; 1_200]).is_none());
-        assert!(gate.read(&[]).is_none());
+        assert!(registry.read(&[0; 1_200]).is_none());
+        assert!(registry.read(&[]).is_none());
     }
 
     #[test]
-    fn a_cut_longer_than_the_datagram_is_refused() {
-        let gate = gate();
-        let lane = TrailerWriter::new(&gate);
+    fn a_trim_longer_than_the_datagram_is_refused() {
+        let registry = registry();
+        let writer = TrailerWriter::new(&registry);
         let mut tail = vec![0; 100];
-        lane.write(&mut tail, None);
-        assert!(gate.read(&tail).is_some_and(|cut| cut.datagram.is_empty()));
-        assert!(gate.read(&tail[1..]).is_none());
+        writer.write(&mut tail, None);
+        assert!(registry.read(&tail).is_some_and(|trim| trim.datagram.is_empty()));
+        assert!(registry.read(&tail[1..]).is_none());
     }
 
     #[test]
-    fn a_connection_whose_trailers_nobody_reads_stops_after_a_few_and_for_good() {
-        let gate = gate();
-        let (wired, lost) = (TrailerWriter::new(&gate), TrailerWriter::new(&gate));
+    fn unread_trailers_end_shaping_for_good() {
+        let registry = registry();
+        let (wired, lost) = (TrailerWriter::new(&registry), TrailerWriter::new(&registry));
         let mut tail = [0; TRAILER];
         for _ in 0..=UNSEEN {
-            assert!(lost.works());
+            assert!(lost.is_wired());
             lost.write(&mut tail, None);
         }
-        assert!(!lost.works());
+        assert!(!lost.is_wired());
         for _ in 0..UNSEEN {
-            gate.read(&tail);
+            registry.read(&tail);
         }
-        assert!(!lost.works());
+        assert!(!lost.is_wired());
         // Others are not touched, however many of their last trailers went down with their connections.
         for _ in 0..10_000 {
-            TrailerWriter::new(&gate).write(&mut tail, None);
-            assert!(wired.works());
+            TrailerWriter::new(&registry).write(&mut tail, None);
+            assert!(wired.is_wired());
             wired.write(&mut tail, None);
-            assert!(gate.read(&tail).is_some());
+            assert!(registry.read(&tail).is_some());
         }
-        assert!(wired.works());
+        assert!(wired.is_wired());
         drop((wired, lost));
-        assert!(gate.lanes().is_empty(), "connections leave nothing behind");
+        assert!(registry.writers().is_empty(), "connections leave nothing behind");
     }
 
     #[test]
-    fn datagrams_leave_in_order_of_time_then_of_arrival_and_the_line_is_bounded() {
+    fn delay_line_is_ordered_and_bounded() {
         let start = SystemClock.now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut line = DelayLine::default();
@@ -450,9 +452,9 @@ mod tests {
         assert_eq!(line.next(), Some(at(10)));
         assert!(line.pop_due(at(9)).is_none());
         let first = line.pop_due(at(10)).expect("due");
-        assert_eq!(first.how, 'a');
+        assert_eq!(first.meta, 'a');
         line.put_back(first);
-        let order: Vec<char> = std::iter::from_fn(|| line.pop_due(at(30))).map(|held| held.how).collect();
+        let order: Vec<char> = std::iter::from_fn(|| line.pop_due(at(30))).map(|held| held.meta).collect();
         assert_eq!(order, ['a', 'b', 'c']);
         assert!(line.is_empty());
         // Small datagrams in large buffers count for what they take.
@@ -480,38 +482,38 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_leaves_after_the_last_sender_and_then_the_task_ends() {
+    fn delayed_datagrams_outlive_the_last_sender() {
         let start = SystemClock.now();
         let at = |ms| start + Duration::from_millis(ms);
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&wakes));
-        let (holding, releasing) = DelayQueue::new();
+        let (delaying, delayed_sends) = DelayQueue::new();
         let mut sent = Vec::new();
         let mut poll = |now: u64, blocked: bool| {
-            let poll = releasing.poll(
+            let poll = delayed_sends.poll(
                 &mut Context::from_waker(&waker),
                 || at(now),
                 |until, _| if until <= at(now) { Poll::Ready(()) } else { Poll::Pending },
-                |held: &Held<u8>, _| {
+                |held: &DelayedDatagram<u8>, _| {
                     if blocked {
                         return Poll::Pending;
                     }
-                    sent.push((held.how, held.bytes.clone()));
+                    sent.push((held.meta, held.bytes.clone()));
                     Poll::Ready(())
                 },
             );
             (poll, sent.len())
         };
-        let other = holding.clone();
+        let other = delaying.clone();
         assert_eq!(poll(0, false), (Poll::Pending, 0));
-        assert!(holding.push(at(20), &[2], 2));
+        assert!(delaying.push(at(20), &[2], 2));
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "the first one sets the timer");
         assert!(other.push(at(20), &[3], 3));
         assert_eq!(poll(19, false), (Poll::Pending, 0));
         assert!(other.push(at(10), &[1], 1));
         assert_eq!(wakes.0.load(Ordering::Relaxed), 2, "an earlier one sets it anew");
         assert_eq!(poll(19, false), (Poll::Pending, 1));
-        drop((holding, other));
+        drop((delaying, other));
         assert_eq!(wakes.0.load(Ordering::Relaxed), 3, "the last sender tells the task");
         assert_eq!(poll(19, false), (Poll::Pending, 1));
         assert_eq!(poll(20, true), (Poll::Pending, 1), "the socket does not take it");

@@ -1,16 +1,16 @@
-//! The stack counts packets that the outlet cuts at the size they had before. This turns its bytes into real ones and back.
+//! The stack counts packets that the shaping socket trims at the size they had before. This turns its bytes into real ones and back.
 
 use fathom_cc::Time;
 
-/// Packets cut alike.
+/// Packets trimmed alike.
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
     /// They were sealed from here on.
     from: Time,
-    /// Largest datagram, uncut.
+    /// Largest datagram, untrimmed.
     mtu: u64,
-    /// What was cut off each.
-    cut: u64,
+    /// What was trimmed off each.
+    trim: u64,
     /// Bytes of them in flight as the stack counts; not kept for the newest epoch.
     in_flight: u64,
 }
@@ -18,16 +18,16 @@ struct Epoch {
 impl Epoch {
     /// Real bytes of many full-size packets.
     fn real(&self, counted: u64) -> u64 {
-        scaled(counted, self.mtu - self.cut, self.mtu)
+        scaled(counted, self.mtu - self.trim, self.mtu)
     }
 
     /// What the stack counts for them.
     fn counted(&self, real: u64) -> u64 {
-        scaled(real, self.mtu, self.mtu - self.cut)
+        scaled(real, self.mtu, self.mtu - self.trim)
     }
 }
 
-/// By how many bytes packets were cut, over time.
+/// By how many bytes packets were trimmed, over time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrimAccounting {
     /// Newest first. What is in flight of packets older than the last epoch is added to that: more than seven changes per round trip
@@ -39,23 +39,23 @@ pub(crate) struct TrimAccounting {
 
 impl TrimAccounting {
     pub(crate) fn new(mtu: u16) -> Self {
-        // No cut leaves nothing.
+        // No trim leaves nothing.
         Self { epochs: [Epoch { mtu: u64::from(mtu).max(1), ..Epoch::default() }; 8], in_flight: 0 }
     }
 
-    /// Packets sealed from `at` on are cut by `cut` of `mtu` bytes.
-    pub(crate) fn change(&mut self, at: Time, mtu: u16, cut: usize) {
+    /// Packets sealed from `at` on are trimmed by `trim` of `mtu` bytes.
+    pub(crate) fn change(&mut self, at: Time, mtu: u16, trim: usize) {
         let mtu = u64::from(mtu).max(1);
-        let cut = (cut as u64).min(mtu - 1);
+        let trim = (trim as u64).min(mtu - 1);
         let newest = self.epochs[0];
-        if (newest.mtu, newest.cut) == (mtu, cut) {
+        if (newest.mtu, newest.trim) == (mtu, trim) {
             return;
         }
         self.epochs[0].in_flight = self.in_flight.saturating_sub(self.older());
         let [.., before, last] = &mut self.epochs;
         before.in_flight += last.in_flight;
         self.epochs.rotate_right(1);
-        self.epochs[0] = Epoch { from: at, mtu, cut, in_flight: 0 };
+        self.epochs[0] = Epoch { from: at, mtu, trim, in_flight: 0 };
     }
 
     /// Bytes in flight of all epochs but the newest, as the stack counts.
@@ -88,8 +88,8 @@ impl TrimAccounting {
     }
 
     fn size(&self, epoch: Epoch, bytes: u64) -> u64 {
-        // MTU probes are larger than the path's datagrams, and not cut.
-        if bytes > epoch.mtu { bytes } else { bytes.saturating_sub(epoch.cut).max(1) }
+        // MTU probes are larger than the path's datagrams, and not trimmed.
+        if bytes > epoch.mtu { bytes } else { bytes.saturating_sub(epoch.trim).max(1) }
     }
 
     /// Packets were lost, the oldest first: their real bytes.
@@ -145,90 +145,90 @@ mod tests {
     const T: fn(u64) -> Time = Time::from_millis;
 
     #[test]
-    fn uncut_bytes_are_what_they_are() {
-        let mut cuts = TrimAccounting::new(1_200);
-        assert_eq!(cuts.sent(700), 700);
-        assert_eq!(cuts.acked(T(0), 700), 700);
-        assert_eq!(cuts.window(50_000), 50_000);
-        assert_eq!(cuts.window(u64::MAX), u64::MAX);
-        assert_eq!(cuts.in_flight(9_999), 9_999);
-        assert_eq!(cuts.lost(777), 777);
+    fn untrimmed_bytes_are_unchanged() {
+        let mut trim = TrimAccounting::new(1_200);
+        assert_eq!(trim.sent(700), 700);
+        assert_eq!(trim.acked(T(0), 700), 700);
+        assert_eq!(trim.window(50_000), 50_000);
+        assert_eq!(trim.window(u64::MAX), u64::MAX);
+        assert_eq!(trim.in_flight(9_999), 9_999);
+        assert_eq!(trim.lost(777), 777);
     }
 
     #[test]
     fn a_window_lets_out_as_many_real_bytes_as_it_holds() {
-        let mut cuts = TrimAccounting::new(1_200);
-        cuts.change(T(1), 1_200, 950);
+        let mut trim = TrimAccounting::new(1_200);
+        trim.change(T(1), 1_200, 950);
         // 1200 bytes as the stack counts are 250 real ones.
-        assert_eq!(cuts.window(2_500), 12_000);
-        assert_eq!(cuts.window(u64::MAX), u64::MAX);
-        assert_eq!(cuts.sent(1_200), 250);
-        assert_eq!(cuts.acked(T(1), 1_200), 250);
-        assert_eq!(cuts.acked(T(1), 960), 10, "a packet that was not full");
-        assert_eq!(cuts.acked(T(0), 1_200), 1_200, "sent before");
-        assert_eq!(cuts.acked(T(2), 1_452), 1_452, "an MTU probe");
-        assert_eq!(cuts.in_flight(12_000), 2_500);
-        assert_eq!(cuts.lost(2_400), 500);
+        assert_eq!(trim.window(2_500), 12_000);
+        assert_eq!(trim.window(u64::MAX), u64::MAX);
+        assert_eq!(trim.sent(1_200), 250);
+        assert_eq!(trim.acked(T(1), 1_200), 250);
+        assert_eq!(trim.acked(T(1), 960), 10, "a packet that was not full");
+        assert_eq!(trim.acked(T(0), 1_200), 1_200, "sent before");
+        assert_eq!(trim.acked(T(2), 1_452), 1_452, "an MTU probe");
+        assert_eq!(trim.in_flight(12_000), 2_500);
+        assert_eq!(trim.lost(2_400), 500);
         // Two packets as the stack counts them pass, whatever the window.
-        assert_eq!(cuts.window(100), 2_400);
+        assert_eq!(trim.window(100), 2_400);
     }
 
     /// A sender with 8 packets of 1200 bytes and 6 of 250 bytes in flight, in a window of 12000 bytes.
     #[test]
     fn older_packets_count_at_their_own_size_until_they_are_gone() {
-        let mut cuts = TrimAccounting::new(1_200);
+        let mut trim = TrimAccounting::new(1_200);
         for _ in 0..8 {
-            cuts.sent(1_200);
+            trim.sent(1_200);
         }
-        assert_eq!(cuts.in_flight(9_600), 9_600);
-        cuts.change(T(10), 1_200, 950);
+        assert_eq!(trim.in_flight(9_600), 9_600);
+        trim.change(T(10), 1_200, 950);
         // 2400 bytes are left: 9 packets of 250 bytes, and 150.
-        assert_eq!(cuts.window(12_000), 9_600 + 2_400 * 1_200 / 250);
+        assert_eq!(trim.window(12_000), 9_600 + 2_400 * 1_200 / 250);
         for _ in 0..6 {
-            assert_eq!(cuts.sent(1_200), 250);
+            assert_eq!(trim.sent(1_200), 250);
         }
         // Two old ones are acknowledged: 6 * 1200 + 6 * 250 real bytes.
-        assert_eq!(cuts.acked(T(0), 1_200) + cuts.acked(T(9), 1_200), 2_400);
-        assert_eq!(cuts.in_flight(12 * 1_200), 8_700);
+        assert_eq!(trim.acked(T(0), 1_200) + trim.acked(T(9), 1_200), 2_400);
+        assert_eq!(trim.in_flight(12 * 1_200), 8_700);
         // Three old ones are lost.
-        assert_eq!(cuts.lost(3_600), 3_600);
-        assert_eq!(cuts.in_flight(9 * 1_200), 5_100);
-        assert_eq!(cuts.window(12_000), 3_600 + 8_400 * 1_200 / 250);
+        assert_eq!(trim.lost(3_600), 3_600);
+        assert_eq!(trim.in_flight(9 * 1_200), 5_100);
+        assert_eq!(trim.window(12_000), 3_600 + 8_400 * 1_200 / 250);
         // All that was old is gone without a word, and the window is all for new packets.
-        assert_eq!(cuts.in_flight(0), 0);
-        assert_eq!(cuts.window(12_000), 57_600);
+        assert_eq!(trim.in_flight(0), 0);
+        assert_eq!(trim.window(12_000), 57_600);
     }
 
     #[test]
     fn packets_of_the_instant_of_a_change_count_in_order() {
-        let mut cuts = TrimAccounting::new(1_200);
-        cuts.sent(1_200);
-        cuts.sent(1_200);
-        cuts.change(T(5), 1_200, 950);
-        cuts.sent(1_200);
-        assert_eq!([0; 3].map(|_| cuts.acked(T(5), 1_200)), [1_200, 1_200, 250]);
+        let mut trim = TrimAccounting::new(1_200);
+        trim.sent(1_200);
+        trim.sent(1_200);
+        trim.change(T(5), 1_200, 950);
+        trim.sent(1_200);
+        assert_eq!([0; 3].map(|_| trim.acked(T(5), 1_200)), [1_200, 1_200, 250]);
     }
 
     #[test]
     fn a_window_below_what_is_in_flight_lets_nothing_out() {
-        let mut cuts = TrimAccounting::new(1_200);
-        cuts.in_flight(12_000);
-        cuts.change(T(10), 1_200, 950);
-        assert_eq!(cuts.window(6_000), 12_000);
+        let mut trim = TrimAccounting::new(1_200);
+        trim.in_flight(12_000);
+        trim.change(T(10), 1_200, 950);
+        assert_eq!(trim.window(6_000), 12_000);
         // Packets grow again while small ones are in flight: 24000 counted are 5000 real.
-        cuts.in_flight(24_000);
-        assert_eq!(cuts.in_flight(24_000), 12_000 + 2_500);
+        trim.in_flight(24_000);
+        assert_eq!(trim.in_flight(24_000), 12_000 + 2_500);
     }
 
     #[test]
     fn changes_beyond_memory_keep_the_sum() {
-        let mut cuts = TrimAccounting::new(1_200);
+        let mut trim = TrimAccounting::new(1_200);
         for n in 0..20 {
-            cuts.sent(1_200);
-            cuts.change(T(n + 1), 1_200, if n % 2 == 0 { 600 } else { 200 });
+            trim.sent(1_200);
+            trim.change(T(n + 1), 1_200, if n % 2 == 0 { 600 } else { 200 });
         }
-        assert_eq!(cuts.older(), 20 * 1_200);
-        cuts.in_flight(2_400);
-        assert_eq!(cuts.older(), 2_400);
+        assert_eq!(trim.older(), 20 * 1_200);
+        trim.in_flight(2_400);
+        assert_eq!(trim.older(), 2_400);
     }
 }

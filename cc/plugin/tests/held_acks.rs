@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fathom_cc::{Capabilities, Cause};
-use fathom_plugin::{AckBatch, Clock, ConnectionState, ControllerDriver, Setup, SystemClock};
+use fathom_plugin::{AckBatch, Clock, ConnectionConfig, ConnectionState, ControllerDriver, SystemClock};
 
 const DATAGRAM: u64 = 1_200;
 /// Each way.
@@ -48,8 +48,8 @@ type Says = fn(Duration) -> Duration;
 
 struct Rig {
     clock: Arc<Hand>,
-    cell: Arc<ConnectionState>,
-    flow: ControllerDriver,
+    state: Arc<ConnectionState>,
+    driver: ControllerDriver,
     start: Instant,
     now: Instant,
     events: BinaryHeap<Reverse<(Instant, Event)>>,
@@ -70,19 +70,19 @@ impl Rig {
     fn new(controller: &str, says: Says) -> Self {
         let start = SystemClock.now();
         let clock = Arc::new(Hand(Mutex::new(start)));
-        let setup = Setup {
+        let setup = ConnectionConfig {
             controller_config: Some(fathom_cc::catalogue::parse(controller).expect("known")),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            ..Setup::default()
+            ..ConnectionConfig::default()
         };
         let provided = Capabilities { one_way: true, ecn: true, ..Capabilities::NONE };
-        let cell = ConnectionState::for_stack(setup, provided).expect("a cell");
+        let state = ConnectionState::for_stack(setup, provided).expect("a state");
         // No extension: exponent 3 and 25 ms, which are the defaults.
-        cell.negotiate(&[]).expect("negotiated");
+        state.negotiate(&[]).expect("negotiated");
         Self {
-            flow: ControllerDriver::start(Arc::clone(&cell), Some(0), start, DATAGRAM as u16),
+            driver: ControllerDriver::start(Arc::clone(&state), Some(0), start, DATAGRAM as u16),
             clock,
-            cell,
+            state,
             start,
             now: start,
             events: BinaryHeap::new(),
@@ -104,12 +104,12 @@ impl Rig {
     }
 
     fn fill_window(&mut self) {
-        let window = if self.app_limited { 8 * DATAGRAM } else { self.flow.send_params().window };
+        let window = if self.app_limited { 8 * DATAGRAM } else { self.driver.send_params().window };
         while (self.in_flight.len() as u64 + 1) * DATAGRAM <= window {
             let packet = self.next;
             self.next += 1;
-            self.cell.leave(packet, true, &mut []);
-            self.flow.on_sent(self.now, DATAGRAM);
+            self.state.finish_packet(packet, true, &mut []);
+            self.driver.on_sent(self.now, DATAGRAM);
             self.in_flight.insert(packet, self.now);
             self.link_free = self.link_free.max(self.now) + SENDING;
             self.at(self.link_free + DELAY, Event::Data(packet));
@@ -128,17 +128,17 @@ impl Rig {
         for field in [largest, eighths, 0, largest] {
             frame.extend_from_slice(&(field | 0x80_00_00_00).to_be_bytes()[4..]);
         }
-        self.cell.arrive(self.acks, &mut frame).expect("nothing of ours in it");
+        self.state.on_packet_received(self.acks, &mut frame).expect("nothing of ours in it");
         self.acks += 1;
         let later = self.in_flight.split_off(&(largest + 1));
         let acked = std::mem::replace(&mut self.in_flight, later);
         let Some(newest) = acked.values().last() else { return };
         let sample = self.now - *newest;
         for sent in acked.values() {
-            self.flow.on_ack(*sent, DATAGRAM, self.smoothed);
+            self.driver.on_ack(*sent, DATAGRAM, self.smoothed);
         }
         let in_flight = self.in_flight.len() as u64 * DATAGRAM;
-        self.flow.on_end_acks(AckBatch {
+        self.driver.on_end_acks(AckBatch {
             now: self.now,
             in_flight,
             app_limited: self.app_limited,
@@ -146,7 +146,7 @@ impl Rig {
         });
         let quiet = self.now < self.start + QUIET;
         if std::mem::replace(&mut self.app_limited, quiet) && !quiet {
-            self.flow.on_congestion_event(self.now, self.now, Cause::Loss { bytes: DATAGRAM, persistent: true });
+            self.driver.on_congestion_event(self.now, self.now, Cause::Loss { bytes: DATAGRAM, persistent: true });
         }
         self.smoothed = if self.acks == 1 { sample } else { (self.smoothed * 7 + sample) / 8 };
     }
@@ -158,7 +158,7 @@ impl Rig {
         while let Some(Reverse((now, event))) = self.events.pop() {
             while windows.len() < seconds as usize && now >= self.start + Duration::from_secs(windows.len() as u64 + 1)
             {
-                windows.push(self.flow.send_params().window / DATAGRAM);
+                windows.push(self.driver.send_params().window / DATAGRAM);
             }
             if windows.len() == seconds as usize {
                 break;

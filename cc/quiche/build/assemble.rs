@@ -144,7 +144,7 @@ fn set_clock(tree: &mut Tree) -> Result<(), String> {
     // The patch has done away with the clock that hides in `elapsed`.
     expect(tree, HIDDEN_CLOCK, 0)?;
     replace(tree, &format!("std::time::{CLOCK}"), CLOCK);
-    replace(tree, CLOCK, "crate::fathom::world::now()");
+    replace(tree, CLOCK, "crate::fathom::simulation::now()");
     expect(tree, CLOCK, 0)
 }
 

@@ -148,7 +148,7 @@ fn blackout(blackout: impl Fn(Duration) -> Duration) -> (bool, usize) {
 }
 
 #[test]
-fn a_long_blackout_is_persistent_congestion_and_a_short_one_is_not() {
+fn only_a_long_blackout_is_persistent_congestion() {
     // Packets leave at 0 and at 1, 3, 7 timeouts, and make it at the next; three timeouts must lie between two that were lost.
     assert!(blackout(|t| t * 8).0, "lost at 0 and at 7");
     let (persistent, lost) = blackout(|t| t * 2);
@@ -240,8 +240,8 @@ impl ControllerConfig for Starts {
 /// Sizes told under path MTU discovery up to 1400 on a path that carries `path`, and the largest packet acknowledged.
 fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
     let starts = Arc::new(Mutex::new(Vec::new()));
-    let controller_config = fathom_cc::catalogue::parse("reno").expect("a controller");
-    let (algorithm, log) = record(Arc::new(Starts(controller_config, Arc::clone(&starts))));
+    let reno = fathom_cc::catalogue::parse("reno").expect("a controller");
+    let (algorithm, log) = record(Arc::new(Starts(reno, Arc::clone(&starts))));
     let mut client = config(algorithm);
     client.discover_pmtu(true);
     client.set_max_send_udp_payload_size(1_400);

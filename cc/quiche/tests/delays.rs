@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{config, events, named, recorded, Rig, RigClock, MS};
 use fathom_cc::testing::Event;
-use quiche::fathom::{EnableTimestamp, Extension, InUse, Offer, Report, Setup};
+use quiche::fathom::{ConnectionConfig, EnableTimestamp, Extension, InUse, Offer, Report};
 use quiche::{Config, CongestionControlAlgorithm};
 
 const DELAYS: [Duration; 2] = [Duration::from_micros(7_123), Duration::from_micros(31_457)];
@@ -21,7 +21,7 @@ const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both),
 
 fn extended(algorithm: CongestionControlAlgorithm, extension: Extension, clock: u64) -> Config {
     let mut config = config(algorithm);
-    config.set_fathom(Setup { extension, clock: Arc::new(RigClock(clock)), ..Setup::default() });
+    config.set_fathom(ConnectionConfig { extension, clock: Arc::new(RigClock(clock)), ..ConnectionConfig::default() });
     config
 }
 
@@ -131,7 +131,12 @@ fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
     for stamp in absurd {
         let mut liar = config(named("fathom:reno"));
         let clock = Arc::new(RigClock(0));
-        liar.set_fathom(Setup { stamp: Some(stamp.into()), extension: TIMESTAMP, clock, ..Setup::default() });
+        liar.set_fathom(ConnectionConfig {
+            stamp: Some(stamp.into()),
+            extension: TIMESTAMP,
+            clock,
+            ..ConnectionConfig::default()
+        });
         let (algorithm, log) = recorded("sync");
         let (_, [client, _]) = transfer(&mut config(algorithm), &mut liar);
         assert_eq!(client.stamps_received > 50, stamp.len() > 3, "{client:?}");
@@ -230,7 +235,11 @@ fn a_malformed_parameter_ends_the_handshake() {
     ];
     for raw in parameters {
         let mut client = config(named("sync"));
-        client.set_fathom(Setup { parameter: Some(raw.into()), clock: Arc::new(RigClock(0)), ..Setup::default() });
+        client.set_fathom(ConnectionConfig {
+            parameter: Some(raw.into()),
+            clock: Arc::new(RigClock(0)),
+            ..ConnectionConfig::default()
+        });
         let mut rig = Rig::new(&mut client, &mut config(named("sync")), [5 * MS; 2]);
         rig.run(2_000, |_| false);
         assert!(!rig.server.conn.is_established(), "{raw:?}");

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use common::{config, events, named, recorded, spare_ids, Fate, Rig, CLIENT, MS, SERVER};
 use fathom_cc::testing::Event;
-use quiche::fathom::world;
+use quiche::fathom::simulation;
 use quiche::CongestionControlAlgorithm::{Bbr2Gcongestion, CUBIC};
 
 const NEW: &str = "10.0.0.7:7000";
@@ -20,7 +20,7 @@ fn a_client_that_moves_starts_anew_and_finishes() {
     assert!(rig.run(5_000, |rig| rig.server.read > 150_000));
     let (new, server): (SocketAddr, SocketAddr) = (NEW.parse().unwrap(), SERVER.parse().unwrap());
     let now = rig.now;
-    world::at(now, &mut rig.client.dice, || rig.client.conn.migrate(new, server)).expect("a spare id");
+    simulation::run_at(now, &mut rig.client.rng, || rig.client.conn.migrate(new, server)).expect("a spare id");
     let window = |rig: &Rig, local: SocketAddr| {
         rig.client.conn.path_stats().find(|p| p.local_addr == local).map(|p| p.cwnd).expect("a path")
     };
@@ -87,7 +87,7 @@ fn losses_on_the_old_path_are_its_own() {
     rig.fate = Box::new(move |d| if d.from == old || d.to == old { Fate::Drop } else { Fate::Pass(d.ecn) });
     let (new, server): (SocketAddr, SocketAddr) = (NEW.parse().unwrap(), SERVER.parse().unwrap());
     let now = rig.now;
-    world::at(now, &mut rig.client.dice, || rig.client.conn.migrate(new, server)).expect("a spare id");
+    simulation::run_at(now, &mut rig.client.rng, || rig.client.conn.migrate(new, server)).expect("a spare id");
     assert!(rig.run(30_000, |rig| rig.server.read == 300_000), "{}", rig.server.read);
     let stats: Vec<_> = rig.client.conn.path_stats().collect();
     let lost = |local| stats.iter().find(|p| p.local_addr == local).map(|p| p.lost);

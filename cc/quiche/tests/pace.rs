@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{config, named, record, Datagram, Fate, Fixed, Rig, MS};
 use fathom_cc::{Pacing, Rate, SendParams};
-use quiche::fathom::world::Dice;
+use quiche::fathom::simulation::ConnectionRng;
 
 /// 1200 bytes every millisecond.
 const RATE: u64 = 1_200_000;
@@ -15,8 +15,8 @@ fn paced(window: u64, rate: u64) -> Fixed {
     Fixed(SendParams { pacing: Pacing::Rate(Rate::from_bytes_per_sec(rate)), ..SendParams::window(window) })
 }
 
-fn rig(controller_config: Fixed) -> Rig {
-    let mut client = config(record(std::sync::Arc::new(controller_config)).0);
+fn rig(controller: Fixed) -> Rig {
+    let mut client = config(record(std::sync::Arc::new(controller)).0);
     let mut server = config(named("fathom:reno"));
     Rig::connected(&mut client, &mut server, [20 * MS; 2])
 }
@@ -66,13 +66,15 @@ fn coarse_timers_keep_the_average() {
 }
 
 #[test]
-fn a_packet_kept_back_has_a_timer_even_when_its_time_passes_before_the_question() {
+fn a_paced_packet_has_a_timer_even_when_overdue() {
     // In real time some passes between `send` and `timeout`.
     let mut rig = rig(paced(1 << 20, RATE));
     rig.client.to_write.push((0, 100_000));
     rig.flush();
     let later = rig.now + 10 * MS;
-    let ask = |conn: &quiche::Connection, at| quiche::fathom::world::at(at, &mut Dice::new(1), || conn.timeout());
+    let ask = |conn: &quiche::Connection, at| {
+        quiche::fathom::simulation::run_at(at, &mut ConnectionRng::new(1), || conn.timeout())
+    };
     assert!(ask(&rig.client.conn, rig.now).is_some_and(|wait| wait > Duration::ZERO && wait <= 2 * MS));
     assert_eq!(ask(&rig.client.conn, later), Some(Duration::ZERO));
     // Once the packet has left, its timer has too.
@@ -157,7 +159,8 @@ fn a_close_does_not_wait() {
     rig.run(5, |_| false);
     let from = rig.elapsed();
     let now = rig.now;
-    quiche::fathom::world::at(now, &mut rig.client.dice, || rig.client.conn.close(true, 7, b"done")).expect("closed");
+    quiche::fathom::simulation::run_at(now, &mut rig.client.rng, || rig.client.conn.close(true, 7, b"done"))
+        .expect("closed");
     rig.run(30, |_| false);
     assert!(rig.shorts(from).next().is_some_and(|d| d.at == from));
     assert_eq!(rig.server.conn.peer_error().map(|e| e.error_code), Some(7));
@@ -171,7 +174,8 @@ fn control_frames_that_wait_have_a_timer() {
     rig.client.to_write.push((0, 60));
     rig.flush();
     let (now, from) = (rig.now, rig.elapsed());
-    quiche::fathom::world::at(now, &mut rig.client.dice, || rig.client.conn.send_ack_eliciting()).expect("established");
+    quiche::fathom::simulation::run_at(now, &mut rig.client.rng, || rig.client.conn.send_ack_eliciting())
+        .expect("established");
     rig.run(1_000, |rig| rig.shorts(from).count() == 2);
     let times: Vec<_> = rig.shorts(from).map(|d| (d.at - from, d.bytes.len())).collect();
     // Its bytes at one a millisecond, less the 2 ms that an idle sender may make up for.
@@ -180,7 +184,7 @@ fn control_frames_that_wait_have_a_timer() {
 }
 
 #[test]
-fn a_pace_of_nothing_holds_and_does_not_panic() {
+fn a_rate_of_zero_does_not_panic() {
     let mut client = config(record(std::sync::Arc::new(paced(1 << 20, 0))).0);
     let mut rig = Rig::new(&mut client, &mut config(named("fathom:reno")), [20 * MS; 2]);
     rig.run(2_000, |_| false);
@@ -192,7 +196,7 @@ fn a_pace_of_nothing_holds_and_does_not_panic() {
 }
 
 #[test]
-fn a_hold_stretches_the_round_trip() {
+fn a_send_delay_stretches_the_round_trip() {
     // 50 kB each 40 ms + 60 ms: 500 kB/s.
     let held = Fixed(SendParams { pacing: Pacing::Delay(60 * MS), ..SendParams::window(50_000) });
     let mut rig = rig(held);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{config, named, record, Fate, Fixed, Rig, RigClock, MS, MTU};
 use fathom_cc::SendParams;
-use quiche::fathom::{Extension, Offer, Setup};
+use quiche::fathom::{ConnectionConfig, Extension, Offer};
 use quiche::CongestionControlAlgorithm;
 
 fn sized(size: u16) -> CongestionControlAlgorithm {
@@ -48,7 +48,7 @@ fn both_ways_at_once_in_paper_mode() {
     let mut configs = [sized(200), sized(150)].map(|algorithm| {
         let mut config = config(algorithm);
         let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
-        config.set_fathom(Setup { extension, clock: Arc::new(RigClock(0)), ..Setup::default() });
+        config.set_fathom(ConnectionConfig { extension, clock: Arc::new(RigClock(0)), ..ConnectionConfig::default() });
         config
     });
     let [client, server] = &mut configs;
@@ -92,7 +92,7 @@ fn a_window_with_room_for_an_ack_but_not_for_a_ping_beside_our_frame() {
     let paper = |algorithm| {
         let mut config = config(algorithm);
         let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
-        config.set_fathom(Setup { extension, clock: Arc::new(RigClock(0)), ..Setup::default() });
+        config.set_fathom(ConnectionConfig { extension, clock: Arc::new(RigClock(0)), ..ConnectionConfig::default() });
         config
     };
     for spare in 0..60 {
@@ -113,7 +113,8 @@ fn path_challenges_stay_full_size() {
     let from = rig.elapsed();
     let (here, there) = ("10.0.0.9:9".parse().unwrap(), common::SERVER.parse().unwrap());
     let now = rig.now;
-    quiche::fathom::world::at(now, &mut rig.client.dice, || rig.client.conn.probe_path(here, there)).expect("a path");
+    quiche::fathom::simulation::run_at(now, &mut rig.client.rng, || rig.client.conn.probe_path(here, there))
+        .expect("a path");
     assert!(rig.run(1_000, |rig| rig.client.conn.is_path_validated(here, there) == Ok(true)));
     let probe = rig.shorts(from).find(|d| d.from == here).expect("a probe");
     assert!(probe.bytes.len() >= MTU, "RFC 9000 §8.2.1: {}", probe.bytes.len());

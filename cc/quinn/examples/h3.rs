@@ -37,7 +37,7 @@ async fn run() -> Outcome<()> {
     let serving = tokio::spawn(async move {
         let incoming = listening.accept().await.ok_or("the endpoint is closed")?;
         // >>> Fathom: before, incoming.await?
-        let (connecting, probe) = server.accept(incoming, TransportConfig::default())?;
+        let (connecting, monitor) = server.accept(incoming, TransportConfig::default())?;
         let connection = connecting.await?;
         // <<<
         let mut http = h3::server::Connection::<_, Bytes>::new(h3_quinn::Connection::new(connection)).await?;
@@ -47,7 +47,7 @@ async fn run() -> Outcome<()> {
             stream.send_data(vec![7; BODY].into()).await?;
             stream.finish().await?;
         }
-        Outcome::Ok(probe.report())
+        Outcome::Ok(monitor.report())
     });
 
     assert_eq!(fetch(client_tls, to).await?, BODY);

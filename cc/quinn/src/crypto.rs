@@ -1,12 +1,12 @@
-//! fathom-plug-in's session and keys behind quinn's crypto traits: types and errors are translated, nothing else.
+//! fathom-plugin's session and keys behind quinn's crypto traits: types and errors are translated, nothing else.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use fathom_plugin::{
-    ClientSetup, Code, Fault, HeaderProtection, KeySet, PacketProtection, Pair, ServerSetup, Tls, UnknownVersion,
-    retry_tag,
+    ClientCryptoConfig, CloseError, ErrorCode, HeaderProtection, KeySet, PacketProtection, ServerCryptoConfig, Tls,
+    UnknownVersion, retry_tag,
 };
 use quinn::crypto::{
     self, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, UnsupportedVersion,
@@ -66,7 +66,7 @@ impl PacketKey for Packet {
     }
 }
 
-fn packet_keys(keys: Pair<Packet>) -> KeyPair<Box<dyn PacketKey>> {
+fn packet_keys(keys: fathom_plugin::KeyPair<Packet>) -> KeyPair<Box<dyn PacketKey>> {
     KeyPair { local: Box::new(keys.local), remote: Box::new(keys.remote) }
 }
 
@@ -77,18 +77,18 @@ fn keys(keys: KeySet<Header, Packet>) -> Keys {
     }
 }
 
-/// A fault in quinn's words.
+/// A [`CloseError`] as quinn's transport error.
 struct Closing(TransportError);
 
-impl From<Fault> for Closing {
-    fn from(fault: Fault) -> Self {
-        let code = match fault.code {
-            Code::Alert(alert) => TransportErrorCode::crypto(alert),
-            Code::ProtocolViolation => TransportErrorCode::PROTOCOL_VIOLATION,
-            Code::TransportParameter => TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
-            Code::ConnectionRefused => TransportErrorCode::CONNECTION_REFUSED,
+impl From<CloseError> for Closing {
+    fn from(close_error: CloseError) -> Self {
+        let code = match close_error.code {
+            ErrorCode::Alert(alert) => TransportErrorCode::crypto(alert),
+            ErrorCode::ProtocolViolation => TransportErrorCode::PROTOCOL_VIOLATION,
+            ErrorCode::TransportParameter => TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
+            ErrorCode::ConnectionRefused => TransportErrorCode::CONNECTION_REFUSED,
         };
-        Self(TransportError { code, frame: None, reason: fault.reason })
+        Self(TransportError { code, frame: None, reason: close_error.reason })
     }
 }
 
@@ -135,7 +135,7 @@ impl crypto::Session for Session {
     }
 
     fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
-        self.0.read_handshake(buf).map_err(|fault| Closing::from(fault).0)
+        self.0.read_handshake(buf).map_err(|close_error| Closing::from(close_error).0)
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
@@ -172,7 +172,7 @@ fn encoded(parameters: &TransportParameters) -> Vec<u8> {
 }
 
 /// quinn crypto configuration of one outgoing connection.
-pub(crate) struct ClientCrypto(pub(crate) ClientSetup);
+pub(crate) struct ClientCrypto(pub(crate) ClientCryptoConfig);
 
 impl crypto::ClientConfig for ClientCrypto {
     fn start_session(
@@ -189,7 +189,7 @@ impl crypto::ClientConfig for ClientCrypto {
 }
 
 /// quinn crypto configuration of an endpoint or of one accepted connection.
-pub(crate) struct ServerCrypto(pub(crate) ServerSetup);
+pub(crate) struct ServerCrypto(pub(crate) ServerCryptoConfig);
 
 impl crypto::ServerConfig for ServerCrypto {
     fn initial_keys(&self, version: u32, dst_cid: &ConnectionId) -> Result<Keys, UnsupportedVersion> {

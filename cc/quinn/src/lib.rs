@@ -1,17 +1,17 @@
 //! Plugs Fathom's controllers and the one-way-delay frame into unmodified quinn.
 //!
-//! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plug::Plug::server) and
-//! [`Plugin::client`](fathom_plug::Plug::client) put it under a rustls configuration;
-//! [`ServerPlugin::accept`](fathom_plug::ServerPlug::accept) and [`ClientPlugin::connect`](fathom_plug::ClientPlug::connect) wire one
+//! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plugin::Plugin::server) and
+//! [`Plugin::client`](fathom_plugin::Plugin::client) put it under a rustls configuration;
+//! [`ServerPlugin::accept`](fathom_plugin::ServerPlugin::accept) and [`ClientPlugin::connect`](fathom_plugin::ClientPlugin::connect) wire one
 //! connection: its controller, its frame layer and the [`ConnectionMonitor`] that shows both. Everything else of quinn stays as it is.
 //!
 //! ```no_run
 //! # async fn serve(tls: std::sync::Arc<rustls::ServerConfig>) -> Result<(), Box<dyn std::error::Error>> {
-//! let plug-in = fathom_quinn::Plug::named("sync:signal=either")?.server(tls)?;
-//! let endpoint = quinn::Endpoint::server(plug-in.config(), "[::]:443".parse()?)?;
+//! let plugin = fathom_quinn::Plugin::named("sync:signal=either")?.server(tls)?;
+//! let endpoint = quinn::Endpoint::server(plugin.config(), "[::]:443".parse()?)?;
 //! while let Some(incoming) = endpoint.accept().await {
 //!     // An attempt that fails, such as a junk Initial packet, must not end the server.
-//!     let Ok((connecting, _probe)) = plug-in.accept(incoming, quinn::TransportConfig::default()) else { continue };
+//!     let Ok((connecting, _monitor)) = plugin.accept(incoming, quinn::TransportConfig::default()) else { continue };
 //!     tokio::spawn(async move { connecting.await });
 //! }
 //! # Ok(())
@@ -35,10 +35,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fathom_cc::Capabilities;
-use fathom_plugin::{ClientSetup, ConnectionState, ServerSetup, Stack};
+use fathom_plugin::{ClientCryptoConfig, ConnectionState, ServerCryptoConfig, Stack};
 pub use fathom_plugin::{
     Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, Report, SystemClock,
-    TrailerRegistry, with_outlet,
+    TrailerRegistry, with_shaping_socket,
 };
 use quinn::{ConnectError, Connecting, ConnectionError, Endpoint, Incoming, TransportConfig};
 
@@ -48,7 +48,7 @@ pub use shaping_socket::ShapingSocket;
 
 /// What quinn delivers and honours: forward one-way delay through our frame and ECN counts. It does not read a controller's pacing
 /// rate and has no datagram size of the controller's choice.
-pub const OFFERS: Capabilities = Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
+pub const PROVIDED: Capabilities = Capabilities { one_way: true, ecn: true, pacing: false, datagram: false };
 
 /// A controller and the way its connections exchange one-way delays. Cheap to clone.
 pub type Plugin = fathom_plugin::Plugin<Quinn>;
@@ -62,7 +62,7 @@ pub type ServerPlugin = fathom_plugin::ServerPlugin<Quinn>;
 pub struct Quinn;
 
 impl Stack for Quinn {
-    const OFFERS: Capabilities = OFFERS;
+    const PROVIDED: Capabilities = PROVIDED;
     type Transport = TransportConfig;
     type ClientConfig = quinn::ClientConfig;
     type ServerConfig = quinn::ServerConfig;
@@ -72,24 +72,24 @@ impl Stack for Quinn {
     type ConnectError = ConnectError;
     type ConnectionError = ConnectionError;
 
-    fn client_config(setup: ClientSetup, mut transport: TransportConfig) -> quinn::ClientConfig {
-        transport.congestion_controller_factory(Arc::new(Factory(Arc::clone(setup.cell()))));
+    fn client_config(setup: ClientCryptoConfig, mut transport: TransportConfig) -> quinn::ClientConfig {
+        transport.congestion_controller_factory(Arc::new(Factory(Arc::clone(setup.state()))));
         let mut config = quinn::ClientConfig::new(Arc::new(ClientCrypto(setup)));
         config.transport_config(Arc::new(transport));
         config
     }
 
-    fn server_config(setup: ServerSetup) -> quinn::ServerConfig {
+    fn server_config(setup: ServerCryptoConfig) -> quinn::ServerConfig {
         quinn::ServerConfig::with_crypto(Arc::new(ServerCrypto(setup)))
     }
 
-    fn wire(
+    fn configure_accepted(
         config: &mut quinn::ServerConfig,
-        setup: ServerSetup,
-        cell: Arc<ConnectionState>,
+        setup: ServerCryptoConfig,
+        state: Arc<ConnectionState>,
         mut transport: TransportConfig,
     ) {
-        transport.congestion_controller_factory(Arc::new(Factory(cell)));
+        transport.congestion_controller_factory(Arc::new(Factory(state)));
         config.crypto = Arc::new(ServerCrypto(setup));
         config.transport = Arc::new(transport);
     }

@@ -1,4 +1,4 @@
-//! A socket through which datagrams of the controller's size and hold leave.
+//! A socket through which datagrams of the controller's size and send delay leave.
 
 use std::fmt;
 use std::future::Future;
@@ -8,14 +8,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use fathom_plugin::{DelayQueue, DelayedSends, Held, TrailerRegistry, Trimmed};
+use fathom_plugin::{DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
 
 /// Wraps an endpoint's socket, so that controllers may set the datagram size ([`fathom_cc::SendParams::datagram`]) and keep packets back
-/// ([`fathom_cc::Pacing::Hold`]), which quinn does not. How it works, and its limits: [`fathom_plugin::TrailerRegistry`]'s module.
+/// ([`fathom_cc::Pacing::Delay`]), which quinn does not. How it works, and its limits: [`fathom_plugin::TrailerRegistry`]'s module.
 ///
-/// Make plug-ins with [`fathom_plugin::Plugin::named_through`] and [`ShapingSocket::gate`], and the endpoint with [`ShapingSocket::socket`]. Several
+/// Make plug-ins with [`fathom_plugin::Plugin::named_with_shaping`] and [`ShapingSocket::registry`], and the endpoint with [`ShapingSocket::socket`]. Several
 /// datagrams per system call (GSO) are given up on such an endpoint.
 #[derive(Clone)]
 pub struct ShapingSocket(Arc<Wrapped>);
@@ -23,22 +23,26 @@ pub struct ShapingSocket(Arc<Wrapped>);
 impl ShapingSocket {
     /// Wraps `socket`; `runtime` is the endpoint's.
     pub fn new(socket: Arc<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
-        Self::sharing(&Arc::new(TrailerRegistry::new(runtime.now())), socket, runtime)
+        Self::with_registry(&Arc::new(TrailerRegistry::new(runtime.now())), socket, runtime)
     }
 
-    /// Wraps another socket for the plug-ins of the same gate: that of a second endpoint, or the one to which
-    /// [`quinn::Endpoint::rebind_abstract`] moves. An endpoint that moves to a socket without an outlet loses a few packets of each
+    /// Wraps another socket for the plug-ins of the same registry: that of a second endpoint, or the one to which
+    /// [`quinn::Endpoint::rebind_abstract`] moves. An endpoint that moves to a socket without a shaping socket loses a few packets of each
     /// connection and runs on without.
-    pub fn sharing(gate: &Arc<TrailerRegistry>, socket: Arc<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
-        let (held, releasing) = DelayQueue::new();
-        runtime.spawn(Box::pin(Release {
+    pub fn with_registry(
+        registry: &Arc<TrailerRegistry>,
+        socket: Arc<dyn AsyncUdpSocket>,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Self {
+        let (held, delayed_sends) = DelayQueue::new();
+        runtime.spawn(Box::pin(ReleaseTask {
             poller: Arc::clone(&socket).create_io_poller(),
             timer: runtime.new_timer(runtime.now()),
             runtime: Arc::clone(runtime),
             socket: Arc::clone(&socket),
-            releasing,
+            delayed_sends,
         }));
-        Self(Arc::new(Wrapped { inner: socket, gate: Arc::clone(gate), held }))
+        Self(Arc::new(Wrapped { inner: socket, registry: Arc::clone(registry), held }))
     }
 
     /// Binds a UDP socket and wraps it.
@@ -50,9 +54,9 @@ impl ShapingSocket {
         Ok(Self::new(socket, runtime))
     }
 
-    /// For [`fathom_plugin::Plugin::named_through`].
-    pub fn gate(&self) -> &Arc<TrailerRegistry> {
-        &self.0.gate
+    /// For [`fathom_plugin::Plugin::named_with_shaping`].
+    pub fn registry(&self) -> &Arc<TrailerRegistry> {
+        &self.0.registry
     }
 
     /// For [`quinn::Endpoint::new_with_abstract_socket`].
@@ -69,13 +73,13 @@ impl fmt::Debug for ShapingSocket {
 
 /// How to send a datagram that was kept back.
 #[derive(Clone, Copy, Debug)]
-struct How {
+struct SendMeta {
     destination: SocketAddr,
     ecn: Option<EcnCodepoint>,
     src_ip: Option<IpAddr>,
 }
 
-impl How {
+impl SendMeta {
     fn transmit<'a>(&self, contents: &'a [u8]) -> Transmit<'a> {
         Transmit { destination: self.destination, ecn: self.ecn, contents, segment_size: None, src_ip: self.src_ip }
     }
@@ -83,8 +87,8 @@ impl How {
 
 struct Wrapped {
     inner: Arc<dyn AsyncUdpSocket>,
-    gate: Arc<TrailerRegistry>,
-    held: DelayQueue<How>,
+    registry: Arc<TrailerRegistry>,
+    held: DelayQueue<SendMeta>,
 }
 
 impl fmt::Debug for Wrapped {
@@ -99,11 +103,11 @@ impl AsyncUdpSocket for Wrapped {
     }
 
     fn try_send(&self, t: &Transmit<'_>) -> io::Result<()> {
-        let Some(Trimmed { datagram, release }) = self.gate.read(t.contents) else { return self.inner.try_send(t) };
-        let how = How { destination: t.destination, ecn: t.ecn, src_ip: t.src_ip };
+        let Some(Trimmed { datagram, release }) = self.registry.read(t.contents) else { return self.inner.try_send(t) };
+        let meta = SendMeta { destination: t.destination, ecn: t.ecn, src_ip: t.src_ip };
         match release {
-            Some(at) if self.held.push(at, datagram, how) => Ok(()),
-            _ => self.inner.try_send(&how.transmit(datagram)),
+            Some(at) if self.held.push(at, datagram, meta) => Ok(()),
+            _ => self.inner.try_send(&meta.transmit(datagram)),
         }
     }
 
@@ -121,7 +125,7 @@ impl AsyncUdpSocket for Wrapped {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        // Each datagram may be cut by another length and leave at another time.
+        // Each datagram may be trimmed by another length and leave at another time.
         1
     }
 
@@ -134,25 +138,25 @@ impl AsyncUdpSocket for Wrapped {
     }
 }
 
-/// The task that sends what was kept back; it ends when that is done and the outlet is gone.
-struct Release {
+/// The task that sends what was kept back; it ends when that is done and the shaping socket is gone.
+struct ReleaseTask {
     socket: Arc<dyn AsyncUdpSocket>,
     poller: Pin<Box<dyn UdpPoller>>,
     timer: Pin<Box<dyn AsyncTimer>>,
     runtime: Arc<dyn Runtime>,
-    releasing: DelayedSends<How>,
+    delayed_sends: DelayedSends<SendMeta>,
 }
 
-impl Future for Release {
+impl Future for ReleaseTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { socket, poller, timer, runtime, releasing } = &mut *self;
+        let Self { socket, poller, timer, runtime, delayed_sends } = &mut *self;
         let wait = |until, cx: &mut Context<'_>| {
             timer.as_mut().reset(until);
             timer.as_mut().poll(cx)
         };
-        releasing.poll(cx, || runtime.now(), wait, |held, cx| send(&**socket, poller.as_mut(), held, cx))
+        delayed_sends.poll(cx, || runtime.now(), wait, |held, cx| send(&**socket, poller.as_mut(), held, cx))
     }
 }
 
@@ -160,12 +164,12 @@ impl Future for Release {
 fn send(
     socket: &dyn AsyncUdpSocket,
     mut poller: Pin<&mut dyn UdpPoller>,
-    held: &Held<How>,
+    held: &DelayedDatagram<SendMeta>,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
     loop {
         let writable = std::task::ready!(poller.as_mut().poll_writable(cx));
-        match writable.and_then(|()| socket.try_send(&held.how.transmit(&held.bytes))) {
+        match writable.and_then(|()| socket.try_send(&held.meta.transmit(&held.bytes))) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => {
                 tracing::debug!("a datagram kept back was lost: {e}");

@@ -7,8 +7,8 @@ use std::time::Duration;
 mod adopt;
 #[path = "../examples/h3.rs"]
 mod h3_server;
-#[path = "../examples/outlet.rs"]
-mod outlet;
+#[path = "../examples/shaping_socket.rs"]
+mod shaping_socket;
 
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
@@ -25,8 +25,8 @@ fn a_controller_is_adopted() {
 }
 
 #[test]
-fn packets_leave_through_an_outlet() {
-    ends(outlet::main);
+fn packets_leave_through_a_shaping_socket() {
+    ends(shaping_socket::main);
 }
 
 #[test]

@@ -38,16 +38,16 @@ fn body() -> Vec<u8> {
     (0..BYTES).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
 
-fn plug(spec: &str, extension: Extension) -> Plugin {
-    Plugin::named(spec).expect("a plug").with_extension(extension).expect("an extension")
+fn plugin(spec: &str, extension: Extension) -> Plugin {
+    Plugin::named(spec).expect("a plug-in").with_extension(extension).expect("an extension")
 }
 
 /// Accepts one connection, with or without the plug-in's own wiring, echoes a body and gives the probe's last word.
-async fn echo(endpoint: Endpoint, plug: ServerPlugin, wired: bool) -> Option<Report> {
+async fn echo(endpoint: Endpoint, plugin: ServerPlugin, wired: bool) -> Option<Report> {
     let incoming = endpoint.accept().await.expect("a client");
-    let (connecting, probe): (_, Option<ConnectionMonitor>) = if wired {
-        let (connecting, probe) = plug.accept(incoming, TransportConfig::default()).expect("accepted");
-        (connecting, Some(probe))
+    let (connecting, monitor): (_, Option<ConnectionMonitor>) = if wired {
+        let (connecting, monitor) = plugin.accept(incoming, TransportConfig::default()).expect("accepted");
+        (connecting, Some(monitor))
     } else {
         (incoming.accept().expect("accepted"), None)
     };
@@ -57,13 +57,13 @@ async fn echo(endpoint: Endpoint, plug: ServerPlugin, wired: bool) -> Option<Rep
     send.write_all(&got).await.expect("written");
     send.finish().expect("open");
     connection.closed().await;
-    probe.map(|p| p.report())
+    monitor.map(|p| p.report())
 }
 
-async fn send_and_compare(plug: &ClientPlugin, to: std::net::SocketAddr) -> Report {
+async fn send_and_compare(plugin: &ClientPlugin, to: std::net::SocketAddr) -> Report {
     let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a client");
-    let (connecting, probe) =
-        plug.connect(&endpoint, TransportConfig::default(), to, "localhost").expect("a connection begun");
+    let (connecting, monitor) =
+        plugin.connect(&endpoint, TransportConfig::default(), to, "localhost").expect("a connection begun");
     let connection = connecting.await.expect("a handshake");
     let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
     let sent = body();
@@ -75,7 +75,7 @@ async fn send_and_compare(plug: &ClientPlugin, to: std::net::SocketAddr) -> Repo
     assert!(got.expect("read") == sent, "the body came back changed");
     connection.close(0u32.into(), b"");
     endpoint.wait_idle().await;
-    probe.report()
+    monitor.report()
 }
 
 /// One transfer of 2 MB each way; what client and server saw.
@@ -93,7 +93,7 @@ async fn transfer(server: Plugin, client: Plugin, wired: bool) -> (Report, Optio
 
 #[tokio::test]
 async fn sync_runs_on_one_way_delays_between_real_sockets() {
-    let sync = || plug("sync", Extension::default());
+    let sync = || plugin("sync", Extension::default());
     let (client, server) = transfer(sync(), sync(), true).await;
     for report in [client, server.expect("wired")] {
         assert!(report.negotiated && report.in_use == InUse::Sync, "{report:?}");
@@ -107,7 +107,7 @@ async fn sync_runs_on_one_way_delays_between_real_sockets() {
 async fn sync_runs_on_timestamps_with_a_peer_that_has_only_those() {
     let other = Extension { offer: None, ..Extension::default() };
     for (server, client) in [(Extension::default(), other), (other, Extension::default())] {
-        let (client, server) = transfer(plug("sync", server), plug("sync", client), true).await;
+        let (client, server) = transfer(plugin("sync", server), plugin("sync", client), true).await;
         for report in [client, server.expect("wired")] {
             assert!(report.negotiated && report.in_use == InUse::Timestamp, "{report:?}");
             assert!(report.stamps_received > 10 && report.stamps_sent > 10, "{report:?}");
@@ -120,7 +120,7 @@ async fn sync_runs_on_timestamps_with_a_peer_that_has_only_those() {
 async fn a_peer_without_the_extension_never_sees_a_frame() {
     let off = Extension::OFF;
     for (server, client) in [(Extension::default(), off), (off, Extension::default())] {
-        let (client, server) = transfer(plug("reno", server), plug("reno", client), true).await;
+        let (client, server) = transfer(plugin("reno", server), plugin("reno", client), true).await;
         for report in [client, server.expect("wired")] {
             assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
         }
@@ -129,7 +129,7 @@ async fn a_peer_without_the_extension_never_sees_a_frame() {
 
 #[tokio::test]
 async fn a_connection_that_was_not_wired_works_without_the_extension() {
-    let reno = || plug("reno", Extension::default());
+    let reno = || plugin("reno", Extension::default());
     let (client, server) = transfer(reno(), reno(), false).await;
     assert!(server.is_none());
     assert!(!client.negotiated && client.stamps_sent == 0, "{client:?}");
@@ -138,6 +138,6 @@ async fn a_connection_that_was_not_wired_works_without_the_extension() {
 #[tokio::test]
 async fn room_is_constant_for_applications_that_send_datagrams() {
     let constant = Extension { datagrams: true, ..Extension::default() };
-    let (client, _) = transfer(plug("sync", constant), plug("sync", constant), true).await;
+    let (client, _) = transfer(plugin("sync", constant), plugin("sync", constant), true).await;
     assert!(client.negotiated && client.stamps_sent > 100, "every packet is stamped: {client:?}");
 }

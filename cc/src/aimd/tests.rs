@@ -206,7 +206,7 @@ fn an_undo_after_a_reduction_that_took_nothing_restores_the_threshold() {
 }
 
 #[test]
-fn an_early_cut_after_the_setback_survives_its_undo() {
+fn an_early_cut_survives_the_undo_of_a_loss() {
     let mut a = avoiding(100_000);
     a.on_congestion_event(&loss(100, 80), Ratio::HALF);
     a.cut(Ratio::percent(90));

@@ -41,7 +41,7 @@ pub mod react;
 mod reno_bound;
 
 pub(crate) use options::ALGORITHM;
-pub use options::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncRecipe, Trust};
+pub use options::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncTcpConfig, Trust};
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub struct SyncTcp {
     aimd: Aimd,
     /// With `trust=limited`.
     limit: Option<RenoBound>,
-    controller_config: SyncRecipe,
+    config: SyncTcpConfig,
     detector: Detector,
     /// The first one-way delay came: with `signal=either`, RTTs count no longer.
     one_way_seen: bool,
@@ -77,11 +77,11 @@ pub struct SyncTcp {
 }
 
 impl SyncTcp {
-    pub(crate) fn new(aimd: Aimd, controller_config: SyncRecipe, now: Time) -> Self {
+    pub(crate) fn new(aimd: Aimd, config: SyncTcpConfig, now: Time) -> Self {
         Self {
-            limit: (controller_config.trust == Trust::Limited).then(|| RenoBound::new(&aimd)),
+            limit: (config.trust == Trust::Limited).then(|| RenoBound::new(&aimd)),
             aimd,
-            controller_config,
+            config,
             detector: Detector::default(),
             one_way_seen: false,
             action: Action::AsReno,
@@ -102,7 +102,7 @@ impl SyncTcp {
     fn sample(&mut self, acks: &AckEvent<'_>) -> Option<OneWayDelay> {
         // Only differences of delays count, so an RTT serves in the place of a one-way delay.
         let rtt = || OneWayDelay::from_nanos(i64::try_from(acks.rtt.latest.as_nanos()).unwrap_or(i64::MAX));
-        match self.controller_config.signal {
+        match self.config.signal {
             Signal::OneWay => acks.one_way,
             Signal::Rtt => Some(rtt()),
             Signal::Either => {
@@ -117,11 +117,11 @@ impl SyncTcp {
 
     /// Takes a new verdict: cuts at once, anything else rules growth from here on.
     fn judge(&mut self, verdict: Verdict, acks: &AckEvent<'_>) {
-        let counts = self.detector.max() >= self.controller_config.floor;
+        let counts = self.detector.max() >= self.config.floor;
         self.action = if counts { react(verdict) } else { Action::AsReno };
         let Action::Cut(factor) = self.action else { return };
-        let held = self.aimd.in_recovery() && self.controller_config.recovery == Recovery::Hold;
-        let reno = self.aimd.in_slow_start() && self.controller_config.slow_start == SlowStart::Reno;
+        let held = self.aimd.in_recovery() && self.config.recovery == Recovery::Hold;
+        let reno = self.aimd.in_slow_start() && self.config.slow_start == SlowStart::Reno;
         if held || reno || self.cut_this_round(acks) {
             return;
         }
@@ -131,14 +131,14 @@ impl SyncTcp {
 
     /// With `trust=limited`: a verdict whose delays are long past leaves the window to Reno.
     fn lapse(&mut self, now: Time) {
-        if self.controller_config.trust == Trust::Limited && now.since(self.last_sample) > idle_time(self.smoothed) {
+        if self.config.trust == Trust::Limited && now.since(self.last_sample) > idle_time(self.smoothed) {
             self.action = Action::AsReno;
         }
     }
 
     /// With `cut=round`: nothing sent after the last cut is acknowledged yet.
     fn cut_this_round(&self, acks: &AckEvent<'_>) -> bool {
-        self.controller_config.cut == Cut::Round && self.last_cut.is_some_and(|cut| acks.newest_sent() <= Some(cut))
+        self.config.cut == Cut::Round && self.last_cut.is_some_and(|cut| acks.newest_sent() <= Some(cut))
     }
 
     /// Grows the window by the action in force, `acked` being the bytes that may count, and not beyond the limit.
@@ -151,7 +151,7 @@ impl SyncTcp {
     }
 
     fn steer(&mut self, acked: u64) {
-        if self.aimd.in_slow_start() && self.controller_config.slow_start == SlowStart::Reno {
+        if self.aimd.in_slow_start() && self.config.slow_start == SlowStart::Reno {
             return self.aimd.grow_as_reno(acked);
         }
         match self.action {
@@ -171,7 +171,7 @@ pub fn idle_time(smoothed: Duration) -> Duration {
 
 impl Controller for SyncTcp {
     fn on_sent(&mut self, sent: &Sent) {
-        if self.controller_config.reset.on_idle() && sent.now.since(self.last_event) > idle_time(self.smoothed) {
+        if self.config.reset.on_idle() && sent.now.since(self.last_event) > idle_time(self.smoothed) {
             self.forget_delays();
         }
         self.last_event = sent.now;
@@ -199,7 +199,7 @@ impl Controller for SyncTcp {
             limit.on_congestion_event(&self.aimd, congestion_event, reacted);
         }
         let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
-        if reacted && persistent && self.controller_config.reset.on_timeout() {
+        if reacted && persistent && self.config.reset.on_timeout() {
             self.forget_delays();
         }
     }
@@ -222,7 +222,7 @@ impl Controller for SyncTcp {
             PathChange::Moved => {
                 self.aimd.on_moved(now);
                 let aimd = self.aimd.clone();
-                *self = Self::new(aimd, self.controller_config, now);
+                *self = Self::new(aimd, self.config, now);
             }
         }
     }
@@ -233,7 +233,7 @@ impl Controller for SyncTcp {
 
     fn metrics(&self) -> ControllerMetrics {
         let base = self.aimd.metrics();
-        let steered = self.action != Action::AsReno && self.controller_config.slow_start == SlowStart::Steer;
+        let steered = self.action != Action::AsReno && self.config.slow_start == SlowStart::Steer;
         let phase = if base.phase == Phase::SlowStart && steered { Phase::Avoidance } else { base.phase };
         ControllerMetrics { phase, queueing: self.detector.average(), ..base }
     }

@@ -148,12 +148,12 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         hystart::OPTION,
     ],
     required: Capabilities { one_way: true, ..Capabilities::NONE },
-    build: |chosen| Arc::new(SyncRecipe::from_chosen(chosen)),
+    build: |parsed| Arc::new(SyncTcpConfig::from_chosen(parsed)),
 };
 
 /// The configuration `sync`. The default is the paper's rules, with `trust=limited`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SyncRecipe {
+pub struct SyncTcpConfig {
     pub(super) signal: Signal,
     pub(super) floor: Duration,
     pub(super) slow_start: SlowStart,
@@ -164,7 +164,7 @@ pub struct SyncRecipe {
     pub(super) hystart: hystart::Use,
 }
 
-impl SyncRecipe {
+impl SyncTcpConfig {
     /// Sets the delay to run on.
     pub fn signal(mut self, signal: Signal) -> Self {
         self.signal = signal;
@@ -213,21 +213,21 @@ impl SyncRecipe {
         self
     }
 
-    fn from_chosen(chosen: &ParsedOptions<'_>) -> Self {
+    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
         Self {
-            signal: chosen.choice("signal", Signal::ALL),
-            floor: chosen.duration("floor"),
-            slow_start: chosen.choice("slow-start", SlowStart::ALL),
-            recovery: chosen.choice("recovery", Recovery::ALL),
-            reset: chosen.choice("reset", Reset::ALL),
-            cut: chosen.choice("cut", Cut::ALL),
-            trust: chosen.choice("trust", Trust::ALL),
-            hystart: chosen.choice(hystart::OPTION.name, hystart::Use::ALL),
+            signal: parsed.choice("signal", Signal::ALL),
+            floor: parsed.duration("floor"),
+            slow_start: parsed.choice("slow-start", SlowStart::ALL),
+            recovery: parsed.choice("recovery", Recovery::ALL),
+            reset: parsed.choice("reset", Reset::ALL),
+            cut: parsed.choice("cut", Cut::ALL),
+            trust: parsed.choice("trust", Trust::ALL),
+            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
         }
     }
 }
 
-impl ControllerConfig for SyncRecipe {
+impl ControllerConfig for SyncTcpConfig {
     fn name(&self) -> &'static str {
         ALGORITHM.name
     }
@@ -256,7 +256,7 @@ impl ControllerConfig for SyncRecipe {
         Capabilities { one_way: self.signal != Signal::Rtt, ..Capabilities::NONE }
     }
 
-    fn mend(&self) -> &'static str {
+    fn hint(&self) -> &'static str {
         "negotiate a timestamp extension with the peer, or run on round-trip times with sync:signal=rtt"
     }
 

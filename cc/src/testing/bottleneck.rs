@@ -1,7 +1,7 @@
 //! A path with one bottleneck and one sender: enough to draw a controller's window. Deterministic, no randomness.
 //!
 //! The sender always has data and sends whenever the window has room (it paces only as it is told: [`Pacing::Rate`],
-//! [`Pacing::Hold`]); the link serves a drop-tail queue; the
+//! [`Pacing::Delay`]); the link serves a drop-tail queue; the
 //! receiver acknowledges every `per_ack` packets, or after 25 ms. Order is kept, so a lost packet is noticed with the first ACK of a
 //! later one, or by the timeout (three smoothed RTTs) when nothing later arrives.
 

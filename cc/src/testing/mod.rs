@@ -5,5 +5,5 @@ mod null;
 mod recording;
 
 pub use bottleneck::{Bottleneck, Curve, Point};
-pub use null::{Null, NullRecipe};
+pub use null::{Null, NullConfig};
 pub use recording::{Event, Log, Record, Recording, RecordingConfig};

@@ -47,12 +47,12 @@ impl Controller for Null {
 
 /// Starts [`Null`] controllers. It is not in the catalogue: a fixed window is for tests only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NullRecipe {
+pub struct NullConfig {
     /// Window in bytes.
     pub window: u64,
 }
 
-impl ControllerConfig for NullRecipe {
+impl ControllerConfig for NullConfig {
     fn name(&self) -> &'static str {
         "null"
     }

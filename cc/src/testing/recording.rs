@@ -173,8 +173,8 @@ impl ControllerConfig for RecordingConfig {
         self.inner.optional()
     }
 
-    fn mend(&self) -> &'static str {
-        self.inner.mend()
+    fn hint(&self) -> &'static str {
+        self.inner.hint()
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {

@@ -285,8 +285,8 @@ fn the_committed_figures_are_those_drawn() {
             stale.push(path.display().to_string());
         }
     }
-    let mend = "FATHOM_DRAW=1 cargo test -p fathom-cc --test figures";
-    assert!(stale.is_empty(), "not as drawn: {}; look what changed, then draw anew: {mend}", stale.join(", "));
+    let hint = "FATHOM_DRAW=1 cargo test -p fathom-cc --test figures";
+    assert!(stale.is_empty(), "not as drawn: {}; look what changed, then draw anew: {hint}", stale.join(", "));
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl FromStr for Rate {
                 shown(s)
             )
         };
-        let (number, unit) = split_unit(s).map_err(|fault| wrong(fault.or("is not a rate")))?;
+        let (number, unit) = split_unit(s).map_err(|error| wrong(error.or("is not a rate")))?;
         if unit.contains('B') {
             return Err(wrong("counts bytes"));
         }
@@ -168,7 +168,7 @@ impl FromStr for Rate {
 /// One line that says what to write instead.
 pub fn parse_duration(s: &str) -> Result<Duration, String> {
     let wrong = |why: &str| format!("'{}' {why}; write a number and a unit, such as 10ms (us, ms, s, min)", shown(s));
-    let (number, unit) = split_unit(s).map_err(|fault| wrong(fault.or("is not a duration")))?;
+    let (number, unit) = split_unit(s).map_err(|error| wrong(error.or("is not a duration")))?;
     let scale = match unit {
         "ns" => 1e-9,
         "us" | "µs" => 1e-6,
@@ -265,13 +265,13 @@ pub fn duration_text(d: Duration) -> String {
 
 /// Why a text is no number with a unit.
 #[derive(Clone, Copy)]
-enum Fault {
+enum ParseError {
     Negative,
     NoUnit,
     Other,
 }
 
-impl Fault {
+impl ParseError {
     /// The fault in words; `other` are those of a text that is something else altogether.
     const fn or(self, other: &'static str) -> &'static str {
         match self {
@@ -283,18 +283,18 @@ impl Fault {
 }
 
 /// Splits `12.5ms` into the number and its unit; the number must be finite and not negative.
-fn split_unit(s: &str) -> Result<(f64, &str), Fault> {
+fn split_unit(s: &str) -> Result<(f64, &str), ParseError> {
     let s = s.trim();
     if s.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.')) {
-        return Err(Fault::Negative);
+        return Err(ParseError::Negative);
     }
     let at = s.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(s.len());
-    let number: f64 = s[..at].parse().map_err(|_| Fault::Other)?;
+    let number: f64 = s[..at].parse().map_err(|_| ParseError::Other)?;
     let unit = s[at..].trim();
     match (number.is_finite(), unit.is_empty()) {
         (true, false) => Ok((number, unit)),
-        (true, true) => Err(Fault::NoUnit),
-        (false, _) => Err(Fault::Other),
+        (true, true) => Err(ParseError::NoUnit),
+        (false, _) => Err(ParseError::Other),
     }
 }
 

@@ -143,7 +143,7 @@ impl Connection {
         self.extension = Extension {
             offered: true,
             peer_sync_timestamp: report.peers.map(|offer| if offer == Offer::Paper { "paper" } else { "lean" }.into()),
-            peer_enable_timestamp: report.peers_timestamp.map(|enabled| enabled.value()),
+            peer_enable_timestamp: report.peer_enable_timestamp.map(|enabled| enabled.value()),
             stamps_sent: Some(report.stamps_sent),
             stamps_received: Some(report.stamps_received),
         };

@@ -20,8 +20,8 @@ macro_rules! stack {
             use fathom_cc::catalogue;
             use fathom_net::load::any_port;
             use fathom_net::natives::$stack as natives;
-            use fathom_plugin::with_outlet;
-            use $plugs::{ClientPlugin, ConnectionMonitor, OFFERS, Plugin, ServerPlugin, ShapingSocket};
+            use fathom_plugin::with_shaping_socket;
+            use $plugs::{ClientPlugin, ConnectionMonitor, PROVIDED, Plugin, ServerPlugin, ShapingSocket};
             use $stack::congestion::ControllerFactory;
             use $stack::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
             use $stack::{
@@ -76,10 +76,10 @@ macro_rules! stack {
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
                     let cut = controller_config
                         .as_ref()
-                        .is_some_and(|r| r.check(OFFERS).is_err() && r.check(with_outlet(OFFERS)).is_ok());
+                        .is_some_and(|r| r.check(PROVIDED).is_err() && r.check(with_shaping_socket(PROVIDED)).is_ok());
                     let outlet = cut.then(|| ShapingSocket::bind(at, &runtime)).transpose().map_err(cannot)?;
                     let plug = controller_config.map(|controller_config| match &outlet {
-                        Some(outlet) => Plugin::through(outlet.gate(), controller_config),
+                        Some(outlet) => Plugin::new_with_shaping(outlet.registry(), controller_config),
                         None => Plugin::new(controller_config),
                     });
                     let plug = plug.transpose().map_err(|e| wrong(&e))?;

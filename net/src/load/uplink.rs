@@ -41,7 +41,7 @@ impl Uplink {
 }
 
 impl Observer for Uplink {
-    fn observe(&self, _: Time, _: &ControllerMetrics, one_way: Option<OneWayDelay>) {
+    fn on_metrics(&self, _: Time, _: &ControllerMetrics, one_way: Option<OneWayDelay>) {
         if let Some(delay) = one_way {
             self.add(delay);
         }

@@ -10,7 +10,7 @@ macro_rules! door {
 
             use bytes::Bytes;
             use fathom_cc::catalogue;
-            use fathom_plugin::{Extension, Observer, with_outlet};
+            use fathom_plugin::{Extension, Observer, with_shaping_socket};
             use h3::quic::StreamErrorIncoming;
             use $plugs::{self as plugs, ConnectionMonitor, Plugin, ServerPlugin, ShapingSocket};
             use $stack::congestion::ControllerFactory;
@@ -66,17 +66,16 @@ macro_rules! door {
                             None => Ok(catalogue::parse(controller).map_err(|e| wrong(controller, &e))?),
                         });
                     }
-                    let needs_outlet = configs
-                        .iter()
-                        .flatten()
-                        .any(|r| r.check(plugs::OFFERS).is_err() && r.check(with_outlet(plugs::OFFERS)).is_ok());
+                    let needs_outlet = configs.iter().flatten().any(|r| {
+                        r.check(plugs::PROVIDED).is_err() && r.check(with_shaping_socket(plugs::PROVIDED)).is_ok()
+                    });
                     let cannot = |e: io::Error| SetupError::Listen(listen, e);
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
                     let (socket, buffers) = udp::bind(listen).map_err(cannot)?;
                     let socket = runtime.wrap_udp_socket(socket).map_err(cannot)?;
                     let (gate, socket) = if needs_outlet {
                         let outlet = ShapingSocket::new(socket, &runtime);
-                        (Some(Arc::clone(outlet.gate())), outlet.socket())
+                        (Some(Arc::clone(outlet.registry())), outlet.socket())
                     } else {
                         (None, socket)
                     };
@@ -85,7 +84,7 @@ macro_rules! door {
                         kinds.push(match controller_config {
                             Ok(controller_config) => {
                                 let plug = match &gate {
-                                    Some(gate) => Plugin::through(gate, controller_config),
+                                    Some(gate) => Plugin::new_with_shaping(gate, controller_config),
                                     None => Plugin::new(controller_config),
                                 };
                                 let plug =

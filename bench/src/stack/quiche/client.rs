@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
 use fathom_cc::Time;
-use quiche::fathom::world::at;
+use quiche::fathom::simulation::run_at;
 use quiche::h3::{self, NameValue};
 
 use super::Setup;
@@ -164,15 +164,15 @@ pub(super) struct QuicheConnector {
 impl QuicheConnector {
     fn begin(&self, flow: u32) -> Result<Shared<ClientRequests>, HttpError> {
         let endpoint = &self.endpoint;
-        let (cid, mut dice) = endpoint.next();
+        let (cid, mut rng) = endpoint.next();
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         self.setup.apply(&mut config, None);
         let (here, there) = (endpoint.socket.address(), server_address(flow));
-        let quic = at(endpoint.sim.instant(), &mut dice, || {
+        let quic = run_at(endpoint.sim.instant(), &mut rng, || {
             quiche::connect_with_buffer_factory(Some("lab.test"), &cid.id(), here, there, &mut config)
         });
         let quic = quic.map_err(|e| HttpError::Connect(e.to_string()))?;
-        let connection = Connection::new(quic, dice, vec![cid], ClientRequests::default(), None);
+        let connection = Connection::new(quic, rng, vec![cid], ClientRequests::default(), None);
         endpoint.adopt(&connection);
         Ok(connection)
     }

@@ -1,7 +1,7 @@
 //! One quiche connection in virtual time: its state, and the task that sends and keeps its timers.
 //!
 //! quiche does no I/O. Datagrams are fed to it as the socket has them ([`Connection::receive`]); then its task ([`Driver`]) hears what
-//! they brought, goes on writing, sends, and sleeps until its timer. Whatever quiche does sees the virtual time and the connection's dice.
+//! they brought, goes on writing, sends, and sleeps until its timer. Whatever quiche does sees the virtual time and the connection's rng.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fathom_cc::Time;
-use quiche::fathom::world::{Dice, at};
+use quiche::fathom::simulation::{ConnectionRng, run_at};
 use quiche::h3;
 
 use super::endpoint::{Cid, Endpoint};
@@ -67,7 +67,7 @@ pub(super) struct Connection<S> {
     pub(super) http: Option<h3::Connection>,
     pub(super) side: S,
     pub(super) over: bool,
-    dice: Dice,
+    rng: ConnectionRng,
     /// The identifiers it is reached by.
     pub(super) cids: Vec<Cid>,
     /// Wakes its [`Driver`].
@@ -84,16 +84,16 @@ pub(super) fn lock<S>(shared: &Shared<S>) -> MutexGuard<'_, Connection<S>> {
 }
 
 impl<S: Side> Connection<S> {
-    pub(super) fn new(quic: Quic, dice: Dice, cids: Vec<Cid>, side: S, watched: Option<Watched>) -> Shared<S> {
-        let connection = Self { quic, http: None, side, over: false, dice, cids, waker: None, unsent: None, watched };
+    pub(super) fn new(quic: Quic, rng: ConnectionRng, cids: Vec<Cid>, side: S, watched: Option<Watched>) -> Shared<S> {
+        let connection = Self { quic, http: None, side, over: false, rng, cids, waker: None, unsent: None, watched };
         Arc::new(Mutex::new(connection))
     }
 
     /// Does something with the connection at the current simulated time, and has its driver look at what came of it.
     pub(super) fn with<T>(&mut self, sim: &SimHandle, work: impl FnOnce(&mut Self) -> T) -> T {
-        let mut dice = self.dice;
-        let done = at(sim.instant(), &mut dice, || work(self));
-        self.dice = dice;
+        let mut rng = self.rng;
+        let done = run_at(sim.instant(), &mut rng, || work(self));
+        self.rng = rng;
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();
         }

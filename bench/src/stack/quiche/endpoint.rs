@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use quiche::fathom::world::Dice;
+use quiche::fathom::simulation::ConnectionRng;
 use quiche::h3;
 
 use super::connection::{Driver, Shared, Side, lock, path};
@@ -73,16 +73,16 @@ impl<S: Side> Endpoint<S> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection ID and the dice of the next connection: functions of the seed and its number. The hash's last step is one to one,
+    /// The connection ID and the rng of the next connection: functions of the seed and its number. The hash's last step is one to one,
     /// so no two connections share an ID.
-    pub(super) fn next(&self) -> (Cid, Dice) {
+    pub(super) fn next(&self) -> (Cid, ConnectionRng) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let mut hash = StableHash::default();
         hash.add(self.seed);
         hash.add(number);
         let id = hash.value();
         hash.add(1);
-        (Cid::new(&id.to_le_bytes()).expect("eight bytes fit"), Dice::new(hash.value()))
+        (Cid::new(&id.to_le_bytes()).expect("eight bytes fit"), ConnectionRng::new(hash.value()))
     }
 
     /// There is room for another connection.

@@ -29,7 +29,7 @@ use crate::sim::SimSocket;
 /// quiche's own controllers.
 pub(crate) const NATIVES: &[&str] = &["reno", "cubic", "bbr2"];
 /// What the derived quiche offers by itself.
-pub(crate) const OFFERS: Capabilities = quiche::fathom::OFFERS;
+pub(crate) const OFFERS: Capabilities = quiche::fathom::PROVIDED;
 
 /// Receive window of a stream where the plan sets none: quinn's default (100 ms at 100 Mbps), as noq's.
 const STREAM_WINDOW: u64 = 1_250_000;
@@ -82,14 +82,14 @@ fn transport(config: &mut quiche::Config, settings: &EndpointSettings<'_>) {
 pub(super) struct Setup {
     algorithm: CongestionControlAlgorithm,
     /// Clock and extension of our controllers; quiche's own run on quiche as it comes.
-    plug: Option<quiche::fathom::Setup>,
+    plug: Option<quiche::fathom::ConnectionConfig>,
 }
 
 impl Setup {
     fn new(settings: &EndpointSettings<'_>, side: Side) -> Result<Self, SetupError> {
         match settings.control {
             Control::Ours(controller_config) => {
-                let plug = quiche::fathom::Setup {
+                let plug = quiche::fathom::ConnectionConfig {
                     clock: settings.clock(side),
                     extension: settings.extension,
                     ..Default::default()
@@ -106,7 +106,7 @@ impl Setup {
         // Only BBR needs it: the others' windows are all there is to them.
         config.enable_pacing(self.algorithm == CongestionControlAlgorithm::Bbr2Gcongestion);
         if let Some(plug) = &self.plug {
-            config.set_fathom(quiche::fathom::Setup { observer, ..plug.clone() });
+            config.set_fathom(quiche::fathom::ConnectionConfig { observer, ..plug.clone() });
         }
     }
 }

@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use fathom_cc::Time;
 use fathom_quinn::Observer;
-use quiche::fathom::world::at;
+use quiche::fathom::simulation::run_at;
 use quiche::h3::{self, NameValue};
 
 use super::Setup;
@@ -139,17 +139,17 @@ impl Acceptor {
         }
         let ip = received.to?;
         let flow = flow_of(ip);
-        let (cid, mut dice) = endpoint.next();
+        let (cid, mut rng) = endpoint.next();
         let observer = self.host.observer(flow);
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         self.setup.apply(&mut config, observer.clone());
         let here = (ip, endpoint.socket.address().port()).into();
-        let quic = at(endpoint.sim.instant(), &mut dice, || {
+        let quic = run_at(endpoint.sim.instant(), &mut rng, || {
             quiche::accept_with_buf_factory(&cid.id(), None, here, received.from, &mut config)
         });
         let quic: Quic = quic.ok()?;
         let (sender, watched) = self.sender(&quic, observer);
-        let connection = Connection::new(quic, dice, vec![cid, addressed], ServerResponses::default(), watched);
+        let connection = Connection::new(quic, rng, vec![cid, addressed], ServerResponses::default(), watched);
         endpoint.adopt(&connection);
         let id = self.host.began(sender);
         let (endpoint, host) = (Arc::clone(endpoint), Arc::clone(&self.host));

@@ -5,7 +5,7 @@
 
 pub(crate) mod failing;
 pub(crate) mod marking;
-pub(crate) mod outlets;
+pub(crate) mod shaping_sockets;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,13 +69,13 @@ pub(crate) struct Enough {
 
 impl Enough {
     /// A connection's probe is this one.
-    pub(crate) fn by(&self, probe: Option<&ConnectionMonitor>) {
-        let side = probe.map(|probe| (probe.clone(), self.of));
+    pub(crate) fn by(&self, monitor: Option<&ConnectionMonitor>) {
+        let side = monitor.map(|monitor| (monitor.clone(), self.of));
         self.sides.lock().unwrap_or_else(PoisonError::into_inner).extend(side);
     }
 
     pub(crate) fn is_seen(&self) -> bool {
-        self.sides.lock().unwrap_or_else(PoisonError::into_inner).iter().all(|(probe, of)| of(&probe.report()))
+        self.sides.lock().unwrap_or_else(PoisonError::into_inner).iter().all(|(monitor, of)| of(&monitor.report()))
     }
 }
 
@@ -108,9 +108,9 @@ pub(crate) struct Ask {
     pub datagrams: usize,
     /// The server's socket marks what it receives.
     pub(crate) marks: Option<marking::Marks>,
-    /// Sends through an outlet, and notes here what leaves it.
-    pub(crate) outlet: Option<outlets::Sizes>,
-    /// The client's endpoint does not use its outlet.
+    /// Sends through a shaping socket, and notes here what leaves it.
+    pub(crate) shaping_socket: Option<shaping_sockets::Sizes>,
+    /// The client's endpoint does not use its shaping socket.
     pub unwired: bool,
     /// MTU discovery is on.
     pub discovery: bool,
@@ -134,7 +134,7 @@ impl Ask {
             key_updates: false,
             datagrams: 0,
             marks: None,
-            outlet: None,
+            shaping_socket: None,
             unwired: false,
             discovery: true,
             mtu: 1_200,
@@ -176,35 +176,35 @@ pub(crate) fn body(bytes: usize) -> Vec<u8> {
 
 /// Both stacks have the same shape; only their types differ.
 macro_rules! sides {
-    ($module:ident, $stack:ident, $plug:ident, $multipath:expr) => {
+    ($module:ident, $stack:ident, $plugin:ident, $multipath:expr) => {
         pub(crate) mod $module {
             use super::*;
-            use $plug::{Plugin, ShapingSocket};
+            use $plugin::{Plugin, ShapingSocket};
             use $stack::{Connection, ConnectionError, Endpoint, TransportConfig};
 
-            /// A plug-in with the extension, through the outlet of a gate.
+            /// A plug-in with the extension, through the shaping socket of a registry.
             pub(crate) fn plugged(
-                gate: &Arc<$plug::TrailerRegistry>,
+                registry: &Arc<$plugin::TrailerRegistry>,
                 controller_config: Arc<dyn ControllerConfig>,
             ) -> Plugin {
-                Plugin::through(gate, controller_config).expect("a plug")
+                Plugin::new_with_shaping(registry, controller_config).expect("a plug-in")
             }
 
-            fn plug(ask: &Ask, outlet: Option<&ShapingSocket>) -> Option<Plugin> {
+            fn plugin(ask: &Ask, shaping_socket: Option<&ShapingSocket>) -> Option<Plugin> {
                 let controller_config = Arc::clone(ask.controller_config.as_ref()?);
-                let plug = match outlet {
-                    Some(outlet) => Plugin::through(outlet.gate(), controller_config),
+                let plugin = match shaping_socket {
+                    Some(shaping_socket) => Plugin::new_with_shaping(shaping_socket.registry(), controller_config),
                     None => Plugin::new(controller_config),
                 };
-                let plug = plug.expect("a plug");
-                let plug = plug.with_extension(ask.extension).expect("an extension");
-                let plug = match ask.parameter {
-                    Some(bytes) => plug.with_raw_parameter(bytes),
-                    None => plug,
+                let plugin = plugin.expect("a plug-in");
+                let plugin = plugin.with_extension(ask.extension).expect("an extension");
+                let plugin = match ask.parameter {
+                    Some(bytes) => plugin.with_raw_parameter(bytes),
+                    None => plugin,
                 };
                 Some(match ask.stamp {
-                    Some(bytes) => plug.with_raw_stamp(bytes),
-                    None => plug,
+                    Some(bytes) => plugin.with_raw_stamp(bytes),
+                    None => plugin,
                 })
             }
 
@@ -260,8 +260,10 @@ macro_rules! sides {
             pub(crate) fn serve(ask: Ask, identity: &Identity) -> (SocketAddr, tokio::task::JoinHandle<Outcome>) {
                 let tls = Arc::clone(&identity.server);
                 let any = "0.0.0.0:0".parse().expect("an address");
-                let outlet = ask.outlet.as_ref().map(|sizes| outlets::$module::bind(any, sizes));
-                let server = plug(&ask, outlet.as_ref()).map(|plug| plug.server(Arc::clone(&tls)).expect("a server"));
+                let shaping_socket =
+                    ask.shaping_socket.as_ref().map(|sizes| shaping_sockets::$module::bind(any, sizes));
+                let server = plugin(&ask, shaping_socket.as_ref())
+                    .map(|plugin| plugin.server(Arc::clone(&tls)).expect("a server"));
                 let config = match &server {
                     Some(server) => server.config(),
                     None => {
@@ -271,17 +273,19 @@ macro_rules! sides {
                         config
                     }
                 };
-                let endpoint = match (ask.marks.clone(), outlet) {
+                let endpoint = match (ask.marks.clone(), shaping_socket) {
                     (Some(marks), _) => marking::$module(config, any, marks),
-                    (None, Some(outlet)) => outlets::$module::endpoint(Some(config), outlet.socket()),
+                    (None, Some(shaping_socket)) => {
+                        shaping_sockets::$module::endpoint(Some(config), shaping_socket.socket())
+                    }
                     (None, None) => Endpoint::server(config, any).expect("an endpoint"),
                 };
                 let port = endpoint.local_addr().expect("bound").port();
                 let task = tokio::spawn(async move {
                     let incoming = endpoint.accept().await.expect("a client");
-                    let (connecting, probe): (_, Option<ConnectionMonitor>) = match &server {
+                    let (connecting, monitor): (_, Option<ConnectionMonitor>) = match &server {
                         Some(server) => match server.accept_observed(incoming, transport(&ask), ask.observer.clone()) {
-                            Ok((connecting, probe)) => (connecting, Some(probe)),
+                            Ok((connecting, monitor)) => (connecting, Some(monitor)),
                             // The first packet already held the client's transport parameters.
                             Err(e) => return failed(&endpoint, &e).await,
                         },
@@ -293,7 +297,7 @@ macro_rules! sides {
                     };
                     let mut outcome = Outcome::default();
                     if let Some(enough) = &ask.enough {
-                        enough.by(probe.as_ref());
+                        enough.by(monitor.as_ref());
                     }
                     let echo = async {
                         while let Ok((mut send, mut recv)) = connection.accept_bi().await {
@@ -312,7 +316,7 @@ macro_rules! sides {
                     };
                     outcome.datagrams = tokio::join!(datagrams, echo).0;
                     connection.closed().await;
-                    outcome.reports.extend(probe.map(|p| p.report()));
+                    outcome.reports.extend(monitor.map(|p| p.report()));
                     outcome
                 });
                 (SocketAddr::from(([127, 0, 0, 1], port)), task)
@@ -323,7 +327,8 @@ macro_rules! sides {
                 ask: &Ask,
                 identity: &Identity,
             ) -> (SocketAddr, tokio::task::JoinHandle<Option<(u64, bool)>>) {
-                let server = plug(ask, None).expect("plugged").server(Arc::clone(&identity.server)).expect("a server");
+                let server =
+                    plugin(ask, None).expect("plugged").server(Arc::clone(&identity.server)).expect("a server");
                 let any = "127.0.0.1:0".parse().expect("an address");
                 let endpoint = Endpoint::server(server.config(), any).expect("an endpoint");
                 let (to, transport) = (endpoint.local_addr().expect("bound"), transport(ask));
@@ -368,17 +373,20 @@ macro_rules! sides {
                 to: SocketAddr,
             ) -> Result<(Endpoint, Connection, Option<ConnectionMonitor>), (u64, bool)> {
                 let any = "0.0.0.0:0".parse().expect("an address");
-                let outlet = ask.outlet.as_ref().map(|sizes| outlets::$module::bind(any, sizes));
+                let shaping_socket =
+                    ask.shaping_socket.as_ref().map(|sizes| shaping_sockets::$module::bind(any, sizes));
                 let tls = Arc::clone(&identity.client);
-                let plug = plug(ask, outlet.as_ref());
-                let endpoint = match outlet {
-                    Some(outlet) if !ask.unwired => outlets::$module::endpoint(None, outlet.socket()),
+                let plugin = plugin(ask, shaping_socket.as_ref());
+                let endpoint = match shaping_socket {
+                    Some(shaping_socket) if !ask.unwired => {
+                        shaping_sockets::$module::endpoint(None, shaping_socket.socket())
+                    }
                     _ => Endpoint::client(any).expect("a client"),
                 };
-                let (config, probe) = match plug.map(|plug| plug.client(Arc::clone(&tls)).expect("a client")) {
+                let (config, monitor) = match plugin.map(|plugin| plugin.client(Arc::clone(&tls)).expect("a client")) {
                     Some(client) => {
-                        let (config, probe) = client.config(transport(ask), ask.observer.clone());
-                        (config, Some(probe))
+                        let (config, monitor) = client.config(transport(ask), ask.observer.clone());
+                        (config, Some(monitor))
                     }
                     None => {
                         let crypto = $stack::crypto::rustls::QuicClientConfig::try_from(tls).expect("a client");
@@ -389,7 +397,7 @@ macro_rules! sides {
                 };
                 let connecting = endpoint.connect_with(config, to, "localhost").expect("a connection begun");
                 match connecting.await {
-                    Ok(connection) => Ok((endpoint, connection, probe)),
+                    Ok(connection) => Ok((endpoint, connection, monitor)),
                     Err(e) => {
                         endpoint.wait_idle().await;
                         Err(error(&e).expect("a transport error"))
@@ -400,7 +408,7 @@ macro_rules! sides {
             /// Connects, sends bodies and compares what comes back.
             pub(crate) async fn fetch(ask: Ask, identity: Identity, to: SocketAddr) -> Outcome {
                 let mut outcome = Outcome::default();
-                let (endpoint, connection, probe) = match connect(&ask, &identity, to).await {
+                let (endpoint, connection, monitor) = match connect(&ask, &identity, to).await {
                     Ok(connected) => connected,
                     Err(error) => return Outcome { error: Some(error), ..outcome },
                 };
@@ -408,7 +416,7 @@ macro_rules! sides {
                 let data = data.downcast::<$stack::crypto::rustls::HandshakeData>().expect("the stack's own type");
                 assert_eq!(data.protocol.as_deref(), Some(ALPN));
                 if let Some(enough) = &ask.enough {
-                    enough.by(probe.as_ref());
+                    enough.by(monitor.as_ref());
                 }
                 let sent = body(ask.bytes);
                 let rounds = async {
@@ -424,7 +432,7 @@ macro_rules! sides {
                         };
                         let (got, ()) = tokio::join!(recv.read_to_end(ask.bytes), write);
                         assert!(got.expect("read") == sent, "the body came back changed");
-                        outcome.reports.extend(probe.as_ref().map(ConnectionMonitor::report));
+                        outcome.reports.extend(monitor.as_ref().map(ConnectionMonitor::report));
                         round += 1;
                     }
                 };
@@ -435,7 +443,7 @@ macro_rules! sides {
                 outcome.datagrams = datagrams;
                 connection.close(0u32.into(), b"");
                 endpoint.wait_idle().await;
-                outcome.reports.extend(probe.map(|p| p.report()));
+                outcome.reports.extend(monitor.map(|p| p.report()));
                 outcome
             }
         }

@@ -24,10 +24,10 @@
 //!
 //! # Pace and packet size
 //!
-//! Controllers with a pace of their own ([`fathom_cc::Pacing::Rate`], and [`fathom_cc::Pacing::Hold`] as the rate of a sender that keeps each
+//! Controllers with a pace of their own ([`fathom_cc::Pacing::Rate`], and [`fathom_cc::Pacing::Delay`] as the rate of a sender that keeps each
 //! packet back) have `send` return `Done` until the next packet's time, which `timeout_instant` includes; bare ACKs, probes and
 //! closes go at once. Controllers that steer the packet size bound the packets that carry stream data; `Connection::send` keeps
-//! returning one packet a call, so nothing changes for the application. ACK frames, control frames and DATAGRAM frames are never cut.
+//! returning one packet a call, so nothing changes for the application. ACK frames, control frames and DATAGRAM frames are never trimmed.
 //!
 //! # What became of a stream
 //!
@@ -48,25 +48,25 @@
 //! [`Connection::ecn_to_send`]: crate::Connection::ecn_to_send
 //! [`Connection::stream_delivery`]: crate::Connection::stream_delivery
 
-mod config;
+mod connection;
 mod ecn;
+pub(crate) mod path_controller;
 mod registry;
-pub(crate) mod steering;
+pub mod simulation;
 #[cfg(test)]
 mod wire_tests;
-pub mod world;
 
 pub use fathom_plugin::{
-    Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, Report, Setup,
+    Clock, ConnectionConfig, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, Report,
 };
 
-pub(crate) use config::Link;
-pub use config::StreamDelivery;
+pub(crate) use connection::ConnectionPlugin;
+pub use connection::StreamDelivery;
 pub(crate) use ecn::Received;
+pub(crate) use path_controller::PathController;
 pub(crate) use registry::named;
 pub use registry::{algorithm, algorithm_of};
-pub(crate) use steering::Steering;
 
 /// What quiche delivers to controllers and honours of their advice: everything. ECN where the application helps.
-pub const OFFERS: fathom_cc::Capabilities =
+pub const PROVIDED: fathom_cc::Capabilities =
     fathom_cc::Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };

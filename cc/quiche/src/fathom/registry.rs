@@ -11,19 +11,19 @@ use crate::CongestionControlAlgorithm;
 const PREFIX: &str = "fathom:";
 
 #[derive(Default)]
-struct ParsedOptions {
+struct Registry {
     configs: Vec<Arc<dyn ControllerConfig>>,
     /// What was chosen by name, and its number: an application that sets a name per connection does not fill memory.
     named: Vec<(String, u32)>,
 }
 
-static CHOSEN: RwLock<ParsedOptions> = RwLock::new(ParsedOptions { configs: Vec::new(), named: Vec::new() });
+static REGISTRY: RwLock<Registry> = RwLock::new(Registry { configs: Vec::new(), named: Vec::new() });
 
-impl ParsedOptions {
-    fn add(&mut self, controller_config: Arc<dyn ControllerConfig>) -> u32 {
-        let known = self.configs.iter().position(|known| Arc::ptr_eq(known, &controller_config));
+impl Registry {
+    fn add(&mut self, config: Arc<dyn ControllerConfig>) -> u32 {
+        let known = self.configs.iter().position(|known| Arc::ptr_eq(known, &config));
         known.unwrap_or_else(|| {
-            self.configs.push(controller_config);
+            self.configs.push(config);
             self.configs.len() - 1
         }) as u32
     }
@@ -39,21 +39,21 @@ impl ParsedOptions {
 /// let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
 /// config.set_cc_algorithm(algorithm);
 /// assert!(quiche::fathom::algorithm("snyc").unwrap_err().to_string().contains("sync"));
-/// # Ok::<(), quiche::fathom::PlugError>(())
+/// # Ok::<(), quiche::fathom::PluginError>(())
 /// ```
 pub fn algorithm(spec: &str) -> Result<CongestionControlAlgorithm, PluginError> {
     if let Some(stock) = CongestionControlAlgorithm::of_stock(spec) {
         return Ok(stock);
     }
     let spec = spec.trim();
-    let controller_config = fathom_cc::catalogue::parse(spec.strip_prefix(PREFIX).unwrap_or(spec))?;
-    check(&*controller_config)?;
-    let name = controller_config.spec();
-    let mut chosen = CHOSEN.write().unwrap_or_else(PoisonError::into_inner);
-    let known = chosen.named.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
+    let config = fathom_cc::catalogue::parse(spec.strip_prefix(PREFIX).unwrap_or(spec))?;
+    check(&*config)?;
+    let name = config.spec();
+    let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
+    let known = registry.named.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
     let number = known.unwrap_or_else(|| {
-        let number = chosen.add(controller_config);
-        chosen.named.push((name, number));
+        let number = registry.add(config);
+        registry.named.push((name, number));
         number
     });
     Ok(CongestionControlAlgorithm::Fathom(number))
@@ -63,21 +63,19 @@ pub fn algorithm(spec: &str) -> Result<CongestionControlAlgorithm, PluginError> 
 ///
 /// # Errors
 /// quiche lacks what the controller needs.
-pub fn algorithm_of(controller_config: Arc<dyn ControllerConfig>) -> Result<CongestionControlAlgorithm, PluginError> {
-    check(&*controller_config)?;
-    Ok(CongestionControlAlgorithm::Fathom(
-        CHOSEN.write().unwrap_or_else(PoisonError::into_inner).add(controller_config),
-    ))
+pub fn algorithm_of(config: Arc<dyn ControllerConfig>) -> Result<CongestionControlAlgorithm, PluginError> {
+    check(&*config)?;
+    Ok(CongestionControlAlgorithm::Fathom(REGISTRY.write().unwrap_or_else(PoisonError::into_inner).add(config)))
 }
 
-fn check(controller_config: &dyn ControllerConfig) -> Result<(), PluginError> {
-    controller_config.check(super::OFFERS).map_err(|missing| PluginError::Missing { missing, outlet_would_do: false })
+fn check(config: &dyn ControllerConfig) -> Result<(), PluginError> {
+    config.check(super::PROVIDED).map_err(|missing| PluginError::Missing { missing, shaping_socket_suffices: false })
 }
 
 /// What stands under a number.
 pub(crate) fn controller_config(algorithm: CongestionControlAlgorithm) -> Option<Arc<dyn ControllerConfig>> {
     let CongestionControlAlgorithm::Fathom(number) = algorithm else { return None };
-    CHOSEN.read().unwrap_or_else(PoisonError::into_inner).configs.get(number as usize).cloned()
+    REGISTRY.read().unwrap_or_else(PoisonError::into_inner).configs.get(number as usize).cloned()
 }
 
 /// As [`algorithm`], for quiche's own setters: their error has no text, so the log has it.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{EnableTimestamp, Extension, Offer, Setup};
+use super::{ConnectionConfig, EnableTimestamp, Extension, Offer};
 use crate::recovery::RecoveryOps;
 use crate::test_utils::{emit_flight, process_flight, Pipe};
 use crate::{packet, Connection, ConnectionId, Error, Header, Type};
@@ -22,7 +22,7 @@ fn pipe(offer: Option<Offer>) -> Pipe {
 
 fn extended(extension: Extension) -> Pipe {
     let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
-    config.set_fathom(Setup { extension, ..Setup::default() });
+    config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });
     let mut pipe = Pipe::with_config(&mut config).expect("two ends");
     pipe.handshake().expect("no reason to fail");
     pipe.advance().expect("no reason to fail");
@@ -81,7 +81,7 @@ fn stamps_are_taken_out_wherever_they_lie() {
 }
 
 #[test]
-fn what_was_not_agreed_closes_the_connection() {
+fn a_frame_that_was_not_negotiated_closes() {
     const SENDS: Extension = Extension { timestamp: Some(EnableTimestamp::Sends), ..Extension::OFF };
     let sync = |offer| Extension { offer: Some(offer), ..Extension::OFF };
     let (frame_encoding, violation) = ((Error::InvalidFrame, 0x7), (Error::InvalidPacket, 0xa));
@@ -137,18 +137,18 @@ fn a_malformed_timestamp_is_a_frame_encoding_error() {
 fn before_1_rtt_there_is_no_timestamp() {
     for extension in [TIMESTAMP, Extension::default()] {
         let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
-        config.set_fathom(Setup { extension, ..Setup::default() });
+        config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });
         let mut pipe = Pipe::with_config(&mut config).expect("two ends");
-        let link = super::Link::new(&config).expect("a link");
+        let link = super::ConnectionPlugin::new(&config).expect("a link");
         let mut payload = [&[PING][..], &LATER].concat();
-        assert_eq!(link.arrive(0, false, &mut payload), Err(Error::InvalidPacket));
-        assert_eq!(link.arrive(0, false, &mut [PING]), Ok(0));
+        assert_eq!(link.on_packet_received(0, false, &mut payload), Err(Error::InvalidPacket));
+        assert_eq!(link.on_packet_received(0, false, &mut [PING]), Ok(0));
         pipe.handshake().expect("no reason to fail");
     }
 }
 
 #[test]
-fn a_cut_frame_closes_the_connection() {
+fn a_truncated_frame_closes_the_connection() {
     for cut in 1..LEAN.len() {
         let mut pipe = pipe(Some(Offer::Lean));
         assert!(hear(&mut pipe, &LEAN[..cut]).is_err(), "cut to {cut}");
@@ -176,7 +176,7 @@ fn our_frame_is_the_end_of_the_payload_and_its_room_is_clean() {
 }
 
 #[test]
-fn a_server_may_change_its_keys_with_the_packet_that_confirms_the_handshake() {
+fn a_server_may_update_keys_with_handshake_done() {
     let mut config = Pipe::default_config("fathom:reno").expect("a configuration");
     let mut pipe = Pipe::with_config(&mut config).expect("two ends");
     while !pipe.server.is_established() {
@@ -200,11 +200,11 @@ fn a_server_may_change_its_keys_with_the_packet_that_confirms_the_handshake() {
 }
 
 #[test]
-fn one_controller_hears_one_probe_and_its_window_is_the_path_s() {
+fn a_probe_timeout_is_reported_once() {
     let pipe = pipe(Some(Offer::Lean));
     let path = pipe.client.paths.get_active().expect("a path");
-    let steering = path.recovery.fathom().expect("ours");
-    assert_eq!(path.recovery.cwnd(), steering.window());
+    let path_controller = path.recovery.fathom().expect("ours");
+    assert_eq!(path.recovery.cwnd(), path_controller.window());
 }
 
 proptest! {

@@ -47,9 +47,9 @@ pub fn recorded(name: &str) -> (CongestionControlAlgorithm, Log) {
     record(fathom_cc::catalogue::parse(name).expect("a controller"))
 }
 
-pub fn record(controller_config: Arc<dyn ControllerConfig>) -> (CongestionControlAlgorithm, Log) {
+pub fn record(config: Arc<dyn ControllerConfig>) -> (CongestionControlAlgorithm, Log) {
     let log = Log::new(1 << 20);
-    let algorithm = quiche::fathom::algorithm_of(Arc::new(RecordingConfig::new(controller_config, log.clone())));
+    let algorithm = quiche::fathom::algorithm_of(Arc::new(RecordingConfig::new(config, log.clone())));
     (algorithm.expect("quiche offers everything"), log)
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use quiche::fathom::world::{self, Dice};
+use quiche::fathom::simulation::{self, ConnectionRng};
 use quiche::fathom::Clock;
 use quiche::{Config, Connection, ConnectionId, RecvInfo};
 
@@ -25,7 +25,7 @@ pub struct RigClock(pub u64);
 
 impl Clock for RigClock {
     fn now(&self) -> Instant {
-        world::now()
+        simulation::now()
     }
 
     fn stamp(&self, since_start: u64) -> u64 {
@@ -65,7 +65,7 @@ impl Datagram {
 
 pub struct Side {
     pub conn: Connection,
-    pub dice: Dice,
+    pub rng: ConnectionRng,
     /// A stream and the bytes still to be written to it, and whether the end is to be said.
     pub to_write: Vec<(u64, usize)>,
     /// Bytes read of all streams.
@@ -117,18 +117,19 @@ impl Rig {
 
     pub fn new(client: &mut Config, server: &mut Config, delays: [Duration; 2]) -> Self {
         // quiche subtracts from its first instants.
-        let start = world::now() + Duration::from_secs(86_400);
+        let start = simulation::now() + Duration::from_secs(86_400);
         let (here, there): (SocketAddr, SocketAddr) = (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
-        let mut dice = [Dice::new(1), Dice::new(2)];
+        let mut rng = [ConnectionRng::new(1), ConnectionRng::new(2)];
         let cids = [ConnectionId::from_vec(vec![0xc1; 16]), ConnectionId::from_vec(vec![0x5e; 16])];
-        let client = world::at(start, &mut dice[0], || {
+        let client = simulation::run_at(start, &mut rng[0], || {
             quiche::connect(Some("localhost"), &cids[0], here, there, client).expect("a client")
         });
-        let server =
-            world::at(start, &mut dice[1], || quiche::accept(&cids[1], None, there, here, server).expect("a server"));
-        let side = |conn, dice| Side {
+        let server = simulation::run_at(start, &mut rng[1], || {
+            quiche::accept(&cids[1], None, there, here, server).expect("a server")
+        });
+        let side = |conn, rng| Side {
             conn,
-            dice,
+            rng,
             to_write: Vec::new(),
             read: 0,
             resets: Vec::new(),
@@ -139,8 +140,8 @@ impl Rig {
         Self {
             start,
             now: start,
-            client: side(client, dice[0]),
-            server: side(server, dice[1]),
+            client: side(client, rng[0]),
+            server: side(server, rng[1]),
             delays,
             rate: None,
             rebind: None,
@@ -176,7 +177,7 @@ impl Rig {
             for (side, timer) in [&mut self.client, &mut self.server].into_iter().zip(timers) {
                 if timer.is_some_and(|at| at <= self.now) {
                     side.wakeups += 1;
-                    world::at(self.now, &mut side.dice, || side.conn.on_timeout());
+                    simulation::run_at(self.now, &mut side.rng, || side.conn.on_timeout());
                 }
             }
             while let Some(entry) = self.coming.first_entry().filter(|e| e.key().0 <= self.now) {
@@ -188,7 +189,7 @@ impl Rig {
 
     /// When the side's timer runs out, on a host whose timers are as coarse as `grain`.
     fn timer(&self, side: &Side) -> Option<Instant> {
-        let at = world::at(self.now, &mut Dice::new(0), || side.conn.timeout_instant())?;
+        let at = simulation::run_at(self.now, &mut ConnectionRng::new(0), || side.conn.timeout_instant())?;
         let since = at.saturating_duration_since(self.start).as_nanos() as u64;
         let grain = self.grain.as_nanos().max(1) as u64;
         Some(self.start + Duration::from_nanos(since.div_ceil(grain) * grain))
@@ -269,9 +270,9 @@ impl Rig {
 
 impl Side {
     fn inside<T>(&mut self, now: Instant, work: impl FnOnce(&mut Self) -> T) -> T {
-        let mut dice = self.dice;
-        let done = world::at(now, &mut dice, || work(self));
-        self.dice = dice;
+        let mut rng = self.rng;
+        let done = simulation::run_at(now, &mut rng, || work(self));
+        self.rng = rng;
         done
     }
 
@@ -315,7 +316,7 @@ pub fn spare_ids(rig: &mut Rig) {
     for (side, first) in [(&mut rig.client, 0x10), (&mut rig.server, 0x20)] {
         for n in 0..2 {
             let id = ConnectionId::from_vec(vec![first + n; 16]);
-            world::at(now, &mut side.dice, || side.conn.new_scid(&id, u128::from(first + n), false))
+            simulation::run_at(now, &mut side.rng, || side.conn.new_scid(&id, u128::from(first + n), false))
                 .expect("room for it");
         }
     }

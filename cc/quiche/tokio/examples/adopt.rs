@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
-use quiche::fathom::{Extension, Offer, Setup};
+use quiche::fathom::{Extension, Offer, ConnectionConfig};
 use quiche::{Config, Connection, ConnectionId, RecvInfo};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -71,7 +71,7 @@ fn config() -> quiche::Result<Config> {
     // <<<
     // >>> Fathom: each packet stamped and echoed, as in the Sync-TCP paper. Without this, stamps travel beside ACK frames.
     let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
-    config.set_fathom(Setup { extension, ..Setup::default() });
+    config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });
     // <<<
     Ok(config)
 }
@@ -87,7 +87,7 @@ fn serve(socket: &UdpSocket, identity: &Path) -> Outcome<()> {
     let connection = quiche::accept(&id, None, socket.local_addr()?, from, &mut config)?;
 
     // >>> Fathom: a view into the connection, good after its end as well.
-    let probe = connection.fathom().ok_or("neither a controller of ours nor the extension")?;
+    let monitor = connection.fathom().ok_or("neither a controller of ours nor the extension")?;
     // <<<
     let (mut body, mut ended, mut echoed) = (Vec::new(), false, 0);
     run(connection, socket, |connection| {
@@ -101,7 +101,7 @@ fn serve(socket: &UdpSocket, identity: &Path) -> Outcome<()> {
         }
         Ok(())
     })?;
-    let report = probe.report();
+    let report = monitor.report();
     let controller = report.controller.ok_or("the controller never acted")?;
     println!("server: one-way delays negotiated: {}, {} samples", report.negotiated, report.samples.samples);
     println!("  window {} bytes, {} reductions", controller.window, controller.reductions);

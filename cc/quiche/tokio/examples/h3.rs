@@ -55,15 +55,15 @@ async fn run() -> Outcome<()> {
 }
 
 // >>> Fathom: the connection lives in a task of tokio-quiche; a command for its driver gets there.
-async fn probe<C: From<QuicCommand>>(commands: RequestSender<C, QuicCommand>) -> Option<ConnectionMonitor> {
-    let (tell, told) = tokio::sync::oneshot::channel();
-    let ask = move |connection: &mut QuicheConnection| drop(tell.send(connection.fathom()));
-    commands.send(QuicCommand::Custom(Box::new(ask))).ok()?;
-    told.await.ok()?
+async fn monitor<C: From<QuicCommand>>(commands: RequestSender<C, QuicCommand>) -> Option<ConnectionMonitor> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let report = move |connection: &mut QuicheConnection| drop(sender.send(connection.fathom()));
+    commands.send(QuicCommand::Custom(Box::new(report))).ok()?;
+    receiver.await.ok()?
 }
 // <<<
 
-/// Answers the requests of one connection, each with a body of `bytes`. What the probe showed at its end.
+/// Answers the requests of one connection, each with a body of `bytes`. What the monitor showed at its end.
 pub(crate) async fn serve<P: AsRef<Path>>(
     socket: UdpSocket,
     settings: QuicSettings,
@@ -84,14 +84,14 @@ pub(crate) async fn serve<P: AsRef<Path>>(
         match event {
             ServerH3Event::Headers { incoming_headers, .. } => {
                 tokio::spawn(respond(incoming_headers, bytes));
-                // A probe stays good after the connection: it is asked for once.
-                seen = seen.or(probe(controller.cmd_sender()).await);
+                // A monitor stays good after the connection: it is asked for once.
+                seen = seen.or(monitor(controller.cmd_sender()).await);
             }
             ServerH3Event::Core(H3Event::ConnectionShutdown(_) | H3Event::ConnectionError(_)) => break,
             ServerH3Event::Core(_) => {}
         }
     }
-    Ok(seen.map(|probe| probe.report()))
+    Ok(seen.map(|probe| monitor.report()))
 }
 
 async fn respond(request: IncomingH3Headers, bytes: usize) -> Outcome<()> {
@@ -105,7 +105,7 @@ async fn respond(request: IncomingH3Headers, bytes: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Sends one request; the body of its response, and what the probe showed then.
+/// Sends one request; the body of its response, and what the monitor showed then.
 pub(crate) async fn get(to: SocketAddr, settings: QuicSettings) -> Outcome<(Vec<u8>, Option<Report>)> {
     let socket = UdpSocket::bind("127.0.0.1:0").await?;
     socket.connect(to).await?;
@@ -119,7 +119,7 @@ pub(crate) async fn get(to: SocketAddr, settings: QuicSettings) -> Outcome<(Vec<
         .request_sender()
         .send(NewClientRequest { request_id: 0, headers, body_writer: None })
         .map_err(|_| GONE)?;
-    let probe = probe(controller.cmd_sender()).await;
+    let monitor = monitor(controller.cmd_sender()).await;
 
     let mut response = loop {
         match controller.event_receiver_mut().recv().await.ok_or(GONE)? {
@@ -141,7 +141,7 @@ pub(crate) async fn get(to: SocketAddr, settings: QuicSettings) -> Outcome<(Vec<
             }
         }
     }
-    Ok((body, probe.map(|probe| probe.report())))
+    Ok((body, monitor.map(|probe| monitor.report())))
 }
 
 /// Every byte depends on its place.

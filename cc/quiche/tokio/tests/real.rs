@@ -143,7 +143,7 @@ async fn nine_pairs_of_stacks_exchange_one_way_delays() {
 }
 
 #[tokio::test]
-async fn peers_without_a_plug_get_no_frame_from_quiche() {
+async fn peers_without_a_plugin_get_no_frame_from_quiche() {
     let plugged = || Ask::plugged("sync:signal=either", extension(Some(Offer::Paper)));
     for other in [On::Quinn, On::Noq, On::Stock, On::Quiche] {
         let (client, _) = run((On::Quiche, other), plugged(), Ask::stock()).await;
@@ -262,7 +262,7 @@ fn now() -> Instant {
 }
 
 #[tokio::test]
-async fn quiche_honours_a_rate_and_a_hold() {
+async fn quiche_honours_a_rate_and_a_send_delay() {
     // 300 kB at 600 kB/s take half a second, less a burst; the client then waits three probe timeouts before it is gone.
     let rate = paced(1_000_000, Pacing::Rate(Rate::from_bytes_per_sec(600_000))).await;
     assert!(rate >= Duration::from_millis(450), "{rate:?}");

@@ -280,7 +280,7 @@ quiche_crate! {
 
     /// Whatever the controller, our extension is offered.
     fn listen(config: &mut quiche::Config, observer: Option<Arc<dyn Observer>>) {
-        config.set_fathom(quiche::fathom::Setup { observer, ..Default::default() });
+        config.set_fathom(quiche::fathom::ConnectionConfig { observer, ..Default::default() });
     }
 
     fn received(quic: &mut quiche::Connection, ecn: u8) {

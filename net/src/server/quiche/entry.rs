@@ -157,7 +157,7 @@ impl Entry {
         let common = Arc::new(Common::new(Arc::clone(&self.context), share, name));
         let kind = &mut self.kinds[share];
         let extension = self.extension;
-        let setup = |observer| quiche::fathom::Setup { observer, extension, ..Default::default() };
+        let setup = |observer| quiche::fathom::ConnectionConfig { observer, extension, ..Default::default() };
         if kind.ours {
             kind.config.set_fathom(setup(common.observer()));
         }

@@ -21,10 +21,10 @@ thread_local! {
 }
 
 /// An endpoint's randomness.
-pub(crate) struct Dice(pub u64);
+pub(crate) struct ConnectionRng(pub u64);
 
 /// Runs `work` at that time after an arbitrary start, with these dice.
-pub(crate) fn within<T>(now: Duration, dice: &mut Dice, work: impl FnOnce() -> T) -> T {
+pub(crate) fn within<T>(now: Duration, rng: &mut ConnectionRng, work: impl FnOnce() -> T) -> T {
     /// Sets the host back, also when `work` panics.
     struct Back;
     impl Drop for Back {
@@ -35,9 +35,9 @@ pub(crate) fn within<T>(now: Duration, dice: &mut Dice, work: impl FnOnce() -> T
     }
     let _back = Back;
     NOW.set(Some(now));
-    SEED.set(Some(dice.0));
+    SEED.set(Some(rng.0));
     let done = work();
-    dice.0 = SEED.get().expect("set above");
+    rng.0 = SEED.get().expect("set above");
     done
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::host::{self, Dice};
+use crate::host::{self, ConnectionRng};
 
 /// A client or server of either crate, with its application.
 pub(crate) trait End {
@@ -57,7 +57,7 @@ pub(crate) struct Outcome {
 
 /// One direction: random loss, then a queue, first in, first out.
 #[derive(Clone)]
-pub(crate) struct Link {
+pub(crate) struct ConnectionPlugin {
     pub(crate) bytes_per_second: u64,
     pub(crate) delay: Duration,
     pub(crate) queue_bytes: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Link {
 }
 
 struct Pipe {
-    link: Link,
+    link: ConnectionPlugin,
     seed: u64,
     free_at: Duration,
 }
@@ -102,11 +102,11 @@ struct Datagram {
 }
 
 /// Runs until both have closed. The seed is for the link's losses and the ends' randomness.
-pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) -> Outcome {
-    let mut dice = [Dice(seed), Dice(!seed)];
+pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &ConnectionPlugin, seed: u64) -> Outcome {
+    let mut rng = [ConnectionRng(seed), ConnectionRng(!seed)];
     let mut pipes = [1, 2].map(|n| Pipe { link: link.clone(), seed: seed.rotate_left(n), free_at: Duration::ZERO });
     let mut now = Duration::ZERO;
-    let mut ends = [0, 1].map(|i| host::within(now, &mut dice[i], make[i]));
+    let mut ends = [0, 1].map(|i| host::within(now, &mut rng[i], make[i]));
     // By time, then by order of scheduling.
     let mut under_way: BTreeMap<(Duration, u64), Datagram> = BTreeMap::new();
     let mut order = 0;
@@ -114,7 +114,7 @@ pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) 
     let mut out = [0; 1500];
     for _ in 0..1_000_000 {
         for i in [0, 1] {
-            host::within(now, &mut dice[i], || {
+            host::within(now, &mut rng[i], || {
                 ends[i].work(now);
                 while let Some((size, leaves)) = ends[i].send(&mut out) {
                     let leaves = leaves.max(now);
@@ -127,7 +127,7 @@ pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) 
         if ends.iter().all(|end| end.closed()) {
             return Outcome { trace, client: ends[0].books(), server: ends[1].books() };
         }
-        let due = [0, 1].map(|i| host::within(now, &mut dice[i], || ends[i].timeout()).map(|left| now + left));
+        let due = [0, 1].map(|i| host::within(now, &mut rng[i], || ends[i].timeout()).map(|left| now + left));
         let times = due.into_iter().chain([0, 1].map(|i| ends[i].wake())).flatten();
         let next = under_way.keys().map(|(at, _)| *at).next().into_iter().chain(times).min();
         now = next.expect("an open connection has something to wait for");
@@ -135,7 +135,7 @@ pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) 
             let (_, mut datagram) = under_way.pop_first().expect("seen above");
             let by = datagram.by;
             if datagram.passed {
-                host::within(now, &mut dice[1 - by], || ends[1 - by].receive(&mut datagram.bytes));
+                host::within(now, &mut rng[1 - by], || ends[1 - by].receive(&mut datagram.bytes));
             } else if let Some(arrives) = pipes[by].pass(now, datagram.bytes.len()) {
                 order += 1;
                 under_way.insert((arrives, order), Datagram { passed: true, ..datagram });
@@ -144,7 +144,7 @@ pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) 
         }
         for i in [0, 1] {
             if due[i] == Some(now) {
-                host::within(now, &mut dice[i], || ends[i].time_out());
+                host::within(now, &mut rng[i], || ends[i].time_out());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Endpoints that send through an outlet, over sockets that note what leaves.
+//! Endpoints that send through a shaping socket, over sockets that note what leaves.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -132,11 +132,11 @@ impl noq::UdpSender for Noting<Pin<Box<dyn noq::UdpSender>>> {
 }
 
 /// Both stacks have the same shape; how they hold a socket differs.
-macro_rules! outlets {
-    ($module:ident, $stack:ident, $plug:ident, $pointer:ident) => {
+macro_rules! shaping_sockets {
+    ($module:ident, $stack:ident, $plugin:ident, $pointer:ident) => {
         pub(crate) mod $module {
             use super::*;
-            use $plug::{ShapingSocket, TrailerRegistry};
+            use $plugin::{ShapingSocket, TrailerRegistry};
             use $stack::{AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime};
 
             pub(crate) fn runtime() -> Arc<dyn Runtime> {
@@ -150,14 +150,18 @@ macro_rules! outlets {
                 $pointer::new(Noting { inner, sizes: sizes.clone() })
             }
 
-            /// An outlet over a socket that notes what leaves.
+            /// A shaping socket over a socket that notes what leaves.
             pub(crate) fn bind(to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
                 ShapingSocket::new(socket(to, sizes), &runtime())
             }
 
-            /// Another socket for the same gate.
-            pub(crate) fn sharing(gate: &Arc<TrailerRegistry>, to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
-                ShapingSocket::sharing(gate, socket(to, sizes), &runtime())
+            /// Another socket for the same registry.
+            pub(crate) fn with_registry(
+                registry: &Arc<TrailerRegistry>,
+                to: SocketAddr,
+                sizes: &Sizes,
+            ) -> ShapingSocket {
+                ShapingSocket::with_registry(registry, socket(to, sizes), &runtime())
             }
 
             pub(crate) fn endpoint(config: Option<ServerConfig>, socket: $pointer<dyn AsyncUdpSocket>) -> Endpoint {
@@ -168,5 +172,5 @@ macro_rules! outlets {
     };
 }
 
-outlets!(on_quinn, quinn, fathom_quinn, Arc);
-outlets!(on_noq, noq, fathom_noq, Box);
+shaping_sockets!(on_quinn, quinn, fathom_quinn, Arc);
+shaping_sockets!(on_noq, noq, fathom_noq, Box);

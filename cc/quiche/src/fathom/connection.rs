@@ -3,37 +3,39 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fathom_plugin::{Clock, Code, ConnectionMonitor, ConnectionState, ControllerDriver, Extension, NotAgreed, Setup};
+use fathom_plugin::{
+    Clock, ConnectionConfig, ConnectionMonitor, ConnectionState, ControllerDriver, ErrorCode, Extension, NotNegotiated,
+};
 
 use super::ecn::Marking;
-use super::{registry, world, Steering, OFFERS};
+use super::{registry, simulation, PathController, PROVIDED};
 use crate::path::Path;
 use crate::recovery::RecoveryOps;
 use crate::{Config, CongestionControlAlgorithm, Connection, Error, Result};
 
 /// quiche's own clock.
-struct WorldClock;
+struct SimulationClock;
 
-impl Clock for WorldClock {
+impl Clock for SimulationClock {
     fn now(&self) -> Instant {
-        world::now()
+        simulation::now()
     }
 }
 
 impl Config {
     /// How connections made from here on exchange one-way delays, and who observes them. Without it, connections with a controller of
     /// ours offer SYNC_TIMESTAMP in `lean` mode and TIMESTAMP, and others offer nothing. The controller is that of
-    /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`]; `setup.configuration` is not looked at.
+    /// [`Config::set_cc_algorithm_name`] or [`Config::set_cc_algorithm`]; `controller_config` of the argument is ignored.
     ///
     /// ```
-    /// use quiche::fathom::{Extension, Offer, Setup};
+    /// use quiche::fathom::{ConnectionConfig, Extension, Offer};
     /// let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
     /// // Every packet stamped, under stock's CUBIC: the peer's controller hears delays, ours does not need them.
     /// let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
-    /// config.set_fathom(Setup { extension, ..Setup::default() });
+    /// config.set_fathom(ConnectionConfig { extension, ..ConnectionConfig::default() });
     /// # Ok::<(), quiche::Error>(())
     /// ```
-    pub fn set_fathom(&mut self, setup: Setup) {
+    pub fn set_fathom(&mut self, setup: ConnectionConfig) {
         self.fathom = Some(setup);
     }
 }
@@ -65,7 +67,7 @@ impl<F: crate::BufFactory> Connection<F> {
 
     /// One-way delays and the controller's state; `None` where neither the extension nor a controller of ours is in use.
     pub fn fathom(&self) -> Option<ConnectionMonitor> {
-        self.fathom.cell.as_ref().map(ConnectionState::probe)
+        self.fathom.state.as_ref().map(ConnectionState::monitor)
     }
 
     /// The ECN field (0 to 3, as in the IP header) of the datagram that [`Connection::recv`] is given next. It stays until set again.
@@ -76,8 +78,8 @@ impl<F: crate::BufFactory> Connection<F> {
     /// The ECN field for the datagram that [`Connection::send`] returned last: 2, ECT(0), or 0.
     pub fn ecn_to_send(&self) -> u8 {
         let drops_marked =
-            || self.paths.get_active().is_ok_and(|p| p.recovery.fathom().is_some_and(Steering::drops_marked));
-        if self.fathom.is_steered() && !drops_marked() {
+            || self.paths.get_active().is_ok_and(|p| p.recovery.fathom().is_some_and(PathController::drops_marked));
+        if self.fathom.has_controller() && !drops_marked() {
             self.fathom.marking.codepoint()
         } else {
             0
@@ -87,36 +89,41 @@ impl<F: crate::BufFactory> Connection<F> {
 
 /// What a connection holds of the plug-in.
 #[derive(Default)]
-pub(crate) struct Link {
-    cell: Option<Arc<ConnectionState>>,
-    setup: Option<Setup>,
+pub(crate) struct ConnectionPlugin {
+    state: Option<Arc<ConnectionState>>,
+    setup: Option<ConnectionConfig>,
     pub(crate) marking: Marking,
     pub(crate) received_ecn: u8,
     /// The ack_delay_exponent that the peer was told.
     exponent: u8,
 }
 
-impl Link {
+impl ConnectionPlugin {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         let controller_config = registry::controller_config(config.cc_algorithm);
         let setup = match &config.fathom {
             Some(setup) => setup.clone(),
-            None if controller_config.is_some() => Setup { clock: Arc::new(WorldClock), ..Setup::default() },
+            None if controller_config.is_some() => {
+                ConnectionConfig { clock: Arc::new(SimulationClock), ..ConnectionConfig::default() }
+            }
             None => return Ok(Self::default()),
         };
-        let setup = Setup { controller_config, ..setup };
-        Ok(Self { cell: Some(cell(setup.clone())?), setup: Some(setup), ..Self::default() })
+        let setup = ConnectionConfig { controller_config, ..setup };
+        Ok(Self { state: Some(state(setup.clone())?), setup: Some(setup), ..Self::default() })
     }
 
     /// The application chose another algorithm during the handshake. Our transport parameter cannot follow any more, so a controller of
     /// ours that comes late goes without one-way delays where none were offered.
-    pub(crate) fn change(&mut self, algorithm: CongestionControlAlgorithm) -> Result<()> {
+    pub(crate) fn change_algorithm(&mut self, algorithm: CongestionControlAlgorithm) -> Result<()> {
         let controller_config = registry::controller_config(algorithm);
         let setup = match (&self.setup, controller_config) {
             (None, None) => return Ok(()),
-            (None, controller_config) => {
-                Setup { controller_config, clock: Arc::new(WorldClock), extension: Extension::OFF, ..Setup::default() }
-            }
+            (None, controller_config) => ConnectionConfig {
+                controller_config,
+                clock: Arc::new(SimulationClock),
+                extension: Extension::OFF,
+                ..ConnectionConfig::default()
+            },
             (Some(setup), controller_config) => {
                 let same = match (&setup.controller_config, &controller_config) {
                     (Some(a), Some(b)) => Arc::ptr_eq(a, b),
@@ -125,28 +132,28 @@ impl Link {
                 if same {
                     return Ok(());
                 }
-                Setup { controller_config, ..setup.clone() }
+                ConnectionConfig { controller_config, ..setup.clone() }
             }
         };
-        let cell = cell(setup.clone())?;
-        cell.scale_by(self.exponent);
-        self.cell = Some(cell);
+        let state = state(setup.clone())?;
+        state.set_ack_delay_exponent(self.exponent);
+        self.state = Some(state);
         self.setup = Some(setup);
         Ok(())
     }
 
-    fn is_steered(&self) -> bool {
+    fn has_controller(&self) -> bool {
         self.setup.as_ref().is_some_and(|setup| setup.controller_config.is_some())
     }
 
     /// Gives a new path its controller, if it is one of ours.
-    pub(crate) fn steer(&self, path: &mut Path, now: Instant) {
-        let Some(cell) = self.cell.as_ref().filter(|_| self.is_steered()) else { return };
+    pub(crate) fn start_controller(&self, path: &mut Path, now: Instant) {
+        let Some(state) = self.state.as_ref().filter(|_| self.has_controller()) else { return };
         // Under discovery the size in recovery is one still to be tried.
         let datagram = path.pmtud.as_ref().map_or(path.recovery.max_datagram_size(), |pmtud| pmtud.get_current_mtu());
         let datagram = u16::try_from(datagram).unwrap_or(u16::MAX);
-        path.recovery.set_fathom(Box::new(Steering::new(ControllerDriver::start(
-            Arc::clone(cell),
+        path.recovery.set_fathom(Box::new(PathController::new(ControllerDriver::start(
+            Arc::clone(state),
             Some(0),
             now,
             datagram,
@@ -154,34 +161,34 @@ impl Link {
     }
 
     /// Our transport parameters, encoded; nothing where no extension is offered. `exponent` is the ack_delay_exponent that goes with them.
-    pub(crate) fn parameters(&mut self, exponent: u64) -> Vec<u8> {
+    pub(crate) fn transport_parameters(&mut self, exponent: u64) -> Vec<u8> {
         self.exponent = match exponent {
             // Stock leaves it out, and the peer takes it for the default.
             0 => 3,
             // A peer closes on one that is too large.
             _ => u8::try_from(exponent).unwrap_or(u8::MAX),
         };
-        let mut parameters = Vec::new();
-        if let Some(cell) = &self.cell {
-            cell.scale_by(self.exponent);
-            cell.append_parameters(&mut parameters);
+        let mut transport_parameters = Vec::new();
+        if let Some(state) = &self.state {
+            state.set_ack_delay_exponent(self.exponent);
+            state.append_parameters(&mut transport_parameters);
         }
-        parameters
+        transport_parameters
     }
 
     /// Reads the peer's transport parameters.
     ///
     /// A peer without the extension is not refused, whatever the controller needs: here the controller is a word in the settings of a
-    /// server that must answer every browser. Without delays `sync` never cuts early, and is Reno; the log and the probe say so.
+    /// server that must answer every browser. Without delays `sync` never cuts early, and is Reno; the log and the monitor say so.
     pub(crate) fn negotiate(&self, raw: &[u8]) -> Result<()> {
-        let Some(cell) = &self.cell else { return Ok(()) };
-        match cell.negotiate(raw) {
-            Err(fault) if fault.code == Code::ConnectionRefused => {
-                log::info!("{}; until then it hears of no delay", fault.reason);
+        let Some(state) = &self.state else { return Ok(()) };
+        match state.negotiate(raw) {
+            Err(error) if error.code == ErrorCode::ConnectionRefused => {
+                log::info!("{}; until then it hears of no delay", error.reason);
                 Ok(())
             }
-            Err(fault) => {
-                log::warn!("{}", fault.reason);
+            Err(error) => {
+                log::warn!("{}", error.reason);
                 Err(Error::InvalidTransportParam)
             }
             Ok(()) => Ok(()),
@@ -189,31 +196,35 @@ impl Link {
     }
 
     /// Bytes to hold free for our frame in the 1-RTT packet being built.
-    pub(crate) fn room(&self, acknowledges: bool) -> usize {
-        self.cell.as_ref().map_or(0, |cell| cell.room(acknowledges))
+    pub(crate) fn frame_room(&self, acknowledges: bool) -> usize {
+        self.state.as_ref().map_or(0, |state| state.frame_room(acknowledges))
     }
 
     /// The 1-RTT packet is complete but for our frame, which goes to `room`.
-    pub(crate) fn leave(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
-        if let Some(cell) = &self.cell {
-            cell.leave(packet, ack_eliciting, room);
+    pub(crate) fn finish_packet(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
+        if let Some(state) = &self.state {
+            state.finish_packet(packet, ack_eliciting, room);
         }
     }
 
     /// Takes our frames out of an opened payload, of 1-RTT (`short`) or before; how many leading bytes to drop.
-    pub(crate) fn arrive(&self, packet: u64, short: bool, payload: &mut [u8]) -> Result<usize> {
-        let Some(cell) = &self.cell else { return Ok(0) };
-        let lead = if short { cell.arrive(packet, payload) } else { cell.arrive_early(payload).map(|()| 0) };
+    pub(crate) fn on_packet_received(&self, packet: u64, short: bool, payload: &mut [u8]) -> Result<usize> {
+        let Some(state) = &self.state else { return Ok(0) };
+        let lead = if short {
+            state.on_packet_received(packet, payload)
+        } else {
+            state.on_early_packet_received(payload).map(|()| 0)
+        };
         // On the wire this is PROTOCOL_VIOLATION.
-        lead.map_err(|NotAgreed| {
-            log::warn!("a packet holds a timestamp where none was agreed");
+        lead.map_err(|NotNegotiated| {
+            log::warn!("a packet holds a timestamp where none was negotiated");
             Error::InvalidPacket
         })
     }
 }
 
-fn cell(setup: Setup) -> Result<Arc<ConnectionState>> {
-    ConnectionState::for_stack(setup, OFFERS).map_err(|e| {
+fn state(setup: ConnectionConfig) -> Result<Arc<ConnectionState>> {
+    ConnectionState::for_stack(setup, PROVIDED).map_err(|e| {
         log::error!("congestion control: {e}");
         Error::CongestionControl
     })

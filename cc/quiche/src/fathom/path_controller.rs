@@ -1,7 +1,7 @@
 //! One of our controllers behind quiche's `Congestion`, one per network path.
 //!
 //! quiche calls the functions of [`OPS`] as it calls those of Reno and CUBIC. What these are not told (losses of bare ACKs, probe
-//! timeouts, persistent congestion, how many losses were spurious) `LegacyRecovery` says to [`Steering`] itself.
+//! timeouts, persistent congestion, how many losses were spurious) `LegacyRecovery` says to [`PathController`] itself.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,16 +34,16 @@ pub(crate) static OPS: CongestionControlOps = CongestionControlOps {
     checkpoint: |_| {},
     rollback,
     #[cfg(feature = "qlog")]
-    state_str: |congestion, _| congestion.fathom.as_ref().map_or("", |s| s.flow.metrics().phase.name()),
+    state_str: |congestion, _| congestion.fathom.as_ref().map_or("", |s| s.driver.metrics().phase.name()),
     debug_fmt: |congestion, f| match &congestion.fathom {
-        Some(steering) => write!(f, "{:?} ", steering.flow.metrics()),
+        Some(path_controller) => write!(f, "{:?} ", path_controller.driver.metrics()),
         None => Ok(()),
     },
 };
 
 /// A path's controller, and what it takes to feed it.
-pub(crate) struct Steering {
-    flow: ControllerDriver,
+pub(crate) struct PathController {
+    driver: ControllerDriver,
     /// The ACK frame being processed is for 1-RTT packets: the largest of them acknowledged so far.
     largest: Option<u64>,
     /// Packets it newly acknowledged, and when the newest of them left.
@@ -66,10 +66,10 @@ pub(crate) struct Steering {
     drops_marked: bool,
 }
 
-impl Steering {
-    pub(crate) fn new(flow: ControllerDriver) -> Self {
+impl PathController {
+    pub(crate) fn new(driver: ControllerDriver) -> Self {
         Self {
-            flow,
+            driver,
             largest: None,
             acked: 0,
             newest: None,
@@ -85,17 +85,17 @@ impl Steering {
     }
 
     pub(crate) fn window(&self) -> usize {
-        usize::try_from(self.flow.send_params().window).unwrap_or(usize::MAX)
+        usize::try_from(self.driver.send_params().window).unwrap_or(usize::MAX)
     }
 
     /// Bytes of a datagram with stream data, where the controller steers that.
     pub(crate) fn datagram(&self) -> Option<usize> {
-        self.flow.send_params().datagram.map(|bytes| usize::from(bytes).max(MIN_DATAGRAM))
+        self.driver.send_params().datagram.map(|bytes| usize::from(bytes).max(MIN_DATAGRAM))
     }
 
     /// Packets leave at a pace, not in bursts of a window.
     pub(crate) fn is_paced(&self) -> bool {
-        self.flow.pacing_rate().is_some()
+        self.driver.pacing_rate().is_some()
     }
 
     /// Whether the next packet is before its time. Asked by whoever is about to send.
@@ -113,7 +113,7 @@ impl Steering {
     /// When the next packet may leave; `None`: at once.
     fn release(&self) -> Option<Instant> {
         // Asked of the pace as it is now: one that was slow for a moment holds nothing up later.
-        Some(after(self.due?, self.flow.pacing_rate()?))
+        Some(after(self.due?, self.driver.pacing_rate()?))
     }
 
     /// The path has acknowledged nothing since it came into use, and may drop marked packets.
@@ -139,18 +139,18 @@ impl Steering {
 
     /// Marks came with the ACK frame.
     pub(crate) fn on_mark(&mut self, now: Instant, sent: Instant) {
-        self.flow.on_congestion_event(now, sent, Cause::Mark);
+        self.driver.on_congestion_event(now, sent, Cause::Mark);
     }
 
     /// The `count`th probe timeout in a row.
     pub(crate) fn on_probe_timeout(&mut self, now: Instant, count: u32) {
         self.drops_marked |= count >= DROPS_MARKED && self.sampled.is_none();
-        self.flow.on_probe_timeout(now, count);
+        self.driver.on_probe_timeout(now, count);
     }
 
     /// Another largest datagram.
     pub(crate) fn on_datagram_size(&mut self, bytes: usize) {
-        self.flow.on_datagram_size(u16::try_from(bytes).unwrap_or(u16::MAX));
+        self.driver.on_datagram_size(u16::try_from(bytes).unwrap_or(u16::MAX));
     }
 
     /// `count` packets in flight were found lost just now; `newest_sent` is when the newest of them left. `sent` are the packets of their space,
@@ -174,7 +174,7 @@ impl Steering {
         self.persistent = self.sampled.is_some_and(|since| is_persistent(sent, since, now, period));
     }
 
-    /// So many packets in flight that were lost since [`Steering::episode`] were acknowledged after all. When all were, it was none.
+    /// So many packets in flight that were lost since [`PathController::episode`] were acknowledged after all. When all were, it was none.
     pub(crate) fn on_spurious(&mut self, count: usize) {
         self.spurious += count;
     }
@@ -206,26 +206,26 @@ fn after((due, bytes): (Instant, u64), rate: Rate) -> Instant {
     due + rate.time_for(bytes).min(LONGEST_WAIT)
 }
 
-/// Takes the controller's word.
-pub(crate) fn follow(congestion: &mut Congestion) {
-    if let Some(steering) = &congestion.fathom {
-        congestion.congestion_window = steering.window();
-        if let Some(burst) = steering.flow.send_params().burst {
+/// Applies the controller's send parameters.
+pub(crate) fn apply_send_params(congestion: &mut Congestion) {
+    if let Some(path_controller) = &congestion.fathom {
+        congestion.congestion_window = path_controller.window();
+        if let Some(burst) = path_controller.driver.send_params().burst {
             congestion.set_send_quantum(usize::try_from(burst).unwrap_or(usize::MAX));
         }
     }
 }
 
 fn on_packet_sent(congestion: &mut Congestion, bytes: usize, _in_flight: usize, now: Instant) {
-    let Some(steering) = &mut congestion.fathom else { return };
-    steering.flow.on_sent(now, bytes as u64);
-    steering.due = steering.flow.pacing_rate().map(|rate| {
+    let Some(path_controller) = &mut congestion.fathom else { return };
+    path_controller.driver.on_sent(now, bytes as u64);
+    path_controller.due = path_controller.driver.pacing_rate().map(|rate| {
         let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
         let latest = now + LONGEST_WAIT;
         // What did not wait its turn (a probe, the handshake) is made up for by what follows.
-        (steering.due.map_or(now, |last| after(last, rate).clamp(earliest, latest)), bytes as u64)
+        (path_controller.due.map_or(now, |last| after(last, rate).clamp(earliest, latest)), bytes as u64)
     });
-    follow(congestion);
+    apply_send_params(congestion);
 }
 
 fn on_packets_acked(
@@ -236,41 +236,41 @@ fn on_packets_acked(
     rtt: &RttStats,
 ) {
     let app_limited = congestion.app_limited;
-    let Some(steering) = &mut congestion.fathom else { return packets.clear() };
+    let Some(path_controller) = &mut congestion.fathom else { return packets.clear() };
     let mut bytes = 0;
     for packet in packets.drain(..) {
-        steering.acked += 1;
-        steering.newest = steering.newest.max(Some(packet.time_sent));
+        path_controller.acked += 1;
+        path_controller.newest = path_controller.newest.max(Some(packet.time_sent));
         // Bare ACKs are not congestion controlled: their size is given as 0.
         if packet.size > 0 {
             bytes += packet.size;
-            steering.flow.on_ack(packet.time_sent, packet.size as u64, rtt.rtt());
+            path_controller.driver.on_ack(packet.time_sent, packet.size as u64, rtt.rtt());
         }
     }
     if bytes > 0 {
-        steering.sampled.get_or_insert(now);
+        path_controller.sampled.get_or_insert(now);
     }
     // quiche subtracts what was acknowledged only afterwards.
     let in_flight = in_flight.saturating_sub(bytes) as u64;
-    steering.flow.on_end_acks(AckBatch { now, in_flight, app_limited, largest: steering.largest });
-    follow(congestion);
+    path_controller.driver.on_end_acks(AckBatch { now, in_flight, app_limited, largest: path_controller.largest });
+    apply_send_params(congestion);
 }
 
 fn congestion_event(congestion: &mut Congestion, _in_flight: usize, bytes: usize, largest_lost: &Sent, now: Instant) {
-    let Some(steering) = &mut congestion.fathom else { return };
-    let persistent = std::mem::take(&mut steering.persistent);
+    let Some(path_controller) = &mut congestion.fathom else { return };
+    let persistent = std::mem::take(&mut path_controller.persistent);
     let cause = Cause::Loss { bytes: bytes as u64, persistent };
-    steering.flow.on_congestion_event(now, largest_lost.time_sent, cause);
-    follow(congestion);
+    path_controller.driver.on_congestion_event(now, largest_lost.time_sent, cause);
+    apply_send_params(congestion);
 }
 
 fn rollback(congestion: &mut Congestion) -> bool {
-    let Some(steering) = &mut congestion.fathom else { return false };
-    let whole = steering.lost > 0 && steering.spurious >= steering.lost;
+    let Some(path_controller) = &mut congestion.fathom else { return false };
+    let whole = path_controller.lost > 0 && path_controller.spurious >= path_controller.lost;
     if whole {
-        (steering.lost, steering.spurious) = (0, 0);
-        steering.flow.on_spurious_loss();
-        follow(congestion);
+        (path_controller.lost, path_controller.spurious) = (0, 0);
+        path_controller.driver.on_spurious_loss();
+        apply_send_params(congestion);
     }
     whole
 }
@@ -287,8 +287,8 @@ mod tests {
     }
 
     /// Packets sent at these milliseconds, all lost at 10 s but those acknowledged; persistent over a period of 300 ms?
-    fn judge(sent: &[(u32, bool)], change: impl Fn(&mut VecDeque<Sent>), since: u32) -> bool {
-        let start = crate::fathom::world::now();
+    fn judge(sent: &[(u32, bool)], change_algorithm: impl Fn(&mut VecDeque<Sent>), since: u32) -> bool {
+        let start = crate::fathom::simulation::now();
         let now = start + 10_000 * MS;
         let mut packets: VecDeque<_> = sent
             .iter()
@@ -298,12 +298,12 @@ mod tests {
                 Sent { time_acked, time_lost, ..packet(number, start + at * MS) }
             })
             .collect();
-        change(&mut packets);
+        change_algorithm(&mut packets);
         is_persistent(&packets, start + since * MS, now, 300 * MS)
     }
 
     #[test]
-    fn persistent_congestion_is_two_losses_far_apart_with_nothing_acknowledged_between() {
+    fn persistent_congestion_needs_two_losses_far_apart() {
         let plain = |_: &mut VecDeque<Sent>| {};
         assert!(judge(&[(10, false), (100, false), (311, false)], plain, 0));
         assert!(!judge(&[(10, false), (310, false)], plain, 0), "RFC 9002 §7.6.2: it must exceed the period");
@@ -315,8 +315,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_follows_the_pace_of_now() {
-        let start = crate::fathom::world::now();
+    fn the_next_packet_follows_the_current_pace() {
+        let start = crate::fathom::simulation::now();
         let rate = Rate::from_bytes_per_sec;
         assert_eq!(after((start, 1_200), rate(1_200_000)), start + MS);
         assert_eq!(after((start, 1_200), rate(12_000)), start + 100 * MS);

@@ -1,10 +1,10 @@
-//! Why a connection must close.
+//! The error with which a connection must close.
 
-/// Why a connection must close, for a plug-in to say in its stack's words.
+/// Why a connection must close, which a plug-in turns into its stack's error.
 #[derive(Clone, Debug)]
-pub struct Fault {
+pub struct CloseError {
     /// The transport error code.
-    pub code: Code,
+    pub code: ErrorCode,
     /// What happened, in one line.
     pub reason: String,
     /// TLS's own error, if it was TLS.
@@ -14,7 +14,7 @@ pub struct Fault {
 
 /// Transport error codes in use here (RFC 9000 §20.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
+pub enum ErrorCode {
     /// CRYPTO_ERROR with this TLS alert.
     Alert(u8),
     /// PROTOCOL_VIOLATION.
@@ -25,8 +25,8 @@ pub enum Code {
     ConnectionRefused,
 }
 
-impl Fault {
-    pub(crate) fn new(code: Code, reason: String) -> Self {
+impl CloseError {
+    pub(crate) fn new(code: ErrorCode, reason: String) -> Self {
         Self {
             code,
             reason,

@@ -1,7 +1,7 @@
 //! An echo server whose packets shrink when its window is small: a controller that steers the datagram size, on quinn, which has no such
-//! setting. What the outlet adds to `adopt.rs` stands between the marks.
+//! setting. What the shaping socket adds to `adopt.rs` stands between the marks.
 //!
-//! `cargo run -p fathom-quinn --example outlet-quinn`
+//! `cargo run -p fathom-quinn --example shaping-socket-quinn`
 
 use std::error::Error;
 use std::sync::Arc;
@@ -23,14 +23,15 @@ pub(crate) fn main() -> Outcome<()> {
 async fn run() -> Outcome<()> {
     let (server_tls, client_tls) = tls()?;
 
-    // >>> Fathom: a socket behind an outlet, and a plug-in for endpoints that send through it.
+    // >>> Fathom: a shaping socket, and a plug-in for endpoints that send through it.
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime);
-    let outlet = fathom_quinn::ShapingSocket::bind("127.0.0.1:0".parse()?, &runtime)?;
-    let server = fathom_quinn::Plugin::named_through(outlet.gate(), "packet-size:packets=64")?.server(server_tls)?;
+    let socket = fathom_quinn::ShapingSocket::bind("127.0.0.1:0".parse()?, &runtime)?;
+    let server =
+        fathom_quinn::Plugin::named_with_shaping(socket.registry(), "packet-size:packets=64")?.server(server_tls)?;
     // <<<
     // >>> Fathom: before, Endpoint::server(server.config(), ...)
     let config = EndpointConfig::default();
-    let listening = Endpoint::new_with_abstract_socket(config, Some(server.config()), outlet.socket(), runtime)?;
+    let listening = Endpoint::new_with_abstract_socket(config, Some(server.config()), socket.socket(), runtime)?;
     // <<<
     let to = listening.local_addr()?;
 
@@ -39,19 +40,19 @@ async fn run() -> Outcome<()> {
         // >>> Fathom: packets shrink below a size that stays.
         let mut transport = TransportConfig::default();
         transport.mtu_discovery_config(None);
-        let (connecting, probe) = server.accept(incoming, transport)?;
+        let (connecting, monitor) = server.accept(incoming, transport)?;
         // <<<
         let connection = connecting.await?;
         let (mut send, mut recv) = connection.accept_bi().await?;
         send.write_all(&recv.read_to_end(BODY).await?).await?;
         send.finish()?;
         connection.closed().await;
-        Outcome::Ok(probe.report())
+        Outcome::Ok(monitor.report())
     });
 
     let client = fathom_quinn::Plugin::named("reno")?.client(client_tls)?;
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
-    let (connecting, _probe) = client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
+    let (connecting, _monitor) = client.connect(&endpoint, TransportConfig::default(), to, "localhost")?;
     let connection = connecting.await?;
     let (mut send, mut recv) = connection.open_bi().await?;
     let body = vec![7; BODY];

@@ -13,20 +13,20 @@ pub enum Arrival {
     TooOld,
 }
 
-/// The last [`Seen::WINDOW`] packet numbers of one packet number space: 32 bytes, whatever arrives.
+/// The last [`Dedup::WINDOW`] packet numbers of one packet number space: 32 bytes, whatever arrives.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct Dedup {
     largest: u64,
     /// Bit i: `largest - i` arrived. Zero only before the first packet.
     bits: u128,
 }
 
-impl Seen {
+impl Dedup {
     /// How far behind the largest number a packet is still told from a duplicate.
     pub const WINDOW: u64 = 128;
 
     /// Notes the arrival of `packet`.
-    pub fn arrive(&mut self, packet: u64) -> Arrival {
+    pub fn insert(&mut self, packet: u64) -> Arrival {
         if self.bits != 0 && packet.wrapping_sub(self.largest) == 1 {
             // In order, as nearly all are.
             self.bits = self.bits << 1 | 1;
@@ -58,8 +58,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_new_late_duplicate_and_too_old() {
-        let mut seen = Seen::default();
+    fn insert_returns_newest_late_duplicate_or_too_old() {
+        let mut dedup = Dedup::default();
         let script = [
             (0, Newest),
             (0, Duplicate),
@@ -75,15 +75,15 @@ mod tests {
             (130, TooOld),
         ];
         for (packet, expected) in script {
-            assert_eq!(seen.arrive(packet), expected, "packet {packet}");
+            assert_eq!(dedup.insert(packet), expected, "packet {packet}");
         }
     }
 
     #[test]
-    fn a_window_that_starts_high_does_not_take_lower_numbers_for_seen() {
-        let mut seen = Seen::default();
-        assert_eq!(seen.arrive(50), Newest);
-        assert_eq!(seen.arrive(49), Late);
-        assert_eq!(seen.arrive(0), Late);
+    fn lower_numbers_than_the_first_are_new() {
+        let mut dedup = Dedup::default();
+        assert_eq!(dedup.insert(50), Newest);
+        assert_eq!(dedup.insert(49), Late);
+        assert_eq!(dedup.insert(0), Late);
     }
 }

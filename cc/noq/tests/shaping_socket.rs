@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::outlets::Sizes;
+use common::shaping_sockets::Sizes;
 use common::{Ask, EVERY, On, run};
 use fathom_cc::testing::Null;
 use fathom_cc::{
@@ -18,7 +18,7 @@ use fathom_plugin::{Extension, Offer};
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const SHRINKING: &str = "packet-size:packets=64,patience=1";
 
-/// A window of 60 kB, a datagram size and a hold.
+/// A window of 60 kB, a datagram size and a send delay.
 #[derive(Clone, Copy, Debug)]
 struct Fixed(Option<u16>, Duration);
 
@@ -57,12 +57,12 @@ impl ControllerConfig for Fixed {
 
 fn through(controller_config: Arc<dyn ControllerConfig>) -> (Ask, Sizes) {
     let sizes = Sizes::default();
-    let outlet = Some(sizes.clone());
+    let shaping_socket = Some(sizes.clone());
     (
         Ask {
             controller_config: Some(controller_config),
             extension: LEAN,
-            outlet,
+            shaping_socket,
             discovery: false,
             bytes: 300_000,
             ..Ask::stock()
@@ -122,13 +122,13 @@ async fn stock_peers_get_ordinary_packets() {
 }
 
 #[tokio::test]
-async fn key_updates_go_on_while_packets_are_cut() {
+async fn key_updates_go_on_while_packets_are_trimmed() {
     for on in EVERY {
         let ((client, up), (server, _)) = (fixed(400), fixed(600));
         let ask = |ask: Ask| Ask { rounds: 4, key_updates: true, bytes: 60_000, ..ask };
         run(on, ask(client), ask(server)).await;
         let sizes = up.one_rtt();
-        // Before the first acknowledgement at most a window leaves uncut.
+        // Before the first acknowledgement at most a window leaves untrimmed.
         assert!(sizes.iter().filter(|size| **size > 400).count() <= 60, "{on:?} {sizes:?}");
         assert!(sizes.iter().filter(|size| **size == 400).count() > 400, "{on:?} {sizes:?}");
     }
@@ -181,7 +181,7 @@ async fn an_endpoint_that_is_not_wired_runs_without() {
 }
 
 #[tokio::test]
-async fn datagrams_of_the_application_pass_beside_holds() {
+async fn datagrams_of_the_application_pass_beside_send_delays() {
     for on in EVERY {
         let side = || {
             let (ask, _) = through(Arc::new(Fixed(None, Duration::from_millis(2))));
@@ -195,13 +195,13 @@ async fn datagrams_of_the_application_pass_beside_holds() {
 }
 
 #[tokio::test]
-async fn two_paths_are_cut_alike() {
+async fn two_paths_are_trimmed_alike() {
     let identity = common::identity();
     let ((client, up), (server, _)) = (fixed(500), fixed(500));
     let ask = |ask: Ask| Ask { paths: 4, rounds: 2, ..ask };
     let (to, serving) = common::on_noq::serve(ask(server), &identity);
     let talk = async {
-        let (endpoint, connection, _probe) =
+        let (endpoint, connection, _monitor) =
             common::on_noq::connect(&ask(client), &identity, to).await.expect("a connection");
         let first = connection.path(noq::PathId::ZERO).expect("path 0");
         let sent = common::body(300_000);
@@ -232,14 +232,14 @@ async fn two_paths_are_cut_alike() {
     tokio::time::timeout(common::PATIENCE, both).await.expect("done in time").1.expect("served");
 }
 
-/// A client that moves while packets are cut: to a socket of the same gate, then to one without an outlet. On a busy machine a quinn client
+/// A client that moves while packets are trimmed: to a socket of the same registry, then to one without a shaping socket. On a busy machine a quinn client
 /// that moves away from a noq server loses it now and then: the server's path challenges come, and nothing else, until the client gives
 /// up. That is tried again, and nothing else is.
 macro_rules! moving {
     ($test:ident, $module:ident, $stack:ident) => {
         #[tokio::test]
         async fn $test() {
-            use common::outlets::$module::{bind, endpoint, sharing, socket};
+            use common::shaping_sockets::$module::{bind, endpoint, socket, with_registry};
             let mut done = None;
             for on in [On::Quinn, On::Noq].into_iter().flat_map(|on| [on; 8]) {
                 if done == Some(on) {
@@ -255,23 +255,25 @@ macro_rules! moving {
                 let any = "0.0.0.0:0".parse().expect("an address");
                 let sizes = [Sizes::default(), Sizes::default(), Sizes::default()];
                 let talk = async {
-                    let outlet = bind(any, &sizes[0]);
-                    let gate = Arc::clone(outlet.gate());
+                    let shaping_socket = bind(any, &sizes[0]);
+                    let registry = Arc::clone(shaping_socket.registry());
                     let controller_config = Arc::new(Fixed(Some(500), Duration::ZERO));
-                    let plug = common::$module::plugged(&gate, controller_config)
+                    let plugin = common::$module::plugged(&registry, controller_config)
                         .client(Arc::clone(&identity.client))
                         .expect("a client");
-                    let endpoint = endpoint(None, outlet.socket());
+                    let endpoint = endpoint(None, shaping_socket.socket());
                     let mut transport = $stack::TransportConfig::default();
                     transport.mtu_discovery_config(None);
                     transport.max_idle_timeout(Some(Duration::from_secs(10).try_into().expect("a timeout")));
-                    let (connecting, _probe) = plug.connect(&endpoint, transport, to, "localhost").expect("begun");
+                    let (connecting, _monitor) = plugin.connect(&endpoint, transport, to, "localhost").expect("begun");
                     let connection = connecting.await.expect("a handshake");
                     let sent = common::body(300_000);
                     for round in 0..3 {
                         match round {
                             0 => {}
-                            1 => endpoint.rebind_abstract(sharing(&gate, any, &sizes[1]).socket()).expect("moved"),
+                            1 => endpoint
+                                .rebind_abstract(with_registry(&registry, any, &sizes[1]).socket())
+                                .expect("moved"),
                             _ => endpoint.rebind_abstract(socket(any, &sizes[2])).expect("moved"),
                         }
                         let before = down.one_rtt().len();

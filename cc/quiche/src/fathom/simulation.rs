@@ -9,7 +9,7 @@ use std::time::Instant;
 
 thread_local! {
     static NOW: Cell<Option<Instant>> = const { Cell::new(None) };
-    static DICE: Cell<Option<Dice>> = const { Cell::new(None) };
+    static RNG: Cell<Option<ConnectionRng>> = const { Cell::new(None) };
 }
 
 /// The time: the host's, or that of the simulation this thread is in.
@@ -21,16 +21,16 @@ pub fn now() -> Instant {
 
 /// An endpoint's random numbers: packet numbers to skip, GREASE, path challenges. Not for secrets.
 #[derive(Clone, Copy, Debug)]
-pub struct Dice(u64);
+pub struct ConnectionRng(u64);
 
-impl Dice {
+impl ConnectionRng {
     /// The same seed gives the same numbers.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 17).
-    fn roll(&mut self) -> u64 {
+    fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -38,36 +38,36 @@ impl Dice {
     }
 }
 
-/// Runs `work` at this instant with these dice: whatever quiche does in it sees no other clock and no other randomness.
+/// Runs `work` at this instant with this generator: whatever quiche does in it sees no other clock and no other randomness.
 ///
 /// ```
-/// use quiche::fathom::world::{Dice, at, now};
+/// use quiche::fathom::simulation::{Dice, at, now};
 /// let start = now();
 /// let mut dice = Dice::new(7);
 /// assert_eq!(at(start, &mut dice, now), start);
 /// ```
-pub fn at<T>(now: Instant, dice: &mut Dice, work: impl FnOnce() -> T) -> T {
-    /// Sets the world back, also when `work` panics.
-    struct Back<'a>(Option<Instant>, Option<Dice>, &'a mut Dice);
+pub fn run_at<T>(now: Instant, rng: &mut ConnectionRng, work: impl FnOnce() -> T) -> T {
+    /// Restores clock and generator, also when `work` panics.
+    struct Back<'a>(Option<Instant>, Option<ConnectionRng>, &'a mut ConnectionRng);
     impl Drop for Back<'_> {
         fn drop(&mut self) {
             NOW.set(self.0);
-            if let Some(rolled) = DICE.replace(self.1) {
+            if let Some(rolled) = RNG.replace(self.1) {
                 *self.2 = rolled;
             }
         }
     }
-    let _back = Back(NOW.replace(Some(now)), DICE.replace(Some(*dice)), dice);
+    let _back = Back(NOW.replace(Some(now)), RNG.replace(Some(*rng)), rng);
     work()
 }
 
-/// Fills `bytes` from the dice, if there are any here.
+/// Fills `bytes` from the simulation's generator, if there is one.
 pub(crate) fn fill(bytes: &mut [u8]) -> bool {
-    let Some(mut dice) = DICE.get() else { return false };
+    let Some(mut rng) = RNG.get() else { return false };
     for chunk in bytes.chunks_mut(8) {
-        chunk.copy_from_slice(&dice.roll().to_le_bytes()[..chunk.len()]);
+        chunk.copy_from_slice(&rng.next_u64().to_le_bytes()[..chunk.len()]);
     }
-    DICE.set(Some(dice));
+    RNG.set(Some(rng));
     true
 }
 
@@ -84,21 +84,21 @@ mod tests {
     #[test]
     fn same_seed_same_bytes_and_each_endpoint_its_own() {
         let start = now();
-        let (mut a, mut b, mut c) = (Dice::new(1), Dice::new(1), Dice::new(2));
-        let first = at(start, &mut a, bytes);
-        assert_eq!(at(start, &mut b, bytes), first);
-        assert_ne!(at(start, &mut c, bytes), first);
-        assert_ne!(at(start, &mut a, bytes), first, "the dice roll on");
+        let (mut a, mut b, mut c) = (ConnectionRng::new(1), ConnectionRng::new(1), ConnectionRng::new(2));
+        let first = run_at(start, &mut a, bytes);
+        assert_eq!(run_at(start, &mut b, bytes), first);
+        assert_ne!(run_at(start, &mut c, bytes), first);
+        assert_ne!(run_at(start, &mut a, bytes), first, "the generator advances");
         assert_ne!(bytes(), bytes(), "outside, the host's");
     }
 
     #[test]
     fn the_clock_stands_inside_and_runs_outside() {
         let later = now() + std::time::Duration::from_secs(86_400);
-        let mut dice = Dice::new(0);
-        assert_eq!(at(later, &mut dice, now), later);
+        let mut rng = ConnectionRng::new(0);
+        assert_eq!(run_at(later, &mut rng, now), later);
         assert!(now() < later);
-        let panicked = std::panic::catch_unwind(|| at(later, &mut Dice::new(0), || panic!("in there")));
+        let panicked = std::panic::catch_unwind(|| run_at(later, &mut ConnectionRng::new(0), || panic!("in there")));
         assert!(panicked.is_err() && now() < later, "set back");
     }
 }
