@@ -1,4 +1,4 @@
-//! Wrong arguments, in one line that says what to write or where the help is.
+//! Reports invalid arguments in one line with a hint.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::output;
 
 /// Help and version as clap prints them; errors in one line.
-pub(crate) fn tell(e: &clap::Error, cli: &Command) -> ExitCode {
+pub(crate) fn print_error(e: &clap::Error, cli: &Command) -> ExitCode {
     if !e.use_stderr() || e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = e.print();
         return ExitCode::from(if e.use_stderr() { 2 } else { 0 });

@@ -5,9 +5,9 @@ mod common;
 use std::net::UdpSocket;
 use std::process::Output;
 
-use common::{Going, fathom};
+use common::{FathomProcess, fathom};
 
-fn serve(more: &[&str]) -> (Going, String) {
+fn serve(more: &[&str]) -> (FathomProcess, String) {
     let (child, port) = common::serve(more);
     (child, format!("https://localhost:{port}/bytes/1000"))
 }

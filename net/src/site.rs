@@ -16,7 +16,7 @@ pub(crate) const RETRY_AFTER: &str = "1";
 
 /// What a request is answered with.
 #[derive(Debug)]
-pub struct Answer {
+pub struct SiteResponse {
     /// Status.
     pub status: StatusCode,
     /// `content-type`.
@@ -34,11 +34,11 @@ pub struct Answer {
 pub enum Body {
     /// None.
     Empty,
-    /// So many zeros: [`Answer::length`].
+    /// So many zeros: [`SiteResponse::length`].
     Zeros,
     /// A few words.
     Text(String),
-    /// A file, of which [`Answer::length`] bytes are sent.
+    /// A file, of which [`SiteResponse::length`] bytes are sent.
     File(ServedFile),
 }
 
@@ -77,7 +77,7 @@ impl Site {
     }
 
     /// The answer to a request; `path` is as it came, still percent-encoded, without a query.
-    pub async fn answer(&self, method: &Method, path: &str) -> Answer {
+    pub async fn answer(&self, method: &Method, path: &str) -> SiteResponse {
         if method != Method::GET && method != Method::HEAD {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
         }
@@ -85,15 +85,15 @@ impl Site {
             Some(answer) => answer,
             None => self.file(path, method == Method::GET).await,
         };
-        if method == Method::HEAD { Answer { body: Body::Empty, ..answer } } else { answer }
+        if method == Method::HEAD { SiteResponse { body: Body::Empty, ..answer } } else { answer }
     }
 
-    async fn file(&self, path: &str, wanted: bool) -> Answer {
+    async fn file(&self, path: &str, wanted: bool) -> SiteResponse {
         let nothing = || plain(StatusCode::NOT_FOUND, "nothing here\n");
         let (Some(root), Some(inside)) = (self.root.as_deref(), inside(path)) else { return nothing() };
         let content_type = |of: &ServedFile| mime_guess::from_path(of.path()).first_or_octet_stream().to_string();
         match self.files.open(root, inside, wanted).await {
-            Ok(Some(file)) => Answer {
+            Ok(Some(file)) => SiteResponse {
                 status: StatusCode::OK,
                 content_type: content_type(&file),
                 wait: Duration::ZERO,
@@ -121,7 +121,7 @@ fn inside(path: &str) -> Option<PathBuf> {
 }
 
 /// `/bytes/N` and `/delay/MS/bytes/N`; `None` for other paths.
-fn synthetic(path: &str, limits: &Limits) -> Option<Answer> {
+fn synthetic(path: &str, limits: &Limits) -> Option<SiteResponse> {
     let (wait, rest) = match path.strip_prefix("/delay/") {
         Some(rest) => {
             let (ms, rest) = rest.split_once('/')?;
@@ -138,11 +138,11 @@ fn synthetic(path: &str, limits: &Limits) -> Option<Answer> {
         return Some(plain(StatusCode::BAD_REQUEST, &most));
     }
     let content_type = "application/octet-stream".into();
-    Some(Answer { status: StatusCode::OK, content_type, wait, length: bytes, body: Body::Zeros })
+    Some(SiteResponse { status: StatusCode::OK, content_type, wait, length: bytes, body: Body::Zeros })
 }
 
-fn plain(status: StatusCode, text: &str) -> Answer {
-    Answer {
+fn plain(status: StatusCode, text: &str) -> SiteResponse {
+    SiteResponse {
         status,
         content_type: "text/plain; charset=utf-8".into(),
         wait: Duration::ZERO,

@@ -12,7 +12,7 @@ use fathom_net::descriptors::Descriptors;
 use fathom_net::limits::Limits;
 use fathom_net::server::{Scrape, Stack};
 use fathom_net::site::Site;
-use fathom_qlog::{Bounds, Event, Folder, Header, State, Vantage};
+use fathom_qlog::{CongestionStateChange, Event, LogFolder, LogLimits, TraceHeader, VantagePoint};
 use http::{Request, StatusCode};
 use quinn::{Connection, ReadError, TransportConfig, VarInt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -61,7 +61,7 @@ fn junk(number: u32) -> Vec<u8> {
 async fn junk_makes_no_log_and_leads_to_retries() {
     for stack in Stack::ALL {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Arc::new(Folder::open(dir.path()).unwrap());
+        let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
         let limits = Limits { attempts: 20, ..Limits::default() };
         let running = start_logging(*stack, "reno", None, limits, Some(&folder));
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -103,8 +103,8 @@ async fn a_log_disk_that_stands_still_delays_no_request() {
     for stack in Stack::ALL {
         let (release, held) = mpsc::channel();
         let mut held = Some(held);
-        let bounds = Bounds { open: 100, ..Bounds::default() };
-        let folder = Folder::with(bounds, move |_| {
+        let bounds = LogLimits { open: 100, ..LogLimits::default() };
+        let folder = LogFolder::with(bounds, move |_| {
             Ok(held.take().map_or_else(|| Box::new(io::sink()) as Box<dyn Write + Send>, |held| Box::new(Held(held))))
         });
         let folder = Arc::new(folder.unwrap());
@@ -112,9 +112,10 @@ async fn a_log_disk_that_stands_still_delays_no_request() {
         let release = release;
         // As much as may wait, and more.
         let began = std::time::UNIX_EPOCH;
-        let log = folder.begin(Header { id: "full".into(), vantage: Vantage::Server, title: String::new(), began });
+        let log =
+            folder.begin(TraceHeader { id: "full".into(), vantage: VantagePoint::Server, title: String::new(), began });
         while folder.counts().dropped < 1_000 {
-            log.event(Duration::ZERO, Event::State(State { old: None, new: "recovery" }));
+            log.event(Duration::ZERO, Event::State(CongestionStateChange { old: None, new: "recovery" }));
         }
         let running = start_logging(*stack, "reno", None, Limits::default(), Some(&folder));
         for _ in 0..30 {

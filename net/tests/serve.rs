@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use common::{ask, settings, start, start_logging, within};
 use fathom_net::limits::Limits;
 use fathom_net::server::{Scrape, Server, Stack};
-use fathom_qlog::{Folder, Logged, Seen};
+use fathom_qlog::{LogFolder, LoggedEvent, ParsedEvent};
 use http::{Method, Request, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -85,11 +85,11 @@ fn logged(folder: &Path) -> (Vec<String>, Vec<f64>, f64) {
     let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
     let (mut names, mut bodies, mut sent) = (Vec::new(), Vec::new(), 0.0);
-    let summary = fathom_qlog::read(&files[0], &mut |_| {}, &mut |event: &Logged<'_>| {
+    let summary = fathom_qlog::read(&files[0], &mut |_| {}, &mut |event: &LoggedEvent<'_>| {
         names.push(format!("{}:{}", event.category, event.name));
-        match Seen::of(event) {
-            Seen::Response(response) => bodies.push(response.bytes),
-            Seen::Metrics(metrics) => sent = metrics.bytes_sent.unwrap_or(sent),
+        match ParsedEvent::parse(event) {
+            ParsedEvent::Response(response) => bodies.push(response.bytes),
+            ParsedEvent::Metrics(metrics) => sent = metrics.bytes_sent.unwrap_or(sent),
             _ => {}
         }
     });
@@ -103,7 +103,7 @@ async fn every_connection_has_a_log_whatever_its_controller() {
     for stack in Stack::ALL {
         for controller in ["reno", "sync:signal=either", "native:cubic"] {
             let dir = tempfile::tempdir().unwrap();
-            let folder = Arc::new(Folder::open(dir.path()).unwrap());
+            let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
             let running = start_logging(*stack, controller, None, Limits::default(), Some(&folder));
             let connection = running.connect().await.unwrap();
             let (_, _, body) = ask(&connection, Method::GET, "/delay/250/bytes/400000").await.unwrap();
@@ -235,7 +235,7 @@ async fn told(running: &common::Running, line: &str) {
 async fn a_response_that_is_not_acknowledged_is_abandoned() {
     for stack in Stack::ALL {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Arc::new(Folder::open(dir.path()).unwrap());
+        let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
         let running = start_logging(*stack, "reno", None, Limits::default(), Some(&folder));
         let connection = running.connect().await.unwrap();
         // More than a stream's window, and less than QUIC takes at once.

@@ -18,13 +18,19 @@
 
 mod event;
 mod folder;
+mod parsed_event;
 mod qvis;
 mod read;
-mod seen;
 mod writer;
 
-pub use event::{Abandoned, Event, Header, Lost, Marked, Metrics, OneWay, Response, State, Vantage};
-pub use folder::{Bounds, Counts, Folder, FolderError, Log};
+pub use event::{
+    CongestionStateChange, EcnMark, Event, Metrics, OneWayDelaySample, PacketsLost, ResponseAbandoned,
+    ResponseCompleted, TraceHeader, VantagePoint,
+};
+pub use folder::{FolderError, Log, LogCounts, LogFolder, LogLimits};
+pub use parsed_event::{
+    Direction, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, ParsedResponse, Phase, ResponseEnd,
+    StreamData,
+};
 pub use qvis::{ExportError, export};
-pub use read::{Bytes, Logged, Malformed, ReadError, Summary, read};
-pub use seen::{Direction, Packet, Phase, Seen, SeenLoss, SeenMetrics, SeenResponse, Space, StreamData, Until};
+pub use read::{LoggedEvent, Malformed, ReadError, ReadProgress, Summary, read};

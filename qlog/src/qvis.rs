@@ -9,8 +9,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::event::Vantage;
-use crate::read::{Bytes, Logged, ReadError, Summary, number, read};
+use crate::event::VantagePoint;
+use crate::read::{LoggedEvent, ReadError, ReadProgress, Summary, number, read};
 
 /// Connections of a file that become traces at most: the file is read once for each.
 const CONNECTIONS: usize = 64;
@@ -33,7 +33,7 @@ pub enum ExportError {
 ///
 /// # Errors
 /// The log cannot be read, or not be written.
-pub fn export(from: &Path, to: &mut dyn Write, bytes: Bytes<'_>) -> Result<Summary, ExportError> {
+pub fn export(from: &Path, to: &mut dyn Write, bytes: ReadProgress<'_>) -> Result<Summary, ExportError> {
     let mut about: Vec<About> = Vec::new();
     let summary = read(from, bytes, &mut |event| {
         if event.connection == about.len() && about.len() < CONNECTIONS {
@@ -63,7 +63,7 @@ pub fn export(from: &Path, to: &mut dyn Write, bytes: Bytes<'_>) -> Result<Summa
 
 struct About {
     group: Option<String>,
-    vantage: Option<Vantage>,
+    vantage: Option<VantagePoint>,
 }
 
 impl About {
@@ -95,7 +95,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn take(&mut self, event: &Logged<'_>) {
+    fn take(&mut self, event: &LoggedEvent<'_>) {
         if event.connection != self.connection || self.failed.is_some() {
             return;
         }
@@ -104,7 +104,7 @@ impl Writer<'_> {
         }
     }
 
-    fn write(&mut self, event: &Logged<'_>) -> io::Result<()> {
+    fn write(&mut self, event: &LoggedEvent<'_>) -> io::Result<()> {
         let mut data = event.data.clone();
         in_millis(&mut data, event.unit);
         plain_lengths(&mut data);

@@ -3,8 +3,8 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `admission.rs` | which clients get a place |
-//! | `door.rs` | what a stack must do to be served through |
-//! | `rustls_doors.rs` | how quinn and noq do it |
+//! | `stack.rs` | what a stack must do to be served through |
+//! | `rustls_stacks.rs` | how quinn and noq do it |
 //! | `connection.rs` | the requests of one connection |
 //! | `outgoing.rs` | their streams, where responses reach them |
 //! | `reply.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
@@ -13,15 +13,15 @@
 //! | `scrape.rs` | the metrics, over HTTP/1.1 |
 
 mod admission;
-mod budget;
 mod connection;
-mod door;
-mod outgoing;
+mod memory_budget;
 #[cfg(feature = "quiche")]
 mod quiche;
-mod reply;
-mod rustls_doors;
+mod response;
+mod response_stream;
+mod rustls_stacks;
 mod scrape;
+mod stack;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -29,26 +29,26 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_qlog::Folder;
+use fathom_qlog::LogFolder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::controller_shares::ControllerShares;
 use crate::identity::{Identity, IdentityError};
 use crate::limits::Limits;
-use crate::metrics::{Controller, Metrics};
-use crate::shares::Shares;
+use crate::metrics::{ControllerLabels, Metrics};
 use crate::site::Site;
 use crate::timestamps::Timestamps;
 use crate::udp::SocketBuffers;
-use admission::{Admission, Verdict};
-use budget::Budget;
+use admission::{AdmissionControl, AdmissionDecision};
 pub(crate) use connection::NO_ERROR;
-use door::Door;
+use memory_budget::MemoryBudget;
 #[cfg(feature = "quiche")]
-pub use quiche::{Tokens, behind_handshake};
-use rustls_doors::{noq, quinn};
+pub use quiche::{RetryTokens, packets_after_handshake};
+use rustls_stacks::{noq, quinn};
 pub use scrape::Scrape;
+use stack::ServerStack;
 
 /// Bytes that a client may send ahead on a connection. Requests are small, and bodies of theirs are not read.
 const WINDOW: u32 = 256 << 10;
@@ -123,7 +123,7 @@ pub struct Settings {
     /// Stack.
     pub stack: Stack,
     /// Controllers, and how connections divide among them.
-    pub shares: Shares,
+    pub shares: ControllerShares,
     /// Certificate and key.
     pub identity: Identity,
     /// What is served.
@@ -156,32 +156,32 @@ pub enum SetupError {
 }
 
 /// What all connections of a server share.
-pub(crate) struct Context {
+pub(crate) struct ServerContext {
     pub(crate) site: Site,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     /// Labels of the controllers, in the order of the shares.
-    pub(crate) labels: Vec<Controller>,
-    pub(crate) shares: Shares,
+    pub(crate) labels: Vec<ControllerLabels>,
+    pub(crate) shares: ControllerShares,
     /// Where connections are logged.
-    pub(crate) logs: Option<Arc<Folder>>,
+    pub(crate) logs: Option<Arc<LogFolder>>,
     /// Memory for responses.
-    budget: Arc<Budget>,
+    budget: Arc<MemoryBudget>,
 }
 
 /// A server that listens and does not serve yet.
 pub struct Server {
     address: SocketAddr,
     buffers: SocketBuffers,
-    serving: Serving,
-    context: Arc<Context>,
+    listener: Listener,
+    context: Arc<ServerContext>,
 }
 
-enum Serving {
-    Quinn(quinn::Door),
-    Noq(noq::Door),
+enum Listener {
+    Quinn(quinn::ServerEndpoint),
+    Noq(noq::ServerEndpoint),
     #[cfg(feature = "quiche")]
-    Quiche(quiche::Door),
+    Quiche(quiche::ServerEndpoint),
 }
 
 impl fmt::Debug for Server {
@@ -199,35 +199,35 @@ impl Server {
         let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps } = settings;
         let extension = timestamps.extension();
         let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
-        let (address, buffers, serving) = match stack {
+        let (address, buffers, listener) = match stack {
             Stack::Quinn => {
-                let door = quinn::Door::open(listen, &shares, tls, &limits, extension)?;
-                (door.address(), door.buffers(), Serving::Quinn(door))
+                let endpoint = quinn::ServerEndpoint::open(listen, &shares, tls, &limits, extension)?;
+                (endpoint.address(), endpoint.buffers(), Listener::Quinn(endpoint))
             }
             Stack::Noq => {
-                let door = noq::Door::open(listen, &shares, tls, &limits, extension)?;
-                (door.address(), door.buffers(), Serving::Noq(door))
+                let endpoint = noq::ServerEndpoint::open(listen, &shares, tls, &limits, extension)?;
+                (endpoint.address(), endpoint.buffers(), Listener::Noq(endpoint))
             }
             #[cfg(feature = "quiche")]
             Stack::Quiche => {
-                let door = quiche::Door::open(listen, &shares, &identity, &limits, extension)?;
-                (Ok(door.address()), door.buffers(), Serving::Quiche(door))
+                let endpoint = quiche::ServerEndpoint::open(listen, &shares, &identity, &limits, extension)?;
+                (Ok(endpoint.address()), endpoint.buffers(), Listener::Quiche(endpoint))
             }
         };
         let address = address.map_err(|e| SetupError::Listen(listen, e))?;
         let labels =
-            shares.controllers().map(|c| Controller { stack: stack.name(), controller: c.to_owned() }).collect();
-        let budget = Budget::new(&limits, metrics.budgeted());
-        let context = Arc::new(Context { site, limits, metrics, labels, shares, logs: None, budget });
-        Ok(Self { address, buffers, serving, context })
+            shares.controllers().map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() }).collect();
+        let budget = MemoryBudget::new(&limits, metrics.response_memory());
+        let context = Arc::new(ServerContext { site, limits, metrics, labels, shares, logs: None, budget });
+        Ok(Self { address, buffers, listener, context })
     }
 
     /// Logs every connection there.
     #[must_use]
-    pub fn logging(mut self, logs: Arc<Folder>) -> Self {
+    pub fn logging(mut self, logs: Arc<LogFolder>) -> Self {
         // Nobody else has it before it serves.
         if let Some(context) = Arc::get_mut(&mut self.context) {
-            context.metrics.logged(Arc::clone(&logs));
+            context.metrics.set_log_folder(Arc::clone(&logs));
             context.logs = Some(logs);
         }
         self
@@ -247,37 +247,42 @@ impl Server {
     /// closes what is left.
     pub async fn serve(self, stop: watch::Receiver<bool>, grace: Duration) {
         self.buffers.warn_if_small();
-        match self.serving {
-            Serving::Quinn(door) => serve(door, self.context, stop, grace).await,
-            Serving::Noq(door) => serve(door, self.context, stop, grace).await,
+        match self.listener {
+            Listener::Quinn(stack) => serve(stack, self.context, stop, grace).await,
+            Listener::Noq(stack) => serve(stack, self.context, stop, grace).await,
             #[cfg(feature = "quiche")]
-            Serving::Quiche(door) => door.serve(self.context, stop, grace).await,
+            Listener::Quiche(stack) => stack.serve(self.context, stop, grace).await,
         }
     }
 }
 
-async fn serve<D: Door>(door: D, context: Arc<Context>, mut stop: watch::Receiver<bool>, grace: Duration) {
-    let door = Arc::new(door);
+async fn serve<D: ServerStack>(
+    stack: D,
+    context: Arc<ServerContext>,
+    mut stop: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    let stack = Arc::new(stack);
     let mut connections = JoinSet::new();
-    let admission = Admission::new(context.limits, Arc::clone(&context.metrics));
+    let admission = AdmissionControl::new(context.limits, Arc::clone(&context.metrics));
     loop {
         tokio::select! {
-            incoming = door.accept() => {
+            incoming = stack.accept() => {
                 let Some(incoming) = incoming else { break };
-                let place = match admission.of(D::from(&incoming), D::validated(&incoming), Instant::now()) {
-                    Verdict::Accept(place) => place,
-                    Verdict::Retry => {
+                let guard = match admission.decide(D::remote_address(&incoming), D::remote_address_validated(&incoming), Instant::now()) {
+                    AdmissionDecision::Accept(guard) => guard,
+                    AdmissionDecision::Retry => {
                         D::retry(incoming);
                         continue;
                     }
-                    Verdict::Refuse => {
+                    AdmissionDecision::Refuse => {
                         D::refuse(incoming);
                         continue;
                     }
                 };
                 let share = context.shares.pick(rand::random::<f64>());
-                let (door, context, stop) = (Arc::clone(&door), Arc::clone(&context), stop.clone());
-                connections.spawn(async move { connection::run(&*door, incoming, share, &context, stop, place).await });
+                let (stack, context, stop) = (Arc::clone(&stack), Arc::clone(&context), stop.clone());
+                connections.spawn(async move { connection::run(&*stack, incoming, share, &context, stop, guard).await });
             }
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = stopped(&mut stop) => break,
@@ -287,16 +292,16 @@ async fn serve<D: Door>(door: D, context: Arc<Context>, mut stop: watch::Receive
     let all = async {
         while !connections.is_empty() {
             tokio::select! {
-                Some(incoming) = door.accept() => D::refuse(incoming),
+                Some(incoming) = stack.accept() => D::refuse(incoming),
                 _ = connections.join_next() => {}
             }
         }
     };
     let _ = tokio::time::timeout(grace, all).await;
     connections.abort_all();
-    door.close();
+    stack.close();
     // Peers hear of it; their answers are not worth a long wait.
-    let _ = tokio::time::timeout(Duration::from_secs(1), door.idle()).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), stack.wait_idle()).await;
 }
 
 /// Waits until the server is to end; nobody left to say so means the same.

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::event::Vantage;
+use crate::event::VantagePoint;
 use trace::Trace;
 
 pub(crate) use trace::number;
@@ -33,20 +33,20 @@ const DOCUMENT: u64 = 2 << 30;
 const CONNECTIONS: usize = 100_000;
 
 /// Hears how many more bytes of a file were read.
-pub type Bytes<'a> = &'a mut dyn FnMut(u64);
+pub type ReadProgress<'a> = &'a mut dyn FnMut(u64);
 
 /// Hears of every event.
-type Sink<'a> = &'a mut dyn FnMut(&Logged<'_>);
+type Sink<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>);
 
 /// An event of a log.
 #[derive(Clone, Copy, Debug)]
-pub struct Logged<'a> {
+pub struct LoggedEvent<'a> {
     /// Number of its connection in the file, from 0 in the order of appearance.
     pub connection: usize,
     /// Name of that connection, where the file has one.
     pub group: Option<&'a str>,
     /// Which end logged it, where the file says so.
-    pub vantage: Option<Vantage>,
+    pub vantage: Option<VantagePoint>,
     /// Milliseconds since the first event of its trace. Negative where events are out of order.
     pub at: f64,
     /// First part of its name, such as `recovery`, in lower case; empty where there is none.
@@ -108,7 +108,7 @@ pub enum ReadError {
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read(path: &Path, bytes: Bytes<'_>, sink: Sink<'_>) -> Result<Summary, ReadError> {
+pub fn read(path: &Path, bytes: ReadProgress<'_>, sink: Sink<'_>) -> Result<Summary, ReadError> {
     let open = || File::open(path).map(|file| BufReader::with_capacity(1 << 16, file));
     let mut first = open()?;
     let form = Form::of(first.fill_buf()?)?;
@@ -160,7 +160,7 @@ impl Form {
 
 /// Where what is read goes.
 struct Reader<'a> {
-    bytes: Bytes<'a>,
+    bytes: ReadProgress<'a>,
     out: Out<'a>,
 }
 
@@ -199,7 +199,7 @@ impl<'a> Out<'a> {
         };
         self.summary.events += 1;
         let vantage = trace.vantage;
-        (self.sink)(&Logged {
+        (self.sink)(&LoggedEvent {
             connection,
             group,
             vantage,
@@ -245,7 +245,7 @@ impl<'a> Out<'a> {
 /// Tells how many bytes went through.
 struct Counted<'a, 'b, R> {
     from: R,
-    bytes: &'a mut Bytes<'b>,
+    bytes: &'a mut ReadProgress<'b>,
 }
 
 impl<R: Read> Read for Counted<'_, '_, R> {
