@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::disallowed_methods)]
-    fn a_repeated_warning_is_said_ten_times_a_second() {
+    fn a_repeated_warning_is_rate_limited() {
         let limit = |most| RateLimit { most, seen: Mutex::default() };
         let start = Instant::now();
         let (few, all) = (limit(Some(10)), limit(None));

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_is_that_of_the_subcommand() {
+    fn errors_name_the_subcommand() {
         let cli = Command::new("fathom").subcommand(Command::new("plan").subcommand(Command::new("run")));
         let named = |words: &[&str]| command(&cli, &words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>());
         assert_eq!(named(&["plan", "run", "x", "--scale", "2"]), "fathom plan run");

@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 
 use crate::metrics::{ConnectionStats, ControllerLabels, ResponseTimes};
 
-/// How often a stack's own controller is looked at.
+/// Sampling interval of native controllers.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Hears what happens on a connection and logs it.
+/// Writes the qlog of a connection: an observer of its controller and responses.
 #[derive(Debug)]
 pub struct ConnectionLog {
     log: DeferredLog,
@@ -25,13 +25,13 @@ pub struct ConnectionLog {
     observed: Mutex<ObservedState>,
 }
 
-/// A log that may begin after its connection: whoever sends a datagram makes a connection, and shall not make a file.
+/// A log that begins after the handshake: a spoofed datagram starts a connection, and must not create a file.
 #[derive(Debug)]
 struct DeferredLog {
     log: OnceLock<Log>,
     /// Until it has begun.
     header: Mutex<Option<TraceHeader>>,
-    /// Hears once that it has begun.
+    /// Notified when it has begun.
     begun: Notify,
 }
 
@@ -56,7 +56,7 @@ impl DeferredLog {
     }
 }
 
-/// What was heard since the last metrics event, and what the next ones compare with.
+/// What was observed since the last metrics event, and the base of the next ones.
 #[derive(Debug, Default)]
 struct ObservedState {
     /// Round trips and counts of the last batch.
@@ -73,7 +73,7 @@ struct ObservedState {
 }
 
 impl ConnectionLog {
-    /// Of the connection `id` of a server, whose controller is `of`. What it hears is logged from [`Self::begin`] on.
+    /// The log of a server's connection `id` with these labels. Events are logged from [`Self::begin`] on.
     pub(crate) fn deferred(id: String, of: &ControllerLabels) -> Self {
         Self::of(id, VantagePoint::Server, format!("fathom serve: {} with {}", of.stack, of.controller))
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use fathom_cc::catalogue;
 
-/// Controllers and how connections divide among them, as users write it: `sync`, or `sync=50,native:cubic=50`. Numbers are weights. Options
+/// Controllers with weights that divide the connections, as users write it: `sync`, or `sync=50,native:cubic=50`. Numbers are weights. Options
 /// go with their controller: `sync:floor=1ms=50,reno=50`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerShares(Vec<(String, u32)>);
@@ -16,7 +16,7 @@ impl ControllerShares {
         self.0.iter().map(|(controller, _)| controller.as_str())
     }
 
-    /// Number of the controller that a connection gets; `sample` is drawn evenly from 0 to 1.
+    /// Number of the controller of a connection; `sample` is uniform in [0, 1).
     pub fn pick(&self, sample: f64) -> usize {
         let sum: u32 = self.0.iter().map(|(_, weight)| weight).sum();
         let mut left = sample * f64::from(sum);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_told_from_options() {
+    fn weights_are_distinguished_from_options() {
         assert_eq!(shares("sync"), of(&[("sync", 1)]));
         assert_eq!(shares("sync=50,native:cubic=50"), of(&[("sync", 50), ("native:cubic", 50)]));
         assert_eq!(shares("sync:floor=1ms"), of(&[("sync:floor=1ms", 1)]));
@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_written_as_they_are_read() {
+    fn shares_round_trip_through_display() {
         for text in ["sync", "sync=50,native:cubic=50", "sync:floor=1ms=30,reno=70"] {
             assert_eq!(text.parse::<ControllerShares>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_shares_are_explained() {
         for (text, hint) in [
             ("", "lacks"),
             ("sync=0", "weight"),

@@ -1,5 +1,5 @@
-//! Digests of bodies (RFC 9530): a client that asks for one with `want-content-digest` gets it in the trailers, computed of what is sent
-//! while it is sent. So nothing is read twice, and what was damaged on its way, by whatever, is found.
+//! Digests of bodies (RFC 9530): a client that requests one with `want-content-digest` gets it in the trailers, computed while the body is
+//! sent. So nothing is read twice, and corruption on the way is detected.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -68,11 +68,11 @@ impl Digest {
         let found = self.value();
         let values = fields.get_all(CONTENT_DIGEST).into_iter();
         let sent = values.flat_map(|value| members(value.as_bytes())).find(|(name, _)| *name == ALGORITHM);
-        let sent = sent.ok_or_else(|| format!("the server told no {ALGORITHM} digest"))?;
+        let sent = sent.ok_or_else(|| format!("the server sent no {ALGORITHM} digest"))?;
         if found.split_once('=') == Some(sent) {
             return Ok(());
         }
-        Err(format!("the body is not what the server read: {found}, it says {ALGORITHM}={}", sent.1.escape_debug()))
+        Err(format!("the body's digest is {found}, the server sent {ALGORITHM}={}", sent.1.escape_debug()))
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_given_to_those_who_want_it() {
+    fn digest_is_sent_only_on_request() {
         for (values, wanted) in [
             (&["sha-256=10"][..], true),
             (&["sha-512=3, sha-256=1"], true),
@@ -106,7 +106,7 @@ mod tests {
     const DIGEST: &str = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
 
     #[test]
-    fn it_is_that_of_the_examples_in_the_rfc() {
+    fn digest_matches_the_examples_of_rfc_9530() {
         let mut digest = Digest::default();
         for piece in ["{\"hello\": ", "\"world\"}\n"] {
             digest.add(piece.as_bytes());

@@ -16,7 +16,7 @@ pub const ALPN: &[u8] = b"h3";
 /// Tickets that a server remembers, with less than a kilobyte each.
 const TICKETS: usize = 16_384;
 
-/// Why there is no identity. Each message is one line that names the mend.
+/// Why there is no identity. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A file cannot be read, or holds no PEM of the kind.
@@ -30,13 +30,13 @@ pub enum IdentityError {
         why: String,
     },
     /// rustls does not take them.
-    #[error("certificate and key do not go together: {0}; name the key that the certificate was made for")]
+    #[error("certificate and key do not go together: {0}; name the private key of this certificate")]
     Mismatch(rustls::Error),
     /// BoringSSL, which quiche has, does not take them.
-    #[error("BoringSSL does not take certificate or key: {0}; name others, or serve through another stack")]
+    #[error("BoringSSL rejects the certificate or key: {0}; name others, or use another stack")]
     BoringSsl(String),
     /// No certificate could be made.
-    #[error("cannot make a certificate: {0}")]
+    #[error("cannot generate a certificate: {0}")]
     Generate(#[from] rcgen::Error),
 }
 
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_made_identity_serves_and_names_its_key() {
+    fn self_signed_identity_serves_and_reports_its_key_hash() {
         let made = Identity::self_signed(&["127.0.0.1".parse().unwrap()]).unwrap();
         assert_eq!(made.server().unwrap().alpn_protocols, [ALPN]);
         let hash = made.key_hash().unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_hold_something_else_are_named() {
+    fn invalid_pem_files_are_named_in_errors() {
         let folder = tempfile::tempdir().unwrap();
         let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let write = |name: &str, text: &str| {

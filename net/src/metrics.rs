@@ -482,7 +482,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_happened_is_told_per_controller() {
+    fn metrics_are_labelled_per_controller() {
         let metrics = Metrics::new();
         let of = |controller: &str| ControllerLabels { stack: "quinn", controller: controller.into() };
         let ms = Duration::from_millis;

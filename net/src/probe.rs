@@ -1,4 +1,4 @@
-//! One server looked at: does HTTP/3 work with our transport parameters, which extensions does it speak, how does it acknowledge?
+//! Probes one server: does HTTP/3 work with our transport parameters, which timestamp extension does it support, how does it acknowledge?
 //!
 //! Polite: one connection at a time, a few requests one after the other, bodies cut short. Where a connection with our parameters fails, one
 //! without them tells whether they are to blame.
@@ -18,19 +18,19 @@ use crate::load::{LoadError, Origin, Trust, wildcard_address};
 use crate::server::NO_ERROR;
 use crate::stream_limits;
 
-/// How long the farewell of a connection may take.
+/// How long to wait for a closed connection to drain.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is asked of each server.
+/// Options of a probe.
 #[derive(Clone, Debug)]
 pub struct ProbeOptions {
-    /// Whom to believe.
+    /// Which certificates to accept.
     pub trust: Trust,
     /// Requests, one after the other.
     pub requests: u32,
     /// How long a connection and all its requests may take.
     pub timeout: Duration,
-    /// Bytes of a body after which the rest is not wanted.
+    /// Bytes of a body after which the rest is not read.
     pub max_body_bytes: u64,
 }
 
@@ -40,10 +40,10 @@ impl Default for ProbeOptions {
     }
 }
 
-/// What a server makes of our transport parameters.
+/// How a server reacts to the timestamp transport parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExtensionSupport {
-    /// It speaks a frame that tells one-way delays, and it is in use.
+    /// It supports this frame, which is in use.
     Speaks(InUse),
     /// It goes on as if they were not there, as RFC 9000 §7.4.2 asks.
     Ignores,
@@ -65,10 +65,10 @@ impl fmt::Display for ExtensionSupport {
     }
 }
 
-/// What came of it.
+/// Result of a probe.
 #[derive(Clone, Debug)]
 pub struct ProbeReport {
-    /// What it makes of our parameters.
+    /// How it reacts to the parameters.
     pub verdict: ExtensionSupport,
     /// The connection that served; `None` where none did.
     pub visit: Option<ConnectionReport>,
@@ -107,7 +107,7 @@ pub struct ConnectionReport {
     pub lost: u64,
 }
 
-/// Looks at a server.
+/// Probes a server.
 ///
 /// # Errors
 /// The client cannot be set up: nothing is said of the server.

@@ -14,14 +14,14 @@ use crate::limits::Limits;
 /// Seconds after which a request that was answered with 503 may be sent again (RFC 9110 §10.2.3): a full server has room soon.
 pub(crate) const RETRY_AFTER: &str = "1";
 
-/// What a request is answered with.
+/// The response to a request.
 #[derive(Debug)]
 pub struct SiteResponse {
     /// Status.
     pub status: StatusCode,
     /// `content-type`.
     pub content_type: String,
-    /// To be waited for first.
+    /// Delay before the response.
     pub wait: Duration,
     /// The body, empty for HEAD.
     pub body: Body,
@@ -79,7 +79,7 @@ impl Site {
     /// The answer to a request; `path` is as it came, still percent-encoded, without a query.
     pub async fn answer(&self, method: &Method, path: &str) -> SiteResponse {
         if method != Method::GET && method != Method::HEAD {
-            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
         }
         let answer = match synthetic(path, &self.limits) {
             Some(answer) => answer,
@@ -89,7 +89,7 @@ impl Site {
     }
 
     async fn file(&self, path: &str, wanted: bool) -> SiteResponse {
-        let nothing = || plain(StatusCode::NOT_FOUND, "nothing here\n");
+        let nothing = || plain(StatusCode::NOT_FOUND, "not found\n");
         let (Some(root), Some(inside)) = (self.root.as_deref(), inside(path)) else { return nothing() };
         let content_type = |of: &ServedFile| mime_guess::from_path(of.path()).first_or_octet_stream().to_string();
         match self.files.open(root, inside, wanted).await {
@@ -104,7 +104,7 @@ impl Site {
             Err(e) if is_missing(&e) => nothing(),
             Err(e) => {
                 tracing::debug!("a file under '{}': {e}", root.display());
-                plain(StatusCode::SERVICE_UNAVAILABLE, "not now; ask again\n")
+                plain(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again\n")
             }
         }
     }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn synthetic_bodies_have_the_size_and_the_delay_asked_for() {
+    async fn synthetic_bodies_have_the_requested_size_and_delay() {
         let site = site(None);
         let answer = site.answer(&Method::GET, "/delay/20/bytes/1000").await;
         assert!(matches!(answer.body, Body::Zeros));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_are_served_and_nothing_outside_the_root_is() {
+    async fn only_files_inside_the_root_are_served() {
         let folder = tempfile::tempdir().unwrap();
         let (root, write) = (folder.path().join("www"), |path: PathBuf| std::fs::write(path, "hello").unwrap());
         std::fs::create_dir_all(root.join("sub dir")).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_is_none_is_named() {
+    fn an_invalid_root_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(Site::new(Some(file.path()), Limits::default()).unwrap_err().contains("no folder"));
         assert!(Site::new(Some(Path::new("/nowhere")), Limits::default()).unwrap_err().contains("/nowhere"));

@@ -1,4 +1,4 @@
-//! What a stack counts of a connection, in our words.
+//! Connection statistics of each stack.
 
 use crate::metrics::ConnectionStats;
 

@@ -1,4 +1,4 @@
-//! HTTP/3's transport with bounds on what a peer's streams may bring.
+//! Limits on the bytes that a peer's streams may bring to `h3`.
 //!
 //! `h3` collects every frame but DATA whole before it looks at it, whatever length the frame has, and gives flow control its credit back
 //! while it does. Here a frame is refused as soon as it tells its length, if all but DATA would then be more than the bound. DATA frames
@@ -18,10 +18,10 @@ use crate::limits::RESPONSE_BYTES;
 /// Bytes that a unidirectional stream may bring in all its time: settings, and the priorities of some fifty thousand requests.
 const UNIDIRECTIONAL: u64 = 1 << 20;
 
-/// The part of a client's HTTP/3 that takes what the server sends by itself.
+/// Drives a client's HTTP/3 connection: settings, GOAWAY.
 pub(crate) type Http3Driver<C> = h3::client::Connection<LimitedConnection<C>, Bytes>;
 
-/// What a client's requests are sent on.
+/// Sends a client's requests.
 pub(crate) type RequestSender<O> = h3::client::SendRequest<LimitedConnection<O>, Bytes>;
 
 /// HTTP/3 on a client's connection.
@@ -33,7 +33,7 @@ pub(crate) async fn client<C: Connection<Bytes>>(
     builder.build(LimitedConnection::new(transport, RESPONSE_BYTES)).await
 }
 
-/// A connection, or what opens its streams, whose incoming streams are bounded.
+/// A connection, or the opener of its streams, whose incoming streams are limited.
 #[derive(Clone)]
 pub(crate) struct LimitedConnection<C> {
     inner: C,
@@ -81,7 +81,7 @@ impl<C: Connection<Bytes>> Connection<Bytes> for LimitedConnection<C> {
     }
 }
 
-/// A stream that brings no more than so many bytes that count.
+/// A stream with a limit on its incoming bytes other than DATA.
 pub(crate) struct LimitedStream<S> {
     inner: S,
     id: StreamId,
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn a_response_comes_frame_by_frame() {
+    fn data_frames_are_passed_on_one_at_a_time() {
         // HEADERS, DATA, an empty frame that is reserved, DATA.
         let response = b"\x01\x03\0\0\xd9\0\x02ab\x21\0\0\x40\x01c";
         assert_eq!(walk([&response[..]]), (vec![5, 7, 9, 14, 15], 7));
     }
 
     #[test]
-    fn what_is_announced_counts_at_once() {
+    fn an_announced_length_counts_at_once() {
         let most = (1 << 62) - 1;
         for kind in [1, 0x21, most] {
             let header = [varint(kind, 8), varint(most, 8)].concat();
@@ -272,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_change_nothing(
+        fn frame_parsing_is_independent_of_chunking(
             frames in vec((prop_oneof![Just(DATA), Just(1), 0..64_u64], 0_u64..64, 0..4_u32, 0..4_u32), 0..12),
             cuts in vec(1..20_usize, 1..8),
         ) {

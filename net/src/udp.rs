@@ -1,4 +1,4 @@
-//! UDP sockets with room for many peers' packets at once.
+//! UDP sockets with large buffers.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_gets_the_buffers_that_the_system_grants() {
+    fn a_socket_reports_the_granted_buffers() {
         for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
             let Ok((socket, buffers)) = bind(address.parse().unwrap()) else {
                 assert!(address.starts_with('['), "every system has IPv4");

@@ -158,7 +158,7 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_thousand_connections_at_once_all_get_answers() {
+async fn two_thousand_connections_all_get_responses() {
     const MANY: usize = 2_000;
     for stack in Stack::ALL.iter().copied() {
         // However slow the machine is.
@@ -179,7 +179,7 @@ async fn two_thousand_connections_at_once_all_get_answers() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn servers_ask_for_the_buffers_that_the_system_allows() {
+async fn servers_request_large_socket_buffers() {
     let bound = |name: &str| -> usize {
         std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap().trim().parse().unwrap()
     };
@@ -204,7 +204,7 @@ async fn servers_ask_for_the_buffers_that_the_system_allows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_are_checked_where_it_is_wanted() {
+async fn bodies_are_verified_by_digest() {
     let folder = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
     std::fs::write(folder.path().join("file"), &bytes).unwrap();
@@ -229,7 +229,7 @@ async fn bodies_are_checked_where_it_is_wanted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_loop_keeps_its_times_with_fresh_and_kept_connections() {
+async fn an_open_loop_keeps_its_schedule_on_all_connections() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     for (stack, kept) in [
         (Stack::Quinn, None),
@@ -254,7 +254,7 @@ async fn an_open_loop_keeps_its_times_with_fresh_and_kept_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_a_connection_counts_from_the_intended_start() {
+async fn waiting_for_a_connection_counts_as_response_time() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     let kept = Some(PoolSize { connections: 1, streams: 1 });
     let traffic = at_rate(server.address, 50.0, "/delay/100/bytes/1", kept);
@@ -271,7 +271,7 @@ async fn waiting_for_a_connection_counts_from_the_intended_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_and_intervals_are_written_while_it_runs() {
+async fn csv_and_interval_log_are_written_during_the_run() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     let url = |path: &str| origin(server.address).url(path).unwrap();
     let at = Duration::from_millis;
@@ -305,7 +305,7 @@ async fn rows_and_intervals_are_written_while_it_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_takes_too_long_or_breaks_off_is_counted_by_kind() {
+async fn timeouts_and_resets_are_counted_by_kind() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     // The handshake must be made in this time.
     let timeout = Duration::from_secs(2);
@@ -330,7 +330,7 @@ async fn what_takes_too_long_or_breaks_off_is_counted_by_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_ended_tells_what_it_has() {
+async fn a_stopped_run_reports_its_results() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     for (traffic, done) in [
         // Of eight requests four are answered; the others keep all streams.
@@ -353,7 +353,7 @@ async fn a_run_that_is_ended_tells_what_it_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_named() {
+async fn an_unreachable_server_is_named() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = nobody.local_addr().unwrap();
     let traffic = closed(at, 1, 1, &["/"]);
@@ -392,7 +392,7 @@ async fn a_certificate_is_checked_against_the_named_roots() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn zero_rtt_saves_a_round_trip_where_the_server_takes_it() {
+async fn accepted_zero_rtt_saves_a_round_trip() {
     for stack in Stack::RUSTLS.iter().copied() {
         for (serving, controller) in [(Stack::Quinn, "sync:signal=either"), (Stack::Noq, "native:cubic")] {
             let server = serve(serving, controller, Limits { early_data: true, ..Limits::default() });
@@ -518,7 +518,7 @@ fn endless_server(on: On, begin: Vec<u8>, more: Vec<u8>) -> (SocketAddr, mpsc::U
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_servers_frame_without_end_is_not_kept() {
+async fn an_endless_frame_of_a_server_is_not_buffered() {
     let (endless, zeros) = (ENDLESS.to_be_bytes(), vec![0; 4096]);
     let excessive = WriteError::Stopped(VarInt::from_u32(0x107));
     for stack in Stack::RUSTLS.iter().copied() {
@@ -559,7 +559,7 @@ async fn a_servers_frame_without_end_is_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_in_small_frames_waits_in_its_window() {
+async fn a_body_in_small_frames_is_flow_controlled() {
     for stack in Stack::RUSTLS.iter().copied() {
         let (address, mut told) = endless_server(On::Answer, OK.to_vec(), b"\x00\x01a".repeat(1_000));
         let traffic = closed(address, 1, 1, &["/"]);
@@ -576,7 +576,7 @@ async fn a_body_in_small_frames_waits_in_its_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_0rtt_lost_is_sent_again() {
+async fn a_request_lost_in_0rtt_is_sent_again() {
     let address = odd_server("5");
     for stack in Stack::RUSTLS.iter().copied() {
         let traffic = at_rate(address, 50.0, "/", None);
@@ -594,14 +594,14 @@ async fn a_request_that_0rtt_lost_is_sent_again() {
 
 #[cfg(feature = "quiche")]
 #[tokio::test]
-async fn quiche_does_not_ask() {
+async fn quiche_is_rejected_as_a_client() {
     let address = "127.0.0.1:9".parse().unwrap();
     let config = LoadConfig { stack: Stack::Quiche, ..config(address, closed(address, 1, 1, &["/"])) };
     assert!(run(config).await.unwrap_err().to_string().contains("quinn or noq"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_of_another_length_is_a_failure() {
+async fn a_body_of_wrong_length_is_a_failure() {
     let address = odd_server("7");
     let outcome =
         run(LoadConfig { requests: Some(3), ..config(address, closed(address, 1, 1, &["/"])) }).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is logged, and how it is written: names and units of draft-ietf-quic-qlog-quic-events-13, and our own under `fathom`.
+//! Events and their encoding: names and units of draft-ietf-quic-qlog-quic-events-13, and our own under `fathom`.
 //!
 //! Times and delays are milliseconds, sizes bytes, rates bits per second. Fields that the draft does not have begin with `fathom_`.
 
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
-/// Which end of a connection logs.
+/// Which endpoint of a connection writes the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VantagePoint {
@@ -17,16 +17,16 @@ pub enum VantagePoint {
     Server,
 }
 
-/// How a file begins.
+/// Header of a log file.
 #[derive(Clone, Debug)]
 pub struct TraceHeader {
     /// The connection: its original destination connection ID. Only letters, digits and `-` of it reach the file's name.
     pub id: String,
     /// Which end logs.
     pub vantage: VantagePoint,
-    /// What the log is of, such as stack and controller.
+    /// Title, such as stack and controller.
     pub title: String,
-    /// When time 0 of the log was, by the calendar.
+    /// Wall-clock time of the log's time 0.
     pub began: SystemTime,
 }
 
@@ -122,7 +122,7 @@ impl Metrics {
     }
 }
 
-/// The controller is in another phase.
+/// The controller has entered another phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CongestionStateChange {
     /// The phase before.
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn events_as_written() {
+    fn events_are_encoded_as_documented() {
         let metrics = Metrics {
             latest_rtt: Some(Duration::from_micros(20_500)),
             congestion_window: Some(14_720),
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn only_news_is_written_and_samples_always_are() {
+    fn only_changed_metrics_and_samples_are_written() {
         let rtt = Some(Duration::from_millis(20));
         let first = Metrics { latest_rtt: rtt, min_rtt: rtt, congestion_window: Some(10), ..Metrics::default() };
         let second = Metrics { congestion_window: Some(11), ..first };
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn dates() {
+    fn dates_are_rfc_3339() {
         let at = |seconds: u64, millis: u64| {
             rfc3339(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(millis))
         };

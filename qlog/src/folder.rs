@@ -1,7 +1,7 @@
 //! A folder of logs: one file per connection, all written by one thread.
 //!
-//! Whoever logs hands an event to a bounded queue and goes on. When the disk is too slow the queue fills and events are dropped and
-//! counted: a log with holes says so in its last record. Nothing here waits for the disk but [`LogFolder::finish`]: the queue has room for
+//! Logging puts an event into a bounded queue and returns. When the disk is too slow the queue fills, and events are dropped and counted:
+//! an incomplete log says so in its last record. Nothing here waits for the disk but [`LogFolder::finish`]: the queue has room for
 //! the beginning and the end of every log that may be open, beside the events.
 
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::writer::{Create, Message, Writer, create};
 /// Events that wait at most; 4 MB of them.
 const QUEUE: usize = 1 << 14;
 
-/// Why there can be no logs. One line that names the mend.
+/// Why logs cannot be written. One line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// The folder cannot be made, or nothing can be written in it.
@@ -30,7 +30,7 @@ pub enum FolderError {
     Thread(io::Error),
 }
 
-/// What a folder of logs may take. Beyond, connections go on without a log, and are counted.
+/// Limits of a folder of logs. Connections beyond them are not logged, but counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
     /// Files, over all the time that the folder is open.
@@ -47,7 +47,7 @@ impl Default for LogLimits {
     }
 }
 
-/// What became of the logs so far.
+/// Totals of the logs so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
     /// Files begun.
@@ -64,7 +64,7 @@ pub struct LogCounts {
     pub failed: u64,
 }
 
-/// What those who log and the thread that writes have in common.
+/// State shared by loggers and the writer thread.
 #[derive(Debug, Default)]
 pub(crate) struct FolderState {
     pub(crate) bounds: LogLimits,
@@ -90,15 +90,15 @@ impl FolderState {
             count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < bound).then_some(n + 1)).is_ok()
         };
         if self.bytes.load(Ordering::Relaxed) >= self.bounds.bytes {
-            return Err("they have as many bytes as they may");
+            return Err("the size limit is reached");
         }
         if !below(&self.open, self.bounds.open) {
-            return Err("as many are open as may be");
+            return Err("the limit of open files is reached");
         }
         let more = |n| (n < self.bounds.files).then_some(n + 1);
         if self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
             self.open.fetch_sub(1, Ordering::Relaxed);
-            return Err("there are as many files as there may be");
+            return Err("the limit of files is reached");
         }
         Ok(())
     }
@@ -107,7 +107,7 @@ impl FolderState {
         self.refused.fetch_add(1, Ordering::Relaxed);
         // The first says what is wrong; thousands would say no more.
         if !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!("logs: {why}; connections go on without, counted in fathom_qlog_refused_total");
+            tracing::warn!("qlog: {why}; further connections are not logged, see fathom_qlog_refused_total");
         }
     }
 }
@@ -175,7 +175,7 @@ impl LogFolder {
         Log(Some(Arc::new(OpenLog { queue: self.queue.clone(), number, dropped, state: Arc::clone(&self.state) })))
     }
 
-    /// What became of the logs so far.
+    /// Totals of the logs so far.
     pub fn counts(&self) -> LogCounts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let s = &self.state;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_per_connection_and_none_is_written_over() {
+    fn each_connection_gets_a_new_file() {
         let dir = tempfile::tempdir().unwrap();
         let folder = LogFolder::open(&dir.path().join("logs")).unwrap();
         for id in ["aa01", "aa01", "../b\u{e9}", ""] {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_disk_drops_events_counts_them_and_says_so_in_the_file() {
+    fn a_slow_disk_drops_and_counts_events() {
         let (folder, memory, release) = held(LogLimits::default());
         let log = folder.begin(header("cc"));
         let more = 7;
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_disk_delays_no_begin_event_or_end() {
+    fn a_stalled_disk_blocks_no_logger() {
         let open = 50;
         let (folder, _, release) = held(LogLimits { open, ..LogLimits::default() });
         // More than anything may wait for: a call that did would never come back, as nothing is released before the end.
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_bytes_of_a_folder_are_bounded() {
+    fn files_and_bytes_of_a_folder_are_limited() {
         let dir = tempfile::tempdir().unwrap();
         let folder = LogFolder::open_bounded(dir.path(), LogLimits { files: 3, ..LogLimits::default() }).unwrap();
         (0..10).for_each(|_| drop(folder.begin(header("aa"))));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_told_at_once() {
+    fn an_unwritable_folder_is_reported_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_end_nothing_is_logged_and_nothing_waits() {
+    fn logging_after_finish_is_a_no_op() {
         let dir = tempfile::tempdir().unwrap();
         let folder = LogFolder::open(dir.path()).unwrap();
         let log = folder.begin(header("dd"));

@@ -5,12 +5,12 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `event.rs` | what is logged, and how it is written |
-//! | `folder.rs` | one file per connection, written by a thread of its own |
-//! | `writer.rs` | that thread |
-//! | `read/` | any stack's file, event by event |
-//! | `seen.rs` | what an event says, whichever draft it follows |
-//! | `qvis.rs` | the same log in the older form that qvis draws |
+//! | `event.rs` | our events and their encoding |
+//! | `folder.rs` | a folder of logs, one file per connection |
+//! | `writer.rs` | the writer thread |
+//! | `read/` | reads any stack's file, event by event |
+//! | `parsed_event.rs` | an event's content, independent of draft and stack |
+//! | `qvis.rs` | export to qlog 0.3 for qvis |
 //!
 //! # Why not the `qlog` crate
 //! It is current and well kept, but its types are one draft's, so it cannot read the files of stacks that follow others; it allocates for

@@ -1,6 +1,6 @@
-//! What an event says, whichever draft and stack it is of.
+//! The content of an event, independent of draft and stack.
 //!
-//! | stack | what it calls things |
+//! | stack | names |
 //! |---|---|
 //! | quinn, noq | `recovery:metrics_updated`, `recovery:packet_lost` (0.3); connections are groups |
 //! | quiche | `quic:recovery_metrics_updated` (draft-12); before, as quinn |
@@ -97,7 +97,7 @@ pub struct Packet {
     pub streams: Vec<StreamData>,
 }
 
-/// Until what a response is measured, as a log or a table tells it.
+/// The point at which a response time ends, as a log or table records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResponseEnd {
     /// Its last byte was handed to a server's QUIC: it may wait there for long, and nobody knows how long.
@@ -121,7 +121,7 @@ pub struct ParsedResponse {
     pub until: ResponseEnd,
 }
 
-/// What an event says.
+/// A parsed event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParsedEvent {
     /// Recovery metrics.
@@ -137,7 +137,7 @@ pub enum ParsedEvent {
     Stream(Direction, StreamData, ResponseEnd),
     /// A response ended.
     Response(ParsedResponse),
-    /// Something that nobody here asks for.
+    /// Any other event.
     Other,
 }
 

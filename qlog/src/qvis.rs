@@ -1,4 +1,4 @@
-//! A log in the older form that qvis draws: one JSON document of qlog 0.3, with the names of that time.
+//! Export for qvis: one JSON document of qlog 0.3, with that draft's names.
 //!
 //! Files of any stack can be turned, also those recorded long ago: hence a step of its own and not a way of writing. qvis draws its
 //! congestion graph over the packets sent. Our own logs have no event per packet: what was sent between two metrics events becomes one
@@ -15,7 +15,7 @@ use crate::read::{LoggedEvent, ReadError, ReadProgress, Summary, number, read};
 /// Connections of a file that become traces at most: the file is read once for each.
 const CONNECTIONS: usize = 64;
 
-/// Why a log cannot be turned.
+/// Why a log cannot be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The log.

@@ -1,4 +1,4 @@
-//! The thread that writes the logs of a folder.
+//! The writer thread of a folder of logs.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -92,7 +92,7 @@ impl Writer {
             if !self.warned && self.state.dropped.load(Ordering::Relaxed) > 0 {
                 self.warned = true;
                 tracing::warn!(
-                    "logs: the disk is too slow or a bound is reached, events are dropped: logs have gaps, and say so"
+                    "qlog: the disk is too slow or a limit is reached; events are dropped, and incomplete logs are marked"
                 );
             }
         }
@@ -119,7 +119,7 @@ impl Writer {
     fn failed(&self, e: &io::Error) {
         // The first says what is wrong; thousands would say no more.
         if self.state.failed.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::warn!("a log cannot be written: {e}; connections go on without");
+            tracing::warn!("a qlog file cannot be written: {e}; its connection is not logged");
         }
     }
 

@@ -110,7 +110,7 @@ fn losses(all: &[(usize, f64, ParsedEvent)]) -> Losses {
 }
 
 #[test]
-fn quinn_and_noq() {
+fn logs_of_quinn_and_noq_are_read() {
     let (all, summary, vantage) = seen(QUINN);
     assert_eq!((summary.events, summary.connections, vantage), (4, 2, Some(VantagePoint::Server)));
     assert_eq!(rtts(&all), [(20.5, 20.5), (22.5, 30.0)]);
@@ -125,7 +125,7 @@ fn quinn_and_noq() {
 }
 
 #[test]
-fn quiche_and_quic_go() {
+fn logs_of_quiche_and_quic_go_are_read() {
     let (all, summary, _) = seen(QUICHE);
     assert_eq!(summary.title.as_deref(), Some("quiche-server qlog"));
     assert_eq!((rtts(&all), windows(&all)), (vec![(28.75, 28.75)], vec![13_500.0]));
@@ -140,7 +140,7 @@ fn quiche_and_quic_go() {
 }
 
 #[test]
-fn picoquic_aioquic_and_mvfst() {
+fn logs_of_picoquic_aioquic_and_mvfst_are_read() {
     let (all, _, vantage) = seen(PICOQUIC);
     assert_eq!(
         (rtts(&all), windows(&all), vantage),
@@ -159,7 +159,7 @@ fn picoquic_aioquic_and_mvfst() {
 }
 
 #[test]
-fn one_object_per_line_and_the_draft_before_it() {
+fn json_lines_and_draft_00_are_read() {
     let lines = "{\"qlog_format\":\"NDJSON\",\"qlog_version\":\"draft-02\",\"trace\":{\"common_fields\":{\"time_format\":\"delta\"}}}\n\
                  {\"time\":1,\"name\":\"recovery:metrics_updated\",\"data\":{\"latest_rtt\":5}}\n\n\
                  {\"time\":2,\"name\":\"recovery:metrics_updated\",\"data\":{\"latest_rtt\":6}}\n";
@@ -167,7 +167,7 @@ fn one_object_per_line_and_the_draft_before_it() {
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_the_rest_is_read() {
+fn malformed_records_are_located_and_skipped() {
     let broken = QUINN.replacen("\"time\":24.0,", "\"time\":24.0,,", 1);
     let (all, summary, _) = seen_in(broken.as_bytes()).unwrap();
     let malformed = summary.malformed.unwrap();
@@ -185,7 +185,7 @@ fn damage_is_told_with_its_place_and_the_rest_is_read() {
 }
 
 #[test]
-fn what_is_no_log_is_told_in_one_line() {
+fn other_files_are_rejected_in_one_line() {
     for (bytes, says) in [
         (&b""[..], "empty"),
         (b"GIF89a", "begins neither"),
@@ -205,7 +205,7 @@ fn what_is_no_log_is_told_in_one_line() {
 }
 
 #[test]
-fn qvis_gets_every_stack_in_its_own_words() {
+fn every_stack_exports_to_qvis() {
     for (text, events) in [(QUINN, 4), (QUICHE, 3), (PICOQUIC, 3), (MVFST, 4), (AIOQUIC, 4)] {
         let from = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(from.path(), text).unwrap();
@@ -233,12 +233,12 @@ mod any {
 
     proptest! {
         #[test]
-        fn bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let _ = seen_in(&bytes);
         }
 
         #[test]
-        fn damaged_logs_never_panic(
+        fn corrupted_logs_never_panic(
             which in 0_usize..7,
             places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
             cut in any::<prop::sample::Index>(),

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_of_too_few_is_left_out() {
+    fn percentiles_of_too_few_samples_are_omitted() {
         let mut times = LatencyHistogram::default();
         let shown = |times: &LatencyHistogram| QUANTILES.map(|(_, part)| percentile(times, part).is_some());
         for (count, enough) in [(9, [true, false, false, false]), (10, [true, true, false, false]), (1_000, [true; 4])]

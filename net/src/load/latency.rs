@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_to_three_digits_and_the_longest_saturates() {
+    fn quantiles_have_three_digits_and_saturate() {
         let found = times(1..=1000);
         let p99 = found.quantile(0.99).unwrap().as_secs_f64();
         assert!((p99 / 0.99 - 1.0).abs() < 1e-3, "{p99}");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn hgrm_has_the_columns_of_hdrhistograms_own() {
+    fn hgrm_matches_the_hdrhistogram_format() {
         let text = times(1..=100).hgrm();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "       Value     Percentile TotalCount 1/(1-Percentile)");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn interval_logs_are_read_by_the_library() {
+    fn interval_logs_are_readable_by_hdrhistogram() {
         let mut out = Vec::new();
         let second = Duration::from_secs(1);
         let intervals = [1, 2].map(|n| Interval { start: second * n, length: second, times: times([5]) });

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_quoted_where_they_must_be() {
+    fn csv_fields_are_quoted_when_needed() {
         assert_eq!((quoted("/a?b=1"), quoted("/a,\"b\"")), ("/a?b=1".into(), "\"/a,\"\"b\"\"\"".into()));
     }
 }

@@ -86,14 +86,14 @@ mod tests {
     };
 
     #[test]
-    fn a_client_with_room_and_on_time_is_not_the_limit() {
+    fn an_idle_punctual_client_is_not_saturated() {
         assert_eq!(IDLE.to_string(), "34 % of 2 cores, started at most 0.4 ms late (p99 0.2 ms): not the limit");
         let closed = ClientSaturation { late_p99: None, late_max: None, ..IDLE };
         assert_eq!(closed.to_string(), "34 % of 2 cores: not the limit");
     }
 
     #[test]
-    fn a_busy_or_late_one_is() {
+    fn a_busy_or_late_client_is_saturated() {
         let busy = ClientSaturation { cpu: Duration::from_millis(19_400), ..IDLE };
         assert!(busy.to_string().starts_with("97 % of 2 cores") && busy.is_limit());
         assert!(busy.to_string().ends_with("the client was probably the limit"));

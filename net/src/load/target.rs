@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_of_one_server_are_taken() {
+    fn urls_of_one_server_are_accepted() {
         let (authority, found) = urls(&["https://a.example/x?y=1", "https://A.example:443"]).unwrap();
         assert_eq!((host(&authority), port(&authority), found.len()), ("a.example", 443, 2));
         assert_eq!((found[0].path(), found[0].query(), found[1].path()), ("/x", Some("y=1"), "/"));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_urls_are_explained() {
         for (texts, hint) in [
             (&["http://localhost/"][..], "https"),
             (&["localhost:4433"], "whole URL"),

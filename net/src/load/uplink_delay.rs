@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queueing_is_what_lies_above_the_least_delay() {
+    fn queueing_is_the_mean_above_the_minimum_delay() {
         let uplink = UplinkDelay::default();
         assert_eq!(uplink.mean(), None);
         for delay in [-7_000, -9_000, -2_000] {

@@ -1,8 +1,8 @@
-//! Which clients get a place, which must prove their address first, and which are turned away.
+//! Admission control: which connection attempts are accepted, which must validate their address with a Retry, and which are refused.
 //!
-//! A client counts by the prefix that one customer of a network commonly has. Source addresses can be forged until a handshake is over or
-//! a Retry was answered (RFC 9000 §8.1), so connections without such a proof never turn anybody away: they only make further clients of
-//! that prefix prove their address. Otherwise whoever forges somebody's address would keep them out.
+//! Clients are counted by address prefix. Source addresses can be spoofed until the handshake is complete or a Retry was answered
+//! (RFC 9000 §8.1). So connections without a validated address never cause a refusal: they only make further clients of the same prefix
+//! validate theirs. Otherwise an attacker could lock out a client by spoofing its address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,18 +13,18 @@ use tokio::time::Instant;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 
-/// What becomes of a client that begins a connection.
+/// What to do with a connection attempt.
 #[derive(Debug)]
 pub(super) enum AdmissionDecision {
-    /// It has this place.
+    /// Accept it; the guard counts it until it is dropped.
     Accept(AdmissionGuard),
-    /// It has to prove its address first.
+    /// Validate its address first.
     Retry,
-    /// There is none for it.
+    /// Refuse it.
     Refuse,
 }
 
-/// The places of a server.
+/// Counts the connections of a server and enforces its limits.
 pub(super) struct AdmissionControl {
     limits: Limits,
     metrics: Arc<Metrics>,
@@ -39,21 +39,21 @@ struct State {
     attempts: Option<Attempts>,
 }
 
-/// Connections of a prefix.
+/// Connections of a client prefix.
 #[derive(Clone, Copy, Default)]
 struct Client {
     proved: usize,
     unproved: usize,
 }
 
-/// Attempts without a proof that may still come at once: a token bucket that holds those of a second.
+/// Token bucket of attempts without a validated address; it holds one second's worth.
 struct Attempts {
     left: f64,
     at: Instant,
 }
 
 impl Attempts {
-    /// Takes one, where there is one.
+    /// Takes a token, if there is one.
     fn take(&mut self, now: Instant, per_second: u32) -> bool {
         let most = f64::from(per_second);
         self.left = most.min(self.left + now.saturating_duration_since(self.at).as_secs_f64() * most);
@@ -69,7 +69,7 @@ impl AdmissionControl {
         Arc::new(Self { limits, metrics, state: Mutex::default() })
     }
 
-    /// Of a client that sends from this address, and has `proved` that it receives there; counts what is not accepted.
+    /// Decides on an attempt from this address, whose address is validated if `proved`; counts Retries and refusals.
     pub(super) fn decide(self: &Arc<Self>, from: SocketAddr, proved: bool, now: Instant) -> AdmissionDecision {
         let Limits { connections, handshakes, attempts, .. } = self.limits;
         let (prefix, bound) = (self.limits.client_prefix.of(from.ip()), self.bound(from.ip()));
@@ -98,7 +98,7 @@ impl AdmissionControl {
         AdmissionDecision::Accept(AdmissionGuard { of: Arc::clone(self), prefix, proved, in_handshake: true })
     }
 
-    /// Connections that clients with this prefix may have.
+    /// Limit of connections of this client prefix.
     fn bound(&self, ip: IpAddr) -> usize {
         match self.limits.per_client {
             Some(bound) => bound,
@@ -112,7 +112,7 @@ impl AdmissionControl {
     }
 }
 
-/// Not of the Internet: a laboratory, or a proxy in front that lends its address to all clients.
+/// Not a public address: a laboratory, or a proxy whose address all clients share.
 fn is_private(ip: IpAddr) -> bool {
     /// Between a carrier and its customers (RFC 6598).
     const fn is_shared(ip: Ipv4Addr) -> bool {
@@ -125,7 +125,7 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// A client's place, until it is dropped.
+/// Counts an accepted connection until it is dropped.
 pub(super) struct AdmissionGuard {
     of: Arc<AdmissionControl>,
     prefix: IpAddr,
@@ -140,7 +140,7 @@ impl std::fmt::Debug for AdmissionGuard {
 }
 
 impl AdmissionGuard {
-    /// The handshake is over, which proves the client's address, too.
+    /// The handshake is complete, which also validates the client's address.
     pub(super) fn connected(&mut self) {
         let mut state = self.of.state();
         if std::mem::take(&mut self.in_handshake) {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_that_fail_at_once_lead_to_retries() {
+    fn many_attempts_per_second_lead_to_retries() {
         let (admission, metrics) = admission(Limits { attempts: 100, ..Limits::default() });
         let start = Instant::now();
         let mut accepted = 0;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_prefix_has_only_its_share_of_places() {
+    fn a_client_prefix_is_limited_to_its_share() {
         let (admission, metrics) = admission(Limits { connections: 1_000, ..Limits::default() });
         let now = Instant::now();
         let many = |ips: &[&str]| {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_is_given_holds_for_every_address() {
+    fn an_explicit_limit_applies_to_every_address() {
         let (admission, _) = admission(Limits { per_client: Some(2), ..Limits::default() });
         let now = Instant::now();
         let _places = [0, 1].map(|_| guard(admission.decide(from("127.0.0.1"), true, now)));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn forged_addresses_turn_nobody_away() {
+    fn spoofed_addresses_cause_no_refusals() {
         let (admission, _) = admission(Limits { per_client: Some(4), ..Limits::default() });
         let (now, client) = (Instant::now(), from("192.0.2.1"));
         let mut forged = [0; 4].map(|_| guard(admission.decide(client, false, now)));

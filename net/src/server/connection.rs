@@ -88,7 +88,7 @@ pub(super) async fn run<D: ServerStack>(
     let served = async {
         let served = requests::<D>(&connection, &context, stop);
         match context.log.as_ref().filter(|_| native) {
-            // The stack's own controllers tell nothing by themselves.
+            // Native controllers report nothing by themselves.
             Some(log) => {
                 let served = tokio::select! {
                     served = served => served,
@@ -198,9 +198,9 @@ async fn drained<D: ServerStack>(connection: &D::Connection) {
     }
 }
 
-/// When a connection was last of use: what its client sends besides requests shows nothing.
+/// When a connection last had a request: other frames do not count as activity.
 struct RequestActivity {
-    /// Requests that are being answered, and when the last of them was over or came.
+    /// Requests in progress, and when the last one started or ended.
     open: Mutex<(usize, Instant)>,
 }
 
@@ -213,7 +213,7 @@ impl RequestActivity {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request is complete; what this gives is dropped when it is answered.
+    /// Records a complete request; the returned guard is dropped when it is answered.
     fn request(&self) -> impl Drop {
         struct Answering<'a>(&'a RequestActivity);
         impl Drop for Answering<'_> {
@@ -227,7 +227,7 @@ impl RequestActivity {
         Answering(self)
     }
 
-    /// When it will have been of no use for so long.
+    /// When the connection will have had no request for this long.
     fn unused_from(&self, bound: Duration) -> Instant {
         let (open, last) = *self.open();
         let since = if open > 0 { Instant::now() } else { last };
@@ -265,7 +265,7 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>, S: ResponseSt
     finish_reading(&mut stream).await;
 }
 
-/// Takes the end of a request, as far as it has come: what is not wanted any more is stopped with H3_NO_ERROR (RFC 9114 §4.1), for h2load
+/// Reads the end of a request, as far as it has arrived: the rest is stopped with H3_NO_ERROR (RFC 9114 §4.1), for h2load
 /// counts a request that is stopped with code 0 as failed.
 async fn finish_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
     let over = poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;

@@ -1,4 +1,4 @@
-//! Memory for responses: what was handed to QUIC and is not acknowledged, bounded over the whole server.
+//! Memory for responses: limits the data that was handed to QUIC and is not acknowledged, over the whole server.
 //!
 //! A connection may hold the least of three: [`Limits::send_buffer`]; twice what its client takes in a second, and [`START`] at first, so
 //! that a slow client does not pile up what a fast one could use; and as much as the budget has left. The last is the dynamic threshold of
@@ -6,7 +6,7 @@
 //! stays free for whoever comes next. [`FLOOR`] it may always hold, so everybody gets on. And while a fourth of the budget is free each of
 //! its responses may hold as much: one that the client does not read for now, as players do, is in no other's way.
 //!
-//! Who holds bytes has to take some: [`ConnectionBudget::check`] says whom to give up.
+//! Slow readers are dropped: see [`ConnectionBudget::check`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,18 +23,18 @@ use crate::metrics::{ResponseMemoryMetrics, SlowReader};
 pub(super) const FLOOR: u64 = 16 << 10;
 /// What it may hold before it is known how fast its client is.
 const START: u64 = 256 << 10;
-/// Of this time a client's rate is the mean: acknowledgements come in bursts.
+/// A client's rate is averaged over this time: acknowledgements come in bursts.
 const SAMPLE: Duration = Duration::from_millis(10);
 /// A piece of a body is no smaller, unless it is the last: each is one allocation, and noq copies what is smaller than a packet.
 const PIECE: u64 = 4 << 10;
-/// What a response is taken to hold besides its body: header, trailers, and a stream.
+/// Assumed memory of a response besides its body: header, trailers, and a stream.
 pub(super) const OVERHEAD: u64 = 256;
-/// What a client has to take per second in the long run, in bytes, if it holds so much.
+/// Least rate at which a client must acknowledge what it holds, in bytes per second.
 const LEAST_RATE: f64 = 500.0;
-/// While the budget is under pressure, the part that a client has to take of what it held a window ago.
+/// Under memory pressure, a client must acknowledge one part in this many of what it held a window ago.
 const TURNOVER: u64 = 4;
 
-/// What all connections of a server share.
+/// The budget of all connections of a server.
 #[derive(Debug)]
 pub(super) struct MemoryBudget {
     total: u64,
@@ -56,7 +56,7 @@ impl MemoryBudget {
         self.total.saturating_sub(self.metrics.used())
     }
 
-    /// More than half of it is in use.
+    /// Whether more than half of it is in use.
     fn is_under_pressure(&self) -> bool {
         self.metrics.used() > self.total / 2
     }
@@ -91,11 +91,11 @@ pub(super) struct ConnectionBudget {
     rate: Mutex<Rate>,
     /// One for stalls, one for pressure.
     windows: Mutex<[Window; 2]>,
-    /// Given up for others.
+    /// Evicted because others need the memory.
     evicted: AtomicBool,
 }
 
-/// How fast a client takes bytes: its best of late, which halves each second.
+/// How fast a client acknowledges: its best recent rate, which halves each second.
 #[derive(Debug)]
 struct Rate {
     since: Instant,
@@ -103,7 +103,7 @@ struct Rate {
     rate: f64,
 }
 
-/// Since when a client is watched, and what it had then.
+/// Start of an observation window of a client, and its state then.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     since: Instant,
@@ -150,7 +150,7 @@ impl ConnectionBudget {
         self.budget.metrics.release(bytes);
     }
 
-    /// Whether the client has to be given up: it took too little of what it holds. To be asked again and again while it holds something.
+    /// Whether the client reads too slowly and must be dropped. To be called regularly while it holds memory.
     ///
     /// In each [`Limits::stall`] it has to take what it held at its beginning, or 500 bytes per second. While more than half of the budget is
     /// in use, it has to take in each [`Limits::pressure`] a fourth of what it held at its beginning, if that was more than [`FLOOR`]: the
@@ -192,7 +192,7 @@ impl ConnectionBudget {
         Ok(())
     }
 
-    /// The connection was given up for others: its responses end as they find out, and it has to be closed.
+    /// The connection was evicted: its responses end at their next check, and it must be closed.
     pub(super) fn is_evicted(&self) -> bool {
         self.evicted.load(Ordering::Relaxed)
     }
@@ -203,7 +203,7 @@ impl ConnectionBudget {
     }
 }
 
-/// What a response holds of its connection's account.
+/// What a response holds of its connection's budget.
 #[derive(Debug)]
 pub(super) struct ResponseBudget {
     connection: Arc<ConnectionBudget>,
@@ -211,7 +211,7 @@ pub(super) struct ResponseBudget {
 }
 
 impl ResponseBudget {
-    /// So much, or the part of it that is free, if that is worth a piece.
+    /// Charges `wanted` bytes, or the part of it that is free if that is worth a piece.
     fn try_charge(self: &Arc<Self>, now: Instant, wanted: u64, all: bool) -> Option<Charge> {
         let connection = &self.connection;
         let allowance = connection.allowance(now);
@@ -239,12 +239,12 @@ impl ResponseBudget {
         Some(Charge { response: Arc::clone(self), bytes })
     }
 
-    /// All of it, if there is room now.
+    /// Charges all of it, if there is room now.
     pub(super) fn charge_all(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
         self.try_charge(Instant::now(), bytes, true)
     }
 
-    /// A part of what is wanted, at most all of it, as soon as there is room.
+    /// Charges at most what is wanted, as soon as there is room.
     pub(super) async fn charge(self: &Arc<Self>, wanted: u64) -> Charge {
         loop {
             // Before it is looked whether there is room: what is freed meanwhile is heard.
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_stalled_clients_leave_room_for_one_more() {
+    fn a_thousand_stalled_clients_leave_room_for_another() {
         let (budget, now) = (budget(64 * MB), Instant::now());
         let accounts: Vec<_> = (0..1_000).map(|_| budget.connection()).collect();
         let held: Vec<_> = accounts.iter().map(|connection| all_it_gets(connection, now)).collect();
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_all_want_more_share_equally() {
+    fn greedy_clients_share_equally() {
         let (budget, mut now) = (budget(16 * MB), Instant::now());
         let accounts: Vec<_> = (0..7).map(|_| budget.connection()).collect();
         let mut held: Vec<Vec<Charge>> = accounts.iter().map(|_| Vec::new()).collect();
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_trickles_is_given_up() {
+    fn a_trickling_reader_is_dropped() {
         let budget = budget(128 * MB);
         // What is taken 64 KiB at a time is enough, 100 bytes per second are not, nor is nothing.
         assert_eq!(taking(&budget, 200_000, 65_536), None);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn under_pressure_who_holds_much_has_to_take_much() {
+    fn large_holders_must_read_under_memory_pressure() {
         let budget = budget(MB);
         budget.metrics.hold(MB * 3 / 4);
         // A fourth of it in five seconds.
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn time_between_responses_is_not_held_against_a_client() {
+    fn idle_time_between_responses_does_not_count_as_stall() {
         let (budget, start) = (budget(MB), Instant::now());
         budget.metrics.hold(MB);
         let connection = budget.connection();
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_response_that_is_not_read_is_in_no_other_s_way() {
+    async fn an_unread_response_does_not_block_others() {
         let budget = budget(128 * MB);
         let connection = budget.connection();
         let _unread = all_it_gets(&connection, Instant::now());

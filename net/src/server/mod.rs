@@ -1,14 +1,14 @@
-//! Accepting connections, serving their requests, ending in good order.
+//! The HTTP/3 server: accepting connections, serving requests, graceful shutdown.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `admission.rs` | which clients get a place |
-//! | `stack.rs` | what a stack must do to be served through |
-//! | `rustls_stacks.rs` | how quinn and noq do it |
+//! | `admission.rs` | which clients are accepted, validated with a Retry, or refused |
+//! | `stack.rs` | the interface of a server QUIC stack |
+//! | `rustls_stacks.rs` | its implementations for quinn and noq |
 //! | `connection.rs` | the requests of one connection |
-//! | `outgoing.rs` | their streams, where responses reach them |
-//! | `reply.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
-//! | `budget.rs` | memory for what is not acknowledged, and whom to give up for it |
+//! | `response_stream.rs` | request streams, shared between `h3` and the response |
+//! | `response.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
+//! | `memory_budget.rs` | memory for unacknowledged data, and which slow readers to drop |
 //! | `quiche/` | quiche, which has its own HTTP/3 and no runtime |
 //! | `scrape.rs` | the metrics, over HTTP/1.1 |
 
@@ -50,15 +50,15 @@ use rustls_stacks::{noq, quinn};
 pub use scrape::Scrape;
 use stack::ServerStack;
 
-/// Bytes that a client may send ahead on a connection. Requests are small, and bodies of theirs are not read.
+/// Flow control window of a connection. Requests are small, and their bodies are not read.
 const WINDOW: u32 = 256 << 10;
 
-/// The same on one stream: what a request may bring without a body.
+/// Flow control window of a stream: a request without a body.
 fn stream_window(limits: &Limits) -> u32 {
     u32::try_from(limits.request_bytes()).unwrap_or(WINDOW).clamp(16 << 10, WINDOW)
 }
 
-/// A QUIC stack that serves. All but quiche also ask.
+/// A QUIC stack. quiche is supported by the server only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stack {
     /// quinn with rustls.
@@ -72,14 +72,14 @@ pub enum Stack {
 }
 
 impl Stack {
-    /// Every stack that is built in.
+    /// Every stack of this build.
     pub const ALL: &'static [Self] = &[
         Self::Quinn,
         Self::Noq,
         #[cfg(feature = "quiche")]
         Self::Quiche,
     ];
-    /// Those on rustls, which [`crate::load`] asks through, too.
+    /// The stacks on rustls, which [`crate::load`] supports as well.
     pub const RUSTLS: &'static [Self] = &[Self::Quinn, Self::Noq];
 
     /// The name users type.
@@ -115,28 +115,28 @@ impl FromStr for Stack {
     }
 }
 
-/// What a server is made from.
+/// Configuration of a server.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where it listens.
+    /// Address to listen on.
     pub listen: SocketAddr,
     /// Stack.
     pub stack: Stack,
-    /// Controllers, and how connections divide among them.
+    /// Controllers with their weights.
     pub shares: ControllerShares,
     /// Certificate and key.
     pub identity: Identity,
     /// What is served.
     pub site: Site,
-    /// What peers may take.
+    /// Limits.
     pub limits: Limits,
-    /// Where it counts.
+    /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// How one-way delays are exchanged with clients, under controllers that are not a stack's own.
+    /// Timestamp extension to negotiate, with controllers that are not native.
     pub timestamps: Timestamps,
 }
 
-/// Why a server cannot be set up. Each message is one line that names the mend.
+/// Why a server cannot be set up. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// Certificate or key.
@@ -145,17 +145,17 @@ pub enum SetupError {
     /// A controller.
     #[error("controller '{0}': {1}")]
     Controller(String, String),
-    /// 0-RTT where a stack cannot tell a request that somebody sends again.
+    /// 0-RTT on a stack without replay protection.
     #[error(
-        "{0} takes no 0-RTT: BoringSSL does not keep it from being replayed; leave it out, or serve through quinn or noq"
+        "{0} does not support 0-RTT: BoringSSL has no replay protection; leave out --zero-rtt, or write --stack quinn or noq"
     )]
     EarlyData(Stack),
     /// The address.
-    #[error("cannot listen at {0}: {1}; choose another address or a free port")]
+    #[error("cannot listen on {0}: {1}; choose another address or a free port")]
     Listen(SocketAddr, std::io::Error),
 }
 
-/// What all connections of a server share.
+/// State that all connections of a server share.
 pub(crate) struct ServerContext {
     pub(crate) site: Site,
     pub(crate) limits: Limits,
@@ -163,13 +163,13 @@ pub(crate) struct ServerContext {
     /// Labels of the controllers, in the order of the shares.
     pub(crate) labels: Vec<ControllerLabels>,
     pub(crate) shares: ControllerShares,
-    /// Where connections are logged.
+    /// qlog folder, if connections are logged.
     pub(crate) logs: Option<Arc<LogFolder>>,
     /// Memory for responses.
     budget: Arc<MemoryBudget>,
 }
 
-/// A server that listens and does not serve yet.
+/// A bound server that is not serving yet.
 pub struct Server {
     address: SocketAddr,
     buffers: SocketBuffers,
@@ -191,7 +191,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Begins to listen. Needs a tokio runtime.
+    /// Binds the socket. Needs a tokio runtime.
     ///
     /// # Errors
     /// The address is taken, a controller is unknown or lacks something, certificate and key do not go together.
@@ -222,7 +222,7 @@ impl Server {
         Ok(Self { address, buffers, listener, context })
     }
 
-    /// Logs every connection there.
+    /// Logs every connection to this folder.
     #[must_use]
     pub fn logging(mut self, logs: Arc<LogFolder>) -> Self {
         // Nobody else has it before it serves.
@@ -238,13 +238,13 @@ impl Server {
         self.address
     }
 
-    /// What the system granted its socket of the [`udp::BUFFER`](crate::udp::BUFFER) bytes that it asks for.
+    /// The socket buffers that the system granted, of the [`udp::BUFFER_SIZE`](crate::udp::BUFFER_SIZE) requested.
     pub const fn buffers(&self) -> SocketBuffers {
         self.buffers
     }
 
-    /// Serves until `stop` becomes true; then takes no new connection or request, lets those that are open end for at most `grace`, and
-    /// closes what is left.
+    /// Serves until `stop` becomes true; then accepts no new connection or request, waits for open ones for at most `grace`, and closes the
+    /// rest.
     pub async fn serve(self, stop: watch::Receiver<bool>, grace: Duration) {
         self.buffers.warn_if_small();
         match self.listener {
@@ -304,7 +304,7 @@ async fn serve<D: ServerStack>(
     let _ = tokio::time::timeout(Duration::from_secs(1), stack.wait_idle()).await;
 }
 
-/// Waits until the server is to end; nobody left to say so means the same.
+/// Waits for the stop signal; a dropped sender means the same.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -24,11 +24,11 @@ static ZEROS: [u8; CHUNK] = [0; CHUNK];
 /// go of the original at once.
 const SMALL: u64 = 2 << 10;
 
-/// What becomes of what a stream sends: it ends well when the client has acknowledged all of it and its end, and with the reason as soon as
-/// that cannot be any more, for the client has stopped the stream or the connection is over.
+/// Resolves when the client has acknowledged all data of a stream and its end, or with the reason why it cannot any more: the client has
+/// stopped the stream, or the connection is closed.
 pub(super) type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// A stream for a response. Each step is over when QUIC has taken it, as flow control and the send buffer let it.
+/// Writes a response to a stream. Each step completes when QUIC has accepted the data, limited by flow control and the send buffer.
 pub(super) trait ResponseWriter: Send {
     /// The header.
     fn head(
@@ -59,11 +59,11 @@ pub(super) trait ResponseWriter: Send {
     }
 }
 
-/// What the responses of a connection have in common.
+/// State that the responses of a connection share.
 pub(super) struct ConnectionContext {
     pub(super) server: Arc<ServerContext>,
     share: usize,
-    /// Where the connection is logged.
+    /// The connection's qlog.
     pub(super) log: Option<Arc<ConnectionLog>>,
     metrics: ResponseMetrics,
     /// What its responses hold of the server's memory.
@@ -92,13 +92,13 @@ impl ConnectionContext {
         &self.server.labels[self.share]
     }
 
-    /// What hears of the connection from a controller of Fathom's.
+    /// The observer of the connection's controller.
     pub(super) fn observer(&self) -> Option<Arc<dyn Observer>> {
         self.log.clone().map(|log| log as Arc<dyn Observer>)
     }
 }
 
-/// A request.
+/// The parts of a request that matter for its response.
 pub(super) struct RequestHead<'a> {
     pub(super) method: &'a Method,
     /// As it came, without a query.
@@ -107,7 +107,7 @@ pub(super) struct RequestHead<'a> {
     pub(super) digest: bool,
 }
 
-/// What became of a response.
+/// How far a response was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeliveryOutcome {
     /// The client has acknowledged all of it.
@@ -211,7 +211,7 @@ impl Drop for ResponseProgress<'_> {
     }
 }
 
-/// Does it, unless the client has to be given up before.
+/// Runs `work`, and aborts it if the client reads too slowly.
 async fn with_progress_checks(
     memory: &ConnectionBudget,
     work: impl Future<Output = Result<(), String>>,
@@ -309,7 +309,7 @@ async fn send(
     Ok(HeldMemory { _budget: budget, _charge: last })
 }
 
-/// Where the pieces of a body come from.
+/// Source of a body.
 enum Source {
     Zeros,
     Text(Bytes),

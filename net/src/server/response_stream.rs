@@ -1,5 +1,5 @@
-//! Requests' streams where their responses reach them: `h3` keeps a stream to itself, but a response has to know what becomes of what it
-//! sends, and bodies need no copy.
+//! Request streams that `h3` and the response share: `h3` owns its streams, but a response must learn when its data is acknowledged, and
+//! writes bodies without copying.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,9 +13,9 @@ use h3::quic::{
 
 use super::response::Delivery;
 
-/// What a stack's streams do beside what `h3` asks of them.
+/// What a stack's streams can do beyond `h3`'s traits.
 pub(crate) trait ResponseStream: SendStream<Bytes> + RecvStream<Buf = Bytes> {
-    /// What becomes of what it sends.
+    /// Resolves when all data is acknowledged.
     fn delivery(&self) -> Delivery;
     /// Writes all of `chunks` as they are; they are empty then.
     fn poll_write_chunks(
@@ -51,7 +51,7 @@ fn data_header(length: usize) -> Bytes {
     Bytes::copy_from_slice(&[0, a, b, c, d])
 }
 
-/// Streams of a connection by their number, as long as `h3` has them.
+/// Streams of a connection by ID, while `h3` holds them.
 pub(crate) struct StreamRegistry<S>(Arc<Mutex<HashMap<StreamId, Weak<Mutex<S>>>>>);
 
 impl<S> Clone for StreamRegistry<S> {
@@ -61,7 +61,7 @@ impl<S> Clone for StreamRegistry<S> {
 }
 
 impl<S: RecvStream> StreamRegistry<S> {
-    /// The stream of this number, for whoever answers its request.
+    /// The stream with this ID, for the response to its request.
     pub(super) fn take(&self, id: StreamId) -> Option<SharedStream<S>> {
         lock(&self.0).remove(&id)?.upgrade().map(SharedStream)
     }

@@ -1,4 +1,4 @@
-//! The stacks on rustls as doors. quinn and noq have the same shape under other names, so what serves through one serves through the other.
+//! [`ServerStack`](super::stack::ServerStack) for quinn and noq, which have the same API under other names.
 
 macro_rules! server_stack {
     ($module:ident, $stack:ident, $adapter:ident, $h3:ident) => {
@@ -38,7 +38,7 @@ macro_rules! server_stack {
                 endpoint: Endpoint,
                 share_configs: Vec<ShareConfig>,
                 limits: Limits,
-                /// Packets go through an outlet, which cuts them to size: their size must not change by itself.
+                /// Packets go through a shaping socket, which trims them: MTU discovery must be off.
                 shaping_socket: bool,
                 buffers: SocketBuffers,
             }

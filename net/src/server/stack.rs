@@ -1,4 +1,4 @@
-//! What a stack must do to be served through.
+//! The interface of a server QUIC stack.
 
 use std::future::Future;
 use std::io;
@@ -13,16 +13,16 @@ use super::response_stream::ResponseStream;
 use crate::metrics::ConnectionStats;
 use crate::udp::SocketBuffers;
 
-/// A handshake that goes on, until it is over or the connection is. Whether the connection is still there.
+/// The rest of a handshake whose connection already serves 0-RTT. Resolves to whether the connection is still open.
 pub(crate) type HandshakeCompletion = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// A listening endpoint of a stack, and its connections.
+/// A server QUIC stack: a listening endpoint and its connections.
 pub(crate) trait ServerStack: Send + Sync + 'static {
-    /// A connection that a client has begun.
+    /// An incoming connection attempt.
     type Incoming: Send + 'static;
     /// A connection in use.
     type Connection: Send + Sync + 'static;
-    /// What the `h3` crate takes.
+    /// The connection as the `h3` crate takes it.
     type Transport: h3::quic::Connection<
             Bytes,
             BidiStream: ResponseStream + Send + 'static,
@@ -34,22 +34,22 @@ pub(crate) trait ServerStack: Send + Sync + 'static {
 
     /// Where it listens.
     fn address(&self) -> io::Result<SocketAddr>;
-    /// What the system granted its socket.
+    /// The socket buffers that the system granted.
     fn buffers(&self) -> SocketBuffers;
-    /// The next client; `None` once the endpoint is closed.
+    /// The next connection attempt; `None` once the endpoint is closed.
     fn accept(&self) -> impl Future<Output = Option<Self::Incoming>> + Send;
     /// The client's address.
     fn remote_address(incoming: &Self::Incoming) -> SocketAddr;
-    /// The client has shown that it receives there.
+    /// Whether the client's address is validated.
     fn remote_address_validated(incoming: &Self::Incoming) -> bool;
     /// Its original destination connection ID in hexadecimal.
     fn original_dcid(incoming: &Self::Incoming) -> String;
-    /// Turns it away.
+    /// Refuses it.
     fn refuse(incoming: Self::Incoming);
-    /// Asks it to prove its address.
+    /// Sends a Retry to validate the client's address.
     fn retry(incoming: Self::Incoming);
-    /// Completes the handshake with the controller of this number; or, where 0-RTT is taken, begins it: then the rest of it is there
-    /// too. The observer hears of the connection, unless its controller is the stack's own.
+    /// Completes the handshake with the controller of this number. If 0-RTT is enabled, returns early, with the rest of the handshake.
+    /// The observer gets the connection's events, unless its controller is native.
     fn accept_connection(
         &self,
         incoming: Self::Incoming,
@@ -60,15 +60,15 @@ pub(crate) trait ServerStack: Send + Sync + 'static {
     fn transport(connection: &Self::Connection) -> Self::Transport;
     /// Closes one with this error code.
     fn close_connection(connection: &Self::Connection, code: u32);
-    /// What its sender did.
+    /// Its statistics.
     fn stats(connection: &Self::Connection) -> ConnectionStats;
     /// Closes all.
     fn close(&self);
-    /// Waits until peers of closed connections have heard of it.
+    /// Waits until closed connections are drained.
     fn wait_idle(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// The same with what a plug-in's probe adds.
+/// Adds what a connection monitor reports to the stack's statistics.
 pub(crate) fn with_monitor_report(ended: ConnectionStats, report: Option<Report>) -> ConnectionStats {
     let Some(report) = report else { return ended };
     let (one_way, in_use) = (report.negotiated, report.in_use);

@@ -32,10 +32,10 @@ const DOCUMENT: u64 = 2 << 30;
 /// Most connections told apart in a file; events of more belong to the last one.
 const CONNECTIONS: usize = 100_000;
 
-/// Hears how many more bytes of a file were read.
+/// Callback with the number of bytes read since the last call.
 pub type ReadProgress<'a> = &'a mut dyn FnMut(u64);
 
-/// Hears of every event.
+/// Callback for every event.
 type Sink<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>);
 
 /// An event of a log.
@@ -70,7 +70,7 @@ pub struct Malformed {
     pub why: String,
 }
 
-/// What a file was.
+/// Summary of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Events read.
@@ -151,8 +151,8 @@ impl Form {
                 let alone = serde_json::from_slice::<Value>(line).ok().filter(|v| v.get("traces").is_none());
                 Ok(alone.map_or(Self::Document, |_| Self::Sequence(b'\n')))
             }
-            [0x1f, 0x8b, ..] => foreign("it is compressed; unpack it first, as with gunzip"),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => foreign("it is compressed; unpack it first, as with unzstd"),
+            [0x1f, 0x8b, ..] => foreign("it is compressed; decompress it first, for example with gunzip"),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => foreign("it is compressed; decompress it first, for example with unzstd"),
             _ => foreign("it begins neither with a record separator nor with '{'"),
         }
     }
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_by_how_they_begin() {
+    fn file_formats_are_detected_by_their_first_bytes() {
         let of = |text: &str| Form::of(text.as_bytes()).map_err(|e| e.to_string());
         assert_eq!(of("\u{1e}{}"), Ok(Form::Sequence(0x1e)));
         assert_eq!(of("{\"qlog_version\":\"0.3\"}\n{}"), Ok(Form::Sequence(b'\n')));

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn times_from_the_first_event_on() {
+    fn times_count_from_the_first_event() {
         let mut absolute = Trace::default();
         absolute.set("common_fields", &json!({ "time_format": "absolute" }));
         assert_eq!(
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_all_drafts() {
+    fn event_names_of_all_drafts_are_read() {
         let mut trace = Trace::default();
         let mut name = |record: Value| {
             let said = trace.event(&record).map_err(str::to_owned)?;

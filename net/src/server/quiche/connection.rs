@@ -38,7 +38,7 @@ pub(super) struct NewConnection {
     pub(super) closed: watch::Receiver<bool>,
 }
 
-/// Serves one client from its first packet to its last.
+/// Runs one connection to its end.
 pub(super) async fn run(new: NewConnection) {
     let context = Arc::clone(&new.context);
     let log = context.log.as_ref().filter(|_| !new.fathom_controller);
@@ -55,7 +55,7 @@ pub(super) async fn run(new: NewConnection) {
     let served = Connection::new(new, record).drive(signals);
     let now = || *stats.lock().unwrap_or_else(PoisonError::into_inner);
     match log {
-        // The stack's own controllers tell nothing by themselves.
+        // Native controllers report nothing by themselves.
         Some(log) => {
             tokio::select! {
                 () = served => {}
@@ -67,7 +67,7 @@ pub(super) async fn run(new: NewConnection) {
     }
 }
 
-/// What is counted of a connection, whatever becomes of its task.
+/// Records a connection's statistics, even if its task is dropped.
 struct ConnectionRecord<'a> {
     metrics: &'a Metrics,
     label: &'a ControllerLabels,
@@ -103,7 +103,7 @@ struct Connection<'a> {
     admission_guard: AdmissionGuard,
     /// When the handshake must be over, while it lasts.
     handshake: Option<Instant>,
-    /// When it was last of use: what its client sends besides requests shows nothing. And the requests that had come then.
+    /// When it last had a request, and the number of requests until then.
     last_used: (Instant, u64),
     record: ConnectionRecord<'a>,
     /// No new requests are taken.
@@ -145,7 +145,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Does what is due, and waits for more, until the connection is over.
+    /// Runs timers and I/O until the connection is closed.
     async fn drive(mut self, (mut stop, mut closed): (watch::Receiver<bool>, watch::Receiver<bool>)) {
         let mut closing = false;
         loop {

@@ -1,5 +1,5 @@
-//! Requests whose header has begun to come and is not whole. quiche's HTTP/3 tells of a request when its header is there, so streams are
-//! watched here from the first bytes that they bring.
+//! Timeouts of incomplete request headers. quiche's HTTP/3 reports a request when its header is complete, so streams are tracked here from
+//! their first bytes.
 
 use std::collections::VecDeque;
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_late_in_the_order_in_which_they_began() {
+    fn headers_expire_in_order_of_arrival() {
         let (mut headers, start) = (HeaderTimeouts::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         // Streams 0 and 4 were opened by 8; 2 is the client's control stream.

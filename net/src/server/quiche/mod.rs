@@ -1,18 +1,18 @@
-//! quiche as a stack to serve through: the derived crate, on sockets of our own.
+//! The server on quiche: the derived crate, on our own sockets.
 //!
-//! quiche does no I/O and has no runtime, and its HTTP/3 is its own, so it is no [`ServerEndpoint`](super::door::Door). One task receives for all
-//! connections; each has a task of its own, which runs its responses, too.
+//! quiche does no I/O, has no runtime and brings its own HTTP/3, so it does not implement [`ServerStack`](super::stack::ServerStack). One
+//! task receives for all connections; each connection has a task of its own, which also runs its responses.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `tls.rs` | certificate and key in BoringSSL |
-//! | `socket.rs` | the socket; packets that leave together |
-//! | `router.rs` | whose a packet is; beginning connections, refusing, Retry |
-//! | `stateless.rs` | what is told to clients without keeping state for them |
-//! | `connection.rs` | one connection: timers, packets, its end |
-//! | `coalesced.rs` | packets that share a datagram |
-//! | `headers.rs` | headers that take too long |
-//! | `streams.rs` | its requests, and responses on their way |
+//! | `socket.rs` | the socket; sending packets in batches |
+//! | `router.rs` | routes packets to connections; accepts, refuses, sends Retry |
+//! | `stateless.rs` | Retry tokens and refusals, without state per client |
+//! | `connection.rs` | one connection: timers, packets, shutdown |
+//! | `coalesced.rs` | coalesced packets |
+//! | `header_timeouts.rs` | timeouts of request headers |
+//! | `request_streams.rs` | a connection's requests and responses |
 
 mod coalesced;
 mod connection;

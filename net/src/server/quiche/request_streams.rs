@@ -1,4 +1,4 @@
-//! A connection's requests, and responses on their way.
+//! A connection's requests and responses.
 //!
 //! A response is a future, run by the connection's task. It hands its steps over one at a time, and each is done when quiche has taken it.
 //! Then it waits until the client has acknowledged all of it.
@@ -160,17 +160,17 @@ impl RequestStreams {
         }
     }
 
-    /// The client holds memory that others need.
+    /// The client was evicted for holding response memory.
     pub(super) fn are_evicted(&self) -> bool {
         self.context.memory.is_evicted()
     }
 
-    /// The client had better come on another connection.
+    /// The connection has used up its quota of aborted streams: send GOAWAY.
     pub(super) const fn should_shut_down(&self) -> bool {
         self.unwanted > MAX_BODY_BYTES || self.unfinished > MAX_ABORTED
     }
 
-    /// It was told to, and goes on here.
+    /// The client continues in spite of GOAWAY: close the connection.
     pub(super) const fn are_excessive(&self) -> bool {
         self.unfinished > 2 * MAX_ABORTED
     }
@@ -195,7 +195,7 @@ impl RequestStreams {
         self.headers.due()
     }
 
-    /// Takes what HTTP/3 has to say.
+    /// Processes HTTP/3 events and timeouts.
     pub(super) fn process_events(&mut self, quic: &mut Quic, http: &mut h3::Connection, now: tokio::time::Instant) {
         // Before a stream is asked for anything: quiche then forgets one that is over.
         self.report_deliveries(quic);
@@ -233,7 +233,7 @@ impl RequestStreams {
         }
     }
 
-    /// Tells responses what became of what they sent.
+    /// Reports to responses that their data was acknowledged, or reset.
     fn report_deliveries(&mut self, quic: &Quic) {
         self.open.retain(|_, open| !open.delivery.is_closed());
         let over = |stream: u64, open: &OpenResponse| {

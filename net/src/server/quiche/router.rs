@@ -1,4 +1,4 @@
-//! Whose a packet is; beginning connections, refusing, Retry.
+//! Routes packets to connections; accepts and refuses connections, sends Retry.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ pub(super) struct Packet {
     pub(super) path: PacketPath,
 }
 
-/// All connections of a socket, and what new ones are made from.
+/// Routes the packets of a socket to its connections, and accepts new ones.
 pub(super) struct PacketRouter {
     socket: Arc<Socket>,
     share_configs: Vec<ShareConfig>,
@@ -103,7 +103,7 @@ impl PacketRouter {
         }
     }
 
-    /// A packet that belongs to no connection; `None` where nothing comes of it.
+    /// Handles a packet that belongs to no connection; `None` if no connection comes of it.
     fn begin(&mut self, packet: &mut [u8], path: PacketPath) -> Option<()> {
         let long = packet.first()? & 0x80 != 0;
         if !long || packet.len() < MIN_INITIAL_DATAGRAM {
@@ -137,7 +137,7 @@ impl PacketRouter {
         }
     }
 
-    /// To who sent what came this way.
+    /// Replies to the sender of a packet that came on this path.
     fn reply(&self, path: PacketPath, packet: &[u8]) {
         self.socket.try_send(PacketPath { from: path.to, to: path.from, ecn: 0 }, packet);
     }

@@ -1,4 +1,4 @@
-//! What is told to clients without keeping state for them.
+//! Replies without state per client: Retry tokens and refusals.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_for_one_client_and_a_short_time() {
+    fn a_retry_token_is_bound_to_client_and_lifetime() {
         let (tokens, now) = (RetryTokens::new(), Duration::from_secs(100));
         let client: SocketAddr = "192.0.2.1:4000".parse().unwrap();
         let token = tokens.make(now, client, b"original", b"given");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_shorter_than_what_it_answers() {
+    fn a_refusal_is_smaller_than_the_initial() {
         let longest = refusal(&[7; 20], &[9; 20]).unwrap();
         assert!(longest.len() < 100, "{}", longest.len());
     }
