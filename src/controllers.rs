@@ -1,4 +1,4 @@
-//! `fathom controllers`: the catalogue, read from code.
+//! `fathom controllers`: lists the catalogue of congestion controllers.
 
 use fathom_cc::catalogue::{Algorithm, CATALOGUE, find};
 
@@ -6,7 +6,7 @@ use crate::{Failure, output};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only this controller.
+    /// Show only this controller.
     name: Option<String>,
 }
 
@@ -20,8 +20,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn describe(entry: &Algorithm) -> String {
     let needs = entry.required.names();
-    let needs =
-        if needs.is_empty() { "nothing beyond acknowledgements and losses".to_owned() } else { needs.join(", ") };
+    let needs = if needs.is_empty() { "only acknowledgements and losses".to_owned() } else { needs.join(", ") };
     let mut text = format!("{}: {}\n  source  {}\n  needs   {needs}\n", entry.name, entry.summary, entry.source);
     for o in entry.options {
         text += &format!("  {}={}  ({}) {}\n", o.name, o.default, o.values, o.about);

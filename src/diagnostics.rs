@@ -1,4 +1,4 @@
-//! `-v`, `-q` and `RUST_LOG`: what the program's parts tell of themselves, on standard error and above progress bars.
+//! `-v`, `-q` and `RUST_LOG`: log output on standard error, above progress bars.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,15 +20,15 @@ const DEFAULT: &str = "warn";
 /// The environment's variable.
 const VARIABLE: &str = "RUST_LOG";
 /// Lines of one kind in a second, of those that are said by themselves: strangers who cause them cannot fill a disk.
-const MOST: u32 = 10;
+const MAX_PER_SECOND: u32 = 10;
 
 /// How much is said.
 #[derive(clap::Args)]
 pub(crate) struct Verbosity {
-    /// Say more on standard error: -v what happens, -vv details, -vvv all. Warnings are said anyway; RUST_LOG chooses by module.
+    /// More log output on standard error: -v info, -vv debug, -vvv trace. Without it: warnings. RUST_LOG sets levels by module.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Diagnostics", display_order = 900)]
     verbose: u8,
-    /// Say no warnings, only errors.
+    /// Log only errors, no warnings.
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Diagnostics", display_order = 901)]
     quiet: bool,
 }
@@ -36,11 +36,11 @@ pub(crate) struct Verbosity {
 impl Verbosity {
     /// From here on events are heard.
     pub(crate) fn apply(&self) -> Result<(), Failure> {
-        let asked = std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty());
-        let words = match (self.quiet, self.verbose, &asked) {
+        let from_environment = std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty());
+        let words = match (self.quiet, self.verbose, &from_environment) {
             (true, ..) => "error",
             (_, 0, None) => DEFAULT,
-            (_, 0, Some(asked)) => asked,
+            (_, 0, Some(from_environment)) => from_environment,
             (_, 1, _) => "info",
             (_, 2, _) => "debug",
             _ => "trace",
@@ -48,8 +48,8 @@ impl Verbosity {
         let filter = EnvFilter::try_new(words).map_err(|e| {
             Failure::input(format!("{VARIABLE}='{words}': {e}; write levels such as warn,fathom_net=debug"))
         })?;
-        let unasked = self.verbose == 0 && (self.quiet || asked.is_none());
-        let limit = Limit { most: unasked.then_some(MOST), seen: Mutex::default() };
+        let by_default = self.verbose == 0 && (self.quiet || from_environment.is_none());
+        let limit = RateLimit { most: by_default.then_some(MAX_PER_SECOND), seen: Mutex::default() };
         let layer =
             tracing_subscriber::fmt::layer().with_timer(tracing_subscriber::fmt::time::uptime()).with_ansi(false);
         let layer = layer.with_writer(|| Lines).with_filter(filter.and(limit));
@@ -75,9 +75,9 @@ impl io::Write for Lines {
 }
 
 /// At most so many events of one place in the code in a second.
-struct Limit<Place = Identifier> {
+struct RateLimit<Callsite = Identifier> {
     most: Option<u32>,
-    seen: Mutex<HashMap<Place, Seen>>,
+    seen: Mutex<HashMap<Callsite, Seen>>,
 }
 
 struct Seen {
@@ -85,9 +85,9 @@ struct Seen {
     count: u32,
 }
 
-impl<Place: Eq + std::hash::Hash> Limit<Place> {
+impl<Callsite: Eq + std::hash::Hash> RateLimit<Callsite> {
     /// One more, now; `None` if it is too much, else how many were too much before.
-    fn allows(&self, what: Place, now: Instant) -> Option<u32> {
+    fn allows(&self, what: Callsite, now: Instant) -> Option<u32> {
         let Some(most) = self.most else { return Some(0) };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = seen.entry(what).or_insert(Seen { since: now, count: 0 });
@@ -101,7 +101,7 @@ impl<Place: Eq + std::hash::Hash> Limit<Place> {
     }
 }
 
-impl<S> Filter<S> for Limit {
+impl<S> Filter<S> for RateLimit {
     fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         true
     }
@@ -122,7 +122,7 @@ impl<S> Filter<S> for Limit {
             None => false,
             Some(0) => true,
             Some(left_out) => {
-                output::say(format!("{left_out} more like the next were not said; -v says all"));
+                output::say(format!("{left_out} similar messages were suppressed; -v shows all"));
                 true
             }
         }
@@ -135,11 +135,11 @@ mod tests {
 
     #[test]
     #[allow(clippy::disallowed_methods)]
-    fn a_repeated_warning_is_said_ten_times_a_second() {
-        let limit = |most| Limit { most, seen: Mutex::default() };
+    fn a_repeated_warning_is_rate_limited() {
+        let limit = |most| RateLimit { most, seen: Mutex::default() };
         let start = Instant::now();
         let (few, all) = (limit(Some(10)), limit(None));
-        let said = |limit: &Limit<&str>| (0..100).filter(|_| limit.allows("here", start).is_some()).count();
+        let said = |limit: &RateLimit<&str>| (0..100).filter(|_| limit.allows("here", start).is_some()).count();
         assert_eq!((said(&few), said(&all)), (10, 100));
         let later = start + Duration::from_secs(1);
         assert_eq!((few.allows("here", later), few.allows("here", later)), (Some(90), Some(0)));

@@ -11,8 +11,8 @@ use std::time::Duration;
 use fathom_bench::workload::{Options, PackMime};
 use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
 use fathom_net::load::{
-    self, Arrival, Kept, LoadError, Origin, Outcome, Outputs, Plan, Progress, Spacing, Stack, Timestamps, Traffic,
-    Trust,
+    self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Stack, Timestamps,
+    Traffic, Trust,
 };
 use http::Uri;
 use http::uri::Authority;
@@ -29,7 +29,7 @@ const PLACES: std::ops::RangeInclusive<u64> = 1..=1_000_000;
 /// How long a load lasts that nothing else ends.
 const LASTS: Duration = Duration::from_secs(10);
 
-/// Ask an HTTP/3 server for things, and measure how long its responses take.
+/// Generate HTTP/3 load and report response times.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom load https://localhost:4433/bytes/10000 --insecure -c 10 -m 4 -d 30s
@@ -37,56 +37,56 @@ const LASTS: Duration = Duration::from_secs(10);
   fathom load https://localhost:4433/ --insecure --model packmime=50 --connections fresh -d 60s --json -
   fathom load https://localhost:4433/ --insecure --trace day.csv --connect-to 127.0.0.1:4434
 
-Closed loop: each of -c connections keeps -m requests open. Open loop (--rate,
---model, --trace): requests begin at their times, and response times count
-from then, even if the client is late or connections are busy. Percentiles of
-a closed loop leave out what coordinated omission hides; for response times,
-use an open one.
+Closed loop: each of -c connections keeps -m requests in flight. Open loop
+(--rate, --model, --trace): each request has a start time, and its response
+time counts from there, even if the client is late or all connections are busy.
+Percentiles of a closed loop suffer from coordinated omission: use an open loop
+to measure response times.
 
 Certificates are checked against the platform's roots, unless --ca or
---insecure says otherwise. A host with both kinds of address is asked over
-IPv4. SSLKEYLOGFILE names a file for TLS secrets, as in browsers. The first
-Ctrl-C ends the run and prints what was measured, the second ends at once.
+--insecure is given. A host with IPv4 and IPv6 addresses is reached over IPv4.
+SSLKEYLOGFILE names a file for TLS secrets, as in browsers. The first Ctrl-C
+stops the run and prints the results so far, the second exits at once.
 
 Exit code 0: responses were measured; 1: no request completed with a status
 below 400, more failed than --max-failed allows, or a file could not be
-written (what was measured is printed first); 2: the arguments are wrong.")]
+written (the results are printed first); 2: invalid arguments.")]
 pub(crate) struct Args {
-    /// What to ask for. Several, of one server, take turns.
+    /// URLs to request; several URLs of one server are requested in turn.
     #[arg(value_name = "URL", required = true)]
     urls: Vec<String>,
     /// QUIC stack: quinn or noq.
     #[arg(long, default_value_t)]
     stack: Stack,
-    /// One-way delays: any (SYNC_TIMESTAMP beside acknowledgements, or TIMESTAMP with servers that have only that), lean or paper
-    /// (SYNC_TIMESTAMP only; paper: on every packet), timestamp (only that) or off (the stack as it comes).
+    /// Timestamp extension for one-way delays: any (SYNC_TIMESTAMP with ACK frames, or TIMESTAMP if the server supports only that),
+    /// lean or paper (SYNC_TIMESTAMP only; paper: on every packet), timestamp (TIMESTAMP only) or off (the unmodified stack).
     #[arg(long, value_name = "MODE", default_value_t)]
     timestamps: Timestamps,
-    /// Connections; in an open loop, at most so many. [default: 1; 100 in an open loop]
+    /// Connections; in an open loop, the maximum. [default: 1; 100 in an open loop]
     #[arg(short = 'c', long, value_name = "N", value_parser = numbers::whole::<usize>(PLACES))]
     clients: Option<usize>,
-    /// Requests at once on each connection.
+    /// Concurrent requests on each connection.
     #[arg(short = 'm', long, value_name = "N", default_value_t = 1, value_parser = numbers::whole::<usize>(PLACES))]
     streams: usize,
-    /// Measure so many requests.
+    /// Stop after measuring this many requests.
     #[arg(short = 'n', long, value_name = "N", value_parser = numbers::whole::<u64>(1..=1_000_000_000_000))]
     requests: Option<u64>,
-    /// Measure for so long. [default: 10s, if nothing else ends the run]
+    /// Measure for this long. [default: 10s, unless -n or --trace ends the run]
     #[arg(short = 'd', long, value_name = "TIME", value_parser = parse_nonzero_duration)]
     duration: Option<Duration>,
-    /// Requests that begin in this time are not counted.
+    /// Warm-up: requests that start in this time are not counted.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     warm_up: Duration,
-    /// The longest that a request may take.
+    /// Timeout of a request, including the handshake and waiting for a connection.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_nonzero_duration)]
     timeout: Duration,
-    /// Seeds gaps and sizes.
+    /// Seed of random arrival times and response sizes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = numbers::seed)]
     seed: u64,
-    /// Fail when more than this part of the measured requests failed, such as 1%. Without it, when none completed.
+    /// Exit with 1 if more than this fraction of the measured requests failed, such as 1%. Without it, only if none completed.
     #[arg(long, value_name = "PART", value_parser = parse_part)]
     max_failed: Option<f64>,
-    /// Ask for a SHA-256 of each body (RFC 9530) and check it: a response without one, or with another, has failed.
+    /// Request a SHA-256 digest of each body (RFC 9530) and verify it; a missing or different digest is a failure.
     #[arg(long)]
     check_digest: bool,
     #[command(flatten)]
@@ -105,16 +105,16 @@ struct Open {
     /// Requests per second.
     #[arg(short = 'r', long, value_name = "R", conflicts_with_all = ["model", "trace"], value_parser = parse_rate)]
     rate: Option<f64>,
-    /// How they lie in time: poisson or even. [default: poisson]
+    /// Distribution of the gaps between requests: poisson or even. [default: poisson]
     #[arg(long, value_name = "HOW", requires = "rate")]
     spacing: Option<Spacing>,
-    /// Web traffic of a model: packmime=RATE, in requests per second. Asks the URL's server for /bytes/N.
+    /// Web traffic model: packmime=RATE, in requests per second. Requests /bytes/N from the URL's server.
     #[arg(long, value_name = "MODEL", conflicts_with = "trace", value_parser = parse_model)]
     model: Option<f64>,
-    /// Requests from a file: lines of seconds,path in order of time. The URL says which server.
+    /// Replay requests from a file: lines of seconds,path in order of time. The URL names the server.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// fresh: each request makes a connection; persistent: those that are idle are used again. [default: persistent]
+    /// fresh: a new connection for each request; persistent: reuse idle connections. [default: persistent]
     #[arg(long, value_name = "HOW", value_parser = ["fresh", "persistent"])]
     connections: Option<String>,
 }
@@ -124,16 +124,16 @@ struct Open {
 #[group(skip)]
 #[command(next_help_heading = "Server")]
 struct Server {
-    /// Take any certificate.
+    /// Accept any certificate.
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
-    /// Root certificates in PEM, in place of the platform's.
+    /// Root certificates in PEM, instead of the platform's.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Send to this host and port; names stay those of the URL.
+    /// Connect to this host and port; SNI and :authority stay those of the URL.
     #[arg(long, value_name = "ADDR")]
     connect_to: Option<String>,
-    /// Send the requests of fresh connections in 0-RTT, with tickets of those before.
+    /// Send the requests of fresh connections in 0-RTT, with session tickets of earlier ones.
     #[arg(long)]
     zero_rtt: bool,
 }
@@ -143,16 +143,16 @@ struct Server {
 #[group(skip)]
 #[command(next_help_heading = "Results")]
 struct Files {
-    /// Write the results as JSON; '-' is standard output, in place of the table. Of these files one may be '-'.
+    /// Write the results as JSON; '-' is standard output, instead of the table. Only one of these files may be '-'.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a line for each request, while the run goes on; with '-' the table goes to standard error.
+    /// Write one CSV line per request during the run; with '-' the table goes to standard error.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the percentiles of response times, as HdrHistogram's plotter reads them.
+    /// Write response time percentiles in HdrHistogram's .hgrm format.
     #[arg(long, value_name = "FILE")]
     hgrm: Option<PathBuf>,
-    /// Write the response times of each second, as HdrHistogram's interval log.
+    /// Write the response times of each second as an HdrHistogram interval log (.hlog).
     #[arg(long, value_name = "FILE")]
     hlog: Option<PathBuf>,
 }
@@ -175,34 +175,34 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ("--hgrm", files.hgrm.as_deref()),
         ("--hlog", files.hlog.as_deref()),
     ])?;
-    let plan = plan(args)?;
-    let load = described(args, &plan);
+    let config = config(args)?;
+    let load = described(args, &config);
     let outputs = Outputs { rows: open(files.csv.as_deref())?, intervals: open(files.hlog.as_deref())? };
     if args.server.insecure {
-        output::say("warning: any certificate is taken; whoever answers is believed");
+        output::say("warning: --insecure: the server's certificate is not verified");
     }
-    let bar = output::bar(bar(&plan));
-    let (by_time, warm_up) = (plan.duration.is_some(), plan.warm_up);
+    let bar = output::bar(bar(&config));
+    let (by_time, warm_up) = (config.duration.is_some(), config.warm_up);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     let outcome = runtime.block_on(async {
-        let (told, stop) = watch::channel(false);
-        serve::stop_on_signal(told, "ending with what was measured; again to end at once");
-        load::run(plan, outputs, stop, |progress| draw(&bar, progress, by_time, warm_up)).await
+        let (stop_sender, stop) = watch::channel(false);
+        serve::stop_on_signal(stop_sender, "stopping; results so far follow; Ctrl-C again to end at once");
+        load::run(config, outputs, stop, |progress| draw(&bar, progress, by_time, warm_up)).await
     });
     bar.finish_and_clear();
     let outcome = outcome.map_err(|e| match &e {
-        LoadError::Plan(_) | LoadError::Trust(_) => Failure::input(e),
+        LoadError::Config(_) | LoadError::Trust(_) => Failure::input(e),
         LoadError::Unreachable(_, why) if why.contains("certificate") => {
-            Failure::run(format!("{e}; name its root with --ca, or take any with --insecure"))
+            Failure::run(format!("{e}; name its root with --ca, or accept any with --insecure"))
         }
         e => Failure::run(e),
     })?;
-    tell(args, text, &load, &outcome)?;
-    judge(args, &outcome)
+    write_results(args, text, &load, &outcome)?;
+    check_failures(args, &outcome)
 }
 
 /// The load in a line.
-fn described(args: &Args, plan: &Plan) -> String {
+fn described(args: &Args, config: &LoadConfig) -> String {
     let open = &args.open;
     let (spacing, seed) = (open.spacing.unwrap_or_default(), args.seed);
     let arrivals = match (open.rate, open.model, &open.trace) {
@@ -211,21 +211,23 @@ fn described(args: &Args, plan: &Plan) -> String {
         (_, _, Some(trace)) => format!("open loop, trace {}", trace.display()),
         _ => "closed loop".to_owned(),
     };
-    let connections = match &plan.traffic {
+    let connections = match &config.traffic {
         Traffic::Open(_, None) => "fresh connections".to_owned(),
         Traffic::Open(_, Some(kept)) => {
-            format!("up to {} connections, {} at once on each", kept.connections, kept.streams)
+            format!("up to {} connections, {} requests at once on each", kept.connections, kept.streams)
         }
-        Traffic::Closed(kept, _) => format!("{} connections, {} at once on each", kept.connections, kept.streams),
+        Traffic::Closed(kept, _) => {
+            format!("{} connections, {} requests at once on each", kept.connections, kept.streams)
+        }
     };
-    format!("{arrivals}, {connections}; {}, timestamps {}", plan.stack, plan.timestamps)
+    format!("{arrivals}, {connections}; {}, timestamps {}", config.stack, config.timestamps)
 }
 
 /// Everything that was measured, and then what could not be written.
-fn tell(args: &Args, text: output::Text, load: &str, outcome: &Outcome) -> Result<(), Failure> {
+fn write_results(args: &Args, text: output::Text, load: &str, outcome: &LoadReport) -> Result<(), Failure> {
     let Files { json, hgrm, .. } = &args.files;
     if outcome.rows_lost > 0 {
-        output::say(format!("warning: {} lines of the CSV were lost, as the disk was too slow", outcome.rows_lost));
+        output::say(format!("warning: {} CSV lines were dropped because the disk was too slow", outcome.rows_lost));
     }
     let to_stdout = json.as_deref() == Some(Path::new("-"));
     let table = || if to_stdout { Ok(()) } else { text.print(&report::table(load, outcome)) };
@@ -237,14 +239,14 @@ fn tell(args: &Args, text: output::Text, load: &str, outcome: &Outcome) -> Resul
     };
     let lost = || match &outcome.unwritten[..] {
         [] => Ok(()),
-        [(what, why), ..] => Err(Failure::run(format!("cannot write {what}: {why}; what was measured is above"))),
+        [(what, why), ..] => Err(Failure::run(format!("cannot write {what}: {why}; the results are above"))),
     };
     let percentiles = || hgrm.as_ref().map_or(Ok(()), |file| output::write(file, &outcome.phases.response.hgrm()));
     output::first_failure([table(), as_json(), percentiles(), lost()])
 }
 
 /// Whether the run measured what it was to measure.
-fn judge(args: &Args, outcome: &Outcome) -> Result<(), Failure> {
+fn check_failures(args: &Args, outcome: &LoadReport) -> Result<(), Failure> {
     let counts = &outcome.counts;
     let (failed, over) = (counts.failed(), counts.failed() + counts.completed);
     if counts.completed == 0 {
@@ -262,14 +264,14 @@ fn open(file: Option<&Path>) -> Result<Option<Box<dyn std::io::Write + Send>>, F
     file.map(output::stream).transpose()
 }
 
-fn plan(args: &Args) -> Result<Plan, Failure> {
+fn config(args: &Args) -> Result<LoadConfig, Failure> {
     let (authority, urls) = load::urls(&args.urls).map_err(Failure::input)?;
     let open = args.open.rate.is_some() || args.open.model.is_some() || args.open.trace.is_some();
     if !open && args.open.connections.is_some() {
         return Err(Failure::input("--connections is for open loops; add --rate, --model or --trace"));
     }
     let clients = args.clients.unwrap_or(if open { OPEN } else { CLOSED });
-    let kept = Kept { connections: clients, streams: args.streams };
+    let kept = PoolSize { connections: clients, streams: args.streams };
     if clients.checked_mul(args.streams).is_none_or(|places| !(1..=1_000_000).contains(&places)) {
         return Err(Failure::input("-c times -m is the number of requests at once; write 1 to 1000000"));
     }
@@ -281,7 +283,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         Traffic::Closed(kept, urls)
     };
     let endless = args.requests.is_none() && args.open.trace.is_none();
-    Ok(Plan {
+    Ok(LoadConfig {
         stack: args.stack,
         origin,
         traffic,
@@ -290,7 +292,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         requests: args.requests,
         timeout: args.timeout,
         timestamps: args.timestamps,
-        trust: Trust::named(args.server.ca.as_deref(), args.server.insecure),
+        trust: Trust::from_options(args.server.ca.as_deref(), args.server.insecure),
         zero_rtt: args.server.zero_rtt,
         check_digests: args.check_digest,
     })
@@ -301,19 +303,17 @@ fn address(args: &Args, authority: &Authority) -> Result<std::net::SocketAddr, F
     let named = format!("{}:{}", authority.host(), load::port(authority));
     let name = args.server.connect_to.as_ref().unwrap_or(&named);
     let wrong = |why: &dyn std::fmt::Display| {
-        Failure::input(format!(
-            "'{name}' has no address: {why}; write host and port, or where to send with --connect-to"
-        ))
+        Failure::input(format!("'{name}' has no address: {why}; write HOST:PORT, or name an address with --connect-to"))
     };
     let found = name.to_socket_addrs().map_err(|e| wrong(&e))?;
-    load::choose(found).ok_or_else(|| wrong(&"nobody knows it"))
+    load::choose_address(found).ok_or_else(|| wrong(&"the name does not resolve"))
 }
 
 type Arrivals = Box<dyn Iterator<Item = Arrival> + Send>;
 
 fn arrivals(args: &Args, origin: &Origin, urls: Vec<Uri>) -> Result<Arrivals, Failure> {
     if args.open.rate.is_none() && urls.len() > 1 {
-        return Err(Failure::input("a model or a trace says what is asked for; write one URL, which says of whom"));
+        return Err(Failure::input("a model or a trace chooses the paths; write one URL, to name the server"));
     }
     if let Some(rate) = args.open.model {
         let origin = origin.clone();
@@ -333,8 +333,8 @@ fn arrivals(args: &Args, origin: &Origin, urls: Vec<Uri>) -> Result<Arrivals, Fa
 }
 
 /// Time or requests, whichever ends the run; drawn on terminals only.
-fn bar(plan: &Plan) -> ProgressBar {
-    let length = plan.duration.map(|d| d.as_millis() as u64).or(plan.requests);
+fn bar(config: &LoadConfig) -> ProgressBar {
+    let length = config.duration.map(|d| d.as_millis() as u64).or(config.requests);
     let (bar, template) = match length {
         Some(length) => (ProgressBar::new(length), "{wide_bar} {msg} {elapsed}"),
         None => (ProgressBar::new_spinner(), "{spinner} {msg} {elapsed}"),

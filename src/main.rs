@@ -30,11 +30,11 @@ use fathom_bench::reproduce::PAPERS;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const FILES: &str = "\
-Options that name a file take '-' for standard output, one of a command's. Links
-are followed, modes kept, devices and FIFOs written as they are. Exit codes:
-1: it failed, 2: wrong input, 130: interrupted.";
+Options that name a file accept '-' for standard output, one per command.
+Symbolic links are followed, file modes kept, devices and FIFOs written in
+place. Exit codes: 1: failure, 2: invalid input, 130: interrupted.";
 
-/// Delay-based congestion controllers for QUIC, and the laboratory that compares them.
+/// Delay-based congestion controllers for QUIC, and a laboratory to compare them.
 #[derive(Parser)]
 #[command(name = "fathom", version, arg_required_else_help = true, after_help = FILES)]
 struct Cli {
@@ -46,27 +46,27 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Ask measurements of yours: did delay predict loss, how long did responses take, which of several is better?
+    /// Analyze qlog files and load results: delay before loss, response times, comparisons.
     Analyze(Box<analyze::Args>),
     /// Run the same web traffic under several controllers in virtual time and compare response times.
     Compare(Box<compare::Args>),
-    /// List every controller with its options, needs and source.
+    /// List the congestion controllers with their options, requirements and sources.
     Controllers(controllers::Args),
-    /// Delay, queue, lose, reorder or damage the datagrams between clients and a server, in real time.
+    /// Emulate a link between clients and a server in real time: delay, queue, loss, reordering, corruption.
     Link(Box<link::Args>),
-    /// Ask an HTTP/3 server for things, and measure how long its responses take.
+    /// Generate HTTP/3 load and report response times.
     Load(Box<load::Args>),
-    /// List, show, check and run studies: one question each, asked of many runs.
+    /// List, show, check and run studies: parameter sweeps that answer one question each.
     Plan(plan::Args),
-    /// Ask servers what they make of our transport parameters, and how they acknowledge.
+    /// Probe servers for timestamp extensions, ECN support and ACK behaviour.
     Probe(probe::Args),
-    /// Turn a qlog file into the form that qvis draws.
+    /// Convert qlog files for qvis.
     Qlog(qlog::Args),
-    /// Run a paper's experiments again: its tables and figures beside the paper's, and whether its claims hold.
+    /// Reproduce a paper's experiments: its tables and figures beside the paper's, and whether its claims hold.
     Reproduce(reproduce::Args),
-    /// Serve files and synthetic bodies over HTTP/3, with controllers of your choice.
+    /// Serve files and synthetic bodies over HTTP/3 with selectable congestion controllers.
     Serve(Box<serve::Args>),
-    /// List every QUIC stack: what it offers to controllers, which run on it, and its own.
+    /// List the QUIC stacks: capabilities, supported controllers and native controllers.
     Stacks(stacks::Args),
 }
 
@@ -77,12 +77,12 @@ struct Failure {
 }
 
 impl Failure {
-    /// Bad input: the line names what is wrong and how to mend it.
+    /// Invalid input: the line says what is wrong and gives a hint.
     fn input(line: impl std::fmt::Display) -> Self {
         Self { line: line.to_string(), code: 2 }
     }
 
-    /// Something else went wrong.
+    /// Any other failure.
     fn run(line: impl std::fmt::Display) -> Self {
         Self { line: line.to_string(), code: 1 }
     }
@@ -109,7 +109,7 @@ impl Command {
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         Ok(Cli { command, verbosity }) => verbosity.apply().and_then(|()| command.run()),
-        Err(e) => return usage::tell(&e, &Cli::command()),
+        Err(e) => return usage::print_error(&e, &Cli::command()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

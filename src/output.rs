@@ -1,4 +1,4 @@
-//! Writing results: to standard output, or to what a path names, whatever that is. And what is said on standard error meanwhile.
+//! Writes results to standard output or to files, and messages to standard error.
 //!
 //! A path that names a regular file, or nothing yet, gets all of a result or nothing: it is written beside it and renamed. Symbolic links
 //! stay and their target is written. An existing file keeps its mode, owner and hard links: where renaming would change owner or links, it
@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 use crate::Failure;
 
 /// An option that names a file, and the file.
-pub(crate) type Named<'a> = (&'static str, Option<&'a Path>);
+pub(crate) type FileOption<'a> = (&'static str, Option<&'a Path>);
 
 /// Where a command's text goes: to standard error where a file took standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,29 +39,29 @@ impl Text {
 }
 
 /// Refuses files that cannot be written, or that two options name, before any work is done for them; where the text goes then.
-pub(crate) fn check(files: &[Named<'_>]) -> Result<Text, Failure> {
-    let mut taken: Vec<(&str, Place)> = Vec::new();
+pub(crate) fn check(files: &[FileOption<'_>]) -> Result<Text, Failure> {
+    let mut taken: Vec<(&str, Target)> = Vec::new();
     for (option, path) in files {
         let Some(path) = path else { continue };
-        let place = place(path).map_err(|e| cannot(path, &e))?;
-        place.check(path)?;
-        if let Some((other, _)) = taken.iter().find(|(_, other)| other.clashes(&place)) {
-            return Err(Failure::input(match place {
-                Place::Stdout => {
+        let target = target(path).map_err(|e| cannot(path, &e))?;
+        target.check(path)?;
+        if let Some((other, _)) = taken.iter().find(|(_, other)| other.clashes(&target)) {
+            return Err(Failure::input(match target {
+                Target::Stdout => {
                     format!("{other} and {option} are both '-': standard output takes one; name a file for the other")
                 }
                 _ => format!("{other} and {option} name the same file; give each its own"),
             }));
         }
-        taken.push((option, place));
+        taken.push((option, target));
     }
-    let stdout = taken.iter().any(|(_, place)| matches!(place, Place::Stdout));
+    let stdout = taken.iter().any(|(_, target)| matches!(target, Target::Stdout));
     Ok(if stdout { Text::Stderr } else { Text::Stdout })
 }
 
 /// What a path names.
 #[derive(Debug)]
-enum Place {
+enum Target {
     /// `-`, or standard output by its name.
     Stdout,
     /// Neither regular file nor directory: a device, a FIFO, what a shell's `>(...)` is.
@@ -70,7 +70,7 @@ enum Place {
     File { at: PathBuf, is: Option<Metadata> },
 }
 
-impl Place {
+impl Target {
     fn clashes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Stdout, Self::Stdout) => true,
@@ -93,12 +93,12 @@ impl Place {
     }
 }
 
-fn place(path: &Path) -> io::Result<Place> {
+fn target(path: &Path) -> io::Result<Target> {
     if ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name)) {
-        return Ok(Place::Stdout);
+        return Ok(Target::Stdout);
     }
     let is = match fs::metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Place::File { at: follow(path)?, is: None }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Target::File { at: follow(path)?, is: None }),
         is => is?,
     };
     if is.is_dir() {
@@ -107,9 +107,9 @@ fn place(path: &Path) -> io::Result<Place> {
     // What is open already, by its number: to be written, not replaced.
     let open = ["/dev/fd", "/dev/stderr", "/proc"].iter().any(|name| path.starts_with(name));
     if open || !is.is_file() {
-        return Ok(Place::Special { socket: is_socket(&is) });
+        return Ok(Target::Special { socket: is_socket(&is) });
     }
-    Ok(Place::File { at: fs::canonicalize(path)?, is: Some(is) })
+    Ok(Target::File { at: fs::canonicalize(path)?, is: Some(is) })
 }
 
 /// Where a symbolic link that leads nowhere yet leads to.
@@ -201,17 +201,17 @@ pub(crate) fn write_with<T>(
     write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let failed = |e: &io::Error| unwritten(path, e);
-    match place(path).map_err(|e| failed(&e))? {
-        Place::Stdout => {
+    match target(path).map_err(|e| failed(&e))? {
+        Target::Stdout => {
             let written = write(&mut Stdout)?;
             Stdout.flush().map_err(|e| failed(&e))?;
             Ok(written)
         }
-        Place::Special { .. } => {
+        Target::Special { .. } => {
             let mut file = File::options().write(true).open(path).map_err(|e| failed(&e))?;
             write(&mut file)
         }
-        Place::File { at, is } => match (beside(&at, is.as_ref()), is) {
+        Target::File { at, is } => match (beside(&at, is.as_ref()), is) {
             (Ok(mut file), is) if is.as_ref().is_none_or(|is| replaces(&file, is)) => {
                 let written = write(&mut file)?;
                 file.persist(&at).map_err(|e| failed(&e.error))?;
@@ -233,7 +233,7 @@ pub(crate) fn write_with<T>(
 
 /// Opens `path` for what is written while a command works: in place, from the beginning.
 pub(crate) fn stream(path: &Path) -> Result<Box<dyn Write + Send>, Failure> {
-    if matches!(place(path).map_err(|e| cannot(path, &e))?, Place::Stdout) {
+    if matches!(target(path).map_err(|e| cannot(path, &e))?, Target::Stdout) {
         return Ok(Box::new(Stdout));
     }
     let file = File::options().write(true).create(true).truncate(true).open(path);

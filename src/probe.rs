@@ -1,4 +1,4 @@
-//! `fathom probe`: what public servers make of our transport parameters.
+//! `fathom probe`: how servers react to the timestamp transport parameters.
 
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fathom_cc::units::parse_nonzero_duration;
 use fathom_net::load::{self, Origin, Trust};
-use fathom_net::probe::{Answer, Options, Verdict, Visit, probe};
+use fathom_net::probe::{ConnectionReport, ExtensionSupport, ProbeOptions, ProbeReport, probe};
 use http::Uri;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
@@ -15,49 +15,49 @@ use tokio::sync::Semaphore;
 
 use crate::{Failure, numbers, output};
 
-/// Endpoints that people test against, none of which is ours: be gentle.
+/// Public test endpoints, run by others: probe them sparingly.
 const PUBLIC: &str = "cloudflare-quic.com quic.nginx.org quic.aiortc.org www.litespeedtech.com http3-test.litespeedtech.com nghttp2.org:4433 \
 test.privateoctopus.com:4433 h2o.examp1e.net www.haproxy.org interop.seemann.io www.google.com facebook.com fb.mvfst.net \
 docs.trafficserver.apache.org quic.rocks f5quic.com";
 
-/// Ask servers what they make of our transport parameters, and how they acknowledge.
+/// Probe servers for timestamp extensions, ECN support and ACK behaviour.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom probe www.example.org
   fathom probe localhost:4433 --insecure --json -
   fathom probe --public --json endpoints.json
 
-Each server gets one connection with our transport parameters (SYNC_TIMESTAMP
-and TIMESTAMP) and a few GETs on it, one after the other; bodies are cut short.
-Only where that fails, one more connection is made without them, which tells
-whether the parameters are to blame. Several servers are asked at the same
-time, none twice at once.
+Each server gets one connection that offers the transport parameters of
+SYNC_TIMESTAMP and TIMESTAMP, and a few GETs on it, one after the other; bodies
+are cut short. If that fails, a second connection without the parameters shows
+whether they are the cause. Several servers are probed concurrently, each with
+one connection at a time.
 
-Exit code 0: every server was reached and none refuses our parameters; 1:
-one was not, or does.")]
+Exit code 0: every server was reached and none refuses the parameters; 1:
+one was not reached, or refuses them.")]
 pub(crate) struct Args {
     /// Servers: HOST, HOST:PORT or https://HOST:PORT/PATH.
     #[arg(value_name = "HOST", required_unless_present = "public")]
     hosts: Vec<String>,
-    /// Also ask the public endpoints that interop testers use. They belong to others: not in loops.
+    /// Also probe the public endpoints that interop testers use. They belong to others: do not run this in a loop.
     #[arg(long)]
     public: bool,
-    /// GETs on each connection, 1 to 20.
+    /// GET requests per connection, 1 to 20.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = numbers::whole::<u32>(1..=20))]
     requests: u32,
-    /// How long one connection may take.
+    /// Timeout of a connection with all its requests.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_nonzero_duration)]
     timeout: Duration,
-    /// Servers asked at the same time, 1 to 16.
+    /// Servers probed concurrently, 1 to 16.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = numbers::whole::<u8>(1..=16))]
     jobs: u8,
-    /// Take certificates that this PEM file vouches for, instead of the platform's.
+    /// Root certificates in PEM, instead of the platform's.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// Take any certificate.
+    /// Accept any certificate.
     #[arg(long)]
     insecure: bool,
-    /// Write JSON; '-' is standard output, in place of the table.
+    /// Write the results as JSON; '-' is standard output, instead of the table.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -78,10 +78,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             hosts.push(host(written)?);
         }
     }
-    let trust = Trust::named(args.ca.as_deref(), args.insecure);
-    let options = Options { trust, requests: args.requests, timeout: args.timeout, ..Options::default() };
-    let answers = ask(&hosts, &options, args.jobs)?;
-    let all: Vec<(&Host, &Answer)> = hosts.iter().zip(&answers).collect();
+    let trust = Trust::from_options(args.ca.as_deref(), args.insecure);
+    let options = ProbeOptions { trust, requests: args.requests, timeout: args.timeout, ..ProbeOptions::default() };
+    let answers = probe_all(&hosts, &options, args.jobs)?;
+    let all: Vec<(&Host, &ProbeReport)> = hosts.iter().zip(&answers).collect();
     let to_stdout = args.json.as_deref() == Some(std::path::Path::new("-"));
     output::first_failure([
         if to_stdout { Ok(()) } else { output::print(&table(&all)) },
@@ -90,21 +90,22 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             &json!({ "hosts": all.iter().map(|(host, answer)| as_json(host, answer)).collect::<Vec<_>>() }),
         ),
     ])?;
-    let bad = |verdict: &Verdict| matches!(verdict, Verdict::Refuses(_) | Verdict::Unreachable(_));
+    let bad =
+        |verdict: &ExtensionSupport| matches!(verdict, ExtensionSupport::Refuses(_) | ExtensionSupport::Unreachable(_));
     match answers.iter().filter(|answer| bad(&answer.verdict)).count() {
         0 => Ok(()),
         n => {
             let all = answers.len();
-            let certificate = |answer: &Answer| match &answer.verdict {
-                Verdict::Refuses(why) | Verdict::Unreachable(why) => why.contains("certificate"),
+            let certificate = |answer: &ProbeReport| match &answer.verdict {
+                ExtensionSupport::Refuses(why) | ExtensionSupport::Unreachable(why) => why.contains("certificate"),
                 _ => false,
             };
             let hint = if answers.iter().any(certificate) {
-                "; where a certificate is not believed, name its root with --ca, or take any with --insecure"
+                "; for a certificate that is not trusted, name its root with --ca, or accept any with --insecure"
             } else {
                 ""
             };
-            Err(Failure::run(format!("{n} of {all} servers were not reached or refuse our parameters{hint}")))
+            Err(Failure::run(format!("{n} of {all} servers were not reached or refuse the transport parameters{hint}")))
         }
     }
 }
@@ -115,33 +116,33 @@ fn host(written: String) -> Result<Host, Failure> {
     let url = urls.pop().ok_or_else(|| Failure::input("there is no URL; write one"))?;
     let addresses = (load::host(&authority), load::port(&authority)).to_socket_addrs();
     let found = addresses.map_err(|e| e.to_string()).and_then(|found| {
-        let address = load::choose(found).ok_or("it has no address")?;
+        let address = load::choose_address(found).ok_or("it has no address")?;
         Ok(Origin::new(authority, address))
     });
     Ok(Host { written, url, found })
 }
 
-fn ask(hosts: &[Host], options: &Options, jobs: u8) -> Result<Vec<Answer>, Failure> {
+fn probe_all(hosts: &[Host], options: &ProbeOptions, jobs: u8) -> Result<Vec<ProbeReport>, Failure> {
     let bar = output::bar(ProgressBar::new(hosts.len() as u64));
-    let places = Arc::new(Semaphore::new(jobs.into()));
+    let permits = Arc::new(Semaphore::new(jobs.into()));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::run)?;
     let answers = runtime.block_on(async {
-        let mut going = Vec::new();
+        let mut tasks = Vec::new();
         for host in hosts {
-            let (places, bar, options, url) = (Arc::clone(&places), bar.clone(), options.clone(), host.url.clone());
+            let (permits, bar, options, url) = (Arc::clone(&permits), bar.clone(), options.clone(), host.url.clone());
             let found = host.found.clone();
-            going.push(tokio::spawn(async move {
-                let _place = places.acquire().await;
+            tasks.push(tokio::spawn(async move {
+                let _permit = permits.acquire().await;
                 let answer = match found {
                     Ok(origin) => probe(&origin, &url, &options).await,
-                    Err(why) => Ok(Answer { verdict: Verdict::Unreachable(why), visit: None }),
+                    Err(why) => Ok(ProbeReport { verdict: ExtensionSupport::Unreachable(why), visit: None }),
                 };
                 bar.inc(1);
                 answer
             }));
         }
         let mut answers = Vec::new();
-        for task in going {
+        for task in tasks {
             answers.push(task.await.map_err(Failure::run)?.map_err(Failure::input)?);
         }
         Ok(answers)
@@ -150,16 +151,16 @@ fn ask(hosts: &[Host], options: &Options, jobs: u8) -> Result<Vec<Answer>, Failu
     answers
 }
 
-const HEADS: [&str; 8] = ["server", "our parameters", "TIMESTAMP", "ECN", "ACK frames", "handshake", "HTTP", ""];
+const HEADS: [&str; 8] = ["server", "parameters", "TIMESTAMP", "ECN", "ACK frames", "handshake", "HTTP", ""];
 
-fn table(all: &[(&Host, &Answer)]) -> String {
+fn table(all: &[(&Host, &ProbeReport)]) -> String {
     let mut rows = vec![HEADS.map(str::to_owned)];
     for (host, answer) in all {
         let mut row = HEADS.map(|_| "-".to_owned());
         row[0].clone_from(&host.written);
         row[1] = answer.verdict.to_string();
         row[7] = match &answer.verdict {
-            Verdict::Refuses(why) | Verdict::Unreachable(why) => output::plain(why),
+            ExtensionSupport::Refuses(why) | ExtensionSupport::Unreachable(why) => output::plain(why),
             _ => String::new(),
         };
         if let Some(visit) = &answer.visit {
@@ -180,7 +181,7 @@ fn table(all: &[(&Host, &Answer)]) -> String {
     rows.iter().map(line).collect()
 }
 
-fn server(visit: &Visit) -> String {
+fn server(visit: &ConnectionReport) -> String {
     visit.server.as_ref().map_or(String::new(), |server| format!(" ({server})"))
 }
 
@@ -188,23 +189,23 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn as_json(host: &Host, answer: &Answer) -> Value {
+fn as_json(host: &Host, answer: &ProbeReport) -> Value {
     let mut all = json!({
         "host": host.written,
         "url": host.url.to_string(),
         "address": host.found.as_ref().ok().map(|origin| origin.address().to_string()),
         "verdict": match &answer.verdict {
-            Verdict::Speaks(_) => "speaks",
-            Verdict::Ignores => "ignores",
-            Verdict::Refuses(_) => "refuses",
-            Verdict::Unreachable(_) => "unreachable",
+            ExtensionSupport::Speaks(_) => "speaks",
+            ExtensionSupport::Ignores => "ignores",
+            ExtensionSupport::Refuses(_) => "refuses",
+            ExtensionSupport::Unreachable(_) => "unreachable",
         },
         "why": match &answer.verdict {
-            Verdict::Refuses(why) | Verdict::Unreachable(why) => Some(why),
+            ExtensionSupport::Refuses(why) | ExtensionSupport::Unreachable(why) => Some(why),
             _ => None,
         },
         "in_use": match &answer.verdict {
-            Verdict::Speaks(frame) => frame.name(),
+            ExtensionSupport::Speaks(frame) => frame.name(),
             _ => "none",
         },
     });

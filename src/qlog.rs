@@ -1,4 +1,4 @@
-//! `fathom qlog`: qlog files in other forms.
+//! `fathom qlog`: converts qlog files.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -15,32 +15,32 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Write a log in another form.
+    /// Convert a qlog file to another format.
     Export(Export),
 }
 
-/// Read a log of any stack and write it in another form.
+/// Convert a qlog file of any stack to another format.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom qlog export logs/c0ffee_server.sqlog --to qvis
   fathom qlog export server.qlog --to qvis --output -
 
-qvis reads qlog 0.3 as one JSON document, with the event names of that time;
-today's stacks, and fathom serve, write newer names as JSON text sequences.")]
+qvis reads qlog 0.3: one JSON document with that draft's event names. Current
+stacks and fathom serve write newer event names as JSON text sequences.")]
 struct Export {
-    /// The log: .qlog or .sqlog.
+    /// qlog file to read: .qlog or .sqlog.
     file: PathBuf,
-    /// The form.
+    /// Output format.
     #[arg(long, value_name = "FORM")]
     to: Form,
-    /// Where it goes; '-' is standard output. [default: beside the log, as NAME.qvis.qlog]
+    /// Output file; '-' is standard output. [default: NAME.qvis.qlog beside the log]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Form {
-    /// qlog 0.3 in one JSON document.
+    /// qlog 0.3 as one JSON document.
     Qvis,
 }
 
@@ -49,7 +49,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Form::Qvis = args.to;
     let to = args.output.clone().unwrap_or_else(|| args.file.with_extension("qvis.qlog"));
     if to == args.file {
-        return Err(Failure::input(format!("'{}' would be written over; name another --output", to.display())));
+        return Err(Failure::input(format!(
+            "'{}' would be overwritten; name another file with --output",
+            to.display()
+        )));
     }
     output::check(&[("--output", Some(&to))])?;
     let failed = |e: ExportError| {
@@ -68,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(m) = summary.malformed {
         let (records, first, why) = (m.records, m.first, output::plain(&m.why.to_string()));
-        output::say(format!("left out {records} records that cannot be read, the first number {first}: {why}"));
+        output::say(format!("skipped {records} unreadable records, the first is number {first}: {why}"));
     }
     Ok(())
 }

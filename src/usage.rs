@@ -1,4 +1,4 @@
-//! Wrong arguments, in one line that says what to write or where the help is.
+//! Reports invalid arguments in one line with a hint.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::output;
 
 /// Help and version as clap prints them; errors in one line.
-pub(crate) fn tell(e: &clap::Error, cli: &Command) -> ExitCode {
+pub(crate) fn print_error(e: &clap::Error, cli: &Command) -> ExitCode {
     if !e.use_stderr() || e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = e.print();
         return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_is_that_of_the_subcommand() {
+    fn errors_name_the_subcommand() {
         let cli = Command::new("fathom").subcommand(Command::new("plan").subcommand(Command::new("run")));
         let named = |words: &[&str]| command(&cli, &words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>());
         assert_eq!(named(&["plan", "run", "x", "--scale", "2"]), "fathom plan run");

@@ -47,7 +47,7 @@ fn arg(path: &Path) -> &str {
 }
 
 #[test]
-fn a_log_is_asked_whether_delay_predicted_loss() {
+fn loss_delay_analyzes_a_log() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = log(dir.path(), "server.sqlog", 1.0, 40);
     let (json, page) = (dir.path().join("a.json"), dir.path().join("a.html"));
@@ -65,7 +65,7 @@ fn a_log_is_asked_whether_delay_predicted_loss() {
 }
 
 #[test]
-fn responses_and_comparisons() {
+fn responses_are_analyzed_and_compared() {
     let dir = tempfile::tempdir().expect("a folder");
     let (fast, slow) = (log(dir.path(), "fast.sqlog", 1.0, 40), log(dir.path(), "slow.sqlog", 2.0, 40));
     let out = fathom(&["analyze", "response", arg(&fast), "--json", "-"]);
@@ -92,7 +92,7 @@ fn responses_and_comparisons() {
 }
 
 #[test]
-fn a_log_is_turned_for_qvis() {
+fn a_log_is_exported_for_qvis() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = log(dir.path(), "server.sqlog", 1.0, 40);
     let out = fathom(&["qlog", "export", arg(&file), "--to", "qvis"]);
@@ -106,7 +106,7 @@ fn a_log_is_turned_for_qvis() {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_hint() {
+fn invalid_input_gives_one_line_with_a_hint() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);

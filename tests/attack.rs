@@ -163,7 +163,7 @@ fn ask(address: SocketAddr, seconds: u64) -> [Served; 2] {
 /// A client that keeps its connections alive, and takes so many bytes of a stream before it reads.
 fn client(window: u32) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = Trust::Anyone.speaking(b"h3", provider).expect("a TLS configuration");
+    let tls = Trust::Insecure.tls_config(b"h3", provider).expect("a TLS configuration");
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("a QUIC suite")));
     let mut transport = TransportConfig::default();
     transport.keep_alive_interval(Some(Duration::from_secs(2))).stream_receive_window(VarInt::from_u32(window));

@@ -111,7 +111,7 @@ fn no_dependency_is_banned_or_of_unknown_source() {
 }
 
 #[test]
-fn no_crate_of_ours_takes_any_version() {
+fn no_workspace_crate_accepts_any_version() {
     let ours = metadata().packages.into_iter().filter(|p| p.source.is_none());
     let wrong = ours.flat_map(|p| {
         let wild = p.dependencies.into_iter().filter(|d| d.req == "*" && d.path.is_none());
@@ -121,7 +121,7 @@ fn no_crate_of_ours_takes_any_version() {
 }
 
 #[test]
-fn what_is_not_allowed_is_found() {
+fn violations_are_detected() {
     let allowed = licensees(&rules());
     assert_eq!(unlicensed(Some("GPL-3.0-only OR MIT/Apache-2.0"), &allowed), None);
     for license in [None, Some("GPL-3.0-only"), Some("MIT AND AGPL-3.0-only"), Some("My own")] {

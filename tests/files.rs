@@ -57,7 +57,7 @@ fn a_device_stays_a_device() {
 }
 
 #[test]
-fn a_fifo_stays_and_its_reader_gets_everything() {
+fn a_fifo_is_written_in_place() {
     let (folder, log) = folder();
     let fifo = folder.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
@@ -74,7 +74,7 @@ fn a_fifo_stays_and_its_reader_gets_everything() {
 }
 
 #[test]
-fn symbolic_links_stay_and_their_targets_are_written() {
+fn symbolic_links_are_followed() {
     let (folder, log) = folder();
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("elsewhere")).expect("a folder");
@@ -93,7 +93,7 @@ fn symbolic_links_stay_and_their_targets_are_written() {
 }
 
 #[test]
-fn modes_and_umask_are_kept() {
+fn file_modes_and_umask_are_kept() {
     let (folder, log) = folder();
     let at = |name: &str| folder.path().join(name);
     for (name, umask, before, after) in [
@@ -116,7 +116,7 @@ fn modes_and_umask_are_kept() {
 }
 
 #[test]
-fn files_are_replaced_whole_but_hard_links_stay() {
+fn files_are_replaced_atomically_and_hard_links_kept() {
     let (folder, log) = folder();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("alone"), "old").expect("written");
@@ -134,7 +134,7 @@ fn files_are_replaced_whole_but_hard_links_stay() {
 }
 
 #[test]
-fn a_dash_is_standard_output_and_taken_once() {
+fn a_dash_is_standard_output_once() {
     let (folder, log) = folder();
     let out = analyze(":", &log, &["--json", "-"]);
     serde_json::from_slice::<serde_json::Value>(&out.stdout).expect("JSON and nothing else");
@@ -159,7 +159,7 @@ fn a_dash_is_standard_output_and_taken_once() {
 }
 
 #[test]
-fn load_tells_what_it_measured_before_a_full_disk() {
+fn load_prints_results_despite_a_full_disk() {
     let (_server, port) = serve(&[]);
     let url = format!("https://localhost:{port}/bytes/100");
     for option in ["--csv", "--hlog", "--hgrm", "--json"] {
@@ -173,7 +173,7 @@ fn load_tells_what_it_measured_before_a_full_disk() {
 }
 
 #[test]
-fn load_writes_its_lines_to_standard_output() {
+fn load_writes_csv_to_standard_output() {
     let (_server, port) = serve(&[]);
     let url = format!("https://localhost:{port}/bytes/100");
     let folder = tempfile::tempdir().expect("a folder");
@@ -186,7 +186,7 @@ fn load_writes_its_lines_to_standard_output() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_nothing_loudly() {
+fn a_closed_pipe_is_not_an_error() {
     let (_folder, log) = folder();
     for args in
         [&["controllers"][..], &["plan", "list"], &["analyze", "response", log.to_str().expect("utf-8"), "--json", "-"]]
@@ -200,7 +200,7 @@ fn a_reader_that_goes_away_ends_nothing_loudly() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_said() {
+fn an_unwritable_log_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let logs = folder.path().join("logs");
     let logs = logs.to_str().expect("utf-8");

@@ -36,7 +36,7 @@ fn refused(args: &[&str], says: &[&str]) {
 }
 
 #[test]
-fn numbers_are_refused_in_our_words_with_their_range() {
+fn invalid_numbers_are_rejected_with_their_range() {
     let url = "https://127.0.0.1:9/";
     let cases: &[(&[&str], &[&str])] = &[
         (
@@ -78,7 +78,7 @@ fn numbers_are_refused_in_our_words_with_their_range() {
 }
 
 #[test]
-fn names_that_are_nearly_right_are_suggested() {
+fn similar_names_are_suggested() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["compare", "--controllers", "bbr"], &["write native:bbr ", "fathom stacks"]),
         (&["serve", "--controller", "bbr"], &["write native:bbr "]),
@@ -106,7 +106,7 @@ fn refused_but_help(args: &[&str], says: &[&str]) {
 }
 
 #[test]
-fn rates_loads_and_links_are_read_as_people_type_them() {
+fn rates_loads_and_links_accept_common_notations() {
     for link in ["10mbit", "10M", "10Mb", "10mbps"] {
         let args = ["compare", "--link", link, "--load", "0.9", "--controllers", "reno", "--responses", "20"];
         let out = fathom().args(args).output().expect("fathom runs");
@@ -118,7 +118,7 @@ fn rates_loads_and_links_are_read_as_people_type_them() {
 }
 
 #[test]
-fn plans_are_read_alike_by_compare_and_plan() {
+fn compare_and_plan_read_plans_alike() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
     let run = |words: &[&str], path: &Path| fathom().args(words).arg(path).output().expect("fathom runs");
@@ -146,7 +146,7 @@ fn plans_are_read_alike_by_compare_and_plan() {
 }
 
 #[test]
-fn a_probe_whose_certificate_fails_names_the_option() {
+fn a_certificate_failure_names_the_option() {
     let (_server, port) = common::serve(&[]);
     let out = fathom().args(["probe", &format!("localhost:{port}")]).output().expect("fathom runs");
     let said = text(&out.stderr);

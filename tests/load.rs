@@ -56,7 +56,7 @@ fn a_closed_loop_writes_all_its_files() {
 }
 
 #[test]
-fn open_loops_go_through_a_relay() {
+fn open_loops_run_through_a_link() {
     let (_server, port) = serve(&["--stack", "noq"]);
     let to = format!("127.0.0.1:{port}");
     let (_link, relay) =
@@ -94,7 +94,7 @@ fn open_loops_go_through_a_relay() {
 }
 
 #[test]
-fn a_table_says_whether_the_client_was_the_limit_and_0rtt_is_told() {
+fn the_table_reports_saturation_and_0rtt() {
     let (_server, port) = serve(&["--zero-rtt"]);
     let url = format!("https://127.0.0.1:{port}/bytes/100");
     let args = ["load", &url, "--insecure", "-r", "40", "-d", "500ms", "--connections", "fresh", "--zero-rtt"];
@@ -117,7 +117,7 @@ fn a_table_says_whether_the_client_was_the_limit_and_0rtt_is_told() {
 }
 
 #[test]
-fn an_interrupt_ends_it_with_what_was_measured() {
+fn an_interrupt_prints_the_results_so_far() {
     let (_server, port) = serve(&[]);
     let folder = tempfile::tempdir().expect("a folder");
     let (url, rows) = (format!("https://localhost:{port}/bytes/100"), folder.path().join("rows.csv"));
@@ -136,7 +136,7 @@ fn an_interrupt_ends_it_with_what_was_measured() {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_hint() {
+fn invalid_input_gives_one_line_with_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace.csv");
     std::fs::write(&trace, "0,/a\nsoon,/b\n").expect("written");
@@ -183,7 +183,7 @@ fn bad_input_is_told_in_one_line_that_names_the_hint() {
 }
 
 #[test]
-fn a_run_whose_requests_failed_has_failed() {
+fn failed_requests_fail_the_run() {
     let (_server, port) = serve(&[]);
     let [missing, there] = ["nothing", "bytes/10"].map(|path| format!("https://localhost:{port}/{path}"));
     for (urls, more, code, says) in [
@@ -201,7 +201,7 @@ fn a_run_whose_requests_failed_has_failed() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_in_one_line() {
+fn an_unreachable_server_gives_one_line() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let at = nobody.local_addr().expect("an address").to_string();
     let out = fathom(&["load", &format!("https://{at}/"), "--insecure", "--timeout", "300ms"]);

@@ -19,7 +19,7 @@ fn kib(process: u32, name: &str) -> u64 {
 }
 
 #[test]
-fn memory_is_given_back_when_clients_have_left() {
+fn memory_is_released_after_clients_leave() {
     let stacks: &[&str] = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
     for stack in stacks {
         let (server, port) = serve(&["--stack", stack]);

@@ -5,9 +5,9 @@ mod common;
 use std::net::UdpSocket;
 use std::process::Output;
 
-use common::{Going, fathom};
+use common::{FathomProcess, fathom};
 
-fn serve(more: &[&str]) -> (Going, String) {
+fn serve(more: &[&str]) -> (FathomProcess, String) {
     let (child, port) = common::serve(more);
     (child, format!("https://localhost:{port}/bytes/1000"))
 }
@@ -17,7 +17,7 @@ fn probe(args: &[&str]) -> Output {
 }
 
 #[test]
-fn it_tells_who_speaks_what() {
+fn supported_extensions_are_reported() {
     let (_ours, ours) = serve(&[]);
     let (_theirs, theirs) = serve(&["--timestamps", "timestamp"]);
     let (_plain, plain) = serve(&["--timestamps", "off", "--controller", "native:cubic"]);
@@ -41,7 +41,7 @@ fn it_tells_who_speaks_what() {
 }
 
 #[test]
-fn nobody_is_not_reached_and_bad_input_is_told_in_one_line() {
+fn unreachable_servers_and_invalid_input_give_one_line() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let nobody = nobody.local_addr().expect("an address").to_string();
     let out = probe(&[&nobody, "--insecure", "--timeout", "300ms"]);

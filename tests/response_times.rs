@@ -45,7 +45,7 @@ fn logged(folder: &std::path::Path, name: &str) -> Vec<f64> {
 }
 
 #[test]
-fn server_and_client_agree_behind_a_slow_link() {
+fn server_and_client_times_agree_behind_a_slow_link() {
     let stacks: &[&str] = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"] } else { &["quinn", "noq"] };
     for stack in stacks {
         let dir = tempfile::tempdir().expect("a folder");

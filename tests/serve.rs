@@ -12,7 +12,7 @@ fn fathom(args: &[&str]) -> Output {
 }
 
 #[test]
-fn it_says_where_it_is_and_ends_when_told() {
+fn serve_prints_its_address_and_stops_on_sigterm() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--controller", "reno=1,native:cubic=1"])
         .stderr(Stdio::piped())
@@ -62,7 +62,7 @@ fn unread(args: &[&str], endless: bool) -> Option<i32> {
 }
 
 #[test]
-fn nothing_ends_as_nobody_reads_what_it_says() {
+fn a_closed_stderr_stops_nothing() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let nobody = nobody.local_addr().expect("an address").to_string();
     assert_eq!(unread(&["serve", "--listen", "127.0.0.1:0"], true), Some(0));
@@ -72,7 +72,7 @@ fn nothing_ends_as_nobody_reads_what_it_says() {
 }
 
 #[test]
-fn bad_input_is_told_in_one_line_that_names_the_hint() {
+fn invalid_input_gives_one_line_with_a_hint() {
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let taken = taken.local_addr().expect("an address").to_string();
     let here = env!("CARGO_MANIFEST_DIR").to_owned() + "/Cargo.toml";

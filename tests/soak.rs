@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Going, fathom, serve, start};
+use common::{FathomProcess, fathom, serve, start};
 
 /// When what happens, in seconds since the relay began.
 struct Course {
@@ -136,7 +136,7 @@ fn load(which: usize, folder: &Path, stack: &str, relay: &str, lasts: f64, began
 }
 
 /// Ends the relay; what it did.
-fn counts(mut link: Going) -> serde_json::Value {
+fn counts(mut link: FathomProcess) -> serde_json::Value {
     let told = Command::new("kill").args(["-INT", &link.child.id().to_string()]).status();
     assert!(told.expect("kill runs").success());
     let mut text = String::new();

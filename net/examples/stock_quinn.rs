@@ -12,14 +12,14 @@ use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, Incoming, ServerConfig};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+type LoadReport<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Bytes handed to a stream at once, as in `fathom serve`.
 const CHUNK: usize = 64 * 1024;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
 #[tokio::main]
-async fn main() -> Outcome<()> {
+async fn main() -> LoadReport<()> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".into());
     let endpoint = Endpoint::server(config()?, address.parse()?)?;
     eprintln!("serving https://{}/", endpoint.local_addr()?);
@@ -29,7 +29,7 @@ async fn main() -> Outcome<()> {
     Ok(())
 }
 
-async fn serve(incoming: Incoming) -> Outcome<()> {
+async fn serve(incoming: Incoming) -> LoadReport<()> {
     let connection = h3_quinn::Connection::new(incoming.await?);
     let mut http = h3::server::Connection::<_, Bytes>::new(connection).await?;
     while let Some(resolver) = http.accept().await? {
@@ -39,7 +39,7 @@ async fn serve(incoming: Incoming) -> Outcome<()> {
             let Some(mut left) = asked else {
                 stream.send_response(Response::builder().status(404).body(())?).await?;
                 stream.finish().await?;
-                return Outcome::Ok(());
+                return LoadReport::Ok(());
             };
             stream.send_response(Response::builder().header("content-length", left).body(())?).await?;
             while left > 0 {
@@ -50,14 +50,14 @@ async fn serve(incoming: Incoming) -> Outcome<()> {
             stream.finish().await?;
             // A client's FIN may come after its request: a stream that is dropped before is stopped with an error.
             while stream.recv_data().await?.is_some() {}
-            Outcome::Ok(())
+            LoadReport::Ok(())
         });
     }
     Ok(())
 }
 
 /// quinn's own choices but for the controller that both sides of the measurement have by default: CUBIC.
-fn config() -> Outcome<ServerConfig> {
+fn config() -> LoadReport<ServerConfig> {
     let signed = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
     let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

@@ -1,9 +1,9 @@
-//! Who gets how many of the process's descriptors. What may need any number, files that are served and logs, has bounds, so that sockets,
-//! the metrics and whatever else the process opens find some left.
+//! Divides the process's file descriptors. Served files and logs, which may need any number, have limits, so that some remain for sockets,
+//! the metrics endpoint and everything else.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// For standard streams, the runtime, sockets, scrapes of the metrics, and what nobody thought of.
+/// Reserve for standard streams, the runtime, sockets, scrapes of the metrics, and everything else.
 const RESERVE: u64 = 128;
 /// More than this is not asked for.
 const ENOUGH: u64 = 1 << 16;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_are_left_however_many_there_are() {
+    fn a_reserve_of_descriptors_always_remains() {
         for limit in [0, 1, 16, 200, 1_024, 65_536, u64::MAX] {
             let Descriptors { files, reads, logs } = Descriptors::within(limit);
             assert!(reads > 0);

@@ -1,5 +1,5 @@
-//! Digests of bodies (RFC 9530): a client that asks for one with `want-content-digest` gets it in the trailers, computed of what is sent
-//! while it is sent. So nothing is read twice, and what was damaged on its way, by whatever, is found.
+//! Digests of bodies (RFC 9530): a client that requests one with `want-content-digest` gets it in the trailers, computed while the body is
+//! sent. So nothing is read twice, and corruption on the way is detected.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -67,12 +67,12 @@ impl Digest {
     pub fn check(self, fields: &HeaderMap) -> Result<(), String> {
         let found = self.value();
         let values = fields.get_all(CONTENT_DIGEST).into_iter();
-        let told = values.flat_map(|value| members(value.as_bytes())).find(|(name, _)| *name == ALGORITHM);
-        let told = told.ok_or_else(|| format!("the server told no {ALGORITHM} digest"))?;
-        if found.split_once('=') == Some(told) {
+        let sent = values.flat_map(|value| members(value.as_bytes())).find(|(name, _)| *name == ALGORITHM);
+        let sent = sent.ok_or_else(|| format!("the server sent no {ALGORITHM} digest"))?;
+        if found.split_once('=') == Some(sent) {
             return Ok(());
         }
-        Err(format!("the body is not what the server read: {found}, it says {ALGORITHM}={}", told.1.escape_debug()))
+        Err(format!("the body's digest is {found}, the server sent {ALGORITHM}={}", sent.1.escape_debug()))
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_given_to_those_who_want_it() {
+    fn digest_is_sent_only_on_request() {
         for (values, wanted) in [
             (&["sha-256=10"][..], true),
             (&["sha-512=3, sha-256=1"], true),
@@ -103,20 +103,20 @@ mod tests {
     }
 
     /// RFC 9530 §D.1: the body is a line of JSON with its end of line.
-    const TOLD: &str = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
+    const DIGEST: &str = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
 
     #[test]
-    fn it_is_that_of_the_examples_in_the_rfc() {
+    fn digest_matches_the_examples_of_rfc_9530() {
         let mut digest = Digest::default();
         for piece in ["{\"hello\": ", "\"world\"}\n"] {
             digest.add(piece.as_bytes());
         }
-        assert_eq!(digest.clone().value(), TOLD);
-        digest.clone().check(&fields(CONTENT_DIGEST, &["sha-512=:AAAA:", TOLD])).unwrap();
+        assert_eq!(digest.clone().value(), DIGEST);
+        digest.clone().check(&fields(CONTENT_DIGEST, &["sha-512=:AAAA:", DIGEST])).unwrap();
         let missing = digest.clone().check(&HeaderMap::new()).unwrap_err();
         assert!(missing.contains("no sha-256"), "{missing}");
         digest.add(b" ");
-        let wrong = digest.check(&fields(CONTENT_DIGEST, &[TOLD])).unwrap_err();
+        let wrong = digest.check(&fields(CONTENT_DIGEST, &[DIGEST])).unwrap_err();
         assert!(wrong.contains("RK/0qy18") && !wrong.contains('\n'), "{wrong}");
     }
 }

@@ -1,4 +1,4 @@
-//! Files that are served, within the descriptors that they may take.
+//! Served files, with a limit of open descriptors.
 //!
 //! A file is open while it is sent, as long as few are. Beyond that it is opened for each piece and closed again: clients that take
 //! nothing of their responses then hold no descriptor, and others are served.
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_replaced_is_not_sent_as_one() {
+    async fn a_replaced_file_aborts_the_response() {
         let (_dir, root, _) = root();
         let files = Files::new(Descriptors { files: 0, reads: 1, logs: 0 });
         let mut file = files.open(&root, "large".into(), true).await.unwrap().unwrap();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stays_so_is_missing() {
+    fn only_permanent_errors_count_as_missing() {
         let is = |errno: Errno| is_missing(&io::Error::from_raw_os_error(errno.raw_os_error()));
         assert!(
             [Errno::NOENT, Errno::ACCESS, Errno::PERM, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG]

@@ -16,7 +16,7 @@ pub const ALPN: &[u8] = b"h3";
 /// Tickets that a server remembers, with less than a kilobyte each.
 const TICKETS: usize = 16_384;
 
-/// Why there is no identity. Each message is one line that names the mend.
+/// Why there is no identity. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A file cannot be read, or holds no PEM of the kind.
@@ -30,22 +30,22 @@ pub enum IdentityError {
         why: String,
     },
     /// rustls does not take them.
-    #[error("certificate and key do not go together: {0}; name the key that the certificate was made for")]
-    Refused(rustls::Error),
+    #[error("certificate and key do not go together: {0}; name the private key of this certificate")]
+    Mismatch(rustls::Error),
     /// BoringSSL, which quiche has, does not take them.
-    #[error("BoringSSL does not take certificate or key: {0}; name others, or serve through another stack")]
-    Foreign(String),
+    #[error("BoringSSL rejects the certificate or key: {0}; name others, or use another stack")]
+    BoringSsl(String),
     /// No certificate could be made.
-    #[error("cannot make a certificate: {0}")]
-    Made(#[from] rcgen::Error),
+    #[error("cannot generate a certificate: {0}")]
+    Generate(#[from] rcgen::Error),
 }
 
 impl IdentityError {
     /// BoringSSL's words in ours.
     #[cfg(feature = "quiche")]
-    pub(crate) fn foreign(why: &dyn std::fmt::Display) -> Self {
+    pub(crate) fn boring_error(why: &dyn std::fmt::Display) -> Self {
         // An error stack has a line for each error.
-        Self::Foreign(why.to_string().trim().replace('\n', "; "))
+        Self::BoringSsl(why.to_string().trim().replace('\n', "; "))
     }
 }
 
@@ -113,7 +113,7 @@ impl Identity {
     /// BoringSSL does not take certificate or key.
     #[cfg(feature = "quiche")]
     pub fn boring(&self) -> Result<boring::ssl::SslContextBuilder, IdentityError> {
-        boring_context(&self.chain, &self.key).map_err(|e| IdentityError::foreign(&e))
+        boring_context(&self.chain, &self.key).map_err(|e| IdentityError::boring_error(&e))
     }
 
     /// TLS 1.3 for servers, HTTP/3 only. Secrets are logged to the file that the environment's SSLKEYLOGFILE names.
@@ -121,7 +121,7 @@ impl Identity {
     /// # Errors
     /// Certificate and key do not go together.
     pub fn server(&self) -> Result<Arc<ServerConfig>, IdentityError> {
-        self.speaking(ALPN, ring_provider()).map(Arc::new)
+        self.tls_config(ALPN, ring_provider()).map(Arc::new)
     }
 
     /// As [`Identity::server`], and clients that come again may send at once (0-RTT).
@@ -129,21 +129,21 @@ impl Identity {
     /// # Errors
     /// Certificate and key do not go together.
     pub fn server_with_early_data(&self) -> Result<Arc<ServerConfig>, IdentityError> {
-        self.speaking(ALPN, ring_provider()).map(|config| Arc::new(with_early_data(config)))
+        self.tls_config(ALPN, ring_provider()).map(|config| Arc::new(with_early_data(config)))
     }
 
     /// As [`Identity::server`], for another protocol and with other cryptography.
     ///
     /// # Errors
     /// Certificate and key do not go together.
-    pub fn speaking(&self, protocol: &[u8], provider: Arc<CryptoProvider>) -> Result<ServerConfig, IdentityError> {
+    pub fn tls_config(&self, protocol: &[u8], provider: Arc<CryptoProvider>) -> Result<ServerConfig, IdentityError> {
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(IdentityError::Refused)?;
+            .map_err(IdentityError::Mismatch)?;
         let mut config = builder
             .with_no_client_auth()
             .with_single_cert(self.chain.clone(), self.key.clone_key())
-            .map_err(IdentityError::Refused)?;
+            .map_err(IdentityError::Mismatch)?;
         config.alpn_protocols = vec![protocol.to_vec()];
         config.key_log = Arc::new(rustls::KeyLogFile::new());
         Ok(config)
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_made_identity_serves_and_names_its_key() {
+    fn self_signed_identity_serves_and_reports_its_key_hash() {
         let made = Identity::self_signed(&["127.0.0.1".parse().unwrap()]).unwrap();
         assert_eq!(made.server().unwrap().alpn_protocols, [ALPN]);
         let hash = made.key_hash().unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_hold_something_else_are_named() {
+    fn invalid_pem_files_are_named_in_errors() {
         let folder = tempfile::tempdir().unwrap();
         let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let write = |name: &str, text: &str| {
@@ -232,7 +232,9 @@ mod tests {
         assert!(error(&folder.path().join("none"), &key).contains("none"));
         assert!(error(&write("empty.pem", ""), &key).contains("certificate"));
         let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let foreign = write("other.pem", &other.signing_key.serialize_pem());
-        assert!(Identity::read(&cert, &foreign).unwrap().server().unwrap_err().to_string().contains("go together"));
+        let boring_error = write("other.pem", &other.signing_key.serialize_pem());
+        assert!(
+            Identity::read(&cert, &boring_error).unwrap().server().unwrap_err().to_string().contains("go together")
+        );
     }
 }

@@ -1,39 +1,39 @@
-//! HTTP/3 on real sockets.
+//! HTTP/3 server and load generator on real sockets.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `shares.rs` | which controller a connection gets: trials that divide connections |
-//! | `identity.rs` | certificate and key, from files or made for the occasion |
-//! | `natives.rs` | the stacks' own controllers |
+//! | `controller_shares.rs` | controllers with weights that divide the connections |
+//! | `native_controllers.rs` | the stacks' own controllers by name |
+//! | `identity.rs` | certificate and key, from files or self-signed |
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays |
-//! | `files.rs` | those files, within the descriptors that they may take |
-//! | `descriptors.rs` | who gets how many of the process's descriptors |
-//! | `digest.rs` | digests of bodies, for clients that check what they get |
-//! | `limits.rs` | what one peer, and all of them, may take |
-//! | `metrics.rs` | counts and histograms per controller, as Prometheus reads them |
-//! | `logs.rs` | a connection's qlog: what its controller and its responses do |
-//! | `guarded.rs` | what a peer's streams may bring to HTTP/3 |
-//! | `stats.rs` | what a stack counts of a connection |
-//! | `timestamps.rs` | how users choose the way in which one-way delays are exchanged |
-//! | `server/` | accepting, serving, ending |
-//! | `load/` | asking, and measuring the answers |
-//! | `probe.rs` | what a server makes of our transport parameters |
-//! | `udp.rs` | sockets with room for many peers' packets |
+//! | `files.rs` | served files, with a limit of open descriptors |
+//! | `descriptors.rs` | how the process's file descriptors are divided |
+//! | `digest.rs` | digests of bodies (RFC 9530) |
+//! | `limits.rs` | limits per client and for the whole server |
+//! | `metrics.rs` | Prometheus metrics per controller |
+//! | `connection_log.rs` | a connection's qlog: controller and responses |
+//! | `stream_limits.rs` | limits on the bytes that a peer's streams may bring to HTTP/3 |
+//! | `stats.rs` | connection statistics of each stack |
+//! | `timestamps.rs` | the `--timestamps` option |
+//! | `server/` | accepting connections, serving requests, shutdown |
+//! | `load/` | the load generator |
+//! | `probe.rs` | how a server reacts to the timestamp transport parameters |
+//! | `udp.rs` | UDP sockets with large buffers |
 
+pub mod connection_log;
+pub mod controller_shares;
 pub mod descriptors;
 pub mod digest;
 mod files;
-mod guarded;
 pub mod identity;
 pub mod limits;
 pub mod load;
-pub mod logs;
 pub mod metrics;
-pub mod natives;
+pub mod native_controllers;
 pub mod probe;
 pub mod server;
-pub mod shares;
 pub mod site;
 mod stats;
+mod stream_limits;
 pub mod timestamps;
 pub mod udp;

@@ -1,4 +1,4 @@
-//! What one peer, and all of them together, may take.
+//! Limits of the server, per client and in total.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,7 +21,7 @@ pub struct Limits {
     pub client_prefix: ClientPrefix,
     /// Handshakes at once; while there are more, clients prove their address with a Retry (RFC 9000 §8.1.2) first.
     pub handshakes: usize,
-    /// Connections that clients without such a proof may begin per second; when there are more, they prove their address as well.
+    /// Connections per second from clients without a validated address; above that, they get a Retry as well.
     /// What fails at once is a handshake under way for no time.
     pub attempts: u32,
     /// Requests at once on a connection.
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_cut_addresses_where_they_say() {
+    fn client_prefix_masks_addresses() {
         let of = |prefix: &str, ip: &str| prefix.parse::<ClientPrefix>().unwrap().of(ip.parse().unwrap()).to_string();
         assert_eq!(of("32,56", "192.0.2.77"), "192.0.2.77");
         assert_eq!(of("24,56", "192.0.2.77"), "192.0.2.0");

@@ -1,11 +1,11 @@
-//! Counts and histograms per controller, as Prometheus reads them.
+//! Prometheus metrics: counters and histograms per controller.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fathom_plugin::InUse;
-use fathom_qlog::Folder;
+use fathom_qlog::LogFolder;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -14,61 +14,61 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-/// Which connections a number is of.
+/// Labels of per-controller metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct Controller {
+pub struct ControllerLabels {
     /// QUIC stack.
     pub stack: &'static str,
     /// Controller with its options.
     pub controller: String,
 }
 
-/// Which responses a number is of.
+/// Labels of response counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Status {
+struct StatusLabels {
     stack: &'static str,
     controller: String,
     status: u16,
 }
 
-/// Connections by the extension that tells one-way delays.
+/// Labels of connection counts by timestamp extension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Extension {
+struct ExtensionLabels {
     stack: &'static str,
     controller: String,
     extension: &'static str,
 }
 
-/// Why a client was given up.
+/// Label: why a slow reader was dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
+struct ReasonLabels {
     reason: &'static str,
 }
 
-/// Why a client is given up that takes too little of its responses.
+/// Why a client that reads its responses too slowly is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GivenUp {
-    /// It took next to nothing for [`Limits::stall`](crate::limits::Limits::stall): its responses are.
+pub enum SlowReader {
+    /// It acknowledged almost nothing for [`Limits::stall`](crate::limits::Limits::stall): its responses are reset.
     Stall,
-    /// It held memory while others needed it: its connection is.
+    /// It held response memory that others needed: its connection is closed.
     Pressure,
 }
 
-impl std::fmt::Display for GivenUp {
+impl std::fmt::Display for SlowReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Stall => "the client takes too little",
-            Self::Pressure => "the client takes too little while memory is short",
+            Self::Stall => "the client reads too slowly",
+            Self::Pressure => "the client reads too slowly while memory is short",
         })
     }
 }
 
-/// The budget for bytes of responses that are not acknowledged.
+/// Metrics of the memory for unacknowledged response data.
 #[derive(Clone, Debug, Default)]
-pub struct Budgeted {
+pub struct ResponseMemoryMetrics {
     total: Gauge,
     used: Gauge,
-    given_up: Family<Reason, Counter>,
+    given_up: Family<ReasonLabels, Counter>,
 }
 
 /// As gauges count.
@@ -76,9 +76,9 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-impl Budgeted {
-    /// There are so many bytes of it.
-    pub fn has(&self, total: u64) {
+impl ResponseMemoryMetrics {
+    /// Sets the limit in bytes.
+    pub fn set_limit(&self, total: u64) {
         self.total.set(signed(total));
     }
 
@@ -87,30 +87,30 @@ impl Budgeted {
         u64::try_from(self.used.get()).unwrap_or(0)
     }
 
-    /// So many more are.
+    /// Adds bytes in use.
     pub fn hold(&self, bytes: u64) {
         self.used.inc_by(signed(bytes));
     }
 
-    /// So many fewer are.
+    /// Subtracts bytes in use.
     pub fn release(&self, bytes: u64) {
         self.used.dec_by(signed(bytes));
     }
 
-    /// A client was given up.
-    pub fn gave_up(&self, why: GivenUp) {
+    /// Counts a slow reader that was dropped.
+    pub fn aborted(&self, why: SlowReader) {
         let reason = match why {
-            GivenUp::Stall => "stall",
-            GivenUp::Pressure => "pressure",
+            SlowReader::Stall => "stall",
+            SlowReader::Pressure => "pressure",
         };
-        self.given_up.get_or_create(&Reason { reason }).inc();
+        self.given_up.get_or_create(&ReasonLabels { reason }).inc();
     }
 }
 
-/// What became of the connections' logs, as of the last scrape.
+/// Totals of the qlog files, updated on each scrape.
 #[derive(Debug, Default)]
-struct Logs {
-    folder: OnceLock<Arc<Folder>>,
+struct LogMetrics {
+    folder: OnceLock<Arc<LogFolder>>,
     files: Counter,
     bytes: Counter,
     dropped: Counter,
@@ -118,10 +118,10 @@ struct Logs {
     failed: Counter,
 }
 
-impl Logs {
-    fn look(&self) {
+impl LogMetrics {
+    fn update(&self) {
         let Some(folder) = self.folder.get() else { return };
-        let fathom_qlog::Counts { files, bytes, dropped, refused, failed, .. } = folder.counts();
+        let fathom_qlog::LogCounts { files, bytes, dropped, refused, failed, .. } = folder.counts();
         for (counter, count) in [
             (&self.files, files),
             (&self.bytes, bytes),
@@ -134,36 +134,36 @@ impl Logs {
     }
 }
 
-type Histograms = Family<Controller, Histogram, fn() -> Histogram>;
+type Histograms = Family<ControllerLabels, Histogram, fn() -> Histogram>;
 
-/// All numbers of a server.
+/// All metrics of a server.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    connections: Family<Controller, Counter>,
-    open: Family<Controller, Gauge>,
-    failed: Family<Controller, Counter>,
+    connections: Family<ControllerLabels, Counter>,
+    open: Family<ControllerLabels, Gauge>,
+    failed: Family<ControllerLabels, Counter>,
     refused: Counter,
     refused_client: Counter,
     retried: Counter,
     slow_headers: Counter,
-    requestless: Counter,
-    logs: Logs,
-    responses: Family<Status, Counter>,
-    abandoned: Family<Controller, Counter>,
-    body_bytes: Family<Controller, Counter>,
+    no_request: Counter,
+    logs: LogMetrics,
+    responses: Family<StatusLabels, Counter>,
+    abandoned: Family<ControllerLabels, Counter>,
+    body_bytes: Family<ControllerLabels, Counter>,
     response: Histograms,
     handed_over: Histograms,
     first_byte: Histograms,
-    budgeted: Budgeted,
+    response_memory: ResponseMemoryMetrics,
     rtt: Histograms,
     queueing: Histograms,
-    sent: Family<Controller, Counter>,
-    lost: Family<Controller, Counter>,
-    early: Family<Controller, Counter>,
-    reductions: Family<Controller, Counter>,
-    one_way: Family<Controller, Counter>,
-    extensions: Family<Extension, Counter>,
+    sent: Family<ControllerLabels, Counter>,
+    lost: Family<ControllerLabels, Counter>,
+    early: Family<ControllerLabels, Counter>,
+    reductions: Family<ControllerLabels, Counter>,
+    one_way: Family<ControllerLabels, Counter>,
+    extensions: Family<ExtensionLabels, Counter>,
 }
 
 /// 1 ms to about two minutes, each bound 1.5 times the one before.
@@ -176,12 +176,12 @@ fn delays() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 1.6, 24))
 }
 
-/// What a connection's sender had done when it ended.
+/// Statistics of one connection, in this crate's terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Ended {
+pub struct ConnectionStats {
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
-    /// Mean forward queueing delay, where one-way delays were told.
+    /// Mean forward queueing delay, where one-way delays were measured.
     pub queueing: Option<Duration>,
     /// Congestion window in bytes.
     pub window: u64,
@@ -195,17 +195,17 @@ pub struct Ended {
     pub early: u64,
     /// Window reductions for loss or marks.
     pub reductions: u64,
-    /// The peer told one-way delays.
+    /// One-way delays were negotiated.
     pub one_way: bool,
     /// The frame that carries one-way delays, in one direction at least.
     pub in_use: InUse,
 }
 
-/// Counts of one controller's responses, found once: to find them takes longer than to count.
+/// Handles to one controller's response metrics, looked up once: a lookup costs more than an increment.
 #[derive(Debug)]
-pub struct Answers {
-    of: Controller,
-    responses: Family<Status, Counter>,
+pub struct ResponseMetrics {
+    of: ControllerLabels,
+    responses: Family<StatusLabels, Counter>,
     /// Those with status 200, as nearly all are.
     ok: OnceLock<Counter>,
     body_bytes: Counter,
@@ -216,7 +216,7 @@ pub struct Answers {
 
 /// Times of a response, from its request's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct ResponseTimes {
     /// Until QUIC took the first byte of the body: of a body that is handed over in one piece, the last, too.
     pub first_byte: Duration,
     /// Until QUIC took the last byte: what fits its send buffer is taken at once.
@@ -225,11 +225,11 @@ pub struct Times {
     pub acknowledged: Duration,
 }
 
-impl Answers {
+impl ResponseMetrics {
     /// A response is complete.
-    pub fn add(&self, status: u16, bytes: u64, times: &Times) {
+    pub fn record(&self, status: u16, bytes: u64, times: &ResponseTimes) {
         let find = || {
-            let label = Status { stack: self.of.stack, controller: self.of.controller.clone(), status };
+            let label = StatusLabels { stack: self.of.stack, controller: self.of.controller.clone(), status };
             self.responses.get_or_create_owned(&label)
         };
         match status {
@@ -250,7 +250,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All zero.
+    /// New metrics, all zero.
     pub fn new() -> Self {
         let histograms = |of: fn() -> Histogram| Histograms::new_with_constructor(of);
         let mut metrics = Self {
@@ -262,15 +262,15 @@ impl Metrics {
             refused_client: Counter::default(),
             retried: Counter::default(),
             slow_headers: Counter::default(),
-            requestless: Counter::default(),
-            logs: Logs::default(),
+            no_request: Counter::default(),
+            logs: LogMetrics::default(),
             responses: Family::default(),
             abandoned: Family::default(),
             body_bytes: Family::default(),
             response: histograms(response_times),
             handed_over: histograms(response_times),
             first_byte: histograms(response_times),
-            budgeted: Budgeted::default(),
+            response_memory: ResponseMemoryMetrics::default(),
             rtt: histograms(delays),
             queueing: histograms(delays),
             sent: Family::default(),
@@ -281,172 +281,180 @@ impl Metrics {
             extensions: Family::default(),
         };
         let r = &mut metrics.registry;
-        r.register("connections", "Connections whose handshake was completed", metrics.connections.clone());
-        r.register("connections_open", "Connections open now", metrics.open.clone());
+        r.register("connections", "Connections that completed their handshake", metrics.connections.clone());
+        r.register("connections_open", "Open connections", metrics.open.clone());
         r.register("handshakes_failed", "Connections whose handshake failed", metrics.failed.clone());
-        r.register("connections_refused", "Connections refused because there were too many", metrics.refused.clone());
+        r.register(
+            "connections_refused",
+            "Connections refused because of the limit of all connections",
+            metrics.refused.clone(),
+        );
         r.register(
             "connections_refused_client",
-            "Connections refused because their client prefix had too many",
+            "Connections refused because of the limit per client prefix",
             metrics.refused_client.clone(),
         );
-        r.register("retries", "Clients asked to prove their address", metrics.retried.clone());
-        r.register(
-            "slow_headers",
-            "Requests given up because their header took too long",
-            metrics.slow_headers.clone(),
-        );
+        r.register("retries", "Retry packets sent to validate client addresses", metrics.retried.clone());
+        r.register("slow_headers", "Requests rejected because their header timed out", metrics.slow_headers.clone());
         r.register(
             "connections_without_request",
-            "Connections ended because no complete request came for too long",
-            metrics.requestless.clone(),
+            "Connections closed because they sent no complete request in time",
+            metrics.no_request.clone(),
         );
         let logs = &metrics.logs;
-        r.register("qlog_files", "Log files begun", logs.files.clone());
-        r.register_with_unit("qlog", "Bytes of logs", Unit::Bytes, logs.bytes.clone());
-        r.register("qlog_events_dropped", "Events that logs lack: a slow disk, or a bound", logs.dropped.clone());
+        r.register("qlog_files", "qlog files created", logs.files.clone());
+        r.register_with_unit("qlog", "Bytes written to qlog files", Unit::Bytes, logs.bytes.clone());
         r.register(
-            "qlog_refused",
-            "Connections without a log because a bound of theirs was reached",
-            logs.refused.clone(),
+            "qlog_events_dropped",
+            "qlog events dropped because of a slow disk or a size limit",
+            logs.dropped.clone(),
         );
-        r.register("qlog_failed", "Log files that could not be made or written", logs.failed.clone());
-        r.register("responses", "Responses by status whose last byte was acknowledged", metrics.responses.clone());
+        r.register("qlog_refused", "Connections without a qlog file because a limit was reached", logs.refused.clone());
+        r.register("qlog_failed", "qlog files that could not be created or written", logs.failed.clone());
+        r.register("responses", "Completely acknowledged responses by status", metrics.responses.clone());
         r.register(
             "responses_abandoned",
-            "Responses whose last byte was not acknowledged before their stream or connection ended",
+            "Responses that were not completely acknowledged before their stream or connection ended",
             metrics.abandoned.clone(),
         );
-        r.register_with_unit("body", "Bytes of bodies", Unit::Bytes, metrics.body_bytes.clone());
+        r.register_with_unit("body", "Bytes of response bodies", Unit::Bytes, metrics.body_bytes.clone());
         let seconds = || Unit::Seconds;
         r.register_with_unit(
             "response_time",
-            "From a request's header to the acknowledgement of the last byte of its response",
+            "Time from the request header to the acknowledgement of the last response byte",
             seconds(),
             metrics.response.clone(),
         );
         r.register_with_unit(
             "handed_over",
-            "From a request's header until QUIC took the last byte of its response: not what clients wait for",
+            "Time from the request header until the last response byte was handed to QUIC; not the client's waiting time",
             seconds(),
             metrics.handed_over.clone(),
         );
         r.register_with_unit(
             "first_byte_handed_over",
-            "From a request's header until QUIC took the first byte of its response",
+            "Time from the request header until the first response byte was handed to QUIC",
             seconds(),
             metrics.first_byte.clone(),
         );
-        let budgeted = &metrics.budgeted;
+        let response_memory = &metrics.response_memory;
         r.register_with_unit(
             "unacknowledged",
-            "Bytes of responses that are not acknowledged",
+            "Bytes of unacknowledged response data",
             Unit::Bytes,
-            budgeted.used.clone(),
+            response_memory.used.clone(),
         );
-        r.register_with_unit("unacknowledged_limit", "Their budget", Unit::Bytes, budgeted.total.clone());
+        r.register_with_unit(
+            "unacknowledged_limit",
+            "Limit of unacknowledged response data",
+            Unit::Bytes,
+            response_memory.total.clone(),
+        );
         r.register(
             "clients_given_up",
-            "Clients given up that took too little: for long (stall: their responses), or while the budget was short (pressure: their \
-             connection)",
-            budgeted.given_up.clone(),
+            "Slow readers dropped: their responses were reset (stall) or their connection was closed while memory was short (pressure)",
+            response_memory.given_up.clone(),
         );
         r.register_with_unit(
             "rtt",
-            "Smoothed round-trip time of connections at their end",
+            "Smoothed round-trip time of connections when they ended",
             seconds(),
             metrics.rtt.clone(),
         );
         r.register_with_unit(
             "queueing_delay",
-            "Forward queueing delay of connections at their end, as their controller averages it",
+            "Forward queueing delay of connections when they ended, as averaged by their controller",
             seconds(),
             metrics.queueing.clone(),
         );
         r.register("packets_sent", "Packets sent by connections that have ended", metrics.sent.clone());
-        r.register("packets_lost", "Packets of them declared lost", metrics.lost.clone());
-        r.register("early_reductions", "Window reductions for delay", metrics.early.clone());
-        r.register("reductions", "Window reductions for loss or marks", metrics.reductions.clone());
-        r.register("one_way_connections", "Connections whose peer told one-way delays", metrics.one_way.clone());
+        r.register("packets_lost", "Packets declared lost on connections that have ended", metrics.lost.clone());
+        r.register("early_reductions", "Congestion window reductions because of delay", metrics.early.clone());
+        r.register(
+            "reductions",
+            "Congestion window reductions because of loss or ECN marks",
+            metrics.reductions.clone(),
+        );
+        r.register("one_way_connections", "Connections with one-way delay measurements", metrics.one_way.clone());
         r.register(
             "extension_connections",
-            "Connections by the frame that carried one-way delays: sync (SYNC_TIMESTAMP), timestamp (TIMESTAMP) or none",
+            "Connections by timestamp frame: sync (SYNC_TIMESTAMP), timestamp (TIMESTAMP) or none",
             metrics.extensions.clone(),
         );
         metrics
     }
 
-    /// As Prometheus scrapes it (OpenMetrics text).
+    /// The metrics in OpenMetrics text format.
     pub fn text(&self) -> String {
-        self.logs.look();
+        self.logs.update();
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
 
-    /// A client was turned away.
+    /// Counts a refused connection.
     pub fn refused(&self) {
         self.refused.inc();
     }
 
-    /// A client was turned away as others of its prefix have the places that it may have.
+    /// Counts a connection that was refused because of the limit per client prefix.
     pub fn refused_for_client(&self) {
         self.refused_client.inc();
     }
 
-    /// A request's header took too long.
+    /// Counts a request whose header timed out.
     pub fn slow_header(&self) {
         self.slow_headers.inc();
     }
 
-    /// A connection ended without a complete request for too long.
-    pub fn requestless(&self) {
-        self.requestless.inc();
+    /// Counts a connection that was closed for want of a request.
+    pub fn no_request(&self) {
+        self.no_request.inc();
     }
 
-    /// Connections are logged there.
-    pub fn logged(&self, folder: Arc<Folder>) {
+    /// Sets the folder whose totals are exported.
+    pub fn set_log_folder(&self, folder: Arc<LogFolder>) {
         let _ = self.logs.folder.set(folder);
     }
 
-    /// A client was asked to prove its address.
+    /// Counts a Retry.
     pub fn retried(&self) {
         self.retried.inc();
     }
 
     /// A handshake failed.
-    pub fn failed(&self, of: &Controller) {
+    pub fn failed(&self, of: &ControllerLabels) {
         self.failed.get_or_create(of).inc();
     }
 
     /// A connection is open.
-    pub fn opened(&self, of: &Controller) {
+    pub fn opened(&self, of: &ControllerLabels) {
         self.connections.get_or_create(of).inc();
         self.open.get_or_create(of).inc();
     }
 
     /// It has ended.
-    pub fn closed(&self, of: &Controller, ended: &Ended) {
+    pub fn closed(&self, of: &ControllerLabels, stats: &ConnectionStats) {
         self.open.get_or_create(of).dec();
-        if let Some(rtt) = ended.rtt {
+        if let Some(rtt) = stats.rtt {
             self.rtt.get_or_create(of).observe(rtt.as_secs_f64());
         }
-        if let Some(queueing) = ended.queueing {
+        if let Some(queueing) = stats.queueing {
             self.queueing.get_or_create(of).observe(queueing.as_secs_f64());
         }
-        self.sent.get_or_create(of).inc_by(ended.sent);
-        self.lost.get_or_create(of).inc_by(ended.lost);
-        self.early.get_or_create(of).inc_by(ended.early);
-        self.reductions.get_or_create(of).inc_by(ended.reductions);
-        self.one_way.get_or_create(of).inc_by(u64::from(ended.one_way));
-        let (controller, extension) = (of.controller.clone(), ended.in_use.name());
-        self.extensions.get_or_create(&Extension { stack: of.stack, controller, extension }).inc();
+        self.sent.get_or_create(of).inc_by(stats.sent);
+        self.lost.get_or_create(of).inc_by(stats.lost);
+        self.early.get_or_create(of).inc_by(stats.early);
+        self.reductions.get_or_create(of).inc_by(stats.reductions);
+        self.one_way.get_or_create(of).inc_by(u64::from(stats.one_way));
+        let (controller, extension) = (of.controller.clone(), stats.in_use.name());
+        self.extensions.get_or_create(&ExtensionLabels { stack: of.stack, controller, extension }).inc();
     }
 
-    /// What complete responses of a connection are counted in.
-    pub fn answers(&self, of: &Controller) -> Answers {
-        Answers {
+    /// Handles for the responses of a connection.
+    pub fn response_metrics(&self, of: &ControllerLabels) -> ResponseMetrics {
+        ResponseMetrics {
             of: of.clone(),
             responses: self.responses.clone(),
             ok: OnceLock::new(),
@@ -457,13 +465,13 @@ impl Metrics {
         }
     }
 
-    /// The budget for what is not acknowledged.
-    pub fn budgeted(&self) -> Budgeted {
-        self.budgeted.clone()
+    /// Metrics of the response memory.
+    pub fn response_memory(&self) -> ResponseMemoryMetrics {
+        self.response_memory.clone()
     }
 
-    /// A client left before it had acknowledged its response, or took too little of it for too long.
-    pub fn abandoned(&self, of: &Controller, bytes: u64) {
+    /// Counts a response that was not completely acknowledged.
+    pub fn abandoned(&self, of: &ControllerLabels, bytes: u64) {
         self.abandoned.get_or_create(of).inc();
         self.body_bytes.get_or_create(of).inc_by(bytes);
     }
@@ -474,20 +482,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_happened_is_told_per_controller() {
+    fn metrics_are_labelled_per_controller() {
         let metrics = Metrics::new();
-        let of = |controller: &str| Controller { stack: "quinn", controller: controller.into() };
+        let of = |controller: &str| ControllerLabels { stack: "quinn", controller: controller.into() };
         let ms = Duration::from_millis;
         metrics.opened(&of("sync"));
-        let answers = metrics.answers(&of("sync"));
-        let times = Times { first_byte: ms(1), handed_over: ms(2), acknowledged: ms(20) };
-        answers.add(200, 1_000, &times);
-        answers.add(404, 0, &times);
-        metrics.budgeted().has(1_000);
-        metrics.budgeted().hold(10);
-        metrics.budgeted().gave_up(GivenUp::Stall);
+        let answers = metrics.response_metrics(&of("sync"));
+        let times = ResponseTimes { first_byte: ms(1), handed_over: ms(2), acknowledged: ms(20) };
+        answers.record(200, 1_000, &times);
+        answers.record(404, 0, &times);
+        metrics.response_memory().set_limit(1_000);
+        metrics.response_memory().hold(10);
+        metrics.response_memory().aborted(SlowReader::Stall);
         metrics.abandoned(&of("reno"), 7);
-        let ended = Ended {
+        let ended = ConnectionStats {
             rtt: Some(ms(12)),
             queueing: Some(ms(3)),
             sent: 10,
@@ -495,7 +503,7 @@ mod tests {
             early: 2,
             one_way: true,
             in_use: InUse::Timestamp,
-            ..Ended::default()
+            ..ConnectionStats::default()
         };
         metrics.closed(&of("sync"), &ended);
         metrics.refused();

@@ -1,4 +1,4 @@
-//! One server looked at: does HTTP/3 work with our transport parameters, which extensions does it speak, how does it acknowledge?
+//! Probes one server: does HTTP/3 work with our transport parameters, which timestamp extension does it support, how does it acknowledge?
 //!
 //! Polite: one connection at a time, a few requests one after the other, bodies cut short. Where a connection with our parameters fails, one
 //! without them tells whether they are to blame.
@@ -14,36 +14,36 @@ use http::{Request, Uri};
 use quinn::{Endpoint, TransportConfig};
 use rustls::ClientConfig;
 
-use crate::guarded;
-use crate::load::{LoadError, Origin, Trust, any_port};
+use crate::load::{LoadError, Origin, Trust, wildcard_address};
 use crate::server::NO_ERROR;
+use crate::stream_limits;
 
-/// How long the farewell of a connection may take.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long to wait for a closed connection to drain.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is asked of each server.
+/// Options of a probe.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Whom to believe.
+pub struct ProbeOptions {
+    /// Which certificates to accept.
     pub trust: Trust,
     /// Requests, one after the other.
     pub requests: u32,
     /// How long a connection and all its requests may take.
     pub timeout: Duration,
-    /// Bytes of a body after which the rest is not wanted.
-    pub most: u64,
+    /// Bytes of a body after which the rest is not read.
+    pub max_body_bytes: u64,
 }
 
-impl Default for Options {
+impl Default for ProbeOptions {
     fn default() -> Self {
-        Self { trust: Trust::default(), requests: 3, timeout: Duration::from_secs(10), most: 256 << 10 }
+        Self { trust: Trust::default(), requests: 3, timeout: Duration::from_secs(10), max_body_bytes: 256 << 10 }
     }
 }
 
-/// What a server makes of our transport parameters.
+/// How a server reacts to the timestamp transport parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It speaks a frame that tells one-way delays, and it is in use.
+pub enum ExtensionSupport {
+    /// It supports this frame, which is in use.
     Speaks(InUse),
     /// It goes on as if they were not there, as RFC 9000 §7.4.2 asks.
     Ignores,
@@ -53,7 +53,7 @@ pub enum Verdict {
     Unreachable(String),
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for ExtensionSupport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Speaks(InUse::Sync) => f.write_str("speaks SYNC_TIMESTAMP"),
@@ -65,18 +65,18 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What came of it.
+/// Result of a probe.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    /// What it makes of our parameters.
-    pub verdict: Verdict,
+pub struct ProbeReport {
+    /// How it reacts to the parameters.
+    pub verdict: ExtensionSupport,
     /// The connection that served; `None` where none did.
-    pub visit: Option<Visit>,
+    pub visit: Option<ConnectionReport>,
 }
 
 /// A connection that served.
 #[derive(Clone, Debug)]
-pub struct Visit {
+pub struct ConnectionReport {
     /// From the first packet to the end of the handshake.
     pub handshake: Duration,
     /// Smoothed round-trip time in the end.
@@ -107,81 +107,88 @@ pub struct Visit {
     pub lost: u64,
 }
 
-/// Looks at a server.
+/// Probes a server.
 ///
 /// # Errors
 /// The client cannot be set up: nothing is said of the server.
-pub async fn probe(origin: &Origin, url: &Uri, options: &Options) -> Result<Answer, LoadError> {
-    let tls = options.trust.speaking(crate::identity::ALPN, Arc::new(rustls::crypto::ring::default_provider()))?;
+pub async fn probe(origin: &Origin, url: &Uri, options: &ProbeOptions) -> Result<ProbeReport, LoadError> {
+    let tls = options.trust.tls_config(crate::identity::ALPN, Arc::new(rustls::crypto::ring::default_provider()))?;
     let tls = Arc::new(tls);
     let with = visit(origin, url, &tls, Extension::default(), options).await?;
     let why = match with {
-        Ok((visit, InUse::None)) => return Ok(Answer { verdict: Verdict::Ignores, visit: Some(visit) }),
-        Ok((visit, in_use)) => return Ok(Answer { verdict: Verdict::Speaks(in_use), visit: Some(visit) }),
+        Ok((visit, InUse::None)) => return Ok(ProbeReport { verdict: ExtensionSupport::Ignores, visit: Some(visit) }),
+        Ok((visit, in_use)) => {
+            return Ok(ProbeReport { verdict: ExtensionSupport::Speaks(in_use), visit: Some(visit) });
+        }
         Err(why) => why,
     };
     Ok(match visit(origin, url, &tls, Extension::OFF, options).await? {
-        Ok((visit, _)) => Answer { verdict: Verdict::Refuses(why), visit: Some(visit) },
-        Err(without) => Answer { verdict: Verdict::Unreachable(without), visit: None },
+        Ok((visit, _)) => ProbeReport { verdict: ExtensionSupport::Refuses(why), visit: Some(visit) },
+        Err(without) => ProbeReport { verdict: ExtensionSupport::Unreachable(without), visit: None },
     })
 }
 
-type Visited = Result<(Visit, InUse), String>;
+type ConnectionOutcome = Result<(ConnectionReport, InUse), String>;
 
 async fn visit(
     origin: &Origin,
     url: &Uri,
     tls: &Arc<ClientConfig>,
     extension: Extension,
-    options: &Options,
-) -> Result<Visited, LoadError> {
+    options: &ProbeOptions,
+) -> Result<ConnectionOutcome, LoadError> {
     let setup = |e: &dyn fmt::Display| LoadError::Setup(e.to_string());
-    let plug = Plugin::named("cubic").and_then(|plug| plug.with_extension(extension)).map_err(|e| setup(&e))?;
-    let plug = plug.with_ack_monitoring().client(Arc::clone(tls)).map_err(|e| setup(&e))?;
-    let endpoint = Endpoint::client(any_port(origin.address())).map_err(|e| setup(&e))?;
+    let plugin = Plugin::named("cubic").and_then(|plugin| plugin.with_extension(extension)).map_err(|e| setup(&e))?;
+    let plugin = plugin.with_ack_monitoring().client(Arc::clone(tls)).map_err(|e| setup(&e))?;
+    let endpoint = Endpoint::client(wildcard_address(origin.address())).map_err(|e| setup(&e))?;
     let mut transport = TransportConfig::default();
     transport.max_concurrent_uni_streams(8u32.into());
     transport.max_concurrent_bidi_streams(0u32.into());
-    let (config, probe) = plug.config(transport, None);
+    let (config, monitor) = plugin.config(transport, None);
     let connecting = endpoint.connect_with(config, origin.address(), origin.server_name());
     let connecting = connecting.map_err(|e| setup(&e))?;
-    let visited = match tokio::time::timeout(options.timeout, served(connecting, url, &probe, options)).await {
+    let visited = match tokio::time::timeout(options.timeout, run_requests(connecting, url, &monitor, options)).await {
         Ok(visited) => visited,
         Err(_) => Err(format!("no answer within {} s", options.timeout.as_secs_f64())),
     };
     endpoint.close(NO_ERROR.into(), b"");
-    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, endpoint.wait_idle()).await;
     Ok(visited)
 }
 
 // How long things take is real time.
 #[allow(clippy::disallowed_methods)]
-async fn served(connecting: quinn::Connecting, url: &Uri, probe: &ConnectionMonitor, options: &Options) -> Visited {
-    let began = Instant::now();
+async fn run_requests(
+    connecting: quinn::Connecting,
+    url: &Uri,
+    monitor: &ConnectionMonitor,
+    options: &ProbeOptions,
+) -> ConnectionOutcome {
+    let started = Instant::now();
     let connection = connecting.await.map_err(|e| e.to_string())?;
-    let handshake = began.elapsed();
-    let begun = guarded::client(h3_quinn::Connection::new(connection.clone())).await;
-    let (mut idle, mut sender) = begun.map_err(|e| e.to_string())?;
-    let asked = async {
-        let mut got = ask(&mut sender, url, options.most).await?;
+    let handshake = started.elapsed();
+    let begun = stream_limits::client(h3_quinn::Connection::new(connection.clone())).await;
+    let (mut driver, mut sender) = begun.map_err(|e| e.to_string())?;
+    let responses = async {
+        let mut got = get(&mut sender, url, options.max_body_bytes).await?;
         for _ in 1..options.requests {
-            got = ask(&mut sender, url, options.most).await?;
+            got = get(&mut sender, url, options.max_body_bytes).await?;
         }
         Ok::<_, String>(got)
     };
     // What the server sends by itself is taken meanwhile; where that ends first, so does the connection.
     let (status, bytes, server) = tokio::select! {
-        asked = asked => asked?,
-        closed = std::future::poll_fn(|cx| idle.poll_close(cx)) => return Err(closed.to_string()),
+        responses = responses => responses?,
+        closed = std::future::poll_fn(|cx| driver.poll_close(cx)) => return Err(closed.to_string()),
     };
-    let (stats, report) = (connection.stats(), probe.report());
-    let visit = Visit {
+    let (stats, report) = (connection.stats(), monitor.report());
+    let visit = ConnectionReport {
         handshake,
         rtt: stats.path.rtt,
         status,
         bytes,
         server,
-        suite: report.handshake.map(|settled| settled.suite),
+        suite: report.handshake.map(|handshake| handshake.suite),
         sync_timestamp: report.peers,
         enable_timestamp: report.peer_enable_timestamp,
         stamps: report.stamps_received,
@@ -195,10 +202,10 @@ async fn served(connecting: quinn::Connecting, url: &Uri, probe: &ConnectionMoni
 }
 
 /// A response's status, the bytes of its body, and who says to have sent it.
-async fn ask(
-    sender: &mut guarded::Sender<h3_quinn::OpenStreams>,
+async fn get(
+    sender: &mut stream_limits::RequestSender<h3_quinn::OpenStreams>,
     url: &Uri,
-    most: u64,
+    max_body_bytes: u64,
 ) -> Result<(u16, u64, Option<String>), String> {
     let said = |e: h3::error::StreamError| e.to_string();
     let request = Request::get(url.clone()).header(http::header::USER_AGENT, "fathom-probe").body(());
@@ -209,7 +216,7 @@ async fn ask(
     let mut bytes = 0;
     while let Some(data) = stream.recv_data().await.map_err(said)? {
         bytes += data.remaining() as u64;
-        if bytes >= most {
+        if bytes >= max_body_bytes {
             // Dropping the stream stops it.
             break;
         }

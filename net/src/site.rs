@@ -14,14 +14,14 @@ use crate::limits::Limits;
 /// Seconds after which a request that was answered with 503 may be sent again (RFC 9110 §10.2.3): a full server has room soon.
 pub(crate) const RETRY_AFTER: &str = "1";
 
-/// What a request is answered with.
+/// The response to a request.
 #[derive(Debug)]
-pub struct Answer {
+pub struct SiteResponse {
     /// Status.
     pub status: StatusCode,
     /// `content-type`.
     pub content_type: String,
-    /// To be waited for first.
+    /// Delay before the response.
     pub wait: Duration,
     /// The body, empty for HEAD.
     pub body: Body,
@@ -34,11 +34,11 @@ pub struct Answer {
 pub enum Body {
     /// None.
     Empty,
-    /// So many zeros: [`Answer::length`].
+    /// So many zeros: [`SiteResponse::length`].
     Zeros,
     /// A few words.
     Text(String),
-    /// A file, of which [`Answer::length`] bytes are sent.
+    /// A file, of which [`SiteResponse::length`] bytes are sent.
     File(ServedFile),
 }
 
@@ -77,23 +77,23 @@ impl Site {
     }
 
     /// The answer to a request; `path` is as it came, still percent-encoded, without a query.
-    pub async fn answer(&self, method: &Method, path: &str) -> Answer {
+    pub async fn answer(&self, method: &Method, path: &str) -> SiteResponse {
         if method != Method::GET && method != Method::HEAD {
-            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered here\n");
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are supported\n");
         }
         let answer = match synthetic(path, &self.limits) {
             Some(answer) => answer,
             None => self.file(path, method == Method::GET).await,
         };
-        if method == Method::HEAD { Answer { body: Body::Empty, ..answer } } else { answer }
+        if method == Method::HEAD { SiteResponse { body: Body::Empty, ..answer } } else { answer }
     }
 
-    async fn file(&self, path: &str, wanted: bool) -> Answer {
-        let nothing = || plain(StatusCode::NOT_FOUND, "nothing here\n");
+    async fn file(&self, path: &str, wanted: bool) -> SiteResponse {
+        let nothing = || plain(StatusCode::NOT_FOUND, "not found\n");
         let (Some(root), Some(inside)) = (self.root.as_deref(), inside(path)) else { return nothing() };
         let content_type = |of: &ServedFile| mime_guess::from_path(of.path()).first_or_octet_stream().to_string();
         match self.files.open(root, inside, wanted).await {
-            Ok(Some(file)) => Answer {
+            Ok(Some(file)) => SiteResponse {
                 status: StatusCode::OK,
                 content_type: content_type(&file),
                 wait: Duration::ZERO,
@@ -104,7 +104,7 @@ impl Site {
             Err(e) if is_missing(&e) => nothing(),
             Err(e) => {
                 tracing::debug!("a file under '{}': {e}", root.display());
-                plain(StatusCode::SERVICE_UNAVAILABLE, "not now; ask again\n")
+                plain(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again\n")
             }
         }
     }
@@ -121,7 +121,7 @@ fn inside(path: &str) -> Option<PathBuf> {
 }
 
 /// `/bytes/N` and `/delay/MS/bytes/N`; `None` for other paths.
-fn synthetic(path: &str, limits: &Limits) -> Option<Answer> {
+fn synthetic(path: &str, limits: &Limits) -> Option<SiteResponse> {
     let (wait, rest) = match path.strip_prefix("/delay/") {
         Some(rest) => {
             let (ms, rest) = rest.split_once('/')?;
@@ -138,11 +138,11 @@ fn synthetic(path: &str, limits: &Limits) -> Option<Answer> {
         return Some(plain(StatusCode::BAD_REQUEST, &most));
     }
     let content_type = "application/octet-stream".into();
-    Some(Answer { status: StatusCode::OK, content_type, wait, length: bytes, body: Body::Zeros })
+    Some(SiteResponse { status: StatusCode::OK, content_type, wait, length: bytes, body: Body::Zeros })
 }
 
-fn plain(status: StatusCode, text: &str) -> Answer {
-    Answer {
+fn plain(status: StatusCode, text: &str) -> SiteResponse {
+    SiteResponse {
         status,
         content_type: "text/plain; charset=utf-8".into(),
         wait: Duration::ZERO,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn synthetic_bodies_have_the_size_and_the_delay_asked_for() {
+    async fn synthetic_bodies_have_the_requested_size_and_delay() {
         let site = site(None);
         let answer = site.answer(&Method::GET, "/delay/20/bytes/1000").await;
         assert!(matches!(answer.body, Body::Zeros));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_are_served_and_nothing_outside_the_root_is() {
+    async fn only_files_inside_the_root_are_served() {
         let folder = tempfile::tempdir().unwrap();
         let (root, write) = (folder.path().join("www"), |path: PathBuf| std::fs::write(path, "hello").unwrap());
         std::fs::create_dir_all(root.join("sub dir")).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_is_none_is_named() {
+    fn an_invalid_root_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(Site::new(Some(file.path()), Limits::default()).unwrap_err().contains("no folder"));
         assert!(Site::new(Some(Path::new("/nowhere")), Limits::default()).unwrap_err().contains("/nowhere"));

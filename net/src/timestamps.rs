@@ -1,4 +1,4 @@
-//! How users choose the way in which one-way delays are exchanged.
+//! The `--timestamps` option: which timestamp extension to negotiate.
 
 use std::fmt;
 use std::str::FromStr;

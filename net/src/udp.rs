@@ -1,4 +1,4 @@
-//! UDP sockets with room for many peers' packets at once.
+//! UDP sockets with large buffers.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// Bytes of receive and of send buffer asked of the system. The kernel counts some 800 bytes for the smallest datagram, and a busy server
 /// finds a request and a few acknowledgements of each client there before it reads again: these are 10,000 clients' (docs/serve.md). A
 /// datagram that finds the buffer full is lost, and its sender takes that for congestion.
-pub const BUFFER: usize = 16 << 20;
+pub const BUFFER_SIZE: usize = 16 << 20;
 
 /// What the system granted a socket, in bytes as they were asked for: Linux sets aside twice as much for what it stores beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,18 +24,18 @@ impl SocketBuffers {
     /// Says which setting of the system bounds them.
     pub(crate) fn warn_if_small(self) {
         for (granted, what, setting) in [(self.receive, "receive", "rmem_max"), (self.send, "send", "wmem_max")] {
-            if granted < BUFFER {
+            if granted < BUFFER_SIZE {
                 tracing::warn!(
                     "the socket's {what} buffer is {} KiB, not {}: many clients at once lose packets there; raise net.core.{setting}",
                     granted >> 10,
-                    BUFFER >> 10
+                    BUFFER_SIZE >> 10
                 );
             }
         }
     }
 }
 
-/// Binds a socket, for both families where `address` is every IPv6 address, and asks for buffers of [`BUFFER`] bytes.
+/// Binds a socket, for both families where `address` is every IPv6 address, and asks for buffers of [`BUFFER_SIZE`] bytes.
 ///
 /// # Errors
 /// The address is taken, or not of this host. A small buffer is no error.
@@ -47,33 +47,37 @@ pub fn bind(address: SocketAddr) -> io::Result<(UdpSocket, SocketBuffers)> {
         tracing::debug!("no IPv4 at {address}: {e}");
     }
     socket.bind(&address.into())?;
-    let buffers = enlarge(&socket, BUFFER);
+    let buffers = enlarge(&socket, BUFFER_SIZE);
     Ok((socket.into(), buffers))
 }
 
 /// Asks for buffers of so many bytes: first as everybody may, up to `net.core.rmem_max` and `wmem_max`, then as an administrator.
 fn enlarge(socket: &Socket, bytes: usize) -> SocketBuffers {
-    let receive = grant(
+    let receive = enlarge_buffer(
         bytes,
         || socket.set_recv_buffer_size(bytes),
         || force_receive(socket, bytes),
         || socket.recv_buffer_size(),
     );
-    let send =
-        grant(bytes, || socket.set_send_buffer_size(bytes), || force_send(socket, bytes), || socket.send_buffer_size());
+    let send = enlarge_buffer(
+        bytes,
+        || socket.set_send_buffer_size(bytes),
+        || force_send(socket, bytes),
+        || socket.send_buffer_size(),
+    );
     SocketBuffers { receive, send }
 }
 
 /// What was granted in the end. An error of the calls means that the system stays with what it has.
-fn grant(
-    asked: usize,
-    ask: impl Fn() -> io::Result<()>,
+fn enlarge_buffer(
+    requested: usize,
+    request: impl Fn() -> io::Result<()>,
     force: impl Fn() -> io::Result<()>,
     read: impl Fn() -> io::Result<usize>,
 ) -> usize {
     let granted = || read().unwrap_or(0) / FACTOR;
-    let _ = ask();
-    if granted() < asked {
+    let _ = request();
+    if granted() < requested {
         let _ = force();
     }
     granted()
@@ -115,14 +119,14 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_gets_the_buffers_that_the_system_grants() {
+    fn a_socket_reports_the_granted_buffers() {
         for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
             let Ok((socket, buffers)) = bind(address.parse().unwrap()) else {
                 assert!(address.starts_with('['), "every system has IPv4");
                 continue;
             };
-            assert!(buffers.receive >= BUFFER.min(bound("rmem_max")), "{address}: {buffers:?}");
-            assert!(buffers.send >= BUFFER.min(bound("wmem_max")), "{address}: {buffers:?}");
+            assert!(buffers.receive >= BUFFER_SIZE.min(bound("rmem_max")), "{address}: {buffers:?}");
+            assert!(buffers.send >= BUFFER_SIZE.min(bound("wmem_max")), "{address}: {buffers:?}");
             let read = socket2::SockRef::from(&socket).recv_buffer_size().unwrap();
             assert_eq!(read / FACTOR, buffers.receive, "{address}");
         }

@@ -12,7 +12,7 @@ use fathom_net::descriptors::Descriptors;
 use fathom_net::limits::Limits;
 use fathom_net::server::{Scrape, Stack};
 use fathom_net::site::Site;
-use fathom_qlog::{Bounds, Event, Folder, Header, State, Vantage};
+use fathom_qlog::{CongestionStateChange, Event, LogFolder, LogLimits, TraceHeader, VantagePoint};
 use http::{Request, StatusCode};
 use quinn::{Connection, ReadError, TransportConfig, VarInt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -58,10 +58,10 @@ fn junk(number: u32) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn junk_makes_no_log_and_leads_to_retries() {
+async fn junk_initials_create_no_logs_and_cause_retries() {
     for stack in Stack::ALL {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Arc::new(Folder::open(dir.path()).unwrap());
+        let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
         let limits = Limits { attempts: 20, ..Limits::default() };
         let running = start_logging(*stack, "reno", None, limits, Some(&folder));
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -99,12 +99,12 @@ impl Write for Held {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_disk_that_stands_still_delays_no_request() {
+async fn a_stalled_log_disk_delays_no_request() {
     for stack in Stack::ALL {
         let (release, held) = mpsc::channel();
         let mut held = Some(held);
-        let bounds = Bounds { open: 100, ..Bounds::default() };
-        let folder = Folder::with(bounds, move |_| {
+        let bounds = LogLimits { open: 100, ..LogLimits::default() };
+        let folder = LogFolder::with(bounds, move |_| {
             Ok(held.take().map_or_else(|| Box::new(io::sink()) as Box<dyn Write + Send>, |held| Box::new(Held(held))))
         });
         let folder = Arc::new(folder.unwrap());
@@ -112,9 +112,10 @@ async fn a_log_disk_that_stands_still_delays_no_request() {
         let release = release;
         // As much as may wait, and more.
         let began = std::time::UNIX_EPOCH;
-        let log = folder.begin(Header { id: "full".into(), vantage: Vantage::Server, title: String::new(), began });
+        let log =
+            folder.begin(TraceHeader { id: "full".into(), vantage: VantagePoint::Server, title: String::new(), began });
         while folder.counts().dropped < 1_000 {
-            log.event(Duration::ZERO, Event::State(State { old: None, new: "recovery" }));
+            log.event(Duration::ZERO, Event::State(CongestionStateChange { old: None, new: "recovery" }));
         }
         let running = start_logging(*stack, "reno", None, Limits::default(), Some(&folder));
         for _ in 0..30 {
@@ -151,7 +152,7 @@ async fn half_requests(running: &Running, many: usize) -> (Connection, Vec<(quin
 }
 
 #[tokio::test]
-async fn half_requests_and_pings_hold_no_place() {
+async fn incomplete_requests_and_pings_time_out() {
     let one = |stack: Stack| async move {
         let limits =
             Limits { header: Duration::from_millis(700), request: Duration::from_secs(5), ..Limits::default() };
@@ -198,7 +199,7 @@ async fn a_connection_in_use_outlives_the_request_timeout() {
 }
 
 #[tokio::test]
-async fn one_client_takes_no_more_than_its_share() {
+async fn one_client_gets_no_more_than_its_share() {
     for stack in Stack::ALL {
         let limits = Limits { per_client: Some(5), ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
@@ -223,7 +224,7 @@ async fn one_client_takes_no_more_than_its_share() {
 }
 
 #[tokio::test]
-async fn who_comes_after_the_stop_is_refused_at_once() {
+async fn new_clients_are_refused_during_shutdown() {
     for stack in Stack::ALL {
         // What is open would go on for longer than this test takes.
         let settings = settings(*stack, "reno", None, Limits { delay: Duration::from_secs(600), ..Limits::default() });
@@ -250,7 +251,7 @@ async fn who_comes_after_the_stop_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn no_descriptor_is_503_and_not_404() {
+async fn lack_of_descriptors_is_503_not_404() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("here"), "hello").unwrap();
     let path = root.path().to_owned();
@@ -275,7 +276,7 @@ async fn no_descriptor_is_503_and_not_404() {
 }
 
 #[tokio::test]
-async fn unread_files_leave_descriptors_to_others() {
+async fn unread_files_hold_no_descriptors() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("large"), vec![7; 3 << 20]).unwrap();
     std::fs::write(root.path().join("here"), "hello").unwrap();
@@ -305,7 +306,7 @@ async fn unread_files_leave_descriptors_to_others() {
 }
 
 #[tokio::test]
-async fn slow_scrapers_keep_nobody_waiting() {
+async fn slow_scrapers_do_not_block_others() {
     let running = start(Stack::Quinn, "reno", None, Limits::default());
     let scrape = Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics)).await.unwrap();
     let at = scrape.address().unwrap();

@@ -44,7 +44,7 @@ async fn pour(stream: &mut quinn::SendStream) -> (usize, WriteError) {
 }
 
 #[tokio::test]
-async fn a_frame_without_end_is_not_kept() {
+async fn an_endless_frame_is_not_buffered() {
     for stack in [Stack::Quinn, Stack::Noq] {
         let running = start(stack, "native:cubic", None, Limits::default());
         let (connection, _control) = greeted(&running).await;
@@ -73,7 +73,7 @@ async fn a_frame_without_end_is_not_kept() {
 /// quiche bounds frames by itself, and ends the connection.
 #[cfg(feature = "quiche")]
 #[tokio::test]
-async fn quiche_keeps_no_frame_without_end() {
+async fn quiche_buffers_no_endless_frame() {
     let running = start(Stack::Quiche, "native:cubic", None, Limits::default());
     for kind in [b"\x01", b"\x21"] {
         let (connection, _control) = greeted(&running).await;
@@ -89,7 +89,7 @@ async fn quiche_keeps_no_frame_without_end() {
 }
 
 #[tokio::test]
-async fn bodies_that_nobody_reads_stay_with_the_client() {
+async fn unread_request_bodies_are_flow_controlled() {
     for stack in [Stack::Quinn, Stack::Noq] {
         let running = start(stack, "native:cubic", None, Limits::default());
         let (connection, _control) = greeted(&running).await;
@@ -131,7 +131,7 @@ async fn bodies_that_nobody_reads_stay_with_the_client() {
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 #[tokio::test]
-async fn a_request_that_does_not_end_is_answered_and_stopped() {
+async fn an_unfinished_request_is_answered_and_stopped() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         // Those of tests are theirs.
@@ -156,7 +156,7 @@ async fn a_request_that_does_not_end_is_answered_and_stopped() {
 }
 
 #[tokio::test]
-async fn a_response_that_cannot_be_whole_does_not_end_as_if_it_were() {
+async fn a_truncated_response_is_reset() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("shrinks");
     for stack in Stack::ALL {
@@ -188,7 +188,7 @@ async fn a_response_that_cannot_be_whole_does_not_end_as_if_it_were() {
 
 /// As clients do that drop a stream when they have all that they want of it.
 #[tokio::test]
-async fn streams_that_are_stopped_make_room_for_others() {
+async fn stopped_streams_free_their_credit() {
     for stack in Stack::ALL {
         let running = start(*stack, "native:cubic", None, Limits::default());
         let (connection, _control) = greeted(&running).await;
@@ -207,7 +207,7 @@ async fn streams_that_are_stopped_make_room_for_others() {
 }
 
 #[tokio::test]
-async fn a_pipe_is_no_file() {
+async fn a_pipe_is_not_served() {
     let root = tempfile::tempdir().unwrap();
     let made = std::process::Command::new("mkfifo").arg(root.path().join("pipe")).status().unwrap();
     assert!(made.success());

@@ -8,8 +8,8 @@ use std::time::Duration;
 use fathom_net::identity::Identity;
 use fathom_net::limits::Limits;
 use fathom_net::load::{
-    self, Arrival, Kept, Kind, LoadError, Origin, Outcome, Outputs, Plan, Progress, Spacing, Stack, Timestamps,
-    Traffic, Trust,
+    self, Arrival, FailureKind, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Stack,
+    Timestamps, Traffic, Trust,
 };
 use fathom_net::metrics::Metrics;
 use fathom_net::probe;
@@ -62,8 +62,8 @@ fn origin(address: SocketAddr) -> Origin {
     Origin::new(Authority::from_static("localhost"), address)
 }
 
-fn plan(address: SocketAddr, traffic: Traffic) -> Plan {
-    Plan {
+fn config(address: SocketAddr, traffic: Traffic) -> LoadConfig {
+    LoadConfig {
         stack: Stack::Quinn,
         origin: origin(address),
         traffic,
@@ -72,7 +72,7 @@ fn plan(address: SocketAddr, traffic: Traffic) -> Plan {
         requests: None,
         timeout: PATIENCE,
         timestamps: Timestamps::Lean,
-        trust: Trust::Anyone,
+        trust: Trust::Insecure,
         zero_rtt: false,
         check_digests: false,
     }
@@ -80,20 +80,20 @@ fn plan(address: SocketAddr, traffic: Traffic) -> Plan {
 
 fn closed(address: SocketAddr, connections: usize, streams: usize, paths: &[&str]) -> Traffic {
     let urls = paths.iter().map(|path| origin(address).url(path).unwrap()).collect();
-    Traffic::Closed(Kept { connections, streams }, urls)
+    Traffic::Closed(PoolSize { connections, streams }, urls)
 }
 
-fn at_rate(address: SocketAddr, rate: f64, path: &str, kept: Option<Kept>) -> Traffic {
+fn at_rate(address: SocketAddr, rate: f64, path: &str, kept: Option<PoolSize>) -> Traffic {
     let urls: Vec<Uri> = vec![origin(address).url(path).unwrap()];
     Traffic::Open(Box::new(load::at_rate(rate, Spacing::Even, 1, urls)), kept)
 }
 
-async fn run(plan: Plan) -> Result<Outcome, LoadError> {
+async fn run(config: LoadConfig) -> Result<LoadReport, LoadError> {
     let (_stop, told) = watch::channel(false);
-    load::run(plan, Outputs::default(), told, |_| {}).await
+    load::run(config, Outputs::default(), told, |_| {}).await
 }
 
-fn failures(outcome: &Outcome, kind: Kind) -> u64 {
+fn failures(outcome: &LoadReport, kind: FailureKind) -> u64 {
     outcome.counts.failures[kind as usize].0
 }
 
@@ -124,12 +124,13 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
         {
             let server = serve(stack, "sync:signal=either", Limits::default());
             let traffic = closed(server.address, 3, 4, &["/bytes/1000", "/bytes/20000", "/nothing"]);
-            let outcome = run(Plan { stack, timestamps, requests: Some(300), ..plan(server.address, traffic) }).await;
+            let outcome =
+                run(LoadConfig { stack, timestamps, requests: Some(300), ..config(server.address, traffic) }).await;
             let outcome = outcome.unwrap();
             let counts = &outcome.counts;
             assert_eq!((counts.started, counts.completed, counts.failed(), counts.unfinished), (300, 200, 100, 0));
             assert_eq!(counts.statuses.iter().map(|(s, n)| (*s, *n)).collect::<Vec<_>>(), [(200, 200), (404, 100)]);
-            assert_eq!(failures(&outcome, Kind::Status), 100);
+            assert_eq!(failures(&outcome, FailureKind::Status), 100);
             assert_eq!((counts.bytes_in_time, outcome.phases.service.count()), (2_100_000, 200));
             assert_eq!((outcome.connections.opened, outcome.phases.connect.count()), (3, 3));
             let told = if timestamps == Timestamps::Off { 0 } else { 3 };
@@ -157,7 +158,7 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_thousand_connections_at_once_all_get_answers() {
+async fn two_thousand_connections_all_get_responses() {
     const MANY: usize = 2_000;
     for stack in Stack::ALL.iter().copied() {
         // However slow the machine is.
@@ -165,8 +166,9 @@ async fn two_thousand_connections_at_once_all_get_answers() {
         let server = serve(stack, "sync:signal=either", Limits { idle: slow, ..Limits::default() });
         let traffic = closed(server.address, MANY, 1, &["/bytes/10000"]);
         let stack = if Stack::RUSTLS.contains(&stack) { stack } else { Stack::Quinn };
-        let plan = Plan { stack, timeout: slow, requests: Some(2 * MANY as u64), ..plan(server.address, traffic) };
-        let outcome = run(plan).await.unwrap();
+        let config =
+            LoadConfig { stack, timeout: slow, requests: Some(2 * MANY as u64), ..config(server.address, traffic) };
+        let outcome = run(config).await.unwrap();
         let counts = &outcome.counts;
         assert_eq!((counts.completed, counts.failed(), counts.unfinished), (2 * MANY as u64, 0, 0), "{counts:?}");
         // Fewer, where requests are over before the last handshakes are.
@@ -177,7 +179,7 @@ async fn two_thousand_connections_at_once_all_get_answers() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn servers_ask_for_the_buffers_that_the_system_allows() {
+async fn servers_request_large_socket_buffers() {
     let bound = |name: &str| -> usize {
         std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap().trim().parse().unwrap()
     };
@@ -196,13 +198,13 @@ async fn servers_ask_for_the_buffers_that_the_system_allows() {
             timestamps: Timestamps::Any,
         };
         let buffers = Server::bind(settings).unwrap().buffers();
-        assert!(buffers.receive >= udp::BUFFER.min(bound("rmem_max")), "{stack} {controller}: {buffers:?}");
-        assert!(buffers.send >= udp::BUFFER.min(bound("wmem_max")), "{stack} {controller}: {buffers:?}");
+        assert!(buffers.receive >= udp::BUFFER_SIZE.min(bound("rmem_max")), "{stack} {controller}: {buffers:?}");
+        assert!(buffers.send >= udp::BUFFER_SIZE.min(bound("wmem_max")), "{stack} {controller}: {buffers:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_are_checked_where_it_is_wanted() {
+async fn bodies_are_verified_by_digest() {
     let folder = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
     std::fs::write(folder.path().join("file"), &bytes).unwrap();
@@ -213,26 +215,31 @@ async fn bodies_are_checked_where_it_is_wanted() {
         let traffic = closed(server.address, 2, 2, &["/file", "/bytes/100000", "/bytes/0", "/nothing"]);
         // quiche only serves.
         let stack = if Stack::RUSTLS.contains(&stack) { stack } else { Stack::Quinn };
-        let plan = Plan { stack, check_digests: true, requests: Some(80), ..plan(server.address, traffic) };
-        let outcome = run(plan).await.unwrap();
-        assert_eq!((outcome.counts.completed, failures(&outcome, Kind::Status)), (60, 20), "{:?}", outcome.counts);
-        assert_eq!(failures(&outcome, Kind::Digest), 0);
+        let config = LoadConfig { stack, check_digests: true, requests: Some(80), ..config(server.address, traffic) };
+        let outcome = run(config).await.unwrap();
+        assert_eq!(
+            (outcome.counts.completed, failures(&outcome, FailureKind::Status)),
+            (60, 20),
+            "{:?}",
+            outcome.counts
+        );
+        assert_eq!(failures(&outcome, FailureKind::Digest), 0);
         server.stop.send(true).unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_loop_keeps_its_times_with_fresh_and_kept_connections() {
+async fn an_open_loop_keeps_its_schedule_on_all_connections() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     for (stack, kept) in [
         (Stack::Quinn, None),
         (Stack::Noq, None),
-        (Stack::Quinn, Some(Kept { connections: 4, streams: 1 })),
-        (Stack::Noq, Some(Kept { connections: 2, streams: 8 })),
+        (Stack::Quinn, Some(PoolSize { connections: 4, streams: 1 })),
+        (Stack::Noq, Some(PoolSize { connections: 2, streams: 8 })),
     ] {
         let traffic = at_rate(server.address, 100.0, "/bytes/500", kept);
         let (warm_up, duration) = (Duration::from_millis(200), Some(Duration::from_millis(400)));
-        let outcome = run(Plan { stack, warm_up, duration, ..plan(server.address, traffic) }).await.unwrap();
+        let outcome = run(LoadConfig { stack, warm_up, duration, ..config(server.address, traffic) }).await.unwrap();
         let counts = &outcome.counts;
         assert_eq!((counts.started, counts.completed), (40, 40), "{stack} {kept:?}: {counts:?}");
         let made = outcome.connections.opened;
@@ -247,11 +254,11 @@ async fn an_open_loop_keeps_its_times_with_fresh_and_kept_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_for_a_connection_counts_from_the_intended_start() {
+async fn waiting_for_a_connection_counts_as_response_time() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
-    let kept = Some(Kept { connections: 1, streams: 1 });
+    let kept = Some(PoolSize { connections: 1, streams: 1 });
     let traffic = at_rate(server.address, 50.0, "/delay/100/bytes/1", kept);
-    let outcome = run(Plan { requests: Some(10), ..plan(server.address, traffic) }).await.unwrap();
+    let outcome = run(LoadConfig { requests: Some(10), ..config(server.address, traffic) }).await.unwrap();
     let (service, response) = (&outcome.phases.service, &outcome.phases.response);
     // One after the other takes a second; they were to begin within 200 ms.
     assert!(response.max().unwrap() >= Duration::from_millis(750), "{:?}", response.max());
@@ -264,7 +271,7 @@ async fn waiting_for_a_connection_counts_from_the_intended_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_and_intervals_are_written_while_it_runs() {
+async fn csv_and_interval_log_are_written_during_the_run() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     let url = |path: &str| origin(server.address).url(path).unwrap();
     let at = Duration::from_millis;
@@ -275,7 +282,8 @@ async fn rows_and_intervals_are_written_while_it_runs() {
     let outputs = Outputs { rows: Some(Box::new(rows.clone())), intervals: Some(Box::new(intervals.clone())) };
     let (_stop, told) = watch::channel(false);
     let mut seen = Vec::new();
-    let outcome = load::run(plan(server.address, traffic), outputs, told, |p: &Progress| seen.push(*p)).await.unwrap();
+    let outcome =
+        load::run(config(server.address, traffic), outputs, told, |p: &Progress| seen.push(*p)).await.unwrap();
     assert_eq!(outcome.rows_lost, 0);
     let text = rows.text();
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(10, ',').collect()).collect();
@@ -297,32 +305,32 @@ async fn rows_and_intervals_are_written_while_it_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_takes_too_long_or_breaks_off_is_counted_by_kind() {
+async fn timeouts_and_resets_are_counted_by_kind() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     // The handshake must be made in this time.
     let timeout = Duration::from_secs(2);
     let traffic = closed(server.address, 1, 2, &["/delay/60000/bytes/1"]);
-    let outcome = run(Plan { requests: Some(4), timeout, ..plan(server.address, traffic) }).await.unwrap();
-    assert_eq!((failures(&outcome, Kind::Timeout), outcome.counts.completed), (4, 0), "{:?}", outcome.counts);
+    let outcome = run(LoadConfig { requests: Some(4), timeout, ..config(server.address, traffic) }).await.unwrap();
+    assert_eq!((failures(&outcome, FailureKind::Timeout), outcome.counts.completed), (4, 0), "{:?}", outcome.counts);
     // The server goes away in the middle.
-    let traffic = at_rate(server.address, 20.0, "/bytes/10", Some(Kept { connections: 1, streams: 1 }));
-    let plan = Plan { timeout, duration: Some(Duration::from_secs(2)), ..plan(server.address, traffic) };
+    let traffic = at_rate(server.address, 20.0, "/bytes/10", Some(PoolSize { connections: 1, streams: 1 }));
+    let config = LoadConfig { timeout, duration: Some(Duration::from_secs(2)), ..config(server.address, traffic) };
     let (_stop, told) = watch::channel(false);
     let gone = |progress: &Progress| {
         if progress.done >= 5 {
             server.stop.send_replace(true);
         }
     };
-    let outcome = load::run(plan, Outputs::default(), told, gone).await.unwrap();
+    let outcome = load::run(config, Outputs::default(), told, gone).await.unwrap();
     server.task.await.unwrap();
-    let failed = [Kind::Connect, Kind::Reset].map(|kind| failures(&outcome, kind));
+    let failed = [FailureKind::Connect, FailureKind::Reset].map(|kind| failures(&outcome, kind));
     assert!(outcome.counts.completed >= 5 && failed[0] >= 1, "{:?}", outcome.counts);
     assert_eq!(outcome.counts.completed + outcome.counts.failed(), 39);
     assert!(outcome.counts.failures[0].1.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_ended_tells_what_it_has() {
+async fn a_stopped_run_reports_its_results() {
     let server = serve(Stack::Quinn, "reno", Limits::default());
     for (traffic, done) in [
         // Of eight requests four are answered; the others keep all streams.
@@ -330,13 +338,13 @@ async fn a_run_that_is_ended_tells_what_it_has() {
         (at_rate(server.address, 100.0, "/delay/60000/bytes/1", None), 0),
     ] {
         let (stop, told) = watch::channel(false);
-        let plan = Plan { duration: Some(Duration::from_secs(600)), ..plan(server.address, traffic) };
+        let config = LoadConfig { duration: Some(Duration::from_secs(600)), ..config(server.address, traffic) };
         let end = |progress: &Progress| {
             if progress.open >= 4 && progress.done == done {
                 stop.send_replace(true);
             }
         };
-        let outcome = load::run(plan, Outputs::default(), told, end).await.unwrap();
+        let outcome = load::run(config, Outputs::default(), told, end).await.unwrap();
         let counts = &outcome.counts;
         assert!(counts.unfinished >= 4 && counts.completed == done, "{counts:?}");
         assert!(outcome.window < Duration::from_secs(300) && !outcome.window.is_zero(), "{:?}", outcome.window);
@@ -345,11 +353,11 @@ async fn a_run_that_is_ended_tells_what_it_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_named() {
+async fn an_unreachable_server_is_named() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = nobody.local_addr().unwrap();
     let traffic = closed(at, 1, 1, &["/"]);
-    let error = run(Plan { timeout: Duration::from_millis(200), ..plan(at, traffic) }).await.unwrap_err();
+    let error = run(LoadConfig { timeout: Duration::from_millis(200), ..config(at, traffic) }).await.unwrap_err();
     let line = error.to_string();
     assert!(matches!(error, LoadError::Unreachable(..)) && line.contains(&at.to_string()), "{line}");
     // A certificate that nobody vouches for.
@@ -358,13 +366,14 @@ async fn a_server_that_is_not_there_is_named() {
     let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     std::fs::write(roots.path(), other.cert.pem()).unwrap();
     let trust = Trust::File(roots.path().to_owned());
-    let line = run(Plan { trust, ..plan(server.address, closed(server.address, 1, 1, &["/"])) }).await;
+    let line = run(LoadConfig { trust, ..config(server.address, closed(server.address, 1, 1, &["/"])) }).await;
     let line = line.unwrap_err().to_string();
     assert!(line.contains("certificate") && !line.contains('\n'), "{line}");
     let trust = Trust::File("/nowhere.pem".into());
-    let line = run(Plan { trust, ..plan(server.address, closed(server.address, 1, 1, &["/"])) }).await;
+    let line = run(LoadConfig { trust, ..config(server.address, closed(server.address, 1, 1, &["/"])) }).await;
     assert!(line.unwrap_err().to_string().contains("/nowhere.pem"));
-    let zero_rtt = run(Plan { zero_rtt: true, ..plan(server.address, closed(server.address, 1, 1, &["/"])) }).await;
+    let zero_rtt =
+        run(LoadConfig { zero_rtt: true, ..config(server.address, closed(server.address, 1, 1, &["/"])) }).await;
     assert!(zero_rtt.unwrap_err().to_string().contains("--connections fresh"));
 }
 
@@ -377,19 +386,19 @@ async fn a_certificate_is_checked_against_the_named_roots() {
     std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
     let server = serve_as(Identity::read(&cert, &key).unwrap(), Stack::Noq, "reno", Limits::default());
     let (traffic, trust) = (closed(server.address, 1, 1, &["/bytes/3"]), Trust::File(cert));
-    let outcome = run(Plan { trust, requests: Some(2), ..plan(server.address, traffic) }).await.unwrap();
+    let outcome = run(LoadConfig { trust, requests: Some(2), ..config(server.address, traffic) }).await.unwrap();
     assert_eq!(outcome.counts.completed, 2);
     server.stop.send(true).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn zero_rtt_saves_a_round_trip_where_the_server_takes_it() {
+async fn accepted_zero_rtt_saves_a_round_trip() {
     for stack in Stack::RUSTLS.iter().copied() {
         for (serving, controller) in [(Stack::Quinn, "sync:signal=either"), (Stack::Noq, "native:cubic")] {
             let server = serve(serving, controller, Limits { early_data: true, ..Limits::default() });
             let traffic = at_rate(server.address, 50.0, "/bytes/5000", None);
-            let plan = Plan { stack, zero_rtt: true, requests: Some(50), ..plan(server.address, traffic) };
-            let outcome = run(plan).await.unwrap();
+            let config = LoadConfig { stack, zero_rtt: true, requests: Some(50), ..config(server.address, traffic) };
+            let outcome = run(config).await.unwrap();
             assert_eq!(outcome.counts.completed, 50, "{stack} at {serving}: {:?}", outcome.counts);
             let of = &outcome.connections;
             // On a busy machine a ticket may come too late.
@@ -402,8 +411,8 @@ async fn zero_rtt_saves_a_round_trip_where_the_server_takes_it() {
     // A server that takes none.
     let server = serve(Stack::Quinn, "reno", Limits::default());
     let traffic = at_rate(server.address, 50.0, "/bytes/5000", None);
-    let plan = Plan { zero_rtt: true, requests: Some(10), ..plan(server.address, traffic) };
-    let outcome = run(plan).await.unwrap();
+    let config = LoadConfig { zero_rtt: true, requests: Some(10), ..config(server.address, traffic) };
+    let outcome = run(config).await.unwrap();
     assert_eq!((outcome.counts.completed, outcome.connections.early_without), (10, 10));
     server.stop.send(true).unwrap();
 }
@@ -509,7 +518,7 @@ fn endless_server(on: On, begin: Vec<u8>, more: Vec<u8>) -> (SocketAddr, mpsc::U
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_servers_frame_without_end_is_not_kept() {
+async fn an_endless_frame_of_a_server_is_not_buffered() {
     let (endless, zeros) = (ENDLESS.to_be_bytes(), vec![0; 4096]);
     let excessive = WriteError::Stopped(VarInt::from_u32(0x107));
     for stack in Stack::RUSTLS.iter().copied() {
@@ -521,9 +530,9 @@ async fn a_servers_frame_without_end_is_not_kept() {
             [OK, b"\x00\x01a\x01", &endless].concat(),
         ] {
             let (address, mut told) = endless_server(On::Answer, begin, zeros.clone());
-            let plan = plan(address, closed(address, 1, 1, &["/"]));
-            let outcome = run(Plan { stack, requests: Some(1), ..plan }).await.unwrap();
-            let (failed, why) = &outcome.counts.failures[Kind::Reset as usize];
+            let config = config(address, closed(address, 1, 1, &["/"]));
+            let outcome = run(LoadConfig { stack, requests: Some(1), ..config }).await.unwrap();
+            let (failed, why) = &outcome.counts.failures[FailureKind::Reset as usize];
             assert_eq!(*failed, 1, "{stack}: {:?}", outcome.counts);
             assert!(why.as_ref().unwrap().contains("more than its bound"), "{stack}: {why:?}");
             let (written, why) = told.recv().await.unwrap();
@@ -532,27 +541,30 @@ async fn a_servers_frame_without_end_is_not_kept() {
         }
         // On the control stream it ends the connection.
         let (address, mut told) = endless_server(On::Control, [b"\x21", &endless[..]].concat(), zeros.clone());
-        let plan = plan(address, closed(address, 1, 1, &["/"]));
-        let outcome = run(Plan { stack, requests: Some(1), ..plan }).await.unwrap();
-        assert_eq!(failures(&outcome, Kind::Reset), 1, "{stack}: {:?}", outcome.counts);
+        let config = config(address, closed(address, 1, 1, &["/"]));
+        let outcome = run(LoadConfig { stack, requests: Some(1), ..config }).await.unwrap();
+        assert_eq!(failures(&outcome, FailureKind::Reset), 1, "{stack}: {:?}", outcome.counts);
         let (written, _) = told.recv().await.unwrap();
         assert!(written < WINDOW, "{stack}: {written}");
     }
     let (address, mut told) = endless_server(On::Answer, [b"\x01", &endless[..]].concat(), zeros);
-    let options = probe::Options { trust: Trust::Anyone, ..Default::default() };
+    let options = probe::ProbeOptions { trust: Trust::Insecure, ..Default::default() };
     let (origin, url) = (origin(address), origin(address).url("/").unwrap());
     let answer = probe::probe(&origin, &url, &options).await.unwrap();
-    assert!(matches!(&answer.verdict, probe::Verdict::Unreachable(why) if why.contains("bound")), "{answer:?}");
+    assert!(
+        matches!(&answer.verdict, probe::ExtensionSupport::Unreachable(why) if why.contains("bound")),
+        "{answer:?}"
+    );
     assert!(told.recv().await.unwrap().0 < WINDOW);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_in_small_frames_waits_in_its_window() {
+async fn a_body_in_small_frames_is_flow_controlled() {
     for stack in Stack::RUSTLS.iter().copied() {
         let (address, mut told) = endless_server(On::Answer, OK.to_vec(), b"\x00\x01a".repeat(1_000));
         let traffic = closed(address, 1, 1, &["/"]);
         let timeout = Duration::from_secs(2);
-        let outcome = run(Plan { stack, timeout, requests: Some(1), ..plan(address, traffic) }).await.unwrap();
+        let outcome = run(LoadConfig { stack, timeout, requests: Some(1), ..config(address, traffic) }).await.unwrap();
         // It takes too long. noq 1.4 gives up before: 2,048 packets that nobody has read are gaps to it, as once to quinn
         // (quinn-rs/quinn#2809).
         assert_eq!(outcome.counts.failed(), 1, "{stack}: {:?}", outcome.counts);
@@ -564,11 +576,12 @@ async fn a_body_in_small_frames_waits_in_its_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_0rtt_lost_is_sent_again() {
+async fn a_request_lost_in_0rtt_is_sent_again() {
     let address = odd_server("5");
     for stack in Stack::RUSTLS.iter().copied() {
         let traffic = at_rate(address, 50.0, "/", None);
-        let outcome = run(Plan { stack, zero_rtt: true, requests: Some(10), ..plan(address, traffic) }).await.unwrap();
+        let outcome =
+            run(LoadConfig { stack, zero_rtt: true, requests: Some(10), ..config(address, traffic) }).await.unwrap();
         let of = &outcome.connections;
         assert_eq!(
             (outcome.counts.completed, of.early_rejected, of.early_accepted),
@@ -581,15 +594,16 @@ async fn a_request_that_0rtt_lost_is_sent_again() {
 
 #[cfg(feature = "quiche")]
 #[tokio::test]
-async fn quiche_does_not_ask() {
+async fn quiche_is_rejected_as_a_client() {
     let address = "127.0.0.1:9".parse().unwrap();
-    let plan = Plan { stack: Stack::Quiche, ..plan(address, closed(address, 1, 1, &["/"])) };
-    assert!(run(plan).await.unwrap_err().to_string().contains("quinn or noq"));
+    let config = LoadConfig { stack: Stack::Quiche, ..config(address, closed(address, 1, 1, &["/"])) };
+    assert!(run(config).await.unwrap_err().to_string().contains("quinn or noq"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_of_another_length_is_a_failure() {
+async fn a_body_of_wrong_length_is_a_failure() {
     let address = odd_server("7");
-    let outcome = run(Plan { requests: Some(3), ..plan(address, closed(address, 1, 1, &["/"])) }).await.unwrap();
-    assert_eq!((failures(&outcome, Kind::Body), outcome.counts.bytes), (3, 15), "{:?}", outcome.counts);
+    let outcome =
+        run(LoadConfig { requests: Some(3), ..config(address, closed(address, 1, 1, &["/"])) }).await.unwrap();
+    assert_eq!((failures(&outcome, FailureKind::Body), outcome.counts.bytes), (3, 15), "{:?}", outcome.counts);
 }

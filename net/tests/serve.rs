@@ -10,12 +10,12 @@ use bytes::{Buf, Bytes};
 use common::{ask, settings, start, start_logging, within};
 use fathom_net::limits::Limits;
 use fathom_net::server::{Scrape, Server, Stack};
-use fathom_qlog::{Folder, Logged, Seen};
+use fathom_qlog::{LogFolder, LoggedEvent, ParsedEvent};
 use http::{Method, Request, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn bodies_and_files_arrive_whole_on_every_stack() {
+async fn bodies_and_files_arrive_complete_on_every_stack() {
     let root = tempfile::tempdir().unwrap();
     let page: Vec<u8> = (0..300_000u32).map(|n| (n % 251) as u8).collect();
     std::fs::write(root.path().join("index.html"), &page).unwrap();
@@ -34,7 +34,7 @@ async fn bodies_and_files_arrive_whole_on_every_stack() {
 
 #[tokio::test]
 #[allow(clippy::disallowed_methods)]
-async fn a_delay_is_waited_for_and_a_connection_takes_several_requests() {
+async fn delays_are_kept_and_connections_are_reused() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
@@ -50,7 +50,7 @@ async fn a_delay_is_waited_for_and_a_connection_takes_several_requests() {
 }
 
 #[tokio::test]
-async fn connections_divide_among_controllers_and_the_metrics_tell() {
+async fn connections_divide_among_controllers_in_metrics() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno=1,native:cubic=1", None, Limits::default());
         for _ in 0..40 {
@@ -85,11 +85,11 @@ fn logged(folder: &Path) -> (Vec<String>, Vec<f64>, f64) {
     let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
     let (mut names, mut bodies, mut sent) = (Vec::new(), Vec::new(), 0.0);
-    let summary = fathom_qlog::read(&files[0], &mut |_| {}, &mut |event: &Logged<'_>| {
+    let summary = fathom_qlog::read(&files[0], &mut |_| {}, &mut |event: &LoggedEvent<'_>| {
         names.push(format!("{}:{}", event.category, event.name));
-        match Seen::of(event) {
-            Seen::Response(response) => bodies.push(response.bytes),
-            Seen::Metrics(metrics) => sent = metrics.bytes_sent.unwrap_or(sent),
+        match ParsedEvent::parse(event) {
+            ParsedEvent::Response(response) => bodies.push(response.bytes),
+            ParsedEvent::Metrics(metrics) => sent = metrics.bytes_sent.unwrap_or(sent),
             _ => {}
         }
     });
@@ -99,11 +99,11 @@ fn logged(folder: &Path) -> (Vec<String>, Vec<f64>, f64) {
 }
 
 #[tokio::test]
-async fn every_connection_has_a_log_whatever_its_controller() {
+async fn every_connection_has_a_log_with_any_controller() {
     for stack in Stack::ALL {
         for controller in ["reno", "sync:signal=either", "native:cubic"] {
             let dir = tempfile::tempdir().unwrap();
-            let folder = Arc::new(Folder::open(dir.path()).unwrap());
+            let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
             let running = start_logging(*stack, controller, None, Limits::default(), Some(&folder));
             let connection = running.connect().await.unwrap();
             let (_, _, body) = ask(&connection, Method::GET, "/delay/250/bytes/400000").await.unwrap();
@@ -122,7 +122,7 @@ async fn every_connection_has_a_log_whatever_its_controller() {
 }
 
 #[tokio::test]
-async fn what_is_open_ends_and_nothing_begins_once_it_stops() {
+async fn shutdown_finishes_open_requests_and_takes_no_new() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
@@ -170,7 +170,7 @@ async fn too_many_connections_are_refused() {
 }
 
 #[tokio::test]
-async fn clients_prove_their_address_while_there_are_many_handshakes() {
+async fn many_handshakes_cause_retries() {
     for stack in Stack::ALL {
         let limits = Limits { handshakes: 0, ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
@@ -181,7 +181,7 @@ async fn clients_prove_their_address_while_there_are_many_handshakes() {
 }
 
 #[tokio::test]
-async fn a_reader_that_takes_nothing_is_given_up() {
+async fn a_stalled_reader_is_dropped() {
     for stack in Stack::ALL {
         let limits = Limits { stall: Duration::from_millis(500), send_buffer: 100_000, ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
@@ -232,10 +232,10 @@ async fn told(running: &common::Running, line: &str) {
 }
 
 #[tokio::test]
-async fn a_response_that_is_not_acknowledged_is_abandoned() {
+async fn an_unacknowledged_response_counts_as_abandoned() {
     for stack in Stack::ALL {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Arc::new(Folder::open(dir.path()).unwrap());
+        let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
         let running = start_logging(*stack, "reno", None, Limits::default(), Some(&folder));
         let connection = running.connect().await.unwrap();
         // More than a stream's window, and less than QUIC takes at once.
@@ -277,7 +277,7 @@ async fn a_delay_ends_with_its_stream_and_its_connection() {
 }
 
 #[tokio::test]
-async fn stalled_readers_give_way_to_others() {
+async fn stalled_readers_do_not_starve_others() {
     for stack in Stack::ALL {
         // Each has 64 KiB that its client gives no credit for: all together more than half of it.
         let limits = Limits { unacknowledged: 600 << 10, pressure: Duration::from_secs(2), ..Limits::default() };
@@ -314,14 +314,14 @@ async fn one_is_given_up<T>(stalled: &[(quinn::Connection, T)]) {
 
 #[cfg(not(feature = "quiche"))]
 #[test]
-fn a_stack_that_is_not_built_in_says_how_to_build_it() {
+fn a_missing_stack_says_how_to_build_it() {
     let error = "quiche".parse::<Stack>().unwrap_err();
     assert!(error.contains("--features quiche") && !error.contains('\n'), "{error}");
 }
 
 #[cfg(feature = "quiche")]
 #[tokio::test]
-async fn quiche_serves_its_own_controllers_and_takes_no_0rtt() {
+async fn quiche_serves_native_controllers_without_0rtt() {
     for controller in ["native:reno", "native:cubic", "native:bbr2", "sdc", "packet-size"] {
         let running = start(Stack::Quiche, controller, None, Limits::default());
         assert_eq!(running.get("/bytes/3000000").await.2.len(), 3_000_000, "{controller}");
@@ -333,7 +333,7 @@ async fn quiche_serves_its_own_controllers_and_takes_no_0rtt() {
 }
 
 #[tokio::test]
-async fn requests_of_one_connection_are_answered_side_by_side_on_every_stack() {
+async fn requests_of_a_connection_are_served_concurrently() {
     for stack in Stack::ALL {
         let limits = Limits { send_buffer: 300_000, ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
@@ -367,7 +367,7 @@ async fn requests_of_one_connection_are_answered_side_by_side_on_every_stack() {
 }
 
 #[tokio::test]
-async fn nonsense_at_the_socket_harms_nobody() {
+async fn junk_datagrams_do_not_disturb_connections() {
     for stack in Stack::ALL {
         let running = start(*stack, "reno", None, Limits::default());
         let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -390,7 +390,7 @@ async fn nonsense_at_the_socket_harms_nobody() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_served_is_said_in_one_line() {
+async fn invalid_settings_are_explained_in_one_line() {
     let of = |controller: &str, stack| Server::bind(settings(stack, controller, None, Limits::default())).map(drop);
     for (controller, mend) in [("snyc", "snyc"), ("native:bbr3", "native:bbr"), ("sync:flor=1ms", "floor")] {
         let error = of(controller, Stack::Quinn).unwrap_err().to_string();

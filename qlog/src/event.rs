@@ -1,4 +1,4 @@
-//! What is logged, and how it is written: names and units of draft-ietf-quic-qlog-quic-events-13, and our own under `fathom`.
+//! Events and their encoding: names and units of draft-ietf-quic-qlog-quic-events-13, and our own under `fathom`.
 //!
 //! Times and delays are milliseconds, sizes bytes, rates bits per second. Fields that the draft does not have begin with `fathom_`.
 
@@ -7,26 +7,26 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
-/// Which end of a connection logs.
+/// Which endpoint of a connection writes the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Vantage {
+pub enum VantagePoint {
     /// The one that connects.
     Client,
     /// The one that accepts.
     Server,
 }
 
-/// How a file begins.
+/// Header of a log file.
 #[derive(Clone, Debug)]
-pub struct Header {
+pub struct TraceHeader {
     /// The connection: its original destination connection ID. Only letters, digits and `-` of it reach the file's name.
     pub id: String,
     /// Which end logs.
-    pub vantage: Vantage,
-    /// What the log is of, such as stack and controller.
+    pub vantage: VantagePoint,
+    /// Title, such as stack and controller.
     pub title: String,
-    /// When time 0 of the log was, by the calendar.
+    /// Wall-clock time of the log's time 0.
     pub began: SystemTime,
 }
 
@@ -122,9 +122,9 @@ impl Metrics {
     }
 }
 
-/// The controller is in another phase.
+/// The controller has entered another phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct State {
+pub struct CongestionStateChange {
     /// The phase before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<&'static str>,
@@ -134,7 +134,7 @@ pub struct State {
 
 /// Packets were declared lost: one event for all that were found missing at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Lost {
+pub struct PacketsLost {
     /// When the newest of them was sent, where that is known.
     #[serde(rename = "fathom_sent", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
     pub sent: Option<Duration>,
@@ -151,7 +151,7 @@ pub struct Lost {
 
 /// The peer reported marks of congestion experienced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Marked {
+pub struct EcnMark {
     /// When the newest packet concerned was sent.
     #[serde(serialize_with = "plain_millis")]
     pub sent: Duration,
@@ -159,7 +159,7 @@ pub struct Marked {
 
 /// A forward one-way delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct OneWay {
+pub struct OneWayDelaySample {
     /// Difference of both hosts' clocks in nanoseconds: it means something only beside others of the same connection.
     #[serde(rename = "one_way_delay", serialize_with = "nanos_as_millis")]
     pub delay: i64,
@@ -170,7 +170,7 @@ pub struct OneWay {
 
 /// The peer has acknowledged all of a response. Times are from its request's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Response {
+pub struct ResponseCompleted {
     /// HTTP status.
     pub status: u16,
     /// Bytes of its body.
@@ -188,7 +188,7 @@ pub struct Response {
 
 /// A response ended before the peer had acknowledged all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Abandoned {
+pub struct ResponseAbandoned {
     /// HTTP status.
     pub status: u16,
     /// Bytes of its body that QUIC took.
@@ -205,17 +205,17 @@ pub enum Event {
     /// `quic:recovery_metrics_updated`.
     Metrics(Metrics),
     /// `quic:congestion_state_updated`.
-    State(State),
+    State(CongestionStateChange),
     /// `quic:packet_lost`.
-    Lost(Lost),
+    Lost(PacketsLost),
     /// `fathom:mark`.
-    Marked(Marked),
+    Marked(EcnMark),
     /// `fathom:one_way_delay`.
-    OneWay(OneWay),
+    OneWay(OneWayDelaySample),
     /// `fathom:response`.
-    Response(Response),
+    Response(ResponseCompleted),
     /// `fathom:response_abandoned`.
-    Abandoned(Abandoned),
+    Abandoned(ResponseAbandoned),
 }
 
 impl Event {
@@ -280,7 +280,7 @@ pub(crate) fn write_gap(to: &mut dyn Write, at: Duration, reason: &'static str, 
 }
 
 /// Writes the record with which a file begins. Readers that came before the URIs look for `qlog_version` and `qlog_format`.
-pub(crate) fn write_header(to: &mut dyn Write, header: &Header) -> io::Result<()> {
+pub(crate) fn write_header(to: &mut dyn Write, header: &TraceHeader) -> io::Result<()> {
     let record = serde_json::json!({
         "file_schema": "urn:ietf:params:qlog:file:sequential",
         "serialization_format": "application/qlog+json-seq",
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn events_as_written() {
+    fn events_are_encoded_as_documented() {
         let metrics = Metrics {
             latest_rtt: Some(Duration::from_micros(20_500)),
             congestion_window: Some(14_720),
@@ -357,28 +357,34 @@ mod tests {
             "\u{1e}{\"time\":1.234,\"name\":\"quic:recovery_metrics_updated\",\"data\":{\"latest_rtt\":20.5,\"congestion_window\":14720,\
              \"fathom_packets_sent\":3}}\n"
         );
-        let lost = Lost { sent: Some(Duration::from_millis(7)), packets: None, bytes: Some(1_200), persistent: false };
+        let lost =
+            PacketsLost { sent: Some(Duration::from_millis(7)), packets: None, bytes: Some(1_200), persistent: false };
         assert_eq!(
             text(0, Event::Lost(lost)),
             "\u{1e}{\"time\":0.0,\"name\":\"quic:packet_lost\",\"data\":{\"fathom_sent\":7.0,\"fathom_bytes\":1200}}\n"
         );
-        let one_way = OneWay { delay: -1_500_000, queueing: Duration::from_micros(250) };
+        let one_way = OneWayDelaySample { delay: -1_500_000, queueing: Duration::from_micros(250) };
         assert!(text(0, Event::OneWay(one_way)).contains("{\"one_way_delay\":-1.5,\"queueing_delay\":0.25}"));
         let ms = Duration::from_millis;
-        let response =
-            Response { status: 200, bytes: 9, first_byte_handed_over: ms(1), handed_over: ms(2), acknowledged: ms(3) };
+        let response = ResponseCompleted {
+            status: 200,
+            bytes: 9,
+            first_byte_handed_over: ms(1),
+            handed_over: ms(2),
+            acknowledged: ms(3),
+        };
         assert!(text(0, Event::Response(response)).contains(
             "\"fathom:response\",\"data\":{\"status\":200,\"bytes\":9,\"first_byte_handed_over\":1.0,\"handed_over\":2.0,\
              \"acknowledged\":3.0}"
         ));
-        let abandoned = Abandoned { status: 200, bytes: 9, handed_over: None };
+        let abandoned = ResponseAbandoned { status: 200, bytes: 9, handed_over: None };
         assert!(text(0, Event::Abandoned(abandoned)).contains("_abandoned\",\"data\":{\"status\":200,\"bytes\":9}"));
-        let state = State { old: Some("slow_start"), new: "recovery" };
+        let state = CongestionStateChange { old: Some("slow_start"), new: "recovery" };
         assert!(text(0, Event::State(state)).contains("{\"old\":\"slow_start\",\"new\":\"recovery\"}"));
     }
 
     #[test]
-    fn only_news_is_written_and_samples_always_are() {
+    fn only_changed_metrics_and_samples_are_written() {
         let rtt = Some(Duration::from_millis(20));
         let first = Metrics { latest_rtt: rtt, min_rtt: rtt, congestion_window: Some(10), ..Metrics::default() };
         let second = Metrics { congestion_window: Some(11), ..first };
@@ -388,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn dates() {
+    fn dates_are_rfc_3339() {
         let at = |seconds: u64, millis: u64| {
             rfc3339(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(millis))
         };

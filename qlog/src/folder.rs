@@ -1,7 +1,7 @@
 //! A folder of logs: one file per connection, all written by one thread.
 //!
-//! Whoever logs hands an event to a bounded queue and goes on. When the disk is too slow the queue fills and events are dropped and
-//! counted: a log with holes says so in its last record. Nothing here waits for the disk but [`Folder::finish`]: the queue has room for
+//! Logging puts an event into a bounded queue and returns. When the disk is too slow the queue fills, and events are dropped and counted:
+//! an incomplete log says so in its last record. Nothing here waits for the disk but [`LogFolder::finish`]: the queue has room for
 //! the beginning and the end of every log that may be open, beside the events.
 
 use std::fs::File;
@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::event::{Event, Header};
+use crate::event::{Event, TraceHeader};
 use crate::writer::{Create, Message, Writer, create};
 
 /// Events that wait at most; 4 MB of them.
 const QUEUE: usize = 1 << 14;
 
-/// Why there can be no logs. One line that names the mend.
+/// Why logs cannot be written. One line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// The folder cannot be made, or nothing can be written in it.
@@ -30,9 +30,9 @@ pub enum FolderError {
     Thread(io::Error),
 }
 
-/// What a folder of logs may take. Beyond, connections go on without a log, and are counted.
+/// Limits of a folder of logs. Connections beyond them are not logged, but counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct LogLimits {
     /// Files, over all the time that the folder is open.
     pub files: u64,
     /// Bytes of all files. Logs that are open then end early, each with a record that says so.
@@ -41,15 +41,15 @@ pub struct Bounds {
     pub open: usize,
 }
 
-impl Default for Bounds {
+impl Default for LogLimits {
     fn default() -> Self {
         Self { files: 100_000, bytes: 4_000_000_000, open: 1_000 }
     }
 }
 
-/// What became of the logs so far.
+/// Totals of the logs so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LogCounts {
     /// Files begun.
     pub files: u64,
     /// Bytes written to them.
@@ -64,10 +64,10 @@ pub struct Counts {
     pub failed: u64,
 }
 
-/// What those who log and the thread that writes have in common.
+/// State shared by loggers and the writer thread.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
-    pub(crate) bounds: Bounds,
+pub(crate) struct FolderState {
+    pub(crate) bounds: LogLimits,
     pub(crate) files: AtomicU64,
     pub(crate) bytes: AtomicU64,
     pub(crate) events: AtomicU64,
@@ -80,25 +80,25 @@ pub(crate) struct Shared {
     pub(crate) open: AtomicUsize,
     /// Events in the queue.
     pub(crate) waiting: AtomicUsize,
-    said: AtomicBool,
+    warned: AtomicBool,
 }
 
-impl Shared {
+impl FolderState {
     /// A place for another log, which the writer gives back when it has ended.
     fn admit(&self) -> Result<(), &'static str> {
         let below = |count: &AtomicUsize, bound| {
             count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < bound).then_some(n + 1)).is_ok()
         };
         if self.bytes.load(Ordering::Relaxed) >= self.bounds.bytes {
-            return Err("they have as many bytes as they may");
+            return Err("the size limit is reached");
         }
         if !below(&self.open, self.bounds.open) {
-            return Err("as many are open as may be");
+            return Err("the limit of open files is reached");
         }
         let more = |n| (n < self.bounds.files).then_some(n + 1);
         if self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
             self.open.fetch_sub(1, Ordering::Relaxed);
-            return Err("there are as many files as there may be");
+            return Err("the limit of files is reached");
         }
         Ok(())
     }
@@ -106,35 +106,35 @@ impl Shared {
     fn refuse(&self, why: &str) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         // The first says what is wrong; thousands would say no more.
-        if !self.said.swap(true, Ordering::Relaxed) {
-            tracing::warn!("logs: {why}; connections go on without, counted in fathom_qlog_refused_total");
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!("qlog: {why}; further connections are not logged, see fathom_qlog_refused_total");
         }
     }
 }
 
 /// A folder of logs.
 #[derive(Debug)]
-pub struct Folder {
+pub struct LogFolder {
     queue: SyncSender<Message>,
     next: AtomicU64,
-    shared: Arc<Shared>,
+    state: Arc<FolderState>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Folder {
+impl LogFolder {
     /// Logs go to this folder, which is made if it is not there, within the default bounds.
     ///
     /// # Errors
     /// Nothing can be written there.
     pub fn open(folder: &Path) -> Result<Self, FolderError> {
-        Self::open_bounded(folder, Bounds::default())
+        Self::open_bounded(folder, LogLimits::default())
     }
 
     /// The same within these bounds.
     ///
     /// # Errors
     /// Nothing can be written there.
-    pub fn open_bounded(folder: &Path, bounds: Bounds) -> Result<Self, FolderError> {
+    pub fn open_bounded(folder: &Path, bounds: LogLimits) -> Result<Self, FolderError> {
         let unwritable = |e| FolderError::Unwritable(folder.to_owned(), e);
         std::fs::create_dir_all(folder).map_err(unwritable)?;
         // To learn it now and not with the first connection.
@@ -149,37 +149,37 @@ impl Folder {
     /// # Errors
     /// There is no thread to be had.
     pub fn with(
-        bounds: Bounds,
-        create: impl FnMut(&Header) -> io::Result<Box<dyn Write + Send>> + Send + 'static,
+        bounds: LogLimits,
+        create: impl FnMut(&TraceHeader) -> io::Result<Box<dyn Write + Send>> + Send + 'static,
     ) -> Result<Self, FolderError> {
         // Each log that is open begins once and ends once, and one message ends all.
         let (queue, messages) = sync_channel(QUEUE.saturating_add(bounds.open.saturating_mul(2)).saturating_add(1));
-        let shared = Arc::new(Shared { bounds, ..Shared::default() });
-        let mut writer = Writer::new(Box::new(create) as Create, Arc::clone(&shared));
+        let state = Arc::new(FolderState { bounds, ..FolderState::default() });
+        let mut writer = Writer::new(Box::new(create) as Create, Arc::clone(&state));
         let thread = std::thread::Builder::new().name("qlog".into()).spawn(move || writer.run(&messages));
         let thread = thread.map_err(FolderError::Thread)?;
-        Ok(Self { queue, next: AtomicU64::new(0), shared, writer: Mutex::new(Some(thread)) })
+        Ok(Self { queue, next: AtomicU64::new(0), state, writer: Mutex::new(Some(thread)) })
     }
 
     /// Begins a connection's log. Its file is named after its connection ID and is never one that is there already. Where a bound is
     /// reached, nothing is logged. Never waits.
-    pub fn begin(&self, header: Header) -> Log {
-        if let Err(why) = self.shared.admit() {
-            self.shared.refuse(why);
+    pub fn begin(&self, header: TraceHeader) -> Log {
+        if let Err(why) = self.state.admit() {
+            self.state.refuse(why);
             return Log(None);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let dropped = Arc::new(AtomicU64::new(0));
         // Fails only once the folder is finished.
         let _ = self.queue.try_send(Message::Begin(number, Box::new(header), Arc::clone(&dropped)));
-        Log(Some(Arc::new(End { queue: self.queue.clone(), number, dropped, shared: Arc::clone(&self.shared) })))
+        Log(Some(Arc::new(OpenLog { queue: self.queue.clone(), number, dropped, state: Arc::clone(&self.state) })))
     }
 
-    /// What became of the logs so far.
-    pub fn counts(&self) -> Counts {
+    /// Totals of the logs so far.
+    pub fn counts(&self) -> LogCounts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let s = &self.shared;
-        Counts {
+        let s = &self.state;
+        LogCounts {
             files: of(&s.files),
             bytes: of(&s.bytes),
             events: of(&s.events),
@@ -190,7 +190,7 @@ impl Folder {
     }
 
     /// Writes what waits and closes all files, which takes as long as the disk does; what is logged afterwards is dropped.
-    pub fn finish(&self) -> Counts {
+    pub fn finish(&self) -> LogCounts {
         let thread = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = self.queue.try_send(Message::Stop);
@@ -200,7 +200,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for LogFolder {
     fn drop(&mut self) {
         self.finish();
     }
@@ -208,14 +208,14 @@ impl Drop for Folder {
 
 /// A connection's log. Clones share it; its file ends with the last of them.
 #[derive(Clone, Debug)]
-pub struct Log(Option<Arc<End>>);
+pub struct Log(Option<Arc<OpenLog>>);
 
 #[derive(Debug)]
-struct End {
+struct OpenLog {
     queue: SyncSender<Message>,
     number: u64,
     dropped: Arc<AtomicU64>,
-    shared: Arc<Shared>,
+    state: Arc<FolderState>,
 }
 
 impl Log {
@@ -223,17 +223,17 @@ impl Log {
     pub fn event(&self, at: Duration, event: Event) {
         let Some(log) = &self.0 else { return };
         // Places that events leave free are for logs that begin and end.
-        let room = log.shared.waiting.fetch_add(1, Ordering::Relaxed) < QUEUE;
+        let room = log.state.waiting.fetch_add(1, Ordering::Relaxed) < QUEUE;
         let taken = room && log.queue.try_send(Message::Event(log.number, at, event)).is_ok();
         if !taken {
-            log.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            log.state.waiting.fetch_sub(1, Ordering::Relaxed);
             log.dropped.fetch_add(1, Ordering::Relaxed);
-            log.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            log.state.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-impl Drop for End {
+impl Drop for OpenLog {
     fn drop(&mut self) {
         // There is a place for it.
         let _ = self.queue.try_send(Message::End(self.number));
@@ -245,14 +245,14 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use super::*;
-    use crate::event::{State, Vantage};
+    use crate::event::{CongestionStateChange, VantagePoint};
 
-    fn header(id: &str) -> Header {
-        Header { id: id.into(), vantage: Vantage::Server, title: "quinn, sync".into(), began: UNIX_EPOCH }
+    fn header(id: &str) -> TraceHeader {
+        TraceHeader { id: id.into(), vantage: VantagePoint::Server, title: "quinn, sync".into(), began: UNIX_EPOCH }
     }
 
     fn state(new: &'static str) -> Event {
-        Event::State(State { old: None, new })
+        Event::State(CongestionStateChange { old: None, new })
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -263,15 +263,15 @@ mod tests {
     }
 
     #[test]
-    fn one_file_per_connection_and_none_is_written_over() {
+    fn each_connection_gets_a_new_file() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(&dir.path().join("logs")).unwrap();
+        let folder = LogFolder::open(&dir.path().join("logs")).unwrap();
         for id in ["aa01", "aa01", "../b\u{e9}", ""] {
             folder.begin(header(id)).event(Duration::from_millis(5), state("slow_start"));
         }
         let counts = folder.finish();
         let bytes = counts.bytes;
-        assert_eq!(counts, Counts { files: 4, bytes, events: 4, ..Counts::default() });
+        assert_eq!(counts, LogCounts { files: 4, bytes, events: 4, ..LogCounts::default() });
         let dir = dir.path().join("logs");
         assert_eq!(
             names(&dir),
@@ -299,11 +299,11 @@ mod tests {
     }
 
     /// Where the thread that writes waits for `release` before it makes its first file.
-    fn held(bounds: Bounds) -> (Folder, Memory, std::sync::mpsc::Sender<()>) {
+    fn held(bounds: LogLimits) -> (LogFolder, Memory, std::sync::mpsc::Sender<()>) {
         let (release, released) = std::sync::mpsc::channel::<()>();
         let memory = Memory::default();
         let files = memory.clone();
-        let folder = Folder::with(bounds, move |_| {
+        let folder = LogFolder::with(bounds, move |_| {
             let _ = released.recv();
             Ok(Box::new(files.clone()))
         });
@@ -311,8 +311,8 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_disk_drops_events_counts_them_and_says_so_in_the_file() {
-        let (folder, memory, release) = held(Bounds::default());
+    fn a_slow_disk_drops_and_counts_events() {
+        let (folder, memory, release) = held(LogLimits::default());
         let log = folder.begin(header("cc"));
         let more = 7;
         (0..QUEUE + more).for_each(|_| log.event(Duration::from_millis(1), state("recovery")));
@@ -327,9 +327,9 @@ mod tests {
     }
 
     #[test]
-    fn a_held_disk_delays_no_begin_event_or_end() {
+    fn a_stalled_disk_blocks_no_logger() {
         let open = 50;
-        let (folder, _, release) = held(Bounds { open, ..Bounds::default() });
+        let (folder, _, release) = held(LogLimits { open, ..LogLimits::default() });
         // More than anything may wait for: a call that did would never come back, as nothing is released before the end.
         for _ in 0..10 * open {
             let log = folder.begin(header("aa"));
@@ -340,20 +340,20 @@ mod tests {
         drop(release);
         // All that were begun ended as well: the places are free.
         assert_eq!(folder.finish().files, open as u64);
-        assert_eq!(folder.shared.open.load(Ordering::Relaxed), 0);
+        assert_eq!(folder.state.open.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn files_and_bytes_of_a_folder_are_bounded() {
+    fn files_and_bytes_of_a_folder_are_limited() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open_bounded(dir.path(), Bounds { files: 3, ..Bounds::default() }).unwrap();
+        let folder = LogFolder::open_bounded(dir.path(), LogLimits { files: 3, ..LogLimits::default() }).unwrap();
         (0..10).for_each(|_| drop(folder.begin(header("aa"))));
         let counts = folder.finish();
         assert_eq!((counts.files, counts.refused, names(dir.path()).len()), (3, 7, 3));
 
         let dir = tempfile::tempdir().unwrap();
         let bytes = 10_000;
-        let folder = Folder::open_bounded(dir.path(), Bounds { bytes, ..Bounds::default() }).unwrap();
+        let folder = LogFolder::open_bounded(dir.path(), LogLimits { bytes, ..LogLimits::default() }).unwrap();
         let log = folder.begin(header("bb"));
         (0..1_000).for_each(|_| log.event(Duration::from_millis(1), state("recovery")));
         drop(log);
@@ -365,18 +365,18 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_told_at_once() {
+    fn an_unwritable_folder_is_reported_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let line = Folder::open(&file.join("logs")).unwrap_err().to_string();
+        let line = LogFolder::open(&file.join("logs")).unwrap_err().to_string();
         assert!(line.contains("name a folder") && !line.contains('\n'), "{line}");
     }
 
     #[test]
-    fn after_the_end_nothing_is_logged_and_nothing_waits() {
+    fn logging_after_finish_is_a_no_op() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
+        let folder = LogFolder::open(dir.path()).unwrap();
         let log = folder.begin(header("dd"));
         folder.finish();
         log.event(Duration::ZERO, state("recovery"));

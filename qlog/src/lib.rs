@@ -5,12 +5,12 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `event.rs` | what is logged, and how it is written |
-//! | `folder.rs` | one file per connection, written by a thread of its own |
-//! | `writer.rs` | that thread |
-//! | `read/` | any stack's file, event by event |
-//! | `seen.rs` | what an event says, whichever draft it follows |
-//! | `qvis.rs` | the same log in the older form that qvis draws |
+//! | `event.rs` | our events and their encoding |
+//! | `folder.rs` | a folder of logs, one file per connection |
+//! | `writer.rs` | the writer thread |
+//! | `read/` | reads any stack's file, event by event |
+//! | `parsed_event.rs` | an event's content, independent of draft and stack |
+//! | `qvis.rs` | export to qlog 0.3 for qvis |
 //!
 //! # Why not the `qlog` crate
 //! It is current and well kept, but its types are one draft's, so it cannot read the files of stacks that follow others; it allocates for
@@ -18,13 +18,19 @@
 
 mod event;
 mod folder;
+mod parsed_event;
 mod qvis;
 mod read;
-mod seen;
 mod writer;
 
-pub use event::{Abandoned, Event, Header, Lost, Marked, Metrics, OneWay, Response, State, Vantage};
-pub use folder::{Bounds, Counts, Folder, FolderError, Log};
+pub use event::{
+    CongestionStateChange, EcnMark, Event, Metrics, OneWayDelaySample, PacketsLost, ResponseAbandoned,
+    ResponseCompleted, TraceHeader, VantagePoint,
+};
+pub use folder::{FolderError, Log, LogCounts, LogFolder, LogLimits};
+pub use parsed_event::{
+    Direction, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, ParsedResponse, Phase, ResponseEnd,
+    StreamData,
+};
 pub use qvis::{ExportError, export};
-pub use read::{Bytes, Logged, Malformed, ReadError, Summary, read};
-pub use seen::{Direction, Packet, Phase, Seen, SeenLoss, SeenMetrics, SeenResponse, Space, StreamData, Until};
+pub use read::{LoggedEvent, Malformed, ReadError, ReadProgress, Summary, read};

@@ -1,4 +1,4 @@
-//! A log in the older form that qvis draws: one JSON document of qlog 0.3, with the names of that time.
+//! Export for qvis: one JSON document of qlog 0.3, with that draft's names.
 //!
 //! Files of any stack can be turned, also those recorded long ago: hence a step of its own and not a way of writing. qvis draws its
 //! congestion graph over the packets sent. Our own logs have no event per packet: what was sent between two metrics events becomes one
@@ -9,13 +9,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::event::Vantage;
-use crate::read::{Bytes, Logged, ReadError, Summary, number, read};
+use crate::event::VantagePoint;
+use crate::read::{LoggedEvent, ReadError, ReadProgress, Summary, number, read};
 
 /// Connections of a file that become traces at most: the file is read once for each.
 const CONNECTIONS: usize = 64;
 
-/// Why a log cannot be turned.
+/// Why a log cannot be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The log.
@@ -33,7 +33,7 @@ pub enum ExportError {
 ///
 /// # Errors
 /// The log cannot be read, or not be written.
-pub fn export(from: &Path, to: &mut dyn Write, bytes: Bytes<'_>) -> Result<Summary, ExportError> {
+pub fn export(from: &Path, to: &mut dyn Write, bytes: ReadProgress<'_>) -> Result<Summary, ExportError> {
     let mut about: Vec<About> = Vec::new();
     let summary = read(from, bytes, &mut |event| {
         if event.connection == about.len() && about.len() < CONNECTIONS {
@@ -63,7 +63,7 @@ pub fn export(from: &Path, to: &mut dyn Write, bytes: Bytes<'_>) -> Result<Summa
 
 struct About {
     group: Option<String>,
-    vantage: Option<Vantage>,
+    vantage: Option<VantagePoint>,
 }
 
 impl About {
@@ -95,7 +95,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn take(&mut self, event: &Logged<'_>) {
+    fn take(&mut self, event: &LoggedEvent<'_>) {
         if event.connection != self.connection || self.failed.is_some() {
             return;
         }
@@ -104,7 +104,7 @@ impl Writer<'_> {
         }
     }
 
-    fn write(&mut self, event: &Logged<'_>) -> io::Result<()> {
+    fn write(&mut self, event: &LoggedEvent<'_>) -> io::Result<()> {
         let mut data = event.data.clone();
         in_millis(&mut data, event.unit);
         plain_lengths(&mut data);

@@ -1,4 +1,4 @@
-//! The thread that writes the logs of a folder.
+//! The writer thread of a folder of logs.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use crate::event::{Event, Header, Metrics, Vantage, write_event, write_gap, write_header};
-use crate::folder::Shared;
+use crate::event::{Event, Metrics, TraceHeader, VantagePoint, write_event, write_gap, write_header};
+use crate::folder::FolderState;
 
 /// Bytes of a file that wait in memory.
 const BUFFER: usize = 8 << 10;
@@ -22,12 +22,12 @@ const QUIET: Duration = Duration::from_millis(500);
 const NAMESAKES: u32 = 100;
 
 /// Makes the file of a log.
-pub(crate) type Create = Box<dyn FnMut(&Header) -> io::Result<Box<dyn Write + Send>> + Send>;
+pub(crate) type Create = Box<dyn FnMut(&TraceHeader) -> io::Result<Box<dyn Write + Send>> + Send>;
 
 // Events are nearly all of them, and boxing them would allocate on the packet path.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Message {
-    Begin(u64, Box<Header>, Arc<AtomicU64>),
+    Begin(u64, Box<TraceHeader>, Arc<AtomicU64>),
     Event(u64, Duration, Event),
     End(u64),
     Stop,
@@ -37,9 +37,9 @@ pub(crate) enum Message {
 pub(crate) struct Writer {
     create: Create,
     open: HashMap<u64, Open>,
-    shared: Arc<Shared>,
+    state: Arc<FolderState>,
     /// It was said that events are dropped.
-    said: bool,
+    warned: bool,
 }
 
 struct Open {
@@ -70,8 +70,8 @@ impl<W: Write> Write for Counting<W> {
 }
 
 impl Writer {
-    pub(crate) fn new(create: Create, shared: Arc<Shared>) -> Self {
-        Self { create, open: HashMap::new(), shared, said: false }
+    pub(crate) fn new(create: Create, state: Arc<FolderState>) -> Self {
+        Self { create, open: HashMap::new(), state, warned: false }
     }
 
     pub(crate) fn run(&mut self, messages: &Receiver<Message>) {
@@ -79,20 +79,20 @@ impl Writer {
             match messages.recv_timeout(QUIET) {
                 Ok(Message::Begin(number, header, dropped)) => self.begin(number, &header, dropped),
                 Ok(Message::Event(number, at, event)) => {
-                    self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+                    self.state.waiting.fetch_sub(1, Ordering::Relaxed);
                     self.event(number, at, event);
                 }
                 Ok(Message::End(number)) => {
                     self.end(number);
-                    self.shared.open.fetch_sub(1, Ordering::Relaxed);
+                    self.state.open.fetch_sub(1, Ordering::Relaxed);
                 }
                 Err(RecvTimeoutError::Timeout) => self.flush(),
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             }
-            if !self.said && self.shared.dropped.load(Ordering::Relaxed) > 0 {
-                self.said = true;
+            if !self.warned && self.state.dropped.load(Ordering::Relaxed) > 0 {
+                self.warned = true;
                 tracing::warn!(
-                    "logs: the disk is too slow or a bound is reached, events are dropped: logs have gaps, and say so"
+                    "qlog: the disk is too slow or a limit is reached; events are dropped, and incomplete logs are marked"
                 );
             }
         }
@@ -100,7 +100,7 @@ impl Writer {
         left.into_iter().for_each(|number| self.end(number));
     }
 
-    fn begin(&mut self, number: u64, header: &Header, dropped: Arc<AtomicU64>) {
+    fn begin(&mut self, number: u64, header: &TraceHeader, dropped: Arc<AtomicU64>) {
         let made = (self.create)(header).and_then(|file| {
             let mut file = Counting { to: BufWriter::with_capacity(BUFFER, file), bytes: 0 };
             write_header(&mut file, header)?;
@@ -108,8 +108,8 @@ impl Writer {
         });
         match made {
             Ok(open) => {
-                self.shared.files.fetch_add(1, Ordering::Relaxed);
-                self.shared.bytes.fetch_add(open.file.bytes, Ordering::Relaxed);
+                self.state.files.fetch_add(1, Ordering::Relaxed);
+                self.state.bytes.fetch_add(open.file.bytes, Ordering::Relaxed);
                 self.open.insert(number, open);
             }
             Err(e) => self.failed(&e),
@@ -118,25 +118,25 @@ impl Writer {
 
     fn failed(&self, e: &io::Error) {
         // The first says what is wrong; thousands would say no more.
-        if self.shared.failed.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::warn!("a log cannot be written: {e}; connections go on without");
+        if self.state.failed.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!("a qlog file cannot be written: {e}; its connection is not logged");
         }
     }
 
     fn event(&mut self, number: u64, at: Duration, event: Event) {
         let Some(open) = self.open.get_mut(&number) else {
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            self.state.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         };
         open.at = at;
         if open.file.bytes >= LARGEST {
             open.full = Some("file_size");
-        } else if self.shared.bytes.load(Ordering::Relaxed) >= self.shared.bounds.bytes {
+        } else if self.state.bytes.load(Ordering::Relaxed) >= self.state.bounds.bytes {
             open.full = Some("folder_size");
         }
         if open.full.is_some() {
             open.dropped.fetch_add(1, Ordering::Relaxed);
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            self.state.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let event = match event {
@@ -152,10 +152,10 @@ impl Writer {
         };
         let before = open.file.bytes;
         let written = write_event(&mut open.file, at, &event);
-        self.shared.bytes.fetch_add(open.file.bytes - before, Ordering::Relaxed);
+        self.state.bytes.fetch_add(open.file.bytes - before, Ordering::Relaxed);
         match written {
             Ok(()) => {
-                self.shared.events.fetch_add(1, Ordering::Relaxed);
+                self.state.events.fetch_add(1, Ordering::Relaxed);
             }
             Err(e) => {
                 self.open.remove(&number);
@@ -183,12 +183,12 @@ impl Writer {
 }
 
 /// Makes the file of a connection, as `ID_server.sqlog`, or `ID-2_server.sqlog` where that is taken.
-pub(crate) fn create(folder: &Path, header: &Header) -> io::Result<File> {
+pub(crate) fn create(folder: &Path, header: &TraceHeader) -> io::Result<File> {
     let id: String = header.id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(64).collect();
     let id = if id.is_empty() { "connection".to_owned() } else { id };
     let end = match header.vantage {
-        Vantage::Client => "client",
-        Vantage::Server => "server",
+        VantagePoint::Client => "client",
+        VantagePoint::Server => "server",
     };
     let mut taken = None;
     for n in 1..=NAMESAKES {

@@ -3,15 +3,19 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use allocation_counter::measure;
-use fathom_qlog::{Event, Folder, Header, Lost, Metrics, Vantage};
+use fathom_qlog::{Event, LogFolder, Metrics, PacketsLost, TraceHeader, VantagePoint};
 
 #[test]
 fn events_allocate_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
-    let log =
-        folder.begin(Header { id: "a".into(), vantage: Vantage::Server, title: String::new(), began: UNIX_EPOCH });
-    let lost = Lost { sent: Some(Duration::ZERO), packets: None, bytes: Some(1), persistent: false };
+    let folder = LogFolder::open(dir.path()).unwrap();
+    let log = folder.begin(TraceHeader {
+        id: "a".into(),
+        vantage: VantagePoint::Server,
+        title: String::new(),
+        began: UNIX_EPOCH,
+    });
+    let lost = PacketsLost { sent: Some(Duration::ZERO), packets: None, bytes: Some(1), persistent: false };
     let counted = measure(|| {
         for n in 0..1_000 {
             let metrics = Metrics { congestion_window: Some(n), ..Metrics::default() };

@@ -1,7 +1,10 @@
 //! Logs as seven stacks write them. The texts were written by hand after each stack's code and documentation: they have its header, names,
 //! units and layout, and a few events each.
 
-use fathom_qlog::{Direction, Logged, Phase, ReadError, Seen, SeenMetrics, Space, StreamData, Summary, Vantage, read};
+use fathom_qlog::{
+    Direction, LoggedEvent, PacketNumberSpace, ParsedEvent, ParsedMetrics, Phase, ReadError, StreamData, Summary,
+    VantagePoint, read,
+};
 
 /// quinn 0.11: JSON-SEQ of qlog 0.3 by the qlog crate; connections are groups, header and events in `recovery`.
 const QUINN: &str = "\u{1e}{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON-SEQ\",\"title\":\"perf\",\"trace\":{\"vantage_point\":{\"type\":\"server\"},\
@@ -65,15 +68,15 @@ const MVFST: &str = r#"{"qlog_version":"draft-00","title":"mvfst qlog","summary"
 "common_fields":{"dcid":"9c","protocol_type":"QUIC_HTTP3","reference_time":"0"},"vantage_point":{"name":"server","type":"server"}}]}"#;
 
 /// Connection, time and meaning of every event; what the file was; who logged it.
-type Found = (Vec<(usize, f64, Seen)>, Summary, Option<Vantage>);
+type Found = (Vec<(usize, f64, ParsedEvent)>, Summary, Option<VantagePoint>);
 
 fn seen_in(bytes: &[u8]) -> Result<Found, ReadError> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
     let (mut all, mut vantage) = (Vec::new(), None);
-    let summary = read(file.path(), &mut |_| {}, &mut |event: &Logged<'_>| {
+    let summary = read(file.path(), &mut |_| {}, &mut |event: &LoggedEvent<'_>| {
         vantage = event.vantage;
-        all.push((event.connection, event.at, Seen::of(event)));
+        all.push((event.connection, event.at, ParsedEvent::parse(event)));
     })?;
     Ok((all, summary, vantage))
 }
@@ -85,70 +88,78 @@ fn seen(text: &str) -> Found {
     found
 }
 
-fn rtts(all: &[(usize, f64, Seen)]) -> Vec<(f64, f64)> {
-    let rtt = |(_, at, seen): &(usize, f64, Seen)| match seen {
-        Seen::Metrics(SeenMetrics { latest_rtt: Some(rtt), .. }) => Some((*at, *rtt)),
+fn rtts(all: &[(usize, f64, ParsedEvent)]) -> Vec<(f64, f64)> {
+    let rtt = |(_, at, seen): &(usize, f64, ParsedEvent)| match seen {
+        ParsedEvent::Metrics(ParsedMetrics { latest_rtt: Some(rtt), .. }) => Some((*at, *rtt)),
         _ => None,
     };
     all.iter().filter_map(rtt).collect()
 }
 
-fn windows(all: &[(usize, f64, Seen)]) -> Vec<f64> {
-    all.iter().filter_map(|(_, _, seen)| if let Seen::Metrics(m) = seen { m.window } else { None }).collect()
+fn windows(all: &[(usize, f64, ParsedEvent)]) -> Vec<f64> {
+    all.iter().filter_map(|(_, _, seen)| if let ParsedEvent::Metrics(m) = seen { m.window } else { None }).collect()
 }
 
 /// How many packets, and which.
-type Losses = Vec<(Option<u64>, Option<(Space, u64)>)>;
+type Losses = Vec<(Option<u64>, Option<(PacketNumberSpace, u64)>)>;
 
-fn losses(all: &[(usize, f64, Seen)]) -> Losses {
-    all.iter().filter_map(|(_, _, s)| if let Seen::Lost(l) = s { Some((l.packets, l.packet)) } else { None }).collect()
+fn losses(all: &[(usize, f64, ParsedEvent)]) -> Losses {
+    all.iter()
+        .filter_map(|(_, _, s)| if let ParsedEvent::Lost(l) = s { Some((l.packets, l.packet)) } else { None })
+        .collect()
 }
 
 #[test]
-fn quinn_and_noq() {
+fn logs_of_quinn_and_noq_are_read() {
     let (all, summary, vantage) = seen(QUINN);
-    assert_eq!((summary.events, summary.connections, vantage), (4, 2, Some(Vantage::Server)));
+    assert_eq!((summary.events, summary.connections, vantage), (4, 2, Some(VantagePoint::Server)));
     assert_eq!(rtts(&all), [(20.5, 20.5), (22.5, 30.0)]);
-    assert_eq!((windows(&all), losses(&all)), (vec![14_720.0], vec![(None, Some((Space::Application, 7)))]));
+    assert_eq!(
+        (windows(&all), losses(&all)),
+        (vec![14_720.0], vec![(None, Some((PacketNumberSpace::Application, 7)))])
+    );
     assert_eq!(all.iter().map(|e| e.0).collect::<Vec<_>>(), [0, 0, 0, 1]);
     let (all, summary, vantage) = seen(NOQ);
-    assert_eq!((summary.connections, vantage, rtts(&all)), (1, Some(Vantage::Client), vec![(0.0, 12.25)]));
-    assert_eq!(losses(&all), [(None, Some((Space::Application, 3)))]);
+    assert_eq!((summary.connections, vantage, rtts(&all)), (1, Some(VantagePoint::Client), vec![(0.0, 12.25)]));
+    assert_eq!(losses(&all), [(None, Some((PacketNumberSpace::Application, 3)))]);
 }
 
 #[test]
-fn quiche_and_quic_go() {
+fn logs_of_quiche_and_quic_go_are_read() {
     let (all, summary, _) = seen(QUICHE);
     assert_eq!(summary.title.as_deref(), Some("quiche-server qlog"));
     assert_eq!((rtts(&all), windows(&all)), (vec![(28.75, 28.75)], vec![13_500.0]));
-    assert_eq!(all[2].2, Seen::Phase(Phase::Recovery));
-    let Seen::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
+    assert_eq!(all[2].2, ParsedEvent::Phase(Phase::Recovery));
+    let ParsedEvent::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
     assert_eq!(packet.streams, [StreamData { stream: 4, offset: 100, length: 900 }]);
     let (all, _, vantage) = seen(QUIC_GO);
-    assert_eq!((rtts(&all), vantage), (vec![(8.0, 8.0)], Some(Vantage::Client)));
-    let Seen::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
-    assert_eq!((packet.direction, packet.number), (Direction::Received, Some((Space::Application, 5))));
-    assert_eq!(losses(&all), [(None, Some((Space::Application, 12)))]);
+    assert_eq!((rtts(&all), vantage), (vec![(8.0, 8.0)], Some(VantagePoint::Client)));
+    let ParsedEvent::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
+    assert_eq!((packet.direction, packet.number), (Direction::Received, Some((PacketNumberSpace::Application, 5))));
+    assert_eq!(losses(&all), [(None, Some((PacketNumberSpace::Application, 12)))]);
 }
 
 #[test]
-fn picoquic_aioquic_and_mvfst() {
+fn logs_of_picoquic_aioquic_and_mvfst_are_read() {
     let (all, _, vantage) = seen(PICOQUIC);
-    assert_eq!((rtts(&all), windows(&all), vantage), (vec![(45.228, 46.151)], vec![12_154.0], Some(Vantage::Client)));
-    let Seen::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
-    assert_eq!((packet.number, packet.streams[0].stream), (Some((Space::Application, 9)), 4));
-    assert_eq!(losses(&all), [(None, Some((Space::Application, 9)))]);
+    assert_eq!(
+        (rtts(&all), windows(&all), vantage),
+        (vec![(45.228, 46.151)], vec![12_154.0], Some(VantagePoint::Client))
+    );
+    let ParsedEvent::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
+    assert_eq!((packet.number, packet.streams[0].stream), (Some((PacketNumberSpace::Application, 9)), 4));
+    assert_eq!(losses(&all), [(None, Some((PacketNumberSpace::Application, 9)))]);
     let (all, _, _) = seen(AIOQUIC);
     assert_eq!((rtts(&all), windows(&all), losses(&all).len()), (vec![(15.5, 15.5)], vec![14_720.0], 1));
     let (all, _, vantage) = seen(MVFST);
-    assert_eq!((rtts(&all), windows(&all), vantage), (vec![(20.0, 20.0)], vec![12_520.0], Some(Vantage::Server)));
-    assert_eq!(losses(&all), [(Some(2), Some((Space::Application, 11)))]);
-    let Seen::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
+    assert_eq!((rtts(&all), windows(&all), vantage), (vec![(20.0, 20.0)], vec![12_520.0], Some(VantagePoint::Server)));
+    assert_eq!(losses(&all), [(Some(2), Some((PacketNumberSpace::Application, 11)))]);
+    let ParsedEvent::Packet(packet) = &all[0].2 else { panic!("{:?}", all[0]) };
     assert_eq!(packet.streams, [StreamData { stream: 0, offset: 0, length: 1_000 }]);
 }
 
 #[test]
-fn one_object_per_line_and_the_draft_before_it() {
+fn json_lines_and_draft_00_are_read() {
     let lines = "{\"qlog_format\":\"NDJSON\",\"qlog_version\":\"draft-02\",\"trace\":{\"common_fields\":{\"time_format\":\"delta\"}}}\n\
                  {\"time\":1,\"name\":\"recovery:metrics_updated\",\"data\":{\"latest_rtt\":5}}\n\n\
                  {\"time\":2,\"name\":\"recovery:metrics_updated\",\"data\":{\"latest_rtt\":6}}\n";
@@ -156,7 +167,7 @@ fn one_object_per_line_and_the_draft_before_it() {
 }
 
 #[test]
-fn damage_is_told_with_its_place_and_the_rest_is_read() {
+fn malformed_records_are_located_and_skipped() {
     let broken = QUINN.replacen("\"time\":24.0,", "\"time\":24.0,,", 1);
     let (all, summary, _) = seen_in(broken.as_bytes()).unwrap();
     let malformed = summary.malformed.unwrap();
@@ -174,7 +185,7 @@ fn damage_is_told_with_its_place_and_the_rest_is_read() {
 }
 
 #[test]
-fn what_is_no_log_is_told_in_one_line() {
+fn other_files_are_rejected_in_one_line() {
     for (bytes, says) in [
         (&b""[..], "empty"),
         (b"GIF89a", "begins neither"),
@@ -194,7 +205,7 @@ fn what_is_no_log_is_told_in_one_line() {
 }
 
 #[test]
-fn qvis_gets_every_stack_in_its_own_words() {
+fn every_stack_exports_to_qvis() {
     for (text, events) in [(QUINN, 4), (QUICHE, 3), (PICOQUIC, 3), (MVFST, 4), (AIOQUIC, 4)] {
         let from = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(from.path(), text).unwrap();
@@ -222,12 +233,12 @@ mod any {
 
     proptest! {
         #[test]
-        fn bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let _ = seen_in(&bytes);
         }
 
         #[test]
-        fn damaged_logs_never_panic(
+        fn corrupted_logs_never_panic(
             which in 0_usize..7,
             places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
             cut in any::<prop::sample::Index>(),

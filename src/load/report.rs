@@ -1,16 +1,16 @@
-//! What a load brought, as a table and as JSON.
+//! Results of a load run, as a table and as JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use fathom_net::load::{Kind, Outcome, Times};
+use fathom_net::load::{FailureKind, LatencyHistogram, LoadReport};
 use serde_json::{Value, json};
 
 use crate::output;
 
-/// Said of every closed loop.
-const OMISSION: &str = "closed loop: a server that stalls is asked less, so percentiles leave out what coordinated omission hides; \
-    for response times use --rate";
+/// Note on every closed loop.
+const OMISSION: &str = "closed loop: a stalled server gets fewer requests, so percentiles suffer from coordinated omission; \
+    use --rate to measure response times";
 
 /// The columns of times.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
@@ -19,21 +19,21 @@ fn ms(time: Option<Duration>) -> String {
     time.map_or_else(|| "-".into(), |time| format!("{:.2}", time.as_secs_f64() * 1e3))
 }
 
-/// Everything, for people.
-pub(super) fn table(load: &str, outcome: &Outcome) -> String {
+/// The results as a table.
+pub(super) fn table(load: &str, outcome: &LoadReport) -> String {
     let mut lines = Lines::default();
     lines.add("load", load);
     requests(&mut lines, outcome);
     let counts = &outcome.counts;
     lines.add(
         "rate",
-        format!("{:.1} responses/s, {} of bodies, {} B", outcome.rate(), bits(outcome.goodput()), counts.bytes),
+        format!("{:.1} responses/s, goodput {}, {} B of bodies", outcome.rate(), bits(outcome.goodput()), counts.bytes),
     );
     lines.0 += &times(outcome);
     connections(&mut lines, outcome);
-    lines.add("client", outcome.strain);
+    lines.add("client", outcome.saturation);
     if counts.failed() + counts.unfinished > 0 {
-        lines.add("note", "requests that failed or were not over are in no percentile");
+        lines.add("note", "percentiles leave out failed and unfinished requests");
     }
     if !outcome.open_loop {
         lines.add("note", OMISSION);
@@ -51,11 +51,11 @@ impl Lines {
     }
 }
 
-fn requests(lines: &mut Lines, outcome: &Outcome) {
+fn requests(lines: &mut Lines, outcome: &LoadReport) {
     let counts = &outcome.counts;
     let unfinished = match counts.unfinished {
         0 => String::new(),
-        n => format!(", {n} not over"),
+        n => format!(", {n} unfinished"),
     };
     let (whole, failed) = (counts.completed, counts.failed());
     let seconds = outcome.window.as_secs_f64();
@@ -63,10 +63,10 @@ fn requests(lines: &mut Lines, outcome: &Outcome) {
         "requests",
         format!("{} in {seconds:.1} s: {whole} complete, {failed} failed{unfinished}", counts.started),
     );
-    for (kind, (count, first)) in Kind::ALL.iter().zip(&counts.failures) {
+    for (kind, (count, first)) in FailureKind::ALL.iter().zip(&counts.failures) {
         if *count > 0 {
             let why = output::plain(first.as_deref().unwrap_or_default());
-            lines.add("  failed", format!("{}: {count}, the first: {why}", kind.name()));
+            lines.add("  failed", format!("{}: {count}, first: {why}", kind.name()));
         }
     }
     let statuses: Vec<String> = counts.statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
@@ -75,7 +75,7 @@ fn requests(lines: &mut Lines, outcome: &Outcome) {
     }
 }
 
-fn phases(outcome: &Outcome) -> Vec<(&'static str, &Times)> {
+fn phases(outcome: &LoadReport) -> Vec<(&'static str, &LatencyHistogram)> {
     let phases = &outcome.phases;
     // In a closed loop nothing is intended: response times would be service times under a name that promises more.
     let response = outcome.open_loop.then_some(("response", &phases.response));
@@ -84,13 +84,13 @@ fn phases(outcome: &Outcome) -> Vec<(&'static str, &Times)> {
 }
 
 /// A percentile, unless it would be no more than the slowest of too few.
-fn percentile(times: &Times, part: f64) -> Option<Duration> {
+fn percentile(times: &LatencyHistogram, part: f64) -> Option<Duration> {
     // A hundred times a hundredth is a little less than one.
     let beyond = times.count() as f64 * (1.0 - part);
     times.quantile(part).filter(|_| beyond > 0.999)
 }
 
-fn times(outcome: &Outcome) -> String {
+fn times(outcome: &LoadReport) -> String {
     let mut text = format!("\n{:14}{:>9}{:>11}", "ms", "count", "mean");
     for (name, _) in QUANTILES {
         let _ = write!(text, "{name:>11}");
@@ -106,13 +106,13 @@ fn times(outcome: &Outcome) -> String {
     text + "\n"
 }
 
-fn connections(lines: &mut Lines, outcome: &Outcome) {
+fn connections(lines: &mut Lines, outcome: &LoadReport) {
     let (of, counts) = (&outcome.connections, &outcome.counts);
     let waited = match counts.waited {
         0 => String::new(),
-        n => format!("; {n} requests waited for one"),
+        n => format!("; {n} requests waited for a free one"),
     };
-    let rtt = format!("RTT {} ms in the median, {} ms at p99", ms(of.rtt.quantile(0.5)), ms(of.rtt.quantile(0.99)));
+    let rtt = format!("RTT median {} ms, p99 {} ms", ms(of.rtt.quantile(0.5)), ms(of.rtt.quantile(0.99)));
     lines
         .add("connections", format!("{}; {rtt}; {} of {} packets sent were lost{waited}", of.opened, of.lost, of.sent));
     if of.one_way > 0 {
@@ -120,16 +120,17 @@ fn connections(lines: &mut Lines, outcome: &Outcome) {
         let (p50, p99) = (ms(queueing.quantile(0.5)), ms(queueing.quantile(0.99)));
         let by = match of.by_timestamp {
             0 => String::new(),
-            n => format!(", on {n} of them by TIMESTAMP"),
+            n => format!(" ({n} of them with TIMESTAMP)"),
         };
-        let told = of.one_way;
-        let text =
-            format!("told on {told}{by}; mean queueing towards the server {p50} ms in the median, {p99} ms at p99");
+        let negotiated = of.one_way;
+        let text = format!(
+            "measured on {negotiated} connections{by}; mean queueing delay towards the server: median {p50} ms, p99 {p99} ms"
+        );
         lines.add("one-way delay", text);
     }
     if of.early_accepted + of.early_rejected + of.early_without > 0 {
         let text = format!(
-            "{} accepted, {} rejected, {} without a ticket that allows it",
+            "{} accepted, {} rejected, {} without a ticket",
             of.early_accepted, of.early_rejected, of.early_without
         );
         lines.add("0-RTT", text);
@@ -148,7 +149,7 @@ fn seconds(time: Option<Duration>) -> Value {
     time.map_or(Value::Null, |time| json!(time.as_secs_f64()))
 }
 
-fn of_times(times: &Times) -> Value {
+fn of_times(times: &LatencyHistogram) -> Value {
     let mut object = json!({ "count": times.count(), "mean": seconds(times.mean()), "max": seconds(times.max()) });
     for (name, part) in QUANTILES {
         object[name] = seconds(times.quantile(part));
@@ -156,10 +157,10 @@ fn of_times(times: &Times) -> Value {
     object
 }
 
-/// Everything, for programs; times are seconds.
-pub(super) fn json(outcome: &Outcome) -> Value {
-    let (counts, of, strain) = (&outcome.counts, &outcome.connections, &outcome.strain);
-    let failures = Kind::ALL
+/// The results as JSON; times are in seconds.
+pub(super) fn json(outcome: &LoadReport) -> Value {
+    let (counts, of, saturation) = (&outcome.counts, &outcome.connections, &outcome.saturation);
+    let failures = FailureKind::ALL
         .iter()
         .zip(&counts.failures)
         .map(|(kind, (count, first))| (kind.name().replace(' ', "_"), json!({ "count": count, "first": first })));
@@ -193,13 +194,13 @@ pub(super) fn json(outcome: &Outcome) -> Value {
             "zero_rtt": { "accepted": of.early_accepted, "rejected": of.early_rejected, "without": of.early_without },
         },
         "client": {
-            "cpu_seconds": strain.cpu.as_secs_f64(),
-            "cores": strain.cores,
-            "utilisation": strain.utilisation(),
+            "cpu_seconds": saturation.cpu.as_secs_f64(),
+            "cores": saturation.cores,
+            "utilisation": saturation.utilisation(),
             "late_p50": outcome.open_loop.then(|| seconds(outcome.phases.lag.quantile(0.5))),
-            "late_p99": seconds(strain.late_p99),
-            "late_max": seconds(strain.late_max),
-            "limit": strain.is_limit(),
+            "late_p99": seconds(saturation.late_p99),
+            "late_max": seconds(saturation.late_max),
+            "limit": saturation.is_limit(),
         },
         "note": (!outcome.open_loop).then_some(OMISSION),
     })
@@ -210,9 +211,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_of_too_few_is_left_out() {
-        let mut times = Times::default();
-        let shown = |times: &Times| QUANTILES.map(|(_, part)| percentile(times, part).is_some());
+    fn percentiles_of_too_few_samples_are_omitted() {
+        let mut times = LatencyHistogram::default();
+        let shown = |times: &LatencyHistogram| QUANTILES.map(|(_, part)| percentile(times, part).is_some());
         for (count, enough) in [(9, [true, false, false, false]), (10, [true, true, false, false]), (1_000, [true; 4])]
         {
             while times.count() < count {

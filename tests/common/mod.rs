@@ -6,12 +6,12 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A process, ended when this is dropped, and its standard error: it may write more, which must not fail.
-pub(crate) struct Going {
+pub(crate) struct FathomProcess {
     pub(crate) child: Child,
     stderr: BufReader<ChildStderr>,
 }
 
-impl Going {
+impl FathomProcess {
     /// What else it says until it ends.
     #[allow(dead_code)] // Not by every test.
     pub(crate) fn rest(&mut self) -> String {
@@ -21,7 +21,7 @@ impl Going {
     }
 }
 
-impl Drop for Going {
+impl Drop for FathomProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -33,21 +33,21 @@ pub(crate) fn fathom() -> Command {
 }
 
 /// A server on a port of its own, and that port.
-pub(crate) fn serve(more: &[&str]) -> (Going, String) {
+pub(crate) fn serve(more: &[&str]) -> (FathomProcess, String) {
     let (child, address) = start(fathom().args(["serve", "--listen", "127.0.0.1:0"]).args(more), "https://");
     let port = address.rsplit(':').next().expect("a port").to_owned();
     (child, port)
 }
 
 /// Starts it and gives the word of its first line of standard error that stands after `before`.
-pub(crate) fn start(command: &mut Command, before: &str) -> (Going, String) {
+pub(crate) fn start(command: &mut Command, before: &str) -> (FathomProcess, String) {
     let mut child = command.stderr(Stdio::piped()).spawn().expect("fathom runs");
     let mut stderr = BufReader::new(child.stderr.take().expect("standard error"));
     let mut line = String::new();
     stderr.read_line(&mut line).expect("a line");
     let word = line.split_once(before).and_then(|(_, rest)| rest.split(['/', ' ']).next());
     let word = word.unwrap_or_else(|| panic!("no '{before}' in '{line}'")).to_owned();
-    (Going { child, stderr }, word)
+    (FathomProcess { child, stderr }, word)
 }
 
 /// Waits until it holds: only what hangs takes as long as this waits.

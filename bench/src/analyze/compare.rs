@@ -1,6 +1,6 @@
 //! Several files side by side, each against the first.
 
-use fathom_qlog::Until;
+use fathom_qlog::ResponseEnd;
 use serde::Serialize;
 
 use super::chance::{Draw, Statistic, mean, quantile, ratio_interval};
@@ -111,17 +111,17 @@ pub fn compare(sources: Vec<Source>) -> Result<Comparison, AnalyzeError> {
 
 /// Why response times of these files are not put side by side.
 fn not_comparable(sources: &[Source]) -> Option<String> {
-    let mut kinds: Vec<Until> = sources.iter().filter_map(Source::until).collect();
+    let mut kinds: Vec<ResponseEnd> = sources.iter().filter_map(Source::until).collect();
     kinds.sort();
     kinds.dedup();
-    if kinds.first() == Some(&Until::HandedOver) {
+    if kinds.first() == Some(&ResponseEnd::HandedOver) {
         return Some("Response times are not compared: some end when a server's QUIC took the last byte.".into());
     }
-    let ends = |until: &Until| match until {
-        Until::HandedOver => "when QUIC took the last byte",
-        Until::Sent => "when the server sent the last byte",
-        Until::Acknowledged => "when the server received the acknowledgement of the last byte",
-        Until::Received => "when the client received the last byte",
+    let ends = |until: &ResponseEnd| match until {
+        ResponseEnd::HandedOver => "when QUIC took the last byte",
+        ResponseEnd::Sent => "when the server sent the last byte",
+        ResponseEnd::Acknowledged => "when the server heard that the client had the last byte",
+        ResponseEnd::Received => "when the client had the last byte",
     };
     let all: Vec<&str> = kinds.iter().map(ends).collect();
     (all.len() > 1).then(|| format!("Response times are not compared: some end {}.", all.join(", others ")))

@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fathom_cc::Time;
-use fathom_qlog::{Logged, Packet, Phase, Seen, SeenLoss, SeenMetrics, Space, Until, Vantage};
+use fathom_qlog::{
+    LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, Phase, ResponseEnd, VantagePoint,
+};
 use serde::Serialize;
 
 use super::responses::{ResponseTime, Streams};
@@ -50,7 +52,7 @@ pub struct Connection {
     pub window: Option<f64>,
     /// Until what its responses are measured, if it has some: the least that is true of all.
     #[serde(skip)]
-    pub until: Option<Until>,
+    pub until: Option<ResponseEnd>,
     /// Responses.
     #[serde(skip)]
     pub responses: Vec<ResponseTime>,
@@ -81,7 +83,7 @@ pub(super) struct Builder {
     streams: Streams,
     responses: Vec<ResponseTime>,
     /// Until what those are measured that the log tells as such.
-    until: Option<Until>,
+    until: Option<ResponseEnd>,
     /// Milliseconds: events are taken in order.
     now: f64,
 }
@@ -120,28 +122,28 @@ fn time(ms: f64) -> Time {
 }
 
 impl Builder {
-    pub(super) fn new(event: &Logged<'_>) -> Self {
+    pub(super) fn new(event: &LoggedEvent<'_>) -> Self {
         Self { name: event.group.map(str::to_owned), ..Self::default() }
     }
 
-    pub(super) fn take(&mut self, event: &Logged<'_>, kept: &mut Kept) {
+    pub(super) fn take(&mut self, event: &LoggedEvent<'_>, kept: &mut Kept) {
         self.now = self.now.max(event.at);
         let at = self.now;
-        match Seen::of(event) {
-            Seen::Metrics(metrics) => self.metrics(at, &metrics, kept),
-            Seen::Phase(phase) => self.recovers = phase == Phase::Recovery,
-            Seen::Lost(loss) => self.lost(at, &loss),
-            Seen::Packet(packet) => self.packet(at, &packet, event.vantage),
-            Seen::Stream(way, bytes, until) => self.streams.moved(at, way, bytes, until, event.vantage),
-            Seen::Response(r) if kept.response() => {
+        match ParsedEvent::parse(event) {
+            ParsedEvent::Metrics(metrics) => self.metrics(at, &metrics, kept),
+            ParsedEvent::Phase(phase) => self.recovers = phase == Phase::Recovery,
+            ParsedEvent::Lost(loss) => self.lost(at, &loss),
+            ParsedEvent::Packet(packet) => self.packet(at, &packet, event.vantage),
+            ParsedEvent::Stream(way, bytes, until) => self.streams.moved(at, way, bytes, until, event.vantage),
+            ParsedEvent::Response(r) if kept.response() => {
                 self.until = Some(self.until.map_or(r.until, |until| until.min(r.until)));
                 self.responses.push(ResponseTime { bytes: r.bytes.max(0.0) as u64, ms: r.total, first_byte_ms: None });
             }
-            Seen::Response(_) | Seen::Other => {}
+            ParsedEvent::Response(_) | ParsedEvent::Other => {}
         }
     }
 
-    fn metrics(&mut self, at: f64, m: &SeenMetrics, kept: &mut Kept) {
+    fn metrics(&mut self, at: f64, m: &ParsedMetrics, kept: &mut Kept) {
         self.acked += m.acked_packets.unwrap_or(0.0);
         self.acked_bytes += m.acked_bytes.unwrap_or(0.0);
         self.counted = m.packets_sent.or(self.counted);
@@ -188,7 +190,7 @@ impl Builder {
         }
     }
 
-    fn lost(&mut self, at: f64, loss: &SeenLoss) {
+    fn lost(&mut self, at: f64, loss: &ParsedLoss) {
         let logged = loss.packet.and_then(|packet| self.sent_at.remove(&place(packet))).or(loss.sent);
         let sent = logged.unwrap_or_else(|| at - self.latest.or(self.smoothed).unwrap_or(0.0));
         self.guessed += u64::from(logged.is_none());
@@ -200,7 +202,7 @@ impl Builder {
         self.mark(time(sent));
     }
 
-    fn packet(&mut self, at: f64, packet: &Packet, vantage: Option<Vantage>) {
+    fn packet(&mut self, at: f64, packet: &Packet, vantage: Option<VantagePoint>) {
         if packet.direction == fathom_qlog::Direction::Sent {
             self.sent += 1;
             if let Some(number) = packet.number {
@@ -211,7 +213,11 @@ impl Builder {
             }
         }
         for bytes in &packet.streams {
-            let until = if packet.direction == fathom_qlog::Direction::Sent { Until::Sent } else { Until::Received };
+            let until = if packet.direction == fathom_qlog::Direction::Sent {
+                ResponseEnd::Sent
+            } else {
+                ResponseEnd::Received
+            };
             self.streams.moved(at, packet.direction, *bytes, until, vantage);
         }
     }
@@ -251,6 +257,6 @@ impl Builder {
 }
 
 /// Application packets sort last, so that the oldest of them are forgotten first only when there are no others.
-fn place((space, number): (Space, u64)) -> (u8, u64) {
+fn place((space, number): (PacketNumberSpace, u64)) -> (u8, u64) {
     (space as u8, number)
 }

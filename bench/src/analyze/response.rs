@@ -1,6 +1,6 @@
 //! Response times by size.
 
-use fathom_qlog::Until;
+use fathom_qlog::ResponseEnd;
 use serde::Serialize;
 
 use super::chance::quantile_interval;
@@ -59,7 +59,8 @@ pub fn response(sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError> {
             }
         )));
     }
-    if let Some(why) = sources.iter().filter(|s| s.until() == Some(Until::HandedOver)).find_map(Source::misleads) {
+    if let Some(why) = sources.iter().filter(|s| s.until() == Some(ResponseEnd::HandedOver)).find_map(Source::misleads)
+    {
         return Err(AnalyzeError::Nothing(why));
     }
     // More columns than these nobody reads.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
-use fathom_qlog::{Direction, StreamData, Until, Vantage};
+use fathom_qlog::{Direction, ResponseEnd, StreamData, VantagePoint};
 use serde::Serialize;
 
 use super::source::Kept;
@@ -55,7 +55,7 @@ impl Class {
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     open: HashMap<u64, Stream>,
-    vantage: Option<Vantage>,
+    vantage: Option<VantagePoint>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,11 +72,11 @@ struct Way {
     last: f64,
     end: u64,
     /// What became of the newest bytes: where a log tells of the same bytes twice, what it tells last.
-    until: Option<Until>,
+    until: Option<ResponseEnd>,
 }
 
 impl Way {
-    fn moved(&mut self, at: f64, bytes: StreamData, until: Until) {
+    fn moved(&mut self, at: f64, bytes: StreamData, until: ResponseEnd) {
         self.until = self.until.max(Some(until));
         let end = bytes.offset.saturating_add(bytes.length);
         // What is sent again was there before; it counts where it fills a gap, which offsets alone do not tell.
@@ -87,7 +87,14 @@ impl Way {
 }
 
 impl Streams {
-    pub(super) fn moved(&mut self, at: f64, way: Direction, bytes: StreamData, until: Until, vantage: Option<Vantage>) {
+    pub(super) fn moved(
+        &mut self,
+        at: f64,
+        way: Direction,
+        bytes: StreamData,
+        until: ResponseEnd,
+        vantage: Option<VantagePoint>,
+    ) {
         self.vantage = vantage.or(self.vantage);
         // RFC 9000 §2.1: the two lowest bits are zero.
         if !bytes.stream.is_multiple_of(4) || (self.open.len() >= STREAMS && !self.open.contains_key(&bytes.stream)) {
@@ -102,12 +109,12 @@ impl Streams {
     }
 
     /// Those of which something came back, in the order of streams, and until what all of them are measured.
-    pub(super) fn finish(self) -> (Vec<ResponseTime>, Option<Until>) {
+    pub(super) fn finish(self) -> (Vec<ResponseTime>, Option<ResponseEnd>) {
         let mut open: Vec<(u64, Stream)> = self.open.into_iter().collect();
         open.sort_unstable_by_key(|(id, _)| *id);
         let response = |s: &Stream| match self.vantage {
-            Some(Vantage::Server) => s.sent,
-            Some(Vantage::Client) => s.received,
+            Some(VantagePoint::Server) => s.sent,
+            Some(VantagePoint::Client) => s.received,
             // The larger half is the response.
             None if s.sent.end > s.received.end => s.sent,
             None => s.received,
@@ -235,7 +242,7 @@ mod tests {
     #[test]
     fn responses_of_either_end() {
         let data = |stream, offset, length| StreamData { stream, offset, length };
-        let until = |way| if way == Direction::Sent { Until::Sent } else { Until::Received };
+        let until = |way| if way == Direction::Sent { ResponseEnd::Sent } else { ResponseEnd::Received };
         let run = |vantage, response, request| {
             let mut s = Streams::default();
             let mut moved = |at, way, bytes| s.moved(at, way, bytes, until(way), vantage);
@@ -249,8 +256,8 @@ mod tests {
             responses
         };
         let wanted = [ResponseTime { bytes: 1_500, ms: 35.0, first_byte_ms: Some(20.0) }];
-        assert_eq!(run(Some(Vantage::Server), Direction::Sent, Direction::Received), wanted);
-        assert_eq!(run(Some(Vantage::Client), Direction::Received, Direction::Sent), wanted);
+        assert_eq!(run(Some(VantagePoint::Server), Direction::Sent, Direction::Received), wanted);
+        assert_eq!(run(Some(VantagePoint::Client), Direction::Received, Direction::Sent), wanted);
         assert_eq!(run(None, Direction::Received, Direction::Sent)[..1], wanted);
     }
 }

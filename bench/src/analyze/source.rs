@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use fathom_qlog::{Malformed, Until, read};
+use fathom_qlog::{Malformed, ResponseEnd, read};
 use serde::Serialize;
 
 use super::connection::{Builder, Connection};
@@ -99,25 +99,25 @@ impl Source {
     }
 
     /// Until what its responses are measured: the least that is true of all. `None` where it has none.
-    pub fn until(&self) -> Option<Until> {
+    pub fn until(&self) -> Option<ResponseEnd> {
         let logged = self.connections.iter().filter_map(|c| c.until);
-        logged.chain((!self.rows.is_empty()).then_some(Until::Received)).min()
+        logged.chain((!self.rows.is_empty()).then_some(ResponseEnd::Received)).min()
     }
 
     /// Why its response times are not what they seem, for a reader.
     pub(super) fn misleads(&self) -> Option<String> {
         let name = &self.name;
         match self.until()? {
-            Until::HandedOver => Some(format!(
+            ResponseEnd::HandedOver => Some(format!(
                 "{name}: its response times end when a server's QUIC took the last byte, not when the client had it; what waits in a send buffer \
                  they leave out. Measure at the client (fathom load --csv), or with a fathom serve of today, whose logs tell when the last byte \
                  was acknowledged."
             )),
-            Until::Sent => Some(format!(
+            ResponseEnd::Sent => Some(format!(
                 "{name} is a server's log: its response times end when the last byte was sent, which leaves out its way to the client, queues \
                  on it included."
             )),
-            Until::Acknowledged | Until::Received => None,
+            ResponseEnd::Acknowledged | ResponseEnd::Received => None,
         }
     }
 

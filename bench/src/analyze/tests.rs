@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::io::Write as _;
 
-use fathom_qlog::Until;
+use fathom_qlog::ResponseEnd;
 use rand::RngExt;
 
 use super::*;
@@ -196,7 +196,7 @@ fn response_times_until_handed_over_are_refused() {
     let old = || responding("server", &(rtt() + &response("\"first_byte\":0.1,\"total\":0.2")));
     let handed = || responding("server", &(rtt() + &packet("received", 2, 30) + &moved(3, "transport")));
     for source in [old(), handed()] {
-        assert_eq!(source.until(), Some(Until::HandedOver));
+        assert_eq!(source.until(), Some(ResponseEnd::HandedOver));
         let why = super::response(vec![source]).unwrap_err().to_string();
         assert!(
             why.contains("when a server's QUIC took the last byte") && why.contains("Measure at the client"),
@@ -211,9 +211,11 @@ fn response_times_until_handed_over_are_refused() {
         )
     };
     let client = || responding("client", &(rtt() + &packet("sent", 2, 30) + &packet("received", 30, 9_000)));
-    for (source, until, labelled) in
-        [(new(), Until::Acknowledged, false), (server(), Until::Sent, true), (client(), Until::Received, false)]
-    {
+    for (source, until, labelled) in [
+        (new(), ResponseEnd::Acknowledged, false),
+        (server(), ResponseEnd::Sent, true),
+        (client(), ResponseEnd::Received, false),
+    ] {
         assert_eq!(source.until(), Some(until));
         let answer = super::response(vec![source]).unwrap();
         assert_eq!(answer.cautions.iter().any(|c| c.contains("a server's log")), labelled, "{until:?}");

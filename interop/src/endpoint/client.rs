@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use fathom_net::load::Tickets;
-use fathom_net::logs::Tap;
+use fathom_net::connection_log::ConnectionLog;
+use fathom_net::load::TicketStore;
 use fathom_plugin::Observer;
-use fathom_qlog::{Folder, Vantage};
+use fathom_qlog::{LogFolder, VantagePoint};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
@@ -44,7 +44,7 @@ async fn fetch<S: Stack>(setup: &Arc<Setup>, books: &Arc<Books>) -> Result<(), O
     })?;
     let (tls, tickets) = tls::client(setup).map_err(wrong)?;
     let stack = S::client(setup, tls).map_err(wrong)?;
-    let logs = setup.qlog.as_deref().map(Folder::open).transpose().map_err(|e| wrong(e.to_string()))?;
+    let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| wrong(e.to_string()))?;
     let client =
         Client { stack, setup: Arc::clone(setup), books: Arc::clone(books), logs, tickets, rtt: Mutex::default() };
     let all = &setup.wanted[..];
@@ -79,8 +79,8 @@ struct Client<S> {
     stack: S,
     setup: Arc<Setup>,
     books: Arc<Books>,
-    logs: Option<Folder>,
-    tickets: Arc<Tickets>,
+    logs: Option<LogFolder>,
+    tickets: Arc<TicketStore>,
     /// Round-trip time of the connection before.
     rtt: Mutex<Option<Duration>>,
 }
@@ -150,7 +150,7 @@ impl<S: Stack> Client<S> {
         let setup = &*self.setup;
         self.logs.as_ref().map(|logs| {
             let title = format!("fathom-endpoint: {} with {}, {}", setup.stack.name(), setup.controller, setup.case);
-            let tap = Tap::at(logs, format!("{}-{number}", setup.case), Vantage::Client, title);
+            let tap = ConnectionLog::open(logs, format!("{}-{number}", setup.case), VantagePoint::Client, title);
             Arc::new(tap) as Arc<dyn Observer>
         })
     }

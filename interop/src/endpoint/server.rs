@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use fathom_net::connection_log::ConnectionLog;
 use fathom_net::limits::Limits;
-use fathom_net::logs::Tap;
-use fathom_net::site::{Answer, Body, Site};
+use fathom_net::site::{Body, Site, SiteResponse};
 use fathom_plugin::Observer;
-use fathom_qlog::{Folder, Vantage};
+use fathom_qlog::{LogFolder, VantagePoint};
 use h3::quic::BidiStream;
 use h3::server::RequestResolver;
 use http::{Method, StatusCode};
@@ -33,7 +33,7 @@ struct Server<S> {
     setup: Arc<Setup>,
     books: Arc<Books>,
     site: Site,
-    logs: Option<Folder>,
+    logs: Option<LogFolder>,
 }
 
 /// Serves until `stop` is over.
@@ -41,7 +41,7 @@ pub(super) async fn run<S: Stack>(setup: &Arc<Setup>, books: &Arc<Books>, stop: 
     let made = || -> Result<_, String> {
         let stack = S::server(setup, tls::server(setup)?)?;
         let site = Site::new(Some(&setup.www), Limits::default())?;
-        let logs = setup.qlog.as_deref().map(Folder::open).transpose().map_err(|e| e.to_string())?;
+        let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| e.to_string())?;
         Ok(Server { stack, setup: Arc::clone(setup), books: Arc::clone(books), site, logs })
     };
     let server = match made() {
@@ -125,7 +125,7 @@ impl<S: Stack> Server<S> {
         let setup = &*self.setup;
         self.logs.as_ref().map(|logs| {
             let title = format!("fathom-endpoint: {} with {}, {}", setup.stack.name(), setup.controller, setup.case);
-            Arc::new(Tap::at(logs, id, Vantage::Server, title)) as Arc<dyn Observer>
+            Arc::new(ConnectionLog::open(logs, id, VantagePoint::Server, title)) as Arc<dyn Observer>
         })
     }
 
@@ -199,7 +199,7 @@ impl<S: Stack> Server<S> {
 }
 
 /// Writes the body of an answer that is one.
-async fn body(answer: Answer, out: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+async fn body(answer: SiteResponse, out: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
     if answer.status != StatusCode::OK {
         return Err(io::ErrorKind::NotFound.into());
     }
@@ -217,7 +217,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    pub(super) fn of(answer: Answer) -> Self {
+    pub(super) fn of(answer: SiteResponse) -> Self {
         Self { body: answer.body, left: answer.length }
     }
 

@@ -18,8 +18,8 @@ macro_rules! stack {
             use std::time::Duration;
 
             use fathom_cc::catalogue;
-            use fathom_net::load::any_port;
-            use fathom_net::natives::$stack as natives;
+            use fathom_net::load::wildcard_address;
+            use fathom_net::native_controllers::$stack as natives;
             use fathom_plugin::with_shaping_socket;
             use $plugs::{ClientPlugin, ConnectionMonitor, PROVIDED, Plugin, ServerPlugin, ShapingSocket};
             use $stack::congestion::ControllerFactory;
@@ -137,7 +137,7 @@ macro_rules! stack {
                 type Connection = Connection;
 
                 fn client(setup: &Setup, tls: Arc<rustls::ClientConfig>) -> Result<Self, String> {
-                    Self::made(any_port(setup.address), &setup.controller, Tls::Client(tls))
+                    Self::made(wildcard_address(setup.address), &setup.controller, Tls::Client(tls))
                 }
 
                 fn server(setup: &Setup, tls: Arc<rustls::ServerConfig>) -> Result<Self, String> {

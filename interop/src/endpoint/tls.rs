@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fathom_net::identity::{Identity, with_early_data};
-use fathom_net::load::{Tickets, Trust};
+use fathom_net::load::{TicketStore, Trust};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite, default_provider};
@@ -27,7 +27,7 @@ fn provider(case: Case) -> Arc<CryptoProvider> {
 /// Whom a client believes: the runner's authority where there is one, or else anyone.
 pub(crate) fn trust(setup: &Setup) -> Trust {
     let authority = setup.certs.join("ca.pem");
-    if authority.is_file() { Trust::File(authority) } else { Trust::Anyone }
+    if authority.is_file() { Trust::File(authority) } else { Trust::Insecure }
 }
 
 pub(crate) fn identity(setup: &Setup) -> Result<Identity, String> {
@@ -35,9 +35,9 @@ pub(crate) fn identity(setup: &Setup) -> Result<Identity, String> {
 }
 
 /// A client's, and where its tickets are.
-pub(crate) fn client(setup: &Setup) -> Result<(Arc<rustls::ClientConfig>, Arc<Tickets>), String> {
-    let mut config = trust(setup).speaking(setup.case.protocol(), provider(setup.case)).map_err(|e| e.to_string())?;
-    let tickets = Arc::new(Tickets::default());
+pub(crate) fn client(setup: &Setup) -> Result<(Arc<rustls::ClientConfig>, Arc<TicketStore>), String> {
+    let mut config = trust(setup).tls_config(setup.case.protocol(), provider(setup.case)).map_err(|e| e.to_string())?;
+    let tickets = Arc::new(TicketStore::default());
     if setup.case.resumes() {
         config.resumption = Resumption::store(Arc::clone(&tickets) as _);
         config.enable_early_data = setup.case == Case::ZeroRtt;
@@ -49,6 +49,6 @@ pub(crate) fn client(setup: &Setup) -> Result<(Arc<rustls::ClientConfig>, Arc<Ti
 
 /// A server's.
 pub(crate) fn server(setup: &Setup) -> Result<Arc<rustls::ServerConfig>, String> {
-    let config = identity(setup)?.speaking(setup.case.protocol(), provider(setup.case)).map_err(|e| e.to_string())?;
+    let config = identity(setup)?.tls_config(setup.case.protocol(), provider(setup.case)).map_err(|e| e.to_string())?;
     Ok(Arc::new(if setup.case == Case::ZeroRtt { with_early_data(config) } else { config }))
 }

@@ -103,7 +103,7 @@ mod tests {
         assert!(identity.server().is_ok());
         assert!(
             fathom_net::load::Trust::File(certs.join("ca.pem"))
-                .speaking(b"h3", rustls::crypto::ring::default_provider().into())
+                .tls_config(b"h3", rustls::crypto::ring::default_provider().into())
                 .is_ok()
         );
         assert!(stage.files.iter().all(|file| file.name.len() == 20));

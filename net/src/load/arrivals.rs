@@ -1,4 +1,4 @@
-//! When requests begin in an open loop, and what they ask for.
+//! Arrival times and URLs of an open loop.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Arrival {
     pub url: Uri,
 }
 
-/// How requests of one rate lie in time.
+/// Distribution of the gaps between requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spacing {
     /// Independent of each other, as many users are: exponential gaps.
@@ -68,7 +68,7 @@ pub fn at_rate(rate: f64, spacing: Spacing, seed: u64, urls: Vec<Uri>) -> impl I
 /// The requests of a trace: lines of `seconds,path`, in order of time.
 ///
 /// # Errors
-/// A line is something else: one line that says which and names the mend.
+/// A line is invalid: the error names the line and gives a hint.
 pub fn trace(lines: impl BufRead, origin: &Origin) -> Result<Vec<Arrival>, String> {
     let mut arrivals: Vec<Arrival> = Vec::new();
     // Traces ask for the same things again and again.
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_kept_and_urls_take_turns() {
+    fn arrivals_keep_the_rate_and_rotate_urls() {
         let urls = vec![origin().url("/a").unwrap(), origin().url("/b").unwrap()];
         let even: Vec<Arrival> = at_rate(100.0, Spacing::Even, 1, urls.clone()).take(3).collect();
         assert_eq!(even.iter().map(|a| a.at.as_millis()).collect::<Vec<_>>(), [10, 20, 30]);
@@ -126,12 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn traces_are_read_strictly() {
+    fn invalid_traces_are_rejected() {
         let read = |text: &str| trace(text.as_bytes(), &origin());
         let found = read("0,/a\n0.5,/b?x=1,2\r\n0.5,/a\n").unwrap();
         assert_eq!(found.len(), 3);
         assert_eq!((found[1].at.as_millis(), found[1].url.query()), (500, Some("x=1,2")));
-        for (text, mend) in [
+        for (text, hint) in [
             ("0,/a\n/b\n", "line 2: '/b' is not seconds"),
             ("x,/a\n", "line 1: 'x' is no time"),
             ("-1,/a\n", "line 1: '-1' is no time"),
@@ -143,7 +143,7 @@ mod tests {
             ("", "no line"),
         ] {
             let error = read(text).unwrap_err();
-            assert!(error.contains(mend) && !error.contains('\n'), "{text}: {error}");
+            assert!(error.contains(hint) && !error.contains('\n'), "{text}: {error}");
         }
         assert!(trace(&b"0,/\xff\n"[..], &origin()).unwrap_err().contains("UTF-8"));
     }

@@ -1,43 +1,43 @@
-//! Load: requests at a server over HTTP/3, and how long their responses take.
+//! Load generator: sends requests to an HTTP/3 server and measures response times.
 //!
-//! A closed loop keeps so many requests open and begins one when another ends: a server that stalls is asked less, and its percentiles
-//! do not know of the requests that were not sent meanwhile (coordinated omission). An open loop begins requests at their times, and
-//! counts from those times even where the client is late.
+//! A closed loop keeps a fixed number of requests in flight and starts one when another ends: a stalled server gets fewer requests, and the
+//! percentiles leave out the requests that were not sent meanwhile (coordinated omission). An open loop starts requests at scheduled times,
+//! and measures from those times even if the client is late.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `target.rs` | URLs: the server, and where its packets go |
-//! | `arrivals.rs` | when requests begin in an open loop: rates, traces |
-//! | `trust.rs` | TLS: whom a client believes, and its tickets |
-//! | `dialer.rs` | what a stack must do to be asked through |
-//! | `rustls_dialers.rs` | how quinn and noq do it |
-//! | `session.rs` | one connection with HTTP/3, one request |
-//! | `shared.rs` | what all requests share; connecting, 0-RTT |
-//! | `slots.rs` | connections that are kept |
-//! | `closed.rs`, `open.rs`, `pacer.rs` | the loops |
-//! | `books.rs`, `times.rs`, `rows.rs`, `uplink.rs` | what is counted, and how it is written down |
-//! | `strain.rs` | whether the client was the limit |
-//! | `run.rs` | a run from beginning to end |
-//! | `clock.rs` | reading clocks |
+//! | `target.rs` | URLs: the server and its address |
+//! | `arrivals.rs` | arrival times of an open loop: rates, traces |
+//! | `trust.rs` | TLS: certificate verification and session tickets |
+//! | `client_stack.rs` | the interface of a client QUIC stack |
+//! | `rustls_clients.rs` | its implementations for quinn and noq |
+//! | `session.rs` | one HTTP/3 connection, one request |
+//! | `context.rs` | state of a run that all requests share; connecting, 0-RTT |
+//! | `pool.rs` | persistent connections |
+//! | `closed_loop.rs`, `open_loop.rs`, `pacer.rs` | the loops |
+//! | `load_stats.rs`, `latency.rs`, `request_csv.rs`, `uplink_delay.rs` | statistics and their files |
+//! | `saturation.rs` | whether the client was the bottleneck |
+//! | `run.rs` | a run from start to end |
+//! | `clock.rs` | the only place that reads clocks |
 
 mod arrivals;
-mod books;
+mod client_stack;
 mod clock;
-mod closed;
-mod dialer;
-mod open;
+mod closed_loop;
+mod context;
+mod latency;
+mod load_stats;
+mod open_loop;
 mod pacer;
-mod rows;
+mod pool;
+mod request_csv;
 mod run;
-mod rustls_dialers;
+mod rustls_clients;
+mod saturation;
 mod session;
-mod shared;
-mod slots;
-mod strain;
 mod target;
-mod times;
 mod trust;
-mod uplink;
+mod uplink_delay;
 
 use std::fmt;
 use std::io;
@@ -49,29 +49,29 @@ use http::Uri;
 pub use crate::server::Stack;
 pub use crate::timestamps::Timestamps;
 pub use arrivals::{Arrival, Spacing, at_rate, trace};
-pub use books::{Connections, Counts, Kind, Phases};
-pub use rows::COLUMNS;
+pub use latency::LatencyHistogram;
+pub use load_stats::{ConnectionTotals, FailureKind, PhaseTimes, RequestCounts};
+pub use request_csv::COLUMNS;
 pub use run::run;
-pub use strain::Strain;
-pub use target::{Origin, any_port, choose, host, port, urls};
-pub use times::Times;
-pub use trust::{Tickets, Trust};
+pub use saturation::ClientSaturation;
+pub use target::{Origin, choose_address, host, port, urls, wildcard_address};
+pub use trust::{TicketStore, Trust};
 
-/// Connections that serve several requests.
+/// Size of a pool of persistent connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// At most so many.
+pub struct PoolSize {
+    /// Maximum number of connections.
     pub connections: usize,
-    /// Requests at once on each.
+    /// Concurrent requests on each.
     pub streams: usize,
 }
 
-/// Who begins a request, and when.
+/// When requests start, and on which connections.
 pub enum Traffic {
-    /// Each place on a connection begins one when the one before is over; URLs in turn.
-    Closed(Kept, Vec<Uri>),
-    /// Each begins at its time: in order of time, on connections that are kept or, where there are none, on one of its own.
-    Open(Box<dyn Iterator<Item = Arrival> + Send>, Option<Kept>),
+    /// Closed loop: each stream slot starts a request when its previous one has ended; URLs in turn.
+    Closed(PoolSize, Vec<Uri>),
+    /// Open loop: arrivals in order of time, on pooled connections or, without a pool, each on a fresh one.
+    Open(Box<dyn Iterator<Item = Arrival> + Send>, Option<PoolSize>),
 }
 
 impl fmt::Debug for Traffic {
@@ -83,34 +83,34 @@ impl fmt::Debug for Traffic {
     }
 }
 
-/// A load.
+/// Configuration of a load run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct LoadConfig {
     /// Stack.
     pub stack: Stack,
     /// The server.
     pub origin: Origin,
     /// Requests.
     pub traffic: Traffic,
-    /// Requests that begin in this time are not measured.
+    /// Requests that start in this time are not measured.
     pub warm_up: Duration,
-    /// Requests begin for so long after the warm-up.
+    /// How long requests start after the warm-up.
     pub duration: Option<Duration>,
-    /// So many requests are measured at most.
+    /// Maximum number of measured requests.
     pub requests: Option<u64>,
-    /// The longest that a request may take, connecting and waiting for room included.
+    /// Timeout of a request, including the handshake and waiting for a connection.
     pub timeout: Duration,
-    /// One-way delays.
+    /// Timestamp extension to negotiate.
     pub timestamps: Timestamps,
-    /// Certificates.
+    /// Which certificates to accept.
     pub trust: Trust,
-    /// Connections of one request send it in 0-RTT where they can.
+    /// Fresh connections send their request in 0-RTT if they have a ticket.
     pub zero_rtt: bool,
-    /// The server is asked for a digest of each body, and a body that does not match its own has failed.
+    /// Requests a digest of each body; a mismatch is a failure.
     pub check_digests: bool,
 }
 
-/// Where details go while a run goes on.
+/// Detailed outputs that are written during a run.
 #[derive(Default)]
 pub struct Outputs {
     /// A line for each request: CSV with the columns [`COLUMNS`].
@@ -126,7 +126,7 @@ impl fmt::Debug for Outputs {
     }
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Time since the warm-up was over; `None` before.
@@ -139,28 +139,28 @@ pub struct Progress {
     pub open: u64,
 }
 
-/// What a run brought.
+/// Results of a run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Requests began at their times, not after each other.
+pub struct LoadReport {
+    /// The run was an open loop.
     pub open_loop: bool,
-    /// How long it measured: rates are over this time.
+    /// Measured time; rates refer to it.
     pub window: Duration,
-    /// What became of requests.
-    pub counts: Counts,
-    /// How long they took.
-    pub phases: Phases,
-    /// Their connections.
-    pub connections: Connections,
-    /// Whether the client was the limit.
-    pub strain: Strain,
-    /// Lines of [`Outputs::rows`] that were lost, as the disk was too slow.
+    /// Request counts.
+    pub counts: RequestCounts,
+    /// Latency of whole responses.
+    pub phases: PhaseTimes,
+    /// Connection statistics.
+    pub connections: ConnectionTotals,
+    /// How busy and how late the client was.
+    pub saturation: ClientSaturation,
+    /// Lines of [`Outputs::rows`] that were dropped because the disk was too slow.
     pub rows_lost: u64,
-    /// The [`Outputs`] that could not be written to their end, and why.
+    /// The [`Outputs`] that could not be written completely, and why.
     pub unwritten: Vec<(&'static str, String)>,
 }
 
-impl Outcome {
+impl LoadReport {
     /// Whole responses per second.
     pub fn rate(&self) -> f64 {
         per_second(self.counts.in_time as f64, self.window)
@@ -176,12 +176,12 @@ fn per_second(what: f64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { what / time.as_secs_f64() }
 }
 
-/// Why there is no outcome. Each message is one line that names the mend.
+/// Why there are no results. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The plan contradicts itself.
+    /// The configuration is inconsistent.
     #[error("{0}")]
-    Plan(&'static str),
+    Config(&'static str),
     /// Certificates.
     #[error("{0}")]
     Trust(String),
@@ -193,13 +193,13 @@ pub enum LoadError {
     Unreachable(Origin, String),
 }
 
-/// What connections of a run have in common.
-struct Dialing {
+/// Configuration of a client stack, the same for all its connections.
+struct ClientStackConfig {
     origin: Origin,
     tls: Arc<rustls::ClientConfig>,
     timestamps: Timestamps,
-    /// Sockets that connections divide among.
+    /// Number of UDP sockets that the connections share.
     sockets: usize,
-    /// A connection on which nothing happens for so long ends.
+    /// Idle timeout.
     idle: Duration,
 }

@@ -1,4 +1,4 @@
-//! A run from beginning to end.
+//! A run from start to end.
 
 use std::io;
 use std::sync::Arc;
@@ -10,140 +10,144 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::arrivals::Arrival;
-use super::books::{Books, Tally};
+use super::client_stack::ClientStack;
 use super::clock::{cpu, now, time_of_day};
-use super::closed::{self, Closed};
-use super::dialer::Dialer;
-use super::open::{self, Open};
-use super::rows::Rows;
-use super::rustls_dialers::{noq, quinn};
-use super::shared::{Manner, Shared, late};
-use super::strain::Strain;
-use super::times::{Interval, Times, log};
-use super::{Dialing, Kept, LoadError, Outcome, Outputs, Plan, Progress, Stack, Traffic};
+use super::closed_loop::{self, ClosedLoopConfig};
+use super::context::{LoadContext, RequestOptions, late};
+use super::latency::{Interval, LatencyHistogram, log};
+use super::load_stats::{LoadStats, Totals};
+use super::open_loop::{self, OpenLoopConfig};
+use super::request_csv::RequestCsv;
+use super::rustls_clients::{noq, quinn};
+use super::saturation::ClientSaturation;
+use super::{ClientStackConfig, LoadConfig, LoadError, LoadReport, Outputs, PoolSize, Progress, Stack, Traffic};
 use crate::server::{NO_ERROR, stopped};
 
-/// How often progress is told and the CPU's use is read.
+/// How often progress is reported and CPU usage is read.
 const TICK: Duration = Duration::from_millis(100);
-/// Length of an interval in the log.
+/// Length of an interval of the log.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// What a server may take to hear of closed connections, and what each of them adds: one that has not heard keeps its state until the
-/// connection has been idle for long.
-const FAREWELL: Duration = Duration::from_millis(300);
-const FAREWELL_EACH: Duration = Duration::from_micros(500);
-/// How long the first connection waits for tickets, and a multiple of its round-trip time beside.
+/// How long to wait for closed connections to drain, and the time that each adds. A server that missed a CONNECTION_CLOSE keeps the
+/// connection until its idle timeout.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
+const CLOSE_TIMEOUT_PER_CONNECTION: Duration = Duration::from_micros(500);
+/// How long the first connection waits for session tickets, plus a multiple of its round-trip time.
 const TICKETS: Duration = Duration::from_millis(100);
 
-/// Loads a server: until the plan is fulfilled or `stop` becomes true. `watch` hears of the progress ten times a second. Needs a tokio
-/// runtime. One connection is made beforehand, to see that the server is there; it is in no count.
+/// Runs a load until it is complete or `stop` becomes true. `watch` gets the progress ten times a second. Needs a tokio runtime. One
+/// connection is made beforehand to check that the server is reachable; it is not counted.
 ///
 /// # Errors
-/// The plan contradicts itself, the server cannot be reached at all, certificates cannot be read.
+/// The configuration is inconsistent, the server is unreachable, or certificates cannot be read.
 pub async fn run(
-    plan: Plan,
+    config: LoadConfig,
     outputs: Outputs,
     stop: watch::Receiver<bool>,
     watch: impl FnMut(&Progress),
-) -> Result<Outcome, LoadError> {
-    let connections = check(&plan)?;
-    let dialing = Dialing {
-        origin: plan.origin.clone(),
-        tls: plan.trust.client(plan.zero_rtt)?,
-        timestamps: plan.timestamps,
+) -> Result<LoadReport, LoadError> {
+    let connections = check(&config)?;
+    let stack_config = ClientStackConfig {
+        origin: config.origin.clone(),
+        tls: config.trust.client(config.zero_rtt)?,
+        timestamps: config.timestamps,
         // One socket is one task of the stack's: with one for each core, no core waits for another's.
         sockets: std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(connections),
-        idle: plan.timeout.max(Duration::from_secs(30)),
+        idle: config.timeout.max(Duration::from_secs(30)),
     };
-    match plan.stack {
-        Stack::Quinn => drive(quinn::Dialer::open(dialing)?, plan, outputs, stop, watch).await,
-        Stack::Noq => drive(noq::Dialer::open(dialing)?, plan, outputs, stop, watch).await,
+    match config.stack {
+        Stack::Quinn => drive(quinn::Client::open(stack_config)?, config, outputs, stop, watch).await,
+        Stack::Noq => drive(noq::Client::open(stack_config)?, config, outputs, stop, watch).await,
         #[cfg(feature = "quiche")]
-        Stack::Quiche => Err(LoadError::Plan("quiche only serves; ask through quinn or noq")),
+        Stack::Quiche => Err(LoadError::Config("quiche is supported by fathom serve only; write quinn or noq")),
     }
 }
 
-/// What cannot be; the number of connections at once.
-fn check(plan: &Plan) -> Result<usize, LoadError> {
-    let kept = match &plan.traffic {
-        Traffic::Closed(_, urls) if urls.is_empty() => return Err(LoadError::Plan("there is no URL; write one")),
+/// Checks the configuration; returns the number of concurrent connections.
+fn check(config: &LoadConfig) -> Result<usize, LoadError> {
+    let kept = match &config.traffic {
+        Traffic::Closed(_, urls) if urls.is_empty() => return Err(LoadError::Config("there is no URL; write one")),
         Traffic::Closed(kept, _) => Some(kept),
         Traffic::Open(_, kept) => kept.as_ref(),
     };
-    if plan.zero_rtt && kept.is_some() {
-        return Err(LoadError::Plan(
+    if config.zero_rtt && kept.is_some() {
+        return Err(LoadError::Config(
             "0-RTT is for connections of one request; add --connections fresh and a rate, model or trace",
         ));
     }
     match kept {
-        Some(Kept { connections: 0, .. } | Kept { streams: 0, .. }) => {
-            Err(LoadError::Plan("there must be a connection and a stream; write 1 or more"))
+        Some(PoolSize { connections: 0, .. } | PoolSize { streams: 0, .. }) => {
+            Err(LoadError::Config("there must be a connection and a stream; write 1 or more"))
         }
         Some(kept) => Ok(kept.connections),
         None => Ok(usize::MAX),
     }
 }
 
-async fn drive<D: Dialer>(
-    dialer: D,
-    plan: Plan,
+async fn drive<D: ClientStack>(
+    client_stack: D,
+    config: LoadConfig,
     outputs: Outputs,
     mut stop: watch::Receiver<bool>,
     mut watch: impl FnMut(&Progress),
-) -> Result<Outcome, LoadError> {
-    let Plan { origin, traffic, warm_up, duration, requests, timeout, zero_rtt, check_digests, .. } = plan;
+) -> Result<LoadReport, LoadError> {
+    let LoadConfig { origin, traffic, warm_up, duration, requests, timeout, zero_rtt, check_digests, .. } = config;
     tokio::select! {
-        found = reach(&dialer, timeout, zero_rtt) => found.map_err(|why| LoadError::Unreachable(origin, why))?,
-        () = stopped(&mut stop) => return Err(LoadError::Unreachable(origin, "it was ended before there was an answer".into())),
+        found = check_reachable(&client_stack, timeout, zero_rtt) => found.map_err(|why| LoadError::Unreachable(origin, why))?,
+        () = stopped(&mut stop) => return Err(LoadError::Unreachable(origin, "stopped before there was an answer".into())),
     }
-    let books = Arc::new(Books::new(now(), warm_up, duration, outputs.rows.map(Rows::to)));
-    let mut meter = Meter::new(&books, outputs.intervals);
-    let shared = Arc::new(Shared::new(dialer, Arc::clone(&books), Manner { timeout, zero_rtt, check_digests }));
+    let stats = Arc::new(LoadStats::new(now(), warm_up, duration, outputs.rows.map(RequestCsv::to)));
+    let mut meter = Meter::new(&stats, outputs.intervals);
+    let context = Arc::new(LoadContext::new(
+        client_stack,
+        Arc::clone(&stats),
+        RequestOptions { timeout, zero_rtt, check_digests },
+    ));
     let open_loop = matches!(traffic, Traffic::Open(..));
     let full_time = Arc::new(AtomicBool::new(false));
     {
-        let (shared, full) = (Arc::clone(&shared), Arc::clone(&full_time));
-        let going = async move {
+        let (context, full) = (Arc::clone(&context), Arc::clone(&full_time));
+        let traffic_done = async move {
             match traffic {
-                Traffic::Closed(Kept { connections, streams }, urls) => {
-                    closed::run(shared, Closed { connections, streams, urls, requests }, stop).await;
+                Traffic::Closed(PoolSize { connections, streams }, urls) => {
+                    closed_loop::run(context, ClosedLoopConfig { connections, streams, urls, requests }, stop).await;
                 }
                 Traffic::Open(arrivals, kept) => {
                     let arrivals = limited(arrivals, warm_up, duration, requests, full);
                     let kept = kept.map(|kept| (kept.connections, kept.streams));
-                    open::run(shared, Open { arrivals, kept }, stop).await;
+                    open_loop::run(context, OpenLoopConfig { arrivals, kept }, stop).await;
                 }
             }
         };
-        tokio::pin!(going);
+        tokio::pin!(traffic_done);
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             tokio::select! {
-                () = &mut going => break,
+                () = &mut traffic_done => break,
                 _ = tick.tick() => watch(&meter.tick()),
             }
         }
     }
     // With nothing to do in the rest of its time, a run is over before; its rates are over the whole of it.
-    let ended = match books.until() {
+    let ended = match stats.until() {
         Some(until) if full_time.load(Ordering::Relaxed) => now().max(until),
         _ => now(),
     };
     watch(&meter.tick());
-    let connections = u32::try_from(books.tally().connections.opened).unwrap_or(u32::MAX);
-    let farewell = FAREWELL.saturating_add(FAREWELL_EACH.saturating_mul(connections));
-    let _ = tokio::time::timeout(farewell, shared.dialer.idle()).await;
+    let connections = u32::try_from(stats.totals().connections.opened).unwrap_or(u32::MAX);
+    let close_timeout = CLOSE_TIMEOUT.saturating_add(CLOSE_TIMEOUT_PER_CONNECTION.saturating_mul(connections));
+    let _ = tokio::time::timeout(close_timeout, context.client_stack.wait_idle()).await;
     Ok(meter.outcome(ended, open_loop))
 }
 
-/// Sees that the server is there; with `zero_rtt`, stays until tickets have come.
-async fn reach<D: Dialer>(dialer: &D, timeout: Duration, zero_rtt: bool) -> Result<(), String> {
+/// Checks that the server is reachable; with `zero_rtt`, waits for session tickets.
+async fn check_reachable<D: ClientStack>(client_stack: &D, timeout: Duration, zero_rtt: bool) -> Result<(), String> {
     let late = |_| format!("the handshake was {}; is there a server that speaks HTTP/3?", late(timeout));
-    let connection = tokio::time::timeout(timeout, dialer.dial()?).await.map_err(late)??;
+    let connection = tokio::time::timeout(timeout, client_stack.connect()?).await.map_err(late)??;
     if zero_rtt {
-        tokio::time::sleep(TICKETS + D::report(&connection).rtt.unwrap_or_default() * 3).await;
+        tokio::time::sleep(TICKETS + D::stats(&connection).rtt.unwrap_or_default() * 3).await;
     }
-    D::end(&connection, NO_ERROR);
+    D::close_connection(&connection, NO_ERROR);
     Ok(())
 }
 
@@ -172,9 +176,9 @@ fn limited(
 /// A moment, and the CPU time used by then.
 type Reading = (Instant, Duration);
 
-/// Reads the CPU's use and writes the log while a run goes on.
+/// Reads CPU usage and writes the interval log during a run.
 struct Meter {
-    books: Arc<Books>,
+    stats: Arc<LoadStats>,
     first: Option<Reading>,
     last: Option<Reading>,
     log: Option<(mpsc::Sender<Interval>, JoinHandle<io::Result<()>>)>,
@@ -182,20 +186,20 @@ struct Meter {
 }
 
 impl Meter {
-    fn new(books: &Arc<Books>, out: Option<Box<dyn io::Write + Send>>) -> Self {
+    fn new(stats: &Arc<LoadStats>, out: Option<Box<dyn io::Write + Send>>) -> Self {
         let log = out.map(|out| {
-            books.tally().interval = Some(Times::default());
+            stats.totals().interval = Some(LatencyHistogram::default());
             let (intervals, waiting) = mpsc::channel();
             let began = time_of_day();
             (intervals, std::thread::spawn(move || log(io::BufWriter::new(out), began, "response", waiting)))
         });
-        Self { books: Arc::clone(books), first: None, last: None, log, rotated: books.measured_from }
+        Self { stats: Arc::clone(stats), first: None, last: None, log, rotated: stats.measured_from }
     }
 
     fn tick(&mut self) -> Progress {
         let now = now();
-        let until = self.books.until();
-        if self.books.measures(now) && until.is_none_or(|until| now <= until) {
+        let until = self.stats.until();
+        if self.stats.is_measured(now) && until.is_none_or(|until| now <= until) {
             let reading = (now, cpu());
             self.first.get_or_insert(reading);
             self.last = Some(reading);
@@ -203,10 +207,10 @@ impl Meter {
         if now >= self.rotated + INTERVAL {
             self.rotate(now);
         }
-        let tally = self.books.tally();
-        let (counts, open) = (&tally.counts, tally.open());
+        let totals = self.stats.totals();
+        let (counts, open) = (&totals.counts, totals.in_progress());
         Progress {
-            measured: now.checked_duration_since(self.books.measured_from),
+            measured: now.checked_duration_since(self.stats.measured_from),
             done: counts.started - open,
             failed: counts.failed(),
             open,
@@ -216,28 +220,28 @@ impl Meter {
     /// Hands the interval that ends now to the log.
     fn rotate(&mut self, now: Instant) {
         let Some((intervals, _)) = &self.log else { return };
-        let next = Times::default();
-        let Some(times) = self.books.tally().interval.replace(next) else { return };
+        let next = LatencyHistogram::default();
+        let Some(times) = self.stats.totals().interval.replace(next) else { return };
         let length = now.saturating_duration_since(self.rotated);
-        let start = self.rotated.saturating_duration_since(self.books.began);
+        let start = self.rotated.saturating_duration_since(self.stats.began);
         // A log that cannot be written says so at the end.
         let _ = intervals.send(Interval { start, length, times });
         self.rotated = now;
     }
 
-    fn outcome(mut self, ended: Instant, open_loop: bool) -> Outcome {
+    fn outcome(mut self, ended: Instant, open_loop: bool) -> LoadReport {
         self.rotate(ended);
-        let until = self.books.until().map_or(ended, |until| until.min(ended));
-        let window = until.saturating_duration_since(self.books.measured_from);
-        let tally = self.books.close();
-        let Tally { counts, phases, connections, rows, .. } = tally;
+        let until = self.stats.until().map_or(ended, |until| until.min(ended));
+        let window = until.saturating_duration_since(self.stats.measured_from);
+        let totals = self.stats.finish();
+        let Totals { counts, phases, connections, rows, .. } = totals;
         let mut unwritten = Vec::new();
         if let Some((intervals, thread)) = self.log.take() {
             drop(intervals);
             let written = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer ended")));
             unwritten.extend(written.err().map(|e| ("the interval log", e.to_string())));
         }
-        let rows_lost = rows.map_or(Ok(0), Rows::finish).unwrap_or_else(|e| {
+        let rows_lost = rows.map_or(Ok(0), RequestCsv::finish).unwrap_or_else(|e| {
             unwritten.push(("the lines of requests", e.to_string()));
             0
         });
@@ -245,7 +249,7 @@ impl Meter {
             (Some((from, before)), Some((to, after))) => (to - from, after.saturating_sub(before)),
             _ => (Duration::ZERO, Duration::ZERO),
         };
-        let strain = Strain::new(used, wall, open_loop.then_some(&phases.lag), &phases.response);
-        Outcome { open_loop, window, counts, phases, connections, strain, rows_lost, unwritten }
+        let saturation = ClientSaturation::new(used, wall, open_loop.then_some(&phases.lag), &phases.response);
+        LoadReport { open_loop, window, counts, phases, connections, saturation, rows_lost, unwritten }
     }
 }

@@ -8,87 +8,90 @@ use bytes::Buf;
 use http::Uri;
 use tokio::task::AbortHandle;
 
-use super::books::{Books, Failure, Kind, Seen};
+use super::client_stack::ClientStack;
 use super::clock::now;
-use super::dialer::Dialer;
+use super::load_stats::{Failure, FailureKind, LoadStats, ResponseProgress};
 use crate::digest::{self, Digest};
-use crate::guarded;
 use crate::server::NO_ERROR;
+use crate::stream_limits;
 
-/// What requests are sent on.
-pub(super) type Sender<D> = guarded::Sender<<D as Dialer>::Opener>;
+/// Sends requests.
+pub(super) type RequestSender<D> = stream_limits::RequestSender<<D as ClientStack>::Opener>;
 
-/// The part of HTTP/3 that takes what the server sends by itself.
-pub(super) type Idle<D> = guarded::Idle<<D as Dialer>::Transport>;
+/// Drives the HTTP/3 connection: settings, GOAWAY.
+pub(super) type Http3Driver<D> = stream_limits::Http3Driver<<D as ClientStack>::Transport>;
 
-/// A connection with HTTP/3 on it. Where it ends, it is closed, and its books are.
-pub(super) struct Session<D: Dialer> {
+/// An HTTP/3 connection. When dropped, it is closed and its statistics are recorded.
+pub(super) struct Session<D: ClientStack> {
     pub(super) id: u64,
     /// `None` once it is given back.
     connection: Option<D::Connection>,
-    sender: Sender<D>,
+    sender: RequestSender<D>,
     driver: Option<AbortHandle>,
-    /// The server takes no more requests on it.
+    /// The server has sent GOAWAY.
     spent: AtomicBool,
-    books: Arc<Books>,
-    /// Bodies are checked against the digests that the server tells.
+    stats: Arc<LoadStats>,
+    /// Bodies are checked against the server's digests.
     check_digests: bool,
 }
 
-impl<D: Dialer> Session<D> {
+impl<D: ClientStack> Session<D> {
     /// Begins HTTP/3 on a connection.
     pub(super) async fn start(
         connection: D::Connection,
         id: u64,
-        books: Arc<Books>,
+        stats: Arc<LoadStats>,
         check_digests: bool,
     ) -> Result<Self, Failure> {
-        let (mut session, idle) = Self::prepare(connection, id, books, check_digests).await?;
-        session.drive(idle);
+        let (mut session, http3) = Self::prepare(connection, id, stats, check_digests).await?;
+        session.drive(http3);
         Ok(session)
     }
 
-    /// As [`Session::start`], but for what the server sends by itself: that is left alone until [`Session::drive`].
+    /// As [`Session::start`], but without driving the connection: that begins with [`Session::drive`].
     pub(super) async fn prepare(
         connection: D::Connection,
         id: u64,
-        books: Arc<Books>,
+        stats: Arc<LoadStats>,
         check_digests: bool,
-    ) -> Result<(Self, Idle<D>), Failure> {
-        match guarded::client(D::transport(&connection)).await {
-            Ok((idle, sender)) => {
+    ) -> Result<(Self, Http3Driver<D>), Failure> {
+        match stream_limits::client(D::transport(&connection)).await {
+            Ok((http3, sender)) => {
                 let spent = AtomicBool::new(false);
-                Ok((Self { id, connection: Some(connection), sender, driver: None, spent, books, check_digests }, idle))
+                Ok((
+                    Self { id, connection: Some(connection), sender, driver: None, spent, stats, check_digests },
+                    http3,
+                ))
             }
             Err(e) => {
-                D::end(&connection, NO_ERROR);
-                books.closed(&D::report(&connection));
-                Err(Failure::new(Kind::Connect, e))
+                D::close_connection(&connection, NO_ERROR);
+                stats.record_connection(&D::stats(&connection));
+                Err(Failure::new(FailureKind::Connect, e))
             }
         }
     }
 
-    /// Takes what the server sends by itself: settings, and that it is about to leave.
-    pub(super) fn drive(&mut self, mut idle: Idle<D>) {
+    /// Drives the connection: settings, GOAWAY.
+    pub(super) fn drive(&mut self, mut http3: Http3Driver<D>) {
         let driver = tokio::spawn(async move {
-            std::future::poll_fn(|cx| idle.poll_close(cx)).await;
+            std::future::poll_fn(|cx| http3.poll_close(cx)).await;
         });
         self.driver = Some(driver.abort_handle());
     }
 
     /// For requests on it.
-    pub(super) fn sender(&self) -> Sender<D> {
+    pub(super) fn sender(&self) -> RequestSender<D> {
         self.sender.clone()
     }
 
     /// It takes requests.
     pub(super) fn usable(&self) -> bool {
-        !self.spent.load(Ordering::Relaxed) && self.connection.as_ref().is_some_and(D::alive)
+        !self.spent.load(Ordering::Relaxed) && self.connection.as_ref().is_some_and(D::is_open)
     }
 
     /// Smoothed round-trip time.
     pub(super) fn rtt(&self) -> Duration {
-        self.connection.as_ref().and_then(|connection| D::report(connection).rtt).unwrap_or_default()
+        self.connection.as_ref().and_then(|connection| D::stats(connection).rtt).unwrap_or_default()
     }
 
     /// Gives the connection back as it is, where this was never driven: so nothing closes it.
@@ -97,24 +100,29 @@ impl<D: Dialer> Session<D> {
     }
 
     /// Sends a request and takes its response.
-    pub(super) async fn ask(&self, sender: &mut Sender<D>, url: &Uri, seen: &mut Seen) -> Result<(), Failure> {
-        let answered = ask::<D>(sender, url, self.check_digests, seen).await;
-        if matches!(&answered, Err(failure) if failure.why == GOING) {
+    pub(super) async fn send_request(
+        &self,
+        sender: &mut RequestSender<D>,
+        url: &Uri,
+        progress: &mut ResponseProgress,
+    ) -> Result<(), Failure> {
+        let answered = send_request::<D>(sender, url, self.check_digests, progress).await;
+        if matches!(&answered, Err(failure) if failure.why == GOAWAY_RECEIVED) {
             self.spent.store(true, Ordering::Relaxed);
         }
         answered
     }
 }
 
-/// What is said of a server that is about to leave (GOAWAY, RFC 9114 §5.2).
-const GOING: &str = "the server takes no more requests on the connection";
+/// Failure after GOAWAY (RFC 9114 §5.2).
+const GOAWAY_RECEIVED: &str = "the server sent GOAWAY and accepts no more requests on this connection";
 
-impl<D: Dialer> Drop for Session<D> {
+impl<D: ClientStack> Drop for Session<D> {
     fn drop(&mut self) {
         if let Some(connection) = &self.connection {
-            let report = D::report(connection);
-            D::end(connection, NO_ERROR);
-            self.books.closed(&report);
+            let report = D::stats(connection);
+            D::close_connection(connection, NO_ERROR);
+            self.stats.record_connection(&report);
         }
         if let Some(driver) = &self.driver {
             driver.abort();
@@ -122,12 +130,17 @@ impl<D: Dialer> Drop for Session<D> {
     }
 }
 
-async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, check_digest: bool, seen: &mut Seen) -> Result<(), Failure> {
+async fn send_request<D: ClientStack>(
+    sender: &mut RequestSender<D>,
+    url: &Uri,
+    check_digest: bool,
+    progress: &mut ResponseProgress,
+) -> Result<(), Failure> {
     // Whether the variant may be named without its braces is up to a feature of h3's, which other crates of a build choose.
     #[allow(clippy::unneeded_struct_pattern)]
     let reset = |e: h3::error::StreamError| match e {
-        h3::error::StreamError::RemoteClosing { .. } => Failure::new(Kind::Reset, GOING),
-        e => Failure::new(Kind::Reset, e),
+        h3::error::StreamError::RemoteClosing { .. } => Failure::new(FailureKind::Reset, GOAWAY_RECEIVED),
+        e => Failure::new(FailureKind::Reset, e),
     };
     let mut request = http::Request::new(());
     *request.uri_mut() = url.clone();
@@ -139,10 +152,10 @@ async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, check_digest: bool, s
     // A server that has read enough may stop the rest (RFC 9114 §4.1); what else went wrong, the response tells.
     let _ = stream.finish().await;
     let head = stream.recv_response().await.map_err(reset)?;
-    seen.first_byte = Some(now());
-    seen.status = Some(head.status().as_u16());
+    progress.first_byte = Some(now());
+    progress.status = Some(head.status().as_u16());
     while let Some(mut data) = stream.recv_data().await.map_err(reset)? {
-        seen.bytes += data.remaining() as u64;
+        progress.bytes += data.remaining() as u64;
         if let Some(digest) = &mut digest {
             while data.has_remaining() {
                 let piece = data.chunk();
@@ -157,21 +170,21 @@ async fn ask<D: Dialer>(sender: &mut Sender<D>, url: &Uri, check_digest: bool, s
     let promised = promised.map(|length| length.to_str().ok().and_then(|length| length.parse::<u64>().ok()));
     // `h3` takes an empty DATA frame for the body's end. Behind the last one the stream's own end is still to come: dropped before, it would
     // be stopped. In the middle of a body more of it would end the connection.
-    let whole = promised.flatten().is_none_or(|length| length == seen.bytes);
+    let whole = promised.flatten().is_none_or(|length| length == progress.bytes);
     let trailers = if check_digest || whole { stream.recv_trailers().await.map_err(reset)? } else { None };
-    seen.last_byte = Some(now());
+    progress.last_byte = Some(now());
     if head.status().is_client_error() || head.status().is_server_error() {
-        return Err(Failure::new(Kind::Status, head.status()));
+        return Err(Failure::new(FailureKind::Status, head.status()));
     }
     match promised {
-        Some(Some(length)) if length != seen.bytes => {
-            return Err(Failure::new(Kind::Body, format!("{} bytes of {length}", seen.bytes)));
+        Some(Some(length)) if length != progress.bytes => {
+            return Err(Failure::new(FailureKind::Body, format!("{} bytes of {length}", progress.bytes)));
         }
-        Some(None) => return Err(Failure::new(Kind::Body, "content-length is no number")),
+        Some(None) => return Err(Failure::new(FailureKind::Body, "content-length is no number")),
         _ => {}
     }
     let Some(digest) = digest else { return Ok(()) };
     // Where a server knows the whole body beforehand, it tells the digest before it.
     let told = trailers.as_ref().filter(|trailers| trailers.contains_key(digest::CONTENT_DIGEST));
-    digest.check(told.unwrap_or(head.headers())).map_err(|why| Failure::new(Kind::Digest, why))
+    digest.check(told.unwrap_or(head.headers())).map_err(|why| Failure::new(FailureKind::Digest, why))
 }

@@ -1,4 +1,4 @@
-//! Where requests go.
+//! URLs, and the server they name.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -105,13 +105,13 @@ pub fn host(authority: &Authority) -> &str {
 }
 
 /// Of a server's addresses the one to ask. Servers often listen at one kind only, and of these most at IPv4's.
-pub fn choose(found: impl IntoIterator<Item = SocketAddr>) -> Option<SocketAddr> {
+pub fn choose_address(found: impl IntoIterator<Item = SocketAddr>) -> Option<SocketAddr> {
     let found: Vec<_> = found.into_iter().collect();
     found.iter().find(|a| a.is_ipv4()).or(found.first()).copied()
 }
 
 /// Any port of this host's for packets to there.
-pub const fn any_port(towards: SocketAddr) -> SocketAddr {
+pub const fn wildcard_address(towards: SocketAddr) -> SocketAddr {
     match towards {
         SocketAddr::V4(_) => SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
         SocketAddr::V6(_) => SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0),
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_of_one_server_are_taken() {
+    fn urls_of_one_server_are_accepted() {
         let (authority, found) = urls(&["https://a.example/x?y=1", "https://A.example:443"]).unwrap();
         assert_eq!((host(&authority), port(&authority), found.len()), ("a.example", 443, 2));
         assert_eq!((found[0].path(), found[0].query(), found[1].path()), ("/x", Some("y=1"), "/"));
@@ -143,8 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        for (texts, mend) in [
+    fn invalid_urls_are_explained() {
+        for (texts, hint) in [
             (&["http://localhost/"][..], "https"),
             (&["localhost:4433"], "whole URL"),
             (&["https://a b/"], "no URL"),
@@ -157,7 +157,7 @@ mod tests {
             (&[], "write one"),
         ] {
             let error = urls(texts).unwrap_err();
-            assert!(error.contains(mend) && !error.contains('\n'), "{texts:?}: {error}");
+            assert!(error.contains(hint) && !error.contains('\n'), "{texts:?}: {error}");
         }
         let origin = Origin::new(Authority::from_static("a"), "127.0.0.1:9".parse().unwrap());
         assert!(origin.url("x").unwrap_err().contains("begin with"));

@@ -1,4 +1,4 @@
-//! Whom a client believes, and what it remembers of servers.
+//! Certificate verification and session tickets of a client.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ use crate::identity::ALPN;
 /// Which certificates a client accepts.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
-    /// Those that the platform's root certificates vouch for.
+    /// Those that chain to the platform's root certificates.
     #[default]
     Platform,
-    /// Those that the certificates in this PEM file vouch for.
+    /// Those that chain to a certificate in this PEM file.
     File(PathBuf),
     /// Any.
-    Anyone,
+    Insecure,
 }
 
 impl Trust {
-    /// What `--ca` and `--insecure` say.
-    pub fn named(ca: Option<&Path>, insecure: bool) -> Self {
+    /// From `--ca` and `--insecure`.
+    pub fn from_options(ca: Option<&Path>, insecure: bool) -> Self {
         match ca {
             Some(file) => Self::File(file.to_owned()),
-            None if insecure => Self::Anyone,
+            None if insecure => Self::Insecure,
             None => Self::Platform,
         }
     }
@@ -40,10 +40,10 @@ impl Trust {
     /// nothing is resumed: every handshake is a whole one.
     pub(super) fn client(&self, zero_rtt: bool) -> Result<Arc<ClientConfig>, LoadError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = self.speaking(ALPN, provider)?;
+        let mut config = self.tls_config(ALPN, provider)?;
         config.enable_early_data = zero_rtt;
         config.resumption =
-            if zero_rtt { Resumption::store(Arc::new(Tickets::default())) } else { Resumption::disabled() };
+            if zero_rtt { Resumption::store(Arc::new(TicketStore::default())) } else { Resumption::disabled() };
         Ok(Arc::new(config))
     }
 
@@ -52,13 +52,13 @@ impl Trust {
     ///
     /// # Errors
     /// There are no certificates to trust.
-    pub fn speaking(&self, protocol: &[u8], provider: Arc<CryptoProvider>) -> Result<ClientConfig, LoadError> {
+    pub fn tls_config(&self, protocol: &[u8], provider: Arc<CryptoProvider>) -> Result<ClientConfig, LoadError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|e| LoadError::Trust(e.to_string()))?;
         let builder = match self.roots()? {
             Some(roots) => builder.with_root_certificates(roots),
-            None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+            None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider))),
         };
         let mut config = builder.with_no_client_auth();
         config.alpn_protocols = vec![protocol.to_vec()];
@@ -69,13 +69,13 @@ impl Trust {
     fn roots(&self) -> Result<Option<RootCertStore>, LoadError> {
         let mut roots = RootCertStore::empty();
         match self {
-            Self::Anyone => return Ok(None),
+            Self::Insecure => return Ok(None),
             Self::Platform => {
                 let (found, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 if found == 0 {
-                    let mend =
+                    let hint =
                         "this platform has no root certificates; name some with --ca, or accept any with --insecure";
-                    return Err(LoadError::Trust(mend.into()));
+                    return Err(LoadError::Trust(hint.into()));
                 }
             }
             Self::File(path) => {
@@ -96,11 +96,11 @@ impl Trust {
     }
 }
 
-/// Takes any certificate. The handshake is still signed with it.
+/// Accepts any certificate. The handshake signature is still verified.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -140,19 +140,19 @@ const TICKETS: usize = 4096;
 
 /// The tickets of one server, each used once (RFC 8446 §C.4).
 #[derive(Default)]
-pub struct Tickets {
+pub struct TicketStore {
     tickets: Mutex<VecDeque<Tls13ClientSessionValue>>,
     group: Mutex<Option<NamedGroup>>,
 }
 
-impl Tickets {
-    /// There is one.
+impl TicketStore {
+    /// Whether there is a ticket.
     pub fn any(&self) -> bool {
         !locked(&self.tickets).is_empty()
     }
 }
 
-impl std::fmt::Debug for Tickets {
+impl std::fmt::Debug for TicketStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tickets")
     }
@@ -162,7 +162,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl ClientSessionStore for Tickets {
+impl ClientSessionStore for TicketStore {
     fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
         *locked(&self.group) = Some(group);
     }

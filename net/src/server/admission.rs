@@ -1,8 +1,8 @@
-//! Which clients get a place, which must prove their address first, and which are turned away.
+//! Admission control: which connection attempts are accepted, which must validate their address with a Retry, and which are refused.
 //!
-//! A client counts by the prefix that one customer of a network commonly has. Source addresses can be forged until a handshake is over or
-//! a Retry was answered (RFC 9000 §8.1), so connections without such a proof never turn anybody away: they only make further clients of
-//! that prefix prove their address. Otherwise whoever forges somebody's address would keep them out.
+//! Clients are counted by address prefix. Source addresses can be spoofed until the handshake is complete or a Retry was answered
+//! (RFC 9000 §8.1). So connections without a validated address never cause a refusal: they only make further clients of the same prefix
+//! validate theirs. Otherwise an attacker could lock out a client by spoofing its address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,19 +13,19 @@ use tokio::time::Instant;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 
-/// What becomes of a client that begins a connection.
+/// What to do with a connection attempt.
 #[derive(Debug)]
-pub(super) enum Verdict {
-    /// It has this place.
-    Accept(Place),
-    /// It has to prove its address first.
+pub(super) enum AdmissionDecision {
+    /// Accept it; the guard counts it until it is dropped.
+    Accept(AdmissionGuard),
+    /// Validate its address first.
     Retry,
-    /// There is none for it.
+    /// Refuse it.
     Refuse,
 }
 
-/// The places of a server.
-pub(super) struct Admission {
+/// Counts the connections of a server and enforces its limits.
+pub(super) struct AdmissionControl {
     limits: Limits,
     metrics: Arc<Metrics>,
     state: Mutex<State>,
@@ -39,21 +39,21 @@ struct State {
     attempts: Option<Attempts>,
 }
 
-/// Connections of a prefix.
+/// Connections of a client prefix.
 #[derive(Clone, Copy, Default)]
 struct Client {
     proved: usize,
     unproved: usize,
 }
 
-/// Attempts without a proof that may still come at once: a token bucket that holds those of a second.
+/// Token bucket of attempts without a validated address; it holds one second's worth.
 struct Attempts {
     left: f64,
     at: Instant,
 }
 
 impl Attempts {
-    /// Takes one, where there is one.
+    /// Takes a token, if there is one.
     fn take(&mut self, now: Instant, per_second: u32) -> bool {
         let most = f64::from(per_second);
         self.left = most.min(self.left + now.saturating_duration_since(self.at).as_secs_f64() * most);
@@ -64,41 +64,41 @@ impl Attempts {
     }
 }
 
-impl Admission {
+impl AdmissionControl {
     pub(super) fn new(limits: Limits, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self { limits, metrics, state: Mutex::default() })
     }
 
-    /// Of a client that sends from this address, and has `proved` that it receives there; counts what is not accepted.
-    pub(super) fn of(self: &Arc<Self>, from: SocketAddr, proved: bool, now: Instant) -> Verdict {
+    /// Decides on an attempt from this address, whose address is validated if `proved`; counts Retries and refusals.
+    pub(super) fn decide(self: &Arc<Self>, from: SocketAddr, proved: bool, now: Instant) -> AdmissionDecision {
         let Limits { connections, handshakes, attempts, .. } = self.limits;
         let (prefix, bound) = (self.limits.client_prefix.of(from.ip()), self.bound(from.ip()));
         let mut state = self.state();
         let client = state.clients.get(&prefix).copied().unwrap_or_default();
         if state.open >= connections {
             self.metrics.refused();
-            return Verdict::Refuse;
+            return AdmissionDecision::Refuse;
         }
         if client.proved >= bound {
             self.metrics.refused_for_client();
-            return Verdict::Refuse;
+            return AdmissionDecision::Refuse;
         }
         let many = state.handshakes >= handshakes || client.proved + client.unproved >= bound;
         if !proved {
             let bucket = state.attempts.get_or_insert(Attempts { left: attempts.into(), at: now });
             if many || !bucket.take(now, attempts) {
                 self.metrics.retried();
-                return Verdict::Retry;
+                return AdmissionDecision::Retry;
             }
         }
         state.open += 1;
         state.handshakes += 1;
         let client = state.clients.entry(prefix).or_default();
         *(if proved { &mut client.proved } else { &mut client.unproved }) += 1;
-        Verdict::Accept(Place { of: Arc::clone(self), prefix, proved, shaking_hands: true })
+        AdmissionDecision::Accept(AdmissionGuard { of: Arc::clone(self), prefix, proved, in_handshake: true })
     }
 
-    /// Connections that clients with this prefix may have.
+    /// Limit of connections of this client prefix.
     fn bound(&self, ip: IpAddr) -> usize {
         match self.limits.per_client {
             Some(bound) => bound,
@@ -112,7 +112,7 @@ impl Admission {
     }
 }
 
-/// Not of the Internet: a laboratory, or a proxy in front that lends its address to all clients.
+/// Not a public address: a laboratory, or a proxy whose address all clients share.
 fn is_private(ip: IpAddr) -> bool {
     /// Between a carrier and its customers (RFC 6598).
     const fn is_shared(ip: Ipv4Addr) -> bool {
@@ -125,25 +125,25 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// A client's place, until it is dropped.
-pub(super) struct Place {
-    of: Arc<Admission>,
+/// Counts an accepted connection until it is dropped.
+pub(super) struct AdmissionGuard {
+    of: Arc<AdmissionControl>,
     prefix: IpAddr,
     proved: bool,
-    shaking_hands: bool,
+    in_handshake: bool,
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for AdmissionGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Place").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }
 
-impl Place {
-    /// The handshake is over, which proves the client's address, too.
+impl AdmissionGuard {
+    /// The handshake is complete, which also validates the client's address.
     pub(super) fn connected(&mut self) {
         let mut state = self.of.state();
-        if std::mem::take(&mut self.shaking_hands) {
+        if std::mem::take(&mut self.in_handshake) {
             state.handshakes -= 1;
         }
         if !std::mem::replace(&mut self.proved, true)
@@ -155,11 +155,11 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AdmissionGuard {
     fn drop(&mut self) {
         let mut state = self.of.state();
         state.open -= 1;
-        state.handshakes -= usize::from(self.shaking_hands);
+        state.handshakes -= usize::from(self.in_handshake);
         if let Some(client) = state.clients.get_mut(&self.prefix) {
             *(if self.proved { &mut client.proved } else { &mut client.unproved }) -= 1;
             if client.proved + client.unproved == 0 {
@@ -175,9 +175,9 @@ mod tests {
 
     use super::*;
 
-    fn admission(limits: Limits) -> (Arc<Admission>, Arc<Metrics>) {
+    fn admission(limits: Limits) -> (Arc<AdmissionControl>, Arc<Metrics>) {
         let metrics = Arc::new(Metrics::new());
-        (Admission::new(limits, Arc::clone(&metrics)), metrics)
+        (AdmissionControl::new(limits, Arc::clone(&metrics)), metrics)
     }
 
     fn from(ip: &str) -> SocketAddr {
@@ -185,40 +185,43 @@ mod tests {
     }
 
     #[track_caller]
-    fn place(verdict: Verdict) -> Place {
+    fn guard(verdict: AdmissionDecision) -> AdmissionGuard {
         match verdict {
-            Verdict::Accept(place) => place,
+            AdmissionDecision::Accept(guard) => guard,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn attempts_that_fail_at_once_lead_to_retries() {
+    fn many_attempts_per_second_lead_to_retries() {
         let (admission, metrics) = admission(Limits { attempts: 100, ..Limits::default() });
         let start = Instant::now();
         let mut accepted = 0;
         // 10,000 in a second, none of which keeps its place.
         for n in 0..10_000 {
             let now = start + Duration::from_micros(100 * n);
-            accepted += u32::from(matches!(admission.of(from("192.0.2.1"), false, now), Verdict::Accept(_)));
+            accepted +=
+                u32::from(matches!(admission.decide(from("192.0.2.1"), false, now), AdmissionDecision::Accept(_)));
         }
         assert!((199..=200).contains(&accepted), "the burst and a second's worth, not {accepted}");
         assert!(metrics.text().contains(&format!("fathom_retries_total {}", 10_000 - accepted)));
         let now = start + Duration::from_secs(1);
-        drop(place(admission.of(from("192.0.2.1"), true, now)));
-        drop(place(admission.of(from("192.0.2.1"), false, now + Duration::from_secs(1))));
+        drop(guard(admission.decide(from("192.0.2.1"), true, now)));
+        drop(guard(admission.decide(from("192.0.2.1"), false, now + Duration::from_secs(1))));
     }
 
     #[test]
-    fn a_client_prefix_has_only_its_share_of_places() {
+    fn a_client_prefix_is_limited_to_its_share() {
         let (admission, metrics) = admission(Limits { connections: 1_000, ..Limits::default() });
         let now = Instant::now();
         let many = |ips: &[&str]| {
-            let mut places = Vec::new();
-            while let Verdict::Accept(place) = admission.of(from(ips[places.len() % ips.len()]), true, now) {
-                places.push(place);
+            let mut guards = Vec::new();
+            while let AdmissionDecision::Accept(guard) =
+                admission.decide(from(ips[guards.len() % ips.len()]), true, now)
+            {
+                guards.push(guard);
             }
-            places
+            guards
         };
         let ours = many(&["2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:ff::9"]);
         assert_eq!(ours.len(), 20);
@@ -234,22 +237,22 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_is_given_holds_for_every_address() {
+    fn an_explicit_limit_applies_to_every_address() {
         let (admission, _) = admission(Limits { per_client: Some(2), ..Limits::default() });
         let now = Instant::now();
-        let _places = [0, 1].map(|_| place(admission.of(from("127.0.0.1"), true, now)));
-        assert!(matches!(admission.of(from("127.0.0.1"), true, now), Verdict::Refuse));
-        drop(place(admission.of(from("127.0.0.2"), true, now)));
+        let _places = [0, 1].map(|_| guard(admission.decide(from("127.0.0.1"), true, now)));
+        assert!(matches!(admission.decide(from("127.0.0.1"), true, now), AdmissionDecision::Refuse));
+        drop(guard(admission.decide(from("127.0.0.2"), true, now)));
     }
 
     #[test]
-    fn forged_addresses_turn_nobody_away() {
+    fn spoofed_addresses_cause_no_refusals() {
         let (admission, _) = admission(Limits { per_client: Some(4), ..Limits::default() });
         let (now, client) = (Instant::now(), from("192.0.2.1"));
-        let mut forged = [0; 4].map(|_| place(admission.of(client, false, now)));
-        assert!(matches!(admission.of(client, false, now), Verdict::Retry), "prove it");
-        let proved = [0; 4].map(|_| place(admission.of(client, true, now)));
-        assert!(matches!(admission.of(client, true, now), Verdict::Refuse));
+        let mut forged = [0; 4].map(|_| guard(admission.decide(client, false, now)));
+        assert!(matches!(admission.decide(client, false, now), AdmissionDecision::Retry), "prove it");
+        let proved = [0; 4].map(|_| guard(admission.decide(client, true, now)));
+        assert!(matches!(admission.decide(client, true, now), AdmissionDecision::Refuse));
         drop(proved);
         forged[0].connected();
         assert_eq!(admission.state().handshakes, 3);

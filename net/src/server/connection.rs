@@ -15,15 +15,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::admission::Place;
-use super::door::Door;
-use super::outgoing::{Outgoing, Shared, Sharing, Streams};
-use super::reply::{Asked, Common, Outcome, Reply, answer};
-use super::{Context, stopped};
+use super::admission::AdmissionGuard;
+use super::response::{ConnectionContext, DeliveryOutcome, RequestHead, ResponseWriter, answer};
+use super::response_stream::{ResponseStream, SharedStream, SharedStreamConnection, StreamRegistry};
+use super::stack::ServerStack;
+use super::{ServerContext, stopped};
 use crate::digest::{self, CONTENT_DIGEST};
-use crate::guarded::Guarded;
-use crate::metrics::Controller;
+use crate::metrics::ControllerLabels;
 use crate::site::RETRY_AFTER;
+use crate::stream_limits::LimitedConnection;
 
 /// H3_NO_ERROR (RFC 9114 §8.1).
 pub(crate) const NO_ERROR: u32 = 0x100;
@@ -41,21 +41,21 @@ pub(super) fn longest_drain(rtt: Duration) -> Duration {
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// Longer than any connection lasts.
-const FAR: Duration = Duration::from_secs(365 * 86_400);
+const FAR_FUTURE: Duration = Duration::from_secs(365 * 86_400);
 
 /// Serves one client from its first packet to its last.
-pub(super) async fn run<D: Door>(
-    door: &D,
+pub(super) async fn run<D: ServerStack>(
+    stack: &D,
     incoming: D::Incoming,
     share: usize,
-    context: &Arc<Context>,
+    server: &Arc<ServerContext>,
     stop: watch::Receiver<bool>,
-    mut place: Place,
+    mut admission_guard: AdmissionGuard,
 ) {
-    let common = Arc::new(Common::new(Arc::clone(context), share, D::id(&incoming)));
-    let label = common.label();
-    let taken = door.take(incoming, share, common.observer());
-    let (connection, rest) = match tokio::time::timeout(HANDSHAKE, taken).await {
+    let context = Arc::new(ConnectionContext::new(Arc::clone(server), share, D::original_dcid(&incoming)));
+    let label = context.label();
+    let taken = stack.accept_connection(incoming, share, context.observer());
+    let (connection, handshake_rest) = match tokio::time::timeout(HANDSHAKE, taken).await {
         Ok(Ok(connection)) => connection,
         failed => {
             tracing::debug!(
@@ -63,42 +63,42 @@ pub(super) async fn run<D: Door>(
                 "handshake: {}",
                 failed.map_or_else(|_| "timed out".into(), |r| r.err().unwrap_or_default())
             );
-            context.metrics.failed(label);
+            server.metrics.failed(label);
             return;
         }
     };
-    context.metrics.opened(label);
+    server.metrics.opened(label);
     // Counted as closed whatever becomes of this task.
-    let _closed = Closed::<D> { connection: &connection, context, label };
+    let _closed = Closed::<D> { connection: &connection, server, label };
     let mut connected = || {
-        place.connected();
-        common.connected();
+        admission_guard.connected();
+        context.connected();
     };
-    if rest.is_none() {
+    if handshake_rest.is_none() {
         connected();
     }
     let over = async {
-        let Some(rest) = rest else { return };
-        match tokio::time::timeout(HANDSHAKE, rest).await {
+        let Some(handshake_rest) = handshake_rest else { return };
+        match tokio::time::timeout(HANDSHAKE, handshake_rest).await {
             Ok(true) => connected(),
             Ok(false) => {}
             Err(_) => {
-                context.metrics.failed(label);
-                D::end(&connection, NO_ERROR);
+                server.metrics.failed(label);
+                D::close_connection(&connection, NO_ERROR);
             }
         }
     };
     let native = label.controller.starts_with("native:");
     let served = async {
-        let served = requests::<D>(&connection, &common, stop);
-        match common.tap.as_ref().filter(|_| native) {
-            // The stack's own controllers tell nothing by themselves.
-            Some(tap) => {
+        let served = requests::<D>(&connection, &context, stop);
+        match context.log.as_ref().filter(|_| native) {
+            // Native controllers report nothing by themselves.
+            Some(log) => {
                 let served = tokio::select! {
                     served = served => served,
-                    never = tap.sample(|| D::report(&connection)) => match never {},
+                    never = log.sample(|| D::stats(&connection)) => match never {},
                 };
-                tap.look(&D::report(&connection));
+                log.record_changes(&D::stats(&connection));
                 served
             }
             None => served.await,
@@ -108,83 +108,83 @@ pub(super) async fn run<D: Door>(
     if let Err(e) = served {
         tracing::debug!(?label, "connection: {e}");
     }
-    D::end(&connection, NO_ERROR);
+    D::close_connection(&connection, NO_ERROR);
 }
 
-struct Closed<'a, D: Door> {
+struct Closed<'a, D: ServerStack> {
     connection: &'a D::Connection,
-    context: &'a Context,
-    label: &'a Controller,
+    server: &'a ServerContext,
+    label: &'a ControllerLabels,
 }
 
-impl<D: Door> Drop for Closed<'_, D> {
+impl<D: ServerStack> Drop for Closed<'_, D> {
     fn drop(&mut self) {
-        self.context.metrics.closed(self.label, &D::report(self.connection));
+        self.server.metrics.closed(self.label, &D::stats(self.connection));
     }
 }
 
-async fn requests<D: Door>(
+async fn requests<D: ServerStack>(
     connection: &D::Connection,
-    common: &Arc<Common>,
+    context: &Arc<ConnectionContext>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), h3::error::ConnectionError> {
-    let limits = &common.context.limits;
+    let limits = &context.server.limits;
     let mut builder = h3::server::builder();
     builder.max_field_section_size(limits.header_bytes).send_grease(false);
-    let (transport, streams) = Sharing::new(D::transport(connection));
-    let transport = Guarded::new(transport, limits.request_bytes());
+    let (transport, streams) = SharedStreamConnection::new(D::transport(connection));
+    let transport = LimitedConnection::new(transport, limits.request_bytes());
     // A client that lets no stream be opened never gets there.
     let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else { return Ok(()) };
     let mut http = begun?;
     // A client that cancels its requests may open others at once: what was begun for them must not heap up.
     let most = (limits.streams as usize).max(1);
     let mut open = JoinSet::new();
-    let mut going = false;
-    let usage = Arc::new(Usage::new());
-    let mut unused = pin!(sleep_until(usage.unused_from(limits.request)));
+    let mut shutting_down = false;
+    let activity = Arc::new(RequestActivity::new());
+    let mut unused = pin!(sleep_until(activity.unused_from(limits.request)));
     let over = loop {
         tokio::select! {
             accepted = http.accept(), if open.len() < most => match accepted {
                 Ok(Some(resolver)) => {
                     // In 0-RTT before the handshake is over: whoever asks has a ticket of this server's, which serves once.
-                    common.connected();
-                    let (common, usage, streams) = (Arc::clone(common), Arc::clone(&usage), streams.clone());
-                    open.spawn(async move { request(resolver, &streams, &common, &usage).await });
+                    context.connected();
+                    let (context, activity, streams) = (Arc::clone(context), Arc::clone(&activity), streams.clone());
+                    open.spawn(async move { request(resolver, &streams, &context, &activity).await });
                 }
                 Ok(None) => break Ok(()),
                 Err(e) => break Err(e),
             },
-            Some(_) = open.join_next(), if !open.is_empty() => if common.account.is_ousted() {
-                D::end(connection, EXCESSIVE_LOAD);
+            Some(_) = open.join_next(), if !open.is_empty() => if context.memory.is_evicted() {
+                D::close_connection(connection, EXCESSIVE_LOAD);
                 break Ok(());
             },
             // GOAWAY (RFC 9114 §5.2): what is open is still answered, and a request that is on its way.
-            () = stopped(&mut stop), if !going => {
-                going = true;
+            () = stopped(&mut stop), if !shutting_down => {
+                shutting_down = true;
                 if let Err(e) = http.shutdown(1).await {
                     break Err(e);
                 }
             }
-            () = unused.as_mut(), if !going => {
-                let from = usage.unused_from(limits.request);
+            () = unused.as_mut(), if !shutting_down => {
+                let from = activity.unused_from(limits.request);
                 if from > Instant::now() {
                     unused.as_mut().reset(from);
                 } else {
-                    common.context.metrics.requestless();
-                    going = true;
+                    context.server.metrics.no_request();
+                    shutting_down = true;
                     if let Err(e) = http.shutdown(1).await {
                         break Err(e);
                     }
                 }
             }
         }
-        if going && open.is_empty() {
+        if shutting_down && open.is_empty() {
             break Ok(());
         }
     };
     // Where the connection is over they hear of it at once; what the client acknowledged before is counted.
     while open.join_next().await.is_some() {}
-    if going && over.is_ok() {
+    if shutting_down && over.is_ok() {
         drained::<D>(connection).await;
     }
     over
@@ -192,27 +192,27 @@ async fn requests<D: Door>(
 
 /// Waits until a connection has nothing left to send: what is not acknowledged would be sent again within a probe timeout. Closed before,
 /// its peer loses what it has not got; and quinn 0.11, while congestion control holds data back, does not even say that it closes.
-async fn drained<D: Door>(connection: &D::Connection) {
+async fn drained<D: ServerStack>(connection: &D::Connection) {
     let quiet = async {
         loop {
-            let before = D::report(connection);
+            let before = D::stats(connection);
             tokio::time::sleep(QUIET.max(before.rtt.unwrap_or_default() * 4)).await;
-            if D::report(connection).sent == before.sent {
+            if D::stats(connection).sent == before.sent {
                 return;
             }
         }
     };
-    let longest = longest_drain(D::report(connection).rtt.unwrap_or_default());
+    let longest = longest_drain(D::stats(connection).rtt.unwrap_or_default());
     let _ = tokio::time::timeout(longest, quiet).await;
 }
 
-/// When a connection was last of use: what its client sends besides requests shows nothing.
-struct Usage {
-    /// Requests that are being answered, and when the last of them was over or came.
+/// When a connection last had a request: other frames do not count as activity.
+struct RequestActivity {
+    /// Requests in progress, and when the last one started or ended.
     open: Mutex<(usize, Instant)>,
 }
 
-impl Usage {
+impl RequestActivity {
     fn new() -> Self {
         Self { open: Mutex::new((0, Instant::now())) }
     }
@@ -221,9 +221,9 @@ impl Usage {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request is complete; what this gives is dropped when it is answered.
+    /// Records a complete request; the returned guard is dropped when it is answered.
     fn request(&self) -> impl Drop {
-        struct Answering<'a>(&'a Usage);
+        struct Answering<'a>(&'a RequestActivity);
         impl Drop for Answering<'_> {
             fn drop(&mut self) {
                 let (open, last) = &mut *self.0.open();
@@ -235,25 +235,25 @@ impl Usage {
         Answering(self)
     }
 
-    /// When it will have been of no use for so long.
+    /// When the connection will have had no request for this long.
     fn unused_from(&self, bound: Duration) -> Instant {
         let (open, last) = *self.open();
         let since = if open > 0 { Instant::now() } else { last };
-        since.checked_add(bound).unwrap_or(since + FAR)
+        since.checked_add(bound).unwrap_or(since + FAR_FUTURE)
     }
 }
 
 // Response times are of real time.
 #[allow(clippy::disallowed_methods)]
-async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>, S: Outgoing + Send>(
+async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>, S: ResponseStream + Send>(
     mut resolver: RequestResolver<C, Bytes>,
-    streams: &Streams<S>,
-    common: &Common,
-    usage: &Usage,
+    streams: &StreamRegistry<S>,
+    context: &ConnectionContext,
+    activity: &RequestActivity,
 ) {
     let header = poll_fn(|cx| resolver.frame_stream.poll_next(cx));
-    let Ok(header) = tokio::time::timeout(common.context.limits.header, header).await else {
-        common.context.metrics.slow_header();
+    let Ok(header) = tokio::time::timeout(context.server.limits.header, header).await else {
+        context.server.metrics.slow_header();
         // Dropped, the response would end as if it were whole. Nothing was done for the request: it may be sent again.
         resolver.frame_stream.reset(Code::H3_REQUEST_REJECTED.value());
         return;
@@ -261,21 +261,21 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>, S: Outgoing +
     let started = std::time::Instant::now();
     let Ok(resolved) = resolver.accept_with_frame(header) else { return };
     let Ok((request, mut stream)) = resolved.resolve().await else { return };
-    let _answering = usage.request();
+    let _answering = activity.request();
     let Some(shared) = streams.take(stream.id()) else { return };
     let digest = digest::is_wanted(request.headers());
-    let asked = Asked { method: request.method(), path: request.uri().path(), digest };
-    let (delivery, mut reply) = (shared.delivery(), Response { stream: &mut stream, shared });
-    if answer(&mut reply, delivery, started, asked, common).await != Outcome::Acknowledged {
+    let request_head = RequestHead { method: request.method(), path: request.uri().path(), digest };
+    let (delivery, mut response) = (shared.delivery(), StreamResponse { stream: &mut stream, shared });
+    if answer(&mut response, delivery, started, request_head, context).await != DeliveryOutcome::Acknowledged {
         // Dropped, it would end as if it were whole; and what nobody takes is not kept.
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
-    settle(&mut stream).await;
+    finish_reading(&mut stream).await;
 }
 
-/// Takes the end of a request, as far as it has come: what is not wanted any more is stopped with H3_NO_ERROR (RFC 9114 §4.1), for h2load
+/// Reads the end of a request, as far as it has arrived: the rest is stopped with H3_NO_ERROR (RFC 9114 §4.1), for h2load
 /// counts a request that is stopped with code 0 as failed.
-async fn settle<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
+async fn finish_reading<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
     let over = poll_fn(|cx| Poll::Ready(matches!(stream.poll_recv_data(cx), Poll::Ready(Ok(None))))).await;
     if !over {
         stream.stop_sending(Code::H3_NO_ERROR);
@@ -283,12 +283,12 @@ async fn settle<S: RecvStream>(stream: &mut RequestStream<S, Bytes>) {
 }
 
 /// A response: its header and its end go through `h3`, its body past it.
-struct Response<'a, T, S> {
+struct StreamResponse<'a, T, S> {
     stream: &'a mut RequestStream<T, Bytes>,
-    shared: Shared<S>,
+    shared: SharedStream<S>,
 }
 
-impl<T: SendStream<Bytes> + Send, S: Outgoing + Send> Reply for Response<'_, T, S> {
+impl<T: SendStream<Bytes> + Send, S: ResponseStream + Send> ResponseWriter for StreamResponse<'_, T, S> {
     async fn head(&mut self, status: StatusCode, length: u64, content_type: &str) -> Result<(), String> {
         let mut head = http::Response::builder()
             .status(status)

@@ -1,27 +1,27 @@
-//! Accepting connections, serving their requests, ending in good order.
+//! The HTTP/3 server: accepting connections, serving requests, graceful shutdown.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `admission.rs` | which clients get a place |
-//! | `door.rs` | what a stack must do to be served through |
-//! | `rustls_doors.rs` | how quinn and noq do it |
+//! | `admission.rs` | which clients are accepted, validated with a Retry, or refused |
+//! | `stack.rs` | the interface of a server QUIC stack |
+//! | `rustls_stacks.rs` | its implementations for quinn and noq |
 //! | `connection.rs` | the requests of one connection |
-//! | `outgoing.rs` | their streams, where responses reach them |
-//! | `reply.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
-//! | `budget.rs` | memory for what is not acknowledged, and whom to give up for it |
+//! | `response_stream.rs` | request streams, shared between `h3` and the response |
+//! | `response.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
+//! | `memory_budget.rs` | memory for unacknowledged data, and which slow readers to drop |
 //! | `quiche/` | quiche, which has its own HTTP/3 and no runtime |
 //! | `scrape.rs` | the metrics, over HTTP/1.1 |
 
 mod admission;
-mod budget;
 mod connection;
-mod door;
-mod outgoing;
+mod memory_budget;
 #[cfg(feature = "quiche")]
 mod quiche;
-mod reply;
-mod rustls_doors;
+mod response;
+mod response_stream;
+mod rustls_stacks;
 mod scrape;
+mod stack;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -29,36 +29,36 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_qlog::Folder;
+use fathom_qlog::LogFolder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::controller_shares::ControllerShares;
 use crate::identity::{Identity, IdentityError};
 use crate::limits::Limits;
-use crate::metrics::{Controller, Metrics};
-use crate::shares::Shares;
+use crate::metrics::{ControllerLabels, Metrics};
 use crate::site::Site;
 use crate::timestamps::Timestamps;
 use crate::udp::SocketBuffers;
-use admission::{Admission, Verdict};
-use budget::Budget;
+use admission::{AdmissionControl, AdmissionDecision};
 pub(crate) use connection::NO_ERROR;
-use door::Door;
+use memory_budget::MemoryBudget;
 #[cfg(feature = "quiche")]
-pub use quiche::{Tokens, behind_handshake};
-use rustls_doors::{noq, quinn};
+pub use quiche::{RetryTokens, packets_after_handshake};
+use rustls_stacks::{noq, quinn};
 pub use scrape::Scrape;
+use stack::ServerStack;
 
-/// Bytes that a client may send ahead on a connection. Requests are small, and bodies of theirs are not read.
+/// Flow control window of a connection. Requests are small, and their bodies are not read.
 const WINDOW: u32 = 256 << 10;
 
-/// The same on one stream: what a request may bring without a body.
+/// Flow control window of a stream: a request without a body.
 fn stream_window(limits: &Limits) -> u32 {
     u32::try_from(limits.request_bytes()).unwrap_or(WINDOW).clamp(16 << 10, WINDOW)
 }
 
-/// A QUIC stack that serves. All but quiche also ask.
+/// A QUIC stack. quiche is supported by the server only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stack {
     /// quinn with rustls.
@@ -72,14 +72,14 @@ pub enum Stack {
 }
 
 impl Stack {
-    /// Every stack that is built in.
+    /// Every stack of this build.
     pub const ALL: &'static [Self] = &[
         Self::Quinn,
         Self::Noq,
         #[cfg(feature = "quiche")]
         Self::Quiche,
     ];
-    /// Those on rustls, which [`crate::load`] asks through, too.
+    /// The stacks on rustls, which [`crate::load`] supports as well.
     pub const RUSTLS: &'static [Self] = &[Self::Quinn, Self::Noq];
 
     /// The name users type.
@@ -115,28 +115,28 @@ impl FromStr for Stack {
     }
 }
 
-/// What a server is made from.
+/// Configuration of a server.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where it listens.
+    /// Address to listen on.
     pub listen: SocketAddr,
     /// Stack.
     pub stack: Stack,
-    /// Controllers, and how connections divide among them.
-    pub shares: Shares,
+    /// Controllers with their weights.
+    pub shares: ControllerShares,
     /// Certificate and key.
     pub identity: Identity,
     /// What is served.
     pub site: Site,
-    /// What peers may take.
+    /// Limits.
     pub limits: Limits,
-    /// Where it counts.
+    /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// How one-way delays are exchanged with clients, under controllers that are not a stack's own.
+    /// Timestamp extension to negotiate, with controllers that are not native.
     pub timestamps: Timestamps,
 }
 
-/// Why a server cannot be set up. Each message is one line that names the mend.
+/// Why a server cannot be set up. Each message is one line with a hint.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// Certificate or key.
@@ -145,43 +145,43 @@ pub enum SetupError {
     /// A controller.
     #[error("controller '{0}': {1}")]
     Controller(String, String),
-    /// 0-RTT where a stack cannot tell a request that somebody sends again.
+    /// 0-RTT on a stack without replay protection.
     #[error(
-        "{0} takes no 0-RTT: BoringSSL does not keep it from being replayed; leave it out, or serve through quinn or noq"
+        "{0} does not support 0-RTT: BoringSSL has no replay protection; leave out --zero-rtt, or write --stack quinn or noq"
     )]
     EarlyData(Stack),
     /// The address.
-    #[error("cannot listen at {0}: {1}; choose another address or a free port")]
+    #[error("cannot listen on {0}: {1}; choose another address or a free port")]
     Listen(SocketAddr, std::io::Error),
 }
 
-/// What all connections of a server share.
-pub(crate) struct Context {
+/// State that all connections of a server share.
+pub(crate) struct ServerContext {
     pub(crate) site: Site,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     /// Labels of the controllers, in the order of the shares.
-    pub(crate) labels: Vec<Controller>,
-    pub(crate) shares: Shares,
-    /// Where connections are logged.
-    pub(crate) logs: Option<Arc<Folder>>,
+    pub(crate) labels: Vec<ControllerLabels>,
+    pub(crate) shares: ControllerShares,
+    /// qlog folder, if connections are logged.
+    pub(crate) logs: Option<Arc<LogFolder>>,
     /// Memory for responses.
-    budget: Arc<Budget>,
+    budget: Arc<MemoryBudget>,
 }
 
-/// A server that listens and does not serve yet.
+/// A bound server that is not serving yet.
 pub struct Server {
     address: SocketAddr,
     buffers: SocketBuffers,
-    serving: Serving,
-    context: Arc<Context>,
+    listener: Listener,
+    context: Arc<ServerContext>,
 }
 
-enum Serving {
-    Quinn(quinn::Door),
-    Noq(noq::Door),
+enum Listener {
+    Quinn(quinn::ServerEndpoint),
+    Noq(noq::ServerEndpoint),
     #[cfg(feature = "quiche")]
-    Quiche(quiche::Door),
+    Quiche(quiche::ServerEndpoint),
 }
 
 impl fmt::Debug for Server {
@@ -191,7 +191,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Begins to listen. Needs a tokio runtime.
+    /// Binds the socket. Needs a tokio runtime.
     ///
     /// # Errors
     /// The address is taken, a controller is unknown or lacks something, certificate and key do not go together.
@@ -199,35 +199,35 @@ impl Server {
         let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps } = settings;
         let extension = timestamps.extension();
         let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
-        let (address, buffers, serving) = match stack {
+        let (address, buffers, listener) = match stack {
             Stack::Quinn => {
-                let door = quinn::Door::open(listen, &shares, tls, &limits, extension)?;
-                (door.address(), door.buffers(), Serving::Quinn(door))
+                let endpoint = quinn::ServerEndpoint::open(listen, &shares, tls, &limits, extension)?;
+                (endpoint.address(), endpoint.buffers(), Listener::Quinn(endpoint))
             }
             Stack::Noq => {
-                let door = noq::Door::open(listen, &shares, tls, &limits, extension)?;
-                (door.address(), door.buffers(), Serving::Noq(door))
+                let endpoint = noq::ServerEndpoint::open(listen, &shares, tls, &limits, extension)?;
+                (endpoint.address(), endpoint.buffers(), Listener::Noq(endpoint))
             }
             #[cfg(feature = "quiche")]
             Stack::Quiche => {
-                let door = quiche::Door::open(listen, &shares, &identity, &limits, extension)?;
-                (Ok(door.address()), door.buffers(), Serving::Quiche(door))
+                let endpoint = quiche::ServerEndpoint::open(listen, &shares, &identity, &limits, extension)?;
+                (Ok(endpoint.address()), endpoint.buffers(), Listener::Quiche(endpoint))
             }
         };
         let address = address.map_err(|e| SetupError::Listen(listen, e))?;
         let labels =
-            shares.controllers().map(|c| Controller { stack: stack.name(), controller: c.to_owned() }).collect();
-        let budget = Budget::new(&limits, metrics.budgeted());
-        let context = Arc::new(Context { site, limits, metrics, labels, shares, logs: None, budget });
-        Ok(Self { address, buffers, serving, context })
+            shares.controllers().map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() }).collect();
+        let budget = MemoryBudget::new(&limits, metrics.response_memory());
+        let context = Arc::new(ServerContext { site, limits, metrics, labels, shares, logs: None, budget });
+        Ok(Self { address, buffers, listener, context })
     }
 
-    /// Logs every connection there.
+    /// Logs every connection to this folder.
     #[must_use]
-    pub fn logging(mut self, logs: Arc<Folder>) -> Self {
+    pub fn logging(mut self, logs: Arc<LogFolder>) -> Self {
         // Nobody else has it before it serves.
         if let Some(context) = Arc::get_mut(&mut self.context) {
-            context.metrics.logged(Arc::clone(&logs));
+            context.metrics.set_log_folder(Arc::clone(&logs));
             context.logs = Some(logs);
         }
         self
@@ -238,46 +238,51 @@ impl Server {
         self.address
     }
 
-    /// What the system granted its socket of the [`udp::BUFFER`](crate::udp::BUFFER) bytes that it asks for.
+    /// The socket buffers that the system granted, of the [`udp::BUFFER_SIZE`](crate::udp::BUFFER_SIZE) requested.
     pub const fn buffers(&self) -> SocketBuffers {
         self.buffers
     }
 
-    /// Serves until `stop` becomes true; then takes no new connection or request, lets those that are open end for at most `grace`, and
-    /// closes what is left.
+    /// Serves until `stop` becomes true; then accepts no new connection or request, waits for open ones for at most `grace`, and closes the
+    /// rest.
     pub async fn serve(self, stop: watch::Receiver<bool>, grace: Duration) {
         self.buffers.warn_if_small();
-        match self.serving {
-            Serving::Quinn(door) => serve(door, self.context, stop, grace).await,
-            Serving::Noq(door) => serve(door, self.context, stop, grace).await,
+        match self.listener {
+            Listener::Quinn(stack) => serve(stack, self.context, stop, grace).await,
+            Listener::Noq(stack) => serve(stack, self.context, stop, grace).await,
             #[cfg(feature = "quiche")]
-            Serving::Quiche(door) => door.serve(self.context, stop, grace).await,
+            Listener::Quiche(stack) => stack.serve(self.context, stop, grace).await,
         }
     }
 }
 
-async fn serve<D: Door>(door: D, context: Arc<Context>, mut stop: watch::Receiver<bool>, grace: Duration) {
-    let door = Arc::new(door);
+async fn serve<D: ServerStack>(
+    stack: D,
+    context: Arc<ServerContext>,
+    mut stop: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    let stack = Arc::new(stack);
     let mut connections = JoinSet::new();
-    let admission = Admission::new(context.limits, Arc::clone(&context.metrics));
+    let admission = AdmissionControl::new(context.limits, Arc::clone(&context.metrics));
     loop {
         tokio::select! {
-            incoming = door.accept() => {
+            incoming = stack.accept() => {
                 let Some(incoming) = incoming else { break };
-                let place = match admission.of(D::from(&incoming), D::validated(&incoming), Instant::now()) {
-                    Verdict::Accept(place) => place,
-                    Verdict::Retry => {
+                let guard = match admission.decide(D::remote_address(&incoming), D::remote_address_validated(&incoming), Instant::now()) {
+                    AdmissionDecision::Accept(guard) => guard,
+                    AdmissionDecision::Retry => {
                         D::retry(incoming);
                         continue;
                     }
-                    Verdict::Refuse => {
+                    AdmissionDecision::Refuse => {
                         D::refuse(incoming);
                         continue;
                     }
                 };
                 let share = context.shares.pick(rand::random::<f64>());
-                let (door, context, stop) = (Arc::clone(&door), Arc::clone(&context), stop.clone());
-                connections.spawn(async move { connection::run(&*door, incoming, share, &context, stop, place).await });
+                let (stack, context, stop) = (Arc::clone(&stack), Arc::clone(&context), stop.clone());
+                connections.spawn(async move { connection::run(&*stack, incoming, share, &context, stop, guard).await });
             }
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = stopped(&mut stop) => break,
@@ -287,19 +292,19 @@ async fn serve<D: Door>(door: D, context: Arc<Context>, mut stop: watch::Receive
     let all = async {
         while !connections.is_empty() {
             tokio::select! {
-                Some(incoming) = door.accept() => D::refuse(incoming),
+                Some(incoming) = stack.accept() => D::refuse(incoming),
                 _ = connections.join_next() => {}
             }
         }
     };
     let _ = tokio::time::timeout(grace, all).await;
     connections.abort_all();
-    door.close();
+    stack.close();
     // Peers hear of it; their answers are not worth a long wait.
-    let _ = tokio::time::timeout(Duration::from_secs(1), door.idle()).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), stack.wait_idle()).await;
 }
 
-/// Waits until the server is to end; nobody left to say so means the same.
+/// Waits for the stop signal; a dropped sender means the same.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }

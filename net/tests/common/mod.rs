@@ -13,7 +13,7 @@ use fathom_net::metrics::Metrics;
 use fathom_net::server::{Server, Settings, Stack};
 use fathom_net::site::Site;
 use fathom_net::timestamps::Timestamps;
-use fathom_qlog::Folder;
+use fathom_qlog::LogFolder;
 use http::{Method, Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, Endpoint};
@@ -54,12 +54,12 @@ pub fn start_logging(
     controller: &str,
     root: Option<&Path>,
     limits: Limits,
-    logs: Option<&Arc<Folder>>,
+    logs: Option<&Arc<LogFolder>>,
 ) -> Running {
     start_with(settings(stack, controller, root, limits), logs, Duration::from_secs(5))
 }
 
-pub fn start_with(settings: Settings, logs: Option<&Arc<Folder>>, grace: Duration) -> Running {
+pub fn start_with(settings: Settings, logs: Option<&Arc<LogFolder>>, grace: Duration) -> Running {
     let client = client(&settings.identity);
     let metrics = Arc::clone(&settings.metrics);
     let mut server = Server::bind(settings).unwrap();

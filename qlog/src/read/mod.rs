@@ -20,7 +20,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::event::Vantage;
+use crate::event::VantagePoint;
 use trace::Trace;
 
 pub(crate) use trace::number;
@@ -32,21 +32,21 @@ const DOCUMENT: u64 = 2 << 30;
 /// Most connections told apart in a file; events of more belong to the last one.
 const CONNECTIONS: usize = 100_000;
 
-/// Hears how many more bytes of a file were read.
-pub type Bytes<'a> = &'a mut dyn FnMut(u64);
+/// Callback with the number of bytes read since the last call.
+pub type ReadProgress<'a> = &'a mut dyn FnMut(u64);
 
-/// Hears of every event.
-type Sink<'a> = &'a mut dyn FnMut(&Logged<'_>);
+/// Callback for every event.
+type Sink<'a> = &'a mut dyn FnMut(&LoggedEvent<'_>);
 
 /// An event of a log.
 #[derive(Clone, Copy, Debug)]
-pub struct Logged<'a> {
+pub struct LoggedEvent<'a> {
     /// Number of its connection in the file, from 0 in the order of appearance.
     pub connection: usize,
     /// Name of that connection, where the file has one.
     pub group: Option<&'a str>,
     /// Which end logged it, where the file says so.
-    pub vantage: Option<Vantage>,
+    pub vantage: Option<VantagePoint>,
     /// Milliseconds since the first event of its trace. Negative where events are out of order.
     pub at: f64,
     /// First part of its name, such as `recovery`, in lower case; empty where there is none.
@@ -70,7 +70,7 @@ pub struct Malformed {
     pub why: String,
 }
 
-/// What a file was.
+/// Summary of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Events read.
@@ -108,7 +108,7 @@ pub enum ReadError {
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read(path: &Path, bytes: Bytes<'_>, sink: Sink<'_>) -> Result<Summary, ReadError> {
+pub fn read(path: &Path, bytes: ReadProgress<'_>, sink: Sink<'_>) -> Result<Summary, ReadError> {
     let open = || File::open(path).map(|file| BufReader::with_capacity(1 << 16, file));
     let mut first = open()?;
     let form = Form::of(first.fill_buf()?)?;
@@ -151,8 +151,8 @@ impl Form {
                 let alone = serde_json::from_slice::<Value>(line).ok().filter(|v| v.get("traces").is_none());
                 Ok(alone.map_or(Self::Document, |_| Self::Sequence(b'\n')))
             }
-            [0x1f, 0x8b, ..] => foreign("it is compressed; unpack it first, as with gunzip"),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => foreign("it is compressed; unpack it first, as with unzstd"),
+            [0x1f, 0x8b, ..] => foreign("it is compressed; decompress it first, for example with gunzip"),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => foreign("it is compressed; decompress it first, for example with unzstd"),
             _ => foreign("it begins neither with a record separator nor with '{'"),
         }
     }
@@ -160,7 +160,7 @@ impl Form {
 
 /// Where what is read goes.
 struct Reader<'a> {
-    bytes: Bytes<'a>,
+    bytes: ReadProgress<'a>,
     out: Out<'a>,
 }
 
@@ -199,7 +199,7 @@ impl<'a> Out<'a> {
         };
         self.summary.events += 1;
         let vantage = trace.vantage;
-        (self.sink)(&Logged {
+        (self.sink)(&LoggedEvent {
             connection,
             group,
             vantage,
@@ -245,7 +245,7 @@ impl<'a> Out<'a> {
 /// Tells how many bytes went through.
 struct Counted<'a, 'b, R> {
     from: R,
-    bytes: &'a mut Bytes<'b>,
+    bytes: &'a mut ReadProgress<'b>,
 }
 
 impl<R: Read> Read for Counted<'_, '_, R> {
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_by_how_they_begin() {
+    fn file_formats_are_detected_by_their_first_bytes() {
         let of = |text: &str| Form::of(text.as_bytes()).map_err(|e| e.to_string());
         assert_eq!(of("\u{1e}{}"), Ok(Form::Sequence(0x1e)));
         assert_eq!(of("{\"qlog_version\":\"0.3\"}\n{}"), Ok(Form::Sequence(b'\n')));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::event::Vantage;
+use crate::event::VantagePoint;
 
 /// How times relate to each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct Trace {
     /// Milliseconds per unit of time.
     pub(super) unit: f64,
     pub(super) group: Option<String>,
-    pub(super) vantage: Option<Vantage>,
+    pub(super) vantage: Option<VantagePoint>,
     pub(super) title: Option<String>,
     times: Times,
     /// Names of the places of an event that is an array (draft-02 and before).
@@ -49,7 +49,7 @@ impl Default for Trace {
 }
 
 /// What an event says.
-pub(super) struct Said<'a> {
+pub(super) struct EventFields<'a> {
     pub(super) at: f64,
     pub(super) category: Cow<'a, str>,
     pub(super) name: Cow<'a, str>,
@@ -92,8 +92,8 @@ impl Trace {
             "vantage_point" => {
                 let kind = value.as_str().or_else(|| value.get("type")?.as_str()).unwrap_or("");
                 self.vantage = match kind.to_ascii_lowercase().as_str() {
-                    "client" => Some(Vantage::Client),
-                    "server" => Some(Vantage::Server),
+                    "client" => Some(VantagePoint::Client),
+                    "server" => Some(VantagePoint::Server),
                     _ => None,
                 };
             }
@@ -125,7 +125,7 @@ impl Trace {
     }
 
     /// Reads an event: an object, or an array whose places the trace names.
-    pub(super) fn event<'a>(&mut self, record: &'a Value) -> Result<Said<'a>, &'static str> {
+    pub(super) fn event<'a>(&mut self, record: &'a Value) -> Result<EventFields<'a>, &'static str> {
         let raw = match record {
             Value::Object(_) => Raw::of_object(record),
             Value::Array(places) => Raw::of_array(&self.fields, places),
@@ -144,7 +144,7 @@ impl Trace {
             }
         };
         const NOTHING: &Value = &Value::Null;
-        Ok(Said {
+        Ok(EventFields {
             at: at * self.unit,
             category: lower(category),
             name: lower(name),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn times_from_the_first_event_on() {
+    fn times_count_from_the_first_event() {
         let mut absolute = Trace::default();
         absolute.set("common_fields", &json!({ "time_format": "absolute" }));
         assert_eq!(
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_all_drafts() {
+    fn event_names_of_all_drafts_are_read() {
         let mut trace = Trace::default();
         let mut name = |record: Value| {
             let said = trace.event(&record).map_err(str::to_owned)?;

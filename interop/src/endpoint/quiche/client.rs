@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fathom_net::load::any_port;
-use fathom_net::logs::Tap;
+use fathom_net::connection_log::ConnectionLog;
+use fathom_net::load::wildcard_address;
 use fathom_plugin::Observer;
-use fathom_qlog::{Folder, Vantage};
+use fathom_qlog::{LogFolder, VantagePoint};
 
 use super::super::downloads::Wanted;
 use super::super::facts::{self, Books};
@@ -33,7 +33,7 @@ pub(super) fn run<Q: Quic>(setup: &Setup, books: &Books, stop: &AtomicBool) -> O
             .map_err(|e| format!("DOWNLOADS is '{}': {e}; set a folder that can be written to", downloads.display()))?;
         let (context, verifies) = client_tls(setup)?;
         let config = Q::config(setup, context, verifies)?;
-        let logs = setup.qlog.as_deref().map(Folder::open).transpose().map_err(|e| e.to_string())?;
+        let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| e.to_string())?;
         Ok(Client { setup, books, stop, config, logs, ticket: None })
     };
     let mut client = match made() {
@@ -63,7 +63,7 @@ struct Client<'a, C> {
     books: &'a Books,
     stop: &'a AtomicBool,
     config: C,
-    logs: Option<Folder>,
+    logs: Option<LogFolder>,
     ticket: Option<Vec<u8>>,
 }
 
@@ -84,7 +84,8 @@ impl<C> Client<'_, C> {
         let setup = self.setup;
         self.logs.as_ref().map(|logs| {
             let title = format!("fathom-endpoint: {} with {}, {}", setup.stack.name(), setup.controller, setup.case);
-            Arc::new(Tap::at(logs, format!("{}-{number}", setup.case), Vantage::Client, title)) as Arc<dyn Observer>
+            Arc::new(ConnectionLog::open(logs, format!("{}-{number}", setup.case), VantagePoint::Client, title))
+                as Arc<dyn Observer>
         })
     }
 
@@ -92,7 +93,7 @@ impl<C> Client<'_, C> {
     #[allow(clippy::disallowed_methods)]
     fn over_one<Q: Quic<Config = C>>(&mut self, wanted: &[Wanted], second: bool, number: usize) -> Result<(), String> {
         let setup = self.setup;
-        let mut mail = Mail::open(any_port(setup.address)).map_err(|e| format!("a socket: {e}"))?;
+        let mut mail = Mail::open(wildcard_address(setup.address)).map_err(|e| format!("a socket: {e}"))?;
         // The address that packets leave from: quiche wants to know it.
         let local = SocketAddr::new(from(setup.address), mail.address().port());
         let id: [u8; CID] = rand::random();
@@ -175,11 +176,11 @@ fn ended(state: &State) -> String {
 
 /// The address of this host's from which it reaches there.
 fn from(towards: SocketAddr) -> std::net::IpAddr {
-    let probe = std::net::UdpSocket::bind(any_port(towards)).and_then(|socket| {
+    let probe = std::net::UdpSocket::bind(wildcard_address(towards)).and_then(|socket| {
         socket.connect(towards)?;
         socket.local_addr()
     });
-    probe.map_or(any_port(towards).ip(), |address| address.ip())
+    probe.map_or(wildcard_address(towards).ip(), |address| address.ip())
 }
 
 /// Requests under way.

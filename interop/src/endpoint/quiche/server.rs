@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
+use fathom_net::connection_log::ConnectionLog;
 use fathom_net::limits::Limits;
-use fathom_net::logs::Tap;
-use fathom_net::server::{Tokens, behind_handshake};
+use fathom_net::server::{RetryTokens, packets_after_handshake};
 use fathom_net::site::Site;
 use fathom_plugin::Observer;
-use fathom_qlog::{Folder, Vantage};
+use fathom_qlog::{LogFolder, VantagePoint};
 use http::{Method, StatusCode};
 use quiche::{ConnectionId, Header};
 use tokio::runtime::Runtime;
@@ -40,7 +40,7 @@ pub(super) fn run<Q: Quic>(setup: &Setup, books: &Books, stop: &AtomicBool) -> O
         let config = Q::config(setup, server_tls(setup)?, false)?;
         let site = Site::new(Some(&setup.www), Limits::default())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(|e| e.to_string())?;
-        let logs = setup.qlog.as_deref().map(Folder::open).transpose().map_err(|e| e.to_string())?;
+        let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| e.to_string())?;
         let at = setup.address;
         let mail = Mail::open(at).map_err(|e| format!("cannot listen at {at}: {e}; choose another port"))?;
         let files = Files { site, runtime };
@@ -50,7 +50,7 @@ pub(super) fn run<Q: Quic>(setup: &Setup, books: &Books, stop: &AtomicBool) -> O
             config,
             logs,
             began: Instant::now(),
-            tokens: Tokens::new(),
+            tokens: RetryTokens::new(),
             guests: HashMap::new(),
             routes: HashMap::new(),
             next: 0,
@@ -95,9 +95,9 @@ struct Entry<'a, Q: Quic> {
     setup: &'a Setup,
     books: &'a Books,
     config: Q::Config,
-    logs: Option<Folder>,
+    logs: Option<LogFolder>,
     began: Instant,
-    tokens: Tokens,
+    tokens: RetryTokens,
     guests: HashMap<u64, Guest<Q>>,
     routes: HashMap<Vec<u8>, u64>,
     next: u64,
@@ -134,7 +134,7 @@ impl<Q: Quic> Entry<'_, Q> {
             },
         };
         let guest = self.guests.get_mut(&guest)?;
-        let packets = if guest.quic.state().established { behind_handshake(came.bytes) } else { came.bytes };
+        let packets = if guest.quic.state().established { packets_after_handshake(came.bytes) } else { came.bytes };
         if !packets.is_empty() {
             guest.quic.take(packets, came.from, came.to, came.ecn);
         }
@@ -205,7 +205,7 @@ impl<Q: Quic> Entry<'_, Q> {
         let setup = self.setup;
         self.logs.as_ref().map(|logs| {
             let title = format!("fathom-endpoint: {} with {}, {}", setup.stack.name(), setup.controller, setup.case);
-            Arc::new(Tap::at(logs, id, Vantage::Server, title)) as Arc<dyn Observer>
+            Arc::new(ConnectionLog::open(logs, id, VantagePoint::Server, title)) as Arc<dyn Observer>
         })
     }
 

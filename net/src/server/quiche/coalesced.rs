@@ -2,7 +2,7 @@
 
 /// What follows the packets with long headers. quiche forgets the handshake's keys when it is over, and drops what comes behind a packet
 /// that it cannot decrypt: a client that closes at once would go unheard, as it says so under the keys of the handshake, too.
-pub fn behind_handshake(mut datagram: &mut [u8]) -> &mut [u8] {
+pub fn packets_after_handshake(mut datagram: &mut [u8]) -> &mut [u8] {
     while let Some(length) = long(datagram) {
         datagram = datagram.split_at_mut_checked(length).map_or(&mut [], |(_, rest)| rest);
     }
@@ -42,17 +42,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_the_handshake_is_found_and_nonsense_is_survived() {
+    fn one_rtt_packets_are_found_behind_long_headers() {
         let handshake = [&[0xe0, 0, 0, 0, 1, 2, 7, 7, 1, 9, 0x40, 5][..], &[3; 5]].concat();
         let initial = [&[0xc0, 0, 0, 0, 1, 0, 0, 2, 8, 8, 4][..], &[3; 4]].concat();
         let mut both = [&initial[..], &handshake, &[0x41, 1, 2]].concat();
-        assert_eq!(behind_handshake(&mut both), [0x41, 1, 2]);
-        assert_eq!(behind_handshake(&mut [0x41, 1]), [0x41, 1]);
+        assert_eq!(packets_after_handshake(&mut both), [0x41, 1, 2]);
+        assert_eq!(packets_after_handshake(&mut [0x41, 1]), [0x41, 1]);
         for end in 0..both.len() {
-            let rest = behind_handshake(&mut both[..end]).len();
+            let rest = packets_after_handshake(&mut both[..end]).len();
             assert!(rest <= end);
         }
-        assert!(behind_handshake(&mut handshake.clone()).is_empty());
+        assert!(packets_after_handshake(&mut handshake.clone()).is_empty());
         for (bytes, value) in [(&[0x25][..], 37), (&[0x7b, 0xbd], 15_293), (&[0x9d, 0x7f, 0x3e, 0x7d], 494_878_333)] {
             assert_eq!(number(bytes).map(|(n, _)| n), Some(value));
         }

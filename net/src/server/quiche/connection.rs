@@ -7,29 +7,29 @@ use quiche::h3;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::coalesced::behind_handshake;
-use super::entry::Packet;
-use super::socket::{Outbox, Socket};
-use super::streams::Streams;
-use super::{LONG, Quic, stopped};
-use crate::metrics::{Controller, Ended, Metrics};
+use super::coalesced::packets_after_handshake;
+use super::request_streams::RequestStreams;
+use super::router::Packet;
+use super::socket::{SendBatch, Socket};
+use super::{FAR_FUTURE, Quic, stopped};
+use crate::metrics::{ConnectionStats, ControllerLabels, Metrics};
 use crate::server::NO_ERROR;
-use crate::server::admission::Place;
+use crate::server::admission::AdmissionGuard;
 use crate::server::connection::{EXCESSIVE_LOAD, HANDSHAKE, QUIET, longest_drain};
-use crate::server::door::with_probe;
-use crate::server::reply::Common;
+use crate::server::response::ConnectionContext;
+use crate::server::stack::with_monitor_report;
 
 /// Packets read before anything is sent.
 const AT_ONCE: usize = 32;
 
 /// A connection that a client has begun.
-pub(super) struct Begun {
+pub(super) struct NewConnection {
     pub(super) quic: Quic,
     /// Its controller is one of Fathom's.
-    pub(super) ours: bool,
-    pub(super) common: Arc<Common>,
+    pub(super) fathom_controller: bool,
+    pub(super) context: Arc<ConnectionContext>,
     pub(super) inbox: mpsc::Receiver<Packet>,
-    pub(super) place: Place,
+    pub(super) admission_guard: AdmissionGuard,
     pub(super) socket: Arc<Socket>,
     pub(super) http: Arc<h3::Config>,
     /// No new requests from here on.
@@ -38,49 +38,49 @@ pub(super) struct Begun {
     pub(super) closed: watch::Receiver<bool>,
 }
 
-/// Serves one client from its first packet to its last.
-pub(super) async fn run(begun: Begun) {
-    let common = Arc::clone(&begun.common);
-    let tap = common.tap.as_ref().filter(|_| !begun.ours);
-    let seen = Mutex::new(Ended::default());
-    let Begun { stop, closed, .. } = &begun;
+/// Runs one connection to its end.
+pub(super) async fn run(new: NewConnection) {
+    let context = Arc::clone(&new.context);
+    let log = context.log.as_ref().filter(|_| !new.fathom_controller);
+    let stats = Mutex::new(ConnectionStats::default());
+    let NewConnection { stop, closed, .. } = &new;
     let signals = (stop.clone(), closed.clone());
-    let books = Books {
-        metrics: &common.context.metrics,
-        label: common.label(),
-        seen: &seen,
-        sampled: tap.is_some(),
+    let record = ConnectionRecord {
+        metrics: &context.server.metrics,
+        label: context.label(),
+        stats: &stats,
+        sampled: log.is_some(),
         open: false,
     };
-    let served = Connection::new(begun, books).drive(signals);
-    let now = || *seen.lock().unwrap_or_else(PoisonError::into_inner);
-    match tap {
-        // The stack's own controllers tell nothing by themselves.
-        Some(tap) => {
+    let served = Connection::new(new, record).drive(signals);
+    let now = || *stats.lock().unwrap_or_else(PoisonError::into_inner);
+    match log {
+        // Native controllers report nothing by themselves.
+        Some(log) => {
             tokio::select! {
                 () = served => {}
-                never = tap.sample(now) => match never {},
+                never = log.sample(now) => match never {},
             }
-            tap.look(&now());
+            log.record_changes(&now());
         }
         None => served.await,
     }
 }
 
-/// What is counted of a connection, whatever becomes of its task.
-struct Books<'a> {
+/// Records a connection's statistics, even if its task is dropped.
+struct ConnectionRecord<'a> {
     metrics: &'a Metrics,
-    label: &'a Controller,
-    seen: &'a Mutex<Ended>,
-    /// Somebody looks at `seen` before the end.
+    label: &'a ControllerLabels,
+    stats: &'a Mutex<ConnectionStats>,
+    /// Somebody looks at `stats` before the end.
     sampled: bool,
     open: bool,
 }
 
-impl Drop for Books<'_> {
+impl Drop for ConnectionRecord<'_> {
     fn drop(&mut self) {
         if self.open {
-            self.metrics.closed(self.label, &self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+            self.metrics.closed(self.label, &self.stats.lock().unwrap_or_else(PoisonError::into_inner));
         } else {
             self.metrics.failed(self.label);
         }
@@ -89,25 +89,25 @@ impl Drop for Books<'_> {
 
 struct Connection<'a> {
     quic: Quic,
-    ours: bool,
+    fathom_controller: bool,
     /// The window of the stack's own controller fell so often, and where it was.
     reductions: u64,
     window: usize,
     http: Option<h3::Connection>,
     settings: Arc<h3::Config>,
-    streams: Streams,
+    streams: RequestStreams,
     inbox: mpsc::Receiver<Packet>,
     socket: Arc<Socket>,
-    outbox: Outbox,
-    common: Arc<Common>,
-    place: Place,
+    send_batch: SendBatch,
+    context: Arc<ConnectionContext>,
+    admission_guard: AdmissionGuard,
     /// When the handshake must be over, while it lasts.
     handshake: Option<Instant>,
-    /// When it was last of use: what its client sends besides requests shows nothing. And the requests that had come then.
-    used: (Instant, u64),
-    books: Books<'a>,
+    /// When it last had a request, and the number of requests until then.
+    last_used: (Instant, u64),
+    record: ConnectionRecord<'a>,
     /// No new requests are taken.
-    going: bool,
+    shutting_down: bool,
     /// Probe timeouts of the path in use, when they were last looked at.
     timeouts: usize,
     /// While there is nothing to answer.
@@ -127,36 +127,36 @@ struct Quiet {
 
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
-        self.note();
+        self.update_stats();
     }
 }
 
 impl<'a> Connection<'a> {
-    fn new(begun: Begun, books: Books<'a>) -> Self {
-        let outbox = Outbox::new(&begun.socket);
+    fn new(new: NewConnection, record: ConnectionRecord<'a>) -> Self {
+        let send_batch = SendBatch::new(&new.socket);
         Self {
-            quic: begun.quic,
-            ours: begun.ours,
+            quic: new.quic,
+            fathom_controller: new.fathom_controller,
             reductions: 0,
             window: 0,
             http: None,
-            settings: begun.http,
-            streams: Streams::new(Arc::clone(&begun.common)),
-            inbox: begun.inbox,
-            socket: begun.socket,
-            outbox,
-            common: begun.common,
-            place: begun.place,
+            settings: new.http,
+            streams: RequestStreams::new(Arc::clone(&new.context)),
+            inbox: new.inbox,
+            socket: new.socket,
+            send_batch,
+            context: new.context,
+            admission_guard: new.admission_guard,
             handshake: Some(Instant::now() + HANDSHAKE),
-            used: (Instant::now(), 0),
-            books,
-            going: false,
+            last_used: (Instant::now(), 0),
+            record,
+            shutting_down: false,
             timeouts: 0,
             quiet: None,
         }
     }
 
-    /// Does what is due, and waits for more, until the connection is over.
+    /// Runs timers and I/O until the connection is closed.
     async fn drive(mut self, (mut stop, mut closed): (watch::Receiver<bool>, watch::Receiver<bool>)) {
         let mut closing = false;
         loop {
@@ -168,7 +168,7 @@ impl<'a> Connection<'a> {
                 },
                 () = self.streams.progress() => {}
                 () = sleep_until(next) => {}
-                () = stopped(&mut stop), if !self.going => self.going = true,
+                () = stopped(&mut stop), if !self.shutting_down => self.shutting_down = true,
                 () = stopped(&mut closed), if !closing => {
                     closing = true;
                     self.close(NO_ERROR);
@@ -182,27 +182,27 @@ impl<'a> Connection<'a> {
     async fn due(&mut self) -> Option<Instant> {
         let now = Instant::now();
         if self.quic.timeout_instant().is_some_and(|due| due <= now.into_std()) {
-            self.watching(Quic::on_timeout);
-            self.doubt_size();
+            self.count_reductions(Quic::on_timeout);
+            self.revalidate_pmtu();
         }
-        self.shake_hands(now);
+        self.check_handshake(now);
         if let Some(http) = &mut self.http {
-            self.streams.hear(&mut self.quic, http, now);
-            self.going |= self.streams.are_many();
-            self.streams.write(&mut self.quic, http, self.going);
-            if self.streams.are_too_many() || self.streams.are_ousted() {
+            self.streams.process_events(&mut self.quic, http, now);
+            self.shutting_down |= self.streams.should_shut_down();
+            self.streams.write(&mut self.quic, http, self.shutting_down);
+            if self.streams.are_excessive() || self.streams.are_evicted() {
                 self.close(EXCESSIVE_LOAD);
             }
         }
         let unused = self.unused(now);
-        if self.going {
+        if self.shutting_down {
             self.end_when_quiet(now);
         }
-        let held = self.outbox.send(&mut self.quic, &self.socket, now.into_std()).await;
+        let held = self.send_batch.send(&mut self.quic, &self.socket, now.into_std()).await;
         // With packets of another size a window changes that nothing has happened to.
         self.look_at_window();
-        if self.books.sampled {
-            self.note();
+        if self.record.sampled {
+            self.update_stats();
         }
         // A close that may not be sent, for the client has not shown its address, is none to wait for.
         let untold = held.is_none() && self.quic.local_error().is_some();
@@ -210,33 +210,29 @@ impl<'a> Connection<'a> {
             return None;
         }
         let timers = self.quic.timeout_instant().into_iter().chain(held).map(Instant::from_std);
-        let own = self
-            .handshake
-            .into_iter()
-            .chain(self.quiet.map(|quiet| quiet.at.min(quiet.longest)))
-            .chain(unused)
-            .chain(self.streams.due());
-        Some(timers.chain(own).min().unwrap_or(now + LONG))
+        let own =
+            self.handshake.into_iter().chain(self.quiet.map(|quiet| quiet.at.min(quiet.longest))).chain(unused).chain(self.streams.due());
+        Some(timers.chain(own).min().unwrap_or(now + FAR_FUTURE))
     }
 
     /// Takes a packet, and others that are there.
     fn receive(&mut self, packet: Packet) {
         let mut packet = Some(packet);
         for _ in 0..AT_ONCE {
-            let Some(Packet { mut bytes, way }) = packet.take().or_else(|| self.inbox.try_recv().ok()) else { return };
-            self.watching(|quic| {
-                quic.set_received_ecn(way.ecn);
+            let Some(Packet { mut bytes, path }) = packet.take().or_else(|| self.inbox.try_recv().ok()) else { return };
+            self.count_reductions(|quic| {
+                quic.set_received_ecn(path.ecn);
                 // What cannot be read is dropped; a violation closes the connection, which sending tells the peer.
-                let packets = if quic.is_established() { behind_handshake(&mut bytes) } else { &mut bytes[..] };
+                let packets = if quic.is_established() { packets_after_handshake(&mut bytes) } else { &mut bytes[..] };
                 if !packets.is_empty() {
-                    let _ = quic.recv(packets, quiche::RecvInfo { from: way.from, to: way.to });
+                    let _ = quic.recv(packets, quiche::RecvInfo { from: path.from, to: path.to });
                 }
             });
         }
     }
 
     /// What was not acknowledged for so long may have been too large: a path's MTU may fall, and quiche does not look by itself.
-    fn doubt_size(&mut self) {
+    fn revalidate_pmtu(&mut self) {
         let timeouts = self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.total_pto_count);
         if std::mem::replace(&mut self.timeouts, timeouts) != timeouts {
             self.quic.revalidate_pmtu();
@@ -244,13 +240,13 @@ impl<'a> Connection<'a> {
     }
 
     fn look_at_window(&mut self) {
-        if !self.ours {
+        if !self.fathom_controller {
             self.window = self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.cwnd);
         }
     }
 
     /// Counts a reduction when the window of the stack's own controller falls in `work`.
-    fn watching(&mut self, work: impl FnOnce(&mut Quic)) {
+    fn count_reductions(&mut self, work: impl FnOnce(&mut Quic)) {
         work(&mut self.quic);
         let before = self.window;
         self.look_at_window();
@@ -258,15 +254,15 @@ impl<'a> Connection<'a> {
     }
 
     /// Opens HTTP/3 once the handshake is over; gives up one that takes too long.
-    fn shake_hands(&mut self, now: Instant) {
+    fn check_handshake(&mut self, now: Instant) {
         let Some(end) = self.handshake else { return };
         if self.quic.is_established() {
-            self.books.metrics.opened(self.books.label);
-            self.books.open = true;
+            self.record.metrics.opened(self.record.label);
+            self.record.open = true;
             self.handshake = None;
-            self.place.connected();
-            self.common.connected();
-            self.used.0 = now;
+            self.admission_guard.connected();
+            self.context.connected();
+            self.last_used.0 = now;
             self.http = h3::Connection::with_transport(&mut self.quic, &self.settings).ok();
             if self.http.is_none() {
                 self.close(NO_ERROR);
@@ -278,22 +274,22 @@ impl<'a> Connection<'a> {
 
     /// Takes leave of a client that has asked for nothing for too long. When it will have, if it goes on.
     fn unused(&mut self, now: Instant) -> Option<Instant> {
-        if self.going || self.http.is_none() {
+        if self.shutting_down || self.http.is_none() {
             return None;
         }
         let requests = self.streams.requests();
-        if self.streams.are_answered() && requests == self.used.1 {
-            let end = self.used.0.checked_add(self.common.context.limits.request)?;
+        if self.streams.are_answered() && requests == self.last_used.1 {
+            let end = self.last_used.0.checked_add(self.context.server.limits.request)?;
             if end > now {
                 return Some(end);
             }
-            self.books.metrics.requestless();
-            self.going = true;
+            self.record.metrics.no_request();
+            self.shutting_down = true;
             // GOAWAY is written at once.
             return Some(now);
         }
-        self.used = (now, requests);
-        now.checked_add(self.common.context.limits.request)
+        self.last_used = (now, requests);
+        now.checked_add(self.context.server.limits.request)
     }
 
     /// Ends the connection when there is nothing left to answer or to send: what is not acknowledged would be sent again within a probe
@@ -321,9 +317,9 @@ impl<'a> Connection<'a> {
         let _ = self.quic.close(http, if http { code.into() } else { 0 }, b"");
     }
 
-    fn note(&self) {
-        let report = self.quic.fathom().map(|probe| probe.report());
-        let ended = Ended { reductions: self.reductions, ..crate::stats::quiche(&self.quic) };
-        *self.books.seen.lock().unwrap_or_else(PoisonError::into_inner) = with_probe(ended, report);
+    fn update_stats(&self) {
+        let report = self.quic.fathom().map(|monitor| monitor.report());
+        let ended = ConnectionStats { reductions: self.reductions, ..crate::stats::quiche(&self.quic) };
+        *self.record.stats.lock().unwrap_or_else(PoisonError::into_inner) = with_monitor_report(ended, report);
     }
 }

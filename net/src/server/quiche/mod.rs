@@ -1,26 +1,26 @@
-//! quiche as a stack to serve through: the derived crate, on sockets of our own.
+//! The server on quiche: the derived crate, on our own sockets.
 //!
-//! quiche does no I/O and has no runtime, and its HTTP/3 is its own, so it is no [`Door`](super::door::Door). One task receives for all
-//! connections; each has a task of its own, which runs its responses, too.
+//! quiche does no I/O, has no runtime and brings its own HTTP/3, so it does not implement [`ServerStack`](super::stack::ServerStack). One
+//! task receives for all connections; each connection has a task of its own, which also runs its responses.
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
 //! | `tls.rs` | certificate and key in BoringSSL |
-//! | `socket.rs` | the socket; packets that leave together |
-//! | `entry.rs` | whose a packet is; beginning connections, refusing, Retry |
-//! | `stateless.rs` | what is told to clients without keeping state for them |
-//! | `connection.rs` | one connection: timers, packets, its end |
-//! | `coalesced.rs` | packets that share a datagram |
-//! | `headers.rs` | headers that take too long |
-//! | `streams.rs` | its requests, and responses on their way |
+//! | `socket.rs` | the socket; sending packets in batches |
+//! | `router.rs` | routes packets to connections; accepts, refuses, sends Retry |
+//! | `stateless.rs` | Retry tokens and refusals, without state per client |
+//! | `connection.rs` | one connection: timers, packets, shutdown |
+//! | `coalesced.rs` | coalesced packets |
+//! | `header_timeouts.rs` | timeouts of request headers |
+//! | `request_streams.rs` | a connection's requests and responses |
 
 mod coalesced;
 mod connection;
-mod entry;
-mod headers;
+mod header_timeouts;
+mod request_streams;
+mod router;
 mod socket;
 mod stateless;
-mod streams;
 mod tls;
 
 use std::net::SocketAddr;
@@ -34,18 +34,18 @@ use quiche::h3;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub use self::coalesced::behind_handshake;
-use self::entry::Entry;
-use self::socket::{LARGEST, Received, Socket};
-pub use self::stateless::Tokens;
-use super::{Context, SetupError, Stack, WINDOW, stopped, stream_window};
+pub use self::coalesced::packets_after_handshake;
+use self::router::PacketRouter;
+use self::socket::{LARGEST, RecvBatch, Socket};
+pub use self::stateless::RetryTokens;
+use super::{ServerContext, SetupError, Stack, WINDOW, stopped, stream_window};
+use crate::controller_shares::ControllerShares;
 use crate::identity::Identity;
 use crate::limits::Limits;
-use crate::shares::Shares;
 use crate::udp::SocketBuffers;
 
 /// quiche's own controllers.
-const NATIVES: [(&str, CongestionControlAlgorithm); 3] = [
+const NATIVE_CONTROLLERS: [(&str, CongestionControlAlgorithm); 3] = [
     ("reno", CongestionControlAlgorithm::Reno),
     ("cubic", CongestionControlAlgorithm::CUBIC),
     ("bbr2", CongestionControlAlgorithm::Bbr2Gcongestion),
@@ -55,9 +55,9 @@ const PACKET: usize = 1350;
 /// HTTP/3 has three streams in one direction: control and QPACK's two (RFC 9114 §6.2).
 const UNI_STREAMS: u64 = 8;
 /// How long what is closed may take to hear of it.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A grace beyond what clocks count.
-const LONG: Duration = Duration::from_secs(365 * 86_400);
+const FAR_FUTURE: Duration = Duration::from_secs(365 * 86_400);
 
 /// quiche's connections with Fathom's buffers: bodies are not copied.
 type Quic = quiche::Connection<Buffers>;
@@ -79,25 +79,25 @@ impl quiche::BufFactory for Buffers {
 }
 
 /// How connections of one share are accepted.
-struct Kind {
+struct ShareConfig {
     config: quiche::Config,
     /// The controller is one of Fathom's.
-    ours: bool,
+    fathom_controller: bool,
 }
 
 /// A socket that listens, and what its connections are made from.
-pub(super) struct Door {
+pub(super) struct ServerEndpoint {
     socket: Arc<Socket>,
-    kinds: Vec<Kind>,
+    share_configs: Vec<ShareConfig>,
     http: h3::Config,
     /// How connections with a controller of Fathom's exchange one-way delays.
     extension: Extension,
 }
 
-impl Door {
+impl ServerEndpoint {
     pub(super) fn open(
         listen: SocketAddr,
-        shares: &Shares,
+        shares: &ControllerShares,
         identity: &Identity,
         limits: &Limits,
         extension: Extension,
@@ -105,14 +105,14 @@ impl Door {
         if limits.early_data {
             return Err(SetupError::EarlyData(Stack::Quiche));
         }
-        let mut kinds = Vec::new();
+        let mut share_configs = Vec::new();
         for controller in shares.controllers() {
-            kinds.push(kind(controller, identity, limits, extension)?);
+            share_configs.push(share_config(controller, identity, limits, extension)?);
         }
-        let mut http = h3::Config::new().map_err(|e| tls::foreign(&e))?;
+        let mut http = h3::Config::new().map_err(|e| tls::boring_error(&e))?;
         http.set_max_field_section_size(limits.header_bytes);
         let socket = Socket::bind(listen).map_err(|e| SetupError::Listen(listen, e))?;
-        Ok(Self { socket: Arc::new(socket), kinds, http, extension })
+        Ok(Self { socket: Arc::new(socket), share_configs, http, extension })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -124,21 +124,21 @@ impl Door {
     }
 
     /// As [`Server::serve`](super::Server::serve).
-    pub(super) async fn serve(self, context: Arc<Context>, mut stop: watch::Receiver<bool>, grace: Duration) {
+    pub(super) async fn serve(self, server: Arc<ServerContext>, mut stop: watch::Receiver<bool>, grace: Duration) {
         let socket = Arc::clone(&self.socket);
         let (close, closed) = watch::channel(false);
-        let mut entry = Entry::new(self, context, stop.clone(), closed);
-        let mut received = Received::new(&socket);
+        let mut router = PacketRouter::new(self, server, stop.clone(), closed);
+        let mut received = RecvBatch::new(&socket);
         // Until it is to end: never.
-        let mut deadline = Instant::now() + LONG;
+        let mut deadline = Instant::now() + FAR_FUTURE;
         let mut ending = false;
         loop {
             tokio::select! {
-                () = socket.receive(&mut received) => received.each(|packet, way| entry.route(packet, way)),
-                Some(ended) = entry.connections.join_next_with_id(), if !entry.connections.is_empty() => entry.forget(&ended),
+                () = socket.receive(&mut received) => received.each(|packet, path| router.route(packet, path)),
+                Some(ended) = router.connections.join_next_with_id(), if !router.connections.is_empty() => router.forget(&ended),
                 () = stopped(&mut stop), if !ending => {
                     ending = true;
-                    entry.end();
+                    router.end();
                     deadline = Instant::now().checked_add(grace).unwrap_or(deadline);
                 }
                 () = tokio::time::sleep_until(deadline), if ending => {
@@ -146,22 +146,27 @@ impl Door {
                     if close.send_replace(true) {
                         return;
                     }
-                    deadline = Instant::now() + FAREWELL;
+                    deadline = Instant::now() + CLOSE_TIMEOUT;
                 }
             }
-            if ending && entry.connections.is_empty() {
+            if ending && router.connections.is_empty() {
                 return;
             }
         }
     }
 }
 
-fn kind(controller: &str, identity: &Identity, limits: &Limits, extension: Extension) -> Result<Kind, SetupError> {
+fn share_config(
+    controller: &str,
+    identity: &Identity,
+    limits: &Limits,
+    extension: Extension,
+) -> Result<ShareConfig, SetupError> {
     let wrong = |why: String| SetupError::Controller(controller.into(), why);
-    let (algorithm, ours) = match controller.strip_prefix("native:") {
+    let (algorithm, fathom_controller) = match controller.strip_prefix("native:") {
         Some(name) => {
-            let found = NATIVES.iter().find(|(native, _)| *native == name).map(|(_, algorithm)| *algorithm);
-            let names = NATIVES.map(|(name, _)| format!("native:{name}")).join(", ");
+            let found = NATIVE_CONTROLLERS.iter().find(|(native, _)| *native == name).map(|(_, algorithm)| *algorithm);
+            let names = NATIVE_CONTROLLERS.map(|(name, _)| format!("native:{name}")).join(", ");
             (found.ok_or_else(|| wrong(format!("quiche has no such controller of its own; it has {names}")))?, false)
         }
         None => {
@@ -189,5 +194,5 @@ fn kind(controller: &str, identity: &Identity, limits: &Limits, extension: Exten
     config.set_initial_max_streams_bidi(limits.streams.into());
     config.set_initial_max_streams_uni(UNI_STREAMS);
     config.grease(false);
-    Ok(Kind { config, ours })
+    Ok(ShareConfig { config, fathom_controller })
 }

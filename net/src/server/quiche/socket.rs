@@ -16,15 +16,15 @@ pub(super) const LARGEST: usize = 1500;
 /// SocketBuffers filled at once, each with datagrams of one client.
 const BATCH: usize = 8;
 /// Longest series of datagrams that the kernel hands over as one.
-const SERIES: usize = 64 << 10;
+const MAX_GRO_BYTES: usize = 64 << 10;
 /// Packets that leave at once, at most.
-const TOGETHER: usize = 16;
+const MAX_GSO_SEGMENTS: usize = 16;
 /// Packets leave so much before their time: tokio's timers are no finer.
-const EARLY: Duration = Duration::from_millis(1);
+const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Where a packet came from and went to, and its ECN field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct PacketPath {
     pub(super) from: SocketAddr,
     pub(super) to: SocketAddr,
     pub(super) ecn: u8,
@@ -56,9 +56,9 @@ impl Socket {
     }
 
     /// Waits for packets.
-    pub(super) async fn receive(&self, received: &mut Received) {
+    pub(super) async fn receive(&self, received: &mut RecvBatch) {
         received.count = 0;
-        let Received { buffers, metas, count, .. } = received;
+        let RecvBatch { buffers, metas, count, .. } = received;
         let got = self.io.async_io(Interest::READABLE, || {
             let mut buffers = buffers.iter_mut();
             let mut slices: [IoSliceMut<'_>; BATCH] =
@@ -70,77 +70,77 @@ impl Socket {
     }
 
     /// Sends packets of `segment` bytes each but for the last. What the kernel does not take is lost, as it could be further on.
-    async fn send(&self, way: Way, segment: usize, contents: &[u8]) {
-        let transmit = self.transmit(way, segment, contents);
+    async fn send(&self, path: PacketPath, segment: usize, contents: &[u8]) {
+        let transmit = self.transmit(path, segment, contents);
         let _ = self.io.async_io(Interest::WRITABLE, || self.state.send((&self.io).into(), &transmit)).await;
     }
 
     /// Sends one packet, or loses it where the kernel has no room.
-    pub(super) fn try_send(&self, way: Way, packet: &[u8]) {
-        let transmit = self.transmit(way, packet.len(), packet);
+    pub(super) fn try_send(&self, path: PacketPath, packet: &[u8]) {
+        let transmit = self.transmit(path, packet.len(), packet);
         let _ = self.io.try_io(Interest::WRITABLE, || self.state.send((&self.io).into(), &transmit));
     }
 
-    fn transmit<'a>(&self, way: Way, segment: usize, contents: &'a [u8]) -> Transmit<'a> {
+    fn transmit<'a>(&self, path: PacketPath, segment: usize, contents: &'a [u8]) -> Transmit<'a> {
         // With several addresses, answers come from the one that was asked.
-        let src_ip = self.address.ip().is_unspecified().then_some(way.from.ip()).filter(|ip| !ip.is_unspecified());
+        let src_ip = self.address.ip().is_unspecified().then_some(path.from.ip()).filter(|ip| !ip.is_unspecified());
         let segment_size = (contents.len() > segment).then_some(segment);
-        Transmit { destination: way.to, ecn: EcnCodepoint::from_bits(way.ecn), contents, segment_size, src_ip }
+        Transmit { destination: path.to, ecn: EcnCodepoint::from_bits(path.ecn), contents, segment_size, src_ip }
     }
 }
 
 /// Packets that came.
-pub(super) struct Received {
+pub(super) struct RecvBatch {
     buffers: Vec<Vec<u8>>,
     metas: [RecvMeta; BATCH],
     count: usize,
     here: SocketAddr,
 }
 
-impl Received {
+impl RecvBatch {
     pub(super) fn new(socket: &Socket) -> Self {
         let metas = [RecvMeta::default(); BATCH];
-        Self { buffers: vec![vec![0; SERIES]; BATCH], metas, count: 0, here: socket.address }
+        Self { buffers: vec![vec![0; MAX_GRO_BYTES]; BATCH], metas, count: 0, here: socket.address }
     }
 
     /// Hands over each.
-    pub(super) fn each(&mut self, mut take: impl FnMut(&mut [u8], Way)) {
+    pub(super) fn each(&mut self, mut take: impl FnMut(&mut [u8], PacketPath)) {
         for (buffer, meta) in self.buffers.iter_mut().zip(&self.metas).take(self.count) {
             let ip: IpAddr = meta.dst_ip.unwrap_or(self.here.ip());
             let to = (ip, self.here.port()).into();
-            let way = Way { from: meta.addr, to, ecn: meta.ecn.map_or(0, |ecn| ecn as u8) };
-            let series = &mut buffer[..meta.len.min(SERIES)];
+            let path = PacketPath { from: meta.addr, to, ecn: meta.ecn.map_or(0, |ecn| ecn as u8) };
+            let series = &mut buffer[..meta.len.min(MAX_GRO_BYTES)];
             for packet in series.chunks_mut(meta.stride.max(1)) {
-                take(packet, way);
+                take(packet, path);
             }
         }
     }
 }
 
 /// Packets of one connection on their way to the socket: those of one size and way leave in one call.
-pub(super) struct Outbox {
+pub(super) struct SendBatch {
     /// Only there while something is in it: most connections are idle most of the time.
     buffer: Vec<u8>,
     filled: usize,
     count: usize,
     /// Size of the first: of all but the last.
     segment: usize,
-    way: Option<Way>,
+    path: Option<PacketPath>,
     most: usize,
     /// What is there is one packet, and waits for this time.
     held: Option<Instant>,
 }
 
-impl Outbox {
+impl SendBatch {
     pub(super) fn new(socket: &Socket) -> Self {
-        let most = socket.state.max_gso_segments().clamp(1, TOGETHER);
-        Self { buffer: Vec::new(), filled: 0, count: 0, segment: 0, way: None, most, held: None }
+        let most = socket.state.max_gso_segments().clamp(1, MAX_GSO_SEGMENTS);
+        Self { buffer: Vec::new(), filled: 0, count: 0, segment: 0, path: None, most, held: None }
     }
 
     /// Sends what quiche has to send at `now`. Until when the next packet waits.
     pub(super) async fn send(&mut self, quic: &mut Quic, socket: &Socket, now: Instant) -> Option<Instant> {
         if let Some(at) = self.held {
-            if at > now + EARLY {
+            if at > now + TIMER_GRANULARITY {
                 return self.held;
             }
             self.held = None;
@@ -151,10 +151,10 @@ impl Outbox {
         loop {
             match quic.send(&mut self.buffer[self.filled..self.filled + LARGEST]) {
                 Ok((len, info)) => {
-                    let way = Way { from: info.from, to: info.to, ecn: quic.ecn_to_send() };
+                    let path = PacketPath { from: info.from, to: info.to, ecn: quic.ecn_to_send() };
                     // Without a pace it is the time of sending: a long burst pauses, too, and what came meanwhile is read.
-                    let waits = info.at > now + EARLY;
-                    self.add(len, way, waits, socket).await;
+                    let waits = info.at > now + TIMER_GRANULARITY;
+                    self.add(len, path, waits, socket).await;
                     if waits {
                         self.held = Some(info.at);
                         return self.held;
@@ -176,15 +176,15 @@ impl Outbox {
     }
 
     /// Takes the packet that was written behind those before it.
-    async fn add(&mut self, len: usize, way: Way, waits: bool, socket: &Socket) {
-        let goes_with = self.way == Some(way) && len <= self.segment && !waits;
+    async fn add(&mut self, len: usize, path: PacketPath, waits: bool, socket: &Socket) {
+        let goes_with = self.path == Some(path) && len <= self.segment && !waits;
         if self.count > 0 && !goes_with {
             let new = self.filled..self.filled + len;
             self.flush(socket).await;
             self.buffer.copy_within(new, 0);
         }
         if self.count == 0 {
-            (self.segment, self.way) = (len, Some(way));
+            (self.segment, self.path) = (len, Some(path));
         }
         self.filled += len;
         self.count += 1;
@@ -194,8 +194,8 @@ impl Outbox {
     }
 
     async fn flush(&mut self, socket: &Socket) {
-        if let Some(way) = self.way.take() {
-            socket.send(way, self.segment, &self.buffer[..self.filled]).await;
+        if let Some(path) = self.path.take() {
+            socket.send(path, self.segment, &self.buffer[..self.filled]).await;
         }
         (self.filled, self.count) = (0, 0);
     }

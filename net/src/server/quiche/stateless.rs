@@ -1,4 +1,4 @@
-//! What is told to clients without keeping state for them.
+//! Replies without state per client: Retry tokens and refusals.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -17,11 +17,11 @@ const TIME: usize = 8;
 
 /// Makes and checks tokens of Retry packets (RFC 9000 §8.1.2): the time, the client's first destination connection ID, and a code over
 /// both, its address and the connection ID that the Retry gave.
-pub struct Tokens {
+pub struct RetryTokens {
     key: hmac::Key,
 }
 
-impl Tokens {
+impl RetryTokens {
     /// With a key of its own.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
@@ -96,8 +96,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_good_for_one_client_and_a_short_time() {
-        let (tokens, now) = (Tokens::new(), Duration::from_secs(100));
+    fn a_retry_token_is_bound_to_client_and_lifetime() {
+        let (tokens, now) = (RetryTokens::new(), Duration::from_secs(100));
         let client: SocketAddr = "192.0.2.1:4000".parse().unwrap();
         let token = tokens.make(now, client, b"original", b"given");
         assert_eq!(tokens.check(now, &token, client, b"given"), Some(&b"original"[..]));
@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(tokens.check(now, &token, other.parse().unwrap(), b"given"), None, "{other}");
         }
         assert_eq!(tokens.check(now, &token, client, b"taken"), None);
-        assert_eq!(Tokens::new().check(now, &token, client, b"given"), None, "another server's");
+        assert_eq!(RetryTokens::new().check(now, &token, client, b"given"), None, "another server's");
         for bit in 0..token.len() * 8 {
             let mut bent = token.clone();
             bent[bit / 8] ^= 1 << (bit % 8);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_shorter_than_what_it_answers() {
+    fn a_refusal_is_smaller_than_the_initial() {
         let longest = refusal(&[7; 20], &[9; 20]).unwrap();
         assert!(longest.len() < 100, "{}", longest.len());
     }

@@ -5,14 +5,14 @@ use crate::identity::{ALPN, Identity, IdentityError};
 
 /// A server's configuration with this identity.
 pub(super) fn config(identity: &Identity) -> Result<quiche::Config, SetupError> {
-    let context = identity.boring()?;
+    let server = identity.boring()?;
     let mut config =
-        quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, context).map_err(|e| foreign(&e))?;
-    config.set_application_protos(&[ALPN]).map_err(|e| foreign(&e))?;
+        quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, server).map_err(|e| boring_error(&e))?;
+    config.set_application_protos(&[ALPN]).map_err(|e| boring_error(&e))?;
     Ok(config)
 }
 
 /// quiche's words in ours.
-pub(super) fn foreign(why: &dyn std::fmt::Display) -> SetupError {
-    IdentityError::foreign(why).into()
+pub(super) fn boring_error(why: &dyn std::fmt::Display) -> SetupError {
+    IdentityError::boring_error(why).into()
 }

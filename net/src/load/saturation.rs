@@ -1,20 +1,20 @@
-//! Whether the client was the limit.
+//! Whether the client was the bottleneck.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::times::Times;
+use super::latency::LatencyHistogram;
 
-/// A client that used this part of its cores had no more to give.
+/// CPU utilisation from which the client counts as saturated.
 const BUSY: f64 = 0.85;
-/// A client this late is late, however slow the responses are: what sleeping costs on a busy system.
+/// Lateness up to this is tolerated: what sleeping costs on a busy system.
 const LATE: Duration = Duration::from_millis(1);
-/// Lateness counts from this part of the median response time on.
+/// Lateness beyond this fraction of the median response time counts as saturation.
 const LATE_PART: f64 = 0.1;
 
-/// What a run took from its client.
+/// CPU usage and lateness of the client during a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Strain {
+pub struct ClientSaturation {
     /// CPU time of the process while it measured.
     pub cpu: Duration,
     /// How long it measured.
@@ -29,8 +29,13 @@ pub struct Strain {
     pub response_p50: Option<Duration>,
 }
 
-impl Strain {
-    pub(super) fn new(cpu: Duration, wall: Duration, lag: Option<&Times>, response: &Times) -> Self {
+impl ClientSaturation {
+    pub(super) fn new(
+        cpu: Duration,
+        wall: Duration,
+        lag: Option<&LatencyHistogram>,
+        response: &LatencyHistogram,
+    ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let (late_p99, late_max) = lag.map_or((None, None), |lag| (lag.quantile(0.99), lag.max()));
         Self { cpu, wall, cores, late_p99, late_max, response_p50: response.quantile(0.5) }
@@ -42,14 +47,14 @@ impl Strain {
         if there > 0.0 { self.cpu.as_secs_f64() / there } else { 0.0 }
     }
 
-    /// What was measured is probably the client, not the server or the network.
+    /// The results probably reflect the client's limits, not those of the server or the network.
     pub fn is_limit(&self) -> bool {
         let bearable = self.response_p50.map_or(LATE, |p50| p50.mul_f64(LATE_PART).max(LATE));
         self.utilisation() >= BUSY || self.late_p99.is_some_and(|late| late > bearable)
     }
 }
 
-impl fmt::Display for Strain {
+impl fmt::Display for ClientSaturation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cores = if self.cores == 1 { "1 core".to_owned() } else { format!("{} cores", self.cores) };
         write!(f, "{:.0} % of {cores}", self.utilisation() * 100.0)?;
@@ -59,7 +64,7 @@ impl fmt::Display for Strain {
         }
         f.write_str(match self.is_limit() {
             true if self.utilisation() < BUSY => {
-                ": late, so the client was probably the limit (is its machine busy otherwise?)"
+                ": late, so the client was probably the limit (is the machine busy with other work?)"
             }
             true => ": the client was probably the limit",
             false => ": not the limit",
@@ -71,7 +76,7 @@ impl fmt::Display for Strain {
 mod tests {
     use super::*;
 
-    const IDLE: Strain = Strain {
+    const IDLE: ClientSaturation = ClientSaturation {
         cpu: Duration::from_millis(6_800),
         wall: Duration::from_secs(10),
         cores: 2,
@@ -81,21 +86,21 @@ mod tests {
     };
 
     #[test]
-    fn a_client_with_room_and_on_time_is_not_the_limit() {
+    fn an_idle_punctual_client_is_not_saturated() {
         assert_eq!(IDLE.to_string(), "34 % of 2 cores, started at most 0.4 ms late (p99 0.2 ms): not the limit");
-        let closed = Strain { late_p99: None, late_max: None, ..IDLE };
+        let closed = ClientSaturation { late_p99: None, late_max: None, ..IDLE };
         assert_eq!(closed.to_string(), "34 % of 2 cores: not the limit");
     }
 
     #[test]
-    fn a_busy_or_late_one_is() {
-        let busy = Strain { cpu: Duration::from_millis(19_400), ..IDLE };
+    fn a_busy_or_late_client_is_saturated() {
+        let busy = ClientSaturation { cpu: Duration::from_millis(19_400), ..IDLE };
         assert!(busy.to_string().starts_with("97 % of 2 cores") && busy.is_limit());
         assert!(busy.to_string().ends_with("the client was probably the limit"));
-        let late = |ms| Strain { late_p99: Some(Duration::from_millis(ms)), ..IDLE };
+        let late = |ms| ClientSaturation { late_p99: Some(Duration::from_millis(ms)), ..IDLE };
         assert!(late(3).is_limit() && !late(2).is_limit());
         assert!(late(3).to_string().contains(": late, so the client was probably the limit"));
-        let fast = |p50| Strain { response_p50: p50, late_p99: Some(Duration::from_micros(900)), ..IDLE };
+        let fast = |p50| ClientSaturation { response_p50: p50, late_p99: Some(Duration::from_micros(900)), ..IDLE };
         assert!(!fast(None).is_limit() && !fast(Some(Duration::from_micros(300))).is_limit());
     }
 }

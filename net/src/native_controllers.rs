@@ -1,6 +1,6 @@
 //! The stacks' own controllers, by name.
 
-macro_rules! natives {
+macro_rules! native_controllers {
     ($stack:ident, {$($name:literal => $config:ty),* $(,)?}) => {
         #[doc = concat!(stringify!($stack), "'s own.")]
         pub mod $stack {
@@ -28,13 +28,13 @@ macro_rules! natives {
     };
 }
 
-natives!(quinn, {
+native_controllers!(quinn, {
     "new-reno" => quinn::congestion::NewRenoConfig,
     "cubic" => quinn::congestion::CubicConfig,
     "bbr" => quinn::congestion::BbrConfig,
 });
 
-natives!(noq, {
+native_controllers!(noq, {
     "new-reno" => noq::congestion::NewRenoConfig,
     "cubic" => noq::congestion::CubicConfig,
     "bbr3" => noq::congestion::Bbr3Config,

@@ -1,4 +1,4 @@
-//! Memory for responses: what was handed to QUIC and is not acknowledged, bounded over the whole server.
+//! Memory for responses: limits the data that was handed to QUIC and is not acknowledged, over the whole server.
 //!
 //! A connection may hold the least of three: [`Limits::send_buffer`]; twice what its client takes in a second, and [`START`] at first, so
 //! that a slow client does not pile up what a fast one could use; and as much as the budget has left. The last is the dynamic threshold of
@@ -6,7 +6,7 @@
 //! stays free for whoever comes next. [`FLOOR`] it may always hold, so everybody gets on. And while a fourth of the budget is free each of
 //! its responses may hold as much: one that the client does not read for now, as players do, is in no other's way.
 //!
-//! Who holds bytes has to take some: [`Account::check`] says whom to give up.
+//! Slow readers are dropped: see [`ConnectionBudget::check`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,37 +17,37 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::limits::Limits;
-use crate::metrics::{Budgeted, GivenUp};
+use crate::metrics::{ResponseMemoryMetrics, SlowReader};
 
 /// What a connection may always hold.
 pub(super) const FLOOR: u64 = 16 << 10;
 /// What it may hold before it is known how fast its client is.
 const START: u64 = 256 << 10;
-/// Of this time a client's rate is the mean: acknowledgements come in bursts.
+/// A client's rate is averaged over this time: acknowledgements come in bursts.
 const SAMPLE: Duration = Duration::from_millis(10);
 /// A piece of a body is no smaller, unless it is the last: each is one allocation, and noq copies what is smaller than a packet.
 const PIECE: u64 = 4 << 10;
-/// What a response is taken to hold besides its body: header, trailers, and a stream.
+/// Assumed memory of a response besides its body: header, trailers, and a stream.
 pub(super) const OVERHEAD: u64 = 256;
-/// What a client has to take per second in the long run, in bytes, if it holds so much.
+/// Least rate at which a client must acknowledge what it holds, in bytes per second.
 const LEAST_RATE: f64 = 500.0;
-/// While the budget is under pressure, the part that a client has to take of what it held a window ago.
+/// Under memory pressure, a client must acknowledge one part in this many of what it held a window ago.
 const TURNOVER: u64 = 4;
 
-/// What all connections of a server share.
+/// The budget of all connections of a server.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct MemoryBudget {
     total: u64,
     /// A connection at most.
     each: u64,
     stall: Duration,
     window: Duration,
-    metrics: Budgeted,
+    metrics: ResponseMemoryMetrics,
 }
 
-impl Budget {
-    pub(super) fn new(limits: &Limits, metrics: Budgeted) -> Arc<Self> {
-        metrics.has(limits.unacknowledged);
+impl MemoryBudget {
+    pub(super) fn new(limits: &Limits, metrics: ResponseMemoryMetrics) -> Arc<Self> {
+        metrics.set_limit(limits.unacknowledged);
         let Limits { unacknowledged: total, send_buffer: each, stall, pressure, .. } = *limits;
         Arc::new(Self { total, each, stall, window: pressure, metrics })
     }
@@ -56,15 +56,15 @@ impl Budget {
         self.total.saturating_sub(self.metrics.used())
     }
 
-    /// More than half of it is in use.
+    /// Whether more than half of it is in use.
     fn is_under_pressure(&self) -> bool {
         self.metrics.used() > self.total / 2
     }
 
     /// For a connection.
-    pub(super) fn account(self: &Arc<Self>) -> Arc<Account> {
+    pub(super) fn connection(self: &Arc<Self>) -> Arc<ConnectionBudget> {
         let now = Instant::now();
-        Arc::new(Account {
+        Arc::new(ConnectionBudget {
             budget: Arc::clone(self),
             held: AtomicU64::new(0),
             fixed: AtomicU64::new(0),
@@ -72,15 +72,15 @@ impl Budget {
             freed: Notify::new(),
             rate: Mutex::new(Rate { since: now, released: 0, rate: 0.0 }),
             windows: Mutex::new([Window::new(now); 2]),
-            ousted: AtomicBool::new(false),
+            evicted: AtomicBool::new(false),
         })
     }
 }
 
 /// What a connection holds of the budget.
 #[derive(Debug)]
-pub(super) struct Account {
-    budget: Arc<Budget>,
+pub(super) struct ConnectionBudget {
+    budget: Arc<MemoryBudget>,
     /// Bytes of bodies.
     held: AtomicU64,
     /// What is beside them.
@@ -91,11 +91,11 @@ pub(super) struct Account {
     rate: Mutex<Rate>,
     /// One for stalls, one for pressure.
     windows: Mutex<[Window; 2]>,
-    /// Given up for others.
-    ousted: AtomicBool,
+    /// Evicted because others need the memory.
+    evicted: AtomicBool,
 }
 
-/// How fast a client takes bytes: its best of late, which halves each second.
+/// How fast a client acknowledges: its best recent rate, which halves each second.
 #[derive(Debug)]
 struct Rate {
     since: Instant,
@@ -103,7 +103,7 @@ struct Rate {
     rate: f64,
 }
 
-/// Since when a client is watched, and what it had then.
+/// Start of an observation window of a client, and its state then.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     since: Instant,
@@ -122,15 +122,15 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Account {
+impl ConnectionBudget {
     /// What the connection may hold.
     fn allowance(&self, now: Instant) -> u64 {
         let mut rate = lock(&self.rate);
         let passed = now.saturating_duration_since(rate.since);
         if passed >= SAMPLE {
             let released = self.released.load(Ordering::Relaxed);
-            let (of_late, seconds) = (released - rate.released, passed.as_secs_f64());
-            let rate_now = (of_late as f64 / seconds).max(rate.rate * (-seconds).exp2());
+            let (recent, seconds) = (released - rate.released, passed.as_secs_f64());
+            let rate_now = (recent as f64 / seconds).max(rate.rate * (-seconds).exp2());
             *rate = Rate { since: now, released, rate: rate_now };
         }
         let by_rate = ((2.0 * rate.rate) as u64).max(START);
@@ -138,10 +138,10 @@ impl Account {
     }
 
     /// For a response.
-    pub(super) fn response(self: &Arc<Self>) -> Arc<Share> {
+    pub(super) fn response(self: &Arc<Self>) -> Arc<ResponseBudget> {
         self.fixed.fetch_add(OVERHEAD, Ordering::Relaxed);
         self.budget.metrics.hold(OVERHEAD);
-        Arc::new(Share { account: Arc::clone(self), held: AtomicU64::new(0) })
+        Arc::new(ResponseBudget { connection: Arc::clone(self), held: AtomicU64::new(0) })
     }
 
     fn release(&self, of: &AtomicU64, bytes: u64) {
@@ -150,14 +150,14 @@ impl Account {
         self.budget.metrics.release(bytes);
     }
 
-    /// Whether the client has to be given up: it took too little of what it holds. To be asked again and again while it holds something.
+    /// Whether the client reads too slowly and must be dropped. To be called regularly while it holds memory.
     ///
     /// In each [`Limits::stall`] it has to take what it held at its beginning, or 500 bytes per second. While more than half of the budget is
     /// in use, it has to take in each [`Limits::pressure`] a fourth of what it held at its beginning, if that was more than [`FLOOR`]: the
     /// time runs at all times, so that pressure finds at once who takes nothing.
-    pub(super) fn check(&self, now: Instant) -> Result<(), GivenUp> {
-        if self.ousted.load(Ordering::Relaxed) {
-            return Err(GivenUp::Pressure);
+    pub(super) fn check(&self, now: Instant) -> Result<(), SlowReader> {
+        if self.evicted.load(Ordering::Relaxed) {
+            return Err(SlowReader::Pressure);
         }
         let held = self.held.load(Ordering::Relaxed) + self.fixed.load(Ordering::Relaxed);
         let released = self.released.load(Ordering::Relaxed);
@@ -179,94 +179,95 @@ impl Account {
             && taken < held / TURNOVER
             && self.budget.is_under_pressure()
         {
-            self.ousted.store(true, Ordering::Relaxed);
-            self.budget.metrics.gave_up(GivenUp::Pressure);
-            return Err(GivenUp::Pressure);
+            self.evicted.store(true, Ordering::Relaxed);
+            self.budget.metrics.aborted(SlowReader::Pressure);
+            return Err(SlowReader::Pressure);
         }
         if let Some((taken, held, passed)) = over(stall, self.budget.stall)
             && (taken as f64) < (held as f64).min(LEAST_RATE * passed.as_secs_f64())
         {
-            self.budget.metrics.gave_up(GivenUp::Stall);
-            return Err(GivenUp::Stall);
+            self.budget.metrics.aborted(SlowReader::Stall);
+            return Err(SlowReader::Stall);
         }
         Ok(())
     }
 
-    /// The connection was given up for others: its responses end as they find out, and it has to be closed.
-    pub(super) fn is_ousted(&self) -> bool {
-        self.ousted.load(Ordering::Relaxed)
+    /// The connection was evicted: its responses end at their next check, and it must be closed.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.evicted.load(Ordering::Relaxed)
     }
 
-    /// How often to [`Account::check`].
+    /// How often to [`ConnectionBudget::check`].
     pub(super) fn tick(&self) -> Duration {
         (self.budget.window.min(self.budget.stall) / 4).clamp(Duration::from_millis(20), Duration::from_secs(1))
     }
 }
 
-/// What a response holds of its connection's account.
+/// What a response holds of its connection's budget.
 #[derive(Debug)]
-pub(super) struct Share {
-    account: Arc<Account>,
+pub(super) struct ResponseBudget {
+    connection: Arc<ConnectionBudget>,
     held: AtomicU64,
 }
 
-impl Share {
-    /// So much, or the part of it that is free, if that is worth a piece.
+impl ResponseBudget {
+    /// Charges `wanted` bytes, or the part of it that is free if that is worth a piece.
     fn try_charge(self: &Arc<Self>, now: Instant, wanted: u64, all: bool) -> Option<Charge> {
-        let account = &self.account;
-        let allowance = account.allowance(now);
+        let connection = &self.connection;
+        let allowance = connection.allowance(now);
         let part = |held: u64| {
             let part = wanted.min(allowance.saturating_sub(held));
             if all { part == wanted } else { part >= wanted.min(PIECE) }.then_some(part)
         };
-        let charged = account.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| Some(held + part(held)?));
+        let charged =
+            connection.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| Some(held + part(held)?));
         let bytes = match charged {
             Ok(held) => part(held)?,
             Err(_) => {
-                let budget = &account.budget;
+                let budget = &connection.budget;
                 let alone = self.held.load(Ordering::Relaxed) == 0 && budget.free() > budget.total / 4;
                 let bytes = wanted.min(FLOOR);
                 if !alone || (all && bytes < wanted) {
                     return None;
                 }
-                account.held.fetch_add(bytes, Ordering::Relaxed);
+                connection.held.fetch_add(bytes, Ordering::Relaxed);
                 bytes
             }
         };
         self.held.fetch_add(bytes, Ordering::Relaxed);
-        account.budget.metrics.hold(bytes);
-        Some(Charge { share: Arc::clone(self), bytes })
+        connection.budget.metrics.hold(bytes);
+        Some(Charge { response: Arc::clone(self), bytes })
     }
 
-    /// All of it, if there is room now.
+    /// Charges all of it, if there is room now.
     pub(super) fn charge_all(self: &Arc<Self>, bytes: u64) -> Option<Charge> {
         self.try_charge(Instant::now(), bytes, true)
     }
 
-    /// A part of what is wanted, at most all of it, as soon as there is room.
+    /// Charges at most what is wanted, as soon as there is room.
     pub(super) async fn charge(self: &Arc<Self>, wanted: u64) -> Charge {
         loop {
             // Before it is looked whether there is room: what is freed meanwhile is heard.
-            let freed = self.account.freed.notified();
+            let freed = self.connection.freed.notified();
             if let Some(charge) = self.try_charge(Instant::now(), wanted, false) {
                 return charge;
             }
             // Only what the connection itself frees is told: others are looked for now and then.
-            let _ = tokio::time::timeout(self.account.tick(), freed).await;
+            let _ = tokio::time::timeout(self.connection.tick(), freed).await;
         }
     }
 }
 
-impl Drop for Share {
+impl Drop for ResponseBudget {
     fn drop(&mut self) {
-        self.account.release(&self.account.fixed, OVERHEAD);
+        self.connection.release(&self.connection.fixed, OVERHEAD);
     }
 }
 
 /// Bytes of a body, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Charge {
-    share: Arc<Share>,
+    response: Arc<ResponseBudget>,
     bytes: u64,
 }
 
@@ -285,16 +286,16 @@ impl Charge {
     }
 
     fn give_back(&self, bytes: u64) {
-        self.share.held.fetch_sub(bytes, Ordering::Relaxed);
-        let account = &self.share.account;
-        account.release(&account.held, bytes);
-        account.freed.notify_waiters();
+        self.response.held.fetch_sub(bytes, Ordering::Relaxed);
+        let connection = &self.response.connection;
+        connection.release(&connection.held, bytes);
+        connection.freed.notify_waiters();
     }
 
     /// These bytes: they count until a stack lets go of the last of them, which it does when they are acknowledged, or their stream or
     /// connection is over.
     pub(super) fn of(self, bytes: Bytes) -> Bytes {
-        Bytes::from_owner(Held { bytes, _charge: self })
+        Bytes::from_owner(ChargedBytes { bytes, _charge: self })
     }
 }
 
@@ -304,12 +305,12 @@ impl Drop for Charge {
     }
 }
 
-struct Held {
+struct ChargedBytes {
     bytes: Bytes,
     _charge: Charge,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ChargedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -321,14 +322,14 @@ mod tests {
 
     const MB: u64 = 1 << 20;
 
-    fn budget(total: u64) -> Arc<Budget> {
-        Budget::new(&Limits { unacknowledged: total, ..Limits::default() }, Budgeted::default())
+    fn budget(total: u64) -> Arc<MemoryBudget> {
+        MemoryBudget::new(&Limits { unacknowledged: total, ..Limits::default() }, ResponseMemoryMetrics::default())
     }
 
     /// What a response gets that never has enough, in pieces of 64 KiB.
-    fn all_it_gets(account: &Arc<Account>, now: Instant) -> Vec<Charge> {
-        let share = account.response();
-        std::iter::from_fn(|| share.try_charge(now, 64 << 10, false)).collect()
+    fn all_it_gets(connection: &Arc<ConnectionBudget>, now: Instant) -> Vec<Charge> {
+        let response = connection.response();
+        std::iter::from_fn(|| response.try_charge(now, 64 << 10, false)).collect()
     }
 
     fn bytes(charges: &[Charge]) -> u64 {
@@ -336,33 +337,33 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_stalled_clients_leave_room_for_one_more() {
+    fn a_thousand_stalled_clients_leave_room_for_another() {
         let (budget, now) = (budget(64 * MB), Instant::now());
-        let accounts: Vec<_> = (0..1_000).map(|_| budget.account()).collect();
-        let held: Vec<_> = accounts.iter().map(|account| all_it_gets(account, now)).collect();
+        let accounts: Vec<_> = (0..1_000).map(|_| budget.connection()).collect();
+        let held: Vec<_> = accounts.iter().map(|connection| all_it_gets(connection, now)).collect();
         let each: Vec<u64> = held.iter().map(|charges| bytes(charges)).collect();
         // The first take what they may at first, the last the floor.
         assert_eq!((each[0], each[999]), (START, FLOOR));
         assert!(each.iter().all(|bytes| *bytes >= FLOOR));
         let over = 1_000 * (FLOOR + OVERHEAD);
         assert!(budget.metrics.used() <= 64 * MB + over, "{}", budget.metrics.used());
-        let newcomer = budget.account();
+        let newcomer = budget.connection();
         assert_eq!(bytes(&all_it_gets(&newcomer, now)), FLOOR);
         drop(held);
         assert_eq!(budget.metrics.used(), 0);
     }
 
     #[test]
-    fn clients_that_all_want_more_share_equally() {
+    fn greedy_clients_share_equally() {
         let (budget, mut now) = (budget(16 * MB), Instant::now());
-        let accounts: Vec<_> = (0..7).map(|_| budget.account()).collect();
+        let accounts: Vec<_> = (0..7).map(|_| budget.connection()).collect();
         let mut held: Vec<Vec<Charge>> = accounts.iter().map(|_| Vec::new()).collect();
         // All are fast, and each in turn gives a piece back and takes what it gets.
         for _ in 0..2_000 {
             now += SAMPLE;
-            for (account, held) in accounts.iter().zip(&mut held) {
+            for (connection, held) in accounts.iter().zip(&mut held) {
                 held.drain(..held.len().min(4));
-                held.extend(all_it_gets(account, now));
+                held.extend(all_it_gets(connection, now));
             }
         }
         // Seven parts, and one that stays free: 2 MB each.
@@ -376,27 +377,27 @@ mod tests {
     fn a_fast_client_may_hold_more_than_a_slow_one() {
         let (budget, start) = (budget(128 * MB), Instant::now());
         for (rate, wanted) in [(10_000, START), (1_000_000, 2_000_000), (100_000_000, 8 * MB)] {
-            let account = budget.account();
-            account.released.store(rate / 100, Ordering::Relaxed);
-            let allowance = account.allowance(start + SAMPLE * 2);
+            let connection = budget.connection();
+            connection.released.store(rate / 100, Ordering::Relaxed);
+            let allowance = connection.allowance(start + SAMPLE * 2);
             assert!(allowance <= wanted && allowance >= wanted / 3, "{rate}: {allowance}");
         }
     }
 
     /// Holds so much, and lets go of a part in each second, for a minute. When it is given up.
-    fn taking(budget: &Arc<Budget>, holding: u64, per_second: u64) -> Option<(u64, GivenUp)> {
-        let (account, start) = (budget.account(), Instant::now());
-        let share = account.response();
+    fn taking(budget: &Arc<MemoryBudget>, holding: u64, per_second: u64) -> Option<(u64, SlowReader)> {
+        let (connection, start) = (budget.connection(), Instant::now());
+        let response = connection.response();
         let hold = |bytes: u64| {
-            account.held.fetch_add(bytes, Ordering::Relaxed);
-            share.held.fetch_add(bytes, Ordering::Relaxed);
+            connection.held.fetch_add(bytes, Ordering::Relaxed);
+            response.held.fetch_add(bytes, Ordering::Relaxed);
             budget.metrics.hold(bytes);
-            Charge { share: Arc::clone(&share), bytes }
+            Charge { response: Arc::clone(&response), bytes }
         };
         let _most = hold(holding - per_second);
         let mut piece = Some(hold(per_second));
         for second in 0..120 {
-            if let Err(why) = account.check(start + Duration::from_secs(second)) {
+            if let Err(why) = connection.check(start + Duration::from_secs(second)) {
                 return Some((second, why));
             }
             piece.take();
@@ -406,57 +407,57 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_trickles_is_given_up() {
+    fn a_trickling_reader_is_dropped() {
         let budget = budget(128 * MB);
         // What is taken 64 KiB at a time is enough, 100 bytes per second are not, nor is nothing.
         assert_eq!(taking(&budget, 200_000, 65_536), None);
         assert_eq!(taking(&budget, 200_000, 1_000), None);
-        assert_eq!(taking(&budget, 200_000, 100), Some((30, GivenUp::Stall)));
-        assert_eq!(taking(&budget, 200_000, 0), Some((30, GivenUp::Stall)));
+        assert_eq!(taking(&budget, 200_000, 100), Some((30, SlowReader::Stall)));
+        assert_eq!(taking(&budget, 200_000, 0), Some((30, SlowReader::Stall)));
     }
 
     #[test]
-    fn under_pressure_who_holds_much_has_to_take_much() {
+    fn large_holders_must_read_under_memory_pressure() {
         let budget = budget(MB);
         budget.metrics.hold(MB * 3 / 4);
         // A fourth of it in five seconds.
         assert_eq!(taking(&budget, 200_000, 11_000), None);
-        assert_eq!(taking(&budget, 200_000, 9_000), Some((5, GivenUp::Pressure)));
+        assert_eq!(taking(&budget, 200_000, 9_000), Some((5, SlowReader::Pressure)));
         // The floor is everybody's.
         assert_eq!(taking(&budget, FLOOR - OVERHEAD, 1_000), None);
     }
 
     #[test]
-    fn time_between_responses_is_not_held_against_a_client() {
+    fn idle_time_between_responses_does_not_count_as_stall() {
         let (budget, start) = (budget(MB), Instant::now());
         budget.metrics.hold(MB);
-        let account = budget.account();
+        let connection = budget.connection();
         let hour = Duration::from_secs(3_600);
-        let piece = all_it_gets(&account, start);
-        assert_eq!(account.check(start), Ok(()));
+        let piece = all_it_gets(&connection, start);
+        assert_eq!(connection.check(start), Ok(()));
         drop(piece);
-        assert_eq!(account.check(start + hour), Ok(()));
-        let _piece = all_it_gets(&account, start);
-        assert_eq!(account.check(start + hour * 2), Ok(()));
-        assert_eq!(account.check(start + hour * 2 + Duration::from_secs(4)), Ok(()));
+        assert_eq!(connection.check(start + hour), Ok(()));
+        let _piece = all_it_gets(&connection, start);
+        assert_eq!(connection.check(start + hour * 2), Ok(()));
+        assert_eq!(connection.check(start + hour * 2 + Duration::from_secs(4)), Ok(()));
     }
 
     #[tokio::test]
-    async fn a_response_that_is_not_read_is_in_no_other_s_way() {
+    async fn an_unread_response_does_not_block_others() {
         let budget = budget(128 * MB);
-        let account = budget.account();
-        let _unread = all_it_gets(&account, Instant::now());
-        let share = account.response();
-        let piece = share.charge(64 << 10).await;
+        let connection = budget.connection();
+        let _unread = all_it_gets(&connection, Instant::now());
+        let response = connection.response();
+        let piece = response.charge(64 << 10).await;
         assert_eq!(piece.bytes(), FLOOR);
         // The next one when that is acknowledged.
         tokio::select! {
             biased;
-            _ = share.charge(64 << 10) => panic!("a second piece beside the first"),
+            _ = response.charge(64 << 10) => panic!("a second piece beside the first"),
             () = std::future::ready(()) => {}
         }
         let body = piece.of(Bytes::from_static(b"body"));
-        let (next, ()) = tokio::join!(share.charge(64 << 10), async { drop(body) });
+        let (next, ()) = tokio::join!(response.charge(64 << 10), async { drop(body) });
         assert_eq!(next.bytes(), FLOOR);
     }
 }

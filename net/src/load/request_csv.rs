@@ -1,4 +1,4 @@
-//! One line for each request, written while the run goes on.
+//! One CSV line per request, written during the run.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use http::Uri;
 
-use super::books::{Failure, Request};
+use super::load_stats::{Failure, Request};
 
 /// The names of the columns; times are seconds, `intended` and `start` since the run began.
 pub const COLUMNS: &str = "intended,start,connect,first_byte,service,response,bytes,result,connection,path";
@@ -28,13 +28,13 @@ struct Row {
 }
 
 /// Writes rows on a thread of its own.
-pub(super) struct Rows {
+pub(super) struct RequestCsv {
     rows: SyncSender<Row>,
     thread: JoinHandle<io::Result<()>>,
     lost: u64,
 }
 
-impl Rows {
+impl RequestCsv {
     pub(super) fn to(out: Box<dyn Write + Send>) -> Self {
         let (rows, waiting) = sync_channel(WAITING);
         Self { rows, thread: std::thread::spawn(move || write(out, &waiting)), lost: 0 }
@@ -46,10 +46,10 @@ impl Rows {
             intended: since(began, request.intended),
             start: since(began, request.start),
             connect: request.connect,
-            first_byte: request.seen.first_byte.map(|at| since(request.start, at)),
+            first_byte: request.progress.first_byte.map(|at| since(request.start, at)),
             service: since(request.start, ended),
             response: since(request.intended, ended),
-            bytes: request.seen.bytes,
+            bytes: request.progress.bytes,
             result: result.map_err(|failure| failure.kind.name()),
             connection: request.connection,
             url: request.url.clone(),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_quoted_where_they_must_be() {
+    fn csv_fields_are_quoted_when_needed() {
         assert_eq!((quoted("/a?b=1"), quoted("/a,\"b\"")), ("/a?b=1".into(), "\"/a,\"\"b\"\"\"".into()));
     }
 }

@@ -5,21 +5,21 @@ use std::str::FromStr;
 
 use fathom_cc::catalogue;
 
-/// Controllers and how connections divide among them, as users write it: `sync`, or `sync=50,native:cubic=50`. Numbers are weights. Options
+/// Controllers with weights that divide the connections, as users write it: `sync`, or `sync=50,native:cubic=50`. Numbers are weights. Options
 /// go with their controller: `sync:floor=1ms=50,reno=50`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shares(Vec<(String, u32)>);
+pub struct ControllerShares(Vec<(String, u32)>);
 
-impl Shares {
+impl ControllerShares {
     /// Controllers, each once, in the order in which they were written.
     pub fn controllers(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(|(controller, _)| controller.as_str())
     }
 
-    /// Number of the controller that a connection gets; `lot` is drawn evenly from 0 to 1.
-    pub fn pick(&self, lot: f64) -> usize {
+    /// Number of the controller of a connection; `sample` is uniform in [0, 1).
+    pub fn pick(&self, sample: f64) -> usize {
         let sum: u32 = self.0.iter().map(|(_, weight)| weight).sum();
-        let mut left = lot * f64::from(sum);
+        let mut left = sample * f64::from(sum);
         for (number, (_, weight)) in self.0.iter().enumerate() {
             left -= f64::from(*weight);
             if left < 0.0 {
@@ -30,7 +30,7 @@ impl Shares {
     }
 }
 
-impl fmt::Display for Shares {
+impl fmt::Display for ControllerShares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [(only, _)] = &self.0[..] {
             return f.write_str(only);
@@ -40,14 +40,14 @@ impl fmt::Display for Shares {
     }
 }
 
-impl FromStr for Shares {
+impl FromStr for ControllerShares {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
         let mut shares: Vec<(String, u32)> = Vec::new();
         let trimmed: Vec<&str> = s.split(',').map(str::trim).collect();
         for piece in catalogue::split(&trimmed.join(",")) {
-            let (controller, weight) = weighed(&piece);
+            let (controller, weight) = split_weight(&piece);
             let weight = weight.parse().ok().filter(|w| (1..=1_000_000).contains(w));
             let weight = weight.ok_or_else(|| {
                 format!("'{piece}': a weight is a number from 1 to 1000000; write sync=50,native:cubic=50")
@@ -65,7 +65,7 @@ impl FromStr for Shares {
 }
 
 /// A controller and its weight. The number after the last `=` is a weight, not an option's value, where the rest is a controller already.
-fn weighed(piece: &str) -> (&str, &str) {
+fn split_weight(piece: &str) -> (&str, &str) {
     match piece.rsplit_once('=') {
         Some((rest, weight)) if rest.starts_with("native:") || catalogue::parse(rest).is_ok() => {
             (rest.trim(), weight.trim())
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn shares(text: &str) -> Vec<(String, u32)> {
-        text.parse::<Shares>().unwrap_or_else(|e| panic!("{text}: {e}")).0
+        text.parse::<ControllerShares>().unwrap_or_else(|e| panic!("{text}: {e}")).0
     }
 
     fn of(pairs: &[(&str, u32)]) -> Vec<(String, u32)> {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_told_from_options() {
+    fn weights_are_distinguished_from_options() {
         assert_eq!(shares("sync"), of(&[("sync", 1)]));
         assert_eq!(shares("sync=50,native:cubic=50"), of(&[("sync", 50), ("native:cubic", 50)]));
         assert_eq!(shares("sync:floor=1ms"), of(&[("sync:floor=1ms", 1)]));
@@ -101,30 +101,30 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_written_as_they_are_read() {
+    fn shares_round_trip_through_display() {
         for text in ["sync", "sync=50,native:cubic=50", "sync:floor=1ms=30,reno=70"] {
-            assert_eq!(text.parse::<Shares>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ControllerShares>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
-        for (text, mend) in [
+    fn invalid_shares_are_explained() {
+        for (text, hint) in [
             ("", "lacks"),
             ("sync=0", "weight"),
             ("sync=x", "weight"),
             ("sync,,reno", "lacks"),
             ("sync=1,sync=2", "twice"),
         ] {
-            let error = text.parse::<Shares>().unwrap_err();
-            assert!(error.contains(mend), "{text}: {error}");
+            let error = text.parse::<ControllerShares>().unwrap_err();
+            assert!(error.contains(hint), "{text}: {error}");
         }
     }
 
     #[test]
     fn connections_divide_by_weight() {
-        let shares: Shares = "sync=1,reno=3".parse().unwrap();
-        assert_eq!([0.0, 0.249, 0.25, 0.999].map(|lot| shares.pick(lot)), [0, 0, 1, 1]);
+        let shares: ControllerShares = "sync=1,reno=3".parse().unwrap();
+        assert_eq!([0.0, 0.249, 0.25, 0.999].map(|sample| shares.pick(sample)), [0, 0, 1, 1]);
         let picked = (0..1_000).filter(|n| shares.pick(f64::from(*n) / 1_000.0) == 0).count();
         assert_eq!(picked, 250);
     }

@@ -1,5 +1,5 @@
-//! Requests' streams where their responses reach them: `h3` keeps a stream to itself, but a response has to know what becomes of what it
-//! sends, and bodies need no copy.
+//! Request streams that `h3` and the response share: `h3` owns its streams, but a response must learn when its data is acknowledged, and
+//! writes bodies without copying.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,11 +11,11 @@ use h3::quic::{
     Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming, StreamId, WriteBuf,
 };
 
-use super::reply::Delivery;
+use super::response::Delivery;
 
-/// What a stack's streams do beside what `h3` asks of them.
-pub(crate) trait Outgoing: SendStream<Bytes> + RecvStream<Buf = Bytes> {
-    /// What becomes of what it sends.
+/// What a stack's streams can do beyond `h3`'s traits.
+pub(crate) trait ResponseStream: SendStream<Bytes> + RecvStream<Buf = Bytes> {
+    /// Resolves when all data is acknowledged.
     fn delivery(&self) -> Delivery;
     /// Writes all of `chunks` as they are; they are empty then.
     fn poll_write_chunks(
@@ -31,9 +31,9 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A stream that `h3` and a response share. Both belong to one task, so nobody waits for the other.
-pub(crate) struct Shared<S>(Arc<Mutex<S>>);
+pub(crate) struct SharedStream<S>(Arc<Mutex<S>>);
 
-impl<S: Outgoing> Shared<S> {
+impl<S: ResponseStream> SharedStream<S> {
     pub(super) fn delivery(&self) -> Delivery {
         lock(&self.0).delivery()
     }
@@ -51,22 +51,22 @@ fn data_header(length: usize) -> Bytes {
     Bytes::copy_from_slice(&[0, a, b, c, d])
 }
 
-/// Streams of a connection by their number, as long as `h3` has them.
-pub(crate) struct Streams<S>(Arc<Mutex<HashMap<StreamId, Weak<Mutex<S>>>>>);
+/// Streams of a connection by ID, while `h3` holds them.
+pub(crate) struct StreamRegistry<S>(Arc<Mutex<HashMap<StreamId, Weak<Mutex<S>>>>>);
 
-impl<S> Clone for Streams<S> {
+impl<S> Clone for StreamRegistry<S> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<S: RecvStream> Streams<S> {
-    /// The stream of this number, for whoever answers its request.
-    pub(super) fn take(&self, id: StreamId) -> Option<Shared<S>> {
-        lock(&self.0).remove(&id)?.upgrade().map(Shared)
+impl<S: RecvStream> StreamRegistry<S> {
+    /// The stream with this ID, for the response to its request.
+    pub(super) fn take(&self, id: StreamId) -> Option<SharedStream<S>> {
+        lock(&self.0).remove(&id)?.upgrade().map(SharedStream)
     }
 
-    fn share(&self, stream: S) -> Shared<S> {
+    fn share(&self, stream: S) -> SharedStream<S> {
         let (id, stream) = (stream.recv_id(), Arc::new(Mutex::new(stream)));
         let mut streams = lock(&self.0);
         if streams.len() == streams.capacity() {
@@ -74,25 +74,25 @@ impl<S: RecvStream> Streams<S> {
             streams.retain(|_, stream| stream.strong_count() > 0);
         }
         streams.insert(id, Arc::downgrade(&stream));
-        Shared(stream)
+        SharedStream(stream)
     }
 }
 
 /// A client's connection whose streams are shared.
-pub(crate) struct Sharing<C: OpenStreams<Bytes>> {
+pub(crate) struct SharedStreamConnection<C: OpenStreams<Bytes>> {
     inner: C,
-    streams: Streams<C::BidiStream>,
+    streams: StreamRegistry<C::BidiStream>,
 }
 
-impl<C: OpenStreams<Bytes>> Sharing<C> {
-    pub(super) fn new(inner: C) -> (Self, Streams<C::BidiStream>) {
-        let streams = Streams(Arc::default());
+impl<C: OpenStreams<Bytes>> SharedStreamConnection<C> {
+    pub(super) fn new(inner: C) -> (Self, StreamRegistry<C::BidiStream>) {
+        let streams = StreamRegistry(Arc::default());
         (Self { inner, streams: streams.clone() }, streams)
     }
 }
 
-impl<C: OpenStreams<Bytes, BidiStream: Outgoing>> OpenStreams<Bytes> for Sharing<C> {
-    type BidiStream = Shared<C::BidiStream>;
+impl<C: OpenStreams<Bytes, BidiStream: ResponseStream>> OpenStreams<Bytes> for SharedStreamConnection<C> {
+    type BidiStream = SharedStream<C::BidiStream>;
     type SendStream = C::SendStream;
 
     fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
@@ -109,9 +109,9 @@ impl<C: OpenStreams<Bytes, BidiStream: Outgoing>> OpenStreams<Bytes> for Sharing
     }
 }
 
-impl<C: Connection<Bytes, BidiStream: Outgoing>> Connection<Bytes> for Sharing<C> {
+impl<C: Connection<Bytes, BidiStream: ResponseStream>> Connection<Bytes> for SharedStreamConnection<C> {
     type RecvStream = C::RecvStream;
-    type OpenStreams = Sharing<C::OpenStreams>;
+    type OpenStreams = SharedStreamConnection<C::OpenStreams>;
 
     fn poll_accept_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
         self.inner.poll_accept_recv(cx)
@@ -123,11 +123,11 @@ impl<C: Connection<Bytes, BidiStream: Outgoing>> Connection<Bytes> for Sharing<C
     }
 
     fn opener(&self) -> Self::OpenStreams {
-        Sharing { inner: self.inner.opener(), streams: self.streams.clone() }
+        SharedStreamConnection { inner: self.inner.opener(), streams: self.streams.clone() }
     }
 }
 
-impl<S: Outgoing> RecvStream for Shared<S> {
+impl<S: ResponseStream> RecvStream for SharedStream<S> {
     type Buf = Bytes;
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
@@ -143,7 +143,7 @@ impl<S: Outgoing> RecvStream for Shared<S> {
     }
 }
 
-impl<S: Outgoing> SendStream<Bytes> for Shared<S> {
+impl<S: ResponseStream> SendStream<Bytes> for SharedStream<S> {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         lock(&self.0).poll_ready(cx)
     }

@@ -1,7 +1,7 @@
-//! The stacks on rustls as doors. quinn and noq have the same shape under other names, so what serves through one serves through the other.
+//! [`ServerStack`](super::stack::ServerStack) for quinn and noq, which have the same API under other names.
 
-macro_rules! door {
-    ($module:ident, $stack:ident, $plugs:ident, $h3:ident) => {
+macro_rules! server_stack {
+    ($module:ident, $stack:ident, $adapter:ident, $h3:ident) => {
         pub(super) mod $module {
             use std::io;
             use std::net::SocketAddr;
@@ -12,46 +12,46 @@ macro_rules! door {
             use fathom_cc::catalogue;
             use fathom_plugin::{Extension, Observer, with_shaping_socket};
             use h3::quic::StreamErrorIncoming;
-            use $plugs::{self as plugs, ConnectionMonitor, Plugin, ServerPlugin, ShapingSocket};
+            use $adapter::{self as adapter, ConnectionMonitor, Plugin, ServerPlugin, ShapingSocket};
             use $stack::congestion::ControllerFactory;
             use $stack::crypto::rustls::QuicServerConfig;
             use $stack::{self as stack, Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig};
 
-            use super::super::door::{Rest, with_probe};
-            use super::super::outgoing::Outgoing;
-            use super::super::reply::Delivery;
+            use super::super::response::Delivery;
+            use super::super::response_stream::ResponseStream;
+            use super::super::stack::{HandshakeCompletion, with_monitor_report};
             use super::super::{SetupError, WINDOW, stream_window};
+            use crate::controller_shares::ControllerShares;
             use crate::limits::Limits;
-            use crate::metrics::Ended;
-            use crate::natives::$stack as natives;
-            use crate::shares::Shares;
+            use crate::metrics::ConnectionStats;
+            use crate::native_controllers::$stack as natives;
             use crate::udp::{self, SocketBuffers};
 
             /// How connections of one share are accepted.
-            enum Kind {
-                Plugged(ServerPlugin),
+            enum ShareConfig {
+                Fathom(ServerPlugin),
                 Native(stack::ServerConfig, Arc<dyn ControllerFactory + Send + Sync>),
             }
 
             /// An endpoint that listens.
-            pub(in super::super) struct Door {
+            pub(in super::super) struct ServerEndpoint {
                 endpoint: Endpoint,
-                kinds: Vec<Kind>,
+                share_configs: Vec<ShareConfig>,
                 limits: Limits,
-                /// Packets go through an outlet, which cuts them to size: their size must not change by itself.
-                outlet: bool,
+                /// Packets go through a shaping socket, which trims them: MTU discovery must be off.
+                shaping_socket: bool,
                 buffers: SocketBuffers,
             }
 
             pub(in super::super) struct Connection {
                 connection: stack::Connection,
-                probe: Option<ConnectionMonitor>,
+                monitor: Option<ConnectionMonitor>,
             }
 
-            impl Door {
+            impl ServerEndpoint {
                 pub(in super::super) fn open(
                     listen: SocketAddr,
-                    shares: &Shares,
+                    shares: &ControllerShares,
                     tls: Arc<rustls::ServerConfig>,
                     limits: &Limits,
                     extension: Extension,
@@ -66,47 +66,48 @@ macro_rules! door {
                             None => Ok(catalogue::parse(controller).map_err(|e| wrong(controller, &e))?),
                         });
                     }
-                    let needs_outlet = configs.iter().flatten().any(|r| {
-                        r.check(plugs::PROVIDED).is_err() && r.check(with_shaping_socket(plugs::PROVIDED)).is_ok()
-                    });
-                    let cannot = |e: io::Error| SetupError::Listen(listen, e);
+                    let needs_shaping_socket = configs
+                        .iter()
+                        .flatten()
+                        .any(|r| r.check(adapter::PROVIDED).is_err() && r.check(with_shaping_socket(adapter::PROVIDED)).is_ok());
+                    let listen_error = |e: io::Error| SetupError::Listen(listen, e);
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
-                    let (socket, buffers) = udp::bind(listen).map_err(cannot)?;
-                    let socket = runtime.wrap_udp_socket(socket).map_err(cannot)?;
-                    let (gate, socket) = if needs_outlet {
-                        let outlet = ShapingSocket::new(socket, &runtime);
-                        (Some(Arc::clone(outlet.registry())), outlet.socket())
+                    let (socket, buffers) = udp::bind(listen).map_err(listen_error)?;
+                    let socket = runtime.wrap_udp_socket(socket).map_err(listen_error)?;
+                    let (trailers, socket) = if needs_shaping_socket {
+                        let shaping_socket = ShapingSocket::new(socket, &runtime);
+                        (Some(Arc::clone(shaping_socket.registry())), shaping_socket.socket())
                     } else {
                         (None, socket)
                     };
-                    let mut kinds = Vec::new();
+                    let mut share_configs = Vec::new();
                     for (controller, controller_config) in shares.controllers().zip(configs) {
-                        kinds.push(match controller_config {
+                        share_configs.push(match controller_config {
                             Ok(controller_config) => {
-                                let plug = match &gate {
-                                    Some(gate) => Plugin::new_with_shaping(gate, controller_config),
+                                let plugin = match &trailers {
+                                    Some(trailers) => Plugin::new_with_shaping(trailers, controller_config),
                                     None => Plugin::new(controller_config),
                                 };
-                                let plug =
-                                    plug.and_then(|plug| plug.with_extension(extension)?.server(Arc::clone(&tls)));
-                                Kind::Plugged(plug.map_err(|e| wrong(controller, &e))?)
+                                let plugin = plugin
+                                    .and_then(|plugin| plugin.with_extension(extension)?.server(Arc::clone(&tls)));
+                                ShareConfig::Fathom(plugin.map_err(|e| wrong(controller, &e))?)
                             }
                             Err(factory) => {
                                 let crypto =
                                     QuicServerConfig::try_from(Arc::clone(&tls)).map_err(|e| wrong(controller, &e))?;
-                                Kind::Native(stack::ServerConfig::with_crypto(Arc::new(crypto)), factory)
+                                ShareConfig::Native(stack::ServerConfig::with_crypto(Arc::new(crypto)), factory)
                             }
                         });
                     }
-                    let base = match kinds.first() {
-                        Some(Kind::Plugged(plug)) => plug.config(),
-                        Some(Kind::Native(config, _)) => config.clone(),
+                    let base = match share_configs.first() {
+                        Some(ShareConfig::Fathom(plugin)) => plugin.config(),
+                        Some(ShareConfig::Native(config, _)) => config.clone(),
                         None => return Err(wrong("", &"name one")),
                     };
                     let config = EndpointConfig::default();
                     let endpoint = Endpoint::new_with_abstract_socket(config, Some(base), socket, runtime);
-                    let (endpoint, outlet) = (endpoint.map_err(cannot)?, gate.is_some());
-                    Ok(Self { endpoint, kinds, limits: *limits, outlet, buffers })
+                    let (endpoint, shaping_socket) = (endpoint.map_err(listen_error)?, trailers.is_some());
+                    Ok(Self { endpoint, share_configs, limits: *limits, shaping_socket, buffers })
                 }
 
                 fn transport_config(&self) -> TransportConfig {
@@ -120,14 +121,14 @@ macro_rules! door {
                     transport.receive_window(WINDOW.into());
                     transport.stream_receive_window(stream_window(&self.limits).into());
                     transport.datagram_receive_buffer_size(None);
-                    if self.outlet {
+                    if self.shaping_socket {
                         transport.mtu_discovery_config(None);
                     }
                     transport
                 }
             }
 
-            impl Outgoing for $h3::BidiStream<Bytes> {
+            impl ResponseStream for $h3::BidiStream<Bytes> {
                 fn delivery(&self) -> Delivery {
                     let acknowledged = self.acknowledged();
                     Box::pin(async move { acknowledged.await.map_err(|e| format!("{e:?}")) })
@@ -142,7 +143,7 @@ macro_rules! door {
                 }
             }
 
-            impl super::super::door::Door for Door {
+            impl super::super::stack::ServerStack for ServerEndpoint {
                 type Incoming = Incoming;
                 type Connection = Connection;
                 type Transport = $h3::Connection;
@@ -159,15 +160,15 @@ macro_rules! door {
                     self.endpoint.accept().await
                 }
 
-                fn from(incoming: &Incoming) -> SocketAddr {
+                fn remote_address(incoming: &Incoming) -> SocketAddr {
                     incoming.remote_address()
                 }
 
-                fn validated(incoming: &Incoming) -> bool {
+                fn remote_address_validated(incoming: &Incoming) -> bool {
                     incoming.remote_address_validated()
                 }
 
-                fn id(incoming: &Incoming) -> String {
+                fn original_dcid(incoming: &Incoming) -> String {
                     incoming.orig_dst_cid().to_string()
                 }
 
@@ -180,20 +181,20 @@ macro_rules! door {
                     let _ = incoming.retry();
                 }
 
-                async fn take(
+                async fn accept_connection(
                     &self,
                     incoming: Incoming,
                     share: usize,
                     observer: Option<Arc<dyn Observer>>,
-                ) -> Result<(Connection, Option<Rest>), String> {
+                ) -> Result<(Connection, Option<HandshakeCompletion>), String> {
                     let mut transport = self.transport_config();
-                    let (connecting, probe) = match &self.kinds[share] {
-                        Kind::Plugged(plug) => {
-                            let accepted = plug.accept_observed(incoming, transport, observer);
-                            let (connecting, probe) = accepted.map_err(|e| e.to_string())?;
-                            (connecting, Some(probe))
+                    let (connecting, monitor) = match &self.share_configs[share] {
+                        ShareConfig::Fathom(plugin) => {
+                            let accepted = plugin.accept_observed(incoming, transport, observer);
+                            let (connecting, monitor) = accepted.map_err(|e| e.to_string())?;
+                            (connecting, Some(monitor))
                         }
-                        Kind::Native(config, factory) => {
+                        ShareConfig::Native(config, factory) => {
                             transport.congestion_controller_factory(Arc::clone(factory));
                             let mut config = config.clone();
                             config.transport = Arc::new(transport);
@@ -206,40 +207,40 @@ macro_rules! door {
                             Ok((connection, over)) => {
                                 let ours = connection.clone();
                                 // What the stack says here means nothing on servers.
-                                let rest = async move {
+                                let completion = async move {
                                     over.await;
                                     ours.close_reason().is_none()
                                 };
-                                Ok((Connection { connection, probe }, Some(Box::pin(rest))))
+                                Ok((Connection { connection, monitor }, Some(Box::pin(completion))))
                             }
                             Err(connecting) => {
                                 let connection = connecting.await.map_err(|e| e.to_string())?;
-                                Ok((Connection { connection, probe }, None))
+                                Ok((Connection { connection, monitor }, None))
                             }
                         };
                     }
                     let connection = connecting.await.map_err(|e| e.to_string())?;
-                    Ok((Connection { connection, probe }, None))
+                    Ok((Connection { connection, monitor }, None))
                 }
 
                 fn transport(connection: &Connection) -> $h3::Connection {
                     $h3::Connection::new(connection.connection.clone())
                 }
 
-                fn end(connection: &Connection, code: u32) {
+                fn close_connection(connection: &Connection, code: u32) {
                     connection.connection.close(code.into(), b"");
                 }
 
-                fn report(connection: &Connection) -> Ended {
-                    let ended: Ended = crate::stats::$stack(&connection.connection);
-                    with_probe(ended, connection.probe.as_ref().map(ConnectionMonitor::report))
+                fn stats(connection: &Connection) -> ConnectionStats {
+                    let ended: ConnectionStats = crate::stats::$stack(&connection.connection);
+                    with_monitor_report(ended, connection.monitor.as_ref().map(ConnectionMonitor::report))
                 }
 
                 fn close(&self) {
                     self.endpoint.close(super::super::connection::NO_ERROR.into(), b"");
                 }
 
-                async fn idle(&self) {
+                async fn wait_idle(&self) {
                     self.endpoint.wait_idle().await;
                 }
             }
@@ -247,5 +248,5 @@ macro_rules! door {
     };
 }
 
-door!(quinn, quinn, fathom_quinn, fathom_h3_quinn);
-door!(noq, noq, fathom_noq, h3_noq);
+server_stack!(quinn, quinn, fathom_quinn, fathom_h3_quinn);
+server_stack!(noq, noq, fathom_noq, h3_noq);

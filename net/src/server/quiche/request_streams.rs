@@ -1,4 +1,4 @@
-//! A connection's requests, and responses on their way.
+//! A connection's requests and responses.
 //!
 //! A response is a future, run by the connection's task. It hands its steps over one at a time, and each is done when quiche has taken it.
 //! Then it waits until the client has acknowledged all of it.
@@ -20,15 +20,15 @@ use quiche::h3::{self, Event, Header, HeaderRef, NameValue};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Quic;
-use super::headers::Headers;
+use super::header_timeouts::HeaderTimeouts;
 use crate::digest::{self, CONTENT_DIGEST, WANT_CONTENT_DIGEST};
-use crate::server::reply::{Asked, Common, Outcome, Reply, answer};
+use crate::server::response::{ConnectionContext, DeliveryOutcome, RequestHead, ResponseWriter, answer};
 use crate::site::RETRY_AFTER;
 
 /// Bytes of bodies that a connection's requests may bring; nothing here takes one.
-const UNWANTED: u64 = 1 << 20;
+const MAX_BODY_BYTES: u64 = 1 << 20;
 /// Responses of a connection that may be given up or refused. quiche's HTTP/3 remembers each of them until the connection ends.
-const UNFINISHED: usize = 1_000;
+const MAX_ABORTED: usize = 1_000;
 
 // Codes of HTTP/3 (RFC 9114 §8.1).
 const NO_ERROR: u64 = 0x100;
@@ -40,11 +40,11 @@ const MESSAGE_ERROR: u64 = 0x10e;
 struct Step {
     stream: u64,
     /// What comes first stands last.
-    what: Vec<What>,
+    what: Vec<ResponsePart>,
     done: oneshot::Sender<Result<(), String>>,
 }
 
-enum What {
+enum ResponsePart {
     Head {
         status: StatusCode,
         length: u64,
@@ -56,14 +56,14 @@ enum What {
 }
 
 /// A response's way into the connection's task.
-struct Handle {
+struct ResponseHandle {
     stream: u64,
     steps: mpsc::Sender<Step>,
 }
 
-impl Handle {
+impl ResponseHandle {
     /// What comes first stands last.
-    async fn step(&self, what: Vec<What>) -> Result<(), String> {
+    async fn step(&self, what: Vec<ResponsePart>) -> Result<(), String> {
         let (done, told) = oneshot::channel();
         let gone = || "the connection is closed".to_owned();
         self.steps.send(Step { stream: self.stream, what, done }).await.map_err(|_| gone())?;
@@ -71,17 +71,17 @@ impl Handle {
     }
 }
 
-impl Reply for Handle {
+impl ResponseWriter for ResponseHandle {
     async fn head(&mut self, status: StatusCode, length: u64, content_type: &str) -> Result<(), String> {
-        self.step(vec![What::Head { status, length, content_type: content_type.to_owned() }]).await
+        self.step(vec![ResponsePart::Head { status, length, content_type: content_type.to_owned() }]).await
     }
 
     async fn data(&mut self, bytes: Bytes) -> Result<(), String> {
-        self.step(vec![What::Body(bytes)]).await
+        self.step(vec![ResponsePart::Body(bytes)]).await
     }
 
     async fn finish(&mut self, digest: Option<String>) -> Result<(), String> {
-        self.step(vec![What::End(digest)]).await
+        self.step(vec![ResponsePart::End(digest)]).await
     }
 
     async fn whole(
@@ -91,32 +91,32 @@ impl Reply for Handle {
         body: Bytes,
         digest: Option<String>,
     ) -> Result<(), String> {
-        let head = What::Head { status, length: body.len() as u64, content_type: content_type.to_owned() };
-        let mut what = vec![What::End(digest)];
-        what.extend((!body.is_empty()).then_some(What::Body(body)));
+        let head = ResponsePart::Head { status, length: body.len() as u64, content_type: content_type.to_owned() };
+        let mut what = vec![ResponsePart::End(digest)];
+        what.extend((!body.is_empty()).then_some(ResponsePart::Body(body)));
         what.push(head);
         self.step(what).await
     }
 }
 
 /// A response that is over.
-struct Over {
+struct FinishedResponse {
     stream: u64,
-    outcome: Outcome,
+    outcome: DeliveryOutcome,
 }
 
 /// A response that is open: tells it what becomes of what it sends.
-struct Open {
+struct OpenResponse {
     delivery: oneshot::Sender<Result<(), String>>,
     /// quiche has taken all of it.
     handed_over: bool,
 }
 
 /// A connection's requests and responses.
-pub(super) struct Streams {
-    common: Arc<Common>,
-    responses: FuturesUnordered<Pin<Box<dyn Future<Output = Over> + Send>>>,
-    over: Vec<Over>,
+pub(super) struct RequestStreams {
+    context: Arc<ConnectionContext>,
+    responses: FuturesUnordered<Pin<Box<dyn Future<Output = FinishedResponse> + Send>>>,
+    over: Vec<FinishedResponse>,
     handle: mpsc::Sender<Step>,
     steps: mpsc::Receiver<Step>,
     /// Steps that quiche has not taken, in the order in which they came: one of each response at most.
@@ -124,9 +124,9 @@ pub(super) struct Streams {
     /// Requests whose header came and whose end has not. No more than the streams a client may have open.
     arriving: HashSet<u64>,
     /// Responses by their stream, until it is known what became of them.
-    open: HashMap<u64, Open>,
+    open: HashMap<u64, OpenResponse>,
     /// Requests whose header has not come.
-    headers: Headers,
+    headers: HeaderTimeouts,
     /// Requests so far.
     seen: u64,
     /// The first request that has not been seen.
@@ -139,11 +139,11 @@ pub(super) struct Streams {
     unfinished: usize,
 }
 
-impl Streams {
-    pub(super) fn new(common: Arc<Common>) -> Self {
-        let (handle, steps) = mpsc::channel((common.context.limits.streams as usize).max(1));
+impl RequestStreams {
+    pub(super) fn new(context: Arc<ConnectionContext>) -> Self {
+        let (handle, steps) = mpsc::channel((context.server.limits.streams as usize).max(1));
         Self {
-            common,
+            context,
             responses: FuturesUnordered::new(),
             over: Vec::new(),
             handle,
@@ -151,7 +151,7 @@ impl Streams {
             waiting: VecDeque::new(),
             arriving: HashSet::new(),
             open: HashMap::new(),
-            headers: Headers::default(),
+            headers: HeaderTimeouts::default(),
             seen: 0,
             next: 0,
             goaway: None,
@@ -160,19 +160,19 @@ impl Streams {
         }
     }
 
-    /// The client holds memory that others need.
-    pub(super) fn are_ousted(&self) -> bool {
-        self.common.account.is_ousted()
+    /// The client was evicted for holding response memory.
+    pub(super) fn are_evicted(&self) -> bool {
+        self.context.memory.is_evicted()
     }
 
-    /// The client had better come on another connection.
-    pub(super) const fn are_many(&self) -> bool {
-        self.unwanted > UNWANTED || self.unfinished > UNFINISHED
+    /// The connection has used up its quota of aborted streams: send GOAWAY.
+    pub(super) const fn should_shut_down(&self) -> bool {
+        self.unwanted > MAX_BODY_BYTES || self.unfinished > MAX_ABORTED
     }
 
-    /// It was told to, and goes on here.
-    pub(super) const fn are_too_many(&self) -> bool {
-        self.unfinished > 2 * UNFINISHED
+    /// The client continues in spite of GOAWAY: close the connection.
+    pub(super) const fn are_excessive(&self) -> bool {
+        self.unfinished > 2 * MAX_ABORTED
     }
 
     /// No response is open, and the client knows that none will follow.
@@ -195,26 +195,26 @@ impl Streams {
         self.headers.due()
     }
 
-    /// Takes what HTTP/3 has to say.
-    pub(super) fn hear(&mut self, quic: &mut Quic, http: &mut h3::Connection, now: tokio::time::Instant) {
+    /// Processes HTTP/3 events and timeouts.
+    pub(super) fn process_events(&mut self, quic: &mut Quic, http: &mut h3::Connection, now: tokio::time::Instant) {
         // Before a stream is asked for anything: quiche then forgets one that is over.
-        self.settle(quic);
-        let end = now + self.common.context.limits.header;
-        self.headers.look(quic.readable(), end);
-        while let Some(stream) = self.headers.late(now) {
+        self.report_deliveries(quic);
+        let end = now + self.context.server.limits.header;
+        self.headers.on_readable(quic.readable(), end);
+        while let Some(stream) = self.headers.expired(now) {
             // One that has brought nothing is none to quiche.
             if quic.stream_shutdown(stream, Shutdown::Read, REQUEST_REJECTED).is_ok() {
-                self.common.context.metrics.slow_header();
+                self.context.server.metrics.slow_header();
                 self.give_up(quic, stream, REQUEST_REJECTED);
             } else {
-                self.headers.again(stream, end);
+                self.headers.restart(stream, end);
             }
         }
         // A client may stop a stream that has brought it all it wants. quiche keeps that stream, and the client's right to another, until
         // somebody has asked for it.
         while let Some(stream) = quic.stream_writable_next() {
             if let Err(quiche::Error::StreamStopped(code)) = quic.stream_capacity(stream) {
-                self.tell(stream, Err(format!("the client stopped it with code {code}")));
+                self.finish_delivery(stream, Err(format!("the client stopped it with code {code}")));
             }
         }
         loop {
@@ -222,7 +222,7 @@ impl Streams {
                 Ok((stream, Event::Headers { list, more_frames })) => self.request(quic, stream, &list, more_frames),
                 Ok((stream, Event::Data)) => self.discard(quic, http, stream),
                 Ok((stream, Event::Finished | Event::Reset(_))) => {
-                    self.headers.came(stream);
+                    self.headers.on_header(stream);
                     self.arriving.remove(&stream);
                 }
                 Ok((stream, Event::PriorityUpdate)) => drop(http.take_last_priority_update(stream)),
@@ -233,10 +233,10 @@ impl Streams {
         }
     }
 
-    /// Tells responses what became of what they sent.
-    fn settle(&mut self, quic: &Quic) {
+    /// Reports to responses that their data was acknowledged, or reset.
+    fn report_deliveries(&mut self, quic: &Quic) {
         self.open.retain(|_, open| !open.delivery.is_closed());
-        let over = |stream: u64, open: &Open| {
+        let over = |stream: u64, open: &OpenResponse| {
             let delivery = quic.stream_delivery(stream);
             match delivery {
                 // Where quiche has forgotten it, nobody has stopped it before.
@@ -247,11 +247,11 @@ impl Streams {
         };
         let told: Vec<_> = self.open.iter().filter_map(|(id, open)| Some((*id, over(*id, open)?))).collect();
         for (stream, what) in told {
-            self.tell(stream, what);
+            self.finish_delivery(stream, what);
         }
     }
 
-    fn tell(&mut self, stream: u64, what: Result<(), String>) {
+    fn finish_delivery(&mut self, stream: u64, what: Result<(), String>) {
         if let Some(open) = self.open.remove(&stream) {
             // One that is over does not listen.
             let _ = open.delivery.send(what);
@@ -264,7 +264,7 @@ impl Streams {
         while let Ok(read) = http.recv_body(quic, stream, &mut scratch) {
             self.unwanted += read as u64;
         }
-        if self.unwanted > UNWANTED {
+        if self.unwanted > MAX_BODY_BYTES {
             self.unfinished += 1;
             let _ = quic.stream_shutdown(stream, Shutdown::Read, NO_ERROR);
         }
@@ -277,14 +277,14 @@ impl Streams {
             // Trailers.
             return;
         }
-        self.headers.came(stream);
+        self.headers.on_header(stream);
         self.seen += 1;
         if more {
             self.arriving.insert(stream);
         }
         self.next = self.next.max(stream + 4);
         // A client that cancels its requests at once could otherwise have any number answered.
-        let many = self.responses.len() >= self.common.context.limits.streams as usize;
+        let many = self.responses.len() >= self.context.server.limits.streams as usize;
         if many || self.goaway.is_some_and(|first| stream >= first) {
             return self.give_up(quic, stream, REQUEST_REJECTED);
         }
@@ -292,15 +292,15 @@ impl Streams {
         let wanted = |field: &&Header| field.name() == WANT_CONTENT_DIGEST.as_str().as_bytes();
         let digest = list.iter().filter(wanted).any(|field| digest::is_wanted_by(field.value()));
         let started = Instant::now();
-        let mut handle = Handle { stream, steps: self.handle.clone() };
-        let common = Arc::clone(&self.common);
+        let mut handle = ResponseHandle { stream, steps: self.handle.clone() };
+        let context = Arc::clone(&self.context);
         let (delivery, told) = oneshot::channel();
-        self.open.insert(stream, Open { delivery, handed_over: false });
+        self.open.insert(stream, OpenResponse { delivery, handed_over: false });
         let told = Box::pin(async { told.await.unwrap_or_else(|_| Err("the connection is closed".into())) });
         self.responses.push(Box::pin(async move {
-            let asked = Asked { method: &method, path: path.path(), digest };
-            let outcome = answer(&mut handle, told, started, asked, &common).await;
-            Over { stream, outcome }
+            let request_head = RequestHead { method: &method, path: path.path(), digest };
+            let outcome = answer(&mut handle, told, started, request_head, &context).await;
+            FinishedResponse { stream, outcome }
         }));
     }
 
@@ -312,9 +312,9 @@ impl Streams {
         }
     }
 
-    /// Lets responses go on, and hands quiche what it takes; where it is `going`, tells the client that it is.
-    pub(super) fn write(&mut self, quic: &mut Quic, http: &mut h3::Connection, going: bool) {
-        if going && self.goaway.is_none() {
+    /// Lets responses go on, and hands quiche what it takes; where it is `shutting_down`, tells the client that it is.
+    pub(super) fn write(&mut self, quic: &mut Quic, http: &mut h3::Connection, shutting_down: bool) {
+        if shutting_down && self.goaway.is_none() {
             // GOAWAY (RFC 9114 §5.2): what is open is still answered, and a request that is on its way.
             let first = self.next + 4;
             match http.send_goaway(quic, first) {
@@ -343,7 +343,7 @@ impl Streams {
     fn hand_over(&mut self, quic: &mut Quic, http: &mut h3::Connection) -> bool {
         let before = self.waiting.len();
         for mut step in std::mem::take(&mut self.waiting) {
-            let ends = matches!(step.what.first(), Some(What::End(_)));
+            let ends = matches!(step.what.first(), Some(ResponsePart::End(_)));
             match Self::step(quic, http, &mut step) {
                 Ok(true) => {
                     if ends && let Some(open) = self.open.get_mut(&step.stream) {
@@ -361,7 +361,7 @@ impl Streams {
     /// Whether quiche took all of it.
     fn step(quic: &mut Quic, http: &mut h3::Connection, step: &mut Step) -> Result<bool, h3::Error> {
         while let Some(mut what) = step.what.pop() {
-            let last = matches!(&step.what[..], [What::End(None)]);
+            let last = matches!(&step.what[..], [ResponsePart::End(None)]);
             if !Self::part(quic, http, step.stream, &mut what, last)? {
                 step.what.push(what);
                 return Ok(false);
@@ -378,11 +378,11 @@ impl Streams {
         quic: &mut Quic,
         http: &mut h3::Connection,
         stream: u64,
-        what: &mut What,
+        what: &mut ResponsePart,
         last: bool,
     ) -> Result<bool, h3::Error> {
         let taken = match what {
-            What::Head { status, length, content_type } => {
+            ResponsePart::Head { status, length, content_type } => {
                 let length = length.to_string();
                 let fields = [
                     HeaderRef::new(b":status", status.as_str().as_bytes()),
@@ -393,7 +393,7 @@ impl Streams {
                 let busy = *status == StatusCode::SERVICE_UNAVAILABLE;
                 http.send_response(quic, stream, if busy { &fields } else { &fields[..3] }, last)
             }
-            What::Body(bytes) => loop {
+            ResponsePart::Body(bytes) => loop {
                 if bytes.is_empty() {
                     break Ok(());
                 }
@@ -405,8 +405,8 @@ impl Streams {
                     Err(e) => break Err(e),
                 }
             },
-            What::End(None) => http.send_body(quic, stream, b"", true).map(drop),
-            What::End(Some(digest)) => {
+            ResponsePart::End(None) => http.send_body(quic, stream, b"", true).map(drop),
+            ResponsePart::End(Some(digest)) => {
                 let name = CONTENT_DIGEST;
                 let trailers = [HeaderRef::new(name.as_str().as_bytes(), digest.as_bytes())];
                 http.send_additional_headers(quic, stream, &trailers, true, true)
@@ -419,16 +419,16 @@ impl Streams {
         }
     }
 
-    fn end(&mut self, quic: &mut Quic, over: &Over) {
+    fn end(&mut self, quic: &mut Quic, over: &FinishedResponse) {
         match over.outcome {
-            Outcome::Acknowledged => {}
+            DeliveryOutcome::Acknowledged => {}
             // What nobody takes is not kept. A stream that the client stopped is over already.
-            Outcome::HandedOver => {
+            DeliveryOutcome::HandedOver => {
                 if quic.stream_shutdown(over.stream, Shutdown::Write, INTERNAL_ERROR).is_ok() {
                     self.unfinished += 1;
                 }
             }
-            Outcome::Cut => {
+            DeliveryOutcome::Cut => {
                 // It has left a step behind.
                 self.waiting.retain(|step| step.stream != over.stream);
                 self.give_up(quic, over.stream, INTERNAL_ERROR);

@@ -1,5 +1,5 @@
-//! Requests whose header has begun to come and is not whole. quiche's HTTP/3 tells of a request when its header is there, so streams are
-//! watched here from the first bytes that they bring.
+//! Timeouts of incomplete request headers. quiche's HTTP/3 reports a request when its header is complete, so streams are tracked here from
+//! their first bytes.
 
 use std::collections::VecDeque;
 
@@ -7,15 +7,15 @@ use tokio::time::Instant;
 
 /// Streams whose header is not there, and when it must be. They come in this order, and are no more than a client may have open.
 #[derive(Default)]
-pub(super) struct Headers {
+pub(super) struct HeaderTimeouts {
     awaited: VecDeque<(u64, Instant)>,
     /// Streams below this one were awaited.
     next: u64,
 }
 
-impl Headers {
+impl HeaderTimeouts {
     /// Looks at streams that have something to read; where a header begins to come, it must be there at `end`.
-    pub(super) fn look(&mut self, readable: impl Iterator<Item = u64>, end: Instant) {
+    pub(super) fn on_readable(&mut self, readable: impl Iterator<Item = u64>, end: Instant) {
         // Of a client's that go both ways (RFC 9000 §2.1). One opens all before it.
         for stream in readable.filter(|stream| stream % 4 == 0) {
             while self.next <= stream {
@@ -26,14 +26,14 @@ impl Headers {
     }
 
     /// It is there, or will not come.
-    pub(super) fn came(&mut self, stream: u64) {
+    pub(super) fn on_header(&mut self, stream: u64) {
         if let Some(at) = self.awaited.iter().position(|(awaited, _)| *awaited == stream) {
             self.awaited.remove(at);
         }
     }
 
     /// A stream whose header is late at `now`. It is not awaited any more.
-    pub(super) fn late(&mut self, now: Instant) -> Option<u64> {
+    pub(super) fn expired(&mut self, now: Instant) -> Option<u64> {
         let (_, end) = self.awaited.front()?;
         if *end > now {
             return None;
@@ -42,7 +42,7 @@ impl Headers {
     }
 
     /// A stream that was opened by one after it and has brought nothing has time until then.
-    pub(super) fn again(&mut self, stream: u64, end: Instant) {
+    pub(super) fn restart(&mut self, stream: u64, end: Instant) {
         self.awaited.push_back((stream, end));
     }
 
@@ -59,16 +59,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_late_in_the_order_in_which_they_began() {
-        let (mut headers, start) = (Headers::default(), Instant::now());
+    fn headers_expire_in_order_of_arrival() {
+        let (mut headers, start) = (HeaderTimeouts::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         // Streams 0 and 4 were opened by 8; 2 is the client's control stream.
-        headers.look([2, 8].into_iter(), at(10));
-        headers.look([12, 8].into_iter(), at(11));
-        headers.came(8);
-        assert_eq!((headers.due(), headers.late(at(9))), (Some(at(10)), None));
-        assert_eq!([0; 3].map(|_| headers.late(at(10))), [Some(0), Some(4), None]);
-        headers.again(0, at(20));
-        assert_eq!((headers.late(at(19)), headers.late(at(19)), headers.due()), (Some(12), None, Some(at(20))));
+        headers.on_readable([2, 8].into_iter(), at(10));
+        headers.on_readable([12, 8].into_iter(), at(11));
+        headers.on_header(8);
+        assert_eq!((headers.due(), headers.expired(at(9))), (Some(at(10)), None));
+        assert_eq!([0; 3].map(|_| headers.expired(at(10))), [Some(0), Some(4), None]);
+        headers.restart(0, at(20));
+        assert_eq!((headers.expired(at(19)), headers.expired(at(19)), headers.due()), (Some(12), None, Some(at(20))));
     }
 }

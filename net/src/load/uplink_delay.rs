@@ -1,4 +1,4 @@
-//! Queueing on the way to the server, as the server's timestamps tell it.
+//! Queueing delay towards the server, from the server's timestamps.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use fathom_plugin::Observer;
 /// One-way delays of what one connection sent: how far they lie above the least of them, on average. A few numbers, however long the
 /// connection lives.
 #[derive(Debug, Default)]
-pub(super) struct Uplink(Mutex<Option<Delays>>);
+pub(super) struct UplinkDelay(Mutex<Option<Delays>>);
 
 #[derive(Debug)]
 struct Delays {
@@ -20,7 +20,7 @@ struct Delays {
     count: u64,
 }
 
-impl Uplink {
+impl UplinkDelay {
     /// The mean queueing delay; `None` without a single delay.
     pub(super) fn mean(&self) -> Option<Duration> {
         let delays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +40,7 @@ impl Uplink {
     }
 }
 
-impl Observer for Uplink {
+impl Observer for UplinkDelay {
     fn on_metrics(&self, _: Time, _: &ControllerMetrics, one_way: Option<OneWayDelay>) {
         if let Some(delay) = one_way {
             self.add(delay);
@@ -53,8 +53,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queueing_is_what_lies_above_the_least_delay() {
-        let uplink = Uplink::default();
+    fn queueing_is_the_mean_above_the_minimum_delay() {
+        let uplink = UplinkDelay::default();
         assert_eq!(uplink.mean(), None);
         for delay in [-7_000, -9_000, -2_000] {
             uplink.add(OneWayDelay::from_nanos(delay));

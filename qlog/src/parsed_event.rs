@@ -1,6 +1,6 @@
-//! What an event says, whichever draft and stack it is of.
+//! The content of an event, independent of draft and stack.
 //!
-//! | stack | what it calls things |
+//! | stack | names |
 //! |---|---|
 //! | quinn, noq | `recovery:metrics_updated`, `recovery:packet_lost` (0.3); connections are groups |
 //! | quiche | `quic:recovery_metrics_updated` (draft-12); before, as quinn |
@@ -10,11 +10,11 @@
 
 use serde_json::Value;
 
-use crate::read::{Logged, number};
+use crate::read::{LoggedEvent, number};
 
 /// A packet number space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Space {
+pub enum PacketNumberSpace {
     /// Initial packets.
     Initial,
     /// Handshake packets.
@@ -34,7 +34,7 @@ pub enum Direction {
 
 /// What a metrics event says; times in milliseconds, the window in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SeenMetrics {
+pub struct ParsedMetrics {
     /// The newest round-trip sample.
     pub latest_rtt: Option<f64>,
     /// Smoothed round-trip time.
@@ -64,11 +64,11 @@ pub enum Phase {
 
 /// What a loss event says.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SeenLoss {
+pub struct ParsedLoss {
     /// How many packets, where the event says so; else it is of one packet, or of as many as `bytes` make.
     pub packets: Option<u64>,
     /// Which packet, where the event names one.
-    pub packet: Option<(Space, u64)>,
+    pub packet: Option<(PacketNumberSpace, u64)>,
     /// How many bytes (our logs and mvfst's only).
     pub bytes: Option<f64>,
     /// When the newest of them was sent, in milliseconds of the log (our logs only).
@@ -92,14 +92,14 @@ pub struct Packet {
     /// Which way.
     pub direction: Direction,
     /// Its space and number, where the event has both.
-    pub number: Option<(Space, u64)>,
+    pub number: Option<(PacketNumberSpace, u64)>,
     /// STREAM frames in it.
     pub streams: Vec<StreamData>,
 }
 
-/// Until what a response is measured, as a log or a table tells it.
+/// The point at which a response time ends, as a log or table records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Until {
+pub enum ResponseEnd {
     /// Its last byte was handed to a server's QUIC: it may wait there for long, and nobody knows how long.
     HandedOver,
     /// Its last byte was sent by the server.
@@ -112,38 +112,38 @@ pub enum Until {
 
 /// A response as our own server logs it; times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SeenResponse {
+pub struct ParsedResponse {
     /// Bytes of its body.
     pub bytes: f64,
     /// From the request's header to the last byte.
     pub total: f64,
     /// What became of that byte then. Logs of old tell only when QUIC took it.
-    pub until: Until,
+    pub until: ResponseEnd,
 }
 
-/// What an event says.
+/// A parsed event.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Seen {
+pub enum ParsedEvent {
     /// Recovery metrics.
-    Metrics(SeenMetrics),
+    Metrics(ParsedMetrics),
     /// The controller is in another phase.
     Phase(Phase),
     /// Packets were declared lost.
-    Lost(SeenLoss),
+    Lost(ParsedLoss),
     /// A packet came or went.
     Packet(Packet),
     /// Bytes moved between a stream and its user; on their way out they are handed over, not sent, unless the log says that they went to
     /// the network.
-    Stream(Direction, StreamData, Until),
+    Stream(Direction, StreamData, ResponseEnd),
     /// A response ended.
-    Response(SeenResponse),
-    /// Something that nobody here asks for.
+    Response(ParsedResponse),
+    /// Any other event.
     Other,
 }
 
-impl Seen {
+impl ParsedEvent {
     /// Reads an event.
-    pub fn of(event: &Logged<'_>) -> Self {
+    pub fn parse(event: &LoggedEvent<'_>) -> Self {
         let data = event.data;
         match event.name {
             "metrics_updated" | "recovery_metrics_updated" | "metric_update" | "congestion_metric_update" => {
@@ -176,10 +176,10 @@ fn count(data: &Value, keys: &[&str]) -> Option<u64> {
     first(data, keys).filter(|n| (0.0..=9.007e15).contains(n)).map(|n| n as u64)
 }
 
-fn metrics(data: &Value, unit: f64) -> SeenMetrics {
+fn metrics(data: &Value, unit: f64) -> ParsedMetrics {
     // A round trip of zero is what stacks write before they have one.
     let rtt = |key| first(data, &[key]).map(|v| v * unit).filter(|v| *v > 0.0 && *v < 1e7);
-    SeenMetrics {
+    ParsedMetrics {
         latest_rtt: rtt("latest_rtt"),
         smoothed_rtt: rtt("smoothed_rtt"),
         min_rtt: rtt("min_rtt"),
@@ -191,25 +191,25 @@ fn metrics(data: &Value, unit: f64) -> SeenMetrics {
     }
 }
 
-fn space(data: &Value) -> Option<Space> {
+fn space(data: &Value) -> Option<PacketNumberSpace> {
     let header = data.get("header");
     let named = header.and_then(|h| h.get("packet_type").or_else(|| h.get("type")));
     let kind = named.or_else(|| data.get("packet_type")).and_then(Value::as_str)?;
     match kind.to_ascii_lowercase().replace(['_', '-'], "").as_str() {
-        "initial" => Some(Space::Initial),
-        "handshake" => Some(Space::Handshake),
-        "1rtt" | "onertt" | "0rtt" | "zerortt" => Some(Space::Application),
+        "initial" => Some(PacketNumberSpace::Initial),
+        "handshake" => Some(PacketNumberSpace::Handshake),
+        "1rtt" | "onertt" | "0rtt" | "zerortt" => Some(PacketNumberSpace::Application),
         _ => None,
     }
 }
 
-fn packet_number(data: &Value) -> Option<(Space, u64)> {
+fn packet_number(data: &Value) -> Option<(PacketNumberSpace, u64)> {
     let number =
         data.get("header").and_then(|h| count(h, &["packet_number"])).or_else(|| count(data, &["packet_number"]));
     // Where the kind is not told the packet is taken for what nearly all are.
     let space = match space(data) {
         None if data.get("packet_type").is_none() && data.pointer("/header/packet_type").is_none() => {
-            Space::Application
+            PacketNumberSpace::Application
         }
         None => return None,
         Some(space) => space,
@@ -217,10 +217,11 @@ fn packet_number(data: &Value) -> Option<(Space, u64)> {
     Some((space, number?))
 }
 
-fn loss(data: &Value, unit: f64) -> SeenLoss {
-    SeenLoss {
+fn loss(data: &Value, unit: f64) -> ParsedLoss {
+    ParsedLoss {
         packets: count(data, &["fathom_packets", "lost_packets"]),
-        packet: packet_number(data).or_else(|| Some((Space::Application, count(data, &["largest_lost_packet_num"])?))),
+        packet: packet_number(data)
+            .or_else(|| Some((PacketNumberSpace::Application, count(data, &["largest_lost_packet_num"])?))),
         bytes: first(data, &["fathom_bytes", "lost_bytes"]),
         sent: first(data, &["fathom_sent"]).map(|v| v * unit),
     }
@@ -247,20 +248,20 @@ fn bytes(data: &Value) -> Option<StreamData> {
     })
 }
 
-fn moved(data: &Value) -> Option<(Direction, StreamData, Until)> {
+fn moved(data: &Value) -> Option<(Direction, StreamData, ResponseEnd)> {
     let is = |key: &str, what: &str| data.get(key).and_then(Value::as_str).is_some_and(|v| v == what);
     let (to_user, to_net) = (is("to", "user") || is("to", "application"), is("to", "transport") || is("to", "network"));
     let (way, until) = match (to_user, is("to", "network")) {
-        (true, _) => (Direction::Received, Until::Received),
-        (false, true) => (Direction::Sent, Until::Sent),
-        (false, false) => (Direction::Sent, Until::HandedOver),
+        (true, _) => (Direction::Received, ResponseEnd::Received),
+        (false, true) => (Direction::Sent, ResponseEnd::Sent),
+        (false, false) => (Direction::Sent, ResponseEnd::HandedOver),
     };
     (to_user || to_net).then(|| bytes(data)).flatten().map(|bytes| (way, bytes, until))
 }
 
-fn response(data: &Value) -> Option<SeenResponse> {
+fn response(data: &Value) -> Option<ParsedResponse> {
     let time = |key| first(data, &[key]).filter(|t| *t >= 0.0);
-    let acknowledged = time("acknowledged").map(|total| (total, Until::Acknowledged));
-    let (total, until) = acknowledged.or_else(|| Some((time("total")?, Until::HandedOver)))?;
-    Some(SeenResponse { bytes: first(data, &["bytes"])?, total, until })
+    let acknowledged = time("acknowledged").map(|total| (total, ResponseEnd::Acknowledged));
+    let (total, until) = acknowledged.or_else(|| Some((time("total")?, ResponseEnd::HandedOver)))?;
+    Some(ParsedResponse { bytes: first(data, &["bytes"])?, total, until })
 }

@@ -10,12 +10,12 @@ use fathom_plugin::Observer;
 use http::{Method, StatusCode};
 use tokio::io::AsyncReadExt;
 
-use super::Context;
-use super::budget::{Account, Charge, Share};
+use super::ServerContext;
+use super::memory_budget::{Charge, ConnectionBudget, ResponseBudget};
+use crate::connection_log::ConnectionLog;
 use crate::digest::Digest;
-use crate::logs::Tap;
-use crate::metrics::{Answers, Controller, Times};
-use crate::site::{Answer, Body, ServedFile};
+use crate::metrics::{ControllerLabels, ResponseMetrics, ResponseTimes};
+use crate::site::{Body, ServedFile, SiteResponse};
 
 /// Bytes handed to a stream at once.
 const CHUNK: usize = 64 * 1024;
@@ -24,12 +24,12 @@ static ZEROS: [u8; CHUNK] = [0; CHUNK];
 /// go of the original at once.
 const SMALL: u64 = 2 << 10;
 
-/// What becomes of what a stream sends: it ends well when the client has acknowledged all of it and its end, and with the reason as soon as
-/// that cannot be any more, for the client has stopped the stream or the connection is over.
+/// Resolves when the client has acknowledged all data of a stream and its end, or with the reason why it cannot any more: the client has
+/// stopped the stream, or the connection is closed.
 pub(super) type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// A stream for a response. Each step is over when QUIC has taken it, as flow control and the send buffer let it.
-pub(super) trait Reply: Send {
+/// Writes a response to a stream. Each step completes when QUIC has accepted the data, limited by flow control and the send buffer.
+pub(super) trait ResponseWriter: Send {
     /// The header.
     fn head(
         &mut self,
@@ -59,47 +59,47 @@ pub(super) trait Reply: Send {
     }
 }
 
-/// What the responses of a connection have in common.
-pub(super) struct Common {
-    pub(super) context: Arc<Context>,
+/// State that the responses of a connection share.
+pub(super) struct ConnectionContext {
+    pub(super) server: Arc<ServerContext>,
     share: usize,
-    /// Where the connection is logged.
-    pub(super) tap: Option<Arc<Tap>>,
-    answers: Answers,
+    /// The connection's qlog.
+    pub(super) log: Option<Arc<ConnectionLog>>,
+    metrics: ResponseMetrics,
     /// What its responses hold of the server's memory.
-    pub(super) account: Arc<Account>,
+    pub(super) memory: Arc<ConnectionBudget>,
 }
 
-impl Common {
+impl ConnectionContext {
     /// Of a connection with the controller of this number. It is logged under `id`, from [`Self::connected`] on.
-    pub(super) fn new(context: Arc<Context>, share: usize, id: String) -> Self {
-        let label = &context.labels[share];
-        let tap = context.logs.as_ref().map(|_| Arc::new(Tap::waiting(id, label)));
-        let answers = context.metrics.answers(label);
-        let account = context.budget.account();
-        Self { context, share, tap, answers, account }
+    pub(super) fn new(server: Arc<ServerContext>, share: usize, id: String) -> Self {
+        let label = &server.labels[share];
+        let log = server.logs.as_ref().map(|_| Arc::new(ConnectionLog::deferred(id, label)));
+        let metrics = server.metrics.response_metrics(label);
+        let memory = server.budget.connection();
+        Self { server, share, log, metrics, memory }
     }
 
     /// The client has shown that it receives at its address: the log begins, unless it has.
     pub(super) fn connected(&self) {
-        if let (Some(tap), Some(logs)) = (&self.tap, &self.context.logs) {
-            tap.begin(logs);
+        if let (Some(log), Some(logs)) = (&self.log, &self.server.logs) {
+            log.begin(logs);
         }
     }
 
     /// The connection's controller.
-    pub(super) fn label(&self) -> &Controller {
-        &self.context.labels[self.share]
+    pub(super) fn label(&self) -> &ControllerLabels {
+        &self.server.labels[self.share]
     }
 
-    /// What hears of the connection from a controller of Fathom's.
+    /// The observer of the connection's controller.
     pub(super) fn observer(&self) -> Option<Arc<dyn Observer>> {
-        self.tap.clone().map(|tap| tap as Arc<dyn Observer>)
+        self.log.clone().map(|log| log as Arc<dyn Observer>)
     }
 }
 
-/// A request.
-pub(super) struct Asked<'a> {
+/// The parts of a request that matter for its response.
+pub(super) struct RequestHead<'a> {
     pub(super) method: &'a Method,
     /// As it came, without a query.
     pub(super) path: &'a str,
@@ -107,9 +107,9 @@ pub(super) struct Asked<'a> {
     pub(super) digest: bool,
 }
 
-/// What became of a response.
+/// How far a response was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum DeliveryOutcome {
     /// The client has acknowledged all of it.
     Acknowledged,
     /// QUIC took all of it, and the client did not acknowledge all.
@@ -120,35 +120,44 @@ pub(super) enum Outcome {
 
 /// Answers a request whose header came at `started`; counts and logs it, whatever becomes of it.
 pub(super) async fn answer(
-    reply: &mut impl Reply,
+    writer: &mut impl ResponseWriter,
     delivery: Delivery,
     started: Instant,
-    asked: Asked<'_>,
-    common: &Common,
-) -> Outcome {
-    let context = &common.context;
-    let answer = context.site.answer(asked.method, asked.path).await;
+    request: RequestHead<'_>,
+    context: &ConnectionContext,
+) -> DeliveryOutcome {
+    let server = &context.server;
+    let answer = server.site.answer(request.method, request.path).await;
     // An answer to HEAD has no content, and nothing to tell of it.
-    let digest = (asked.digest && asked.method != Method::HEAD).then(Digest::default);
+    let digest = (request.digest && request.method != Method::HEAD).then(Digest::default);
     let status = answer.status.as_u16();
-    let mut sent = Sent { common, status, started, first_byte: None, handed_over: None, bytes: 0, digest, open: true };
-    let end = attended(&common.account, send_all(reply, delivery, answer, &mut sent)).await;
+    let mut sent = ResponseProgress {
+        context,
+        status,
+        started,
+        first_byte: None,
+        handed_over: None,
+        bytes: 0,
+        digest,
+        open: true,
+    };
+    let end = with_progress_checks(&context.memory, send_all(writer, delivery, answer, &mut sent)).await;
     if let Err(why) = &end {
-        tracing::debug!(label = ?common.label(), "response: {why}");
+        tracing::debug!(label = ?context.label(), "response: {why}");
     }
     match (end, sent.handed_over) {
         (Ok(()), Some(handed_over)) => {
             sent.acknowledged(handed_over);
-            Outcome::Acknowledged
+            DeliveryOutcome::Acknowledged
         }
-        (_, Some(_)) => Outcome::HandedOver,
-        (_, None) => Outcome::Cut,
+        (_, Some(_)) => DeliveryOutcome::HandedOver,
+        (_, None) => DeliveryOutcome::Cut,
     }
 }
 
 /// How far a response has come. Dropped before it is acknowledged, it is abandoned.
-struct Sent<'a> {
-    common: &'a Common,
+struct ResponseProgress<'a> {
+    context: &'a ConnectionContext,
     status: u16,
     started: Instant,
     /// Of a body that is at hand: when all of it was taken, as it is handed over as one.
@@ -161,7 +170,7 @@ struct Sent<'a> {
     open: bool,
 }
 
-impl Sent<'_> {
+impl ResponseProgress<'_> {
     fn digest(&mut self, piece: &[u8]) {
         if let Some(digest) = &mut self.digest {
             digest.add(piece);
@@ -182,72 +191,79 @@ impl Sent<'_> {
 
     fn acknowledged(&mut self, handed_over: Duration) {
         let first_byte = self.first_byte.unwrap_or(handed_over);
-        let times = Times { first_byte, handed_over, acknowledged: self.passed() };
-        self.common.answers.add(self.status, self.bytes, &times);
-        if let Some(tap) = &self.common.tap {
-            tap.answered(self.status, self.bytes, &times);
+        let times = ResponseTimes { first_byte, handed_over, acknowledged: self.passed() };
+        self.context.metrics.record(self.status, self.bytes, &times);
+        if let Some(log) = &self.context.log {
+            log.response_acknowledged(self.status, self.bytes, &times);
         }
         self.open = false;
     }
 }
 
-impl Drop for Sent<'_> {
+impl Drop for ResponseProgress<'_> {
     fn drop(&mut self) {
         if self.open {
-            self.common.context.metrics.abandoned(self.common.label(), self.bytes);
-            if let Some(tap) = &self.common.tap {
-                tap.abandoned(self.status, self.bytes, self.handed_over);
+            self.context.server.metrics.abandoned(self.context.label(), self.bytes);
+            if let Some(log) = &self.context.log {
+                log.response_abandoned(self.status, self.bytes, self.handed_over);
             }
         }
     }
 }
 
-/// Does it, unless the client has to be given up before.
-async fn attended(account: &Account, work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
+/// Runs `work`, and aborts it if the client reads too slowly.
+async fn with_progress_checks(
+    memory: &ConnectionBudget,
+    work: impl Future<Output = Result<(), String>>,
+) -> Result<(), String> {
     let mut work = pin!(work);
     loop {
-        match tokio::time::timeout(account.tick(), work.as_mut()).await {
+        match tokio::time::timeout(memory.tick(), work.as_mut()).await {
             Ok(done) => return done,
-            Err(_) => account.check(tokio::time::Instant::now()).map_err(|why| why.to_string())?,
+            Err(_) => memory.check(tokio::time::Instant::now()).map_err(|why| why.to_string())?,
         }
     }
 }
 
 /// Waits, sends, and waits until all of it is acknowledged.
 async fn send_all(
-    reply: &mut impl Reply,
+    writer: &mut impl ResponseWriter,
     mut delivery: Delivery,
-    answer: Answer,
-    sent: &mut Sent<'_>,
+    answer: SiteResponse,
+    sent: &mut ResponseProgress<'_>,
 ) -> Result<(), String> {
     let wait = answer.wait;
     let work = async {
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
-        send(reply, answer, sent).await
+        send(writer, answer, sent).await
     };
     // A client that goes away, or does not want it any more, ends a response at any point of it, also one that has not begun.
-    let kept = tokio::select! {
+    let held = tokio::select! {
         biased;
         sent = work => sent?,
         over = &mut delivery => return Err(over.err().unwrap_or_else(|| "the stream is over".into())),
     };
     sent.handed_over = Some(sent.passed());
     delivery.await?;
-    drop(kept);
+    drop(held);
     Ok(())
 }
 
 /// What a response holds until all of it is acknowledged.
-struct Kept {
-    _share: Arc<Share>,
+struct HeldMemory {
+    _budget: Arc<ResponseBudget>,
     _charge: Option<Charge>,
 }
 
 /// Hands all of a response to QUIC.
-async fn send(reply: &mut impl Reply, answer: Answer, sent: &mut Sent<'_>) -> Result<Kept, String> {
-    let share = sent.common.account.response();
+async fn send(
+    writer: &mut impl ResponseWriter,
+    answer: SiteResponse,
+    sent: &mut ResponseProgress<'_>,
+) -> Result<HeldMemory, String> {
+    let budget = sent.context.memory.response();
     let (status, content_type) = (answer.status, &answer.content_type);
     let at_hand = match &answer.body {
         Body::Text(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
@@ -255,15 +271,15 @@ async fn send(reply: &mut impl Reply, answer: Answer, sent: &mut Sent<'_>) -> Re
         _ => None,
     };
     if let Some(body) = at_hand
-        && let Some(charge) = share.charge_all(body.len() as u64)
+        && let Some(charge) = budget.charge_all(body.len() as u64)
     {
         sent.digest(&body);
         let (bytes, digest) = (body.len(), sent.digest.take().map(Digest::value));
-        reply.whole(status, content_type, body, digest).await?;
+        writer.whole(status, content_type, body, digest).await?;
         sent.more(bytes);
-        return Ok(Kept { _share: share, _charge: Some(charge) });
+        return Ok(HeldMemory { _budget: budget, _charge: Some(charge) });
     }
-    reply.head(status, answer.length, content_type).await?;
+    writer.head(status, answer.length, content_type).await?;
     let mut source = match answer.body {
         Body::Empty => None,
         Body::Zeros => Some(Source::Zeros),
@@ -274,7 +290,7 @@ async fn send(reply: &mut impl Reply, answer: Answer, sent: &mut Sent<'_>) -> Re
     while let Some(source) = &mut source
         && left > 0
     {
-        let mut charge = share.charge(left.min(CHUNK as u64)).await;
+        let mut charge = budget.charge(left.min(CHUNK as u64)).await;
         let piece = source.next(charge.bytes() as usize).await?;
         charge.shrink_to(piece.len() as u64);
         sent.digest(&piece);
@@ -282,18 +298,18 @@ async fn send(reply: &mut impl Reply, answer: Answer, sent: &mut Sent<'_>) -> Re
         let length = piece.len();
         if left == 0 && charge.bytes() <= SMALL {
             last = Some(charge);
-            reply.data(piece).await?;
+            writer.data(piece).await?;
         } else {
-            reply.data(charge.of(piece)).await?;
+            writer.data(charge.of(piece)).await?;
         }
         sent.more(length);
     }
     let digest = sent.digest.take().map(Digest::value);
-    reply.finish(digest).await?;
-    Ok(Kept { _share: share, _charge: last })
+    writer.finish(digest).await?;
+    Ok(HeldMemory { _budget: budget, _charge: last })
 }
 
-/// Where the pieces of a body come from.
+/// Source of a body.
 enum Source {
     Zeros,
     Text(Bytes),

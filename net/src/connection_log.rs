@@ -6,34 +6,37 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fathom_cc::{AckEvent, Cause, CongestionEvent, ControllerMetrics, OneWayDelay, Phase, Rate, Sent, Time};
 use fathom_plugin::Observer;
-use fathom_qlog::{Abandoned, Event, Folder, Header, Log, Lost, Marked, Metrics, OneWay, Response, State, Vantage};
+use fathom_qlog::{
+    CongestionStateChange, EcnMark, Event, Log, LogFolder, Metrics, OneWayDelaySample, PacketsLost, ResponseAbandoned,
+    ResponseCompleted, TraceHeader, VantagePoint,
+};
 use tokio::sync::Notify;
 
-use crate::metrics::{Controller, Ended, Times};
+use crate::metrics::{ConnectionStats, ControllerLabels, ResponseTimes};
 
-/// How often a stack's own controller is looked at.
-const SAMPLED: Duration = Duration::from_millis(100);
+/// Sampling interval of native controllers.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Hears what happens on a connection and logs it.
+/// Writes the qlog of a connection: an observer of its controller and responses.
 #[derive(Debug)]
-pub struct Tap {
-    log: Later,
+pub struct ConnectionLog {
+    log: DeferredLog,
     began: Instant,
-    heard: Mutex<Heard>,
+    observed: Mutex<ObservedState>,
 }
 
-/// A log that may begin after its connection: whoever sends a datagram makes a connection, and shall not make a file.
+/// A log that begins after the handshake: a spoofed datagram starts a connection, and must not create a file.
 #[derive(Debug)]
-struct Later {
+struct DeferredLog {
     log: OnceLock<Log>,
     /// Until it has begun.
-    header: Mutex<Option<Header>>,
-    /// Hears once that it has begun.
+    header: Mutex<Option<TraceHeader>>,
+    /// Notified when it has begun.
     begun: Notify,
 }
 
-impl Later {
-    fn begin(&self, folder: &Folder) {
+impl DeferredLog {
+    fn begin(&self, folder: &LogFolder) {
         let header = self.header.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(header) = header {
             let _ = self.log.set(folder.begin(header));
@@ -53,11 +56,11 @@ impl Later {
     }
 }
 
-/// What was heard since the last metrics event, and what the next ones compare with.
+/// What was observed since the last metrics event, and the base of the next ones.
 #[derive(Debug, Default)]
-struct Heard {
+struct ObservedState {
     /// Round trips and counts of the last batch.
-    news: Metrics,
+    pending: Metrics,
     /// Bytes sent so far.
     sent: u64,
     /// Packets lost so far, where a stack only counts them.
@@ -69,34 +72,34 @@ struct Heard {
     base: Option<OneWayDelay>,
 }
 
-impl Tap {
-    /// Of the connection `id` of a server, whose controller is `of`. What it hears is logged from [`Self::begin`] on.
-    pub(crate) fn waiting(id: String, of: &Controller) -> Self {
-        Self::of(id, Vantage::Server, format!("fathom serve: {} with {}", of.stack, of.controller))
+impl ConnectionLog {
+    /// The log of a server's connection `id` with these labels. Events are logged from [`Self::begin`] on.
+    pub(crate) fn deferred(id: String, of: &ControllerLabels) -> Self {
+        Self::of(id, VantagePoint::Server, format!("fathom serve: {} with {}", of.stack, of.controller))
     }
 
     /// Begins the log of the connection `id`, seen from one of its ends.
-    pub fn at(folder: &Folder, id: String, vantage: Vantage, title: String) -> Self {
-        let tap = Self::of(id, vantage, title);
-        tap.begin(folder);
-        tap
+    pub fn open(folder: &LogFolder, id: String, vantage: VantagePoint, title: String) -> Self {
+        let log = Self::of(id, vantage, title);
+        log.begin(folder);
+        log
     }
 
     // A log says when its connection began.
     #[allow(clippy::disallowed_methods)]
-    fn of(id: String, vantage: Vantage, title: String) -> Self {
-        let header = Header { id, vantage, title, began: SystemTime::now() };
-        let log = Later { header: Mutex::new(Some(header)), log: OnceLock::new(), begun: Notify::new() };
-        Self { log, began: Instant::now(), heard: Mutex::default() }
+    fn of(id: String, vantage: VantagePoint, title: String) -> Self {
+        let header = TraceHeader { id, vantage, title, began: SystemTime::now() };
+        let log = DeferredLog { header: Mutex::new(Some(header)), log: OnceLock::new(), begun: Notify::new() };
+        Self { log, began: Instant::now(), observed: Mutex::default() }
     }
 
     /// Begins the log, unless it has begun.
-    pub(crate) fn begin(&self, folder: &Folder) {
+    pub(crate) fn begin(&self, folder: &LogFolder) {
         self.log.begin(folder);
     }
 
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn observed(&self) -> MutexGuard<'_, ObservedState> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// For what the controllers' clock does not time.
@@ -106,28 +109,29 @@ impl Tap {
     }
 
     /// The client has acknowledged all of a response.
-    pub(crate) fn answered(&self, status: u16, bytes: u64, times: &Times) {
-        let Times { first_byte, handed_over, acknowledged } = *times;
-        let response = Response { status, bytes, first_byte_handed_over: first_byte, handed_over, acknowledged };
+    pub(crate) fn response_acknowledged(&self, status: u16, bytes: u64, times: &ResponseTimes) {
+        let ResponseTimes { first_byte, handed_over, acknowledged } = *times;
+        let response =
+            ResponseCompleted { status, bytes, first_byte_handed_over: first_byte, handed_over, acknowledged };
         self.log.event(self.now(), Event::Response(response));
     }
 
     /// A response ended, of which the client had not acknowledged all.
-    pub(crate) fn abandoned(&self, status: u16, bytes: u64, handed_over: Option<Duration>) {
-        self.log.event(self.now(), Event::Abandoned(Abandoned { status, bytes, handed_over }));
+    pub(crate) fn response_abandoned(&self, status: u16, bytes: u64, handed_over: Option<Duration>) {
+        self.log.event(self.now(), Event::Abandoned(ResponseAbandoned { status, bytes, handed_over }));
     }
 
-    /// Looks at a connection every [`SAMPLED`], from the log's beginning on, and logs what has changed.
-    pub(crate) async fn sample(&self, report: impl Fn() -> Ended) -> Infallible {
+    /// Looks at a connection every [`SAMPLE_INTERVAL`], from the log's beginning on, and logs what has changed.
+    pub(crate) async fn sample(&self, report: impl Fn() -> ConnectionStats) -> Infallible {
         self.log.begun.notified().await;
         loop {
-            self.look(&report());
-            tokio::time::sleep(SAMPLED).await;
+            self.record_changes(&report());
+            tokio::time::sleep(SAMPLE_INTERVAL).await;
         }
     }
 
     /// Logs what has changed since it was looked at last.
-    pub(crate) fn look(&self, now: &Ended) {
+    pub(crate) fn record_changes(&self, now: &ConnectionStats) {
         if !self.log.has_begun() {
             return;
         }
@@ -139,10 +143,11 @@ impl Tap {
             ..Metrics::default()
         };
         self.log.event(self.now(), Event::Metrics(metrics));
-        let before = std::mem::replace(&mut self.heard().lost, now.lost);
+        let before = std::mem::replace(&mut self.observed().lost, now.lost);
         if now.lost > before {
             let packets = Some(now.lost - before);
-            self.log.event(self.now(), Event::Lost(Lost { sent: None, packets, bytes: None, persistent: false }));
+            self.log
+                .event(self.now(), Event::Lost(PacketsLost { sent: None, packets, bytes: None, persistent: false }));
         }
     }
 }
@@ -152,39 +157,39 @@ const fn since_begin(at: Time) -> Duration {
     Duration::from_nanos(at.as_nanos())
 }
 
-impl Observer for Tap {
+impl Observer for ConnectionLog {
     fn on_metrics(&self, now: Time, snapshot: &ControllerMetrics, _: Option<OneWayDelay>) {
         // The log's first events tell the state that the connection has then.
         if !self.log.has_begun() {
             return;
         }
-        let mut heard = self.heard();
+        let mut observed = self.observed();
         let metrics = Metrics {
             congestion_window: Some(snapshot.window),
             ssthresh: snapshot.threshold,
-            bytes_sent: Some(heard.sent),
+            bytes_sent: Some(observed.sent),
             queueing: snapshot.queueing,
             hold: snapshot.hold,
             early_reductions: (snapshot.early_reductions > 0).then_some(snapshot.early_reductions),
-            ..std::mem::take(&mut heard.news)
+            ..std::mem::take(&mut observed.pending)
         };
-        let old = heard.phase.replace(snapshot.phase);
-        drop(heard);
+        let old = observed.phase.replace(snapshot.phase);
+        drop(observed);
         self.log.event(since_begin(now), Event::Metrics(metrics));
         if old != Some(snapshot.phase) {
-            let state = State { old: old.map(Phase::name), new: snapshot.phase.name() };
+            let state = CongestionStateChange { old: old.map(Phase::name), new: snapshot.phase.name() };
             self.log.event(since_begin(now), Event::State(state));
         }
     }
 
     fn on_sent(&self, sent: &Sent) {
-        self.heard().sent += sent.bytes;
+        self.observed().sent += sent.bytes;
     }
 
     fn on_ack(&self, acks: &AckEvent<'_>, pace: Option<Rate>) {
-        let mut heard = self.heard();
-        let smooths = std::mem::replace(&mut heard.smooths, true);
-        heard.news = Metrics {
+        let mut observed = self.observed();
+        let smooths = std::mem::replace(&mut observed.smooths, true);
+        observed.pending = Metrics {
             latest_rtt: Some(acks.rtt.latest + acks.rtt.ack_delay),
             smoothed_rtt: smooths.then_some(acks.rtt.smoothed),
             min_rtt: Some(acks.rtt.min),
@@ -195,10 +200,10 @@ impl Observer for Tap {
             ..Metrics::default()
         };
         let Some(delay) = acks.one_way else { return };
-        let base = heard.base.map_or(delay, |base| base.min(delay));
-        heard.base = Some(base);
-        drop(heard);
-        let one_way = OneWay { delay: delay.as_nanos(), queueing: delay.above(base) };
+        let base = observed.base.map_or(delay, |base| base.min(delay));
+        observed.base = Some(base);
+        drop(observed);
+        let one_way = OneWayDelaySample { delay: delay.as_nanos(), queueing: delay.above(base) };
         self.log.event(since_begin(acks.now), Event::OneWay(one_way));
     }
 
@@ -206,9 +211,9 @@ impl Observer for Tap {
         let sent = since_begin(congestion_event.sent);
         let event = match congestion_event.cause {
             Cause::Loss { bytes, persistent } => {
-                Event::Lost(Lost { sent: Some(sent), packets: None, bytes: Some(bytes), persistent })
+                Event::Lost(PacketsLost { sent: Some(sent), packets: None, bytes: Some(bytes), persistent })
             }
-            Cause::Mark => Event::Marked(Marked { sent }),
+            Cause::Mark => Event::Marked(EcnMark { sent }),
         };
         self.log.event(since_begin(congestion_event.now), event);
     }

@@ -1,4 +1,4 @@
-//! HTTP/3's transport with bounds on what a peer's streams may bring.
+//! Limits on the bytes that a peer's streams may bring to `h3`.
 //!
 //! `h3` collects every frame but DATA whole before it looks at it, whatever length the frame has, and gives flow control its credit back
 //! while it does. Here a frame is refused as soon as it tells its length, if all but DATA would then be more than the bound. DATA frames
@@ -18,41 +18,41 @@ use crate::limits::RESPONSE_BYTES;
 /// Bytes that a unidirectional stream may bring in all its time: settings, and the priorities of some fifty thousand requests.
 const UNIDIRECTIONAL: u64 = 1 << 20;
 
-/// The part of a client's HTTP/3 that takes what the server sends by itself.
-pub(crate) type Idle<C> = h3::client::Connection<Guarded<C>, Bytes>;
+/// Drives a client's HTTP/3 connection: settings, GOAWAY.
+pub(crate) type Http3Driver<C> = h3::client::Connection<LimitedConnection<C>, Bytes>;
 
-/// What a client's requests are sent on.
-pub(crate) type Sender<O> = h3::client::SendRequest<Guarded<O>, Bytes>;
+/// Sends a client's requests.
+pub(crate) type RequestSender<O> = h3::client::SendRequest<LimitedConnection<O>, Bytes>;
 
 /// HTTP/3 on a client's connection.
 pub(crate) async fn client<C: Connection<Bytes>>(
     transport: C,
-) -> Result<(Idle<C>, Sender<C::OpenStreams>), ConnectionError> {
+) -> Result<(Http3Driver<C>, RequestSender<C::OpenStreams>), ConnectionError> {
     let mut builder = h3::client::builder();
     builder.max_field_section_size(RESPONSE_BYTES).send_grease(false);
-    builder.build(Guarded::new(transport, RESPONSE_BYTES)).await
+    builder.build(LimitedConnection::new(transport, RESPONSE_BYTES)).await
 }
 
-/// A connection, or what opens its streams, whose incoming streams are bounded.
+/// A connection, or the opener of its streams, whose incoming streams are limited.
 #[derive(Clone)]
-pub(crate) struct Guarded<C> {
+pub(crate) struct LimitedConnection<C> {
     inner: C,
     /// Bytes besides DATA frames that a stream may bring which goes both ways.
     bound: u64,
 }
 
-impl<C> Guarded<C> {
+impl<C> LimitedConnection<C> {
     pub(crate) const fn new(inner: C, bound: u64) -> Self {
         Self { inner, bound }
     }
 }
 
-impl<C: OpenStreams<Bytes>> OpenStreams<Bytes> for Guarded<C> {
-    type BidiStream = Bounded<C::BidiStream>;
+impl<C: OpenStreams<Bytes>> OpenStreams<Bytes> for LimitedConnection<C> {
+    type BidiStream = LimitedStream<C::BidiStream>;
     type SendStream = C::SendStream;
 
     fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
-        Poll::Ready(Ok(Bounded::framed(ready!(self.inner.poll_open_bidi(cx))?, self.bound)))
+        Poll::Ready(Ok(LimitedStream::framed(ready!(self.inner.poll_open_bidi(cx))?, self.bound)))
     }
 
     fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
@@ -64,47 +64,47 @@ impl<C: OpenStreams<Bytes>> OpenStreams<Bytes> for Guarded<C> {
     }
 }
 
-impl<C: Connection<Bytes>> Connection<Bytes> for Guarded<C> {
-    type RecvStream = Bounded<C::RecvStream>;
-    type OpenStreams = Guarded<C::OpenStreams>;
+impl<C: Connection<Bytes>> Connection<Bytes> for LimitedConnection<C> {
+    type RecvStream = LimitedStream<C::RecvStream>;
+    type OpenStreams = LimitedConnection<C::OpenStreams>;
 
     fn poll_accept_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
-        Poll::Ready(Ok(Bounded::new(ready!(self.inner.poll_accept_recv(cx))?, UNIDIRECTIONAL, None)))
+        Poll::Ready(Ok(LimitedStream::new(ready!(self.inner.poll_accept_recv(cx))?, UNIDIRECTIONAL, None)))
     }
 
     fn poll_accept_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
-        Poll::Ready(Ok(Bounded::framed(ready!(self.inner.poll_accept_bidi(cx))?, self.bound)))
+        Poll::Ready(Ok(LimitedStream::framed(ready!(self.inner.poll_accept_bidi(cx))?, self.bound)))
     }
 
     fn opener(&self) -> Self::OpenStreams {
-        Guarded { inner: self.inner.opener(), bound: self.bound }
+        LimitedConnection { inner: self.inner.opener(), bound: self.bound }
     }
 }
 
-/// A stream that brings no more than so many bytes that count.
-pub(crate) struct Bounded<S> {
+/// A stream with a limit on its incoming bytes other than DATA.
+pub(crate) struct LimitedStream<S> {
     inner: S,
     id: StreamId,
     left: u64,
     /// Where frames are, DATA's bytes do not count. Elsewhere all do.
-    frames: Option<Frames>,
+    frames: Option<FrameParser>,
     /// What has come and was not handed over.
     rest: Bytes,
     /// The last read is still waiting. `h3-quinn` has then lent its stream to the read: whatever is asked of it, it panics.
     reading: bool,
 }
 
-impl<S: RecvStream> Bounded<S> {
-    fn new(inner: S, left: u64, frames: Option<Frames>) -> Self {
+impl<S: RecvStream> LimitedStream<S> {
+    fn new(inner: S, left: u64, frames: Option<FrameParser>) -> Self {
         Self { id: inner.recv_id(), inner, left, frames, rest: Bytes::new(), reading: false }
     }
 
     fn framed(inner: S, left: u64) -> Self {
-        Self::new(inner, left, Some(Frames::default()))
+        Self::new(inner, left, Some(FrameParser::default()))
     }
 }
 
-impl<S: RecvStream> RecvStream for Bounded<S> {
+impl<S: RecvStream> RecvStream for LimitedStream<S> {
     type Buf = Bytes;
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
@@ -140,7 +140,7 @@ impl<S: RecvStream> RecvStream for Bounded<S> {
     }
 }
 
-impl<S: SendStream<Bytes>> SendStream<Bytes> for Bounded<S> {
+impl<S: SendStream<Bytes>> SendStream<Bytes> for LimitedStream<S> {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         self.inner.poll_ready(cx)
     }
@@ -167,9 +167,9 @@ const DATA: u64 = 0;
 
 /// Follows frames (RFC 9114 §7.1) through bytes that are cut anywhere.
 #[derive(Default)]
-struct Frames {
+struct FrameParser {
     /// What is read of a header now, and its bytes so far.
-    number: Varint,
+    number: VarintReader,
     header: u64,
     /// The frame's type, while its length is read.
     kind: Option<u64>,
@@ -177,7 +177,7 @@ struct Frames {
     payload: u64,
 }
 
-impl Frames {
+impl FrameParser {
     /// How much of the beginning of `bytes` belongs together: a header of DATA, its payload, or frames of other types. And what counts of
     /// it: frames that are not DATA, with all of the payload that they announce.
     fn piece(&mut self, bytes: &[u8]) -> (usize, u64) {
@@ -207,12 +207,12 @@ impl Frames {
 
 /// A variable-length integer (RFC 9000 §16), as far as it has come.
 #[derive(Default)]
-struct Varint {
+struct VarintReader {
     value: u64,
     missing: u8,
 }
 
-impl Varint {
+impl VarintReader {
     /// Its next byte; the number, once that is whole.
     fn read(&mut self, byte: u8) -> Option<u64> {
         if self.missing == 0 {
@@ -240,7 +240,7 @@ mod tests {
 
     /// Ends of the pieces of a stream that comes in these chunks, and what counts of it.
     fn walk<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<usize>, u64) {
-        let (mut frames, mut ends, mut counts, mut at) = (Frames::default(), Vec::new(), 0, 0);
+        let (mut frames, mut ends, mut counts, mut at) = (FrameParser::default(), Vec::new(), 0, 0);
         for mut chunk in chunks {
             while !chunk.is_empty() {
                 let (length, counted) = frames.piece(chunk);
@@ -254,25 +254,25 @@ mod tests {
     }
 
     #[test]
-    fn a_response_comes_frame_by_frame() {
+    fn data_frames_are_passed_on_one_at_a_time() {
         // HEADERS, DATA, an empty frame that is reserved, DATA.
         let response = b"\x01\x03\0\0\xd9\0\x02ab\x21\0\0\x40\x01c";
         assert_eq!(walk([&response[..]]), (vec![5, 7, 9, 14, 15], 7));
     }
 
     #[test]
-    fn what_is_announced_counts_at_once() {
+    fn an_announced_length_counts_at_once() {
         let most = (1 << 62) - 1;
         for kind in [1, 0x21, most] {
             let header = [varint(kind, 8), varint(most, 8)].concat();
-            assert_eq!(Frames::default().piece(&header), (16, 16 + most));
+            assert_eq!(FrameParser::default().piece(&header), (16, 16 + most));
         }
-        assert_eq!(Frames::default().piece(&[varint(DATA, 8), varint(most, 8)].concat()), (16, 0));
+        assert_eq!(FrameParser::default().piece(&[varint(DATA, 8), varint(most, 8)].concat()), (16, 0));
     }
 
     proptest! {
         #[test]
-        fn cuts_change_nothing(
+        fn frame_parsing_is_independent_of_chunking(
             frames in vec((prop_oneof![Just(DATA), Just(1), 0..64_u64], 0_u64..64, 0..4_u32, 0..4_u32), 0..12),
             cuts in vec(1..20_usize, 1..8),
         ) {

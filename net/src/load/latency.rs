@@ -1,4 +1,4 @@
-//! Durations, counted in histograms, and how they are written down.
+//! Latency histograms and their file formats.
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,16 +13,16 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// Durations in microseconds, to three digits, up to ten minutes; longer ones count as that.
 #[derive(Clone, Debug)]
-pub struct Times(Histogram<u64>);
+pub struct LatencyHistogram(Histogram<u64>);
 
-impl Default for Times {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         // These bounds are sound; the library refuses others.
         Self(Histogram::new_with_bounds(1, LONGEST.as_micros() as u64, 3).expect("sound bounds"))
     }
 }
 
-impl Times {
+impl LatencyHistogram {
     /// Counts one.
     pub fn record(&mut self, time: Duration) {
         self.0.saturating_record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
@@ -75,7 +75,7 @@ impl Times {
 pub(super) struct Interval {
     pub(super) start: Duration,
     pub(super) length: Duration,
-    pub(super) times: Times,
+    pub(super) times: LatencyHistogram,
 }
 
 /// Writes intervals as they come, as HdrHistogram's interval log (version 1.3, histograms in V2 compressed), in microseconds.
@@ -105,23 +105,26 @@ mod tests {
 
     use super::*;
 
-    fn times(millis: impl IntoIterator<Item = u64>) -> Times {
-        let mut times = Times::default();
+    fn times(millis: impl IntoIterator<Item = u64>) -> LatencyHistogram {
+        let mut times = LatencyHistogram::default();
         millis.into_iter().for_each(|ms| times.record(Duration::from_millis(ms)));
         times
     }
 
     #[test]
-    fn quantiles_are_to_three_digits_and_the_longest_saturates() {
+    fn quantiles_have_three_digits_and_saturate() {
         let found = times(1..=1000);
         let p99 = found.quantile(0.99).unwrap().as_secs_f64();
         assert!((p99 / 0.99 - 1.0).abs() < 1e-3, "{p99}");
-        assert_eq!((found.count(), Times::default().quantile(0.5), Times::default().max()), (1000, None, None));
+        assert_eq!(
+            (found.count(), LatencyHistogram::default().quantile(0.5), LatencyHistogram::default().max()),
+            (1000, None, None)
+        );
         assert!(times([3_600_000]).max().unwrap() >= LONGEST);
     }
 
     #[test]
-    fn hgrm_has_the_columns_of_hdrhistograms_own() {
+    fn hgrm_matches_the_hdrhistogram_format() {
         let text = times(1..=100).hgrm();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "       Value     Percentile TotalCount 1/(1-Percentile)");
@@ -129,11 +132,11 @@ mod tests {
         let last = lines.iter().rfind(|l| !l.starts_with('#')).unwrap();
         assert!(last.contains(" 1.000000000000        100"), "{last}");
         assert!(lines[lines.len() - 2].starts_with("#[Max     =      100"), "{text}");
-        assert!(Times::default().hgrm().contains("Total count    =            0]"));
+        assert!(LatencyHistogram::default().hgrm().contains("Total count    =            0]"));
     }
 
     #[test]
-    fn interval_logs_are_read_by_the_library() {
+    fn interval_logs_are_readable_by_hdrhistogram() {
         let mut out = Vec::new();
         let second = Duration::from_secs(1);
         let intervals = [1, 2].map(|n| Interval { start: second * n, length: second, times: times([5]) });

@@ -1,0 +1,150 @@
+//! State of a run that all requests share; connecting and 0-RTT.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::client_stack::{ClientStack, EarlyDataAccepted};
+use super::clock::now;
+use super::load_stats::{EarlyData, Failure, FailureKind, LoadStats, Request};
+use super::session::Session;
+
+/// How requests are made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestOptions {
+    /// Timeout of a request.
+    pub(super) timeout: Duration,
+    pub(super) zero_rtt: bool,
+    pub(super) check_digests: bool,
+}
+
+/// State of a run that all requests share.
+pub(super) struct LoadContext<D> {
+    pub(super) client_stack: D,
+    pub(super) stats: Arc<LoadStats>,
+    pub(super) options: RequestOptions,
+    connections: AtomicU64,
+}
+
+impl<D: ClientStack> LoadContext<D> {
+    pub(super) fn new(client_stack: D, stats: Arc<LoadStats>, options: RequestOptions) -> Self {
+        Self { client_stack, stats, options, connections: AtomicU64::new(0) }
+    }
+
+    fn number(&self) -> u64 {
+        self.connections.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Establishes a connection for several requests.
+    pub(super) async fn connect(&self) -> Result<Session<D>, Failure> {
+        let failed = |why: String| Failure::new(FailureKind::Connect, why);
+        let began = now();
+        let connecting = self.client_stack.connect().map_err(failed)?;
+        let connection = match tokio::time::timeout(self.options.timeout, connecting).await {
+            Ok(connection) => connection.map_err(failed)?,
+            Err(_) => return Err(failed(late(self.options.timeout))),
+        };
+        self.stats.record_handshake(now() - began, true, began);
+        // A server that lets no stream be opened would be waited for without end.
+        let started = Session::start(connection, self.number(), Arc::clone(&self.stats), self.options.check_digests);
+        tokio::time::timeout(self.options.timeout, started)
+            .await
+            .unwrap_or_else(|_| Err(failed(late(self.options.timeout))))
+    }
+
+    /// Sends a request on a fresh connection, which is left in `kept`.
+    pub(super) async fn fresh(&self, request: &mut Request, kept: &mut Option<Session<D>>) -> Result<(), Failure> {
+        let failed = |why: String| Failure::new(FailureKind::Connect, why);
+        let mut connecting = self.client_stack.connect().map_err(failed)?;
+        if self.options.zero_rtt {
+            connecting = match D::into_0rtt(connecting) {
+                Ok((connection, accepted)) => return self.early(connection, accepted, request, kept).await,
+                Err(connecting) => {
+                    self.stats.record_early_data(EarlyData::Without);
+                    connecting
+                }
+            };
+        }
+        let connection = connecting.await.map_err(failed)?;
+        self.connected(request);
+        self.on(connection, request, kept).await
+    }
+
+    /// Sends a request in 0-RTT, and again after the handshake if the server rejects it.
+    async fn early(
+        &self,
+        connection: D::Connection,
+        accepted: EarlyDataAccepted,
+        request: &mut Request,
+        kept: &mut Option<Session<D>>,
+    ) -> Result<(), Failure> {
+        let number = self.number();
+        let (session, http3) =
+            Session::<D>::prepare(connection, number, Arc::clone(&self.stats), self.options.check_digests).await?;
+        request.connection = number;
+        let session = kept.insert(session);
+        let (mut sender, began) = (session.sender(), request.start);
+        let handshake = async { (accepted.await, now().saturating_duration_since(began)) };
+        let (answered, (accepted, took)) =
+            tokio::join!(session.send_request(&mut sender, &request.url, &mut request.progress), handshake);
+        request.connect = Some(took);
+        self.stats.record_handshake(took, false, request.intended);
+        if accepted {
+            self.stats.record_early_data(EarlyData::Accepted);
+            session.drive(http3);
+            return answered;
+        }
+        drop((sender, http3));
+        let connection = kept.take().and_then(Session::give_back);
+        match connection {
+            Some(connection) if D::is_open(&connection) => {
+                self.stats.record_early_data(EarlyData::Rejected);
+                request.progress = Default::default();
+                self.on(connection, request, kept).await
+            }
+            // The handshake itself failed.
+            connection => {
+                if let Some(connection) = connection {
+                    self.stats.record_connection(&D::stats(&connection));
+                }
+                answered.and(Err(failed_handshake()))
+            }
+        }
+    }
+
+    async fn on(
+        &self,
+        connection: D::Connection,
+        request: &mut Request,
+        kept: &mut Option<Session<D>>,
+    ) -> Result<(), Failure> {
+        let number = self.number();
+        let session =
+            Session::<D>::start(connection, number, Arc::clone(&self.stats), self.options.check_digests).await?;
+        request.connection = number;
+        let session = kept.insert(session);
+        let mut sender = session.sender();
+        session.send_request(&mut sender, &request.url, &mut request.progress).await
+    }
+
+    fn connected(&self, request: &mut Request) {
+        let took = now().saturating_duration_since(request.start);
+        request.connect = Some(took);
+        self.stats.record_handshake(took, false, request.intended);
+    }
+}
+
+fn failed_handshake() -> Failure {
+    Failure::new(FailureKind::Connect, "the handshake failed")
+}
+
+/// Message for a step that exceeded its time limit.
+pub(super) fn late(limit: Duration) -> String {
+    format!("not complete within {}", fathom_cc::units::duration_text(limit))
+}
+
+/// Failure of a request that timed out.
+pub(super) fn timed_out(request: &Request, limit: Duration) -> Failure {
+    let kind = if request.connection == 0 { FailureKind::Connect } else { FailureKind::Timeout };
+    Failure::new(kind, late(limit))
+}

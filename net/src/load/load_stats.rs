@@ -1,0 +1,324 @@
+//! Statistics of a load run.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fathom_plugin::InUse;
+use http::Uri;
+
+use super::latency::LatencyHistogram;
+use super::request_csv::RequestCsv;
+use crate::metrics::ConnectionStats;
+
+/// Kinds of request failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// No connection could be established in time.
+    Connect,
+    /// The response was not complete in time.
+    Timeout,
+    /// The stream or connection ended before the response was complete.
+    Reset,
+    /// The status was 400 or above.
+    Status,
+    /// The body's length differs from `content-length`.
+    Body,
+    /// The body's digest differs from the server's, or the server sent none.
+    Digest,
+}
+
+impl FailureKind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Connect, Self::Timeout, Self::Reset, Self::Status, Self::Body, Self::Digest];
+
+    /// Its name in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Timeout => "timeout",
+            Self::Reset => "reset",
+            Self::Status => "status",
+            Self::Body => "short body",
+            Self::Digest => "digest",
+        }
+    }
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) kind: FailureKind,
+    pub(super) why: String,
+}
+
+impl Failure {
+    pub(super) fn new(kind: FailureKind, why: impl std::fmt::Display) -> Self {
+        Self { kind, why: why.to_string() }
+    }
+}
+
+/// How much of a response has arrived.
+#[derive(Debug, Default)]
+pub(super) struct ResponseProgress {
+    pub(super) status: Option<u16>,
+    pub(super) first_byte: Option<Instant>,
+    pub(super) last_byte: Option<Instant>,
+    pub(super) bytes: u64,
+}
+
+/// A request and its progress.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// Scheduled start.
+    pub(super) intended: Instant,
+    /// Actual start.
+    pub(super) start: Instant,
+    /// Duration of its connection's handshake, if it waited for one.
+    pub(super) connect: Option<Duration>,
+    pub(super) progress: ResponseProgress,
+    /// Number of its connection, from 1; 0 before there is one.
+    pub(super) connection: u64,
+    pub(super) url: Uri,
+}
+
+impl Request {
+    pub(super) fn new(intended: Instant, start: Instant, url: Uri) -> Self {
+        Self { intended, start, connect: None, progress: ResponseProgress::default(), connection: 0, url }
+    }
+}
+
+/// Request counts, without those of the warm-up.
+#[derive(Clone, Debug, Default)]
+pub struct RequestCounts {
+    /// Requests started.
+    pub started: u64,
+    /// Complete responses with a status below 400. Only these are in the latencies.
+    pub completed: u64,
+    /// Those of them that completed within the measured time.
+    pub in_time: u64,
+    /// Bytes of their bodies.
+    pub bytes_in_time: u64,
+    /// Bytes of all bodies, complete or not.
+    pub bytes: u64,
+    /// Responses by status, complete or not.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Failures by kind, in the order of [`FailureKind::ALL`], and the first reason of each.
+    pub failures: [(u64, Option<String>); FailureKind::ALL.len()],
+    /// Requests that were in progress when the run was stopped.
+    pub unfinished: u64,
+    /// Requests that waited because all connections were busy.
+    pub waited: u64,
+}
+
+impl RequestCounts {
+    /// All failures.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().map(|(count, _)| count).sum()
+    }
+}
+
+/// Latencies of complete responses, by phase.
+#[derive(Clone, Debug, Default)]
+pub struct PhaseTimes {
+    /// From the scheduled start to the last byte. In a closed loop the same as `service`.
+    pub response: LatencyHistogram,
+    /// From the actual start to the last byte, including a handshake if there was one.
+    pub service: LatencyHistogram,
+    /// From the actual start to the response header.
+    pub first_byte: LatencyHistogram,
+    /// Handshakes, from the first packet.
+    pub connect: LatencyHistogram,
+    /// How late the client started requests.
+    pub lag: LatencyHistogram,
+}
+
+/// Totals of a run's connections, including the warm-up.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionTotals {
+    /// Connections established.
+    pub opened: u64,
+    /// Connections with one-way delays.
+    pub one_way: u64,
+    /// Those of them that use TIMESTAMP frames.
+    pub by_timestamp: u64,
+    /// Packets that the client sent.
+    pub sent: u64,
+    /// Those of them declared lost.
+    pub lost: u64,
+    /// Smoothed round-trip times when they ended.
+    pub rtt: LatencyHistogram,
+    /// Mean queueing delay of the client's packets, where one-way delays were measured.
+    pub queueing: LatencyHistogram,
+    /// 0-RTT accepted by the server.
+    pub early_accepted: u64,
+    /// 0-RTT rejected; the request was sent again.
+    pub early_rejected: u64,
+    /// Started without 0-RTT because there was no ticket.
+    pub early_without: u64,
+}
+
+/// Whether 0-RTT was used.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum EarlyData {
+    Accepted,
+    Rejected,
+    Without,
+}
+
+#[derive(Default)]
+pub(super) struct Totals {
+    pub(super) counts: RequestCounts,
+    pub(super) phases: PhaseTimes,
+    pub(super) connections: ConnectionTotals,
+    /// Latencies of the current interval, if there is an interval log.
+    pub(super) interval: Option<LatencyHistogram>,
+    pub(super) rows: Option<RequestCsv>,
+    ended: u64,
+    until: Option<Instant>,
+}
+
+/// Statistics of a run, shared by its requests.
+pub(super) struct LoadStats {
+    pub(super) began: Instant,
+    /// When the warm-up is over.
+    pub(super) measured_from: Instant,
+    totals: Mutex<Totals>,
+}
+
+impl LoadStats {
+    pub(super) fn new(began: Instant, warm_up: Duration, measured: Option<Duration>, rows: Option<RequestCsv>) -> Self {
+        let measured_from = began + warm_up;
+        let until = measured.and_then(|measured| measured_from.checked_add(measured));
+        Self { began, measured_from, totals: Mutex::new(Totals { rows, until, ..Totals::default() }) }
+    }
+
+    pub(super) fn totals(&self) -> MutexGuard<'_, Totals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the totals at the end.
+    pub(super) fn finish(&self) -> Totals {
+        let mut totals = std::mem::take(&mut *self.totals());
+        totals.counts.unfinished = totals.in_progress();
+        totals
+    }
+
+    /// Whether a request of this scheduled time is after the warm-up.
+    pub(super) fn is_measured(&self, intended: Instant) -> bool {
+        intended >= self.measured_from
+    }
+
+    /// End of the measured time, if known.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.totals().until
+    }
+
+    /// Ends the measured time early.
+    pub(super) fn end_at(&self, now: Instant) {
+        let mut totals = self.totals();
+        totals.until = Some(totals.until.map_or(now, |until| until.min(now)));
+    }
+
+    /// Records the start of a request, `lag` after its scheduled time.
+    pub(super) fn record_start(&self, intended: Instant, lag: Option<Duration>) {
+        if self.is_measured(intended) {
+            let mut totals = self.totals();
+            totals.counts.started += 1;
+            if let Some(lag) = lag {
+                totals.phases.lag.record(lag);
+            }
+        }
+    }
+
+    /// Records that a request waits for a free connection.
+    pub(super) fn record_wait(&self, intended: Instant) {
+        if self.is_measured(intended) {
+            self.totals().counts.waited += 1;
+        }
+    }
+
+    /// Records the end of a request: at its last byte, or now.
+    pub(super) fn record_end(&self, request: &Request, now: Instant, result: Result<(), Failure>) {
+        if !self.is_measured(request.intended) {
+            return;
+        }
+        let ended = request.progress.last_byte.unwrap_or(now);
+        let mut guard = self.totals();
+        let totals = &mut *guard;
+        totals.ended += 1;
+        totals.counts.bytes += request.progress.bytes;
+        if let Some(status) = request.progress.status {
+            *totals.counts.statuses.entry(status).or_default() += 1;
+        }
+        if let Some(rows) = &mut totals.rows {
+            let result = result.as_ref().map(|()| request.progress.status.unwrap_or_default());
+            rows.add(self.began, ended, request, result);
+        }
+        match result {
+            Ok(()) => totals.complete(request, ended),
+            Err(failure) => {
+                let (count, first) = &mut totals.counts.failures[failure.kind as usize];
+                *count += 1;
+                first.get_or_insert(failure.why);
+            }
+        }
+    }
+
+    /// Records a handshake. Those of pooled connections always count, as there may be none after the warm-up.
+    pub(super) fn record_handshake(&self, took: Duration, kept: bool, intended: Instant) {
+        if kept || self.is_measured(intended) {
+            self.totals().phases.connect.record(took);
+        }
+    }
+
+    pub(super) fn record_early_data(&self, what: EarlyData) {
+        let connections = &mut self.totals().connections;
+        *match what {
+            EarlyData::Accepted => &mut connections.early_accepted,
+            EarlyData::Rejected => &mut connections.early_rejected,
+            EarlyData::Without => &mut connections.early_without,
+        } += 1;
+    }
+
+    /// Records the end of a connection.
+    pub(super) fn record_connection(&self, connection: &ConnectionStats) {
+        let connections = &mut self.totals().connections;
+        connections.opened += 1;
+        connections.one_way += u64::from(connection.one_way);
+        connections.by_timestamp += u64::from(connection.one_way && connection.in_use == InUse::Timestamp);
+        connections.sent += connection.sent;
+        connections.lost += connection.lost;
+        if let Some(rtt) = connection.rtt {
+            connections.rtt.record(rtt);
+        }
+        if let Some(queueing) = connection.queueing {
+            connections.queueing.record(queueing);
+        }
+    }
+}
+
+impl Totals {
+    fn complete(&mut self, request: &Request, ended: Instant) {
+        let since = |from: Instant, to: Instant| to.saturating_duration_since(from);
+        self.counts.completed += 1;
+        if self.until.is_none_or(|until| ended <= until) {
+            self.counts.in_time += 1;
+            self.counts.bytes_in_time += request.progress.bytes;
+        }
+        let response = since(request.intended, ended);
+        self.phases.response.record(response);
+        self.phases.service.record(since(request.start, ended));
+        if let Some(first_byte) = request.progress.first_byte {
+            self.phases.first_byte.record(since(request.start, first_byte));
+        }
+        if let Some(interval) = &mut self.interval {
+            interval.record(response);
+        }
+    }
+
+    /// Requests in progress.
+    pub(super) fn in_progress(&self) -> u64 {
+        self.counts.started.saturating_sub(self.ended)
+    }
+}

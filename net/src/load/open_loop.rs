@@ -1,0 +1,106 @@
+//! Open loop: requests start at scheduled times, whether or not earlier ones have completed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::arrivals::Arrival;
+use super::client_stack::ClientStack;
+use super::clock::now;
+use super::context::{LoadContext, timed_out};
+use super::load_stats::{Failure, FailureKind, Request};
+use super::pacer::Pacer;
+use super::pool::StreamPool;
+use super::session::Session;
+use crate::server::stopped;
+
+/// A connection on which 0-RTT is wanted stays for two round trips, at least so long: then its tickets are here.
+const LINGER: Duration = Duration::from_millis(5);
+
+/// Arrivals and the connections for them.
+pub(super) struct OpenLoopConfig<I> {
+    pub(super) arrivals: I,
+    /// Connections that are kept and requests at once on each; `None`: each request makes its own.
+    pub(super) kept: Option<(usize, usize)>,
+}
+
+/// Runs until all requests are over, or it is stopped.
+pub(super) async fn run<D: ClientStack>(
+    context: Arc<LoadContext<D>>,
+    open: OpenLoopConfig<impl Iterator<Item = Arrival> + Send + 'static>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let pool = open.kept.map(|(connections, streams)| Arc::new(StreamPool::new(connections, streams)));
+    let requests = Arc::new(Mutex::new(JoinSet::new()));
+    let (runtime, tasks, stats) =
+        (tokio::runtime::Handle::current(), Arc::clone(&requests), Arc::clone(&context.stats));
+    let mut pacer = Pacer::start(stats.began, open.arrivals, move |arrival, due| {
+        let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that are over are let go as new ones come.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_on(request(Arc::clone(&context), pool.clone(), arrival, due), &runtime);
+    });
+    let all_started = tokio::select! {
+        () = pacer.done() => true,
+        () = stopped(&mut stop) => false,
+    };
+    drop(pacer);
+    let mut open = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
+    if all_started {
+        tokio::select! {
+            () = async { while open.join_next().await.is_some() {} } => return,
+            () = stopped(&mut stop) => {}
+        }
+    }
+    stats.end_at(now());
+    open.shutdown().await;
+}
+
+async fn request<D: ClientStack>(
+    context: Arc<LoadContext<D>>,
+    pool: Option<Arc<StreamPool<D>>>,
+    arrival: Arrival,
+    due: Instant,
+) {
+    let start = now();
+    context.stats.record_start(due, Some(start.saturating_duration_since(due)));
+    let mut request = Request::new(due, start, arrival.url);
+    let mut own = None;
+    let limit = context.options.timeout;
+    let result = match &pool {
+        Some(pool) => tokio::time::timeout(limit, borrowed(&context, pool, &mut request)).await,
+        None => tokio::time::timeout(limit, context.fresh(&mut request, &mut own)).await,
+    };
+    let result = result.unwrap_or_else(|_| Err(timed_out(&request, limit)));
+    context.stats.record_end(&request, now(), result);
+    if let Some(session) = own.filter(|_| context.options.zero_rtt) {
+        linger(&session).await;
+    }
+}
+
+/// Waits for the tickets that a server sends when its handshake is over.
+pub(super) async fn linger<D: ClientStack>(session: &Session<D>) {
+    tokio::time::sleep(LINGER.max(session.rtt() * 2)).await;
+}
+
+async fn borrowed<D: ClientStack>(
+    context: &LoadContext<D>,
+    pool: &StreamPool<D>,
+    request: &mut Request,
+) -> Result<(), Failure> {
+    let permit = match pool.try_acquire_stream() {
+        Some(permit) => Some(permit),
+        None => {
+            context.stats.record_wait(request.intended);
+            pool.acquire_stream().await
+        }
+    };
+    let permit = permit.ok_or_else(|| Failure::new(FailureKind::Connect, "there is no connection"))?;
+    request.start = now();
+    let session = pool.connections.session(permit.slot, context).await?;
+    request.connection = session.id;
+    let mut sender = session.sender();
+    session.send_request(&mut sender, &request.url, &mut request.progress).await
+}
