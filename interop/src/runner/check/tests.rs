@@ -11,7 +11,7 @@ fn evidence(connections: Vec<ConnectionTrace>) -> Evidence {
         server: ExitReason::Code(0),
         server_is_ours: true,
         downloads: Vec::new(),
-        trace: Trace { connections: connections, ect: [5, 5], ..Trace::default() },
+        trace: Trace { connections, ect: [5, 5], ..Trace::default() },
         stats: RelayStats::default(),
         client_facts: None,
         server_facts: None,
