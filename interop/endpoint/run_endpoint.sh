@@ -1,11 +1,11 @@
 #!/bin/bash
-# The runner's image starts this: routes first, then the endpoint.
+# Entry point of the image: sets up routes, then starts the endpoint.
 set -e
 
 /setup.sh
 
 if [ "$ROLE" = client ]; then
-    # Until the simulator is up.
+    # Wait for the simulator.
     /wait-for-it.sh sim:57832 -s -t 30
 fi
 

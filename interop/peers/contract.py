@@ -1,4 +1,4 @@
-"""What the runner tells an endpoint (interop's contract), for the peers written in Python."""
+"""The runner's environment variables, for the peers written in Python."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ def refuse(why: str):
 
 @dataclass
 class Request:
-    """One URL of REQUESTS, and the file that its answer becomes."""
+    """One URL of REQUESTS and the file for its response."""
 
     url: str
     host: str
@@ -26,7 +26,7 @@ class Request:
 
 
 class Task:
-    """ROLE, TESTCASE and the folders."""
+    """The role, the test and the directories."""
 
     def __init__(self, client_tests=(), server_tests=()):
         env = os.environ
@@ -35,7 +35,7 @@ class Task:
         if self.role not in ("client", "server"):
             refuse(f"ROLE is {self.role!r}: client or server")
         if self.test not in (client_tests if self.role == "client" else server_tests):
-            refuse(f"{self.role}: no test {self.test!r} here")
+            refuse(f"{self.role}: test {self.test!r} is not supported")
         self.alpn = "h3" if self.test == "http3" else "hq-interop"
         self.www = Path(env.get("WWW", "/www"))
         self.certs = Path(env.get("CERTS", "/certs"))
@@ -54,7 +54,7 @@ class Task:
             sys.exit(1)
 
     def connections(self):
-        """The requests of each connection, in order: two for a test of resumption, one each for multiconnect."""
+        """The requests of each connection in order: two connections for resumption and zerortt, one per request for multiconnect."""
         first, rest = self.requests[:1], self.requests[1:]
         if self.test in ("resumption", "zerortt"):
             return [first, rest]
@@ -63,7 +63,7 @@ class Task:
         return [self.requests]
 
     def served(self, path: str):
-        """The file that a path names, or None: nothing outside WWW."""
+        """The contents of the file for a path below WWW, or None."""
         root = self.www.resolve()
         file = (root / path.split("?")[0].lstrip("/")).resolve()
         return file.read_bytes() if file.is_relative_to(root) and file.is_file() else None

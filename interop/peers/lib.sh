@@ -1,4 +1,4 @@
-# Read by every peer's `install` and `run`: where the peer is, where it is installed, how it says no.
+# Sourced by every peer's `install` and `run`: the peer's directory, its installation directory, and helpers.
 # shellcheck shell=sh
 
 peer=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -8,27 +8,27 @@ case $peers in
     /*) home=$peers/$name ;;
     *) home=$PWD/$peers/$name ;;
 esac
-# Nothing that runs writes beside its source.
+# Python must not write into the source directory.
 export PYTHONDONTWRITEBYTECODE=1
 
-# Why it cannot be: the last line, and the exit code of what is not supported.
+# refuse WHY: prints the reason as the last line and exits with 127 (unsupported).
 refuse() {
     echo "$name: $*"
     exit 127
 }
 
-# What the installation was made from. Another version of these files is another installation.
+# Checksum of the files that an installation depends on. If they change, the peer is installed again.
 made_from() {
     find "$peer" -type f ! -name peer.toml ! -name run ! -name '*.py' -exec cksum {} + | cut -d ' ' -f 1,2 | LC_ALL=C sort | cksum
 }
 
-# Ends `install` at once where it has done its work before.
+# Ends `install` at once if the peer is already installed.
 unless_installed() {
     if [ -f "$home/VERSION" ] && [ "$(made_from)" = "$(cat "$home/made-from" 2>/dev/null)" ]; then
         cat "$home/VERSION"
         exit 0
     fi
-    # What was compiled stays: the next time is quicker.
+    # Keep compiled files, so that the next installation is faster.
     mkdir -p -- "$home"
     rm -rf -- "$home/VERSION" "$home/venv" "$home/root"
 }
@@ -45,12 +45,12 @@ must_be_installed() {
     [ -f "$home/VERSION" ] || refuse "not installed: run $peer/install"
 }
 
-# wants COMMAND PACKAGE: a tool that an installation cannot do without.
+# wants COMMAND PACKAGE: refuses if a required tool is missing.
 wants() {
     command -v "$1" >/dev/null 2>&1 || refuse "wants $1 ($2)"
 }
 
-# Debian packages, with those they depend on that are missing here, unpacked below $home/root: no root, and nothing of the system changes.
+# debian PACKAGE...: unpacks Debian packages and their missing dependencies below $home/root. Needs no root and does not change the system.
 debian() {
     wants apt-get "Debian or one of its kind"
     wants dpkg-deb "Debian or one of its kind"
@@ -69,12 +69,12 @@ debian() {
     rm -r -- "$home/archives"
 }
 
-# Where those packages' libraries are.
+# Library path of those packages.
 debian_libraries() {
     find "$home/root" -name '*.so*' -exec dirname {} \; | sort -u | paste -s -d : -
 }
 
-# A Python of at least 3.MINOR as $python.
+# python MINOR: sets $python to a Python of at least 3.MINOR.
 python() {
     for python in python3 python3.14 python3.13 python3.12 python3.11 "$HOME"/.pyenv/versions/3.*/bin/python; do
         if "$python" -c "import sys, venv; sys.exit(sys.version_info < (3, $1))" 2>/dev/null; then return; fi
@@ -82,8 +82,8 @@ python() {
     refuse "wants Python 3.$1 or newer, with venv"
 }
 
-# venv MINOR: an environment of its own with what the peer's requirements.txt names. Wheels only, each with its hash: nothing is compiled,
-# and nothing is taken that was not seen before. A new version: uv pip compile --universal --generate-hashes --no-header --no-annotate.
+# venv MINOR: creates a virtual environment with the peer's requirements.txt. Only wheels with known hashes are installed, and nothing is
+# compiled. To update versions: uv pip compile --universal --generate-hashes --no-header --no-annotate.
 venv() {
     python "$1"
     "$python" -m venv "$home/venv" > "$home/pip.log" 2>&1 || refuse "$python makes no virtual environment: $(tail -n 1 "$home/pip.log")"
@@ -91,8 +91,8 @@ venv() {
         || refuse "pip cannot install $peer/requirements.txt: $(grep ERROR "$home/pip.log" | tail -n 1)"
 }
 
-# A server that leaves on SIGTERM in its own way: here it leaves with 0, as the contract has it.
-until_told() {
+# until_sigterm COMMAND...: runs a server; on SIGTERM exits with 0, as the contract requires, whatever the server's exit code.
+until_sigterm() {
     "$@" &
     server=$!
     trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; exit 0' TERM INT
@@ -109,21 +109,21 @@ first_port() {
     esac
 }
 
-# Whether each URL of REQUESTS became a file.
+# Whether every URL of REQUESTS was downloaded.
 downloaded() {
     for url in $REQUESTS; do
-        [ -f "${DOWNLOADS:-/downloads}/${url##*/}" ] || { echo "$name: no answer: $url"; return 1; }
+        [ -f "${DOWNLOADS:-/downloads}/${url##*/}" ] || { echo "$name: no response: $url"; return 1; }
     done
 }
 
-# rust VERSION: a compiler at least as new.
+# rust VERSION: requires this Rust version or newer.
 rust() {
     wants cargo "Rust $1 or newer"
     found=$(rustc --version | cut -d ' ' -f 2)
     [ "$(printf '%s\n' "$1" "$found" | sort -V | head -n 1)" = "$1" ] || refuse "wants Rust $1 or newer: this is $found"
 }
 
-# The peer's own package, apart from the workspace and its target folder.
+# Builds the peer's own package, outside the workspace, in its own target directory.
 cargo_build() {
     CARGO_TARGET_DIR=$home/target cargo build --manifest-path "$peer/Cargo.toml" --locked --jobs "${FATHOM_PEERS_JOBS:-1}" \
         > "$home/cargo.log" 2>&1 || refuse "cargo build: $(grep -m 1 '^error' "$home/cargo.log" || tail -n 1 "$home/cargo.log")"

@@ -1,9 +1,9 @@
-//! The quic-interop-runner's endpoint on every stack, and a runner that sets endpoints against each other on this host.
+//! A quic-interop-runner endpoint for every stack, and a runner that tests endpoints against each other on this host.
 //!
 //! | folder | what is in it |
 //! |---|---|
-//! | [`endpoint`] | client and server, as `fathom-endpoint` |
-//! | [`runner`] | processes, the relay between them, judgement, as `fathom-interop` |
+//! | [`endpoint`] | the client and the server of `fathom-endpoint` |
+//! | [`runner`] | `fathom-interop`: processes, relay, trace analysis, checks |
 
 mod usage;
 

@@ -1,6 +1,6 @@
-//! What both programs say of arguments that they do not take.
+//! Command-line errors, for both programs.
 
-/// Help and version as clap prints them: `None`. An error in one line that says where the help of `program` is.
+/// Prints help or version and returns `None`; for an error returns one line that refers to `program --help`.
 pub fn usage(e: &clap::Error, program: &str) -> Option<String> {
     if !e.use_stderr() {
         let _ = e.print();

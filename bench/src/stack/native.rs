@@ -51,7 +51,7 @@ impl Watched {
             reductions: self.counts.reductions.load(Ordering::Relaxed),
             early_reductions: 0,
         };
-        observer.observe(self.sim.time(), &snapshot, None);
+        observer.on_metrics(self.sim.time(), &snapshot, None);
     }
 
     /// A loss or mark came: it counts when the window fell.

@@ -1,4 +1,4 @@
-//! `fathom-endpoint`: a client or a server as the quic-interop-runner wants it. What it does, its environment says.
+//! `fathom-endpoint`: a client or server for the quic-interop-runner, configured by environment variables.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -6,38 +6,38 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
-use fathom_interop::endpoint::{Choice, Outcome, Setup, Stack, run};
+use fathom_interop::endpoint::{Outcome, Overrides, Setup, Stack, run};
 use fathom_interop::usage;
 
-/// A client or server as the quic-interop-runner wants it: ROLE, TESTCASE, REQUESTS, WWW, DOWNLOADS, CERTS, LOGS, PORT and IP in the
-/// environment say what it does. docs/interop.md has them all.
+/// Run a client or server for the quic-interop-runner. The environment variables ROLE, TESTCASE, REQUESTS, WWW, DOWNLOADS, CERTS, LOGS,
+/// PORT and IP configure it; docs/interop.md describes them.
 #[derive(Parser)]
 #[command(name = "fathom-endpoint", version)]
 struct Cli {
-    /// Stack: quinn, noq, stock-quinn; with --features quiche also quiche and stock-quiche. [env: FATHOM_STACK]
+    /// QUIC stack: quinn, noq, stock-quinn; with --features quiche also quiche and stock-quiche. [env: FATHOM_STACK]
     #[arg(long)]
     stack: Option<Stack>,
-    /// Controller, such as sync:signal=either or native:cubic. [env: FATHOM_CONTROLLER]
+    /// Congestion controller, such as sync:signal=either or native:cubic. [env: FATHOM_CONTROLLER]
     #[arg(long)]
     controller: Option<String>,
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
-        Ok(cli) => work(Choice { stack: cli.stack, controller: cli.controller }),
+        Ok(cli) => start(Overrides { stack: cli.stack, controller: cli.controller }),
         Err(e) => match usage(&e, "fathom-endpoint") {
-            Some(line) => Outcome::Wrong(line),
+            Some(line) => Outcome::InvalidInput(line),
             None => return ExitCode::SUCCESS,
         },
     };
-    if let Some(line) = outcome.line() {
-        // That nobody reads it any more is no reason to end otherwise.
+    if let Some(line) = outcome.message() {
+        // A closed standard error does not change the exit code.
         let _ = writeln!(std::io::stderr(), "fathom-endpoint: {}", line.replace('\n', "; "));
     }
-    ExitCode::from(outcome.code())
+    ExitCode::from(outcome.exit_code())
 }
 
-fn work(choice: Choice) -> Outcome {
+fn start(overrides: Overrides) -> Outcome {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {
         // A second signal ends the process at once.
@@ -47,7 +47,7 @@ fn work(choice: Choice) -> Outcome {
             return Outcome::Failed(format!("cannot wait for signals: {e}"));
         }
     }
-    match Setup::read(&choice, |name| std::env::var(name).ok()) {
+    match Setup::read(&overrides, |name| std::env::var(name).ok()) {
         Ok(setup) => run(setup, stop),
         Err(outcome) => outcome,
     }

@@ -1,4 +1,4 @@
-//! `fathom-interop`: endpoints against each other on this host, over the laboratory's relay.
+//! `fathom-interop`: runs QUIC clients and servers against each other on this host, through a relay that emulates the link.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -8,76 +8,79 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
 use fathom_interop::endpoint::Stack;
-use fathom_interop::runner::delays::{self, Course, Delays};
-use fathom_interop::runner::measure::{self, Measure, Measured};
-use fathom_interop::runner::party::{PEERS, peers};
-use fathom_interop::runner::{Cell, Ground, Known, Matrix, Party, Trial, Tried, Verdict, cell};
+use fathom_interop::runner::delays::{self, DelayReport, DelayScenario};
+use fathom_interop::runner::implementation::{PEERS, peers};
+use fathom_interop::runner::measurement::{self, Measurement, MeasurementResult};
+use fathom_interop::runner::{
+    Implementation, KnownFailures, Matrix, RunConfig, TestCase, TestRecord, TestResult, TestRun, test_run,
+};
 use fathom_interop::usage;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-/// Set QUIC endpoints against each other on this host: our stacks, and peers in interop/peers. Each test runs a client and a server as
-/// processes, with a relay between them that shapes the link, and is judged by what passed the relay.
+/// Run QUIC interoperability tests on this host, without containers: our stacks against each other and against the implementations in
+/// interop/peers. Each test runs a client and a server as processes. A relay between them emulates the link and captures the packets; the
+/// result is decided from the decrypted capture.
 #[derive(Parser)]
 #[command(name = "fathom-interop", version)]
 #[command(after_help = "Examples:
-  fathom-interop                                     # every pair with one of ours, every test
+  fathom-interop                                     # every test, every pair that includes one of our stacks
   fathom-interop --client quinn --server quic-go --test retry,zerortt --keep
-  fathom-interop --install --json interop.json       # install peers first
+  fathom-interop --install --json interop.json       # install missing peers first
   fathom-interop --measure goodput,crosstraffic --client quinn --server quinn --controller 'native:cubic;sync:signal=either'
   fathom-interop --measure delays --client aiopquic,quinn --server aiopquic,quinn
 
-Exit code: 0 when nothing failed that the list of known failures does not name,
-1 when something did, 2 for arguments that are wrong.")]
+Exit code: 0 if every failure is listed as known, 1 if another test failed,
+2 for invalid arguments.")]
 struct Cli {
-    /// Clients, by name; all without it.
+    /// Clients to test [default: all].
     #[arg(long, value_delimiter = ',')]
     client: Vec<String>,
-    /// Servers, by name; all without it.
+    /// Servers to test [default: all].
     #[arg(long, value_delimiter = ',')]
     server: Vec<String>,
-    /// Tests, by name; all without it.
-    #[arg(long, value_delimiter = ',', value_parser = Trial::named)]
-    test: Vec<Trial>,
-    /// Measure instead: goodput, crosstraffic, delays.
+    /// Test cases to run [default: all].
+    #[arg(long, value_delimiter = ',', value_parser = TestCase::from_name)]
+    test: Vec<TestCase>,
+    /// Run measurements instead of tests: goodput, crosstraffic, delays.
     #[arg(long, value_delimiter = ',')]
-    measure: Vec<Measure>,
-    /// Controllers of ours. The first is what tests run with; goodput and crosstraffic take each.
+    measure: Vec<Measurement>,
+    /// Controllers for our stacks. Tests use the first; goodput and crosstraffic run once with each.
     #[arg(long, value_delimiter = ';', value_name = "NAME[;NAME...]")]
     controller: Vec<String>,
-    /// Repetitions of goodput and crosstraffic.
+    /// Repetitions of each goodput and crosstraffic measurement.
     #[arg(long, value_name = "N", default_value_t = 5)]
     repeat: u32,
-    /// Cells at once.
+    /// Tests to run in parallel.
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: usize,
-    /// Folder of the peers.
+    /// Directory with the peers' wrappers.
     #[arg(long, value_name = "DIR", default_value = PEERS)]
     peers: PathBuf,
-    /// Where peers are installed.
+    /// Directory in which peers are installed.
     #[arg(long, value_name = "DIR", env = "FATHOM_PEERS", default_value = "target/peers")]
     installed: PathBuf,
-    /// Install peers that are not, from their registries.
+    /// Install missing peers from their package registries first.
     #[arg(long)]
     install: bool,
-    /// Failures that are known and explained.
+    /// List of known failures (TOML).
     #[arg(long, value_name = "FILE", default_value = "interop/known.toml")]
     known: PathBuf,
-    /// Folder for files and logs; without it, one among the temporary ones.
+    /// Log directory [default: a temporary directory].
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Keep logs of what passed, too.
+    /// Keep the logs of tests that passed.
     #[arg(long)]
     keep: bool,
-    /// Seeds files and lots.
+    /// Seed for test files, loss and corruption.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write everything as JSON; '-' is standard output.
+    /// Write all results as JSON; '-' is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// How it goes wrong: one line, and the exit code.
+/// A one-line error message and the exit code.
 struct Failure(String, u8);
 
 impl Failure {
@@ -102,77 +105,87 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(Failure(line, code)) => {
-            say(format!("fathom-interop: {}", line.replace('\n', "; ")));
+            eprint_line(format!("fathom-interop: {}", line.replace('\n', "; ")));
             ExitCode::from(code)
         }
     }
 }
 
-/// A line on standard error, where nobody may read it any more.
-fn say(line: impl std::fmt::Display) {
+/// Prints a line to standard error. Write errors are ignored.
+fn eprint_line(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Whether nothing failed that is not known.
+/// Runs tests or measurements. Returns whether every failure is a known one.
 fn run(cli: &Cli) -> Result<bool, Failure> {
     if cli.jobs == 0 || cli.repeat == 0 {
-        return Err(Failure::input("--jobs and --repeat are at least 1"));
+        return Err(Failure::input("--jobs and --repeat must be at least 1"));
     }
-    if cli.measure.contains(&Measure::Delays) && !cli.controller.is_empty() {
-        return Err(Failure::input("delays are measured with the usual controllers; leave --controller out"));
+    if cli.measure.contains(&Measurement::Delays) && !cli.controller.is_empty() {
+        return Err(Failure::input("delays are measured with the default controllers; leave --controller out"));
     }
     if let Some(file) = cli.json.as_deref().filter(|file| *file != Path::new("-")) {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            return Err(Failure::input(format!("no folder '{}' for --json; name one that is there", folder.display())));
+            return Err(Failure::input(format!(
+                "no directory '{}' for --json; create it or choose another",
+                folder.display()
+            )));
         }
     }
-    let stop = armed()?;
-    let mut parties = parties(cli)?;
-    let names: Vec<String> = parties.iter().map(|party| party.name().to_owned()).collect();
+    let stop = stop_on_signals()?;
+    let mut implementations = implementations(cli)?;
+    let names: Vec<String> = implementations.iter().map(|implementation| implementation.name().to_owned()).collect();
     for name in cli.client.iter().chain(&cli.server) {
         if !names.contains(name) {
             let name = name.escape_debug();
-            return Err(Failure::input(format!("no endpoint '{name}'; there are {}", names.join(", "))));
+            return Err(Failure::input(format!("unknown implementation '{name}'; choose one of {}", names.join(", "))));
         }
     }
-    let known = if cli.known.exists() { Known::read(&cli.known).map_err(Failure::input)? } else { Known::default() };
+    let known = if cli.known.exists() {
+        KnownFailures::read(&cli.known).map_err(Failure::input)?
+    } else {
+        KnownFailures::default()
+    };
     if cli.install {
-        for party in parties.iter_mut().filter(|party| takes_part(cli, party)) {
-            say(format!("installing {}", party.name()));
-            party.install();
+        for implementation in implementations.iter_mut().filter(|implementation| is_selected(cli, implementation)) {
+            eprint_line(format!("installing {}", implementation.name()));
+            implementation.install();
         }
     }
     let temporary = tempfile::Builder::new().prefix("fathom-interop-").tempdir().map_err(Failure::run)?;
     let folder = match &cli.folder {
         Some(folder) => {
             std::fs::create_dir_all(folder)
-                .map_err(|e| Failure::input(format!("'{}': {e}; name another folder", folder.display())))?;
+                .map_err(|e| Failure::input(format!("'{}': {e}; choose another directory", folder.display())))?;
             folder.canonicalize().map_err(Failure::input)?
         }
         None => temporary.path().to_owned(),
     };
-    let ground = Ground { folder, keep: cli.keep, seed: cli.seed, stop };
-    let (passed, json) =
-        if cli.measure.is_empty() { test(cli, &parties, &known, &ground) } else { measured(cli, &parties, &ground)? };
+    let config = RunConfig { log_dir: folder, keep: cli.keep, seed: cli.seed, stop };
+    let (passed, json) = if cli.measure.is_empty() {
+        run_tests(cli, &implementations, &known, &config)
+    } else {
+        run_measurements(cli, &implementations, &config)?
+    };
     let left = std::fs::read_dir(temporary.path()).is_ok_and(|mut entries| entries.next().is_some());
     if left {
-        // Logs of what failed stay.
+        // Keep the logs of failed tests.
         let _ = temporary.keep();
     }
     if let Some(file) = &cli.json {
-        let about = |party: &Party| json!({"name": party.name(), "version": party.version(), "missing": party.missing(), "notes": party.notes()});
-        let json = json!({"parties": parties.iter().map(about).collect::<Vec<_>>(), "seed": cli.seed, "results": json});
+        let about = |implementation: &Implementation| json!({"name": implementation.name(), "version": implementation.version(), "missing": implementation.unavailable(), "notes": implementation.notes()});
+        let json = json!({"parties": implementations.iter().map(about).collect::<Vec<_>>(), "seed": cli.seed, "results": json});
         write(file, &format!("{json:#}\n"))?;
     }
-    if ground.stop.load(Ordering::Relaxed) {
-        return Err(Failure::run("stopped"));
+    if config.stop.load(Ordering::Relaxed) {
+        return Err(Failure::run("interrupted"));
     }
     Ok(passed)
 }
 
-/// Ends everything in good order on the first signal, at once on the second: children end with their guards either way but for the last.
-fn armed() -> Result<Arc<AtomicBool>, Failure> {
+/// Sets a flag on SIGINT and SIGTERM. The run then ends in order, and dropping each `Process` ends its child.
+fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS {
         signal_hook::flag::register(*signal, Arc::clone(&stop))
@@ -181,23 +194,26 @@ fn armed() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-fn takes_part(cli: &Cli, party: &Party) -> bool {
-    let named = |names: &[String]| names.is_empty() || names.iter().any(|name| name == party.name());
+fn is_selected(cli: &Cli, implementation: &Implementation) -> bool {
+    let named = |names: &[String]| names.is_empty() || names.iter().any(|name| name == implementation.name());
     named(&cli.client) || named(&cli.server)
 }
 
-/// Ours, then peers.
-fn parties(cli: &Cli) -> Result<Vec<Party>, Failure> {
+/// All implementations: our stacks, then the peers.
+fn implementations(cli: &Cli) -> Result<Vec<Implementation>, Failure> {
     let program = std::env::current_exe().map_err(Failure::run)?.with_file_name("fathom-endpoint");
     if !program.is_file() {
-        let mend = "build it beside this one: cargo build -p fathom-interop";
-        return Err(Failure::input(format!("no '{}'; {mend}", program.display())));
+        let hint = "build it beside this one: cargo build -p fathom-interop";
+        return Err(Failure::input(format!("no '{}'; {hint}", program.display())));
     }
-    let mut all: Vec<Party> = Stack::ALL.iter().map(|stack| Party::ours(&program, stack.name())).collect();
+    let mut all: Vec<Implementation> =
+        Stack::ALL.iter().map(|stack| Implementation::ours(&program, stack.name())).collect();
     if let Some(controller) = cli.controller.first().filter(|_| cli.measure.is_empty()) {
         all = all
             .into_iter()
-            .map(|party| if party.is_subject() { party.with_controller(controller) } else { party })
+            .map(|implementation| {
+                if implementation.is_under_test() { implementation.with_controller(controller) } else { implementation }
+            })
             .collect();
     }
     std::fs::create_dir_all(&cli.installed)
@@ -207,12 +223,15 @@ fn parties(cli: &Cli) -> Result<Vec<Party>, Failure> {
     Ok(all)
 }
 
-/// Pairs that are wanted; at least one side is what is tested here.
-fn pairs<'a>(cli: &Cli, parties: &'a [Party]) -> Vec<(&'a Party, &'a Party)> {
-    let wanted = |names: &[String], party: &Party| names.is_empty() || names.iter().any(|name| name == party.name());
-    let clients = parties.iter().filter(|party| wanted(&cli.client, party));
-    let all = clients.flat_map(|client| parties.iter().map(move |server| (client, server)));
-    all.filter(|(client, server)| wanted(&cli.server, server) && (client.is_subject() || server.is_subject())).collect()
+/// The selected pairs of client and server. At least one of the two is under test.
+fn pairs<'a>(cli: &Cli, implementations: &'a [Implementation]) -> Vec<(&'a Implementation, &'a Implementation)> {
+    let wanted = |names: &[String], implementation: &Implementation| {
+        names.is_empty() || names.iter().any(|name| name == implementation.name())
+    };
+    let clients = implementations.iter().filter(|implementation| wanted(&cli.client, implementation));
+    let all = clients.flat_map(|client| implementations.iter().map(move |server| (client, server)));
+    all.filter(|(client, server)| wanted(&cli.server, server) && (client.is_under_test() || server.is_under_test()))
+        .collect()
 }
 
 fn progress(length: usize) -> ProgressBar {
@@ -227,34 +246,43 @@ fn progress(length: usize) -> ProgressBar {
     bar
 }
 
-fn test(cli: &Cli, parties: &[Party], known: &Known, ground: &Ground) -> (bool, serde_json::Value) {
-    let trials = if cli.test.is_empty() { Trial::ALL.to_vec() } else { cli.test.clone() };
-    let cells: Vec<Cell> = pairs(cli, parties)
+fn run_tests(
+    cli: &Cli,
+    implementations: &[Implementation],
+    known: &KnownFailures,
+    config: &RunConfig,
+) -> (bool, serde_json::Value) {
+    let test_cases = if cli.test.is_empty() { TestCase::ALL.to_vec() } else { cli.test.clone() };
+    let runs: Vec<TestRun> = pairs(cli, implementations)
         .into_iter()
         .flat_map(|(client, server)| {
-            trials.iter().map(|trial| Cell { client: client.clone(), server: server.clone(), trial: *trial })
+            test_cases.iter().map(|test_case| TestRun {
+                client: client.clone(),
+                server: server.clone(),
+                test_case: *test_case,
+            })
         })
         .collect();
-    let bar = progress(cells.len());
+    let bar = progress(runs.len());
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Option<Tried>>> = Mutex::new(cells.iter().map(|_| None).collect());
+    let done: Mutex<Vec<Option<TestRecord>>> = Mutex::new(runs.iter().map(|_| None).collect());
     std::thread::scope(|scope| {
-        for _ in 0..cli.jobs.min(cells.len()) {
+        for _ in 0..cli.jobs.min(runs.len()) {
             scope.spawn(|| {
-                while let Some((number, one)) = cells.get(next.load(Ordering::Relaxed)).and_then(|_| {
+                while let Some((number, one)) = runs.get(next.load(Ordering::Relaxed)).and_then(|_| {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    cells.get(number).map(|one| (number, one))
+                    runs.get(number).map(|one| (number, one))
                 }) {
-                    if ground.stop.load(Ordering::Relaxed) {
+                    if config.stop.load(Ordering::Relaxed) {
                         return;
                     }
                     bar.set_message(one.name());
-                    let tried = cell::play(one, ground);
-                    if let Verdict::Failed(why) = &tried.verdict {
-                        bar.suspend(|| say(format!("{}: {}", one.name(), why.join("; "))));
+                    let record = test_run::run_test(one, config);
+                    if let TestResult::Failed(why) = &record.result {
+                        bar.suspend(|| eprint_line(format!("{}: {}", one.name(), why.join("; "))));
                     }
                     if let Some(place) = done.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
-                        *place = Some(tried);
+                        *place = Some(record);
                     }
                     bar.inc(1);
                 }
@@ -263,56 +291,64 @@ fn test(cli: &Cli, parties: &[Party], known: &Known, ground: &Ground) -> (bool, 
     });
     bar.finish_and_clear();
     let mut matrix = Matrix::default();
-    for (cell, tried) in cells.into_iter().zip(done.into_inner().unwrap_or_else(PoisonError::into_inner)) {
-        let tried = tried.unwrap_or_else(|| Tried::unplayed(Verdict::Skipped("stopped before".into())));
-        matrix.add(cell, tried, known);
+    for (run, record) in runs.into_iter().zip(done.into_inner().unwrap_or_else(PoisonError::into_inner)) {
+        let record =
+            record.unwrap_or_else(|| TestRecord::not_run(TestResult::Skipped("interrupted before it ran".into())));
+        matrix.add(run, record, known);
     }
     print(cli, &matrix.text());
-    let names: Vec<&str> = parties.iter().map(Party::name).collect();
-    for (side, name) in known.strangers(&names) {
-        say(format!("'{}' names a {} '{name}' that is not here", cli.known.display(), side.name()));
+    let names: Vec<&str> = implementations.iter().map(Implementation::name).collect();
+    for (side, name) in known.unknown_names(&names) {
+        eprint_line(format!("'{}' names an unknown {} '{name}'", cli.known.display(), side.name()));
     }
     (!matrix.has_failed(), matrix.json())
 }
 
-fn measured(cli: &Cli, parties: &[Party], ground: &Ground) -> Result<(bool, serde_json::Value), Failure> {
-    let cubic = parties.iter().find(|party| party.name() == "stock-quinn");
-    let cubic = cubic.ok_or_else(|| Failure::run("no stock-quinn"))?;
+fn run_measurements(
+    cli: &Cli,
+    implementations: &[Implementation],
+    config: &RunConfig,
+) -> Result<(bool, serde_json::Value), Failure> {
+    let cubic = implementations.iter().find(|implementation| implementation.name() == "stock-quinn");
+    let cubic = cubic.ok_or_else(|| Failure::run("stock-quinn is not available"))?;
     let mut all = Vec::new();
-    let pairs = pairs(cli, parties);
+    let pairs = pairs(cli, implementations);
     let controllers: Vec<Option<&str>> = match &cli.controller[..] {
         [] => vec![None],
         names => names.iter().map(|name| Some(name.as_str())).collect(),
     };
-    let (delays, rates): (Vec<Measure>, Vec<Measure>) = cli.measure.iter().partition(|m| **m == Measure::Delays);
+    let (delays, rates): (Vec<Measurement>, Vec<Measurement>) =
+        cli.measure.iter().partition(|m| **m == Measurement::Delays);
     let bar = progress(pairs.len() * rates.len() * controllers.len() * cli.repeat as usize);
-    for measure in &rates {
+    for measurement in &rates {
         for (client, server) in &pairs {
-            // A controller is the server's, as it sends.
-            let choices = if server.is_subject() { &controllers[..] } else { &[None] };
+            // The controller applies to the server, which sends the file.
+            let choices = if server.is_under_test() { &controllers[..] } else { &[None] };
             for controller in choices {
                 let server =
                     controller.map_or_else(|| (*server).clone(), |name| (*server).clone().with_controller(name));
-                let usual =
-                    Stack::ALL.iter().find(|stack| stack.name() == server.name()).map(|stack| stack.usual_controller());
-                let mut one = Measured {
-                    measure: *measure,
+                let usual = Stack::ALL
+                    .iter()
+                    .find(|stack| stack.name() == server.name())
+                    .map(|stack| stack.default_controller());
+                let mut one = MeasurementResult {
+                    measurement: *measurement,
                     client: client.name().into(),
                     server: server.name().into(),
                     controller: controller.or(usual).unwrap_or("its own").into(),
                     kbps: Vec::new(),
                     failed: Vec::new(),
                 };
-                if is_missing(client, &server) {
+                if is_unavailable(client, &server) {
                     continue;
                 }
                 for repetition in 0..cli.repeat {
-                    if ground.stop.load(Ordering::Relaxed) {
+                    if config.stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    bar.set_message(format!("{} {} {} {}", measure.name(), one.client, one.server, one.controller));
-                    let ground = Ground { seed: ground.seed + u64::from(repetition), ..ground.clone() };
-                    match measure::once(*measure, client, &server, cubic, &ground) {
+                    bar.set_message(format!("{} {} {} {}", measurement.name(), one.client, one.server, one.controller));
+                    let config = RunConfig { seed: config.seed + u64::from(repetition), ..config.clone() };
+                    match measurement::run(*measurement, client, &server, cubic, &config) {
                         Ok(kbps) => one.kbps.push(kbps),
                         Err(why) => one.failed.push(why),
                     }
@@ -323,27 +359,27 @@ fn measured(cli: &Cli, parties: &[Party], ground: &Ground) -> Result<(bool, serd
         }
     }
     bar.finish_and_clear();
-    let delays = if delays.is_empty() { Vec::new() } else { delayed(&pairs, ground) };
-    print(cli, &measure::text(&all));
+    let delays = if delays.is_empty() { Vec::new() } else { run_delays(&pairs, config) };
+    print(cli, &measurement::text(&all));
     print(cli, &delays::text(&delays));
     let passed = all.iter().all(|one| one.failed.is_empty()) && delays.iter().all(|one| one.failed.is_none());
     let json = all.iter().map(|one| json!(one)).chain(delays.iter().map(|one| json!(one)));
     Ok((passed, json.collect()))
 }
 
-fn delayed(pairs: &[(&Party, &Party)], ground: &Ground) -> Vec<Delays> {
-    let bar = progress(pairs.len() * Course::ALL.len());
+fn run_delays(pairs: &[(&Implementation, &Implementation)], config: &RunConfig) -> Vec<DelayReport> {
+    let bar = progress(pairs.len() * DelayScenario::ALL.len());
     let mut all = Vec::new();
     for (client, server) in pairs {
-        if is_missing(client, server) {
+        if is_unavailable(client, server) {
             continue;
         }
-        for course in Course::ALL {
-            if ground.stop.load(Ordering::Relaxed) {
+        for scenario in DelayScenario::ALL {
+            if config.stop.load(Ordering::Relaxed) {
                 break;
             }
-            bar.set_message(format!("delays {} {} {}", client.name(), server.name(), course.name()));
-            all.push(delays::once(course, client, server, ground));
+            bar.set_message(format!("delays {} {} {}", client.name(), server.name(), scenario.name()));
+            all.push(delays::run(scenario, client, server, config));
             bar.inc(1);
         }
     }
@@ -351,16 +387,16 @@ fn delayed(pairs: &[(&Party, &Party)], ground: &Ground) -> Vec<Delays> {
     all
 }
 
-/// Whether a side is not installed, which is said.
-fn is_missing(client: &Party, server: &Party) -> bool {
-    let missing = [client.missing(), server.missing()].into_iter().flatten().next();
+/// Whether the client or the server is unavailable; prints why.
+fn is_unavailable(client: &Implementation, server: &Implementation) -> bool {
+    let missing = [client.unavailable(), server.unavailable()].into_iter().flatten().next();
     if let Some(why) = missing {
-        say(format!("skipped: {} with {}: {why}", client.name(), server.name()));
+        eprint_line(format!("skipped: {} with {}: {why}", client.name(), server.name()));
     }
     missing.is_some()
 }
 
-/// The table, unless JSON is wanted in its place. A reader that went away is no failure.
+/// Prints the table unless JSON goes to standard output. Write errors are ignored.
 fn print(cli: &Cli, text: &str) {
     if cli.json.as_deref() != Some(Path::new("-")) {
         let _ = std::io::stdout().write_all(text.as_bytes());

@@ -1,4 +1,4 @@
-//! What is known of each connection. What a stack does not tell is `null`.
+//! Facts about each connection. A value that the stack does not report is `null`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,57 +9,57 @@ use serde::{Deserialize, Serialize};
 
 use super::Setup;
 
-/// The name of the file.
+/// Name of the file in LOGS.
 pub const FILE: &str = "facts.json";
 
-/// Connections noted at most; an endpoint of a test has fewer.
-const MOST: usize = 10_000;
+/// Limit for recorded connections; no test has as many.
+const MAX_CONNECTIONS: usize = 10_000;
 
-/// What an endpoint tells at its end.
+/// The contents of `facts.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Stack.
+    /// Name of the stack.
     pub stack: String,
     /// `client` or `server`.
     pub role: String,
-    /// Test case.
+    /// Value of TESTCASE.
     pub testcase: String,
-    /// Its connections, in the order in which they began.
+    /// Connections in the order in which they started.
     pub connections: Vec<Connection>,
 }
 
-/// A connection.
+/// Facts about one connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connection {
     /// The peer's address.
     pub peer: String,
-    /// The handshake was completed.
+    /// Whether the handshake completed.
     pub complete: bool,
     /// The application protocol.
     pub protocol: Option<String>,
-    /// TLS went on from an earlier session.
+    /// Whether TLS resumed a session.
     pub resumed: Option<bool>,
-    /// The server took 0-RTT.
+    /// Whether the server accepted 0-RTT.
     pub early_data_accepted: Option<bool>,
-    /// Requests that were sent, or came, in 0-RTT.
+    /// Requests sent or received in 0-RTT.
     pub early_requests: Option<u64>,
-    /// Requests whose answers are whole.
+    /// Requests with a complete response.
     pub requests: u64,
-    /// A Retry packet was sent, or came.
+    /// Whether a Retry packet was sent or received.
     pub retry: Option<bool>,
-    /// The cipher suite's name.
+    /// Name of the cipher suite.
     pub cipher: Option<String>,
-    /// Key updates that our packets show.
+    /// Key updates in our packets.
     pub key_updates_sent: Option<u64>,
-    /// Key updates that the peer's packets show.
+    /// Key updates in the peer's packets.
     pub key_updates_received: Option<u64>,
     /// Explicit congestion notification.
     pub ecn: Ecn,
-    /// One-way delays.
+    /// Our extension for one-way delays.
     pub extension: Extension,
-    /// The sender's controller.
+    /// Our congestion controller.
     pub controller: String,
-    /// How it ended; `null` while it lasts.
+    /// How it was closed; `null` while open.
     pub close: Option<Close>,
     /// Bytes of UDP payload sent.
     pub bytes_sent: Option<u64>,
@@ -70,32 +70,32 @@ pub struct Connection {
 /// ECN of a connection, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ecn {
-    /// We marked so many ECT.
+    /// Packets sent with ECT.
     pub sent: Option<u64>,
-    /// The peer reports so many ECT(0).
+    /// ECT(0) count reported by the peer.
     pub reported_ect0: Option<u64>,
-    /// The peer reports so many ECT(1).
+    /// ECT(1) count reported by the peer.
     pub reported_ect1: Option<u64>,
-    /// The peer reports so many that experienced congestion.
+    /// CE count reported by the peer.
     pub reported_ce: Option<u64>,
 }
 
 /// Our extension on a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
-    /// Our transport parameter was sent.
+    /// Whether our transport parameter was sent.
     pub offered: bool,
     /// The peer's sync_timestamp: `lean` or `paper`.
     pub peer_sync_timestamp: Option<String>,
     /// The peer's enable_timestamp.
     pub peer_enable_timestamp: Option<u64>,
-    /// Frames sent.
+    /// Timestamp frames sent.
     pub stamps_sent: Option<u64>,
-    /// Frames received.
+    /// Timestamp frames received.
     pub stamps_received: Option<u64>,
 }
 
-/// How a connection ended.
+/// How a connection was closed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Close {
     /// `us`, `peer` or `nobody`.
@@ -106,39 +106,40 @@ pub struct Close {
     pub code: Option<u64>,
     /// Reason phrase.
     pub reason: String,
-    /// Frame encoding, protocol violation or transport parameter: what an extension that goes wrong ends in.
-    pub fault: bool,
+    /// Whether the code is one of [`PROTOCOL_ERRORS`], which a faulty extension would cause.
+    #[serde(rename = "fault")]
+    pub protocol_error: bool,
 }
 
 /// FRAME_ENCODING_ERROR, TRANSPORT_PARAMETER_ERROR, PROTOCOL_VIOLATION (RFC 9000 §20.1).
-pub const FAULTS: [u64; 3] = [0x07, 0x08, 0x0a];
+pub const PROTOCOL_ERRORS: [u64; 3] = [0x07, 0x08, 0x0a];
 
 impl Close {
-    /// Ended by one side, with a code of QUIC's or of the application's.
-    pub(crate) fn coded(by: &str, transport: bool, code: u64, reason: &[u8]) -> Self {
+    /// Closed by one endpoint with a transport or application error code.
+    pub(crate) fn with_code(by: &str, transport: bool, code: u64, reason: &[u8]) -> Self {
         Self {
             by: by.into(),
             kind: if transport { "transport" } else { "application" }.into(),
             code: Some(code),
             reason: String::from_utf8_lossy(&reason[..reason.len().min(200)]).into_owned(),
-            fault: transport && FAULTS.contains(&code),
+            protocol_error: transport && PROTOCOL_ERRORS.contains(&code),
         }
     }
 
-    /// Ended without a code.
-    pub(crate) fn plain(by: &str, kind: &str, reason: &str) -> Self {
+    /// Closed without a code.
+    pub(crate) fn without_code(by: &str, kind: &str, reason: &str) -> Self {
         Self { by: by.into(), kind: kind.into(), reason: reason.into(), ..Self::default() }
     }
 }
 
 impl Connection {
-    /// Takes in what the plug-in tells.
-    pub(crate) fn take_report(&mut self, report: &Report) {
-        if let Some(settled) = report.handshake {
-            self.resumed = Some(settled.resumed);
-            self.cipher = Some(suite(settled.suite));
-            self.key_updates_sent = Some(settled.updates_sent);
-            self.key_updates_received = Some(settled.updates_received);
+    /// Adds the plugin's report.
+    pub(crate) fn add_monitor_report(&mut self, report: &Report) {
+        if let Some(handshake) = report.handshake {
+            self.resumed = Some(handshake.resumed);
+            self.cipher = Some(suite_name(handshake.suite));
+            self.key_updates_sent = Some(handshake.updates_sent);
+            self.key_updates_received = Some(handshake.updates_received);
         }
         self.extension = Extension {
             offered: true,
@@ -155,8 +156,8 @@ impl Connection {
     }
 }
 
-/// The name of a suite of TLS 1.3 (RFC 8446 §B.4).
-pub fn suite(number: u16) -> String {
+/// The name of a TLS 1.3 cipher suite (RFC 8446 §B.4).
+pub fn suite_name(number: u16) -> String {
     match number {
         0x1301 => "TLS_AES_128_GCM_SHA256".into(),
         0x1302 => "TLS_AES_256_GCM_SHA384".into(),
@@ -165,50 +166,50 @@ pub fn suite(number: u16) -> String {
     }
 }
 
-/// Facts that connections add to, and the file they go to.
-pub(crate) struct Books {
+/// Collects facts about connections and writes them to the file.
+pub(crate) struct FactsLog {
     file: PathBuf,
     facts: Mutex<Facts>,
 }
 
-impl Books {
-    pub(crate) fn open(setup: &Setup) -> Result<Arc<Self>, String> {
-        let cannot = |e| format!("LOGS is '{}': {e}; set a folder that can be written to", setup.logs.display());
+impl FactsLog {
+    pub(crate) fn create(setup: &Setup) -> Result<Arc<Self>, String> {
+        let cannot = |e| format!("LOGS is '{}': {e}; set a writable directory", setup.logs.display());
         std::fs::create_dir_all(&setup.logs).map_err(cannot)?;
         let facts = Facts {
             stack: setup.stack.name().into(),
             role: setup.role.name().into(),
-            testcase: setup.case.name().into(),
+            testcase: setup.test_name.name().into(),
             connections: Vec::new(),
         };
-        let books = Self { file: setup.logs.join(FILE), facts: Mutex::new(facts) };
-        books.write()?;
-        Ok(Arc::new(books))
+        let facts_log = Self { file: setup.logs.join(FILE), facts: Mutex::new(facts) };
+        facts_log.write()?;
+        Ok(Arc::new(facts_log))
     }
 
     fn facts(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a connection's entry; its number.
-    pub(crate) fn begin(&self, connection: Connection) -> usize {
+    /// Adds a connection and returns its index.
+    pub(crate) fn add(&self, connection: Connection) -> usize {
         let mut facts = self.facts();
-        if facts.connections.len() < MOST {
+        if facts.connections.len() < MAX_CONNECTIONS {
             facts.connections.push(connection);
             facts.connections.len() - 1
         } else {
-            MOST
+            MAX_CONNECTIONS
         }
     }
 
-    /// Changes an entry.
-    pub(crate) fn note(&self, number: usize, change: impl FnOnce(&mut Connection)) {
+    /// Updates a connection's facts.
+    pub(crate) fn update(&self, number: usize, change: impl FnOnce(&mut Connection)) {
         if let Some(connection) = self.facts().connections.get_mut(number) {
             change(connection);
         }
     }
 
-    /// Writes all to the file. A reader never sees half of it.
+    /// Replaces the file atomically.
     pub(crate) fn write(&self) -> Result<(), String> {
         let text = serde_json::to_vec_pretty(&*self.facts()).unwrap_or_default();
         write(&self.file, &text).map_err(|e| format!("cannot write '{}': {e}", self.file.display()))

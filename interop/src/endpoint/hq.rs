@@ -1,26 +1,26 @@
-//! HTTP/0.9 over QUIC: a request is `GET /path` and the end of a line, on a stream of its own; the answer is the bare file.
+//! HTTP/0.9 over QUIC (`hq-interop`): a request is `GET /path` and CRLF on its own stream; the response is the file's contents.
 
-/// The longest request that is read.
-pub(crate) const LONGEST: usize = 4096;
+/// Limit for a request in bytes.
+pub(crate) const MAX_REQUEST: usize = 4096;
 
-/// The code with which a stream is reset that asks for what is not there. HTTP/0.9 knows none.
-pub(crate) const NOT_THERE: u32 = 4;
+/// Reset code for a request of a missing file; HTTP/0.9 defines none.
+pub(crate) const NOT_FOUND: u32 = 4;
 
-/// A request for this path.
+/// Encodes a request for a path.
 pub(crate) fn request(path: &str) -> Vec<u8> {
     format!("GET {path}\r\n").into_bytes()
 }
 
-/// The path of a request.
+/// Parses a request and returns its path.
 ///
 /// # Errors
-/// It is none.
+/// The request is malformed.
 pub(crate) fn parse(request: &[u8]) -> Result<&str, &'static str> {
-    let text = std::str::from_utf8(request).map_err(|_| "the request is no text")?;
+    let text = std::str::from_utf8(request).map_err(|_| "the request is not UTF-8")?;
     let line = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text);
     let path = line.strip_prefix("GET ").ok_or("the request does not begin with GET")?.trim_end();
     if !path.starts_with('/') || path.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err("the request names no path");
+        return Err("the request has no path");
     }
     Ok(path)
 }
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_read_as_they_are_written() {
+    fn encoded_requests_parse_and_malformed_ones_fail() {
         assert_eq!(parse(&request("/a/b.bin")), Ok("/a/b.bin"));
         for (text, path) in [("GET /x\r\n", "/x"), ("GET /x\n", "/x"), ("GET /x", "/x"), ("GET /x \r\n", "/x")] {
             assert_eq!(parse(text.as_bytes()), Ok(path), "{text:?}");

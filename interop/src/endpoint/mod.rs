@@ -1,114 +1,114 @@
-//! An endpoint that obeys the quic-interop-runner: client or server, on any stack, told what to do by its environment.
+//! An endpoint for the quic-interop-runner: client or server, on any stack, configured by environment variables.
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `setup.rs` | the environment, read once |
-//! | `case.rs` | test cases |
-//! | `facts.rs` | what is known of each connection, as `facts.json` |
+//! | `setup.rs` | the configuration from the environment |
+//! | `test_name.rs` | values of TESTCASE |
+//! | `facts.rs` | facts about each connection, written to `facts.json` |
 //! | `hq.rs` | HTTP/0.9: the request line |
-//! | `downloads.rs` | where clients put what they fetch |
+//! | `request.rs` | requested URLs and the files for their responses |
 //! | `tls.rs` | TLS for a test case, on rustls |
-//! | `stack.rs` | what a stack on rustls must do |
-//! | `stacks.rs` | how quinn and noq do it |
-//! | `client.rs`, `server.rs` | both roles, on those stacks |
-//! | `quiche/` | quiche, which does no I/O |
+//! | `stack.rs` | the interface to stacks on rustls |
+//! | `rustls_stacks.rs` | its implementation for quinn and noq |
+//! | `client.rs`, `server.rs` | client and server on those stacks |
+//! | `quiche/` | client and server on quiche, which does no I/O itself |
 
-mod case;
 mod client;
-mod downloads;
 pub mod facts;
 mod hq;
 #[cfg(feature = "quiche")]
 mod quiche;
+mod request;
+mod rustls_stacks;
 mod server;
 mod setup;
 mod stack;
-mod stacks;
+mod test_name;
 mod tls;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub use case::Case;
 pub use facts::Facts;
-pub use setup::{Choice, Role, Setup, Stack};
+pub use setup::{Overrides, Role, Setup, Stack};
+pub use test_name::TestName;
 
-use facts::Books;
+use facts::FactsLog;
 
-/// How an endpoint ends.
+/// The outcome of an endpoint, which determines its exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All is there, and what the test asks has happened as far as this side can tell.
-    Done,
-    /// It has not, and why.
+    /// All files arrived and, as far as this endpoint knows, the test's requirements are met.
+    Success,
+    /// The test failed; the reason.
     Failed(String),
-    /// The stack cannot do it, and why.
+    /// The stack does not support the test; the reason.
     Unsupported(String),
-    /// The environment is wrong: one line that names the mend.
-    Wrong(String),
+    /// An environment variable or argument is invalid; a one-line message with a hint.
+    InvalidInput(String),
 }
 
 impl Outcome {
-    /// What the runner is told.
-    pub const fn code(&self) -> u8 {
+    /// The exit code.
+    pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Done => 0,
+            Self::Success => 0,
             Self::Failed(_) => 1,
             Self::Unsupported(_) => 127,
-            Self::Wrong(_) => 2,
+            Self::InvalidInput(_) => 2,
         }
     }
 
-    /// What a person is told.
-    pub fn line(&self) -> Option<&str> {
+    /// The message for standard error.
+    pub fn message(&self) -> Option<&str> {
         match self {
-            Self::Done => None,
-            Self::Failed(why) | Self::Unsupported(why) | Self::Wrong(why) => Some(why),
+            Self::Success => None,
+            Self::Failed(why) | Self::Unsupported(why) | Self::InvalidInput(why) => Some(why),
         }
     }
 }
 
-/// Does what the setup says. `stop` ends a server.
+/// Runs the endpoint. `stop` ends it.
 pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
     if let Some(why) = setup.unsupported() {
         return Outcome::Unsupported(why);
     }
     let setup = Arc::new(setup);
-    let books = match Books::open(&setup) {
-        Ok(books) => books,
-        Err(why) => return Outcome::Wrong(why),
+    let facts_log = match FactsLog::create(&setup) {
+        Ok(facts_log) => facts_log,
+        Err(why) => return Outcome::InvalidInput(why),
     };
     let outcome = match setup.stack {
-        Stack::Quinn | Stack::StockQuinn => on_tokio::<stacks::quinn::Endpoint>(&setup, &books, stop),
-        Stack::Noq => on_tokio::<stacks::noq::Endpoint>(&setup, &books, stop),
+        Stack::Quinn | Stack::StockQuinn => on_tokio::<rustls_stacks::quinn::Endpoint>(&setup, &facts_log, stop),
+        Stack::Noq => on_tokio::<rustls_stacks::noq::Endpoint>(&setup, &facts_log, stop),
         #[cfg(feature = "quiche")]
-        Stack::Quiche | Stack::StockQuiche => quiche::run(&setup, &books, &stop),
+        Stack::Quiche | Stack::StockQuiche => quiche::run(&setup, &facts_log, &stop),
     };
-    match (books.write(), outcome) {
-        (Err(why), Outcome::Done) => Outcome::Failed(why),
+    match (facts_log.write(), outcome) {
+        (Err(why), Outcome::Success) => Outcome::Failed(why),
         (_, outcome) => outcome,
     }
 }
 
-fn on_tokio<S: stack::Stack>(setup: &Arc<Setup>, books: &Arc<Books>, stop: Arc<AtomicBool>) -> Outcome {
+fn on_tokio<S: stack::QuicEndpoint>(setup: &Arc<Setup>, facts_log: &Arc<FactsLog>, stop: Arc<AtomicBool>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(e) => return Outcome::Failed(format!("no threads: {e}")),
+        Err(e) => return Outcome::Failed(format!("cannot start the runtime: {e}")),
     };
     let outcome = runtime.block_on(async {
         match setup.role {
             Role::Client => {
                 tokio::select! {
-                    outcome = client::run::<S>(setup, books) => outcome,
-                    () = stopped(stop) => Outcome::Failed("told to end before all was there".into()),
+                    outcome = client::run::<S>(setup, facts_log) => outcome,
+                    () = stopped(stop) => Outcome::Failed("interrupted before all files arrived".into()),
                 }
             }
-            Role::Server => server::run::<S>(setup, books, stopped(stop)).await,
+            Role::Server => server::run::<S>(setup, facts_log, stopped(stop)).await,
         }
     });
-    // What still waits has had its time.
+    // Remaining tasks have had their time.
     runtime.shutdown_timeout(Duration::from_millis(100));
     outcome
 }

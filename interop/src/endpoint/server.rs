@@ -1,4 +1,4 @@
-//! The server, on stacks with rustls.
+//! The server on stacks with rustls.
 
 use std::future::Future;
 use std::io;
@@ -17,36 +17,40 @@ use http::{Method, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
 
-use super::facts::{self, Books};
-use super::stack::{Connection, Ear, Stack};
-use super::{Case, Outcome, Setup, hq, tls};
+use super::facts::{self, FactsLog};
+use super::stack::{ConnectionObserver, QuicConnection, QuicEndpoint};
+use super::{Outcome, Setup, TestName, hq, tls};
 
-/// Connections at once; more are refused.
-const CONNECTIONS: usize = 1_000;
-/// Bytes handed to a stream at once.
+/// Limit for concurrent connections; more are refused.
+const MAX_CONNECTIONS: usize = 1_000;
+/// Bytes written to a stream at once.
 const CHUNK: usize = 64 << 10;
-/// For closed connections' last packets.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// Time for closed connections to drain.
+const DRAIN: Duration = Duration::from_millis(500);
 
 struct Server<S> {
     stack: S,
     setup: Arc<Setup>,
-    books: Arc<Books>,
+    facts_log: Arc<FactsLog>,
     site: Site,
     logs: Option<LogFolder>,
 }
 
-/// Serves until `stop` is over.
-pub(super) async fn run<S: Stack>(setup: &Arc<Setup>, books: &Arc<Books>, stop: impl Future<Output = ()>) -> Outcome {
-    let made = || -> Result<_, String> {
+/// Serves until `stop` resolves.
+pub(super) async fn run<S: QuicEndpoint>(
+    setup: &Arc<Setup>,
+    facts_log: &Arc<FactsLog>,
+    stop: impl Future<Output = ()>,
+) -> Outcome {
+    let build = || -> Result<_, String> {
         let stack = S::server(setup, tls::server(setup)?)?;
         let site = Site::new(Some(&setup.www), Limits::default())?;
         let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| e.to_string())?;
-        Ok(Server { stack, setup: Arc::clone(setup), books: Arc::clone(books), site, logs })
+        Ok(Server { stack, setup: Arc::clone(setup), facts_log: Arc::clone(facts_log), site, logs })
     };
-    let server = match made() {
+    let server = match build() {
         Ok(server) => Arc::new(server),
-        Err(why) => return Outcome::Wrong(why),
+        Err(why) => return Outcome::InvalidInput(why),
     };
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
@@ -54,10 +58,10 @@ pub(super) async fn run<S: Stack>(setup: &Arc<Setup>, books: &Arc<Books>, stop: 
         tokio::select! {
             incoming = server.stack.accept() => {
                 let Some(incoming) = incoming else { break };
-                let (.., may_retry) = S::of(&incoming);
-                if server.setup.case == Case::Retry && may_retry {
+                let (.., may_retry) = S::incoming_info(&incoming);
+                if server.setup.test_name == TestName::Retry && may_retry {
                     S::retry(incoming);
-                } else if connections.len() < CONNECTIONS {
+                } else if connections.len() < MAX_CONNECTIONS {
                     let server = Arc::clone(&server);
                     connections.spawn(async move { server.connection(incoming).await });
                 }
@@ -68,81 +72,82 @@ pub(super) async fn run<S: Stack>(setup: &Arc<Setup>, books: &Arc<Books>, stop: 
     }
     server.stack.close();
     let all = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(FAREWELL, async { tokio::join!(all, server.stack.idle()) }).await;
+    let _ = tokio::time::timeout(DRAIN, async { tokio::join!(all, server.stack.wait_idle()) }).await;
     if let Some(logs) = &server.logs {
         logs.finish();
     }
-    Outcome::Done
+    Outcome::Success
 }
 
-impl<S: Stack> Server<S> {
-    /// One client, from its first packet to its last.
+impl<S: QuicEndpoint> Server<S> {
+    /// Serves one connection.
     async fn connection(self: Arc<Self>, incoming: S::Incoming) {
         let setup = &*self.setup;
-        let (peer, id, may_retry) = S::of(&incoming);
-        let number = self.books.begin(facts::Connection {
+        let (peer, id, may_retry) = S::incoming_info(&incoming);
+        let number = self.facts_log.add(facts::Connection {
             peer: peer.to_string(),
             controller: setup.controller.clone(),
             retry: Some(!may_retry),
-            early_requests: (setup.case == Case::ZeroRtt).then_some(0),
+            early_requests: (setup.test_name == TestName::ZeroRtt).then_some(0),
             ..facts::Connection::default()
         });
-        let close = match self.begin(incoming, id).await {
+        let close = match self.handshake(incoming, id).await {
             Ok(connection) => {
-                match setup.case {
-                    Case::Http3 => self.over_http3(&connection, number).await,
-                    _ => self.over_hq(&connection, number).await,
+                match setup.test_name {
+                    TestName::Http3 => self.serve_http3(&connection, number).await,
+                    _ => self.serve_hq(&connection, number).await,
                 }
                 let close = connection.closed().await;
-                self.books.note(number, |facts| {
-                    connection.tell(facts);
-                    // 0-RTT streams are there before the handshake is over.
+                self.facts_log.update(number, |facts| {
+                    connection.record_facts(facts);
+                    // 0-RTT streams arrive before the handshake completes.
                     facts.complete = facts.resumed.is_some() || !setup.stack.is_ours();
                 });
                 close
             }
             Err(close) => close,
         };
-        self.books.note(number, |facts| facts.close = Some(close));
-        if let Err(why) = self.books.write() {
+        self.facts_log.update(number, |facts| facts.close = Some(close));
+        if let Err(why) = self.facts_log.write() {
             tracing::warn!("{why}");
         }
     }
 
-    async fn begin(&self, incoming: S::Incoming, id: String) -> Result<S::Connection, facts::Close> {
-        let connecting = self.stack.take(incoming, self.ear(id))?;
-        if self.setup.case != Case::ZeroRtt {
-            return S::complete(connecting).await;
+    async fn handshake(&self, incoming: S::Incoming, id: String) -> Result<S::Connection, facts::Close> {
+        let connecting = self.stack.begin_handshake(incoming, self.observer(id))?;
+        if self.setup.test_name != TestName::ZeroRtt {
+            return S::handshake(connecting).await;
         }
-        // Servers can always; what the client sent in 0-RTT is here at once.
-        match S::early(connecting) {
+        // A server can always do this; 0-RTT data is then available at once.
+        match S::into_0rtt(connecting) {
             Ok((connection, _)) => Ok(connection),
-            Err(connecting) => S::complete(connecting).await,
+            Err(connecting) => S::handshake(connecting).await,
         }
     }
 
-    fn ear(&self, id: String) -> Ear {
+    fn observer(&self, id: String) -> ConnectionObserver {
         let setup = &*self.setup;
         self.logs.as_ref().map(|logs| {
-            let title = format!("fathom-endpoint: {} with {}, {}", setup.stack.name(), setup.controller, setup.case);
+            let title =
+                format!("fathom-endpoint: {} with {}, {}", setup.stack.name(), setup.controller, setup.test_name);
             Arc::new(ConnectionLog::open(logs, id, VantagePoint::Server, title)) as Arc<dyn Observer>
         })
     }
 
-    async fn over_hq(self: &Arc<Self>, connection: &S::Connection, number: usize) {
+    async fn serve_hq(self: &Arc<Self>, connection: &S::Connection, number: usize) {
         let mut requests = JoinSet::new();
-        while let Some((mut send, mut recv, early)) = connection.next().await {
+        while let Some((mut send, mut recv, early)) = connection.accept_bi().await {
             while requests.try_join_next().is_some() {}
             if early {
-                self.books.note(number, |facts| *facts.early_requests.get_or_insert(0) += 1);
+                self.facts_log.update(number, |facts| *facts.early_requests.get_or_insert(0) += 1);
             }
             let server = Arc::clone(self);
             requests.spawn(async move {
                 match server.answer_hq(&mut send, &mut recv).await {
-                    Ok(()) => server.books.note(number, |facts| facts.requests += 1),
+                    Ok(()) => server.facts_log.update(number, |facts| facts.requests += 1),
                     Err(e) => {
                         tracing::debug!("request: {e}");
-                        <S::Connection as Connection>::reset(&mut send, hq::NOT_THERE);
+                        <S::Connection as QuicConnection>::reset(&mut send, hq::NOT_FOUND);
                     }
                 }
             });
@@ -151,19 +156,19 @@ impl<S: Stack> Server<S> {
 
     async fn answer_hq(
         &self,
-        send: &mut <S::Connection as Connection>::Send,
-        recv: &mut <S::Connection as Connection>::Recv,
+        send: &mut <S::Connection as QuicConnection>::Send,
+        recv: &mut <S::Connection as QuicConnection>::Recv,
     ) -> io::Result<()> {
         let mut request = Vec::new();
-        recv.take(hq::LONGEST as u64).read_to_end(&mut request).await?;
+        recv.take(hq::MAX_REQUEST as u64).read_to_end(&mut request).await?;
         let path = hq::parse(&request).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
         let answer = self.site.answer(&Method::GET, path).await;
         body(answer, send).await?;
         send.shutdown().await
     }
 
-    async fn over_http3(self: &Arc<Self>, connection: &S::Connection, number: usize) {
-        let built = h3::server::builder().send_grease(false).build(connection.transport()).await;
+    async fn serve_http3(self: &Arc<Self>, connection: &S::Connection, number: usize) {
+        let built = h3::server::builder().send_grease(false).build(connection.h3_transport()).await;
         let mut http = match built {
             Ok(http) => http,
             Err(e) => return tracing::debug!("HTTP/3: {e}"),
@@ -174,7 +179,7 @@ impl<S: Stack> Server<S> {
             let server = Arc::clone(self);
             requests.spawn(async move {
                 match server.answer_http3(resolver).await {
-                    Ok(()) => server.books.note(number, |facts| facts.requests += 1),
+                    Ok(()) => server.facts_log.update(number, |facts| facts.requests += 1),
                     Err(e) => tracing::debug!("request: {e}"),
                 }
             });
@@ -190,56 +195,56 @@ impl<S: Stack> Server<S> {
         let head = http::Response::builder().status(answer.status).header("content-length", answer.length);
         let head = head.header("content-type", &answer.content_type).body(()).map_err(|e| e.to_string())?;
         stream.send_response(head).await.map_err(|e| e.to_string())?;
-        let mut pieces = Pieces::of(answer);
-        while let Some(piece) = pieces.next().await.map_err(|e| e.to_string())? {
-            stream.send_data(piece).await.map_err(|e| e.to_string())?;
+        let mut chunks = BodyChunks::of(answer);
+        while let Some(chunk) = chunks.next().await.map_err(|e| e.to_string())? {
+            stream.send_data(chunk).await.map_err(|e| e.to_string())?;
         }
         stream.finish().await.map_err(|e| e.to_string())
     }
 }
 
-/// Writes the body of an answer that is one.
+/// Writes the body of a successful answer.
 async fn body(answer: SiteResponse, out: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
     if answer.status != StatusCode::OK {
         return Err(io::ErrorKind::NotFound.into());
     }
-    let mut pieces = Pieces::of(answer);
-    while let Some(piece) = pieces.next().await? {
-        out.write_all(&piece).await?;
+    let mut chunks = BodyChunks::of(answer);
+    while let Some(chunk) = chunks.next().await? {
+        out.write_all(&chunk).await?;
     }
     Ok(())
 }
 
-/// A body, piece by piece.
-pub(super) struct Pieces {
+/// Reads a body in chunks.
+pub(super) struct BodyChunks {
     body: Body,
     left: u64,
 }
 
-impl Pieces {
+impl BodyChunks {
     pub(super) fn of(answer: SiteResponse) -> Self {
         Self { body: answer.body, left: answer.length }
     }
 
-    /// The next piece; `None` at the end.
+    /// The next chunk; `None` at the end.
     pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
         if self.left == 0 {
             return Ok(None);
         }
         let most = self.left.min(CHUNK as u64) as usize;
-        let piece = match &mut self.body {
+        let chunk = match &mut self.body {
             Body::Empty => return Ok(None),
             Body::Zeros => Bytes::from(vec![0; most]),
             Body::Text(text) => Bytes::from(std::mem::take(text)),
             Body::File(file) => {
-                let mut piece = BytesMut::with_capacity(most);
-                if file.take(most as u64).read_buf(&mut piece).await? == 0 {
+                let mut chunk = BytesMut::with_capacity(most);
+                if file.take(most as u64).read_buf(&mut chunk).await? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
-                piece.freeze()
+                chunk.freeze()
             }
         };
-        self.left = self.left.saturating_sub(piece.len() as u64);
-        Ok(Some(piece))
+        self.left = self.left.saturating_sub(chunk.len() as u64);
+        Ok(Some(chunk))
     }
 }

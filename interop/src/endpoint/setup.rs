@@ -1,4 +1,4 @@
-//! The environment, read once.
+//! The configuration of an endpoint, from environment variables.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,20 +7,20 @@ use std::str::FromStr;
 use fathom_net::load::{host, port, urls};
 
 use super::Outcome;
-use super::case::Case;
-use super::downloads::Wanted;
+use super::request::Request;
+use super::test_name::TestName;
 
-/// Which side this is.
+/// Role of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The one that connects.
+    /// The endpoint that connects.
     Client,
-    /// The one that accepts.
+    /// The endpoint that accepts connections.
     Server,
 }
 
 impl Role {
-    /// As the environment has it.
+    /// The value of ROLE.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -29,26 +29,26 @@ impl Role {
     }
 }
 
-/// A stack that is an endpoint here.
+/// A QUIC stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stack {
-    /// quinn with our plug-in.
+    /// quinn with our plugin.
     #[default]
     Quinn,
-    /// noq with our plug-in.
+    /// noq with our plugin.
     Noq,
-    /// quinn as it comes.
+    /// Unmodified quinn.
     StockQuinn,
-    /// The derived quiche.
+    /// quiche with our patch.
     #[cfg(feature = "quiche")]
     Quiche,
-    /// quiche as it comes.
+    /// Unmodified quiche.
     #[cfg(feature = "quiche")]
     StockQuiche,
 }
 
 impl Stack {
-    /// Those that are built in.
+    /// The stacks in this build.
     pub const ALL: &'static [Self] = &[
         Self::Quinn,
         Self::Noq,
@@ -59,7 +59,7 @@ impl Stack {
         Self::StockQuiche,
     ];
 
-    /// The name users type.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quinn => "quinn",
@@ -72,7 +72,7 @@ impl Stack {
         }
     }
 
-    /// It carries our plug-in, and so offers our extension.
+    /// Whether it has our plugin or patch and offers our extension.
     pub const fn is_ours(self) -> bool {
         match self {
             Self::Quinn | Self::Noq => true,
@@ -84,7 +84,7 @@ impl Stack {
         }
     }
 
-    /// It is quiche, of either kind.
+    /// Whether it is quiche, patched or not.
     pub const fn is_quiche(self) -> bool {
         match self {
             Self::Quinn | Self::Noq | Self::StockQuinn => false,
@@ -93,8 +93,8 @@ impl Stack {
         }
     }
 
-    /// The controller where none is named.
-    pub const fn usual_controller(self) -> &'static str {
+    /// The default congestion controller.
+    pub const fn default_controller(self) -> &'static str {
         if self.is_ours() { "sync:signal=either" } else { "native:cubic" }
     }
 }
@@ -106,58 +106,58 @@ impl FromStr for Stack {
         let known = || Self::ALL.iter().map(|s| s.name()).collect::<Vec<_>>().join(", ");
         Self::ALL.iter().copied().find(|stack| stack.name() == s).ok_or_else(|| match s {
             "quiche" | "stock-quiche" => {
-                format!("this build has no quiche; build with --features quiche, or write one of {}", known())
+                format!("this build has no quiche; build with --features quiche, or choose one of {}", known())
             }
-            _ => format!("'{}' is no stack that is built in; write one of {}", s.escape_debug(), known()),
+            _ => format!("unknown stack '{}'; choose one of {}", s.escape_debug(), known()),
         })
     }
 }
 
-/// What the command line may say over the environment.
+/// Command-line options that override environment variables.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct Overrides {
     /// Stack.
     pub stack: Option<Stack>,
     /// Controller.
     pub controller: Option<String>,
 }
 
-/// What an endpoint is to do.
+/// The configuration of an endpoint.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Which side.
+    /// Role.
     pub role: Role,
-    /// What is tested.
-    pub case: Case,
-    /// On what.
+    /// Test.
+    pub test_name: TestName,
+    /// Stack.
     pub stack: Stack,
-    /// With which controller.
+    /// Congestion controller.
     pub controller: String,
-    /// What a client fetches.
-    pub wanted: Vec<Wanted>,
-    /// The name in the server's certificate, for clients.
+    /// Client: requests.
+    pub requests: Vec<Request>,
+    /// Client: name in the server's certificate.
     pub server_name: String,
-    /// Where the server's packets go to, for clients; where it listens, for servers.
+    /// Client: the server's address. Server: the address to listen at.
     pub address: SocketAddr,
-    /// Files that are served.
+    /// Server: directory of the files.
     pub www: PathBuf,
-    /// Where clients store.
+    /// Client: directory for downloads.
     pub downloads: PathBuf,
-    /// `cert.pem`, `priv.key`, perhaps `ca.pem`.
+    /// Directory with `cert.pem`, `priv.key` and optionally `ca.pem`.
     pub certs: PathBuf,
-    /// Where facts go.
+    /// Directory for `facts.json`.
     pub logs: PathBuf,
-    /// Where qlog goes.
+    /// Directory for qlog, if enabled.
     pub qlog: Option<PathBuf>,
 }
 
 impl Setup {
-    /// Reads the environment through `env`.
+    /// Reads the configuration; `env` looks up environment variables.
     ///
     /// # Errors
-    /// [`Outcome::Wrong`] for what cannot be read, [`Outcome::Unsupported`] for a test that nobody here knows.
-    pub fn read(choice: &Choice, env: impl Fn(&str) -> Option<String>) -> Result<Self, Outcome> {
-        let wrong = Outcome::Wrong;
+    /// [`Outcome::InvalidInput`] for an invalid value, [`Outcome::Unsupported`] for an unknown test.
+    pub fn read(overrides: &Overrides, env: impl Fn(&str) -> Option<String>) -> Result<Self, Outcome> {
+        let wrong = Outcome::InvalidInput;
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
         let role = match set("ROLE").as_deref() {
             Some("client") => Role::Client,
@@ -165,44 +165,47 @@ impl Setup {
             Some(other) => return Err(wrong(format!("ROLE is '{}'; set client or server", other.escape_debug()))),
             None => return Err(wrong("ROLE is not set; set client or server".into())),
         };
-        let case = set("TESTCASE").ok_or_else(|| wrong("TESTCASE is not set; set one such as transfer".into()))?;
-        let case = Case::named(&case).ok_or_else(|| {
-            Outcome::Unsupported(format!("no test case '{}' here; there is no such code", case.escape_debug()))
+        let test_name =
+            set("TESTCASE").ok_or_else(|| wrong("TESTCASE is not set; set a test such as transfer".into()))?;
+        let test_name = TestName::from_name(&test_name).ok_or_else(|| {
+            Outcome::Unsupported(format!("test case '{}' is not supported", test_name.escape_debug()))
         })?;
-        let stack = match choice.stack {
+        let stack = match overrides.stack {
             Some(stack) => stack,
             None => set("FATHOM_STACK").map_or(Ok(Stack::default()), |name| name.parse()).map_err(wrong)?,
         };
-        let controller = choice.controller.clone().or_else(|| set("FATHOM_CONTROLLER"));
-        let controller = controller.unwrap_or_else(|| stack.usual_controller().to_owned());
+        let controller = overrides.controller.clone().or_else(|| set("FATHOM_CONTROLLER"));
+        let controller = controller.unwrap_or_else(|| stack.default_controller().to_owned());
         let folder = |name: &str, usual: &str| PathBuf::from(set(name).unwrap_or_else(|| usual.to_owned()));
         let downloads = folder("DOWNLOADS", "/downloads");
         let ip = |name: &str| {
-            let wrong = |text: String| wrong(format!("{name} is '{}', which is no IP address", text.escape_debug()));
+            let wrong = |text: String| wrong(format!("{name} is '{}', not an IP address", text.escape_debug()));
             set(name).map(|text| text.parse::<IpAddr>().map_err(|_| wrong(text))).transpose()
         };
-        let (wanted, server_name, address) = match role {
+        let (requests, server_name, address) = match role {
             Role::Client => {
-                let requests = set("REQUESTS").ok_or_else(|| wrong("REQUESTS is not set; set URLs".into()))?;
+                let requests =
+                    set("REQUESTS").ok_or_else(|| wrong("REQUESTS is not set; set it to one or more URLs".into()))?;
                 let texts: Vec<&str> = requests.split_whitespace().collect();
                 let (authority, urls) = urls(&texts).map_err(wrong)?;
-                let wanted = urls.into_iter().map(|url| Wanted::new(url, &downloads)).collect::<Result<_, _>>();
+                let requests = urls.into_iter().map(|url| Request::new(url, &downloads)).collect::<Result<_, _>>();
                 let ip = ip("FATHOM_ADDRESS")?.map(Ok).unwrap_or_else(|| find(host(&authority))).map_err(wrong)?;
-                (wanted.map_err(wrong)?, host(&authority).to_owned(), SocketAddr::new(ip, port(&authority)))
+                (requests.map_err(wrong)?, host(&authority).to_owned(), SocketAddr::new(ip, port(&authority)))
             }
             Role::Server => {
                 let text = set("PORT").unwrap_or_else(|| "443".into());
-                let port = text.parse().map_err(|_| wrong(format!("PORT is '{}', no port", text.escape_debug())))?;
+                let port =
+                    text.parse().map_err(|_| wrong(format!("PORT is '{}', not a port number", text.escape_debug())))?;
                 let ip = ip("IP")?.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
                 (Vec::new(), String::new(), SocketAddr::new(ip, port))
             }
         };
         Ok(Self {
             role,
-            case,
+            test_name,
             stack,
             controller,
-            wanted,
+            requests,
             server_name,
             address,
             www: folder("WWW", "/www"),
@@ -213,23 +216,25 @@ impl Setup {
         })
     }
 
-    /// Why this stack does not do this in this role.
+    /// Why this stack does not support this test in this role; `None` if it does.
     pub fn unsupported(&self) -> Option<String> {
-        let no = |why: &str| Some(format!("{} as {}: {}: {why}", self.stack.name(), self.role.name(), self.case));
-        match (self.case, self.role) {
-            (Case::KeyUpdate, Role::Client) if self.stack.is_quiche() => {
-                no("quiche follows key updates and never begins one; it has no call for it")
+        let no = |why: &str| Some(format!("{} as {}: {}: {why}", self.stack.name(), self.role.name(), self.test_name));
+        match (self.test_name, self.role) {
+            (TestName::KeyUpdate, Role::Client) if self.stack.is_quiche() => {
+                no("quiche follows key updates but has no call to initiate one")
             }
-            (Case::ChaCha20, Role::Client) if self.stack.is_quiche() => {
-                no("BoringSSL offers all suites of TLS 1.3, and has no call to offer one")
+            (TestName::ChaCha20, Role::Client) if self.stack.is_quiche() => {
+                no("BoringSSL offers all TLS 1.3 cipher suites and has no call to restrict them")
             }
-            (Case::Ecn, _) if self.stack.is_quiche() && !self.stack.is_ours() => no("stock quiche knows no ECN"),
+            (TestName::Ecn, _) if self.stack.is_quiche() && !self.stack.is_ours() => {
+                no("stock quiche does not support ECN")
+            }
             _ => None,
         }
     }
 }
 
-/// The address of a host; in the runner's network it is found as any.
+/// Resolves a host name; `localhost` is always 127.0.0.1.
 fn find(host: &str) -> Result<IpAddr, String> {
     if host == "localhost" {
         return Ok(Ipv4Addr::LOCALHOST.into());
@@ -237,8 +242,8 @@ fn find(host: &str) -> Result<IpAddr, String> {
     let found = std::net::ToSocketAddrs::to_socket_addrs(&(host, 0)).map(|mut found| found.next());
     match found {
         Ok(Some(address)) => Ok(address.ip()),
-        Ok(None) => Err(format!("'{host}' has no address; set FATHOM_ADDRESS")),
-        Err(e) => Err(format!("'{host}' has no address: {e}; set FATHOM_ADDRESS")),
+        Ok(None) => Err(format!("'{host}' cannot be resolved; set FATHOM_ADDRESS")),
+        Err(e) => Err(format!("'{host}' cannot be resolved: {e}; set FATHOM_ADDRESS")),
     }
 }
 
@@ -248,7 +253,7 @@ mod tests {
 
     fn read(vars: &[(&str, &str)]) -> Result<Setup, Outcome> {
         let find = |name: &str| vars.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-        Setup::read(&Choice::default(), find)
+        Setup::read(&Overrides::default(), find)
     }
 
     const CLIENT: [(&str, &str); 3] = [
@@ -258,12 +263,12 @@ mod tests {
     ];
 
     #[test]
-    fn a_clients_environment_is_read() {
+    fn client_environment_is_parsed() {
         let setup = read(&[&CLIENT[..], &[("DOWNLOADS", "/d"), ("FATHOM_STACK", "noq")]].concat()).unwrap();
-        assert_eq!((setup.role, setup.case, setup.stack), (Role::Client, Case::Transfer, Stack::Noq));
+        assert_eq!((setup.role, setup.test_name, setup.stack), (Role::Client, TestName::Transfer, Stack::Noq));
         assert_eq!((setup.address, &setup.server_name[..]), ("127.0.0.1:4443".parse().unwrap(), "localhost"));
-        let wanted: Vec<_> = setup.wanted.iter().map(|w| (w.path().to_owned(), w.file.clone())).collect();
-        assert_eq!(wanted, [("/a".to_owned(), "/d/a".into()), ("/b/c.bin".to_owned(), "/d/c.bin".into())]);
+        let requests: Vec<_> = setup.requests.iter().map(|w| (w.path().to_owned(), w.file.clone())).collect();
+        assert_eq!(requests, [("/a".to_owned(), "/d/a".into()), ("/b/c.bin".to_owned(), "/d/c.bin".into())]);
         assert_eq!(setup.controller, "sync:signal=either");
         let setup =
             read(&[&CLIENT[..], &[("FATHOM_ADDRESS", "::1"), ("FATHOM_STACK", "stock-quinn")]].concat()).unwrap();
@@ -271,32 +276,32 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_environment_has_defaults() {
+    fn server_environment_has_defaults() {
         let setup = read(&[("ROLE", "server"), ("TESTCASE", "retry")]).unwrap();
         assert_eq!((setup.address, setup.www), ("[::]:443".parse().unwrap(), "/www".into()));
         assert_eq!((setup.certs, setup.logs), ("/certs".into(), "/logs".into()));
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_what_is_unknown_is_unsupported() {
+    fn invalid_values_are_errors_and_unknown_tests_unsupported() {
         let outcome = |vars: &[(&str, &str)]| read(vars).unwrap_err();
-        for (vars, mend) in [
+        for (vars, hint) in [
             (&[][..], "ROLE"),
             (&[("ROLE", "proxy")], "client or server"),
             (&[("ROLE", "client")], "TESTCASE"),
             (&CLIENT[..2], "REQUESTS"),
-            (&[("ROLE", "server"), ("TESTCASE", "retry"), ("PORT", "x")], "no port"),
-            (&[("ROLE", "server"), ("TESTCASE", "retry"), ("IP", "x")], "no IP"),
+            (&[("ROLE", "server"), ("TESTCASE", "retry"), ("PORT", "x")], "not a port"),
+            (&[("ROLE", "server"), ("TESTCASE", "retry"), ("IP", "x")], "not an IP"),
             (&[("ROLE", "server"), ("TESTCASE", "retry"), ("FATHOM_STACK", "x")], "quinn, noq"),
-            (&[("ROLE", "client"), ("TESTCASE", "retry"), ("REQUESTS", "https://localhost/")], "last part"),
-            (&[("ROLE", "client"), ("TESTCASE", "retry"), ("REQUESTS", "https://localhost/..")], "last part"),
+            (&[("ROLE", "client"), ("TESTCASE", "retry"), ("REQUESTS", "https://localhost/")], "no file name"),
+            (&[("ROLE", "client"), ("TESTCASE", "retry"), ("REQUESTS", "https://localhost/..")], "no file name"),
         ] {
-            let Outcome::Wrong(line) = outcome(vars) else { panic!("{vars:?}: {:?}", outcome(vars)) };
-            assert!(line.contains(mend) && !line.contains('\n'), "{vars:?}: {line}");
+            let Outcome::InvalidInput(line) = outcome(vars) else { panic!("{vars:?}: {:?}", outcome(vars)) };
+            assert!(line.contains(hint) && !line.contains('\n'), "{vars:?}: {line}");
         }
         for name in ["v2", "connectionmigration", "rebind-addr", "ipv6!"] {
             let outcome = outcome(&[("ROLE", "server"), ("TESTCASE", name)]);
-            assert_eq!(outcome.code(), 127, "{name}");
+            assert_eq!(outcome.exit_code(), 127, "{name}");
         }
     }
 }

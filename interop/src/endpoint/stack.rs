@@ -1,4 +1,4 @@
-//! What a stack on rustls must do to be an endpoint.
+//! The interface to QUIC stacks on rustls.
 
 use std::future::Future;
 use std::io;
@@ -15,52 +15,62 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::Setup;
 use super::facts::{self, Close};
 
-/// Whether the server took what was sent in 0-RTT; known once the handshake is over.
-pub(crate) type Early = Pin<Box<dyn Future<Output = bool> + Send>>;
-/// Hears of a connection.
-pub(crate) type Ear = Option<Arc<dyn Observer>>;
+/// Resolves to whether the server accepted 0-RTT, once the handshake completes.
+pub(crate) type ZeroRttAccepted = Pin<Box<dyn Future<Output = bool> + Send>>;
+/// Observer of a connection, which writes its qlog.
+pub(crate) type ConnectionObserver = Option<Arc<dyn Observer>>;
 
-/// A socket of a stack, with its configuration.
-pub(crate) trait Stack: Send + Sync + Sized + 'static {
-    /// A connection that a client has begun.
+/// A client or server endpoint of a stack: its socket and configuration.
+pub(crate) trait QuicEndpoint: Send + Sync + Sized + 'static {
+    /// A connection attempt at a server.
     type Incoming: Send + 'static;
     /// A connection in its handshake.
     type Connecting: Send + 'static;
-    /// A connection in use.
-    type Connection: Connection;
+    /// A connection.
+    type Connection: QuicConnection;
 
-    /// For connections to the setup's server.
+    /// Creates a client endpoint.
     fn client(setup: &Setup, tls: Arc<rustls::ClientConfig>) -> Result<Self, String>;
-    /// Listens where the setup says.
+    /// Creates a server endpoint that listens at the setup's address.
     fn server(setup: &Setup, tls: Arc<rustls::ServerConfig>) -> Result<Self, String>;
-    /// Begins a connection; `rtt`: what is known of the path from an earlier one.
-    fn dial(&self, to: SocketAddr, name: &str, rtt: Option<Duration>, ear: Ear) -> Result<Self::Connecting, String>;
-    /// The next client; `None` once the endpoint is closed.
+    /// Starts a connection. `rtt` is the initial round-trip time, known from an earlier connection.
+    fn connect(
+        &self,
+        to: SocketAddr,
+        name: &str,
+        rtt: Option<Duration>,
+        observer: ConnectionObserver,
+    ) -> Result<Self::Connecting, String>;
+    /// Waits for the next connection attempt; `None` once the endpoint is closed.
     fn accept(&self) -> impl Future<Output = Option<Self::Incoming>> + Send;
-    /// Its address, its original destination connection ID, and whether it may still be asked to prove its address.
-    fn of(incoming: &Self::Incoming) -> (SocketAddr, String, bool);
-    /// Asks it to.
+    /// The client's address, the original destination connection ID, and whether a Retry may be sent.
+    fn incoming_info(incoming: &Self::Incoming) -> (SocketAddr, String, bool);
+    /// Answers with a Retry packet.
     fn retry(incoming: Self::Incoming);
-    /// Goes on with its handshake.
-    fn take(&self, incoming: Self::Incoming, ear: Ear) -> Result<Self::Connecting, Close>;
-    /// The connection before its handshake is over, where that is possible.
-    fn early(connecting: Self::Connecting) -> Result<(Self::Connection, Early), Self::Connecting>;
-    /// The connection after it.
-    fn complete(connecting: Self::Connecting) -> impl Future<Output = Result<Self::Connection, Close>> + Send;
+    /// Accepts the attempt and starts the handshake.
+    fn begin_handshake(
+        &self,
+        incoming: Self::Incoming,
+        observer: ConnectionObserver,
+    ) -> Result<Self::Connecting, Close>;
+    /// The connection before the handshake completes, if 0-RTT or 0.5-RTT is possible.
+    fn into_0rtt(connecting: Self::Connecting) -> Result<(Self::Connection, ZeroRttAccepted), Self::Connecting>;
+    /// Waits for the handshake to complete.
+    fn handshake(connecting: Self::Connecting) -> impl Future<Output = Result<Self::Connection, Close>> + Send;
     /// Closes all connections.
     fn close(&self);
-    /// Waits until peers have heard of closed connections.
-    fn idle(&self) -> impl Future<Output = ()> + Send;
+    /// Waits until all closed connections have drained.
+    fn wait_idle(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// A connection.
-pub(crate) trait Connection: Clone + Send + Sync + 'static {
-    /// Out.
+pub(crate) trait QuicConnection: Clone + Send + Sync + 'static {
+    /// Sending half of a stream.
     type Send: AsyncWrite + Unpin + Send + 'static;
-    /// In.
+    /// Receiving half of a stream.
     type Recv: AsyncRead + Unpin + Send + 'static;
-    /// What the `h3` crate takes.
-    type Transport: h3::quic::Connection<
+    /// The connection as the `h3` crate's transport.
+    type H3Transport: h3::quic::Connection<
             Bytes,
             BidiStream: BidiStream<Bytes> + Send + 'static,
             OpenStreams: h3::quic::OpenStreams<Bytes, BidiStream: BidiStream<Bytes> + Send + 'static>
@@ -73,26 +83,26 @@ pub(crate) trait Connection: Clone + Send + Sync + 'static {
         > + Send
         + 'static;
 
-    /// Opens a stream, as soon as the peer allows one more; whether it is in 0-RTT.
-    fn open(&self) -> impl Future<Output = io::Result<(Self::Send, Self::Recv, bool)>> + Send;
-    /// The next stream of the peer's, and whether it came in 0-RTT; `None` once the connection is over.
-    fn next(&self) -> impl Future<Output = Option<(Self::Send, Self::Recv, bool)>> + Send;
-    /// Gives a stream up.
+    /// Opens a bidirectional stream once the peer's limit permits. The flag says whether it starts in 0-RTT.
+    fn open_bi(&self) -> impl Future<Output = io::Result<(Self::Send, Self::Recv, bool)>> + Send;
+    /// Waits for the peer's next bidirectional stream. The flag says whether it started in 0-RTT; `None` once the connection is closed.
+    fn accept_bi(&self) -> impl Future<Output = Option<(Self::Send, Self::Recv, bool)>> + Send;
+    /// Resets a stream (RESET_STREAM).
     fn reset(stream: &mut Self::Send, code: u32);
-    /// The connection for HTTP/3.
-    fn transport(&self) -> Self::Transport;
-    /// Ends it.
+    /// The connection as a transport for HTTP/3.
+    fn h3_transport(&self) -> Self::H3Transport;
+    /// Closes the connection with an application error code.
     fn close(&self, code: u32);
-    /// How it has ended, if it has.
-    fn over(&self) -> Option<Close>;
-    /// How it has ended, once it has.
+    /// Why the connection closed; `None` while it is open.
+    fn close_reason(&self) -> Option<Close>;
+    /// Waits until the connection is closed.
     fn closed(&self) -> impl Future<Output = Close> + Send;
-    /// Updates the keys.
+    /// Initiates a key update.
     fn update_keys(&self);
-    /// The server has confirmed the handshake, so that the client may update keys (RFC 9001 §6).
-    fn confirmed(&self) -> bool;
+    /// Whether the handshake is confirmed; only then may a client update keys (RFC 9001 §6).
+    fn handshake_confirmed(&self) -> bool;
     /// Smoothed round-trip time.
     fn rtt(&self) -> Option<Duration>;
-    /// Takes in what the stack and the plug-in tell.
-    fn tell(&self, facts: &mut facts::Connection);
+    /// Records what the stack and the plugin report.
+    fn record_facts(&self, facts: &mut facts::Connection);
 }

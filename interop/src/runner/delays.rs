@@ -1,4 +1,4 @@
-//! One-way delays over links that differ by direction: what stamps say of packets, beside what the link did to them.
+//! One-way delays over asymmetric links: the delays that timestamps report, compared with those that the link caused.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,37 +11,37 @@ use fathom_cc::Rate;
 use fathom_frames::ack_delay;
 use serde::Serialize;
 
-use super::cell::{Ground, secrets};
-use super::measure::{Measure, transfer};
-use super::party::Party;
-use super::stage::Stage;
-use super::wire::{Conversation, Parameters, Side, Stamp, Wire};
-use crate::endpoint::Case;
+use super::implementation::Implementation;
+use super::measurement::{Measurement, transfer};
+use super::test_dir::TestDir;
+use super::test_run::{RunConfig, secrets};
+use super::trace::{ConnectionTrace, EndpointTrace, SendTimestamp, Trace, TransportParameters};
+use crate::endpoint::TestName;
 
-/// The file, in bytes: four seconds at 10 Mbps.
+/// Size of the file in bytes: four seconds at 10 Mbps.
 const FILE: u64 = 5 << 20;
-/// What a transfer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Fewer samples say nothing. A client that asks for a file has fewer: most of its packets ask for no acknowledgement.
-const FEWEST: usize = 20;
-/// A sample further off than this is wrong, and one in twenty may be: both ends share this machine's cores.
-const BEARABLE: Duration = Duration::from_millis(5);
+/// Time limit for a transfer.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The fewest samples that count. A downloading client has fewer, as most of its packets are not ack-eliciting.
+const MIN_SAMPLES: usize = 20;
+/// The largest error for 95 % of the samples. The rest may be scheduling delay: both endpoints share this machine's cores.
+const MAX_ERROR: Duration = Duration::from_millis(5);
 
-/// Where packets wait.
+/// Where the queue is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Course {
-    /// On the way to the client, behind the file.
+pub enum DelayScenario {
+    /// Towards the client: the file's packets queue.
     QueueDown,
-    /// On the way to the server: acknowledgements behind each other.
+    /// Towards the server: acknowledgements queue.
     QueueUp,
 }
 
-impl Course {
-    /// All.
+impl DelayScenario {
+    /// All scenarios.
     pub const ALL: [Self; 2] = [Self::QueueDown, Self::QueueUp];
 
-    /// Its name.
+    /// The name in tables and directory names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::QueueDown => "queue down",
@@ -49,7 +49,7 @@ impl Course {
         }
     }
 
-    /// 40 ms down and 10 ms up; 10 Mbps down, and up either much more than acknowledgements need or less.
+    /// 40 ms and 10 Mbps down; 10 ms up, with either more bandwidth than acknowledgements need or less.
     fn link(self, seed: u64) -> RelaySpec {
         let line = |bits: u64, delay: u64| LineSpec {
             link: Some((Rate::from_bits_per_sec(bits), QueueSpec::droptail_packets(100))),
@@ -64,143 +64,166 @@ impl Course {
     }
 }
 
-/// Mean and most, in milliseconds.
+/// Mean and maximum in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
+pub struct MeanMax {
     /// Mean.
     pub mean: f64,
-    /// Most.
-    pub most: f64,
+    /// Maximum.
+    #[serde(rename = "most")]
+    pub max: f64,
 }
 
-impl Spread {
+impl MeanMax {
     fn of(millis: &[f64]) -> Option<Self> {
-        let most = millis.iter().copied().reduce(f64::max)?;
-        Some(Self { mean: millis.iter().sum::<f64>() / millis.len() as f64, most })
+        let max = millis.iter().copied().reduce(f64::max)?;
+        Some(Self { mean: millis.iter().sum::<f64>() / millis.len() as f64, max })
     }
 }
 
-/// What the stamps of one side say of the other's packets. Times are in milliseconds.
+/// Delays in one direction, from the receiver's timestamps. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Way {
-    /// Whose packets: `server` or `client`.
+pub struct DirectionDelays {
+    /// The sender of the packets: `server` or `client`.
     pub from: &'static str,
-    /// The frame.
+    /// The frame that carries the timestamps.
     pub frame: &'static str,
-    /// Packets whose delay was told.
+    /// The number of packets with a reported delay.
     pub samples: usize,
-    /// How long these waited in the link, by the link's own clock.
-    pub waited: Spread,
-    /// The same of the packets that came back: no part of the delay that is told.
-    pub back: Spread,
-    /// How far stamps and link are apart, but for the constant that two clocks differ by: at most so far for half of all samples, for
-    /// nineteen of twenty, for all.
+    /// Their queueing delay in the link, by the link's clock.
+    pub waited: MeanMax,
+    /// Queueing delay in the reverse direction, which must not appear in the reported delays.
+    pub back: MeanMax,
+    /// Difference between timestamps and link, less the constant clock offset: median, 95th percentile, maximum.
     pub error: [f64; 3],
-    /// What the sender's own estimator made of it, from its qlog, where the sender is ours.
-    pub estimated: Option<Spread>,
+    /// The sender's own estimate of the queueing delay, from its qlog; only for our endpoints.
+    pub estimated: Option<MeanMax>,
 }
 
-/// Both ways over one link.
+/// Both directions of one transfer.
 #[derive(Clone, Debug, Serialize)]
-pub struct Delays {
-    /// [`Measure::Delays`].
-    pub measure: Measure,
-    /// The link.
-    pub course: Course,
-    /// Client.
+pub struct DelayReport {
+    /// [`Measurement::Delays`].
+    #[serde(rename = "measure")]
+    pub measurement: Measurement,
+    /// The scenario.
+    #[serde(rename = "course")]
+    pub scenario: DelayScenario,
+    /// Client's name.
     pub client: String,
-    /// Server.
+    /// Server's name.
     pub server: String,
-    /// Packets of the server, then of the client, where stamps speak of them.
-    pub ways: Vec<Way>,
-    /// Why there is nothing, or what is wrong.
+    /// The server's packets, then the client's; a direction without timestamps is missing.
+    #[serde(rename = "ways")]
+    pub directions: Vec<DirectionDelays>,
+    /// Why the measurement failed or is inaccurate.
     pub failed: Option<String>,
 }
 
-/// Measures one course.
-pub fn once(course: Course, client: &Party, server: &Party, ground: &Ground) -> Delays {
-    let root = ground.folder.join(format!("{}-{}-{}", client.name(), server.name(), course.name().replace(' ', "-")));
-    let found = play(course, client, server, ground, &root);
-    let (ways, failed) = match found {
-        Ok(ways) => {
-            let wrong: Vec<String> = ways.iter().filter_map(wrong).collect();
-            (ways, (!wrong.is_empty()).then(|| wrong.join("; ")))
+/// Measures one scenario.
+pub fn run(
+    scenario: DelayScenario,
+    client: &Implementation,
+    server: &Implementation,
+    config: &RunConfig,
+) -> DelayReport {
+    let root =
+        config.log_dir.join(format!("{}-{}-{}", client.name(), server.name(), scenario.name().replace(' ', "-")));
+    let found = run_in(scenario, client, server, config, &root);
+    let (directions, failed) = match found {
+        Ok(directions) => {
+            let errors: Vec<String> = directions.iter().filter_map(accuracy_error).collect();
+            (directions, (!errors.is_empty()).then(|| errors.join("; ")))
         }
         Err(why) => (Vec::new(), Some(why)),
     };
-    if failed.is_none() && !ground.keep {
+    if failed.is_none() && !config.keep {
         let _ = std::fs::remove_dir_all(&root);
     }
     let (client, server) = (client.name().into(), server.name().into());
-    Delays { measure: Measure::Delays, course, client, server, ways, failed }
+    DelayReport { measurement: Measurement::Delays, scenario, client, server, directions, failed }
 }
 
-fn wrong(way: &Way) -> Option<String> {
-    let bearable = millis(BEARABLE);
-    if way.samples < FEWEST {
-        let few = || format!("{} stamps about the {}'s packets, fewer than {FEWEST}", way.samples, way.from);
-        return (way.from == "server").then(few);
+fn accuracy_error(direction: &DirectionDelays) -> Option<String> {
+    let max_error = millis(MAX_ERROR);
+    if direction.samples < MIN_SAMPLES {
+        let few = || {
+            format!("{} timestamps for the {}'s packets, fewer than {MIN_SAMPLES}", direction.samples, direction.from)
+        };
+        return (direction.from == "server").then(few);
     }
-    let [_, most, _] = way.error;
-    (most > bearable)
-        .then(|| format!("one in twenty stamps about the {}'s packets is over {bearable} ms off", way.from))
+    let [_, max, _] = direction.error;
+    (max > max_error).then(|| {
+        format!("more than 5 % of the timestamps for the {}'s packets are off by over {max_error} ms", direction.from)
+    })
 }
 
-fn play(course: Course, client: &Party, server: &Party, ground: &Ground, root: &Path) -> Result<Vec<Way>, String> {
+fn run_in(
+    scenario: DelayScenario,
+    client: &Implementation,
+    server: &Implementation,
+    config: &RunConfig,
+    root: &Path,
+) -> Result<Vec<DirectionDelays>, String> {
     let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     if root.exists() {
-        std::fs::remove_dir_all(root).map_err(failed("an old folder"))?;
+        std::fs::remove_dir_all(root).map_err(failed("cannot remove the old log directory"))?;
     }
-    let stage = Stage::new(root, &[FILE], 10, ground.seed).map_err(failed("files"))?;
-    let link = course.link(ground.seed);
-    let (capture, _) = transfer((client, server), Case::Transfer, &stage, link, None, PATIENCE, &ground.stop)?;
-    let wire = Wire::read(&capture, &secrets(&stage));
-    let written = std::fs::write(root.join("relay.txt"), &wire.log);
-    written.map_err(failed("what passed the relay"))?;
-    let connection = wire.connections.first().ok_or("no connection was seen")?;
-    let mut ways = of(connection);
-    for way in &mut ways {
-        way.estimated = Spread::of(&estimates(&stage.folder(way.from).join("qlog")));
+    let test_dir = TestDir::new(root, &[FILE], 10, config.seed).map_err(failed("cannot write the test files"))?;
+    let link = scenario.link(config.seed);
+    let (capture, _) = transfer((client, server), TestName::Transfer, &test_dir, link, None, TIMEOUT, &config.stop)?;
+    let trace = Trace::read(&capture, &secrets(&test_dir));
+    let written = std::fs::write(root.join("relay.txt"), &trace.log);
+    written.map_err(failed("cannot write the packet log"))?;
+    let connection = trace.connections.first().ok_or("no connection was seen")?;
+    let mut directions = directions_of(connection);
+    for direction in &mut directions {
+        direction.estimated = MeanMax::of(&estimates(&test_dir.folder(direction.from).join("qlog")));
     }
-    if ways.is_empty() {
-        return Err("neither side stamps its packets".into());
+    if directions.is_empty() {
+        return Err("neither endpoint sends timestamps".into());
     }
-    Ok(ways)
+    Ok(directions)
 }
 
-/// Both ways of a connection.
-fn of(connection: &Conversation) -> Vec<Way> {
-    let parameters = |found: Option<&Parameters>| found.and_then(|p| p.ack_delay_exponent);
+/// Both directions of a connection.
+fn directions_of(connection: &ConnectionTrace) -> Vec<DirectionDelays> {
+    let parameters = |found: Option<&TransportParameters>| found.and_then(|p| p.ack_delay_exponent);
     let clients = parameters(connection.client_hello.as_ref().map(|hello| &hello.parameters));
     let servers = parameters(connection.extensions.as_ref().map(|extensions| &extensions.parameters));
     let (client, server) = (&connection.client, &connection.server);
-    let down = clients.and_then(|exponent| way("server", server, client, exponent));
-    let up = servers.and_then(|exponent| way("client", client, server, exponent));
+    let down = clients.and_then(|exponent| direction("server", server, client, exponent));
+    let up = servers.and_then(|exponent| direction("client", client, server, exponent));
     down.into_iter().chain(up).collect()
 }
 
-/// What `teller`, whose exponent this is, says of `sender`'s packets.
-fn way(from: &'static str, sender: &Side, teller: &Side, exponent: u8) -> Option<Way> {
-    let mut passages = sender.passages.clone();
-    passages.sort_by_key(|passage| passage.number);
+/// The delays of `sender`'s packets, from `receiver`'s timestamps; `exponent` is the receiver's ack_delay_exponent.
+fn direction(
+    from: &'static str,
+    sender: &EndpointTrace,
+    receiver: &EndpointTrace,
+    exponent: u8,
+) -> Option<DirectionDelays> {
+    let mut relayed = sender.relayed.clone();
+    relayed.sort_by_key(|packet| packet.number);
     let mut frame = "";
-    let (mut offs, mut transits) = (Vec::new(), Vec::new());
-    for claim in &teller.claims {
-        let Ok(at) = passages.binary_search_by_key(&claim.acknowledged, |passage| passage.number) else { continue };
-        let passage = passages[at];
-        let Some(left) = passage.left.filter(|_| passage.eliciting) else { continue };
+    let (mut offsets, mut transits) = (Vec::new(), Vec::new());
+    for ack in &receiver.timestamped_acks {
+        let Ok(at) = relayed.binary_search_by_key(&ack.largest_acknowledged, |packet| packet.number) else { continue };
+        let packet = relayed[at];
+        let Some(departed) = packet.departed.filter(|_| packet.ack_eliciting) else { continue };
         let sent;
-        (frame, sent) = match claim.stamp {
-            Stamp::Sync(micros) => ("SYNC_TIMESTAMP", micros),
-            Stamp::Timestamp(stamp) => ("TIMESTAMP", stamp.micros(exponent)),
+        (frame, sent) = match ack.timestamp {
+            SendTimestamp::Sync(micros) => ("SYNC_TIMESTAMP", micros),
+            SendTimestamp::Timestamp(timestamp) => ("TIMESTAMP", timestamp.micros(exponent)),
         };
-        let arrived = sent.wrapping_sub(ack_delay(claim.raw_delay, exponent).as_micros() as u32);
-        // What the stamp says less what the link says: a constant, but for errors. Modulo 2^32 microseconds, as the stamps are.
-        offs.push(arrived.wrapping_sub(left.as_micros() as u32));
-        transits.push(millis(left.saturating_sub(passage.came)));
+        let arrived = sent.wrapping_sub(ack_delay(ack.raw_delay, exponent).as_micros() as u32);
+        // Timestamp less the link's time: constant but for errors. Modulo 2^32 microseconds, as the timestamps are.
+        offsets.push(arrived.wrapping_sub(departed.as_micros() as u32));
+        transits.push(millis(departed.saturating_sub(packet.arrived)));
     }
-    let first = *offs.first()?;
-    let mut errors: Vec<f64> = offs.iter().map(|off| f64::from(off.wrapping_sub(first) as i32) / 1e3).collect();
+    let first = *offsets.first()?;
+    let mut errors: Vec<f64> = offsets.iter().map(|off| f64::from(off.wrapping_sub(first) as i32) / 1e3).collect();
     errors.sort_by(f64::total_cmp);
     let middle = errors[errors.len() / 2];
     for error in &mut errors {
@@ -208,13 +231,14 @@ fn way(from: &'static str, sender: &Side, teller: &Side, exponent: u8) -> Option
     }
     errors.sort_by(f64::total_cmp);
     let part = |part: f64| errors[((errors.len() - 1) as f64 * part).round() as usize];
-    let back = teller.passages.iter().filter_map(|passage| Some(millis(passage.left?.saturating_sub(passage.came))));
-    Some(Way {
+    let back =
+        receiver.relayed.iter().filter_map(|packet| Some(millis(packet.departed?.saturating_sub(packet.arrived))));
+    Some(DirectionDelays {
         from,
         frame,
-        samples: offs.len(),
-        waited: waits(&transits)?,
-        back: waits(&back.collect::<Vec<_>>())?,
+        samples: offsets.len(),
+        waited: queueing(&transits)?,
+        back: queueing(&back.collect::<Vec<_>>())?,
         error: [part(0.5), part(0.95), part(1.0)],
         estimated: None,
     })
@@ -224,13 +248,13 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What transits take beyond the least of them.
-fn waits(transits: &[f64]) -> Option<Spread> {
+/// Queueing delays: transit times less their minimum.
+fn queueing(transits: &[f64]) -> Option<MeanMax> {
     let least = transits.iter().copied().fold(f64::INFINITY, f64::min);
-    Spread::of(&transits.iter().map(|transit| transit - least).collect::<Vec<_>>())
+    MeanMax::of(&transits.iter().map(|transit| transit - least).collect::<Vec<_>>())
 }
 
-/// Queueing delays in ms that controllers were told, by the qlogs in a folder. Peers' have none.
+/// The queueing delays in ms that the plugin reported to controllers, from the qlogs in a directory. Peers' qlogs have none.
 fn estimates(folder: &Path) -> Vec<f64> {
     let mut found = Vec::new();
     for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -244,7 +268,7 @@ fn estimates(folder: &Path) -> Vec<f64> {
 }
 
 /// The measurements as a table.
-pub fn text(all: &[Delays]) -> String {
+pub fn text(all: &[DelayReport]) -> String {
     let mut text = String::new();
     if all.is_empty() {
         return text;
@@ -256,34 +280,34 @@ pub fn text(all: &[Delays]) -> String {
         "client",
         "server",
         "from",
-        "by",
+        "frame",
         "samples",
-        "waited, most",
-        "told, most",
-        "back, most",
-        "off by: p50, p95, max"
+        "queueing, max",
+        "estimated, max",
+        "reverse, max",
+        "error: p50, p95, max"
     );
-    let spread = |of: Spread| format!("{:.1}, {:.1} ms", of.mean, of.most);
+    let spread = |of: MeanMax| format!("{:.1}, {:.1} ms", of.mean, of.max);
     for one in all {
-        for way in &one.ways {
-            let told = way.estimated.map_or_else(|| "-".into(), spread);
-            let [half, most, all] = way.error;
+        for direction in &one.directions {
+            let estimated = direction.estimated.map_or_else(|| "-".into(), spread);
+            let [half, max, all] = direction.error;
             let _ = writeln!(
                 text,
-                "{:12}{:10}{:10}{:8}{:16}{:>8}{:>16}{told:>16}{:>16}{:>24}",
-                one.course.name(),
+                "{:12}{:10}{:10}{:8}{:16}{:>8}{:>16}{estimated:>16}{:>16}{:>24}",
+                one.scenario.name(),
                 one.client,
                 one.server,
-                way.from,
-                way.frame,
-                way.samples,
-                spread(way.waited),
-                spread(way.back),
-                format!("{half:.2}, {most:.2}, {all:.2} ms"),
+                direction.from,
+                direction.frame,
+                direction.samples,
+                spread(direction.waited),
+                spread(direction.back),
+                format!("{half:.2}, {max:.2}, {all:.2} ms"),
             );
         }
         if let Some(why) = &one.failed {
-            let _ = writeln!(text, "{:12}{:10}{:10}FAILED: {why}", one.course.name(), one.client, one.server);
+            let _ = writeln!(text, "{:12}{:10}{:10}FAILED: {why}", one.scenario.name(), one.client, one.server);
         }
     }
     text
@@ -293,50 +317,63 @@ pub fn text(all: &[Delays]) -> String {
 mod tests {
     use fathom_frames::Timestamp;
 
-    use super::super::wire::{Claim, Passage};
+    use super::super::trace::{RelayedPacket, TimestampedAck};
     use super::*;
 
-    /// Packets that leave the link after 40 ms and what they wait, and stamps of a clock that is 7 s ahead less `late` of each.
-    fn told(waits: &[u64], late: &[i64]) -> Way {
-        let (mut sender, mut teller) = (Side::default(), Side::default());
-        for (number, (wait, late)) in waits.iter().zip(late).enumerate() {
-            let came = Duration::from_millis(10 * number as u64);
-            let left = came + Duration::from_millis(40 + wait);
+    /// Packets that leave the link after 40 ms and their queueing delay, with timestamps of a clock that is 7 s ahead, each `late` by some time.
+    fn synthetic(queueing: &[u64], late: &[i64]) -> DirectionDelays {
+        let (mut sender, mut receiver) = (EndpointTrace::default(), EndpointTrace::default());
+        for (number, (wait, late)) in queueing.iter().zip(late).enumerate() {
+            let arrived = Duration::from_millis(10 * number as u64);
+            let departed = arrived + Duration::from_millis(40 + wait);
             let number = number as u64;
-            sender.passages.push(Passage { number, came, left: Some(left), eliciting: true });
-            // Held back for 8 ms.
-            let stamped = (left.as_micros() as i64 + 7_000_000 + 8_000 + late) as u64;
-            let stamp = Stamp::Timestamp(Timestamp { scaled: stamped >> 3 });
-            teller.claims.push(Claim { acknowledged: number, raw_delay: 1_000, stamp });
-            teller.passages.push(Passage { number, came: left, left: Some(left), eliciting: false });
+            sender.relayed.push(RelayedPacket { number, arrived, departed: Some(departed), ack_eliciting: true });
+            // An ACK delay of 8 ms.
+            let sent = (departed.as_micros() as i64 + 7_000_000 + 8_000 + late) as u64;
+            let timestamp = SendTimestamp::Timestamp(Timestamp { scaled: sent >> 3 });
+            receiver.timestamped_acks.push(TimestampedAck {
+                largest_acknowledged: number,
+                raw_delay: 1_000,
+                timestamp,
+            });
+            receiver.relayed.push(RelayedPacket {
+                number,
+                arrived: departed,
+                departed: Some(departed),
+                ack_eliciting: false,
+            });
         }
-        way("server", &sender, &teller, 3).unwrap()
+        direction("server", &sender, &receiver, 3).unwrap()
     }
 
     #[test]
-    fn clocks_may_differ_and_delays_may_not() {
-        let waits = [0, 10, 30, 20, 0, 0].repeat(4);
-        let way = told(&waits, &[0; 24]);
-        assert_eq!((way.samples, way.waited), (24, Spread { mean: 10.0, most: 30.0 }));
-        assert!(way.error[2] < 0.01, "{way:?}");
-        assert_eq!(wrong(&way), None);
-        // One of six is 20 ms off: that is more than one in twenty.
-        let way = told(&waits, &[0, 0, 20_000, 0, 0, 0].repeat(4));
-        assert!((way.error[2] - 20.0).abs() < 0.01 && way.error[0] < 0.01, "{way:?}");
-        assert!(wrong(&way).is_some_and(|why| why.contains("the server's packets")));
-        assert!(wrong(&told(&[0, 0], &[0, 0])).is_some_and(|why| why.starts_with("2 stamps")));
+    fn constant_clock_offset_is_no_error() {
+        let queueing = [0, 10, 30, 20, 0, 0].repeat(4);
+        let direction = synthetic(&queueing, &[0; 24]);
+        assert_eq!((direction.samples, direction.waited), (24, MeanMax { mean: 10.0, max: 30.0 }));
+        assert!(direction.error[2] < 0.01, "{direction:?}");
+        assert_eq!(accuracy_error(&direction), None);
+        // One in six is 20 ms off: more than 5 %.
+        let direction = synthetic(&queueing, &[0, 0, 20_000, 0, 0, 0].repeat(4));
+        assert!((direction.error[2] - 20.0).abs() < 0.01 && direction.error[0] < 0.01, "{direction:?}");
+        assert!(accuracy_error(&direction).is_some_and(|why| why.contains("the server's packets")));
+        assert!(accuracy_error(&synthetic(&[0, 0], &[0, 0])).is_some_and(|why| why.starts_with("2 timestamps")));
     }
 
     #[test]
-    fn lost_packets_and_pure_acknowledgements_do_not_count() {
+    fn lost_and_non_eliciting_packets_give_no_sample() {
         let at = Duration::from_millis(5);
-        let mut sender = Side::default();
-        sender.passages.push(Passage { number: 0, came: at, left: None, eliciting: true });
-        sender.passages.push(Passage { number: 1, came: at, left: Some(at), eliciting: false });
-        let mut teller = Side::default();
-        for acknowledged in 0..3 {
-            teller.claims.push(Claim { acknowledged, raw_delay: 0, stamp: Stamp::Sync(9) });
+        let mut sender = EndpointTrace::default();
+        sender.relayed.push(RelayedPacket { number: 0, arrived: at, departed: None, ack_eliciting: true });
+        sender.relayed.push(RelayedPacket { number: 1, arrived: at, departed: Some(at), ack_eliciting: false });
+        let mut receiver = EndpointTrace::default();
+        for largest_acknowledged in 0..3 {
+            receiver.timestamped_acks.push(TimestampedAck {
+                largest_acknowledged,
+                raw_delay: 0,
+                timestamp: SendTimestamp::Sync(9),
+            });
         }
-        assert_eq!(way("client", &sender, &teller, 3), None);
+        assert_eq!(direction("client", &sender, &receiver, 3), None);
     }
 }

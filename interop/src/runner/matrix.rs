@@ -1,89 +1,98 @@
-//! All cells as a table, and as JSON.
+//! All test results as tables and as JSON.
 
 use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::cell::{Cell, Tried};
-use super::judge::Verdict;
-use super::known::Known;
-use super::party::Party;
-use super::trial::Trial;
+use super::check::TestResult;
+use super::implementation::Implementation;
+use super::known_failures::KnownFailures;
+use super::test_case::TestCase;
+use super::test_run::{TestRecord, TestRun};
 
-/// What all cells came to.
+/// The results of all tests.
 #[derive(Debug, Default)]
 pub struct Matrix {
-    cells: Vec<Entry>,
+    cells: Vec<Cell>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    cell: Cell,
-    tried: Tried,
-    /// Why it fails, where that is known.
+struct Cell {
+    run: TestRun,
+    record: TestRecord,
+    /// Why it fails, if that is known.
     known: Option<String>,
 }
 
-impl Entry {
+impl Cell {
     fn mark(&self) -> char {
-        match (&self.tried.verdict, &self.known) {
-            // Known and explained.
-            (Verdict::Failed(_), Some(_)) => '!',
-            (verdict, _) => verdict.mark(),
+        match (&self.record.result, &self.known) {
+            (TestResult::Failed(_), Some(_)) => '!',
+            (result, _) => result.mark(),
         }
     }
 
     fn command(&self) -> String {
-        let Cell { client, server, trial } = &self.cell;
-        format!("fathom-interop --client {} --server {} --test {} --keep", client.name(), server.name(), trial.name())
+        let TestRun { client, server, test_case } = &self.run;
+        format!(
+            "fathom-interop --client {} --server {} --test {} --keep",
+            client.name(),
+            server.name(),
+            test_case.name()
+        )
     }
 }
 
 impl Matrix {
-    /// Adds a cell.
-    pub fn add(&mut self, cell: Cell, tried: Tried, known: &Known) {
-        let why = known.why(cell.client.name(), cell.server.name(), cell.trial).map(str::to_owned);
-        self.cells.push(Entry { known: why, cell, tried });
+    /// Adds the result of a test.
+    pub fn add(&mut self, run: TestRun, record: TestRecord, known: &KnownFailures) {
+        let why = known.why(run.client.name(), run.server.name(), run.test_case).map(str::to_owned);
+        self.cells.push(Cell { known: why, run, record });
     }
 
-    /// Something failed that nobody has explained.
+    /// Whether a test failed that is not a known failure.
     pub fn has_failed(&self) -> bool {
-        self.cells.iter().any(|e| matches!(e.tried.verdict, Verdict::Failed(_)) && e.known.is_none())
+        self.cells.iter().any(|e| matches!(e.record.result, TestResult::Failed(_)) && e.known.is_none())
     }
 
-    /// Something was not to be seen, and so is not known to work.
+    /// Whether a test could not be verified.
     pub fn has_unverified(&self) -> bool {
-        self.cells.iter().any(|e| matches!(e.tried.verdict, Verdict::Unverified(_)))
+        self.cells.iter().any(|e| matches!(e.record.result, TestResult::Unverified(_)))
     }
 
-    /// The tables: one for each of our stacks in each role; then why what did not pass did not.
+    /// One table for each of our stacks in each role, then the reasons for all results other than passed.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let trials: Vec<Trial> =
-            Trial::ALL.into_iter().filter(|trial| self.cells.iter().any(|e| e.cell.trial == *trial)).collect();
-        let ours = |of: fn(&Cell) -> &Party| {
+        let test_cases: Vec<TestCase> = TestCase::ALL
+            .into_iter()
+            .filter(|test_case| self.cells.iter().any(|e| e.run.test_case == *test_case))
+            .collect();
+        let ours = |of: fn(&TestRun) -> &Implementation| {
             let mut names: Vec<&str> = Vec::new();
-            for party in self.cells.iter().map(|e| of(&e.cell)).filter(|party| party.is_subject()) {
-                if !names.contains(&party.name()) {
-                    names.push(party.name());
+            for implementation in
+                self.cells.iter().map(|e| of(&e.run)).filter(|implementation| implementation.is_under_test())
+            {
+                if !names.contains(&implementation.name()) {
+                    names.push(implementation.name());
                 }
             }
             names
         };
-        for name in ours(|cell| &cell.client) {
-            let rows = |cell: &Cell| (cell.client.name() == name).then(|| cell.server.name().to_owned());
-            self.table(&mut text, &format!("{name} as client"), "server", &trials, rows);
+        for name in ours(|run| &run.client) {
+            let rows = |run: &TestRun| (run.client.name() == name).then(|| run.server.name().to_owned());
+            self.table(&mut text, &format!("{name} as client"), "server", &test_cases, rows);
         }
-        for name in ours(|cell| &cell.server) {
-            // Our clients are in the tables above.
-            let rows = |cell: &Cell| {
-                (cell.server.name() == name && !cell.client.is_subject()).then(|| cell.client.name().to_owned())
+        for name in ours(|run| &run.server) {
+            // Pairs with one of our clients are in the tables above.
+            let rows = |run: &TestRun| {
+                (run.server.name() == name && !run.client.is_under_test()).then(|| run.client.name().to_owned())
             };
-            self.table(&mut text, &format!("{name} as server"), "client", &trials, rows);
+            self.table(&mut text, &format!("{name} as server"), "client", &test_cases, rows);
         }
-        let letters: Vec<String> = trials.iter().map(|trial| format!("{} {}", trial.letters(), trial.name())).collect();
+        let letters: Vec<String> =
+            test_cases.iter().map(|test_case| format!("{} {}", test_case.abbreviation(), test_case.name())).collect();
         let _ = writeln!(text, "{}", letters.join(", "));
-        text.push_str("✓ passed, ✕ failed, ! failed as known, - not supported, ? not to be seen, · not played\n");
+        text.push_str("✓ passed, ✕ failed, ! known failure, - unsupported, ? unverified, · not run\n");
         self.reasons(&mut text);
         text
     }
@@ -93,11 +102,11 @@ impl Matrix {
         text: &mut String,
         title: &str,
         others: &str,
-        trials: &[Trial],
-        row: impl Fn(&Cell) -> Option<String>,
+        test_cases: &[TestCase],
+        row: impl Fn(&TestRun) -> Option<String>,
     ) {
         let mut names: Vec<String> = Vec::new();
-        for name in self.cells.iter().filter_map(|e| row(&e.cell)) {
+        for name in self.cells.iter().filter_map(|e| row(&e.run)) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -107,15 +116,16 @@ impl Matrix {
         }
         let width = names.iter().map(String::len).chain([others.len()]).max().unwrap_or(0) + 2;
         let _ = write!(text, "{title}\n{others:width$}");
-        for trial in trials {
-            let _ = write!(text, "{:>4}", trial.letters());
+        for test_case in test_cases {
+            let _ = write!(text, "{:>4}", test_case.abbreviation());
         }
         text.push('\n');
         for name in names {
             let _ = write!(text, "{name:width$}");
-            for trial in trials {
-                let found = self.cells.iter().find(|e| e.cell.trial == *trial && row(&e.cell).as_ref() == Some(&name));
-                let _ = write!(text, "{:>4}", found.map_or(' ', Entry::mark));
+            for test_case in test_cases {
+                let found =
+                    self.cells.iter().find(|e| e.run.test_case == *test_case && row(&e.run).as_ref() == Some(&name));
+                let _ = write!(text, "{:>4}", found.map_or(' ', Cell::mark));
             }
             text.push('\n');
         }
@@ -124,32 +134,32 @@ impl Matrix {
 
     fn reasons(&self, text: &mut String) {
         let about =
-            |e: &Entry| format!("{} with {}, {}", e.cell.client.name(), e.cell.server.name(), e.cell.trial.name());
+            |e: &Cell| format!("{} with {}, {}", e.run.client.name(), e.run.server.name(), e.run.test_case.name());
         for e in &self.cells {
-            let why = e.tried.verdict.why();
-            match (&e.tried.verdict, &e.known) {
-                (Verdict::Failed(_), Some(known)) => {
+            let why = e.record.result.why();
+            match (&e.record.result, &e.known) {
+                (TestResult::Failed(_), Some(known)) => {
                     let _ = writeln!(text, "known: {}: {why}: {known}", about(e));
                 }
-                (Verdict::Failed(_), None) => {
+                (TestResult::Failed(_), None) => {
                     let _ = writeln!(text, "FAILED: {}: {why}", about(e));
-                    if let Some(logs) = &e.tried.logs {
+                    if let Some(logs) = &e.record.logs {
                         let _ = writeln!(text, "  logs: {}", logs.display());
                     }
-                    let _ = writeln!(text, "  again: {}", e.command());
+                    let _ = writeln!(text, "  reproduce: {}", e.command());
                 }
-                (Verdict::Unverified(_), _) => {
-                    let _ = writeln!(text, "not to be seen: {}: {why}", about(e));
+                (TestResult::Unverified(_), _) => {
+                    let _ = writeln!(text, "unverified: {}: {why}", about(e));
                 }
-                (Verdict::Passed, Some(known)) => {
-                    let _ = writeln!(text, "passed, though known to fail: {}: {known}", about(e));
+                (TestResult::Passed, Some(known)) => {
+                    let _ = writeln!(text, "passed despite known failure: {}: {known}", about(e));
                 }
                 _ => {}
             }
         }
         let mut skipped: Vec<String> = Vec::new();
         for e in &self.cells {
-            if let Verdict::Skipped(why) = &e.tried.verdict
+            if let TestResult::Skipped(why) = &e.record.result
                 && !skipped.contains(why)
             {
                 skipped.push(why.clone());
@@ -160,26 +170,26 @@ impl Matrix {
         }
     }
 
-    /// Everything, for programs.
+    /// All results as JSON.
     pub fn json(&self) -> serde_json::Value {
-        let cell = |e: &Entry| {
-            let connections = e.tried.wire.as_ref().map(|wire| &wire.connections);
+        let run = |e: &Cell| {
+            let connections = e.record.trace.as_ref().map(|trace| &trace.connections);
             json!({
-                "client": e.cell.client.name(),
-                "client_version": e.cell.client.version(),
-                "server": e.cell.server.name(),
-                "server_version": e.cell.server.version(),
-                "test": e.cell.trial.name(),
-                "letters": e.cell.trial.letters(),
-                "verdict": &e.tried.verdict,
+                "client": e.run.client.name(),
+                "client_version": e.run.client.version(),
+                "server": e.run.server.name(),
+                "server_version": e.run.server.version(),
+                "test": e.run.test_case.name(),
+                "letters": e.run.test_case.abbreviation(),
+                "verdict": &e.record.result,
                 "known": &e.known,
-                "seconds": e.tried.took.as_secs_f64(),
-                "logs": &e.tried.logs,
+                "seconds": e.record.duration.as_secs_f64(),
+                "logs": &e.record.logs,
                 "again": e.command(),
                 "connections": connections,
             })
         };
-        json!(self.cells.iter().map(cell).collect::<Vec<_>>())
+        json!(self.cells.iter().map(run).collect::<Vec<_>>())
     }
 }
 
@@ -190,30 +200,38 @@ mod tests {
 
     use super::*;
 
-    fn cell(client: &str, server: &str, trial: Trial) -> Cell {
-        let party = |name: &str| Party::ours(Path::new("fathom-endpoint"), name);
-        Cell { client: party(client), server: party(server), trial }
+    fn run(client: &str, server: &str, test_case: TestCase) -> TestRun {
+        let implementation = |name: &str| Implementation::ours(Path::new("fathom-endpoint"), name);
+        TestRun { client: implementation(client), server: implementation(server), test_case }
     }
 
-    fn tried(verdict: Verdict) -> Tried {
-        Tried { took: Duration::from_secs(1), logs: Some("/tmp/x".into()), ..Tried::unplayed(verdict) }
+    fn record(result: TestResult) -> TestRecord {
+        TestRecord { duration: Duration::from_secs(1), logs: Some("/tmp/x".into()), ..TestRecord::not_run(result) }
     }
 
     #[test]
-    fn the_table_shows_every_cell_and_why_it_failed() {
+    fn table_shows_results_and_reasons() {
         let mut matrix = Matrix::default();
-        let known = Known::default();
-        matrix.add(cell("quinn", "noq", Trial::Handshake), tried(Verdict::Passed), &known);
-        matrix.add(cell("quinn", "noq", Trial::Retry), tried(Verdict::Failed(vec!["no Retry".into()])), &known);
-        matrix.add(cell("quinn", "stock-quinn", Trial::Handshake), tried(Verdict::Skipped("it is ill".into())), &known);
-        matrix.add(cell("stock-quinn", "quinn", Trial::Retry), tried(Verdict::Unverified("no keys".into())), &known);
+        let known = KnownFailures::default();
+        matrix.add(run("quinn", "noq", TestCase::Handshake), record(TestResult::Passed), &known);
+        matrix.add(run("quinn", "noq", TestCase::Retry), record(TestResult::Failed(vec!["no Retry".into()])), &known);
+        matrix.add(
+            run("quinn", "stock-quinn", TestCase::Handshake),
+            record(TestResult::Skipped("it is ill".into())),
+            &known,
+        );
+        matrix.add(
+            run("stock-quinn", "quinn", TestCase::Retry),
+            record(TestResult::Unverified("no keys".into())),
+            &known,
+        );
         let text = matrix.text();
         let wanted = "quinn as client\nserver          H   S\nnoq             ✓   ✕\nstock-quinn     ·    \n\n\
                       quinn as server\nclient          H   S\nstock-quinn         ?\n\nH handshake, S retry\n";
         assert!(text.starts_with(wanted), "{text}");
         for line in [
-            "FAILED: quinn with noq, retry: no Retry\n  logs: /tmp/x\n  again: fathom-interop --client quinn --server noq --test retry --keep\n",
-            "not to be seen: stock-quinn with quinn, retry: no keys\n",
+            "FAILED: quinn with noq, retry: no Retry\n  logs: /tmp/x\n  reproduce: fathom-interop --client quinn --server noq --test retry --keep\n",
+            "unverified: stock-quinn with quinn, retry: no keys\n",
             "skipped: it is ill\n",
         ] {
             assert!(text.contains(line), "{text}");

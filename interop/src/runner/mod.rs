@@ -1,34 +1,34 @@
-//! The runner: clients and servers set against each other as processes, over the laboratory's relay, and judged by what passed it.
+//! The runner: starts a client and a server as processes with the laboratory's relay between them, and checks what passed the relay.
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `trial.rs` | the tests: files, link, time |
-//! | `party.rs` | who takes part: our endpoints, and peers in folders |
-//! | `process.rs` | child processes, ended whatever happens |
-//! | `stage.rs` | a fresh folder with files and certificates |
-//! | `cell.rs` | one client, one server, one test |
-//! | `wire/` | what passed the relay, decrypted |
-//! | `judge.rs` | whether it was what the test asks |
-//! | `known.rs` | failures that are known and explained |
-//! | `matrix.rs` | all cells as a table, and as JSON |
-//! | `measure.rs` | goodput, alone and beside another flow |
-//! | `delays.rs` | what stamps say of one-way delays, beside what the link did |
+//! | `test_case.rs` | the test cases: files, link, timeout |
+//! | `implementation.rs` | implementations: our endpoints, and peers |
+//! | `process.rs` | child processes, terminated on drop |
+//! | `test_dir.rs` | the directory of a test: files, certificates, logs |
+//! | `test_run.rs` | runs one test case with one client and one server |
+//! | `trace/` | the captured packets, decrypted |
+//! | `check.rs` | checks a trace against the test case |
+//! | `known_failures.rs` | the list of known failures |
+//! | `matrix.rs` | all results as tables and as JSON |
+//! | `measurement.rs` | goodput, alone and with cross traffic |
+//! | `delays.rs` | one-way delays from timestamps, compared with the link's |
 
-pub mod cell;
+pub mod check;
 pub mod delays;
-pub mod judge;
-pub mod known;
+pub mod implementation;
+pub mod known_failures;
 pub mod matrix;
-pub mod measure;
-pub mod party;
+pub mod measurement;
 mod process;
-mod stage;
-pub mod trial;
-pub mod wire;
+pub mod test_case;
+mod test_dir;
+pub mod test_run;
+pub mod trace;
 
-pub use cell::{Cell, Ground, Tried};
-pub use judge::Verdict;
-pub use known::Known;
+pub use check::TestResult;
+pub use implementation::{Implementation, Role};
+pub use known_failures::KnownFailures;
 pub use matrix::Matrix;
-pub use party::{Party, Side};
-pub use trial::Trial;
+pub use test_case::TestCase;
+pub use test_run::{RunConfig, TestRecord, TestRun};

@@ -1,4 +1,4 @@
-//! Child processes, ended whatever happens.
+//! Child processes, terminated on drop.
 
 use std::fs::File;
 use std::io;
@@ -10,53 +10,53 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// How often a child is looked at.
-const LOOK: Duration = Duration::from_millis(10);
-/// From the request to end until it is not asked any more.
-const GRACE: Duration = Duration::from_secs(10);
+/// How often a child's state is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Time from SIGTERM to SIGKILL.
+const TERM_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How a child ended.
+/// Why a child process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exit {
-    /// With this code.
+pub(super) enum ExitReason {
+    /// It exited with this code.
     Code(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signal(i32),
-    /// A server that was not told to.
-    TooSoon,
-    /// It was ended, as it took too long.
+    /// A server exited before it was stopped.
+    Premature,
+    /// It ran too long and was terminated.
     Timeout,
-    /// The whole run is to end.
-    Stopped,
+    /// The whole run was interrupted.
+    Interrupted,
 }
 
-impl std::fmt::Display for Exit {
+impl std::fmt::Display for ExitReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
-            Self::TooSoon => f.write_str("it ended by itself"),
-            Self::Timeout => f.write_str("no end in time"),
-            Self::Stopped => f.write_str("stopped"),
+            Self::Premature => f.write_str("exited before it was stopped"),
+            Self::Timeout => f.write_str("timed out"),
+            Self::Interrupted => f.write_str("interrupted"),
         }
     }
 }
 
-fn exit(status: ExitStatus) -> Exit {
+fn exit_reason(status: ExitStatus) -> ExitReason {
     match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Code(code),
-        (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+        (Some(code), _) => ExitReason::Code(code),
+        (None, signal) => ExitReason::Signal(signal.unwrap_or_default()),
     }
 }
 
-/// A child with a process group of its own, so that what it starts ends with it.
+/// A child in its own process group, so that its descendants end with it.
 pub(super) struct Process {
     child: Child,
-    ended: Option<Exit>,
+    ended: Option<ExitReason>,
 }
 
 impl Process {
-    /// Starts it; what it says goes to a file.
+    /// Starts the command; standard output and standard error go to a file.
     pub(super) fn start(mut command: Command, output: &Path) -> io::Result<Self> {
         let out = File::create(output)?;
         let err = out.try_clone()?;
@@ -64,12 +64,12 @@ impl Process {
         Ok(Self { child, ended: None })
     }
 
-    /// How it has ended, if it has. What it started ends then, too.
-    pub(super) fn ended(&mut self) -> Option<Exit> {
+    /// Why the child ended, once it has. Its descendants are killed then.
+    pub(super) fn try_wait(&mut self) -> Option<ExitReason> {
         if self.ended.is_none() && self.is_over() {
-            // Until it is waited for, nobody else gets its number.
+            // The process ID is not reused before `wait`.
             self.signal(Signal::KILL);
-            self.ended = self.child.wait().ok().map(exit);
+            self.ended = self.child.wait().ok().map(exit_reason);
         }
         self.ended
     }
@@ -79,40 +79,40 @@ impl Process {
         self.pid().is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_))))
     }
 
-    /// Waits for its end, or ends it.
+    /// Waits until the child exits; terminates it after the timeout or when `stop` is set.
     // Children run in real time.
     #[allow(clippy::disallowed_methods)]
-    pub(super) fn wait(&mut self, patience: Duration, stop: &AtomicBool) -> Exit {
-        let begun = Instant::now();
+    pub(super) fn wait(&mut self, timeout: Duration, stop: &AtomicBool) -> ExitReason {
+        let started = Instant::now();
         loop {
-            if let Some(exit) = self.ended() {
+            if let Some(exit) = self.try_wait() {
                 return exit;
             }
-            if stop.load(Ordering::Relaxed) || begun.elapsed() > patience {
-                self.end();
-                return if stop.load(Ordering::Relaxed) { Exit::Stopped } else { Exit::Timeout };
+            if stop.load(Ordering::Relaxed) || started.elapsed() > timeout {
+                self.terminate();
+                return if stop.load(Ordering::Relaxed) { ExitReason::Interrupted } else { ExitReason::Timeout };
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Asks it to end, waits a while, and makes it.
+    /// Sends SIGTERM, waits, then sends SIGKILL.
     #[allow(clippy::disallowed_methods)]
-    pub(super) fn end(&mut self) -> Exit {
-        if let Some(exit) = self.ended() {
+    pub(super) fn terminate(&mut self) -> ExitReason {
+        if let Some(exit) = self.try_wait() {
             return exit;
         }
         self.signal(Signal::TERM);
-        let asked = Instant::now();
-        while asked.elapsed() < GRACE {
-            if let Some(exit) = self.ended() {
+        let signalled = Instant::now();
+        while signalled.elapsed() < TERM_TIMEOUT {
+            if let Some(exit) = self.try_wait() {
                 return exit;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         self.signal(Signal::KILL);
         let _ = self.child.wait();
-        *self.ended.insert(Exit::Timeout)
+        *self.ended.insert(ExitReason::Timeout)
     }
 
     fn pid(&self) -> Option<Pid> {
@@ -121,7 +121,7 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.pid() {
-            // It may be gone.
+            // The group may have ended already.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -129,7 +129,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.ended().is_none() {
+        if self.try_wait().is_none() {
             self.signal(Signal::KILL);
             let _ = self.child.wait();
         }
@@ -151,42 +151,42 @@ mod tests {
     const NOW: Duration = Duration::from_millis(300);
 
     #[test]
-    fn ends_are_told_apart_and_a_child_that_lingers_is_ended() {
+    fn exit_reasons_differ_and_hanging_child_is_killed() {
         let go = AtomicBool::new(false);
-        // Only what hangs takes so long.
+        // Reached only if the child hangs.
         let long = Duration::from_secs(120);
-        assert_eq!(shell("exit 7").1.wait(long, &go), Exit::Code(7));
-        assert_eq!(shell("kill -9 $$").1.wait(long, &go), Exit::Signal(9));
-        assert_eq!(shell("sleep 60").1.wait(NOW, &go), Exit::Timeout);
-        assert_eq!(shell("sleep 60").1.wait(NOW, &AtomicBool::new(true)), Exit::Stopped);
+        assert_eq!(shell("exit 7").1.wait(long, &go), ExitReason::Code(7));
+        assert_eq!(shell("kill -9 $$").1.wait(long, &go), ExitReason::Signal(9));
+        assert_eq!(shell("sleep 60").1.wait(NOW, &go), ExitReason::Timeout);
+        assert_eq!(shell("sleep 60").1.wait(NOW, &AtomicBool::new(true)), ExitReason::Interrupted);
         let (folder, mut process) = shell("trap 'exit 5' TERM; echo ready; while :; do sleep 0.02; done");
-        said(&folder);
-        assert_eq!(process.end(), Exit::Code(5));
+        first_line(&folder);
+        assert_eq!(process.terminate(), ExitReason::Code(5));
     }
 
-    /// Its first line.
-    fn said(folder: &tempfile::TempDir) -> String {
+    /// Waits for the first line of output.
+    fn first_line(folder: &tempfile::TempDir) -> String {
         loop {
             let text = std::fs::read_to_string(folder.path().join("out")).unwrap();
             if let Some(line) = text.strip_suffix('\n') {
                 return line.to_owned();
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     #[test]
-    fn what_a_child_started_ends_with_it() {
+    fn descendants_are_killed_with_the_child() {
         let (folder, mut process) = shell("sleep 60 & echo $! ; wait");
-        let pid = said(&folder);
-        process.end();
+        let pid = first_line(&folder);
+        process.terminate();
         let stat = format!("/proc/{pid}/stat");
         let gone = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z"));
         for _ in 0..12_000 {
             if gone() {
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         panic!("process {pid} is still there");
     }

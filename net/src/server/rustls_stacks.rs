@@ -66,10 +66,9 @@ macro_rules! server_stack {
                             None => Ok(catalogue::parse(controller).map_err(|e| wrong(controller, &e))?),
                         });
                     }
-                    let needs_shaping_socket = configs
-                        .iter()
-                        .flatten()
-                        .any(|r| r.check(adapter::PROVIDED).is_err() && r.check(with_shaping_socket(adapter::PROVIDED)).is_ok());
+                    let needs_shaping_socket = configs.iter().flatten().any(|r| {
+                        r.check(adapter::PROVIDED).is_err() && r.check(with_shaping_socket(adapter::PROVIDED)).is_ok()
+                    });
                     let listen_error = |e: io::Error| SetupError::Listen(listen, e);
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
                     let (socket, buffers) = udp::bind(listen).map_err(listen_error)?;

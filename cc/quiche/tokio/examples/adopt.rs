@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
-use quiche::fathom::{Extension, Offer, ConnectionConfig};
+use quiche::fathom::{ConnectionConfig, Extension, Offer};
 use quiche::{Config, Connection, ConnectionId, RecvInfo};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;

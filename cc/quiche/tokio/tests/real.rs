@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use common::{Ask, On, PATIENCE, Relay, bounded, certified, extension, on_stock, run, run_server, until};
 use fathom_cc::testing::Null;
-use fathom_cc::{AckEvent, SendParams, Controller, Missing, Pacing, PathChange, Rate, ControllerConfig, Sent, CongestionEvent, Capabilities, ControllerMetrics};
+use fathom_cc::{
+    AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
+    PathChange, Rate, SendParams, Sent,
+};
 use fathom_cc::{Start, Time};
 use fathom_plugin::{EnableTimestamp, Extension, InUse, Offer, Report};
 use h3_both::contents;

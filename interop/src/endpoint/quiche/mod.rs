@@ -1,17 +1,17 @@
-//! quiche as an endpoint: the derived crate and the stock one. It does no I/O and has no runtime, so one thread does all.
+//! Client and server on quiche, patched and stock. quiche does no I/O and has no runtime, so one thread does everything.
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `seam.rs` | what is called of quiche, the same for both crates |
-//! | `crates.rs` | how each of them does it |
-//! | `mail.rs` | the socket, and datagrams that wait for their time |
-//! | `client.rs`, `server.rs` | both roles |
+//! | `api.rs` | the interface to both quiche crates |
+//! | `bindings.rs` | its implementation for each crate |
+//! | `socket.rs` | the UDP socket and the paced send queue |
+//! | `client.rs`, `server.rs` | client and server |
 
+mod api;
+mod bindings;
 mod client;
-mod crates;
-mod mail;
-mod seam;
 mod server;
+mod socket;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,27 +19,27 @@ use std::sync::atomic::AtomicBool;
 use boring::ssl::{SslContext, SslContextBuilder, SslMethod, SslVersion};
 use fathom_net::identity::log_secrets;
 
-use super::facts::{Books, Close, Connection};
+use super::facts::{Close, Connection, FactsLog};
 use super::{Outcome, Role, Setup, Stack, tls};
-use seam::{Quic, State};
+use api::{ConnectionStatus, QuicheConnection};
 
-/// Runs this role on the crate that the stack's name means.
-pub(super) fn run(setup: &Arc<Setup>, books: &Arc<Books>, stop: &AtomicBool) -> Outcome {
+/// Runs the endpoint on the stack's quiche crate.
+pub(super) fn run(setup: &Arc<Setup>, facts_log: &Arc<FactsLog>, stop: &AtomicBool) -> Outcome {
     if setup.stack == Stack::StockQuiche {
-        on::<crates::stock::Connection>(setup, books, stop)
+        on::<bindings::stock::Connection>(setup, facts_log, stop)
     } else {
-        on::<crates::derived::Connection>(setup, books, stop)
+        on::<bindings::derived::Connection>(setup, facts_log, stop)
     }
 }
 
-fn on<Q: Quic>(setup: &Setup, books: &Books, stop: &AtomicBool) -> Outcome {
+fn on<Q: QuicheConnection>(setup: &Setup, facts_log: &FactsLog, stop: &AtomicBool) -> Outcome {
     match setup.role {
-        Role::Client => client::run::<Q>(setup, books, stop),
-        Role::Server => server::run::<Q>(setup, books, stop),
+        Role::Client => client::run::<Q>(setup, facts_log, stop),
+        Role::Server => server::run::<Q>(setup, facts_log, stop),
     }
 }
 
-/// A client's TLS.
+/// The client's TLS context, and whether it verifies the server's certificate.
 fn client_tls(setup: &Setup) -> Result<(SslContextBuilder, bool), String> {
     let wrong = |e: &dyn std::fmt::Display| e.to_string().trim().replace('\n', "; ");
     let mut context = SslContext::builder(SslMethod::tls()).map_err(|e| wrong(&e))?;
@@ -57,25 +57,25 @@ fn server_tls(setup: &Setup) -> Result<SslContextBuilder, String> {
     tls::identity(setup)?.boring().map_err(|e| e.to_string())
 }
 
-/// Takes in what the stack tells of a connection.
-fn tell(state: &State, facts: &mut Connection) {
-    facts.complete = state.established;
-    if let Some(report) = &state.report {
-        facts.take_report(report);
+/// Records a connection's status.
+fn record_facts(status: &ConnectionStatus, facts: &mut Connection) {
+    facts.complete = status.established;
+    if let Some(report) = &status.report {
+        facts.add_monitor_report(report);
     }
-    facts.resumed = state.established.then_some(state.resumed);
-    facts.protocol = state.protocol.clone().or(facts.protocol.take());
-    facts.bytes_sent = Some(state.sent);
-    facts.bytes_received = Some(state.received);
-    if state.closed {
-        facts.close = Some(match &state.error {
-            // The first packet was none, so there is no connection that could have ended.
-            Some((_, _, code, _)) if state.received == 0 => {
-                Close::plain("us", "refused", &format!("error {code:#x} on the first packet"))
+    facts.resumed = status.established.then_some(status.resumed);
+    facts.protocol = status.protocol.clone().or(facts.protocol.take());
+    facts.bytes_sent = Some(status.sent);
+    facts.bytes_received = Some(status.received);
+    if status.closed {
+        facts.close = Some(match &status.error {
+            // The first packet was invalid, so there is no connection.
+            Some((_, _, code, _)) if status.received == 0 => {
+                Close::without_code("us", "refused", &format!("error {code:#x} on the first packet"))
             }
-            Some((by, transport, code, reason)) => Close::coded(by, *transport, *code, reason),
-            None if state.timed_out => Close::plain("nobody", "timeout", ""),
-            None => Close::plain("us", "other", ""),
+            Some((by, transport, code, reason)) => Close::with_code(by, *transport, *code, reason),
+            None if status.timed_out => Close::without_code("nobody", "timeout", ""),
+            None => Close::without_code("us", "other", ""),
         });
     }
 }

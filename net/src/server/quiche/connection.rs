@@ -210,8 +210,12 @@ impl<'a> Connection<'a> {
             return None;
         }
         let timers = self.quic.timeout_instant().into_iter().chain(held).map(Instant::from_std);
-        let own =
-            self.handshake.into_iter().chain(self.quiet.map(|quiet| quiet.at.min(quiet.longest))).chain(unused).chain(self.streams.due());
+        let own = self
+            .handshake
+            .into_iter()
+            .chain(self.quiet.map(|quiet| quiet.at.min(quiet.longest)))
+            .chain(unused)
+            .chain(self.streams.due());
         Some(timers.chain(own).min().unwrap_or(now + FAR_FUTURE))
     }
 

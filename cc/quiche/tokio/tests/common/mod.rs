@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_plugin::{Extension, ConnectionMonitor, ConnectionConfig};
+use fathom_plugin::{ConnectionConfig, ConnectionMonitor, Extension};
 use fathom_quiche_stock::quiche as stock;
 use quiche as derived;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -59,7 +59,12 @@ fn plug(config: &mut derived::Config, ask: &Ask) {
     let Some(controller_config) = &ask.controller_config else { return };
     config.set_cc_algorithm(derived::fathom::algorithm_of(Arc::clone(controller_config)).expect("an algorithm"));
     let Ask { extension, observer, .. } = ask.clone();
-    config.set_fathom(ConnectionConfig { extension, observer, parameter: ask.parameter.map(Into::into), ..ConnectionConfig::default() });
+    config.set_fathom(ConnectionConfig {
+        extension,
+        observer,
+        parameter: ask.parameter.map(Into::into),
+        ..ConnectionConfig::default()
+    });
 }
 
 fn unplugged(_: &mut stock::Config, ask: &Ask) {

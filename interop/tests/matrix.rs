@@ -1,4 +1,4 @@
-//! Cells that take seconds, as processes on real sockets; the whole matrix is `make interop`.
+//! Tests that take seconds, as processes on real sockets; `make interop` runs the whole matrix.
 
 #![cfg(target_os = "linux")]
 
@@ -8,37 +8,37 @@ use std::time::{Duration, Instant};
 
 fn runner(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fathom-interop"));
-    // The endpoint is built beside it: a package's programs are.
+    // Cargo builds both programs into the same directory.
     assert!(Path::new(env!("CARGO_BIN_EXE_fathom-endpoint")).is_file());
     command.current_dir(folder).arg("--installed").arg(folder.join("peers"));
     command
 }
 
-fn cells(arguments: &[&str]) -> (Output, serde_json::Value) {
+fn run_tests(arguments: &[&str]) -> (Output, serde_json::Value) {
     let folder = tempfile::tempdir().unwrap();
     let out = runner(folder.path()).args(arguments).args(["--json", "-"]).output().unwrap();
     let json = serde_json::from_slice(&out.stdout).unwrap_or_default();
     (out, json)
 }
 
-/// Plays them and wants all passed.
+/// Runs tests and requires that all pass.
 fn pass(arguments: &[&str], count: usize) -> Vec<serde_json::Value> {
-    let (out, json) = cells(arguments);
+    let (out, json) = run_tests(arguments);
     let errors = String::from_utf8_lossy(&out.stderr);
     let results = json["results"].as_array().cloned().unwrap_or_default();
     assert_eq!(results.len(), count, "{errors}");
-    for cell in &results {
-        assert_eq!(cell["verdict"]["verdict"], "passed", "{arguments:?}: {}\n{errors}", cell["verdict"]);
+    for result in &results {
+        assert_eq!(result["verdict"]["verdict"], "passed", "{arguments:?}: {}\n{errors}", result["verdict"]);
     }
     assert!(out.status.success(), "{errors}");
     results
 }
 
 #[test]
-fn quinn_and_noq_understand_each_other() {
+fn quinn_and_noq_interoperate() {
     let tests = "handshake,retry,zerortt,http3,chacha20";
     let results = pass(&["--client", "quinn", "--server", "noq", "--test", tests, "--jobs", "2"], 5);
-    // The witness has seen what it judges by: both sides' extension and frames, decrypted.
+    // The trace contains both sides' extension and the decrypted frames.
     let first = &results[0]["connections"][0];
     assert_eq!(first["client_hello"]["parameters"]["sync_timestamp"], "lean");
     assert_eq!(first["extensions"]["parameters"]["sync_timestamp"], "lean");
@@ -47,48 +47,52 @@ fn quinn_and_noq_understand_each_other() {
 }
 
 #[test]
-fn stock_quinn_never_sees_the_extension() {
+fn stock_quinn_does_not_negotiate_the_extension() {
     let results = pass(&["--client", "stock-quinn", "--server", "quinn", "--test", "handshake"], 1);
     let first = &results[0]["connections"][0];
     assert_eq!(first["client_hello"]["parameters"]["sync_timestamp"], serde_json::Value::Null);
-    assert_eq!(first["extensions"]["parameters"]["sync_timestamp"], "lean", "it is offered all the same");
+    assert_eq!(first["extensions"]["parameters"]["sync_timestamp"], "lean", "the server offers it all the same");
     assert_eq!((&first["server"]["stamps"], &first["client"]["stamps"]), (&0.into(), &0.into()));
 }
 
 #[cfg(feature = "quiche")]
 #[test]
-fn quiche_and_the_others_understand_each_other() {
+fn quiche_interoperates_with_quinn_and_noq() {
     pass(&["--client", "quiche", "--server", "quinn", "--test", "handshake,zerortt,http3", "--jobs", "2"], 3);
     pass(&["--client", "noq", "--server", "quiche", "--test", "retry,resumption,ecn", "--jobs", "2"], 3);
-    let (out, json) = cells(&["--client", "quiche", "--server", "quiche", "--test", "chacha20,keyupdate"]);
+    let (out, json) = run_tests(&["--client", "quiche", "--server", "quiche", "--test", "chacha20,keyupdate"]);
     assert!(out.status.success());
-    for cell in json["results"].as_array().unwrap() {
-        assert_eq!(cell["verdict"]["verdict"], "unsupported", "{cell}");
+    for result in json["results"].as_array().unwrap() {
+        assert_eq!(result["verdict"]["verdict"], "unsupported", "{result}");
     }
 }
 
-/// Both courses, unless the machine was so busy that the processes at the two ends got their packets late, half of them by 5 ms or more.
+/// The results of both scenarios; `None` if the machine was so busy that half of the timestamps were off by 5 ms or more.
 fn delays() -> Option<[serde_json::Value; 2]> {
-    let (_, json) = cells(&["--measure", "delays", "--client", "quinn", "--server", "quinn"]);
-    let courses: [_; 2] = json["results"].as_array().unwrap().clone().try_into().unwrap();
-    for course in &courses {
-        let way = &course["ways"][0];
-        assert_eq!((&way["from"], &way["frame"]), (&"server".into(), &"SYNC_TIMESTAMP".into()), "{course}");
-        assert!(way["samples"].as_u64() > Some(20), "{course}");
-        assert!(way["estimated"]["most"].as_f64() > Some(0.0), "{course}");
+    let (_, json) = run_tests(&["--measure", "delays", "--client", "quinn", "--server", "quinn"]);
+    let scenarios: [_; 2] = json["results"].as_array().unwrap().clone().try_into().unwrap();
+    for scenario in &scenarios {
+        let direction = &scenario["ways"][0];
+        assert_eq!(
+            (&direction["from"], &direction["frame"]),
+            (&"server".into(), &"SYNC_TIMESTAMP".into()),
+            "{scenario}"
+        );
+        assert!(direction["samples"].as_u64() > Some(20), "{scenario}");
+        assert!(direction["estimated"]["most"].as_f64() > Some(0.0), "{scenario}");
     }
-    courses.iter().all(|course| course["ways"][0]["error"][0].as_f64() < Some(5.0)).then_some(courses)
+    scenarios.iter().all(|scenario| scenario["ways"][0]["error"][0].as_f64() < Some(5.0)).then_some(scenarios)
 }
 
-/// What is wrong by nature is so every time.
+/// Repeats the measurement, as a busy machine can only spoil some repetitions.
 #[test]
-fn stamps_tell_one_way_delays() {
-    let courses = (0..20).find_map(|_| delays()).expect("stamps that are right for once");
-    let back = courses[1]["ways"][0]["back"]["most"].as_f64();
-    assert!(back > Some(20.0), "no acknowledgement waited: {courses:?}");
+fn timestamps_yield_one_way_delays() {
+    let scenarios = (0..20).find_map(|_| delays()).expect("accurate timestamps in one of 20 repetitions");
+    let back = scenarios[1]["ways"][0]["back"]["most"].as_f64();
+    assert!(back > Some(20.0), "no acknowledgement was queued: {scenarios:?}");
 }
 
-/// A peer in a folder, whose `run` is this script.
+/// Writes a peer whose `run` is this script.
 fn peer(folder: &Path, name: &str, run: &str) {
     use std::os::unix::fs::PermissionsExt;
     let at = folder.join("folders").join(name);
@@ -102,33 +106,33 @@ fn peer(folder: &Path, name: &str, run: &str) {
 }
 
 #[test]
-fn a_peer_that_fails_fails_the_run_unless_that_is_known_and_one_that_is_not_installed_is_skipped() {
+fn unknown_failure_fails_the_run_and_missing_peer_is_skipped() {
     let folder = tempfile::tempdir().unwrap();
     peer(folder.path(), "idle", "#!/bin/sh\nexit 0\n");
-    let play = |more: &[&str]| {
+    let run = |more: &[&str]| {
         let mut command = runner(folder.path());
         command.args(["--peers", "folders", "--client", "idle", "--server", "quinn", "--test", "handshake,retry"]);
         let out = command.args(more).output().unwrap();
         (out.status.code(), String::from_utf8(out.stdout).unwrap())
     };
-    let (code, text) = play(&[]);
+    let (code, text) = run(&[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("skipped: idle: not installed; run with --install"), "{text}");
-    // It says that all went well, and has fetched nothing. `retry` it does not claim.
-    let (code, text) = play(&["--install"]);
+    // The peer exits with 0 but fetches nothing, and does not support `retry`.
+    let (code, text) = run(&["--install"]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("did not arrive") && text.contains("0 connections began"), "{text}");
+    assert!(text.contains("did not arrive") && text.contains("0 connections started"), "{text}");
     let row = text.lines().find(|line| line.starts_with("idle ")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["idle", "✕", "-"], "{text}");
     let known = "[[failure]]\nclient = \"idle\"\nserver = \"*\"\ntest = \"handshake\"\nwhy = \"it is idle\"\n";
     std::fs::write(folder.path().join("known.toml"), known).unwrap();
-    let (code, text) = play(&["--install", "--known", "known.toml"]);
+    let (code, text) = run(&["--install", "--known", "known.toml"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("known: idle with quinn, handshake:") && text.contains(": it is idle"), "{text}");
 }
 
 #[test]
-fn a_signal_ends_the_run_and_its_children() {
+fn signal_ends_the_run_and_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = runner(folder.path());
     command
@@ -143,49 +147,49 @@ fn a_signal_ends_the_run_and_its_children() {
         names.filter(|pid| pid.parse::<u32>().is_ok() && of(pid).contains(&format!("LOGS={mine}"))).count()
     };
     wait("client and server", || ours() == 2);
-    let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(told.success());
+    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
     wait("the end", || child.try_wait().unwrap().is_some());
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert_eq!(ours(), 0, "children are left");
+    assert_eq!(ours(), 0, "child processes are left");
 }
 
-/// Waits until it holds.
-// What is waited for happens in real time.
+/// Waits until a condition holds.
+// Processes run in real time.
 #[allow(clippy::disallowed_methods)]
 fn wait(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "{what}: not in time");
+        assert!(started.elapsed() < Duration::from_secs(120), "{what}: timed out");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
-fn what_is_wrong_is_named_in_one_line() {
+fn invalid_input_is_reported_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
-    for (arguments, mend) in [
-        (&["--client", "nobody"][..], "there are quinn"),
+    for (arguments, hint) in [
+        (&["--client", "nobody"][..], "choose one of quinn"),
         (&["--test", "flood"], "handshake, transfer"),
         (&["--measure", "speed"], "crosstraffic or delays"),
         (&["--jobs", "0"], "at least 1"),
         (&["--measure", "delays", "--controller", "reno"], "leave --controller out"),
-        (&["--json", "/nowhere/x.json"], "no folder"),
+        (&["--json", "/nowhere/x.json"], "no directory"),
         (&["--what"], "--help"),
     ] {
         let out = runner(folder.path()).args(arguments).output().unwrap();
         let line = String::from_utf8(out.stderr).unwrap();
         assert_eq!(out.status.code(), Some(2), "{arguments:?}: {line}");
-        assert!(line.lines().count() == 1 && line.contains(mend), "{arguments:?}: {line}");
+        assert!(line.lines().count() == 1 && line.contains(hint), "{arguments:?}: {line}");
     }
     let endpoint = |vars: &[(&str, &str)]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fathom-endpoint"));
         let out = command.env_clear().envs(vars.iter().copied()).current_dir(folder.path()).output().unwrap();
         (out.status.code(), String::from_utf8(out.stderr).unwrap())
     };
-    for (vars, code, mend) in [
+    for (vars, code, hint) in [
         (&[][..], 2, "ROLE is not set"),
-        (&[("ROLE", "server"), ("TESTCASE", "v2")], 127, "no test case 'v2'"),
+        (&[("ROLE", "server"), ("TESTCASE", "v2")], 127, "test case 'v2'"),
         (&[("ROLE", "server"), ("TESTCASE", "transfer"), ("LOGS", "logs"), ("CERTS", "none")], 2, "none/cert.pem"),
         (
             &[
@@ -200,6 +204,6 @@ fn what_is_wrong_is_named_in_one_line() {
     ] {
         let (was, line) = endpoint(vars);
         assert_eq!(was, Some(code), "{vars:?}: {line}");
-        assert!(line.lines().count() == 1 && line.contains(mend), "{vars:?}: {line}");
+        assert!(line.lines().count() == 1 && line.contains(hint), "{vars:?}: {line}");
     }
 }

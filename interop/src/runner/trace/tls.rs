@@ -1,11 +1,11 @@
-//! What TLS's messages say (RFC 8446 §4).
+//! TLS handshake messages (RFC 8446 §4).
 
 use fathom_frames::parameter::ack_delay_exponent;
 use fathom_frames::{Offer, varint};
 use serde::Serialize;
 
-/// Bytes of a CRYPTO stream that are kept: no hello is longer.
-const MOST: usize = 1 << 16;
+/// Limit for the bytes of a CRYPTO stream, longer than any hello.
+const MAX_CRYPTO: usize = 1 << 16;
 
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
@@ -15,34 +15,34 @@ const PRE_SHARED_KEY: u16 = 41;
 const EARLY_DATA: u16 = 42;
 const TRANSPORT_PARAMETERS: u16 = 57;
 /// The random of a HelloRetryRequest (RFC 8446 §4.1.3).
-const RETRY_REQUEST: [u8; 4] = [0xcf, 0x21, 0xad, 0x74];
+const HELLO_RETRY_REQUEST: [u8; 4] = [0xcf, 0x21, 0xad, 0x74];
 /// enable_timestamp (draft-huitema-quic-ts).
 const ENABLE_TIMESTAMP: u64 = 0x7158;
 
-/// One direction of CRYPTO frames at one level, put together.
+/// Reassembles the CRYPTO frames of one encryption level and direction.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct CryptoStream {
     bytes: Vec<u8>,
-    waiting: Vec<(usize, Vec<u8>)>,
+    out_of_order: Vec<(usize, Vec<u8>)>,
 }
 
-impl Stream {
-    /// Adds a frame's bytes.
+impl CryptoStream {
+    /// Adds the data of a frame.
     pub(super) fn add(&mut self, offset: u64, data: &[u8]) {
         let Ok(offset) = usize::try_from(offset) else { return };
-        if offset.saturating_add(data.len()) > MOST || self.waiting.len() > 64 {
+        if offset.saturating_add(data.len()) > MAX_CRYPTO || self.out_of_order.len() > 64 {
             return;
         }
-        self.waiting.push((offset, data.to_vec()));
-        while let Some(at) = self.waiting.iter().position(|(offset, _)| *offset <= self.bytes.len()) {
-            let (offset, data) = self.waiting.swap_remove(at);
+        self.out_of_order.push((offset, data.to_vec()));
+        while let Some(at) = self.out_of_order.iter().position(|(offset, _)| *offset <= self.bytes.len()) {
+            let (offset, data) = self.out_of_order.swap_remove(at);
             if let Some(new) = data.get(self.bytes.len() - offset..) {
                 self.bytes.extend_from_slice(new);
             }
         }
     }
 
-    /// Its whole messages: type and body.
+    /// The complete messages: type and body.
     fn messages(&self) -> impl Iterator<Item = (u8, &[u8])> {
         let mut rest = &self.bytes[..];
         std::iter::from_fn(move || {
@@ -58,7 +58,7 @@ impl Stream {
         self.messages().find(|(kind, _)| *kind == CLIENT_HELLO).and_then(|(_, body)| ClientHello::read(body))
     }
 
-    /// The last: a HelloRetryRequest comes before the real one.
+    /// The ServerHello, which may follow a HelloRetryRequest.
     pub(super) fn server_hello(&self) -> Option<ServerHello> {
         self.messages().filter(|(kind, _)| *kind == SERVER_HELLO).filter_map(|(_, body)| ServerHello::read(body)).last()
     }
@@ -67,12 +67,12 @@ impl Stream {
         let (_, body) = self.messages().find(|(kind, _)| *kind == ENCRYPTED_EXTENSIONS)?;
         let mut extensions = EncryptedExtensions::default();
         let mut reader = Reader(body);
-        let mut reader = Reader(reader.with_length(2)?);
+        let mut reader = Reader(reader.length_prefixed(2)?);
         while let Some((kind, data)) = reader.extension() {
             match kind {
                 ALPN => extensions.protocol = protocols(data).into_iter().next(),
                 EARLY_DATA => extensions.early_data = true,
-                TRANSPORT_PARAMETERS => extensions.parameters = Parameters::read(data),
+                TRANSPORT_PARAMETERS => extensions.parameters = TransportParameters::read(data),
                 _ => {}
             }
         }
@@ -80,41 +80,41 @@ impl Stream {
     }
 }
 
-/// A client's first words.
+/// A ClientHello.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClientHello {
     #[serde(skip)]
     pub(super) random: Vec<u8>,
-    /// Suites offered; values that mean nothing (RFC 8701) are left out.
+    /// Offered cipher suites without GREASE values (RFC 8701).
     pub suites: Vec<u16>,
-    /// Protocols offered.
+    /// Offered ALPN protocols.
     pub protocols: Vec<String>,
-    /// 0-RTT is on its way.
+    /// Whether 0-RTT is offered.
     pub early_data: bool,
-    /// It goes on from a session before.
+    /// Whether it offers to resume a session.
     pub resumes: bool,
     /// Transport parameters.
-    pub parameters: Parameters,
+    pub parameters: TransportParameters,
 }
 
-/// What of the transport parameters matters here.
+/// The transport parameters that the runner uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Parameters {
+pub struct TransportParameters {
     /// sync_timestamp: `lean` or `paper`.
     pub sync_timestamp: Option<String>,
     /// enable_timestamp.
     pub enable_timestamp: Option<u64>,
-    /// ack_delay_exponent; `None` where it is out of bounds.
+    /// ack_delay_exponent; `None` if invalid.
     pub ack_delay_exponent: Option<u8>,
 }
 
-impl Parameters {
+impl TransportParameters {
     fn read(mut bytes: &[u8]) -> Self {
         let found = Offer::find(bytes).ok().flatten();
         let sync_timestamp = found.map(|offer| if offer == Offer::Paper { "paper" } else { "lean" }.to_owned());
         let ack_delay_exponent = ack_delay_exponent(bytes).ok();
         let mut parameters = Self { sync_timestamp, enable_timestamp: None, ack_delay_exponent };
-        while let Some((id, value, rest)) = parameter(bytes) {
+        while let Some((id, value, rest)) = split_parameter(bytes) {
             if id == ENABLE_TIMESTAMP {
                 parameters.enable_timestamp = varint::decode(value).map(|(value, _)| value);
             }
@@ -124,7 +124,7 @@ impl Parameters {
     }
 }
 
-fn parameter(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+fn split_parameter(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (id, at) = varint::decode(bytes)?;
     let (length, more) = varint::decode(bytes.get(at..)?)?;
     let (value, rest) = bytes.get(at + more..)?.split_at_checked(usize::try_from(length).ok()?)?;
@@ -136,19 +136,19 @@ impl ClientHello {
         let mut reader = Reader(body);
         reader.take(2)?;
         let random = reader.take(32)?.to_vec();
-        reader.with_length(1)?;
-        let suites = reader.with_length(2)?;
+        reader.length_prefixed(1)?;
+        let suites = reader.length_prefixed(2)?;
         let suites = suites.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
         let suites = suites.filter(|suite| suite & 0x0f0f != 0x0a0a).collect();
-        reader.with_length(1)?;
+        reader.length_prefixed(1)?;
         let mut hello = Self { random, suites, ..Self::default() };
-        let mut reader = Reader(reader.with_length(2)?);
+        let mut reader = Reader(reader.length_prefixed(2)?);
         while let Some((kind, data)) = reader.extension() {
             match kind {
                 ALPN => hello.protocols = protocols(data),
                 EARLY_DATA => hello.early_data = true,
                 PRE_SHARED_KEY => hello.resumes = true,
-                TRANSPORT_PARAMETERS => hello.parameters = Parameters::read(data),
+                TRANSPORT_PARAMETERS => hello.parameters = TransportParameters::read(data),
                 _ => {}
             }
         }
@@ -156,12 +156,12 @@ impl ClientHello {
     }
 }
 
-/// A server's first words.
+/// A ServerHello.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ServerHello {
-    /// The suite.
+    /// Cipher suite.
     pub suite: u16,
-    /// It goes on from a session before.
+    /// Whether it resumes a session.
     pub resumed: bool,
 }
 
@@ -169,14 +169,14 @@ impl ServerHello {
     fn read(body: &[u8]) -> Option<Self> {
         let mut reader = Reader(body);
         reader.take(2)?;
-        if reader.take(32)?.starts_with(&RETRY_REQUEST) {
+        if reader.take(32)?.starts_with(&HELLO_RETRY_REQUEST) {
             return None;
         }
-        reader.with_length(1)?;
-        let suite = reader.number()?;
+        reader.length_prefixed(1)?;
+        let suite = reader.u16()?;
         reader.take(1)?;
         let mut hello = Self { suite, resumed: false };
-        let mut reader = Reader(reader.with_length(2)?);
+        let mut reader = Reader(reader.length_prefixed(2)?);
         while let Some((kind, _)) = reader.extension() {
             hello.resumed |= kind == PRE_SHARED_KEY;
         }
@@ -184,21 +184,21 @@ impl ServerHello {
     }
 }
 
-/// What a server answers to the client's extensions.
+/// The server's EncryptedExtensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EncryptedExtensions {
-    /// The protocol chosen.
+    /// The selected ALPN protocol.
     pub protocol: Option<String>,
-    /// 0-RTT is taken.
+    /// Whether 0-RTT is accepted.
     pub early_data: bool,
     /// Transport parameters.
-    pub parameters: Parameters,
+    pub parameters: TransportParameters,
 }
 
 fn protocols(data: &[u8]) -> Vec<String> {
     let mut reader = Reader(data);
-    let mut reader = Reader(reader.with_length(2).unwrap_or_default());
-    std::iter::from_fn(|| reader.with_length(1)).map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    let mut reader = Reader(reader.length_prefixed(2).unwrap_or_default());
+    std::iter::from_fn(|| reader.length_prefixed(1)).map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -210,18 +210,18 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    fn number(&mut self) -> Option<u16> {
+    fn u16(&mut self) -> Option<u16> {
         Some(u16::from_be_bytes(*self.take(2)?.first_chunk()?))
     }
 
-    /// What follows its length, which has one or two bytes.
-    fn with_length(&mut self, bytes: usize) -> Option<&'a [u8]> {
+    /// A vector with a length prefix of one or two bytes.
+    fn length_prefixed(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let length = self.take(bytes)?.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
         self.take(length)
     }
 
     fn extension(&mut self) -> Option<(u16, &'a [u8])> {
-        Some((self.number()?, self.with_length(2)?))
+        Some((self.u16()?, self.length_prefixed(2)?))
     }
 }
 
@@ -254,9 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn a_client_hello_in_pieces_is_read() {
+    fn fragmented_client_hello_is_parsed() {
         let bytes = client_hello();
-        let mut stream = Stream::default();
+        let mut stream = CryptoStream::default();
         let (first, second) = bytes.split_at(40);
         stream.add(40, second);
         assert!(stream.client_hello().is_none());
@@ -270,27 +270,27 @@ mod tests {
     }
 
     #[test]
-    fn a_server_hello_is_told_from_a_request_to_try_again_and_nonsense_is_survived() {
+    fn hello_retry_request_and_malformed_input_are_ignored() {
         let hello = |random: &[u8], extensions: &[u8]| {
             let head = [&[3, 3][..], random, &[0, 0x13, 0x01, 0]].concat();
             message(SERVER_HELLO, &[&head[..], &(extensions.len() as u16).to_be_bytes(), extensions].concat())
         };
-        let again = hello(&[&RETRY_REQUEST[..], &[0; 28]].concat(), b"");
+        let again = hello(&[&HELLO_RETRY_REQUEST[..], &[0; 28]].concat(), b"");
         let real = hello(&[5; 32], &extension(PRE_SHARED_KEY, b"\0\0"));
-        let mut stream = Stream::default();
+        let mut stream = CryptoStream::default();
         stream.add(0, &[again, real].concat());
         assert_eq!(stream.server_hello(), Some(ServerHello { suite: 0x1301, resumed: true }));
         let answer = extension(ALPN, b"\0\x0b\x0ahq-interop");
         let answer = message(ENCRYPTED_EXTENSIONS, &[&(answer.len() as u16).to_be_bytes()[..], &answer].concat());
         let bytes = [client_hello(), answer].concat();
         for end in 0..=bytes.len() {
-            let mut stream = Stream::default();
+            let mut stream = CryptoStream::default();
             stream.add(0, &bytes[..end]);
             let _ = (stream.client_hello(), stream.server_hello());
             let protocol = stream.encrypted_extensions().and_then(|e| e.protocol);
             assert_eq!(protocol.is_some(), end == bytes.len());
         }
-        let mut stream = Stream::default();
+        let mut stream = CryptoStream::default();
         stream.add(u64::MAX, b"x");
         stream.add(0, &[1, 0, 0, 3, 0xff, 0xff, 0xff]);
         assert!(stream.client_hello().is_none());

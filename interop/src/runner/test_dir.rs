@@ -1,4 +1,4 @@
-//! A fresh folder with files and certificates.
+//! The directory of a test: files, certificates, downloads and logs.
 
 use std::fs;
 use std::io;
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A file that is served, and what it must be when it arrives.
+/// A file that the server offers, and its SHA-256.
 #[derive(Clone, Debug)]
-pub(super) struct Served {
+pub(super) struct ServedFile {
     pub(super) name: String,
     pub(super) digest: Vec<u8>,
 }
 
-/// The folders of one cell.
+/// The directory tree of one test run.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct TestDir {
     root: PathBuf,
-    pub(super) files: Vec<Served>,
+    pub(super) files: Vec<ServedFile>,
 }
 
-impl Stage {
-    /// Lays out `root`, which is empty, with files of these sizes. Same seed, same files.
+impl TestDir {
+    /// Creates the tree in the empty directory `root`, with random files of these sizes. The same seed gives the same files.
     pub(super) fn new(root: &Path, sizes: &[u64], name_length: usize, seed: u64) -> io::Result<Self> {
         for folder in ["www", "certs", "downloads", "client", "server"] {
             fs::create_dir_all(root.join(folder))?;
@@ -31,13 +31,13 @@ impl Stage {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut files = Vec::with_capacity(sizes.len());
         for (number, size) in sizes.iter().enumerate() {
-            // Letters enough that names differ by more than their number.
+            // Random letters pad the name to its length.
             let tail = (0..name_length.saturating_sub(4)).map(|_| char::from(random.random_range(b'a'..=b'z')));
             let name = format!("{number:04}{}", tail.collect::<String>());
             let mut contents = vec![0; usize::try_from(*size).map_err(io::Error::other)?];
             random.fill(&mut contents[..]);
             fs::write(root.join("www").join(&name), &contents)?;
-            files.push(Served { name, digest: digest(&contents) });
+            files.push(ServedFile { name, digest: digest(&contents) });
         }
         Ok(Self { root: root.to_owned(), files })
     }
@@ -46,14 +46,14 @@ impl Stage {
         self.root.join(name)
     }
 
-    /// What is wrong with the downloads: files that are not there, or differ.
+    /// The downloads that are missing or differ from the served files, one message each.
     pub(super) fn check_downloads(&self) -> Vec<String> {
         let folder = self.folder("downloads");
-        let wrong = |file: &Served| match fs::read(folder.join(&file.name)) {
+        let wrong = |file: &ServedFile| match fs::read(folder.join(&file.name)) {
             Err(_) => Some(format!("{} did not arrive", brief(&file.name))),
             Ok(contents) if digest(&contents) != file.digest => {
                 let size = fs::metadata(self.folder("www").join(&file.name)).map_or(0, |meta| meta.len());
-                Some(format!("{} arrived with {} bytes of {size}, or other ones", brief(&file.name), contents.len()))
+                Some(format!("{} differs: {} bytes, expected {size}", brief(&file.name), contents.len()))
             }
             Ok(_) => None,
         };
@@ -69,7 +69,7 @@ fn digest(contents: &[u8]) -> Vec<u8> {
     ring::digest::digest(&ring::digest::SHA256, contents).as_ref().to_vec()
 }
 
-/// An authority, and a certificate of its for `localhost`, on P-256, which every stack knows.
+/// Writes a CA certificate and a leaf certificate for `localhost`, both on P-256, which every stack supports.
 fn certificates(folder: &Path) -> io::Result<()> {
     let wrong = io::Error::other::<rcgen::Error>;
     let key = || rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(wrong);
@@ -80,7 +80,7 @@ fn certificates(folder: &Path) -> io::Result<()> {
     let authority = rcgen::CertifiedIssuer::self_signed(authority, key()?).map_err(wrong)?;
     let mut leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).map_err(wrong)?;
     leaf.distinguished_name.push(rcgen::DnType::CommonName, "localhost");
-    // No key usage: with digitalSignature alone, right as it is, kwik takes no certificate with an elliptic curve's key.
+    // No key usage: with digitalSignature alone, which is correct, kwik rejects a certificate with an EC key.
     leaf.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
     leaf.use_authority_key_identifier_extension = true;
     let leaf_key = key()?;
@@ -95,10 +95,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stage_has_files_and_certificates_that_serve() {
+    fn test_dir_has_valid_certificates_and_checks_downloads() {
         let folder = tempfile::tempdir().unwrap();
-        let stage = Stage::new(folder.path(), &[0, 10, 3_000], 20, 1).unwrap();
-        let certs = stage.folder("certs");
+        let test_dir = TestDir::new(folder.path(), &[0, 10, 3_000], 20, 1).unwrap();
+        let certs = test_dir.folder("certs");
         let identity = fathom_net::identity::Identity::read(&certs.join("cert.pem"), &certs.join("priv.key")).unwrap();
         assert!(identity.server().is_ok());
         assert!(
@@ -106,15 +106,15 @@ mod tests {
                 .tls_config(b"h3", rustls::crypto::ring::default_provider().into())
                 .is_ok()
         );
-        assert!(stage.files.iter().all(|file| file.name.len() == 20));
-        assert_eq!(stage.check_downloads().len(), 3);
-        for file in &stage.files {
-            fs::copy(stage.folder("www").join(&file.name), stage.folder("downloads").join(&file.name)).unwrap();
+        assert!(test_dir.files.iter().all(|file| file.name.len() == 20));
+        assert_eq!(test_dir.check_downloads().len(), 3);
+        for file in &test_dir.files {
+            fs::copy(test_dir.folder("www").join(&file.name), test_dir.folder("downloads").join(&file.name)).unwrap();
         }
-        assert!(stage.check_downloads().is_empty());
-        let mut contents = fs::read(stage.folder("www").join(&stage.files[2].name)).unwrap();
+        assert!(test_dir.check_downloads().is_empty());
+        let mut contents = fs::read(test_dir.folder("www").join(&test_dir.files[2].name)).unwrap();
         contents[1_000] ^= 1;
-        fs::write(stage.folder("downloads").join(&stage.files[2].name), contents).unwrap();
-        assert!(stage.check_downloads()[0].contains("3000 bytes of 3000"));
+        fs::write(test_dir.folder("downloads").join(&test_dir.files[2].name), contents).unwrap();
+        assert!(test_dir.check_downloads()[0].contains("3000 bytes, expected 3000"));
     }
 }

@@ -1,40 +1,40 @@
-//! Test cases, as the environment's TESTCASE names them.
+//! The values of TESTCASE.
 
 use std::fmt;
 
-/// What is tested. Several of the runner's tests reach an endpoint under one name: what happens to packets on the way is not its business.
+/// The test that an endpoint runs. Several test cases of the runner share one name, as they differ only in what happens to packets on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Case {
+pub enum TestName {
     /// One small file.
     Handshake,
-    /// Files over one connection, at once.
+    /// Several files at once over one connection.
     Transfer,
-    /// As a handshake, over a long round trip.
+    /// A handshake with a long round-trip time.
     LongRtt,
-    /// The server asks for a Retry.
+    /// The server sends a Retry.
     Retry,
-    /// A second connection goes on from the first.
+    /// The second connection resumes the session of the first.
     Resumption,
-    /// The same, and its requests leave in 0-RTT packets.
+    /// The same with requests in 0-RTT packets.
     ZeroRtt,
-    /// Over HTTP/3.
+    /// HTTP/3.
     Http3,
     /// A connection for each file.
     MultiConnect,
-    /// The client updates the keys.
+    /// The client initiates a key update.
     KeyUpdate,
-    /// Both sides mark their packets, and report marks.
+    /// Both endpoints mark packets ECT and report ECN counts.
     Ecn,
-    /// Only TLS_CHACHA20_POLY1305_SHA256 is offered.
+    /// Only TLS_CHACHA20_POLY1305_SHA256 is enabled.
     ChaCha20,
-    /// How fast one file is.
+    /// Goodput of one file.
     Goodput,
-    /// The same beside another flow.
+    /// Goodput of one file with cross traffic.
     CrossTraffic,
 }
 
-impl Case {
-    /// All.
+impl TestName {
+    /// All names and values.
     pub const ALL: [(&'static str, Self); 13] = [
         ("handshake", Self::Handshake),
         ("transfer", Self::Transfer),
@@ -51,14 +51,14 @@ impl Case {
         ("crosstraffic", Self::CrossTraffic),
     ];
 
-    /// The one of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, case)| *case)
+    /// Parses a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, test_name)| *test_name)
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, case)| *case == self).map_or("", |(name, _)| name)
+        Self::ALL.iter().find(|(_, test_name)| *test_name == self).map_or("", |(name, _)| name)
     }
 
     /// The application protocol (ALPN).
@@ -69,13 +69,13 @@ impl Case {
         }
     }
 
-    /// The first URL is fetched over a connection of its own, from which the next goes on.
+    /// Whether the first URL gets its own connection, whose session the second connection resumes.
     pub const fn resumes(self) -> bool {
         matches!(self, Self::Resumption | Self::ZeroRtt)
     }
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for TestName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }

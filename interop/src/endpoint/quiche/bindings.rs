@@ -1,16 +1,16 @@
-//! How both crates do it. Their types differ, their calls do not, but for what the derived one has more.
+//! The interface for both quiche crates. Their types differ; the patched crate has additional calls.
 
-/// The largest packet sent, as tokio-quiche has it.
-const PACKET: usize = 1350;
-/// The largest taken.
-const LARGEST: usize = 1500;
-/// What files may have on the way, per stream and per connection: flow control is not what is tested.
+/// The largest UDP payload sent, as in tokio-quiche.
+const MAX_SEND_PAYLOAD: usize = 1350;
+/// The largest UDP payload received.
+const MAX_RECV_PAYLOAD: usize = 1500;
+/// Flow-control windows per stream and per connection, large enough never to limit a transfer.
 const STREAM_WINDOW: u64 = 16 << 20;
 const WINDOW: u64 = 64 << 20;
-/// Requests at once on a connection.
+/// Limit for concurrent streams of a connection.
 const STREAMS: u64 = 256;
-/// A connection on which nothing happens for so long ends, in milliseconds; as on the other stacks.
-const IDLE: u64 = 90_000;
+/// Idle timeout in milliseconds, as on the other stacks.
+const IDLE_TIMEOUT: u64 = 90_000;
 
 macro_rules! quiche_crate {
     ($module:ident, $quiche:path, $($more:tt)*) => {
@@ -25,9 +25,9 @@ macro_rules! quiche_crate {
             use quiche::h3::NameValue;
             use quiche::{ConnectionId, Error};
 
-            use super::super::super::{Case, Setup};
-            use super::super::seam::{Begun, CID, Event, Letter, Quic, State, Trouble};
-            use super::{IDLE, LARGEST, PACKET, STREAM_WINDOW, STREAMS, WINDOW};
+            use super::super::super::{TestName, Setup};
+            use super::super::api::{NewConnection, CID, Http3Event, Datagram, QuicheConnection, ConnectionStatus, StreamError};
+            use super::{IDLE_TIMEOUT, MAX_RECV_PAYLOAD, MAX_SEND_PAYLOAD, STREAM_WINDOW, STREAMS, WINDOW};
 
             pub(crate) struct Connection {
                 quic: quiche::Connection,
@@ -36,34 +36,34 @@ macro_rules! quiche_crate {
 
             $($more)*
 
-            fn trouble(e: Error) -> Trouble {
+            fn stream_error(e: Error) -> StreamError {
                 match e {
-                    Error::Done | Error::StreamLimit => Trouble::Done,
-                    _ => Trouble::Over,
+                    Error::Done | Error::StreamLimit => StreamError::Blocked,
+                    _ => StreamError::Closed,
                 }
             }
 
-            fn http_trouble(e: quiche::h3::Error) -> Trouble {
+            fn http3_stream_error(e: quiche::h3::Error) -> StreamError {
                 use quiche::h3::Error::{Done, StreamBlocked, TransportError};
                 match e {
-                    Done | StreamBlocked | TransportError(Error::StreamLimit | Error::Done) => Trouble::Done,
-                    _ => Trouble::Over,
+                    Done | StreamBlocked | TransportError(Error::StreamLimit | Error::Done) => StreamError::Blocked,
+                    _ => StreamError::Closed,
                 }
             }
 
-            impl Quic for Connection {
+            impl QuicheConnection for Connection {
                 type Config = quiche::Config;
 
                 fn config(setup: &Setup, context: SslContextBuilder, verifies: bool) -> Result<quiche::Config, String> {
                     let wrong = |e: Error| format!("quiche: {e}");
                     let mut config =
                         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, context).map_err(wrong)?;
-                    config.set_application_protos(&[setup.case.protocol()]).map_err(wrong)?;
+                    config.set_application_protos(&[setup.test_name.protocol()]).map_err(wrong)?;
                     config.verify_peer(verifies);
-                    choose(&mut config, &setup.controller)?;
-                    config.set_max_send_udp_payload_size(PACKET);
-                    config.set_max_recv_udp_payload_size(LARGEST);
-                    config.set_max_idle_timeout(IDLE);
+                    set_controller(&mut config, &setup.controller)?;
+                    config.set_max_send_udp_payload_size(MAX_SEND_PAYLOAD);
+                    config.set_max_recv_udp_payload_size(MAX_RECV_PAYLOAD);
+                    config.set_max_idle_timeout(IDLE_TIMEOUT);
                     config.set_initial_max_data(WINDOW);
                     config.set_max_connection_window(WINDOW);
                     config.set_initial_max_stream_data_bidi_local(STREAM_WINDOW);
@@ -74,7 +74,7 @@ macro_rules! quiche_crate {
                     config.set_initial_max_streams_uni(8);
                     config.set_active_connection_id_limit(4);
                     config.grease(false);
-                    if setup.case == Case::ZeroRtt {
+                    if setup.test_name == TestName::ZeroRtt {
                         config.enable_early_data();
                     }
                     Ok(config)
@@ -85,66 +85,66 @@ macro_rules! quiche_crate {
                     name: &str,
                     id: &[u8],
                     (local, peer): (SocketAddr, SocketAddr),
-                    ear: Option<Arc<dyn Observer>>,
+                    observer: Option<Arc<dyn Observer>>,
                 ) -> Result<Self, String> {
-                    listen(config, ear);
+                    set_observer(config, observer);
                     let quic = quiche::connect(Some(name), &ConnectionId::from_ref(id), local, peer, config);
                     Ok(Self { quic: quic.map_err(|e| format!("quiche: {e}"))?, http: None })
                 }
 
-                fn accept(config: &mut quiche::Config, begun: &Begun<'_>, ear: Option<Arc<dyn Observer>>) -> Option<Self> {
-                    listen(config, ear);
-                    let id = ConnectionId::from_ref(begun.id);
-                    let quic = match begun.retried {
+                fn accept(config: &mut quiche::Config, new: &NewConnection<'_>, observer: Option<Arc<dyn Observer>>) -> Option<Self> {
+                    set_observer(config, observer);
+                    let id = ConnectionId::from_ref(new.id);
+                    let quic = match new.retried {
                         Some((original, given)) => {
                             let ids = quiche::RetryConnectionIds {
                                 original_destination_cid: &ConnectionId::from_ref(original),
                                 retry_source_cid: &ConnectionId::from_ref(given),
                             };
-                            quiche::accept_with_retry(&id, ids, begun.local, begun.peer, config)
+                            quiche::accept_with_retry(&id, ids, new.local, new.peer, config)
                         }
-                        None => quiche::accept(&id, None, begun.local, begun.peer, config),
+                        None => quiche::accept(&id, None, new.local, new.peer, config),
                     };
                     Some(Self { quic: quic.ok()?, http: None })
                 }
 
-                fn take(&mut self, bytes: &mut [u8], from: SocketAddr, to: SocketAddr, ecn: u8) {
-                    received(&mut self.quic, ecn);
+                fn on_datagram(&mut self, bytes: &mut [u8], from: SocketAddr, to: SocketAddr, ecn: u8) {
+                    set_received_ecn(&mut self.quic, ecn);
                     let _ = self.quic.recv(bytes, quiche::RecvInfo { from, to });
                 }
 
-                fn give(&mut self) -> Option<Letter> {
-                    let mut bytes = vec![0; LARGEST];
+                fn poll_transmit(&mut self) -> Option<Datagram> {
+                    let mut bytes = vec![0; MAX_RECV_PAYLOAD];
                     match self.quic.send(&mut bytes) {
                         Ok((len, info)) => {
                             bytes.truncate(len);
-                            Some(Letter { bytes, to: info.to, ecn: marking(&self.quic), at: info.at })
+                            Some(Datagram { bytes, to: info.to, ecn: ecn_to_send(&self.quic), at: info.at })
                         }
                         Err(Error::Done) => None,
                         Err(_) => {
-                            // It cannot go on: INTERNAL_ERROR (RFC 9000 §20.1).
+                            // INTERNAL_ERROR (RFC 9000 §20.1).
                             let _ = self.quic.close(false, 0x01, b"");
                             None
                         }
                     }
                 }
 
-                fn due(&self) -> Option<Instant> {
+                fn next_timeout(&self) -> Option<Instant> {
                     self.quic.timeout_instant()
                 }
 
-                fn tick(&mut self) {
+                fn on_timeout(&mut self) {
                     self.quic.on_timeout();
                 }
 
-                fn state(&self) -> State {
+                fn status(&self) -> ConnectionStatus {
                     let quic = &self.quic;
                     let by = |by: &'static str, e: Option<&quiche::ConnectionError>| {
                         e.map(|e| (by, !e.is_app, e.error_code, e.reason.clone()))
                     };
                     let stats = quic.stats();
                     let protocol = quic.application_proto();
-                    State {
+                    ConnectionStatus {
                         established: quic.is_established(),
                         early: quic.is_in_early_data(),
                         closed: quic.is_closed() || quic.is_draining(),
@@ -163,7 +163,7 @@ macro_rules! quiche_crate {
                     let _ = self.quic.close(true, code, b"");
                 }
 
-                fn more_ids(&mut self) -> Vec<Vec<u8>> {
+                fn issue_connection_ids(&mut self) -> Vec<Vec<u8>> {
                     let mut given = Vec::new();
                     while self.quic.is_established() && self.quic.scids_left() > 0 {
                         let id: [u8; CID] = rand::random();
@@ -175,41 +175,41 @@ macro_rules! quiche_crate {
                     given
                 }
 
-                fn ticket(&self) -> Option<Vec<u8>> {
+                fn session_ticket(&self) -> Option<Vec<u8>> {
                     self.quic.session().map(<[u8]>::to_vec)
                 }
 
-                fn resume(&mut self, ticket: &[u8]) -> Result<(), String> {
-                    self.quic.set_session(ticket).map_err(|e| format!("the ticket: {e}"))
+                fn resume(&mut self, session_ticket: &[u8]) -> Result<(), String> {
+                    self.quic.set_session(session_ticket).map_err(|e| format!("the ticket: {e}"))
                 }
 
                 fn readable(&mut self) -> Vec<u64> {
-                    // A stream that the peer has stopped is kept until somebody has asked for it.
+                    // quiche keeps a stream that the peer has stopped until its capacity is queried.
                     while let Some(stream) = self.quic.stream_writable_next() {
                         let _ = self.quic.stream_capacity(stream);
                     }
                     self.quic.readable().collect()
                 }
 
-                fn read(&mut self, stream: u64, into: &mut [u8]) -> Result<(usize, bool), Trouble> {
-                    self.quic.stream_recv(stream, into).map_err(trouble)
+                fn read(&mut self, stream: u64, into: &mut [u8]) -> Result<(usize, bool), StreamError> {
+                    self.quic.stream_recv(stream, into).map_err(stream_error)
                 }
 
-                fn write(&mut self, stream: u64, bytes: &[u8], last: bool) -> Result<usize, Trouble> {
-                    self.quic.stream_send(stream, bytes, last).map_err(trouble)
+                fn write(&mut self, stream: u64, bytes: &[u8], last: bool) -> Result<usize, StreamError> {
+                    self.quic.stream_send(stream, bytes, last).map_err(stream_error)
                 }
 
                 fn reset(&mut self, stream: u64, code: u64) {
-                    // What is over already needs none.
+                    // A finished stream needs no reset.
                     let _ = self.quic.stream_shutdown(stream, quiche::Shutdown::Write, code);
                     let _ = self.quic.stream_shutdown(stream, quiche::Shutdown::Read, code);
                 }
 
-                fn may_open(&self) -> bool {
+                fn can_open_stream(&self) -> bool {
                     self.quic.peer_streams_left_bidi() > 0
                 }
 
-                fn http(&mut self) -> Result<(), String> {
+                fn start_http3(&mut self) -> Result<(), String> {
                     if self.http.is_none() {
                         let config = quiche::h3::Config::new().map_err(|e| e.to_string())?;
                         let http = quiche::h3::Connection::with_transport(&mut self.quic, &config);
@@ -218,26 +218,26 @@ macro_rules! quiche_crate {
                     Ok(())
                 }
 
-                fn event(&mut self) -> Option<(u64, Event)> {
-                    use quiche::h3::Event as Said;
+                fn poll_http3(&mut self) -> Option<(u64, Http3Event)> {
+                    use quiche::h3::Event as QuicheEvent;
                     let http = self.http.as_mut()?;
                     loop {
                         let (stream, event) = http.poll(&mut self.quic).ok()?;
                         let event = match event {
-                            Said::Headers { list, .. } => {
-                                Event::Head(list.iter().map(|h| (h.name().to_vec(), h.value().to_vec())).collect())
+                            QuicheEvent::Headers { list, .. } => {
+                                Http3Event::Headers(list.iter().map(|h| (h.name().to_vec(), h.value().to_vec())).collect())
                             }
-                            Said::Data => Event::Data,
-                            Said::Finished => Event::Finished,
-                            Said::Reset(_) => Event::Reset,
+                            QuicheEvent::Data => Http3Event::Data,
+                            QuicheEvent::Finished => Http3Event::Finished,
+                            QuicheEvent::Reset(_) => Http3Event::Reset,
                             _ => continue,
                         };
                         return Some((stream, event));
                     }
                 }
 
-                fn head(&mut self, stream: Option<u64>, fields: &[(&[u8], &[u8])]) -> Result<u64, Trouble> {
-                    let http = self.http.as_mut().ok_or(Trouble::Over)?;
+                fn send_headers(&mut self, stream: Option<u64>, fields: &[(&[u8], &[u8])]) -> Result<u64, StreamError> {
+                    let http = self.http.as_mut().ok_or(StreamError::Closed)?;
                     let fields: Vec<_> = fields.iter().map(|(name, value)| quiche::h3::Header::new(name, value)).collect();
                     match stream {
                         Some(stream) => {
@@ -245,17 +245,17 @@ macro_rules! quiche_crate {
                         }
                         None => http.send_request(&mut self.quic, &fields, true),
                     }
-                    .map_err(http_trouble)
+                    .map_err(http3_stream_error)
                 }
 
-                fn body(&mut self, stream: u64, bytes: &[u8], last: bool) -> Result<usize, Trouble> {
-                    let http = self.http.as_mut().ok_or(Trouble::Over)?;
-                    http.send_body(&mut self.quic, stream, bytes, last).map_err(http_trouble)
+                fn send_body(&mut self, stream: u64, bytes: &[u8], last: bool) -> Result<usize, StreamError> {
+                    let http = self.http.as_mut().ok_or(StreamError::Closed)?;
+                    http.send_body(&mut self.quic, stream, bytes, last).map_err(http3_stream_error)
                 }
 
-                fn read_body(&mut self, stream: u64, into: &mut [u8]) -> Result<usize, Trouble> {
-                    let http = self.http.as_mut().ok_or(Trouble::Over)?;
-                    http.recv_body(&mut self.quic, stream, into).map_err(http_trouble)
+                fn recv_body(&mut self, stream: u64, into: &mut [u8]) -> Result<usize, StreamError> {
+                    let http = self.http.as_mut().ok_or(StreamError::Closed)?;
+                    http.recv_body(&mut self.quic, stream, into).map_err(http3_stream_error)
                 }
             }
         }
@@ -265,7 +265,7 @@ macro_rules! quiche_crate {
 quiche_crate! {
     derived,
     ::quiche,
-    fn choose(config: &mut quiche::Config, controller: &str) -> Result<(), String> {
+    fn set_controller(config: &mut quiche::Config, controller: &str) -> Result<(), String> {
         let wrong = |why: &dyn std::fmt::Display| format!("controller '{controller}': {why}");
         match controller.strip_prefix("native:") {
             Some(name) => config.set_cc_algorithm_name(name).map_err(|e| wrong(&e)),
@@ -278,16 +278,16 @@ quiche_crate! {
         }
     }
 
-    /// Whatever the controller, our extension is offered.
-    fn listen(config: &mut quiche::Config, observer: Option<Arc<dyn Observer>>) {
+    /// Our extension is offered with every controller.
+    fn set_observer(config: &mut quiche::Config, observer: Option<Arc<dyn Observer>>) {
         config.set_fathom(quiche::fathom::ConnectionConfig { observer, ..Default::default() });
     }
 
-    fn received(quic: &mut quiche::Connection, ecn: u8) {
+    fn set_received_ecn(quic: &mut quiche::Connection, ecn: u8) {
         quic.set_received_ecn(ecn);
     }
 
-    fn marking(quic: &quiche::Connection) -> u8 {
+    fn ecn_to_send(quic: &quiche::Connection) -> u8 {
         quic.ecn_to_send()
     }
 
@@ -299,17 +299,17 @@ quiche_crate! {
 quiche_crate! {
     stock,
     ::fathom_quiche_stock::quiche,
-    fn choose(config: &mut quiche::Config, controller: &str) -> Result<(), String> {
+    fn set_controller(config: &mut quiche::Config, controller: &str) -> Result<(), String> {
         let wrong = |why: &dyn std::fmt::Display| format!("controller '{controller}': {why}");
         let name = controller.strip_prefix("native:").ok_or("stock quiche takes only its own, such as native:cubic");
         config.set_cc_algorithm_name(name.map_err(|e| wrong(&e))?).map_err(|e| wrong(&e))
     }
 
-    fn listen(_: &mut quiche::Config, _: Option<Arc<dyn Observer>>) {}
+    fn set_observer(_: &mut quiche::Config, _: Option<Arc<dyn Observer>>) {}
 
-    fn received(_: &mut quiche::Connection, _: u8) {}
+    fn set_received_ecn(_: &mut quiche::Connection, _: u8) {}
 
-    fn marking(_: &quiche::Connection) -> u8 {
+    fn ecn_to_send(_: &quiche::Connection) -> u8 {
         0
     }
 

@@ -1,4 +1,4 @@
-//! Datagrams, as they came to the relay.
+//! The datagrams that arrived at the relay.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,45 +7,45 @@ use std::time::Duration;
 
 use fathom_bench::relay::Passing;
 
-/// Bytes kept of one cell: several times what its files hold.
-const MOST: usize = 128 << 20;
+/// Limit in bytes for one capture, several times the size of a test's files.
+const MAX_BYTES: usize = 128 << 20;
 
-/// A datagram.
+/// A datagram that arrived at the relay.
 #[derive(Clone, Debug)]
-pub struct Datagram {
-    /// Since the relay's start.
+pub struct CapturedDatagram {
+    /// Arrival time since the relay's start.
     pub at: Duration,
-    /// From the client.
+    /// Direction: from client to server.
     pub to_server: bool,
     /// The client's address.
     pub client: SocketAddr,
-    /// The server's.
+    /// The server's address.
     pub server: SocketAddr,
     /// ECN field.
     pub ecn: u8,
-    /// When it went on, since the relay's start; `None`: it was lost.
+    /// Departure time since the relay's start; `None` if the link lost it.
     pub leaves: Option<Duration>,
-    /// What is in it.
+    /// UDP payload.
     pub contents: Vec<u8>,
 }
 
-/// Datagrams in the order in which they came.
+/// The captured datagrams in order of arrival.
 #[derive(Debug, Default)]
 pub struct Capture {
-    datagrams: Vec<Datagram>,
+    datagrams: Vec<CapturedDatagram>,
     bytes: usize,
     truncated: bool,
 }
 
 impl Capture {
-    /// Notes one.
-    pub fn note(&mut self, passing: &Passing<'_>) {
-        if self.bytes + passing.contents.len() > MOST {
+    /// Records a datagram.
+    pub fn record(&mut self, passing: &Passing<'_>) {
+        if self.bytes + passing.contents.len() > MAX_BYTES {
             self.truncated = true;
             return;
         }
         self.bytes += passing.contents.len();
-        self.datagrams.push(Datagram {
+        self.datagrams.push(CapturedDatagram {
             at: passing.at,
             to_server: passing.to_server,
             client: passing.client,
@@ -56,18 +56,18 @@ impl Capture {
         });
     }
 
-    /// All that are kept.
-    pub fn datagrams(&self) -> &[Datagram] {
+    /// The recorded datagrams.
+    pub fn datagrams(&self) -> &[CapturedDatagram] {
         &self.datagrams
     }
 
-    /// There were more.
+    /// Whether datagrams are missing because of the limit.
     pub const fn is_truncated(&self) -> bool {
         self.truncated
     }
 
-    /// Writes them as a pcap file (draft-ietf-opsawg-pcap), with IPv4 and UDP headers made up.
-    /// Datagrams that the link lost are there, too: it shows what was sent.
+    /// Writes a pcap file (draft-ietf-opsawg-pcap) with synthetic IPv4 and UDP headers.
+    /// It includes the datagrams that the link lost.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -92,7 +92,7 @@ impl Capture {
     }
 }
 
-/// A datagram in UDP and IPv4. Checksums are left out: zero means that for UDP, and readers do not mind for IP.
+/// Adds UDP and IPv4 headers. Checksums are zero: for UDP this means none, and pcap readers ignore it for IP.
 fn ipv4(from: SocketAddr, to: SocketAddr, ecn: u8, contents: &[u8]) -> Vec<u8> {
     let address = |a: SocketAddr| match a.ip() {
         IpAddr::V4(ip) => ip.octets(),
@@ -117,11 +117,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_capture_is_written_with_headers_that_say_whose_it_was() {
+    fn pcap_has_ip_and_udp_headers() {
         let mut capture = Capture::default();
         let [client, server] = ["127.0.0.1:5000", "127.0.0.1:4433"].map(|text| text.parse().unwrap());
         let at = Duration::from_millis(1_500);
-        capture.note(&Passing { at, to_server: true, client, server, ecn: 2, contents: b"hi", leaves: Some(at) });
+        capture.record(&Passing { at, to_server: true, client, server, ecn: 2, contents: b"hi", leaves: Some(at) });
         let file = tempfile::NamedTempFile::new().unwrap();
         capture.write_pcap(file.path()).unwrap();
         let bytes = std::fs::read(file.path()).unwrap();

@@ -1,4 +1,4 @@
-//! The tests: files, link, time. Figures are the quic-interop-runner's, but where it takes minutes for what seconds show.
+//! The test cases: files, link, timeout. The parameters are the quic-interop-runner's, except where seconds suffice instead of minutes.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use fathom_bench::link::QueueSpec;
 use fathom_bench::relay::{Fault, LineSpec, RelaySpec};
 use fathom_cc::Rate;
 
-use crate::endpoint::Case;
+use crate::endpoint::TestName;
 
 const KB: u64 = 1_000;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A test.
+/// A test case of the runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Trial {
+pub enum TestCase {
     /// One small file.
     Handshake,
     /// 10 MiB in three files at once.
     Transfer,
-    /// A handshake over 1.5 s.
+    /// A handshake with a round-trip time of 1.5 s.
     LongRtt,
     /// ChaCha20 only.
     ChaCha20,
@@ -27,13 +27,13 @@ pub enum Trial {
     Multiplexing,
     /// Retry.
     Retry,
-    /// A second connection goes on from the first.
+    /// The second connection resumes the session of the first.
     Resumption,
     /// 0-RTT.
     ZeroRtt,
     /// HTTP/3.
     Http3,
-    /// The link goes dark.
+    /// A transfer with blackouts of the link.
     Blackhole,
     /// Key update.
     KeyUpdate,
@@ -45,18 +45,18 @@ pub enum Trial {
     HandshakeLoss,
     /// A transfer under loss.
     TransferLoss,
-    /// Handshakes under damage.
+    /// Handshakes with corrupted datagrams.
     HandshakeCorruption,
-    /// A transfer under damage.
+    /// A transfer with corrupted datagrams.
     TransferCorruption,
-    /// The server sees the client at other ports.
+    /// The client's port changes several times (NAT rebinding).
     RebindPort,
-    /// The server sees the client at another port right after the handshake.
+    /// The client's port changes right after the handshake (NAT rebinding).
     RebindHandshake,
 }
 
-impl Trial {
-    /// All, in the order of the official table.
+impl TestCase {
+    /// All test cases, in the order of the official table.
     pub const ALL: [Self; 19] = [
         Self::Handshake,
         Self::Transfer,
@@ -79,8 +79,8 @@ impl Trial {
         Self::RebindHandshake,
     ];
 
-    /// Name and letters, as the official runner has them; `multiconnect` by itself and `rebind-handshake` it has not.
-    pub const fn names(self) -> (&'static str, &'static str) {
+    /// Name and abbreviation, as in the official runner, which lacks `rebind-handshake` and a separate `multiconnect`.
+    pub const fn name_and_abbreviation(self) -> (&'static str, &'static str) {
         match self {
             Self::Handshake => ("handshake", "H"),
             Self::Transfer => ("transfer", "DC"),
@@ -104,51 +104,51 @@ impl Trial {
         }
     }
 
-    /// Its name.
+    /// The name on the command line.
     pub const fn name(self) -> &'static str {
-        self.names().0
+        self.name_and_abbreviation().0
     }
 
-    /// Its letters.
-    pub const fn letters(self) -> &'static str {
-        self.names().1
+    /// The abbreviation in the result table.
+    pub const fn abbreviation(self) -> &'static str {
+        self.name_and_abbreviation().1
     }
 
-    /// The one of this name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// There is none; the message names all.
-    pub fn named(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|trial| trial.name() == name).ok_or_else(|| {
+    /// The name is unknown; the message lists all names.
+    pub fn from_name(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|test_case| test_case.name() == name).ok_or_else(|| {
             let all = Self::ALL.map(Self::name).join(", ");
-            format!("'{}' is no test; write one of {all}", name.escape_debug())
+            format!("unknown test case '{}'; choose one of {all}", name.escape_debug())
         })
     }
 
-    /// What endpoints are told.
-    pub const fn case(self) -> Case {
+    /// The value of TESTCASE that endpoints get. Several test cases share one.
+    pub const fn test_name(self) -> TestName {
         match self {
-            Self::Handshake => Case::Handshake,
-            Self::LongRtt => Case::LongRtt,
-            Self::ChaCha20 => Case::ChaCha20,
-            Self::Retry => Case::Retry,
-            Self::Resumption => Case::Resumption,
-            Self::ZeroRtt => Case::ZeroRtt,
-            Self::Http3 => Case::Http3,
-            Self::KeyUpdate => Case::KeyUpdate,
-            Self::Ecn => Case::Ecn,
-            Self::MultiConnect | Self::HandshakeLoss | Self::HandshakeCorruption => Case::MultiConnect,
+            Self::Handshake => TestName::Handshake,
+            Self::LongRtt => TestName::LongRtt,
+            Self::ChaCha20 => TestName::ChaCha20,
+            Self::Retry => TestName::Retry,
+            Self::Resumption => TestName::Resumption,
+            Self::ZeroRtt => TestName::ZeroRtt,
+            Self::Http3 => TestName::Http3,
+            Self::KeyUpdate => TestName::KeyUpdate,
+            Self::Ecn => TestName::Ecn,
+            Self::MultiConnect | Self::HandshakeLoss | Self::HandshakeCorruption => TestName::MultiConnect,
             Self::Transfer
             | Self::Multiplexing
             | Self::Blackhole
             | Self::TransferLoss
             | Self::TransferCorruption
             | Self::RebindPort
-            | Self::RebindHandshake => Case::Transfer,
+            | Self::RebindHandshake => TestName::Transfer,
         }
     }
 
-    /// Sizes of the files, and how long their names are.
+    /// Sizes of the files in bytes, and the length of their names.
     pub fn files(self) -> (Vec<u64>, usize) {
         match self {
             Self::Handshake | Self::LongRtt | Self::Retry => (vec![KIB], 10),
@@ -156,28 +156,28 @@ impl Trial {
             Self::ChaCha20 | Self::KeyUpdate => (vec![3 * MIB], 10),
             Self::Multiplexing => (vec![32; 1_999], 6),
             Self::Resumption => (vec![5 * KIB, 10 * KIB], 10),
-            // Long names: requests that do not fit into the first 0-RTT packet show.
+            // Long names, so that the requests need more than one 0-RTT packet.
             Self::ZeroRtt => (vec![32; 40], 250),
             Self::Http3 => (vec![5 * KIB, 10 * KIB, 500 * KIB], 10),
             Self::Blackhole | Self::RebindPort => (vec![10 * MIB], 10),
             Self::Ecn => (vec![100 * KB], 10),
             Self::MultiConnect => (vec![KIB; 10], 10),
-            // The official runner makes fifty; each takes seconds.
+            // The official runner uses fifty; each takes seconds.
             Self::HandshakeLoss | Self::HandshakeCorruption => (vec![KIB; 10], 10),
             Self::TransferLoss | Self::TransferCorruption | Self::RebindHandshake => (vec![2 * MIB], 10),
         }
     }
 
-    /// Connections that the client makes.
+    /// The number of connections that the client makes.
     pub fn connections(self) -> usize {
-        match self.case() {
-            Case::MultiConnect => self.files().0.len(),
-            Case::Resumption | Case::ZeroRtt => 2,
+        match self.test_name() {
+            TestName::MultiConnect => self.files().0.len(),
+            TestName::Resumption | TestName::ZeroRtt => 2,
             _ => 1,
         }
     }
 
-    /// What happens to datagrams.
+    /// The emulated link.
     pub fn link(self, seed: u64) -> RelaySpec {
         let line = LineSpec {
             link: Some((RATE, QUEUE)),
@@ -193,9 +193,9 @@ impl Trial {
         };
         let seconds = |n: u64| Duration::from_secs(n);
         let faults = match self {
-            // Five seconds of light, two of darkness.
+            // Two seconds of blackout after every five seconds.
             Self::Blackhole => (0..12).map(|n| Fault::Blackout { at: seconds(5 + 7 * n), lasts: seconds(2) }).collect(),
-            // First after a second, then every five.
+            // After 1 s, then every 5 s.
             Self::RebindPort => (0..12).map(|n| Fault::Rebind { at: seconds(1 + 5 * n) }).collect(),
             Self::RebindHandshake => vec![Fault::RebindAfterHandshake],
             _ => Vec::new(),
@@ -203,8 +203,8 @@ impl Trial {
         RelaySpec { down: line, up: line, faults, seed }
     }
 
-    /// How long the client may take.
-    pub const fn patience(self) -> Duration {
+    /// The time limit for the client.
+    pub const fn timeout(self) -> Duration {
         Duration::from_secs(match self {
             Self::HandshakeLoss | Self::HandshakeCorruption => 240,
             Self::Blackhole | Self::RebindPort | Self::TransferLoss | Self::TransferCorruption => 90,
@@ -213,11 +213,11 @@ impl Trial {
     }
 }
 
-/// The official runner's link: 10 Mbps, 15 ms, 25 packets.
+/// Rate of the official runner's link.
 pub const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
-/// See [`RATE`].
+/// One-way delay of the official runner's link.
 pub const DELAY: Duration = Duration::from_millis(15);
-/// See [`RATE`].
+/// Queue of the official runner's link.
 pub const QUEUE: QueueSpec = QueueSpec::droptail_packets(25);
 
 #[cfg(test)]
@@ -225,11 +225,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_found_by_their_names_and_letters_differ() {
-        for trial in Trial::ALL {
-            assert_eq!(Trial::named(trial.name()), Ok(trial));
-            assert_eq!(Trial::ALL.iter().filter(|other| other.letters() == trial.letters()).count(), 1);
+    fn names_parse_and_abbreviations_are_unique() {
+        for test_case in TestCase::ALL {
+            assert_eq!(TestCase::from_name(test_case.name()), Ok(test_case));
+            assert_eq!(
+                TestCase::ALL.iter().filter(|other| other.abbreviation() == test_case.abbreviation()).count(),
+                1
+            );
         }
-        assert!(Trial::named("flood").unwrap_err().contains("handshake, transfer"));
+        assert!(TestCase::from_name("flood").unwrap_err().contains("handshake, transfer"));
     }
 }

@@ -1,4 +1,4 @@
-//! Secrets, keys, and how packets are opened (RFC 9001 §5).
+//! TLS secrets, packet protection keys and decryption (RFC 9001 §5).
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ const SALT: [u8; 20] = [
     0x0a,
 ];
 
-/// TLS secrets by client random and label, as SSLKEYLOGFILE has them.
+/// TLS secrets by client random and label, from key logs (SSLKEYLOGFILE).
 #[derive(Clone, Debug, Default)]
 pub struct Secrets(HashMap<(Vec<u8>, String), Vec<u8>>);
 
 impl Secrets {
-    /// Adds those of a key log. Lines that are none are passed over.
+    /// Adds the secrets of a key log. Other lines are ignored.
     pub fn add(&mut self, log: &str) {
         for line in log.lines() {
             let mut words = line.split_ascii_whitespace();
             let (Some(label), Some(random), Some(secret)) = (words.next(), words.next(), words.next()) else {
                 continue;
             };
-            if let (Some(random), Some(secret)) = (hexadecimal(random), hexadecimal(secret)) {
+            if let (Some(random), Some(secret)) = (parse_hex(random), parse_hex(secret)) {
                 self.0.insert((random, label.to_owned()), secret);
             }
         }
@@ -36,7 +36,7 @@ impl Secrets {
     }
 }
 
-fn hexadecimal(text: &str) -> Option<Vec<u8>> {
+fn parse_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
     let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
     Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
@@ -51,7 +51,7 @@ pub(super) enum Suite {
 }
 
 impl Suite {
-    pub(super) const fn numbered(number: u16) -> Option<Self> {
+    pub(super) const fn from_id(number: u16) -> Option<Self> {
         Some(match number {
             0x1301 => Self::Aes128,
             0x1302 => Self::Aes256,
@@ -98,8 +98,8 @@ fn expand(prk: &hkdf::Prk, label: &str, length: usize) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// What opens packets of one level in one direction.
-pub(super) struct Level {
+/// The packet protection keys of one encryption level and direction.
+pub(super) struct PacketKeys {
     suite: Suite,
     secret: Vec<u8>,
     key: aead::LessSafeKey,
@@ -110,32 +110,32 @@ pub(super) struct Level {
     largest: Option<u64>,
 }
 
-impl std::fmt::Debug for Level {
+impl std::fmt::Debug for PacketKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Level").field("suite", &self.suite).field("updates", &self.updates).finish_non_exhaustive()
     }
 }
 
-/// An opened packet.
+/// A decrypted packet.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct DecryptedPacket {
     pub(super) payload: Vec<u8>,
     /// Packet number.
     pub(super) number: u64,
-    /// Key updates before the key that opened it.
+    /// Key updates before this packet's key.
     pub(super) updates: u64,
 }
 
-impl Level {
+impl PacketKeys {
     pub(super) fn new(suite: Suite, secret: &[u8]) -> Option<Self> {
         let prk = hkdf::Prk::new_less_safe(suite.hash(), secret);
         let header = expand(&prk, "quic hp", suite.header().key_len())?;
         let header = quic::HeaderProtectionKey::new(suite.header(), &header).ok()?;
-        let (key, iv) = keys(suite, secret)?;
+        let (key, iv) = key_and_iv(suite, secret)?;
         Some(Self { suite, secret: secret.to_vec(), key, iv, header, updates: 0, largest: None })
     }
 
-    /// Those of Initial packets to and from the server that was first called `id`.
+    /// The client's and the server's Initial keys; `id` is the client's first destination connection ID.
     pub(super) fn initial(id: &[u8]) -> Option<[Self; 2]> {
         let common = hkdf::Salt::new(hkdf::HKDF_SHA256, &SALT).extract(id);
         let client = expand(&common, "client in", 32)?;
@@ -143,44 +143,45 @@ impl Level {
         Some([Self::new(Suite::Aes128, &client)?, Self::new(Suite::Aes128, &server)?])
     }
 
-    /// Opens a packet whose packet number begins at `at`. `None` where it is none of this level.
-    pub(super) fn open(&mut self, packet: &Packet<'_>, at: usize) -> Option<Opened> {
+    /// Decrypts a packet whose packet number begins at `offset`; `None` if these keys do not fit.
+    pub(super) fn decrypt(&mut self, packet: &Packet<'_>, offset: usize) -> Option<DecryptedPacket> {
         let mut bytes = packet.bytes.to_vec();
-        let mask = self.header.new_mask(bytes.get(at + 4..at + 4 + self.header.algorithm().sample_len())?).ok()?;
+        let mask =
+            self.header.new_mask(bytes.get(offset + 4..offset + 4 + self.header.algorithm().sample_len())?).ok()?;
         let short = bytes[0] & 0x80 == 0;
         bytes[0] ^= mask[0] & if short { 0x1f } else { 0x0f };
         let length = usize::from(bytes[0] & 3) + 1;
         let mut truncated = 0;
-        for (byte, mask) in bytes[at..at + length].iter_mut().zip(&mask[1..]) {
+        for (byte, mask) in bytes[offset..offset + length].iter_mut().zip(&mask[1..]) {
             *byte ^= mask;
             truncated = truncated << 8 | u64::from(*byte);
         }
-        let number = decode(self.largest, truncated, length);
+        let number = decode_packet_number(self.largest, truncated, length);
         let phase = short && bytes[0] & 4 != 0;
-        let payload = at + length;
+        let payload = offset + length;
         let newer = phase != (self.updates % 2 == 1);
-        let opened = if short && newer {
-            // Of the next keys, or of those before, which no longer matter.
-            let next = update(self.suite, &self.secret)?;
-            let (key, iv) = keys(self.suite, &next)?;
-            let opened = unseal(&key, iv, number, &mut bytes, payload)?;
+        let decrypted = if short && newer {
+            // Either the next keys or the previous ones, which no longer matter.
+            let next = next_secret(self.suite, &self.secret)?;
+            let (key, iv) = key_and_iv(self.suite, &next)?;
+            let decrypted = open_in_place(&key, iv, number, &mut bytes, payload)?;
             (self.secret, self.key, self.iv) = (next, key, iv);
             self.updates += 1;
-            opened
+            decrypted
         } else {
-            unseal(&self.key, self.iv, number, &mut bytes, payload)?
+            open_in_place(&self.key, self.iv, number, &mut bytes, payload)?
         };
         self.largest = self.largest.max(Some(number));
-        Some(Opened { payload: opened, number, updates: self.updates })
+        Some(DecryptedPacket { payload: decrypted, number, updates: self.updates })
     }
 }
 
 /// The secret after a key update.
-fn update(suite: Suite, secret: &[u8]) -> Option<Vec<u8>> {
+fn next_secret(suite: Suite, secret: &[u8]) -> Option<Vec<u8>> {
     expand(&hkdf::Prk::new_less_safe(suite.hash(), secret), "quic ku", secret.len())
 }
 
-fn keys(suite: Suite, secret: &[u8]) -> Option<(aead::LessSafeKey, [u8; aead::NONCE_LEN])> {
+fn key_and_iv(suite: Suite, secret: &[u8]) -> Option<(aead::LessSafeKey, [u8; aead::NONCE_LEN])> {
     let prk = hkdf::Prk::new_less_safe(suite.hash(), secret);
     let key = expand(&prk, "quic key", suite.aead().key_len())?;
     let iv = expand(&prk, "quic iv", aead::NONCE_LEN)?;
@@ -188,7 +189,7 @@ fn keys(suite: Suite, secret: &[u8]) -> Option<(aead::LessSafeKey, [u8; aead::NO
     Some((aead::LessSafeKey::new(key), iv.try_into().ok()?))
 }
 
-fn unseal(
+fn open_in_place(
     key: &aead::LessSafeKey,
     iv: [u8; aead::NONCE_LEN],
     number: u64,
@@ -201,12 +202,12 @@ fn unseal(
     }
     let (header, rest) = bytes.split_at_mut_checked(payload)?;
     let nonce = aead::Nonce::assume_unique_for_key(nonce);
-    let opened = key.open_in_place(nonce, aead::Aad::from(&*header), rest).ok()?;
-    Some(opened.to_vec())
+    let decrypted = key.open_in_place(nonce, aead::Aad::from(&*header), rest).ok()?;
+    Some(decrypted.to_vec())
 }
 
-/// RFC 9000 §A.3.
-fn decode(largest: Option<u64>, truncated: u64, length: usize) -> u64 {
+/// Decodes a truncated packet number (RFC 9000 §A.3).
+fn decode_packet_number(largest: Option<u64>, truncated: u64, length: usize) -> u64 {
     let expected = largest.map_or(0, |largest| largest + 1);
     let window = 1u64 << (8 * length);
     let candidate = expected & !(window - 1) | truncated;
@@ -224,46 +225,54 @@ mod tests {
     use super::*;
 
     fn bytes(text: &str) -> Vec<u8> {
-        hexadecimal(text).unwrap()
+        parse_hex(text).unwrap()
     }
 
     #[test]
-    fn initial_keys_are_those_of_rfc_9001_a_1() {
-        let [client, server] = Level::initial(&bytes("8394c8f03e515708")).unwrap();
+    fn initial_keys_match_rfc_9001_a_1() {
+        let [client, server] = PacketKeys::initial(&bytes("8394c8f03e515708")).unwrap();
         assert_eq!(client.secret, bytes("c00cf151ca5be075ed0ebfb5c80323c42d6b7db67881289af4008f1f6c357aea"));
         assert_eq!(client.iv.to_vec(), bytes("fa044b2f42a3fd3b46fb255c"));
         assert_eq!(server.iv.to_vec(), bytes("0ac1493ca1905853b0bba03e"));
     }
 
     #[test]
-    fn the_packet_of_rfc_9001_a_5_is_opened() {
+    fn packet_of_rfc_9001_a_5_is_decrypted() {
         let secret = bytes("9ac312a7f877468ebe69422748ad00a15443f18203a07d6060f688f30f21632b");
-        let mut level = Level::new(Suite::ChaCha20, &secret).unwrap();
+        let mut level = PacketKeys::new(Suite::ChaCha20, &secret).unwrap();
         level.largest = Some(654_360_563);
         let packet = bytes("4cfe4189655e5cd55c41f69080575d7999c25a5bfb");
-        let packets = super::super::packet::split(&packet);
-        let opened = level.open(&packets[0], 1).unwrap();
-        assert_eq!((opened.payload, opened.updates), (vec![1], 0));
-        let next = update(Suite::ChaCha20, &secret).unwrap();
+        let packets = super::super::packet::split_datagram(&packet);
+        let decrypted = level.decrypt(&packets[0], 1).unwrap();
+        assert_eq!((decrypted.payload, decrypted.updates), (vec![1], 0));
+        let next = next_secret(Suite::ChaCha20, &secret).unwrap();
         assert_eq!(next, bytes("1223504755036d556342ee9361d253421a826c9ecdf3c7148684b36b714881f9"));
         for bit in 0..packet.len() * 8 {
-            let mut bent = packet.clone();
-            bent[bit / 8] ^= 1 << (bit % 8);
-            let mut level = Level::new(Suite::ChaCha20, &secret).unwrap();
+            let mut corrupted = packet.clone();
+            corrupted[bit / 8] ^= 1 << (bit % 8);
+            let mut level = PacketKeys::new(Suite::ChaCha20, &secret).unwrap();
             level.largest = Some(654_360_563);
-            let read = super::super::packet::split(&bent).first().and_then(|packet| level.open(packet, 1));
+            let read =
+                super::super::packet::split_datagram(&corrupted).first().and_then(|packet| level.decrypt(packet, 1));
             assert!(read.is_none(), "bit {bit}");
         }
     }
 
     #[test]
-    fn packet_numbers_are_those_of_rfc_9000_a_3() {
-        assert_eq!(decode(Some(0xa82f_30ea), 0x9b32, 2), 0xa82f_9b32);
-        assert_eq!((decode(None, 0, 1), decode(Some(255), 0, 1), decode(Some(256), 255, 1)), (0, 256, 255));
+    fn packet_numbers_match_rfc_9000_a_3() {
+        assert_eq!(decode_packet_number(Some(0xa82f_30ea), 0x9b32, 2), 0xa82f_9b32);
+        assert_eq!(
+            (
+                decode_packet_number(None, 0, 1),
+                decode_packet_number(Some(255), 0, 1),
+                decode_packet_number(Some(256), 255, 1)
+            ),
+            (0, 256, 255)
+        );
     }
 
     #[test]
-    fn a_key_log_is_read_and_other_lines_are_passed_over() {
+    fn key_log_parser_ignores_other_lines() {
         let mut secrets = Secrets::default();
         secrets.add("# comment\nCLIENT_TRAFFIC_SECRET_0 0aFF 0102\nx\nLABEL zz 01\nLABEL 0 01\n");
         assert_eq!(secrets.find(&[0x0a, 0xff], "CLIENT_TRAFFIC_SECRET_0"), Some(&[1, 2][..]));

@@ -1,16 +1,16 @@
-//! The stacks on rustls. quinn and noq have the same shape under other names.
+//! quinn and noq, which have the same API under different names.
 
-/// What a file may have on the way, per stream and per connection: flow control is not what is tested.
+/// Flow-control windows per stream and per connection, large enough never to limit a transfer.
 const STREAM_WINDOW: u32 = 16 << 20;
 const WINDOW: u32 = 64 << 20;
-/// Requests at once on a connection.
+/// Limit for concurrent streams of a connection.
 const STREAMS: u32 = 256;
-/// A connection on which nothing happens for so long ends, in milliseconds. Where handshakes lose every third packet, the first round-trip
-/// time that is measured may be a second, and the probe timeout doubles from three: most stacks' 30 s are over too soon.
-const IDLE: u32 = 90_000;
+/// Idle timeout in milliseconds. With 30 % loss, the first round-trip time sample may be 1 s, and the probe timeout doubles from 3 s, so
+/// that the usual 30 s are too short.
+const IDLE_TIMEOUT: u32 = 90_000;
 
 macro_rules! stack {
-    ($module:ident, $stack:ident, $plugs:ident, $h3:ident, $rtt:expr) => {
+    ($module:ident, $stack:ident, $plugin:ident, $h3:ident, $rtt:expr) => {
         pub(super) mod $module {
             use std::io;
             use std::net::SocketAddr;
@@ -21,7 +21,7 @@ macro_rules! stack {
             use fathom_net::load::wildcard_address;
             use fathom_net::native_controllers::$stack as natives;
             use fathom_plugin::with_shaping_socket;
-            use $plugs::{ClientPlugin, ConnectionMonitor, PROVIDED, Plugin, ServerPlugin, ShapingSocket};
+            use $plugin::{ClientPlugin, ConnectionMonitor, PROVIDED, Plugin, ServerPlugin, ShapingSocket};
             use $stack::congestion::ControllerFactory;
             use $stack::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
             use $stack::{
@@ -29,34 +29,34 @@ macro_rules! stack {
             };
 
             use super::super::facts::{self, Close};
-            use super::super::stack::{self as seam, Ear, Early};
+            use super::super::stack::{self as traits, ConnectionObserver, ZeroRttAccepted};
             use super::super::{Setup, tls};
-            use super::{IDLE, STREAM_WINDOW, STREAMS, WINDOW};
+            use super::{IDLE_TIMEOUT, STREAM_WINDOW, STREAMS, WINDOW};
 
-            /// Where connections' crypto and controllers come from.
-            enum Kind {
-                PluggedClient(ClientPlugin),
-                PluggedServer(ServerPlugin),
+            /// Creates connections' crypto and congestion controllers.
+            enum Factory {
+                PluginClient(ClientPlugin),
+                PluginServer(ServerPlugin),
                 NativeClient(Arc<QuicClientConfig>, Arc<dyn ControllerFactory + Send + Sync>),
                 NativeServer(stack::ServerConfig, Arc<dyn ControllerFactory + Send + Sync>),
             }
 
             pub(crate) struct Endpoint {
                 endpoint: stack::Endpoint,
-                kind: Kind,
-                /// Packets go through an outlet, which cuts them to size: their size must not change by itself.
-                outlet: bool,
+                factory: Factory,
+                /// Packets go through a shaping socket, which sets their size: MTU discovery must be off.
+                shaping: bool,
             }
 
             pub(crate) struct Connecting {
                 connecting: stack::Connecting,
-                probe: Option<ConnectionMonitor>,
+                monitor: Option<ConnectionMonitor>,
             }
 
             #[derive(Clone)]
             pub(crate) struct Connection {
                 connection: stack::Connection,
-                probe: Option<ConnectionMonitor>,
+                monitor: Option<ConnectionMonitor>,
             }
 
             enum Tls {
@@ -65,160 +65,165 @@ macro_rules! stack {
             }
 
             impl Endpoint {
-                fn made(at: SocketAddr, controller: &str, tls: Tls) -> Result<Self, String> {
+                fn new(at: SocketAddr, controller: &str, tls: Tls) -> Result<Self, String> {
                     let wrong = |why: &dyn std::fmt::Display| format!("controller '{controller}': {why}");
                     let cannot = |e: io::Error| format!("cannot listen at {at}: {e}; choose another port");
-                    let initial = tls::initial().ok_or("no suite for Initial packets")?;
+                    let initial = tls::initial().ok_or("no cipher suite for Initial packets")?;
                     let controller_config = match controller.strip_prefix("native:") {
                         Some(_) => None,
                         None => Some(catalogue::parse(controller).map_err(|e| wrong(&e))?),
                     };
                     let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
-                    let cut = controller_config
+                    let needs_shaping = controller_config
                         .as_ref()
                         .is_some_and(|r| r.check(PROVIDED).is_err() && r.check(with_shaping_socket(PROVIDED)).is_ok());
-                    let outlet = cut.then(|| ShapingSocket::bind(at, &runtime)).transpose().map_err(cannot)?;
-                    let plug = controller_config.map(|controller_config| match &outlet {
-                        Some(outlet) => Plugin::new_with_shaping(outlet.registry(), controller_config),
+                    let shaping_socket =
+                        needs_shaping.then(|| ShapingSocket::bind(at, &runtime)).transpose().map_err(cannot)?;
+                    let plugin = controller_config.map(|controller_config| match &shaping_socket {
+                        Some(shaping_socket) => Plugin::new_with_shaping(shaping_socket.registry(), controller_config),
                         None => Plugin::new(controller_config),
                     });
-                    let plug = plug.transpose().map_err(|e| wrong(&e))?;
+                    let plugin = plugin.transpose().map_err(|e| wrong(&e))?;
                     let native = || natives::named(controller.trim_start_matches("native:")).map_err(|e| wrong(&e));
-                    let (kind, base) = match (plug, tls) {
-                        (Some(plug), Tls::Client(tls)) => {
-                            let plug = plug.client_with_initial(tls, initial).map_err(|e| wrong(&e))?;
-                            (Kind::PluggedClient(plug), None)
+                    let (factory, base) = match (plugin, tls) {
+                        (Some(plugin), Tls::Client(tls)) => {
+                            let plugin = plugin.client_with_initial(tls, initial).map_err(|e| wrong(&e))?;
+                            (Factory::PluginClient(plugin), None)
                         }
-                        (Some(plug), Tls::Server(tls)) => {
-                            let plug = plug.server_with_initial(tls, initial).map_err(|e| wrong(&e))?;
-                            let base = plug.config();
-                            (Kind::PluggedServer(plug), Some(base))
+                        (Some(plugin), Tls::Server(tls)) => {
+                            let plugin = plugin.server_with_initial(tls, initial).map_err(|e| wrong(&e))?;
+                            let base = plugin.config();
+                            (Factory::PluginServer(plugin), Some(base))
                         }
                         (None, Tls::Client(tls)) => {
                             let crypto = QuicClientConfig::with_initial(tls, initial).map_err(|e| e.to_string())?;
-                            (Kind::NativeClient(Arc::new(crypto), native()?), None)
+                            (Factory::NativeClient(Arc::new(crypto), native()?), None)
                         }
                         (None, Tls::Server(tls)) => {
                             let crypto = QuicServerConfig::with_initial(tls, initial).map_err(|e| e.to_string())?;
                             let base = stack::ServerConfig::with_crypto(Arc::new(crypto));
-                            (Kind::NativeServer(base.clone(), native()?), Some(base))
+                            (Factory::NativeServer(base.clone(), native()?), Some(base))
                         }
                     };
-                    let cuts = outlet.is_some();
+                    let shaping = shaping_socket.is_some();
                     let config = EndpointConfig::default();
-                    let endpoint = match outlet {
-                        Some(outlet) => {
-                            stack::Endpoint::new_with_abstract_socket(config, base, outlet.socket(), runtime)
+                    let endpoint = match shaping_socket {
+                        Some(shaping_socket) => {
+                            stack::Endpoint::new_with_abstract_socket(config, base, shaping_socket.socket(), runtime)
                         }
                         None => std::net::UdpSocket::bind(at)
                             .and_then(|socket| stack::Endpoint::new(config, base, socket, runtime)),
                     };
-                    Ok(Self { endpoint: endpoint.map_err(cannot)?, kind, outlet: cuts })
+                    Ok(Self { endpoint: endpoint.map_err(cannot)?, factory, shaping })
                 }
 
                 fn transport(&self) -> TransportConfig {
                     let mut transport = TransportConfig::default();
                     transport.max_concurrent_bidi_streams(STREAMS.into());
                     transport.max_concurrent_uni_streams(8u32.into());
-                    transport.max_idle_timeout(Some(stack::VarInt::from_u32(IDLE).into()));
+                    transport.max_idle_timeout(Some(stack::VarInt::from_u32(IDLE_TIMEOUT).into()));
                     transport.stream_receive_window(STREAM_WINDOW.into());
                     transport.receive_window(WINDOW.into());
                     transport.datagram_receive_buffer_size(None);
-                    if self.outlet {
+                    if self.shaping {
                         transport.mtu_discovery_config(None);
                     }
                     transport
                 }
             }
 
-            impl seam::Stack for Endpoint {
+            impl traits::QuicEndpoint for Endpoint {
                 type Incoming = Incoming;
                 type Connecting = Connecting;
                 type Connection = Connection;
 
                 fn client(setup: &Setup, tls: Arc<rustls::ClientConfig>) -> Result<Self, String> {
-                    Self::made(wildcard_address(setup.address), &setup.controller, Tls::Client(tls))
+                    Self::new(wildcard_address(setup.address), &setup.controller, Tls::Client(tls))
                 }
 
                 fn server(setup: &Setup, tls: Arc<rustls::ServerConfig>) -> Result<Self, String> {
-                    Self::made(setup.address, &setup.controller, Tls::Server(tls))
+                    Self::new(setup.address, &setup.controller, Tls::Server(tls))
                 }
 
-                fn dial(
+                fn connect(
                     &self,
                     to: SocketAddr,
                     name: &str,
                     rtt: Option<Duration>,
-                    ear: Ear,
+                    observer: ConnectionObserver,
                 ) -> Result<Connecting, String> {
                     let mut transport = self.transport();
                     if let Some(rtt) = rtt {
-                        // RFC 9002 §6.2.2. noq paces by it, 0-RTT too.
+                        // RFC 9002 §6.2.2. noq paces by it, also in 0-RTT.
                         transport.initial_rtt(rtt);
                     }
-                    let (config, probe) = match &self.kind {
-                        Kind::PluggedClient(plug) => {
-                            let (config, probe) = plug.config(transport, ear);
-                            (config, Some(probe))
+                    let (config, monitor) = match &self.factory {
+                        Factory::PluginClient(plugin) => {
+                            let (config, monitor) = plugin.config(transport, observer);
+                            (config, Some(monitor))
                         }
-                        Kind::NativeClient(crypto, factory) => {
+                        Factory::NativeClient(crypto, factory) => {
                             transport.congestion_controller_factory(Arc::clone(factory));
                             let mut config =
                                 ClientConfig::new(Arc::clone(crypto) as Arc<dyn stack::crypto::ClientConfig>);
                             config.transport_config(Arc::new(transport));
                             (config, None)
                         }
-                        _ => return Err("servers do not connect".into()),
+                        _ => return Err("a server does not connect".into()),
                     };
                     let connecting = self.endpoint.connect_with(config, to, name).map_err(|e| e.to_string())?;
-                    Ok(Connecting { connecting, probe })
+                    Ok(Connecting { connecting, monitor })
                 }
 
                 async fn accept(&self) -> Option<Incoming> {
                     self.endpoint.accept().await
                 }
 
-                fn of(incoming: &Incoming) -> (SocketAddr, String, bool) {
+                fn incoming_info(incoming: &Incoming) -> (SocketAddr, String, bool) {
                     (incoming.remote_address(), incoming.orig_dst_cid().to_string(), incoming.may_retry())
                 }
 
                 fn retry(incoming: Incoming) {
-                    // One that may not be asked has proved its address.
+                    // Fails only if the address is already validated.
                     let _ = incoming.retry();
                 }
 
-                fn take(&self, incoming: Incoming, ear: Ear) -> Result<Connecting, Close> {
+                fn begin_handshake(
+                    &self,
+                    incoming: Incoming,
+                    observer: ConnectionObserver,
+                ) -> Result<Connecting, Close> {
                     let mut transport = self.transport();
-                    let taken = match &self.kind {
-                        Kind::PluggedServer(plug) => plug
-                            .accept_observed(incoming, transport, ear)
-                            .map(|(connecting, probe)| (connecting, Some(probe))),
-                        Kind::NativeServer(config, factory) => {
+                    let accepted = match &self.factory {
+                        Factory::PluginServer(plugin) => plugin
+                            .accept_observed(incoming, transport, observer)
+                            .map(|(connecting, monitor)| (connecting, Some(monitor))),
+                        Factory::NativeServer(config, factory) => {
                             transport.congestion_controller_factory(Arc::clone(factory));
                             let mut config = config.clone();
                             config.transport = Arc::new(transport);
                             incoming.accept_with(Arc::new(config)).map(|connecting| (connecting, None))
                         }
-                        _ => return Err(Close::plain("us", "refused", "clients do not accept")),
+                        _ => return Err(Close::without_code("us", "refused", "a client does not accept connections")),
                     };
-                    taken.map(|(connecting, probe)| Connecting { connecting, probe }).map_err(|e| {
-                        // The first packet was none, so there is no connection that could have ended.
-                        Close::plain("us", "refused", &e.to_string())
+                    accepted.map(|(connecting, monitor)| Connecting { connecting, monitor }).map_err(|e| {
+                        // The first packet was invalid, so there is no connection.
+                        Close::without_code("us", "refused", &e.to_string())
                     })
                 }
 
-                fn early(connecting: Connecting) -> Result<(Connection, Early), Connecting> {
-                    let Connecting { connecting, probe } = connecting;
+                fn into_0rtt(connecting: Connecting) -> Result<(Connection, ZeroRttAccepted), Connecting> {
+                    let Connecting { connecting, monitor } = connecting;
                     match connecting.into_0rtt() {
-                        Ok((connection, accepted)) => Ok((Connection { connection, probe }, Box::pin(accepted))),
-                        Err(connecting) => Err(Connecting { connecting, probe }),
+                        Ok((connection, accepted)) => Ok((Connection { connection, monitor }, Box::pin(accepted))),
+                        Err(connecting) => Err(Connecting { connecting, monitor }),
                     }
                 }
 
-                async fn complete(connecting: Connecting) -> Result<Connection, Close> {
-                    let Connecting { connecting, probe } = connecting;
+                async fn handshake(connecting: Connecting) -> Result<Connection, Close> {
+                    let Connecting { connecting, monitor } = connecting;
                     match connecting.await {
-                        Ok(connection) => Ok(Connection { connection, probe }),
+                        Ok(connection) => Ok(Connection { connection, monitor }),
                         Err(e) => Err(close(&e)),
                     }
                 }
@@ -227,34 +232,34 @@ macro_rules! stack {
                     self.endpoint.close(0u32.into(), b"");
                 }
 
-                async fn idle(&self) {
+                async fn wait_idle(&self) {
                     self.endpoint.wait_idle().await;
                 }
             }
 
-            impl seam::Connection for Connection {
+            impl traits::QuicConnection for Connection {
                 type Send = stack::SendStream;
                 type Recv = stack::RecvStream;
-                type Transport = $h3::Connection;
+                type H3Transport = $h3::Connection;
 
-                async fn open(&self) -> io::Result<(stack::SendStream, stack::RecvStream, bool)> {
+                async fn open_bi(&self) -> io::Result<(stack::SendStream, stack::RecvStream, bool)> {
                     let (send, recv) = self.connection.open_bi().await?;
                     let early = recv.is_0rtt();
                     Ok((send, recv, early))
                 }
 
-                async fn next(&self) -> Option<(stack::SendStream, stack::RecvStream, bool)> {
+                async fn accept_bi(&self) -> Option<(stack::SendStream, stack::RecvStream, bool)> {
                     let (send, recv) = self.connection.accept_bi().await.ok()?;
                     let early = recv.is_0rtt();
                     Some((send, recv, early))
                 }
 
                 fn reset(stream: &mut stack::SendStream, code: u32) {
-                    // One that is over already needs none.
+                    // A finished stream needs no reset.
                     let _ = stream.reset(code.into());
                 }
 
-                fn transport(&self) -> $h3::Connection {
+                fn h3_transport(&self) -> $h3::Connection {
                     $h3::Connection::new(self.connection.clone())
                 }
 
@@ -262,7 +267,7 @@ macro_rules! stack {
                     self.connection.close(code.into(), b"");
                 }
 
-                fn over(&self) -> Option<Close> {
+                fn close_reason(&self) -> Option<Close> {
                     self.connection.close_reason().map(|e| close(&e))
                 }
 
@@ -274,7 +279,7 @@ macro_rules! stack {
                     self.connection.force_key_update();
                 }
 
-                fn confirmed(&self) -> bool {
+                fn handshake_confirmed(&self) -> bool {
                     self.connection.stats().frame_rx.handshake_done > 0
                 }
 
@@ -282,7 +287,7 @@ macro_rules! stack {
                     ($rtt)(&self.connection)
                 }
 
-                fn tell(&self, facts: &mut facts::Connection) {
+                fn record_facts(&self, facts: &mut facts::Connection) {
                     let stats = self.connection.stats();
                     facts.bytes_sent = Some(stats.udp_tx.bytes);
                     facts.bytes_received = Some(stats.udp_rx.bytes);
@@ -290,8 +295,8 @@ macro_rules! stack {
                     let protocol = data.and_then(|data| data.protocol);
                     facts.protocol =
                         protocol.map(|name| String::from_utf8_lossy(&name).into_owned()).or(facts.protocol.take());
-                    if let Some(probe) = &self.probe {
-                        facts.take_report(&probe.report());
+                    if let Some(monitor) = &self.monitor {
+                        facts.add_monitor_report(&monitor.report());
                     }
                 }
             }
@@ -300,16 +305,18 @@ macro_rules! stack {
                 match e {
                     ConnectionError::TransportError(e) => {
                         let code = u64::from(e.code);
-                        Close::coded("us", true, code, e.reason.as_bytes())
+                        Close::with_code("us", true, code, e.reason.as_bytes())
                     }
-                    ConnectionError::ConnectionClosed(c) => Close::coded("peer", true, c.error_code.into(), &c.reason),
+                    ConnectionError::ConnectionClosed(c) => {
+                        Close::with_code("peer", true, c.error_code.into(), &c.reason)
+                    }
                     ConnectionError::ApplicationClosed(c) => {
-                        Close::coded("peer", false, c.error_code.into_inner(), &c.reason)
+                        Close::with_code("peer", false, c.error_code.into_inner(), &c.reason)
                     }
-                    ConnectionError::LocallyClosed => Close::coded("us", false, 0, b""),
-                    ConnectionError::TimedOut => Close::plain("nobody", "timeout", ""),
-                    ConnectionError::Reset => Close::plain("peer", "reset", ""),
-                    other => Close::plain("us", "other", &other.to_string()),
+                    ConnectionError::LocallyClosed => Close::with_code("us", false, 0, b""),
+                    ConnectionError::TimedOut => Close::without_code("nobody", "timeout", ""),
+                    ConnectionError::Reset => Close::without_code("peer", "reset", ""),
+                    other => Close::without_code("us", "other", &other.to_string()),
                 }
             }
         }

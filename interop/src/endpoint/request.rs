@@ -1,0 +1,31 @@
+//! Requested URLs and the files for their responses.
+
+use std::path::{Path, PathBuf};
+
+use http::Uri;
+
+/// A request of the client.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// URL.
+    pub url: Uri,
+    /// File for the response.
+    pub file: PathBuf,
+}
+
+impl Request {
+    /// A request for `url`, with the last segment of its path as the file's name in `folder`.
+    pub(crate) fn new(url: Uri, folder: &Path) -> Result<Self, String> {
+        let name = url.path().rsplit('/').next().unwrap_or_default();
+        // The environment is trusted, but a file name outside the directory is still a mistake.
+        if matches!(name, "" | "." | "..") || name.contains(['\\', '\0', '%']) {
+            return Err(format!("the path of '{url}' has no file name; use a URL such as https://localhost/a.bin"));
+        }
+        Ok(Self { file: folder.join(name), url })
+    }
+
+    /// The path of the URL.
+    pub fn path(&self) -> &str {
+        self.url.path()
+    }
+}

@@ -1,0 +1,90 @@
+//! The list of known failures, which do not fail a run.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::implementation::Role;
+use super::test_case::TestCase;
+
+/// A failure whose cause is known.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownFailure {
+    /// Client's name, or `*`.
+    client: String,
+    /// Server's name, or `*`.
+    server: String,
+    /// Name of the test case.
+    test: String,
+    /// Which implementation fails, and why.
+    why: String,
+}
+
+/// The list of known failures.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownFailures {
+    #[serde(default)]
+    failure: Vec<KnownFailure>,
+}
+
+impl KnownFailures {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read or parsed; the message is one line.
+    pub fn read(file: &Path) -> Result<Self, String> {
+        let wrong = |why: String| format!("'{}': {why}; docs/interop.md describes the format", file.display());
+        let text = std::fs::read_to_string(file).map_err(|e| wrong(e.to_string()))?;
+        Self::parse(&text).map_err(wrong)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let known: Self = toml::from_str(text).map_err(|e| e.message().to_owned())?;
+        for entry in &known.failure {
+            TestCase::from_name(&entry.test)?;
+            if entry.why.trim().is_empty() {
+                return Err(format!("{} and {}, {}: no why", entry.client, entry.server, entry.test));
+            }
+        }
+        Ok(known)
+    }
+
+    /// Why this test fails, if that is known.
+    pub fn why(&self, client: &str, server: &str, test_case: TestCase) -> Option<&str> {
+        let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
+        let of = |e: &&KnownFailure| fits(&e.client, client) && fits(&e.server, server) && e.test == test_case.name();
+        self.failure.iter().find(of).map(|entry| entry.why.as_str())
+    }
+
+    /// Names in the list that no implementation has; a typing error would hide failures.
+    pub fn unknown_names<'a>(&'a self, names: &[&str]) -> Vec<(Role, &'a str)> {
+        let roles = |e: &'a KnownFailure| [(Role::Client, e.client.as_str()), (Role::Server, e.server.as_str())];
+        let unknown = |(_, name): &(Role, &str)| *name != "*" && !names.contains(name);
+        self.failure.iter().flat_map(roles).filter(unknown).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_failures_match_and_require_a_reason() {
+        let text = "[[failure]]\nclient = \"*\"\nserver = \"b\"\ntest = \"retry\"\nwhy = \"b sends none\"\n";
+        let known = KnownFailures::parse(text).unwrap();
+        assert_eq!(known.why("a", "b", TestCase::Retry), Some("b sends none"));
+        assert_eq!((known.why("b", "a", TestCase::Retry), known.why("a", "b", TestCase::Ecn)), (None, None));
+        assert!(known.unknown_names(&["b"]).is_empty());
+        assert_eq!(known.unknown_names(&["a"]), [(Role::Server, "b")]);
+        for (text, hint) in [
+            (text.replace("retry", "retri"), "unknown test case"),
+            (text.replace("b sends none", " "), "no why"),
+            (text.replace("why", "reason"), "unknown field"),
+        ] {
+            assert!(KnownFailures::parse(&text).unwrap_err().contains(hint), "{text}");
+        }
+        assert_eq!(KnownFailures::parse("").unwrap(), KnownFailures::default());
+    }
+}
