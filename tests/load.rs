@@ -148,7 +148,7 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&["127.0.0.1:9"], "https://localhost:4433/"),
         (&[url, "https://127.0.0.1:10/"], "one at a time"),
         (&["https://nowhere.invalid/"], "--connect-to"),
-        (&[url, "--connect-to", "127.0.0.1"], "host and port"),
+        (&[url, "--connect-to", "127.0.0.1"], "HOST:PORT"),
         (&[url, "--trace", &trace], "line 2: 'soon'"),
         (&[url, "--trace", "/nowhere"], "name a file you can read"),
         (&[url, url, "--model", "packmime=5"], "one URL"),
