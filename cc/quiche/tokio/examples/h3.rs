@@ -91,7 +91,7 @@ pub(crate) async fn serve<P: AsRef<Path>>(
             ServerH3Event::Core(_) => {}
         }
     }
-    Ok(seen.map(|probe| monitor.report()))
+    Ok(seen.map(|monitor| monitor.report()))
 }
 
 async fn respond(request: IncomingH3Headers, bytes: usize) -> Outcome<()> {
@@ -141,7 +141,7 @@ pub(crate) async fn get(to: SocketAddr, settings: QuicSettings) -> Outcome<(Vec<
             }
         }
     }
-    Ok((body, monitor.map(|probe| monitor.report())))
+    Ok((body, monitor.map(|monitor| monitor.report())))
 }
 
 /// Every byte depends on its place.
