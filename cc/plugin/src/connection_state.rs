@@ -585,9 +585,9 @@ impl ConnectionState {
     // ---- for stacks that call the plug-in from their own code ----
 
     /// A connection of a stack that carries the plug-in in its own code, and so needs no keys or sessions of ours. Such a stack calls
-    /// [`ConnectionState::set_ack_delay_exponent`], [`ConnectionState::append_parameters`] and [`ConnectionState::negotiate`] during the handshake, [`ConnectionState::room`] and [`ConnectionState::finish_packet`]
+    /// [`ConnectionState::set_ack_delay_exponent`], [`ConnectionState::append_parameters`] and [`ConnectionState::negotiate`] during the handshake, [`ConnectionState::frame_room`] and [`ConnectionState::finish_packet`]
     /// for each 1-RTT packet it builds, [`ConnectionState::on_packet_received`] for each it has opened ([`ConnectionState::on_early_packet_received`] for those before 1-RTT), and
-    /// starts a [`ControllerDriver`](crate::Flow) per network path. All its 1-RTT packets share one packet number space, which is path 0.
+    /// starts a [`ControllerDriver`](crate::ControllerDriver) per network path. All its 1-RTT packets share one packet number space, which is path 0.
     ///
     /// # Errors
     /// The stack lacks what the configuration's controllers need, or the extension is off and they need one-way delay.
@@ -618,7 +618,7 @@ impl ConnectionState {
         self.stamps_every_packet.load(Ordering::Relaxed)
     }
 
-    /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`ConnectionState::room`] bytes, perhaps none);
+    /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`ConnectionState::frame_room`] bytes, perhaps none);
     /// `ack_eliciting`: it asks for an acknowledgement.
     pub fn finish_packet(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
         let now = self.host_time();
