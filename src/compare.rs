@@ -283,7 +283,7 @@ impl Watcher {
                 });
                 self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (bar, progress));
             }
-            Stage::EndpointPair { name, cost } => {
+            Stage::Ends { name, cost } => {
                 if let Some((bar, _)) = self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&name) {
                     bar.finish_and_clear();
                 }

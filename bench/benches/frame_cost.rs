@@ -25,7 +25,7 @@ fn run(stack: Stack, timestamps: Timestamps) -> (f64, f64) {
     };
     let cpu = Mutex::new(0.0);
     let watch = |stage: Stage| {
-        if let Stage::EndpointPair { cost, .. } = stage {
+        if let Stage::Ends { cost, .. } = stage {
             *cpu.lock().expect("no panic") += cost.cpu_seconds;
         }
     };

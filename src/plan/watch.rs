@@ -79,7 +79,7 @@ impl Watcher {
                     state.running.insert(run.label(), (bar, progress));
                 }
             }
-            Event::EndpointPair { run, cost } => {
+            Event::Ends { run, cost } => {
                 let label = run.label();
                 state.end(&label);
                 let (done, left) = (state.done, state.left);

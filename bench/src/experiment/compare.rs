@@ -26,7 +26,7 @@ pub enum Stage {
         progress: Progress,
     },
     /// A run is over.
-    EndpointPair {
+    Ends {
         /// What ran.
         name: String,
         /// What it cost.
@@ -86,7 +86,7 @@ pub fn compare_until(
             let name = "calibration".to_owned();
             watch(Stage::Begins { name: name.clone(), of: responses, progress: Arc::clone(&progress) });
             let calibrated = calibrate(&checked, &progress, interrupt)?;
-            watch(Stage::EndpointPair { name, cost: calibrated.cost });
+            watch(Stage::Ends { name, cost: calibrated.cost });
             (Some(calibrated.reference), calibrated.traffic)
         }
         Workload::Bulk { .. } => (None, [traffic(&checked, 0, 1.0)?, traffic(&checked, 1, 1.0)?]),
@@ -179,7 +179,7 @@ fn run_all<'a, 'b>(
                     });
                     let outcome = run(run_spec, progress);
                     if let Ok((_, cost)) = &outcome {
-                        watch(Stage::EndpointPair { name, cost: *cost });
+                        watch(Stage::Ends { name, cost: *cost });
                     }
                     *slot.lock().unwrap_or_else(PoisonError::into_inner) = outcome.map(|(result, _)| result);
                 }

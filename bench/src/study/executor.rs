@@ -65,7 +65,7 @@ pub enum Event<'a> {
         progress: Progress,
     },
     /// A run is done, and stored.
-    EndpointPair {
+    Ends {
         /// Which.
         run: &'a StudyRun,
         /// What it cost.
@@ -239,7 +239,7 @@ impl<'a> Work<'a> {
             watch(Event::Begins { run, of: scenario::goal(&run.scenario), progress: Arc::clone(&progress) });
             match runner(run, &progress) {
                 Ok((outcome, cost)) => match self.keep(run, outcome) {
-                    Ok(()) => watch(Event::EndpointPair { run, cost }),
+                    Ok(()) => watch(Event::Ends { run, cost }),
                     Err(e) => {
                         self.over.store(true, Ordering::Relaxed);
                         locked(&self.unstored).get_or_insert(e);

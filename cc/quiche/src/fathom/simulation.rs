@@ -41,10 +41,10 @@ impl ConnectionRng {
 /// Runs `work` at this instant with this generator: whatever quiche does in it sees no other clock and no other randomness.
 ///
 /// ```
-/// use quiche::fathom::simulation::{Dice, at, now};
+/// use quiche::fathom::simulation::{ConnectionRng, now, run_at};
 /// let start = now();
-/// let mut dice = Dice::new(7);
-/// assert_eq!(at(start, &mut dice, now), start);
+/// let mut rng = ConnectionRng::new(7);
+/// assert_eq!(run_at(start, &mut rng, now), start);
 /// ```
 pub fn run_at<T>(now: Instant, rng: &mut ConnectionRng, work: impl FnOnce() -> T) -> T {
     /// Restores clock and generator, also when `work` panics.

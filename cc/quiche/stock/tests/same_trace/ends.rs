@@ -29,7 +29,7 @@ pub(crate) enum Application {
 
 /// What both ends are told.
 #[derive(Clone)]
-pub(crate) struct ConnectionConfig {
+pub(crate) struct Setup {
     pub(crate) application: Application,
     pub(crate) exchanges: Vec<Exchange>,
     pub(crate) controller: &'static str,
@@ -79,7 +79,7 @@ macro_rules! ends {
             use $quiche::h3::{self, NameValue};
             use $quiche::{Config, Connection, ConnectionId, RecvInfo};
 
-            use super::{Application, ConnectionConfig, Exchange, tls};
+            use super::{Application, Exchange, Setup, tls};
             use crate::network::{Books, End};
 
             const PAYLOAD: [u8; 1 << 16] = [7; 1 << 16];
@@ -107,7 +107,7 @@ macro_rules! ends {
             }
 
             /// To be called at time 0.
-            pub(crate) fn make(setup: &ConnectionConfig, server: bool) -> Box<dyn End> {
+            pub(crate) fn make(setup: &Setup, server: bool) -> Box<dyn End> {
                 let mut config =
                     Config::with_boring_ssl_ctx_builder($quiche::PROTOCOL_VERSION, tls(server)).expect("1");
                 let protocols: &[&[u8]] = match setup.application {

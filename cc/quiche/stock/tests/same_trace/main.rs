@@ -16,8 +16,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use derived::fathom::simulation::{self, ConnectionRng};
-use ends::{Application, ConnectionConfig, Exchange, on_derived, on_stock};
-use network::{Books, ConnectionPlugin, End, Outcome, run};
+use ends::{Application, Exchange, Setup, on_derived, on_stock};
+use network::{Books, End, Link, Outcome, run};
 
 const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr2"];
 const SEED: u64 = 11;
@@ -27,16 +27,16 @@ const fn ms(ms: u64) -> Duration {
 }
 
 /// Long transfers both ways beside short ones.
-fn setup(application: Application, controller: &'static str) -> ConnectionConfig {
+fn setup(application: Application, controller: &'static str) -> Setup {
     let mut exchanges =
         vec![Exchange { start: ms(0), up: 300, down: 900_000 }, Exchange { start: ms(100), up: 400_000, down: 1_000 }];
     exchanges.extend((0..20).map(|i| Exchange { start: ms(200 + 90 * i), up: 0, down: 500 << (i % 8) }));
-    ConnectionConfig { application, exchanges, controller, hystart: true, pacing: true, pmtud: false, mtu: 1350 }
+    Setup { application, exchanges, controller, hystart: true, pacing: true, pmtud: false, mtu: 1350 }
 }
 
 /// 10 Mbit/s, 40 ms and a queue of 20 ms, which slow start overflows.
-fn link() -> ConnectionPlugin {
-    ConnectionPlugin {
+fn link() -> Link {
+    Link {
         bytes_per_second: 1_250_000,
         delay: ms(20),
         queue_bytes: 25_000,
@@ -46,18 +46,18 @@ fn link() -> ConnectionPlugin {
     }
 }
 
-type Make = fn(&ConnectionConfig, bool) -> Box<dyn End>;
+type Make = fn(&Setup, bool) -> Box<dyn End>;
 
-fn between(client: Make, server: Make, setup: &ConnectionConfig, link: &ConnectionPlugin, seed: u64) -> Outcome {
+fn between(client: Make, server: Make, setup: &Setup, link: &Link, seed: u64) -> Outcome {
     run([&|| client(setup, false), &|| server(setup, true)], link, seed)
 }
 
-fn stock(setup: &ConnectionConfig, link: &ConnectionPlugin) -> Outcome {
+fn stock(setup: &Setup, link: &Link) -> Outcome {
     between(on_stock::make, on_stock::make, setup, link, SEED)
 }
 
 /// Every pairing sends what stock does by itself; returns that.
-fn compare(what: &str, setup: &ConnectionConfig, link: &ConnectionPlugin) -> Outcome {
+fn compare(what: &str, setup: &Setup, link: &Link) -> Outcome {
     let stock = stock(setup, link);
     let whole = |n: fn(&Exchange) -> usize| setup.exchanges.iter().map(n).sum::<usize>() as u64;
     assert!(stock.client.read > whole(|x| x.down) && stock.server.read > whole(|x| x.up), "{what}: not all arrived");
@@ -91,13 +91,13 @@ fn every_network(controller: &'static str) {
         let queue = compare(&name("full queue"), &setup, &link());
         assert!(ends(&queue, |b| b.lost > 10 && b.retransmitted > 10_000), "{queue:?}");
 
-        let outage = ConnectionPlugin { one_lost_in: 40, outage: [ms(900), ms(2500)], queue_bytes: 60_000, ..link() };
-        let plain = ConnectionConfig { hystart: false, pacing: false, ..setup.clone() };
+        let outage = Link { one_lost_in: 40, outage: [ms(900), ms(2500)], queue_bytes: 60_000, ..link() };
+        let plain = Setup { hystart: false, pacing: false, ..setup.clone() };
         let outage = compare(&name("random loss and outage"), &plain, &outage);
         assert!(ends(&outage, |b| b.lost > 10 && b.ptos > 2), "{outage:?}");
 
-        let narrow = ConnectionPlugin { longest: 1400, ..link() };
-        let narrow = compare(&name("MTU of 1400"), &ConnectionConfig { pmtud: true, mtu: 1500, ..setup }, &narrow);
+        let narrow = Link { longest: 1400, ..link() };
+        let narrow = compare(&name("MTU of 1400"), &Setup { pmtud: true, mtu: 1500, ..setup }, &narrow);
         assert!(ends(&narrow, |b| (1300..=1400).contains(&b.mtu)), "{narrow:?}");
         assert!(narrow.trace.iter().any(|d| d.size == 1500), "the MTU is looked for");
     }
@@ -128,12 +128,12 @@ fn a_trace_shows_what_made_it() {
     let seed = between(on_stock::make, on_stock::make, &reno, &link, SEED + 1);
     assert_ne!(first.trace, seed.trace, "sizes depend on GREASE, so the seed reaches stock");
     for (what, other) in [
-        ("controller", ConnectionConfig { controller: "cubic", ..reno.clone() }),
-        ("HyStart++", ConnectionConfig { hystart: false, ..reno.clone() }),
+        ("controller", Setup { controller: "cubic", ..reno.clone() }),
+        ("HyStart++", Setup { hystart: false, ..reno.clone() }),
     ] {
         assert_ne!(first.trace, stock(&other, &link).trace, "{what}");
     }
-    let faster = ConnectionPlugin { bytes_per_second: 1_250_001, ..link };
+    let faster = Link { bytes_per_second: 1_250_001, ..link };
     assert_ne!(first.trace, stock(&reno, &faster).trace, "a nanosecond per packet");
 }
 
@@ -147,7 +147,7 @@ struct Inside {
 }
 
 impl Inside {
-    fn make(setup: &ConnectionConfig, server: bool, asked: &Rc<Cell<u64>>) -> Box<dyn End> {
+    fn make(setup: &Setup, server: bool, asked: &Rc<Cell<u64>>) -> Box<dyn End> {
         #[allow(clippy::disallowed_methods)] // The host's clock is the simulation's here.
         let start = Instant::now();
         let mut rng = ConnectionRng::new(server.into());
@@ -203,7 +203,7 @@ impl End for Inside {
 /// Inside of `simulation::run_at` the derived crate never asks the host for the time; stock does all the while.
 #[test]
 fn a_simulation_never_reads_the_host_clock() {
-    let outage = ConnectionPlugin { one_lost_in: 40, outage: [ms(900), ms(2500)], ..link() };
+    let outage = Link { one_lost_in: 40, outage: [ms(900), ms(2500)], ..link() };
     for controller in CONTROLLERS {
         let setup = setup(Application::H3, controller);
         let before = host::reads();

@@ -57,7 +57,7 @@ pub(crate) struct Outcome {
 
 /// One direction: random loss, then a queue, first in, first out.
 #[derive(Clone)]
-pub(crate) struct ConnectionPlugin {
+pub(crate) struct Link {
     pub(crate) bytes_per_second: u64,
     pub(crate) delay: Duration,
     pub(crate) queue_bytes: u64,
@@ -70,7 +70,7 @@ pub(crate) struct ConnectionPlugin {
 }
 
 struct Pipe {
-    link: ConnectionPlugin,
+    link: Link,
     seed: u64,
     free_at: Duration,
 }
@@ -102,7 +102,7 @@ struct Datagram {
 }
 
 /// Runs until both have closed. The seed is for the link's losses and the ends' randomness.
-pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &ConnectionPlugin, seed: u64) -> Outcome {
+pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) -> Outcome {
     let mut rng = [ConnectionRng(seed), ConnectionRng(!seed)];
     let mut pipes = [1, 2].map(|n| Pipe { link: link.clone(), seed: seed.rotate_left(n), free_at: Duration::ZERO });
     let mut now = Duration::ZERO;
