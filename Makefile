@@ -34,6 +34,7 @@ check: setup lint doc test test-tokio-quiche
 # In the release profile, which has built what build scripts make already.
 lint: setup
 	$(CARGO) fmt --all --check
+	rustfmt --edition 2024 --check bench/netsim/src/queue/*.rs # declared by a macro, where cargo fmt does not look
 	$(CARGO) fmt --manifest-path cc/quiche/tokio/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets --features quiche --locked -- -D warnings
 	$(CARGO) clippy --release -p fathom-bench --locked -- -D warnings

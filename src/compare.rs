@@ -13,14 +13,24 @@ use fathom_bench::experiment::{
     CompareError, Comparison, Connections, Missing, Plan, RunError, Shaping, Stage, Timestamps, compare_until,
 };
 use fathom_bench::report;
-use fathom_bench::sim::Backend;
 use fathom_bench::stack::Stack;
 use fathom_cc::catalogue;
+use fathom_netsim::backend::Backend;
+use fathom_netsim::queue::{self, Discipline, DropTail};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::kernel::{self, Kernel};
 use crate::signals::{self, INTERRUPTED};
 use crate::{Failure, numbers, output, plan_file};
+
+/// The kinds of queues, from where they are declared.
+fn queue_help() -> String {
+    let others = queue::names(|kind| kind.name != DropTail::KIND.name);
+    format!(
+        "Queue at the bottleneck: droptail with its limit in packets (p) or bytes (B, kB, MB), or one of {others}, with options: \
+         red:min=5p,max=50p. [default: droptail:136p]"
+    )
+}
 
 /// Compare controllers on one bottleneck. Without arguments: reno and sync, 10,000 PackMime web responses at 90 % load over 10 Mbps, in
 /// well under a minute.
@@ -57,9 +67,7 @@ pub(crate) struct Args {
     /// Rate of the uncongested network on which the load is calibrated: more than --link. [default: 100Mbps]
     #[arg(long, value_name = "RATE")]
     reference: Option<String>,
-    /// Queue at the bottleneck: droptail with its limit in packets (p) or bytes (B, kB, MB), or red, adaptive-red, gentle-ared, avq or
-    /// codel with options. [default: droptail:136p]
-    #[arg(long, value_name = "QUEUE")]
+    #[arg(long, value_name = "QUEUE", help = queue_help())]
     queue: Option<String>,
     /// Offered load, percent of the link in each direction. [default: 90%]
     #[arg(long, value_name = "PERCENT")]

@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::sync::{Arc, atomic::AtomicBool};
 
 #[cfg(target_os = "linux")]
-use fathom_bench::netem::{self, GuestError, run_in_guest};
+use fathom_netsim::backend::netem;
+use fathom_netsim::backend::netem::{GuestError, run_in_guest};
 
 #[cfg(target_os = "linux")]
 use crate::output;

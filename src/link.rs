@@ -5,10 +5,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fathom_bench::link::QueueSpec;
-use fathom_bench::relay::{Fault, LineSpec, LineStats, Relay, RelaySpec, RelayStats};
 use fathom_cc::Rate;
 use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
+use fathom_netsim::queue::QueueSpec;
+use fathom_netsim::relay::{Fault, LineSpec, LineStats, Relay, RelaySpec, RelayStats};
 use serde_json::json;
 
 use crate::{Failure, numbers, output, signals};

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use fathom_bench::experiment::{CompetingFlow, SharedBottleneck, shared_bottleneck};
-use fathom_bench::link::QueueSpec;
 use fathom_bench::stack::{ClockMisreport, Control, Stack};
 use fathom_cc::Rate;
+use fathom_netsim::queue::QueueSpec;
 
 /// Bytes that the liar wants: a quarter of a minute at its share.
 const BODY: u64 = 10_000_000;

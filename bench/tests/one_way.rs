@@ -3,38 +3,23 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fathom_bench::http::Identity;
-use fathom_bench::link::{Link, QueueSpec};
-use fathom_bench::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
+use fathom_bench::stack::HostClock;
 use fathom_cc::catalogue;
 use fathom_cc::testing::{Event, Log, RecordingConfig};
 use fathom_cc::{OneWayDelay, Rate, Time};
-use fathom_quinn::{ClientPlugin, Clock, EnableTimestamp, Extension, InUse, Offer, Plugin, Report, ServerPlugin};
+use fathom_netsim::link::Link;
+use fathom_netsim::queue::QueueSpec;
+use fathom_netsim::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
+use fathom_quinn::{ClientPlugin, EnableTimestamp, Extension, InUse, Offer, Plugin, Report, ServerPlugin};
 use quinn::{ConnectionError, Endpoint, EndpointConfig, TransportConfig, VarInt};
 
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
 const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
 /// What a peer of another project has.
 const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
-
-/// A host's clock: an offset, and a rate that is off by `ppm`.
-struct HostClock {
-    sim: SimHandle,
-    offset: u64,
-    ppm: i64,
-}
-
-impl Clock for HostClock {
-    fn now(&self) -> Instant {
-        Clock::now(&self.sim)
-    }
-    fn stamp(&self, since_start: u64) -> u64 {
-        let drift = i128::from(since_start) * i128::from(self.ppm) / 1_000_000;
-        self.offset + (i128::from(since_start) + drift) as u64
-    }
-}
 
 /// What a test asks for.
 #[derive(Clone)]
@@ -113,8 +98,8 @@ fn transport(window: u32) -> TransportConfig {
 }
 
 fn group(
-    client: fathom_bench::sim::SocketId,
-    server: fathom_bench::sim::SocketId,
+    client: fathom_netsim::sim::SocketId,
+    server: fathom_netsim::sim::SocketId,
     link: LinkId,
     back: Duration,
 ) -> Group {
@@ -133,11 +118,18 @@ fn run(setup: &Setup) -> Outcome {
     let log = Log::new(1_000_000);
     let recorded = RecordingConfig::new(catalogue::parse(setup.server).expect("a controller"), log.clone());
     let plug = |p: Plugin, extension| p.with_extension(extension).expect("a plug");
-    let server = plug(Plugin::new(Arc::new(recorded)).expect("a plug").with_clock(Arc::new(sim.clone())), setup.offer)
-        .server(identity.server)
-        .expect("a server");
+    let server = plug(
+        Plugin::new(Arc::new(recorded)).expect("a plug").with_clock(Arc::new(HostClock {
+            sim: sim.clone(),
+            offset: 0,
+            drift: 0,
+        })),
+        setup.offer,
+    )
+    .server(identity.server)
+    .expect("a server");
     let (offset, ppm) = setup.client_clock;
-    let clock = Arc::new(HostClock { sim: sim.clone(), offset, ppm });
+    let clock = Arc::new(HostClock { sim: sim.clone(), offset, drift: ppm });
     let client = plug(Plugin::named(setup.client).expect("a plug").with_clock(clock), setup.client_offer);
     let client = match setup.client_stamp {
         Some(bytes) => client.with_raw_stamp(bytes),
@@ -232,7 +224,7 @@ async fn fetch(
     group: GroupId,
     result: Arc<Mutex<Option<Result<usize, ConnectionError>>>>,
 ) {
-    let flow = sim.add_flow(group, Duration::ZERO, Duration::ZERO);
+    let flow = sim.add_flow(group);
     let (connecting, _probe) =
         plug.connect(&endpoint, transport(setup.window), server_address(flow), "lab.test").expect("begun");
     let outcome = async {

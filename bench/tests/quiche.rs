@@ -10,7 +10,6 @@ use std::time::Duration;
 use fathom_bench::experiment::{
     CompetingFlow, Plan, SharedBottleneck, SharedBottleneckResult, compare, shared_bottleneck,
 };
-use fathom_bench::link::QueueSpec;
 use fathom_bench::stack::{Control, Stack};
 use fathom_cc::catalogue;
 use fathom_cc::testing::{Event, Log, RecordingConfig};
@@ -18,6 +17,7 @@ use fathom_cc::{
     AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
     PathChange, Phase, Rate, SendParams, Sent, Start, Time,
 };
+use fathom_netsim::queue::QueueSpec;
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 /// Full datagrams of the lab.

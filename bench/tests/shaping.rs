@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fathom_bench::http::Identity;
-use fathom_bench::link::{Link, QueueSpec};
-use fathom_bench::sim::{Executor, Group, Hop, Path, server_address};
+use fathom_bench::stack::HostClock;
 use fathom_cc::testing::{Event, Log, Record, RecordingConfig};
 use fathom_cc::{AckEvent, Controller, ControllerConfig, Missing, Pacing, PathChange, Phase, Rate, SendParams};
 use fathom_cc::{Capabilities, CongestionEvent, ControllerMetrics, Sent, Start, Time};
+use fathom_netsim::link::Link;
+use fathom_netsim::queue::QueueSpec;
+use fathom_netsim::sim::{Executor, Group, Hop, Path, server_address};
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 const MTU: u16 = 1_200;
@@ -139,7 +141,7 @@ macro_rules! lab {
                 let mut executor = Executor::new();
                 let sim = executor.sim();
                 let runtime: Arc<dyn Runtime> = Arc::new(sim.clone());
-                let clock: Arc<dyn Clock> = Arc::new(sim.clone());
+                let clock: Arc<dyn Clock> = Arc::new(HostClock { sim: sim.clone(), offset: 0, drift: 0 });
                 let identity = Identity::generate().expect("an identity");
                 let (near, far) = (sim.client_socket(), sim.server_socket());
                 let rate = Rate::from_bits_per_sec(100_000_000);
@@ -183,7 +185,7 @@ macro_rules! lab {
                 let finished = Arc::new(Mutex::new(None));
                 let (tell, w) = (Arc::clone(&finished), sim.clone());
                 sim.spawn(async move {
-                    let flow = w.add_flow(group, Duration::ZERO, Duration::ZERO);
+                    let flow = w.add_flow(group);
                     let (connecting, _probe) =
                         client.connect(&opening, transport(), server_address(flow), "lab.test").expect("begun");
                     let connection = connecting.await.expect("a handshake");

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use fathom_bench::experiment::{CompetingFlow, SharedBottleneck, SharedBottleneckResult, shared_bottleneck};
-use fathom_bench::link::QueueSpec;
 use fathom_bench::stack::{Control, Stack};
 use fathom_cc::Rate;
+use fathom_netsim::queue::QueueSpec;
 
 const BODY: u64 = 2_000_000;
 

@@ -10,8 +10,8 @@ use super::run::{RunError, RunSpec, run};
 use super::state::Progress;
 use super::traffic::Traffic;
 use crate::measure::round;
-use crate::sim::Backend;
 use crate::stack::{Control, Stack};
+use fathom_netsim::backend::Backend;
 
 /// New connections per second, forward and reverse.
 pub type Rates = [f64; 2];

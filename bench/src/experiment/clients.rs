@@ -10,9 +10,9 @@ use super::topology::CLOUDS;
 use super::traffic::Traffic;
 use crate::http::HttpError;
 use crate::measure::Completed;
-use crate::sim::GroupId;
 use crate::stack::{Client, Connector};
 use crate::workload::WebRequest;
+use fathom_netsim::sim::GroupId;
 
 /// A persistent connection unused for this long is closed by its client.
 const KEEP: Duration = Duration::from_secs(15);
@@ -66,7 +66,7 @@ impl Clients {
 
     async fn open(&self, request: &WebRequest, cloud: usize, traced: bool) -> Result<Box<dyn Client>, HttpError> {
         let state = &self.state;
-        let flow = state.sim.add_flow(self.groups[cloud], request.client_rtt, request.server_rtt);
+        let flow = state.sim.add_flow_with_delays(self.groups[cloud], request.client_rtt, request.server_rtt);
         state.stats().connections += 1;
         if !request.server_delay.is_zero() {
             state.delays.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, request.server_delay);

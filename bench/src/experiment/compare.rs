@@ -10,8 +10,8 @@ use super::plan::{Checked, Plan, PlanError, Workload};
 use super::result::{Comparison, Cost, Missing, RunResult};
 use super::run::{RunError, RunSpec, run};
 use super::state::Progress;
-use crate::sim::Backend;
 use crate::stack::Stack;
+use fathom_netsim::backend::Backend;
 
 /// What a comparison is doing, for progress bars.
 #[derive(Clone, Debug)]

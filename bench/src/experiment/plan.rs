@@ -9,9 +9,9 @@ use fathom_quinn::{EnableTimestamp, Extension, Offer};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::link::QueueSpec;
-use crate::sim::Backend;
 use crate::stack::{Control, Stack};
+use fathom_netsim::backend::Backend;
+use fathom_netsim::queue::QueueSpec;
 
 /// A plan as written in TOML. `link = "10Mbps"` and the like are checked before a run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -312,7 +312,7 @@ impl Plan {
         let queue = self.queue.parse().map_err(|e| field("queue", e))?;
         #[cfg(target_os = "linux")]
         if self.backends.contains(&Backend::Netem) {
-            crate::netem::has(&queue).map_err(|e| field("queue", e.to_string()))?;
+            fathom_netsim::backend::netem::has(&queue).map_err(|e| field("queue", e.to_string()))?;
         }
         Ok(Checked {
             runs,

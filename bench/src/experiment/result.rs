@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::name;
 use super::plan::Plan;
-use crate::link::{Shares, jain, starved};
 use crate::measure::{Distribution, WindowPoint, round};
-use crate::sim::{Backend, Punctuality};
 use crate::stack::Stack;
+use fathom_netsim::backend::{Backend, Punctuality};
+use fathom_netsim::link::{Shares, jain, starved};
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,9 +15,11 @@ use super::topology::{Dumbbell, Sockets, access_limit};
 use super::traffic::Traffic;
 use crate::http::{Identity, IdentityError};
 use crate::measure::{WindowTrace, round, verify};
-use crate::realtime::{self, BackendError};
-use crate::sim::{Backend, Ended, Executor, Punctuality, SimHandle};
 use crate::stack::{self, ClientClock, Control, DATAGRAM, EndpointSettings, SetupError, Stack};
+use fathom_netsim::backend;
+use fathom_netsim::backend::BackendError;
+use fathom_netsim::backend::{Backend, Punctuality};
+use fathom_netsim::sim::{Ended, Executor, SimHandle};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
@@ -104,7 +106,7 @@ pub fn run(run_spec: &RunSpec<'_>, progress: Progress) -> Result<(RunResult, Cos
         finite: run_spec.plan.workload != Workload::PackMime,
     });
     let network = set_up(run_spec, &state)?;
-    realtime::attach(&mut executor, run_spec.backend, &network.router)?;
+    backend::attach(&mut executor, run_spec.backend, &network.router)?;
     executor.interrupt_on(Arc::clone(&run_spec.interrupt));
     let limit = time_limit(run_spec);
     let ended = executor.run(limit);

@@ -10,12 +10,13 @@ use super::compare::CompareError;
 use super::plan::{PlanError, Timestamps};
 use super::run::{RunError, seed};
 use crate::http::{Fetched, HttpError, Identity};
-use crate::link::{Link, LinkStats, QueueSpec};
 use crate::measure::verify;
-use crate::sim::{Executor, Group, Hop, Path};
 use crate::stack::{
     self, BoxFuture, ClientClock, ClockMisreport, Control, DATAGRAM, EndpointSettings, Host, Sender, Stack,
 };
+use fathom_netsim::link::{Link, LinkStats};
+use fathom_netsim::queue::QueueSpec;
+use fathom_netsim::sim::{Executor, Group, Hop, Path};
 
 /// Flows at most: each has endpoints of its own, with a byte of the seed to tell them apart.
 const MOST: usize = 256;
@@ -123,7 +124,7 @@ pub fn shared_bottleneck(setup: &SharedBottleneck) -> Result<SharedBottleneckRes
         let (start, bytes) = (Time::ZERO + competing.start, competing.bytes);
         sim.spawn(async move {
             here.sleep_until(start).await;
-            let flow = here.add_flow(group, Duration::ZERO, Duration::ZERO);
+            let flow = here.add_flow(group);
             let fetched = async {
                 let mut client = ends.connector.open(flow).await?;
                 let fetched = client.get(bytes, 0).await;

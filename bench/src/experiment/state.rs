@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::traffic;
-use crate::hash::StableHash;
 use crate::http::HttpError;
 use crate::measure::{Completed, Responses, WindowTrace};
-use crate::sim::SimHandle;
 use crate::stack::Senders;
 use crate::workload::WebRequest;
+use fathom_netsim::hash::StableHash;
+use fathom_netsim::sim::SimHandle;
 
 /// Completed responses of a running run, for progress bars.
 pub type Progress = Arc<AtomicU64>;

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use fathom_cc::Rate;
 
-use crate::link::{Link, QueueSpec};
-use crate::realtime::RouterLink;
-use crate::sim::{Backend, Group, GroupId, Hop, LinkId, Path, SimHandle, SocketId};
+use fathom_netsim::backend::Backend;
+use fathom_netsim::backend::RouterLink;
+use fathom_netsim::link::Link;
+use fathom_netsim::queue::QueueSpec;
+use fathom_netsim::sim::{Group, GroupId, Hop, LinkId, Path, SimHandle, SocketId};
 
 /// End systems behind each router on each interface.
 pub(crate) const CLOUDS: usize = 5;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use fathom_cc::Time;
 
 use super::plan::{Checked, Workload};
-use crate::hash::StableHash;
 use crate::workload::{Options, PackMime, RateOutOfRange, WebRequest};
+use fathom_netsim::hash::StableHash;
 
 /// Requests in order of their start, generated as far as anybody asked.
 pub(crate) struct Traffic(Mutex<State>);

@@ -9,7 +9,7 @@ use h3::quic::{Connection, OpenStreams};
 use http::Request;
 
 use super::HttpError;
-use crate::sim::SimHandle;
+use fathom_netsim::sim::SimHandle;
 
 /// What one request brought.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use fathom_cc::Time;
 use fathom_frames::{Frames, varint};
 
 use super::latency::Latencies;
-use crate::sim::Tap;
+use fathom_netsim::sim::Tap;
 
 /// Bytes of an AEAD tag (RFC 9001 §5.3).
 const TAG: usize = 16;

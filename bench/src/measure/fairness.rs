@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::latency::round;
-use crate::link::jain;
+use fathom_netsim::link::jain;
 
 /// The thesis's windows in tenths of a second: 0.1, 1, 10 and 100 s (Packet size §4.3.1).
 pub const WINDOWS: [usize; 4] = [1, 10, 100, 1_000];

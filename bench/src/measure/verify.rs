@@ -1,7 +1,7 @@
 //! The lab checks itself: every run ends with these, and a run that fails one has no result.
 
-use crate::link::LinkStats;
-use crate::sim::NetStats;
+use fathom_netsim::link::LinkStats;
+use fathom_netsim::sim::NetStats;
 
 /// What is wrong with the bookkeeping of a finished run; empty when nothing is.
 pub fn verify(net: &NetStats, links: &[(String, LinkStats, Option<usize>, usize)]) -> Vec<String> {

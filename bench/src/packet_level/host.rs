@@ -14,7 +14,7 @@ use super::receiver::{AckOptions, Receiver};
 use super::report::{PacketLevelReport, TcpReport, UdpReport};
 use super::sender::{Sender, SenderOptions};
 use super::web_user::{Connections, WebUser};
-use crate::sim::{Agent, AgentId, AgentTimer, Arrived, Ecn, GroupId, SimHandle, WIRE_OVERHEAD, Wire};
+use fathom_netsim::sim::{Agent, AgentId, AgentTimer, Arrived, Ecn, GroupId, SimHandle, WIRE_OVERHEAD, Wire};
 
 /// What a reliable flow has to send.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use fathom_cc::{Rate, Time};
 use rand_distr::{Distribution, Exp1, Pareto};
 use rand_pcg::Pcg64Mcg;
 
-use crate::sim::WIRE_OVERHEAD;
+use fathom_netsim::sim::WIRE_OVERHEAD;
 
 /// How long a source is on, or off.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -9,10 +9,12 @@ use rand_pcg::Pcg64Mcg;
 
 use super::*;
 use crate::experiment::{CompetingFlow, SharedBottleneck, shared_bottleneck};
-use crate::link::{Admission, Arrival, DropTail, Link, Queue, QueueSpec, RedSpec, jain};
 use crate::measure::verify;
-use crate::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, WIRE_OVERHEAD};
 use crate::stack::{Control, Stack};
+use fathom_netsim::link::{Link, jain};
+use fathom_netsim::queue::red::RedSpec;
+use fathom_netsim::queue::{Admission, Arrival, DropTail, Queue, QueueSpec};
+use fathom_netsim::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, WIRE_OVERHEAD};
 
 const MBPS: u64 = 1_000_000;
 

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use super::plot::{Line, Plot, svg};
 use super::table::{cautions, columns, rows, settings, verdicts};
 use crate::experiment::{Comparison, RunResult, SharesOverTime};
-use crate::link::QueueSpec;
 use crate::measure::Distribution;
-use crate::sim::Backend;
+use fathom_netsim::backend::Backend;
+use fathom_netsim::queue::QueueSpec;
 
 /// UDP payload of a full packet, for windows in packets as the paper draws them.
 const PACKET: f64 = 1392.0;

@@ -3,8 +3,8 @@
 use super::{html, table};
 use crate::experiment::{Comparison, Missing, Plan, Reference, RunResult, SharesOverTime};
 use crate::measure::{Distribution, WindowPoint};
-use crate::sim::Backend;
 use crate::stack::Stack;
+use fathom_netsim::backend::Backend;
 
 fn distribution(scale: f64) -> Distribution {
     Distribution {

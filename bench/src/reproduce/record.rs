@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ArtefactSpec, Body, Figure, Overrides, Paper, Report, Results, StudyWork};
-use crate::hash::StableHash;
 use crate::measure::significant;
 use crate::study::StudyRunResult;
+use fathom_netsim::hash::StableHash;
 
 /// Significant digits of points that are stored for good: more than a plot shows.
 const DIGITS: i32 = 5;

@@ -16,7 +16,7 @@ use crate::measure::round;
 use crate::packet_level::{
     OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, Spell, TcpReport, UdpReport, WebUser, Workload,
 };
-use crate::sim::{Group, Path, SimHandle};
+use fathom_netsim::sim::{Group, Path, SimHandle};
 
 /// A group of packet-level flows, checked.
 #[derive(Clone, Debug)]

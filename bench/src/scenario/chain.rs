@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fathom_cc::Rate;
 
-use crate::link::QueueSpec;
+use fathom_netsim::queue::QueueSpec;
 
 /// Routers in a row.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,8 +16,8 @@ use super::run::{ScenarioError, bytes_on_the_wire};
 use super::source::Source;
 use super::{Scenario, Stop, Traffic, Workload};
 use crate::experiment::{PlanError, Timestamps};
-use crate::sim::Backend;
 use crate::stack::{Control, Stack};
+use fathom_netsim::backend::Backend;
 
 /// Bodies whose costs are measured, in bytes.
 const SMALL: u64 = 1_000;

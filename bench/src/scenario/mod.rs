@@ -34,8 +34,8 @@ pub use run::{ScenarioError, goal, run};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 
 use crate::experiment::Timestamps;
-use crate::sim::Backend;
 use crate::stack::{Control, Stack};
+use fathom_netsim::backend::Backend;
 
 /// A scenario, checked.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundOutcome;
 use crate::measure::{Distribution, Fairness, RttSample, WindowPoint};
-use crate::sim::Punctuality;
+use fathom_netsim::backend::Punctuality;
 
 /// One run. Nothing in it depends on the machine or the wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -18,13 +18,15 @@ use super::state::{ControllerGroup, RunState};
 use super::traffic::{Clients, Endpoints, Servers, TICK, drifts};
 use super::{SMALLEST_STOCK_DATAGRAM, Scenario, Stop, Traffic, Workload, load};
 use crate::experiment::{Cost, PlanError, Progress, RunError, thread_cpu_time};
-use crate::hash::mix;
 use crate::http::Identity;
-use crate::link::Link;
 use crate::measure::{Delivery, WindowTrace, verify};
-use crate::realtime::{self, RouterLink};
-use crate::sim::{Backend, Ended, Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, Tap};
 use crate::stack::{self, ClientClock, Control, EndpointSettings};
+use fathom_netsim::backend;
+use fathom_netsim::backend::Backend;
+use fathom_netsim::backend::RouterLink;
+use fathom_netsim::hash::mix;
+use fathom_netsim::link::Link;
+use fathom_netsim::sim::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, Tap};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
@@ -142,7 +144,7 @@ impl<'a> Run<'a> {
             run.add_group(number, traffic, &identity, delivery, seed)?;
         }
         run.watch_time(sim);
-        realtime::attach(&mut run.executor, scenario.backend, &run.router).map_err(RunError::from)?;
+        backend::attach(&mut run.executor, scenario.backend, &run.router).map_err(RunError::from)?;
         Ok(run)
     }
 

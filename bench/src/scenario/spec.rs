@@ -10,9 +10,9 @@ use super::background::Background;
 use super::chain::{Access, Chain, ChainLink};
 use super::{Scenario, Stop, Traffic, Workload};
 use crate::experiment::{PlanError, Timestamps};
-use crate::link::QueueSpec;
-use crate::sim::Backend;
 use crate::stack::{Control, Stack};
+use fathom_netsim::backend::Backend;
+use fathom_netsim::queue::QueueSpec;
 use values::{parse_mix, parse_range, parse_rate, parse_stop};
 
 /// A scenario as written.
@@ -232,7 +232,7 @@ impl ScenarioSpec {
         #[cfg(target_os = "linux")]
         if self.backend == Backend::Netem {
             let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
-            queues.try_for_each(crate::netem::has).map_err(|e| PlanError(format!("network: {e}")))?;
+            queues.try_for_each(fathom_netsim::backend::netem::has).map_err(|e| PlanError(format!("network: {e}")))?;
         }
         Ok(Scenario {
             chain,
@@ -339,7 +339,7 @@ impl TrafficSpec {
     }
 
     fn datagram(&self) -> u16 {
-        self.packet - crate::sim::WIRE_OVERHEAD as u16
+        self.packet - fathom_netsim::sim::WIRE_OVERHEAD as u16
     }
 }
 
@@ -381,7 +381,7 @@ impl BackgroundSpec {
             to,
             load: field(&at("workload"), self.workload.parse())?,
             mix: field(&at("controller"), mix)?,
-            datagram: self.packet - crate::sim::WIRE_OVERHEAD as u16,
+            datagram: self.packet - fathom_netsim::sim::WIRE_OVERHEAD as u16,
             max_window: field(&at("max-window"), crate::experiment::parse_window(&self.max_window))?,
             rtt: field(&at("rtt"), parse_range(&self.rtt))?,
         })

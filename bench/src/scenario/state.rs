@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::experiment::Progress;
 use crate::http::HttpError;
-use crate::link::LinkStats;
 use crate::measure::{Completed, Responses, WindowTrace, round};
-use crate::sim::{FlowCounts, LinkId, SimHandle};
 use crate::stack::Senders;
+use fathom_netsim::link::LinkStats;
+use fathom_netsim::sim::{FlowCounts, LinkId, SimHandle};
 
 use super::outcome::TracedOutcome;
 use super::recorder::Record;

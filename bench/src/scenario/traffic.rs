@@ -7,12 +7,12 @@ use fathom_quinn::Observer;
 
 use super::source::Source;
 use super::state::ControllerGroup;
-use crate::hash::mix;
 use crate::http::HttpError;
 use crate::measure::Completed;
-use crate::sim::{GroupId, Tap};
 use crate::stack::{BoxFuture, Connector, Host, Sender};
 use crate::workload::WebRequest;
+use fathom_netsim::hash::mix;
+use fathom_netsim::sim::{GroupId, Tap};
 
 /// The clients of a group.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl Clients {
         let (connector, hosts) =
             &endpoints.ends[(mix(&[self.seed, index as u64, 1]) % endpoints.ends.len() as u64) as usize];
         let sim = &part.state.sim;
-        let flow = sim.add_flow(hosts[index % hosts.len()], request.client_rtt, request.server_rtt);
+        let flow = sim.add_flow_with_delays(hosts[index % hosts.len()], request.client_rtt, request.server_rtt);
         part.opened(flow);
         if self.traced == Some(index) {
             *part.traced.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow);

@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::senders::Senders;
 use crate::http::{Fetched, HttpError, Identity, Requests};
-use crate::sim::{LinkId, SimHandle, SimSocket};
+use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 
-/// UDP payload of a full packet: with [`crate::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
+/// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
 pub(crate) const DATAGRAM: u16 = 1392;
 #[cfg(feature = "quiche")]
 /// Largest UDP payload that the lab's connections send: an Ethernet frame's.
@@ -237,8 +237,8 @@ impl EndpointSettings<'_> {
     fn clock(&self, side: Side) -> Arc<dyn Clock> {
         let sim = self.sim.clone();
         match (side, self.clock) {
-            (Side::Server, _) | (_, ClientClock::Drifts(0)) => Arc::new(sim),
-            (Side::Client, ClientClock::Drifts(drift)) => Arc::new(DriftingClock { sim, drift }),
+            (Side::Server, _) => Arc::new(HostClock { sim, offset: 0, drift: 0 }),
+            (Side::Client, ClientClock::Drifts(drift)) => Arc::new(HostClock { sim, offset: 0, drift: drift.into() }),
             (Side::Client, ClientClock::Misreports(misreport, link)) => {
                 Arc::new(MisreportingClock { sim, misreport, link })
             }
@@ -282,20 +282,25 @@ impl Clock for MisreportingClock {
     }
 }
 
-/// A host's clock that runs too fast by `drift` microseconds per second.
-struct DriftingClock {
-    sim: SimHandle,
-    drift: i32,
+/// A host's clock in a simulation.
+#[derive(Clone, Debug)]
+pub struct HostClock {
+    /// Whose time it shows.
+    pub sim: SimHandle,
+    /// What it shows when a connection begins, in nanoseconds.
+    pub offset: u64,
+    /// By how much it runs too fast, in microseconds per second.
+    pub drift: i64,
 }
 
-impl Clock for DriftingClock {
+impl Clock for HostClock {
     fn now(&self) -> std::time::Instant {
         self.sim.instant()
     }
 
     fn stamp(&self, since_start: u64) -> u64 {
         let drift = i128::from(since_start) * i128::from(self.drift) / 1_000_000;
-        since_start.saturating_add_signed(i64::try_from(drift).unwrap_or(0))
+        self.offset.saturating_add(since_start).saturating_add_signed(i64::try_from(drift).unwrap_or(0))
     }
 }
 

@@ -8,7 +8,7 @@ use fathom_cc::{ControllerMetrics, Phase};
 use fathom_quinn::Observer;
 
 use super::{Sender, SenderReport};
-use crate::sim::SimHandle;
+use fathom_netsim::sim::SimHandle;
 
 /// Reductions of a stack's own controller.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use super::{
     SetupError, Side,
 };
 use crate::http::{HttpError, NO_ERROR, Requests, serve};
-use crate::sim::{SimHandle, SimSocket, flow_of, server_address};
+use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
 
 /// quinn's own controllers.
 pub(crate) const NATIVES: &[&str] = &["new-reno", "cubic", "bbr"];

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::packet_level::WebUser;
 use crate::scenario::{Background, Load, Scenario, Stop, Traffic, Workload};
-use crate::sim::WIRE_OVERHEAD;
+use fathom_netsim::sim::WIRE_OVERHEAD;
 
 /// CPU seconds for each data packet of a long transfer: both ends, acknowledgements, network and measuring, on one core. Measured by this
 /// lab on machines of 2025: about 5 microseconds.

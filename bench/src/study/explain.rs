@@ -113,7 +113,7 @@ fn group(s: &Scenario, t: &Traffic) -> String {
         routers[t.from],
         routers[t.to],
         mix.join(" + "),
-        u32::from(t.datagram) + crate::sim::WIRE_OVERHEAD,
+        u32::from(t.datagram) + fathom_netsim::sim::WIRE_OVERHEAD,
         t.access.rate,
         range(t.access.delay.0, t.access.delay.1) + &access_queue(&t.access),
         range(low, high),
@@ -142,7 +142,7 @@ fn background(s: &Scenario, b: &Background) -> String {
             )
         }
     };
-    let size = u32::from(b.datagram) + crate::sim::WIRE_OVERHEAD;
+    let size = u32::from(b.datagram) + fathom_netsim::sim::WIRE_OVERHEAD;
     format!("background {}: {} to {}, {work}; packets of {size} bytes\n", b.name, routers[b.from], routers[b.to])
 }
 

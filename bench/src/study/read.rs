@@ -10,8 +10,8 @@ use super::key_text;
 use super::substitute::{AxisValue, SpannedError, Variables, is_name, scalar_text};
 use crate::experiment::{PlanError, toml_message};
 use crate::scenario::{Scenario, ScenarioSpec};
-use crate::sim::Backend;
 use crate::stack::Stack;
+use fathom_netsim::backend::Backend;
 
 /// Fields of a study.
 const FIELDS: &[&str] = &["question", "source", "seeds", "stack", "sweep", "skip", "scenario"];

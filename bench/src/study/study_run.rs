@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::{RESULTS_VERSION, Study, key_text};
 use crate::experiment::PlanError;
-use crate::hash::StableHash;
 use crate::scenario::{Scenario, Stop, Workload};
+use fathom_netsim::hash::StableHash;
 
 /// A run that ends after responses is not scaled below this many.
 const FEWEST_RESPONSES: u64 = 50;

@@ -409,7 +409,7 @@ fn only_old_temporary_files_of_the_store_are_swept() {
 fn runs_that_count_responses_have_new_fingerprints() {
     // As version 1 had it, when failed requests counted as responses.
     let old = |run: &StudyRun, text: &str| {
-        let mut hash = crate::hash::StableHash::default();
+        let mut hash = fathom_netsim::hash::StableHash::default();
         text.bytes().for_each(|byte| hash.add(u64::from(byte)));
         for word in [256, run.seed, 1f64.to_bits(), 1] {
             hash.add(word);

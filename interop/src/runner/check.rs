@@ -1,6 +1,6 @@
 //! Checks a test's exit codes, downloads and trace against its requirements.
 
-use fathom_bench::relay::RelayStats;
+use fathom_netsim::relay::RelayStats;
 use serde::{Deserialize, Serialize};
 
 use super::process::ExitReason;

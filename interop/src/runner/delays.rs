@@ -5,10 +5,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use fathom_bench::link::QueueSpec;
-use fathom_bench::relay::{LineSpec, RelaySpec};
 use fathom_cc::Rate;
 use fathom_frames::ack_delay;
+use fathom_netsim::queue::QueueSpec;
+use fathom_netsim::relay::{LineSpec, RelaySpec};
 use serde::Serialize;
 
 use super::implementation::Implementation;

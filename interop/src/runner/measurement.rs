@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fathom_bench::relay::{LineSpec, RelaySpec};
+use fathom_netsim::relay::{LineSpec, RelaySpec};
 use serde::Serialize;
 
 use super::implementation::Implementation;
@@ -228,7 +228,7 @@ pub fn text(all: &[MeasurementResult]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_bench::relay::Passing;
+    use fathom_netsim::relay::Passing;
 
     use super::*;
 

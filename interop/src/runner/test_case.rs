@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use fathom_bench::link::QueueSpec;
-use fathom_bench::relay::{Fault, LineSpec, RelaySpec};
 use fathom_cc::Rate;
+use fathom_netsim::queue::QueueSpec;
+use fathom_netsim::relay::{Fault, LineSpec, RelaySpec};
 
 use crate::endpoint::TestName;
 

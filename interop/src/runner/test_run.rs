@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fathom_bench::relay::{Relay, RelaySpec, RelayStats};
+use fathom_netsim::relay::{Relay, RelaySpec, RelayStats};
 
 use super::check::{Evidence, TestResult, check};
 use super::implementation::{Implementation, Role};

@@ -6,9 +6,9 @@ mod claims;
 #[cfg(test)]
 mod tests;
 
-use crate::link::jain;
 use crate::measure::Estimate;
 use crate::scenario::Outcome;
+use fathom_netsim::link::jain;
 
 use super::{Artefact, ArtefactSpec, Axis, Body, Entry, Figure, Paper, Report, Results, Row, Series, Table};
 

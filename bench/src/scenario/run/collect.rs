@@ -9,9 +9,9 @@ use super::super::outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, Rtt
 use super::super::state::{ControllerGroup, RunStats, WarmUpCounts};
 use super::super::{Traffic, Workload};
 use super::{BuiltGroup, Run};
-use crate::link::{CountedBytes, LinkStats};
 use crate::measure::{Fairness, GroupBytes, Responses, WINDOWS, fair_by_packets, round};
-use crate::sim::{SimHandle, WIRE_OVERHEAD};
+use fathom_netsim::link::{CountedBytes, LinkStats};
+use fathom_netsim::sim::{SimHandle, WIRE_OVERHEAD};
 
 impl Run<'_> {
     pub(super) fn collect(&self) -> Outcome {
@@ -89,7 +89,7 @@ fn link_outcome(now: &LinkStats, before: Option<&LinkStats>, seconds: f64, count
     let queue = now.mean_queue * seconds - before.map_or(0.0, |l| l.mean_queue * (seconds - counted));
     let percent = |part: f64, whole: f64| round(if whole > 0.0 { 100.0 * part / whole } else { 0.0 }, 4);
     let series = now.queue_series.as_ref();
-    let width = series.map_or(0.0, crate::link::Series::width);
+    let width = series.map_or(0.0, fathom_netsim::link::Series::width);
     LinkOutcome {
         arrived,
         dropped,

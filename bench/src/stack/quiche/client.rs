@@ -12,8 +12,8 @@ use super::Setup;
 use super::connection::{Connection, Quic, Shared, Side, lock};
 use super::endpoint::Endpoint;
 use crate::http::{Fetched, HttpError, NO_ERROR, padding};
-use crate::sim::server_address;
 use crate::stack::{BoxFuture, Client, Connector};
+use fathom_netsim::sim::server_address;
 
 /// Digits of a request's cookie at most. quiche writes a header block whole or not at all, so it must fit a window; larger requests bring
 /// the rest as a body.

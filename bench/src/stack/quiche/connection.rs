@@ -4,7 +4,6 @@
 //! they brought, goes on writing, sends, and sleeps until its timer. Whatever quiche does sees the virtual time and the connection's rng.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -16,9 +15,9 @@ use quiche::fathom::simulation::{ConnectionRng, run_at};
 use quiche::h3;
 
 use super::endpoint::{Cid, Endpoint};
-use crate::sim::{Ecn, SimHandle, SimSocket, Sleep};
 use crate::stack::LARGEST_DATAGRAM;
 use crate::stack::native::Watched;
+use fathom_netsim::sim::{Ecn, SimHandle, SimSocket, Sleep};
 
 /// Lets quiche send bodies without copying them.
 #[derive(Clone, Debug, Default)]
@@ -205,7 +204,7 @@ impl<S: Side> Connection<S> {
 
 /// The network takes every packet that belongs to a flow, and these do.
 fn hand_over(socket: &SimSocket, data: &[u8], info: quiche::SendInfo, ecn: Option<Ecn>) {
-    let _ = socket.send(info.to, Some(info.from.ip()), ecn, data, None);
+    let _ = socket.send_for_quiche(data, &info, ecn);
 }
 
 fn window(quic: &Quic) -> Option<u64> {
@@ -267,9 +266,4 @@ impl<S: Side> Future for Driver<S> {
         connection.waker = Some(waker.unwrap_or_else(|| cx.waker().clone()));
         Poll::Pending
     }
-}
-
-/// The address an endpoint's packets come from or go to, as quiche wants it.
-pub(super) fn path(from: SocketAddr, to: SocketAddr) -> quiche::RecvInfo {
-    quiche::RecvInfo { from, to }
 }

@@ -9,9 +9,9 @@ use std::task::Poll;
 use quiche::fathom::simulation::ConnectionRng;
 use quiche::h3;
 
-use super::connection::{Driver, Shared, Side, lock, path};
-use crate::hash::StableHash;
-use crate::sim::{Received, SimHandle, SimSocket};
+use super::connection::{Driver, Shared, Side, lock};
+use fathom_netsim::hash::StableHash;
+use fathom_netsim::sim::{Received, SimHandle, SimSocket};
 
 /// Length of the connection IDs that endpoints here choose, as quinn's.
 const CID: usize = 8;
@@ -136,8 +136,6 @@ impl<S: Side> Endpoint<S> {
         let Some(cid) = Cid::addressed(packet) else { return };
         let known = self.routes().get(&cid).cloned();
         let Some(connection) = known.or_else(|| accept(cid, packet, r)) else { return };
-        let here = self.socket.address();
-        let to = r.to.map_or(here, |ip| (ip, here.port()).into());
-        lock(&connection).receive(&self.sim, packet, path(r.from, to), r.ecn);
+        lock(&connection).receive(&self.sim, packet, self.socket.recv_info(r), r.ecn);
     }
 }

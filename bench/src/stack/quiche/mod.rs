@@ -24,7 +24,7 @@ use self::endpoint::Endpoint;
 use self::server::Acceptor;
 use super::{Control, EndpointPair, EndpointSettings, Host, IDLE, SetupError, Side};
 use crate::http::{CHUNK, ZEROS};
-use crate::sim::SimSocket;
+use fathom_netsim::sim::SimSocket;
 
 /// quiche's own controllers.
 pub(crate) const NATIVES: &[&str] = &["reno", "cubic", "bbr2"];

@@ -13,9 +13,9 @@ use quiche::h3::{self, NameValue};
 use super::Setup;
 use super::connection::{Connection, Quic, Shared, Side, lock};
 use super::endpoint::{Cid, Endpoint};
-use crate::sim::{Received, flow_of};
 use crate::stack::native::{Counts, Watched};
 use crate::stack::{Host, Sender};
+use fathom_netsim::sim::{Received, flow_of};
 
 /// A request: its stream, and the length of the body it asks for; `None`: there is nothing of that name.
 #[derive(Clone, Copy, Debug)]

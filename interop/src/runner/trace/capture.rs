@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use fathom_bench::relay::Passing;
+use fathom_netsim::relay::Passing;
 
 /// Limit in bytes for one capture, several times the size of a test's files.
 const MAX_BYTES: usize = 128 << 20;

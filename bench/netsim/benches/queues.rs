@@ -1,0 +1,56 @@
+//! Cost of one verdict of each queue discipline, on a queue that is never empty.
+//!
+//! `cargo bench -p fathom-netsim --bench queues`. A run is 1 000 arrivals; divide its time by 1 000, or read the throughput (elements are
+//! verdicts).
+
+#![allow(missing_docs, reason = "criterion's macro makes an undocumented function")]
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use fathom_netsim::queue::{Arrival, QueueSpec};
+use fathom_units::Rate;
+
+const ARRIVALS: u64 = 1_000;
+/// 1 Gbps in packets of 1420 bytes.
+const GAP: u64 = 11_360;
+const RATE: Rate = Rate::from_bits_per_sec(1_000_000_000);
+
+const QUEUES: &[&str] =
+    &["droptail:1000p", "droptail:2MB", "red", "red:wait=on,mark=p", "adaptive-red", "gentle-ared", "avq", "codel"];
+
+/// Arrival `n`: the queue rises and falls between 1 and 100 packets, 10 to 1000 microseconds, a few times per run.
+fn arrival(n: u64) -> Arrival {
+    let queued = 1 + (n % 200).min(200 - n % 200);
+    Arrival {
+        now: n * GAP,
+        bytes: 1_420,
+        ecn_capable: true,
+        queued_packets: queued as usize,
+        queued_bytes: 1_420 * queued,
+        idle: 0,
+        wait: queued * GAP,
+    }
+}
+
+fn verdicts(c: &mut Criterion) {
+    let mut group = c.benchmark_group("admit");
+    group.throughput(Throughput::Elements(ARRIVALS));
+    for text in QUEUES {
+        let spec: QueueSpec = text.parse().expect("a queue");
+        let mut queue = spec.build(RATE, 1);
+        let mut n = 0;
+        group.bench_function(*text, |b| {
+            b.iter(|| {
+                for _ in 0..ARRIVALS {
+                    n += 1;
+                    black_box(queue.admit(black_box(&arrival(n))));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, verdicts);
+criterion_main!(benches);

@@ -1,0 +1,53 @@
+//! Connects a simulation that is set up to its [`Backend`].
+
+use std::time::Duration;
+
+use fathom_units::Rate;
+
+use super::name::Backend;
+use crate::queue::QueueSpec;
+use crate::sim::{Executor, LinkId};
+
+/// A link of an experiment that the kernel can be.
+#[derive(Clone, Copy, Debug)]
+pub struct RouterLink {
+    /// The link, for its counts.
+    pub link: LinkId,
+    /// Its rate.
+    pub rate: Rate,
+    /// The queue in front of it.
+    pub queue: QueueSpec,
+    /// Fixed delay that the kernel adds before the queue; the experiment's own paths leave it out.
+    pub delay: Duration,
+}
+
+/// Why a run cannot use a real-time backend. Each message is one line that says how to fix it.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// Sockets on loopback.
+    #[error("sockets on loopback: {0}; see whether another program limits this one's sockets")]
+    Sockets(#[from] std::io::Error),
+    /// The kernel's links.
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Netem(#[from] super::netem::NetemError),
+    /// Not Linux.
+    #[error("only Linux has netem; use --backend loopback")]
+    NotLinux,
+}
+
+/// Attaches a simulation that is set up to its backend. `router` are the links that the kernel replaces on the netem backend.
+pub fn attach(executor: &mut Executor, backend: Backend, router: &[RouterLink]) -> Result<(), BackendError> {
+    match backend {
+        Backend::Virtual => {}
+        Backend::Loopback => executor.through_loopback()?,
+        #[cfg(target_os = "linux")]
+        Backend::Netem => {
+            let links = router.iter().map(super::netem::build).collect::<Result<_, _>>()?;
+            executor.through_kernel_links(links)?;
+        }
+        #[cfg(not(target_os = "linux"))]
+        Backend::Netem => return Err(BackendError::NotLinux),
+    }
+    Ok(())
+}

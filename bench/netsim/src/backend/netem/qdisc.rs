@@ -1,0 +1,90 @@
+//! The lab's queues in tc's words.
+//!
+//! Drop-tail in packets is netem itself: its rate sends packets one after the other, and its limit counts the one in transmission, as the
+//! lab's link does. The other queues wait for a token bucket, which lets a packet that finds it full pass at once: a packet after a
+//! silence is one transmission time early there. Sizes are those on the wire without Ethernet's header, as in the lab.
+//!
+//! Differences of Linux's queues from the lab's:
+//! - RED weighs in powers of two, knows no gentle slope, and spreads its picks by another rule (1 over the probability, uniform).
+//! - Adaptive RED adapts as the lab's does, every half second, between .01 and .5.
+//! - CoDel decides when packets leave.
+
+use std::time::Duration;
+
+use fathom_units::Rate;
+
+use crate::queue::{self, Qdisc, QueueSpec};
+
+/// Bytes of Ethernet's header, which the kernel counts and the lab does not.
+const ETHERNET: u32 = 14;
+/// A token bucket must hold the largest packet.
+const BUCKET: u32 = 10_000;
+/// Packets that a delay without a queue may hold.
+const UNLIMITED: u32 = 1_000_000;
+
+/// A queue that tc does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the kernel has no queue like '{0}'; write one of {kinds}, or use --backend loopback", kinds = queue::names(|kind| kind.module.is_some()))]
+pub struct NoQdisc(String);
+
+/// The arguments of one `tc qdisc add dev DEV ...` each, outermost first.
+pub(super) fn qdiscs(rate: Rate, queue: &QueueSpec, delay: Duration) -> Result<Vec<String>, NoQdisc> {
+    let mut list = Vec::new();
+    // The outermost queue decides how long a packet is for all within.
+    let mut at = format!("root handle 10: stab overhead -{ETHERNET}");
+    if !delay.is_zero() {
+        let delay = format!("netem delay {}us limit {UNLIMITED}", delay.as_micros());
+        list.push(format!("root handle 1: stab overhead -{ETHERNET} {delay}"));
+        at = "parent 1:1 handle 10:".to_owned();
+    }
+    let bps = rate.bits_per_sec();
+    let bucket = |limit: u64| format!("{at} tbf rate {bps}bit burst {BUCKET} limit {limit}");
+    match queue.qdisc(rate).ok_or_else(|| NoQdisc(queue.to_string()))? {
+        Qdisc::Netem { limit } => list.push(format!("{at} netem rate {bps}bit limit {limit}")),
+        Qdisc::Bucket { limit } => list.push(bucket(limit)),
+        Qdisc::Within(words) => list.extend([bucket(u64::from(BUCKET)), format!("parent 10:1 handle 20: {words}")]),
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
+
+    fn of(queue: &str, delay_ms: u64) -> Vec<String> {
+        qdiscs(RATE, &queue.parse().unwrap(), Duration::from_millis(delay_ms)).unwrap()
+    }
+
+    #[test]
+    fn queues_are_said_in_words_of_tc() {
+        assert_eq!(of("droptail:136p", 0), ["root handle 10: stab overhead -14 netem rate 10000000bit limit 136"]);
+        assert_eq!(
+            of("droptail:136p", 7),
+            [
+                "root handle 1: stab overhead -14 netem delay 7000us limit 1000000",
+                "parent 1:1 handle 10: netem rate 10000000bit limit 136"
+            ]
+        );
+        assert_eq!(
+            of("droptail:190kB", 0),
+            ["root handle 10: stab overhead -14 tbf rate 10000000bit burst 10000 limit 190000"]
+        );
+        let red = of("adaptive-red", 0);
+        assert!(
+            red[1].starts_with("parent 10:1 handle 20: red limit 626220 min 7100 max 21300 avpkt 1420 burst "),
+            "{red:?}"
+        );
+        assert!(red[1].ends_with("probability 0.1 bandwidth 10000000bit adaptive ecn"), "{red:?}");
+        assert!(of("codel", 0)[1].ends_with("codel limit 1000 target 5000us interval 100000us ecn"));
+    }
+
+    #[test]
+    fn queues_the_kernel_lacks_are_named() {
+        for queue in ["avq", "gared"] {
+            let error = qdiscs(RATE, &queue.parse().unwrap(), Duration::ZERO).unwrap_err().to_string();
+            assert!(error.contains("--backend loopback"), "{error}");
+        }
+    }
+}

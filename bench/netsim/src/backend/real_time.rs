@@ -1,0 +1,166 @@
+//! The real-time backends: the clock is the wall clock, and packets travel through the kernel.
+//!
+//! Tasks, timers, stacks and measurements are those of virtual time. Two things differ: an event waits until its time has come, and packets
+//! take *kernel hops*, from one UDP socket of the kernel to another. On the loopback backend each datagram of a stack takes a kernel hop
+//! into the simulated network and one out of it; on the netem backend the links themselves are kernel hops, and delays, queues and drops
+//! between their sockets are the kernel's.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `kernel_hop.rs` | two sockets, and the packets in transit between them |
+
+use std::any::Any;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::{Deserialize, Serialize};
+
+use super::kernel_hop::{HopKind, KernelHop};
+use crate::sim::network::LinkId;
+use crate::udp::Udp;
+
+/// Largest datagram.
+const LARGEST: usize = 1 << 16;
+/// Datagrams read at once.
+pub(crate) const BATCH: usize = 16;
+/// Longest lateness told apart, in microseconds.
+const LATEST: u64 = 60_000_000;
+
+/// A link that the kernel emulates.
+pub struct KernelLink {
+    /// The link, for its counts.
+    pub(crate) link: LinkId,
+    /// Fixed delay that the kernel adds before its queue.
+    pub(crate) delay: Duration,
+    /// Where packets enter it.
+    pub(crate) from: Udp,
+    /// Where they leave it.
+    pub(crate) to: Udp,
+    /// What must live as long.
+    pub(crate) keep: Box<dyn Any + Send>,
+}
+
+/// How well the machine kept up with a run in real time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Punctuality {
+    /// Events, and how late they were: 99 of 100 at most so many milliseconds.
+    pub p99_ms: f64,
+    /// The latest of all.
+    pub max_ms: f64,
+    /// Datagrams that sockets on loopback lost: their buffers were full.
+    pub lost: u64,
+    /// Datagrams that came and had not been sent.
+    pub strays: u64,
+}
+
+/// The clock on the wall and the kernel's sockets.
+pub(crate) struct RealTime {
+    pub(crate) started: Option<Instant>,
+    pub(crate) kernel_hops: Vec<KernelHop>,
+    /// Into the network and out of it again, by socket; empty where links are kernel hops.
+    pub(crate) edges: Vec<[usize; 2]>,
+    /// The kernel hop of a link, by link.
+    pub(crate) links: Vec<Option<usize>>,
+    pub(crate) buffers: Vec<Vec<u8>>,
+    pub(crate) scratch: Vec<u8>,
+    pub(crate) late: Histogram<u64>,
+    pub(crate) strays: u64,
+    pub(crate) _keep: Vec<Box<dyn Any + Send>>,
+}
+
+impl RealTime {
+    fn new(kernel_hops: Vec<KernelHop>) -> Self {
+        let late = Histogram::new_with_bounds(1, LATEST, 3).expect("the bounds are sound");
+        Self {
+            started: None,
+            kernel_hops,
+            edges: Vec::new(),
+            links: Vec::new(),
+            buffers: vec![vec![0; LARGEST]; BATCH],
+            scratch: vec![0; LARGEST],
+            late,
+            strays: 0,
+            _keep: Vec::new(),
+        }
+    }
+
+    /// Every datagram of `sockets` sockets crosses loopback on its way in and on its way out.
+    pub(crate) fn edges(sockets: usize) -> io::Result<Self> {
+        let mut kernel_hops = Vec::new();
+        let mut edges = Vec::new();
+        for socket in 0..sockets as u16 {
+            let (end, relay) = loopback()?;
+            edges.push([kernel_hops.len(), kernel_hops.len() + 1]);
+            kernel_hops.push(KernelHop::new(Arc::clone(&end), Arc::clone(&relay), HopKind::Ingress)?);
+            kernel_hops.push(KernelHop::new(relay, end, HopKind::Egress { socket })?);
+        }
+        Ok(Self { edges, ..Self::new(kernel_hops) })
+    }
+
+    /// These links are the kernel's.
+    pub(crate) fn links(kernel: Vec<KernelLink>) -> io::Result<Self> {
+        let mut real = Self::new(Vec::new());
+        for KernelLink { link, delay, from, to, keep } in kernel {
+            let number = usize::from(link.0);
+            real.links.resize(real.links.len().max(number + 1), None);
+            real.links[number] = Some(real.kernel_hops.len());
+            let kind = HopKind::Link { link, delay: delay.as_nanos() as u64 };
+            real.kernel_hops.push(KernelHop::new(Arc::new(from), Arc::new(to), kind)?);
+            real._keep.push(keep);
+        }
+        Ok(real)
+    }
+
+    /// Nanoseconds on the wall since the run began.
+    // The real-time backends read the wall clock.
+    #[allow(clippy::disallowed_methods)]
+    pub(crate) fn now(&mut self) -> u64 {
+        self.started.get_or_insert_with(Instant::now).elapsed().as_nanos() as u64
+    }
+
+    /// The kernel hop into the network from a socket, or out of it to one.
+    pub(crate) fn edge(&self, socket: u16, out: bool) -> Option<usize> {
+        self.edges.get(usize::from(socket)).map(|edges| edges[usize::from(out)])
+    }
+
+    /// The kernel hop of a link.
+    pub(crate) fn link(&self, link: LinkId) -> Option<usize> {
+        self.links.get(usize::from(link.0)).copied().flatten()
+    }
+
+    pub(crate) fn wait(&self, until: Duration, ready: &mut Vec<usize>) {
+        let timeout = Timespec { tv_sec: until.as_secs() as i64, tv_nsec: i64::from(until.subsec_nanos()) };
+        // Only hops with packets in transit can receive.
+        let (numbers, mut polled): (Vec<usize>, Vec<PollFd<'_>>) = (self.kernel_hops.iter().enumerate())
+            .filter(|(_, c)| !c.in_transit.is_empty())
+            .map(|(number, c)| (number, PollFd::new(c.to.io(), PollFlags::IN)))
+            .unzip();
+        // A wait that a signal ends is over, no more; nothing else can be wrong with sockets that are open.
+        let _ = poll(&mut polled, Some(&timeout));
+        ready.extend(polled.iter().zip(numbers).filter(|(fd, _)| !fd.revents().is_empty()).map(|(_, number)| number));
+    }
+
+    /// How punctual it was.
+    pub(crate) fn punctuality(&self) -> Punctuality {
+        let ms = |micros: u64| micros as f64 / 1e3;
+        let lost = self.kernel_hops.iter().filter(|c| !matches!(c.kind, HopKind::Link { .. })).map(|c| c.lost).sum();
+        Punctuality {
+            p99_ms: ms(self.late.value_at_quantile(0.99)),
+            max_ms: ms(self.late.max()),
+            lost,
+            strays: self.strays,
+        }
+    }
+}
+
+/// Two connected sockets on loopback.
+fn loopback() -> io::Result<(Arc<Udp>, Arc<Udp>)> {
+    let (a, b) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?);
+    a.connect(b.local_addr()?)?;
+    b.connect(a.local_addr()?)?;
+    Ok((Arc::new(Udp::new(a)?), Arc::new(Udp::new(b)?)))
+}

@@ -1,0 +1,136 @@
+//! Real-time runs, with a link that a thread of the test is.
+
+use std::future::poll_fn;
+use std::net::UdpSocket;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use fathom_units::{Rate, Time};
+
+use super::real_time::KernelLink;
+use crate::link::Link;
+use crate::queue::QueueSpec;
+use crate::sim::{Ecn, Executor, Group, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
+use crate::udp::Udp;
+
+/// Received by a server: when, and the first byte.
+type Arrivals = Arc<Mutex<Vec<(Time, u8, Option<Ecn>)>>>;
+
+struct Bench {
+    executor: Executor,
+    client: SimSocket,
+    link: LinkId,
+    arrivals: Arrivals,
+}
+
+/// Nothing here takes so long: a run ends before, when nothing is left to do.
+const LIMIT: Time = Time::from_millis(120_000);
+
+/// A client, a link of 80 kbps (100 ms for 1000 bytes, in which a busy machine does what is due at once) with room for four packets,
+/// 10 ms, a server that listens.
+fn bench() -> Bench {
+    let executor = Executor::new();
+    let sim = executor.sim();
+    let rate = Rate::from_bits_per_sec(80_000);
+    let link = sim.add_link(Link::new(rate, QueueSpec::droptail_packets(4).build(rate, 0)));
+    let (client, server) = (sim.client_socket(), sim.server_socket());
+    let up = Path { hops: vec![Hop { delay: Duration::ZERO, link }], tail: Duration::from_millis(10) };
+    let group = sim.add_group(Group { client: client.id(), server: server.id(), down: Path::default(), up });
+    assert_eq!(sim.add_flow(group), 0);
+    let arrivals = Arrivals::default();
+    sim.spawn(listen(sim.clone(), server, Arc::clone(&arrivals)));
+    Bench { executor, client, link, arrivals }
+}
+
+async fn listen(sim: SimHandle, server: SimSocket, arrivals: Arrivals) {
+    loop {
+        poll_fn(|cx| {
+            let came = server.receive(64, cx.waker(), |_, bytes, received| {
+                let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+                arrivals.push((sim.time(), bytes[0], received.ecn));
+            });
+            came.map_or(Poll::Pending, |_| Poll::Ready(()))
+        })
+        .await;
+    }
+}
+
+impl Bench {
+    /// Sends packets of 1000 bytes on the wire, numbered, one every `every`.
+    fn send(&self, count: u8, every: Duration) {
+        let (sim, client) = (self.executor.sim(), self.client.clone());
+        self.executor.sim().spawn(async move {
+            for n in 0..count {
+                sim.sleep_until(Time::ZERO + every * u32::from(n)).await;
+                client.send(server_address(0), None, Some(Ecn::Ect0), &[n; 972], None).unwrap();
+            }
+        });
+    }
+
+    fn numbers(&self) -> Vec<u8> {
+        self.arrivals.lock().unwrap().iter().map(|(_, n, _)| *n).collect()
+    }
+}
+
+#[test]
+fn datagrams_cross_loopback_and_meet_the_same_link() {
+    let mut bench = bench();
+    bench.send(6, Duration::ZERO);
+    bench.executor.through_loopback().unwrap();
+    bench.executor.run(LIMIT);
+    // Four fit; two find the queue full.
+    assert_eq!(bench.numbers(), [0, 1, 2, 3]);
+    let arrivals = bench.arrivals.lock().unwrap().clone();
+    for (n, (at, _, ecn)) in arrivals.into_iter().enumerate() {
+        let due = Time::from_millis(10 + 100 * (n as u64 + 1));
+        assert!(at + Duration::from_micros(300) >= due, "{at:?} before {due:?}");
+        assert_eq!(ecn, Some(Ecn::Ect0));
+    }
+    let stats = bench.executor.sim().net_stats();
+    assert_eq!((stats.sent, stats.delivered, stats.dropped, stats.lost, stats.in_transit), (6, 4, 2, 0, 0));
+    let punctuality = bench.executor.punctuality().unwrap();
+    assert_eq!((punctuality.lost, punctuality.strays), (0, 0));
+}
+
+/// A link that drops every third datagram and sends every fifth twice.
+fn lossy() -> (Udp, Udp) {
+    let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (from, middle, to) = (socket(), socket(), socket());
+    from.connect(middle.local_addr().unwrap()).unwrap();
+    let target = to.local_addr().unwrap();
+    middle.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2_000];
+        let mut count = 0;
+        while let Ok(len) = middle.recv(&mut buffer) {
+            count += 1;
+            let copies = if count % 3 == 0 { 0 } else { 1 + usize::from(count % 5 == 0) };
+            for _ in 0..copies {
+                middle.send_to(&buffer[..len], target).unwrap();
+            }
+        }
+    });
+    // What is sent goes to the middle, whatever address it is given.
+    (Udp::new(from).unwrap(), Udp::new(to).unwrap())
+}
+
+#[test]
+fn losses_of_a_kernel_link_count_at_the_link() {
+    let mut bench = bench();
+    bench.send(30, Duration::from_millis(2));
+    let (from, to) = lossy();
+    let towards = from.io().peer_addr().unwrap();
+    let kernel = KernelLink { link: bench.link, delay: Duration::ZERO, from, to, keep: Box::new(()) };
+    bench.executor.through_kernel_links(vec![kernel]).unwrap();
+    bench.executor.sim().core().real.as_mut().unwrap().kernel_hops[0].address = towards;
+    bench.executor.run(LIMIT);
+    let expected: Vec<u8> = (0..30).filter(|n| (n + 1) % 3 != 0).collect();
+    assert_eq!(bench.numbers(), expected);
+    let sim = bench.executor.sim();
+    let (stats, link) = (sim.net_stats(), sim.link_stats(bench.link));
+    assert_eq!((stats.sent, stats.delivered, stats.dropped, stats.lost, stats.in_transit), (30, 20, 10, 0, 0));
+    assert_eq!((link.arrived, link.admitted, link.dropped), (30, 20, 10));
+    // Doubles of what came already: the 5th, 10th, 20th and 25th, as the 15th and 30th were dropped.
+    assert_eq!(bench.executor.punctuality().unwrap().strays, 4);
+}

@@ -1,0 +1,34 @@
+//! Numbers from numbers.
+
+/// A hash that is the same in every process, on every machine, under every compiler: FNV-1a over 64-bit words. (The standard
+/// library's hashers promise no stability across releases.) For telling runs apart, not for security.
+#[derive(Clone, Copy, Debug)]
+pub struct StableHash(u64);
+
+impl Default for StableHash {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl StableHash {
+    /// Adds a word.
+    pub fn add(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3);
+    }
+
+    /// The hash of what was added.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
+/// Mixes words into one that looks random (the finaliser of SplitMix64; Steele, Lea, Flood: OOPSLA 2014).
+pub fn mix(words: &[u64]) -> u64 {
+    words.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, word| {
+        let x = hash.wrapping_add(*word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    })
+}

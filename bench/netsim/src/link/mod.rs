@@ -1,0 +1,296 @@
+//! Links: a rate and a queue. A link is a pure state machine over time that gives a [`Verdict`] per packet.
+
+mod series;
+mod shares;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use fathom_units::{Rate, Time};
+
+pub use series::{Bin, Series};
+pub use shares::{CountedBytes, Shares, jain, starved};
+
+use crate::queue::{Admission, Arrival, Queue};
+
+/// What becomes of an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It leaves the link at `out` (nanoseconds of simulated time).
+    Forward {
+        /// When its last bit was sent.
+        out: u64,
+        /// It carries a congestion-experienced mark from here.
+        mark: bool,
+    },
+    /// It is dropped.
+    Drop,
+}
+
+impl Verdict {
+    /// A small number for trace hashes.
+    pub(crate) const fn code(self) -> u32 {
+        match self {
+            Self::Forward { mark: false, .. } => 1,
+            Self::Forward { mark: true, .. } => 2,
+            Self::Drop => 3,
+        }
+    }
+}
+
+/// What a link did so far.
+#[derive(Clone, Debug)]
+pub struct LinkStats {
+    /// Packets that arrived.
+    pub arrived: u64,
+    /// Packets admitted to the queue.
+    pub admitted: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Packets marked.
+    pub marked: u64,
+    /// Bytes admitted, headers included.
+    pub bytes: u64,
+    /// Packets that left.
+    pub departed: u64,
+    /// Largest queue seen, in packets, the one in transmission included.
+    pub max_queue: usize,
+    /// Time average of the queue in packets.
+    pub mean_queue: f64,
+    /// Seconds the link was sending.
+    pub busy: f64,
+    /// The queue over time, for links that were asked to keep it ([`Link::with_series`]).
+    pub queue_series: Option<Series>,
+    /// What each flow got, for links that were asked to keep it ([`Link::with_shares`]).
+    pub shares: Option<Shares>,
+}
+
+/// A link with a rate and a queue in front of it.
+///
+/// The queue is first in first out, so a packet's departure is known when it arrives: one event per packet and hop. `departures` holds
+/// the departure time and size of every packet not yet gone, the one in transmission included.
+#[derive(Debug)]
+pub struct Link {
+    rate: Rate,
+    queue: Box<dyn Queue>,
+    departures: VecDeque<(u64, u32)>,
+    queued_bytes: u64,
+    free_at: u64,
+    /// When the queue length was last accounted, and its integral over time so far (packet-nanoseconds).
+    accounted_at: u64,
+    integral: u128,
+    busy: u64,
+    stats: LinkStats,
+    log: Option<Vec<(Time, Duration)>>,
+}
+
+impl Link {
+    /// A link of this rate behind this queue.
+    pub fn new(rate: Rate, queue: Box<dyn Queue>) -> Self {
+        Self {
+            rate,
+            queue,
+            departures: VecDeque::new(),
+            queued_bytes: 0,
+            free_at: 0,
+            accounted_at: 0,
+            integral: 0,
+            busy: 0,
+            log: None,
+            stats: LinkStats {
+                arrived: 0,
+                admitted: 0,
+                dropped: 0,
+                marked: 0,
+                bytes: 0,
+                departed: 0,
+                max_queue: 0,
+                mean_queue: 0.0,
+                busy: 0.0,
+                queue_series: None,
+                shares: None,
+            },
+        }
+    }
+
+    /// Keeps the queue over time as well.
+    #[must_use]
+    pub fn with_series(mut self) -> Self {
+        self.stats.queue_series = Some(Series::new());
+        self
+    }
+
+    /// Keeps what each flow got over time as well.
+    #[must_use]
+    pub fn with_shares(mut self) -> Self {
+        self.stats.shares = Some(Shares::default());
+        self
+    }
+
+    /// A packet that [`Link::arrive`] forwarded belongs to `flow`, and has this UDP payload in bytes.
+    pub(crate) fn credit(&mut self, out: u64, flow: u32, payload: u32) {
+        if let Some(shares) = &mut self.stats.shares {
+            shares.add(out, flow, payload);
+        }
+    }
+
+    /// Also logs every admitted packet, to compare estimates with. The log grows with the run.
+    #[must_use]
+    pub fn with_log(mut self) -> Self {
+        self.log = Some(Vec::new());
+        self
+    }
+
+    /// When each admitted packet arrived, and how long it took to leave: waiting and transmission. Empty unless logged.
+    pub fn log(&self) -> &[(Time, Duration)] {
+        self.log.as_deref().unwrap_or_default()
+    }
+
+    /// A packet of `bytes` (headers included) arrives at `now` (nanoseconds).
+    pub fn arrive(&mut self, now: u64, bytes: u32, ecn_capable: bool) -> Verdict {
+        self.depart_until(now);
+        self.stats.arrived += 1;
+        let admission = self.queue.admit(&Arrival {
+            now,
+            bytes,
+            ecn_capable,
+            queued_packets: self.departures.len(),
+            queued_bytes: self.queued_bytes,
+            idle: now.saturating_sub(self.free_at),
+            wait: self.free_at.saturating_sub(now),
+        });
+        let mark = match admission {
+            Admission::Drop => {
+                self.stats.dropped += 1;
+                return Verdict::Drop;
+            }
+            Admission::Forward => false,
+            Admission::Mark => true,
+        };
+        let out = self.free_at.max(now) + self.transmission(bytes);
+        self.admit(now, bytes, out, mark);
+        Verdict::Forward { out, mark }
+    }
+
+    /// Records what the kernel's queue, in place of this link's own, did with a packet of `bytes` that arrived at `now`. Packets are recorded
+    /// in the order of arrival.
+    pub(crate) fn record_external(&mut self, now: u64, bytes: u32, verdict: Verdict) {
+        self.depart_until(now);
+        self.stats.arrived += 1;
+        match verdict {
+            Verdict::Drop => self.stats.dropped += 1,
+            Verdict::Forward { out, mark } => self.admit(now, bytes, out.max(now), mark),
+        }
+    }
+
+    fn transmission(&self, bytes: u32) -> u64 {
+        self.rate.time_for(u64::from(bytes)).as_nanos() as u64
+    }
+
+    fn admit(&mut self, now: u64, bytes: u32, out: u64, mark: bool) {
+        self.free_at = out;
+        self.busy += self.transmission(bytes);
+        if let Some(log) = &mut self.log {
+            log.push((Time::from_nanos(now), Duration::from_nanos(out - now)));
+        }
+        self.departures.push_back((out, bytes));
+        self.queued_bytes += u64::from(bytes);
+        self.stats.admitted += 1;
+        self.stats.marked += u64::from(mark);
+        self.stats.bytes += u64::from(bytes);
+        self.stats.max_queue = self.stats.max_queue.max(self.departures.len());
+    }
+
+    /// Packets in the queue at `now`, the one in transmission included.
+    pub fn queue_length(&mut self, now: u64) -> usize {
+        self.depart_until(now);
+        self.departures.len()
+    }
+
+    /// How long a packet entering at `now` would wait before its own transmission starts.
+    pub fn queueing_delay(&self, now: u64) -> Duration {
+        Duration::from_nanos(self.free_at.saturating_sub(now))
+    }
+
+    /// Counts and series up to `now`.
+    pub fn stats(&mut self, now: u64) -> LinkStats {
+        self.depart_until(now);
+        let mut stats = self.stats.clone();
+        if now > 0 {
+            stats.mean_queue = self.integral as f64 / now as f64;
+        }
+        // What is still queued has not been sent yet.
+        stats.busy = self.busy.saturating_sub(self.free_at.saturating_sub(now)) as f64 * 1e-9;
+        stats
+    }
+
+    /// Takes out the packets that left before or at `now`, accounting the queue length on the way.
+    fn depart_until(&mut self, now: u64) {
+        while let Some(&(out, bytes)) = self.departures.front() {
+            if out > now {
+                break;
+            }
+            self.account(out);
+            self.departures.pop_front();
+            self.queued_bytes -= u64::from(bytes);
+            self.stats.departed += 1;
+        }
+        self.account(now);
+    }
+
+    fn account(&mut self, to: u64) {
+        let span = to.saturating_sub(self.accounted_at);
+        if span > 0 {
+            let length = self.departures.len();
+            self.integral += u128::from(span) * length as u128;
+            if let Some(series) = &mut self.stats.queue_series {
+                series.add_span(self.accounted_at, to, length as f64);
+            }
+            self.accounted_at = to;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::DropTail;
+
+    fn link(limit: usize) -> Link {
+        // 8 Mbps: a 1000-byte packet takes 1 ms.
+        Link::new(Rate::from_bits_per_sec(8_000_000), Box::new(DropTail::packets(limit)))
+    }
+
+    #[test]
+    fn packets_leave_one_transmission_time_apart() {
+        let mut l = link(10);
+        let out = |v| match v {
+            Verdict::Forward { out, .. } => out,
+            Verdict::Drop => panic!("dropped"),
+        };
+        assert_eq!(out(l.arrive(0, 1000, false)), 1_000_000);
+        assert_eq!(out(l.arrive(0, 1000, false)), 2_000_000);
+        assert_eq!(out(l.arrive(5_000_000, 1000, false)), 6_000_000);
+    }
+
+    #[test]
+    fn the_packet_beyond_the_limit_is_dropped_and_room_returns() {
+        let mut l = link(2);
+        assert_ne!(l.arrive(0, 1000, false), Verdict::Drop);
+        assert_ne!(l.arrive(0, 1000, false), Verdict::Drop);
+        assert_eq!(l.arrive(0, 1000, false), Verdict::Drop);
+        assert_ne!(l.arrive(1_000_000, 1000, false), Verdict::Drop);
+        let stats = l.stats(3_000_000);
+        assert_eq!((stats.arrived, stats.admitted, stats.dropped, stats.departed), (4, 3, 1, 3));
+    }
+
+    #[test]
+    fn the_mean_queue_is_its_time_average() {
+        let mut l = link(10);
+        l.arrive(0, 1000, false); // 1 packet for 1 ms
+        l.arrive(0, 1000, false); // and another behind it: 2 for 1 ms, then 1 for 1 ms, then none for 2 ms
+        let stats = l.stats(4_000_000);
+        assert!((stats.mean_queue - 3.0 / 4.0).abs() < 1e-9, "{}", stats.mean_queue);
+        assert!((stats.busy - 0.002).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,237 @@
+//! Adaptive RED (Floyd, Gummadi, Shenker: "Adaptive RED: an algorithm for increasing the robustness of RED's active queue management",
+//! 2001; Sync-TCP §2.2.3): gentle RED that moves `maxp` until the average queue stays in the middle between its thresholds.
+//!
+//! The target is `min + .4 (max-min)` to `min + .6 (max-min)`. At an arrival, half a second or more after the last change:
+//! - the average is above the target and `maxp < .5`: `maxp += min(.01, maxp/4)`;
+//! - it is below the target and `maxp > .01`: `maxp *= .9`.
+//!
+//! Why these numbers: at the same load `maxp (avg - min)` stays what it is. A step up takes at most a fifth off `avg - min`, a step down
+//! adds a ninth to it, and the target's sides are half as far again apart: no step leaps over the target.
+//!
+//! Departures:
+//! - `maxp` stays within .01 and .5. In ns-2 the last step may pass the bound.
+//! - ns-2.35 lowers the bound of .01 on fast links. This is the note's.
+//! - ns-2.35 draws the gentle slope from the first `maxp`. Here it starts from the present one, so the probability has no step.
+
+use std::fmt;
+
+use fathom_units::Rate;
+
+use super::automatic_red::AutomaticRed;
+use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
+use super::red::{Red, red_qdisc};
+use super::tc::Qdisc;
+
+/// Nanoseconds between two changes at least.
+const BETWEEN: u64 = 500_000_000;
+/// Lower bound of `maxp`.
+pub(super) const LEAST: f64 = 0.01;
+/// Upper bound of `maxp`.
+pub(super) const MOST: f64 = 0.5;
+
+/// `maxp` one step up.
+fn raised(max_p: f64) -> f64 {
+    (max_p + (max_p / 4.0).min(0.01)).min(MOST)
+}
+
+/// `maxp` one step down.
+fn lowered(max_p: f64) -> f64 {
+    0.9 * max_p
+}
+
+/// Where an average queue stands to the target between two thresholds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Below,
+    Within,
+    Above,
+}
+
+/// The side of the target between the thresholds of `red` on which its average is.
+fn side(red: &Red) -> Side {
+    let (min, width) = (red.spec().min, red.spec().max - red.spec().min);
+    match red.average() {
+        average if average > min + 0.6 * width => Side::Above,
+        average if average < min + 0.4 * width => Side::Below,
+        _ => Side::Within,
+    }
+}
+
+/// A RED queue whose `maxp` moves: what Adaptive RED and gARED share.
+#[derive(Debug)]
+pub(super) struct Steered {
+    pub(super) red: Red,
+    /// When `maxp` last changed.
+    changed: u64,
+}
+
+impl Steered {
+    pub(super) fn new(red: Red) -> Self {
+        Self { red, changed: 0 }
+    }
+
+    /// Moves `maxp` one step towards the target, where a step that way is allowed and the last one is long enough ago.
+    pub(super) fn step(&mut self, now: u64, allowed: Allowed) {
+        if now.saturating_sub(self.changed) < BETWEEN {
+            return;
+        }
+        let max_p = self.red.spec().max_p;
+        let next = match side(&self.red) {
+            Side::Above if allowed.up && max_p < MOST => raised(max_p),
+            Side::Below if allowed.down && max_p > allowed.least => lowered(max_p).max(allowed.least),
+            _ => return,
+        };
+        self.red.set_max_p(next);
+        self.changed = now;
+    }
+}
+
+/// Which steps of `maxp` are allowed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowed {
+    pub(super) up: bool,
+    pub(super) down: bool,
+    /// Not below this.
+    pub(super) least: f64,
+}
+
+/// An Adaptive RED queue.
+#[derive(Debug)]
+pub struct AdaptiveRed(Steered);
+
+impl AdaptiveRed {
+    /// An empty queue in front of a link of this rate.
+    pub fn new(spec: &AutomaticRed, rate: Rate, seed: u64) -> Self {
+        Self(Steered::new(spec.build(rate, seed)))
+    }
+
+    /// The RED queue it steers.
+    pub fn red(&self) -> &Red {
+        &self.0.red
+    }
+}
+
+impl Queue for AdaptiveRed {
+    fn admit(&mut self, a: &Arrival) -> Admission {
+        self.0.red.weigh(a);
+        self.0.step(a.now, Allowed { up: true, down: true, least: LEAST });
+        self.0.red.judge(a)
+    }
+}
+
+/// Adaptive RED as users write it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdaptiveRedSpec(AutomaticRed);
+
+impl Discipline for AdaptiveRedSpec {
+    const KIND: Kind = Kind {
+        name: "adaptive-red",
+        short: Some("ared"),
+        example: "target=5ms,packet=1420B,min=5p,max=15p,w=0.00114,limit=441p,maxp=0.1,ecn=on,wait=on,mark=avg",
+        module: Some("sch_red"),
+    };
+
+    fn read(options: &str) -> Result<Self, String> {
+        AutomaticRed::read(&Self::KIND, options, LEAST..=MOST).map(Self)
+    }
+
+    fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue> {
+        Box::new(AdaptiveRed::new(&self.0, rate, seed))
+    }
+
+    fn packet_limit(&self, rate: Rate) -> Option<usize> {
+        Some(self.0.red(rate).limit)
+    }
+
+    fn qdisc(&self, rate: Rate) -> Option<Qdisc> {
+        Some(red_qdisc(rate, &self.0.red(rate), self.0.packet, true))
+    }
+}
+
+impl fmt::Display for AdaptiveRedSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(Self::KIND.name, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Load, SECOND, Shared, Sources, arrival, moments};
+    use super::*;
+
+    const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
+
+    fn queue(max_p: f64) -> AdaptiveRed {
+        // A weight of one: the average is the queue of the moment. Target 9 to 11 packets.
+        AdaptiveRed::new(&AutomaticRed { weight: Some(1.0), max_p, ..AutomaticRed::default() }, RATE, 3)
+    }
+
+    /// maxp after an arrival at each of these milliseconds that finds `queued` packets.
+    fn max_p_after(mut queue: AdaptiveRed, queued: usize, at_ms: &[u64]) -> f64 {
+        for ms in at_ms {
+            queue.admit(&arrival(ms * 1_000_000, queued));
+        }
+        queue.red().spec().max_p
+    }
+
+    #[test]
+    fn max_p_moves_by_the_papers_steps() {
+        for (queued, from, to) in [
+            (12, 0.1, 0.11),
+            (12, 0.02, 0.025), // a quarter is less than .01
+            (12, 0.495, 0.5),
+            (12, 0.5, 0.5),
+            (8, 0.1, 0.09),
+            (8, 0.0105, 0.01),
+            (8, 0.01, 0.01),
+            (9, 0.1, 0.1),
+            (11, 0.1, 0.1),
+        ] {
+            let max_p = max_p_after(queue(from), queued, &[500]);
+            assert!((max_p - to).abs() < 1e-12, "{queued} packets, {from}: {max_p} for {to}");
+        }
+    }
+
+    #[test]
+    fn half_a_second_passes_between_changes() {
+        assert_eq!(max_p_after(queue(0.1), 12, &[499]), 0.1);
+        let max_p = max_p_after(queue(0.1), 12, &[500, 600, 999]);
+        assert!((max_p - 0.11).abs() < 1e-12, "{max_p}");
+        let max_p = max_p_after(queue(0.1), 12, &[500, 600, 999, 1_000]);
+        assert!((max_p - 0.12).abs() < 1e-12, "{max_p}");
+    }
+
+    /// Averages, every tenth of a second for 300 s after 100 s, of a queue under this many flows; and the last maxp.
+    fn averages(flows: usize) -> (Vec<f64>, f64) {
+        let load = Load { rate: RATE, packet: 1_420, flows, round_trips: [40_000_000, 120_000_000], ecn: true };
+        let queue = Shared::new(AdaptiveRed::new(&AutomaticRed::default(), RATE, 5));
+        let mut sources = Sources::new(load, queue.clone());
+        sources.run(0, 100 * SECOND, SECOND, |_, _| {});
+        let mut averages = Vec::new();
+        sources.run(100 * SECOND, 400 * SECOND, SECOND / 10, |_, _| averages.push(queue.with(|q| q.red().average())));
+        (averages, queue.with(|q| q.red().spec().max_p))
+    }
+
+    // A window of W packets needs one mark in 2/3 W^2 packets. With n flows, 10 Mbps, 80 ms and 10 packets queued, W = 80/n, and at the
+    // target the probability is maxp/2: so maxp = 3 n^2/6400. It is within .01 and .5 for 5 to 32 flows.
+
+    #[test]
+    fn the_average_stays_on_target_where_max_p_can_reach_it() {
+        for flows in [5, 10, 20] {
+            let (averages, max_p) = averages(flows);
+            let on_target = averages.iter().filter(|q| (9.0..=11.0).contains(*q)).count();
+            assert!(2 * on_target > averages.len(), "{flows} flows: {on_target} of {} samples", averages.len());
+            let (mean, _) = moments(&averages);
+            assert!((9.0..=11.0).contains(&mean), "{flows} flows: {mean}");
+            assert!(max_p > LEAST && max_p < MOST, "{flows} flows: {max_p}");
+        }
+    }
+
+    #[test]
+    fn the_bounds_of_max_p_leave_few_flows_below_the_target_and_many_above() {
+        let (few, max_p) = averages(2);
+        assert!(moments(&few).0 < 9.0 && max_p < 1.1 * LEAST, "{} {max_p}", moments(&few).0);
+        let (many, max_p) = averages(40);
+        assert!(moments(&many).0 > 11.0 && max_p > MOST / 1.1, "{} {max_p}", moments(&many).0);
+    }
+}

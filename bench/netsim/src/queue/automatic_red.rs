@@ -1,0 +1,196 @@
+//! RED parameters that follow from a target delay and the link's rate, as Adaptive RED sets them (Floyd, Gummadi, Shenker: "Adaptive RED:
+//! an algorithm for increasing the robustness of RED's active queue management", 2001).
+//!
+//! With C the link's rate in typical packets per second:
+//!
+//! | parameter | rule | 10 Mbps, 5 ms, 1420 bytes |
+//! |---|---|---|
+//! | `min` | `max(5, target C / 2)` packets | 5 |
+//! | `max` | `3 min` | 15 |
+//! | `w` | `1 - exp(-1/C)`: the average remembers a second, ten round trips of 100 ms | .00114 |
+//! | `limit` | `5 C` packets in 100 ms: five bandwidth-delay products | 441 |
+//!
+//! Each can be given instead. A threshold that is given sets the other by the same rule.
+//!
+//! Departures:
+//! - The note leaves the limit open. Five bandwidth-delay products is Sync-TCP §4.4's, "to eliminate tail drops" (with that network's
+//!   77 ms: 340 packets); 100 ms is the round trip that `w` assumes. It is never below `2 max`, where the gentle slope ends.
+//! - The probability at `max` starts at .1, as in ns-2, which leaves it open too.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use fathom_units::{Rate, duration_text, math};
+
+use super::discipline::Kind;
+use super::options::{self, OptionError, on_off, write_given};
+use super::red::{Marking, Red, RedSpec};
+
+/// Seconds of a round trip that the automatic parameters assume.
+const ROUND_TRIP: f64 = 0.1;
+/// Bandwidth-delay products that the queue holds (Sync-TCP §4.4).
+const LIMIT_PRODUCTS: f64 = 5.0;
+/// The lower threshold is at least this many packets.
+const LEAST_MIN: f64 = 5.0;
+
+/// RED with automatic parameters as users write it. Thresholds in packets; `None` is automatic.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AutomaticRed {
+    /// Queueing delay to aim at.
+    pub target: Duration,
+    /// Bytes of a typical packet, headers included.
+    pub packet: u32,
+    /// Below this average nothing happens.
+    pub min: Option<f64>,
+    /// Above this average the gentle slope begins.
+    pub max: Option<f64>,
+    /// Weight of a new sample in the average.
+    pub weight: Option<f64>,
+    /// Packets the queue holds.
+    pub limit: Option<usize>,
+    /// Probability at `max` to start with.
+    pub max_p: f64,
+    /// ECN-capable packets are marked instead of dropped, where `marking` says so.
+    pub ecn: bool,
+    /// The next pick waits until `1/p` packets have passed (ns-2's default).
+    pub wait: bool,
+    /// Mark or drop.
+    pub marking: Marking,
+}
+
+impl Default for AutomaticRed {
+    /// 5 ms and 1420-byte packets (Sync-TCP §4.4); everything automatic; ECN; the spacing of ns-2; marks below `max` (Sync-TCP §2.2.3).
+    fn default() -> Self {
+        Self {
+            target: Duration::from_millis(5),
+            packet: 1_420,
+            min: None,
+            max: None,
+            weight: None,
+            limit: None,
+            max_p: 0.1,
+            ecn: true,
+            wait: true,
+            marking: Marking::Average,
+        }
+    }
+}
+
+impl AutomaticRed {
+    /// The parameters on a link of this rate.
+    pub fn red(&self, rate: Rate) -> RedSpec {
+        // A link slower than a packet per second is treated as one packet per second.
+        let c = (rate.bits_per_sec() as f64 / 8.0 / f64::from(self.packet)).max(1.0);
+        let automatic = (self.target.as_secs_f64() * c / 2.0).max(LEAST_MIN);
+        let (min, max) = match (self.min, self.max) {
+            (Some(min), Some(max)) => (min, max),
+            (Some(min), None) => (min, 3.0 * min),
+            (None, Some(max)) => (max / 3.0, max),
+            (None, None) => (automatic, 3.0 * automatic),
+        };
+        let limit = (LIMIT_PRODUCTS * ROUND_TRIP * c).max(2.0 * max).ceil() as usize;
+        RedSpec {
+            min,
+            max,
+            limit: self.limit.unwrap_or(limit),
+            weight: self.weight.unwrap_or_else(|| 1.0 - math::exp(-1.0 / c)),
+            max_p: self.max_p,
+            gentle: true,
+            ecn: self.ecn,
+            wait: self.wait,
+            marking: self.marking,
+        }
+    }
+
+    /// An empty RED queue in front of a link of this rate.
+    pub(super) fn build(&self, rate: Rate, seed: u64) -> Red {
+        Red::new(self.red(rate), rate.time_for(u64::from(self.packet)).as_nanos() as u64, seed)
+    }
+
+    /// Reads what comes after the kind of queue; `max_p` bounds where the probability may start.
+    pub(super) fn read(kind: &Kind, s: &str, max_p: RangeInclusive<f64>) -> Result<Self, String> {
+        let mut spec = Self::default();
+        kind.read(s, |name, value| {
+            match name {
+                "target" => spec.target = options::duration(value)?,
+                "packet" => spec.packet = u32::try_from(options::bytes(value)?).map_err(|_| OptionError::Value)?,
+                "min" => spec.min = Some(options::packets(value)?),
+                "max" => spec.max = Some(options::packets(value)?),
+                "w" => spec.weight = Some(options::number(value)?),
+                "limit" => spec.limit = Some(options::whole_packets(value)?),
+                "maxp" => spec.max_p = options::number(value)?,
+                "ecn" => spec.ecn = options::switch(value)?,
+                "wait" => spec.wait = options::switch(value)?,
+                "mark" => spec.marking = Marking::read(value)?,
+                _ => return Err(OptionError::Name),
+            }
+            Ok(())
+        })?;
+        spec.check(&max_p).map_err(|what| kind.error(s, &what))
+    }
+
+    fn check(self, max_p: &RangeInclusive<f64>) -> Result<Self, String> {
+        // Written so that NaN fails.
+        let threshold = |t: Option<f64>| t.is_none_or(|t| t > 0.0 && t <= 1e6);
+        let ordered = self.min.zip(self.max).is_none_or(|(min, max)| min < max);
+        let what = if !(Duration::from_micros(1)..=Duration::from_secs(10)).contains(&self.target) {
+            "needs a target of 1us to 10s".into()
+        } else if !(40..=65_535).contains(&self.packet) {
+            "needs a packet of 40B to 65535B".into()
+        } else if !(threshold(self.min) && threshold(self.max) && ordered) {
+            "needs 0p < min < max".into()
+        } else if self.weight.is_some_and(|w| !(w > 0.0 && w <= 1.0)) {
+            "needs w above 0 and at most 1".into()
+        } else if self.limit.is_some_and(|n| !(2..=1_000_000).contains(&n)) {
+            "needs a limit of 2p to 1000000p".into()
+        } else if !max_p.contains(&self.max_p) {
+            format!("needs a maxp of {} to {}", max_p.start(), max_p.end())
+        } else {
+            return Ok(self);
+        };
+        Err(what)
+    }
+
+    /// Writes it the way [`Self::read`] reads it; automatic parameters are left out.
+    pub(super) fn write(&self, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{kind}:target={},packet={}B", duration_text(self.target), self.packet)?;
+        write_given(f, "min", self.min, "p")?;
+        write_given(f, "max", self.max, "p")?;
+        write_given(f, "w", self.weight, "")?;
+        write_given(f, "limit", self.limit, "p")?;
+        let (ecn, wait) = (on_off(self.ecn), on_off(self.wait));
+        write!(f, ",maxp={},ecn={ecn},wait={wait},mark={}", self.max_p, self.marking)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
+
+    #[test]
+    fn the_parameters_follow_from_target_and_rate() {
+        // C = 10^7 / 8 / 1420 = 880: 5 ms are 4.4 packets, so min is the least; w = 1 - exp(-1/880) = 1.136e-3; 5 C 100 ms = 440.1.
+        let red = AutomaticRed::default().red(RATE);
+        assert_eq!((red.min, red.max, red.limit), (5.0, 15.0, 441));
+        assert!((red.weight - 1.14e-3).abs() < 5e-6, "{}", red.weight);
+        // C = 2500: 12.5 packets; w = 4.0e-4.
+        let red = AutomaticRed { packet: 500, ..AutomaticRed::default() }.red(RATE);
+        assert_eq!((red.min, red.max, red.limit), (6.25, 18.75, 1_250));
+        assert!((red.weight - 4.0e-4).abs() < 5e-7, "{}", red.weight);
+        assert!(red.gentle && red.wait && red.ecn && red.marking == Marking::Average);
+    }
+
+    #[test]
+    fn what_is_given_stands_and_sets_the_rest() {
+        let given =
+            AutomaticRed { min: Some(2_500.0), limit: Some(10_000), weight: Some(0.5), ..AutomaticRed::default() };
+        let red = given.red(RATE);
+        assert_eq!((red.min, red.max, red.limit, red.weight), (2_500.0, 7_500.0, 10_000, 0.5));
+        assert_eq!(AutomaticRed { max: Some(30.0), ..AutomaticRed::default() }.red(RATE).min, 10.0);
+        // 2 max = 15000 packets are more than five bandwidth-delay products.
+        assert_eq!(AutomaticRed { limit: None, ..given }.red(RATE).limit, 15_000);
+    }
+}

@@ -1,0 +1,244 @@
+//! Queue disciplines, and queues as users write them: `red:min=5p,max=50p`.
+//!
+//! A queue is one file here and its line in the list below: every option that takes a queue, every error that lists them, the relay and,
+//! where tc has its like, the netem backend then know it.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `discipline.rs` | what a queue decides ([`Queue`]), and what a kind of queue declares ([`Discipline`]) |
+//! | `options.rs` | reading `name=value,...` |
+//! | `automatic_red.rs` | RED with automatic parameters, which two kinds share |
+//! | `tc.rs` | words of tc |
+//! | the rest | one kind each |
+
+mod automatic_red;
+mod discipline;
+mod options;
+mod tc;
+#[cfg(test)]
+mod testing;
+
+use std::fmt;
+use std::str::FromStr;
+
+use fathom_units::Rate;
+
+pub use automatic_red::AutomaticRed;
+pub use discipline::{Admission, Arrival, Discipline, Kind, Queue};
+pub use drop_tail::DropTail;
+pub use red::{Marking, Red};
+pub use tc::Qdisc;
+
+/// Declares the kinds of queues from their files: the modules, [`QueueSpec`], and the list of kinds.
+macro_rules! queues {
+    ($($(#[$about:meta])* $variant:ident = $file:ident::$spec:ident,)+) => {
+        $(pub mod $file;)+
+
+        /// A queue as users write it: `droptail:136p`, `droptail:190kB`, `red:min=5p,max=50p`, `adaptive-red:target=5ms`, `gentle-ared`,
+        /// `avq`, `codel`. `ared` and `gared` are short for the adaptive two.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum QueueSpec {
+            $($(#[$about])* $variant($file::$spec),)+
+        }
+
+        /// Every kind of queue.
+        pub const KINDS: &[Kind] = &[$($file::$spec::KIND),+];
+
+        /// Reads the options of a queue of this kind; `s` is all of the text.
+        fn read(kind: &Kind, s: &str, options: &str) -> Result<QueueSpec, String> {
+            $(if kind.name == $file::$spec::KIND.name {
+                return $file::$spec::read(options).map(QueueSpec::$variant);
+            })+
+            Err(no_queue(s))
+        }
+
+        impl QueueSpec {
+            /// A fresh queue in front of a link of this rate; `seed` is for its random drops and marks.
+            pub fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue> {
+                match self {
+                    $(Self::$variant(spec) => spec.build(rate, seed),)+
+                }
+            }
+
+            /// The limit in bytes, where it is one.
+            pub fn byte_limit(&self) -> Option<u64> {
+                match self {
+                    $(Self::$variant(spec) => spec.byte_limit(),)+
+                }
+            }
+
+            /// The limit in packets in front of a link of this rate, where it is one.
+            pub fn packet_limit(&self, rate: Rate) -> Option<usize> {
+                match self {
+                    $(Self::$variant(spec) => spec.packet_limit(rate),)+
+                }
+            }
+
+            /// The same queue in words of tc, where it has its like.
+            pub fn qdisc(&self, rate: Rate) -> Option<Qdisc> {
+                match self {
+                    $(Self::$variant(spec) => spec.qdisc(rate),)+
+                }
+            }
+        }
+
+        impl fmt::Display for QueueSpec {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$variant(spec) => spec.fmt(f),)+
+                }
+            }
+        }
+    };
+}
+
+queues! {
+    /// Drop-tail.
+    DropTail = drop_tail::DropTail,
+    /// Random Early Detection.
+    Red = red::RedSpec,
+    /// Adaptive RED.
+    AdaptiveRed = adaptive_red::AdaptiveRedSpec,
+    /// gARED.
+    GentleAred = gentle_ared::GentleAredSpec,
+    /// Adaptive Virtual Queue.
+    Avq = avq::AvqSpec,
+    /// Controlled Delay.
+    Codel = codel::CodelSpec,
+}
+
+impl QueueSpec {
+    /// Drop-tail with a limit in packets.
+    pub const fn droptail_packets(limit: usize) -> Self {
+        Self::DropTail(DropTail::packets(limit))
+    }
+}
+
+impl FromStr for QueueSpec {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let (name, options) = s.split_at(s.find(':').unwrap_or(s.len()));
+        let kind = KINDS.iter().find(|kind| kind.name == name || kind.short == Some(name));
+        kind.ok_or_else(|| no_queue(s)).and_then(|kind| read(kind, s, options))
+    }
+}
+
+/// Names of the kinds for which `choose` holds, as a list in a sentence.
+pub fn names(choose: impl Fn(&Kind) -> bool) -> String {
+    KINDS.iter().filter(|kind| choose(kind)).map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+}
+
+fn no_queue(s: &str) -> String {
+    let with_options = names(|kind| kind.name != DropTail::KIND.name);
+    format!(
+        "'{s}' is not a queue; write {}; or one of {with_options}, with options: red:min=5p,max=50p",
+        DropTail::KIND.example
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITTEN: &[&str] = &[
+        "droptail:136p",
+        "droptail:190000B",
+        "red:min=5p,max=50p,limit=100p,w=0.002,maxp=0.1,gentle=on,ecn=on",
+        "red:min=5p,max=50p,limit=100p,w=0.002,maxp=0.1,gentle=on,ecn=on,wait=on,mark=p",
+        "adaptive-red:target=5ms,packet=1420B,maxp=0.1,ecn=on,wait=on,mark=avg",
+        "adaptive-red:target=2.5ms,packet=500B,min=6.25p,max=20p,w=0.001,limit=340p,maxp=0.02,ecn=off,wait=off,mark=p",
+        "gentle-ared:target=5ms,packet=1500B,min=2500p,maxp=0.001,ecn=on,wait=on,mark=avg",
+        "avq:a=0.12,g=0.98,buffer=142000B,limit=100p,ecn=on",
+        "codel:target=5ms,interval=100ms,limit=1000p,ecn=on",
+    ];
+
+    #[test]
+    fn queues_read_back_as_written() {
+        for text in WRITTEN {
+            assert_eq!(text.parse::<QueueSpec>().unwrap().to_string(), *text);
+        }
+        for (short, text) in [
+            ("droptail:190kB", WRITTEN[1]),
+            ("red", WRITTEN[2]),
+            ("red:wait=off,mark=avg", WRITTEN[2]),
+            ("adaptive-red", WRITTEN[4]),
+            ("ared", WRITTEN[4]),
+            ("gared:packet=1500B,min=2500p,maxp=0.001", WRITTEN[6]),
+            ("avq:buffer=142kB", WRITTEN[7]),
+            ("codel", WRITTEN[8]),
+        ] {
+            assert_eq!(short.parse::<QueueSpec>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn every_limit_in_packets_is_known() {
+        let rate = Rate::from_bits_per_sec(10_000_000);
+        let limits =
+            [Some(136), None, Some(100), Some(100), Some(441), Some(340), Some(15_000), Some(100), Some(1_000)];
+        for (text, limit) in WRITTEN.iter().zip(limits) {
+            assert_eq!(text.parse::<QueueSpec>().unwrap().packet_limit(rate), limit, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_of_bad_queues_name_a_fix() {
+        for text in [
+            "droptail",
+            "droptail:",
+            "droptail:0p",
+            "droptail:136",
+            "blue:5p",
+            "redx",
+            "droptail:99999999999999999999p",
+        ] {
+            let error = text.parse::<QueueSpec>().unwrap_err();
+            assert!(error.contains("droptail:") && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn errors_of_bad_adaptive_options_name_a_fix() {
+        for kind in ["adaptive-red", "gentle-ared"] {
+            for options in [
+                ":target=0ms",
+                ":target=5",
+                ":packet=10B",
+                ":packet=5p",
+                ":min=15p,max=5p",
+                ":min=0p",
+                ":min=NaNp",
+                ":w=0",
+                ":w=2",
+                ":limit=1p",
+                ":limit=5",
+                ":maxp=0.6",
+                ":maxp=0",
+                ":wait=maybe",
+                ":mark=max",
+                ":gentle=off",
+                ":",
+                ":ecn=on,ecn=on",
+            ] {
+                let error = format!("{kind}{options}").parse::<QueueSpec>().unwrap_err();
+                assert!(error.contains(&format!("{kind}: and any of target=5ms")) && !error.contains('\n'), "{error}");
+            }
+        }
+        // Only gARED may start below .01.
+        assert!("ared:maxp=0.001".parse::<QueueSpec>().unwrap_err().contains("0.01 to 0.5"));
+    }
+
+    #[test]
+    fn the_kernel_has_the_kinds_that_say_so() {
+        let rate = Rate::from_bits_per_sec(10_000_000);
+        for text in WRITTEN {
+            let kind = KINDS.iter().find(|kind| text.starts_with(&format!("{}:", kind.name))).unwrap();
+            assert_eq!(text.parse::<QueueSpec>().unwrap().qdisc(rate).is_some(), kind.module.is_some(), "{text}");
+        }
+        assert!(
+            KINDS.iter().all(|kind| WRITTEN.iter().any(|text| text.starts_with(kind.name))),
+            "each is written above"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! Options of a queue as users write them: `name:option=value,...`.
+
+use std::fmt;
+use std::time::Duration;
+
+use fathom_units::parse_duration;
+
+use super::discipline::Kind;
+
+/// Why an option was not taken.
+pub(super) enum OptionError {
+    /// No option has this name.
+    Name,
+    /// The value is not one of this option.
+    Value,
+}
+
+impl Kind {
+    /// One line: what is wrong with the options `s`, and what to write instead.
+    pub(super) fn error(&self, s: &str, what: &str) -> String {
+        let Self { name: kind, example, .. } = self;
+        format!("'{kind}{s}' {what}; write {kind}, or {kind}: and any of {example}")
+    }
+
+    /// Reads what comes after the kind: nothing, or `:name=value,...`. `set` takes each name and value.
+    pub(super) fn read(
+        &self,
+        s: &str,
+        mut set: impl FnMut(&str, &str) -> Result<(), OptionError>,
+    ) -> Result<(), String> {
+        let options = match s.strip_prefix(':') {
+            Some(options) => options,
+            None if s.is_empty() => return Ok(()),
+            None => return Err(self.error(s, "is not a queue")),
+        };
+        let mut seen = Vec::new();
+        for option in options.split(',') {
+            let (name, value) = option
+                .trim()
+                .split_once('=')
+                .ok_or_else(|| self.error(s, &format!("has '{option}' without a value")))?;
+            if seen.contains(&name) {
+                return Err(self.error(s, &format!("has '{name}' twice")));
+            }
+            seen.push(name);
+            set(name, value).map_err(|error| match error {
+                OptionError::Name => self.error(s, &format!("has no option '{name}'")),
+                OptionError::Value => self.error(s, &format!("has no value of '{name}' in '{value}'")),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// `5p`, `6.25p`.
+pub(super) fn packets(value: &str) -> Result<f64, OptionError> {
+    number(value.strip_suffix('p').ok_or(OptionError::Value)?)
+}
+
+/// `100p`.
+pub(super) fn whole_packets(value: &str) -> Result<usize, OptionError> {
+    value.strip_suffix('p').and_then(|digits| digits.parse().ok()).ok_or(OptionError::Value)
+}
+
+/// `0.002`.
+pub(super) fn number(value: &str) -> Result<f64, OptionError> {
+    value.parse().map_err(|_| OptionError::Value)
+}
+
+/// `on` or `off`.
+pub(super) fn switch(value: &str) -> Result<bool, OptionError> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(OptionError::Value),
+    }
+}
+
+/// `5ms`.
+pub(super) fn duration(value: &str) -> Result<Duration, OptionError> {
+    parse_duration(value).map_err(|_| OptionError::Value)
+}
+
+/// `1420B`, `190kB`, `2MB`.
+pub(super) fn bytes(value: &str) -> Result<u64, OptionError> {
+    let unit = value.find(|c: char| !c.is_ascii_digit()).ok_or(OptionError::Value)?;
+    let scale = match &value[unit..] {
+        "B" => 1,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        _ => return Err(OptionError::Value),
+    };
+    value[..unit].parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or(OptionError::Value)
+}
+
+/// A switch as [`switch`] reads it.
+pub(super) const fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// Writes `,name=value unit` of an option that was given.
+pub(super) fn write_given(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    value: Option<impl fmt::Display>,
+    unit: &str,
+) -> fmt::Result {
+    value.map_or(Ok(()), |value| write!(f, ",{name}={value}{unit}"))
+}

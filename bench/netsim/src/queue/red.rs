@@ -1,0 +1,515 @@
+//! Random Early Detection (Floyd, Jacobson: "Random early detection gateways for congestion avoidance", IEEE/ACM ToN 1, 1993), with the
+//! gentle extension (Floyd 2000) and ECN marks (RFC 3168 §7).
+//!
+//! The average queue is weighed at every arrival and ages while the link is idle:
+//! `avg <- (1-w) avg + w q`, on an empty queue `avg <- (1-w)^(idle/s) avg`, `s` the time of a typical packet. Between the thresholds
+//! `pb = maxp (avg-min)/(max-min)`. Packet `k` after the last mark or drop is picked with a probability that spreads the picks evenly:
+//!
+//! | | probability | gaps between picks, `n = 1/pb` |
+//! |---|---|---|
+//! | `wait=off` (1993) | `pb / (1 - (k-1) pb)` | uniform on 1..n, mean (n+1)/2 |
+//! | `wait=on` (ns-2's default) | 0 while `k pb < 1`, then `pb / (2 - k pb)` | uniform on n..2n-1, mean (3n-1)/2 |
+//!
+//! A picked packet that may carry ECN marks is marked or dropped by one of two rules, [`Marking`].
+//!
+//! Departures:
+//! - Queues are counted in packets, never in bytes.
+//! - The 1993 paper's box, and ns-2 without `wait`, count the packet after a pick as packet 1 where its text counts from 0: gaps of 1 to
+//!   n-1, mean n/2, against 1 to n here, the text's.
+//! - ns-2 spares packets that meet an empty queue, and the one with which the average comes above `min`. Here both can be picked.
+//! - A packet that is dropped at an empty queue leaves the link idle. The silence before it does not age the average again.
+
+use std::fmt;
+
+use fathom_units::{Rate, math};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::discipline::{Admission, Arrival, Discipline, Kind, Queue, TYPICAL_PACKET};
+use super::options::{self, OptionError, on_off};
+use super::tc::Qdisc;
+
+/// Below this probability `mark=p` marks, from it on it drops (ns-2 since April 2002).
+const MARK_BELOW: f64 = 0.1;
+
+/// Which of the picked packets that may carry a mark are marked; the others are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marking {
+    /// Marked while the average is below `max` (ns-2 before April 2002).
+    Average,
+    /// Marked while the probability, before spreading, is below 0.1 (ns-2 since April 2002).
+    Probability,
+}
+
+impl Marking {
+    /// Reads `avg` or `p`.
+    pub(super) fn read(value: &str) -> Result<Self, OptionError> {
+        match value {
+            "avg" => Ok(Self::Average),
+            "p" => Ok(Self::Probability),
+            _ => Err(OptionError::Value),
+        }
+    }
+}
+
+impl fmt::Display for Marking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Average => "avg",
+            Self::Probability => "p",
+        })
+    }
+}
+
+/// RED as users write it. Queues and thresholds in packets, the one in transmission included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RedSpec {
+    /// Below this average nothing happens.
+    pub min: f64,
+    /// Above this average every packet is dropped, or with `gentle` more and more up to twice of it.
+    pub max: f64,
+    /// Packets the queue holds.
+    pub limit: usize,
+    /// Weight of a new sample in the average.
+    pub weight: f64,
+    /// Probability at `max`.
+    pub max_p: f64,
+    /// The probability rises from `max_p` to 1 between `max` and twice `max`.
+    pub gentle: bool,
+    /// ECN-capable packets are marked instead of dropped, where `marking` says so.
+    pub ecn: bool,
+    /// The next pick waits until `1/p` packets have passed (ns-2's default).
+    pub wait: bool,
+    /// Mark or drop.
+    pub marking: Marking,
+}
+
+impl Default for RedSpec {
+    /// SDC table 1: thresholds 5 and 50, weight .002, probability .1, gentle, 100 packets, ECN.
+    fn default() -> Self {
+        Self {
+            min: 5.0,
+            max: 50.0,
+            limit: 100,
+            weight: 0.002,
+            max_p: 0.1,
+            gentle: true,
+            ecn: true,
+            wait: false,
+            marking: Marking::Average,
+        }
+    }
+}
+
+impl fmt::Display for RedSpec {
+    /// `wait` and `mark` appear only where they are not the default: texts from before these options stay as they were.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "red:min={}p,max={}p,limit={}p,w={},maxp={},gentle={},ecn={}",
+            self.min,
+            self.max,
+            self.limit,
+            self.weight,
+            self.max_p,
+            on_off(self.gentle),
+            on_off(self.ecn)
+        )?;
+        options::write_given(f, "wait", self.wait.then_some("on"), "")?;
+        options::write_given(f, "mark", (self.marking != Marking::Average).then_some(self.marking), "")
+    }
+}
+
+impl RedSpec {
+    fn check(self) -> Result<Self, &'static str> {
+        // Written so that NaN fails.
+        let thresholds = self.min >= 0.0 && self.max > self.min && self.max <= 1e6;
+        if !thresholds {
+            return Err("needs 0p <= min < max");
+        }
+        if !(2..=1_000_000).contains(&self.limit) {
+            return Err("needs a limit of 2p to 1000000p");
+        }
+        let share = |x: f64| x > 0.0 && x <= 1.0;
+        if !share(self.weight) || !share(self.max_p) {
+            return Err("needs w and maxp above 0 and at most 1");
+        }
+        Ok(self)
+    }
+
+    /// Marking probability at this average, before spreading.
+    fn probability(&self, average: f64) -> f64 {
+        if average < self.min {
+            0.0
+        } else if average < self.max {
+            self.max_p * (average - self.min) / (self.max - self.min)
+        } else if self.gentle && average < 2.0 * self.max {
+            self.max_p + (1.0 - self.max_p) * (average - self.max) / self.max
+        } else {
+            1.0
+        }
+    }
+
+    /// Probability `p`, spread, of picking the packet that comes after `count` unpicked ones since the last pick.
+    fn spread(&self, p: f64, count: u32) -> f64 {
+        if self.wait {
+            let passed = (f64::from(count) + 1.0) * p;
+            if passed < 1.0 {
+                0.0
+            } else if passed + p < 2.0 {
+                p / (2.0 - passed)
+            } else {
+                1.0
+            }
+        } else {
+            let left = 1.0 - f64::from(count) * p;
+            if left > p { p / left } else { 1.0 }
+        }
+    }
+
+    /// Whether a picked packet is marked rather than dropped.
+    fn marks(&self, average: f64) -> bool {
+        match self.marking {
+            Marking::Average => average < self.max,
+            Marking::Probability => self.probability(average) < MARK_BELOW,
+        }
+    }
+}
+
+/// A RED queue.
+#[derive(Debug)]
+pub struct Red {
+    spec: RedSpec,
+    average: f64,
+    /// Simulated time up to which silence has aged the average.
+    aged_to: u64,
+    /// Packets let through since the last mark or drop, and since the average was below `min`.
+    count: u32,
+    /// Nanoseconds that a typical packet takes: how fast the average ages on an idle link.
+    packet_time: f64,
+    rng: Pcg64Mcg,
+}
+
+impl Red {
+    /// An empty queue; `packet_time` in nanoseconds.
+    pub fn new(spec: RedSpec, packet_time: u64, seed: u64) -> Self {
+        Self {
+            spec,
+            average: 0.0,
+            aged_to: 0,
+            count: 0,
+            packet_time: packet_time.max(1) as f64,
+            rng: Pcg64Mcg::seed_from_u64(seed),
+        }
+    }
+
+    /// The average queue in packets.
+    pub fn average(&self) -> f64 {
+        self.average
+    }
+
+    /// What it runs with.
+    pub fn spec(&self) -> &RedSpec {
+        &self.spec
+    }
+
+    /// Probability at `max` from now on: what adaptive kinds change.
+    pub(super) fn set_max_p(&mut self, max_p: f64) {
+        self.spec.max_p = max_p;
+    }
+
+    /// Takes the queue that `a` finds into the average.
+    pub(super) fn weigh(&mut self, a: &Arrival) {
+        let w = self.spec.weight;
+        if a.queued_packets == 0 && w < 1.0 {
+            let missed = a.idle.min(a.now.saturating_sub(self.aged_to)) as f64 / self.packet_time;
+            // After a long silence nothing is left of the average; further down the exponential has no value.
+            self.average *= math::exp((missed * math::ln(1.0 - w)).max(-100.0));
+            self.aged_to = a.now;
+        } else {
+            self.average += w * (a.queued_packets as f64 - self.average);
+        }
+    }
+
+    /// Verdict on `a` by the average as it stands.
+    pub(super) fn judge(&mut self, a: &Arrival) -> Admission {
+        if a.queued_packets >= self.spec.limit {
+            self.count = 0;
+            return Admission::Drop;
+        }
+        match self.picks() {
+            false => Admission::Forward,
+            true if self.spec.ecn && a.ecn_capable && self.spec.marks(self.average) => Admission::Mark,
+            true => Admission::Drop,
+        }
+    }
+
+    /// Whether this packet is the one to suffer.
+    fn picks(&mut self) -> bool {
+        let p = self.spec.probability(self.average);
+        if p == 0.0 {
+            self.count = 0;
+            return false;
+        }
+        let picked = self.rng.random::<f64>() < self.spec.spread(p, self.count);
+        self.count = if picked { 0 } else { self.count.saturating_add(1) };
+        picked
+    }
+}
+
+impl Queue for Red {
+    fn admit(&mut self, a: &Arrival) -> Admission {
+        self.weigh(a);
+        self.judge(a)
+    }
+}
+
+impl Discipline for RedSpec {
+    const KIND: Kind = Kind {
+        name: "red",
+        short: None,
+        example: "min=5p,max=50p,limit=100p,w=0.002,maxp=0.1,gentle=on,ecn=on,wait=off,mark=avg",
+        module: Some("sch_red"),
+    };
+
+    fn read(text: &str) -> Result<Self, String> {
+        let mut spec = Self::default();
+        Self::KIND.read(text, |name, value| {
+            match name {
+                "min" => spec.min = options::packets(value)?,
+                "max" => spec.max = options::packets(value)?,
+                "limit" => spec.limit = options::whole_packets(value)?,
+                "w" => spec.weight = options::number(value)?,
+                "maxp" => spec.max_p = options::number(value)?,
+                "gentle" => spec.gentle = options::switch(value)?,
+                "ecn" => spec.ecn = options::switch(value)?,
+                "wait" => spec.wait = options::switch(value)?,
+                "mark" => spec.marking = Marking::read(value)?,
+                _ => return Err(OptionError::Name),
+            }
+            Ok(())
+        })?;
+        spec.check().map_err(|what| Self::KIND.error(text, what))
+    }
+
+    fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue> {
+        Box::new(Red::new(*self, rate.time_for(u64::from(TYPICAL_PACKET)).as_nanos() as u64, seed))
+    }
+
+    fn packet_limit(&self, _rate: Rate) -> Option<usize> {
+        Some(self.limit)
+    }
+
+    fn qdisc(&self, rate: Rate) -> Option<Qdisc> {
+        Some(red_qdisc(rate, self, TYPICAL_PACKET, false))
+    }
+}
+
+/// RED in words of tc, for packets of `packet` bytes.
+pub(super) fn red_qdisc(rate: Rate, spec: &RedSpec, packet: u32, adaptive: bool) -> Qdisc {
+    let bytes = |packets: f64| (packets * f64::from(packet)).round() as u64;
+    let (min, max, limit) = (bytes(spec.min), bytes(spec.max), bytes(spec.limit as f64));
+    let burst = burst(spec.min, spec.weight);
+    let mut text = format!(
+        "red limit {limit} min {min} max {max} avpkt {packet} burst {burst} probability {} bandwidth {}bit",
+        spec.max_p,
+        rate.bits_per_sec(),
+    );
+    if adaptive {
+        text += " adaptive";
+    }
+    if spec.ecn {
+        text += " ecn";
+    }
+    Qdisc::Within(text)
+}
+
+/// The burst for which tc chooses the power of two next to `weight`: it takes the largest weight `W` for which a burst of so many packets
+/// from an empty queue brings the average to `min` at most, `burst + 1 - min <= (1 - (1-W)^burst) / W` (tc-red(8), Floyd and Jacobson
+/// 1993 §6).
+fn burst(min: f64, weight: f64) -> u32 {
+    let wanted = (-weight.log2()).round().clamp(1.0, 31.0);
+    let w = (-wanted).exp2();
+    let fits = |burst: u32, w: f64| f64::from(burst) + 1.0 - min <= (1.0 - (1.0 - w).powi(burst as i32)) / w;
+    // The largest burst that this weight allows: the next larger weight does not.
+    (min.ceil() as u32..100_000).take_while(|burst| fits(*burst, w)).last().unwrap_or(min.ceil() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(queued_packets: usize, ecn_capable: bool) -> Arrival {
+        Arrival { now: 0, bytes: 1_420, ecn_capable, queued_packets, queued_bytes: 0, idle: 0, wait: 0 }
+    }
+
+    /// A queue whose average is exactly `average`: a weight of one makes it the queue of the moment.
+    fn verdicts(spec: RedSpec, queued: usize, ecn: bool, count: usize) -> [usize; 3] {
+        let mut red = Red::new(RedSpec { weight: 1.0, ..spec }, 1_000_000, 7);
+        let mut counts = [0; 3];
+        for _ in 0..count {
+            counts[red.admit(&arrival(queued, ecn)) as usize] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn the_probability_rises_in_two_lines() {
+        let red = RedSpec::default();
+        for (average, p) in [(4.9, 0.0), (5.0, 0.0), (27.5, 0.05), (50.0, 0.1), (75.0, 0.55), (100.0, 1.0)] {
+            assert!((red.probability(average) - p).abs() < 1e-12, "{average}");
+        }
+        assert_eq!(RedSpec { gentle: false, ..red }.probability(50.0), 1.0);
+    }
+
+    #[test]
+    fn marks_are_spread_evenly_at_twice_the_plain_rate() {
+        // With p = .05 at 27.5 packets the gap between marks is uniform on 1..20 (Floyd and Jacobson 1993): its mean is 10.5. At 27
+        // packets p = .04889: 1/p = 20.45, mean gap 10.7.
+        let [forward, mark, drop] = verdicts(RedSpec::default(), 27, true, 100_000);
+        assert_eq!((drop, forward + mark), (0, 100_000));
+        let gap = 100_000.0 / mark as f64;
+        assert!((10.2..11.3).contains(&gap), "{gap}");
+    }
+
+    /// Gaps between marks at a constant probability of exactly 1/16, counted by length.
+    fn gaps(wait: bool) -> Vec<f64> {
+        let spec = RedSpec { min: 0.0, max: 16.0, max_p: 1.0, weight: 1.0, wait, ..RedSpec::default() };
+        assert_eq!(spec.probability(1.0), 1.0 / 16.0);
+        let mut red = Red::new(spec, 1_000_000, 11);
+        let (mut counts, mut gap) = (vec![0.0; 40], 0);
+        for _ in 0..400_000 {
+            gap += 1;
+            if red.admit(&arrival(1, true)) == Admission::Mark {
+                counts[gap] += 1.0;
+                gap = 0;
+            }
+        }
+        counts
+    }
+
+    /// Pearson's chi-square of these counts against equal shares.
+    fn chi_square(counts: &[f64]) -> f64 {
+        let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+        counts.iter().map(|n| (n - mean).powi(2) / mean).sum()
+    }
+
+    #[test]
+    fn gaps_between_marks_are_uniform_from_one_or_from_the_wait() {
+        // 1/p = 16: gaps of 1..16 by the 1993 rule, 16..31 where the pick waits. Chi-square with 15 degrees of freedom: 37.7 at
+        // the 0.1 % level. Geometric gaps would give thousands.
+        for (wait, range) in [(false, 1..17), (true, 16..32)] {
+            let counts = gaps(wait);
+            let inside = &counts[range.clone()];
+            assert_eq!(counts.iter().sum::<f64>(), inside.iter().sum::<f64>(), "wait {wait}: gaps outside {range:?}");
+            assert!(inside.iter().sum::<f64>() > 15_000.0);
+            assert!(chi_square(inside) < 37.7, "wait {wait}: {} of {inside:?}", chi_square(inside));
+        }
+    }
+
+    #[test]
+    fn the_spread_is_that_of_the_two_rules() {
+        let spec = RedSpec::default();
+        // p = .25: the 1993 rule gives 1/4, 1/3, 1/2, 1; ns-2's waits for the fourth packet.
+        for (count, plain, wait) in
+            [(0, 0.25, 0.0), (1, 1.0 / 3.0, 0.0), (2, 0.5, 0.0), (3, 1.0, 0.25), (4, 1.0, 1.0 / 3.0), (5, 1.0, 0.5)]
+        {
+            assert!((spec.spread(0.25, count) - plain).abs() < 1e-12, "{count}");
+            assert!((RedSpec { wait: true, ..spec }.spread(0.25, count) - wait).abs() < 1e-12, "{count}");
+        }
+        assert_eq!(RedSpec { wait: true, ..spec }.spread(0.25, 6), 1.0);
+        assert_eq!(RedSpec { wait: true, ..spec }.spread(1.0, 0), 1.0);
+    }
+
+    #[test]
+    fn marks_end_at_max_or_at_a_tenth() {
+        // maxp = .2: the probability reaches .1 half way between the thresholds, at 27.5 packets.
+        let average = RedSpec { max_p: 0.2, ..RedSpec::default() };
+        let probability = RedSpec { marking: Marking::Probability, ..average };
+        for (queued, by_average, by_probability) in [(27, true, true), (28, true, false), (50, false, false)] {
+            for (spec, marks) in [(average, by_average), (probability, by_probability)] {
+                let [_, mark, drop] = verdicts(spec, queued, true, 1_000);
+                assert_eq!((mark > 0, drop > 0), (marks, !marks), "{spec} at {queued}");
+            }
+        }
+        // maxp = .05: marks go on above max, up to 50 + 50 (.1 - .05) / .95 = 52.6 packets.
+        let low = RedSpec { max_p: 0.05, ..probability };
+        assert!(verdicts(low, 52, true, 1_000)[2] == 0 && verdicts(low, 53, true, 1_000)[1] == 0);
+    }
+
+    #[test]
+    fn packets_without_ecn_and_averages_above_max_are_dropped() {
+        assert_eq!(verdicts(RedSpec::default(), 27, false, 1_000)[1], 0);
+        assert!(verdicts(RedSpec::default(), 27, false, 1_000)[2] > 50);
+        let gentle = verdicts(RedSpec::default(), 60, true, 1_000);
+        assert!(gentle[1] == 0 && gentle[2] > 300 && gentle[0] > 0, "{gentle:?}");
+        assert_eq!(verdicts(RedSpec { gentle: false, ..RedSpec::default() }, 60, true, 10), [0, 0, 10]);
+        assert_eq!(verdicts(RedSpec::default(), 100, true, 10), [0, 0, 10], "the queue is full");
+    }
+
+    #[test]
+    fn the_average_follows_the_queue_and_ages_while_the_link_is_idle() {
+        let mut red = Red::new(RedSpec::default(), 1_000_000, 1);
+        for _ in 0..500 {
+            red.admit(&arrival(10, true));
+        }
+        // 10 (1 - .998^500) = 6.325
+        assert!((red.average() - 6.325).abs() < 0.01, "{}", red.average());
+        let silent = |ms: u64| Arrival { now: 1_000_000 * ms, idle: 1_000_000 * ms, ..arrival(0, true) };
+        red.admit(&silent(500));
+        // times .998^500 = .36751
+        assert!((red.average() - 2.3246).abs() < 0.01, "{}", red.average());
+        // Had that packet been dropped, the link would still be idle: only the time since then counts, .998^100 = .81857.
+        red.admit(&silent(600));
+        assert!((red.average() - 1.9029).abs() < 0.01, "{}", red.average());
+        // .998^3600000: an hour.
+        red.admit(&silent(3_600_000));
+        assert!(red.average() < 1e-40, "{}", red.average());
+    }
+
+    #[test]
+    fn specs_round_trip_and_errors_name_a_fix() {
+        let spec = RedSpec::read(":min=2p,ecn=off").unwrap();
+        assert_eq!(spec, RedSpec { min: 2.0, ecn: false, ..RedSpec::default() });
+        let ns2 = RedSpec::read(":wait=on,mark=p").unwrap();
+        assert_eq!(ns2, RedSpec { wait: true, marking: Marking::Probability, ..RedSpec::default() });
+        for spec in [spec, ns2] {
+            assert_eq!(RedSpec::read(spec.to_string().strip_prefix("red").unwrap()).unwrap(), spec);
+        }
+        assert_eq!(RedSpec::read(":wait=off,mark=avg").unwrap(), RedSpec::default());
+        for wrong in [
+            "x",
+            ":",
+            ":min",
+            ":min=5",
+            ":min=5p,min=6p",
+            ":min=60p",
+            ":w=0",
+            ":maxp=2",
+            ":limit=1p",
+            ":q=1",
+            ":ecn=1",
+            ":wait=1",
+            ":mark=max",
+            ":min=NaNp",
+        ] {
+            let error = RedSpec::read(wrong).unwrap_err();
+            assert!(error.contains("min=5p,max=50p") && !error.contains('\n'), "{error}");
+        }
+    }
+
+    /// What tc itself computes from a burst (iproute2, `tc_red_eval_ewma`, as its manual describes it).
+    fn chosen(min: f64, burst: u32) -> u32 {
+        let a = f64::from(burst) + 1.0 - min;
+        (1..32)
+            .find(|log| a <= (1.0 - (1.0 - (-f64::from(*log)).exp2()).powi(burst as i32)) * f64::from(*log).exp2())
+            .unwrap()
+    }
+
+    #[test]
+    fn the_weight_is_the_nearest_power_of_two() {
+        for (min, weight, log) in [(5.0, 0.002, 9), (5.0, 0.00114, 10), (20.0, 0.02, 6), (2500.0, 0.002, 9)] {
+            assert_eq!(chosen(min, burst(min, weight)), log, "min {min}, weight {weight}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Sources for the queues' own tests: flows that add to their windows and halve them, in a closed loop around one link.
+//!
+//! Each flow sends while fewer packets are on their way than its window allows. An answer comes one round trip after its packet left the
+//! link (or would have left it, had it not been dropped). It says whether the packet was marked or dropped. A good answer adds
+//! `1/window` packets, or one packet in slow start; a bad one halves the window, once per window sent. Nothing is random.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use fathom_units::Rate;
+
+use super::discipline::{Admission, Arrival, Queue};
+use crate::link::{Link, LinkStats, Verdict};
+
+/// A packet of 1420 bytes that may be marked and finds `queued_packets`.
+pub(super) fn arrival(now: u64, queued_packets: usize) -> Arrival {
+    Arrival { now, bytes: 1_420, ecn_capable: true, queued_packets, queued_bytes: 0, idle: 0, wait: 0 }
+}
+
+/// A queue that its test can look into while a link holds it.
+#[derive(Debug)]
+pub(super) struct Shared<Q>(Arc<Mutex<Q>>);
+
+impl<Q> Clone for Shared<Q> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<Q: Queue> Shared<Q> {
+    pub(super) fn new(queue: Q) -> Self {
+        Self(Arc::new(Mutex::new(queue)))
+    }
+
+    pub(super) fn with<T>(&self, look: impl FnOnce(&Q) -> T) -> T {
+        look(&self.0.lock().expect("no panic"))
+    }
+}
+
+impl<Q: Queue> Queue for Shared<Q> {
+    fn admit(&mut self, arrival: &Arrival) -> Admission {
+        self.0.lock().expect("no panic").admit(arrival)
+    }
+}
+
+/// What a test chooses.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    pub(super) rate: Rate,
+    /// Bytes of every packet.
+    pub(super) packet: u32,
+    pub(super) flows: usize,
+    /// Round trip of the first and of the last flow without queueing, nanoseconds; the others lie evenly between.
+    pub(super) round_trips: [u64; 2],
+    pub(super) ecn: bool,
+}
+
+struct Flow {
+    round_trip: u64,
+    window: f64,
+    threshold: f64,
+    in_flight: usize,
+    /// Answers on their way: when they come, when their packet was sent, whether it was marked or dropped.
+    answers: VecDeque<(u64, u64, bool)>,
+    /// The window was last halved.
+    halved: u64,
+}
+
+impl Flow {
+    fn answer(&mut self, now: u64, sent: u64, bad: bool) {
+        self.in_flight -= 1;
+        if bad && sent >= self.halved {
+            self.window = (self.window / 2.0).max(1.0);
+            self.threshold = self.window;
+            self.halved = now;
+        } else if !bad {
+            let step = if self.window < self.threshold { 1.0 } else { 1.0 / self.window };
+            self.window += step;
+        }
+    }
+}
+
+/// The sources and their link.
+pub(super) struct Sources {
+    load: Load,
+    pub(super) link: Link,
+    flows: Vec<Flow>,
+    /// When each flow's next answer comes; its first one starts it.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl Sources {
+    pub(super) fn new(load: Load, queue: impl Queue + 'static) -> Self {
+        let [first, last] = load.round_trips;
+        let flow = |n: usize| Flow {
+            round_trip: first + (last - first) * n as u64 / (load.flows as u64 - 1).max(1),
+            window: 2.0,
+            threshold: f64::INFINITY,
+            in_flight: 0,
+            answers: VecDeque::new(),
+            halved: 0,
+        };
+        Self {
+            load,
+            link: Link::new(load.rate, Box::new(queue)),
+            flows: (0..load.flows).map(flow).collect(),
+            // They start within the first second.
+            next: (0..load.flows).map(|n| Reverse((n as u64 * 1_000_000_000 / load.flows as u64, n))).collect(),
+        }
+    }
+
+    /// Share of the link that was used from one moment to another, which is now.
+    pub(super) fn utilisation(&mut self, before: &LinkStats, from: u64, to: u64) -> f64 {
+        let bytes = self.link.stats(to).bytes - before.bytes;
+        self.load.rate.time_for(bytes).as_nanos() as f64 / (to - from) as f64
+    }
+
+    /// Runs until `until` and calls `look` every `every` nanoseconds.
+    pub(super) fn run(&mut self, from: u64, until: u64, every: u64, mut look: impl FnMut(&mut Link, u64)) {
+        let mut look_at = from + every;
+        while let Some(Reverse((now, n))) = self.next.peek().copied() {
+            while look_at <= now.min(until) {
+                look(&mut self.link, look_at);
+                look_at += every;
+            }
+            if now >= until {
+                break;
+            }
+            self.next.pop();
+            let flow = &mut self.flows[n];
+            if let Some((_, sent, bad)) = flow.answers.pop_front() {
+                flow.answer(now, sent, bad);
+            }
+            while flow.in_flight < flow.window as usize {
+                let verdict = self.link.arrive(now, self.load.packet, self.load.ecn);
+                let (out, bad) = match verdict {
+                    Verdict::Forward { out, mark } => (out, mark),
+                    Verdict::Drop => (now + self.link.queueing_delay(now).as_nanos() as u64, true),
+                };
+                flow.answers.push_back((out + flow.round_trip, now, bad));
+                flow.in_flight += 1;
+            }
+            let (at, ..) = flow.answers.front().expect("a window is never below one packet");
+            self.next.push(Reverse((*at, n)));
+        }
+    }
+}
+
+/// Mean and standard deviation.
+pub(super) fn moments(samples: &[f64]) -> (f64, f64) {
+    let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+    let square = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / samples.len() as f64;
+    (mean, square.sqrt())
+}
+
+/// Seconds in nanoseconds.
+pub(super) const SECOND: u64 = 1_000_000_000;

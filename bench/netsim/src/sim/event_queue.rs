@@ -1,0 +1,195 @@
+//! The event queue of the simulation: a calendar queue.
+//!
+//! With one heap of all events, tens of thousands of them, each operation costs a few cache misses: a fifth of the CPU of a 2.5 Gbps run.
+//! Here the next second is divided into days (buckets). Events of a day are stored unsorted, and a day is sorted when it begins. Later
+//! events wait in a heap and move to their day once it is near.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A day has 2^17 ns (0.13 ms): some eighty events at 2.5 Gbps, mostly none at 10 Mbps.
+const DAY: u32 = 17;
+/// Days that are near: 1.07 s, longer than most timers run that fire.
+const NEAR: usize = 8_192;
+const WORD: usize = u64::BITS as usize;
+
+/// Time, sequence number, event.
+type Entry<E> = (u64, u64, E);
+
+/// Events ordered by time; events of the same time in the order in which they were pushed.
+#[derive(Debug)]
+pub(crate) struct EventQueue<E> {
+    entered: u64,
+    /// The current day. No event of another day is due before its events.
+    day: u64,
+    /// The latest first.
+    today: Vec<Entry<E>>,
+    /// The days after it, each at its number modulo [`NEAR`].
+    near: Vec<Vec<Entry<E>>>,
+    /// Which of them have events.
+    busy: Vec<u64>,
+    /// Later days.
+    later: BinaryHeap<Reverse<Entry<E>>>,
+    /// Room of days that are over.
+    spare: Vec<Vec<Entry<E>>>,
+}
+
+impl<E: Ord> EventQueue<E> {
+    pub(crate) fn new() -> Self {
+        Self {
+            entered: 0,
+            day: 0,
+            today: Vec::new(),
+            near: (0..NEAR).map(|_| Vec::new()).collect(),
+            busy: vec![0; NEAR / WORD],
+            later: BinaryHeap::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Adds an event at `at` nanoseconds.
+    pub(crate) fn push(&mut self, at: u64, event: E) {
+        self.entered += 1;
+        let entry = (at, self.entered, event);
+        let day = at >> DAY;
+        if day <= self.day {
+            let place = self.today.partition_point(|other| *other > entry);
+            self.today.insert(place, entry);
+        } else if day - self.day < NEAR as u64 {
+            self.put_near(entry);
+        } else {
+            self.later.push(Reverse(entry));
+        }
+    }
+
+    /// When the next event is due.
+    pub(crate) fn next_time(&mut self) -> Option<u64> {
+        if self.today.is_empty() {
+            self.turn();
+        }
+        self.today.last().map(|(at, ..)| *at)
+    }
+
+    /// Removes the next event.
+    pub(crate) fn pop(&mut self) -> Option<(u64, E)> {
+        self.next_time()?;
+        self.today.pop().map(|(at, _, event)| (at, event))
+    }
+
+    fn put_near(&mut self, entry: Entry<E>) {
+        let place = (entry.0 >> DAY) as usize % NEAR;
+        let events = &mut self.near[place];
+        if events.is_empty() {
+            self.busy[place / WORD] |= 1 << (place % WORD);
+            if events.capacity() == 0 {
+                *events = self.spare.pop().unwrap_or_default();
+            }
+        }
+        events.push(entry);
+    }
+
+    /// Goes on to the next day that has events.
+    fn turn(&mut self) {
+        if let Some(ahead) = self.ahead() {
+            self.day += ahead;
+            let place = self.day as usize % NEAR;
+            self.busy[place / WORD] &= !(1 << (place % WORD));
+            let over = std::mem::replace(&mut self.today, std::mem::take(&mut self.near[place]));
+            self.spare.push(over);
+        } else if let Some(Reverse((at, ..))) = self.later.peek() {
+            self.day = at >> DAY;
+        } else {
+            return;
+        }
+        while let Some(Reverse((at, ..))) = self.later.peek() {
+            let day = at >> DAY;
+            if day >= self.day + NEAR as u64 {
+                break;
+            }
+            let Some(Reverse(entry)) = self.later.pop() else { break };
+            if day == self.day {
+                self.today.push(entry);
+            } else {
+                self.put_near(entry);
+            }
+        }
+        self.today.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
+    /// Days until the next near one that has events.
+    fn ahead(&self) -> Option<u64> {
+        let from = (self.day as usize + 1) % NEAR;
+        // The word that it begins in comes twice: from it on, and what lies before it last.
+        let words = (0..=NEAR / WORD).map(|n| {
+            let word = (from / WORD + n) % (NEAR / WORD);
+            let bits = self.busy[word];
+            let split = from % WORD;
+            let mask = match n {
+                0 => !0 << split,
+                _ if n == NEAR / WORD => !(!0 << split),
+                _ => !0,
+            };
+            (word, bits & mask)
+        });
+        let (word, bits) = words.into_iter().find(|(_, bits)| *bits != 0)?;
+        let place = word * WORD + bits.trailing_zeros() as usize;
+        Some(((place + NEAR - from) % NEAR) as u64 + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Runs the same operations on both: the next event is removed, and others are added at its time or later.
+    fn same_as_a_heap(steps: &[(u8, u64)]) -> Result<(), TestCaseError> {
+        let (mut queue, mut heap, mut now) = (EventQueue::new(), BinaryHeap::new(), 0);
+        for (n, (kind, delay)) in steps.iter().enumerate() {
+            if kind % 3 == 0 {
+                let expected: Option<Reverse<(u64, usize)>> = heap.pop();
+                let expected = expected.map(|Reverse(e)| e);
+                prop_assert_eq!(queue.next_time(), expected.map(|(at, _)| at));
+                prop_assert_eq!(queue.pop(), expected);
+                now = expected.map_or(now, |(at, _)| at);
+            } else {
+                // Some at once, some soon, some near the edge of what is near, some far away.
+                let edge = (NEAR as u64) << DAY;
+                let delay = match kind / 3 % 5 {
+                    0 => 0,
+                    1 => delay % (3 << DAY),
+                    2 => edge - (2 << DAY) + delay % (4 << DAY),
+                    3 => delay % (5 * edge),
+                    _ => delay % edge,
+                };
+                queue.push(now + delay, n);
+                heap.push(Reverse((now + delay, n)));
+            }
+        }
+        while let Some(Reverse(expected)) = heap.pop() {
+            prop_assert_eq!(queue.pop(), Some(expected));
+        }
+        prop_assert_eq!(queue.pop(), None);
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn events_come_in_the_order_of_a_heap(steps in prop::collection::vec((any::<u8>(), any::<u64>()), 0..2_000)) {
+            same_as_a_heap(&steps)?;
+        }
+    }
+
+    #[test]
+    fn an_earlier_event_may_follow_a_peek() {
+        let mut queue = EventQueue::new();
+        queue.push(900_000_000, 'c');
+        assert_eq!(queue.next_time(), Some(900_000_000));
+        queue.push(5_000_000_000, 'd');
+        queue.push(200_000_000, 'a');
+        queue.push(200_000_000, 'b');
+        assert_eq!(std::iter::from_fn(|| queue.pop()).map(|(_, e)| e).collect::<String>(), "abcd");
+        assert_eq!(queue.next_time(), None);
+    }
+}

@@ -1,0 +1,314 @@
+//! The simulation's executor: tasks, the event queue, and the loop that moves time.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use fathom_units::Time;
+use parking_lot::Mutex;
+
+use super::core::Core;
+use super::event_queue::EventQueue;
+use super::handle::{SimHandle, SimInner, Task};
+use super::network::Network;
+use super::timers::Timers;
+use crate::backend::real_time::{KernelLink, Punctuality, RealTime};
+
+/// Events of a real-time run that happen between two looks at its sockets.
+const IN_A_ROW: u32 = 32;
+/// Nanoseconds by which events may be early, to happen together with others: each wait costs 50 us of CPU in User-Mode Linux.
+const TOGETHER: u64 = 250_000;
+/// The longest wait. Packets still under way when nothing else happens for so long are lost.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Puts its task back on the run queue, once.
+struct TaskWaker {
+    id: usize,
+    queued: AtomicBool,
+    ready: Arc<Mutex<VecDeque<usize>>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::Relaxed) {
+            self.ready.lock().push_back(self.id);
+        }
+    }
+}
+
+struct TaskSlot {
+    task: Option<Task>,
+    handle: Arc<TaskWaker>,
+    waker: Waker,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Somebody called [`SimHandle::stop`].
+    Stopped,
+    /// Nothing is left to happen.
+    Idle,
+    /// The time limit was reached.
+    TimeLimit,
+    /// The flag of [`Executor::interrupt_on`] was set.
+    Interrupted,
+}
+
+/// Owns the tasks and runs them on the calling thread.
+pub struct Executor {
+    sim: SimHandle,
+    tasks: Vec<TaskSlot>,
+    free: Vec<usize>,
+    /// The run queue's entries being worked on: taken in one go, to lock once per batch and not per task.
+    batch: VecDeque<usize>,
+    /// Ends the run from outside.
+    interrupt: Option<Arc<AtomicBool>>,
+}
+
+impl Default for Executor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Executor {
+    /// An empty simulation at time zero.
+    // The stacks want `Instant`s; only differences from this arbitrary base are ever used.
+    #[allow(clippy::disallowed_methods)]
+    pub fn new() -> Self {
+        let core = Core {
+            now: 0,
+            events: EventQueue::new(),
+            timers: Timers::default(),
+            net: Network::default(),
+            agents: Vec::new(),
+            real: None,
+            processed: 0,
+        };
+        let sim = SimHandle(Arc::new(SimInner {
+            base: Instant::now(),
+            core: Mutex::new(core),
+            ready: Arc::default(),
+            spawned: Mutex::default(),
+            any_spawned: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            clock: AtomicU64::new(0),
+        }));
+        Self { sim, tasks: Vec::new(), free: Vec::new(), batch: VecDeque::new(), interrupt: None }
+    }
+
+    /// A run ends soon after this flag is set, whatever is left to happen.
+    pub fn interrupt_on(&mut self, flag: Arc<AtomicBool>) {
+        self.interrupt = Some(flag);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// A handle for tasks and stacks.
+    pub fn sim(&self) -> SimHandle {
+        self.sim.clone()
+    }
+
+    /// From now on the run's time is the wall's, and its datagrams cross the kernel's loopback on their way into the network and out of
+    /// it. All sockets exist by then.
+    ///
+    /// # Errors
+    /// The kernel gives no sockets.
+    pub(crate) fn through_loopback(&mut self) -> io::Result<()> {
+        let mut core = self.sim.core();
+        core.real = Some(Box::new(RealTime::edges(core.net.sockets.len())?));
+        Ok(())
+    }
+
+    /// From now on the run's time is the wall's, and these links are the kernel's.
+    ///
+    /// # Errors
+    /// A socket cannot be used.
+    pub(crate) fn through_kernel_links(&mut self, links: Vec<KernelLink>) -> io::Result<()> {
+        self.sim.core().real = Some(Box::new(RealTime::links(links)?));
+        Ok(())
+    }
+
+    /// How punctual a real-time run was.
+    pub fn punctuality(&self) -> Option<Punctuality> {
+        self.sim.core().real.as_ref().map(|real| real.punctuality())
+    }
+
+    /// Runs until [`SimHandle::stop`] is called, nothing is left to do, or the time passes `limit`.
+    pub fn run(&mut self, limit: Time) -> Ended {
+        let real = self.sim.core().real.is_some();
+        if real { self.run_in_real_time(limit) } else { self.run_in_virtual_time(limit) }
+    }
+
+    fn run_in_virtual_time(&mut self, limit: Time) -> Ended {
+        loop {
+            self.poll_tasks();
+            if self.sim.0.stop.load(Ordering::Relaxed) {
+                return Ended::Stopped;
+            }
+            if self.interrupted() {
+                return Ended::Interrupted;
+            }
+            let mut core = self.sim.core();
+            let Some(at) = core.next_event() else {
+                return Ended::Idle;
+            };
+            if at > limit.as_nanos() {
+                core.now = limit.as_nanos();
+                self.sim.0.clock.store(core.now, Ordering::Relaxed);
+                return Ended::TimeLimit;
+            }
+            self.sim.0.clock.store(at, Ordering::Relaxed);
+            let wake = core.dispatch();
+            drop(core);
+            if let Some(waker) = wake {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Events happen when the wall's clock has reached their time; between them datagrams come in. Where the machine is late for a moment,
+    /// the network's time is late with it: that does not change what a link does.
+    fn run_in_real_time(&mut self, limit: Time) -> Ended {
+        let mut ready = Vec::new();
+        let mut wall = self.sim.core().wall();
+        let mut in_a_row = 0;
+        loop {
+            self.poll_tasks();
+            if self.sim.0.stop.load(Ordering::Relaxed) {
+                return Ended::Stopped;
+            }
+            if self.interrupted() {
+                return Ended::Interrupted;
+            }
+            let mut core = self.sim.core();
+            if wall > limit.as_nanos() {
+                core.now = core.now.max(limit.as_nanos());
+                return Ended::TimeLimit;
+            }
+            let next = core.next_event();
+            let wakers = if !ready.is_empty() {
+                core.now = core.now.max(wall.min(next.unwrap_or(u64::MAX)));
+                core.receive_ready(&mut ready)
+            } else if let Some(at) = next.filter(|at| *at <= wall + TOGETHER && in_a_row < IN_A_ROW) {
+                in_a_row += 1;
+                core.record_lateness(wall.saturating_sub(at));
+                core.dispatch().into_iter().collect()
+            } else {
+                in_a_row = 0;
+                let last = next.is_none();
+                if last && !core.in_transit() {
+                    return Ended::Idle;
+                }
+                let until = next.map_or(PATIENCE, |at| Duration::from_nanos(at.saturating_sub(wall)));
+                core.wait(until.min(PATIENCE), &mut ready);
+                wall = core.wall();
+                if last && ready.is_empty() {
+                    core.abandon_in_transit();
+                }
+                Vec::new()
+            };
+            self.sim.0.clock.store(wall.max(core.now), Ordering::Relaxed);
+            drop(core);
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Events processed so far.
+    pub fn events(&self) -> u64 {
+        self.sim.core().processed
+    }
+
+    fn adopt_spawned(&mut self) {
+        let spawned = std::mem::take(&mut *self.sim.0.spawned.lock());
+        for task in spawned {
+            let id = self.free.pop().unwrap_or(self.tasks.len());
+            let handle =
+                Arc::new(TaskWaker { id, queued: AtomicBool::new(true), ready: Arc::clone(&self.sim.0.ready) });
+            let slot = TaskSlot { task: Some(task), waker: Waker::from(Arc::clone(&handle)), handle };
+            if id == self.tasks.len() {
+                self.tasks.push(slot);
+            } else {
+                self.tasks[id] = slot;
+            }
+            self.sim.0.ready.lock().push_back(id);
+        }
+    }
+
+    fn poll_tasks(&mut self) {
+        loop {
+            if self.sim.0.any_spawned.swap(false, Ordering::Relaxed) {
+                self.adopt_spawned();
+            }
+            let Some(id) = self.batch.pop_front() else {
+                std::mem::swap(&mut self.batch, &mut *self.sim.0.ready.lock());
+                if self.batch.is_empty() {
+                    return;
+                }
+                continue;
+            };
+            let slot = &mut self.tasks[id];
+            slot.handle.queued.store(false, Ordering::Relaxed);
+            // A finished task may still be woken by a waker somebody kept.
+            let Some(task) = slot.task.as_mut() else { continue };
+            if task.as_mut().poll(&mut Context::from_waker(&slot.waker)) == Poll::Ready(()) {
+                slot.task = None;
+                // A fresh handle comes with the next task in this slot, so old wakers cannot reach it: they only queue the id, which
+                // polls once for nothing.
+                self.free.push(id);
+            }
+        }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        // Tasks hold the simulation and the simulation holds wakers: break the cycle. A task's destructor may spawn or wake.
+        self.tasks.clear();
+        self.sim.0.spawned.lock().clear();
+        let mut core = self.sim.core();
+        let wakers = core.timers.clear();
+        let sockets = core.net.clear_wakers();
+        drop(core);
+        drop((wakers, sockets));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_end_in_order_of_time_then_of_creation() {
+        let mut executor = Executor::new();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        for (name, ms) in [("c", 30), ("a", 10), ("b", 10)] {
+            let (sim, log) = (executor.sim(), Arc::clone(&log));
+            executor.sim().spawn(async move {
+                sim.sleep_until(Time::from_millis(ms)).await;
+                log.lock().push((name, sim.time()));
+            });
+        }
+        assert_eq!(executor.run(Time::from_millis(1_000)), Ended::Idle);
+        let ten = Time::from_millis(10);
+        assert_eq!(*log.lock(), [("a", ten), ("b", ten), ("c", Time::from_millis(30))]);
+    }
+
+    #[test]
+    fn the_limit_stops_time() {
+        let mut executor = Executor::new();
+        let sim = executor.sim();
+        executor.sim().spawn(async move { sim.sleep_until(Time::from_millis(500)).await });
+        assert_eq!(executor.run(Time::from_millis(100)), Ended::TimeLimit);
+        assert_eq!(executor.sim().time(), Time::from_millis(100));
+    }
+}

@@ -1,0 +1,141 @@
+//! The way of a packet: from its sender over each link to its receiver.
+
+use std::task::Waker;
+
+use fathom_units::Time;
+
+use super::core::{Core, Event};
+use super::network::{Direction, Ecn, LinkId, SocketId, WIRE_OVERHEAD};
+use crate::hash::StableHash;
+use crate::link::Verdict;
+
+impl Core {
+    /// A stack hands one datagram to the network, through this socket.
+    pub(crate) fn send(&mut self, socket: SocketId, from_server: bool, flow: u32, ecn: Option<Ecn>, bytes: &[u8]) {
+        let wire = bytes.len() as u32 + WIRE_OVERHEAD;
+        let Some(packet) = self.take(from_server, flow, ecn, wire, bytes) else { return };
+        match self.real.as_ref().and_then(|real| real.edge(socket.0, false)) {
+            Some(hop) => self.send_to_kernel(packet, hop),
+            None => self.set_off(packet),
+        }
+    }
+
+    /// An agent hands a packet to the network that counts `wire` bytes, headers included, whatever it stores.
+    pub(crate) fn send_sized(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) {
+        if let Some(packet) = self.take(from_server, flow, ecn, wire, bytes) {
+            self.set_off(packet);
+        }
+    }
+
+    /// Stores a packet, where its flow exists.
+    fn take(&mut self, from_server: bool, flow: u32, ecn: Option<Ecn>, wire: u32, bytes: &[u8]) -> Option<u32> {
+        self.net.stats.sent += 1;
+        let Some(state) = self.net.flows.get_mut(flow as usize) else {
+            self.net.stats.unroutable += 1;
+            return None;
+        };
+        state.counts.sent += u64::from(from_server);
+        if from_server {
+            self.net.show(flow, |tap| tap.sent(Time::from_nanos(self.now), bytes));
+        }
+        let direction = if from_server { Direction::Down } else { Direction::Up };
+        Some(self.net.store(self.now, flow, direction, ecn, wire, bytes))
+    }
+
+    /// A packet begins its path.
+    pub(crate) fn set_off(&mut self, index: u32) {
+        let p = &self.net.packets[index as usize];
+        let (path, first, _) = self.net.way(p);
+        let wait = first + self.net.wait(p);
+        if wait == 0 && !path.hops.is_empty() {
+            // Nothing lies between the sender and its first link: a drop here wakes nobody.
+            self.enter_link(index);
+        } else {
+            self.schedule(self.now + wait, Event::Packet(index));
+        }
+    }
+
+    /// A packet reaches its next link or its receiver; whom to wake.
+    pub(crate) fn packet_arrives(&mut self, index: u32) -> Option<Waker> {
+        let p = &self.net.packets[index as usize];
+        let flow = &mut self.net.flows[p.flow as usize];
+        let group = &self.net.groups[flow.group.0 as usize];
+        let (path, receiver) = match p.direction {
+            Direction::Down => (&group.down, group.client),
+            Direction::Up => (&group.up, group.server),
+        };
+        if (p.hop as usize) < path.hops.len() {
+            self.enter_link(index);
+            return None;
+        }
+        if let Some(local) = flow.local {
+            self.arrived(index, receiver);
+            self.deliver_to_agent(index, local);
+            return None;
+        }
+        if let Some(hop) = self.real.as_ref().and_then(|real| real.edge(receiver.0, true)) {
+            self.send_to_kernel(index, hop);
+            return None;
+        }
+        self.deliver_to_stack(index, receiver.0)
+    }
+
+    /// A packet is at its receiver: counts and who is shown.
+    fn arrived(&mut self, index: u32, receiver: SocketId) {
+        let p = &self.net.packets[index as usize];
+        if p.direction == Direction::Down {
+            self.net.flows[p.flow as usize].counts.delivered += p.data.len() as u64;
+            self.net.show(p.flow, |tap| tap.arrived(Time::from_nanos(self.now), &p.data));
+        }
+        self.net.stats.delivered += 1;
+        note(&mut self.net.hash, self.now, u32::from(receiver.0) | 0x1_0000, p.flow, p.payload());
+    }
+
+    /// A packet is there for the stack behind a socket; whom to wake.
+    pub(crate) fn deliver_to_stack(&mut self, index: u32, socket: u16) -> Option<Waker> {
+        self.arrived(index, SocketId(socket));
+        let socket = &mut self.net.sockets[usize::from(socket)];
+        socket.inbox.push_back(index);
+        socket.waker.take()
+    }
+
+    fn enter_link(&mut self, index: u32) {
+        let p = &self.net.packets[index as usize];
+        let link = self.net.way(p).0.hops[p.hop as usize].link;
+        if let Some(hop) = self.real.as_ref().and_then(|real| real.link(link)) {
+            self.send_to_kernel(index, hop);
+            return;
+        }
+        let net = &mut self.net;
+        let p = &mut net.packets[index as usize];
+        let size = p.wire;
+        let verdict = net.links[link.0 as usize].arrive(self.now, size, p.ecn.is_some());
+        note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, size);
+        let out = match verdict {
+            Verdict::Drop => return net.drop_packet(index),
+            Verdict::Forward { out, mark } => {
+                if mark {
+                    p.ecn = Some(Ecn::Ce);
+                }
+                out
+            }
+        };
+        self.leave_link(index, link, out);
+    }
+
+    /// A packet's last bit has left a link at `out`, or will have.
+    pub(crate) fn leave_link(&mut self, index: u32, link: LinkId, out: u64) {
+        let net = &mut self.net;
+        let p = &mut net.packets[index as usize];
+        net.links[link.0 as usize].credit(out, p.flow, p.payload());
+        p.hop += 1;
+        let wait = net.wait(&net.packets[index as usize]);
+        self.schedule(out + wait, Event::Packet(index));
+    }
+}
+
+fn note(hash: &mut StableHash, now: u64, place: u32, flow: u32, size: u32) {
+    hash.add(now);
+    hash.add(u64::from(place));
+    hash.add(u64::from(flow) << 32 | u64::from(size));
+}

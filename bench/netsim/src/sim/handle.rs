@@ -1,0 +1,81 @@
+//! The handle through which tasks and stacks reach the simulation.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fathom_units::Time;
+use parking_lot::{Mutex, MutexGuard};
+
+use super::core::Core;
+
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pub(super) struct SimInner {
+    pub(super) base: Instant,
+    pub(super) core: Mutex<Core>,
+    pub(super) ready: Arc<Mutex<VecDeque<usize>>>,
+    pub(super) spawned: Mutex<Vec<Task>>,
+    pub(super) any_spawned: AtomicBool,
+    pub(super) stop: AtomicBool,
+    /// The core's `now`, readable without its lock: stacks ask for the time several times per packet.
+    pub(super) clock: AtomicU64,
+}
+
+/// A handle to the simulation: clock, timers, tasks, sockets. Cheap to clone; it is the runtime of the stacks.
+#[derive(Clone)]
+pub struct SimHandle(pub(super) Arc<SimInner>);
+
+impl fmt::Debug for SimHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SimHandle")
+    }
+}
+
+impl SimHandle {
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        self.0.core.lock()
+    }
+
+    /// Virtual time since the simulation began.
+    pub fn time(&self) -> Time {
+        Time::from_nanos(self.0.clock.load(Ordering::Relaxed))
+    }
+
+    /// The same moment as the [`Instant`] the stacks see.
+    pub fn instant(&self) -> Instant {
+        self.instant_at(self.0.clock.load(Ordering::Relaxed))
+    }
+
+    /// The [`Instant`] at which the simulation began.
+    pub fn base(&self) -> Instant {
+        self.0.base
+    }
+
+    pub(crate) fn instant_at(&self, nanos: u64) -> Instant {
+        self.0.base + Duration::from_nanos(nanos)
+    }
+
+    pub(crate) fn nanos_of(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.0.base).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Starts a task.
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.spawn_boxed(Box::pin(future));
+    }
+
+    pub(crate) fn spawn_boxed(&self, future: Task) {
+        self.0.spawned.lock().push(future);
+        self.0.any_spawned.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the run after the current event.
+    pub fn stop(&self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,37 @@
+//! The network simulator: clock, timers, tasks and UDP sockets for QUIC stacks.
+//!
+//! Stacks take their runtime through their own runtime traits. Elsewhere that is tokio; here it is [`SimHandle`], a deterministic
+//! single-threaded executor whose events are ordered by (time, sequence). TLS and QUIC are real; no wall clock is read.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `executor.rs` | tasks, and the loop that moves time |
+//! | `handle.rs` | the handle that tasks and stacks hold |
+//! | `core.rs` | what time moves, behind one lock; what agents see of it |
+//! | `event_queue.rs` | events in order of (time, sequence) |
+//! | `network.rs` | links, sockets, groups, flows, and the store of packets |
+//! | `forward.rs` | the way of a packet |
+//! | `socket.rs` | sockets, and everything about the network that the handle offers |
+//! | `timers.rs`, `sleep.rs` | timers, and the futures that wait for them |
+//! | `agent.rs` | traffic that lives inside the network instead of in tasks |
+
+mod agent;
+pub(crate) mod core;
+mod event_queue;
+mod executor;
+mod forward;
+mod handle;
+pub(crate) mod network;
+mod sleep;
+mod socket;
+mod timers;
+
+pub use agent::AgentTimer;
+pub use core::{Agent, Arrived, Wire};
+pub use executor::{Ended, Executor};
+pub use handle::SimHandle;
+pub use network::{
+    AgentId, Ecn, FlowCounts, Group, GroupId, Hop, LinkId, NetStats, Path, SocketId, Tap, WIRE_OVERHEAD,
+};
+pub use sleep::Sleep;
+pub use socket::{Received, SEGMENTS, SimSocket, flow_of, server_address};

@@ -1,0 +1,359 @@
+//! The virtual network: sockets, flows, and the links their packets cross.
+//!
+//! A flow is one connection. It belongs to a [`Group`], which names its sockets and the links of its path; its own part is the
+//! DelayBox: half of its client-side and half of its server-side delay in each direction (PackMime's use of DelayBox, ns-2).
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use fathom_units::Time;
+
+use crate::hash::StableHash;
+use crate::link::Link;
+
+/// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
+pub const WIRE_OVERHEAD: u32 = 28;
+
+/// A flow's number rests for so many nanoseconds of virtual time before another flow gets it: longer than the idle timeout after which
+/// the last endpoint forgets a connection, and the longest round trip besides.
+const QUARANTINE: u64 = 300_000_000_000;
+
+/// ECN codepoint of a packet that is ECN-capable (RFC 3168).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// ECT(0).
+    Ect0,
+    /// ECT(1).
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// Names a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkId(pub(crate) u16);
+
+/// Names a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SocketId(pub(crate) u16);
+
+/// Names an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AgentId(pub(crate) u16);
+
+/// Whose flow it is, where an agent has it: the agent, and the number it knows the flow by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    pub(crate) agent: AgentId,
+    pub(crate) index: u32,
+}
+
+/// Names a group of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupId(pub(crate) u16);
+
+/// One link of a path, entered `delay` after the link before it was left.
+#[derive(Clone, Copy, Debug)]
+pub struct Hop {
+    /// Fixed delay before the link.
+    pub delay: Duration,
+    /// The link.
+    pub link: LinkId,
+}
+
+/// The links of one direction, and the fixed delay after the last one.
+#[derive(Clone, Debug, Default)]
+pub struct Path {
+    /// Links in order.
+    pub hops: Vec<Hop>,
+    /// Fixed delay from the last link to the receiver.
+    pub tail: Duration,
+}
+
+impl Path {
+    /// No link: only this delay.
+    pub const fn direct(delay: Duration) -> Self {
+        Self { hops: Vec::new(), tail: delay }
+    }
+
+    /// One link, and this delay behind it.
+    pub fn over(link: LinkId, delay: Duration) -> Self {
+        Self { hops: vec![Hop { delay: Duration::ZERO, link }], tail: delay }
+    }
+}
+
+/// Flows that share sockets and links.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Where connections are opened.
+    pub client: SocketId,
+    /// Where they are accepted.
+    pub server: SocketId,
+    /// Server to client.
+    pub down: Path,
+    /// Client to server.
+    pub up: Path,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub(crate) group: GroupId,
+    pub(crate) client_half: u64,
+    pub(crate) server_half: u64,
+    pub(crate) counts: FlowCounts,
+    /// Whose it is, when it ends at an agent and not at the group's sockets.
+    pub(crate) local: Option<Local>,
+}
+
+/// What one flow's server sent, and what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Datagrams sent by the server.
+    pub sent: u64,
+    /// Of them, those that a queue dropped.
+    pub dropped: u64,
+    /// UDP payload in bytes that reached the client.
+    pub delivered: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Up,
+    Down,
+}
+
+pub(crate) struct Packet {
+    pub(crate) flow: u32,
+    pub(crate) direction: Direction,
+    pub(crate) hop: u16,
+    pub(crate) ecn: Option<Ecn>,
+    /// When its sender handed it over, in nanoseconds.
+    pub(crate) sent: u64,
+    /// Bytes it counts on the wire, headers included. What it stores may be less.
+    pub(crate) wire: u32,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Packet {
+    /// UDP payload it stands for, in bytes.
+    pub(crate) fn payload(&self) -> u32 {
+        self.wire.saturating_sub(WIRE_OVERHEAD)
+    }
+}
+
+pub(crate) struct Socket {
+    pub(crate) inbox: VecDeque<u32>,
+    pub(crate) waker: Option<Waker>,
+}
+
+/// Looks at every datagram of one flow's server.
+pub trait Tap: Send {
+    /// It is handed to the network.
+    fn sent(&mut self, now: Time, datagram: &[u8]);
+    /// It reaches the client.
+    fn arrived(&mut self, now: Time, datagram: &[u8]);
+}
+
+/// Counts of whole datagrams, for the conservation check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetStats {
+    /// Handed to the network.
+    pub sent: u64,
+    /// Put into a receiver's inbox.
+    pub delivered: u64,
+    /// Dropped by a link's queue.
+    pub dropped: u64,
+    /// Sent for a flow that does not exist.
+    pub unroutable: u64,
+    /// Lost by the kernel's sockets, in a real-time run.
+    pub lost: u64,
+    /// Still on their way.
+    pub in_transit: u64,
+}
+
+/// Sockets, flows, links and the packets between them.
+#[derive(Default)]
+pub(crate) struct Network {
+    pub(crate) links: Vec<Link>,
+    pub(crate) sockets: Vec<Socket>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) packets: Vec<Packet>,
+    pub(crate) free: Vec<u32>,
+    pub(crate) stats: NetStats,
+    /// Flows that are over, and since when.
+    pub(crate) retired: VecDeque<(u64, u32)>,
+    /// A flow of which every drop on the way to the client is noted, and when the dropped packets were sent.
+    pub(crate) watched: Vec<(u32, Vec<u64>)>,
+    /// Who is shown every datagram of a flow's server.
+    pub(crate) tapped: Vec<(u32, Arc<Mutex<dyn Tap>>)>,
+    /// Over (time, place and verdict, flow, size) of every step; payloads are ciphertext and stay out.
+    pub(crate) hash: StableHash,
+}
+
+impl Network {
+    pub(crate) fn add_link(&mut self, link: Link) -> LinkId {
+        self.links.push(link);
+        LinkId(self.links.len() as u16 - 1)
+    }
+
+    pub(crate) fn add_group(&mut self, group: Group) -> GroupId {
+        self.groups.push(group);
+        GroupId(self.groups.len() as u16 - 1)
+    }
+
+    /// A packet on its way keeps its hop number, so the new paths must have as many links as the old.
+    pub(crate) fn set_group(&mut self, id: GroupId, group: Group) {
+        let old = &mut self.groups[id.0 as usize];
+        assert_eq!(
+            (old.down.hops.len(), old.up.hops.len()),
+            (group.down.hops.len(), group.up.hops.len()),
+            "a group's paths keep their number of links"
+        );
+        *old = group;
+    }
+
+    pub(crate) fn add_socket(&mut self) -> SocketId {
+        self.sockets.push(Socket { inbox: VecDeque::new(), waker: None });
+        SocketId(self.sockets.len() as u16 - 1)
+    }
+
+    pub(crate) fn add_flow(&mut self, now: u64, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
+        let half = |d: Duration| u64::try_from(d.as_nanos() / 2).unwrap_or(u64::MAX);
+        let (client_half, server_half) = (half(client_rtt), half(server_rtt));
+        let flow = Flow { group, client_half, server_half, counts: FlowCounts::default(), local: None };
+        if let Some(&(since, number)) = self.retired.front()
+            && now - since >= QUARANTINE
+        {
+            self.retired.pop_front();
+            self.flows[number as usize] = flow;
+            return number;
+        }
+        self.flows.push(flow);
+        self.flows.len() as u32 - 1
+    }
+
+    /// A flow is over: its number goes to another one once nothing of it can be on its way any more.
+    pub(crate) fn retire_flow(&mut self, now: u64, flow: u32) {
+        self.retired.push_back((now, flow));
+    }
+
+    pub(crate) fn flow_counts(&self, flow: u32) -> FlowCounts {
+        self.flows.get(flow as usize).map_or_else(FlowCounts::default, |f| f.counts)
+    }
+
+    pub(crate) fn watch(&mut self, flow: u32) {
+        self.watched.push((flow, Vec::new()));
+    }
+
+    pub(crate) fn tap(&mut self, flow: u32, tap: Arc<Mutex<dyn Tap>>) {
+        self.tapped.push((flow, tap));
+    }
+
+    /// Shows a datagram of a flow's server to who asked for it.
+    pub(crate) fn show(&self, flow: u32, show: impl FnOnce(&mut dyn Tap)) {
+        if let Some((_, tap)) = self.tapped.iter().find(|(tapped, _)| *tapped == flow) {
+            show(&mut *tap.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    pub(crate) fn drops(&self, flow: u32) -> &[u64] {
+        self.watched.iter().find(|(watched, _)| *watched == flow).map_or(&[], |(_, drops)| drops)
+    }
+
+    /// What arrives for `flow` goes to an agent from now on.
+    pub(crate) fn give_to(&mut self, flow: u32, local: Local) {
+        self.flows[flow as usize].local = Some(local);
+    }
+
+    pub(crate) fn stats(&self) -> NetStats {
+        NetStats { in_transit: self.packets.len() as u64 - self.free.len() as u64 - self.waiting(), ..self.stats }
+    }
+
+    pub(crate) fn trace_hash(&self) -> u64 {
+        self.hash.value()
+    }
+
+    pub(crate) fn client_of(&self, flow: u32) -> SocketId {
+        self.groups[self.flows[flow as usize].group.0 as usize].client
+    }
+
+    pub(crate) fn clear_wakers(&mut self) -> Vec<Option<Waker>> {
+        self.sockets.iter_mut().map(|s| s.waker.take()).collect()
+    }
+
+    fn waiting(&self) -> u64 {
+        self.sockets.iter().map(|s| s.inbox.len() as u64).sum()
+    }
+
+    /// Gives a packet's storage back once it was read or dropped.
+    pub(crate) fn release(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
+    /// A packet's path, and its flow's own delays before and after it, in nanoseconds.
+    pub(crate) fn way(&self, p: &Packet) -> (&Path, u64, u64) {
+        let flow = &self.flows[p.flow as usize];
+        let group = &self.groups[flow.group.0 as usize];
+        match p.direction {
+            Direction::Down => (&group.down, flow.server_half, flow.client_half),
+            Direction::Up => (&group.up, flow.client_half, flow.server_half),
+        }
+    }
+
+    /// Fixed delays between where a packet is and its next link, or its receiver, in nanoseconds.
+    pub(crate) fn wait(&self, p: &Packet) -> u64 {
+        let (path, _, last) = self.way(p);
+        path.hops.get(p.hop as usize).map_or(nanos(path.tail) + last, |hop| nanos(hop.delay))
+    }
+
+    /// A queue drops a packet.
+    pub(crate) fn drop_packet(&mut self, index: u32) {
+        let p = &self.packets[index as usize];
+        self.stats.dropped += 1;
+        if p.direction == Direction::Down {
+            self.flows[p.flow as usize].counts.dropped += 1;
+            if let Some((_, drops)) = self.watched.iter_mut().find(|(watched, _)| *watched == p.flow) {
+                drops.push(p.sent);
+            }
+        }
+        self.release(index);
+    }
+
+    /// The kernel's sockets lost a packet.
+    pub(crate) fn lose(&mut self, index: u32) {
+        self.stats.lost += 1;
+        self.release(index);
+    }
+
+    pub(crate) fn store(
+        &mut self,
+        sent: u64,
+        flow: u32,
+        direction: Direction,
+        ecn: Option<Ecn>,
+        wire: u32,
+        bytes: &[u8],
+    ) -> u32 {
+        if let Some(index) = self.free.pop() {
+            let p = &mut self.packets[index as usize];
+            p.flow = flow;
+            p.direction = direction;
+            p.hop = 0;
+            p.ecn = ecn;
+            p.sent = sent;
+            p.wire = wire;
+            p.data.clear();
+            p.data.extend_from_slice(bytes);
+            return index;
+        }
+        self.packets.push(Packet { flow, direction, hop: 0, ecn, sent, wire, data: bytes.to_vec() });
+        self.packets.len() as u32 - 1
+    }
+}
+
+fn nanos(d: Duration) -> u64 {
+    d.as_nanos() as u64
+}

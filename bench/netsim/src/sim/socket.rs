@@ -1,0 +1,238 @@
+//! Sockets of the simulation; [`super::quinn`] and [`super::noq`] hand them to the stacks.
+//!
+//! A connection is its own flow although all of a group's connections share two sockets: the client opens flow `n` to the server
+//! address whose low 32 bits are `n`, and the server answers from it.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::time::Duration;
+
+use fathom_units::Time;
+
+use crate::link::{Link, LinkStats};
+
+use super::handle::SimHandle;
+use super::network::{Direction, Ecn, FlowCounts, Group, GroupId, LinkId, NetStats, SocketId, Tap};
+
+const PORT: u16 = 443;
+/// Datagrams a stack may hand over at once (Linux GSO allows 64; quinn uses at most 10).
+pub const SEGMENTS: usize = 10;
+
+/// The address at which the server of `flow` answers.
+pub fn server_address(flow: u32) -> SocketAddr {
+    SocketAddr::new(server_ip(flow), PORT)
+}
+
+fn server_ip(flow: u32) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0x5e, 0, 0, (flow >> 16) as u16, flow as u16))
+}
+
+fn client_address(socket: SocketId) -> SocketAddr {
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0xc1, 0, 0, 0, socket.0)), PORT)
+}
+
+/// The flow whose server answers at this address.
+pub fn flow_of(ip: IpAddr) -> Option<u32> {
+    match ip {
+        IpAddr::V6(v6) if v6.segments()[3] == 0x5e => {
+            Some(u32::from(v6.segments()[6]) << 16 | u32::from(v6.segments()[7]))
+        }
+        _ => None,
+    }
+}
+
+impl SimHandle {
+    /// Adds a link.
+    pub fn add_link(&self, link: Link) -> LinkId {
+        self.core().net.add_link(link)
+    }
+
+    /// Adds a socket that opens connections.
+    pub fn client_socket(&self) -> SimSocket {
+        self.socket(false)
+    }
+
+    /// Adds a socket that accepts them.
+    pub fn server_socket(&self) -> SimSocket {
+        self.socket(true)
+    }
+
+    fn socket(&self, server_side: bool) -> SimSocket {
+        let id = self.core().net.add_socket();
+        SimSocket { sim: self.clone(), id, server_side }
+    }
+
+    /// Adds a group of flows.
+    pub fn add_group(&self, group: Group) -> GroupId {
+        self.core().net.add_group(group)
+    }
+
+    /// Gives a group other paths: packets that have not entered their next hop take them.
+    pub fn set_group(&self, id: GroupId, group: Group) {
+        self.core().net.set_group(id, group);
+    }
+
+    /// What a logged link noted so far ([`Link::log`]).
+    pub fn link_log(&self, link: LinkId) -> Vec<(Time, Duration)> {
+        self.core().net.links[link.0 as usize].log().to_vec()
+    }
+
+    /// Adds a flow; returns its number, for [`server_address`].
+    pub fn add_flow(&self, group: GroupId) -> u32 {
+        self.add_flow_with_delays(group, Duration::ZERO, Duration::ZERO)
+    }
+
+    /// Adds a flow with its own delays (DelayBox: half of each in each direction); returns its number, for [`server_address`].
+    pub fn add_flow_with_delays(&self, group: GroupId, client_rtt: Duration, server_rtt: Duration) -> u32 {
+        let mut core = self.core();
+        let now = core.now;
+        core.net.add_flow(now, group, client_rtt, server_rtt)
+    }
+
+    /// A flow is over: after some minutes its number goes to another one, so that memory does not grow with the run.
+    pub fn retire_flow(&self, flow: u32) {
+        let mut core = self.core();
+        let now = core.now;
+        core.net.retire_flow(now, flow);
+    }
+
+    /// What became of the datagrams that a flow's server sent.
+    pub fn flow_counts(&self, flow: u32) -> FlowCounts {
+        self.core().net.flow_counts(flow)
+    }
+
+    /// Notes from now on when the packets were sent that this flow's server loses. The notes grow with the losses.
+    pub fn watch_drops(&self, flow: u32) {
+        self.core().net.watch(flow);
+    }
+
+    /// Shows `tap` every datagram of this flow's server from now on.
+    pub fn tap(&self, flow: u32, tap: Arc<Mutex<dyn Tap>>) {
+        self.core().net.tap(flow, tap);
+    }
+
+    /// When the lost packets of a watched flow were sent, in the order in which they were dropped.
+    pub fn drops(&self, flow: u32) -> Vec<Time> {
+        self.core().net.drops(flow).iter().map(|at| Time::from_nanos(*at)).collect()
+    }
+
+    /// Whole-network counts.
+    pub fn net_stats(&self) -> NetStats {
+        self.core().net.stats()
+    }
+
+    /// Counts and series of one link up to now.
+    pub fn link_stats(&self, link: LinkId) -> LinkStats {
+        let mut core = self.core();
+        let now = core.now;
+        core.net.links[link.0 as usize].stats(now)
+    }
+
+    /// Packets of one link's queue at this moment, the one in transmission included.
+    pub fn queue_length(&self, link: LinkId) -> usize {
+        let mut core = self.core();
+        let now = core.now;
+        core.net.links[link.0 as usize].queue_length(now)
+    }
+
+    /// Delay that a packet entering `link` now would meet in its queue.
+    pub fn queueing_delay(&self, link: LinkId) -> Duration {
+        let core = self.core();
+        core.net.links[link.0 as usize].queueing_delay(core.now)
+    }
+
+    /// Hash over every step of every packet so far: two runs are the same run exactly when it is equal.
+    pub fn trace_hash(&self) -> u64 {
+        self.core().net.trace_hash()
+    }
+}
+
+/// One end's socket: any number of flows share it. A handle: clones are the same socket.
+#[derive(Clone)]
+pub struct SimSocket {
+    sim: SimHandle,
+    id: SocketId,
+    server_side: bool,
+}
+
+impl fmt::Debug for SimSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimSocket({})", self.id.0)
+    }
+}
+
+/// What came with a datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Bytes of UDP payload.
+    pub len: usize,
+    /// As it arrived.
+    pub ecn: Option<Ecn>,
+    /// Its sender.
+    pub from: SocketAddr,
+    /// The address it was sent to, where the socket has several.
+    pub to: Option<IpAddr>,
+}
+
+impl SimSocket {
+    /// Names the socket in a [`Group`].
+    pub fn id(&self) -> SocketId {
+        self.id
+    }
+
+    /// The address it is bound to.
+    pub fn address(&self) -> SocketAddr {
+        if self.server_side { server_address(0) } else { client_address(self.id) }
+    }
+
+    /// Sends `contents`, cut into datagrams of `segment` bytes.
+    pub fn send(
+        &self,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        ecn: Option<Ecn>,
+        contents: &[u8],
+        segment: Option<usize>,
+    ) -> io::Result<()> {
+        let server_ip = if self.server_side { from } else { Some(to.ip()) };
+        let flow = server_ip
+            .and_then(flow_of)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "not an address of the virtual network"))?;
+        let mut core = self.sim.core();
+        for datagram in contents.chunks(segment.unwrap_or(contents.len()).max(1)) {
+            core.send(self.id, self.server_side, flow, ecn, datagram);
+        }
+        Ok(())
+    }
+
+    /// Takes up to `room` datagrams: `copy` gets number, bytes and what came with them. With none there, `waker` is kept.
+    pub fn receive(&self, room: usize, waker: &Waker, mut copy: impl FnMut(usize, &[u8], Received)) -> Option<usize> {
+        let mut core = self.sim.core();
+        let net = &mut core.net;
+        let mut count = 0;
+        while count < room {
+            let Some(index) = net.sockets[self.id.0 as usize].inbox.pop_front() else { break };
+            let p = &net.packets[index as usize];
+            let (from, to) = match p.direction {
+                // The server sees all clients of a group at one address and tells flows apart by its own.
+                Direction::Up => (client_address(net.client_of(p.flow)), Some(server_ip(p.flow))),
+                Direction::Down => (server_address(p.flow), None),
+            };
+            copy(count, &p.data, Received { len: p.data.len(), ecn: p.ecn, from, to });
+            net.release(index);
+            count += 1;
+        }
+        if count > 0 {
+            return Some(count);
+        }
+        let socket = &mut net.sockets[self.id.0 as usize];
+        match &mut socket.waker {
+            Some(kept) if kept.will_wake(waker) => {}
+            kept => *kept = Some(waker.clone()),
+        }
+        None
+    }
+}

@@ -1,0 +1,52 @@
+//! Timers of the simulation. Stacks reset them on nearly every packet, mostly to a later time: a reset to a later time only
+//! notes the deadline, and the entry already in the event queue reschedules itself when it comes up early.
+
+use std::task::Waker;
+
+/// Names a timer in the event queue; the generation tells a reused slot from the one an old entry meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TimerKey {
+    pub(super) slot: u32,
+    pub(super) generation: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct TimerState {
+    pub(super) generation: u32,
+    pub(super) deadline: u64,
+    /// Time of the earliest live entry in the event queue; `u64::MAX` when there is none.
+    pub(super) queued_at: u64,
+    pub(super) waker: Option<Waker>,
+}
+
+/// All timers of a simulation.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    pub(super) slots: Vec<TimerState>,
+    free: Vec<u32>,
+}
+
+impl Timers {
+    /// Forgets every waiting task; hands the wakers out so that they drop outside the lock.
+    pub(crate) fn clear(&mut self) -> Vec<Option<Waker>> {
+        self.slots.iter_mut().map(|s| s.waker.take()).collect()
+    }
+
+    pub(super) fn open(&mut self, deadline: u64) -> TimerKey {
+        if let Some(slot) = self.free.pop() {
+            let s = &mut self.slots[slot as usize];
+            s.deadline = deadline;
+            s.queued_at = u64::MAX;
+            return TimerKey { slot, generation: s.generation };
+        }
+        self.slots.push(TimerState { generation: 0, deadline, queued_at: u64::MAX, waker: None });
+        TimerKey { slot: self.slots.len() as u32 - 1, generation: 0 }
+    }
+
+    pub(super) fn close(&mut self, key: TimerKey) -> Option<Waker> {
+        let s = &mut self.slots[key.slot as usize];
+        s.generation = s.generation.wrapping_add(1);
+        self.free.push(key.slot);
+        s.waker.take()
+    }
+}
