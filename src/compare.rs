@@ -1,22 +1,23 @@
 //! `fathom compare`: reads the plan and the arguments, runs, prints.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_bench::experiment::{
     CompareError, Comparison, Connections, Missing, Plan, RunError, Shaping, Stage, Timestamps, compare_until,
 };
 use fathom_bench::report;
-use fathom_bench::stack::Stack;
 use fathom_cc::catalogue;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::{self, Discipline, DropTail};
+use fathom_stacks::Stack;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::kernel::{self, Kernel};
@@ -289,27 +290,27 @@ impl Watcher {
                         std::thread::sleep(Duration::from_millis(100));
                     }
                 });
-                self.live.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (bar, progress));
+                self.live.lock().insert(name, (bar, progress));
             }
             Stage::Ends { name, cost } => {
-                if let Some((bar, _)) = self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&name) {
+                if let Some((bar, _)) = self.live.lock().remove(&name) {
                     bar.finish_and_clear();
                 }
                 tracing::info!("a run is done: {name}: {cost}");
                 let line = format!("{name}: {cost}\n");
-                self.costs.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+                self.costs.lock().push(line);
             }
         }
     }
 
     fn finish(&self) {
         self.over.store(true, Ordering::Relaxed);
-        for (_, (bar, _)) in self.live.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+        for (_, (bar, _)) in self.live.lock().drain() {
             bar.finish_and_clear();
         }
     }
 
     fn costs(&self) -> String {
-        self.costs.lock().unwrap_or_else(PoisonError::into_inner).concat()
+        self.costs.lock().concat()
     }
 }

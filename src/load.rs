@@ -11,9 +11,10 @@ use std::time::Duration;
 use fathom_bench::workload::{Options, PackMime};
 use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
 use fathom_net::load::{
-    self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Stack, Timestamps,
+    self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Timestamps,
     Traffic, Trust,
 };
+use fathom_stacks::Stack;
 use http::Uri;
 use http::uri::Authority;
 use indicatif::{ProgressBar, ProgressStyle};

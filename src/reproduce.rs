@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use fathom_bench::report::paper as report;
 use fathom_bench::reproduce::{ArtefactSpec, Overrides, Paper, Record, StudyWork, cost, find, list, select};
-use fathom_bench::stack::Stack;
 use fathom_bench::study::{self, StudyError, StudyRunResult};
+use fathom_stacks::Stack;
 
 use crate::{Failure, numbers, output, plan};
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fathom_bench::stack::Control;
 use fathom_cc::catalogue::{self, SpecError};
 use fathom_cc::units::{parse_duration, parse_nonzero_duration};
 use fathom_net::controller_shares::ControllerShares;
@@ -13,10 +12,11 @@ use fathom_net::descriptors::Descriptors;
 use fathom_net::identity::Identity;
 use fathom_net::limits::{ClientPrefix, Limits};
 use fathom_net::metrics::Metrics;
-use fathom_net::server::{Scrape, Server, Settings, Stack};
+use fathom_net::server::{Scrape, Server, Settings};
 use fathom_net::site::Site;
 use fathom_net::timestamps::Timestamps;
 use fathom_qlog::{LogFolder, LogLimits};
+use fathom_stacks::{Controller, Stack};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -113,7 +113,7 @@ fn check_names(args: &Args) -> Result<(), Failure> {
     let stack = args.stack.to_string().parse().unwrap_or_default();
     let unknown = |name: &&str| matches!(catalogue::parse(name), Err(SpecError::UnknownController { .. }));
     for name in args.controller.controllers().filter(|name| !name.starts_with("native:")).filter(unknown) {
-        Control::read(name, stack).map_err(|e| Failure::input(format!("--controller: {e}")))?;
+        Controller::read(name, stack).map_err(|e| Failure::input(format!("--controller: {e}")))?;
     }
     Ok(())
 }

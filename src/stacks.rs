@@ -1,8 +1,8 @@
 //! `fathom stacks`: the capabilities that each stack provides and each controller requires.
 
-use fathom_bench::stack::Stack;
 use fathom_cc::Capabilities;
 use fathom_cc::catalogue::{self, CATALOGUE};
+use fathom_stacks::Stack;
 
 use crate::{Failure, output};
 

@@ -176,7 +176,7 @@ fn stacks_lists_offers_needs_and_own_controllers() {
     let out = fathom(&["stacks"]);
     assert!(out.status.success());
     let list = text(&out.stdout);
-    for stack in fathom_bench::stack::Stack::ALL {
+    for stack in fathom_stacks::Stack::ALL {
         let line = list.lines().find(|l| l.starts_with(stack.name())).expect("a line per stack");
         for native in stack.natives() {
             assert!(line.contains(&format!("native:{native}")), "{line}");

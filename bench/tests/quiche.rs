@@ -104,7 +104,7 @@ fn download(controller_config: Arc<dyn ControllerConfig>, link: u64, bytes: u64)
     let served = Served { inner: RecordingConfig::new(controller_config, log.clone()), began: AtomicBool::new(false) };
     let competing = CompetingFlow {
         stack: Stack::Quiche,
-        controller: Control::Ours(Arc::new(served)),
+        controller: Control::Fathom(Arc::new(served)),
         start: Duration::ZERO,
         bytes,
         misreport: None,

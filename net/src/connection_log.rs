@@ -1,7 +1,8 @@
 //! A connection's qlog: what its controller and its responses do.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::convert::Infallible;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 use fathom_cc::{AckEvent, Cause, CongestionEvent, ControllerMetrics, OneWayDelay, Phase, Rate, Sent, Time};
@@ -12,7 +13,9 @@ use fathom_qlog::{
 };
 use tokio::sync::Notify;
 
-use crate::metrics::{ConnectionStats, ControllerLabels, ResponseTimes};
+use fathom_stacks::ConnectionStats;
+
+use crate::metrics::{ControllerLabels, ResponseTimes};
 
 /// Sampling interval of native controllers.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -37,7 +40,7 @@ struct DeferredLog {
 
 impl DeferredLog {
     fn begin(&self, folder: &LogFolder) {
-        let header = self.header.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let header = self.header.lock().take();
         if let Some(header) = header {
             let _ = self.log.set(folder.begin(header));
             self.begun.notify_one();
@@ -99,7 +102,7 @@ impl ConnectionLog {
     }
 
     fn observed(&self) -> MutexGuard<'_, ObservedState> {
-        self.observed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.observed.lock()
     }
 
     /// For what the controllers' clock does not time.

@@ -3,7 +3,6 @@
 //! | file | contents |
 //! |---|---|
 //! | `controller_shares.rs` | controllers with weights that divide the connections |
-//! | `native_controllers.rs` | the stacks' own controllers by name |
 //! | `identity.rs` | certificate and key, from files or self-signed |
 //! | `site.rs` | what is served: files under a root, synthetic bodies, delays |
 //! | `files.rs` | served files, with a limit of open descriptors |
@@ -13,7 +12,6 @@
 //! | `metrics.rs` | Prometheus metrics per controller |
 //! | `connection_log.rs` | a connection's qlog: controller and responses |
 //! | `stream_limits.rs` | limits on the bytes that a peer's streams may bring to HTTP/3 |
-//! | `stats.rs` | connection statistics of each stack |
 //! | `timestamps.rs` | the `--timestamps` option |
 //! | `server/` | accepting connections, serving requests, shutdown |
 //! | `load/` | the load generator |
@@ -29,11 +27,9 @@ pub mod identity;
 pub mod limits;
 pub mod load;
 pub mod metrics;
-pub mod native_controllers;
 pub mod probe;
 pub mod server;
 pub mod site;
-mod stats;
 mod stream_limits;
 pub mod timestamps;
 pub mod udp;

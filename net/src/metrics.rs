@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fathom_plugin::InUse;
 use fathom_qlog::LogFolder;
+use fathom_stacks::ConnectionStats;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -174,31 +174,6 @@ fn response_times() -> Histogram {
 /// 100 us to about 4 s, each bound 1.6 times the one before.
 fn delays() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 1.6, 24))
-}
-
-/// Statistics of one connection, in this crate's terms.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ConnectionStats {
-    /// Smoothed round-trip time.
-    pub rtt: Option<Duration>,
-    /// Mean forward queueing delay, where one-way delays were measured.
-    pub queueing: Option<Duration>,
-    /// Congestion window in bytes.
-    pub window: u64,
-    /// Packets sent.
-    pub sent: u64,
-    /// Bytes sent, in UDP payloads.
-    pub sent_bytes: u64,
-    /// Packets declared lost.
-    pub lost: u64,
-    /// Window reductions for delay.
-    pub early: u64,
-    /// Window reductions for loss or marks.
-    pub reductions: u64,
-    /// One-way delays were negotiated.
-    pub one_way: bool,
-    /// The frame that carries one-way delays, in one direction at least.
-    pub in_use: InUse,
 }
 
 /// Handles to one controller's response metrics, looked up once: a lookup costs more than an increment.
@@ -502,7 +477,7 @@ mod tests {
             lost: 1,
             early: 2,
             one_way: true,
-            in_use: InUse::Timestamp,
+            in_use: fathom_plugin::InUse::Timestamp,
             ..ConnectionStats::default()
         };
         metrics.closed(&of("sync"), &ended);

@@ -4,14 +4,17 @@
 //! without them tells whether they are to blame.
 
 use std::fmt;
+use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Buf;
 use fathom_plugin::{EcnCounts, EnableTimestamp, Extension, InUse, Offer};
-use fathom_quinn::{ConnectionMonitor, Plugin};
+use fathom_stacks::quinn::{Connecting, Connection, Endpoint};
+use fathom_stacks::{
+    Connection as _, Controller, Endpoint as _, EndpointSettings, Monitor, Stack, Tls, TransportSettings,
+};
 use http::{Request, Uri};
-use quinn::{Endpoint, TransportConfig};
 use rustls::ClientConfig;
 
 use crate::load::{LoadError, Origin, Trust, wildcard_address};
@@ -138,36 +141,32 @@ async fn visit(
     options: &ProbeOptions,
 ) -> Result<ConnectionOutcome, LoadError> {
     let setup = |e: &dyn fmt::Display| LoadError::Setup(e.to_string());
-    let plugin = Plugin::named("cubic").and_then(|plugin| plugin.with_extension(extension)).map_err(|e| setup(&e))?;
-    let plugin = plugin.with_ack_monitoring().client(Arc::clone(tls)).map_err(|e| setup(&e))?;
-    let endpoint = Endpoint::client(wildcard_address(origin.address())).map_err(|e| setup(&e))?;
-    let mut transport = TransportConfig::default();
-    transport.max_concurrent_uni_streams(8u32.into());
-    transport.max_concurrent_bidi_streams(0u32.into());
-    let (config, monitor) = plugin.config(transport, None);
-    let connecting = endpoint.connect_with(config, origin.address(), origin.server_name());
-    let connecting = connecting.map_err(|e| setup(&e))?;
-    let visited = match tokio::time::timeout(options.timeout, run_requests(connecting, url, &monitor, options)).await {
+    let controller = Controller::read("cubic", Stack::Quinn).map_err(|e| setup(&e))?;
+    let settings = EndpointSettings {
+        extension,
+        monitor_acks: true,
+        transport: TransportSettings { uni_streams: Some(8), bidi_streams: Some(0), ..TransportSettings::default() },
+        ..EndpointSettings::new(Tls::Client(Arc::clone(tls)), vec![controller])
+    };
+    let socket = UdpSocket::bind(wildcard_address(origin.address())).map_err(|e| setup(&e))?;
+    let endpoint = Endpoint::on_tokio(socket, settings).map_err(|e| setup(&e))?;
+    let connecting = endpoint.connect(origin.address(), origin.server_name(), None, None).map_err(|e| setup(&e))?;
+    let visited = match tokio::time::timeout(options.timeout, run_requests(connecting, url, options)).await {
         Ok(visited) => visited,
         Err(_) => Err(format!("no answer within {} s", options.timeout.as_secs_f64())),
     };
-    endpoint.close(NO_ERROR.into(), b"");
+    endpoint.close(NO_ERROR);
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, endpoint.wait_idle()).await;
     Ok(visited)
 }
 
 // How long things take is real time.
 #[allow(clippy::disallowed_methods)]
-async fn run_requests(
-    connecting: quinn::Connecting,
-    url: &Uri,
-    monitor: &ConnectionMonitor,
-    options: &ProbeOptions,
-) -> ConnectionOutcome {
+async fn run_requests(connecting: Connecting, url: &Uri, options: &ProbeOptions) -> ConnectionOutcome {
     let started = Instant::now();
-    let connection = connecting.await.map_err(|e| e.to_string())?;
+    let connection = connecting.await.map_err(|close| close.text)?;
     let handshake = started.elapsed();
-    let begun = stream_limits::client(h3_quinn::Connection::new(connection.clone())).await;
+    let begun = stream_limits::client(connection.h3()).await;
     let (mut driver, mut sender) = begun.map_err(|e| e.to_string())?;
     let responses = async {
         let mut got = get(&mut sender, url, options.max_body_bytes).await?;
@@ -181,10 +180,11 @@ async fn run_requests(
         responses = responses => responses?,
         closed = std::future::poll_fn(|cx| driver.poll_close(cx)) => return Err(closed.to_string()),
     };
-    let (stats, report) = (connection.stats(), monitor.report());
+    let report = connection.monitor().and_then(Monitor::report).ok_or("no plug-in")?;
+    let stats = connection.stats();
     let visit = ConnectionReport {
         handshake,
-        rtt: stats.path.rtt,
+        rtt: stats.rtt.unwrap_or_default(),
         status,
         bytes,
         server,
@@ -195,15 +195,15 @@ async fn run_requests(
         ecn: report.ecn,
         acks: report.acks,
         longest_ack_delay: report.longest_ack_delay,
-        sent: stats.path.sent_packets,
-        lost: stats.path.lost_packets,
+        sent: stats.sent,
+        lost: stats.lost,
     };
     Ok((visit, report.in_use))
 }
 
 /// A response's status, the bytes of its body, and who says to have sent it.
 async fn get(
-    sender: &mut stream_limits::RequestSender<h3_quinn::OpenStreams>,
+    sender: &mut stream_limits::RequestSender<<Connection as fathom_stacks::Connection>::H3Opener>,
     url: &Uri,
     max_body_bytes: u64,
 ) -> Result<(u16, u64, Option<String>), String> {

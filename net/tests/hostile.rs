@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{PATIENCE, Running, start, within};
 use fathom_net::limits::Limits;
-use fathom_net::server::Stack;
+use fathom_stacks::Stack;
 use http::{Request, StatusCode};
 #[cfg(feature = "quiche")]
 use quinn::ConnectionError;

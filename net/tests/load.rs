@@ -8,7 +8,7 @@ use std::time::Duration;
 use fathom_net::identity::Identity;
 use fathom_net::limits::Limits;
 use fathom_net::load::{
-    self, Arrival, FailureKind, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Stack,
+    self, Arrival, FailureKind, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing,
     Timestamps, Traffic, Trust,
 };
 use fathom_net::metrics::Metrics;
@@ -16,6 +16,7 @@ use fathom_net::probe;
 use fathom_net::server::{Server, Settings};
 use fathom_net::site::Site;
 use fathom_net::udp;
+use fathom_stacks::Stack;
 use http::Uri;
 use http::uri::Authority;
 use quinn::crypto::rustls::QuicServerConfig;
@@ -119,7 +120,7 @@ impl Memory {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
-    for stack in Stack::RUSTLS.iter().copied() {
+    for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         for timestamps in [Timestamps::Any, Timestamps::Lean, Timestamps::Paper, Timestamps::Timestamp, Timestamps::Off]
         {
             let server = serve(stack, "sync:signal=either", Limits::default());
@@ -165,7 +166,7 @@ async fn two_thousand_connections_all_get_responses() {
         let slow = Duration::from_secs(600);
         let server = serve(stack, "sync:signal=either", Limits { idle: slow, ..Limits::default() });
         let traffic = closed(server.address, MANY, 1, &["/bytes/10000"]);
-        let stack = if Stack::RUSTLS.contains(&stack) { stack } else { Stack::Quinn };
+        let stack = if stack.on_rustls() { stack } else { Stack::Quinn };
         let config =
             LoadConfig { stack, timeout: slow, requests: Some(2 * MANY as u64), ..config(server.address, traffic) };
         let outcome = run(config).await.unwrap();
@@ -214,7 +215,7 @@ async fn bodies_are_verified_by_digest() {
         let server = serve_site(Identity::self_signed(&[]).unwrap(), stack, "sync:signal=either", limits, site);
         let traffic = closed(server.address, 2, 2, &["/file", "/bytes/100000", "/bytes/0", "/nothing"]);
         // quiche only serves.
-        let stack = if Stack::RUSTLS.contains(&stack) { stack } else { Stack::Quinn };
+        let stack = if stack.on_rustls() { stack } else { Stack::Quinn };
         let config = LoadConfig { stack, check_digests: true, requests: Some(80), ..config(server.address, traffic) };
         let outcome = run(config).await.unwrap();
         assert_eq!(
@@ -393,7 +394,7 @@ async fn a_certificate_is_checked_against_the_named_roots() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn accepted_zero_rtt_saves_a_round_trip() {
-    for stack in Stack::RUSTLS.iter().copied() {
+    for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         for (serving, controller) in [(Stack::Quinn, "sync:signal=either"), (Stack::Noq, "native:cubic")] {
             let server = serve(serving, controller, Limits { early_data: true, ..Limits::default() });
             let traffic = at_rate(server.address, 50.0, "/bytes/5000", None);
@@ -521,7 +522,7 @@ fn endless_server(on: On, begin: Vec<u8>, more: Vec<u8>) -> (SocketAddr, mpsc::U
 async fn an_endless_frame_of_a_server_is_not_buffered() {
     let (endless, zeros) = (ENDLESS.to_be_bytes(), vec![0; 4096]);
     let excessive = WriteError::Stopped(VarInt::from_u32(0x107));
-    for stack in Stack::RUSTLS.iter().copied() {
+    for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         for begin in [
             // HEADERS, and a reserved frame (RFC 9114 §7.2.8); that behind a header; trailers.
             [b"\x01", &endless[..]].concat(),
@@ -560,7 +561,7 @@ async fn an_endless_frame_of_a_server_is_not_buffered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_in_small_frames_is_flow_controlled() {
-    for stack in Stack::RUSTLS.iter().copied() {
+    for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         let (address, mut told) = endless_server(On::Answer, OK.to_vec(), b"\x00\x01a".repeat(1_000));
         let traffic = closed(address, 1, 1, &["/"]);
         let timeout = Duration::from_secs(2);
@@ -578,7 +579,7 @@ async fn a_body_in_small_frames_is_flow_controlled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_lost_in_0rtt_is_sent_again() {
     let address = odd_server("5");
-    for stack in Stack::RUSTLS.iter().copied() {
+    for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
         let traffic = at_rate(address, 50.0, "/", None);
         let outcome =
             run(LoadConfig { stack, zero_rtt: true, requests: Some(10), ..config(address, traffic) }).await.unwrap();

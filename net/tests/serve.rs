@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes};
 use common::{ask, settings, start, start_logging, within};
 use fathom_net::limits::Limits;
-use fathom_net::server::{Scrape, Server, Stack};
+use fathom_net::server::{Scrape, Server};
 use fathom_qlog::{LogFolder, LoggedEvent, ParsedEvent};
+use fathom_stacks::Stack;
 use http::{Method, Request, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

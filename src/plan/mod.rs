@@ -8,10 +8,10 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use fathom_bench::experiment::Plan;
-use fathom_bench::stack::Stack;
 use fathom_bench::study::{self, Part, RunOptions, SHIPPED, Study, StudyError, shipped};
 use fathom_cc::catalogue::hint;
 use fathom_netsim::backend::Backend;
+use fathom_stacks::Stack;
 
 use crate::kernel::{self, Kernel};
 use crate::plan_file::{self, named};

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use fathom_cc::units::parse_whole;
 use fathom_cc::{Capabilities, Rate};
-use fathom_quinn::{EnableTimestamp, Extension, Offer};
+use fathom_plugin::{EnableTimestamp, Extension, Offer};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -367,7 +367,7 @@ impl Plan {
             }
             for spec in &self.controllers {
                 let control = Control::read(spec, *stack).map_err(wrong)?;
-                if let Control::Ours(controller_config) = &control {
+                if let Control::Fathom(controller_config) = &control {
                     let provided = match self.shaping {
                         Shaping::Auto => stack.provided_with_shaping(),
                         Shaping::Off => stack.provided(),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use fathom_quinn::Observer;
+use fathom_plugin::Observer;
 
 use super::state::RunState;
 use crate::stack::{BoxFuture, Host, Sender};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_cc::{Rate, Time};
-use fathom_quinn::Observer;
+use fathom_plugin::Observer;
 
 use super::compare::CompareError;
 use super::plan::{PlanError, Timestamps};

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
-use fathom_quinn::Observer;
+use fathom_plugin::Observer;
 use serde::{Deserialize, Serialize};
 
 /// Points kept at most; when full, every second one goes and the spacing doubles.

@@ -408,7 +408,7 @@ impl<'a> Run<'a> {
 /// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks send by themselves.
 fn recorded(control: &Control, record: &Arc<Record>, datagram: u16) -> Control {
     match control {
-        Control::Ours(controller_config) => Control::Ours(Arc::new(Recorded {
+        Control::Fathom(controller_config) => Control::Fathom(Arc::new(Recorded {
             inner: Arc::clone(controller_config),
             record: Arc::clone(record),
             datagram: (datagram < SMALLEST_STOCK_DATAGRAM).then_some(datagram),

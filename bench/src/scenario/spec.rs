@@ -305,7 +305,7 @@ impl TrafficSpec {
         let workload: Workload = field(&at("workload"), self.workload.parse())?;
         let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
         for (_, control) in &mix {
-            if let Control::Ours(controller_config) = control {
+            if let Control::Fathom(controller_config) = control {
                 let provided = stack.provided_with_shaping();
                 let provided = Capabilities { one_way: timestamps != Timestamps::Off, ..provided };
                 field(&at("controller"), controller_config.check(provided).map_err(|e| e.to_string()))?;
@@ -369,7 +369,7 @@ impl BackgroundSpec {
             return Err(PlanError(at(&format!("packet: {} is out of range; write 200 to 1500 bytes", self.packet))));
         }
         let ours = |(part, control)| match control {
-            Control::Ours(controller_config) => Ok((part, controller_config)),
+            Control::Fathom(controller_config) => Ok((part, controller_config)),
             Control::Native(name) => {
                 Err(format!("native:{name} belongs to a stack; packet-level flows run our controllers"))
             }
@@ -441,7 +441,7 @@ impl KeepSpec {
                 )));
             }
         }
-        if !self.latency.is_empty() && !stack.shows_what_it_seals() {
+        if !self.latency.is_empty() && !stack.on_rustls() {
             return Err(PlanError(format!(
                 "keep.latency: {stack} does not show which bytes its packets carry; run it on quinn or noq"
             )));

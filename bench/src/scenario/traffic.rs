@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fathom_quinn::Observer;
+use fathom_plugin::Observer;
 
 use super::source::Source;
 use super::state::ControllerGroup;

@@ -3,28 +3,23 @@
 //! One file per stack. An experiment says what both ends run (its `EndpointSettings`), gives two sockets of the simulation, and gets something
 //! that opens connections and something that accepts them.
 
-mod native;
-mod noq;
 #[cfg(feature = "quiche")]
 mod quiche;
-mod quinn;
+mod rustls;
 mod senders;
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fathom_cc::catalogue::{self, SpecError};
-use fathom_cc::{Capabilities, ControllerConfig};
-use fathom_quinn::{Clock, Extension, Observer, PluginError, with_shaping_socket};
-use serde::{Deserialize, Serialize};
+use fathom_plugin::{Clock, Extension, Observer, Report};
+use fathom_stacks::Connection;
+pub use fathom_stacks::{Controller as Control, SetupError, Stack};
 
 pub(crate) use self::senders::Senders;
-use crate::http::{Fetched, HttpError, Identity, Requests};
+use crate::http::{Fetched, HttpError, Identity, NO_ERROR, Requests};
 use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 
 /// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
@@ -37,155 +32,6 @@ pub(crate) const LARGEST_DATAGRAM: u16 = 1_472;
 const PACKET_OVERHEAD: u32 = 35;
 /// Longest silence before a connection is given up. The paper's longest base round trip is over 9 s, the model's over 12 s.
 const IDLE: Duration = Duration::from_secs(120);
-
-/// A QUIC stack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "&'static str")]
-pub enum Stack {
-    /// quinn 0.11 with rustls.
-    #[default]
-    Quinn,
-    /// noq 1.4 with rustls.
-    Noq,
-    /// quiche 0.30 with BoringSSL.
-    #[cfg(feature = "quiche")]
-    Quiche,
-}
-
-impl Stack {
-    /// Every stack that is built in.
-    pub const ALL: &'static [Self] = &[
-        Self::Quinn,
-        Self::Noq,
-        #[cfg(feature = "quiche")]
-        Self::Quiche,
-    ];
-
-    /// The name users type.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Quinn => "quinn",
-            Self::Noq => "noq",
-            #[cfg(feature = "quiche")]
-            Self::Quiche => "quiche",
-        }
-    }
-
-    /// What the stack by itself delivers to a controller and honours of its advice.
-    pub const fn provided(self) -> Capabilities {
-        match self {
-            Self::Quinn => fathom_quinn::PROVIDED,
-            Self::Noq => fathom_noq::PROVIDED,
-            #[cfg(feature = "quiche")]
-            Self::Quiche => quiche::OFFERS,
-        }
-    }
-
-    /// What it offers when its endpoint sends through a shaping socket, which cuts datagrams and keeps them back.
-    pub const fn provided_with_shaping(self) -> Capabilities {
-        with_shaping_socket(self.provided())
-    }
-
-    /// Its TLS tells the lab which stream bytes a packet carries: rustls does, where keys are its users'.
-    pub const fn shows_what_it_seals(self) -> bool {
-        matches!(self, Self::Quinn | Self::Noq)
-    }
-
-    /// The stack's own controllers, as `native:NAME` has them.
-    pub const fn natives(self) -> &'static [&'static str] {
-        match self {
-            Self::Quinn => quinn::NATIVES,
-            Self::Noq => noq::NATIVES,
-            #[cfg(feature = "quiche")]
-            Self::Quiche => quiche::NATIVES,
-        }
-    }
-}
-
-impl fmt::Display for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Stack {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        let names = || Self::ALL.iter().map(|s| s.name()).collect::<Vec<_>>().join(" or ");
-        match Self::ALL.iter().copied().find(|stack| stack.name() == s) {
-            Some(stack) => Ok(stack),
-            None if s == "quiche" => Err(format!(
-                "this build has no quiche; build with --features quiche (needs cmake and libclang-dev), or write {}",
-                names()
-            )),
-            None => Err(format!("'{}' is not a stack; write {}", s.escape_debug(), names())),
-        }
-    }
-}
-
-impl TryFrom<String> for Stack {
-    type Error = String;
-    fn try_from(s: String) -> Result<Self, String> {
-        s.parse()
-    }
-}
-
-impl From<Stack> for &'static str {
-    fn from(stack: Stack) -> Self {
-        stack.name()
-    }
-}
-
-/// What steers the window: one of our controllers or one of the stack's own.
-#[derive(Clone, Debug)]
-pub enum Control {
-    /// Ours, through the stack's plug-in.
-    Ours(Arc<dyn ControllerConfig>),
-    /// The stack's own of this name, on the stack as it comes: no extension is offered.
-    Native(&'static str),
-}
-
-impl Control {
-    /// Reads `sync:floor=1ms` or `native:cubic`.
-    ///
-    /// # Errors
-    /// One line that says what is wrong and what to write instead.
-    pub fn read(spec: &str, stack: Stack) -> Result<Self, String> {
-        let Some(name) = spec.trim().strip_prefix("native:") else {
-            return catalogue::parse(spec).map(Self::Ours).map_err(|e| natives_hint(&e, stack));
-        };
-        let natives = stack.natives();
-        natives.iter().find(|native| **native == name).map(|native| Self::Native(native)).ok_or_else(|| {
-            let known = natives.iter().map(|n| format!("native:{n}")).collect::<Vec<_>>().join(", ");
-            format!("{stack} has no controller '{}' of its own; it has {known}", name.escape_debug())
-        })
-    }
-
-    /// It steers packet size or holds packets: what stacks that cannot do through a shaping socket.
-    pub fn needs_shaping(&self) -> bool {
-        matches!(self, Self::Ours(controller_config) if controller_config.required().pacing || controller_config.required().datagram)
-    }
-
-    /// The spec that [`Control::read`] reads.
-    pub fn spec(&self) -> String {
-        match self {
-            Self::Ours(controller_config) => controller_config.spec(),
-            Self::Native(name) => format!("native:{name}"),
-        }
-    }
-}
-
-/// What is wrong with a spec; where the name is that of a stack's own controller, how to write it.
-fn natives_hint(e: &SpecError, stack: Stack) -> String {
-    let SpecError::UnknownController { given } = e else { return e.to_string() };
-    let has = |stack: &Stack| stack.natives().contains(&given.as_str());
-    let on = match std::iter::once(&stack).chain(Stack::ALL).find(|stack| has(stack)) {
-        Some(own) if *own == stack => String::new(),
-        Some(other) => format!(" on {other}"),
-        None => return e.to_string(),
-    };
-    format!("'{given}' is none of ours, but a stack's own; write native:{given}{on} ('fathom stacks' lists them)")
-}
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -330,12 +176,6 @@ pub(crate) trait Client: Send {
     fn close(self: Box<Self>);
 }
 
-/// A stack's connection, as far as closing it goes.
-trait Close: Send + 'static {
-    /// Closes with H3_NO_ERROR.
-    fn close_quietly(&self);
-}
-
 /// An open connection of any stack under the `h3` crate.
 struct OpenConnection<C, O: h3::quic::OpenStreams<Bytes>> {
     connection: C,
@@ -344,7 +184,7 @@ struct OpenConnection<C, O: h3::quic::OpenStreams<Bytes>> {
 
 impl<C, O> Client for OpenConnection<C, O>
 where
-    C: Close,
+    C: Connection,
     O: h3::quic::OpenStreams<Bytes> + Clone + Send,
     O::BidiStream: Send,
 {
@@ -362,7 +202,7 @@ where
     }
 
     fn close(self: Box<Self>) {
-        self.connection.close_quietly();
+        self.connection.close(NO_ERROR);
     }
 }
 
@@ -381,12 +221,11 @@ pub(crate) struct SenderReport {
     pub(crate) reductions: u64,
 }
 
-impl Sender for fathom_quinn::ConnectionMonitor {
-    fn report(&self) -> SenderReport {
-        let report = self.report();
+impl From<Report> for SenderReport {
+    fn from(report: Report) -> Self {
         let (early_reductions, reductions) =
-            report.controller.map_or((0, 0), |snapshot| (snapshot.early_reductions, snapshot.reductions));
-        SenderReport { one_way_negotiated: report.negotiated, early_reductions, reductions }
+            report.controller.map_or((0, 0), |metrics| (metrics.early_reductions, metrics.reductions));
+        Self { one_way_negotiated: report.negotiated, early_reductions, reductions }
     }
 }
 
@@ -409,20 +248,6 @@ pub(crate) struct EndpointPair {
     pub(crate) accept: BoxFuture<'static, ()>,
 }
 
-/// Why a stack cannot be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum SetupError {
-    /// No plug-in.
-    #[error(transparent)]
-    Plugin(#[from] PluginError),
-    /// An endpoint could not be made.
-    #[error("endpoint: {0}")]
-    Endpoint(#[from] std::io::Error),
-    /// The stack refused the TLS configuration.
-    #[error("TLS: {0}")]
-    Tls(String),
-}
-
 /// Makes both ends on `stack`.
 pub(crate) fn ends(
     stack: Stack,
@@ -432,8 +257,8 @@ pub(crate) fn ends(
     host: Arc<dyn Host>,
 ) -> Result<EndpointPair, SetupError> {
     match stack {
-        Stack::Quinn => quinn::ends(settings, client, server, host),
-        Stack::Noq => noq::ends(settings, client, server, host),
+        Stack::Quinn => rustls::quinn(settings, client, server, host),
+        Stack::Noq => rustls::noq(settings, client, server, host),
         #[cfg(feature = "quiche")]
         Stack::Quiche => quiche::ends(settings, client, server, host),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
-use fathom_interop::endpoint::{Outcome, Overrides, Setup, Stack, run};
+use fathom_interop::endpoint::{EndpointStack, Outcome, Overrides, Setup, run};
 use fathom_interop::usage;
 
 /// Run a client or server for the quic-interop-runner. The environment variables ROLE, TESTCASE, REQUESTS, WWW, DOWNLOADS, CERTS, LOGS,
@@ -16,7 +16,7 @@ use fathom_interop::usage;
 struct Cli {
     /// QUIC stack: quinn, noq, stock-quinn; with --features quiche also quiche and stock-quiche. [env: FATHOM_STACK]
     #[arg(long)]
-    stack: Option<Stack>,
+    stack: Option<EndpointStack>,
     /// Congestion controller, such as sync:signal=either or native:cubic. [env: FATHOM_CONTROLLER]
     #[arg(long)]
     controller: Option<String>,

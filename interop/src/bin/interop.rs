@@ -1,13 +1,14 @@
 //! `fathom-interop`: runs QUIC clients and servers against each other on this host, through a relay that emulates the link.
 
+use parking_lot::Mutex;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Parser;
-use fathom_interop::endpoint::Stack;
+use fathom_interop::endpoint::EndpointStack;
 use fathom_interop::runner::delays::{self, DelayReport, DelayScenario};
 use fathom_interop::runner::implementation::{PEERS, peers};
 use fathom_interop::runner::measurement::{self, Measurement, MeasurementResult};
@@ -207,7 +208,7 @@ fn implementations(cli: &Cli) -> Result<Vec<Implementation>, Failure> {
         return Err(Failure::input(format!("no '{}'; {hint}", program.display())));
     }
     let mut all: Vec<Implementation> =
-        Stack::ALL.iter().map(|stack| Implementation::ours(&program, stack.name())).collect();
+        EndpointStack::all().map(|stack| Implementation::ours(&program, &stack.name())).collect();
     if let Some(controller) = cli.controller.first().filter(|_| cli.measure.is_empty()) {
         all = all
             .into_iter()
@@ -281,7 +282,7 @@ fn run_tests(
                     if let TestResult::Failed(why) = &record.result {
                         bar.suspend(|| eprint_line(format!("{}: {}", one.name(), why.join("; "))));
                     }
-                    if let Some(place) = done.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
+                    if let Some(place) = done.lock().get_mut(number) {
                         *place = Some(record);
                     }
                     bar.inc(1);
@@ -291,7 +292,7 @@ fn run_tests(
     });
     bar.finish_and_clear();
     let mut matrix = Matrix::default();
-    for (run, record) in runs.into_iter().zip(done.into_inner().unwrap_or_else(PoisonError::into_inner)) {
+    for (run, record) in runs.into_iter().zip(done.into_inner()) {
         let record =
             record.unwrap_or_else(|| TestRecord::not_run(TestResult::Skipped("interrupted before it ran".into())));
         matrix.add(run, record, known);
@@ -327,8 +328,7 @@ fn run_measurements(
             for controller in choices {
                 let server =
                     controller.map_or_else(|| (*server).clone(), |name| (*server).clone().with_controller(name));
-                let usual = Stack::ALL
-                    .iter()
+                let usual = EndpointStack::all()
                     .find(|stack| stack.name() == server.name())
                     .map(|stack| stack.default_controller());
                 let mut one = MeasurementResult {

@@ -1,8 +1,9 @@
 //! The client on stacks with rustls.
 
+use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -10,6 +11,7 @@ use fathom_net::connection_log::ConnectionLog;
 use fathom_net::load::TicketStore;
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
+use fathom_stacks::{Connecting, Connection, Endpoint, Tls};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
@@ -17,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::facts::{self, Close, FactsLog};
 use super::request::Request;
-use super::stack::{ConnectionObserver, QuicConnection, QuicEndpoint};
+use super::rustls_endpoint::{self, Open};
 use super::{Outcome, Setup, TestName, hq, tls};
 
 /// Limit for concurrent requests.
@@ -30,22 +32,22 @@ const DRAIN: Duration = Duration::from_millis(500);
 const NO_ERROR: u32 = 0x100;
 
 /// Fetches all requests as the test requires.
-pub(super) async fn run<S: QuicEndpoint>(setup: &Arc<Setup>, facts_log: &Arc<FactsLog>) -> Outcome {
-    match fetch::<S>(setup, facts_log).await {
+pub(super) async fn run<E: Endpoint>(open: Open<E>, setup: &Arc<Setup>, facts_log: &Arc<FactsLog>) -> Outcome {
+    match fetch(open, setup, facts_log).await {
         Ok(()) => Outcome::Success,
         Err(outcome) => outcome,
     }
 }
 
-async fn fetch<S: QuicEndpoint>(setup: &Arc<Setup>, facts_log: &Arc<FactsLog>) -> Result<(), Outcome> {
+async fn fetch<E: Endpoint>(open: Open<E>, setup: &Arc<Setup>, facts_log: &Arc<FactsLog>) -> Result<(), Outcome> {
     let wrong = |e: String| Outcome::InvalidInput(e);
     std::fs::create_dir_all(&setup.downloads)
         .map_err(|e| wrong(format!("DOWNLOADS is '{}': {e}; set a writable directory", setup.downloads.display())))?;
     let (tls, tickets) = tls::client(setup).map_err(wrong)?;
-    let stack = S::client(setup, tls).map_err(wrong)?;
+    let endpoint = rustls_endpoint::open(open, setup, Tls::Client(tls)).map_err(wrong)?;
     let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| wrong(e.to_string()))?;
     let client = Client {
-        stack,
+        endpoint,
         setup: Arc::clone(setup),
         facts_log: Arc::clone(facts_log),
         logs,
@@ -73,15 +75,15 @@ async fn fetch<S: QuicEndpoint>(setup: &Arc<Setup>, facts_log: &Arc<FactsLog>) -
         }
         _ => client.connection(all, false).await,
     };
-    let _ = tokio::time::timeout(DRAIN, client.stack.wait_idle()).await;
+    let _ = tokio::time::timeout(DRAIN, client.endpoint.wait_idle()).await;
     if let Some(logs) = &client.logs {
         logs.finish();
     }
     fetched.map_err(Outcome::Failed)
 }
 
-struct Client<S> {
-    stack: S,
+struct Client<E> {
+    endpoint: E,
     setup: Arc<Setup>,
     facts_log: Arc<FactsLog>,
     logs: Option<LogFolder>,
@@ -90,7 +92,7 @@ struct Client<S> {
     rtt: Mutex<Option<Duration>>,
 }
 
-impl<S: QuicEndpoint> Client<S> {
+impl<E: Endpoint> Client<E> {
     /// Fetches `requests` over one connection; `second` if it resumes the session of the first.
     async fn connection(&self, requests: &[Request], second: bool) -> Result<(), String> {
         let setup = &*self.setup;
@@ -112,14 +114,14 @@ impl<S: QuicEndpoint> Client<S> {
             why
         };
         let connecting = {
-            let rtt = *self.rtt.lock().unwrap_or_else(PoisonError::into_inner);
-            self.stack.connect(setup.address, &setup.server_name, rtt.filter(|_| second), self.observer(number))?
+            let rtt = *self.rtt.lock();
+            self.endpoint.connect(setup.address, &setup.server_name, rtt.filter(|_| second), self.observer(number))?
         };
         let early = second && setup.test_name == TestName::ZeroRtt;
-        let (connection, accepted) = match if early { S::into_0rtt(connecting) } else { Err(connecting) } {
+        let (connection, accepted) = match if early { connecting.into_0rtt() } else { Err(connecting) } {
             Ok((connection, accepted)) => (connection, Some(accepted)),
             Err(_) if early => return Err("no session ticket permits 0-RTT".into()),
-            Err(connecting) => (S::handshake(connecting).await.map_err(ended)?, None),
+            Err(connecting) => (connecting.await.map_err(|close| ended(close.into()))?, None),
         };
         let updates = (setup.test_name == TestName::KeyUpdate).then(|| tokio::spawn(update_keys(connection.clone())));
         let (fetched, accepted) = tokio::join!(self.files(&connection, requests, number), async {
@@ -138,20 +140,20 @@ impl<S: QuicEndpoint> Client<S> {
         self.facts_log.update(number, |noted| {
             noted.complete = fetched.is_ok() || noted.complete;
             noted.early_data_accepted = accepted;
-            connection.record_facts(noted);
+            rustls_endpoint::record(&connection, noted);
             facts = noted.clone();
         });
-        *self.rtt.lock().unwrap_or_else(PoisonError::into_inner) = connection.rtt();
+        *self.rtt.lock() = connection.stats().rtt;
         // Read before closing, which would replace it.
         let reason = connection.close_reason();
         connection.close(if setup.test_name == TestName::Http3 { NO_ERROR } else { 0 });
-        let close = reason.unwrap_or(connection.closed().await);
+        let close = reason.unwrap_or(connection.closed().await).into();
         self.facts_log.update(number, |facts| facts.close = Some(close));
         fetched?;
         check_requirements(setup.test_name, second, &facts)
     }
 
-    fn observer(&self, number: usize) -> ConnectionObserver {
+    fn observer(&self, number: usize) -> Option<Arc<dyn Observer>> {
         let setup = &*self.setup;
         self.logs.as_ref().map(|logs| {
             let title =
@@ -171,7 +173,7 @@ impl<S: QuicEndpoint> Client<S> {
         tokio::time::timeout(TICKET_TIMEOUT, received).await.map_err(|_| "the server sent no session ticket".into())
     }
 
-    async fn files(&self, connection: &S::Connection, requests: &[Request], number: usize) -> Result<(), String> {
+    async fn files(&self, connection: &E::Connection, requests: &[Request], number: usize) -> Result<(), String> {
         match self.setup.test_name {
             TestName::Http3 => fetch_http3(connection, requests, &self.facts_log, number).await,
             _ => fetch_hq(connection, requests, &self.facts_log, number).await,
@@ -180,7 +182,7 @@ impl<S: QuicEndpoint> Client<S> {
 }
 
 /// Initiates a key update once the handshake is confirmed.
-async fn update_keys<C: QuicConnection>(connection: C) {
+async fn update_keys<C: Connection>(connection: C) {
     while !connection.handshake_confirmed() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -211,7 +213,7 @@ async fn all(mut tasks: JoinSet<Result<(), String>>) -> Result<(), String> {
     Ok(())
 }
 
-async fn fetch_hq<C: QuicConnection>(
+async fn fetch_hq<C: Connection>(
     connection: &C,
     requests: &[Request],
     facts_log: &Arc<FactsLog>,
@@ -247,13 +249,13 @@ async fn fetch_hq<C: QuicConnection>(
     all(tasks).await
 }
 
-async fn fetch_http3<C: QuicConnection>(
+async fn fetch_http3<C: Connection>(
     connection: &C,
     requests: &[Request],
     facts_log: &Arc<FactsLog>,
     number: usize,
 ) -> Result<(), String> {
-    let built = h3::client::builder().send_grease(false).build::<_, _, Bytes>(connection.h3_transport()).await;
+    let built = h3::client::builder().send_grease(false).build::<_, _, Bytes>(connection.h3()).await;
     let (mut driver, sender) = built.map_err(|e| format!("HTTP/3: {e}"))?;
     let driver = tokio::spawn(async move {
         poll_fn(|cx| driver.poll_close(cx)).await;

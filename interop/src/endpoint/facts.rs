@@ -1,8 +1,9 @@
 //! Facts about each connection. A value that the stack does not report is `null`.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fathom_plugin::{Offer, Report};
 use serde::{Deserialize, Serialize};
@@ -177,7 +178,7 @@ impl FactsLog {
         let cannot = |e| format!("LOGS is '{}': {e}; set a writable directory", setup.logs.display());
         std::fs::create_dir_all(&setup.logs).map_err(cannot)?;
         let facts = Facts {
-            stack: setup.stack.name().into(),
+            stack: setup.stack.name(),
             role: setup.role.name().into(),
             testcase: setup.test_name.name().into(),
             connections: Vec::new(),
@@ -188,7 +189,7 @@ impl FactsLog {
     }
 
     fn facts(&self) -> MutexGuard<'_, Facts> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.facts.lock()
     }
 
     /// Adds a connection and returns its index.

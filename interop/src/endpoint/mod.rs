@@ -8,8 +8,7 @@
 //! | `hq.rs` | HTTP/0.9: the request line |
 //! | `request.rs` | requested URLs and the files for their responses |
 //! | `tls.rs` | TLS for a test case, on rustls |
-//! | `stack.rs` | the interface to stacks on rustls |
-//! | `rustls_stacks.rs` | its implementation for quinn and noq |
+//! | `rustls_endpoint.rs` | what an endpoint on a stack with rustls is made from |
 //! | `client.rs`, `server.rs` | client and server on those stacks |
 //! | `quiche/` | client and server on quiche, which does no I/O itself |
 
@@ -19,10 +18,9 @@ mod hq;
 #[cfg(feature = "quiche")]
 mod quiche;
 mod request;
-mod rustls_stacks;
+mod rustls_endpoint;
 mod server;
 mod setup;
-mod stack;
 mod test_name;
 mod tls;
 
@@ -31,10 +29,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use facts::Facts;
-pub use setup::{Overrides, Role, Setup, Stack};
+pub use setup::{EndpointStack, Overrides, Role, Setup};
 pub use test_name::TestName;
 
+use fathom_stacks::{Endpoint, Stack, noq, quinn};
+
 use facts::FactsLog;
+use rustls_endpoint::Open;
 
 /// The outcome of an endpoint, which determines its exit code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,11 +80,11 @@ pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
         Ok(facts_log) => facts_log,
         Err(why) => return Outcome::InvalidInput(why),
     };
-    let outcome = match setup.stack {
-        Stack::Quinn | Stack::StockQuinn => on_tokio::<rustls_stacks::quinn::Endpoint>(&setup, &facts_log, stop),
-        Stack::Noq => on_tokio::<rustls_stacks::noq::Endpoint>(&setup, &facts_log, stop),
+    let outcome = match setup.stack.stack {
+        Stack::Quinn => on_tokio(quinn::Endpoint::on_tokio, &setup, &facts_log, stop),
+        Stack::Noq => on_tokio(noq::Endpoint::on_tokio, &setup, &facts_log, stop),
         #[cfg(feature = "quiche")]
-        Stack::Quiche | Stack::StockQuiche => quiche::run(&setup, &facts_log, &stop),
+        Stack::Quiche => quiche::run(&setup, &facts_log, &stop),
     };
     match (facts_log.write(), outcome) {
         (Err(why), Outcome::Success) => Outcome::Failed(why),
@@ -91,7 +92,12 @@ pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
     }
 }
 
-fn on_tokio<S: stack::QuicEndpoint>(setup: &Arc<Setup>, facts_log: &Arc<FactsLog>, stop: Arc<AtomicBool>) -> Outcome {
+fn on_tokio<E: Endpoint>(
+    open: Open<E>,
+    setup: &Arc<Setup>,
+    facts_log: &Arc<FactsLog>,
+    stop: Arc<AtomicBool>,
+) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -101,11 +107,11 @@ fn on_tokio<S: stack::QuicEndpoint>(setup: &Arc<Setup>, facts_log: &Arc<FactsLog
         match setup.role {
             Role::Client => {
                 tokio::select! {
-                    outcome = client::run::<S>(setup, facts_log) => outcome,
+                    outcome = client::run(open, setup, facts_log) => outcome,
                     () = stopped(stop) => Outcome::Failed("interrupted before all files arrived".into()),
                 }
             }
-            Role::Server => server::run::<S>(setup, facts_log, stopped(stop)).await,
+            Role::Server => server::run(open, setup, facts_log, stopped(stop)).await,
         }
     });
     // Remaining tasks have had their time.

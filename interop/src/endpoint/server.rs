@@ -11,6 +11,7 @@ use fathom_net::limits::Limits;
 use fathom_net::site::{Body, Site, SiteResponse};
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
+use fathom_stacks::{Connecting, Connection, Endpoint, Incoming, Tls};
 use h3::quic::BidiStream;
 use h3::server::RequestResolver;
 use http::{Method, StatusCode};
@@ -18,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use super::facts::{self, FactsLog};
-use super::stack::{ConnectionObserver, QuicConnection, QuicEndpoint};
+use super::rustls_endpoint::{self, Open};
 use super::{Outcome, Setup, TestName, hq, tls};
 
 /// Limit for concurrent connections; more are refused.
@@ -28,8 +29,8 @@ const CHUNK: usize = 64 << 10;
 /// Time for closed connections to drain.
 const DRAIN: Duration = Duration::from_millis(500);
 
-struct Server<S> {
-    stack: S,
+struct Server<E> {
+    endpoint: E,
     setup: Arc<Setup>,
     facts_log: Arc<FactsLog>,
     site: Site,
@@ -37,16 +38,17 @@ struct Server<S> {
 }
 
 /// Serves until `stop` resolves.
-pub(super) async fn run<S: QuicEndpoint>(
+pub(super) async fn run<E: Endpoint>(
+    open: Open<E>,
     setup: &Arc<Setup>,
     facts_log: &Arc<FactsLog>,
     stop: impl Future<Output = ()>,
 ) -> Outcome {
     let build = || -> Result<_, String> {
-        let stack = S::server(setup, tls::server(setup)?)?;
+        let endpoint = rustls_endpoint::open(open, setup, Tls::Server(tls::server(setup)?))?;
         let site = Site::new(Some(&setup.www), Limits::default())?;
         let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| e.to_string())?;
-        Ok(Server { stack, setup: Arc::clone(setup), facts_log: Arc::clone(facts_log), site, logs })
+        Ok(Server { endpoint, setup: Arc::clone(setup), facts_log: Arc::clone(facts_log), site, logs })
     };
     let server = match build() {
         Ok(server) => Arc::new(server),
@@ -56,11 +58,10 @@ pub(super) async fn run<S: QuicEndpoint>(
     tokio::pin!(stop);
     loop {
         tokio::select! {
-            incoming = server.stack.accept() => {
+            incoming = server.endpoint.accept() => {
                 let Some(incoming) = incoming else { break };
-                let (.., may_retry) = S::incoming_info(&incoming);
-                if server.setup.test_name == TestName::Retry && may_retry {
-                    S::retry(incoming);
+                if server.setup.test_name == TestName::Retry && incoming.may_retry() {
+                    incoming.retry();
                 } else if connections.len() < MAX_CONNECTIONS {
                     let server = Arc::clone(&server);
                     connections.spawn(async move { server.connection(incoming).await });
@@ -70,22 +71,22 @@ pub(super) async fn run<S: QuicEndpoint>(
             () = &mut stop => break,
         }
     }
-    server.stack.close();
+    server.endpoint.close(0);
     let all = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(DRAIN, async { tokio::join!(all, server.stack.wait_idle()) }).await;
+    let _ = tokio::time::timeout(DRAIN, async { tokio::join!(all, server.endpoint.wait_idle()) }).await;
     if let Some(logs) = &server.logs {
         logs.finish();
     }
     Outcome::Success
 }
 
-impl<S: QuicEndpoint> Server<S> {
+impl<E: Endpoint> Server<E> {
     /// Serves one connection.
-    async fn connection(self: Arc<Self>, incoming: S::Incoming) {
+    async fn connection(self: Arc<Self>, incoming: E::Incoming) {
         let setup = &*self.setup;
-        let (peer, id, may_retry) = S::incoming_info(&incoming);
+        let (id, may_retry) = (incoming.original_dcid(), incoming.may_retry());
         let number = self.facts_log.add(facts::Connection {
-            peer: peer.to_string(),
+            peer: incoming.remote_address().to_string(),
             controller: setup.controller.clone(),
             retry: Some(!may_retry),
             early_requests: (setup.test_name == TestName::ZeroRtt).then_some(0),
@@ -99,11 +100,11 @@ impl<S: QuicEndpoint> Server<S> {
                 }
                 let close = connection.closed().await;
                 self.facts_log.update(number, |facts| {
-                    connection.record_facts(facts);
+                    rustls_endpoint::record(&connection, facts);
                     // 0-RTT streams arrive before the handshake completes.
                     facts.complete = facts.resumed.is_some() || !setup.stack.is_ours();
                 });
-                close
+                close.into()
             }
             Err(close) => close,
         };
@@ -113,19 +114,21 @@ impl<S: QuicEndpoint> Server<S> {
         }
     }
 
-    async fn handshake(&self, incoming: S::Incoming, id: String) -> Result<S::Connection, facts::Close> {
-        let connecting = self.stack.begin_handshake(incoming, self.observer(id))?;
-        if self.setup.test_name != TestName::ZeroRtt {
-            return S::handshake(connecting).await;
+    async fn handshake(&self, incoming: E::Incoming, id: String) -> Result<E::Connection, facts::Close> {
+        // The first packet was invalid, so there is no connection.
+        let refused = |why: String| facts::Close::without_code("us", "refused", &why);
+        let mut connecting = self.endpoint.begin(incoming, 0, self.observer(id)).map_err(refused)?;
+        if self.setup.test_name == TestName::ZeroRtt {
+            // A server can always do this; 0-RTT data is then available at once.
+            match connecting.into_0rtt() {
+                Ok((connection, _)) => return Ok(connection),
+                Err(failed) => connecting = failed,
+            }
         }
-        // A server can always do this; 0-RTT data is then available at once.
-        match S::into_0rtt(connecting) {
-            Ok((connection, _)) => Ok(connection),
-            Err(connecting) => S::handshake(connecting).await,
-        }
+        Ok(connecting.await?)
     }
 
-    fn observer(&self, id: String) -> ConnectionObserver {
+    fn observer(&self, id: String) -> Option<Arc<dyn Observer>> {
         let setup = &*self.setup;
         self.logs.as_ref().map(|logs| {
             let title =
@@ -134,7 +137,7 @@ impl<S: QuicEndpoint> Server<S> {
         })
     }
 
-    async fn serve_hq(self: &Arc<Self>, connection: &S::Connection, number: usize) {
+    async fn serve_hq(self: &Arc<Self>, connection: &E::Connection, number: usize) {
         let mut requests = JoinSet::new();
         while let Some((mut send, mut recv, early)) = connection.accept_bi().await {
             while requests.try_join_next().is_some() {}
@@ -147,7 +150,7 @@ impl<S: QuicEndpoint> Server<S> {
                     Ok(()) => server.facts_log.update(number, |facts| facts.requests += 1),
                     Err(e) => {
                         tracing::debug!("request: {e}");
-                        <S::Connection as QuicConnection>::reset(&mut send, hq::NOT_FOUND);
+                        <E::Connection as Connection>::reset(&mut send, hq::NOT_FOUND);
                     }
                 }
             });
@@ -156,8 +159,8 @@ impl<S: QuicEndpoint> Server<S> {
 
     async fn answer_hq(
         &self,
-        send: &mut <S::Connection as QuicConnection>::Send,
-        recv: &mut <S::Connection as QuicConnection>::Recv,
+        send: &mut <E::Connection as Connection>::Send,
+        recv: &mut <E::Connection as Connection>::Recv,
     ) -> io::Result<()> {
         let mut request = Vec::new();
         recv.take(hq::MAX_REQUEST as u64).read_to_end(&mut request).await?;
@@ -167,8 +170,8 @@ impl<S: QuicEndpoint> Server<S> {
         send.shutdown().await
     }
 
-    async fn serve_http3(self: &Arc<Self>, connection: &S::Connection, number: usize) {
-        let built = h3::server::builder().send_grease(false).build(connection.h3_transport()).await;
+    async fn serve_http3(self: &Arc<Self>, connection: &E::Connection, number: usize) {
+        let built = h3::server::builder().send_grease(false).build(connection.h3()).await;
         let mut http = match built {
             Ok(http) => http,
             Err(e) => return tracing::debug!("HTTP/3: {e}"),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use fathom_net::load::{host, port, urls};
+use fathom_stacks::Stack;
 
 use super::Outcome;
 use super::request::Request;
@@ -29,68 +30,40 @@ impl Role {
     }
 }
 
-/// A QUIC stack.
+/// A stack as an endpoint: with our plug-in or patch, or unmodified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stack {
-    /// quinn with our plugin.
-    #[default]
-    Quinn,
-    /// noq with our plugin.
-    Noq,
-    /// Unmodified quinn.
-    StockQuinn,
-    /// quiche with our patch.
-    #[cfg(feature = "quiche")]
-    Quiche,
-    /// Unmodified quiche.
-    #[cfg(feature = "quiche")]
-    StockQuiche,
+pub struct EndpointStack {
+    /// The stack.
+    pub stack: Stack,
+    /// It is unmodified and offers no extension of ours.
+    pub stock: bool,
 }
 
-impl Stack {
-    /// The stacks in this build.
-    pub const ALL: &'static [Self] = &[
-        Self::Quinn,
-        Self::Noq,
-        #[cfg(feature = "quiche")]
-        Self::Quiche,
-        Self::StockQuinn,
-        #[cfg(feature = "quiche")]
-        Self::StockQuiche,
-    ];
+impl EndpointStack {
+    /// The endpoints in this build.
+    pub fn all() -> impl Iterator<Item = Self> {
+        // noq's unmodified controllers are quinn's.
+        let with = |stock| move |stack: &Stack| Self { stack: *stack, stock };
+        Stack::ALL
+            .iter()
+            .map(with(false))
+            .chain(Stack::ALL.iter().filter(|stack| **stack != Stack::Noq).map(with(true)))
+    }
 
     /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Quinn => "quinn",
-            Self::Noq => "noq",
-            Self::StockQuinn => "stock-quinn",
-            #[cfg(feature = "quiche")]
-            Self::Quiche => "quiche",
-            #[cfg(feature = "quiche")]
-            Self::StockQuiche => "stock-quiche",
-        }
+    pub fn name(self) -> String {
+        let stock = if self.stock { "stock-" } else { "" };
+        format!("{stock}{}", self.stack)
     }
 
     /// Whether it has our plugin or patch and offers our extension.
     pub const fn is_ours(self) -> bool {
-        match self {
-            Self::Quinn | Self::Noq => true,
-            Self::StockQuinn => false,
-            #[cfg(feature = "quiche")]
-            Self::Quiche => true,
-            #[cfg(feature = "quiche")]
-            Self::StockQuiche => false,
-        }
+        !self.stock
     }
 
     /// Whether it is quiche, patched or not.
     pub const fn is_quiche(self) -> bool {
-        match self {
-            Self::Quinn | Self::Noq | Self::StockQuinn => false,
-            #[cfg(feature = "quiche")]
-            Self::Quiche | Self::StockQuiche => true,
-        }
+        !self.stack.on_rustls()
     }
 
     /// The default congestion controller.
@@ -99,12 +72,12 @@ impl Stack {
     }
 }
 
-impl FromStr for Stack {
+impl FromStr for EndpointStack {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let known = || Self::ALL.iter().map(|s| s.name()).collect::<Vec<_>>().join(", ");
-        Self::ALL.iter().copied().find(|stack| stack.name() == s).ok_or_else(|| match s {
+        let known = || Self::all().map(Self::name).collect::<Vec<_>>().join(", ");
+        Self::all().find(|stack| stack.name() == s).ok_or_else(|| match s {
             "quiche" | "stock-quiche" => {
                 format!("this build has no quiche; build with --features quiche, or choose one of {}", known())
             }
@@ -117,7 +90,7 @@ impl FromStr for Stack {
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// Stack.
-    pub stack: Option<Stack>,
+    pub stack: Option<EndpointStack>,
     /// Controller.
     pub controller: Option<String>,
 }
@@ -130,7 +103,7 @@ pub struct Setup {
     /// Test.
     pub test_name: TestName,
     /// Stack.
-    pub stack: Stack,
+    pub stack: EndpointStack,
     /// Congestion controller.
     pub controller: String,
     /// Client: requests.
@@ -172,7 +145,7 @@ impl Setup {
         })?;
         let stack = match overrides.stack {
             Some(stack) => stack,
-            None => set("FATHOM_STACK").map_or(Ok(Stack::default()), |name| name.parse()).map_err(wrong)?,
+            None => set("FATHOM_STACK").map_or(Ok(EndpointStack::default()), |name| name.parse()).map_err(wrong)?,
         };
         let controller = overrides.controller.clone().or_else(|| set("FATHOM_CONTROLLER"));
         let controller = controller.unwrap_or_else(|| stack.default_controller().to_owned());
@@ -265,7 +238,10 @@ mod tests {
     #[test]
     fn client_environment_is_parsed() {
         let setup = read(&[&CLIENT[..], &[("DOWNLOADS", "/d"), ("FATHOM_STACK", "noq")]].concat()).unwrap();
-        assert_eq!((setup.role, setup.test_name, setup.stack), (Role::Client, TestName::Transfer, Stack::Noq));
+        assert_eq!(
+            (setup.role, setup.test_name, setup.stack),
+            (Role::Client, TestName::Transfer, EndpointStack { stack: Stack::Noq, stock: false })
+        );
         assert_eq!((setup.address, &setup.server_name[..]), ("127.0.0.1:4443".parse().unwrap(), "localhost"));
         let requests: Vec<_> = setup.requests.iter().map(|w| (w.path().to_owned(), w.file.clone())).collect();
         assert_eq!(requests, [("/a".to_owned(), "/d/a".into()), ("/b/c.bin".to_owned(), "/d/c.bin".into())]);

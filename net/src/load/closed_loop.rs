@@ -8,12 +8,12 @@ use http::Uri;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::client_stack::ClientStack;
 use super::clock::now;
 use super::context::{LoadContext, timed_out};
 use super::load_stats::{Failure, FailureKind, Request};
 use super::pool::ConnectionPool;
 use crate::server::stopped;
+use fathom_stacks::Endpoint;
 
 /// After a request that broke off, the next waits so long: a server that is down is not worth a busy loop.
 const BACK_OFF: Duration = Duration::from_millis(50);
@@ -30,16 +30,16 @@ pub(super) struct ClosedLoopConfig {
     pub(super) requests: Option<u64>,
 }
 
-struct ClosedLoop<D: ClientStack> {
-    context: Arc<LoadContext<D>>,
-    pool: ConnectionPool<D>,
+struct ClosedLoop<E: Endpoint> {
+    context: Arc<LoadContext<E>>,
+    pool: ConnectionPool<E>,
     urls: Vec<Uri>,
     turn: AtomicUsize,
     left: Option<AtomicU64>,
     until: Option<std::time::Instant>,
 }
 
-impl<D: ClientStack> ClosedLoop<D> {
+impl<E: Endpoint> ClosedLoop<E> {
     /// The next request, beginning now, if there is one more.
     fn next(&self) -> Option<Request> {
         let start = now();
@@ -64,8 +64,8 @@ impl<D: ClientStack> ClosedLoop<D> {
 }
 
 /// Runs until all requests are over, or it is stopped.
-pub(super) async fn run<D: ClientStack>(
-    context: Arc<LoadContext<D>>,
+pub(super) async fn run<E: Endpoint>(
+    context: Arc<LoadContext<E>>,
     config: ClosedLoopConfig,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -86,7 +86,7 @@ pub(super) async fn run<D: ClientStack>(
     }
 }
 
-async fn work<D: ClientStack>(closed_loop: Arc<ClosedLoop<D>>, slot: usize) {
+async fn work<E: Endpoint>(closed_loop: Arc<ClosedLoop<E>>, slot: usize) {
     let limit = closed_loop.context.options.timeout;
     loop {
         // Made before a request begins: closed-loop times are of requests on connections that are there.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::client_stack::{ClientStack, EarlyDataAccepted};
+use super::client::{Client, Connection};
 use super::clock::now;
 use super::load_stats::{EarlyData, Failure, FailureKind, LoadStats, Request};
 use super::session::Session;
+use fathom_stacks::{EarlyDataAccepted, Endpoint};
 
 /// How requests are made.
 #[derive(Clone, Copy, Debug)]
@@ -19,16 +20,16 @@ pub(super) struct RequestOptions {
 }
 
 /// State of a run that all requests share.
-pub(super) struct LoadContext<D> {
-    pub(super) client_stack: D,
+pub(super) struct LoadContext<E: Endpoint> {
+    pub(super) client: Client<E>,
     pub(super) stats: Arc<LoadStats>,
     pub(super) options: RequestOptions,
     connections: AtomicU64,
 }
 
-impl<D: ClientStack> LoadContext<D> {
-    pub(super) fn new(client_stack: D, stats: Arc<LoadStats>, options: RequestOptions) -> Self {
-        Self { client_stack, stats, options, connections: AtomicU64::new(0) }
+impl<E: Endpoint> LoadContext<E> {
+    pub(super) fn new(client: Client<E>, stats: Arc<LoadStats>, options: RequestOptions) -> Self {
+        Self { client, stats, options, connections: AtomicU64::new(0) }
     }
 
     fn number(&self) -> u64 {
@@ -36,10 +37,10 @@ impl<D: ClientStack> LoadContext<D> {
     }
 
     /// Establishes a connection for several requests.
-    pub(super) async fn connect(&self) -> Result<Session<D>, Failure> {
+    pub(super) async fn connect(&self) -> Result<Session<E>, Failure> {
         let failed = |why: String| Failure::new(FailureKind::Connect, why);
         let began = now();
-        let connecting = self.client_stack.connect().map_err(failed)?;
+        let connecting = self.client.connect().map_err(failed)?;
         let connection = match tokio::time::timeout(self.options.timeout, connecting).await {
             Ok(connection) => connection.map_err(failed)?,
             Err(_) => return Err(failed(late(self.options.timeout))),
@@ -53,11 +54,11 @@ impl<D: ClientStack> LoadContext<D> {
     }
 
     /// Sends a request on a fresh connection, which is left in `kept`.
-    pub(super) async fn fresh(&self, request: &mut Request, kept: &mut Option<Session<D>>) -> Result<(), Failure> {
+    pub(super) async fn fresh(&self, request: &mut Request, kept: &mut Option<Session<E>>) -> Result<(), Failure> {
         let failed = |why: String| Failure::new(FailureKind::Connect, why);
-        let mut connecting = self.client_stack.connect().map_err(failed)?;
+        let mut connecting = self.client.connect().map_err(failed)?;
         if self.options.zero_rtt {
-            connecting = match D::into_0rtt(connecting) {
+            connecting = match connecting.into_0rtt() {
                 Ok((connection, accepted)) => return self.early(connection, accepted, request, kept).await,
                 Err(connecting) => {
                     self.stats.record_early_data(EarlyData::Without);
@@ -73,14 +74,14 @@ impl<D: ClientStack> LoadContext<D> {
     /// Sends a request in 0-RTT, and again after the handshake if the server rejects it.
     async fn early(
         &self,
-        connection: D::Connection,
+        connection: Connection<E>,
         accepted: EarlyDataAccepted,
         request: &mut Request,
-        kept: &mut Option<Session<D>>,
+        kept: &mut Option<Session<E>>,
     ) -> Result<(), Failure> {
         let number = self.number();
         let (session, http3) =
-            Session::<D>::prepare(connection, number, Arc::clone(&self.stats), self.options.check_digests).await?;
+            Session::<E>::prepare(connection, number, Arc::clone(&self.stats), self.options.check_digests).await?;
         request.connection = number;
         let session = kept.insert(session);
         let (mut sender, began) = (session.sender(), request.start);
@@ -97,7 +98,7 @@ impl<D: ClientStack> LoadContext<D> {
         drop((sender, http3));
         let connection = kept.take().and_then(Session::give_back);
         match connection {
-            Some(connection) if D::is_open(&connection) => {
+            Some(connection) if connection.is_open() => {
                 self.stats.record_early_data(EarlyData::Rejected);
                 request.progress = Default::default();
                 self.on(connection, request, kept).await
@@ -105,7 +106,7 @@ impl<D: ClientStack> LoadContext<D> {
             // The handshake itself failed.
             connection => {
                 if let Some(connection) = connection {
-                    self.stats.record_connection(&D::stats(&connection));
+                    self.stats.record_connection(&connection.stats());
                 }
                 answered.and(Err(failed_handshake()))
             }
@@ -114,13 +115,13 @@ impl<D: ClientStack> LoadContext<D> {
 
     async fn on(
         &self,
-        connection: D::Connection,
+        connection: Connection<E>,
         request: &mut Request,
-        kept: &mut Option<Session<D>>,
+        kept: &mut Option<Session<E>>,
     ) -> Result<(), Failure> {
         let number = self.number();
         let session =
-            Session::<D>::start(connection, number, Arc::clone(&self.stats), self.options.check_digests).await?;
+            Session::<E>::start(connection, number, Arc::clone(&self.stats), self.options.check_digests).await?;
         request.connection = number;
         let session = kept.insert(session);
         let mut sender = session.sender();

@@ -1,7 +1,7 @@
 //! Statistics of a load run.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fathom_plugin::InUse;
@@ -9,7 +9,7 @@ use http::Uri;
 
 use super::latency::LatencyHistogram;
 use super::request_csv::RequestCsv;
-use crate::metrics::ConnectionStats;
+use fathom_stacks::ConnectionStats;
 
 /// Kinds of request failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +194,7 @@ impl LoadStats {
     }
 
     pub(super) fn totals(&self) -> MutexGuard<'_, Totals> {
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+        self.totals.lock()
     }
 
     /// Takes the totals at the end.

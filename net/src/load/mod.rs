@@ -9,8 +9,7 @@
 //! | `target.rs` | URLs: the server and its address |
 //! | `arrivals.rs` | arrival times of an open loop: rates, traces |
 //! | `trust.rs` | TLS: certificate verification and session tickets |
-//! | `client_stack.rs` | the interface of a client QUIC stack |
-//! | `rustls_clients.rs` | its implementations for quinn and noq |
+//! | `client.rs` | a client on any stack: its sockets and connections |
 //! | `session.rs` | one HTTP/3 connection, one request |
 //! | `context.rs` | state of a run that all requests share; connecting, 0-RTT |
 //! | `pool.rs` | persistent connections |
@@ -21,7 +20,7 @@
 //! | `clock.rs` | the only place that reads clocks |
 
 mod arrivals;
-mod client_stack;
+mod client;
 mod clock;
 mod closed_loop;
 mod context;
@@ -32,7 +31,6 @@ mod pacer;
 mod pool;
 mod request_csv;
 mod run;
-mod rustls_clients;
 mod saturation;
 mod session;
 mod target;
@@ -41,14 +39,13 @@ mod uplink_delay;
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
 
-pub use crate::server::Stack;
 pub use crate::timestamps::Timestamps;
 pub use arrivals::{Arrival, Spacing, at_rate, trace};
+use fathom_stacks::Stack;
 pub use latency::LatencyHistogram;
 pub use load_stats::{ConnectionTotals, FailureKind, PhaseTimes, RequestCounts};
 pub use request_csv::COLUMNS;
@@ -191,15 +188,4 @@ pub enum LoadError {
     /// No connection to the server could be made.
     #[error("cannot reach {0}: {1}")]
     Unreachable(Origin, String),
-}
-
-/// Configuration of a client stack, the same for all its connections.
-struct ClientStackConfig {
-    origin: Origin,
-    tls: Arc<rustls::ClientConfig>,
-    timestamps: Timestamps,
-    /// Number of UDP sockets that the connections share.
-    sockets: usize,
-    /// Idle timeout.
-    idle: Duration,
 }

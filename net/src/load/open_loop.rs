@@ -1,13 +1,13 @@
 //! Open loop: requests start at scheduled times, whether or not earlier ones have completed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::arrivals::Arrival;
-use super::client_stack::ClientStack;
 use super::clock::now;
 use super::context::{LoadContext, timed_out};
 use super::load_stats::{Failure, FailureKind, Request};
@@ -15,6 +15,7 @@ use super::pacer::Pacer;
 use super::pool::StreamPool;
 use super::session::Session;
 use crate::server::stopped;
+use fathom_stacks::Endpoint;
 
 /// A connection on which 0-RTT is wanted stays for two round trips, at least so long: then its tickets are here.
 const LINGER: Duration = Duration::from_millis(5);
@@ -27,8 +28,8 @@ pub(super) struct OpenLoopConfig<I> {
 }
 
 /// Runs until all requests are over, or it is stopped.
-pub(super) async fn run<D: ClientStack>(
-    context: Arc<LoadContext<D>>,
+pub(super) async fn run<E: Endpoint>(
+    context: Arc<LoadContext<E>>,
     open: OpenLoopConfig<impl Iterator<Item = Arrival> + Send + 'static>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -37,7 +38,7 @@ pub(super) async fn run<D: ClientStack>(
     let (runtime, tasks, stats) =
         (tokio::runtime::Handle::current(), Arc::clone(&requests), Arc::clone(&context.stats));
     let mut pacer = Pacer::start(stats.began, open.arrivals, move |arrival, due| {
-        let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = tasks.lock();
         // Those that are over are let go as new ones come.
         while tasks.try_join_next().is_some() {}
         tasks.spawn_on(request(Arc::clone(&context), pool.clone(), arrival, due), &runtime);
@@ -47,7 +48,7 @@ pub(super) async fn run<D: ClientStack>(
         () = stopped(&mut stop) => false,
     };
     drop(pacer);
-    let mut open = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut open = std::mem::take(&mut *requests.lock());
     if all_started {
         tokio::select! {
             () = async { while open.join_next().await.is_some() {} } => return,
@@ -58,9 +59,9 @@ pub(super) async fn run<D: ClientStack>(
     open.shutdown().await;
 }
 
-async fn request<D: ClientStack>(
-    context: Arc<LoadContext<D>>,
-    pool: Option<Arc<StreamPool<D>>>,
+async fn request<E: Endpoint>(
+    context: Arc<LoadContext<E>>,
+    pool: Option<Arc<StreamPool<E>>>,
     arrival: Arrival,
     due: Instant,
 ) {
@@ -81,13 +82,13 @@ async fn request<D: ClientStack>(
 }
 
 /// Waits for the tickets that a server sends when its handshake is over.
-pub(super) async fn linger<D: ClientStack>(session: &Session<D>) {
+pub(super) async fn linger<E: Endpoint>(session: &Session<E>) {
     tokio::time::sleep(LINGER.max(session.rtt() * 2)).await;
 }
 
-async fn borrowed<D: ClientStack>(
-    context: &LoadContext<D>,
-    pool: &StreamPool<D>,
+async fn borrowed<E: Endpoint>(
+    context: &LoadContext<E>,
+    pool: &StreamPool<E>,
     request: &mut Request,
 ) -> Result<(), Failure> {
     let permit = match pool.try_acquire_stream() {

@@ -4,26 +4,26 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
-use super::client_stack::ClientStack;
 use super::context::LoadContext;
 use super::load_stats::Failure;
 use super::session::Session;
+use fathom_stacks::Endpoint;
 
 /// A fixed number of connections, established on demand.
-pub(super) struct ConnectionPool<D: ClientStack> {
-    slots: Vec<Mutex<Option<Arc<Session<D>>>>>,
+pub(super) struct ConnectionPool<E: Endpoint> {
+    slots: Vec<Mutex<Option<Arc<Session<E>>>>>,
     /// Limits concurrent handshakes.
     handshakes: Semaphore,
 }
 
-impl<D: ClientStack> ConnectionPool<D> {
+impl<E: Endpoint> ConnectionPool<E> {
     pub(super) fn new(connections: usize, handshakes: usize) -> Self {
         let slots = (0..connections).map(|_| Mutex::new(None)).collect();
         Self { slots, handshakes: Semaphore::new(handshakes) }
     }
 
     /// The connection with this number, established if needed.
-    pub(super) async fn session(&self, slot: usize, context: &LoadContext<D>) -> Result<Arc<Session<D>>, Failure> {
+    pub(super) async fn session(&self, slot: usize, context: &LoadContext<E>) -> Result<Arc<Session<E>>, Failure> {
         let mut slot = self.slots[slot].lock().await;
         if let Some(session) = slot.as_ref().filter(|session| session.usable()) {
             return Ok(Arc::clone(session));
@@ -39,8 +39,8 @@ impl<D: ClientStack> ConnectionPool<D> {
 }
 
 /// Hands out stream slots on pooled connections: the one used last first, so that there are as few connections as the load needs.
-pub(super) struct StreamPool<D: ClientStack> {
-    pub(super) connections: ConnectionPool<D>,
+pub(super) struct StreamPool<E: Endpoint> {
+    pub(super) connections: ConnectionPool<E>,
     /// Numbers of connections with room, once for each request that they may take.
     idle: std::sync::Mutex<Vec<usize>>,
     room: Semaphore,
@@ -53,7 +53,7 @@ pub(super) struct StreamPermit<'a> {
     _room: SemaphorePermit<'a>,
 }
 
-impl<D: ClientStack> StreamPool<D> {
+impl<E: Endpoint> StreamPool<E> {
     pub(super) fn new(connections: usize, streams: usize) -> Self {
         // What is taken first is at the end: one request on each connection before a second one on any.
         let mut idle: Vec<usize> = (0..streams).flat_map(|_| 0..connections).collect();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::arrivals::Arrival;
-use super::client_stack::ClientStack;
+use super::client::{Client, ClientConfig};
 use super::clock::{cpu, now, time_of_day};
 use super::closed_loop::{self, ClosedLoopConfig};
 use super::context::{LoadContext, RequestOptions, late};
@@ -18,10 +18,10 @@ use super::latency::{Interval, LatencyHistogram, log};
 use super::load_stats::{LoadStats, Totals};
 use super::open_loop::{self, OpenLoopConfig};
 use super::request_csv::RequestCsv;
-use super::rustls_clients::{noq, quinn};
 use super::saturation::ClientSaturation;
-use super::{ClientStackConfig, LoadConfig, LoadError, LoadReport, Outputs, PoolSize, Progress, Stack, Traffic};
+use super::{LoadConfig, LoadError, LoadReport, Outputs, PoolSize, Progress, Traffic};
 use crate::server::{NO_ERROR, stopped};
+use fathom_stacks::{Endpoint, Stack, noq, quinn};
 
 /// How often progress is reported and CPU usage is read.
 const TICK: Duration = Duration::from_millis(100);
@@ -46,7 +46,8 @@ pub async fn run(
     watch: impl FnMut(&Progress),
 ) -> Result<LoadReport, LoadError> {
     let connections = check(&config)?;
-    let stack_config = ClientStackConfig {
+    let client = ClientConfig {
+        stack: config.stack,
         origin: config.origin.clone(),
         tls: config.trust.client(config.zero_rtt)?,
         timestamps: config.timestamps,
@@ -55,8 +56,8 @@ pub async fn run(
         idle: config.timeout.max(Duration::from_secs(30)),
     };
     match config.stack {
-        Stack::Quinn => drive(quinn::Client::open(stack_config)?, config, outputs, stop, watch).await,
-        Stack::Noq => drive(noq::Client::open(stack_config)?, config, outputs, stop, watch).await,
+        Stack::Quinn => drive(Client::open(client, quinn::Endpoint::on_tokio)?, config, outputs, stop, watch).await,
+        Stack::Noq => drive(Client::open(client, noq::Endpoint::on_tokio)?, config, outputs, stop, watch).await,
         #[cfg(feature = "quiche")]
         Stack::Quiche => Err(LoadError::Config("quiche is supported by fathom serve only; write quinn or noq")),
     }
@@ -83,8 +84,8 @@ fn check(config: &LoadConfig) -> Result<usize, LoadError> {
     }
 }
 
-async fn drive<D: ClientStack>(
-    client_stack: D,
+async fn drive<E: Endpoint>(
+    client: Client<E>,
     config: LoadConfig,
     outputs: Outputs,
     mut stop: watch::Receiver<bool>,
@@ -92,16 +93,13 @@ async fn drive<D: ClientStack>(
 ) -> Result<LoadReport, LoadError> {
     let LoadConfig { origin, traffic, warm_up, duration, requests, timeout, zero_rtt, check_digests, .. } = config;
     tokio::select! {
-        found = check_reachable(&client_stack, timeout, zero_rtt) => found.map_err(|why| LoadError::Unreachable(origin, why))?,
+        found = check_reachable(&client, timeout, zero_rtt) => found.map_err(|why| LoadError::Unreachable(origin, why))?,
         () = stopped(&mut stop) => return Err(LoadError::Unreachable(origin, "stopped before there was an answer".into())),
     }
     let stats = Arc::new(LoadStats::new(now(), warm_up, duration, outputs.rows.map(RequestCsv::to)));
     let mut meter = Meter::new(&stats, outputs.intervals);
-    let context = Arc::new(LoadContext::new(
-        client_stack,
-        Arc::clone(&stats),
-        RequestOptions { timeout, zero_rtt, check_digests },
-    ));
+    let context =
+        Arc::new(LoadContext::new(client, Arc::clone(&stats), RequestOptions { timeout, zero_rtt, check_digests }));
     let open_loop = matches!(traffic, Traffic::Open(..));
     let full_time = Arc::new(AtomicBool::new(false));
     {
@@ -136,18 +134,18 @@ async fn drive<D: ClientStack>(
     watch(&meter.tick());
     let connections = u32::try_from(stats.totals().connections.opened).unwrap_or(u32::MAX);
     let close_timeout = CLOSE_TIMEOUT.saturating_add(CLOSE_TIMEOUT_PER_CONNECTION.saturating_mul(connections));
-    let _ = tokio::time::timeout(close_timeout, context.client_stack.wait_idle()).await;
+    let _ = tokio::time::timeout(close_timeout, context.client.wait_idle()).await;
     Ok(meter.outcome(ended, open_loop))
 }
 
 /// Checks that the server is reachable; with `zero_rtt`, waits for session tickets.
-async fn check_reachable<D: ClientStack>(client_stack: &D, timeout: Duration, zero_rtt: bool) -> Result<(), String> {
+async fn check_reachable<E: Endpoint>(client: &Client<E>, timeout: Duration, zero_rtt: bool) -> Result<(), String> {
     let late = |_| format!("the handshake was {}; is there a server that speaks HTTP/3?", late(timeout));
-    let connection = tokio::time::timeout(timeout, client_stack.connect()?).await.map_err(late)??;
+    let connection = tokio::time::timeout(timeout, client.connect()?).await.map_err(late)??;
     if zero_rtt {
-        tokio::time::sleep(TICKETS + D::stats(&connection).rtt.unwrap_or_default() * 3).await;
+        tokio::time::sleep(TICKETS + connection.stats().rtt.unwrap_or_default() * 3).await;
     }
-    D::close_connection(&connection, NO_ERROR);
+    connection.close(NO_ERROR);
     Ok(())
 }
 

@@ -8,25 +8,28 @@ use bytes::Buf;
 use http::Uri;
 use tokio::task::AbortHandle;
 
-use super::client_stack::ClientStack;
+use super::client::Connection;
 use super::clock::now;
 use super::load_stats::{Failure, FailureKind, LoadStats, ResponseProgress};
 use crate::digest::{self, Digest};
 use crate::server::NO_ERROR;
 use crate::stream_limits;
+use fathom_stacks::Endpoint;
 
 /// Sends requests.
-pub(super) type RequestSender<D> = stream_limits::RequestSender<<D as ClientStack>::Opener>;
+pub(super) type RequestSender<E> =
+    stream_limits::RequestSender<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3Opener>;
 
 /// Drives the HTTP/3 connection: settings, GOAWAY.
-pub(super) type Http3Driver<D> = stream_limits::Http3Driver<<D as ClientStack>::Transport>;
+pub(super) type Http3Driver<E> =
+    stream_limits::Http3Driver<<<E as Endpoint>::Connection as fathom_stacks::Connection>::H3>;
 
 /// An HTTP/3 connection. When dropped, it is closed and its statistics are recorded.
-pub(super) struct Session<D: ClientStack> {
+pub(super) struct Session<E: Endpoint> {
     pub(super) id: u64,
     /// `None` once it is given back.
-    connection: Option<D::Connection>,
-    sender: RequestSender<D>,
+    connection: Option<Connection<E>>,
+    sender: RequestSender<E>,
     driver: Option<AbortHandle>,
     /// The server has sent GOAWAY.
     spent: AtomicBool,
@@ -35,10 +38,10 @@ pub(super) struct Session<D: ClientStack> {
     check_digests: bool,
 }
 
-impl<D: ClientStack> Session<D> {
+impl<E: Endpoint> Session<E> {
     /// Begins HTTP/3 on a connection.
     pub(super) async fn start(
-        connection: D::Connection,
+        connection: Connection<E>,
         id: u64,
         stats: Arc<LoadStats>,
         check_digests: bool,
@@ -50,12 +53,12 @@ impl<D: ClientStack> Session<D> {
 
     /// As [`Session::start`], but without driving the connection: that begins with [`Session::drive`].
     pub(super) async fn prepare(
-        connection: D::Connection,
+        connection: Connection<E>,
         id: u64,
         stats: Arc<LoadStats>,
         check_digests: bool,
-    ) -> Result<(Self, Http3Driver<D>), Failure> {
-        match stream_limits::client(D::transport(&connection)).await {
+    ) -> Result<(Self, Http3Driver<E>), Failure> {
+        match stream_limits::client(connection.h3()).await {
             Ok((http3, sender)) => {
                 let spent = AtomicBool::new(false);
                 Ok((
@@ -64,15 +67,15 @@ impl<D: ClientStack> Session<D> {
                 ))
             }
             Err(e) => {
-                D::close_connection(&connection, NO_ERROR);
-                stats.record_connection(&D::stats(&connection));
+                connection.close(NO_ERROR);
+                stats.record_connection(&connection.stats());
                 Err(Failure::new(FailureKind::Connect, e))
             }
         }
     }
 
     /// Drives the connection: settings, GOAWAY.
-    pub(super) fn drive(&mut self, mut http3: Http3Driver<D>) {
+    pub(super) fn drive(&mut self, mut http3: Http3Driver<E>) {
         let driver = tokio::spawn(async move {
             std::future::poll_fn(|cx| http3.poll_close(cx)).await;
         });
@@ -80,33 +83,33 @@ impl<D: ClientStack> Session<D> {
     }
 
     /// For requests on it.
-    pub(super) fn sender(&self) -> RequestSender<D> {
+    pub(super) fn sender(&self) -> RequestSender<E> {
         self.sender.clone()
     }
 
     /// It takes requests.
     pub(super) fn usable(&self) -> bool {
-        !self.spent.load(Ordering::Relaxed) && self.connection.as_ref().is_some_and(D::is_open)
+        !self.spent.load(Ordering::Relaxed) && self.connection.as_ref().is_some_and(Connection::is_open)
     }
 
     /// Smoothed round-trip time.
     pub(super) fn rtt(&self) -> Duration {
-        self.connection.as_ref().and_then(|connection| D::stats(connection).rtt).unwrap_or_default()
+        self.connection.as_ref().and_then(|connection| connection.stats().rtt).unwrap_or_default()
     }
 
     /// Gives the connection back as it is, where this was never driven: so nothing closes it.
-    pub(super) fn give_back(mut self) -> Option<D::Connection> {
+    pub(super) fn give_back(mut self) -> Option<Connection<E>> {
         self.connection.take()
     }
 
     /// Sends a request and takes its response.
     pub(super) async fn send_request(
         &self,
-        sender: &mut RequestSender<D>,
+        sender: &mut RequestSender<E>,
         url: &Uri,
         progress: &mut ResponseProgress,
     ) -> Result<(), Failure> {
-        let answered = send_request::<D>(sender, url, self.check_digests, progress).await;
+        let answered = send_request::<E>(sender, url, self.check_digests, progress).await;
         if matches!(&answered, Err(failure) if failure.why == GOAWAY_RECEIVED) {
             self.spent.store(true, Ordering::Relaxed);
         }
@@ -117,11 +120,11 @@ impl<D: ClientStack> Session<D> {
 /// Failure after GOAWAY (RFC 9114 §5.2).
 const GOAWAY_RECEIVED: &str = "the server sent GOAWAY and accepts no more requests on this connection";
 
-impl<D: ClientStack> Drop for Session<D> {
+impl<E: Endpoint> Drop for Session<E> {
     fn drop(&mut self) {
         if let Some(connection) = &self.connection {
-            let report = D::stats(connection);
-            D::close_connection(connection, NO_ERROR);
+            let report = connection.stats();
+            connection.close(NO_ERROR);
             self.stats.record_connection(&report);
         }
         if let Some(driver) = &self.driver {
@@ -130,8 +133,8 @@ impl<D: ClientStack> Drop for Session<D> {
     }
 }
 
-async fn send_request<D: ClientStack>(
-    sender: &mut RequestSender<D>,
+async fn send_request<E: Endpoint>(
+    sender: &mut RequestSender<E>,
     url: &Uri,
     check_digest: bool,
     progress: &mut ResponseProgress,

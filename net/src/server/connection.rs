@@ -1,12 +1,15 @@
 //! The requests of one connection.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::future::poll_fn;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fathom_plugin::Observer;
+use fathom_stacks::{Connecting, Connection, Endpoint, Incoming, RequestStream as ResponseStream};
 use h3::error::Code;
 use h3::quic::{RecvStream, SendStream};
 use h3::server::{RequestResolver, RequestStream};
@@ -17,8 +20,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::admission::AdmissionGuard;
 use super::response::{ConnectionContext, DeliveryOutcome, RequestHead, ResponseWriter, answer};
-use super::response_stream::{ResponseStream, SharedStream, SharedStreamConnection, StreamRegistry};
-use super::stack::ServerStack;
+use super::response_stream::{SharedStream, SharedStreamConnection, StreamRegistry};
 use super::{ServerContext, stopped};
 use crate::digest::{self, CONTENT_DIGEST};
 use crate::metrics::ControllerLabels;
@@ -44,17 +46,17 @@ pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 const FAR_FUTURE: Duration = Duration::from_secs(365 * 86_400);
 
 /// Serves one client from its first packet to its last.
-pub(super) async fn run<D: ServerStack>(
-    stack: &D,
-    incoming: D::Incoming,
+pub(super) async fn run<E: Endpoint>(
+    endpoint: &E,
+    incoming: E::Incoming,
     share: usize,
     server: &Arc<ServerContext>,
     stop: watch::Receiver<bool>,
     mut admission_guard: AdmissionGuard,
 ) {
-    let context = Arc::new(ConnectionContext::new(Arc::clone(server), share, D::original_dcid(&incoming)));
+    let context = Arc::new(ConnectionContext::new(Arc::clone(server), share, incoming.original_dcid()));
     let label = context.label();
-    let taken = stack.accept_connection(incoming, share, context.observer());
+    let taken = accept(endpoint, incoming, share, context.observer(), server.limits.early_data);
     let (connection, handshake_rest) = match tokio::time::timeout(HANDSHAKE, taken).await {
         Ok(Ok(connection)) => connection,
         failed => {
@@ -69,7 +71,7 @@ pub(super) async fn run<D: ServerStack>(
     };
     server.metrics.opened(label);
     // Counted as closed whatever becomes of this task.
-    let _closed = Closed::<D> { connection: &connection, server, label };
+    let _closed = Closed::<E> { connection: &connection, server, label };
     let mut connected = || {
         admission_guard.connected();
         context.connected();
@@ -84,21 +86,21 @@ pub(super) async fn run<D: ServerStack>(
             Ok(false) => {}
             Err(_) => {
                 server.metrics.failed(label);
-                D::close_connection(&connection, NO_ERROR);
+                connection.close(NO_ERROR);
             }
         }
     };
     let native = label.controller.starts_with("native:");
     let served = async {
-        let served = requests::<D>(&connection, &context, stop);
+        let served = requests::<E>(&connection, &context, stop);
         match context.log.as_ref().filter(|_| native) {
             // Native controllers report nothing by themselves.
             Some(log) => {
                 let served = tokio::select! {
                     served = served => served,
-                    never = log.sample(|| D::stats(&connection)) => match never {},
+                    never = log.sample(|| connection.stats()) => match never {},
                 };
-                log.record_changes(&D::stats(&connection));
+                log.record_changes(&connection.stats());
                 served
             }
             None => served.await,
@@ -108,30 +110,60 @@ pub(super) async fn run<D: ServerStack>(
     if let Err(e) = served {
         tracing::debug!(?label, "connection: {e}");
     }
-    D::close_connection(&connection, NO_ERROR);
+    connection.close(NO_ERROR);
 }
 
-struct Closed<'a, D: ServerStack> {
-    connection: &'a D::Connection,
+/// The rest of a handshake whose connection already serves 0-RTT. Resolves to whether the connection is still open.
+type HandshakeCompletion = Pin<Box<dyn Future<Output = bool> + Send>>;
+
+/// Completes the handshake under the controller of this number; with `early_data`, returns early, with the rest of it.
+async fn accept<E: Endpoint>(
+    endpoint: &E,
+    incoming: E::Incoming,
+    share: usize,
+    observer: Option<Arc<dyn Observer>>,
+    early_data: bool,
+) -> Result<(E::Connection, Option<HandshakeCompletion>), String> {
+    let mut connecting = endpoint.begin(incoming, share, observer)?;
+    if early_data {
+        // Servers can always; what the client sent in 0-RTT is here at once.
+        match connecting.into_0rtt() {
+            Ok((connection, over)) => {
+                let ours = connection.clone();
+                // What the stack says here means nothing on servers.
+                let completion = async move {
+                    over.await;
+                    ours.close_reason().is_none()
+                };
+                return Ok((connection, Some(Box::pin(completion))));
+            }
+            Err(failed) => connecting = failed,
+        }
+    }
+    connecting.await.map(|connection| (connection, None)).map_err(|close| close.text)
+}
+
+struct Closed<'a, E: Endpoint> {
+    connection: &'a E::Connection,
     server: &'a ServerContext,
     label: &'a ControllerLabels,
 }
 
-impl<D: ServerStack> Drop for Closed<'_, D> {
+impl<E: Endpoint> Drop for Closed<'_, E> {
     fn drop(&mut self) {
-        self.server.metrics.closed(self.label, &D::stats(self.connection));
+        self.server.metrics.closed(self.label, &self.connection.stats());
     }
 }
 
-async fn requests<D: ServerStack>(
-    connection: &D::Connection,
+async fn requests<E: Endpoint>(
+    connection: &E::Connection,
     context: &Arc<ConnectionContext>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), h3::error::ConnectionError> {
     let limits = &context.server.limits;
     let mut builder = h3::server::builder();
     builder.max_field_section_size(limits.header_bytes).send_grease(false);
-    let (transport, streams) = SharedStreamConnection::new(D::transport(connection));
+    let (transport, streams) = SharedStreamConnection::new(connection.acknowledged_h3());
     let transport = LimitedConnection::new(transport, limits.request_bytes());
     // A client that lets no stream be opened never gets there.
     let Ok(begun) = tokio::time::timeout(HANDSHAKE, builder.build(transport)).await else { return Ok(()) };
@@ -155,7 +187,7 @@ async fn requests<D: ServerStack>(
                 Err(e) => break Err(e),
             },
             Some(_) = open.join_next(), if !open.is_empty() => if context.memory.is_evicted() {
-                D::close_connection(connection, EXCESSIVE_LOAD);
+                connection.close(EXCESSIVE_LOAD);
                 break Ok(());
             },
             // GOAWAY (RFC 9114 §5.2): what is open is still answered, and a request that is on its way.
@@ -185,24 +217,24 @@ async fn requests<D: ServerStack>(
     // Where the connection is over they hear of it at once; what the client acknowledged before is counted.
     while open.join_next().await.is_some() {}
     if shutting_down && over.is_ok() {
-        drained::<D>(connection).await;
+        drained::<E>(connection).await;
     }
     over
 }
 
 /// Waits until a connection has nothing left to send: what is not acknowledged would be sent again within a probe timeout. Closed before,
 /// its peer loses what it has not got; and quinn 0.11, while congestion control holds data back, does not even say that it closes.
-async fn drained<D: ServerStack>(connection: &D::Connection) {
+async fn drained<E: Endpoint>(connection: &E::Connection) {
     let quiet = async {
         loop {
-            let before = D::stats(connection);
+            let before = connection.stats();
             tokio::time::sleep(QUIET.max(before.rtt.unwrap_or_default() * 4)).await;
-            if D::stats(connection).sent == before.sent {
+            if connection.stats().sent == before.sent {
                 return;
             }
         }
     };
-    let longest = longest_drain(D::stats(connection).rtt.unwrap_or_default());
+    let longest = longest_drain(connection.stats().rtt.unwrap_or_default());
     let _ = tokio::time::timeout(longest, quiet).await;
 }
 
@@ -218,7 +250,7 @@ impl RequestActivity {
     }
 
     fn open(&self) -> MutexGuard<'_, (usize, Instant)> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// Records a complete request; the returned guard is dropped when it is answered.

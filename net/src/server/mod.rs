@@ -3,8 +3,6 @@
 //! | file | contents |
 //! |---|---|
 //! | `admission.rs` | which clients are accepted, validated with a Retry, or refused |
-//! | `stack.rs` | the interface of a server QUIC stack |
-//! | `rustls_stacks.rs` | its implementations for quinn and noq |
 //! | `connection.rs` | the requests of one connection |
 //! | `response_stream.rs` | request streams, shared between `h3` and the response |
 //! | `response.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
@@ -19,17 +17,17 @@ mod memory_budget;
 mod quiche;
 mod response;
 mod response_stream;
-mod rustls_stacks;
 mod scrape;
-mod stack;
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fathom_plugin::Extension;
 use fathom_qlog::LogFolder;
+use fathom_stacks::{Controller, Endpoint, EndpointSettings, Incoming, Stack, Tls, TransportSettings, noq, quinn};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -40,15 +38,13 @@ use crate::limits::Limits;
 use crate::metrics::{ControllerLabels, Metrics};
 use crate::site::Site;
 use crate::timestamps::Timestamps;
-use crate::udp::SocketBuffers;
+use crate::udp::{self, SocketBuffers};
 use admission::{AdmissionControl, AdmissionDecision};
 pub(crate) use connection::NO_ERROR;
 use memory_budget::MemoryBudget;
 #[cfg(feature = "quiche")]
 pub use quiche::{RetryTokens, packets_after_handshake};
-use rustls_stacks::{noq, quinn};
 pub use scrape::Scrape;
-use stack::ServerStack;
 
 /// Flow control window of a connection. Requests are small, and their bodies are not read.
 const WINDOW: u32 = 256 << 10;
@@ -56,63 +52,6 @@ const WINDOW: u32 = 256 << 10;
 /// Flow control window of a stream: a request without a body.
 fn stream_window(limits: &Limits) -> u32 {
     u32::try_from(limits.request_bytes()).unwrap_or(WINDOW).clamp(16 << 10, WINDOW)
-}
-
-/// A QUIC stack. quiche is supported by the server only.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stack {
-    /// quinn with rustls.
-    #[default]
-    Quinn,
-    /// noq with rustls.
-    Noq,
-    /// quiche with BoringSSL.
-    #[cfg(feature = "quiche")]
-    Quiche,
-}
-
-impl Stack {
-    /// Every stack of this build.
-    pub const ALL: &'static [Self] = &[
-        Self::Quinn,
-        Self::Noq,
-        #[cfg(feature = "quiche")]
-        Self::Quiche,
-    ];
-    /// The stacks on rustls, which [`crate::load`] supports as well.
-    pub const RUSTLS: &'static [Self] = &[Self::Quinn, Self::Noq];
-
-    /// The name users type.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Quinn => "quinn",
-            Self::Noq => "noq",
-            #[cfg(feature = "quiche")]
-            Self::Quiche => "quiche",
-        }
-    }
-}
-
-impl fmt::Display for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Stack {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        let known = || Self::ALL.iter().map(|s| s.name()).collect::<Vec<_>>().join(" or ");
-        let found = Self::ALL.iter().copied().find(|stack| stack.name() == s);
-        found.ok_or_else(|| match s {
-            "quiche" => format!(
-                "this build has no quiche; build with --features quiche (needs cmake and libclang-dev), or write {}",
-                known()
-            ),
-            _ => format!("'{}' is not a stack that is built in; write {}", s.escape_debug(), known()),
-        })
-    }
 }
 
 /// Configuration of a server.
@@ -152,7 +91,7 @@ pub enum SetupError {
     EarlyData(Stack),
     /// The address.
     #[error("cannot listen on {0}: {1}; choose another address or a free port")]
-    Listen(SocketAddr, std::io::Error),
+    Listen(SocketAddr, io::Error),
 }
 
 /// State that all connections of a server share.
@@ -178,8 +117,8 @@ pub struct Server {
 }
 
 enum Listener {
-    Quinn(quinn::ServerEndpoint),
-    Noq(noq::ServerEndpoint),
+    Quinn(quinn::Endpoint),
+    Noq(noq::Endpoint),
     #[cfg(feature = "quiche")]
     Quiche(quiche::ServerEndpoint),
 }
@@ -199,22 +138,31 @@ impl Server {
         let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps } = settings;
         let extension = timestamps.extension();
         let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
+        let listen_error = |e: io::Error| SetupError::Listen(listen, e);
+        let endpoint_error = |e| match e {
+            fathom_stacks::SetupError::Controller(controller, why) => SetupError::Controller(controller, why),
+            fathom_stacks::SetupError::Tls(why) => SetupError::Controller(String::new(), why),
+            fathom_stacks::SetupError::Endpoint(e) => listen_error(e),
+        };
         let (address, buffers, listener) = match stack {
-            Stack::Quinn => {
-                let endpoint = quinn::ServerEndpoint::open(listen, &shares, tls, &limits, extension)?;
-                (endpoint.address(), endpoint.buffers(), Listener::Quinn(endpoint))
-            }
-            Stack::Noq => {
-                let endpoint = noq::ServerEndpoint::open(listen, &shares, tls, &limits, extension)?;
-                (endpoint.address(), endpoint.buffers(), Listener::Noq(endpoint))
-            }
             #[cfg(feature = "quiche")]
             Stack::Quiche => {
                 let endpoint = quiche::ServerEndpoint::open(listen, &shares, &identity, &limits, extension)?;
                 (Ok(endpoint.address()), endpoint.buffers(), Listener::Quiche(endpoint))
             }
+            stack => {
+                let settings = endpoint_settings(stack, &shares, tls, &limits, extension)?;
+                let (socket, buffers) = udp::bind(listen).map_err(listen_error)?;
+                let address = socket.local_addr();
+                let listener = if stack == Stack::Noq {
+                    noq::Endpoint::on_tokio(socket, settings).map(Listener::Noq)
+                } else {
+                    quinn::Endpoint::on_tokio(socket, settings).map(Listener::Quinn)
+                };
+                (address, buffers, listener.map_err(endpoint_error)?)
+            }
         };
-        let address = address.map_err(|e| SetupError::Listen(listen, e))?;
+        let address = address.map_err(listen_error)?;
         let labels =
             shares.controllers().map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() }).collect();
         let budget = MemoryBudget::new(&limits, metrics.response_memory());
@@ -256,33 +204,61 @@ impl Server {
     }
 }
 
-async fn serve<D: ServerStack>(
-    stack: D,
+/// What the endpoint of a stack on rustls is made from.
+fn endpoint_settings(
+    stack: Stack,
+    shares: &ControllerShares,
+    tls: Arc<rustls::ServerConfig>,
+    limits: &Limits,
+    extension: Extension,
+) -> Result<EndpointSettings, SetupError> {
+    let read = |spec: &str| Controller::read(spec, stack).map_err(|why| SetupError::Controller(spec.to_owned(), why));
+    let controllers = shares.controllers().map(read).collect::<Result<Vec<_>, _>>()?;
+    Ok(EndpointSettings {
+        extension,
+        shaping: controllers.iter().any(|controller| controller.needs_shaping_on(stack)),
+        transport: TransportSettings {
+            idle: Some(limits.idle),
+            bidi_streams: Some(limits.streams),
+            // HTTP/3 has three of them: control and QPACK's two (RFC 9114 §6.2).
+            uni_streams: Some(8),
+            // Nothing is wanted from clients but requests' headers.
+            stream_window: Some(stream_window(limits)),
+            window: Some(WINDOW),
+            send_window: Some(limits.send_buffer),
+            datagram: None,
+        },
+        ..EndpointSettings::new(Tls::Server(tls), controllers)
+    })
+}
+
+async fn serve<E: Endpoint>(
+    endpoint: E,
     context: Arc<ServerContext>,
     mut stop: watch::Receiver<bool>,
     grace: Duration,
 ) {
-    let stack = Arc::new(stack);
+    let endpoint = Arc::new(endpoint);
     let mut connections = JoinSet::new();
     let admission = AdmissionControl::new(context.limits, Arc::clone(&context.metrics));
     loop {
         tokio::select! {
-            incoming = stack.accept() => {
+            incoming = endpoint.accept() => {
                 let Some(incoming) = incoming else { break };
-                let guard = match admission.decide(D::remote_address(&incoming), D::remote_address_validated(&incoming), Instant::now()) {
+                let guard = match admission.decide(incoming.remote_address(), incoming.remote_address_validated(), Instant::now()) {
                     AdmissionDecision::Accept(guard) => guard,
                     AdmissionDecision::Retry => {
-                        D::retry(incoming);
+                        incoming.retry();
                         continue;
                     }
                     AdmissionDecision::Refuse => {
-                        D::refuse(incoming);
+                        incoming.refuse();
                         continue;
                     }
                 };
                 let share = context.shares.pick(rand::random::<f64>());
-                let (stack, context, stop) = (Arc::clone(&stack), Arc::clone(&context), stop.clone());
-                connections.spawn(async move { connection::run(&*stack, incoming, share, &context, stop, guard).await });
+                let (endpoint, context, stop) = (Arc::clone(&endpoint), Arc::clone(&context), stop.clone());
+                connections.spawn(async move { connection::run(&*endpoint, incoming, share, &context, stop, guard).await });
             }
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = stopped(&mut stop) => break,
@@ -292,16 +268,16 @@ async fn serve<D: ServerStack>(
     let all = async {
         while !connections.is_empty() {
             tokio::select! {
-                Some(incoming) = stack.accept() => D::refuse(incoming),
+                Some(incoming) = endpoint.accept() => incoming.refuse(),
                 _ = connections.join_next() => {}
             }
         }
     };
     let _ = tokio::time::timeout(grace, all).await;
     connections.abort_all();
-    stack.close();
+    endpoint.close(NO_ERROR);
     // Peers hear of it; their answers are not worth a long wait.
-    let _ = tokio::time::timeout(Duration::from_secs(1), stack.wait_idle()).await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
 }
 
 /// Waits for the stop signal; a dropped sender means the same.

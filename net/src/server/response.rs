@@ -1,12 +1,13 @@
 //! A response, from its request to the acknowledgement of its last byte, on any stack.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fathom_plugin::Observer;
+use fathom_stacks::Delivery;
 use http::{Method, StatusCode};
 use tokio::io::AsyncReadExt;
 
@@ -23,10 +24,6 @@ static ZEROS: [u8; CHUNK] = [0; CHUNK];
 /// The end of a body, if it is no larger, counts until the whole response is acknowledged: noq copies what is smaller than a packet, and lets
 /// go of the original at once.
 const SMALL: u64 = 2 << 10;
-
-/// Resolves when the client has acknowledged all data of a stream and its end, or with the reason why it cannot any more: the client has
-/// stopped the stream, or the connection is closed.
-pub(super) type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// Writes a response to a stream. Each step completes when QUIC has accepted the data, limited by flow control and the send buffer.
 pub(super) trait ResponseWriter: Send {

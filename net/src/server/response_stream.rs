@@ -1,8 +1,9 @@
 //! Request streams that `h3` and the response share: `h3` owns its streams, but a response must learn when its data is acknowledged, and
 //! writes bodies without copying.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -11,23 +12,11 @@ use h3::quic::{
     Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming, StreamId, WriteBuf,
 };
 
-use super::response::Delivery;
-
-/// What a stack's streams can do beyond `h3`'s traits.
-pub(crate) trait ResponseStream: SendStream<Bytes> + RecvStream<Buf = Bytes> {
-    /// Resolves when all data is acknowledged.
-    fn delivery(&self) -> Delivery;
-    /// Writes all of `chunks` as they are; they are empty then.
-    fn poll_write_chunks(
-        &mut self,
-        cx: &mut Context<'_>,
-        chunks: &mut [Bytes],
-    ) -> Poll<Result<(), StreamErrorIncoming>>;
-}
+use fathom_stacks::{Delivery, RequestStream as ResponseStream};
 
 /// Locks what no panic leaves half done.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+    of.lock()
 }
 
 /// A stream that `h3` and a response share. Both belong to one task, so nobody waits for the other.

@@ -16,8 +16,8 @@ use quiche::h3;
 
 use super::endpoint::{Cid, Endpoint};
 use crate::stack::LARGEST_DATAGRAM;
-use crate::stack::native::Watched;
 use fathom_netsim::sim::{Ecn, SimHandle, SimSocket, Sleep};
+use fathom_stacks::NativeWatch;
 
 /// Lets quiche send bodies without copying them.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +73,7 @@ pub(super) struct Connection<S> {
     waker: Option<Waker>,
     unsent: Option<UnsentPacket>,
     /// Follows quiche's own controller.
-    watched: Option<Watched>,
+    watched: Option<NativeWatch>,
 }
 
 pub(super) type Shared<S> = Arc<Mutex<Connection<S>>>;
@@ -83,7 +83,13 @@ pub(super) fn lock<S>(shared: &Shared<S>) -> MutexGuard<'_, Connection<S>> {
 }
 
 impl<S: Side> Connection<S> {
-    pub(super) fn new(quic: Quic, rng: ConnectionRng, cids: Vec<Cid>, side: S, watched: Option<Watched>) -> Shared<S> {
+    pub(super) fn new(
+        quic: Quic,
+        rng: ConnectionRng,
+        cids: Vec<Cid>,
+        side: S,
+        watched: Option<NativeWatch>,
+    ) -> Shared<S> {
         let connection = Self { quic, http: None, side, over: false, rng, cids, waker: None, unsent: None, watched };
         Arc::new(Mutex::new(connection))
     }

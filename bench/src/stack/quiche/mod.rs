@@ -12,8 +12,7 @@ mod tls;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use fathom_cc::Capabilities;
-use fathom_quinn::Observer;
+use fathom_plugin::Observer;
 use quiche::CongestionControlAlgorithm;
 use quiche::fathom::algorithm_of;
 use quiche::h3;
@@ -25,11 +24,6 @@ use self::server::Acceptor;
 use super::{Control, EndpointPair, EndpointSettings, Host, IDLE, SetupError, Side};
 use crate::http::{CHUNK, ZEROS};
 use fathom_netsim::sim::SimSocket;
-
-/// quiche's own controllers.
-pub(crate) const NATIVES: &[&str] = &["reno", "cubic", "bbr2"];
-/// What the derived quiche offers by itself.
-pub(crate) const OFFERS: Capabilities = quiche::fathom::PROVIDED;
 
 /// Receive window of a stream where the plan sets none: quinn's default (100 ms at 100 Mbps), as noq's.
 const STREAM_WINDOW: u64 = 1_250_000;
@@ -88,13 +82,16 @@ pub(super) struct Setup {
 impl Setup {
     fn new(settings: &EndpointSettings<'_>, side: Side) -> Result<Self, SetupError> {
         match settings.control {
-            Control::Ours(controller_config) => {
+            Control::Fathom(controller_config) => {
+                let wrong =
+                    |e: fathom_plugin::PluginError| SetupError::Controller(settings.control.spec(), e.to_string());
+                let algorithm = algorithm_of(Arc::clone(controller_config)).map_err(wrong)?;
                 let plug = quiche::fathom::ConnectionConfig {
                     clock: settings.clock(side),
                     extension: settings.extension,
                     ..Default::default()
                 };
-                Ok(Self { algorithm: algorithm_of(Arc::clone(controller_config))?, plug: Some(plug) })
+                Ok(Self { algorithm: algorithm, plug: Some(plug) })
             }
             Control::Native(name) => Ok(Self { algorithm: native(name), plug: None }),
         }

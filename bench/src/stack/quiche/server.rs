@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
 use fathom_cc::Time;
-use fathom_quinn::Observer;
+use fathom_plugin::Observer;
 use quiche::fathom::simulation::run_at;
 use quiche::h3::{self, NameValue};
 
 use super::Setup;
 use super::connection::{Connection, Quic, Shared, Side, lock};
 use super::endpoint::{Cid, Endpoint};
-use crate::stack::native::{Counts, Watched};
 use crate::stack::{Host, Sender};
 use fathom_netsim::sim::{Received, flow_of};
+use fathom_stacks::{Monitor, NativeMonitor, NativeWatch};
 
 /// A request: its stream, and the length of the body it asks for; `None`: there is nothing of that name.
 #[derive(Clone, Copy, Debug)]
@@ -162,13 +162,14 @@ impl Acceptor {
     }
 
     /// Reports the state of the connection's controller.
-    fn sender(&self, quic: &Quic, observer: Option<Arc<dyn Observer>>) -> (Arc<dyn Sender>, Option<Watched>) {
-        if let Some(probe) = quic.fathom() {
-            return (Arc::new(probe), None);
+    fn sender(&self, quic: &Quic, observer: Option<Arc<dyn Observer>>) -> (Arc<dyn Sender>, Option<NativeWatch>) {
+        if let Some(monitor) = quic.fathom() {
+            return (Arc::new(Monitor::Fathom(monitor)), None);
         }
-        let counts = Arc::new(Counts::default());
-        let watched = Watched { sim: self.endpoint.sim.clone(), observer, counts: Arc::clone(&counts) };
-        (counts, Some(watched))
+        let (sim, monitor) = (self.endpoint.sim.clone(), Arc::new(NativeMonitor::default()));
+        let clock = Arc::new(move || sim.time());
+        let watch = NativeWatch { clock, observer, monitor: Arc::clone(&monitor) };
+        (Arc::new(Monitor::Native(monitor)), Some(watch))
     }
 }
 

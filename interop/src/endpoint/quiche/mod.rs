@@ -20,12 +20,12 @@ use boring::ssl::{SslContext, SslContextBuilder, SslMethod, SslVersion};
 use fathom_net::identity::log_secrets;
 
 use super::facts::{Close, Connection, FactsLog};
-use super::{Outcome, Role, Setup, Stack, tls};
+use super::{Outcome, Role, Setup, tls};
 use api::{ConnectionStatus, QuicheConnection};
 
 /// Runs the endpoint on the stack's quiche crate.
 pub(super) fn run(setup: &Arc<Setup>, facts_log: &Arc<FactsLog>, stop: &AtomicBool) -> Outcome {
-    if setup.stack == Stack::StockQuiche {
+    if setup.stack.stock {
         on::<bindings::stock::Connection>(setup, facts_log, stop)
     } else {
         on::<bindings::derived::Connection>(setup, facts_log, stop)

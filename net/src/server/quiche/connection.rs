@@ -1,6 +1,7 @@
 //! One connection: timers, packets, its end.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use quiche::h3;
@@ -12,12 +13,13 @@ use super::request_streams::RequestStreams;
 use super::router::Packet;
 use super::socket::{SendBatch, Socket};
 use super::{FAR_FUTURE, Quic, stopped};
-use crate::metrics::{ConnectionStats, ControllerLabels, Metrics};
+use fathom_stacks::ConnectionStats;
+
+use crate::metrics::{ControllerLabels, Metrics};
 use crate::server::NO_ERROR;
 use crate::server::admission::AdmissionGuard;
 use crate::server::connection::{EXCESSIVE_LOAD, HANDSHAKE, QUIET, longest_drain};
 use crate::server::response::ConnectionContext;
-use crate::server::stack::with_monitor_report;
 
 /// Packets read before anything is sent.
 const AT_ONCE: usize = 32;
@@ -53,7 +55,7 @@ pub(super) async fn run(new: NewConnection) {
         open: false,
     };
     let served = Connection::new(new, record).drive(signals);
-    let now = || *stats.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = || *stats.lock();
     match log {
         // Native controllers report nothing by themselves.
         Some(log) => {
@@ -80,7 +82,7 @@ struct ConnectionRecord<'a> {
 impl Drop for ConnectionRecord<'_> {
     fn drop(&mut self) {
         if self.open {
-            self.metrics.closed(self.label, &self.stats.lock().unwrap_or_else(PoisonError::into_inner));
+            self.metrics.closed(self.label, &self.stats.lock());
         } else {
             self.metrics.failed(self.label);
         }
@@ -323,7 +325,22 @@ impl<'a> Connection<'a> {
 
     fn update_stats(&self) {
         let report = self.quic.fathom().map(|monitor| monitor.report());
-        let ended = ConnectionStats { reductions: self.reductions, ..crate::stats::quiche(&self.quic) };
-        *self.record.stats.lock().unwrap_or_else(PoisonError::into_inner) = with_monitor_report(ended, report);
+        let ended = ConnectionStats { reductions: self.reductions, ..own_stats(&self.quic) };
+        *self.record.stats.lock() = ended.with_report(report);
+    }
+}
+
+/// quiche's counts; it does not count reductions.
+fn own_stats<F: quiche::BufFactory>(connection: &quiche::Connection<F>) -> ConnectionStats {
+    let stats = connection.stats();
+    let path = connection.path_stats().find(|path| path.active);
+    ConnectionStats {
+        // Without a sample it is a guess.
+        rtt: path.as_ref().filter(|path| path.min_rtt.is_some()).map(|path| path.rtt),
+        window: path.map_or(0, |path| path.cwnd as u64),
+        sent: stats.sent as u64,
+        sent_bytes: stats.sent_bytes,
+        lost: stats.lost as u64,
+        ..ConnectionStats::default()
     }
 }

@@ -1,6 +1,6 @@
 //! The server on quiche: the derived crate, on our own sockets.
 //!
-//! quiche does no I/O, has no runtime and brings its own HTTP/3, so it does not implement [`ServerStack`](super::stack::ServerStack). One
+//! quiche does no I/O, has no runtime and brings its own HTTP/3, so it does not implement [`Endpoint`](fathom_stacks::Endpoint). One
 //! task receives for all connections; each connection has a task of its own, which also runs its responses.
 //!
 //! | file | contents |

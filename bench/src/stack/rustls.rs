@@ -1,0 +1,118 @@
+//! The stacks on rustls under the lab's HTTP/3.
+
+use std::sync::Arc;
+
+use fathom_stacks::{
+    Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, Monitor, SetupError, Tls,
+};
+use fathom_stacks::{TransportSettings, noq, quinn};
+
+use super::{
+    BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, IDLE, OpenConnection, Sender, SenderReport,
+    Side,
+};
+use crate::http::{HttpError, NO_ERROR, Requests, serve};
+use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
+
+/// Both ends on quinn.
+pub(super) fn quinn(
+    settings: &EndpointSettings<'_>,
+    client: SimSocket,
+    server: SimSocket,
+    host: Arc<dyn Host>,
+) -> Result<EndpointPair, SetupError> {
+    let endpoint =
+        |socket, side| quinn::Endpoint::new(Arc::new(socket), Arc::new(settings.sim.clone()), of_side(settings, side));
+    Ok(ends(endpoint(client, Side::Client)?, endpoint(server, Side::Server)?, settings.sim, host))
+}
+
+/// Both ends on noq.
+pub(super) fn noq(
+    settings: &EndpointSettings<'_>,
+    client: SimSocket,
+    server: SimSocket,
+    host: Arc<dyn Host>,
+) -> Result<EndpointPair, SetupError> {
+    let endpoint =
+        |socket, side| noq::Endpoint::new(Box::new(socket), Arc::new(settings.sim.clone()), of_side(settings, side));
+    Ok(ends(endpoint(client, Side::Client)?, endpoint(server, Side::Server)?, settings.sim, host))
+}
+
+/// What one side is made from.
+fn of_side(settings: &EndpointSettings<'_>, side: Side) -> Settings {
+    let tls = match side {
+        Side::Client => Tls::Client(Arc::clone(&settings.identity.client)),
+        Side::Server => Tls::Server(Arc::clone(&settings.identity.server)),
+    };
+    let sim = settings.sim.clone();
+    Settings {
+        extension: settings.extension,
+        clock: Some(settings.clock(side)),
+        // Clients send requests and acknowledgements: their windows are of no interest.
+        watch_natives: (side == Side::Server).then(|| Arc::new(move || sim.time()) as _),
+        shaping: settings.shaping,
+        seed: Some(settings.seed_of(side)),
+        transport: TransportSettings {
+            idle: Some(IDLE),
+            stream_window: settings.stream_window(),
+            send_window: settings.send_window(),
+            // The emulated path carries this size and no other.
+            datagram: Some(settings.datagram),
+            ..TransportSettings::default()
+        },
+        ..Settings::new(tls, vec![settings.control.clone()])
+    }
+}
+
+fn ends<E: Endpoint>(client: E, server: E, sim: &SimHandle, host: Arc<dyn Host>) -> EndpointPair {
+    EndpointPair {
+        connector: Arc::new(Opener { endpoint: client, sim: sim.clone() }),
+        accept: Box::pin(accept(server, sim.clone(), host)),
+    }
+}
+
+struct Opener<E> {
+    endpoint: E,
+    sim: SimHandle,
+}
+
+impl<E: Endpoint> Connector for Opener<E> {
+    fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>> {
+        let connecting =
+            self.endpoint.connect(server_address(flow), "lab.test", None, None).map_err(HttpError::Connect);
+        let sim = self.sim.clone();
+        Box::pin(async move {
+            let connection = connecting?.await.map_err(|close| HttpError::Connection(close.text))?;
+            let requests = Requests::open(connection.h3(), sim).await?;
+            Ok(Box::new(OpenConnection { connection, requests }) as Box<dyn Client>)
+        })
+    }
+}
+
+async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>) {
+    while let Some(incoming) = endpoint.accept().await {
+        let flow = incoming.local_ip().and_then(flow_of);
+        // A refused attempt shows on the client's side.
+        let Ok(connecting) = endpoint.begin(incoming, 0, host.observer(flow)) else { continue };
+        let Some(monitor) = connecting.monitor() else { continue };
+        let id = host.began(Arc::new(monitor.clone()));
+        let host = Arc::clone(&host);
+        sim.spawn(async move {
+            if let Ok(connection) = connecting.await {
+                // The client reports what fails.
+                let _ = serve(connection.h3(), || host.think(flow)).await;
+                connection.close(NO_ERROR);
+            }
+            host.ended(id);
+        });
+    }
+}
+
+impl Sender for Monitor {
+    fn report(&self) -> SenderReport {
+        match self {
+            Self::Fathom(monitor) => monitor.report().into(),
+            Self::Native(monitor) => SenderReport { reductions: monitor.reductions(), ..SenderReport::default() },
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What steers the window, as users write it.
+
+use std::sync::Arc;
+
+use fathom_cc::ControllerConfig;
+use fathom_cc::catalogue::{self, SpecError};
+
+use crate::stack::Stack;
+
+/// What steers the window: one of our controllers or one of the stack's own.
+#[derive(Clone, Debug)]
+pub enum Controller {
+    /// Ours, through the stack's plug-in.
+    Fathom(Arc<dyn ControllerConfig>),
+    /// The stack's own of this name, on the stack as it comes: no extension is offered.
+    Native(&'static str),
+}
+
+impl Controller {
+    /// Reads `sync:floor=1ms` or `native:cubic`.
+    ///
+    /// # Errors
+    /// One line that says what is wrong and what to write instead.
+    pub fn read(spec: &str, stack: Stack) -> Result<Self, String> {
+        let Some(name) = spec.trim().strip_prefix("native:") else {
+            return catalogue::parse(spec).map(Self::Fathom).map_err(|e| hint_at_natives(&e, stack));
+        };
+        let natives = stack.natives();
+        natives.iter().find(|native| **native == name).map(|native| Self::Native(native)).ok_or_else(|| {
+            let known = natives.iter().map(|n| format!("native:{n}")).collect::<Vec<_>>().join(", ");
+            format!("{stack} has no controller '{}' of its own; it has {known}", name.escape_debug())
+        })
+    }
+
+    /// It steers packet size or holds packets: what stacks that cannot do through a shaping socket.
+    pub fn needs_shaping(&self) -> bool {
+        matches!(self, Self::Fathom(config) if config.required().pacing || config.required().datagram)
+    }
+
+    /// It asks for what this stack lacks without a shaping socket and has with one.
+    pub fn needs_shaping_on(&self, stack: Stack) -> bool {
+        matches!(self, Self::Fathom(config)
+            if config.check(stack.provided()).is_err() && config.check(stack.provided_with_shaping()).is_ok())
+    }
+
+    /// The spec that [`Controller::read`] reads.
+    pub fn spec(&self) -> String {
+        match self {
+            Self::Fathom(config) => config.spec(),
+            Self::Native(name) => format!("native:{name}"),
+        }
+    }
+}
+
+/// What is wrong with a spec; where the name is that of a stack's own controller, how to write it.
+fn hint_at_natives(e: &SpecError, stack: Stack) -> String {
+    let SpecError::UnknownController { given } = e else { return e.to_string() };
+    let has = |stack: &Stack| stack.natives().contains(&given.as_str());
+    let on = match std::iter::once(&stack).chain(Stack::ALL).find(|stack| has(stack)) {
+        Some(own) if *own == stack => String::new(),
+        Some(other) => format!(" on {other}"),
+        None => return e.to_string(),
+    };
+    format!("'{given}' is none of ours, but a stack's own; write native:{given}{on} ('fathom stacks' lists them)")
+}

@@ -1,0 +1,451 @@
+//! The traits for a stack with quinn's interface. Compiled once per such stack: `super` names its types, and has what differs.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fathom_plugin::Observer;
+use h3::quic::StreamErrorIncoming;
+
+use super::adapter::{ClientPlugin, Plugin, ServerPlugin, ShapingSocket};
+use super::stack::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
+use super::stack::{self, ClientConfig, ConnectionError, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig};
+use super::{Socket, native, own_stats, set_connection_ids, watched};
+use super::{acknowledged_h3, h3 as transport};
+use crate::controller::Controller;
+use crate::native::{NativeClock, NativeMonitor, NativeWatch};
+use crate::settings::{EndpointSettings, SetupError, Tls, TransportSettings};
+use crate::traits::{self, Close, CloseKind, Closer, ConnectionStats, Delivery, EarlyDataAccepted, Monitor};
+
+/// How connections of one controller begin.
+enum Share {
+    Client(ClientPlugin),
+    Server(ServerPlugin),
+    NativeClient(ClientConfig, &'static str),
+    NativeServer(ServerConfig, &'static str),
+}
+
+/// A client or a server.
+pub struct Endpoint {
+    endpoint: stack::Endpoint,
+    shares: Vec<Share>,
+    transport: TransportSettings,
+    /// Packets leave through a shaping socket, which sets their size: MTU discovery must be off.
+    shaping: bool,
+    watch_natives: Option<NativeClock>,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.endpoint.fmt(f)
+    }
+}
+
+impl Endpoint {
+    /// On a socket of the system's. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// A controller, the TLS configuration or the socket does not serve.
+    pub fn on_tokio(socket: UdpSocket, settings: EndpointSettings) -> Result<Self, SetupError> {
+        let runtime: Arc<dyn stack::Runtime> = Arc::new(TokioRuntime);
+        let socket = runtime.wrap_udp_socket(socket)?;
+        Self::new(socket, runtime, settings)
+    }
+
+    /// On any socket and runtime of the stack's kind.
+    ///
+    /// # Errors
+    /// A controller, the TLS configuration or the socket does not serve.
+    pub fn new(
+        socket: Socket,
+        runtime: Arc<dyn stack::Runtime>,
+        settings: EndpointSettings,
+    ) -> Result<Self, SetupError> {
+        let (trailers, socket) = if settings.shaping {
+            let shaping_socket = ShapingSocket::new(socket, &runtime);
+            (Some(Arc::clone(shaping_socket.registry())), shaping_socket.socket())
+        } else {
+            (None, socket)
+        };
+        let mut shares = Vec::new();
+        for controller in &settings.controllers {
+            let wrong = |why: &dyn std::fmt::Display| SetupError::Controller(controller.spec(), why.to_string());
+            let tls_error = |why: &dyn std::fmt::Display| SetupError::Tls(why.to_string());
+            let config = match controller {
+                Controller::Fathom(config) => Arc::clone(config),
+                Controller::Native(name) => {
+                    shares.push(native_share(&settings, name).map_err(|e| tls_error(&e))?);
+                    continue;
+                }
+            };
+            let plugin = match &trailers {
+                Some(trailers) => Plugin::new_with_shaping(trailers, config),
+                None => Plugin::new(config),
+            };
+            let mut plugin =
+                plugin.and_then(|plugin| plugin.with_extension(settings.extension)).map_err(|e| wrong(&e))?;
+            if let Some(clock) = &settings.clock {
+                plugin = plugin.with_clock(Arc::clone(clock));
+            }
+            if settings.monitor_acks {
+                plugin = plugin.with_ack_monitoring();
+            }
+            shares.push(
+                match (&settings.tls, settings.initial) {
+                    (Tls::Client(tls), None) => plugin.client(Arc::clone(tls)).map(Share::Client),
+                    (Tls::Client(tls), Some(suite)) => {
+                        plugin.client_with_initial(Arc::clone(tls), suite).map(Share::Client)
+                    }
+                    (Tls::Server(tls), None) => plugin.server(Arc::clone(tls)).map(Share::Server),
+                    (Tls::Server(tls), Some(suite)) => {
+                        plugin.server_with_initial(Arc::clone(tls), suite).map(Share::Server)
+                    }
+                }
+                .map_err(|e| wrong(&e))?,
+            );
+        }
+        let base = match shares.first() {
+            None => return Err(SetupError::Controller(String::new(), "name one".into())),
+            Some(Share::Server(plugin)) => Some(plugin.config()),
+            Some(Share::NativeServer(config, _)) => Some(config.clone()),
+            Some(Share::Client(_) | Share::NativeClient(..)) => None,
+        };
+        let config = endpoint_config(settings.seed);
+        let endpoint = stack::Endpoint::new_with_abstract_socket(config, base, socket, runtime)?;
+        let EndpointSettings { transport, watch_natives, .. } = settings;
+        Ok(Self { endpoint, shares, transport, shaping: trailers.is_some(), watch_natives })
+    }
+
+    fn transport(&self) -> TransportConfig {
+        let mut t = TransportConfig::default();
+        let TransportSettings { idle, bidi_streams, uni_streams, stream_window, window, send_window, datagram } =
+            self.transport;
+        // Nothing here takes DATAGRAM frames.
+        t.datagram_receive_buffer_size(None);
+        if let Some(idle) = idle {
+            t.max_idle_timeout(idle.try_into().ok());
+        }
+        if let Some(streams) = bidi_streams {
+            t.max_concurrent_bidi_streams(streams.into());
+        }
+        if let Some(streams) = uni_streams {
+            t.max_concurrent_uni_streams(streams.into());
+        }
+        if let Some(bytes) = stream_window {
+            t.stream_receive_window(bytes.into());
+        }
+        if let Some(bytes) = window {
+            t.receive_window(bytes.into());
+        }
+        if let Some(bytes) = send_window {
+            t.send_window(bytes);
+        }
+        if let Some(bytes) = datagram {
+            t.initial_mtu(bytes);
+        }
+        if datagram.is_some() || self.shaping {
+            t.mtu_discovery_config(None);
+        }
+        t
+    }
+
+    /// Sets the stack's own controller, watched where somebody wants to know.
+    fn set_native(
+        &self,
+        transport: &mut TransportConfig,
+        name: &str,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Option<Monitor> {
+        let Some(clock) = &self.watch_natives else {
+            transport.congestion_controller_factory(native(name));
+            return None;
+        };
+        let monitor = Arc::new(NativeMonitor::default());
+        let watch = NativeWatch { clock: Arc::clone(clock), observer, monitor: Arc::clone(&monitor) };
+        transport.congestion_controller_factory(watched(native(name), watch));
+        Some(Monitor::Native(monitor))
+    }
+}
+
+fn native_share(settings: &EndpointSettings, name: &'static str) -> Result<Share, String> {
+    Ok(match &settings.tls {
+        Tls::Client(tls) => {
+            let crypto = match settings.initial {
+                None => QuicClientConfig::try_from(Arc::clone(tls)).map_err(|e| e.to_string())?,
+                Some(suite) => QuicClientConfig::with_initial(Arc::clone(tls), suite).map_err(|e| e.to_string())?,
+            };
+            Share::NativeClient(ClientConfig::new(Arc::new(crypto)), name)
+        }
+        Tls::Server(tls) => {
+            let crypto = match settings.initial {
+                None => QuicServerConfig::try_from(Arc::clone(tls)).map_err(|e| e.to_string())?,
+                Some(suite) => QuicServerConfig::with_initial(Arc::clone(tls), suite).map_err(|e| e.to_string())?,
+            };
+            Share::NativeServer(ServerConfig::with_crypto(Arc::new(crypto)), name)
+        }
+    })
+}
+
+fn endpoint_config(seed: Option<[u8; 32]>) -> EndpointConfig {
+    let Some(seed) = seed else { return EndpointConfig::default() };
+    let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &seed);
+    let mut config = EndpointConfig::new(Arc::new(reset_key));
+    config.rng_seed(Some(seed));
+    let [a, b, c, d, e, f, _, _, direction, side, ..] = seed;
+    set_connection_ids(&mut config, u64::from_le_bytes([a, b, c, d, e, f, direction, side]));
+    config
+}
+
+impl traits::Endpoint for Endpoint {
+    type Incoming = Incoming;
+    type Connecting = Connecting;
+    type Connection = Connection;
+
+    fn local_address(&self) -> io::Result<SocketAddr> {
+        self.endpoint.local_addr()
+    }
+
+    fn connect(
+        &self,
+        to: SocketAddr,
+        server_name: &str,
+        initial_rtt: Option<Duration>,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Result<Connecting, String> {
+        let mut transport = self.transport();
+        if let Some(rtt) = initial_rtt {
+            // RFC 9002 §6.2.2. noq paces by it, also in 0-RTT.
+            transport.initial_rtt(rtt);
+        }
+        let (config, monitor) = match self.shares.first() {
+            Some(Share::Client(plugin)) => {
+                let (config, monitor) = plugin.config(transport, observer);
+                (config, Some(Monitor::Fathom(monitor)))
+            }
+            Some(Share::NativeClient(config, name)) => {
+                let monitor = self.set_native(&mut transport, name, observer);
+                let mut config = config.clone();
+                config.transport_config(Arc::new(transport));
+                (config, monitor)
+            }
+            _ => return Err("a server does not connect".into()),
+        };
+        let connecting = self.endpoint.connect_with(config, to, server_name).map_err(|e| e.to_string())?;
+        Ok(Connecting { connecting, monitor })
+    }
+
+    async fn accept(&self) -> Option<Incoming> {
+        self.endpoint.accept().await.map(Incoming)
+    }
+
+    fn begin(
+        &self,
+        Incoming(incoming): Incoming,
+        controller: usize,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Result<Connecting, String> {
+        let mut transport = self.transport();
+        let accepted = match &self.shares[controller] {
+            Share::Server(plugin) => plugin
+                .accept_observed(incoming, transport, observer)
+                .map(|(connecting, monitor)| (connecting, Some(Monitor::Fathom(monitor)))),
+            Share::NativeServer(config, name) => {
+                let monitor = self.set_native(&mut transport, name, observer);
+                let mut config = config.clone();
+                config.transport = Arc::new(transport);
+                incoming.accept_with(Arc::new(config)).map(|connecting| (connecting, monitor))
+            }
+            _ => return Err("a client does not accept connections".into()),
+        };
+        accepted.map(|(connecting, monitor)| Connecting { connecting, monitor }).map_err(|e| e.to_string())
+    }
+
+    fn close(&self, code: u32) {
+        self.endpoint.close(code.into(), b"");
+    }
+
+    async fn wait_idle(&self) {
+        self.endpoint.wait_idle().await;
+    }
+}
+
+/// A client's connection attempt.
+#[derive(Debug)]
+pub struct Incoming(stack::Incoming);
+
+impl traits::Incoming for Incoming {
+    fn remote_address(&self) -> SocketAddr {
+        self.0.remote_address()
+    }
+
+    fn local_ip(&self) -> Option<IpAddr> {
+        self.0.local_ip()
+    }
+
+    fn remote_address_validated(&self) -> bool {
+        self.0.remote_address_validated()
+    }
+
+    fn may_retry(&self) -> bool {
+        self.0.may_retry()
+    }
+
+    fn original_dcid(&self) -> String {
+        self.0.orig_dst_cid().to_string()
+    }
+
+    fn refuse(self) {
+        self.0.refuse();
+    }
+
+    fn retry(self) {
+        let _ = self.0.retry();
+    }
+}
+
+/// A connection in its handshake.
+#[derive(Debug)]
+pub struct Connecting {
+    connecting: stack::Connecting,
+    monitor: Option<Monitor>,
+}
+
+impl Future for Connecting {
+    type Output = Result<Connection, Close>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.connecting).poll(cx).map(|done| match done {
+            Ok(connection) => Ok(Connection { connection, monitor: self.monitor.take() }),
+            Err(e) => Err(close(&e)),
+        })
+    }
+}
+
+impl traits::Connecting for Connecting {
+    type Connection = Connection;
+
+    fn into_0rtt(self) -> Result<(Connection, EarlyDataAccepted), Self> {
+        let Self { connecting, monitor } = self;
+        match connecting.into_0rtt() {
+            Ok((connection, accepted)) => Ok((Connection { connection, monitor }, Box::pin(accepted))),
+            Err(connecting) => Err(Self { connecting, monitor }),
+        }
+    }
+
+    fn monitor(&self) -> Option<&Monitor> {
+        self.monitor.as_ref()
+    }
+}
+
+/// A connection.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    connection: stack::Connection,
+    monitor: Option<Monitor>,
+}
+
+impl traits::Connection for Connection {
+    type Send = stack::SendStream;
+    type Recv = stack::RecvStream;
+    type H3 = transport::Connection;
+    type H3Stream = transport::BidiStream<Bytes>;
+    type H3Opener = transport::OpenStreams;
+    type AcknowledgedH3 = acknowledged_h3::Connection;
+
+    fn h3(&self) -> transport::Connection {
+        transport::Connection::new(self.connection.clone())
+    }
+
+    fn acknowledged_h3(&self) -> acknowledged_h3::Connection {
+        acknowledged_h3::Connection::new(self.connection.clone())
+    }
+
+    async fn open_bi(&self) -> io::Result<(stack::SendStream, stack::RecvStream, bool)> {
+        let (send, recv) = self.connection.open_bi().await?;
+        let early = recv.is_0rtt();
+        Ok((send, recv, early))
+    }
+
+    async fn accept_bi(&self) -> Option<(stack::SendStream, stack::RecvStream, bool)> {
+        let (send, recv) = self.connection.accept_bi().await.ok()?;
+        let early = recv.is_0rtt();
+        Some((send, recv, early))
+    }
+
+    fn reset(stream: &mut stack::SendStream, code: u32) {
+        let _ = stream.reset(code.into());
+    }
+
+    fn close(&self, code: u32) {
+        self.connection.close(code.into(), b"");
+    }
+
+    fn close_reason(&self) -> Option<Close> {
+        self.connection.close_reason().map(|e| close(&e))
+    }
+
+    async fn closed(&self) -> Close {
+        close(&self.connection.closed().await)
+    }
+
+    fn update_keys(&self) {
+        self.connection.force_key_update();
+    }
+
+    fn handshake_confirmed(&self) -> bool {
+        self.connection.stats().frame_rx.handshake_done > 0
+    }
+
+    fn protocol(&self) -> Option<String> {
+        let data = self.connection.handshake_data()?.downcast::<HandshakeData>().ok()?;
+        data.protocol.map(|name| String::from_utf8_lossy(&name).into_owned())
+    }
+
+    fn monitor(&self) -> Option<&Monitor> {
+        self.monitor.as_ref()
+    }
+
+    fn stats(&self) -> ConnectionStats {
+        own_stats(&self.connection).with_report(self.monitor.as_ref().and_then(Monitor::report))
+    }
+}
+
+impl traits::RequestStream for acknowledged_h3::BidiStream<Bytes> {
+    fn delivery(&self) -> Delivery {
+        let acknowledged = self.acknowledged();
+        Box::pin(async move { acknowledged.await.map_err(|e| format!("{e:?}")) })
+    }
+
+    fn poll_write_chunks(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<(), StreamErrorIncoming>> {
+        Self::poll_write_chunks(self, cx, chunks)
+    }
+}
+
+fn close(e: &ConnectionError) -> Close {
+    use {CloseKind as Kind, Closer as By};
+    let (by, kind, code, reason) = match e {
+        ConnectionError::TransportError(e) => {
+            (By::Us, Kind::Transport, Some(u64::from(e.code)), Bytes::copy_from_slice(e.reason.as_bytes()))
+        }
+        ConnectionError::ConnectionClosed(c) => {
+            (By::Peer, Kind::Transport, Some(c.error_code.into()), c.reason.clone())
+        }
+        ConnectionError::ApplicationClosed(c) => {
+            (By::Peer, Kind::Application, Some(c.error_code.into_inner()), c.reason.clone())
+        }
+        ConnectionError::LocallyClosed => (By::Us, Kind::Application, Some(0), Bytes::new()),
+        ConnectionError::TimedOut => (By::Nobody, Kind::Timeout, None, Bytes::new()),
+        ConnectionError::Reset => (By::Peer, Kind::Reset, None, Bytes::new()),
+        other => (By::Us, Kind::Other, None, other.to_string().into()),
+    };
+    Close { by, kind, code, reason, text: e.to_string() }
+}

@@ -1,0 +1,31 @@
+//! QUIC stacks under one set of traits. The one place that knows them: the laboratory, the server, the load generator and the interop
+//! endpoint are written against the traits.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `stack.rs` | [`Stack`]: the stacks by name, what each provides |
+//! | `controller.rs` | [`Controller`]: one of ours or a stack's own, as users write it |
+//! | `traits.rs` | what an endpoint, a connection attempt, a connection and its HTTP/3 streams can do |
+//! | `settings.rs` | what an endpoint is made from |
+//! | `native.rs` | watching a stack's own controller from outside |
+//! | `quinn.rs`, `noq.rs` | what differs between the two: names, numbers, the signature of a controller |
+//! | `endpoint.rs` | the traits for both: compiled once per stack, on its types |
+//!
+//! quiche does no I/O and has its own TLS and HTTP/3: who runs it has a driver of their own. Its name, controllers and abilities are here.
+
+mod controller;
+mod native;
+pub mod noq;
+pub mod quinn;
+mod settings;
+mod stack;
+mod traits;
+
+pub use controller::Controller;
+pub use native::{NativeClock, NativeMonitor, NativeWatch};
+pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings};
+pub use stack::Stack;
+pub use traits::{
+    Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery, EarlyDataAccepted, Endpoint, Incoming,
+    Monitor, RequestStream,
+};

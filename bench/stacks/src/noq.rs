@@ -1,0 +1,166 @@
+//! noq: its types for `endpoint.rs`, and what differs from quinn.
+
+#[path = "endpoint.rs"]
+mod endpoint;
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fathom_noq as adapter;
+use h3_noq as h3;
+use h3_noq as acknowledged_h3;
+use noq as stack;
+use noq::EndpointConfig;
+use noq::congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig};
+
+pub use self::endpoint::{Connecting, Connection, Endpoint, Incoming};
+use crate::native::NativeWatch;
+use crate::traits::ConnectionStats;
+
+/// A socket as an endpoint holds it.
+pub type Socket = Box<dyn noq::AsyncUdpSocket>;
+
+/// noq's own controllers.
+pub(crate) const NATIVES: &[&str] = &["new-reno", "cubic", "bbr3"];
+
+/// One of [`NATIVES`].
+fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
+    match name {
+        "cubic" => Arc::new(CubicConfig::default()),
+        "bbr3" => Arc::new(Bbr3Config::default()),
+        _ => Arc::new(NewRenoConfig::default()),
+    }
+}
+
+fn set_connection_ids(config: &mut EndpointConfig, key: u64) {
+    config.cid_generator(Arc::new(move || Box::new(noq_proto::HashedConnectionIdGenerator::from_key(key))));
+}
+
+fn own_stats(connection: &noq::Connection) -> ConnectionStats {
+    let stats = connection.stats();
+    let path = connection.path_stats(noq::PathId::ZERO);
+    ConnectionStats {
+        rtt: path.map(|path| path.rtt).filter(|rtt| !rtt.is_zero()),
+        window: path.map_or(0, |path| path.cwnd),
+        sent: stats.sent_packets,
+        sent_bytes: path.map_or(0, |path| path.udp_tx.bytes),
+        received_bytes: stats.udp_rx.bytes,
+        lost: stats.lost_packets,
+        reductions: path.map_or(0, |path| path.congestion_events),
+        ..ConnectionStats::default()
+    }
+}
+
+fn watched(
+    inner: Arc<dyn ControllerFactory + Send + Sync>,
+    watch: NativeWatch,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    Arc::new(WatchedFactory { inner, watch })
+}
+
+struct WatchedFactory {
+    inner: Arc<dyn ControllerFactory + Send + Sync>,
+    watch: NativeWatch,
+}
+
+impl ControllerFactory for WatchedFactory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let inner = Arc::clone(&self.inner).build(now, current_mtu);
+        Box::new(Watched { inner, watch: self.watch.clone() })
+    }
+}
+
+#[derive(Debug)]
+struct Watched {
+    inner: Box<dyn Controller>,
+    watch: NativeWatch,
+}
+
+impl Watched {
+    fn record(&self) {
+        self.watch.record(self.inner.window(), self.inner.metrics().ssthresh);
+    }
+}
+
+impl Controller for Watched {
+    fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
+        self.inner.on_sent(now, bytes, largest_pn);
+    }
+
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
+        self.inner.on_packet_sent(now, bytes, pn);
+    }
+
+    fn on_cwnd_limited(&mut self) {
+        self.inner.on_cwnd_limited();
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        pn: u64,
+        app_limited: bool,
+        rtt: &noq_proto::RttEstimator,
+    ) {
+        self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
+        self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        self.record();
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        is_ecn: bool,
+        lost_bytes: u64,
+        largest_lost_pn: u64,
+    ) {
+        let before = self.inner.window();
+        self.inner.on_congestion_event(now, sent, is_persistent_congestion, is_ecn, lost_bytes, largest_lost_pn);
+        self.watch.reduced(before, self.inner.window());
+        self.record();
+    }
+
+    fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
+        self.inner.on_packet_lost(lost_bytes, pn, now);
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.inner.on_spurious_congestion_event();
+    }
+
+    fn on_ack_frequency_update(&mut self, threshold: u64, max_ack_delay: Duration) {
+        self.inner.on_ack_frequency_update(threshold, max_ack_delay);
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.inner.on_mtu_update(new_mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.clone_box(), watch: self.watch.clone() })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self.inner.into_any()
+    }
+}

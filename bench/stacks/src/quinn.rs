@@ -1,0 +1,129 @@
+//! quinn: its types for `endpoint.rs`, and what differs from noq.
+
+#[path = "endpoint.rs"]
+mod endpoint;
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fathom_h3_quinn as acknowledged_h3;
+use fathom_quinn as adapter;
+use h3_quinn as h3;
+use quinn as stack;
+use quinn::EndpointConfig;
+use quinn::congestion::{BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig};
+
+pub use self::endpoint::{Connecting, Connection, Endpoint, Incoming};
+use crate::native::NativeWatch;
+use crate::traits::ConnectionStats;
+
+/// A socket as an endpoint holds it.
+pub type Socket = Arc<dyn quinn::AsyncUdpSocket>;
+
+/// quinn's own controllers.
+pub(crate) const NATIVES: &[&str] = &["new-reno", "cubic", "bbr"];
+
+/// One of [`NATIVES`].
+fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
+    match name {
+        "cubic" => Arc::new(CubicConfig::default()),
+        "bbr" => Arc::new(BbrConfig::default()),
+        _ => Arc::new(NewRenoConfig::default()),
+    }
+}
+
+fn set_connection_ids(config: &mut EndpointConfig, key: u64) {
+    config.cid_generator(move || Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(key)));
+}
+
+fn own_stats(connection: &quinn::Connection) -> ConnectionStats {
+    let stats = connection.stats();
+    let path = stats.path;
+    ConnectionStats {
+        rtt: (!path.rtt.is_zero()).then_some(path.rtt),
+        window: path.cwnd,
+        sent: path.sent_packets,
+        sent_bytes: stats.udp_tx.bytes,
+        received_bytes: stats.udp_rx.bytes,
+        lost: path.lost_packets,
+        reductions: path.congestion_events,
+        ..ConnectionStats::default()
+    }
+}
+
+fn watched(
+    inner: Arc<dyn ControllerFactory + Send + Sync>,
+    watch: NativeWatch,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    Arc::new(WatchedFactory { inner, watch })
+}
+
+struct WatchedFactory {
+    inner: Arc<dyn ControllerFactory + Send + Sync>,
+    watch: NativeWatch,
+}
+
+impl ControllerFactory for WatchedFactory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let inner = Arc::clone(&self.inner).build(now, current_mtu);
+        Box::new(Watched { inner, watch: self.watch.clone() })
+    }
+}
+
+struct Watched {
+    inner: Box<dyn Controller>,
+    watch: NativeWatch,
+}
+
+impl Watched {
+    fn record(&self) {
+        self.watch.record(self.inner.window(), self.inner.metrics().ssthresh);
+    }
+}
+
+impl Controller for Watched {
+    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        self.inner.on_sent(now, bytes, last_packet_number);
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &quinn_proto::RttEstimator) {
+        self.inner.on_ack(now, sent, bytes, app_limited, rtt);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
+        self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        self.record();
+    }
+
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
+        let before = self.inner.window();
+        self.inner.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+        self.watch.reduced(before, self.inner.window());
+        self.record();
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.inner.on_mtu_update(new_mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.clone_box(), watch: self.watch.clone() })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self.inner.into_any()
+    }
+}

@@ -1,0 +1,102 @@
+//! What an endpoint is made from.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_plugin::{Clock, Extension};
+use rustls::quic::Suite;
+
+use crate::controller::Controller;
+use crate::native::NativeClock;
+
+/// The TLS of an endpoint, which says what it is.
+#[derive(Clone, Debug)]
+pub enum Tls {
+    /// It opens connections.
+    Client(Arc<rustls::ClientConfig>),
+    /// It accepts them.
+    Server(Arc<rustls::ServerConfig>),
+}
+
+/// What an endpoint is made from.
+pub struct EndpointSettings {
+    /// Its TLS.
+    pub tls: Tls,
+    /// The cipher suite of Initial packets, where TLS itself is not to say.
+    pub initial: Option<Suite>,
+    /// Its controllers. A server chooses one for each connection; a client uses the first.
+    pub controllers: Vec<Controller>,
+    /// What connections under our controllers negotiate.
+    pub extension: Extension,
+    /// The clock behind our timestamps, where it is not the system's.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// The window of the stack's own controllers is reported, at the times of this clock.
+    pub watch_natives: Option<NativeClock>,
+    /// Reports tell of every ACK frame.
+    pub monitor_acks: bool,
+    /// Packets leave through a shaping socket.
+    pub shaping: bool,
+    /// Seeds everything random: packet numbers skipped, spin and grease bits, connection IDs, reset tokens.
+    pub seed: Option<[u8; 32]>,
+    /// Settings of its connections.
+    pub transport: TransportSettings,
+}
+
+impl EndpointSettings {
+    /// With the defaults of the plug-in and the stack, without a shaping socket.
+    pub fn new(tls: Tls, controllers: Vec<Controller>) -> Self {
+        Self {
+            tls,
+            initial: None,
+            controllers,
+            extension: Extension::default(),
+            clock: None,
+            watch_natives: None,
+            monitor_acks: false,
+            shaping: false,
+            seed: None,
+            transport: TransportSettings::default(),
+        }
+    }
+}
+
+impl fmt::Debug for EndpointSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointSettings").field("controllers", &self.controllers).finish_non_exhaustive()
+    }
+}
+
+/// Settings of connections; `None` is the stack's default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TransportSettings {
+    /// Idle timeout.
+    pub idle: Option<Duration>,
+    /// Bidirectional streams that a peer may have open.
+    pub bidi_streams: Option<u32>,
+    /// Unidirectional streams that a peer may have open.
+    pub uni_streams: Option<u32>,
+    /// Bytes on their way on one stream, from a peer.
+    pub stream_window: Option<u32>,
+    /// Bytes on their way on all streams, from a peer.
+    pub window: Option<u32>,
+    /// Bytes that a connection keeps until they are acknowledged.
+    pub send_window: Option<u64>,
+    /// UDP payload of a full packet, which the path carries: nothing is discovered.
+    pub datagram: Option<u16>,
+}
+
+/// Why an endpoint cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A controller: its spec, and what is wrong.
+    #[error("controller '{0}': {1}")]
+    Controller(String, String),
+    /// The stack refused the TLS configuration.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// The socket.
+    #[error("endpoint: {0}")]
+    Endpoint(#[from] io::Error),
+}

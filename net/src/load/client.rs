@@ -1,0 +1,153 @@
+//! A client on any stack: its sockets, and connections to one server.
+
+use std::net::UdpSocket;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fathom_plugin::Observer;
+use fathom_stacks::{
+    Connecting as _, Connection as _, ConnectionStats, Controller, EarlyDataAccepted, Endpoint, EndpointSettings,
+    SetupError, Stack, Tls, TransportSettings,
+};
+
+use super::target::{Origin, wildcard_address};
+use super::uplink_delay::UplinkDelay;
+use super::{LoadError, Timestamps};
+use crate::udp;
+
+/// What a response may have on the way: enough for 1 Gbps over 100 ms, so that flow control is not what is measured.
+const STREAM_WINDOW: u32 = 16 << 20;
+
+/// How clients are made.
+#[derive(Clone, Debug)]
+pub(super) struct ClientConfig {
+    pub(super) stack: Stack,
+    pub(super) origin: Origin,
+    pub(super) tls: Arc<rustls::ClientConfig>,
+    pub(super) timestamps: Timestamps,
+    /// Number of UDP sockets; connections are spread over them.
+    pub(super) sockets: usize,
+    pub(super) idle: Duration,
+}
+
+impl ClientConfig {
+    fn endpoint(&self) -> Result<EndpointSettings, String> {
+        let extension = self.timestamps.extension();
+        // What this end sends is a few requests and acknowledgements: any controller does.
+        let controller = if extension.is_off() { "native:cubic" } else { "cubic" };
+        let controller = Controller::read(controller, self.stack)?;
+        Ok(EndpointSettings {
+            extension,
+            transport: TransportSettings {
+                idle: Some(self.idle),
+                // Servers open three: control and QPACK's two (RFC 9114 §6.2). Nothing else is accepted.
+                uni_streams: Some(8),
+                bidi_streams: Some(0),
+                stream_window: Some(STREAM_WINDOW),
+                ..TransportSettings::default()
+            },
+            ..EndpointSettings::new(Tls::Client(Arc::clone(&self.tls)), vec![controller])
+        })
+    }
+}
+
+/// Sockets and configuration.
+pub(super) struct Client<E> {
+    endpoints: Vec<E>,
+    next: AtomicUsize,
+    config: ClientConfig,
+}
+
+impl<E: Endpoint> Client<E> {
+    pub(super) fn open(
+        config: ClientConfig,
+        endpoint: impl Fn(UdpSocket, EndpointSettings) -> Result<E, SetupError>,
+    ) -> Result<Self, LoadError> {
+        let endpoints = (0..config.sockets.max(1)).map(|_| {
+            let (socket, _) = udp::bind(wildcard_address(config.origin.address())).map_err(|e| e.to_string())?;
+            endpoint(socket, config.endpoint()?).map_err(|e| e.to_string())
+        });
+        let endpoints = endpoints.collect::<Result<_, _>>().map_err(LoadError::Setup)?;
+        Ok(Self { endpoints, next: AtomicUsize::new(0), config })
+    }
+
+    /// Starts a connection.
+    pub(super) fn connect(&self) -> Result<Connecting<E>, String> {
+        let uplink_delay = (!self.config.timestamps.extension().is_off()).then(Arc::<UplinkDelay>::default);
+        let observer = uplink_delay.clone().map(|uplink_delay| uplink_delay as Arc<dyn Observer>);
+        let endpoint = &self.endpoints[self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len()];
+        let origin = &self.config.origin;
+        let connecting = endpoint.connect(origin.address(), origin.server_name(), None, observer)?;
+        Ok(Connecting { connecting, uplink_delay })
+    }
+
+    /// Waits until closed connections are drained.
+    pub(super) async fn wait_idle(&self) {
+        for endpoint in &self.endpoints {
+            endpoint.wait_idle().await;
+        }
+    }
+}
+
+/// A connection in its handshake.
+pub(super) struct Connecting<E: Endpoint> {
+    connecting: E::Connecting,
+    uplink_delay: Option<Arc<UplinkDelay>>,
+}
+
+impl<E: Endpoint> Connecting<E> {
+    /// The connection before its handshake is complete, if a ticket allows 0-RTT.
+    pub(super) fn into_0rtt(self) -> Result<(Connection<E>, EarlyDataAccepted), Self> {
+        let Self { connecting, uplink_delay } = self;
+        match connecting.into_0rtt() {
+            Ok((connection, accepted)) => Ok((Connection { connection, uplink_delay }, accepted)),
+            Err(connecting) => Err(Self { connecting, uplink_delay }),
+        }
+    }
+}
+
+impl<E: Endpoint> Future for Connecting<E> {
+    type Output = Result<Connection<E>, String>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.connecting).poll(cx).map(|done| match done {
+            Ok(connection) => Ok(Connection { connection, uplink_delay: self.uplink_delay.take() }),
+            Err(close) => Err(close.text),
+        })
+    }
+}
+
+/// A connection in use.
+pub(super) struct Connection<E: Endpoint> {
+    connection: E::Connection,
+    uplink_delay: Option<Arc<UplinkDelay>>,
+}
+
+impl<E: Endpoint> Connection<E> {
+    /// The connection for HTTP/3.
+    pub(super) fn h3(&self) -> <E::Connection as fathom_stacks::Connection>::H3 {
+        self.connection.h3()
+    }
+
+    /// It is still open.
+    pub(super) fn is_open(&self) -> bool {
+        self.connection.close_reason().is_none()
+    }
+
+    /// Closes it with this error code.
+    pub(super) fn close(&self, code: u32) {
+        self.connection.close(code);
+    }
+
+    /// Its statistics; the queueing delay is that of its own packets.
+    pub(super) fn stats(&self) -> ConnectionStats {
+        let stats = self.connection.stats();
+        match &self.uplink_delay {
+            Some(uplink_delay) => ConnectionStats { queueing: uplink_delay.mean(), ..stats },
+            None => stats,
+        }
+    }
+}
