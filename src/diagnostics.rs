@@ -1,8 +1,8 @@
 //! `-v`, `-q` and `RUST_LOG`: log output on standard error, above progress bars.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::callsite::Identifier;
@@ -89,7 +89,7 @@ impl<Callsite: Eq + std::hash::Hash> RateLimit<Callsite> {
     /// One more, now; `None` if it is too much, else how many were too much before.
     fn allows(&self, what: Callsite, now: Instant) -> Option<u32> {
         let Some(most) = self.most else { return Some(0) };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let seen = seen.entry(what).or_insert(Seen { since: now, count: 0 });
         let mut left_out = 0;
         if now.saturating_duration_since(seen.since) >= Duration::from_secs(1) {

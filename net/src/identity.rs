@@ -189,15 +189,15 @@ fn boring_context(
 /// As rustls's `KeyLogFile`, for BoringSSL.
 #[cfg(feature = "quiche")]
 pub fn log_secrets(context: &mut boring::ssl::SslContextBuilder) {
+    use parking_lot::Mutex;
     use std::io::Write;
-    use std::sync::{Mutex, PoisonError};
 
     if let Some(path) = std::env::var_os("SSLKEYLOGFILE")
         && let Ok(file) = std::fs::File::options().append(true).create(true).open(path)
     {
         let file = Mutex::new(file);
         context.set_keylog_callback(move |_, line| {
-            let _ = writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
+            let _ = writeln!(file.lock(), "{line}");
         });
     }
 }

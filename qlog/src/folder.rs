@@ -4,12 +4,13 @@
 //! an incomplete log says so in its last record. Nothing here waits for the disk but [`LogFolder::finish`]: the queue has room for
 //! the beginning and the end of every log that may be open, beside the events.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -191,7 +192,7 @@ impl LogFolder {
 
     /// Writes what waits and closes all files, which takes as long as the disk does; what is logged afterwards is dropped.
     pub fn finish(&self) -> LogCounts {
-        let thread = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.writer.lock().take();
         if let Some(thread) = thread {
             let _ = self.queue.try_send(Message::Stop);
             let _ = thread.join();
@@ -290,7 +291,7 @@ mod tests {
 
     impl Write for Memory {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(folder.counts().dropped, more as u64);
         drop((log, release));
         assert_eq!(folder.finish().events, QUEUE as u64);
-        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(memory.0.lock().clone()).unwrap();
         assert_eq!(text.matches("congestion_state_updated").count(), QUEUE);
         assert!(text.ends_with(
             "\"name\":\"fathom:log_incomplete\",\"data\":{\"reason\":\"queue_full\",\"events_dropped\":7}}\n"

@@ -1,8 +1,9 @@
 //! Progress of a study on standard error: on a terminal a bar per running run and one for all, elsewhere a line per run.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_bench::study::Event;
@@ -38,7 +39,7 @@ impl Watcher {
             let state = Arc::clone(&state);
             std::thread::spawn(move || {
                 loop {
-                    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                    let state = state.lock();
                     if state.over {
                         return;
                     }
@@ -54,7 +55,7 @@ impl Watcher {
     }
 
     pub(crate) fn on_event(&self, event: Event<'_>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         match event {
             Event::Starts { stored, left } => {
                 state.left = left;
@@ -102,7 +103,7 @@ impl Watcher {
 
     pub(crate) fn finish(self) {
         {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
             state.over = true;
             for (_, (bar, _)) in state.running.drain() {
                 bar.finish_and_clear();

@@ -1,11 +1,12 @@
 //! Runs one test case with one client and one server.
 
+use parking_lot::Mutex;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fathom_netsim::relay::{Relay, RelaySpec, RelayStats};
@@ -288,7 +289,7 @@ impl<'a> Testbed<'a> {
         let local = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
         let mut relay = Relay::bind(local, address, link)
             .map_err(|e| e.to_string())?
-            .tapped(move |passing| tapped.capture.lock().unwrap_or_else(PoisonError::into_inner).record(passing));
+            .tapped(move |passing| tapped.capture.lock().record(passing));
         if let Some((_, other)) = &others {
             relay = relay.also(local, *other).map_err(|e| e.to_string())?;
         }
@@ -351,7 +352,7 @@ impl<'a> Testbed<'a> {
         }
         let exit = gone.unwrap_or_else(|| self.server.terminate());
         let stats = self.stop_relay();
-        let capture = std::mem::take(&mut *self.shared.capture.lock().unwrap_or_else(PoisonError::into_inner));
+        let capture = std::mem::take(&mut *self.shared.capture.lock());
         (exit, (capture, stats.unwrap_or_default()))
     }
 

@@ -1,6 +1,6 @@
 //! Queueing delay towards the server, from the server's timestamps.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
@@ -23,14 +23,14 @@ struct Delays {
 impl UplinkDelay {
     /// The mean queueing delay; `None` without a single delay.
     pub(super) fn mean(&self) -> Option<Duration> {
-        let delays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let delays = self.0.lock();
         let delays = delays.as_ref()?;
         let mean = delays.sum / i128::from(delays.count) - i128::from(delays.least);
         Some(Duration::from_nanos(u64::try_from(mean).unwrap_or_default()))
     }
 
     fn add(&self, delay: OneWayDelay) {
-        let mut delays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut delays = self.0.lock();
         let nanos = delay.as_nanos();
         let delays = delays.get_or_insert(Delays { first: nanos, least: 0, sum: 0, count: 0 });
         let since_first = nanos.saturating_sub(delays.first);

@@ -4,9 +4,10 @@
 //! (RFC 9000 §8.1). So connections without a validated address never cause a refusal: they only make further clients of the same prefix
 //! validate theirs. Otherwise an attacker could lock out a client by spoofing its address.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
@@ -108,7 +109,7 @@ impl AdmissionControl {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -8,8 +8,9 @@
 //!
 //! Slow readers are dropped: see [`ConnectionBudget::check`].
 
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -119,7 +120,7 @@ impl Window {
 
 /// Locks what no panic leaves half done.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+    of.lock()
 }
 
 impl ConnectionBudget {
