@@ -22,11 +22,12 @@ use std::time::Duration;
 
 use crate::aimd::Aimd;
 use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, SendParams};
-use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
+use crate::controller::Controller;
+use crate::event::{AckEvent, CongestionEvent, Sent, Start};
 use crate::hystart;
 use crate::math::cube_root;
 use crate::options::{Algorithm, OptionInfo, Values, choices, spec_text};
+use crate::rule::{RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -96,16 +97,21 @@ impl ControllerConfig for CubicConfig {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        let aimd = Aimd::new(start).with_hystart(self.hystart);
-        Ok(Box::new(Cubic {
-            aimd,
+        self.start_rule(start, self.hystart)
+    }
+}
+
+impl RuleConfig for CubicConfig {
+    type Rule = Cubic;
+
+    fn rule(&self, _window: &Aimd, now: Time) -> Cubic {
+        Cubic {
             fast_convergence: self.fast_convergence,
             curve: Curve::default(),
             undo: Undo::default(),
-            last: start.now,
+            last: now,
             drained: false,
-        }))
+        }
     }
 }
 
@@ -223,7 +229,6 @@ impl Epoch {
 /// CUBIC.
 #[derive(Clone, Debug)]
 pub struct Cubic {
-    aimd: Aimd,
     fast_convergence: FastConvergence,
     curve: Curve,
     /// The curve before the last loss.
@@ -234,7 +239,7 @@ pub struct Cubic {
     drained: bool,
 }
 
-impl Controller for Cubic {
+impl WindowRule for Cubic {
     fn on_sent(&mut self, sent: &Sent) {
         if self.drained {
             self.curve.pause(sent.now.since(self.last));
@@ -242,67 +247,41 @@ impl Controller for Cubic {
         }
     }
 
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         if acks.app_limited {
             self.curve.pause(acks.now.since(self.last));
         }
         (self.last, self.drained) = (acks.now, acks.in_flight == 0);
-        let acked = self.aimd.on_ack(acks);
-        let acked = self.aimd.grow_slow_start(acked);
+        let acked = window.grow_slow_start(acked);
         if acked > 0 {
-            let (cwnd, datagram) = (self.aimd.window(), self.aimd.datagram());
+            let (cwnd, datagram) = (window.window(), window.datagram());
             let epoch = self.curve.epoch(acks.now, cwnd, datagram);
-            let step = epoch.growth(acks.now, acks.rtt.smoothed.as_secs_f64(), acked, cwnd, datagram);
-            self.aimd.grow_by(step);
+            window.grow_by(epoch.growth(acks.now, acks.rtt.smoothed.as_secs_f64(), acked, cwnd, datagram));
         }
     }
 
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        let cwnd = self.aimd.window();
-        if self.aimd.begins_recovery(congestion_event) {
-            if matches!(congestion_event.cause, Cause::Loss { .. }) {
+    fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
+        if window.begins_recovery(event) {
+            if event.is_loss() {
                 self.undo.save(&self.curve);
             }
-            self.curve.reduce(cwnd, self.fast_convergence);
+            self.curve.reduce(window.window(), self.fast_convergence);
         }
-        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
-        if self.aimd.on_congestion_event(congestion_event, BETA) && persistent {
+        if window.on_congestion_event(event, BETA) && event.is_persistent() {
             self.curve.collapse();
         }
     }
 
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
+    fn on_spurious_congestion_event(&mut self, restored: bool) {
         // A window that has outgrown the loss keeps all its values, the curve too (RFC 9438 §4.9.2); after a mark there is nothing to go
-        // back to. `Aimd` knows both.
-        let curve = self.undo.take();
-        if self.aimd.on_spurious_congestion_event() {
-            self.curve = curve.unwrap_or(self.curve);
+        // back to. The window knows both.
+        if let Some(curve) = self.undo.take().filter(|_| restored) {
+            self.curve = curve;
         }
     }
 
-    fn on_path(&mut self, now: Time, change: PathChange) {
+    fn on_datagram(&mut self, _bytes: u16) {
         self.curve.epoch = None;
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => {
-                self.aimd.on_moved(now);
-                self.curve = Curve::default();
-                self.undo.forget();
-                (self.last, self.drained) = (now, false);
-            }
-        }
-    }
-
-    fn send_params(&self) -> SendParams {
-        SendParams::window(self.aimd.window())
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        self.aimd.metrics()
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
     }
 }
 

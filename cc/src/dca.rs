@@ -36,11 +36,11 @@ use std::time::Duration;
 
 use crate::aimd::Aimd;
 use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, SendParams};
-use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
+use crate::controller::{Controller, ControllerMetrics};
+use crate::event::{AckEvent, Start};
 use crate::hystart;
 use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
-use crate::reno::LOSS_REDUCTION;
+use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time, duration_text};
 
 /// Largest `x` and `w`; the largest that the paper mentions (DCA §3.2.1).
@@ -196,8 +196,15 @@ impl ControllerConfig for DcaConfig {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        Ok(Box::new(Dca::new(Aimd::new(start).with_hystart(self.hystart), *self)))
+        self.start_rule(start, self.hystart)
+    }
+}
+
+impl RuleConfig for DcaConfig {
+    type Rule = Dca;
+
+    fn rule(&self, _window: &Aimd, now: Time) -> Dca {
+        Dca { config: *self, ring: Ring::new(self.x, self.w), epoch: None, newest: now }
     }
 }
 
@@ -284,94 +291,60 @@ impl Ring {
 /// TCP/DCA.
 #[derive(Clone, Debug)]
 pub struct Dca {
-    aimd: Aimd,
     config: DcaConfig,
     ring: Ring,
     /// windowAVG(w) at the reaction that began this congestion epoch, as long as the epoch lasts.
     epoch: Option<Mean>,
-    /// When the newest packet acknowledged so far was sent.
+    /// When the newest packet acknowledged so far was sent; before the first one, when the path began.
     newest: Time,
 }
 
 impl Dca {
-    fn new(aimd: Aimd, config: DcaConfig) -> Self {
-        Self { aimd, config, ring: Ring::new(config.x, config.w), epoch: None, newest: Time::ZERO }
-    }
-
     /// The tcpRTT sample of this ACK frame (DCA §3.1).
-    fn sample(&mut self, acks: &AckEvent<'_>) -> Option<Duration> {
+    fn sample(&mut self, window: &Aimd, acks: &AckEvent<'_>) -> Option<Duration> {
         let sent = acks.newest_sent().filter(|sent| *sent >= self.newest)?;
         self.newest = sent;
         let counts = acks.packets.len() > 1 || self.config.samples == Samples::All;
-        (counts && !self.aimd.in_recovery()).then_some(acks.rtt.latest)
+        (counts && !window.in_recovery()).then_some(acks.rtt.latest)
     }
 
     /// Reacts to a delay event once per congestion epoch.
-    fn judge(&mut self) {
-        let Ring { sampled, window, squares, .. } = self.ring;
+    fn judge(&mut self, window: &mut Aimd) {
+        let Ring { sampled, window: average, squares, .. } = self.ring;
         if let Some(start) = self.epoch {
             let baseline = match self.config.epoch {
-                Epoch::Average => window,
+                Epoch::Average => average,
                 Epoch::Start => start,
             };
             if sampled.above(baseline) == 0 {
                 self.epoch = None;
             }
         }
-        let event = delay_event(sampled, window, squares) && sampled.reaches(window, self.config.floor);
+        let event = delay_event(sampled, average, squares) && sampled.reaches(average, self.config.floor);
         if self.epoch.is_none() && event {
-            self.epoch = Some(window);
-            self.aimd.cut(self.config.reduction.leaves());
+            self.epoch = Some(average);
+            window.cut(self.config.reduction.leaves());
         }
     }
 }
 
-impl Controller for Dca {
-    fn on_sent(&mut self, _sent: &Sent) {}
-
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
-        let acked = self.aimd.on_ack(acks);
-        self.aimd.grow_as_reno(acked);
-        if let Some(rtt) = self.sample(acks) {
+impl WindowRule for Dca {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
+        window.grow_as_reno(acked);
+        if let Some(rtt) = self.sample(window, acks) {
             self.ring.push(rtt);
             if self.ring.ready() {
-                self.judge();
+                self.judge(window);
             }
         }
-    }
-
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION);
-    }
-
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
-        self.aimd.on_spurious_congestion_event();
-    }
-
-    fn on_path(&mut self, now: Time, change: PathChange) {
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => {
-                self.aimd.on_moved(now);
-                *self = Self { newest: now, ..Self::new(self.aimd.clone(), self.config) };
-            }
-        }
-    }
-
-    fn send_params(&self) -> SendParams {
-        SendParams::window(self.aimd.window())
     }
 
     /// `queueing` is the height of sampledRTT(x) above windowAVG(w).
-    fn metrics(&self) -> ControllerMetrics {
-        let Ring { sampled, window, .. } = self.ring;
-        let above = sampled.above(window) / u128::from(sampled.count * window.count);
+    fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
+        let Ring { sampled, window: average, .. } = self.ring;
+        let above = sampled.above(average) / u128::from(sampled.count * average.count);
         let above = Duration::from_nanos(u64::try_from(above).unwrap_or(u64::MAX));
-        ControllerMetrics { queueing: self.ring.ready().then_some(above), ..self.aimd.metrics() }
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+        ControllerMetrics { queueing: self.ring.ready().then_some(above), ..window }
     }
 }
 

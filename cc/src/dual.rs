@@ -21,12 +21,12 @@ use std::time::Duration;
 
 use crate::aimd::Aimd;
 use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, SendParams};
-use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
+use crate::controller::{Controller, ControllerMetrics};
+use crate::event::{AckEvent, CongestionEvent, Start};
 use crate::hystart;
 use crate::options::{Algorithm, OptionInfo, Values, choices, spec_text};
-use crate::reno::LOSS_REDUCTION;
 use crate::round::RoundTrip;
+use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
 /// What a decision leaves of the window.
@@ -91,8 +91,15 @@ impl ControllerConfig for DualConfig {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        Ok(Box::new(Dual::new(Aimd::new(start).with_hystart(self.hystart), *self)))
+        self.start_rule(start, self.hystart)
+    }
+}
+
+impl RuleConfig for DualConfig {
+    type Rule = Dual;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> Dual {
+        Dual { reset: self.reset, round: RoundTrip::default(), rounds: 0, seen: None, latest: Duration::ZERO }
     }
 }
 
@@ -121,8 +128,7 @@ pub fn above_middle(rtt: Duration, seen: Range) -> bool {
 /// TCP/DUAL.
 #[derive(Clone, Debug)]
 pub struct Dual {
-    aimd: Aimd,
-    config: DualConfig,
+    reset: Reset,
     round: RoundTrip,
     /// Round trips since the last decision.
     rounds: u32,
@@ -131,15 +137,6 @@ pub struct Dual {
 }
 
 impl Dual {
-    fn new(aimd: Aimd, config: DualConfig) -> Self {
-        Self { aimd, config, round: RoundTrip::default(), rounds: 0, seen: None, latest: Duration::ZERO }
-    }
-
-    fn restart(&mut self) {
-        self.round.restart();
-        self.rounds = 0;
-    }
-
     /// Takes a sample; gives the range with it.
     fn sample(&mut self, rtt: Duration) -> Range {
         let seen = self.seen.map_or(Range { min: rtt, max: rtt }, |seen| seen.and(rtt));
@@ -159,27 +156,21 @@ impl Dual {
     }
 }
 
-impl Controller for Dual {
-    fn on_sent(&mut self, _sent: &Sent) {}
-
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
-        let acked = self.aimd.on_ack(acks);
-        self.aimd.grow_as_reno(acked);
+impl WindowRule for Dual {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
+        window.grow_as_reno(acked);
         let seen = self.sample(acks.rtt.latest);
-        if !self.aimd.in_recovery() && self.due(acks) && above_middle(acks.rtt.latest, seen) {
-            self.aimd.cut(DELAY_REDUCTION);
+        if !window.in_recovery() && self.due(acks) && above_middle(acks.rtt.latest, seen) {
+            window.cut(DELAY_REDUCTION);
         }
     }
 
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        if !self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION) {
-            return;
-        }
-        self.restart();
-        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
-        let forget = match self.config.reset {
+    fn on_reduction(&mut self, event: &CongestionEvent) {
+        self.round.restart();
+        self.rounds = 0;
+        let forget = match self.reset {
             Reset::Never => false,
-            Reset::Timeout => persistent,
+            Reset::Timeout => event.is_persistent(),
             Reset::Loss => true,
         };
         if forget {
@@ -187,32 +178,10 @@ impl Controller for Dual {
         }
     }
 
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
-        self.aimd.on_spurious_congestion_event();
-    }
-
-    fn on_path(&mut self, now: Time, change: PathChange) {
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => {
-                self.aimd.on_moved(now);
-                *self = Self::new(self.aimd.clone(), self.config);
-            }
-        }
-    }
-
-    fn send_params(&self) -> SendParams {
-        SendParams::window(self.aimd.window())
-    }
-
     /// `queueing` is the last RTT above the smallest.
-    fn metrics(&self) -> ControllerMetrics {
+    fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
         let queueing = self.seen.map(|seen| self.latest.saturating_sub(seen.min));
-        ControllerMetrics { queueing, ..self.aimd.metrics() }
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+        ControllerMetrics { queueing, ..window }
     }
 }
 

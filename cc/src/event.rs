@@ -133,6 +133,18 @@ pub struct CongestionEvent {
     pub cause: Cause,
 }
 
+impl CongestionEvent {
+    /// Packets were lost, which may prove spurious; marks never do.
+    pub const fn is_loss(&self) -> bool {
+        matches!(self.cause, Cause::Loss { .. })
+    }
+
+    /// All packets of a persistent-congestion period were lost (RFC 9002 §7.6).
+    pub const fn is_persistent(&self) -> bool {
+        matches!(self.cause, Cause::Loss { persistent: true, .. })
+    }
+}
+
 /// The path changed under the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathChange {

@@ -22,13 +22,14 @@ use std::sync::Arc;
 
 use crate::aimd::Aimd;
 use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, SendParams};
-use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
+use crate::controller::Controller;
+use crate::event::{AckEvent, Start};
 use crate::ghstcp::trend::{Test, Watch};
 use crate::highspeed::{increase, kept};
 use crate::hystart;
 use crate::options::{Algorithm, OptionInfo, Values, spec_text};
 use crate::round::RoundTrip;
+use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
 const TREND: OptionInfo = OptionInfo {
@@ -74,13 +75,15 @@ impl ControllerConfig for GhstcpConfig {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        Ok(Box::new(Gentle {
-            aimd: Aimd::new(start).with_hystart(self.hystart),
-            mode: Mode::HighSpeed,
-            watch: Watch::new(self.trend),
-            round: RoundTrip::default(),
-        }))
+        self.start_rule(start, self.hystart)
+    }
+}
+
+impl RuleConfig for GhstcpConfig {
+    type Rule = Gentle;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> Gentle {
+        Gentle { mode: Mode::HighSpeed, watch: Watch::new(self.trend), round: RoundTrip::default() }
     }
 }
 
@@ -96,7 +99,6 @@ enum Mode {
 /// gHSTCP.
 #[derive(Clone, Debug)]
 pub struct Gentle {
-    aimd: Aimd,
     mode: Mode,
     watch: Watch,
     /// The round trip that is watched.
@@ -115,49 +117,18 @@ impl Gentle {
     }
 }
 
-impl Controller for Gentle {
-    fn on_sent(&mut self, _sent: &Sent) {}
-
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+impl WindowRule for Gentle {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         self.observe(acks);
-        let acked = self.aimd.on_ack(acks);
-        let acked = self.aimd.grow_slow_start(acked);
+        let acked = window.grow_slow_start(acked);
         let packets = match self.mode {
-            Mode::HighSpeed => increase(self.aimd.window(), self.aimd.datagram()),
+            Mode::HighSpeed => increase(window.window(), window.datagram()),
             Mode::Reno => Ratio::ONE,
         };
-        self.aimd.grow_additive(packets, acked);
+        window.grow_additive(packets, acked);
     }
 
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        self.aimd.on_congestion_event(congestion_event, kept(self.aimd.window(), self.aimd.datagram()));
-    }
-
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
-        self.aimd.on_spurious_congestion_event();
-    }
-
-    fn on_path(&mut self, now: Time, change: PathChange) {
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => {
-                self.aimd.on_moved(now);
-                self.mode = Mode::HighSpeed;
-                self.watch.clear();
-                self.round.restart();
-            }
-        }
-    }
-
-    fn send_params(&self) -> SendParams {
-        SendParams::window(self.aimd.window())
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        self.aimd.metrics()
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+    fn kept(&self, window: &Aimd) -> Ratio {
+        kept(window.window(), window.datagram())
     }
 }

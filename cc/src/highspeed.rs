@@ -18,11 +18,12 @@ use std::sync::Arc;
 
 use crate::aimd::Aimd;
 use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, SendParams};
-use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
+use crate::controller::Controller;
+use crate::event::{AckEvent, Start};
 use crate::hystart;
 use crate::math::{exp, ln};
 use crate::options::{Algorithm, spec_text};
+use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
 /// Low_Window in datagrams (RFC 3649 §5).
@@ -63,8 +64,7 @@ impl ControllerConfig for HighSpeedConfig {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        Ok(Box::new(HighSpeed { aimd: Aimd::new(start).with_hystart(self.hystart) }))
+        self.start_rule(start, self.hystart)
     }
 }
 
@@ -135,46 +135,26 @@ pub fn kept(window: u64, datagram: u64) -> Ratio {
     if w <= LOW_WINDOW { Ratio::HALF } else { Ratio::new(((1.0 - b(w)) * f64::from(UNIT)) as u32, UNIT) }
 }
 
-/// HighSpeed TCP.
-#[derive(Clone, Debug)]
-pub struct HighSpeed {
-    aimd: Aimd,
+impl RuleConfig for HighSpeedConfig {
+    type Rule = HighSpeed;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> HighSpeed {
+        HighSpeed
+    }
 }
 
-impl Controller for HighSpeed {
-    fn on_sent(&mut self, _sent: &Sent) {}
+/// HighSpeed TCP.
+#[derive(Clone, Copy, Debug)]
+pub struct HighSpeed;
 
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
-        let acked = self.aimd.on_ack(acks);
-        let acked = self.aimd.grow_slow_start(acked);
-        self.aimd.grow_additive(increase(self.aimd.window(), self.aimd.datagram()), acked);
+impl WindowRule for HighSpeed {
+    fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, acked: u64) {
+        let acked = window.grow_slow_start(acked);
+        window.grow_additive(increase(window.window(), window.datagram()), acked);
     }
 
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        self.aimd.on_congestion_event(congestion_event, kept(self.aimd.window(), self.aimd.datagram()));
-    }
-
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
-        self.aimd.on_spurious_congestion_event();
-    }
-
-    fn on_path(&mut self, now: Time, change: PathChange) {
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => self.aimd.on_moved(now),
-        }
-    }
-
-    fn send_params(&self) -> SendParams {
-        SendParams::window(self.aimd.window())
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        self.aimd.metrics()
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+    fn kept(&self, window: &Aimd) -> Ratio {
+        kept(window.window(), window.datagram())
     }
 }
 

@@ -19,6 +19,7 @@ pub mod options;
 pub mod packet_size;
 pub mod reno;
 pub mod round;
+pub mod rule;
 pub mod sdc;
 pub mod sync_tcp;
 pub mod testing;

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use crate::aimd::Aimd;
 use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, SendParams};
-use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
+use crate::controller::Controller;
+use crate::event::{AckEvent, Start};
 use crate::hystart;
 use crate::options::{Algorithm, spec_text};
+use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
 /// What a loss or a mark leaves of the window (RFC 9002 §7.3.2; the RFC's kLossReductionFactor).
@@ -47,49 +48,24 @@ impl ControllerConfig for RenoConfig {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        Ok(Box::new(Reno { aimd: Aimd::new(start).with_hystart(self.hystart) }))
+        self.start_rule(start, self.hystart)
+    }
+}
+
+impl RuleConfig for RenoConfig {
+    type Rule = Reno;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> Reno {
+        Reno
     }
 }
 
 /// NewReno.
-#[derive(Clone, Debug)]
-pub struct Reno {
-    aimd: Aimd,
-}
+#[derive(Clone, Copy, Debug)]
+pub struct Reno;
 
-impl Controller for Reno {
-    fn on_sent(&mut self, _sent: &Sent) {}
-
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
-        let acked = self.aimd.on_ack(acks);
-        self.aimd.grow_as_reno(acked);
-    }
-
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION);
-    }
-
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
-        self.aimd.on_spurious_congestion_event();
-    }
-
-    fn on_path(&mut self, now: Time, change: PathChange) {
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => self.aimd.on_moved(now),
-        }
-    }
-
-    fn send_params(&self) -> SendParams {
-        SendParams::window(self.aimd.window())
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        self.aimd.metrics()
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+impl WindowRule for Reno {
+    fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, acked: u64) {
+        window.grow_as_reno(acked);
     }
 }

@@ -1,8 +1,8 @@
 //! SDC (Kung, Tan, Hsiao: "TCP with sender-based delay control", Computer Communications 26, 2003).
 //!
 //! Below a window of eight packets loss recovery fails, so SDC does not go there: it slows down by delaying packets at the sender,
-//! which stretches the round trip to RTT + D and lowers the rate W / (RTT + D) as far as need be. [`Sdc::on_ack`] and
-//! [`Sdc::on_congestion_event`] are the two halves of the box in SDC §2.2, with its names.
+//! which stretches the round trip to RTT + D and lowers the rate W / (RTT + D) as far as need be. Its answers to an ACK and to a
+//! congestion event are the two halves of the box in SDC §2.2, with its names.
 //!
 //! The delay goes out as [`Pacing::Delay`]: at most one window per RTT + D.
 //!
@@ -36,11 +36,12 @@ use std::time::Duration;
 
 use crate::aimd::Aimd;
 use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, Pacing, SendParams};
-use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
+use crate::controller::{Controller, ControllerMetrics, Pacing};
+use crate::event::{AckEvent, Cause, CongestionEvent, Start};
 use crate::hystart;
 use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
 use crate::reno::LOSS_REDUCTION;
+use crate::rule::{RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -206,9 +207,15 @@ impl ControllerConfig for SdcConfig {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        Ok(Box::new(Sdc {
-            aimd: Aimd::new(start).with_hystart(self.hystart),
+        self.start_rule(start, self.hystart)
+    }
+}
+
+impl RuleConfig for SdcConfig {
+    type Rule = Sdc;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> Sdc {
+        Sdc {
             config: *self,
             d: Duration::ZERO,
             rtt: None,
@@ -216,14 +223,13 @@ impl ControllerConfig for SdcConfig {
             reacted: None,
             raised: None,
             undo: Undo::default(),
-        }))
+        }
     }
 }
 
 /// SDC.
 #[derive(Clone, Debug)]
 pub struct Sdc {
-    aimd: Aimd,
     config: SdcConfig,
     /// The added delay D.
     d: Duration,
@@ -272,8 +278,8 @@ fn share(ratio: Ratio, of: Duration) -> Duration {
 
 impl Sdc {
     /// `W < threshold`.
-    fn small_window(&self) -> bool {
-        self.aimd.window() < u64::from(self.config.threshold) * self.aimd.datagram()
+    fn small_window(&self, window: &Aimd) -> bool {
+        window.window() < u64::from(self.config.threshold) * window.datagram()
     }
 
     /// D when the newest packet of this ACK frame left; what it shrank by since does not matter.
@@ -300,15 +306,15 @@ impl Sdc {
     }
 
     /// No congestion: D shrinks by `packets` acknowledged packets.
-    fn shrink(&mut self, packets: u64, rtt_new: Duration, rtt_old: Duration) {
-        if self.small_window() {
+    fn shrink(&mut self, window: &Aimd, packets: u64, rtt_new: Duration, rtt_old: Duration) {
+        if self.small_window(window) {
             self.d = shrunk_small(rtt_new, rtt_old, self.d);
             for _ in 1..packets.min(MAX_STEPS) {
                 self.d = shrunk_small(rtt_new, rtt_new, self.d);
             }
         } else if self.config.shrink == Shrink::Equation {
-            let window = self.aimd.window() as f64 / self.aimd.datagram() as f64;
-            self.d = shrunk_large(window, packets, rtt_new, self.d);
+            let w = window.window() as f64 / window.datagram() as f64;
+            self.d = shrunk_large(w, packets, rtt_new, self.d);
         } else {
             for _ in 0..packets.min(MAX_STEPS) {
                 self.d = share(self.config.factor, self.d);
@@ -323,19 +329,16 @@ impl Sdc {
     }
 
     /// Marks within the round trip after the last reaction do not count again with `react=round`.
-    fn counts(&self, congestion_event: &CongestionEvent) -> bool {
-        match (self.config.react, congestion_event.cause) {
+    fn counts(&self, event: &CongestionEvent) -> bool {
+        match (self.config.react, event.cause) {
             (React::Ack, Cause::Mark) => true,
-            _ => self.reacted.is_none_or(|reacted| congestion_event.sent > reacted),
+            _ => self.reacted.is_none_or(|reacted| event.sent > reacted),
         }
     }
 }
 
-impl Controller for Sdc {
-    fn on_sent(&mut self, _sent: &Sent) {}
-
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
-        let acked = self.aimd.on_ack(acks);
+impl WindowRule for Sdc {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         let rtt_new = acks.rtt.latest;
         let rtt_old = self.rtt.replace(rtt_new).unwrap_or(rtt_new);
         self.measure(acks);
@@ -343,81 +346,52 @@ impl Controller for Sdc {
             // Congestion experienced: the congestion event that follows raises D.
             return;
         }
-        let small = self.small_window();
+        let small = self.small_window(window);
         let held = self.d > Duration::ZERO;
         if held {
-            let packets = acks.bytes().div_ceil(self.aimd.datagram()).max(1);
-            self.shrink(packets, rtt_new, rtt_old);
+            let packets = acks.bytes().div_ceil(window.datagram()).max(1);
+            self.shrink(window, packets, rtt_new, rtt_old);
         }
         if small {
-            self.aimd.grow_additive(Ratio::ONE, acked);
+            window.grow_additive(Ratio::ONE, acked);
         } else if !held {
-            self.aimd.grow_as_reno(acked);
+            window.grow_as_reno(acked);
         }
     }
 
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        if !self.aimd.concerns(congestion_event) {
-            return;
-        }
-        // A mark is never spurious, nor is what came before it.
-        if congestion_event.cause == Cause::Mark {
-            self.undo.forget();
-        }
-        let slows = self.small_window() || self.d > Duration::ZERO;
-        if !slows {
-            if self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION) {
-                self.reacted = Some(congestion_event.now);
-                if congestion_event.cause != Cause::Mark {
-                    self.undo.save(&self.d);
-                }
-            }
-            return;
-        }
+    fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
         // The window stays and D grows; persistent congestion collapses the window instead, and halves the threshold.
-        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
-        let counts = !persistent && self.counts(congestion_event);
-        let kept = if persistent { LOSS_REDUCTION } else { Ratio::ONE };
-        if self.aimd.on_congestion_event(congestion_event, kept) && congestion_event.cause != Cause::Mark {
+        let slows = self.small_window(window) || self.d > Duration::ZERO;
+        let grows = slows && !event.is_persistent();
+        let reduced = window.on_congestion_event(event, if grows { Ratio::ONE } else { LOSS_REDUCTION });
+        // A mark is never spurious, nor is what came before it.
+        if !event.is_loss() {
+            self.undo.forget();
+        } else if reduced {
             self.undo.save(&self.d);
         }
-        if let (true, Some(srtt), Some(rtt)) = (counts, self.srtt, self.rtt) {
-            self.raised.get_or_insert(Raised { at: congestion_event.now, before: self.d });
+        if !slows && reduced {
+            self.reacted = Some(event.now);
+        }
+        if let (true, Some(srtt), Some(rtt)) = (grows && self.counts(event), self.srtt, self.rtt) {
+            self.raised.get_or_insert(Raised { at: event.now, before: self.d });
             self.d = grown(srtt, rtt);
-            self.reacted = Some(congestion_event.now);
+            self.reacted = Some(event.now);
         }
     }
 
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
-        self.aimd.on_spurious_congestion_event();
+    fn on_spurious_congestion_event(&mut self, _restored: bool) {
         if let Some(d) = self.undo.take() {
             self.d = d.min(self.d);
         }
     }
 
-    fn on_path(&mut self, now: Time, change: PathChange) {
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => {
-                self.aimd.on_moved(now);
-                (self.d, self.rtt, self.srtt) = (Duration::ZERO, None, None);
-                (self.reacted, self.raised) = (None, None);
-                self.undo.forget();
-            }
-        }
+    fn pacing(&self) -> Pacing {
+        if self.d > Duration::ZERO { Pacing::Delay(self.d) } else { Pacing::Window }
     }
 
-    fn send_params(&self) -> SendParams {
-        let pacing = if self.d > Duration::ZERO { Pacing::Delay(self.d) } else { Pacing::Window };
-        SendParams { pacing, ..SendParams::window(self.aimd.window()) }
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        ControllerMetrics { hold: Some(self.d), ..self.aimd.metrics() }
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+    fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
+        ControllerMetrics { hold: Some(self.d), ..window }
     }
 }
 

@@ -38,12 +38,12 @@ use std::time::Duration;
 
 use crate::aimd::Aimd;
 use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, SendParams};
-use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
+use crate::controller::{Controller, ControllerMetrics};
+use crate::event::{AckEvent, CongestionEvent, Start};
 use crate::hystart;
 use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices};
-use crate::reno::LOSS_REDUCTION;
 use crate::round::RoundTrip;
+use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
 /// What leaving slow start leaves of the window with `params=ns2`.
@@ -164,8 +164,22 @@ impl ControllerConfig for VegasConfig {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        Ok(Box::new(Vegas::new(Aimd::new(start).with_hystart(self.hystart), *self)))
+        self.start_rule(start, self.hystart)
+    }
+}
+
+impl RuleConfig for VegasConfig {
+    type Rule = Vegas;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> Vegas {
+        Vegas {
+            config: *self,
+            round: RoundTrip::default(),
+            samples: Samples::default(),
+            base: None,
+            grows: true,
+            queueing: None,
+        }
     }
 }
 
@@ -230,7 +244,6 @@ impl Samples {
 /// TCP Vegas.
 #[derive(Clone, Debug)]
 pub struct Vegas {
-    aimd: Aimd,
     config: VegasConfig,
     round: RoundTrip,
     samples: Samples,
@@ -243,24 +256,12 @@ pub struct Vegas {
 }
 
 impl Vegas {
-    fn new(aimd: Aimd, config: VegasConfig) -> Self {
-        Self {
-            aimd,
-            config,
-            round: RoundTrip::default(),
-            samples: Samples::default(),
-            base: None,
-            grows: true,
-            queueing: None,
-        }
-    }
-
     /// One ACK frame outside recovery, ns-2's way; `acked` are the bytes that may count as growth.
-    fn on_acks_ns2(&mut self, acks: &AckEvent<'_>, base: Duration, acked: u64) {
+    fn on_ack_ns2(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, base: Duration, acked: u64) {
         if self.round.on_ack(acks) {
             if let Some(rtt) = self.samples.mean() {
                 self.queueing = Some(rtt.saturating_sub(base));
-                self.judge_ns2(delta(self.aimd.window(), self.aimd.datagram(), base, rtt));
+                self.judge_ns2(window, delta(window.window(), window.datagram(), base, rtt));
             }
             self.samples = Samples::default();
         }
@@ -269,26 +270,26 @@ impl Vegas {
         if !self.grows {
             return;
         }
-        if self.aimd.in_slow_start() {
-            self.aimd.grow_slow_start(acked);
+        if window.in_slow_start() {
+            window.grow_slow_start(acked);
             // Beyond the threshold the window holds until the next verdict.
-            self.grows = self.aimd.in_slow_start();
+            self.grows = window.in_slow_start();
         } else {
-            self.aimd.grow_additive(Ratio::ONE, acked);
+            window.grow_additive(Ratio::ONE, acked);
         }
     }
 
     /// The verdict of a round, ns-2's way.
-    fn judge_ns2(&mut self, delta: u64) {
+    fn judge_ns2(&mut self, window: &mut Aimd, delta: u64) {
         let Thresholds { alpha, beta, gamma } = self.config.thresholds;
-        if self.aimd.in_slow_start() {
+        if window.in_slow_start() {
             self.grows = !self.grows;
             if self.grows && delta > u64::from(gamma) {
-                self.aimd.cut(EXIT);
+                window.cut(EXIT);
                 self.grows = false;
             }
         } else if delta > u64::from(beta) {
-            self.aimd.cut_by(self.aimd.datagram());
+            window.cut_by(window.datagram());
             self.grows = false;
         } else {
             self.grows = delta < u64::from(alpha);
@@ -296,7 +297,7 @@ impl Vegas {
     }
 
     /// One ACK frame outside recovery, Linux's way.
-    fn on_acks_linux(&mut self, acks: &AckEvent<'_>, base: Duration, acked: u64) {
+    fn on_ack_linux(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, base: Duration, acked: u64) {
         // The frame that ends a round gives the last sample of it.
         self.samples.take(acks.rtt.latest);
         let ended = self.round.on_ack(acks);
@@ -307,84 +308,57 @@ impl Vegas {
         match min.filter(|_| ended) {
             Some(rtt) if count >= LINUX_SAMPLES => {
                 self.queueing = Some(rtt.saturating_sub(base));
-                self.judge_linux(base, rtt, acked);
+                self.judge_linux(window, base, rtt, acked);
             }
-            Some(_) => self.aimd.grow_as_reno(acked),
-            None => drop(self.aimd.grow_slow_start(acked)),
+            Some(_) => window.grow_as_reno(acked),
+            None => drop(window.grow_slow_start(acked)),
         }
     }
 
     /// The verdict of a round, Linux's way.
-    fn judge_linux(&mut self, base: Duration, rtt: Duration, acked: u64) {
+    fn judge_linux(&mut self, window: &mut Aimd, base: Duration, rtt: Duration, acked: u64) {
         let Thresholds { alpha, beta, gamma } = self.config.thresholds;
-        let (window, datagram) = (self.aimd.window(), self.aimd.datagram());
-        let diff = diff(window, datagram, base, rtt);
-        if self.aimd.in_slow_start() {
+        let (bytes, datagram) = (window.window(), window.datagram());
+        let diff = diff(bytes, datagram, base, rtt);
+        if window.in_slow_start() {
             if diff <= u64::from(gamma) {
-                self.aimd.grow_slow_start(acked);
+                window.grow_slow_start(acked);
                 return;
             }
-            match window.saturating_sub(target(window, base, rtt).saturating_add(datagram)) {
-                0 => self.aimd.end_slow_start(),
-                excess => self.aimd.cut_by(excess),
+            match bytes.saturating_sub(target(bytes, base, rtt).saturating_add(datagram)) {
+                0 => window.end_slow_start(),
+                excess => window.cut_by(excess),
             }
         } else if diff > u64::from(beta) {
-            self.aimd.cut_by(datagram);
+            window.cut_by(datagram);
         } else if diff < u64::from(alpha) && acked > 0 {
-            self.aimd.raise(datagram);
+            window.raise(datagram);
         }
     }
 }
 
-impl Controller for Vegas {
-    fn on_sent(&mut self, _sent: &Sent) {}
-
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
-        let acked = self.aimd.on_ack(acks);
+impl WindowRule for Vegas {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         let base = self.base.map_or(acks.rtt.latest, |base| base.min(acks.rtt.latest));
         self.base = Some(base);
-        if self.aimd.in_recovery() {
+        if window.in_recovery() {
             return;
         }
         match self.config.params {
-            Params::Ns2 => self.on_acks_ns2(acks, base, acked),
-            Params::Linux => self.on_acks_linux(acks, base, acked),
+            Params::Ns2 => self.on_ack_ns2(window, acks, base, acked),
+            Params::Linux => self.on_ack_linux(window, acks, base, acked),
         }
     }
 
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        if self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION) {
-            self.round.restart();
-            self.samples = Samples::default();
-            self.grows = true;
-        }
-    }
-
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
-        self.aimd.on_spurious_congestion_event();
-    }
-
-    fn on_path(&mut self, now: Time, change: PathChange) {
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => {
-                self.aimd.on_moved(now);
-                *self = Self::new(self.aimd.clone(), self.config);
-            }
-        }
-    }
-
-    fn send_params(&self) -> SendParams {
-        SendParams::window(self.aimd.window())
+    fn on_reduction(&mut self, _event: &CongestionEvent) {
+        self.round.restart();
+        self.samples = Samples::default();
+        self.grows = true;
     }
 
     /// `queueing` is the RTT of the last round above the base RTT.
-    fn metrics(&self) -> ControllerMetrics {
-        ControllerMetrics { queueing: self.queueing, ..self.aimd.metrics() }
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+    fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
+        ControllerMetrics { queueing: self.queueing, ..window }
     }
 }
 

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::aimd::Aimd;
 use crate::config::{Capabilities, ControllerConfig, Missing};
 use crate::controller::Controller;
 use crate::event::Start;
 use crate::hystart;
 use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
-use crate::sync_tcp::SyncTcp;
+use crate::rule::RuleConfig;
 use crate::units::duration_text;
 
 /// Largest `floor`.
@@ -261,7 +260,6 @@ impl ControllerConfig for SyncTcpConfig {
     }
 
     fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        Ok(Box::new(SyncTcp::new(Aimd::new(start).with_hystart(self.hystart), *self, start.now)))
+        self.start_rule(start, self.hystart)
     }
 }
