@@ -54,7 +54,7 @@ pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
         }
         Some(inner) => Some(parse(inner)?),
     };
-    let mut parsed = ParsedOptions { algorithm, given: Vec::new(), inner };
+    let mut parsed = ParsedOptions { given: Vec::new(), inner };
     for part in options.into_iter().flat_map(|options| options.split(',')) {
         let (info, value) = read_option(algorithm, part)?;
         if parsed.given.iter().any(|(given, _)| given.name == info.name) {

@@ -71,6 +71,9 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
+/// [`ControllerConfig::hint`] of controllers that know nothing better.
+pub(crate) const DEFAULT_HINT: &str = "choose another controller or stack";
+
 /// A controller ready to be started, options chosen and checked.
 pub trait ControllerConfig: fmt::Debug + Send + Sync {
     /// The controller's name.
@@ -85,7 +88,7 @@ pub trait ControllerConfig: fmt::Debug + Send + Sync {
     }
     /// What a user may do when [`ControllerConfig::required`] is not met.
     fn hint(&self) -> &'static str {
-        "choose another controller or stack"
+        DEFAULT_HINT
     }
     /// A controller for a new path.
     ///

@@ -17,17 +17,14 @@
 //! - **Datagram size**: a change starts a new epoch from the window and the W_max in bytes.
 //! - **Slow start** is left by HyStart++ only with `hystart=on`; RFC 9438 §4.10 recommends it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::Controller;
-use crate::event::{AckEvent, CongestionEvent, Sent, Start};
-use crate::hystart;
+use crate::config::Capabilities;
+use crate::event::{AckEvent, CongestionEvent, Sent};
 use crate::math::cube_root;
-use crate::options::{Algorithm, OptionInfo, Values, choices, spec_text};
-use crate::rule::{RuleConfig, WindowRule};
+use crate::options::{Algorithm, Options as _, choices, rule_options};
+use crate::rule::{self, RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -46,62 +43,31 @@ choices! {
     /// Whether a window that no longer reaches W_max lets go of more (RFC 9438 §4.7).
     pub enum FastConvergence {
         /// W_max falls below the window of the loss.
-        #[default]
         On = "on",
         /// W_max is the window of the loss.
         Off = "off",
     }
 }
 
-const FAST_CONVERGENCE: OptionInfo = OptionInfo {
-    name: "fast-convergence",
-    default: "on",
-    values: Values::Choice(FastConvergence::NAMES),
-    about: "plateau earlier when the window at a loss is smaller than at the one before; off for a lone flow",
-};
-
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "cubic",
     summary: "CUBIC: 0.7 of the window on loss or mark, growth by the time since",
     source: "RFC 9438 §4",
-    options: &[FAST_CONVERGENCE, hystart::OPTION],
+    options: CubicConfig::OPTIONS,
     required: Capabilities::NONE,
-    build: |parsed| {
-        Arc::new(CubicConfig {
-            fast_convergence: parsed.choice(FAST_CONVERGENCE.name, FastConvergence::ALL),
-            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
-        })
-    },
+    build: rule::build::<CubicConfig>,
 };
 
-/// The configuration `cubic`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CubicConfig {
-    fast_convergence: FastConvergence,
-    hystart: hystart::Use,
-}
-
-impl ControllerConfig for CubicConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
-    }
-
-    fn spec(&self) -> String {
-        let fast_convergence = self.fast_convergence.name().to_owned();
-        let hystart = self.hystart.name().to_owned();
-        spec_text(&ALGORITHM, &[(FAST_CONVERGENCE.name, fast_convergence), (hystart::OPTION.name, hystart)])
-    }
-
-    fn required(&self) -> Capabilities {
-        Capabilities::NONE
-    }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.start_rule(start, self.hystart)
+rule_options! {
+    /// The configuration `cubic`.
+    pub struct CubicConfig {
+        /// plateau earlier when the window at a loss is smaller than at the one before; off for a lone flow
+        fast_convergence: FastConvergence,
     }
 }
 
 impl RuleConfig for CubicConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
     type Rule = Cubic;
 
     fn rule(&self, _window: &Aimd, now: Time) -> Cubic {

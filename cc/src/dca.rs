@@ -31,17 +31,15 @@
 //! - **Reset**: samples leave the ring as new ones come; only a change of path forgets them all at once.
 //! - **Windows below two datagrams** do not exist (RFC 9002 §7.2). RTTs count up to 18 minutes ([`MAX_RTT`]).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics};
-use crate::event::{AckEvent, Start};
-use crate::hystart;
-use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
-use crate::rule::{RuleConfig, WindowRule};
-use crate::units::{Ratio, Time, duration_text};
+use crate::config::Capabilities;
+use crate::controller::ControllerMetrics;
+use crate::event::AckEvent;
+use crate::options::{Algorithm, Options as _, Values, choices, rule_options};
+use crate::rule::{self, RuleConfig, WindowRule};
+use crate::units::{Ratio, Time};
 
 /// Largest `x` and `w`; the largest that the paper mentions (DCA §3.2.1).
 pub const MAX_SAMPLES: u32 = 200;
@@ -54,7 +52,6 @@ choices! {
     /// The share of the window that a reaction takes away: congestionReductionLevel (DCA §4.3).
     pub enum Reduction {
         /// 50 %.
-        #[default]
         Half = "0.5",
         /// 25 %.
         Quarter = "0.25",
@@ -78,7 +75,6 @@ choices! {
     /// Which ACK frames give an RTT sample.
     pub enum Samples {
         /// Those that newly acknowledge more than one packet (DCA §3.1).
-        #[default]
         Delayed = "delayed",
         /// All.
         All = "all",
@@ -89,118 +85,41 @@ choices! {
     /// The baseline that RTTs must return to before the next reaction.
     pub enum Epoch {
         /// windowAVG(w) as it moves.
-        #[default]
         Average = "average",
         /// windowAVG(w) as it was at the reaction.
         Start = "start",
     }
 }
 
-const INTEGER: Values = Values::Integer { min: 1, max: MAX_SAMPLES };
-
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "dca",
     summary: "TCP/DCA: Reno that cuts when the last RTTs stand out of the recent ones",
     source: "DCA §4.3",
-    options: &[
-        OptionInfo {
-            name: "reduction",
-            default: "0.5",
-            values: Values::Choice(Reduction::NAMES),
-            about: "share of the window that a reaction takes away",
-        },
-        OptionInfo {
-            name: "x",
-            default: "2",
-            values: INTEGER,
-            about: "newest RTT samples whose mean is compared: sampledRTT(x)",
-        },
-        OptionInfo {
-            name: "w",
-            default: "20",
-            values: INTEGER,
-            about: "RTT samples that they are compared with: windowAVG(w)",
-        },
-        OptionInfo {
-            name: "samples",
-            default: "delayed",
-            values: Values::Choice(Samples::NAMES),
-            about: "ACK frames that give a sample: of more than one packet, or all",
-        },
-        OptionInfo {
-            name: "epoch",
-            default: "average",
-            values: Values::Choice(Epoch::NAMES),
-            about: "baseline that ends a congestion epoch: windowAVG(w) as it moves, or as it was when the epoch began",
-        },
-        OptionInfo {
-            name: "floor",
-            default: "0ms",
-            values: Values::Duration { min: Duration::ZERO, max: MAX_FLOOR },
-            about: "smallest rise of sampledRTT(x) over windowAVG(w) that counts, besides one standard deviation",
-        },
-        hystart::OPTION,
-    ],
+    options: DcaConfig::OPTIONS,
     required: Capabilities::NONE,
-    build: |parsed| Arc::new(DcaConfig::from_chosen(parsed)),
+    build: rule::build::<DcaConfig>,
 };
 
-/// The configuration `dca`. The default is the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DcaConfig {
-    reduction: Reduction,
-    x: u32,
-    w: u32,
-    samples: Samples,
-    epoch: Epoch,
-    floor: Duration,
-    hystart: hystart::Use,
-}
-
-impl DcaConfig {
-    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
-        Self {
-            reduction: parsed.choice("reduction", Reduction::ALL),
-            x: parsed.integer("x"),
-            w: parsed.integer("w"),
-            samples: parsed.choice("samples", Samples::ALL),
-            epoch: parsed.choice("epoch", Epoch::ALL),
-            floor: parsed.duration("floor"),
-            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
-        }
-    }
-}
-
-impl ControllerConfig for DcaConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
-    }
-
-    fn spec(&self) -> String {
-        spec_text(
-            &ALGORITHM,
-            &[
-                ("reduction", self.reduction.name().to_owned()),
-                ("x", self.x.to_string()),
-                ("w", self.w.to_string()),
-                ("samples", self.samples.name().to_owned()),
-                ("epoch", self.epoch.name().to_owned()),
-                ("floor", duration_text(self.floor)),
-                (hystart::OPTION.name, self.hystart.name().to_owned()),
-            ],
-        )
-    }
-
-    fn required(&self) -> Capabilities {
-        Capabilities::NONE
-    }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.start_rule(start, self.hystart)
+rule_options! {
+    /// The configuration `dca`. The default is the paper.
+    pub struct DcaConfig {
+        /// share of the window that a reaction takes away
+        reduction: Reduction,
+        /// newest RTT samples whose mean is compared: sampledRTT(x)
+        x: u32 = "2" in Values::Integer { min: 1, max: MAX_SAMPLES },
+        /// RTT samples that they are compared with: windowAVG(w)
+        w: u32 = "20" in Values::Integer { min: 1, max: MAX_SAMPLES },
+        /// ACK frames that give a sample: of more than one packet, or all
+        samples: Samples,
+        /// baseline that ends a congestion epoch: windowAVG(w) as it moves, or as it was when the epoch began
+        epoch: Epoch,
+        /// smallest rise of sampledRTT(x) over windowAVG(w) that counts, besides one standard deviation
+        floor: Duration = "0ms" in Values::Duration { min: Duration::ZERO, max: MAX_FLOOR },
     }
 }
 
 impl RuleConfig for DcaConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
     type Rule = Dca;
 
     fn rule(&self, _window: &Aimd, now: Time) -> Dca {

@@ -16,17 +16,15 @@
 //! - **Slow start**: the rule holds there too, and a cut ends it.
 //! - **Windows below two datagrams** do not exist (RFC 9002 §7.2).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics};
-use crate::event::{AckEvent, CongestionEvent, Start};
-use crate::hystart;
-use crate::options::{Algorithm, OptionInfo, Values, choices, spec_text};
+use crate::config::Capabilities;
+use crate::controller::ControllerMetrics;
+use crate::event::{AckEvent, CongestionEvent};
+use crate::options::{Algorithm, Options as _, choices, rule_options};
 use crate::round::RoundTrip;
-use crate::rule::{RuleConfig, WindowRule};
+use crate::rule::{self, RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
 /// What a decision leaves of the window.
@@ -38,7 +36,6 @@ choices! {
     /// When the smallest and largest RTT are forgotten, besides a change of path.
     pub enum Reset {
         /// Never.
-        #[default]
         Never = "never",
         /// On persistent congestion.
         Timeout = "timeout",
@@ -51,51 +48,21 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "dual",
     summary: "TCP/DUAL: Reno that gives up an eighth every second round trip while the RTT is above the middle of its range",
     source: "DCA §4.4",
-    options: &[
-        OptionInfo {
-            name: "reset",
-            default: "never",
-            values: Values::Choice(Reset::NAMES),
-            about: "when smallest and largest RTT are forgotten, besides a change of path",
-        },
-        hystart::OPTION,
-    ],
+    options: DualConfig::OPTIONS,
     required: Capabilities::NONE,
-    build: |parsed| {
-        Arc::new(DualConfig {
-            reset: parsed.choice("reset", Reset::ALL),
-            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
-        })
-    },
+    build: rule::build::<DualConfig>,
 };
 
-/// The configuration `dual`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DualConfig {
-    reset: Reset,
-    hystart: hystart::Use,
-}
-
-impl ControllerConfig for DualConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
-    }
-
-    fn spec(&self) -> String {
-        let (reset, hystart) = (self.reset.name().to_owned(), self.hystart.name().to_owned());
-        spec_text(&ALGORITHM, &[("reset", reset), (hystart::OPTION.name, hystart)])
-    }
-
-    fn required(&self) -> Capabilities {
-        Capabilities::NONE
-    }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.start_rule(start, self.hystart)
+rule_options! {
+    /// The configuration `dual`.
+    pub struct DualConfig {
+        /// when smallest and largest RTT are forgotten, besides a change of path
+        reset: Reset,
     }
 }
 
 impl RuleConfig for DualConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
     type Rule = Dual;
 
     fn rule(&self, _window: &Aimd, _now: Time) -> Dual {

@@ -18,68 +18,35 @@
 
 pub mod trend;
 
-use std::sync::Arc;
-
 use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::Controller;
-use crate::event::{AckEvent, Start};
+use crate::config::Capabilities;
+use crate::event::AckEvent;
 use crate::ghstcp::trend::{Test, Watch};
 use crate::highspeed::{increase, kept};
-use crate::hystart;
-use crate::options::{Algorithm, OptionInfo, Values, spec_text};
+use crate::options::{Algorithm, Options as _, rule_options};
 use crate::round::RoundTrip;
-use crate::rule::{RuleConfig, WindowRule};
+use crate::rule::{self, RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
-
-const TREND: OptionInfo = OptionInfo {
-    name: "trend",
-    default: "correlation",
-    values: Values::Choice(Test::NAMES),
-    about: "how rising round trips are recognised: sign of Pearson's r, its t-test, or Mann-Kendall (both one-sided 5 %)",
-};
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "gentle",
     summary: "gHSTCP: HighSpeed TCP that grows as Reno while round trips rise",
     source: "gHSTCP §3.2",
-    options: &[TREND, hystart::OPTION],
+    options: GhstcpConfig::OPTIONS,
     required: Capabilities::NONE,
-    build: |parsed| {
-        Arc::new(GhstcpConfig {
-            trend: parsed.choice(TREND.name, Test::ALL),
-            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
-        })
-    },
+    build: rule::build::<GhstcpConfig>,
 };
 
-/// The configuration `gentle`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GhstcpConfig {
-    trend: Test,
-    hystart: hystart::Use,
-}
-
-impl ControllerConfig for GhstcpConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
-    }
-
-    fn spec(&self) -> String {
-        let hystart = self.hystart.name().to_owned();
-        spec_text(&ALGORITHM, &[(TREND.name, self.trend.name().to_owned()), (hystart::OPTION.name, hystart)])
-    }
-
-    fn required(&self) -> Capabilities {
-        Capabilities::NONE
-    }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.start_rule(start, self.hystart)
+rule_options! {
+    /// The configuration `gentle`.
+    pub struct GhstcpConfig {
+        /// how rising round trips are recognised: sign of Pearson's r, its t-test, or Mann-Kendall (both one-sided 5 %)
+        trend: Test,
     }
 }
 
 impl RuleConfig for GhstcpConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
     type Rule = Gentle;
 
     fn rule(&self, _window: &Aimd, _now: Time) -> Gentle {

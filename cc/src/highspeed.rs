@@ -14,16 +14,12 @@
 //! - **Per byte, not per ACK**: [`Aimd::grow_additive`] spreads a(w) over the bytes of a round.
 //! - **Fractions**: a(w) and b(w) count in 1/65536.
 
-use std::sync::Arc;
-
 use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::Controller;
-use crate::event::{AckEvent, Start};
-use crate::hystart;
+use crate::config::Capabilities;
+use crate::event::AckEvent;
 use crate::math::{exp, ln};
-use crate::options::{Algorithm, spec_text};
-use crate::rule::{RuleConfig, WindowRule};
+use crate::options::{Algorithm, Options as _, rule_options};
+use crate::rule::{self, RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
 /// Low_Window in datagrams (RFC 3649 §5).
@@ -39,33 +35,14 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "highspeed",
     summary: "HighSpeed TCP: Reno that grows faster and falls less the larger the window",
     source: "RFC 3649 §5",
-    options: &[hystart::OPTION],
+    options: HighSpeedConfig::OPTIONS,
     required: Capabilities::NONE,
-    build: |parsed| Arc::new(HighSpeedConfig { hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL) }),
+    build: rule::build::<HighSpeedConfig>,
 };
 
-/// The configuration `highspeed`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HighSpeedConfig {
-    hystart: hystart::Use,
-}
-
-impl ControllerConfig for HighSpeedConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
-    }
-
-    fn spec(&self) -> String {
-        spec_text(&ALGORITHM, &[(hystart::OPTION.name, self.hystart.name().to_owned())])
-    }
-
-    fn required(&self) -> Capabilities {
-        Capabilities::NONE
-    }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.start_rule(start, self.hystart)
-    }
+rule_options! {
+    /// The configuration `highspeed`.
+    pub struct HighSpeedConfig {}
 }
 
 /// p(w) = 0.078 / w^1.2: the loss rate that a window of `w` datagrams stands for (RFC 3649 §5).
@@ -136,6 +113,7 @@ pub fn kept(window: u64, datagram: u64) -> Ratio {
 }
 
 impl RuleConfig for HighSpeedConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
     type Rule = HighSpeed;
 
     fn rule(&self, _window: &Aimd, _now: Time) -> HighSpeed {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use crate::config::{Capabilities, ControllerConfig, Missing};
 use crate::controller::{Controller, ControllerMetrics, SendParams};
 use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
-use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
+use crate::options::{Algorithm, Options as _, Values, choices, options};
 use crate::round::RoundTrip;
 use crate::undo::Undo;
 use crate::units::Time;
@@ -32,7 +32,6 @@ choices! {
     /// What the wrapped controller takes for one datagram.
     pub enum Increase {
         /// The size in use.
-        #[default]
         Scaled = "scaled",
         /// The largest the path carries.
         Full = "full",
@@ -46,56 +45,30 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "packet-size",
     summary: "Smaller packets when the window holds few, around another controller: packet-size/sync",
     source: "Packet size §1.4",
-    options: &[
-        OptionInfo {
-            name: "packets",
-            default: "8",
-            values: Values::Integer { min: 2, max: 64 },
-            about: "datagrams that the window should hold",
-        },
-        OptionInfo {
-            name: "floor",
-            default: "250",
-            values: Values::Integer { min: 250, max: 1_200 },
-            about: "smallest datagram, bytes of UDP payload",
-        },
-        OptionInfo {
-            name: "patience",
-            default: "4",
-            values: Values::Integer { min: 1, max: 1_000 },
-            about: "round trips for which the window must hold enough larger datagrams before they grow",
-        },
-        OptionInfo {
-            name: "increase",
-            default: "scaled",
-            values: Values::Choice(Increase::NAMES),
-            about: "the wrapped controller counts in datagrams of the size in use, or in full-size ones",
-        },
-    ],
+    options: Sizing::OPTIONS,
     required: Capabilities { datagram: true, ..Capabilities::NONE },
-    build: |parsed| Arc::new(PacketSizeConfig::from_chosen(parsed)),
+    build: |parsed| Arc::new(PacketSizeConfig { sizing: Sizing::read(parsed), inner: parsed.inner() }),
 };
+
+options! {
+    /// When the size changes.
+    pub struct Sizing {
+        /// datagrams that the window should hold
+        packets: u32 = "8" in Values::Integer { min: 2, max: 64 },
+        /// smallest datagram, bytes of UDP payload
+        floor: u32 = "250" in Values::Integer { min: 250, max: 1_200 },
+        /// round trips for which the window must hold enough larger datagrams before they grow
+        patience: u32 = "4" in Values::Integer { min: 1, max: 1_000 },
+        /// the wrapped controller counts in datagrams of the size in use, or in full-size ones
+        increase: Increase,
+    }
+}
 
 /// The configuration `packet-size`.
 #[derive(Clone, Debug)]
 pub struct PacketSizeConfig {
-    packets: u32,
-    floor: u32,
-    patience: u32,
-    increase: Increase,
+    sizing: Sizing,
     inner: Arc<dyn ControllerConfig>,
-}
-
-impl PacketSizeConfig {
-    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
-        Self {
-            packets: parsed.integer("packets"),
-            floor: parsed.integer("floor"),
-            patience: parsed.integer("patience"),
-            increase: parsed.choice("increase", Increase::ALL),
-            inner: parsed.inner(),
-        }
-    }
 }
 
 impl ControllerConfig for PacketSizeConfig {
@@ -104,15 +77,7 @@ impl ControllerConfig for PacketSizeConfig {
     }
 
     fn spec(&self) -> String {
-        let own = spec_text(
-            &ALGORITHM,
-            &[
-                ("packets", self.packets.to_string()),
-                ("floor", self.floor.to_string()),
-                ("patience", self.patience.to_string()),
-                ("increase", self.increase.name().to_owned()),
-            ],
-        );
+        let own = self.sizing.spec_of(ALGORITHM.name);
         match self.inner.spec() {
             inner if inner == DEFAULT_INNER => own,
             inner => format!("{own}/{inner}"),
@@ -145,10 +110,10 @@ impl ControllerConfig for PacketSizeConfig {
         self.check(start.provided)?;
         Ok(Box::new(PacketSize {
             inner: self.inner.start(start)?,
-            packets: u64::from(self.packets),
-            floor: self.floor as u16,
-            patience: self.patience,
-            increase: self.increase,
+            packets: u64::from(self.sizing.packets),
+            floor: self.sizing.floor as u16,
+            patience: self.sizing.patience,
+            increase: self.sizing.increase,
             path: start.datagram.max(1),
             size: start.datagram.max(1),
             told: start.datagram.max(1),

@@ -5,15 +5,11 @@
 //!
 //! Departures: none beyond those of [`crate::aimd`].
 
-use std::sync::Arc;
-
 use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::Controller;
-use crate::event::{AckEvent, Start};
-use crate::hystart;
-use crate::options::{Algorithm, spec_text};
-use crate::rule::{RuleConfig, WindowRule};
+use crate::config::Capabilities;
+use crate::event::AckEvent;
+use crate::options::{Algorithm, Options as _, rule_options};
+use crate::rule::{self, RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
 /// What a loss or a mark leaves of the window (RFC 9002 §7.3.2; the RFC's kLossReductionFactor).
@@ -23,36 +19,18 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "reno",
     summary: "NewReno: half the window on loss or mark, one datagram more per round trip",
     source: "RFC 9002 §7",
-    options: &[hystart::OPTION],
+    options: RenoConfig::OPTIONS,
     required: Capabilities::NONE,
-    build: |parsed| Arc::new(RenoConfig { hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL) }),
+    build: rule::build::<RenoConfig>,
 };
 
-/// The configuration `reno`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RenoConfig {
-    hystart: hystart::Use,
-}
-
-impl ControllerConfig for RenoConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
-    }
-
-    fn spec(&self) -> String {
-        spec_text(&ALGORITHM, &[(hystart::OPTION.name, self.hystart.name().to_owned())])
-    }
-
-    fn required(&self) -> Capabilities {
-        Capabilities::NONE
-    }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.start_rule(start, self.hystart)
-    }
+rule_options! {
+    /// The configuration `reno`.
+    pub struct RenoConfig {}
 }
 
 impl RuleConfig for RenoConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
     type Rule = Reno;
 
     fn rule(&self, _window: &Aimd, _now: Time) -> Reno {

@@ -4,12 +4,14 @@
 //! that adapters see. A rule that names nothing but its growth is NewReno with that growth.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::aimd::Aimd;
-use crate::config::{ControllerConfig, Missing};
+use crate::config::{Capabilities, ControllerConfig, DEFAULT_HINT, Missing};
 use crate::controller::{Controller, ControllerMetrics, Pacing, SendParams};
 use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
 use crate::hystart;
+use crate::options::{Algorithm, Options, ParsedOptions};
 use crate::reno::LOSS_REDUCTION;
 use crate::units::{Ratio, Time};
 
@@ -56,21 +58,68 @@ pub trait WindowRule: fmt::Debug + Clone + Send + Sync + 'static {
     }
 }
 
-/// A configuration that makes a rule.
-pub trait RuleConfig: ControllerConfig + Copy + 'static {
+/// The options of a rule; `rule_options!` writes it.
+pub trait RuleOptions: Options {
+    /// Whether HyStart++ watches the first slow start.
+    fn hystart_use(&self) -> hystart::Use;
+}
+
+/// A configuration that makes a rule: its options, and what they need.
+pub trait RuleConfig: RuleOptions {
+    /// The rule's entry in the catalogue.
+    const ALGORITHM: &'static Algorithm;
+
     /// The rule.
     type Rule: WindowRule;
 
     /// The rule at the beginning of a path, `window` being the initial one: everything it knew of another path is forgotten.
     fn rule(&self, window: &Aimd, now: Time) -> Self::Rule;
 
-    /// Starts the rule on a new path: what [`ControllerConfig::start`] does.
-    ///
-    /// # Errors
-    /// [`Missing`], as [`ControllerConfig::start`].
-    fn start_rule(&self, start: &Start, hystart: hystart::Use) -> Result<Box<dyn Controller>, Missing> {
+    /// [`ControllerConfig::required`].
+    fn required(&self) -> Capabilities {
+        Self::ALGORITHM.required
+    }
+
+    /// [`ControllerConfig::optional`].
+    fn optional(&self) -> Capabilities {
+        Capabilities::NONE
+    }
+
+    /// [`ControllerConfig::hint`].
+    fn hint(&self) -> &'static str {
+        DEFAULT_HINT
+    }
+}
+
+/// [`Algorithm::build`] of a rule.
+pub fn build<C: RuleConfig>(parsed: &ParsedOptions<'_>) -> Arc<dyn ControllerConfig> {
+    Arc::new(C::read(parsed))
+}
+
+impl<C: RuleConfig> ControllerConfig for C {
+    fn name(&self) -> &'static str {
+        C::ALGORITHM.name
+    }
+
+    fn spec(&self) -> String {
+        self.spec_of(C::ALGORITHM.name)
+    }
+
+    fn required(&self) -> Capabilities {
+        RuleConfig::required(self)
+    }
+
+    fn optional(&self) -> Capabilities {
+        RuleConfig::optional(self)
+    }
+
+    fn hint(&self) -> &'static str {
+        RuleConfig::hint(self)
+    }
+
+    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
         self.check(start.provided)?;
-        let window = Aimd::new(start).with_hystart(hystart);
+        let window = Aimd::new(start).with_hystart(self.hystart_use());
         Ok(Box::new(RuleController { config: *self, rule: self.rule(&window, start.now), window }))
     }
 }

@@ -31,17 +31,15 @@
 //! - **Largest D**: 10 s; the paper names none. It is reached where losses do not depend on the rate: in the large-window phase an ACK
 //!   takes 1/W^2 off the round trip and a signal doubles it, so with W = 8 and more than about 2 % of packets lost, D only grows.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, Pacing};
-use crate::event::{AckEvent, Cause, CongestionEvent, Start};
-use crate::hystart;
-use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
+use crate::config::Capabilities;
+use crate::controller::{ControllerMetrics, Pacing};
+use crate::event::{AckEvent, Cause, CongestionEvent};
+use crate::options::{Algorithm, Options as _, Values, choices, rule_options};
 use crate::reno::LOSS_REDUCTION;
-use crate::rule::{RuleConfig, WindowRule};
+use crate::rule::{self, RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -58,7 +56,6 @@ choices! {
     /// What the smoothed RTT averages.
     pub enum Srtt {
         /// RTT + D.
-        #[default]
         Total = "total",
         /// RTT alone.
         Network = "network",
@@ -69,7 +66,6 @@ choices! {
     /// Congestion signals that must be there.
     pub enum Signal {
         /// Loss; marks too where the path gives them.
-        #[default]
         Either = "either",
         /// Marks as well: not without ECN.
         Ecn = "ecn",
@@ -80,7 +76,6 @@ choices! {
     /// How often marks raise the delay.
     pub enum React {
         /// With every ACK frame that reports one.
-        #[default]
         Ack = "ack",
         /// Once per round trip.
         Round = "round",
@@ -91,7 +86,6 @@ choices! {
     /// How the delay shrinks in the large-window phase.
     pub enum Shrink {
         /// Equation (2): one packet per round trip faster.
-        #[default]
         Equation = "equation",
         /// To a share of itself (SDC §3.5).
         Factor = "factor",
@@ -102,93 +96,43 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "sdc",
     summary: "SDC: keeps eight packets in the window and slows down by delaying them at the sender",
     source: "SDC §2.2",
-    options: &[
-        OptionInfo {
-            name: "threshold",
-            default: "8",
-            values: Values::Integer { min: 2, max: 64 },
-            about: "packets; below it the window is not cut, the delay grows instead",
-        },
-        OptionInfo {
-            name: "signal",
-            default: "either",
-            values: Values::Choice(Signal::NAMES),
-            about: "'either' reacts to losses, and to marks where there are any; 'ecn' refuses to run without ECN",
-        },
-        OptionInfo {
-            name: "shrink",
-            default: "equation",
-            values: Values::Choice(Shrink::NAMES),
-            about: "how the delay shrinks in a large window: equation (2), or by 'factor' per packet",
-        },
-        OptionInfo {
-            name: "factor",
-            default: "0.9",
-            values: Values::Fraction { min: Ratio::new(0, 1), max: Ratio::new(99, 100) },
-            about: "share of the delay kept with shrink=factor; 0.1 competes with Reno, 0.9 yields to it",
-        },
-        OptionInfo {
-            name: "react",
-            default: "ack",
-            values: Values::Choice(React::NAMES),
-            about: "marks raise the delay with every ACK that reports one, or once per round trip",
-        },
-        OptionInfo {
-            name: "srtt",
-            default: "total",
-            values: Values::Choice(Srtt::NAMES),
-            about: "the smoothed RTT contains the added delay, or not",
-        },
-        hystart::OPTION,
-    ],
+    options: SdcConfig::OPTIONS,
     required: Capabilities { pacing: true, ..Capabilities::NONE },
-    build: |parsed| Arc::new(SdcConfig::from_chosen(parsed)),
+    build: rule::build::<SdcConfig>,
 };
 
-/// The configuration `sdc`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SdcConfig {
-    threshold: u32,
-    signal: Signal,
-    shrink: Shrink,
-    factor: Ratio,
-    react: React,
-    srtt: Srtt,
-    hystart: hystart::Use,
+rule_options! {
+    /// The configuration `sdc`.
+    pub struct SdcConfig {
+        /// packets; below it the window is not cut, the delay grows instead
+        threshold: u32 = "8" in Values::Integer { min: 2, max: 64 },
+        /// 'either' reacts to losses, and to marks where there are any; 'ecn' refuses to run without ECN
+        signal: Signal,
+        /// how the delay shrinks in a large window: equation (2), or by 'factor' per packet
+        shrink: Shrink,
+        /// share of the delay kept with shrink=factor; 0.1 competes with Reno, 0.9 yields to it
+        factor: Ratio = "0.9" in Values::Fraction { min: Ratio::new(0, 1), max: Ratio::new(99, 100) },
+        /// marks raise the delay with every ACK that reports one, or once per round trip
+        react: React,
+        /// the smoothed RTT contains the added delay, or not
+        srtt: Srtt,
+    }
 }
 
-impl SdcConfig {
-    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
-        Self {
-            threshold: parsed.integer("threshold"),
-            signal: parsed.choice("signal", Signal::ALL),
-            shrink: parsed.choice("shrink", Shrink::ALL),
-            factor: parsed.fraction("factor"),
-            react: parsed.choice("react", React::ALL),
-            srtt: parsed.choice("srtt", Srtt::ALL),
-            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
+impl RuleConfig for SdcConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    type Rule = Sdc;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> Sdc {
+        Sdc {
+            config: *self,
+            d: Duration::ZERO,
+            rtt: None,
+            srtt: None,
+            reacted: None,
+            raised: None,
+            undo: Undo::default(),
         }
-    }
-}
-
-impl ControllerConfig for SdcConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
-    }
-
-    fn spec(&self) -> String {
-        spec_text(
-            &ALGORITHM,
-            &[
-                ("threshold", self.threshold.to_string()),
-                ("signal", self.signal.name().to_owned()),
-                ("shrink", self.shrink.name().to_owned()),
-                ("factor", self.factor.decimal()),
-                ("react", self.react.name().to_owned()),
-                ("srtt", self.srtt.name().to_owned()),
-                (hystart::OPTION.name, self.hystart.name().to_owned()),
-            ],
-        )
     }
 
     fn required(&self) -> Capabilities {
@@ -203,26 +147,6 @@ impl ControllerConfig for SdcConfig {
         match self.signal {
             Signal::Either => "run it on a stack that paces as it is told ('fathom stacks' lists them)",
             Signal::Ecn => "run it where ECN and pacing are offered, or without marks as sdc:signal=either",
-        }
-    }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.start_rule(start, self.hystart)
-    }
-}
-
-impl RuleConfig for SdcConfig {
-    type Rule = Sdc;
-
-    fn rule(&self, _window: &Aimd, _now: Time) -> Sdc {
-        Sdc {
-            config: *self,
-            d: Duration::ZERO,
-            rtt: None,
-            srtt: None,
-            reacted: None,
-            raised: None,
-            undo: Undo::default(),
         }
     }
 }

@@ -37,11 +37,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics};
-use crate::event::{AckEvent, CongestionEvent, Start};
-use crate::hystart;
-use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices};
+use crate::config::Capabilities;
+use crate::controller::ControllerMetrics;
+use crate::event::{AckEvent, CongestionEvent};
+use crate::options::{Algorithm, Options as _, Values, choices, rule_options};
 use crate::round::RoundTrip;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
@@ -55,7 +54,6 @@ choices! {
     /// Whose rules and numbers.
     pub enum Params {
         /// Those of the network simulator ns-2, which the DCA paper used.
-        #[default]
         Ns2 = "ns2",
         /// Those of the Linux kernel.
         Linux = "linux",
@@ -89,91 +87,56 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "vegas",
     summary: "TCP Vegas: keeps a few packets of its own waiting in the path's queues",
     source: "DCA §4.4",
-    options: &[
-        OptionInfo {
-            name: "params",
-            default: "ns2",
-            values: Values::Choice(Params::NAMES),
-            about: "rules and numbers: of the simulator ns-2, or of the Linux kernel",
-        },
-        OptionInfo {
-            name: "alpha",
-            default: "1",
-            values: PACKETS,
-            about: "grow while fewer packets than this wait; 2 with params=linux",
-        },
-        OptionInfo {
-            name: "beta",
-            default: "3",
-            values: PACKETS,
-            about: "shrink while more packets than this wait, also where alpha says grow; 4 with params=linux",
-        },
-        OptionInfo {
-            name: "gamma",
-            default: "1",
-            values: PACKETS,
-            about: "leave slow start once more packets than this wait",
-        },
-        hystart::OPTION,
-    ],
+    options: VegasConfig::OPTIONS,
     required: Capabilities::NONE,
-    build: |parsed| Arc::new(VegasConfig::from_chosen(parsed)),
+    build: |parsed| Arc::new(VegasConfig::read(parsed).without_those_of_the_set()),
 };
 
-/// The configuration `vegas`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VegasConfig {
-    params: Params,
-    thresholds: Thresholds,
-    hystart: hystart::Use,
+rule_options! {
+    /// The configuration `vegas`.
+    pub struct VegasConfig {
+        /// rules and numbers: of the simulator ns-2, or of the Linux kernel
+        params: Params,
+        /// grow while fewer packets than this wait; 2 with params=linux
+        alpha: Option<u32> = "1" in PACKETS,
+        /// shrink while more packets than this wait, also where alpha says grow; 4 with params=linux
+        beta: Option<u32> = "3" in PACKETS,
+        /// leave slow start once more packets than this wait
+        gamma: Option<u32> = "1" in PACKETS,
+    }
 }
 
 impl VegasConfig {
-    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
-        let params = parsed.choice("params", Params::ALL);
-        let set = params.thresholds();
-        let own = |option, default| if parsed.is_given(option) { parsed.integer(option) } else { default };
-        let thresholds =
-            Thresholds { alpha: own("alpha", set.alpha), beta: own("beta", set.beta), gamma: own("gamma", set.gamma) };
-        Self { params, thresholds, hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL) }
-    }
-}
-
-impl ControllerConfig for VegasConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
+    /// The thresholds given, else those of `params`.
+    pub fn thresholds(&self) -> Thresholds {
+        let set = self.params.thresholds();
+        Thresholds {
+            alpha: self.alpha.unwrap_or(set.alpha),
+            beta: self.beta.unwrap_or(set.beta),
+            gamma: self.gamma.unwrap_or(set.gamma),
+        }
     }
 
-    /// Thresholds are written where they differ from those of `params`.
-    fn spec(&self) -> String {
-        let (own, set) = (self.thresholds, self.params.thresholds());
-        let options = [
-            ("params", self.params.name().to_owned(), self.params != Params::default()),
-            ("alpha", own.alpha.to_string(), own.alpha != set.alpha),
-            ("beta", own.beta.to_string(), own.beta != set.beta),
-            ("gamma", own.gamma.to_string(), own.gamma != set.gamma),
-            (hystart::OPTION.name, self.hystart.name().to_owned(), self.hystart != hystart::Use::default()),
-        ];
-        let written: Vec<String> =
-            options.iter().filter(|(.., differs)| *differs).map(|(name, value, _)| format!("{name}={value}")).collect();
-        if written.is_empty() { ALGORITHM.name.to_owned() } else { format!("{}:{}", ALGORITHM.name, written.join(",")) }
-    }
-
-    fn required(&self) -> Capabilities {
-        Capabilities::NONE
-    }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.start_rule(start, self.hystart)
+    /// A threshold that `params` has already goes without saying.
+    fn without_those_of_the_set(self) -> Self {
+        let set = self.params.thresholds();
+        Self {
+            alpha: self.alpha.filter(|own| *own != set.alpha),
+            beta: self.beta.filter(|own| *own != set.beta),
+            gamma: self.gamma.filter(|own| *own != set.gamma),
+            ..self
+        }
     }
 }
 
 impl RuleConfig for VegasConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
     type Rule = Vegas;
 
     fn rule(&self, _window: &Aimd, _now: Time) -> Vegas {
         Vegas {
-            config: *self,
+            params: self.params,
+            thresholds: self.thresholds(),
             round: RoundTrip::default(),
             samples: Samples::default(),
             base: None,
@@ -244,7 +207,8 @@ impl Samples {
 /// TCP Vegas.
 #[derive(Clone, Debug)]
 pub struct Vegas {
-    config: VegasConfig,
+    params: Params,
+    thresholds: Thresholds,
     round: RoundTrip,
     samples: Samples,
     /// Smallest RTT of the path.
@@ -281,7 +245,7 @@ impl Vegas {
 
     /// The verdict of a round, ns-2's way.
     fn judge_ns2(&mut self, window: &mut Aimd, delta: u64) {
-        let Thresholds { alpha, beta, gamma } = self.config.thresholds;
+        let Thresholds { alpha, beta, gamma } = self.thresholds;
         if window.in_slow_start() {
             self.grows = !self.grows;
             if self.grows && delta > u64::from(gamma) {
@@ -317,7 +281,7 @@ impl Vegas {
 
     /// The verdict of a round, Linux's way.
     fn judge_linux(&mut self, window: &mut Aimd, base: Duration, rtt: Duration, acked: u64) {
-        let Thresholds { alpha, beta, gamma } = self.config.thresholds;
+        let Thresholds { alpha, beta, gamma } = self.thresholds;
         let (bytes, datagram) = (window.window(), window.datagram());
         let diff = diff(bytes, datagram, base, rtt);
         if window.in_slow_start() {
@@ -344,7 +308,7 @@ impl WindowRule for Vegas {
         if window.in_recovery() {
             return;
         }
-        match self.config.params {
+        match self.params {
             Params::Ns2 => self.on_ack_ns2(window, acks, base, acked),
             Params::Linux => self.on_ack_linux(window, acks, base, acked),
         }
@@ -366,6 +330,7 @@ impl WindowRule for Vegas {
 mod tests {
     use super::*;
     use crate::catalogue;
+    use crate::event::Start;
 
     const MSS: u64 = 1_200;
 
@@ -419,7 +384,9 @@ mod tests {
             let config = catalogue::parse(spec).expect(spec);
             assert_eq!(config.spec(), written);
             let thresholds = Thresholds { alpha, beta, gamma };
-            assert!(format!("{config:?}").contains(&format!("{thresholds:?}")), "{spec}: {config:?}");
+            let start = Start { now: Time::ZERO, datagram: MSS as u16, provided: Capabilities::NONE };
+            let vegas = format!("{:?}", config.start(&start));
+            assert!(vegas.contains(&format!("{thresholds:?}")), "{spec}: {vegas}");
         }
     }
 }

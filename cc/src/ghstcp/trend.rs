@@ -12,7 +12,6 @@ choices! {
     /// How a rise is recognised.
     pub enum Test {
         /// Pearson's r of departure time and RTT is positive: the plain words of gHSTCP §3.2.
-        #[default]
         Correlation = "correlation",
         /// r is significantly positive by Student's t.
         TTest = "t-test",

@@ -49,19 +49,11 @@ use crate::aimd::Aimd;
 use crate::controller::{ControllerMetrics, Phase};
 use crate::event::{AckEvent, CongestionEvent, Sent};
 use crate::reno::LOSS_REDUCTION;
-use crate::rule::{RuleConfig, WindowRule};
+use crate::rule::WindowRule;
 use crate::sync_tcp::detect::{Detector, Verdict};
 use crate::sync_tcp::react::{Action, react};
 use crate::sync_tcp::reno_bound::RenoBound;
 use crate::units::{OneWayDelay, Time};
-
-impl RuleConfig for SyncTcpConfig {
-    type Rule = SyncTcp;
-
-    fn rule(&self, window: &Aimd, now: Time) -> SyncTcp {
-        SyncTcp::new(*self, window, now)
-    }
-}
 
 /// Sync-TCP.
 #[derive(Clone, Debug)]
