@@ -1,34 +1,18 @@
 //! Every controller by name: what it is, where it comes from, its options, and the reader of `name:option=value,...`.
 //!
-//! A new controller is one file with an [`Algorithm`] and one line in [`CATALOGUE`].
+//! A new controller is one file in `algorithms/` with an [`Algorithm`] and one line in `algorithms/mod.rs`.
 
 use std::fmt;
 use std::sync::Arc;
 
+pub use crate::algorithm::Algorithm;
+use crate::algorithms;
 use crate::config::ControllerConfig;
 use crate::options::ParsedOptions;
-pub use crate::options::{Algorithm, OptionInfo, Values};
-use crate::{cubic, dca, dual, ghstcp, highspeed, packet_size, reno, sdc, sync_tcp, vegas};
+pub use crate::options::{OptionInfo, Values};
 
 /// Every controller, in the order users see them.
-pub static CATALOGUE: &[Algorithm] = &[
-    reno::ALGORITHM,
-    cubic::ALGORITHM,
-    sync_tcp::ALGORITHM,
-    dca::ALGORITHM,
-    vegas::ALGORITHM,
-    dual::ALGORITHM,
-    sdc::ALGORITHM,
-    highspeed::ALGORITHM,
-    ghstcp::ALGORITHM,
-    packet_size::ALGORITHM,
-];
-
-/// Other names under which [`parse`] finds a controller. Lists and specs show the catalogue's name.
-const ALIASES: &[(&str, &str)] = &[("ghstcp", ghstcp::ALGORITHM.name)];
-
-/// What a wrapper such as `packet-size` is put around when its spec names nothing.
-pub use crate::packet_size::DEFAULT_INNER;
+pub static CATALOGUE: &[Algorithm] = algorithms::ENTRIES;
 
 /// Reads `name` or `name:option=value,option=value`; a wrapper's spec may go on with `/` and the spec of what it is put around.
 ///
@@ -44,11 +28,9 @@ pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
         None => (spec.trim(), None),
     };
     let algorithm = find(name)?;
-    let wraps = algorithm.name == packet_size::ALGORITHM.name;
-    let inner = match inner {
-        None if wraps => Some(parse(DEFAULT_INNER)?),
+    let inner = match inner.or(algorithm.wraps) {
         None => None,
-        Some(_) if !wraps => return Err(SpecError::NoWrapper { controller: algorithm.name }),
+        Some(_) if algorithm.wraps.is_none() => return Err(SpecError::NoWrapper { controller: algorithm.name }),
         Some(inner) if inner.trim().split([':', '/']).next() == Some(algorithm.name) => {
             return Err(SpecError::WrapsItself { controller: algorithm.name });
         }
@@ -91,10 +73,9 @@ pub fn find(name: &str) -> Result<&'static Algorithm, SpecError> {
     if name.is_empty() {
         return Err(SpecError::Empty);
     }
-    let known = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, known)| known);
     CATALOGUE
         .iter()
-        .find(|algorithm| algorithm.name == known)
+        .find(|algorithm| algorithm.name == name || algorithm.aliases.contains(&name))
         .ok_or_else(|| SpecError::UnknownController { given: name.to_owned() })
 }
 

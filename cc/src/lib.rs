@@ -5,27 +5,20 @@
 //! [`aimd::Aimd`] window and steer it.
 
 pub mod aimd;
+pub mod algorithm;
+mod algorithms;
 pub mod catalogue;
 pub mod config;
 pub mod controller;
-pub mod cubic;
-pub mod dca;
-pub mod dual;
 pub mod event;
-pub mod ghstcp;
-pub mod highspeed;
 pub mod hystart;
 pub mod options;
-pub mod packet_size;
-pub mod reno;
 pub mod round;
 pub mod rule;
-pub mod sdc;
-pub mod sync_tcp;
 pub mod testing;
 pub mod undo;
-pub mod vegas;
 
+pub use algorithms::*;
 pub use config::{Capabilities, ControllerConfig, Missing};
 pub use controller::{Controller, ControllerMetrics, Pacing, Phase, SendParams};
 pub use event::{AckEvent, Acked, Cause, CongestionEvent, EcnDelta, PathChange, Rtt, Sent, Start};

@@ -1,4 +1,4 @@
-//! A controller's entry: what it is, where it comes from, its options, and the values a user chose.
+//! The options of controllers, and the values a user chose.
 //!
 //! An option is declared once, as a field of `options!` or `rule_options!`: its name, its default, its values and its help text. The words
 //! of an option that is a choice are those of its enum, declared with `choices!`.
@@ -7,25 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Capabilities, ControllerConfig};
+use crate::config::ControllerConfig;
 use crate::units::{Ratio, duration_text, parse_duration};
-
-/// One controller of the catalogue.
-#[derive(Clone, Copy, Debug)]
-pub struct Algorithm {
-    /// Name, as users type it.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// Citation of its source.
-    pub source: &'static str,
-    /// Its options.
-    pub options: &'static [OptionInfo],
-    /// Signals it needs with all options at their defaults.
-    pub required: Capabilities,
-    /// Makes the configuration from options that are already checked.
-    pub build: fn(&ParsedOptions<'_>) -> Arc<dyn ControllerConfig>,
-}
 
 /// One option of a controller.
 #[derive(Clone, Copy, Debug)]

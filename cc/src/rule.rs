@@ -7,11 +7,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::aimd::Aimd;
+use crate::algorithm::Algorithm;
 use crate::config::{Capabilities, ControllerConfig, DEFAULT_HINT, Missing};
 use crate::controller::{Controller, ControllerMetrics, Pacing, SendParams};
 use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
 use crate::hystart;
-use crate::options::{Algorithm, Options, ParsedOptions};
+use crate::options::{Options, ParsedOptions};
 use crate::reno::LOSS_REDUCTION;
 use crate::units::{Ratio, Time};
 

@@ -37,10 +37,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::config::Capabilities;
+use crate::algorithm::{Algorithm, Contract, Page};
 use crate::controller::ControllerMetrics;
 use crate::event::{AckEvent, CongestionEvent};
-use crate::options::{Algorithm, Options as _, Values, choices, rule_options};
+use crate::options::{Options as _, Values, choices, rule_options};
 use crate::round::RoundTrip;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
@@ -87,9 +87,12 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "vegas",
     summary: "TCP Vegas: keeps a few packets of its own waiting in the path's queues",
     source: "DCA §4.4",
-    options: VegasConfig::OPTIONS,
-    required: Capabilities::NONE,
     build: |parsed| Arc::new(VegasConfig::read(parsed).without_those_of_the_set()),
+    // It doubles every other round trip only, so that the rounds between show what the queue does (Vegas-CAM, DCA §4.4). With alpha 0 it
+    // never finds fewer packets waiting.
+    contract: Contract { doubles: false, still: &["alpha=0"], ..Contract::AS_RENO },
+    page: PAGE,
+    ..Algorithm::of_rule::<VegasConfig>()
 };
 
 rule_options! {
@@ -326,10 +329,27 @@ impl WindowRule for Vegas {
     }
 }
 
+const PAGE: Page = Page {
+    about: "Keeps between `alpha` and `beta` packets of its own waiting in queues: once per round trip it compares window / base RTT with
+window / RTT and adds a packet, takes one, or holds. It is Vegas-CAM in the DCA paper's words: congestion avoidance on top of the stack's
+normal loss recovery, which is all that a controller can be in QUIC.",
+    departures: "ns-2 takes the mean RTT of a round, grows over the next round and doubles every other round in slow start; Linux takes
+the smallest RTT, grows at once, doubles every round, and divides by the base RTT where the definition divides by the RTT. The window stands
+for the packets in flight. After a loss the window grows as Reno's until the first verdict. The base RTT is the smallest of the path and
+never forgotten before the path changes.",
+    figure: "Vegas and the scripted queue",
+    to_see: "as soon as more than three packets would wait, one packet less per round trip. At the plateau it comes to rest with between seven
+and eight packets, of which 40 / 90, about three, wait. It holds there and, when the queue drains, climbs by one packet per round trip. The
+spike costs a few packets only.",
+    weakness: "beside flows that fill the queue (the plateau above is such a queue: it gives nearly everything away), and after a
+change to a longer route that the stack does not notice, which looks like a queue for ever.",
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::catalogue;
+    use crate::config::Capabilities;
     use crate::event::Start;
 
     const MSS: u64 = 1_200;

@@ -17,16 +17,20 @@
 
 use std::sync::Arc;
 
+use crate::aimd::minimum_window;
+use crate::algorithm::{Algorithm, Contract, Page};
 use crate::config::{Capabilities, ControllerConfig, Missing};
 use crate::controller::{Controller, ControllerMetrics, SendParams};
 use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
-use crate::options::{Algorithm, Options as _, Values, choices, options};
+use crate::options::{Options as _, Values, choices, options};
 use crate::round::RoundTrip;
 use crate::undo::Undo;
 use crate::units::Time;
 
 /// Sizes below the path's own, in bytes of UDP payload: ours, near the 1500, 1000, 500 and 250 of Packet size §4.3.1.
 pub const SIZES: [u16; 4] = [1_000, 750, 500, 250];
+/// The last of [`SIZES`].
+const SMALLEST: u64 = 250;
 
 choices! {
     /// What the wrapped controller takes for one datagram.
@@ -38,16 +42,23 @@ choices! {
     }
 }
 
-/// What `packet-size` is put around when its spec names nothing.
-pub const DEFAULT_INNER: &str = "reno";
-
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "packet-size",
     summary: "Smaller packets when the window holds few, around another controller: packet-size/sync",
     source: "Packet size §1.4",
+    aliases: &[],
     options: Sizing::OPTIONS,
     required: Capabilities { datagram: true, ..Capabilities::NONE },
+    wraps: Some("reno"),
     build: |parsed| Arc::new(PacketSizeConfig { sizing: Sizing::read(parsed), inner: parsed.inner() }),
+    // Below eight datagrams in the window the datagram shrinks to the smallest size, and with it what is added per round trip.
+    contract: Contract {
+        one_per_round: false,
+        least: |_| minimum_window(SMALLEST),
+        least_on: |_| minimum_window(SMALLEST),
+        ..Contract::AS_RENO
+    },
+    page: PAGE,
 };
 
 options! {
@@ -79,7 +90,7 @@ impl ControllerConfig for PacketSizeConfig {
     fn spec(&self) -> String {
         let own = self.sizing.spec_of(ALGORITHM.name);
         match self.inner.spec() {
-            inner if inner == DEFAULT_INNER => own,
+            inner if Some(inner.as_str()) == ALGORITHM.wraps => own,
             inner => format!("{own}/{inner}"),
         }
     }
@@ -290,6 +301,20 @@ impl Controller for PacketSize {
         Box::new(Self { inner: self.inner.boxed(), undo: self.undo.clone(), ..*self })
     }
 }
+
+const PAGE: Page = Page {
+    about: "Adaptive packet size (after Wilson's thesis), around any other controller, Reno when none is named: `packet-size/sync`. The wrapped
+controller steers the window, this one the datagram size: the largest of 1200 (or what the path carries), 1000, 750, 500 and 250 bytes of which
+the window holds eight, so that loss detection has packets to work with. Down at once, up by one size after four round trips.",
+    departures: "the thesis compares fixed sizes; the rule is ours. The wrapped controller counts in datagrams of the size in use, so
+small packets also grow slower; with `increase=full` it never hears of the smaller size. A stack must honour datagram sizes; through a
+shaping socket ([quinn](quinn.md), [noq](noq.md)) they shrink by some 1030 bytes at most, so from 1392 down to about 365.",
+    figure: "Adaptive packet size and the scripted queue",
+    to_see: "five packets after the first mark are eight of 750 bytes. Five marks in a row take the window to 3 kB and the datagram to 250 bytes,
+of which eleven fit. It comes back one size at a time; until then the window grows by one small packet per round trip only.",
+    weakness: "in bytes. Every packet carries some 60 bytes of headers whatever its size: 5 % of 1200, 24 % of 250. And where the link
+is short of packets per second rather than bytes, smaller ones make it worse.",
+};
 
 #[cfg(test)]
 mod tests {

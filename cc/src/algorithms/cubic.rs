@@ -20,11 +20,11 @@
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::config::Capabilities;
+use crate::algorithm::{Algorithm, Contract, Page};
 use crate::event::{AckEvent, CongestionEvent, Sent};
 use crate::math::cube_root;
-use crate::options::{Algorithm, Options as _, choices, rule_options};
-use crate::rule::{self, RuleConfig, WindowRule};
+use crate::options::{choices, rule_options};
+use crate::rule::{RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -53,9 +53,10 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "cubic",
     summary: "CUBIC: 0.7 of the window on loss or mark, growth by the time since",
     source: "RFC 9438 §4",
-    options: CubicConfig::OPTIONS,
-    required: Capabilities::NONE,
-    build: rule::build::<CubicConfig>,
+    // CUBIC leaves 0.7 and grows by the time since the loss (RFC 9438 §4).
+    contract: Contract { loss: BETA, one_per_round: false, ..Contract::AS_RENO },
+    page: PAGE,
+    ..Algorithm::of_rule::<CubicConfig>()
 };
 
 rule_options! {
@@ -250,6 +251,19 @@ impl WindowRule for Cubic {
         self.curve.epoch = None;
     }
 }
+
+const PAGE: Page = Page {
+    about: "CUBIC (RFC 9438), the default of most stacks and the baseline a delay-based controller has to live with. After a loss or a mark it keeps
+0.7 of the window and grows by the time since: fast back to the window of the loss, flat around it, then faster. Where Reno would have
+more (short round trips, small windows), it takes Reno's share.",
+    departures: "the cut takes 0.7 of the window, not of the bytes in flight; growth counts acknowledged bytes, not ACKs; an epoch begins
+with the first acknowledgement that may grow the window; application-limited periods and silences do not count as time; HyStart++, which
+the RFC recommends, is off unless asked for.",
+    figure: "CUBIC and the scripted queue",
+    to_see: "a mark at 200 packets leaves 140; it is back after K = cbrt(60 / 0.4) = 5.3 s, flat there, then looks for more. Time rules, not
+the RTT.",
+    weakness: "its queue is deeper than Reno's (29 ms against 22 ms on average for a lone flow), for it stays longer near the loss.",
+};
 
 #[cfg(test)]
 mod tests {

@@ -33,13 +33,14 @@
 
 use std::time::Duration;
 
-use crate::aimd::Aimd;
+use crate::aimd::{Aimd, initial_window};
+use crate::algorithm::{Algorithm, Contract, Page};
 use crate::config::Capabilities;
 use crate::controller::{ControllerMetrics, Pacing};
 use crate::event::{AckEvent, Cause, CongestionEvent};
-use crate::options::{Algorithm, Options as _, Values, choices, rule_options};
+use crate::options::{Values, choices, rule_options};
 use crate::reno::LOSS_REDUCTION;
-use crate::rule::{self, RuleConfig, WindowRule};
+use crate::rule::{RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -96,9 +97,15 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "sdc",
     summary: "SDC: keeps eight packets in the window and slows down by delaying them at the sender",
     source: "SDC §2.2",
-    options: SdcConfig::OPTIONS,
     required: Capabilities { pacing: true, ..Capabilities::NONE },
-    build: rule::build::<SdcConfig>,
+    // SDC §2.2: below eight packets the delay grows, the window stays, and grows by one packet per round trip.
+    contract: Contract {
+        least: |datagram| initial_window(datagram) / 2,
+        after_collapse: Ratio::new(5, 2),
+        ..Contract::AS_RENO
+    },
+    page: PAGE,
+    ..Algorithm::of_rule::<SdcConfig>()
 };
 
 rule_options! {
@@ -318,6 +325,25 @@ impl WindowRule for Sdc {
         ControllerMetrics { hold: Some(self.d), ..window }
     }
 }
+
+const PAGE: Page = Page {
+    about: "SDC (Kung, Tan, Hsiao): below eight packets in the window loss recovery fails, so it does not go there. Instead it delays packets at the
+sender: a congestion signal sets the added delay D so that RTT + D is twice the smoothed one, acknowledgements without signals take
+it back, a tenth of RTT + D each in a small window, one packet per round trip's worth in a large one. Without delay, and with eight
+packets or more, it is Reno.",
+    departures: "RTT is that of the network, the smoothed one contains D, else a second signal could not slow the sender further; it
+contains the D that each packet left with, so the marks of one flight raise D once and not one on top of the other. Every ACK with a mark
+counts, as the paper says; losses count once per recovery period. D is at most 10 s. A sender needs a stack that paces as told.",
+    figure: "SDC, its added delay and the scripted queue",
+    to_see: "the first three marks fall into the small-window phase; the window stays, D goes up by a round trip and is gone within ten packets. The
+fourth finds some delay left at eight packets: from here on the window stands, each mark doubles the whole round trip, and D falls
+slowly (1/64 of the round trip per packet), until it is gone at six seconds. Then the window grows as Reno's, and the last mark halves it.",
+    weakness: "where losses do not come from the sender's own rate. In the large-window phase a signal doubles the round trip and takes
+some fifty packets to be made up for, so with more than about 2 % of packets lost at random D runs up to its limit and the sender all but
+stops. It also yields to Reno, as the paper says: a held window competes by D alone (`shrink=factor,factor=0.1` competes harder). Among held
+flows nothing draws rates together: by equation (2) each packet raises a rate by the same share, and each signal halves it, whatever the rate
+is. An idle time leaves D as it was.",
+};
 
 #[cfg(test)]
 mod tests {

@@ -19,22 +19,22 @@
 pub mod trend;
 
 use crate::aimd::Aimd;
-use crate::config::Capabilities;
+use crate::algorithm::{Algorithm, Page};
 use crate::event::AckEvent;
 use crate::ghstcp::trend::{Test, Watch};
 use crate::highspeed::{increase, kept};
-use crate::options::{Algorithm, Options as _, rule_options};
+use crate::options::rule_options;
 use crate::round::RoundTrip;
-use crate::rule::{self, RuleConfig, WindowRule};
+use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "gentle",
+    aliases: &["ghstcp"],
     summary: "gHSTCP: HighSpeed TCP that grows as Reno while round trips rise",
     source: "gHSTCP §3.2",
-    options: GhstcpConfig::OPTIONS,
-    required: Capabilities::NONE,
-    build: rule::build::<GhstcpConfig>,
+    page: PAGE,
+    ..Algorithm::of_rule::<GhstcpConfig>()
 };
 
 rule_options! {
@@ -99,3 +99,17 @@ impl WindowRule for Gentle {
         kept(window.window(), window.datagram())
     }
 }
+
+const PAGE: Page = Page {
+    about: "gHSTCP (Zhang, Hasegawa, Murata): `highspeed` that grows by one datagram per round trip, as Reno does, while round-trip times rise. One
+decision per round trip, from the samples of that round trip. Losses and marks are answered as by `highspeed`.",
+    departures: "the paper does not publish its test or its span, so both are choices here; one sample per ACK frame; Mann-Kendall looks
+at up to 64 evenly spaced samples of a round trip and does not correct for ties; too few samples for a test means HighSpeed mode. The later
+variant by the same authors, with two RTT thresholds, is not here: its numbers are not in the paper at hand.",
+    figure: "gHSTCP and the scripted queue",
+    to_see: "the same start as `highspeed`. In the shaded times, while the RTT rises and up to three round trips after, it adds one packet per
+round trip; at the plateau and while the queue drains it is HighSpeed TCP again. It looks at the trend, not at the level: a full
+queue that stays is not seen.",
+    weakness: "in noise with the default test. A trend of pure chance is positive in half of all round trips, so about half of them
+are Reno's; `t-test` and `mann-kendall` ask for a significant rise.",
+};
