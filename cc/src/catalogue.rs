@@ -2,7 +2,6 @@
 //!
 //! A new controller is one file in `algorithms/` with an [`Algorithm`] and one line in `algorithms/mod.rs`.
 
-use std::fmt;
 use std::sync::Arc;
 
 pub use crate::algorithm::Algorithm;
@@ -89,22 +88,31 @@ fn read_option<'a>(algorithm: &'static Algorithm, part: &'a str) -> Result<(&'st
         return Err(SpecError::UnknownOption { controller, given: name.to_owned() });
     };
     if !info.values.allow(value) {
-        return Err(SpecError::BadValue { controller, option: info.name, given: value.to_owned() });
+        let values = info.values.to_string();
+        return Err(SpecError::BadValue { controller, option: info.name, values, given: value.to_owned() });
     }
     Ok((info, value))
 }
 
 /// A spec that does not name a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No name was given.
+    #[error("no controller named; choose one of: {}", list(names()))]
     Empty,
     /// No controller of that name.
+    #[error("unknown controller '{}'{}; known: {}", shown(given), hint(given, names()), list(names()))]
     UnknownController {
         /// What was given.
         given: String,
     },
     /// The controller has no option of that name.
+    #[error(
+        "'{controller}' has no option '{}'{}; {}",
+        shown(given),
+        hint(given, option_names(controller)),
+        options_text(controller)
+    )]
     UnknownOption {
         /// The controller.
         controller: &'static str,
@@ -112,6 +120,7 @@ pub enum SpecError {
         given: String,
     },
     /// An option came without `=value`.
+    #[error("{}", no_value(controller, given))]
     NoValue {
         /// The controller.
         controller: &'static str,
@@ -119,25 +128,31 @@ pub enum SpecError {
         given: String,
     },
     /// The value is not one the option takes.
+    #[error("'{}' is no value for option '{option}' of '{controller}'; it takes {values}", shown(given))]
     BadValue {
         /// The controller.
         controller: &'static str,
         /// The option.
         option: &'static str,
+        /// The values it takes.
+        values: String,
         /// What was given.
         given: String,
     },
     /// `/` after a controller that is no wrapper.
+    #[error("'{controller}' wraps no other controller; leave '/' out, or write {}/{controller}", wrapper())]
     NoWrapper {
         /// The controller.
         controller: &'static str,
     },
     /// A wrapper around itself.
+    #[error("'{controller}' is put around itself; name another controller after '/'")]
     WrapsItself {
         /// The wrapper.
         controller: &'static str,
     },
     /// An option came twice.
+    #[error("option '{option}' of '{controller}' is given twice; keep one")]
     Duplicate {
         /// The controller.
         controller: &'static str,
@@ -146,59 +161,22 @@ pub enum SpecError {
     },
 }
 
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = || CATALOGUE.iter().map(|algorithm| algorithm.name);
-        match self {
-            Self::Empty => write!(f, "no controller named; choose one of: {}", list(names())),
-            Self::UnknownController { given } => {
-                let hint = hint(given, names());
-                write!(f, "unknown controller '{}'{hint}; known: {}", shown(given), list(names()))
-            }
-            Self::UnknownOption { controller, given } => {
-                let hint = hint(given, option_names(controller));
-                write!(f, "'{controller}' has no option '{}'{hint}; {}", shown(given), options_text(controller))
-            }
-            Self::NoValue { controller, given } if given.is_empty() => {
-                write!(
-                    f,
-                    "'{controller}' has an empty option; write {controller}:option=value, or leave ':' and ',' out"
-                )
-            }
-            Self::NoValue { controller, given } => {
-                write!(
-                    f,
-                    "option '{}' of '{controller}' has no value; write option=value; {}",
-                    shown(given),
-                    options_text(controller)
-                )
-            }
-            Self::BadValue { controller, option, given } => {
-                let values = option_values(controller, option);
-                write!(f, "'{}' is no value for option '{option}' of '{controller}'; it takes {values}", shown(given))
-            }
-            Self::NoWrapper { controller } => {
-                write!(f, "'{controller}' wraps no other controller; leave '/' out, or write packet-size/{controller}")
-            }
-            Self::WrapsItself { controller } => {
-                write!(f, "'{controller}' is put around itself; name another controller after '/'")
-            }
-            Self::Duplicate { controller, option } => {
-                write!(f, "option '{option}' of '{controller}' is given twice; keep one")
-            }
-        }
+fn no_value(controller: &str, given: &str) -> String {
+    if given.is_empty() {
+        return format!(
+            "'{controller}' has an empty option; write {controller}:option=value, or leave ':' and ',' out"
+        );
     }
+    let options = options_text(controller);
+    format!("option '{}' of '{controller}' has no value; write option=value; {options}", shown(given))
 }
 
-impl std::error::Error for SpecError {}
+fn names() -> impl Iterator<Item = &'static str> {
+    CATALOGUE.iter().map(|algorithm| algorithm.name)
+}
 
 fn option_names(controller: &str) -> impl Iterator<Item = &'static str> {
-    CATALOGUE.iter().filter(move |e| e.name == controller).flat_map(|e| e.options).map(|info| info.name)
-}
-
-fn option_values(controller: &str, option: &str) -> String {
-    let infos = CATALOGUE.iter().filter(|e| e.name == controller).flat_map(|e| e.options);
-    infos.filter(|info| info.name == option).map(|info| info.values.to_string()).collect()
+    CATALOGUE.iter().filter(move |entry| entry.name == controller).flat_map(|entry| entry.options).map(|info| info.name)
 }
 
 fn options_text(controller: &str) -> String {
@@ -206,6 +184,11 @@ fn options_text(controller: &str) -> String {
         names if names.is_empty() => "it has none".to_owned(),
         names => format!("options: {names}"),
     }
+}
+
+/// A controller that wraps others.
+fn wrapper() -> &'static str {
+    CATALOGUE.iter().find(|algorithm| algorithm.wraps.is_some()).map_or("", |algorithm| algorithm.name)
 }
 
 fn list(names: impl Iterator<Item = &'static str>) -> String {
@@ -217,30 +200,14 @@ fn shown(text: &str) -> String {
     text.escape_debug().to_string()
 }
 
+/// Longer input than this many bytes is near no name.
+const LONGEST_HINTED: usize = 64;
+
 /// ` (did you mean 'x'?)` when a name is near; else nothing.
 pub fn hint(given: &str, names: impl Iterator<Item = &'static str>) -> String {
-    let near = names.map(|name| (distance(given, name), name.len().abs_diff(given.len()), name)).min();
-    match near {
-        Some((far, _, name)) if far <= 1 + name.len() / 3 => format!(" (did you mean '{name}'?)"),
+    let distance = |name: &str| (strsim::levenshtein(given, name), name.len().abs_diff(given.len()));
+    match names.filter(|_| given.len() <= LONGEST_HINTED).map(|name| (distance(name), name)).min() {
+        Some(((far, _), name)) if far <= 1 + name.len() / 3 => format!(" (did you mean '{name}'?)"),
         _ => String::new(),
     }
-}
-
-/// Edit distance (Levenshtein) in characters; long input counts as far.
-fn distance(a: &str, b: &str) -> usize {
-    if a.len() > 64 {
-        return usize::MAX;
-    }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

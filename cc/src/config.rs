@@ -47,7 +47,8 @@ impl Capabilities {
 }
 
 /// A controller needs signals that the stack or the peer does not offer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("controller '{controller}' needs {}, which is not offered here; {hint}", signals.names().join(" and "))]
 pub struct Missing {
     /// The controller.
     pub controller: &'static str,
@@ -56,20 +57,6 @@ pub struct Missing {
     /// What the user may do about it.
     pub hint: &'static str,
 }
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "controller '{}' needs {}, which is not offered here; {}",
-            self.controller,
-            self.signals.names().join(" and "),
-            self.hint
-        )
-    }
-}
-
-impl std::error::Error for Missing {}
 
 /// [`ControllerConfig::hint`] of controllers that know nothing better.
 pub(crate) const DEFAULT_HINT: &str = "choose another controller or stack";

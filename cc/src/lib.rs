@@ -15,6 +15,7 @@ pub mod hystart;
 pub mod options;
 pub mod round;
 pub mod rule;
+#[cfg(feature = "testing")]
 pub mod testing;
 pub mod undo;
 
