@@ -33,9 +33,12 @@ pub const C: f64 = 0.4;
 /// beta_cubic: what a loss or a mark leaves of the window (RFC 9438 §4.6).
 pub const BETA: Ratio = Ratio::new(7, 10);
 /// (1 + beta_cubic) / 2: what fast convergence leaves of W_max (RFC 9438 §4.7).
-pub const CONVERGENCE: Ratio = Ratio::new(17, 20);
-/// alpha_cubic = 3 (1 - beta) / (1 + beta): segments per round trip with which beta 0.7 gets Reno's average (RFC 9438 §4.3).
-pub const ALPHA: f64 = 3.0 * (1.0 - 0.7) / (1.0 + 0.7);
+pub const CONVERGENCE: Ratio = Ratio::new(BETA.num() + BETA.den(), 2 * BETA.den());
+/// alpha_cubic = 3 (1 - beta) / (1 + beta): segments per round trip with which beta gets Reno's average (RFC 9438 §4.3).
+pub const ALPHA: f64 = {
+    let beta = BETA.num() as f64 / BETA.den() as f64;
+    3.0 * (1.0 - beta) / (1.0 + beta)
+};
 /// The target never lies above this many windows (RFC 9438 §4.2).
 pub const TARGET_LIMIT: f64 = 1.5;
 

@@ -27,9 +27,9 @@ use crate::round::RoundTrip;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
-/// What a decision leaves of the window.
+/// What a decision leaves of the window (DCA §4.4).
 pub const DELAY_REDUCTION: Ratio = Ratio::new(7, 8);
-/// Round trips per decision.
+/// Round trips per decision (DCA §4.4).
 pub const ROUNDS: u32 = 2;
 
 choices! {

@@ -26,6 +26,10 @@ use crate::units::{Ratio, Time};
 pub const LOW_WINDOW: f64 = 38.0;
 /// High_Window in datagrams (RFC 3649 §5).
 pub const HIGH_WINDOW: f64 = 83_000.0;
+/// b(Low_Window), Reno's (RFC 3649 §7).
+pub const LOW_DECREASE: f64 = 0.5;
+/// The response function p(w) = 0.078 / w^1.2: its factor and its exponent (RFC 3649 §5).
+pub const RESPONSE: (f64, f64) = (0.078, 1.2);
 /// High_Decrease: b(High_Window) (RFC 3649 §7).
 pub const HIGH_DECREASE: f64 = 0.1;
 /// Where the table of RFC 3649 §B ends, in datagrams.
@@ -46,19 +50,27 @@ rule_options! {
 
 /// p(w) = 0.078 / w^1.2: the loss rate that a window of `w` datagrams stands for (RFC 3649 §5).
 pub const fn p(w: f64) -> f64 {
-    0.078 * exp(-1.2 * ln(w))
+    RESPONSE.0 * exp(-RESPONSE.1 * ln(w))
 }
 
 /// b(w): the share of the window that a loss takes away, from 0.5 at Low_Window on a straight line in log w (RFC 3649 §7).
 pub const fn b(w: f64) -> f64 {
-    let w = w.clamp(LOW_WINDOW, LAST_WINDOW);
-    (HIGH_DECREASE - 0.5) * (ln(w) - ln(LOW_WINDOW)) / (ln(HIGH_WINDOW) - ln(LOW_WINDOW)) + 0.5
+    decrease(w.clamp(LOW_WINDOW, LAST_WINDOW))
 }
 
 /// a(w) = 2 w² b(w) p(w) / (2 - b(w)): datagrams of growth per round trip (RFC 3649 §7).
 pub const fn a(w: f64) -> f64 {
-    let w = w.clamp(LOW_WINDOW, LAST_WINDOW);
-    (2.0 * w * w * b(w) * p(w) / (2.0 - b(w))).max(1.0)
+    growth(w.clamp(LOW_WINDOW, LAST_WINDOW)).max(1.0)
+}
+
+/// b(w) past the ends of its range, too.
+const fn decrease(w: f64) -> f64 {
+    (HIGH_DECREASE - LOW_DECREASE) * (ln(w) - ln(LOW_WINDOW)) / (ln(HIGH_WINDOW) - ln(LOW_WINDOW)) + LOW_DECREASE
+}
+
+/// a(w) past the ends of its range, too.
+const fn growth(w: f64) -> f64 {
+    2.0 * w * w * decrease(w) * p(w) / (2.0 - decrease(w))
 }
 
 /// One, in the fractions of this file.
@@ -80,8 +92,7 @@ const fn increases() -> [u32; OCTAVES * KNOTS + 1] {
     let mut knot = 0;
     while knot < table.len() {
         let w = ((KNOTS + knot % KNOTS) << (knot / KNOTS + FIRST_OCTAVE as usize)) as f64 / KNOTS as f64;
-        let b = (HIGH_DECREASE - 0.5) * (ln(w) - ln(LOW_WINDOW)) / (ln(HIGH_WINDOW) - ln(LOW_WINDOW)) + 0.5;
-        table[knot] = (2.0 * w * w * b * p(w) / (2.0 - b) * UNIT as f64 + 0.5) as u32;
+        table[knot] = (growth(w) * UNIT as f64 + 0.5) as u32;
         knot += 1;
     }
     table

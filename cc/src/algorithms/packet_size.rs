@@ -30,7 +30,7 @@ use crate::units::Time;
 /// Sizes below the path's own, in bytes of UDP payload: ours, near the 1500, 1000, 500 and 250 of Packet size §4.3.1.
 pub const SIZES: [u16; 4] = [1_000, 750, 500, 250];
 /// The last of [`SIZES`].
-const SMALLEST: u64 = 250;
+const SMALLEST: u64 = SIZES[SIZES.len() - 1] as u64;
 
 choices! {
     /// What the wrapped controller takes for one datagram.

@@ -27,7 +27,7 @@
 //! - **Idle times** leave D as it is: the paper knows no idle sender.
 //! - **Slow start** below eight packets is one packet per round trip, as the box has it; SDC §2.1 says "as in traditional TCP".
 //! - **Timeout**: persistent congestion (RFC 9002 §7.6) takes the window to two datagrams and halves the threshold; D stays.
-//! - **W = min(cwnd, awnd)** (SDC §2.2): flow control's window is not looked at; no stack tells it to controllers.
+//! - **W = min(cwnd, awnd)** (SDC §2.2): flow control's window is not looked at; no stack reports it to controllers.
 //! - **Largest D**: 10 s; the paper names none. It is reached where losses do not depend on the rate: in the large-window phase an ACK
 //!   takes 1/W^2 off the round trip and a signal doubles it, so with W = 8 and more than about 2 % of packets lost, D only grows.
 
@@ -48,8 +48,12 @@ use crate::units::{Ratio, Time};
 pub const MAX_HOLD: Duration = Duration::from_secs(10);
 /// What one ACK leaves of RTT + D in the small-window phase (SDC §2.2).
 pub const SMALL_WINDOW_SHRINK: Ratio = Ratio::new(9, 10);
+/// What congestion makes of SRTT: RTT + D becomes so many times as long (SDC §2.2).
+pub const GROWTH: u32 = 2;
 /// Weight of a new sample in SRTT (SDC §2.2).
 const SRTT_GAIN: u32 = 8;
+/// A shorter D is none: no timer resolves it, and it would keep the window from growing for ever.
+const MIN_HOLD: Duration = Duration::from_micros(1);
 /// Where a step is taken for each packet, one ACK frame counts for no more than this. In the small-window phase D is long zero by then.
 const MAX_STEPS: u64 = 64;
 
@@ -185,7 +189,7 @@ struct Raised {
 
 /// Congestion: `D = max(2 * SRTT - RTT, 0)` (SDC §2.2).
 pub fn grown(srtt: Duration, rtt: Duration) -> Duration {
-    srtt.saturating_mul(2).saturating_sub(rtt).min(MAX_HOLD)
+    srtt.saturating_mul(GROWTH).saturating_sub(rtt).min(MAX_HOLD)
 }
 
 /// Small window, no congestion, one packet: `D = 0.9 * (RTT_new + D_old) - RTT_old`, not below zero (SDC §2.2).
@@ -253,8 +257,7 @@ impl Sdc {
         }
         // The small-window rule may raise D when the RTT jumps.
         self.d = self.d.min(MAX_HOLD);
-        // A rest that no timer resolves is no delay; it would keep the window from growing for ever.
-        if self.d < Duration::from_micros(1) {
+        if self.d < MIN_HOLD {
             self.d = Duration::ZERO;
         }
     }

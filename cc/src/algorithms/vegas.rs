@@ -29,7 +29,7 @@
 //! - **Threshold**: ns-2 sets it to 2 packets, Linux to the window or just under it; here it is the window. All mean that slow start is
 //!   over.
 //! - **Base RTT** is the smallest RTT of the path, whenever it came. ns-2 also replaces it by the RTT of a lone packet, Linux forgets
-//!   it after idle times; no window here is below two packets (RFC 9002 §7.2), and QUIC tells of a change of path.
+//!   it after idle times; no window here is below two packets (RFC 9002 §7.2), and a change of path is an event of its own.
 //! - **Per byte, not per ACK**: growth counts acknowledged bytes; ns-2 counts ACKs, so it grows slower with delayed ones.
 //! - **Byte windows**: Linux truncates W base / RTT to whole packets before it adds one; bytes need no truncation.
 
@@ -45,9 +45,9 @@ use crate::round::RoundTrip;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
-/// What leaving slow start leaves of the window with `params=ns2`.
+/// What leaving slow start leaves of the window with `params=ns2` (ns-2, the model of DCA §4.4).
 pub const EXIT: Ratio = Ratio::new(7, 8);
-/// Samples without which a round says nothing with `params=linux`.
+/// Samples without which a round says nothing with `params=linux` (Linux).
 pub const LINUX_SAMPLES: u32 = 3;
 
 choices! {
@@ -72,7 +72,7 @@ pub struct Thresholds {
 }
 
 impl Params {
-    /// The numbers of the set.
+    /// The defaults of ns-2 and of Linux, in packets.
     pub const fn thresholds(self) -> Thresholds {
         match self {
             Self::Ns2 => Thresholds { alpha: 1, beta: 3, gamma: 1 },

@@ -64,7 +64,7 @@ pub struct SyncTcp {
     detector: Detector,
     /// The first one-way delay came: with `signal=either`, RTTs count no longer.
     one_way_seen: bool,
-    /// What the last verdict asked for; rules growth until the next one.
+    /// What the last verdict wants; rules growth until the next one.
     action: Action,
     /// When a delay last came.
     last_sample: Time,
@@ -162,10 +162,14 @@ impl SyncTcp {
     }
 }
 
-/// Silence after which a sender counts as idle: RFC 5681 §4.1 asks for one timeout, RFC 6298 §2 makes that at least 1 s and, with the
-/// variance unknown, three RTTs.
+/// The shortest timeout (RFC 6298 §2).
+const MIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// The timeout in RTTs while their variance is unknown (RFC 6298 §2: SRTT + 4 RTTVAR, RTTVAR being half of the RTT).
+const TIMEOUT_RTTS: u32 = 3;
+
+/// Silence after which a sender counts as idle: one timeout (RFC 5681 §4.1).
 pub fn idle_time(smoothed: Duration) -> Duration {
-    smoothed.saturating_mul(3).max(Duration::from_secs(1))
+    smoothed.saturating_mul(TIMEOUT_RTTS).max(MIN_TIMEOUT)
 }
 
 impl WindowRule for SyncTcp {

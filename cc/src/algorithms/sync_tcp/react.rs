@@ -3,7 +3,22 @@
 use crate::sync_tcp::detect::{Region, Trend, Verdict};
 use crate::units::Ratio;
 
-/// What a verdict asks of the window.
+/// Negligible congestion that increases: segments added over one RTT (Sync-TCP §3.4).
+pub const NEGLIGIBLE_SEGMENTS: Ratio = Ratio::ONE;
+/// Low congestion that increases: what a cut leaves of the window (Sync-TCP §3.4).
+pub const LOW_KEPT: Ratio = Ratio::percent(90);
+/// Moderate congestion that increases: what a cut leaves of the window (Sync-TCP §3.4).
+pub const MODERATE_KEPT: Ratio = Ratio::percent(75);
+/// Heavy congestion that increases: what a cut leaves of the window (Sync-TCP §3.4).
+pub const HEAVY_KEPT: Ratio = Ratio::percent(50);
+/// Negligible congestion that decreases: share of the window added over one RTT (Sync-TCP §3.4).
+pub const NEGLIGIBLE_SHARE: Ratio = Ratio::percent(50);
+/// Low congestion that decreases: share of the window added over one RTT (Sync-TCP §3.4).
+pub const LOW_SHARE: Ratio = Ratio::percent(25);
+/// Moderate congestion that decreases: share of the window added over one RTT (Sync-TCP §3.4).
+pub const MODERATE_SHARE: Ratio = Ratio::percent(10);
+
+/// What a verdict wants of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Grow as Reno does: no verdict yet, or one that says nothing.
@@ -21,13 +36,13 @@ pub enum Action {
 /// Algorithm 2, row by row; equal medians have no row there and leave the window to Reno.
 pub const fn react(verdict: Verdict) -> Action {
     match (verdict.trend, verdict.region) {
-        (Trend::Increasing, Region::Negligible) => Action::Segments(Ratio::ONE),
-        (Trend::Increasing, Region::Low) => Action::Cut(Ratio::percent(90)),
-        (Trend::Increasing, Region::Moderate) => Action::Cut(Ratio::percent(75)),
-        (Trend::Increasing, Region::Heavy) => Action::Cut(Ratio::percent(50)),
-        (Trend::Decreasing, Region::Negligible) => Action::Share(Ratio::percent(50)),
-        (Trend::Decreasing, Region::Low) => Action::Share(Ratio::percent(25)),
-        (Trend::Decreasing, Region::Moderate) => Action::Share(Ratio::percent(10)),
+        (Trend::Increasing, Region::Negligible) => Action::Segments(NEGLIGIBLE_SEGMENTS),
+        (Trend::Increasing, Region::Low) => Action::Cut(LOW_KEPT),
+        (Trend::Increasing, Region::Moderate) => Action::Cut(MODERATE_KEPT),
+        (Trend::Increasing, Region::Heavy) => Action::Cut(HEAVY_KEPT),
+        (Trend::Decreasing, Region::Negligible) => Action::Share(NEGLIGIBLE_SHARE),
+        (Trend::Decreasing, Region::Low) => Action::Share(LOW_SHARE),
+        (Trend::Decreasing, Region::Moderate) => Action::Share(MODERATE_SHARE),
         (Trend::Decreasing, Region::Heavy) => Action::Hold,
         (Trend::Level, _) => Action::AsReno,
     }
