@@ -64,7 +64,7 @@ fuzz: setup
 
 # What a controller costs per ACK frame, beside quinn's own; what the frame costs a bulk transfer.
 bench: setup
-	$(CARGO) bench --locked -p fathom-cc --bench on_acks
+	$(CARGO) bench --locked -p fathom-cc --bench ack_cost
 	$(CARGO) bench --locked -p fathom-bench --bench frame_cost
 
 # A browser loads a page from `fathom serve` and says over what each part came: h3, on quinn and noq. Needs no network but to install.

@@ -1,4 +1,4 @@
-//! What a stack tells a controller. Events are structs with named fields; what is not known is `None`.
+//! What a stack reports to a controller. Events are structs with named fields; what is not known is `None`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! HyStart++ (RFC 9406): leaves slow start when round trips grow, before a loss tells.
+//! HyStart++ (RFC 9406): leaves slow start when round trips grow, before a loss.
 //!
 //! An option of every controller that has a slow start (`hystart=on`); [`crate::aimd::Aimd`] carries it. It watches the first slow
 //! start of a path only, the one without a threshold, as RFC 9406 §4.2 recommends.

@@ -234,13 +234,13 @@ fn a_calm_path_lets_the_window_grow_again_after_a_loss() {
 fn metrics_match_send_params() {
     each_variant(|_, mut s| {
         for step in 0..200 {
-            let (params, snapshot) = (s.controller.send_params(), s.controller.metrics());
+            let (params, metrics) = (s.controller.send_params(), s.controller.metrics());
             let hold = match params.pacing {
                 Pacing::Delay(hold) => hold,
                 Pacing::Window | Pacing::Rate(_) => Duration::ZERO,
             };
-            assert_eq!((snapshot.window, snapshot.datagram), (params.window, params.datagram));
-            assert_eq!(snapshot.hold.unwrap_or_default(), hold);
+            assert_eq!((metrics.window, metrics.datagram), (params.window, params.datagram));
+            assert_eq!(metrics.hold.unwrap_or_default(), hold);
             ack_queued(&mut s, wave(step));
             if step % 23 == 0 {
                 s.lose();
@@ -291,9 +291,9 @@ fn another_path_starts_over() {
         s.acks(30, 4_000);
         s.lose();
         s.controller.on_path(s.now, PathChange::Moved);
-        let snapshot = s.controller.metrics();
-        assert_eq!((snapshot.window, snapshot.threshold), (initial_window(MSS), None));
-        assert_eq!((snapshot.phase, snapshot.queueing), (Phase::SlowStart, None));
+        let metrics = s.controller.metrics();
+        assert_eq!((metrics.window, metrics.threshold), (initial_window(MSS), None));
+        assert_eq!((metrics.phase, metrics.queueing), (Phase::SlowStart, None));
     });
 }
 

@@ -43,7 +43,7 @@ use crate::units::{Ratio, Time};
 
 /// Largest `x` and `w`; the largest that the paper mentions (DCA §3.2.1).
 pub const MAX_SAMPLES: u32 = 200;
-/// Longest RTT told apart, 2^40 ns: sums and squares of 200 of them fit 128 bits.
+/// Longest RTT distinguished, 2^40 ns: sums and squares of 200 of them fit 128 bits.
 pub const MAX_RTT: Duration = Duration::from_nanos(1 << 40);
 /// Largest `floor`.
 pub const MAX_FLOOR: Duration = Duration::from_secs(10);
@@ -281,7 +281,7 @@ here, so any rise counts, even the one that the sender's own growth makes. It us
 53 % with `0.125`; the paper's order, further apart. A `floor` above what a packet of its own adds helps: 71 % with `floor=1.5ms`, next
 to no queue; from `floor=2ms` on it never reacts and is Reno. The paper itself finds that DCA costs throughput wherever it is a small
 part of the traffic (37 % and 13 % on its two paths), because most rises do not end in a loss. A sender that sends in bunches of more than w
-frames tells one delay w times: the average is then the sample, the epoch ends, and one rise may cut more than once.",
+frames repeats one delay w times: the average is then the sample, the epoch ends, and one rise may cut more than once.",
 };
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! - The window should hold at least `packets` datagrams. When it does not, the datagram shrinks to the largest of the sizes 1000, 750,
 //!   500, 250 bytes (and not below `floor`) that fits, or the smallest.
 //! - It grows to the next larger size when the window has held `packets` of that size for `patience` round trips on end.
-//! - The window is in bytes, and the wrapped controller hears of the new size as of a new largest datagram: its minimum window is two
+//! - The window is in bytes, and the wrapped controller gets the new size as a new largest datagram: its minimum window is two
 //!   of them, and it grows by one of them per round trip. So small packets also grow slower, the penalty Packet size §1.2 names;
 //!   `increase=full` keeps growth at one full-size datagram.
 //! - Every packet carries some 60 bytes of headers and tag whatever its size (IP 20 or 40, UDP 8, QUIC 10 to 30): of 1200 bytes that is
@@ -107,7 +107,7 @@ impl ControllerConfig for PacketSizeConfig {
         "run it on a stack that honours a datagram size ('fathom stacks' lists them)"
     }
 
-    /// What the wrapped controller lacks is told in its own words.
+    /// What the wrapped controller lacks is reported in its own words.
     fn check(&self, provided: Capabilities) -> Result<(), Missing> {
         let signals = Capabilities { datagram: true, ..Capabilities::NONE }.lacking_in(provided);
         if signals.is_none() {
@@ -127,7 +127,7 @@ impl ControllerConfig for PacketSizeConfig {
             increase: self.sizing.increase,
             path: start.datagram.max(1),
             size: start.datagram.max(1),
-            told: start.datagram.max(1),
+            inner_size: start.datagram.max(1),
             round: RoundTrip::default(),
             roomy: true,
             rounds: 0,
@@ -162,7 +162,7 @@ pub struct PacketSize {
     /// Datagram size in use.
     size: u16,
     /// The size that the wrapped controller knows.
-    told: u16,
+    inner_size: u16,
     round: RoundTrip,
     /// The window held enough larger datagrams all through this round.
     roomy: bool,
@@ -209,21 +209,21 @@ impl PacketSize {
 
     fn change(&mut self, now: Time, size: u16) {
         self.size = size;
-        self.tell(now);
+        self.resize_inner(now);
         // Only whole round trips count towards the next change.
         self.rounds = 0;
         self.round.begin(now);
         self.roomy = self.larger().is_none_or(|larger| self.holds(larger));
     }
 
-    /// Tells the wrapped controller of a datagram size that is new to it: it may begin a growth period anew with every such word.
-    fn tell(&mut self, now: Time) {
+    /// Reports a datagram size to the wrapped controller, if it is new to it: it may begin a growth period anew with every such event.
+    fn resize_inner(&mut self, now: Time) {
         let counts = match self.increase {
             Increase::Scaled => self.size,
             Increase::Full => self.path,
         };
-        if counts != self.told {
-            self.told = counts;
+        if counts != self.inner_size {
+            self.inner_size = counts;
             self.inner.on_path(now, PathChange::Datagram(counts));
         }
     }
@@ -282,7 +282,7 @@ impl Controller for PacketSize {
                 self.round.restart();
                 self.fresh = true;
                 self.undo.forget();
-                self.tell(now);
+                self.resize_inner(now);
                 self.inner.on_path(now, change);
             }
         }
@@ -307,7 +307,7 @@ const PAGE: Page = Page {
 controller steers the window, this one the datagram size: the largest of 1200 (or what the path carries), 1000, 750, 500 and 250 bytes of which
 the window holds eight, so that loss detection has packets to work with. Down at once, up by one size after four round trips.",
     departures: "the thesis compares fixed sizes; the rule is ours. The wrapped controller counts in datagrams of the size in use, so
-small packets also grow slower; with `increase=full` it never hears of the smaller size. A stack must honour datagram sizes; through a
+small packets also grow slower; with `increase=full` it never learns of the smaller size. A stack must honour datagram sizes; through a
 shaping socket ([quinn](quinn.md), [noq](noq.md)) they shrink by some 1030 bytes at most, so from 1392 down to about 365.",
     figure: "Adaptive packet size and the scripted queue",
     to_see: "five packets after the first mark are eight of 750 bytes. Five marks in a row take the window to 3 kB and the datagram to 250 bytes,

@@ -1,4 +1,4 @@
-//! A connection in miniature: sends and acknowledges packets, so that a test reads like the story it tells.
+//! A connection in miniature: sends and acknowledges packets, so that a test reads like a story.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use fathom_cc::catalogue::{self, Algorithm, CATALOGUE, Values};

@@ -158,19 +158,19 @@ It needs one-way delays from the peer; `signal=rtt` and `signal=either` are the 
 of Reno's rate in the same place on quinn, .65 on noq, .57 on quiche (10 Mbps, 40 ms, 60 packets of queue), and .10 to .30 in three other
 networks. A receiver that calls the queue empty had .96, .85 and .73, and .42 to .81 there. With the laboratory's packet-level senders the gap is wider: .08
 of Reno's share of a drop-tail link when honest, 1.0 as a liar; where the queue marks, .56 and 1.0. So a receiver has a reason to lie, and what
-holds it is the bound at Reno's window. Other lies, of `sync` as share of what Reno has there:
+holds it is the bound at Reno's window. Other misreports, of `sync` as share of what Reno has there:
 
 | what the receiver says | drop-tail: `sync`, `signal=rtt`, Reno with the same lie | queue that marks |
 |---|---|---|
 | the truth | .08, .08, 1 | .56, .56, 1 |
 | acknowledges what has not arrived, or never will | 1.57, 1.57, 1.57 | 2.07, 2.07, 2.07 |
 | its stamps say that nothing waits | 1.00, .08, 1.00 | 1.00, .56, 1.00 |
-| never tells of a mark | .08, .08, 1.00 | .96, .96, 2.05 |
-| tells of a mark for every packet | .08, .08, 1.00 | .08, .08, .08 |
+| never reports a mark | .08, .08, 1.00 | .96, .96, 2.05 |
+| reports a mark for every packet | .08, .08, 1.00 | .08, .08, .08 |
 | says that it held every acknowledgement for 25 ms | .08, .18, 1.01 | .56, 1.00, 1.00 |
 | holds every acknowledgement for 25 ms and does not say so | .06, .06, .71 | .15, .15, .55 |
 
-None gains more with `sync` than with Reno. What gains with both (false acknowledgements, marks not told) is for the stack to find: quinn,
+None gains more with `sync` than with Reno. What gains with both (false acknowledgements, marks not reported) is for the stack to find: quinn,
 noq and quiche skip packet numbers now and then and close on who acknowledges one, and check ECN counts (RFC 9000 §13.4.2), which finds counts that are too small, not marks reported as none.
 `cargo test --release -p fathom-bench --features quiche --test hostile --test hostile_acks -- --nocapture` prints these figures.",
     figure: "Sync-TCP and the scripted queue",
