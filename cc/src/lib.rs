@@ -1,8 +1,8 @@
 //! Delay-based congestion controllers for QUIC, written once against a neutral interface.
 //!
 //! Nothing here does I/O, reads a clock or knows a QUIC stack: an adapter (see the sibling crates) turns a stack's calls into
-//! [`event`]s and hands the [`SendParams`] back. One algorithm is one file, meant to be read beside its paper; all of them hold one
-//! [`aimd::Aimd`] window and steer it.
+//! [`event`]s and hands the [`SendParams`] back. One paper is one file or folder in `algorithms/`, meant to be read beside it: a
+//! [`rule::WindowRule`] that steers one [`aimd::Aimd`] window.
 
 pub mod aimd;
 pub mod algorithm;

@@ -47,10 +47,10 @@ rule_options! {
 
 impl RuleConfig for GhstcpConfig {
     const ALGORITHM: &'static Algorithm = &ALGORITHM;
-    type Rule = Gentle;
+    type Rule = Ghstcp;
 
-    fn rule(&self, _window: &Aimd, _now: Time) -> Gentle {
-        Gentle { mode: Mode::HighSpeed, watch: Watch::new(self.trend), round: RoundTrip::default() }
+    fn rule(&self, _window: &Aimd, _now: Time) -> Ghstcp {
+        Ghstcp { mode: Mode::HighSpeed, watch: Watch::new(self.trend), round: RoundTrip::default() }
     }
 }
 
@@ -65,14 +65,14 @@ enum Mode {
 
 /// gHSTCP.
 #[derive(Clone, Debug)]
-pub struct Gentle {
+pub struct Ghstcp {
     mode: Mode,
     watch: Watch,
     /// The round trip that is watched.
     round: RoundTrip,
 }
 
-impl Gentle {
+impl Ghstcp {
     /// Takes the sample of an ACK frame; the first frame of a new round trip decides the mode by those of the last one.
     fn observe(&mut self, acks: &AckEvent<'_>) {
         let Some(departure) = acks.newest_sent() else { return };
@@ -84,7 +84,7 @@ impl Gentle {
     }
 }
 
-impl WindowRule for Gentle {
+impl WindowRule for Ghstcp {
     fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         self.observe(acks);
         let acked = window.grow_slow_start(acked);
