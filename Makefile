@@ -1,9 +1,11 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml backends lint doc deny fuzz bench test-quiche test-tokio-quiche chromium soak interop h2load stock
+.PHONY: demo test check setup uml backends lint format doc deny fuzz bench test-quiche test-tokio-quiche chromium soak interop h2load stock
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
 TOKIO_QUICHE = --manifest-path cc/quiche/tokio/Cargo.toml --target-dir target --locked
+# Modules that a macro declares: `cargo fmt` does not see them.
+IN_LISTS = $(wildcard cc/src/algorithms/*.rs cc/src/algorithms/*/*.rs bench/netsim/src/queue/*.rs)
 # Cases per fuzz property; `make fuzz` runs long, the tests run few.
 FUZZ_CASES ?= 100000
 # Cells of `make interop` at once.
@@ -34,11 +36,16 @@ check: setup lint doc test test-tokio-quiche
 # In the release profile, which has built what build scripts make already.
 lint: setup
 	$(CARGO) fmt --all --check
-	rustfmt --edition 2024 --check bench/netsim/src/queue/*.rs # declared by a macro, where cargo fmt does not look
+	rustfmt --edition 2024 --check $(IN_LISTS)
 	$(CARGO) fmt --manifest-path cc/quiche/tokio/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets --features quiche --locked -- -D warnings
 	$(CARGO) clippy --release -p fathom-bench --locked -- -D warnings
 	$(CARGO) clippy --release $(TOKIO_QUICHE) --all-targets -- -D warnings
+
+format: setup
+	$(CARGO) fmt --all
+	rustfmt --edition 2024 $(IN_LISTS)
+	$(CARGO) fmt --manifest-path cc/quiche/tokio/Cargo.toml
 
 doc: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --features quiche --no-deps --locked
@@ -57,7 +64,7 @@ fuzz: setup
 
 # What a controller costs per ACK frame, beside quinn's own; what the frame costs a bulk transfer.
 bench: setup
-	$(CARGO) bench --locked -p fathom-cc --bench on_acks
+	$(CARGO) bench --locked -p fathom-cc --bench ack_cost
 	$(CARGO) bench --locked -p fathom-bench --bench frame_cost
 
 # A browser loads a page from `fathom serve` and says over what each part came: h3, on quinn and noq. Needs no network but to install.

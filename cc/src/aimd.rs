@@ -23,15 +23,24 @@ use crate::units::{Ratio, Time};
 /// No window grows beyond this many bytes (1 TiB: 100 Gbps for 88 s).
 pub const MAX_WINDOW: u64 = 1 << 40;
 
+/// Initial window in datagrams, as long as that is not more than [`INITIAL_BYTES`] (RFC 9002 §7.2).
+pub const INITIAL_DATAGRAMS: u64 = 10;
+/// Initial window in bytes beyond which two datagrams are the bound (RFC 9002 §7.2).
+pub const INITIAL_BYTES: u64 = 14_720;
+/// Minimum window in datagrams (RFC 9002 §7.2).
+pub const MINIMUM_DATAGRAMS: u64 = 2;
+
 /// Initial window in bytes for datagrams of `datagram` bytes: min(10 * size, max(14720, 2 * size)) (RFC 9002 §7.2).
 pub const fn initial_window(datagram: u64) -> u64 {
-    let bound = if 2 * datagram > 14_720 { 2 * datagram } else { 14_720 };
-    if 10 * datagram < bound { 10 * datagram } else { bound }
+    let minimum = minimum_window(datagram);
+    let bound = if minimum > INITIAL_BYTES { minimum } else { INITIAL_BYTES };
+    let wanted = INITIAL_DATAGRAMS * datagram;
+    if wanted < bound { wanted } else { bound }
 }
 
 /// Minimum window in bytes: two datagrams (RFC 9002 §7.2).
 pub const fn minimum_window(datagram: u64) -> u64 {
-    2 * datagram
+    MINIMUM_DATAGRAMS * datagram
 }
 
 /// Bytes that slow start may still add below `threshold`, of `acked` acknowledged ones (RFC 9002 §7.3.1).

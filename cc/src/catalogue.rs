@@ -1,34 +1,17 @@
 //! Every controller by name: what it is, where it comes from, its options, and the reader of `name:option=value,...`.
 //!
-//! A new controller is one file with an [`Algorithm`] and one line in [`CATALOGUE`].
+//! A new controller is one file in `algorithms/` with an [`Algorithm`] and one line in `algorithms/mod.rs`.
 
-use std::fmt;
 use std::sync::Arc;
 
+pub use crate::algorithm::Algorithm;
+use crate::algorithms;
 use crate::config::ControllerConfig;
 use crate::options::ParsedOptions;
-pub use crate::options::{Algorithm, OptionInfo, Values};
-use crate::{cubic, dca, dual, ghstcp, highspeed, packet_size, reno, sdc, sync_tcp, vegas};
+pub use crate::options::{OptionInfo, Values};
 
 /// Every controller, in the order users see them.
-pub static CATALOGUE: &[Algorithm] = &[
-    reno::ALGORITHM,
-    cubic::ALGORITHM,
-    sync_tcp::ALGORITHM,
-    dca::ALGORITHM,
-    vegas::ALGORITHM,
-    dual::ALGORITHM,
-    sdc::ALGORITHM,
-    highspeed::ALGORITHM,
-    ghstcp::ALGORITHM,
-    packet_size::ALGORITHM,
-];
-
-/// Other names under which [`parse`] finds a controller. Lists and specs show the catalogue's name.
-const ALIASES: &[(&str, &str)] = &[("ghstcp", ghstcp::ALGORITHM.name)];
-
-/// What a wrapper such as `packet-size` is put around when its spec names nothing.
-pub use crate::packet_size::DEFAULT_INNER;
+pub static CATALOGUE: &[Algorithm] = algorithms::ENTRIES;
 
 /// Reads `name` or `name:option=value,option=value`; a wrapper's spec may go on with `/` and the spec of what it is put around.
 ///
@@ -44,17 +27,15 @@ pub fn parse(spec: &str) -> Result<Arc<dyn ControllerConfig>, SpecError> {
         None => (spec.trim(), None),
     };
     let algorithm = find(name)?;
-    let wraps = algorithm.name == packet_size::ALGORITHM.name;
-    let inner = match inner {
-        None if wraps => Some(parse(DEFAULT_INNER)?),
+    let inner = match inner.or(algorithm.wraps) {
         None => None,
-        Some(_) if !wraps => return Err(SpecError::NoWrapper { controller: algorithm.name }),
+        Some(_) if algorithm.wraps.is_none() => return Err(SpecError::NoWrapper { controller: algorithm.name }),
         Some(inner) if inner.trim().split([':', '/']).next() == Some(algorithm.name) => {
             return Err(SpecError::WrapsItself { controller: algorithm.name });
         }
         Some(inner) => Some(parse(inner)?),
     };
-    let mut parsed = ParsedOptions { algorithm, given: Vec::new(), inner };
+    let mut parsed = ParsedOptions { given: Vec::new(), inner };
     for part in options.into_iter().flat_map(|options| options.split(',')) {
         let (info, value) = read_option(algorithm, part)?;
         if parsed.given.iter().any(|(given, _)| given.name == info.name) {
@@ -91,10 +72,9 @@ pub fn find(name: &str) -> Result<&'static Algorithm, SpecError> {
     if name.is_empty() {
         return Err(SpecError::Empty);
     }
-    let known = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, known)| known);
     CATALOGUE
         .iter()
-        .find(|algorithm| algorithm.name == known)
+        .find(|algorithm| algorithm.name == name || algorithm.aliases.contains(&name))
         .ok_or_else(|| SpecError::UnknownController { given: name.to_owned() })
 }
 
@@ -108,22 +88,31 @@ fn read_option<'a>(algorithm: &'static Algorithm, part: &'a str) -> Result<(&'st
         return Err(SpecError::UnknownOption { controller, given: name.to_owned() });
     };
     if !info.values.allow(value) {
-        return Err(SpecError::BadValue { controller, option: info.name, given: value.to_owned() });
+        let values = info.values.to_string();
+        return Err(SpecError::BadValue { controller, option: info.name, values, given: value.to_owned() });
     }
     Ok((info, value))
 }
 
 /// A spec that does not name a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No name was given.
+    #[error("no controller named; choose one of: {}", list(names()))]
     Empty,
     /// No controller of that name.
+    #[error("unknown controller '{}'{}; known: {}", shown(given), hint(given, names()), list(names()))]
     UnknownController {
         /// What was given.
         given: String,
     },
     /// The controller has no option of that name.
+    #[error(
+        "'{controller}' has no option '{}'{}; {}",
+        shown(given),
+        hint(given, option_names(controller)),
+        options_text(controller)
+    )]
     UnknownOption {
         /// The controller.
         controller: &'static str,
@@ -131,6 +120,7 @@ pub enum SpecError {
         given: String,
     },
     /// An option came without `=value`.
+    #[error("{}", no_value(controller, given))]
     NoValue {
         /// The controller.
         controller: &'static str,
@@ -138,25 +128,31 @@ pub enum SpecError {
         given: String,
     },
     /// The value is not one the option takes.
+    #[error("'{}' is no value for option '{option}' of '{controller}'; it takes {values}", shown(given))]
     BadValue {
         /// The controller.
         controller: &'static str,
         /// The option.
         option: &'static str,
+        /// The values it takes.
+        values: String,
         /// What was given.
         given: String,
     },
     /// `/` after a controller that is no wrapper.
+    #[error("'{controller}' wraps no other controller; leave '/' out, or write {}/{controller}", wrapper())]
     NoWrapper {
         /// The controller.
         controller: &'static str,
     },
     /// A wrapper around itself.
+    #[error("'{controller}' is put around itself; name another controller after '/'")]
     WrapsItself {
         /// The wrapper.
         controller: &'static str,
     },
     /// An option came twice.
+    #[error("option '{option}' of '{controller}' is given twice; keep one")]
     Duplicate {
         /// The controller.
         controller: &'static str,
@@ -165,59 +161,22 @@ pub enum SpecError {
     },
 }
 
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = || CATALOGUE.iter().map(|algorithm| algorithm.name);
-        match self {
-            Self::Empty => write!(f, "no controller named; choose one of: {}", list(names())),
-            Self::UnknownController { given } => {
-                let hint = hint(given, names());
-                write!(f, "unknown controller '{}'{hint}; known: {}", shown(given), list(names()))
-            }
-            Self::UnknownOption { controller, given } => {
-                let hint = hint(given, option_names(controller));
-                write!(f, "'{controller}' has no option '{}'{hint}; {}", shown(given), options_text(controller))
-            }
-            Self::NoValue { controller, given } if given.is_empty() => {
-                write!(
-                    f,
-                    "'{controller}' has an empty option; write {controller}:option=value, or leave ':' and ',' out"
-                )
-            }
-            Self::NoValue { controller, given } => {
-                write!(
-                    f,
-                    "option '{}' of '{controller}' has no value; write option=value; {}",
-                    shown(given),
-                    options_text(controller)
-                )
-            }
-            Self::BadValue { controller, option, given } => {
-                let values = option_values(controller, option);
-                write!(f, "'{}' is no value for option '{option}' of '{controller}'; it takes {values}", shown(given))
-            }
-            Self::NoWrapper { controller } => {
-                write!(f, "'{controller}' wraps no other controller; leave '/' out, or write packet-size/{controller}")
-            }
-            Self::WrapsItself { controller } => {
-                write!(f, "'{controller}' is put around itself; name another controller after '/'")
-            }
-            Self::Duplicate { controller, option } => {
-                write!(f, "option '{option}' of '{controller}' is given twice; keep one")
-            }
-        }
+fn no_value(controller: &str, given: &str) -> String {
+    if given.is_empty() {
+        return format!(
+            "'{controller}' has an empty option; write {controller}:option=value, or leave ':' and ',' out"
+        );
     }
+    let options = options_text(controller);
+    format!("option '{}' of '{controller}' has no value; write option=value; {options}", shown(given))
 }
 
-impl std::error::Error for SpecError {}
+fn names() -> impl Iterator<Item = &'static str> {
+    CATALOGUE.iter().map(|algorithm| algorithm.name)
+}
 
 fn option_names(controller: &str) -> impl Iterator<Item = &'static str> {
-    CATALOGUE.iter().filter(move |e| e.name == controller).flat_map(|e| e.options).map(|info| info.name)
-}
-
-fn option_values(controller: &str, option: &str) -> String {
-    let infos = CATALOGUE.iter().filter(|e| e.name == controller).flat_map(|e| e.options);
-    infos.filter(|info| info.name == option).map(|info| info.values.to_string()).collect()
+    CATALOGUE.iter().filter(move |entry| entry.name == controller).flat_map(|entry| entry.options).map(|info| info.name)
 }
 
 fn options_text(controller: &str) -> String {
@@ -225,6 +184,11 @@ fn options_text(controller: &str) -> String {
         names if names.is_empty() => "it has none".to_owned(),
         names => format!("options: {names}"),
     }
+}
+
+/// A controller that wraps others.
+fn wrapper() -> &'static str {
+    CATALOGUE.iter().find(|algorithm| algorithm.wraps.is_some()).map_or("", |algorithm| algorithm.name)
 }
 
 fn list(names: impl Iterator<Item = &'static str>) -> String {
@@ -236,30 +200,14 @@ fn shown(text: &str) -> String {
     text.escape_debug().to_string()
 }
 
+/// Longer input than this many bytes is near no name.
+const LONGEST_HINTED: usize = 64;
+
 /// ` (did you mean 'x'?)` when a name is near; else nothing.
 pub fn hint(given: &str, names: impl Iterator<Item = &'static str>) -> String {
-    let near = names.map(|name| (distance(given, name), name.len().abs_diff(given.len()), name)).min();
-    match near {
-        Some((far, _, name)) if far <= 1 + name.len() / 3 => format!(" (did you mean '{name}'?)"),
+    let distance = |name: &str| (strsim::levenshtein(given, name), name.len().abs_diff(given.len()));
+    match names.filter(|_| given.len() <= LONGEST_HINTED).map(|name| (distance(name), name)).min() {
+        Some(((far, _), name)) if far <= 1 + name.len() / 3 => format!(" (did you mean '{name}'?)"),
         _ => String::new(),
     }
-}
-
-/// Edit distance (Levenshtein) in characters; long input counts as far.
-fn distance(a: &str, b: &str) -> usize {
-    if a.len() > 64 {
-        return usize::MAX;
-    }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -47,7 +47,8 @@ impl Capabilities {
 }
 
 /// A controller needs signals that the stack or the peer does not offer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("controller '{controller}' needs {}, which is not offered here; {hint}", signals.names().join(" and "))]
 pub struct Missing {
     /// The controller.
     pub controller: &'static str,
@@ -57,19 +58,8 @@ pub struct Missing {
     pub hint: &'static str,
 }
 
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "controller '{}' needs {}, which is not offered here; {}",
-            self.controller,
-            self.signals.names().join(" and "),
-            self.hint
-        )
-    }
-}
-
-impl std::error::Error for Missing {}
+/// [`ControllerConfig::hint`] of controllers that know nothing better.
+pub(crate) const DEFAULT_HINT: &str = "choose another controller or stack";
 
 /// A controller ready to be started, options chosen and checked.
 pub trait ControllerConfig: fmt::Debug + Send + Sync {
@@ -85,7 +75,7 @@ pub trait ControllerConfig: fmt::Debug + Send + Sync {
     }
     /// What a user may do when [`ControllerConfig::required`] is not met.
     fn hint(&self) -> &'static str {
-        "choose another controller or stack"
+        DEFAULT_HINT
     }
     /// A controller for a new path.
     ///

@@ -59,7 +59,7 @@ pub enum Pacing {
     /// At this rate.
     Rate(Rate),
     /// Stretch the round trip by this much: at most one window per RTT + hold, evenly spaced (SDC's added delay). The RTTs a
-    /// controller hears of do not contain it.
+    /// controller gets do not contain it.
     Delay(Duration),
 }
 

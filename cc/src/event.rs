@@ -1,4 +1,4 @@
-//! What a stack tells a controller. Events are structs with named fields; what is not known is `None`.
+//! What a stack reports to a controller. Events are structs with named fields; what is not known is `None`.
 
 use std::time::Duration;
 
@@ -131,6 +131,18 @@ pub struct CongestionEvent {
     pub sent: Time,
     /// What happened.
     pub cause: Cause,
+}
+
+impl CongestionEvent {
+    /// Packets were lost, which may prove spurious; marks never do.
+    pub const fn is_loss(&self) -> bool {
+        matches!(self.cause, Cause::Loss { .. })
+    }
+
+    /// All packets of a persistent-congestion period were lost (RFC 9002 §7.6).
+    pub const fn is_persistent(&self) -> bool {
+        matches!(self.cause, Cause::Loss { persistent: true, .. })
+    }
 }
 
 /// The path changed under the connection.

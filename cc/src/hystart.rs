@@ -1,4 +1,4 @@
-//! HyStart++ (RFC 9406): leaves slow start when round trips grow, before a loss tells.
+//! HyStart++ (RFC 9406): leaves slow start when round trips grow, before a loss.
 //!
 //! An option of every controller that has a slow start (`hystart=on`); [`crate::aimd::Aimd`] carries it. It watches the first slow
 //! start of a path only, the one without a threshold, as RFC 9406 §4.2 recommends.
@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use crate::event::AckEvent;
-use crate::options::{OptionInfo, Values, choices};
+use crate::options::choices;
 use crate::units::Time;
 
 /// MIN_RTT_THRESH and MAX_RTT_THRESH (RFC 9406 §4.3).
@@ -30,20 +30,11 @@ choices! {
     /// Whether slow start watches the RTT.
     pub enum Use {
         /// It ends by loss or mark only.
-        #[default]
         Off = "off",
         /// HyStart++ may end it.
         On = "on",
     }
 }
-
-/// The option as every controller lists it.
-pub const OPTION: OptionInfo = OptionInfo {
-    name: "hystart",
-    default: "off",
-    values: Values::Choice(Use::NAMES),
-    about: "end the first slow start when round trips grow (HyStart++)",
-};
 
 /// How far the RTT of a round must rise over that of the last one (RFC 9406 §4.2).
 pub fn rtt_threshold(last_min: Duration) -> Duration {

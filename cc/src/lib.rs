@@ -1,30 +1,25 @@
 //! Delay-based congestion controllers for QUIC, written once against a neutral interface.
 //!
 //! Nothing here does I/O, reads a clock or knows a QUIC stack: an adapter (see the sibling crates) turns a stack's calls into
-//! [`event`]s and hands the [`SendParams`] back. One algorithm is one file, meant to be read beside its paper; all of them hold one
-//! [`aimd::Aimd`] window and steer it.
+//! [`event`]s and hands the [`SendParams`] back. One paper is one file or folder in `algorithms/`, meant to be read beside it: a
+//! [`rule::WindowRule`] that steers one [`aimd::Aimd`] window.
 
 pub mod aimd;
+pub mod algorithm;
+mod algorithms;
 pub mod catalogue;
 pub mod config;
 pub mod controller;
-pub mod cubic;
-pub mod dca;
-pub mod dual;
 pub mod event;
-pub mod ghstcp;
-pub mod highspeed;
 pub mod hystart;
 pub mod options;
-pub mod packet_size;
-pub mod reno;
 pub mod round;
-pub mod sdc;
-pub mod sync_tcp;
+pub mod rule;
+#[cfg(feature = "testing")]
 pub mod testing;
 pub mod undo;
-pub mod vegas;
 
+pub use algorithms::*;
 pub use config::{Capabilities, ControllerConfig, Missing};
 pub use controller::{Controller, ControllerMetrics, Pacing, Phase, SendParams};
 pub use event::{AckEvent, Acked, Cause, CongestionEvent, EcnDelta, PathChange, Rtt, Sent, Start};

@@ -1,28 +1,14 @@
-//! A controller's entry: what it is, where it comes from, its options, and the values a user chose.
+//! The options of controllers, and the values a user chose.
+//!
+//! An option is declared once, as a field of `options!` or `rule_options!`: its name, its default, its values and its help text. The words
+//! of an option that is a choice are those of its enum, declared with `choices!`.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::{Capabilities, ControllerConfig};
+use crate::config::ControllerConfig;
 use crate::units::{Ratio, duration_text, parse_duration};
-
-/// One controller of the catalogue.
-#[derive(Clone, Copy, Debug)]
-pub struct Algorithm {
-    /// Name, as users type it.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// Citation of its source.
-    pub source: &'static str,
-    /// Its options.
-    pub options: &'static [OptionInfo],
-    /// Signals it needs with all options at their defaults.
-    pub required: Capabilities,
-    /// Makes the configuration from options that are already checked.
-    pub build: fn(&ParsedOptions<'_>) -> Arc<dyn ControllerConfig>,
-}
 
 /// One option of a controller.
 #[derive(Clone, Copy, Debug)]
@@ -104,63 +90,16 @@ impl fmt::Display for Values {
 }
 
 /// The options a user chose for one controller, names and values checked; the rest are at their defaults.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ParsedOptions<'a> {
-    pub(crate) algorithm: &'a Algorithm,
     pub(crate) given: Vec<(&'static OptionInfo, &'a str)>,
     pub(crate) inner: Option<Arc<dyn ControllerConfig>>,
 }
 
 impl ParsedOptions<'_> {
-    /// The value of `option`, given or default.
-    ///
-    /// # Panics
-    /// If the entry does not list `option`: an error in the controller's file.
-    pub fn text(&self, option: &str) -> &str {
-        let info = info(self.algorithm, option);
-        self.given.iter().find(|(given, _)| given.name == option).map_or(info.default, |(_, text)| text)
-    }
-
-    /// Whether the user gave `option`: for defaults that hang on another option.
-    pub fn is_given(&self, option: &str) -> bool {
-        self.given.iter().any(|(given, _)| given.name == option)
-    }
-
-    /// The value of a [`Values::Choice`], of which `all` lists the meanings in the same order.
-    ///
-    /// # Panics
-    /// If the entry's words and `all` do not match: an error in the controller's file.
-    pub fn choice<T: Copy>(&self, option: &str, all: &[T]) -> T {
-        let Values::Choice(words) = info(self.algorithm, option).values else {
-            panic!("option '{option}' of '{}' is not a choice", self.algorithm.name)
-        };
-        let text = self.text(option);
-        let at = words.iter().position(|word| *word == text).expect("the value was checked");
-        all[at]
-    }
-
-    /// The value of a [`Values::Duration`].
-    ///
-    /// # Panics
-    /// If the option is something else: an error in the controller's file.
-    pub fn duration(&self, option: &str) -> Duration {
-        parse_duration(self.text(option)).expect("the value was checked")
-    }
-
-    /// The value of a [`Values::Integer`].
-    ///
-    /// # Panics
-    /// If the option is something else: an error in the controller's file.
-    pub fn integer(&self, option: &str) -> u32 {
-        parse_integer(self.text(option)).expect("the value was checked")
-    }
-
-    /// The value of a [`Values::Fraction`].
-    ///
-    /// # Panics
-    /// If the option is something else: an error in the controller's file.
-    pub fn fraction(&self, option: &str) -> Ratio {
-        Ratio::from_decimal(self.text(option)).expect("the value was checked")
+    /// The text that the user gave for `option`: for defaults that hang on another option.
+    pub fn given(&self, option: &OptionInfo) -> Option<&str> {
+        self.given.iter().find(|(given, _)| given.name == option.name).map(|(_, text)| *text)
     }
 
     /// The configuration that a wrapper is put around; only entries that wrap have one.
@@ -177,30 +116,232 @@ fn parse_integer(text: &str) -> Option<u32> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn info(algorithm: &Algorithm, option: &str) -> &'static OptionInfo {
-    algorithm
-        .options
-        .iter()
-        .find(|info| info.name == option)
-        .unwrap_or_else(|| panic!("'{}' lists no option '{option}'", algorithm.name))
+/// A type of option values.
+pub trait OptionValue: Sized {
+    /// Reads what users type; `None` if it is no such value.
+    fn parse(text: &str) -> Option<Self>;
+
+    /// The value as users type it.
+    fn text(&self) -> String;
+
+    /// The nearest value that `values` has.
+    #[must_use]
+    fn within(self, _values: &Values) -> Self {
+        self
+    }
+
+    /// The value of `option`, given or default.
+    ///
+    /// # Panics
+    /// If the entry's default is no value of the option: an error in the controller's file.
+    fn read(parsed: &ParsedOptions<'_>, option: &OptionInfo) -> Self {
+        Self::parse(parsed.given(option).unwrap_or(option.default)).expect("values are checked before they are read")
+    }
+
+    /// The value as users type it, unless it is the default.
+    fn given(&self, option: &OptionInfo) -> Option<String> {
+        Some(self.text()).filter(|text| !option.values.same(option.default, text))
+    }
 }
 
-/// Writes a spec: the name, and those of `values` (every option of the entry) that differ from their defaults.
-pub fn spec_text(algorithm: &Algorithm, values: &[(&str, String)]) -> String {
-    let mut text = algorithm.name.to_owned();
-    let mut separator = ':';
-    for (option, value) in values {
-        let info = info(algorithm, option);
-        if !info.values.same(info.default, value) {
-            text.push(separator);
-            text.push_str(&format!("{option}={value}"));
-            separator = ',';
+impl OptionValue for u32 {
+    fn parse(text: &str) -> Option<Self> {
+        parse_integer(text)
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+
+    fn within(self, values: &Values) -> Self {
+        if let Values::Integer { min, max } = values { self.clamp(*min, *max) } else { self }
+    }
+}
+
+impl OptionValue for Duration {
+    fn parse(text: &str) -> Option<Self> {
+        parse_duration(text).ok()
+    }
+
+    fn text(&self) -> String {
+        duration_text(*self)
+    }
+
+    fn within(self, values: &Values) -> Self {
+        if let Values::Duration { min, max } = values { self.clamp(*min, *max) } else { self }
+    }
+}
+
+impl OptionValue for Ratio {
+    fn parse(text: &str) -> Option<Self> {
+        Self::from_decimal(text)
+    }
+
+    fn text(&self) -> String {
+        self.decimal()
+    }
+
+    fn within(self, values: &Values) -> Self {
+        match values {
+            Values::Fraction { min, .. } if self.compare(*min).is_lt() => *min,
+            Values::Fraction { max, .. } if self.compare(*max).is_gt() => *max,
+            _ => self,
         }
     }
-    text
 }
 
-/// An option's enum together with the words users type: `ALL` and `NAMES` in the same order, and `name()`.
+/// An option whose default hangs on another one: `None` unless it is given.
+impl<T: OptionValue> OptionValue for Option<T> {
+    fn parse(text: &str) -> Option<Self> {
+        T::parse(text).map(Some)
+    }
+
+    fn text(&self) -> String {
+        self.as_ref().map(T::text).unwrap_or_default()
+    }
+
+    fn within(self, values: &Values) -> Self {
+        self.map(|value| value.within(values))
+    }
+
+    fn read(parsed: &ParsedOptions<'_>, option: &OptionInfo) -> Self {
+        parsed.given(option).and_then(T::parse)
+    }
+
+    fn given(&self, _option: &OptionInfo) -> Option<String> {
+        self.as_ref().map(T::text)
+    }
+}
+
+/// The options of one configuration; `options!` writes it.
+pub trait Options: fmt::Debug + Copy + Send + Sync + 'static {
+    /// The options as users see them.
+    const OPTIONS: &'static [OptionInfo];
+
+    /// Reads every option, given or default.
+    fn read(parsed: &ParsedOptions<'_>) -> Self;
+
+    /// The values that differ from their defaults as users type them, in the order of [`Options::OPTIONS`].
+    fn given(&self) -> Vec<Option<String>>;
+
+    /// The spec of controller `name` with these options: its name, and those that differ from their defaults.
+    fn spec_of(&self, name: &str) -> String {
+        let mut text = name.to_owned();
+        let mut separator = ':';
+        for (option, value) in Self::OPTIONS.iter().zip(self.given()) {
+            if let Some(value) = value {
+                text.push_str(&format!("{separator}{}={value}", option.name));
+                separator = ',';
+            }
+        }
+        text
+    }
+}
+
+/// The name of a field as users type it: `-` for `_`.
+pub(crate) const fn option_name<const N: usize>(field: &str) -> [u8; N] {
+    let (mut name, mut at) = ([0; N], 0);
+    while at < N {
+        name[at] = if field.as_bytes()[at] == b'_' { b'-' } else { field.as_bytes()[at] };
+        at += 1;
+    }
+    name
+}
+
+/// A struct of options: each field is an option, its doc comment the help text. Where the type is an enum of [`choices!`], its words are the
+/// values and the first is the default; else `= default in values` says both. Makes the struct, its default and a setter per field.
+macro_rules! options {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $($(#[doc = $about:literal])+ $vis:vis $field:ident: $type:ty $(= $default:literal in $values:expr)?,)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[doc = $about])+ $vis $field: $type,)+
+        }
+
+        impl $name {
+            $(
+                #[doc = "Sets the option:"]
+                $(#[doc = $about])+
+                #[must_use]
+                pub fn $field(mut self, $field: $type) -> Self {
+                    let option = $crate::options::options!(@info $field, $type, [$($about),+] $($default, $values)?);
+                    self.$field = $crate::options::OptionValue::within($field, &option.values);
+                    self
+                }
+            )+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                <Self as $crate::options::Options>::read(&Default::default())
+            }
+        }
+
+        impl $crate::options::Options for $name {
+            const OPTIONS: &'static [$crate::options::OptionInfo] =
+                &[$($crate::options::options!(@info $field, $type, [$($about),+] $($default, $values)?)),+];
+
+            fn read(parsed: &$crate::options::ParsedOptions<'_>) -> Self {
+                let mut options = Self::OPTIONS.iter();
+                let mut next = || options.next().expect("one for each field");
+                Self { $($field: $crate::options::OptionValue::read(parsed, next()),)+ }
+            }
+
+            fn given(&self) -> Vec<Option<String>> {
+                let mut options = Self::OPTIONS.iter();
+                let mut next = || options.next().expect("one for each field");
+                vec![$($crate::options::OptionValue::given(&self.$field, next())),+]
+            }
+        }
+    };
+    (@info $field:ident, $type:ty, [$($about:literal),+]) => {
+        $crate::options::options!(@info $field, $type, [$($about),+]
+            <$type>::NAMES[0], $crate::options::Values::Choice(<$type>::NAMES))
+    };
+    (@info $field:ident, $type:ty, [$($about:literal),+] $default:expr, $values:expr) => {
+        $crate::options::OptionInfo {
+            name: {
+                const NAME: [u8; stringify!($field).len()] = $crate::options::option_name(stringify!($field));
+                match std::str::from_utf8(&NAME) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a field's name"),
+                }
+            },
+            default: $default,
+            values: $values,
+            about: concat!($($about),+).trim_ascii_start(),
+        }
+    };
+}
+pub(crate) use options;
+
+/// The [`options!`] of a [`WindowRule`](crate::rule::WindowRule): those given, and HyStart++, which the window brings.
+macro_rules! rule_options {
+    ($(#[$meta:meta])* pub struct $name:ident { $($options:tt)* }) => {
+        $crate::options::options! {
+            $(#[$meta])*
+            pub struct $name {
+                $($options)*
+                /// end the first slow start when round trips grow (HyStart++)
+                hystart: $crate::hystart::Use,
+            }
+        }
+
+        impl $crate::rule::RuleOptions for $name {
+            fn hystart_use(&self) -> $crate::hystart::Use {
+                self.hystart
+            }
+        }
+    };
+}
+pub(crate) use rule_options;
+
+/// An option's enum together with the words users type, the default first: `ALL` and `NAMES` in the same order, and `name()`.
 macro_rules! choices {
     (
         $(#[$meta:meta])* pub enum $name:ident {
@@ -208,7 +349,7 @@ macro_rules! choices {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name {
             $($(#[$about])* $variant,)+
         }
@@ -222,6 +363,22 @@ macro_rules! choices {
             /// The word users type.
             pub const fn name(self) -> &'static str {
                 Self::NAMES[self as usize]
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::ALL[0]
+            }
+        }
+
+        impl $crate::options::OptionValue for $name {
+            fn parse(text: &str) -> Option<Self> {
+                Self::NAMES.iter().position(|name| *name == text).map(|at| Self::ALL[at])
+            }
+
+            fn text(&self) -> String {
+                self.name().to_owned()
             }
         }
     };

@@ -1,4 +1,4 @@
-//! Round trips, told apart by acknowledgements.
+//! Round trips, delimited by acknowledgements.
 
 use crate::event::AckEvent;
 use crate::units::Time;

@@ -3,16 +3,14 @@
 mod common;
 
 use allocation_counter::measure;
-use common::Script;
+use common::{Script, variants};
 use fathom_cc::catalogue::CATALOGUE;
 use fathom_cc::{Cause, PathChange};
 
 #[test]
 fn events_and_send_params_allocate_nothing() {
-    // Frames of one packet are no sample to `dca`, and `vegas` has two ways.
-    let more = ["dca:samples=all", "vegas:params=linux"];
-    for spec in CATALOGUE.iter().map(|entry| entry.name).chain(more) {
-        let mut s = Script::new(spec);
+    for spec in CATALOGUE.iter().flat_map(variants) {
+        let mut s = Script::new(&spec);
         s.acks(20, 1_000);
         let counted = measure(|| {
             for round in 0..200 {

@@ -1,6 +1,9 @@
-//! Specs: what they say comes out again, and what is wrong is told in one line with the mend.
+//! Specs: what they say comes out again, and an error is one line with a hint.
 
-use fathom_cc::catalogue::{self, CATALOGUE, SpecError, Values, split};
+mod common;
+
+use common::values;
+use fathom_cc::catalogue::{self, CATALOGUE, SpecError, split};
 use fathom_cc::hystart;
 use fathom_cc::sync_tcp::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncTcpConfig};
 use fathom_cc::{Capabilities, ControllerConfig};
@@ -21,6 +24,8 @@ fn every_algorithm_is_complete() {
         assert_eq!(config.spec(), entry.name, "all options at their defaults");
         assert_eq!(config.required(), entry.required);
         assert!(!entry.summary.is_empty() && !entry.source.is_empty());
+        assert!(entry.aliases.iter().all(|alias| CATALOGUE.iter().all(|other| other.name != *alias)));
+        assert!(entry.wraps.is_none_or(|inner| catalogue::parse(inner).is_ok()));
         for option in entry.options {
             assert!(option.values.allow(option.default), "{}:{} default", entry.name, option.name);
             assert!(!option.about.is_empty());
@@ -32,13 +37,7 @@ fn every_algorithm_is_complete() {
 fn every_option_value_round_trips() {
     for entry in CATALOGUE {
         for option in entry.options {
-            let words: Vec<String> = match option.values {
-                Values::Choice(words) => words.iter().map(|w| (*w).to_owned()).collect(),
-                Values::Duration { .. } => vec!["1ms".to_owned(), "2.5s".to_owned()],
-                Values::Integer { min, max } => vec![min.to_string(), max.to_string()],
-                Values::Fraction { min, max } => vec![min.decimal(), max.decimal()],
-            };
-            for word in words {
+            for word in values(&option.values) {
                 let spec = format!("{}:{}={word}", entry.name, option.name);
                 let expected = if word == option.default { entry.name.to_owned() } else { spec.clone() };
                 assert_eq!(catalogue::parse(&spec).expect(&spec).spec(), expected);

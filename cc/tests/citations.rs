@@ -17,6 +17,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("RFC 5681", "4.1", "Restarting Idle Connections"),
     ("RFC 6298", "2", "The Basic Algorithm"),
     ("RFC 9000", "9.4", "Loss Detection and Congestion Control (on a new path)"),
+    ("RFC 9000", "13.4.2", "ECN Validation"),
     ("RFC 9000", "18.2", "Transport Parameter Definitions (max_ack_delay)"),
     ("RFC 9000", "19.3.2", "ECN Counts"),
     ("RFC 9002", "5.2", "Estimating min_rtt"),

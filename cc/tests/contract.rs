@@ -2,51 +2,12 @@
 
 mod common;
 
-use common::{ALL_SIGNALS, MSS, Script, start};
+use common::{ALL_SIGNALS, MSS, Script, start, variants};
 use fathom_cc::aimd::initial_window;
-use fathom_cc::catalogue::{self, Algorithm, CATALOGUE, Values};
+use fathom_cc::catalogue::{self, Algorithm, CATALOGUE};
 use fathom_cc::testing::{Bottleneck, Event, Log, RecordingConfig};
-use fathom_cc::{Capabilities, Cause, Pacing, PathChange, Phase, Rate, Ratio, Start};
+use fathom_cc::{Capabilities, Cause, Pacing, PathChange, Phase, Rate, Start};
 use std::time::Duration;
-
-/// Where a controller's own rule differs from NewReno's; its module says why.
-struct Ways {
-    /// What a loss leaves of the initial window.
-    loss: Ratio,
-    /// Slow start doubles per round trip without queueing.
-    doubles: bool,
-    /// Avoidance adds exactly one datagram per round trip without queueing.
-    one_per_round: bool,
-    /// The smallest window in bytes that losses alone leave, one after the other from the initial window on, by the path's datagram.
-    least: fn(u64) -> u64,
-    /// The smallest window in bytes once the path's datagram has grown to this.
-    least_on: fn(u64) -> u64,
-    /// The window in bytes after persistent congestion and one packet acknowledged.
-    after_collapse: u64,
-}
-
-/// A new controller that differs from NewReno adds its line here.
-fn ways(name: &str) -> Ways {
-    let reno = Ways {
-        loss: Ratio::HALF,
-        doubles: true,
-        one_per_round: true,
-        least: |datagram| 2 * datagram,
-        least_on: |datagram| 2 * datagram,
-        after_collapse: 3 * MSS,
-    };
-    match name {
-        // SDC §2.2: below eight packets the delay grows, the window stays, and grows by one packet per round trip.
-        "sdc" => Ways { least: |datagram| initial_window(datagram) / 2, after_collapse: 2 * MSS + MSS / 2, ..reno },
-        // Below eight datagrams in the window the datagram shrinks to as little as 250 bytes, and with it what is added per round trip.
-        "packet-size" => Ways { one_per_round: false, least: |_| 2 * 250, least_on: |_| 2 * 250, ..reno },
-        // CUBIC leaves 0.7 and grows by the time since the loss (RFC 9438 §4).
-        "cubic" => Ways { loss: Ratio::new(7, 10), one_per_round: false, ..reno },
-        // It doubles every other round trip only, so that the rounds between show what the queue does (Vegas-CAM, DCA §4.4).
-        "vegas" => Ways { doubles: false, ..reno },
-        _ => reno,
-    }
-}
 
 /// Runs `test` on each entry with a fresh controller; the name is printed when it fails.
 fn each(test: impl Fn(&Algorithm, Script)) {
@@ -56,33 +17,17 @@ fn each(test: impl Fn(&Algorithm, Script)) {
     }
 }
 
-/// The default and every other value of every option, one at a time; numbers at their ends.
-fn variants(entry: &Algorithm) -> Vec<String> {
-    let mut specs = vec![entry.name.to_owned()];
-    for option in entry.options {
-        let values = match option.values {
-            Values::Choice(words) => words.iter().map(|w| (*w).to_owned()).collect(),
-            Values::Duration { .. } => vec!["1ms".to_owned(), "2s".to_owned()],
-            Values::Integer { min, max } => vec![min.to_string(), max.to_string()],
-            Values::Fraction { min, max } => vec![min.decimal(), max.decimal()],
-        };
-        specs.extend(values.iter().map(|value| format!("{}:{}={value}", entry.name, option.name)));
-    }
-    if entry.name == "packet-size" {
-        specs.extend(CATALOGUE.iter().filter(|e| e.name != entry.name).map(|e| format!("packet-size/{}", e.name)));
-    }
-    specs
-}
-
-/// It never finds fewer than no packets waiting, so it does not grow, as asked.
-const STILL: &str = "vegas:alpha=0";
-
 /// Runs `test` on every variant of every controller.
 fn each_variant(test: impl Fn(&str, Script)) {
     for spec in CATALOGUE.iter().flat_map(variants) {
         println!("controller {spec}");
         test(&spec, Script::new(&spec));
     }
+}
+
+/// The window never grows with these options, by the controller's own rule.
+fn still(spec: &str) -> bool {
+    CATALOGUE.iter().any(|entry| entry.contract.still.iter().any(|options| spec == format!("{}:{options}", entry.name)))
 }
 
 /// The queueing delay of frame `n` in microseconds: up to 20 ms and back, over 40 frames.
@@ -118,7 +63,7 @@ fn the_initial_window_is_that_of_the_rfc() {
 #[test]
 fn slow_start_doubles_per_round_without_queueing() {
     each(|entry, mut s| {
-        if !ways(entry.name).doubles {
+        if !entry.contract.doubles {
             return;
         }
         s.acks(10, 0);
@@ -129,7 +74,7 @@ fn slow_start_doubles_per_round_without_queueing() {
 #[test]
 fn a_loss_cuts_once_per_round() {
     each(|entry, mut s| {
-        let loss = ways(entry.name).loss;
+        let loss = entry.contract.loss;
         let before = s.window();
         s.lose();
         s.lose();
@@ -138,7 +83,7 @@ fn a_loss_cuts_once_per_round() {
         s.next_round();
         s.ack(0);
         assert_ne!(s.controller.metrics().phase, Phase::Recovery);
-        let (before, least) = (rate(&s), ways(entry.name).least);
+        let (before, least) = (rate(&s), entry.contract.least);
         s.lose();
         let share = rate(&s) / before;
         let expected = f64::from(loss.num()) / f64::from(loss.den());
@@ -173,7 +118,7 @@ fn recovery_does_not_grow() {
 #[test]
 fn avoidance_adds_one_datagram_per_round_without_queueing() {
     each(|entry, mut s| {
-        if !ways(entry.name).one_per_round {
+        if !entry.contract.one_per_round {
             return;
         }
         s.acks(10, 0);
@@ -194,7 +139,7 @@ fn persistent_congestion_collapses_to_two_datagrams() {
         assert_eq!((s.window(), s.controller.metrics().phase), (2 * MSS, Phase::SlowStart));
         s.next_round();
         s.ack(0);
-        assert_eq!(s.window(), ways(entry.name).after_collapse);
+        assert_eq!(s.window(), entry.contract.after_collapse.of(MSS));
     });
 }
 
@@ -206,7 +151,7 @@ fn the_window_never_falls_below_two_datagrams() {
             s.now += Duration::from_millis(1);
         }
         assert!(s.window() >= 2 * s.controller.send_params().datagram.map_or(MSS, u64::from));
-        assert_eq!(s.window(), (ways(entry.name).least)(MSS));
+        assert_eq!(s.window(), (entry.contract.least)(MSS));
     });
 }
 
@@ -219,7 +164,7 @@ fn an_app_limited_sender_does_not_grow() {
         s.lose();
         s.next_round();
         s.acks(40, 0);
-        assert_eq!(s.window(), ways(entry.name).loss.of(initial_window(MSS)));
+        assert_eq!(s.window(), entry.contract.loss.of(initial_window(MSS)));
     });
 }
 
@@ -269,7 +214,7 @@ fn recovery_never_grows_whatever_the_queue_does() {
 #[test]
 fn a_calm_path_lets_the_window_grow_again_after_a_loss() {
     each_variant(|spec, mut s| {
-        if spec == STILL {
+        if still(spec) {
             return;
         }
         s.acks(20, 0);
@@ -289,13 +234,13 @@ fn a_calm_path_lets_the_window_grow_again_after_a_loss() {
 fn metrics_match_send_params() {
     each_variant(|_, mut s| {
         for step in 0..200 {
-            let (params, snapshot) = (s.controller.send_params(), s.controller.metrics());
+            let (params, metrics) = (s.controller.send_params(), s.controller.metrics());
             let hold = match params.pacing {
                 Pacing::Delay(hold) => hold,
                 Pacing::Window | Pacing::Rate(_) => Duration::ZERO,
             };
-            assert_eq!((snapshot.window, snapshot.datagram), (params.window, params.datagram));
-            assert_eq!(snapshot.hold.unwrap_or_default(), hold);
+            assert_eq!((metrics.window, metrics.datagram), (params.window, params.datagram));
+            assert_eq!(metrics.hold.unwrap_or_default(), hold);
             ack_queued(&mut s, wave(step));
             if step % 23 == 0 {
                 s.lose();
@@ -307,7 +252,7 @@ fn metrics_match_send_params() {
 #[test]
 fn an_undo_that_comes_too_late_changes_nothing() {
     each_variant(|spec, mut s| {
-        if spec == STILL {
+        if still(spec) {
             return;
         }
         let before = s.window();
@@ -334,9 +279,9 @@ fn datagram_changes_are_honoured() {
             s.lose();
             s.now += Duration::from_millis(1);
         }
-        assert_eq!(s.window(), (ways(entry.name).least)(1_400));
+        assert_eq!(s.window(), (entry.contract.least)(1_400));
         s.controller.on_path(s.now, PathChange::Datagram(9_000));
-        assert_eq!(s.window(), (ways(entry.name).least_on)(9_000));
+        assert_eq!(s.window(), (entry.contract.least_on)(9_000));
     });
 }
 
@@ -346,9 +291,9 @@ fn another_path_starts_over() {
         s.acks(30, 4_000);
         s.lose();
         s.controller.on_path(s.now, PathChange::Moved);
-        let snapshot = s.controller.metrics();
-        assert_eq!((snapshot.window, snapshot.threshold), (initial_window(MSS), None));
-        assert_eq!((snapshot.phase, snapshot.queueing), (Phase::SlowStart, None));
+        let metrics = s.controller.metrics();
+        assert_eq!((metrics.window, metrics.threshold), (initial_window(MSS), None));
+        assert_eq!((metrics.phase, metrics.queueing), (Phase::SlowStart, None));
     });
 }
 

@@ -154,7 +154,7 @@ fn hystart_does_not_end_slow_start_before_a_queue_stands() {
 }
 
 #[test]
-fn sync_by_the_letter_keeps_the_queue_short_and_pays_in_throughput() {
+fn sync_by_the_letter_pays_in_throughput() {
     // A cut per verdict is several per round trip here: a lone flow leaves much of the link idle. The paper's links carry many.
     let (reno, sync) = (curve("reno", PATH), curve("sync", PATH));
     assert_eq!(sync.lost, 0);
@@ -163,7 +163,7 @@ fn sync_by_the_letter_keeps_the_queue_short_and_pays_in_throughput() {
 }
 
 #[test]
-fn sync_with_one_cut_per_round_trip_fills_the_link_below_renos_queue() {
+fn sync_with_one_cut_per_round_fills_the_link() {
     let (reno, sync) = (curve("reno", PATH), curve("sync:cut=round", PATH));
     assert_eq!(sync.lost, 0);
     assert!(sync.mean_queued(SETTLED) < reno.mean_queued(SETTLED) * 3 / 4, "{} / {}", figures(&sync), figures(&reno));

@@ -67,7 +67,7 @@ fn slow_start_stops_at_the_threshold_and_hands_on_the_rest() {
 }
 
 #[test]
-fn a_round_of_additive_growth_is_exact_however_it_is_acknowledged() {
+fn a_round_of_additive_growth_is_exact() {
     for chunk in [1, 7, 1_199, 1_200, 2_400, 11_111] {
         let mut a = avoiding(100_000);
         let mut left = 100_000;
@@ -197,7 +197,7 @@ fn a_window_that_has_outgrown_the_loss_keeps_all_its_values() {
 }
 
 #[test]
-fn an_undo_after_a_reduction_that_took_nothing_restores_the_threshold() {
+fn undoing_a_reduction_by_nothing_restores_all() {
     let mut a = aimd();
     a.on_congestion_event(&loss(100, 80), Ratio::ONE);
     assert_eq!((a.window(), a.threshold()), (12_000, Some(12_000)));

@@ -1,6 +1,6 @@
 //! A path with one bottleneck and one sender: enough to draw a controller's window. Deterministic, no randomness.
 //!
-//! The sender always has data and sends whenever the window has room (it paces only as it is told: [`Pacing::Rate`],
+//! The sender always has data and sends whenever the window has room (it paces only by [`Pacing::Rate`] and
 //! [`Pacing::Delay`]); the link serves a drop-tail queue; the
 //! receiver acknowledges every `per_ack` packets, or after 25 ms. Order is kept, so a lost packet is noticed with the first ACK of a
 //! later one, or by the timeout (three smoothed RTTs) when nothing later arrives.
@@ -211,7 +211,7 @@ impl Run<'_> {
         self.controller.on_congestion_event(&CongestionEvent { now: self.now, sent: newest, cause });
     }
 
-    /// Everything in flight was dropped: nothing can tell but the timer.
+    /// Everything in flight was dropped: only the timer notices.
     fn time_out(&mut self) {
         let patience = self.rtt.map_or(Duration::from_secs(1), |rtt| rtt.smoothed * 3);
         self.now += patience;

@@ -17,7 +17,7 @@ impl Controller for Null {
 
     fn on_ack(&mut self, _acks: &AckEvent<'_>) {}
 
-    fn on_congestion_event(&mut self, _setback: &CongestionEvent) {}
+    fn on_congestion_event(&mut self, _event: &CongestionEvent) {}
 
     fn on_spurious_congestion_event(&mut self, _now: Time) {}
 

@@ -1,4 +1,4 @@
-//! A wrapper that writes down every event a stack delivers, and the advice after it.
+//! A wrapper that writes down every event a stack delivers, and the send parameters after it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,7 +87,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Records what `inner` hears and says into `log`.
+    /// Records the events that `inner` gets, and its answers, in `log`.
     pub fn new(inner: Box<dyn Controller>, log: Log) -> Self {
         Self { inner, log }
     }

@@ -1,7 +1,7 @@
-//! A connection in miniature: sends and acknowledges packets, so that a test reads like the story it tells.
+//! A connection in miniature: sends and acknowledges packets, so that a test reads like a story.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
-use fathom_cc::catalogue;
+use fathom_cc::catalogue::{self, Algorithm, CATALOGUE, Values};
 use fathom_cc::{
     AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Rtt, Sent, Start, Time,
 };
@@ -13,6 +13,29 @@ pub const RTT: Duration = Duration::from_millis(100);
 
 pub fn start() -> Start {
     Start { now: Time::from_millis(1_000), datagram: MSS as u16, provided: ALL_SIGNALS }
+}
+
+/// Values of an option as users type them: every word, numbers at their ends.
+pub fn values(values: &Values) -> Vec<String> {
+    match values {
+        Values::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+        Values::Duration { .. } => vec!["1ms".to_owned(), "2s".to_owned()],
+        Values::Integer { min, max } => vec![min.to_string(), max.to_string()],
+        Values::Fraction { min, max } => vec![min.decimal(), max.decimal()],
+    }
+}
+
+/// The default and every other value of every option, one at a time; a wrapper around every controller that is none.
+pub fn variants(entry: &Algorithm) -> Vec<String> {
+    let mut specs = vec![entry.name.to_owned()];
+    for option in entry.options {
+        specs.extend(values(&option.values).iter().map(|value| format!("{}:{}={value}", entry.name, option.name)));
+    }
+    if entry.wraps.is_some() {
+        let inner = CATALOGUE.iter().filter(|inner| inner.wraps.is_none());
+        specs.extend(inner.map(|inner| format!("{}/{}", entry.name, inner.name)));
+    }
+    specs
 }
 
 /// A controller with a clock that moves by one millisecond per ACK frame.

@@ -5,6 +5,13 @@ use super::*;
 use fathom_cc::highspeed::a;
 use fathom_cc::vegas::delta;
 
+/// Of any controller: the run lasts, within what the path and the window's bounds allow, and grows again where nothing waits.
+pub fn the_window_lasts_to_the_end(run: &Run) {
+    assert!(run.points.last().is_some_and(|p| p.at > LENGTH - 0.2), "the run ends before its time");
+    assert!(run.points.iter().all(|p| p.window >= 2 * p.size && p.hold.is_finite()));
+    assert!(run.window_at(SPIKE.0) > run.window_at(EMPTY), "no growth while nothing waits");
+}
+
 pub fn reno_grows_whatever_the_queue_does(run: &Run) {
     assert!(run.cuts().is_empty());
     assert!(run.points.is_sorted_by_key(|p| p.window));
@@ -98,7 +105,7 @@ pub fn packets_fit_the_window(run: &Run) {
 
 pub fn gentle_is_reno_while_the_rtt_rises(run: &Run) {
     assert!(run.cuts().is_empty() && run.points.is_sorted_by_key(|p| p.window));
-    // gHSTCP §3.2. A rise is told a round trip later, the mode changes at the end of that one, and the growth is seen over one more.
+    // gHSTCP §3.2. A rise is seen a round trip later, the mode changes at the end of that one, and the growth is seen over one more.
     let lag = 0.4;
     let many = |at: f64| a(run.window_at(at) as f64 / MSS as f64);
     for at in samplings() {
@@ -157,7 +164,7 @@ pub fn vegas_steps_down_until_it_holds(run: &Run) {
     assert!(run.window_at(SPIKE.0) > run.window_at(EMPTY) + 25 * MSS);
 }
 
-pub fn dual_takes_an_eighth_every_second_round_above_the_middle(run: &Run) {
+pub fn dual_takes_an_eighth_above_the_middle(run: &Run) {
     let (mut largest, mut last) = (0.0_f64, f64::MIN);
     for (at, point) in run.points.iter().enumerate() {
         largest = largest.max(point.queued);

@@ -40,10 +40,10 @@ fn every_second_round_trip_an_eighth_goes_above_the_middle() {
         r.round(rtt);
         assert_eq!(r.window(), window, "round {round}");
     }
-    let snapshot = r.controller.metrics();
-    assert_eq!((snapshot.early_reductions, snapshot.reductions), (2, 0));
-    assert_eq!(snapshot.queueing, Some(Duration::from_millis(19)));
-    assert_eq!(snapshot.phase, Phase::Avoidance, "a cut ends slow start");
+    let metrics = r.controller.metrics();
+    assert_eq!((metrics.early_reductions, metrics.reductions), (2, 0));
+    assert_eq!(metrics.queueing, Some(Duration::from_millis(19)));
+    assert_eq!(metrics.phase, Phase::Avoidance, "a cut ends slow start");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn growth_is_renos() {
 }
 
 #[test]
-fn growth_goes_on_below_the_middle_and_the_eighth_is_taken_above_it() {
+fn it_grows_below_the_middle_and_cuts_above_it() {
     let mut r = Rounds::new("dual");
     assert_eq!(r.rounds(&[50, 90]), [20, 40]);
     r.lose(false);
@@ -71,7 +71,7 @@ fn growth_goes_on_below_the_middle_and_the_eighth_is_taken_above_it() {
 }
 
 #[test]
-fn one_long_delay_raises_the_middle_for_good_unless_it_is_forgotten() {
+fn one_long_delay_raises_the_middle_until_a_reset() {
     for (spec, persistent, cuts) in [
         ("dual", true, 0),
         ("dual:reset=timeout", false, 0),

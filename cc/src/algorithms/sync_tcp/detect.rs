@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-use crate::units::OneWayDelay;
+use crate::units::{OneWayDelay, Ratio};
 
 /// Averaged queueing delays that one trend is computed from.
 pub const SAMPLES: usize = 9;
 /// Samples between two verdicts: the three oldest of the nine make room for the three newest.
 pub const STEP: usize = 3;
+
+/// What the average queueing delay keeps of itself at a new sample: 0.875; the sample counts for the rest (Sync-TCP §3.3).
+pub const AVERAGE_KEPT: Ratio = Ratio::new(7, 8);
+/// Where low, moderate and heavy congestion begin, as shares of the largest queueing delay seen (Sync-TCP §3.3).
+pub const REGIONS: [Ratio; 3] = [Ratio::percent(25), Ratio::percent(50), Ratio::percent(75)];
 
 /// Direction of the average queueing delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +25,7 @@ pub enum Trend {
     Decreasing,
 }
 
-/// Where the average queueing delay lies, in quarters of the largest queueing delay seen.
+/// Where the average queueing delay lies, by [`REGIONS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
     /// 0-25 %: negligible congestion.
@@ -59,20 +64,22 @@ pub fn trend(samples: &[u64; SAMPLES]) -> Trend {
     }
 }
 
-/// Quarter of `max` that `average` lies in; a delay on the border counts to the quarter above. Negligible while `max` is zero.
+/// Region of `max` that `average` lies in; a delay on the border counts to the region above. Negligible while `max` is zero.
 pub fn region(average: u64, max: u64) -> Region {
-    let quarters = u128::from(average) * 4;
-    match quarters.checked_div(u128::from(max)) {
-        None | Some(0) => Region::Negligible,
-        Some(1) => Region::Low,
-        Some(2) => Region::Moderate,
-        Some(_) => Region::Heavy,
+    let reached =
+        |border: &Ratio| u128::from(average) * u128::from(border.den()) >= u128::from(max) * u128::from(border.num());
+    match REGIONS.iter().filter(|border| max > 0 && reached(border)).count() {
+        0 => Region::Negligible,
+        1 => Region::Low,
+        2 => Region::Moderate,
+        _ => Region::Heavy,
     }
 }
 
-/// AvgQDelay <- 0.875 AvgQDelay + 0.125 CurQDelay, in nanoseconds, rounded down.
+/// AvgQDelay <- 0.875 AvgQDelay + 0.125 CurQDelay, in nanoseconds, rounded down (Sync-TCP §3.3).
 pub fn average(average: u64, current: u64) -> u64 {
-    ((u128::from(average) * 7 + u128::from(current)) / 8) as u64
+    let (kept, parts) = (u128::from(AVERAGE_KEPT.num()), u128::from(AVERAGE_KEPT.den()));
+    ((u128::from(average) * kept + u128::from(current) * (parts - kept)) / parts) as u64
 }
 
 /// Algorithm 1's state. Delays are nanoseconds above the smallest one seen.

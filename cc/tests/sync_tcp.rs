@@ -143,7 +143,7 @@ fn a_round_of_fifty_percent_is_exactly_half_the_window() {
 }
 
 #[test]
-fn limited_trust_lets_growth_make_up_for_early_cuts_and_no_more() {
+fn limited_trust_lets_growth_make_up_for_early_cuts() {
     let (mut limited, mut full, mut reno) = (avoiding("sync"), avoiding(PAPER), avoiding("reno"));
     for s in [&mut limited, &mut full] {
         // Two cuts, and then the queue is gone for long.
@@ -291,8 +291,8 @@ fn recovery_hold_ignores_cuts_and_steer_takes_them() {
         for _ in 0..8 {
             s.ack_sent(before, 8_000);
         }
-        let snapshot = s.controller.metrics();
-        assert_eq!((snapshot.phase, snapshot.early_reductions), (Phase::Recovery, cuts), "{spec}");
+        let metrics = s.controller.metrics();
+        assert_eq!((metrics.phase, metrics.early_reductions), (Phase::Recovery, cuts), "{spec}");
     }
 }
 
@@ -336,8 +336,8 @@ fn loss_and_mark_halve_as_in_reno_and_verdicts_go_on() {
 fn an_early_cut_does_not_bring_slow_start_back() {
     let mut s = avoiding("sync");
     rise(&mut s, 1, 8);
-    let snapshot = s.controller.metrics();
-    assert_eq!((snapshot.phase, snapshot.threshold), (Phase::Avoidance, Some(snapshot.window)));
+    let metrics = s.controller.metrics();
+    assert_eq!((metrics.phase, metrics.threshold), (Phase::Avoidance, Some(metrics.window)));
 }
 
 /// True when all delays were forgotten by `event`.

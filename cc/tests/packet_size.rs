@@ -45,7 +45,7 @@ fn it_grows_back_one_step_after_four_roomy_rounds() {
 }
 
 #[test]
-fn the_wrapped_controller_grows_by_the_size_in_use_or_by_full_datagrams() {
+fn increase_decides_what_the_wrapped_one_grows_by() {
     for (spec, added) in [("packet-size", 750), ("packet-size:increase=full", MSS)] {
         let mut s = Script::new(spec);
         s.lose();
@@ -107,7 +107,7 @@ fn full_increase_leaves_the_wrapped_controller_alone() {
 }
 
 #[test]
-fn whole_round_trips_count_and_the_window_must_hold_enough_at_the_end_of_them() {
+fn only_whole_round_trips_of_a_large_window_count() {
     let mut s = Script::new("packet-size:increase=full");
     s.lose(); // 6000 bytes: 750
     // In the middle of a round trip the window comes to hold eight of 1000: 8400 bytes after two windows.
@@ -143,7 +143,7 @@ fn whole_round_trips_count_and_the_window_must_hold_enough_at_the_end_of_them() 
 }
 
 #[test]
-fn a_round_trip_that_ends_with_a_cut_does_not_grow_the_datagram() {
+fn a_round_that_ends_with_a_cut_grows_no_datagram() {
     // dual cuts with the ACK that ends every second round trip, here from 8400 to 7350 bytes. Eight of 1000 are 8000.
     let mut s = Script::new("packet-size:patience=1,increase=full/dual");
     s.lose();

@@ -17,16 +17,14 @@
 //! - **Datagram size**: a change starts a new epoch from the window and the W_max in bytes.
 //! - **Slow start** is left by HyStart++ only with `hystart=on`; RFC 9438 §4.10 recommends it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, SendParams};
-use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
-use crate::hystart;
+use crate::algorithm::{Algorithm, Contract, Page};
+use crate::event::{AckEvent, CongestionEvent, Sent};
 use crate::math::cube_root;
-use crate::options::{Algorithm, OptionInfo, Values, choices, spec_text};
+use crate::options::{choices, rule_options};
+use crate::rule::{RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -35,9 +33,12 @@ pub const C: f64 = 0.4;
 /// beta_cubic: what a loss or a mark leaves of the window (RFC 9438 §4.6).
 pub const BETA: Ratio = Ratio::new(7, 10);
 /// (1 + beta_cubic) / 2: what fast convergence leaves of W_max (RFC 9438 §4.7).
-pub const CONVERGENCE: Ratio = Ratio::new(17, 20);
-/// alpha_cubic = 3 (1 - beta) / (1 + beta): segments per round trip with which beta 0.7 gets Reno's average (RFC 9438 §4.3).
-pub const ALPHA: f64 = 3.0 * (1.0 - 0.7) / (1.0 + 0.7);
+pub const CONVERGENCE: Ratio = Ratio::new(BETA.num() + BETA.den(), 2 * BETA.den());
+/// alpha_cubic = 3 (1 - beta) / (1 + beta): segments per round trip with which beta gets Reno's average (RFC 9438 §4.3).
+pub const ALPHA: f64 = {
+    let beta = BETA.num() as f64 / BETA.den() as f64;
+    3.0 * (1.0 - beta) / (1.0 + beta)
+};
 /// The target never lies above this many windows (RFC 9438 §4.2).
 pub const TARGET_LIMIT: f64 = 1.5;
 
@@ -45,67 +46,42 @@ choices! {
     /// Whether a window that no longer reaches W_max lets go of more (RFC 9438 §4.7).
     pub enum FastConvergence {
         /// W_max falls below the window of the loss.
-        #[default]
         On = "on",
         /// W_max is the window of the loss.
         Off = "off",
     }
 }
 
-const FAST_CONVERGENCE: OptionInfo = OptionInfo {
-    name: "fast-convergence",
-    default: "on",
-    values: Values::Choice(FastConvergence::NAMES),
-    about: "plateau earlier when the window at a loss is smaller than at the one before; off for a lone flow",
-};
-
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "cubic",
     summary: "CUBIC: 0.7 of the window on loss or mark, growth by the time since",
     source: "RFC 9438 §4",
-    options: &[FAST_CONVERGENCE, hystart::OPTION],
-    required: Capabilities::NONE,
-    build: |parsed| {
-        Arc::new(CubicConfig {
-            fast_convergence: parsed.choice(FAST_CONVERGENCE.name, FastConvergence::ALL),
-            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
-        })
-    },
+    // CUBIC leaves 0.7 and grows by the time since the loss (RFC 9438 §4).
+    contract: Contract { loss: BETA, one_per_round: false, ..Contract::AS_RENO },
+    page: PAGE,
+    ..Algorithm::of_rule::<CubicConfig>()
 };
 
-/// The configuration `cubic`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CubicConfig {
-    fast_convergence: FastConvergence,
-    hystart: hystart::Use,
+rule_options! {
+    /// The configuration `cubic`.
+    pub struct CubicConfig {
+        /// plateau earlier when the window at a loss is smaller than at the one before; off for a lone flow
+        fast_convergence: FastConvergence,
+    }
 }
 
-impl ControllerConfig for CubicConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
-    }
+impl RuleConfig for CubicConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    type Rule = Cubic;
 
-    fn spec(&self) -> String {
-        let fast_convergence = self.fast_convergence.name().to_owned();
-        let hystart = self.hystart.name().to_owned();
-        spec_text(&ALGORITHM, &[(FAST_CONVERGENCE.name, fast_convergence), (hystart::OPTION.name, hystart)])
-    }
-
-    fn required(&self) -> Capabilities {
-        Capabilities::NONE
-    }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        let aimd = Aimd::new(start).with_hystart(self.hystart);
-        Ok(Box::new(Cubic {
-            aimd,
+    fn rule(&self, _window: &Aimd, now: Time) -> Cubic {
+        Cubic {
             fast_convergence: self.fast_convergence,
             curve: Curve::default(),
             undo: Undo::default(),
-            last: start.now,
+            last: now,
             drained: false,
-        }))
+        }
     }
 }
 
@@ -223,7 +199,6 @@ impl Epoch {
 /// CUBIC.
 #[derive(Clone, Debug)]
 pub struct Cubic {
-    aimd: Aimd,
     fast_convergence: FastConvergence,
     curve: Curve,
     /// The curve before the last loss.
@@ -234,7 +209,7 @@ pub struct Cubic {
     drained: bool,
 }
 
-impl Controller for Cubic {
+impl WindowRule for Cubic {
     fn on_sent(&mut self, sent: &Sent) {
         if self.drained {
             self.curve.pause(sent.now.since(self.last));
@@ -242,69 +217,56 @@ impl Controller for Cubic {
         }
     }
 
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         if acks.app_limited {
             self.curve.pause(acks.now.since(self.last));
         }
         (self.last, self.drained) = (acks.now, acks.in_flight == 0);
-        let acked = self.aimd.on_ack(acks);
-        let acked = self.aimd.grow_slow_start(acked);
+        let acked = window.grow_slow_start(acked);
         if acked > 0 {
-            let (cwnd, datagram) = (self.aimd.window(), self.aimd.datagram());
+            let (cwnd, datagram) = (window.window(), window.datagram());
             let epoch = self.curve.epoch(acks.now, cwnd, datagram);
-            let step = epoch.growth(acks.now, acks.rtt.smoothed.as_secs_f64(), acked, cwnd, datagram);
-            self.aimd.grow_by(step);
+            window.grow_by(epoch.growth(acks.now, acks.rtt.smoothed.as_secs_f64(), acked, cwnd, datagram));
         }
     }
 
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        let cwnd = self.aimd.window();
-        if self.aimd.begins_recovery(congestion_event) {
-            if matches!(congestion_event.cause, Cause::Loss { .. }) {
+    fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
+        if window.begins_recovery(event) {
+            if event.is_loss() {
                 self.undo.save(&self.curve);
             }
-            self.curve.reduce(cwnd, self.fast_convergence);
+            self.curve.reduce(window.window(), self.fast_convergence);
         }
-        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
-        if self.aimd.on_congestion_event(congestion_event, BETA) && persistent {
+        if window.on_congestion_event(event, BETA) && event.is_persistent() {
             self.curve.collapse();
         }
     }
 
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
+    fn on_spurious_congestion_event(&mut self, restored: bool) {
         // A window that has outgrown the loss keeps all its values, the curve too (RFC 9438 §4.9.2); after a mark there is nothing to go
-        // back to. `Aimd` knows both.
-        let curve = self.undo.take();
-        if self.aimd.on_spurious_congestion_event() {
-            self.curve = curve.unwrap_or(self.curve);
+        // back to. The window knows both.
+        if let Some(curve) = self.undo.take().filter(|_| restored) {
+            self.curve = curve;
         }
     }
 
-    fn on_path(&mut self, now: Time, change: PathChange) {
+    fn on_datagram(&mut self, _bytes: u16) {
         self.curve.epoch = None;
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => {
-                self.aimd.on_moved(now);
-                self.curve = Curve::default();
-                self.undo.forget();
-                (self.last, self.drained) = (now, false);
-            }
-        }
-    }
-
-    fn send_params(&self) -> SendParams {
-        SendParams::window(self.aimd.window())
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        self.aimd.metrics()
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
     }
 }
+
+const PAGE: Page = Page {
+    about: "CUBIC (RFC 9438), the default of most stacks and the baseline a delay-based controller has to live with. After a loss or a mark it keeps
+0.7 of the window and grows by the time since: fast back to the window of the loss, flat around it, then faster. Where Reno would have
+more (short round trips, small windows), it takes Reno's share.",
+    departures: "the cut takes 0.7 of the window, not of the bytes in flight; growth counts acknowledged bytes, not ACKs; an epoch begins
+with the first acknowledgement that may grow the window; application-limited periods and silences do not count as time; HyStart++, which
+the RFC recommends, is off unless asked for.",
+    figure: "CUBIC and the scripted queue",
+    to_see: "a mark at 200 packets leaves 140; it is back after K = cbrt(60 / 0.4) = 5.3 s, flat there, then looks for more. Time rules, not
+the RTT.",
+    weakness: "its queue is deeper than Reno's (29 ms against 22 ms on average for a lone flow), for it stays longer near the loss.",
+};
 
 #[cfg(test)]
 mod tests {

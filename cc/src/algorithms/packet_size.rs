@@ -9,7 +9,7 @@
 //! - The window should hold at least `packets` datagrams. When it does not, the datagram shrinks to the largest of the sizes 1000, 750,
 //!   500, 250 bytes (and not below `floor`) that fits, or the smallest.
 //! - It grows to the next larger size when the window has held `packets` of that size for `patience` round trips on end.
-//! - The window is in bytes, and the wrapped controller hears of the new size as of a new largest datagram: its minimum window is two
+//! - The window is in bytes, and the wrapped controller gets the new size as a new largest datagram: its minimum window is two
 //!   of them, and it grows by one of them per round trip. So small packets also grow slower, the penalty Packet size §1.2 names;
 //!   `increase=full` keeps growth at one full-size datagram.
 //! - Every packet carries some 60 bytes of headers and tag whatever its size (IP 20 or 40, UDP 8, QUIC 10 to 30): of 1200 bytes that is
@@ -17,85 +17,69 @@
 
 use std::sync::Arc;
 
+use crate::aimd::minimum_window;
+use crate::algorithm::{Algorithm, Contract, Page};
 use crate::config::{Capabilities, ControllerConfig, Missing};
 use crate::controller::{Controller, ControllerMetrics, SendParams};
 use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
-use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
+use crate::options::{Options as _, Values, choices, options};
 use crate::round::RoundTrip;
 use crate::undo::Undo;
 use crate::units::Time;
 
 /// Sizes below the path's own, in bytes of UDP payload: ours, near the 1500, 1000, 500 and 250 of Packet size §4.3.1.
 pub const SIZES: [u16; 4] = [1_000, 750, 500, 250];
+/// The last of [`SIZES`].
+const SMALLEST: u64 = SIZES[SIZES.len() - 1] as u64;
 
 choices! {
     /// What the wrapped controller takes for one datagram.
     pub enum Increase {
         /// The size in use.
-        #[default]
         Scaled = "scaled",
         /// The largest the path carries.
         Full = "full",
     }
 }
 
-/// What `packet-size` is put around when its spec names nothing.
-pub const DEFAULT_INNER: &str = "reno";
-
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "packet-size",
     summary: "Smaller packets when the window holds few, around another controller: packet-size/sync",
     source: "Packet size §1.4",
-    options: &[
-        OptionInfo {
-            name: "packets",
-            default: "8",
-            values: Values::Integer { min: 2, max: 64 },
-            about: "datagrams that the window should hold",
-        },
-        OptionInfo {
-            name: "floor",
-            default: "250",
-            values: Values::Integer { min: 250, max: 1_200 },
-            about: "smallest datagram, bytes of UDP payload",
-        },
-        OptionInfo {
-            name: "patience",
-            default: "4",
-            values: Values::Integer { min: 1, max: 1_000 },
-            about: "round trips for which the window must hold enough larger datagrams before they grow",
-        },
-        OptionInfo {
-            name: "increase",
-            default: "scaled",
-            values: Values::Choice(Increase::NAMES),
-            about: "the wrapped controller counts in datagrams of the size in use, or in full-size ones",
-        },
-    ],
+    aliases: &[],
+    options: Sizing::OPTIONS,
     required: Capabilities { datagram: true, ..Capabilities::NONE },
-    build: |parsed| Arc::new(PacketSizeConfig::from_chosen(parsed)),
+    wraps: Some("reno"),
+    build: |parsed| Arc::new(PacketSizeConfig { sizing: Sizing::read(parsed), inner: parsed.inner() }),
+    // Below eight datagrams in the window the datagram shrinks to the smallest size, and with it what is added per round trip.
+    contract: Contract {
+        one_per_round: false,
+        least: |_| minimum_window(SMALLEST),
+        least_on: |_| minimum_window(SMALLEST),
+        ..Contract::AS_RENO
+    },
+    page: PAGE,
 };
+
+options! {
+    /// When the size changes.
+    pub struct Sizing {
+        /// datagrams that the window should hold
+        packets: u32 = "8" in Values::Integer { min: 2, max: 64 },
+        /// smallest datagram, bytes of UDP payload
+        floor: u32 = "250" in Values::Integer { min: 250, max: 1_200 },
+        /// round trips for which the window must hold enough larger datagrams before they grow
+        patience: u32 = "4" in Values::Integer { min: 1, max: 1_000 },
+        /// the wrapped controller counts in datagrams of the size in use, or in full-size ones
+        increase: Increase,
+    }
+}
 
 /// The configuration `packet-size`.
 #[derive(Clone, Debug)]
 pub struct PacketSizeConfig {
-    packets: u32,
-    floor: u32,
-    patience: u32,
-    increase: Increase,
+    sizing: Sizing,
     inner: Arc<dyn ControllerConfig>,
-}
-
-impl PacketSizeConfig {
-    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
-        Self {
-            packets: parsed.integer("packets"),
-            floor: parsed.integer("floor"),
-            patience: parsed.integer("patience"),
-            increase: parsed.choice("increase", Increase::ALL),
-            inner: parsed.inner(),
-        }
-    }
 }
 
 impl ControllerConfig for PacketSizeConfig {
@@ -104,17 +88,9 @@ impl ControllerConfig for PacketSizeConfig {
     }
 
     fn spec(&self) -> String {
-        let own = spec_text(
-            &ALGORITHM,
-            &[
-                ("packets", self.packets.to_string()),
-                ("floor", self.floor.to_string()),
-                ("patience", self.patience.to_string()),
-                ("increase", self.increase.name().to_owned()),
-            ],
-        );
+        let own = self.sizing.spec_of(ALGORITHM.name);
         match self.inner.spec() {
-            inner if inner == DEFAULT_INNER => own,
+            inner if Some(inner.as_str()) == ALGORITHM.wraps => own,
             inner => format!("{own}/{inner}"),
         }
     }
@@ -131,7 +107,7 @@ impl ControllerConfig for PacketSizeConfig {
         "run it on a stack that honours a datagram size ('fathom stacks' lists them)"
     }
 
-    /// What the wrapped controller lacks is told in its own words.
+    /// What the wrapped controller lacks is reported in its own words.
     fn check(&self, provided: Capabilities) -> Result<(), Missing> {
         let signals = Capabilities { datagram: true, ..Capabilities::NONE }.lacking_in(provided);
         if signals.is_none() {
@@ -145,13 +121,13 @@ impl ControllerConfig for PacketSizeConfig {
         self.check(start.provided)?;
         Ok(Box::new(PacketSize {
             inner: self.inner.start(start)?,
-            packets: u64::from(self.packets),
-            floor: self.floor as u16,
-            patience: self.patience,
-            increase: self.increase,
+            packets: u64::from(self.sizing.packets),
+            floor: self.sizing.floor as u16,
+            patience: self.sizing.patience,
+            increase: self.sizing.increase,
             path: start.datagram.max(1),
             size: start.datagram.max(1),
-            told: start.datagram.max(1),
+            inner_size: start.datagram.max(1),
             round: RoundTrip::default(),
             roomy: true,
             rounds: 0,
@@ -186,7 +162,7 @@ pub struct PacketSize {
     /// Datagram size in use.
     size: u16,
     /// The size that the wrapped controller knows.
-    told: u16,
+    inner_size: u16,
     round: RoundTrip,
     /// The window held enough larger datagrams all through this round.
     roomy: bool,
@@ -233,21 +209,21 @@ impl PacketSize {
 
     fn change(&mut self, now: Time, size: u16) {
         self.size = size;
-        self.tell(now);
+        self.resize_inner(now);
         // Only whole round trips count towards the next change.
         self.rounds = 0;
         self.round.begin(now);
         self.roomy = self.larger().is_none_or(|larger| self.holds(larger));
     }
 
-    /// Tells the wrapped controller of a datagram size that is new to it: it may begin a growth period anew with every such word.
-    fn tell(&mut self, now: Time) {
+    /// Reports a datagram size to the wrapped controller, if it is new to it: it may begin a growth period anew with every such event.
+    fn resize_inner(&mut self, now: Time) {
         let counts = match self.increase {
             Increase::Scaled => self.size,
             Increase::Full => self.path,
         };
-        if counts != self.told {
-            self.told = counts;
+        if counts != self.inner_size {
+            self.inner_size = counts;
             self.inner.on_path(now, PathChange::Datagram(counts));
         }
     }
@@ -306,7 +282,7 @@ impl Controller for PacketSize {
                 self.round.restart();
                 self.fresh = true;
                 self.undo.forget();
-                self.tell(now);
+                self.resize_inner(now);
                 self.inner.on_path(now, change);
             }
         }
@@ -325,6 +301,20 @@ impl Controller for PacketSize {
         Box::new(Self { inner: self.inner.boxed(), undo: self.undo.clone(), ..*self })
     }
 }
+
+const PAGE: Page = Page {
+    about: "Adaptive packet size (after Wilson's thesis), around any other controller, Reno when none is named: `packet-size/sync`. The wrapped
+controller steers the window, this one the datagram size: the largest of 1200 (or what the path carries), 1000, 750, 500 and 250 bytes of which
+the window holds eight, so that loss detection has packets to work with. Down at once, up by one size after four round trips.",
+    departures: "the thesis compares fixed sizes; the rule is ours. The wrapped controller counts in datagrams of the size in use, so
+small packets also grow slower; with `increase=full` it never learns of the smaller size. A stack must honour datagram sizes; through a
+shaping socket ([quinn](quinn.md), [noq](noq.md)) they shrink by some 1030 bytes at most, so from 1392 down to about 365.",
+    figure: "Adaptive packet size and the scripted queue",
+    to_see: "five packets after the first mark are eight of 750 bytes. Five marks in a row take the window to 3 kB and the datagram to 250 bytes,
+of which eleven fit. It comes back one size at a time; until then the window grows by one small packet per round trip only.",
+    weakness: "in bytes. Every packet carries some 60 bytes of headers whatever its size: 5 % of 1200, 24 % of 250. And where the link
+is short of packets per second rather than bytes, smaller ones make it worse.",
+};
 
 #[cfg(test)]
 mod tests {

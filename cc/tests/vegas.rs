@@ -17,7 +17,7 @@ fn avoiding() -> Rounds {
 }
 
 #[test]
-fn slow_start_doubles_every_other_round_and_ends_when_more_than_gamma_wait() {
+fn ns2_doubles_every_other_round_until_gamma_wait() {
     avoiding();
     let mut r = Rounds::new("vegas:gamma=2");
     // 2 > 2 is false: it goes on. 80 * 2 / 52 = 3.08.
@@ -128,7 +128,7 @@ fn the_base_is_the_smallest_rtt_of_the_path() {
 }
 
 #[test]
-fn linux_doubles_every_round_and_leaves_slow_start_for_the_window_that_fits() {
+fn linux_doubles_every_round_and_exits_to_what_fits() {
     let mut r = Rounds::new("vegas:params=linux");
     // The ACK that ends a round is its last sample and the smallest counts: 52 ms show one round later.
     assert_eq!(r.rounds(&[50, 50, 52]), [20, 40, 80]);
@@ -165,14 +165,14 @@ fn linux_slow_start_may_end_without_a_cut() {
         r.round(50);
         r.round(rtt);
         r.round(rtt);
-        let snapshot = r.controller.metrics();
-        assert_eq!((snapshot.window, snapshot.threshold), (window, Some(window)), "{rtt} ms");
-        assert_eq!(snapshot.early_reductions, u64::from(window < INITIAL * MSS));
+        let metrics = r.controller.metrics();
+        assert_eq!((metrics.window, metrics.threshold), (window, Some(window)), "{rtt} ms");
+        assert_eq!(metrics.early_reductions, u64::from(window < INITIAL * MSS));
     }
 }
 
 #[test]
-fn linux_is_reno_for_an_ack_after_a_round_of_fewer_than_three_samples() {
+fn linux_is_reno_after_fewer_than_three_samples() {
     let mut r = Rounds::new("vegas:params=linux");
     r.lose(false);
     r.lose(false);

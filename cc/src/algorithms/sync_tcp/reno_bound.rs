@@ -4,7 +4,7 @@ use crate::aimd::Aimd;
 use crate::event::{AckEvent, CongestionEvent};
 use crate::reno::LOSS_REDUCTION;
 
-/// A Reno beside Sync-TCP, told of the same events after it.
+/// A Reno beside Sync-TCP that gets the same events after it.
 #[derive(Clone, Debug)]
 pub(super) struct RenoBound(Aimd);
 

@@ -1,8 +1,8 @@
 //! SDC (Kung, Tan, Hsiao: "TCP with sender-based delay control", Computer Communications 26, 2003).
 //!
 //! Below a window of eight packets loss recovery fails, so SDC does not go there: it slows down by delaying packets at the sender,
-//! which stretches the round trip to RTT + D and lowers the rate W / (RTT + D) as far as need be. [`Sdc::on_ack`] and
-//! [`Sdc::on_congestion_event`] are the two halves of the box in SDC §2.2, with its names.
+//! which stretches the round trip to RTT + D and lowers the rate W / (RTT + D) as far as need be. Its answers to an ACK and to a
+//! congestion event are the two halves of the box in SDC §2.2, with its names.
 //!
 //! The delay goes out as [`Pacing::Delay`]: at most one window per RTT + D.
 //!
@@ -27,20 +27,20 @@
 //! - **Idle times** leave D as it is: the paper knows no idle sender.
 //! - **Slow start** below eight packets is one packet per round trip, as the box has it; SDC §2.1 says "as in traditional TCP".
 //! - **Timeout**: persistent congestion (RFC 9002 §7.6) takes the window to two datagrams and halves the threshold; D stays.
-//! - **W = min(cwnd, awnd)** (SDC §2.2): flow control's window is not looked at; no stack tells it to controllers.
+//! - **W = min(cwnd, awnd)** (SDC §2.2): flow control's window is not looked at; no stack reports it to controllers.
 //! - **Largest D**: 10 s; the paper names none. It is reached where losses do not depend on the rate: in the large-window phase an ACK
 //!   takes 1/W^2 off the round trip and a signal doubles it, so with W = 8 and more than about 2 % of packets lost, D only grows.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, Pacing, SendParams};
-use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
-use crate::hystart;
-use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices, spec_text};
+use crate::aimd::{Aimd, initial_window};
+use crate::algorithm::{Algorithm, Contract, Page};
+use crate::config::Capabilities;
+use crate::controller::{ControllerMetrics, Pacing};
+use crate::event::{AckEvent, Cause, CongestionEvent};
+use crate::options::{Values, choices, rule_options};
 use crate::reno::LOSS_REDUCTION;
+use crate::rule::{RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};
 
@@ -48,8 +48,12 @@ use crate::units::{Ratio, Time};
 pub const MAX_HOLD: Duration = Duration::from_secs(10);
 /// What one ACK leaves of RTT + D in the small-window phase (SDC §2.2).
 pub const SMALL_WINDOW_SHRINK: Ratio = Ratio::new(9, 10);
+/// What congestion makes of SRTT: RTT + D becomes so many times as long (SDC §2.2).
+pub const GROWTH: u32 = 2;
 /// Weight of a new sample in SRTT (SDC §2.2).
 const SRTT_GAIN: u32 = 8;
+/// A shorter D is none: no timer resolves it, and it would keep the window from growing for ever.
+const MIN_HOLD: Duration = Duration::from_micros(1);
 /// Where a step is taken for each packet, one ACK frame counts for no more than this. In the small-window phase D is long zero by then.
 const MAX_STEPS: u64 = 64;
 
@@ -57,7 +61,6 @@ choices! {
     /// What the smoothed RTT averages.
     pub enum Srtt {
         /// RTT + D.
-        #[default]
         Total = "total",
         /// RTT alone.
         Network = "network",
@@ -68,7 +71,6 @@ choices! {
     /// Congestion signals that must be there.
     pub enum Signal {
         /// Loss; marks too where the path gives them.
-        #[default]
         Either = "either",
         /// Marks as well: not without ECN.
         Ecn = "ecn",
@@ -79,7 +81,6 @@ choices! {
     /// How often marks raise the delay.
     pub enum React {
         /// With every ACK frame that reports one.
-        #[default]
         Ack = "ack",
         /// Once per round trip.
         Round = "round",
@@ -90,7 +91,6 @@ choices! {
     /// How the delay shrinks in the large-window phase.
     pub enum Shrink {
         /// Equation (2): one packet per round trip faster.
-        #[default]
         Equation = "equation",
         /// To a share of itself (SDC §3.5).
         Factor = "factor",
@@ -101,93 +101,49 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "sdc",
     summary: "SDC: keeps eight packets in the window and slows down by delaying them at the sender",
     source: "SDC §2.2",
-    options: &[
-        OptionInfo {
-            name: "threshold",
-            default: "8",
-            values: Values::Integer { min: 2, max: 64 },
-            about: "packets; below it the window is not cut, the delay grows instead",
-        },
-        OptionInfo {
-            name: "signal",
-            default: "either",
-            values: Values::Choice(Signal::NAMES),
-            about: "'either' reacts to losses, and to marks where there are any; 'ecn' refuses to run without ECN",
-        },
-        OptionInfo {
-            name: "shrink",
-            default: "equation",
-            values: Values::Choice(Shrink::NAMES),
-            about: "how the delay shrinks in a large window: equation (2), or by 'factor' per packet",
-        },
-        OptionInfo {
-            name: "factor",
-            default: "0.9",
-            values: Values::Fraction { min: Ratio::new(0, 1), max: Ratio::new(99, 100) },
-            about: "share of the delay kept with shrink=factor; 0.1 competes with Reno, 0.9 yields to it",
-        },
-        OptionInfo {
-            name: "react",
-            default: "ack",
-            values: Values::Choice(React::NAMES),
-            about: "marks raise the delay with every ACK that reports one, or once per round trip",
-        },
-        OptionInfo {
-            name: "srtt",
-            default: "total",
-            values: Values::Choice(Srtt::NAMES),
-            about: "the smoothed RTT contains the added delay, or not",
-        },
-        hystart::OPTION,
-    ],
     required: Capabilities { pacing: true, ..Capabilities::NONE },
-    build: |parsed| Arc::new(SdcConfig::from_chosen(parsed)),
+    // SDC §2.2: below eight packets the delay grows, the window stays, and grows by one packet per round trip.
+    contract: Contract {
+        least: |datagram| initial_window(datagram) / 2,
+        after_collapse: Ratio::new(5, 2),
+        ..Contract::AS_RENO
+    },
+    page: PAGE,
+    ..Algorithm::of_rule::<SdcConfig>()
 };
 
-/// The configuration `sdc`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SdcConfig {
-    threshold: u32,
-    signal: Signal,
-    shrink: Shrink,
-    factor: Ratio,
-    react: React,
-    srtt: Srtt,
-    hystart: hystart::Use,
+rule_options! {
+    /// The configuration `sdc`.
+    pub struct SdcConfig {
+        /// packets; below it the window is not cut, the delay grows instead
+        threshold: u32 = "8" in Values::Integer { min: 2, max: 64 },
+        /// 'either' reacts to losses, and to marks where there are any; 'ecn' refuses to run without ECN
+        signal: Signal,
+        /// how the delay shrinks in a large window: equation (2), or by 'factor' per packet
+        shrink: Shrink,
+        /// share of the delay kept with shrink=factor; 0.1 competes with Reno, 0.9 yields to it
+        factor: Ratio = "0.9" in Values::Fraction { min: Ratio::new(0, 1), max: Ratio::new(99, 100) },
+        /// marks raise the delay with every ACK that reports one, or once per round trip
+        react: React,
+        /// the smoothed RTT contains the added delay, or not
+        srtt: Srtt,
+    }
 }
 
-impl SdcConfig {
-    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
-        Self {
-            threshold: parsed.integer("threshold"),
-            signal: parsed.choice("signal", Signal::ALL),
-            shrink: parsed.choice("shrink", Shrink::ALL),
-            factor: parsed.fraction("factor"),
-            react: parsed.choice("react", React::ALL),
-            srtt: parsed.choice("srtt", Srtt::ALL),
-            hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL),
+impl RuleConfig for SdcConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    type Rule = Sdc;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> Sdc {
+        Sdc {
+            config: *self,
+            d: Duration::ZERO,
+            rtt: None,
+            srtt: None,
+            reacted: None,
+            raised: None,
+            undo: Undo::default(),
         }
-    }
-}
-
-impl ControllerConfig for SdcConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
-    }
-
-    fn spec(&self) -> String {
-        spec_text(
-            &ALGORITHM,
-            &[
-                ("threshold", self.threshold.to_string()),
-                ("signal", self.signal.name().to_owned()),
-                ("shrink", self.shrink.name().to_owned()),
-                ("factor", self.factor.decimal()),
-                ("react", self.react.name().to_owned()),
-                ("srtt", self.srtt.name().to_owned()),
-                (hystart::OPTION.name, self.hystart.name().to_owned()),
-            ],
-        )
     }
 
     fn required(&self) -> Capabilities {
@@ -204,26 +160,11 @@ impl ControllerConfig for SdcConfig {
             Signal::Ecn => "run it where ECN and pacing are offered, or without marks as sdc:signal=either",
         }
     }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        Ok(Box::new(Sdc {
-            aimd: Aimd::new(start).with_hystart(self.hystart),
-            config: *self,
-            d: Duration::ZERO,
-            rtt: None,
-            srtt: None,
-            reacted: None,
-            raised: None,
-            undo: Undo::default(),
-        }))
-    }
 }
 
 /// SDC.
 #[derive(Clone, Debug)]
 pub struct Sdc {
-    aimd: Aimd,
     config: SdcConfig,
     /// The added delay D.
     d: Duration,
@@ -248,7 +189,7 @@ struct Raised {
 
 /// Congestion: `D = max(2 * SRTT - RTT, 0)` (SDC §2.2).
 pub fn grown(srtt: Duration, rtt: Duration) -> Duration {
-    srtt.saturating_mul(2).saturating_sub(rtt).min(MAX_HOLD)
+    srtt.saturating_mul(GROWTH).saturating_sub(rtt).min(MAX_HOLD)
 }
 
 /// Small window, no congestion, one packet: `D = 0.9 * (RTT_new + D_old) - RTT_old`, not below zero (SDC §2.2).
@@ -272,8 +213,8 @@ fn share(ratio: Ratio, of: Duration) -> Duration {
 
 impl Sdc {
     /// `W < threshold`.
-    fn small_window(&self) -> bool {
-        self.aimd.window() < u64::from(self.config.threshold) * self.aimd.datagram()
+    fn small_window(&self, window: &Aimd) -> bool {
+        window.window() < u64::from(self.config.threshold) * window.datagram()
     }
 
     /// D when the newest packet of this ACK frame left; what it shrank by since does not matter.
@@ -300,15 +241,15 @@ impl Sdc {
     }
 
     /// No congestion: D shrinks by `packets` acknowledged packets.
-    fn shrink(&mut self, packets: u64, rtt_new: Duration, rtt_old: Duration) {
-        if self.small_window() {
+    fn shrink(&mut self, window: &Aimd, packets: u64, rtt_new: Duration, rtt_old: Duration) {
+        if self.small_window(window) {
             self.d = shrunk_small(rtt_new, rtt_old, self.d);
             for _ in 1..packets.min(MAX_STEPS) {
                 self.d = shrunk_small(rtt_new, rtt_new, self.d);
             }
         } else if self.config.shrink == Shrink::Equation {
-            let window = self.aimd.window() as f64 / self.aimd.datagram() as f64;
-            self.d = shrunk_large(window, packets, rtt_new, self.d);
+            let w = window.window() as f64 / window.datagram() as f64;
+            self.d = shrunk_large(w, packets, rtt_new, self.d);
         } else {
             for _ in 0..packets.min(MAX_STEPS) {
                 self.d = share(self.config.factor, self.d);
@@ -316,26 +257,22 @@ impl Sdc {
         }
         // The small-window rule may raise D when the RTT jumps.
         self.d = self.d.min(MAX_HOLD);
-        // A rest that no timer resolves is no delay; it would keep the window from growing for ever.
-        if self.d < Duration::from_micros(1) {
+        if self.d < MIN_HOLD {
             self.d = Duration::ZERO;
         }
     }
 
     /// Marks within the round trip after the last reaction do not count again with `react=round`.
-    fn counts(&self, congestion_event: &CongestionEvent) -> bool {
-        match (self.config.react, congestion_event.cause) {
+    fn counts(&self, event: &CongestionEvent) -> bool {
+        match (self.config.react, event.cause) {
             (React::Ack, Cause::Mark) => true,
-            _ => self.reacted.is_none_or(|reacted| congestion_event.sent > reacted),
+            _ => self.reacted.is_none_or(|reacted| event.sent > reacted),
         }
     }
 }
 
-impl Controller for Sdc {
-    fn on_sent(&mut self, _sent: &Sent) {}
-
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
-        let acked = self.aimd.on_ack(acks);
+impl WindowRule for Sdc {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         let rtt_new = acks.rtt.latest;
         let rtt_old = self.rtt.replace(rtt_new).unwrap_or(rtt_new);
         self.measure(acks);
@@ -343,83 +280,73 @@ impl Controller for Sdc {
             // Congestion experienced: the congestion event that follows raises D.
             return;
         }
-        let small = self.small_window();
+        let small = self.small_window(window);
         let held = self.d > Duration::ZERO;
         if held {
-            let packets = acks.bytes().div_ceil(self.aimd.datagram()).max(1);
-            self.shrink(packets, rtt_new, rtt_old);
+            let packets = acks.bytes().div_ceil(window.datagram()).max(1);
+            self.shrink(window, packets, rtt_new, rtt_old);
         }
         if small {
-            self.aimd.grow_additive(Ratio::ONE, acked);
+            window.grow_additive(Ratio::ONE, acked);
         } else if !held {
-            self.aimd.grow_as_reno(acked);
+            window.grow_as_reno(acked);
         }
     }
 
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        if !self.aimd.concerns(congestion_event) {
-            return;
-        }
-        // A mark is never spurious, nor is what came before it.
-        if congestion_event.cause == Cause::Mark {
-            self.undo.forget();
-        }
-        let slows = self.small_window() || self.d > Duration::ZERO;
-        if !slows {
-            if self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION) {
-                self.reacted = Some(congestion_event.now);
-                if congestion_event.cause != Cause::Mark {
-                    self.undo.save(&self.d);
-                }
-            }
-            return;
-        }
+    fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
         // The window stays and D grows; persistent congestion collapses the window instead, and halves the threshold.
-        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
-        let counts = !persistent && self.counts(congestion_event);
-        let kept = if persistent { LOSS_REDUCTION } else { Ratio::ONE };
-        if self.aimd.on_congestion_event(congestion_event, kept) && congestion_event.cause != Cause::Mark {
+        let slows = self.small_window(window) || self.d > Duration::ZERO;
+        let grows = slows && !event.is_persistent();
+        let reduced = window.on_congestion_event(event, if grows { Ratio::ONE } else { LOSS_REDUCTION });
+        // A mark is never spurious, nor is what came before it.
+        if !event.is_loss() {
+            self.undo.forget();
+        } else if reduced {
             self.undo.save(&self.d);
         }
-        if let (true, Some(srtt), Some(rtt)) = (counts, self.srtt, self.rtt) {
-            self.raised.get_or_insert(Raised { at: congestion_event.now, before: self.d });
+        if !slows && reduced {
+            self.reacted = Some(event.now);
+        }
+        if let (true, Some(srtt), Some(rtt)) = (grows && self.counts(event), self.srtt, self.rtt) {
+            self.raised.get_or_insert(Raised { at: event.now, before: self.d });
             self.d = grown(srtt, rtt);
-            self.reacted = Some(congestion_event.now);
+            self.reacted = Some(event.now);
         }
     }
 
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
-        self.aimd.on_spurious_congestion_event();
+    fn on_spurious_congestion_event(&mut self, _restored: bool) {
         if let Some(d) = self.undo.take() {
             self.d = d.min(self.d);
         }
     }
 
-    fn on_path(&mut self, now: Time, change: PathChange) {
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => {
-                self.aimd.on_moved(now);
-                (self.d, self.rtt, self.srtt) = (Duration::ZERO, None, None);
-                (self.reacted, self.raised) = (None, None);
-                self.undo.forget();
-            }
-        }
+    fn pacing(&self) -> Pacing {
+        if self.d > Duration::ZERO { Pacing::Delay(self.d) } else { Pacing::Window }
     }
 
-    fn send_params(&self) -> SendParams {
-        let pacing = if self.d > Duration::ZERO { Pacing::Delay(self.d) } else { Pacing::Window };
-        SendParams { pacing, ..SendParams::window(self.aimd.window()) }
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        ControllerMetrics { hold: Some(self.d), ..self.aimd.metrics() }
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+    fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
+        ControllerMetrics { hold: Some(self.d), ..window }
     }
 }
+
+const PAGE: Page = Page {
+    about: "SDC (Kung, Tan, Hsiao): below eight packets in the window loss recovery fails, so it does not go there. Instead it delays packets at the
+sender: a congestion signal sets the added delay D so that RTT + D is twice the smoothed one, acknowledgements without signals take
+it back, a tenth of RTT + D each in a small window, one packet per round trip's worth in a large one. Without delay, and with eight
+packets or more, it is Reno.",
+    departures: "RTT is that of the network, the smoothed one contains D, else a second signal could not slow the sender further; it
+contains the D that each packet left with, so the marks of one flight raise D once and not one on top of the other. Every ACK with a mark
+counts, as the paper says; losses count once per recovery period. D is at most 10 s. A sender needs a stack that paces as told.",
+    figure: "SDC, its added delay and the scripted queue",
+    to_see: "the first three marks fall into the small-window phase; the window stays, D goes up by a round trip and is gone within ten packets. The
+fourth finds some delay left at eight packets: from here on the window stands, each mark doubles the whole round trip, and D falls
+slowly (1/64 of the round trip per packet), until it is gone at six seconds. Then the window grows as Reno's, and the last mark halves it.",
+    weakness: "where losses do not come from the sender's own rate. In the large-window phase a signal doubles the round trip and takes
+some fifty packets to be made up for, so with more than about 2 % of packets lost at random D runs up to its limit and the sender all but
+stops. It also yields to Reno, as the paper says: a held window competes by D alone (`shrink=factor,factor=0.1` competes harder). Among held
+flows nothing draws rates together: by equation (2) each packet raises a rate by the same share, and each signal halves it, whatever the rate
+is. An idle time leaves D as it was.",
+};
 
 #[cfg(test)]
 mod tests {

@@ -29,7 +29,7 @@
 //! - **Threshold**: ns-2 sets it to 2 packets, Linux to the window or just under it; here it is the window. All mean that slow start is
 //!   over.
 //! - **Base RTT** is the smallest RTT of the path, whenever it came. ns-2 also replaces it by the RTT of a lone packet, Linux forgets
-//!   it after idle times; no window here is below two packets (RFC 9002 §7.2), and QUIC tells of a change of path.
+//!   it after idle times; no window here is below two packets (RFC 9002 §7.2), and a change of path is an event of its own.
 //! - **Per byte, not per ACK**: growth counts acknowledged bytes; ns-2 counts ACKs, so it grows slower with delayed ones.
 //! - **Byte windows**: Linux truncates W base / RTT to whole packets before it adds one; bytes need no truncation.
 
@@ -37,25 +37,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::config::{Capabilities, ControllerConfig, Missing};
-use crate::controller::{Controller, ControllerMetrics, SendParams};
-use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
-use crate::hystart;
-use crate::options::{Algorithm, OptionInfo, ParsedOptions, Values, choices};
-use crate::reno::LOSS_REDUCTION;
+use crate::algorithm::{Algorithm, Contract, Page};
+use crate::controller::ControllerMetrics;
+use crate::event::{AckEvent, CongestionEvent};
+use crate::options::{Options as _, Values, choices, rule_options};
 use crate::round::RoundTrip;
+use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
-/// What leaving slow start leaves of the window with `params=ns2`.
+/// What leaving slow start leaves of the window with `params=ns2` (ns-2, the model of DCA §4.4).
 pub const EXIT: Ratio = Ratio::new(7, 8);
-/// Samples without which a round says nothing with `params=linux`.
+/// Samples without which a round says nothing with `params=linux` (Linux).
 pub const LINUX_SAMPLES: u32 = 3;
 
 choices! {
     /// Whose rules and numbers.
     pub enum Params {
         /// Those of the network simulator ns-2, which the DCA paper used.
-        #[default]
         Ns2 = "ns2",
         /// Those of the Linux kernel.
         Linux = "linux",
@@ -74,7 +72,7 @@ pub struct Thresholds {
 }
 
 impl Params {
-    /// The numbers of the set.
+    /// The defaults of ns-2 and of Linux, in packets.
     pub const fn thresholds(self) -> Thresholds {
         match self {
             Self::Ns2 => Thresholds { alpha: 1, beta: 3, gamma: 1 },
@@ -89,83 +87,65 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "vegas",
     summary: "TCP Vegas: keeps a few packets of its own waiting in the path's queues",
     source: "DCA §4.4",
-    options: &[
-        OptionInfo {
-            name: "params",
-            default: "ns2",
-            values: Values::Choice(Params::NAMES),
-            about: "rules and numbers: of the simulator ns-2, or of the Linux kernel",
-        },
-        OptionInfo {
-            name: "alpha",
-            default: "1",
-            values: PACKETS,
-            about: "grow while fewer packets than this wait; 2 with params=linux",
-        },
-        OptionInfo {
-            name: "beta",
-            default: "3",
-            values: PACKETS,
-            about: "shrink while more packets than this wait, also where alpha says grow; 4 with params=linux",
-        },
-        OptionInfo {
-            name: "gamma",
-            default: "1",
-            values: PACKETS,
-            about: "leave slow start once more packets than this wait",
-        },
-        hystart::OPTION,
-    ],
-    required: Capabilities::NONE,
-    build: |parsed| Arc::new(VegasConfig::from_chosen(parsed)),
+    build: |parsed| Arc::new(VegasConfig::read(parsed).without_those_of_the_set()),
+    // It doubles every other round trip only, so that the rounds between show what the queue does (Vegas-CAM, DCA §4.4). With alpha 0 it
+    // never finds fewer packets waiting.
+    contract: Contract { doubles: false, still: &["alpha=0"], ..Contract::AS_RENO },
+    page: PAGE,
+    ..Algorithm::of_rule::<VegasConfig>()
 };
 
-/// The configuration `vegas`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VegasConfig {
-    params: Params,
-    thresholds: Thresholds,
-    hystart: hystart::Use,
+rule_options! {
+    /// The configuration `vegas`.
+    pub struct VegasConfig {
+        /// rules and numbers: of the simulator ns-2, or of the Linux kernel
+        params: Params,
+        /// grow while fewer packets than this wait; 2 with params=linux
+        alpha: Option<u32> = "1" in PACKETS,
+        /// shrink while more packets than this wait, also where alpha says grow; 4 with params=linux
+        beta: Option<u32> = "3" in PACKETS,
+        /// leave slow start once more packets than this wait
+        gamma: Option<u32> = "1" in PACKETS,
+    }
 }
 
 impl VegasConfig {
-    fn from_chosen(parsed: &ParsedOptions<'_>) -> Self {
-        let params = parsed.choice("params", Params::ALL);
-        let set = params.thresholds();
-        let own = |option, default| if parsed.is_given(option) { parsed.integer(option) } else { default };
-        let thresholds =
-            Thresholds { alpha: own("alpha", set.alpha), beta: own("beta", set.beta), gamma: own("gamma", set.gamma) };
-        Self { params, thresholds, hystart: parsed.choice(hystart::OPTION.name, hystart::Use::ALL) }
+    /// The thresholds given, else those of `params`.
+    pub fn thresholds(&self) -> Thresholds {
+        let set = self.params.thresholds();
+        Thresholds {
+            alpha: self.alpha.unwrap_or(set.alpha),
+            beta: self.beta.unwrap_or(set.beta),
+            gamma: self.gamma.unwrap_or(set.gamma),
+        }
+    }
+
+    /// A threshold that `params` has already goes without saying.
+    fn without_those_of_the_set(self) -> Self {
+        let set = self.params.thresholds();
+        Self {
+            alpha: self.alpha.filter(|own| *own != set.alpha),
+            beta: self.beta.filter(|own| *own != set.beta),
+            gamma: self.gamma.filter(|own| *own != set.gamma),
+            ..self
+        }
     }
 }
 
-impl ControllerConfig for VegasConfig {
-    fn name(&self) -> &'static str {
-        ALGORITHM.name
-    }
+impl RuleConfig for VegasConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    type Rule = Vegas;
 
-    /// Thresholds are written where they differ from those of `params`.
-    fn spec(&self) -> String {
-        let (own, set) = (self.thresholds, self.params.thresholds());
-        let options = [
-            ("params", self.params.name().to_owned(), self.params != Params::default()),
-            ("alpha", own.alpha.to_string(), own.alpha != set.alpha),
-            ("beta", own.beta.to_string(), own.beta != set.beta),
-            ("gamma", own.gamma.to_string(), own.gamma != set.gamma),
-            (hystart::OPTION.name, self.hystart.name().to_owned(), self.hystart != hystart::Use::default()),
-        ];
-        let written: Vec<String> =
-            options.iter().filter(|(.., differs)| *differs).map(|(name, value, _)| format!("{name}={value}")).collect();
-        if written.is_empty() { ALGORITHM.name.to_owned() } else { format!("{}:{}", ALGORITHM.name, written.join(",")) }
-    }
-
-    fn required(&self) -> Capabilities {
-        Capabilities::NONE
-    }
-
-    fn start(&self, start: &Start) -> Result<Box<dyn Controller>, Missing> {
-        self.check(start.provided)?;
-        Ok(Box::new(Vegas::new(Aimd::new(start).with_hystart(self.hystart), *self)))
+    fn rule(&self, _window: &Aimd, _now: Time) -> Vegas {
+        Vegas {
+            params: self.params,
+            thresholds: self.thresholds(),
+            round: RoundTrip::default(),
+            samples: Samples::default(),
+            base: None,
+            grows: true,
+            queueing: None,
+        }
     }
 }
 
@@ -230,8 +210,8 @@ impl Samples {
 /// TCP Vegas.
 #[derive(Clone, Debug)]
 pub struct Vegas {
-    aimd: Aimd,
-    config: VegasConfig,
+    params: Params,
+    thresholds: Thresholds,
     round: RoundTrip,
     samples: Samples,
     /// Smallest RTT of the path.
@@ -243,24 +223,12 @@ pub struct Vegas {
 }
 
 impl Vegas {
-    fn new(aimd: Aimd, config: VegasConfig) -> Self {
-        Self {
-            aimd,
-            config,
-            round: RoundTrip::default(),
-            samples: Samples::default(),
-            base: None,
-            grows: true,
-            queueing: None,
-        }
-    }
-
     /// One ACK frame outside recovery, ns-2's way; `acked` are the bytes that may count as growth.
-    fn on_acks_ns2(&mut self, acks: &AckEvent<'_>, base: Duration, acked: u64) {
+    fn on_ack_ns2(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, base: Duration, acked: u64) {
         if self.round.on_ack(acks) {
             if let Some(rtt) = self.samples.mean() {
                 self.queueing = Some(rtt.saturating_sub(base));
-                self.judge_ns2(delta(self.aimd.window(), self.aimd.datagram(), base, rtt));
+                self.judge_ns2(window, delta(window.window(), window.datagram(), base, rtt));
             }
             self.samples = Samples::default();
         }
@@ -269,26 +237,26 @@ impl Vegas {
         if !self.grows {
             return;
         }
-        if self.aimd.in_slow_start() {
-            self.aimd.grow_slow_start(acked);
+        if window.in_slow_start() {
+            window.grow_slow_start(acked);
             // Beyond the threshold the window holds until the next verdict.
-            self.grows = self.aimd.in_slow_start();
+            self.grows = window.in_slow_start();
         } else {
-            self.aimd.grow_additive(Ratio::ONE, acked);
+            window.grow_additive(Ratio::ONE, acked);
         }
     }
 
     /// The verdict of a round, ns-2's way.
-    fn judge_ns2(&mut self, delta: u64) {
-        let Thresholds { alpha, beta, gamma } = self.config.thresholds;
-        if self.aimd.in_slow_start() {
+    fn judge_ns2(&mut self, window: &mut Aimd, delta: u64) {
+        let Thresholds { alpha, beta, gamma } = self.thresholds;
+        if window.in_slow_start() {
             self.grows = !self.grows;
             if self.grows && delta > u64::from(gamma) {
-                self.aimd.cut(EXIT);
+                window.cut(EXIT);
                 self.grows = false;
             }
         } else if delta > u64::from(beta) {
-            self.aimd.cut_by(self.aimd.datagram());
+            window.cut_by(window.datagram());
             self.grows = false;
         } else {
             self.grows = delta < u64::from(alpha);
@@ -296,7 +264,7 @@ impl Vegas {
     }
 
     /// One ACK frame outside recovery, Linux's way.
-    fn on_acks_linux(&mut self, acks: &AckEvent<'_>, base: Duration, acked: u64) {
+    fn on_ack_linux(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, base: Duration, acked: u64) {
         // The frame that ends a round gives the last sample of it.
         self.samples.take(acks.rtt.latest);
         let ended = self.round.on_ack(acks);
@@ -307,91 +275,82 @@ impl Vegas {
         match min.filter(|_| ended) {
             Some(rtt) if count >= LINUX_SAMPLES => {
                 self.queueing = Some(rtt.saturating_sub(base));
-                self.judge_linux(base, rtt, acked);
+                self.judge_linux(window, base, rtt, acked);
             }
-            Some(_) => self.aimd.grow_as_reno(acked),
-            None => drop(self.aimd.grow_slow_start(acked)),
+            Some(_) => window.grow_as_reno(acked),
+            None => drop(window.grow_slow_start(acked)),
         }
     }
 
     /// The verdict of a round, Linux's way.
-    fn judge_linux(&mut self, base: Duration, rtt: Duration, acked: u64) {
-        let Thresholds { alpha, beta, gamma } = self.config.thresholds;
-        let (window, datagram) = (self.aimd.window(), self.aimd.datagram());
-        let diff = diff(window, datagram, base, rtt);
-        if self.aimd.in_slow_start() {
+    fn judge_linux(&mut self, window: &mut Aimd, base: Duration, rtt: Duration, acked: u64) {
+        let Thresholds { alpha, beta, gamma } = self.thresholds;
+        let (bytes, datagram) = (window.window(), window.datagram());
+        let diff = diff(bytes, datagram, base, rtt);
+        if window.in_slow_start() {
             if diff <= u64::from(gamma) {
-                self.aimd.grow_slow_start(acked);
+                window.grow_slow_start(acked);
                 return;
             }
-            match window.saturating_sub(target(window, base, rtt).saturating_add(datagram)) {
-                0 => self.aimd.end_slow_start(),
-                excess => self.aimd.cut_by(excess),
+            match bytes.saturating_sub(target(bytes, base, rtt).saturating_add(datagram)) {
+                0 => window.end_slow_start(),
+                excess => window.cut_by(excess),
             }
         } else if diff > u64::from(beta) {
-            self.aimd.cut_by(datagram);
+            window.cut_by(datagram);
         } else if diff < u64::from(alpha) && acked > 0 {
-            self.aimd.raise(datagram);
+            window.raise(datagram);
         }
     }
 }
 
-impl Controller for Vegas {
-    fn on_sent(&mut self, _sent: &Sent) {}
-
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
-        let acked = self.aimd.on_ack(acks);
+impl WindowRule for Vegas {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         let base = self.base.map_or(acks.rtt.latest, |base| base.min(acks.rtt.latest));
         self.base = Some(base);
-        if self.aimd.in_recovery() {
+        if window.in_recovery() {
             return;
         }
-        match self.config.params {
-            Params::Ns2 => self.on_acks_ns2(acks, base, acked),
-            Params::Linux => self.on_acks_linux(acks, base, acked),
+        match self.params {
+            Params::Ns2 => self.on_ack_ns2(window, acks, base, acked),
+            Params::Linux => self.on_ack_linux(window, acks, base, acked),
         }
     }
 
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        if self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION) {
-            self.round.restart();
-            self.samples = Samples::default();
-            self.grows = true;
-        }
-    }
-
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
-        self.aimd.on_spurious_congestion_event();
-    }
-
-    fn on_path(&mut self, now: Time, change: PathChange) {
-        match change {
-            PathChange::Datagram(bytes) => self.aimd.on_datagram(bytes),
-            PathChange::Moved => {
-                self.aimd.on_moved(now);
-                *self = Self::new(self.aimd.clone(), self.config);
-            }
-        }
-    }
-
-    fn send_params(&self) -> SendParams {
-        SendParams::window(self.aimd.window())
+    fn on_reduction(&mut self, _event: &CongestionEvent) {
+        self.round.restart();
+        self.samples = Samples::default();
+        self.grows = true;
     }
 
     /// `queueing` is the RTT of the last round above the base RTT.
-    fn metrics(&self) -> ControllerMetrics {
-        ControllerMetrics { queueing: self.queueing, ..self.aimd.metrics() }
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+    fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
+        ControllerMetrics { queueing: self.queueing, ..window }
     }
 }
+
+const PAGE: Page = Page {
+    about: "Keeps between `alpha` and `beta` packets of its own waiting in queues: once per round trip it compares window / base RTT with
+window / RTT and adds a packet, takes one, or holds. It is Vegas-CAM in the DCA paper's words: congestion avoidance on top of the stack's
+normal loss recovery, which is all that a controller can be in QUIC.",
+    departures: "ns-2 takes the mean RTT of a round, grows over the next round and doubles every other round in slow start; Linux takes
+the smallest RTT, grows at once, doubles every round, and divides by the base RTT where the definition divides by the RTT. The window stands
+for the packets in flight. After a loss the window grows as Reno's until the first verdict. The base RTT is the smallest of the path and
+never forgotten before the path changes.",
+    figure: "Vegas and the scripted queue",
+    to_see: "as soon as more than three packets would wait, one packet less per round trip. At the plateau it comes to rest with between seven
+and eight packets, of which 40 / 90, about three, wait. It holds there and, when the queue drains, climbs by one packet per round trip. The
+spike costs a few packets only.",
+    weakness: "beside flows that fill the queue (the plateau above is such a queue: it gives nearly everything away), and after a
+change to a longer route that the stack does not notice, which looks like a queue for ever.",
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::catalogue;
+    use crate::config::Capabilities;
+    use crate::event::Start;
 
     const MSS: u64 = 1_200;
 
@@ -445,7 +404,9 @@ mod tests {
             let config = catalogue::parse(spec).expect(spec);
             assert_eq!(config.spec(), written);
             let thresholds = Thresholds { alpha, beta, gamma };
-            assert!(format!("{config:?}").contains(&format!("{thresholds:?}")), "{spec}: {config:?}");
+            let start = Start { now: Time::ZERO, datagram: MSS as u16, provided: Capabilities::NONE };
+            let vegas = format!("{:?}", config.start(&start));
+            assert!(vegas.contains(&format!("{thresholds:?}")), "{spec}: {vegas}");
         }
     }
 }

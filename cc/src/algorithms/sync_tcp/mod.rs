@@ -46,9 +46,10 @@ pub use options::{Cut, MAX_FLOOR, Recovery, Reset, Signal, SlowStart, SyncTcpCon
 use std::time::Duration;
 
 use crate::aimd::Aimd;
-use crate::controller::{Controller, ControllerMetrics, Phase, SendParams};
-use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent};
+use crate::controller::{ControllerMetrics, Phase};
+use crate::event::{AckEvent, CongestionEvent, Sent};
 use crate::reno::LOSS_REDUCTION;
+use crate::rule::WindowRule;
 use crate::sync_tcp::detect::{Detector, Verdict};
 use crate::sync_tcp::react::{Action, react};
 use crate::sync_tcp::reno_bound::RenoBound;
@@ -57,14 +58,13 @@ use crate::units::{OneWayDelay, Time};
 /// Sync-TCP.
 #[derive(Clone, Debug)]
 pub struct SyncTcp {
-    aimd: Aimd,
     /// With `trust=limited`.
     limit: Option<RenoBound>,
     config: SyncTcpConfig,
     detector: Detector,
     /// The first one-way delay came: with `signal=either`, RTTs count no longer.
     one_way_seen: bool,
-    /// What the last verdict asked for; rules growth until the next one.
+    /// What the last verdict wants; rules growth until the next one.
     action: Action,
     /// When a delay last came.
     last_sample: Time,
@@ -77,10 +77,9 @@ pub struct SyncTcp {
 }
 
 impl SyncTcp {
-    pub(crate) fn new(aimd: Aimd, config: SyncTcpConfig, now: Time) -> Self {
+    fn new(config: SyncTcpConfig, window: &Aimd, now: Time) -> Self {
         Self {
-            limit: (config.trust == Trust::Limited).then(|| RenoBound::new(&aimd)),
-            aimd,
+            limit: (config.trust == Trust::Limited).then(|| RenoBound::new(window)),
             config,
             detector: Detector::default(),
             one_way_seen: false,
@@ -116,16 +115,16 @@ impl SyncTcp {
     }
 
     /// Takes a new verdict: cuts at once, anything else rules growth from here on.
-    fn judge(&mut self, verdict: Verdict, acks: &AckEvent<'_>) {
+    fn judge(&mut self, window: &mut Aimd, verdict: Verdict, acks: &AckEvent<'_>) {
         let counts = self.detector.max() >= self.config.floor;
         self.action = if counts { react(verdict) } else { Action::AsReno };
         let Action::Cut(factor) = self.action else { return };
-        let held = self.aimd.in_recovery() && self.config.recovery == Recovery::Hold;
-        let reno = self.aimd.in_slow_start() && self.config.slow_start == SlowStart::Reno;
+        let held = window.in_recovery() && self.config.recovery == Recovery::Hold;
+        let reno = window.in_slow_start() && self.config.slow_start == SlowStart::Reno;
         if held || reno || self.cut_this_round(acks) {
             return;
         }
-        self.aimd.cut(factor);
+        window.cut(factor);
         self.last_cut = Some(acks.now);
     }
 
@@ -142,34 +141,38 @@ impl SyncTcp {
     }
 
     /// Grows the window by the action in force, `acked` being the bytes that may count, and not beyond the limit.
-    fn grow(&mut self, acks: &AckEvent<'_>, acked: u64) {
-        let before = self.aimd.window();
-        self.steer(acked);
+    fn grow(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
+        let before = window.window();
+        self.steer(window, acked);
         if let Some(limit) = &mut self.limit {
-            limit.hold(&mut self.aimd, before, acks);
+            limit.hold(window, before, acks);
         }
     }
 
-    fn steer(&mut self, acked: u64) {
-        if self.aimd.in_slow_start() && self.config.slow_start == SlowStart::Reno {
-            return self.aimd.grow_as_reno(acked);
+    fn steer(&self, window: &mut Aimd, acked: u64) {
+        if window.in_slow_start() && self.config.slow_start == SlowStart::Reno {
+            return window.grow_as_reno(acked);
         }
         match self.action {
-            Action::AsReno => self.aimd.grow_as_reno(acked),
-            Action::Segments(segments) => self.aimd.grow_additive(segments, acked),
-            Action::Share(share) => self.aimd.grow_proportional(share, acked),
+            Action::AsReno => window.grow_as_reno(acked),
+            Action::Segments(segments) => window.grow_additive(segments, acked),
+            Action::Share(share) => window.grow_proportional(share, acked),
             Action::Cut(_) | Action::Hold => {}
         }
     }
 }
 
-/// Silence after which a sender counts as idle: RFC 5681 §4.1 asks for one timeout, RFC 6298 §2 makes that at least 1 s and, with the
-/// variance unknown, three RTTs.
+/// The shortest timeout (RFC 6298 §2).
+const MIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// The timeout in RTTs while their variance is unknown (RFC 6298 §2: SRTT + 4 RTTVAR, RTTVAR being half of the RTT).
+const TIMEOUT_RTTS: u32 = 3;
+
+/// Silence after which a sender counts as idle: one timeout (RFC 5681 §4.1).
 pub fn idle_time(smoothed: Duration) -> Duration {
-    smoothed.saturating_mul(3).max(Duration::from_secs(1))
+    smoothed.saturating_mul(TIMEOUT_RTTS).max(MIN_TIMEOUT)
 }
 
-impl Controller for SyncTcp {
+impl WindowRule for SyncTcp {
     fn on_sent(&mut self, sent: &Sent) {
         if self.config.reset.on_idle() && sent.now.since(self.last_event) > idle_time(self.smoothed) {
             self.forget_delays();
@@ -177,68 +180,46 @@ impl Controller for SyncTcp {
         self.last_event = sent.now;
     }
 
-    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
         self.last_event = acks.now;
         self.smoothed = acks.rtt.smoothed;
-        let acked = self.aimd.on_ack(acks);
         match self.sample(acks) {
             Some(delay) => {
                 self.last_sample = acks.now;
                 if let Some(verdict) = self.detector.on_sample(delay) {
-                    self.judge(verdict, acks);
+                    self.judge(window, verdict, acks);
                 }
             }
             None => self.lapse(acks.now),
         }
-        self.grow(acks, acked);
+        self.grow(window, acks, acked);
     }
 
-    fn on_congestion_event(&mut self, congestion_event: &CongestionEvent) {
-        let reacted = self.aimd.on_congestion_event(congestion_event, LOSS_REDUCTION);
+    fn on_congestion_event(&mut self, window: &mut Aimd, event: &CongestionEvent) {
+        let reduced = window.on_congestion_event(event, LOSS_REDUCTION);
         if let Some(limit) = &mut self.limit {
-            limit.on_congestion_event(&self.aimd, congestion_event, reacted);
+            limit.on_congestion_event(window, event, reduced);
         }
-        let persistent = matches!(congestion_event.cause, Cause::Loss { persistent: true, .. });
-        if reacted && persistent && self.config.reset.on_timeout() {
+        if reduced && event.is_persistent() && self.config.reset.on_timeout() {
             self.forget_delays();
         }
     }
 
-    fn on_spurious_congestion_event(&mut self, _now: Time) {
-        self.aimd.on_spurious_congestion_event();
+    fn on_spurious_congestion_event(&mut self, _restored: bool) {
         if let Some(limit) = &mut self.limit {
             limit.on_spurious_congestion_event();
         }
     }
 
-    fn on_path(&mut self, now: Time, change: PathChange) {
-        match change {
-            PathChange::Datagram(bytes) => {
-                self.aimd.on_datagram(bytes);
-                if let Some(limit) = &mut self.limit {
-                    limit.on_datagram(bytes);
-                }
-            }
-            PathChange::Moved => {
-                self.aimd.on_moved(now);
-                let aimd = self.aimd.clone();
-                *self = Self::new(aimd, self.config, now);
-            }
+    fn on_datagram(&mut self, bytes: u16) {
+        if let Some(limit) = &mut self.limit {
+            limit.on_datagram(bytes);
         }
     }
 
-    fn send_params(&self) -> SendParams {
-        SendParams::window(self.aimd.window())
-    }
-
-    fn metrics(&self) -> ControllerMetrics {
-        let base = self.aimd.metrics();
+    fn metrics(&self, window: ControllerMetrics) -> ControllerMetrics {
         let steered = self.action != Action::AsReno && self.config.slow_start == SlowStart::Steer;
-        let phase = if base.phase == Phase::SlowStart && steered { Phase::Avoidance } else { base.phase };
-        ControllerMetrics { phase, queueing: self.detector.average(), ..base }
-    }
-
-    fn boxed(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+        let phase = if window.phase == Phase::SlowStart && steered { Phase::Avoidance } else { window.phase };
+        ControllerMetrics { phase, queueing: self.detector.average(), ..window }
     }
 }

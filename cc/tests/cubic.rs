@@ -143,7 +143,7 @@ fn a_spurious_loss_leaves_the_curve_as_it_was() {
     for _ in 0..4_000 {
         assert_eq!(s.ack(0), never.ack(0));
     }
-    // W_max and cwnd_prior too: the next loss is told apart from one at a falling window.
+    // W_max and cwnd_prior too: the next loss is not one at a falling window.
     for script in [&mut s, &mut never] {
         script.lose();
         script.next_round();
@@ -184,8 +184,8 @@ fn after_a_timeout_the_curve_starts_at_its_own_window() {
     s.acks(10, 0);
     let threshold = s.window() * 7 / 10;
     s.collapse();
-    let snapshot = s.controller.metrics();
-    assert_eq!((snapshot.window, snapshot.threshold, snapshot.phase), (2 * MSS, Some(threshold), Phase::SlowStart));
+    let metrics = s.controller.metrics();
+    assert_eq!((metrics.window, metrics.threshold, metrics.phase), (2 * MSS, Some(threshold), Phase::SlowStart));
     s.next_round();
     s.bytes = threshold - s.window();
     s.ack(0);
@@ -210,8 +210,8 @@ fn hystart_leaves_slow_start_onto_a_flat_curve() {
         s.next_round();
         s.acks(10, 0);
     }
-    let snapshot = s.controller.metrics();
-    assert_eq!((snapshot.phase, snapshot.reductions), (Phase::Avoidance, 0));
+    let metrics = s.controller.metrics();
+    assert_eq!((metrics.phase, metrics.reductions), (Phase::Avoidance, 0));
     let before = s.window();
     s.acks((before / MSS) as usize, 0);
     // cwnd_prior is the window at the end of slow start, so alpha is 1: one datagram per round.
@@ -219,7 +219,7 @@ fn hystart_leaves_slow_start_onto_a_flat_curve() {
 }
 
 #[test]
-fn another_datagram_size_starts_a_new_epoch_and_another_path_forgets_all() {
+fn a_datagram_starts_an_epoch_and_a_path_forgets_all() {
     let mut s = fast("cubic");
     s.acks(4_000, 0);
     let before = s.window();

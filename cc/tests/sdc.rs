@@ -43,7 +43,7 @@ fn a_large_window_without_delay_is_renos() {
 }
 
 #[test]
-fn congestion_in_a_small_window_adds_delay_and_leaves_the_window() {
+fn congestion_in_a_small_window_adds_delay_only() {
     let mut s = small("sdc");
     let window = s.window();
     s.lose();
@@ -69,7 +69,7 @@ fn the_delay_shrinks_by_a_tenth_per_packet() {
 }
 
 #[test]
-fn without_delay_in_the_smoothed_round_trip_it_never_exceeds_one_round_trip() {
+fn srtt_network_bounds_the_delay_by_a_round_trip() {
     let mut s = small("sdc:srtt=network");
     for _ in 0..5 {
         s.lose();
@@ -154,7 +154,7 @@ fn the_factor_shrinks_the_delay_itself() {
 }
 
 #[test]
-fn an_undone_loss_takes_its_delay_back_and_another_path_starts_without() {
+fn an_undone_loss_and_another_path_take_the_delay_back() {
     let mut s = small("sdc");
     s.lose();
     close(&s, 100.0);
@@ -247,7 +247,7 @@ fn without_congestion_no_delay_begins_whatever_the_rtt_does() {
 }
 
 #[test]
-fn an_idle_or_limited_sender_gets_no_delay_without_signals_and_keeps_none_for_ever() {
+fn an_idle_sender_gets_no_delay_and_keeps_none_for_ever() {
     let mut s = small("sdc");
     s.lose();
     s.now += Duration::from_secs(3_600);
@@ -285,7 +285,7 @@ fn under_losses(gap: usize, packets: usize) -> f64 {
 }
 
 #[test]
-fn losses_that_do_not_depend_on_the_rate_are_borne_up_to_two_per_cent() {
+fn random_losses_are_borne_up_to_two_per_cent() {
     // W = 8: an ACK multiplies RTT + D by 64/65, a loss makes it twice SRTT, which runs some 7 ACKs behind: 2 (65/64)^7 = 2.23. That is
     // made up for by ln 2.23 / ln (65/64) = 51.7 ACKs.
     assert_eq!(under_losses(70, 7_000), 0.0);
@@ -308,7 +308,7 @@ fn signals_of_another_path_do_nothing() {
 }
 
 #[test]
-fn persistent_congestion_halves_the_threshold_and_leaves_the_delay() {
+fn persistent_congestion_leaves_the_delay() {
     let mut s = small("sdc");
     s.collapse();
     assert_eq!(s.window(), 2 * MSS);

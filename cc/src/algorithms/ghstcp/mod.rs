@@ -1,0 +1,115 @@
+//! gHSTCP, gentle HighSpeed TCP (Zhang, Hasegawa, Murata: "Performance analysis and improvement of HighSpeed TCP with TailDrop/ARED
+//! routers").
+//!
+//! HighSpeed TCP that grows as Reno while its round-trip times rise: a queue builds, so the link is full, and room is left to Reno's
+//! flows. Losses and marks are answered as by HighSpeed TCP.
+//!
+//! Departures, and what the paper leaves open:
+//! - **Test** (`trend=correlation`): gHSTCP §3.2 tests "statistically" for a positive correlation of departure time and RTT and does
+//!   not say how. The default is its plain words, the sign of Pearson's r. `t-test` and `mann-kendall` ask that the rise be
+//!   significant (one-sided, 5 %); noise alone then seldom brings Reno mode.
+//! - **Span**: the paper does not say over which samples. One mode decision per round trip, from the samples of that round trip; the
+//!   mode then rules until the next decision.
+//! - **Samples**: one per ACK frame, from its newest packet: QUIC stacks give no more. Frames of slow start and recovery count too.
+//! - **No decision yet** or too few samples for the test is HSTCP mode: no correlation is recognised.
+//! - **Loss**: the mode and the samples stay. Recovery lasts a round trip, so a decision comes at its end.
+//! - **Timeout**: the paper falls back to one packet; the smallest window in QUIC is two datagrams (RFC 9002 §7.2).
+//! - Those of [`crate::highspeed`].
+
+pub mod trend;
+
+use crate::aimd::Aimd;
+use crate::algorithm::{Algorithm, Page};
+use crate::event::AckEvent;
+use crate::ghstcp::trend::{Test, Watch};
+use crate::highspeed::{increase, kept};
+use crate::options::rule_options;
+use crate::round::RoundTrip;
+use crate::rule::{RuleConfig, WindowRule};
+use crate::units::{Ratio, Time};
+
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
+    name: "gentle",
+    aliases: &["ghstcp"],
+    summary: "gHSTCP: HighSpeed TCP that grows as Reno while round trips rise",
+    source: "gHSTCP §3.2",
+    page: PAGE,
+    ..Algorithm::of_rule::<GhstcpConfig>()
+};
+
+rule_options! {
+    /// The configuration `gentle`.
+    pub struct GhstcpConfig {
+        /// how rising round trips are recognised: sign of Pearson's r, its t-test, or Mann-Kendall (both one-sided 5 %)
+        trend: Test,
+    }
+}
+
+impl RuleConfig for GhstcpConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    type Rule = Ghstcp;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> Ghstcp {
+        Ghstcp { mode: Mode::HighSpeed, watch: Watch::new(self.trend), round: RoundTrip::default() }
+    }
+}
+
+/// How the window grows in avoidance (gHSTCP §3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// By a(w): round trips do not rise.
+    HighSpeed,
+    /// By one datagram: they rise.
+    Reno,
+}
+
+/// gHSTCP.
+#[derive(Clone, Debug)]
+pub struct Ghstcp {
+    mode: Mode,
+    watch: Watch,
+    /// The round trip that is watched.
+    round: RoundTrip,
+}
+
+impl Ghstcp {
+    /// Takes the sample of an ACK frame; the first frame of a new round trip decides the mode by those of the last one.
+    fn observe(&mut self, acks: &AckEvent<'_>) {
+        let Some(departure) = acks.newest_sent() else { return };
+        if self.round.on_ack(acks) {
+            self.mode = if self.watch.rising() { Mode::Reno } else { Mode::HighSpeed };
+            self.watch.clear();
+        }
+        self.watch.on_sample(departure, acks.rtt.latest);
+    }
+}
+
+impl WindowRule for Ghstcp {
+    fn on_ack(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, acked: u64) {
+        self.observe(acks);
+        let acked = window.grow_slow_start(acked);
+        let packets = match self.mode {
+            Mode::HighSpeed => increase(window.window(), window.datagram()),
+            Mode::Reno => Ratio::ONE,
+        };
+        window.grow_additive(packets, acked);
+    }
+
+    fn kept(&self, window: &Aimd) -> Ratio {
+        kept(window.window(), window.datagram())
+    }
+}
+
+const PAGE: Page = Page {
+    about: "gHSTCP (Zhang, Hasegawa, Murata): `highspeed` that grows by one datagram per round trip, as Reno does, while round-trip times rise. One
+decision per round trip, from the samples of that round trip. Losses and marks are answered as by `highspeed`.",
+    departures: "the paper does not publish its test or its span, so both are choices here; one sample per ACK frame; Mann-Kendall looks
+at up to 64 evenly spaced samples of a round trip and does not correct for ties; too few samples for a test means HighSpeed mode. The later
+variant by the same authors, with two RTT thresholds, is not here: its numbers are not in the paper at hand.",
+    figure: "gHSTCP and the scripted queue",
+    to_see: "the same start as `highspeed`. In the shaded times, while the RTT rises and up to three round trips after, it adds one packet per
+round trip; at the plateau and while the queue drains it is HighSpeed TCP again. It looks at the trend, not at the level: a full
+queue that stays is not seen.",
+    weakness: "in noise with the default test. A trend of pure chance is positive in half of all round trips, so about half of them
+are Reno's; `t-test` and `mann-kendall` ask for a significant rise.",
+};

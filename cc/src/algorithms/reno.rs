@@ -1,0 +1,58 @@
+//! NewReno as QUIC has it: RFC 9002 §7.
+//!
+//! Slow start, one datagram per round trip in avoidance, half the window once per recovery period; marks react as losses do
+//! (RFC 9002 §7.1). It is the baseline, and what Sync-TCP falls back to.
+//!
+//! Departures: none beyond those of [`crate::aimd`].
+
+use crate::aimd::Aimd;
+use crate::algorithm::{Algorithm, Page};
+use crate::event::AckEvent;
+use crate::options::rule_options;
+use crate::rule::{RuleConfig, WindowRule};
+use crate::units::{Ratio, Time};
+
+/// What a loss or a mark leaves of the window (RFC 9002 §7.3.2; the RFC's kLossReductionFactor).
+pub const LOSS_REDUCTION: Ratio = Ratio::HALF;
+
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
+    name: "reno",
+    summary: "NewReno: half the window on loss or mark, one datagram more per round trip",
+    source: "RFC 9002 §7",
+    page: PAGE,
+    ..Algorithm::of_rule::<RenoConfig>()
+};
+
+rule_options! {
+    /// The configuration `reno`.
+    pub struct RenoConfig {}
+}
+
+impl RuleConfig for RenoConfig {
+    const ALGORITHM: &'static Algorithm = &ALGORITHM;
+    type Rule = Reno;
+
+    fn rule(&self, _window: &Aimd, _now: Time) -> Reno {
+        Reno
+    }
+}
+
+/// NewReno.
+#[derive(Clone, Copy, Debug)]
+pub struct Reno;
+
+impl WindowRule for Reno {
+    fn on_ack(&mut self, window: &mut Aimd, _acks: &AckEvent<'_>, acked: u64) {
+        window.grow_as_reno(acked);
+    }
+}
+
+const PAGE: Page = Page {
+    about: "NewReno as QUIC has it (RFC 9002): slow start, one packet more per round trip, half the window on a loss or a mark. It is the baseline, and
+what the delay-based controllers add to.",
+    departures: "slow start stops exactly at the threshold; avoidance adds exactly one packet per window of acknowledged bytes; a
+reduction that proves spurious is undone, unless the window has outgrown it since. These hold for every controller on this page.",
+    figure: "Reno and the scripted queue",
+    to_see: "it knows no delay. One packet more per round trip, so only its slope follows the RTT.",
+    weakness: "it fills any queue until packets are lost, and needs very few losses to fill a fast long path (45 % of 1 Gbps at 100 ms in 30 s).",
+};
