@@ -8,7 +8,9 @@ use fathom_cc::{Capabilities, ControllerConfig, Missing};
 use fathom_frames::{EnableTimestamp, Offer};
 
 use crate::clock::{Clock, SystemClock};
-use crate::connection_state::Observer;
+use crate::connection_state::ConnectionState;
+use crate::monitor::Observer;
+use crate::shaping::Shaping;
 use crate::shaping_socket::TrailerRegistry;
 
 /// How connections exchange one-way delays. Where a peer speaks both frames, SYNC_TIMESTAMP is used.
@@ -132,6 +134,20 @@ impl Core {
     /// What `bare` becomes with a shaping socket, if there is one.
     pub(crate) fn provided(&self, bare: Capabilities) -> Capabilities {
         if self.registry.is_some() { with_shaping_socket(bare) } else { bare }
+    }
+
+    /// The state of a new connection, on a stack that provides `bare` by itself.
+    pub(crate) fn connection(&self, bare: Capabilities, observer: Option<Arc<dyn Observer>>) -> ConnectionState {
+        let setup = ConnectionConfig {
+            controller_config: Some(Arc::clone(&self.controller_config)),
+            clock: Arc::clone(&self.clock),
+            extension: self.extension,
+            observer,
+            parameter: self.parameter.clone(),
+            stamp: self.stamp.clone(),
+        };
+        let shaping = self.registry.as_ref().map(|registry| Shaping::new(registry, self.extension.datagrams));
+        ConnectionState::new(setup, self.provided(bare), self.monitors_acks, shaping)
     }
 }
 

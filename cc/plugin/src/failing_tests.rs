@@ -91,7 +91,7 @@ impl Rig {
     fn new(suite: CipherSuite, shaping_socket: bool) -> Self {
         let extension = Extension { offer: Some(Offer::Lean), timestamp: None, datagrams: false };
         let (core, registry) = core(extension, shaping_socket);
-        let state = Arc::new(ConnectionState::new(&core, Capabilities::NONE, None));
+        let state = Arc::new(core.connection(Capabilities::NONE, None));
         let mut parameters = Vec::new();
         state.complete_parameters(&mut parameters);
         state.negotiate(&parameters).expect("negotiated");
@@ -203,7 +203,7 @@ fn trimmed_bytes_of_a_failed_packet_are_zeros() {
         let rig = Rig::new(suite, true);
         // An acknowledgement: packets may be trimmed from here on.
         rig.hear(0, &[0x02, 0x00, 0x00, 0x00, 0x00]);
-        rig.state.request_shaping(
+        rig.state.lock().request_shaping(
             0,
             ShapingRequest { path: Some(0), mtu: 1_200, shrink: 700, send_delay: std::time::Duration::ZERO },
         );

@@ -10,8 +10,9 @@ use rustls::pki_types::ServerName;
 use rustls::quic::{Connection, Suite, Version};
 
 use crate::clock::{Clock, SystemClock};
-use crate::connection_state::{ConnectionMonitor, ConnectionState, Observer};
+use crate::connection_state::ConnectionState;
 use crate::core::{Core, Extension, PluginError, with_shaping_socket};
+use crate::monitor::{ConnectionMonitor, Observer};
 use crate::session::{
     self, FromHeaderProtection, FromPacketProtection, KeySet, Tls, UnknownVersion, initial_keys, initial_suite,
 };
@@ -244,7 +245,7 @@ impl<S: Stack> Plugin<S> {
     }
 
     fn new_state(&self, observer: Option<Arc<dyn Observer>>) -> Arc<ConnectionState> {
-        Arc::new(ConnectionState::new(&self.core, self.core.provided(S::PROVIDED), observer))
+        Arc::new(self.core.connection(S::PROVIDED, observer))
     }
 }
 

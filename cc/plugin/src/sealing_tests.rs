@@ -1,12 +1,13 @@
 //! Packets through keys and shaping socket, sealed and opened by rustls's QUIC keys: what a stack does, without a stack.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use fathom_cc::testing::Null;
 use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
 use fathom_frames::{Dedup, varint};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use crate::connection_state::ConnectionState;
@@ -25,13 +26,13 @@ struct Hand {
 
 impl Hand {
     fn set(&self, millis: u64) {
-        *self.elapsed.lock().expect("unpoisoned") = Duration::from_millis(millis);
+        *self.elapsed.lock() = Duration::from_millis(millis);
     }
 }
 
 impl Clock for Hand {
     fn now(&self) -> Instant {
-        self.start + *self.elapsed.lock().expect("unpoisoned")
+        self.start + *self.elapsed.lock()
     }
 }
 
@@ -110,7 +111,7 @@ impl Rig {
         let registry = Arc::new(TrailerRegistry::new(clock.now()));
         let state = |registry, extension| {
             let core = at(Arc::clone(&clock) as Arc<dyn Clock>, registry, extension);
-            Arc::new(ConnectionState::new(&core, Capabilities::NONE, None))
+            Arc::new(core.connection(Capabilities::NONE, None))
         };
         let (state, peer) = (state(Some(Arc::clone(&registry)), extensions[0]), state(None, extensions[1]));
         for (one, other) in [(&state, &peer), (&peer, &state)] {
@@ -147,6 +148,7 @@ impl Rig {
     fn request(&self, mtu: u16, size: u16, send_delay: u64) {
         let send_delay = Duration::from_millis(send_delay);
         self.state
+            .lock()
             .request_shaping(0, ShapingRequest { path: Some(0), mtu, shrink: usize::from(mtu - size), send_delay });
     }
 
@@ -350,11 +352,11 @@ fn send_delay_is_that_of_the_acked_packet() {
     rig.clock.set(110);
     rig.request(1_200, 1_200, 50);
     rig.send(PING, 0);
-    assert_eq!(rig.state.send_delay_of(0, at(90)), ms(0), "it left before anything was held");
-    assert_eq!(rig.state.send_delay_of(1, at(100)), ms(0), "another path");
-    assert_eq!(rig.state.send_delay_of(0, at(100)), ms(20));
-    assert_eq!(rig.state.send_delay_of(0, at(110)), ms(50));
-    assert_eq!(rig.state.send_delay_of(0, at(111)), ms(0));
+    assert_eq!(rig.state.lock().send_delay_of(0, at(90)), ms(0), "it left before anything was held");
+    assert_eq!(rig.state.lock().send_delay_of(1, at(100)), ms(0), "another path");
+    assert_eq!(rig.state.lock().send_delay_of(0, at(100)), ms(20));
+    assert_eq!(rig.state.lock().send_delay_of(0, at(110)), ms(50));
+    assert_eq!(rig.state.lock().send_delay_of(0, at(111)), ms(0));
 }
 
 #[test]
@@ -366,16 +368,16 @@ fn trim_is_per_connection_and_send_delay_per_path() {
         shrink: 1_200 - size,
         send_delay: Duration::from_millis(send_delay),
     };
-    rig.state.request_shaping(1, request(0, 1_000, 0));
-    rig.state.request_shaping(2, request(1, 600, 30));
+    rig.state.lock().request_shaping(1, request(0, 1_000, 0));
+    rig.state.lock().request_shaping(2, request(1, 600, 30));
     assert_eq!(rig.state.trim().1, 600);
     let frames = stream(rig.capacity(1_200));
     assert_eq!(rig.send(&frames, 0), (600, None, frames.clone()), "path 0 holds nothing");
     // A third begins: its packets are not held, and it asks for nothing.
-    rig.state.request_shaping(3, request(2, 1_200, 0));
+    rig.state.lock().request_shaping(3, request(2, 1_200, 0));
     assert_eq!(rig.state.trim().1, 600);
     rig.state.remove_controller(2);
-    rig.state.request_shaping(1, request(0, 1_000, 0));
+    rig.state.lock().request_shaping(1, request(0, 1_000, 0));
     assert_eq!(rig.state.trim().1, 200);
 }
 

@@ -117,7 +117,7 @@ impl AckRoom {
 
 /// What the shaping socket is to do with a connection's packets.
 pub(crate) struct Shaping {
-    pub(crate) writer: TrailerWriter,
+    trailer: Arc<TrailerWriter>,
     /// The room for the trailer is reserved all the time, and packets do not shrink: the application sends DATAGRAM frames.
     datagrams: bool,
     /// The peer has acknowledged a 1-RTT packet: sizes may change from here on.
@@ -136,7 +136,7 @@ pub(crate) struct Shaping {
 impl Shaping {
     pub(crate) fn new(registry: &Arc<TrailerRegistry>, datagrams: bool) -> Self {
         Self {
-            writer: TrailerWriter::new(registry),
+            trailer: Arc::new(TrailerWriter::new(registry)),
             datagrams,
             confirmed: false,
             suspended: false,
@@ -148,8 +148,13 @@ impl Shaping {
         }
     }
 
+    /// Writes this connection's trailers.
+    pub(crate) const fn trailer(&self) -> &Arc<TrailerWriter> {
+        &self.trailer
+    }
+
     /// Bytes reserved in every packet, trimmed or not.
-    pub(crate) const fn reserved_always(datagrams: bool) -> usize {
+    const fn reserved_always(datagrams: bool) -> usize {
         if datagrams { MIN_TAIL } else { 0 }
     }
 
@@ -161,11 +166,6 @@ impl Shaping {
     /// By how many bytes packets are trimmed, and since when.
     pub(crate) const fn trim(&self) -> (Time, usize) {
         self.trim
-    }
-
-    /// The peer has acknowledged a 1-RTT packet.
-    pub(crate) fn on_first_ack(&mut self) {
-        self.confirmed = true;
     }
 
     /// A controller's request; the last one counts.
@@ -186,8 +186,9 @@ impl Shaping {
         self.requests.retain(|(id, _)| *id != controller_id);
     }
 
-    /// A packet of the peer arrived.
-    pub(crate) fn on_packet_received(&mut self, path: u32, packet: u64) {
+    /// A 1-RTT packet of the peer arrived; `acknowledges`: with an ACK frame.
+    pub(crate) fn on_packet_received(&mut self, path: u32, packet: u64, acknowledges: bool) {
+        self.confirmed |= acknowledges;
         self.paths.at(path).acks.on_packet_received(packet);
     }
 
@@ -205,7 +206,7 @@ impl Shaping {
     }
 
     fn active(&self, now: Time, shrink: usize) -> bool {
-        self.confirmed && !self.suspended && (shrink > 0 || self.delaying(now)) && self.writer.is_wired()
+        self.confirmed && !self.suspended && (shrink > 0 || self.delaying(now)) && self.trailer.is_wired()
     }
 
     fn delaying(&self, now: Time) -> bool {
@@ -224,7 +225,7 @@ impl Shaping {
         // After a migration the newest controller is the path's.
         let request = self.requests.iter().rev().map(|(_, w)| *w).find(|w| w.path == Some(id));
         let mtu = request.or_else(|| self.requests.iter().map(|(_, w)| *w).min_by_key(|w| w.mtu)).map_or(0, |w| w.mtu);
-        let trim = self.trim.1 > 0 && packet.tail >= MIN_TAIL && self.writer.is_wired();
+        let trim = self.trim.1 > 0 && packet.tail >= MIN_TAIL && self.trailer.is_wired();
         // In a path probe the size is the message: the reserved bytes stay, as PADDING.
         let trim = trim && !outgoing.probes_path && packet.datagram <= usize::from(mtu);
         self.suspended |= trim && outgoing.empty;

@@ -31,11 +31,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
 
 const TOKEN: usize = 8;
@@ -77,10 +78,6 @@ impl TrailerRegistry {
         Self { token: random(), epoch: now, writers: Mutex::default() }
     }
 
-    fn writers(&self) -> MutexGuard<'_, HashMap<u64, Arc<Counts>>> {
-        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What to send of `datagram`. `None`: all of it, at once.
     pub fn read<'a>(&self, datagram: &'a [u8]) -> Option<Trimmed<'a>> {
         let (body, trailer) = datagram.split_last_chunk::<TRAILER>()?;
@@ -90,7 +87,7 @@ impl TrailerRegistry {
         if *token != self.token {
             return None;
         }
-        self.writers().get(&u64::from_be_bytes(writer))?.seen.fetch_add(1, Ordering::Relaxed);
+        self.writers.lock().get(&u64::from_be_bytes(writer))?.seen.fetch_add(1, Ordering::Relaxed);
         let junk = usize::from(u16::from_be_bytes(trim)).checked_sub(TRAILER)?;
         let len = body.len().checked_sub(junk)?;
         let release = match u64::from_be_bytes(release) {
@@ -121,7 +118,7 @@ pub(crate) struct TrailerWriter {
 impl TrailerWriter {
     pub(crate) fn new(registry: &Arc<TrailerRegistry>) -> Self {
         let (id, counts) = (u64::from_be_bytes(random()), Arc::new(Counts::default()));
-        registry.writers().insert(id, Arc::clone(&counts));
+        registry.writers.lock().insert(id, Arc::clone(&counts));
         Self { registry: Arc::clone(registry), id, counts }
     }
 
@@ -160,7 +157,7 @@ impl TrailerWriter {
 
 impl Drop for TrailerWriter {
     fn drop(&mut self) {
-        self.registry.writers().remove(&self.id);
+        self.registry.writers.lock().remove(&self.id);
     }
 }
 
@@ -298,7 +295,7 @@ impl<T> DelayQueue<T> {
 
     /// Keeps a datagram back until `release`; false when there is no room.
     pub fn push(&self, release: Instant, datagram: &[u8], meta: T) -> bool {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         let first = state.line.next().is_none_or(|next| release < next);
         let kept = state.line.push(release, datagram, meta);
         let waker = state.waker.take_if(|_| first && kept);
@@ -312,14 +309,14 @@ impl<T> DelayQueue<T> {
 
 impl<T> Clone for DelayQueue<T> {
     fn clone(&self) -> Self {
-        lock(&self.0).senders += 1;
+        self.0.lock().senders += 1;
         Self(Arc::clone(&self.0))
     }
 }
 
 impl<T> Drop for DelayQueue<T> {
     fn drop(&mut self) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.senders -= 1;
         let waker = if state.senders == 0 { state.waker.take() } else { None };
         drop(state);
@@ -327,10 +324,6 @@ impl<T> Drop for DelayQueue<T> {
             waker.wake();
         }
     }
-}
-
-fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The end of a [`DelayQueue`] at which datagrams leave.
@@ -349,7 +342,7 @@ impl<T> DelayedSends<T> {
     ) -> Poll<()> {
         loop {
             let due = {
-                let mut state = lock(&self.0);
+                let mut state = self.0.lock();
                 match state.line.pop_due(now()) {
                     Some(held) => Ok(held),
                     None if state.senders == 0 && state.line.is_empty() => return Poll::Ready(()),
@@ -361,10 +354,10 @@ impl<T> DelayedSends<T> {
             };
             match due {
                 Ok(held) if send(&held, cx).is_pending() => {
-                    lock(&self.0).line.put_back(held);
+                    self.0.lock().line.put_back(held);
                     return Poll::Pending;
                 }
-                Ok(held) => lock(&self.0).line.recycle(held.bytes),
+                Ok(held) => self.0.lock().line.recycle(held.bytes),
                 Err(Some(next)) if wait(next, cx).is_ready() => {}
                 Err(_) => return Poll::Pending,
             }
@@ -438,7 +431,7 @@ mod tests {
         }
         assert!(wired.is_wired());
         drop((wired, lost));
-        assert!(registry.writers().is_empty(), "connections leave nothing behind");
+        assert!(registry.writers.lock().is_empty(), "connections leave nothing behind");
     }
 
     #[test]

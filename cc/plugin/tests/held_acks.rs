@@ -6,11 +6,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fathom_cc::{Capabilities, Cause};
 use fathom_plugin::{AckBatch, Clock, ConnectionConfig, ConnectionState, ControllerDriver, SystemClock};
+use parking_lot::Mutex;
 
 const DATAGRAM: u64 = 1_200;
 /// Each way.
@@ -29,7 +30,7 @@ struct Hand(Mutex<Instant>);
 
 impl Clock for Hand {
     fn now(&self) -> Instant {
-        *self.0.lock().expect("unpoisoned")
+        *self.0.lock()
     }
 }
 
@@ -164,7 +165,7 @@ impl Rig {
                 break;
             }
             self.now = now;
-            *self.clock.0.lock().expect("unpoisoned") = now;
+            *self.clock.0.lock() = now;
             match event {
                 Event::Data(packet) => {
                     self.arrived = now;
