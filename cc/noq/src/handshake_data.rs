@@ -2,7 +2,7 @@
 //!
 //! Applications ask `Connection::handshake_data` for the protocol and downcast to noq's type. That type is `#[non_exhaustive]`: nobody
 //! outside noq can build one, but everybody can change one. So a session of noq's own, which reads one ClientHello and then stands
-//! still, gives an instance whenever it is asked. It is made on first use, once per process, and costs one half of a handshake.
+//! still, gives an instance on demand. It is made on first use, once per process, and costs one half of a handshake.
 
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
