@@ -31,7 +31,7 @@ use crate::shaping::{Departure, Packet, Shaping, ShapingRequest};
 use crate::shaping_socket::TrailerWriter;
 use crate::stamp_writer::StampWriter;
 
-/// Shared state of one connection. A plug-in only hands it on.
+/// Shared state of one connection. Plug-ins for stacks with sessions only hand it on.
 pub struct ConnectionState {
     clock: ConnectionClock,
     provided: Capabilities,

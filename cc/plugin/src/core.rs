@@ -126,7 +126,7 @@ pub(crate) struct Core {
     pub(crate) stamp: Option<Arc<[u8]>>,
     /// Where the endpoint's datagrams are trimmed and held.
     pub(crate) registry: Option<Arc<TrailerRegistry>>,
-    /// ACK frames are read, whoever needs what they say.
+    /// ACK frames are read, even where no controller needs them.
     pub(crate) monitors_acks: bool,
 }
 
@@ -156,7 +156,7 @@ pub const fn with_shaping_socket(bare: Capabilities) -> Capabilities {
     Capabilities { pacing: true, datagram: true, ..bare }
 }
 
-/// How one connection is plugged in, on a stack that carries the plug-in in its own code ([`crate::ConnectionState::for_stack`]).
+/// How one connection is set up, on a stack that carries the plug-in in its own code ([`crate::ConnectionState::for_stack`]).
 #[derive(Clone)]
 pub struct ConnectionConfig {
     /// Where its controllers come from; `None`: the stack's own controllers.
@@ -165,7 +165,7 @@ pub struct ConnectionConfig {
     pub clock: Arc<dyn Clock>,
     /// How it exchanges one-way delays.
     pub extension: Extension,
-    /// Hears of every acknowledgement and congestion event.
+    /// Called after every acknowledgement and congestion event.
     pub observer: Option<Arc<dyn Observer>>,
     /// Bytes sent in place of our transport parameters (id, length, value): tests send what no honest endpoint does.
     #[doc(hidden)]

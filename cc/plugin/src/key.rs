@@ -7,9 +7,9 @@
 //! # A packet that cannot be sealed
 //!
 //! A crypto provider may refuse to seal a packet or to protect its header: rustls's provided method for a packet of a second path always
-//! does. quinn's and noq's own keys panic then, in the task that drives the connection, and whoever holds the connection panics after it.
-//! These keys have no way to refuse either (`encrypt` returns nothing), so they fail closed without a panic:
-//! - What the packet said is overwritten with zeros, with the tag, and with the packet number where the header could not be protected. The
+//! does. quinn's and noq's own keys panic then, in the task that drives the connection, and so does whoever uses the connection next.
+//! These keys cannot return an error either (`encrypt` returns nothing), so they fail closed without a panic:
+//! - The payload is overwritten with zeros, with the tag, and with the packet number where the header could not be protected. The
 //!   packet leaves as junk, which any peer drops.
 //! - The next packet that is opened reads as one without frames, on which stacks close with PROTOCOL_VIOLATION. When none comes, the idle
 //!   timeout ends the connection. A confidentiality limit of 0 would be quicker and is no way: in 1-RTT stacks answer it with a key update
@@ -151,7 +151,7 @@ impl PacketProtection {
                 on_seal_failure(self.state(), "sealing a packet");
             }
         }
-        // What is trimmed off must go, even of a packet that says nothing: some of the payload lay there.
+        // What is trimmed off is overwritten even where sealing failed: some of the payload lay there.
         if let (Extra::Frames(state, _), true) = (&self.extra, departure.trim > 0) {
             state.write_trailer(tail, departure.release);
         }
@@ -179,7 +179,7 @@ impl PacketProtection {
             Extra::Padding(..) => check_none(payload).map(|()| 0),
         };
         match lead {
-            // The stack closes on it as on a packet without frames.
+            // The stack closes on a packet without frames.
             Ok(_) if self.state().is_some_and(ConnectionState::has_failed) => payload.clear(),
             Ok(lead) => payload.advance(lead),
             Err(NotNegotiated) => {

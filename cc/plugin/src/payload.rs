@@ -31,11 +31,11 @@ const CLOSES: [u64; 2] = [0x1c, 0x1d];
 pub(crate) struct OutgoingFrames {
     /// It asks for an acknowledgement.
     pub(crate) ack_eliciting: bool,
-    /// It probes the path, and its datagram's size is part of the probe; or nobody knows.
+    /// It validates the path (RFC 9000 §8.2), and its datagram's size is part of that; or nobody knows.
     pub(crate) probes_path: bool,
     /// It closes the connection.
     pub(crate) closes: bool,
-    /// It says nothing.
+    /// It has no frame but PADDING.
     pub(crate) empty: bool,
     /// Paths of its ACK frames, and their lengths: the first `ack_count` entries.
     acks: [(u32, usize); MAX_ACKS],
@@ -276,7 +276,7 @@ impl IncomingFrames {
         Ok(())
     }
 
-    /// It tells when the packet left.
+    /// It has a stamp of when the packet left.
     pub(crate) const fn is_stamped(&self) -> bool {
         self.stamp.is_some() || self.timestamp.is_some()
     }
@@ -443,7 +443,7 @@ mod tests {
     fn timestamps_of_zero_and_those_beside_ours_say_nothing() {
         let zero = try_found(&[0x42, 0xf5, 0x00, 0x01], &TIMESTAMPS).expect("negotiated");
         assert!(!zero.is_stamped() && zero.ranges().eq(std::iter::once(0..3)));
-        // The parameter asked for them, and then our own frame was negotiated.
+        // The parameter offered them, and then our own frame was negotiated.
         let timestamps = Timestamps { sends: false, reads: false, accepts: true };
         let beside =
             try_found(&[&OURS[..], &[0x42, 0xf5, 0x07]].concat(), &NegotiatedExtensions { timestamps, ..LEAN })

@@ -77,12 +77,12 @@ impl<H: FromHeaderProtection, P: FromPacketProtection> KeySet<H, P> {
     }
 }
 
-/// What the handshake settled, for the application.
+/// What the handshake negotiated, for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandshakeData {
     /// The application protocol.
     pub protocol: Option<Vec<u8>>,
-    /// The name the client asked for; `None` on clients.
+    /// The server name that the client requested; `None` on clients.
     pub server_name: Option<String>,
     /// The key exchange group, once the handshake is complete.
     pub group: Option<NamedGroup>,
@@ -121,7 +121,7 @@ impl Tls {
         KeySet::plain(self.initial.keys(dst_cid, side, Version::V1), Some(&self.state))
     }
 
-    /// What the handshake settled; `None` until [`Tls::read_handshake`] said that it is there.
+    /// What the handshake negotiated; `None` until [`Tls::read_handshake`] has returned true.
     pub fn handshake_data(&self) -> Option<HandshakeData> {
         self.handshake_data_ready.then(|| HandshakeData {
             protocol: self.tls.alpn_protocol().map(<[u8]>::to_vec),
@@ -162,7 +162,7 @@ impl Tls {
     /// Reads bytes of CRYPTO frames. True the first time that [`Tls::handshake_data`] is there.
     ///
     /// # Errors
-    /// What TLS says, with its alert.
+    /// TLS's own, with its alert.
     pub fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, CloseError> {
         self.tls.read_hs(bytes).map_err(|e| {
             let (code, reason) = match self.tls.alert() {
@@ -187,7 +187,7 @@ impl Tls {
     /// The peer's transport parameters as `read` takes them from the raw bytes, once they are here; ours is read beside them.
     ///
     /// # Errors
-    /// What `read` says, or a parameter of ours that is malformed, or none where the controller needs one.
+    /// That of `read`, or a parameter of ours that is malformed, or none where the controller needs one.
     pub fn transport_parameters<T, E: From<CloseError>>(
         &self,
         read: impl FnOnce(&[u8]) -> Result<T, E>,

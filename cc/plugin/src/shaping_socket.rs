@@ -1,13 +1,13 @@
 //! Shaping socket: what a stack without a datagram size or a send delay of the controller's choice is given instead.
 //!
-//! An endpoint's socket is wrapped (the plug-ins' `ShapingSocket`). A 1-RTT key asks the stack for more room than the tag needs, seals a
-//! shorter packet, and writes a trailer behind it, in the clear:
+//! An endpoint's socket is wrapped (the plug-ins' `ShapingSocket`). A 1-RTT key claims more room than the tag needs, seals a shorter
+//! packet, and writes a trailer behind it, in the clear:
 //!
 //! ```text
 //! | packet, sealed | junk | bytes to trim: 2 | release in ns: 8 | connection: 8 | token: 8 |
 //! ```
 //!
-//! The socket recognises the token, trims the datagram, keeps the datagram back until its release (0: none), and sends it. So the trailer never
+//! The socket recognises the token, trims the datagram, keeps it back until its release (0: none), and sends it. So the trailer never
 //! leaves the host, packets on the wire are ordinary, and the peer knows nothing. The token is random per shaping socket, the connection number per
 //! connection: a packet that happens to end in both does not occur (2^-128).
 //!
@@ -20,7 +20,7 @@
 //! - A packet keeps four bytes of payload, so that header protection finds its sample (RFC 9001 §5.4.2).
 //! - The stack counts a trimmed packet at the size it had before. [`crate::ControllerDriver`] turns windows, acknowledged bytes and bytes in flight
 //!   into real ones and back. The stack's own statistics stay too large.
-//! - All paths of a connection are trimmed alike, by what the path that wants the smallest packets asks for.
+//! - All paths of a connection are trimmed alike, by the request of the path that wants the smallest packets.
 //! - Applications that send DATAGRAM frames (RFC 9221) would see their largest size change: such plug-ins refuse controllers that steer
 //!   the packet size, and keep the trailer's room free all the time.
 //! - Packets of a path keep their order: what asks for no acknowledgement waits for what is held before it. Only CONNECTION_CLOSE
@@ -98,7 +98,7 @@ impl TrailerRegistry {
     }
 }
 
-/// Random bytes; a token of zeros would still be told apart by the connection number.
+/// Random bytes; connections with a token of zeros would still differ by their number.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     if SystemRandom::new().fill(&mut bytes).is_err() {
@@ -138,7 +138,7 @@ impl TrailerWriter {
         self.counts.written.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Trailers are trimmed off as they should be. When the endpoint does not send through the shaping socket it says no, for good: the peer
+    /// Trailers are trimmed off as they should be. Where the endpoint does not send through the shaping socket this is false, for good: the peer
     /// drops what was sent with a trailer, and the stack sends it again without.
     pub(crate) fn is_wired(&self) -> bool {
         let counts = &self.counts;
@@ -507,7 +507,7 @@ mod tests {
         assert_eq!(wakes.0.load(Ordering::Relaxed), 2, "an earlier one sets it anew");
         assert_eq!(poll(19, false), (Poll::Pending, 1));
         drop((delaying, other));
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 3, "the last sender tells the task");
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 3, "the last sender wakes the task");
         assert_eq!(poll(19, false), (Poll::Pending, 1));
         assert_eq!(poll(20, true), (Poll::Pending, 1), "the socket does not take it");
         assert_eq!(poll(20, false), (Poll::Ready(()), 3));
