@@ -10,26 +10,28 @@
 //! processed. So a packet's signals are here when a controller takes them, and the next packet replaces them. An ACK takes the lock
 //! twice: in [`ConnectionState::open`], and in [`ConnectionState::lock`] while its batch goes to the controller.
 
+mod controllers;
+mod packets;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use fathom_cc::{Capabilities, ControllerConfig, ControllerMetrics, OneWayDelay, Time};
-use parking_lot::{Mutex, MutexGuard};
+use fathom_cc::{Capabilities, ControllerConfig, ControllerMetrics, Time};
+use parking_lot::Mutex;
 
 use crate::clock::ConnectionClock;
 use crate::close_error::CloseError;
 use crate::core::{ConnectionConfig, Extension, PluginError};
+use crate::key_counts::KeyCounts;
 use crate::monitor::{ConnectionMonitor, Handshake, Observer, Report};
 use crate::negotiation::Negotiation;
-use crate::path_signals::{AckSignals, PathSignals};
-use crate::payload::{
-    IncomingFrames, NotNegotiated, OutgoingFrames, check_none, is_ack_eliciting, is_one_stream_frame,
-};
-use crate::shaping::{Departure, Packet, Shaping, ShapingRequest};
+use crate::path_signals::PathSignals;
+use crate::shaping::Shaping;
 use crate::shaping_socket::TrailerWriter;
 use crate::stamp_writer::StampWriter;
+
+pub(crate) use controllers::LockedState;
 
 /// Shared state of one connection. Plug-ins for stacks with sessions only hand it on.
 pub struct ConnectionState {
@@ -44,11 +46,7 @@ pub struct ConnectionState {
     trailer: Option<Arc<TrailerWriter>>,
     /// Controllers started so far.
     controllers: AtomicU64,
-    /// Key updates before the newest 1-RTT key that has sealed a packet, and that has opened one.
-    sealed_updates: AtomicU64,
-    opened_updates: AtomicU64,
-    /// Packets that could not be sealed. One is enough to end the connection.
-    unsealed: AtomicU64,
+    key_counts: KeyCounts,
     parts: Mutex<Parts>,
 }
 
@@ -111,9 +109,7 @@ impl ConnectionState {
             room,
             trailer: parts.shaping.as_ref().map(|shaping| Arc::clone(shaping.trailer())),
             controllers: AtomicU64::new(0),
-            sealed_updates: AtomicU64::new(0),
-            opened_updates: AtomicU64::new(0),
-            unsealed: AtomicU64::new(0),
+            key_counts: KeyCounts::default(),
             parts: Mutex::new(parts),
         }
     }
@@ -153,6 +149,11 @@ impl ConnectionState {
         self.provided
     }
 
+    /// What the packet keys count.
+    pub(crate) const fn key_counts(&self) -> &KeyCounts {
+        &self.key_counts
+    }
+
     pub(crate) const fn clock(&self) -> &ConnectionClock {
         &self.clock
     }
@@ -169,14 +170,12 @@ impl ConnectionState {
 
     /// How the connection stands now.
     pub(crate) fn report(&self) -> Report {
-        let [updates_sent, updates_received, unsealed] =
-            [&self.sealed_updates, &self.opened_updates, &self.unsealed].map(|n| n.load(Ordering::Relaxed));
         let parts = self.parts.lock();
         let (peers, peer_enable_timestamp) = parts.negotiation.peer_offers();
         let acks = parts.signals.summary();
         Report {
-            negotiated: parts.negotiation.receives_delays(),
-            in_use: parts.negotiation.in_use(),
+            negotiated: parts.negotiation.negotiated().receives_delays(),
+            in_use: parts.negotiation.negotiated().in_use(),
             stamps_sent: parts.stamps.written(),
             stamps_received: acks.stamps_received,
             samples: parts.signals.counters(),
@@ -187,8 +186,8 @@ impl ConnectionState {
             ecn: acks.ecn,
             acks: acks.acks,
             longest_ack_delay: acks.longest_ack_delay,
-            handshake: parts.handshake.map(|handshake| Handshake { updates_sent, updates_received, ..handshake }),
-            unsealed,
+            handshake: parts.handshake.map(|handshake| self.key_counts.complete(handshake)),
+            unsealed: self.key_counts.unsealed(),
         }
     }
 
@@ -244,250 +243,6 @@ impl ConnectionState {
     pub(crate) fn on_handshake_complete(&self, suite: u16, resumed: bool) {
         self.parts.lock().handshake = Some(Handshake { suite, resumed, updates_sent: 0, updates_received: 0 });
     }
-
-    // ---- packets out ----
-
-    /// Bytes that the next 1-RTT packet must hold free.
-    pub(crate) fn reserved(&self) -> usize {
-        self.room.frame.load(Ordering::Relaxed) + self.room.tail.load(Ordering::Relaxed)
-    }
-
-    /// Writes the frame into a payload that has [`ConnectionState::reserved`] free bytes at its end, and says how the packet leaves; `datagram` is
-    /// the size it would have untrimmed.
-    pub(crate) fn seal(&self, path: u32, packet: u64, payload: &mut [u8], datagram: usize) -> Departure {
-        let now = self.clock.now();
-        let parts = &mut *self.parts.lock();
-        let (room, tail) = (parts.stamps.room(), parts.tail());
-        let body = payload.len().checked_sub(room + tail);
-        let departure = match (&mut parts.shaping, body) {
-            (Some(shaping), Some(body)) => {
-                let outgoing = OutgoingFrames::read(&payload[..body]);
-                shaping.depart(&Packet { path, outgoing, len: room + body, tail, datagram }, now)
-            }
-            _ => Departure::default(),
-        };
-        let departs = self.clock.wire_time(departure.release.unwrap_or(now));
-        let ack_eliciting = || body.is_none_or(|body| is_ack_eliciting(&payload[..body]));
-        parts.signals.on_packet_sent(&parts.negotiation, path, packet, departs, ack_eliciting);
-        if let Some(body) = body {
-            let kept = payload.len() - departure.trim;
-            let frame = make_room(&mut payload[..kept], body, room);
-            if !frame.is_empty() {
-                let echo = || parts.signals.echo(path);
-                parts.stamps.write(&parts.negotiation, departs, echo, frame);
-            }
-        }
-        parts.update_tail(now);
-        self.room.publish(parts);
-        departure
-    }
-
-    /// Fills what the shaping socket trims off a datagram.
-    pub(crate) fn write_trailer(&self, tail: &mut [u8], release: Option<Time>) {
-        if let Some(trailer) = &self.trailer {
-            trailer.write(tail, release.map(|at| self.clock.instant(at)));
-        }
-    }
-
-    /// A packet was sealed with a key after so many updates.
-    pub(crate) fn on_sealed(&self, updates: u64) {
-        self.sealed_updates.fetch_max(updates, Ordering::Relaxed);
-    }
-
-    /// A packet could not be sealed, and junk leaves in its place: the connection is to end.
-    pub(crate) fn on_seal_failure(&self, what: &str) {
-        if self.unsealed.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::error!("{what} failed: junk is sent in its place, and the connection is closed");
-        }
-    }
-
-    /// A packet could not be sealed.
-    #[inline]
-    pub(crate) fn has_failed(&self) -> bool {
-        self.unsealed.load(Ordering::Relaxed) > 0
-    }
-
-    /// Bytes to hold free for our frame in the 1-RTT packet being built; `acknowledges`: an ACK frame is in it.
-    pub fn frame_room(&self, acknowledges: bool) -> usize {
-        if acknowledges || self.room.stamps_every_packet.load(Ordering::Relaxed) {
-            self.room.frame.load(Ordering::Relaxed)
-        } else {
-            0
-        }
-    }
-
-    /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`ConnectionState::frame_room`] bytes, perhaps none);
-    /// `ack_eliciting`: it asks for an acknowledgement.
-    pub fn finish_packet(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
-        let now = self.clock.wire_now();
-        let parts = &mut *self.parts.lock();
-        parts.signals.on_packet_sent(&parts.negotiation, 0, packet, now, || ack_eliciting);
-        if !room.is_empty() {
-            // Before there is anything to echo the frame is shorter than its room; the stack's buffer is not clean.
-            room.fill(0);
-            let echo = || parts.signals.echo(0);
-            parts.stamps.write(&parts.negotiation, now, echo, room);
-            self.room.publish(parts);
-        }
-    }
-
-    /// The path of `packet` if it was the last to be sealed with a 1-RTT key.
-    pub(crate) fn path_of(&self, packet: u64) -> Option<u32> {
-        self.parts.lock().signals.path_of(packet)
-    }
-
-    // ---- packets in ----
-
-    /// Takes our frames out of an opened payload and records what they and its ACK frames say. Returns how many leading bytes the
-    /// caller must drop.
-    pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
-        let parts = &mut *self.parts.lock();
-        if !parts.reads {
-            // Where both extensions are off, a frame of theirs is one that nobody knows, and the stack says so.
-            return if parts.negotiation.is_off() { Ok(0) } else { check_none(payload).map(|()| 0) };
-        }
-        let (acknowledges, lead) = self.read(parts, path, packet, payload)?;
-        if let Some(shaping) = &mut parts.shaping {
-            shaping.on_packet_received(path, packet, acknowledges);
-            parts.update_tail(self.clock.now());
-        }
-        self.room.publish(parts);
-        Ok(lead)
-    }
-
-    /// The part of [`ConnectionState::open`] that reads the payload: whether an ACK frame is in it, and how many leading bytes to drop.
-    fn read(
-        &self,
-        parts: &mut Parts,
-        path: u32,
-        packet: u64,
-        payload: &mut [u8],
-    ) -> Result<(bool, usize), NotNegotiated> {
-        let bytes = payload.len();
-        let wire_now = || self.clock.wire_now();
-        if is_one_stream_frame(payload) {
-            // Nothing in it is ours or an ACK frame, so it matters to nobody here whether it is a duplicate.
-            parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, None, wire_now);
-            return Ok((false, 0));
-        }
-        let mut found = IncomingFrames::default();
-        if let Err(not_negotiated) = found.read(payload, parts.negotiation.negotiated()) {
-            return if parts.negotiation.is_off() { Ok((false, 0)) } else { Err(not_negotiated) };
-        }
-        let now = wire_now();
-        let is_new = parts.signals.on_packet_received(&parts.negotiation, path, packet, now, &found);
-        if is_new && found.ack_eliciting {
-            parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, Some(now), wire_now);
-        }
-        Ok((found.acks().next().is_some(), found.remove_from(payload)))
-    }
-
-    /// A packet was opened with a key after so many updates.
-    pub(crate) fn on_opened(&self, updates: u64) {
-        self.opened_updates.fetch_max(updates, Ordering::Relaxed);
-    }
-
-    /// Takes our frames out of an opened 1-RTT payload and records what they and its ACK frames say. Returns how many leading bytes the
-    /// caller must drop.
-    ///
-    /// # Errors
-    /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
-    pub fn on_packet_received(&self, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
-        self.open(0, packet, payload)
-    }
-
-    /// Looks for our frames in an opened Initial, Handshake or 0-RTT payload, where none may be.
-    ///
-    /// # Errors
-    /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
-    pub fn on_early_packet_received(&self, payload: &[u8]) -> Result<(), NotNegotiated> {
-        if self.parts.lock().negotiation.is_off() { Ok(()) } else { check_none(payload) }
-    }
-
-    // ---- controllers ----
-
-    /// The number of the next controller.
-    pub(crate) fn next_controller_id(&self) -> u64 {
-        self.controllers.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Datagrams go through a shaping socket, which honours sizes and send delays.
-    pub(crate) fn has_shaping_socket(&self) -> bool {
-        self.trailer.as_ref().is_some_and(|trailer| trailer.is_wired())
-    }
-
-    /// The stack itself makes packets as small as a controller asks: what it counts are real bytes, and a window may be smaller than
-    /// two of the largest packets.
-    pub(crate) const fn sizes_packets(&self) -> bool {
-        self.provided.datagram && self.trailer.is_none()
-    }
-
-    /// By how many bytes packets are trimmed now, and since when.
-    pub(crate) fn trim(&self) -> (Time, usize) {
-        if self.trailer.is_some() { self.parts.lock().trim() } else { (Time::ZERO, 0) }
-    }
-
-    /// Controller `controller_id` is gone.
-    pub(crate) fn remove_controller(&self, controller_id: u64) {
-        if self.trailer.is_some()
-            && let Some(shaping) = &mut self.parts.lock().shaping
-        {
-            shaping.remove_controller(controller_id);
-        }
-    }
-
-    /// Locks the state for one event of a controller.
-    pub(crate) fn lock(&self) -> LockedState<'_> {
-        LockedState { state: self, parts: self.parts.lock() }
-    }
-}
-
-/// The locked state, during one event of a controller. A stack has no packet half built meanwhile.
-pub(crate) struct LockedState<'a> {
-    state: &'a ConnectionState,
-    parts: MutexGuard<'a, Parts>,
-}
-
-impl LockedState<'_> {
-    /// How long the shaping socket kept back the first packet of `path` sealed at `sent` or later that asked for an acknowledgement; what was
-    /// sealed before is forgotten.
-    pub(crate) fn send_delay_of(&mut self, path: u32, sent: Time) -> Duration {
-        self.parts.shaping.as_mut().map_or(Duration::ZERO, |shaping| shaping.send_delay_of(path, sent))
-    }
-
-    /// What the ACK frame said that the stack is processing for controller `controller_id` of `path`, once; `largest` is the largest packet
-    /// acknowledged so far on that path.
-    pub(crate) fn take_signals(&mut self, path: u32, controller_id: u64, largest: Option<u64>) -> AckSignals {
-        let parts = &mut *self.parts;
-        parts.signals.take(&parts.negotiation, path, controller_id, largest)
-    }
-
-    /// Datagrams go through a shaping socket, which honours sizes and send delays.
-    pub(crate) fn has_shaping_socket(&self) -> bool {
-        self.state.has_shaping_socket()
-    }
-
-    /// What controller `controller_id` asks of the shaping socket from here on.
-    pub(crate) fn request_shaping(&mut self, controller_id: u64, request: ShapingRequest) {
-        let parts = &mut *self.parts;
-        if let Some(shaping) = &mut parts.shaping {
-            let now = self.state.clock.now();
-            shaping.request(controller_id, request, now);
-            parts.update_tail(now);
-            self.state.room.publish(parts);
-        }
-    }
-
-    /// By how many bytes packets are trimmed now, and since when.
-    pub(crate) fn trim(&self) -> (Time, usize) {
-        self.parts.trim()
-    }
-
-    /// Records a controller's state after an event; the newest forward one-way delay.
-    pub(crate) fn record_metrics(&mut self, metrics: ControllerMetrics) -> Option<OneWayDelay> {
-        self.parts.controller = Some(metrics);
-        self.parts.signals.summary().one_way
-    }
 }
 
 impl PacketRoom {
@@ -512,19 +267,6 @@ impl Parts {
     fn update_tail(&mut self, now: Time) {
         if let Some(shaping) = &mut self.shaping {
             shaping.update_tail(now, self.stamps.frame_len(&self.negotiation));
-        }
-    }
-}
-
-/// Moves the first `body` bytes of a payload to its end. What is free in front takes our frame, if it has `room`, and PADDING: it never
-/// goes behind, since the last STREAM frame may have no length. The bytes for the frame.
-fn make_room(payload: &mut [u8], body: usize, room: usize) -> &mut [u8] {
-    match payload.len().checked_sub(body) {
-        None | Some(0) => &mut [],
-        Some(lead) => {
-            payload.copy_within(..body, lead);
-            payload[..lead].fill(0);
-            &mut payload[..room]
         }
     }
 }

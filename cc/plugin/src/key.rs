@@ -34,7 +34,7 @@ const SHORT_PROTECTED: u8 = 0x1f;
 /// A packet became junk.
 fn on_seal_failure(state: Option<&ConnectionState>, what: &str) {
     match state {
-        Some(state) => state.on_seal_failure(what),
+        Some(state) => state.key_counts().on_seal_failure(what),
         None => tracing::error!("{what} failed before there was a connection: junk was sent in its place"),
     }
 }
@@ -129,7 +129,7 @@ impl PacketProtection {
         let departure = match &self.extra {
             Extra::Frames(state, updates) => {
                 if *updates > 0 {
-                    state.on_sealed(*updates);
+                    state.key_counts().on_sealed(*updates);
                 }
                 state.seal(path, packet, &mut rest[..room], header.len() + room + self.tag_len)
             }
@@ -172,7 +172,7 @@ impl PacketProtection {
         let lead = match &self.extra {
             Extra::Frames(state, updates) => {
                 if *updates > 0 {
-                    state.on_opened(*updates);
+                    state.key_counts().on_opened(*updates);
                 }
                 state.open(path, packet, payload)
             }
@@ -180,7 +180,7 @@ impl PacketProtection {
         };
         match lead {
             // The stack closes on a packet without frames.
-            Ok(_) if self.state().is_some_and(ConnectionState::has_failed) => payload.clear(),
+            Ok(_) if self.state().is_some_and(|state| state.key_counts().unsealed() > 0) => payload.clear(),
             Ok(lead) => payload.advance(lead),
             Err(NotNegotiated) => {
                 tracing::warn!("a packet holds a timestamp where none was negotiated");

@@ -38,6 +38,7 @@ mod driver;
 mod failing_tests;
 #[cfg(feature = "rustls")]
 mod key;
+mod key_counts;
 mod monitor;
 mod negotiation;
 mod path_signals;
@@ -66,8 +67,5 @@ pub use payload::NotNegotiated;
 #[cfg(feature = "rustls")]
 pub use plugin::{ClientCryptoConfig, ClientPlugin, Plugin, ServerCryptoConfig, ServerPlugin, Stack};
 #[cfg(feature = "rustls")]
-pub use session::{
-    FromHeaderProtection, FromPacketProtection, HandshakeData, KeyPair, KeySet, Tls, UnknownVersion, initial_keys,
-    retry_tag,
-};
-pub use shaping_socket::{DelayLine, DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};
+pub use session::{HandshakeData, KeyPair, KeySet, Tls, UnknownVersion, retry_tag};
+pub use shaping_socket::{DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};

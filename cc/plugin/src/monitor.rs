@@ -9,7 +9,8 @@ use fathom_frames::{Counters, EcnCounts, EnableTimestamp, Offer};
 
 use crate::connection_state::ConnectionState;
 
-/// Called after what a connection's controller does. The connection is not locked then: an observer may ask its monitor.
+/// Called after what a connection's controller does, while the stack holds the connection: be quick. The plug-in's own lock is free then, and
+/// an observer may read a [`ConnectionMonitor`].
 pub trait Observer: Send + Sync {
     /// After each batch of acknowledgements and each congestion event.
     fn on_metrics(&self, now: Time, metrics: &ControllerMetrics, one_way: Option<OneWayDelay>);
@@ -106,8 +107,8 @@ impl ConnectionMonitor {
         Self(state)
     }
 
-    /// How the connection stands now. Not to be called from within a [`Controller`](fathom_cc::Controller), which runs while the
-    /// connection is locked.
+    /// How the connection stands now. Not to be called from within a [`Controller`](fathom_cc::Controller) of the same connection, which
+    /// runs under the lock that this takes.
     pub fn report(&self) -> Report {
         self.0.report()
     }

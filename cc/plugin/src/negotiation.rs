@@ -30,12 +30,12 @@ pub(crate) struct NegotiatedExtensions {
 
 impl NegotiatedExtensions {
     /// The peer's packets carry the delay of ours.
-    const fn receives_delays(&self) -> bool {
+    pub(crate) const fn receives_delays(&self) -> bool {
         self.sync.reads || self.sync.reads_echoes || self.timestamps.reads
     }
 
     /// Which frame carries delays, in one direction at least.
-    fn in_use(&self) -> InUse {
+    pub(crate) fn in_use(&self) -> InUse {
         match (self.sync != Negotiated::default(), self.timestamps.sends || self.timestamps.reads) {
             (true, _) => InUse::Sync,
             (false, true) => InUse::Timestamp,
@@ -235,19 +235,7 @@ impl Negotiation {
         }
     }
 
-    // ---- for the report ----
-
-    /// The peer's packets carry the delay of ours.
-    pub(crate) const fn receives_delays(&self) -> bool {
-        self.negotiated.receives_delays()
-    }
-
-    /// Which frame carries delays.
-    pub(crate) fn in_use(&self) -> InUse {
-        self.negotiated.in_use()
-    }
-
-    /// The peer's parameters of SYNC_TIMESTAMP and TIMESTAMP.
+    /// The peer's parameters of SYNC_TIMESTAMP and TIMESTAMP, for the report.
     pub(crate) const fn peer_offers(&self) -> (Option<Offer>, Option<EnableTimestamp>) {
         (self.peer.offer, self.peer.enable_timestamp)
     }

@@ -12,10 +12,9 @@ use rustls::quic::{Connection, Suite, Version};
 use crate::clock::{Clock, SystemClock};
 use crate::connection_state::ConnectionState;
 use crate::core::{Core, Extension, PluginError, with_shaping_socket};
+use crate::key::{HeaderProtection, PacketProtection};
 use crate::monitor::{ConnectionMonitor, Observer};
-use crate::session::{
-    self, FromHeaderProtection, FromPacketProtection, KeySet, Tls, UnknownVersion, initial_keys, initial_suite,
-};
+use crate::session::{self, KeySet, Tls, UnknownVersion, initial_keys, initial_suite};
 use crate::shaping_socket::TrailerRegistry;
 
 /// A QUIC stack: its types, and how a connection is wired on it. Implemented by the plug-in's own crate.
@@ -423,7 +422,7 @@ impl ServerCryptoConfig {
     ///
     /// # Errors
     /// [`UnknownVersion`] for a QUIC version other than 1.
-    pub fn initial_keys<H: FromHeaderProtection, P: FromPacketProtection>(
+    pub fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
         &self,
         version: u32,
         dst_cid: &[u8],

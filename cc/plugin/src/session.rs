@@ -31,14 +31,6 @@ impl UnknownVersion {
     }
 }
 
-/// A header key of a stack's own type.
-pub trait FromHeaderProtection: From<HeaderProtection> {}
-impl<T: From<HeaderProtection>> FromHeaderProtection for T {}
-
-/// A packet key of a stack's own type.
-pub trait FromPacketProtection: From<PacketProtection> {}
-impl<T: From<PacketProtection>> FromPacketProtection for T {}
-
 /// A key for each direction.
 pub struct KeyPair<T> {
     /// For what we send.
@@ -47,7 +39,7 @@ pub struct KeyPair<T> {
     pub remote: T,
 }
 
-/// The keys of one encryption level, as [`FromHeaderProtection`] and [`FromPacketProtection`] keys of the stack's own types.
+/// The keys of one encryption level, as the stack's own types.
 pub struct KeySet<H, P> {
     /// Header keys.
     pub header: KeyPair<H>,
@@ -55,7 +47,7 @@ pub struct KeySet<H, P> {
     pub packet: KeyPair<P>,
 }
 
-impl<H: FromHeaderProtection, P: FromPacketProtection> KeySet<H, P> {
+impl<H: From<HeaderProtection>, P: From<PacketProtection>> KeySet<H, P> {
     /// `packet` wraps each packet key; `state` is the connection's, if there is one yet.
     fn new(
         local: DirectionalKeys,
@@ -113,7 +105,7 @@ impl Tls {
     }
 
     /// The keys of Initial packets to or from the server that was first called `dst_cid`.
-    pub fn initial_keys<H: FromHeaderProtection, P: FromPacketProtection>(
+    pub fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
         &self,
         dst_cid: &[u8],
         side: rustls::Side,
@@ -139,7 +131,7 @@ impl Tls {
     }
 
     /// The 0-RTT keys, if a ticket gave any.
-    pub fn early_crypto<H: FromHeaderProtection, P: FromPacketProtection>(&self) -> Option<(H, P)> {
+    pub fn early_crypto<H: From<HeaderProtection>, P: From<PacketProtection>>(&self) -> Option<(H, P)> {
         let keys = self.tls.zero_rtt_keys()?;
         let state = Some(Arc::clone(&self.state));
         let packet = PacketProtection::padded(keys.packet, self.state.zero_rtt_padding(), state.clone());
@@ -199,7 +191,7 @@ impl Tls {
     }
 
     /// Appends handshake bytes to `out`; the keys of the next level when there are any.
-    pub fn write_handshake<H: FromHeaderProtection, P: FromPacketProtection>(
+    pub fn write_handshake<H: From<HeaderProtection>, P: From<PacketProtection>>(
         &mut self,
         out: &mut Vec<u8>,
     ) -> Option<KeySet<H, P>> {
@@ -216,7 +208,7 @@ impl Tls {
     }
 
     /// The packet keys of the next key update.
-    pub fn next_1rtt_keys<P: FromPacketProtection>(&mut self) -> Option<KeyPair<P>> {
+    pub fn next_1rtt_keys<P: From<PacketProtection>>(&mut self) -> Option<KeyPair<P>> {
         let keys = self.next_secrets.as_mut()?.next_packet_keys();
         self.updates += 1;
         let wrap = |key| PacketProtection::one_rtt(key, Arc::clone(&self.state), self.updates).into();
@@ -261,7 +253,7 @@ pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
 }
 
 /// The keys of Initial packets (RFC 9001 §5.2), under the suite `initial`, where there is no connection yet.
-pub fn initial_keys<H: FromHeaderProtection, P: FromPacketProtection>(
+pub(crate) fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
     initial: &Suite,
     dst_cid: &[u8],
     side: rustls::Side,

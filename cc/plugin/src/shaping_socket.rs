@@ -26,7 +26,7 @@
 //! - Packets of a path keep their order: what asks for no acknowledgement waits for what is held before it. Only CONNECTION_CLOSE
 //!   goes at once.
 //! - The stack's RTT contains the send delay, so its probe timeout does. A send delay near the idle timeout ends the connection.
-//! - At most [`DelayLine::LIMIT`] bytes are held in one shaping socket; beyond that datagrams leave at once.
+//! - At most 64 MiB ([`DelayLine::LIMIT`]) are held in one shaping socket; beyond that datagrams leave at once.
 //! - An endpoint that does not send through its shaping socket loses a few packets; then its connections stop trimming, for good.
 
 use std::cmp::Reverse;
@@ -164,8 +164,7 @@ impl Drop for TrailerWriter {
 /// A datagram kept back.
 #[derive(Debug)]
 pub struct DelayedDatagram<T> {
-    /// When it may leave.
-    pub release: Instant,
+    release: Instant,
     order: u64,
     /// The datagram.
     pub bytes: Vec<u8>,
@@ -195,7 +194,7 @@ impl<T> Ord for DelayedDatagram<T> {
 
 /// Datagrams kept back until their time, in order; `T` is how to send one.
 #[derive(Debug)]
-pub struct DelayLine<T> {
+struct DelayLine<T> {
     held: BinaryHeap<Reverse<DelayedDatagram<T>>>,
     bytes: usize,
     order: u64,
@@ -211,7 +210,7 @@ impl<T> Default for DelayLine<T> {
 
 impl<T> DelayLine<T> {
     /// Most bytes of memory held at a time.
-    pub const LIMIT: usize = 64 << 20;
+    const LIMIT: usize = 64 << 20;
     /// Most buffers kept for later.
     const SPARE: usize = 1_024;
 
@@ -221,7 +220,7 @@ impl<T> DelayLine<T> {
     }
 
     /// Keeps a datagram back until `release`; false when the line is full.
-    pub fn push(&mut self, release: Instant, datagram: &[u8], meta: T) -> bool {
+    fn push(&mut self, release: Instant, datagram: &[u8], meta: T) -> bool {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(datagram);
@@ -236,12 +235,12 @@ impl<T> DelayLine<T> {
     }
 
     /// When the next one may leave.
-    pub fn next(&self) -> Option<Instant> {
+    fn next(&self) -> Option<Instant> {
         self.held.peek().map(|Reverse(held)| held.release)
     }
 
     /// Takes the next one if its time has come.
-    pub fn pop_due(&mut self, now: Instant) -> Option<DelayedDatagram<T>> {
+    fn pop_due(&mut self, now: Instant) -> Option<DelayedDatagram<T>> {
         if self.next()? > now {
             return None;
         }
@@ -251,30 +250,25 @@ impl<T> DelayLine<T> {
     }
 
     /// Puts one back that could not be sent yet; it stays first.
-    pub fn put_back(&mut self, held: DelayedDatagram<T>) {
+    fn put_back(&mut self, held: DelayedDatagram<T>) {
         self.bytes += Self::cost(&held.bytes);
         self.held.push(Reverse(held));
     }
 
     /// Gives a buffer back for reuse.
-    pub fn recycle(&mut self, buffer: Vec<u8>) {
+    fn recycle(&mut self, buffer: Vec<u8>) {
         if self.spare.len() < Self::SPARE {
             self.spare.push(buffer);
         }
     }
 
-    /// Datagrams held now.
-    pub fn len(&self) -> usize {
-        self.held.len()
-    }
-
     /// Nothing is held.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 }
 
-/// A [`DelayLine`] with the senders that fill it and the task that empties it. Each clone is a sender; when the last is gone, what is
+/// Datagrams kept back until their time, with the senders that add them and the task that sends them. Each clone is a sender; when the last is gone, what is
 /// still held leaves in its time, and then the task ends.
 #[derive(Debug)]
 pub struct DelayQueue<T>(Arc<Mutex<QueueState<T>>>);
