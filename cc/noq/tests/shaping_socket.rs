@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::shaping_sockets::Sizes;
+use common::recording_socket::Sizes;
 use common::{EVERY, On, SideConfig, run};
 use fathom_cc::testing::Null;
 use fathom_cc::{
@@ -239,7 +239,7 @@ macro_rules! moving {
     ($test:ident, $module:ident, $stack:ident) => {
         #[tokio::test]
         async fn $test() {
-            use common::shaping_sockets::$module::{bind, endpoint, socket, with_registry};
+            use common::$module::{bind, shaping_endpoint, socket, with_registry};
             let mut done = None;
             for on in [On::Quinn, On::Noq].into_iter().flat_map(|on| [on; 8]) {
                 if done == Some(on) {
@@ -261,7 +261,7 @@ macro_rules! moving {
                     let plugin = common::$module::shaping_plugin(&registry, controller_config)
                         .client(Arc::clone(&identity.client))
                         .expect("a client");
-                    let endpoint = endpoint(None, shaping_socket.socket());
+                    let endpoint = shaping_endpoint(None, shaping_socket.socket());
                     let mut transport = $stack::TransportConfig::default();
                     transport.mtu_discovery_config(None);
                     transport.max_idle_timeout(Some(Duration::from_secs(10).try_into().expect("a timeout")));

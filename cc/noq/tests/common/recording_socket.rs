@@ -1,4 +1,4 @@
-//! Endpoints that send through a shaping socket, over sockets that record what leaves.
+//! Sockets of both stacks that record what leaves.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -44,8 +44,8 @@ impl Sizes {
 
 #[derive(Debug)]
 pub(crate) struct RecordingSocket<S> {
-    inner: S,
-    sizes: Sizes,
+    pub inner: S,
+    pub sizes: Sizes,
 }
 
 impl quinn::AsyncUdpSocket for RecordingSocket<Arc<dyn quinn::AsyncUdpSocket>> {
@@ -132,47 +132,3 @@ impl noq::UdpSender for RecordingSocket<Pin<Box<dyn noq::UdpSender>>> {
         self.inner.max_transmit_segments()
     }
 }
-
-/// Both stacks have the same shape; how they hold a socket differs.
-macro_rules! shaping_sockets {
-    ($module:ident, $stack:ident, $plugin:ident, $pointer:ident) => {
-        pub(crate) mod $module {
-            use super::*;
-            use $plugin::{ShapingSocket, TrailerRegistry};
-            use $stack::{AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime};
-
-            pub(crate) fn runtime() -> Arc<dyn Runtime> {
-                Arc::new(TokioRuntime)
-            }
-
-            /// A socket that records what leaves.
-            pub(crate) fn socket(to: SocketAddr, sizes: &Sizes) -> $pointer<dyn AsyncUdpSocket> {
-                let socket = std::net::UdpSocket::bind(to).expect("a socket");
-                let inner = runtime().wrap_udp_socket(socket).expect("wrapped");
-                $pointer::new(RecordingSocket { inner, sizes: sizes.clone() })
-            }
-
-            /// A shaping socket over a socket that records what leaves.
-            pub(crate) fn bind(to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
-                ShapingSocket::new(socket(to, sizes), &runtime())
-            }
-
-            /// Another socket for the same registry.
-            pub(crate) fn with_registry(
-                registry: &Arc<TrailerRegistry>,
-                to: SocketAddr,
-                sizes: &Sizes,
-            ) -> ShapingSocket {
-                ShapingSocket::with_registry(registry, socket(to, sizes), &runtime())
-            }
-
-            pub(crate) fn endpoint(config: Option<ServerConfig>, socket: $pointer<dyn AsyncUdpSocket>) -> Endpoint {
-                Endpoint::new_with_abstract_socket(EndpointConfig::default(), config, socket, runtime())
-                    .expect("an endpoint")
-            }
-        }
-    };
-}
-
-shaping_sockets!(on_quinn, quinn, fathom_quinn, Arc);
-shaping_sockets!(on_noq, noq, fathom_noq, Box);
