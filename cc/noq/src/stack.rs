@@ -22,7 +22,7 @@ pub(crate) use noq_proto::{Side, TransportError, TransportErrorCode};
 
 pub(crate) use crate::Noq as ThisStack;
 use crate::crypto::Packet;
-pub(crate) use crate::handshake_data::noqs as handshake_data;
+pub(crate) use crate::handshake_data::to_noq as handshake_data;
 use crate::shaping_socket::{Shaper, Wrapped};
 
 // ---- crypto ----

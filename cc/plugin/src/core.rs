@@ -13,12 +13,12 @@ use crate::monitor::Observer;
 use crate::shaping::Shaping;
 use crate::shaping_socket::TrailerRegistry;
 
-/// How connections exchange one-way delays. Where a peer speaks both frames, SYNC_TIMESTAMP is used.
+/// How connections exchange one-way delays. Where a peer offers both frames, SYNC_TIMESTAMP is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension {
     /// What the transport parameter of SYNC_TIMESTAMP says; `None`: it is not offered at all.
     pub offer: Option<Offer>,
-    /// What that of TIMESTAMP (draft-huitema-quic-ts) says, which stacks of others speak; `None`: it is not offered at all.
+    /// What that of TIMESTAMP (draft-huitema-quic-ts) says, which other stacks have; `None`: it is not offered at all.
     pub timestamp: Option<EnableTimestamp>,
     /// The application sends DATAGRAM frames (RFC 9221): the room for the frame is then reserved in every packet, so that the largest
     /// datagram that fits does not change from packet to packet.

@@ -123,7 +123,7 @@ impl Negotiation {
         Ok(())
     }
 
-    /// A parameter of an extension that is off here is one that nobody knows.
+    /// A parameter of an extension that is off here is an unknown one, and ignored.
     fn peer_parameters(&self, raw: &[u8]) -> Result<PeerParameters, ParameterError> {
         Ok(PeerParameters {
             offer: if self.extension.offer.is_some() { Offer::find(raw)? } else { None },
@@ -238,5 +238,60 @@ impl Negotiation {
     /// The peer's parameters of SYNC_TIMESTAMP and TIMESTAMP, for the report.
     pub(crate) const fn peer_offers(&self) -> (Option<Offer>, Option<EnableTimestamp>) {
         (self.peer.offer, self.peer.enable_timestamp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer_of(offered: Extension, peer: Extension) -> Negotiation {
+        let mut parameters = Vec::new();
+        Negotiation::new(peer, None).append_parameters(&mut parameters);
+        let mut negotiation = Negotiation::new(offered, None);
+        negotiation.on_peer_parameters(&parameters).expect("well-formed");
+        negotiation
+    }
+
+    #[test]
+    fn both_sides_must_offer_and_sync_timestamp_goes_first() {
+        let both = Extension::default();
+        let timestamp = Extension { offer: None, ..both };
+        for (ours, peers, in_use) in [
+            (both, both, InUse::Sync),
+            (both, timestamp, InUse::Timestamp),
+            (timestamp, both, InUse::Timestamp),
+            (both, Extension::OFF, InUse::None),
+            (Extension::OFF, both, InUse::None),
+        ] {
+            let negotiation = peer_of(ours, peers);
+            assert_eq!(negotiation.negotiated().in_use(), in_use, "{ours:?} {peers:?}");
+            assert_eq!(negotiation.is_used(), in_use != InUse::None);
+            assert_eq!(negotiation.negotiated().receives_delays(), in_use != InUse::None);
+        }
+        // What is off here is not read.
+        assert_eq!(peer_of(Extension::OFF, both).peer_offers(), (None, None));
+    }
+
+    #[test]
+    fn malformed_parameters_change_nothing() {
+        let mut negotiation = peer_of(Extension::default(), Extension::default());
+        // ack_delay_exponent (0x0a) of 21, one more than RFC 9000 §18.2 allows.
+        let error = negotiation.on_peer_parameters(&[0x0a, 0x01, 21]).expect_err("too large");
+        assert_eq!(error.code, ErrorCode::TransportParameter);
+        assert_eq!(negotiation.negotiated().in_use(), InUse::Sync);
+        assert_eq!(negotiation.peer_exponent(), DEFAULT_EXPONENT);
+    }
+
+    #[test]
+    fn a_controller_that_needs_delays_is_refused_without_them() {
+        let sync = fathom_cc::catalogue::parse("sync").expect("known");
+        let either = fathom_cc::catalogue::parse("sync:signal=either").expect("known");
+        let without = peer_of(Extension::default(), Extension::OFF);
+        let error = without.check(&*sync).expect_err("refused");
+        assert_eq!(error.code, ErrorCode::ConnectionRefused);
+        assert!(error.reason.contains("SYNC_TIMESTAMP or TIMESTAMP"), "{}", error.reason);
+        assert!(without.check(&*either).is_ok());
+        assert!(peer_of(Extension::default(), Extension::default()).check(&*sync).is_ok());
     }
 }

@@ -31,7 +31,7 @@ const CLOSES: [u64; 2] = [0x1c, 0x1d];
 pub(crate) struct OutgoingFrames {
     /// It asks for an acknowledgement.
     pub(crate) ack_eliciting: bool,
-    /// It validates the path (RFC 9000 §8.2), and its datagram's size is part of that; or nobody knows.
+    /// It validates the path (RFC 9000 §8.2), and its datagram's size is part of that; or it has a frame of an unknown extension, and may.
     pub(crate) probes_path: bool,
     /// It closes the connection.
     pub(crate) closes: bool,

@@ -295,7 +295,7 @@ fn path_frames_probes_and_unknown_frames_keep_their_size() {
     let (len, _, read) = rig.send(&frames, 0);
     assert_eq!((len, unpadded(&read)), (1_200, &frames[..]));
     let (_, packet) = rig.build(&[0x40, 0x7f, 1, 2, 3], 0);
-    assert!(rig.registry.read(&packet).is_none(), "a frame of an extension nobody knows");
+    assert!(rig.registry.read(&packet).is_none(), "a frame of an unknown extension");
     // PATH_ACK is known: path 1, largest 3, no delay, one range of one packet.
     let (len, _, _) = rig.send(&[0x3e, 0x01, 0x03, 0x00, 0x00, 0x00], 0);
     assert_eq!(len, rig.header() + 6 + TAG);

@@ -18,10 +18,10 @@ use crate::key::{HeaderProtection, PacketProtection};
 const RETRY_KEY: [u8; 16] =
     [0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e];
 const RETRY_NONCE: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
-/// The QUIC version these sessions speak.
+/// The QUIC version of these sessions.
 const VERSION_1: u32 = 1;
 
-/// A QUIC version these sessions do not speak.
+/// A QUIC version that these sessions do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownVersion;
 

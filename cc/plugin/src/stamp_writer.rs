@@ -121,3 +121,59 @@ impl StampWriter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fathom_frames::Offer;
+
+    use super::*;
+    use crate::core::Extension;
+
+    /// A writer and its negotiation, between two sides with this extension.
+    fn started(extension: Extension) -> (StampWriter, Negotiation) {
+        let mut negotiation = Negotiation::new(extension, None);
+        let mut parameters = Vec::new();
+        negotiation.append_parameters(&mut parameters);
+        negotiation.on_peer_parameters(&parameters).expect("well-formed");
+        let mut stamps = StampWriter::new(None);
+        stamps.start(&negotiation, Time::ZERO);
+        (stamps, negotiation)
+    }
+
+    /// Stamps written beside acknowledgements of so many packets of one byte, all of which arrive now.
+    fn stamps(extension: Extension, packets: usize) -> u64 {
+        let (mut stamps, negotiation) = started(extension);
+        for _ in 0..packets {
+            stamps.on_ack_eliciting(&negotiation, 1, Some(Time::ZERO), || unreachable!("the time is known"));
+            let mut room = vec![0; stamps.room()];
+            if !room.is_empty() {
+                stamps.write(&negotiation, Time::ZERO, || None, &mut room);
+            }
+        }
+        stamps.written()
+    }
+
+    #[test]
+    fn a_budget_bounds_stamps_beside_acks_only() {
+        let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
+        let paper = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
+        assert_eq!(stamps(lean, 10), 10);
+        // The budget of the start is 512 stamps.
+        assert_eq!(stamps(lean, 1_000), 512);
+        assert_eq!(stamps(paper, 1_000), 1_000);
+        assert_eq!(stamps(Extension { datagrams: true, ..lean }, 1_000), 1_000);
+        assert_eq!(stamps(Extension::OFF, 1_000), 0);
+    }
+
+    #[test]
+    fn room_is_made_by_a_packet_and_taken_by_a_stamp() {
+        let (mut stamps, negotiation) = started(Extension { offer: Some(Offer::Lean), ..Extension::OFF });
+        assert_eq!(stamps.room(), 0);
+        stamps.on_ack_eliciting(&negotiation, 1_200, None, || unreachable!("there is a stamp's worth"));
+        assert_eq!(stamps.room(), SyncTimestamp::LEN);
+        let mut room = [0; SyncTimestamp::LEN];
+        stamps.write(&negotiation, Time::from_millis(1), || None, &mut room);
+        assert_eq!((stamps.room(), stamps.written()), (0, 1));
+        assert_ne!(room, [0; SyncTimestamp::LEN]);
+    }
+}

@@ -89,7 +89,7 @@ impl ConnectionState {
     pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
         let parts = &mut *self.parts.lock();
         if !parts.reads {
-            // Where both extensions are off, a frame of theirs is one that nobody knows, and the stack says so.
+            // Where both extensions are off their frames are unknown ones, on which the stack closes the connection.
             return if parts.negotiation.is_off() { Ok(0) } else { check_none(payload).map(|()| 0) };
         }
         let (acknowledges, lead) = self.read(parts, path, packet, payload)?;
@@ -112,7 +112,7 @@ impl ConnectionState {
         let bytes = payload.len();
         let wire_now = || self.clock.wire_now();
         if is_one_stream_frame(payload) {
-            // Nothing in it is ours or an ACK frame, so it matters to nobody here whether it is a duplicate.
+            // Nothing in it is ours or an ACK frame, so it does not matter here whether it is a duplicate.
             parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, None, wire_now);
             return Ok((false, 0));
         }
