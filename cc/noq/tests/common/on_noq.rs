@@ -7,7 +7,7 @@ mod names {
     pub(crate) use fathom_noq as plugin;
     pub(crate) use noq as stack;
 
-    pub(crate) use crate::common::marking::on_noq as marked_endpoint;
+    pub(crate) use super::super::marking::on_noq as marked_endpoint;
 
     /// Paths that may be open at a time.
     pub(crate) fn set_paths(transport: &mut noq::TransportConfig, paths: u32) {

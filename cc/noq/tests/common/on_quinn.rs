@@ -7,7 +7,7 @@ mod names {
     pub(crate) use fathom_quinn as plugin;
     pub(crate) use quinn as stack;
 
-    pub(crate) use crate::common::marking::on_quinn as marked_endpoint;
+    pub(crate) use super::super::marking::on_quinn as marked_endpoint;
 
     /// quinn has one path.
     pub(crate) fn set_paths(_: &mut quinn::TransportConfig, _: u32) {}

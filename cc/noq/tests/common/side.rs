@@ -7,14 +7,14 @@ use std::time::Duration;
 use fathom_cc::ControllerConfig;
 use fathom_plugin::ConnectionMonitor;
 
+use super::super::recording_socket::{RecordingSocket, Sizes};
+use super::super::{ALPN, Identity, Outcome, PATIENCE, SideConfig, body};
 use super::names::plugin::{Plugin, ShapingSocket, TrailerRegistry};
 use super::names::stack::{
     self, AsyncUdpSocket, Connection, ConnectionError, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime,
     TransportConfig,
 };
 use super::names::{Pointer, marked_endpoint, set_paths};
-use crate::common::recording_socket::{RecordingSocket, Sizes};
-use crate::common::{ALPN, Identity, Outcome, PATIENCE, SideConfig, body};
 
 pub(crate) fn runtime() -> Arc<dyn Runtime> {
     Arc::new(TokioRuntime)
