@@ -14,7 +14,7 @@ pub(crate) struct Factory(pub(crate) Arc<ConnectionState>);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        // noq does not say for which path; the first packet sent will.
+        // noq does not name the path; the first packet sent shows it.
         Box::new(Adapter(ControllerDriver::start(Arc::clone(&self.0), None, now, current_mtu)))
     }
 }

@@ -1,8 +1,8 @@
 //! noq's own `HandshakeData`, filled with ours.
 //!
-//! Applications ask `Connection::handshake_data` for the protocol and downcast to noq's type. That type is `#[non_exhaustive]`: nobody
-//! outside noq can build one, but everybody can change one. So a session of noq's own, which reads one ClientHello and then stands
-//! still, gives an instance whenever it is asked. It is made on first use, once per process, and costs one half of a handshake.
+//! Applications ask `Connection::handshake_data` for the protocol and downcast to noq's type. That type is `#[non_exhaustive]`: it
+//! cannot be built outside noq, but it can be changed. So a session of noq's own, which reads one ClientHello and then stands
+//! still, gives an instance on demand. It is made on first use, once per process, and costs one half of a handshake.
 
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
@@ -16,11 +16,11 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-static SPRING: LazyLock<Option<Box<dyn Session>>> = LazyLock::new(spring);
+static SESSION: LazyLock<Option<Box<dyn Session>>> = LazyLock::new(session_after_client_hello);
 
 /// Ours as noq's. As ours only if noq's session did not read its own ClientHello, which a test rules out.
-pub(crate) fn noqs(ours: fathom_plugin::HandshakeData) -> Box<dyn Any> {
-    let empty = SPRING.as_ref().and_then(|session| session.handshake_data()?.downcast::<HandshakeData>().ok());
+pub(crate) fn to_noq(ours: fathom_plugin::HandshakeData) -> Box<dyn Any> {
+    let empty = SESSION.as_ref().and_then(|session| session.handshake_data()?.downcast::<HandshakeData>().ok());
     let Some(mut data) = empty else { return Box::new(ours) };
     data.protocol = ours.protocol;
     data.server_name = ours.server_name;
@@ -29,7 +29,7 @@ pub(crate) fn noqs(ours: fathom_plugin::HandshakeData) -> Box<dyn Any> {
 }
 
 /// A server's session that has read the ClientHello of a client that exists only here.
-fn spring() -> Option<Box<dyn Session>> {
+fn session_after_client_hello() -> Option<Box<dyn Session>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls13 = &[&rustls::version::TLS13];
     let parameters = TransportParameters::read(Side::Client, &mut &[][..]).ok()?;
@@ -47,22 +47,22 @@ fn spring() -> Option<Box<dyn Session>> {
         .with_protocol_versions(tls13)
         .ok()?
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(Nobody));
+        .with_cert_resolver(Arc::new(NoIdentity));
     let mut server = QuicServerConfig::try_from(server).ok()?.start_session(1, &parameters);
     server.read_handshake(&hello).ok()?.then_some(server)
 }
 
 /// An identity without a certificate or a key: what it signs is never sent.
 #[derive(Debug)]
-struct Nobody;
+struct NoIdentity;
 
-impl ResolvesServerCert for Nobody {
+impl ResolvesServerCert for NoIdentity {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::new(CertifiedKey::new(vec![CertificateDer::from(Vec::new())], Arc::new(Self))))
     }
 }
 
-impl SigningKey for Nobody {
+impl SigningKey for NoIdentity {
     fn choose_scheme(&self, _: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
         Some(Box::new(Self))
     }
@@ -72,7 +72,7 @@ impl SigningKey for Nobody {
     }
 }
 
-impl Signer for Nobody {
+impl Signer for NoIdentity {
     fn sign(&self, _: &[u8]) -> Result<Vec<u8>, rustls::Error> {
         Ok(Vec::new())
     }
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn the_answer_is_noq_s_own_type_with_our_values() {
         for name in ["h3", "other"] {
-            let data = noqs(fathom_plugin::HandshakeData {
+            let data = to_noq(fathom_plugin::HandshakeData {
                 protocol: Some(name.as_bytes().to_vec()),
                 server_name: None,
                 group: Some(rustls::NamedGroup::X25519),

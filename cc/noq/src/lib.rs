@@ -1,4 +1,4 @@
-//! Plugs Fathom's controllers and the one-way-delay frame into unmodified noq.
+//! Fathom's controllers and the one-way-delay frame for unmodified noq.
 //!
 //! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plugin::Plugin::server) and
 //! [`Plugin::client`](fathom_plugin::Plugin::client) put it under a rustls configuration;
@@ -31,7 +31,7 @@
 //! noq cannot keep a packet back for a given time, so [`fathom_cc::Pacing::Delay`] of `D` becomes the rate of a sender that does:
 //! `window / (RTT + D)`, see [`fathom_plugin::ControllerDriver::pacing_rate`]. noq stamps a packet when it leaves the bucket, so its RTT does not
 //! hold `D`. At this rate `window * RTT / (RTT + D)` bytes are in flight: the rate binds and the window does not.
-//! noq asks for the rate before every send, so a new one acts at once; the bucket shrinks with it.
+//! noq reads the rate before every send, so a new one acts at once; the bucket shrinks with it.
 //!
 //! # What noq does with ECN
 //!
@@ -43,21 +43,21 @@
 //! PATH_ACK frame, per path, with the batch and before the mark. Without the extension they are read when the controller needs or
 //! wants ECN.
 //!
-//! # What else noq tells a controller
+//! # What else noq reports to a controller
 //!
 //! - `on_spurious_congestion_event`: everything noq took for lost was acknowledged. It becomes [`fathom_cc::Controller::on_spurious_congestion_event`],
 //!   unless a mark came after the loss: that one was not spurious.
-//! - `on_packet_lost` says the same bytes as `on_congestion_event` again, a packet at a time; it is not used. Nor are
+//! - `on_packet_lost` reports the same bytes as `on_congestion_event` again, a packet at a time; it is not used. Nor are
 //!   `on_cwnd_limited` (the acknowledgements say `app_limited`) and `on_ack_frequency_update`: controllers have no event for them.
 //!
 //! # Multipath
 //!
-//! Each path has its own controller; noq does not say which path it builds one for, so the first packet sent tells. PATH_ACK frames
+//! Each path has its own controller; noq does not name the path it builds one for; the first packet sent shows it. PATH_ACK frames
 //! are read as ACK frames are. In `paper` mode delays need the peer to acknowledge packets on the path they came on; in `lean` mode
 //! any path will do.
 //!
 //! Packets of a second path need a crypto provider that seals them, which rustls leaves to the provider (`ring` and `aws-lc-rs` do). Under
-//! one that does not, multipath and n0's NAT traversal, which needs it, are off whatever the transport settings say, and a warning says so.
+//! one that does not, multipath and n0's NAT traversal, which needs it, are off whatever the transport settings say, and a warning is logged.
 //!
 //! # Handshake data
 //!
@@ -65,23 +65,21 @@
 //! be built outside noq, so an empty one is taken from a session of noq's own and filled in.
 
 mod adapter;
+#[path = "../../plugin/per_stack/crypto.rs"]
 mod crypto;
 mod handshake_data;
+#[path = "../../plugin/per_stack/shaping_socket.rs"]
 mod shaping_socket;
-
-use std::net::SocketAddr;
-use std::sync::Arc;
+mod stack;
+#[path = "../../plugin/per_stack/wiring.rs"]
+mod wiring;
 
 use fathom_cc::Capabilities;
-use fathom_plugin::{ClientCryptoConfig, ConnectionState, ServerCryptoConfig, Stack};
 pub use fathom_plugin::{
     Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, Report, SystemClock,
     TrailerRegistry, with_shaping_socket,
 };
-use noq::{ConnectError, Connecting, ConnectionError, Endpoint, Incoming, TransportConfig};
 
-use adapter::Factory;
-use crypto::{ClientCrypto, ServerCrypto};
 pub use shaping_socket::ShapingSocket;
 
 /// What noq delivers and honours: forward one-way delay through our frame, ECN counts, and a pacing rate. It has no datagram size of
@@ -98,60 +96,3 @@ pub type ServerPlugin = fathom_plugin::ServerPlugin<Noq>;
 /// noq, as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]
 pub struct Noq;
-
-/// No second path where its packets could not be sealed.
-fn limit_paths(seals_paths: bool, transport: &mut TransportConfig) {
-    if !seals_paths {
-        transport.max_remote_nat_traversal_addresses(0).max_concurrent_multipath_paths(0);
-    }
-}
-
-impl Stack for Noq {
-    const PROVIDED: Capabilities = PROVIDED;
-    const MULTIPATH: bool = true;
-    type Transport = TransportConfig;
-    type ClientConfig = noq::ClientConfig;
-    type ServerConfig = noq::ServerConfig;
-    type Endpoint = Endpoint;
-    type Incoming = Incoming;
-    type Connecting = Connecting;
-    type ConnectError = ConnectError;
-    type ConnectionError = ConnectionError;
-
-    fn client_config(setup: ClientCryptoConfig, mut transport: TransportConfig) -> noq::ClientConfig {
-        limit_paths(setup.seals_paths(), &mut transport);
-        transport.congestion_controller_factory(Arc::new(Factory(Arc::clone(setup.state()))));
-        let mut config = noq::ClientConfig::new(Arc::new(ClientCrypto(setup)));
-        config.transport_config(Arc::new(transport));
-        config
-    }
-
-    fn server_config(setup: ServerCryptoConfig) -> noq::ServerConfig {
-        noq::ServerConfig::with_crypto(Arc::new(ServerCrypto(setup)))
-    }
-
-    fn configure_accepted(
-        config: &mut noq::ServerConfig,
-        setup: ServerCryptoConfig,
-        state: Arc<ConnectionState>,
-        mut transport: TransportConfig,
-    ) {
-        limit_paths(setup.seals_paths(), &mut transport);
-        transport.congestion_controller_factory(Arc::new(Factory(state)));
-        config.crypto = Arc::new(ServerCrypto(setup));
-        config.transport = Arc::new(transport);
-    }
-
-    fn connect(
-        endpoint: &Endpoint,
-        config: noq::ClientConfig,
-        to: SocketAddr,
-        server_name: &str,
-    ) -> Result<Connecting, ConnectError> {
-        endpoint.connect_with(config, to, server_name)
-    }
-
-    fn accept(incoming: Incoming, config: Arc<noq::ServerConfig>) -> Result<Connecting, ConnectionError> {
-        incoming.accept_with(config)
-    }
-}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use common::marking::Marks;
-use common::{Ask, EVERY, run};
+use common::{EVERY, SideConfig, run};
 use fathom_cc::testing::{Event, Log, RecordingConfig};
 use fathom_cc::{Capabilities, Cause, Controller, ControllerConfig, Missing, Start};
 use fathom_plugin::{Extension, Offer};
@@ -30,19 +30,19 @@ impl ControllerConfig for NeedsCounts {
     }
 }
 
-/// What the controller heard, without what it sent: CE counts of a batch, `None` for a batch without counts; and congestion events.
+/// What the controller received, without what it sent: CE counts of a batch, `None` for a batch without counts; and congestion events.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Heard {
+enum Received {
     Batch(fathom_cc::Time, Option<u64>),
     Mark(fathom_cc::Time),
     Loss,
 }
 
-fn heard(log: &Log) -> Vec<Heard> {
+fn received(log: &Log) -> Vec<Received> {
     let of = |event| match event {
-        Event::AckEvent { now, ecn, .. } => Some(Heard::Batch(now, ecn.map(|e: fathom_cc::EcnDelta| e.ce))),
-        Event::CongestionEvent(s) if s.cause == Cause::Mark => Some(Heard::Mark(s.now)),
-        Event::CongestionEvent(_) => Some(Heard::Loss),
+        Event::AckEvent { now, ecn, .. } => Some(Received::Batch(now, ecn.map(|e: fathom_cc::EcnDelta| e.ce))),
+        Event::CongestionEvent(s) if s.cause == Cause::Mark => Some(Received::Mark(s.now)),
+        Event::CongestionEvent(_) => Some(Received::Loss),
         _ => None,
     };
     log.records().into_iter().filter_map(|r| of(r.event)).collect()
@@ -52,32 +52,38 @@ fn heard(log: &Log) -> Vec<Heard> {
 async fn counts_come_with_the_acknowledgements_and_marks_after_them() {
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
     for on in EVERY {
-        for server in [Ask::plugged("reno", lean), Ask::stock()] {
+        for server in [SideConfig::with_plugin("reno", lean), SideConfig::stock()] {
             let (log, marks) = (Log::new(100_000), Marks::default());
             let reno = fathom_cc::catalogue::parse("reno").expect("reno");
             let controller_config = Arc::new(NeedsCounts(RecordingConfig::new(reno, log.clone())));
-            let client = Ask { controller_config: Some(controller_config), extension: lean, rounds: 2, ..Ask::stock() };
-            let server = Ask { marks: Some(marks.clone()), rounds: 2, ..server };
+            let client = SideConfig {
+                controller_config: Some(controller_config),
+                extension: lean,
+                rounds: 2,
+                ..SideConfig::stock()
+            };
+            let server = SideConfig { marks: Some(marks.clone()), rounds: 2, ..server };
             run(on, client, server).await;
 
-            let heard = heard(&log);
+            let received = received(&log);
             let marked = marks.datagrams.load(Ordering::Relaxed);
-            let counted: u64 = heard.iter().filter_map(|h| if let Heard::Batch(_, ce) = h { *ce } else { None }).sum();
+            let counted: u64 =
+                received.iter().filter_map(|h| if let Received::Batch(_, ce) = h { *ce } else { None }).sum();
             assert!(marked > 10, "{on:?}: {marked} marked");
-            // The last acknowledgements may stay unheard.
+            // The last acknowledgements may not arrive.
             assert!(counted <= marked && counted > marked / 2, "{on:?}: {counted} of {marked}");
 
-            let mut setbacks = 0;
-            for (i, mark) in heard.iter().enumerate() {
-                let Heard::Mark(at) = *mark else { continue };
-                setbacks += 1;
-                let before = heard[..i].iter().rev().find(|h| matches!(h, Heard::Batch(..)));
+            let mut congestion_events = 0;
+            for (i, mark) in received.iter().enumerate() {
+                let Received::Mark(at) = *mark else { continue };
+                congestion_events += 1;
+                let before = received[..i].iter().rev().find(|h| matches!(h, Received::Batch(..)));
                 assert!(
-                    matches!(before, Some(Heard::Batch(now, Some(1..))) if *now == at),
+                    matches!(before, Some(Received::Batch(now, Some(1..))) if *now == at),
                     "{on:?}: a mark without its counts: {before:?}, then {mark:?}"
                 );
             }
-            assert!(setbacks > 3, "{on:?}: {setbacks} setbacks for {marked} marks");
+            assert!(congestion_events > 3, "{on:?}: {congestion_events} congestion events for {marked} marks");
         }
     }
 }

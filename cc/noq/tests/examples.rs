@@ -1,14 +1,20 @@
-//! The examples run to their ends.
+//! The examples of both plug-ins run to their ends.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 #[path = "../examples/adopt.rs"]
 mod adopt;
+#[path = "../../quinn/examples/adopt.rs"]
+mod adopt_on_quinn;
 #[path = "../examples/h3.rs"]
 mod h3_server;
+#[path = "../../quinn/examples/h3.rs"]
+mod h3_server_on_quinn;
 #[path = "../examples/shaping_socket.rs"]
 mod shaping_socket;
+#[path = "../../quinn/examples/shaping_socket.rs"]
+mod shaping_socket_on_quinn;
 
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
@@ -22,14 +28,17 @@ fn ends(example: fn() -> Outcome) {
 #[test]
 fn a_controller_is_adopted() {
     ends(adopt::main);
+    ends(adopt_on_quinn::main);
 }
 
 #[test]
 fn packets_leave_through_a_shaping_socket() {
     ends(shaping_socket::main);
+    ends(shaping_socket_on_quinn::main);
 }
 
 #[test]
 fn http_3_is_served() {
     ends(h3_server::main);
+    ends(h3_server_on_quinn::main);
 }

@@ -1,13 +1,23 @@
-//! `docs/quinn.md`, `docs/noq.md` and `docs/quiche.md` quote the marked lines of the examples, all of them and in order.
+//! `docs/quinn.md`, `docs/noq.md` and `docs/quiche.md` quote the marked lines of the examples, all of them and in order. The examples of
+//! noq are those of quinn with noq's name.
+//!
+//! `FATHOM_WRITE=1 cargo test -p fathom-noq --test pages` writes noq's examples anew; without it the test compares.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const MARK: &str = "// >>>";
 
+/// The examples of the plug-ins.
+const EXAMPLES: [&str; 3] = ["adopt.rs", "h3.rs", "shaping_socket.rs"];
+
+/// Where a file of this repository is.
+fn place(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
 /// A file of this repository.
 fn file(path: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    std::fs::read_to_string(root.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+    std::fs::read_to_string(place(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
 /// Without the indentation that all lines share.
@@ -40,10 +50,11 @@ fn quoted(page: &str, name: &str) -> Vec<String> {
 
 #[test]
 fn pages_quote_the_examples() {
-    let plugins = ["adopt.rs", "h3.rs", "shaping_socket.rs"];
-    for (stack, folder, names) in
-        [("quinn", "quinn", &plugins[..]), ("noq", "noq", &plugins), ("quiche", "quiche/tokio", &["adopt.rs", "h3.rs"])]
-    {
+    for (stack, folder, names) in [
+        ("quinn", "quinn", &EXAMPLES[..]),
+        ("noq", "noq", &EXAMPLES),
+        ("quiche", "quiche/tokio", &["adopt.rs", "h3.rs"]),
+    ] {
         let page = file(&format!("docs/{stack}.md"));
         let mut blocks = 0;
         for name in names {
@@ -54,6 +65,19 @@ fn pages_quote_the_examples() {
             blocks += quoted.len();
         }
         assert_eq!(page.matches("```rust").count(), blocks, "docs/{stack}.md: every block is from an example");
+    }
+}
+
+/// An example is a program as a user of one stack would write it, so each stack has its own file; quinn's is the template.
+#[test]
+fn examples_of_noq_are_those_of_quinn() {
+    for name in EXAMPLES {
+        let (from, to) = (format!("cc/quinn/examples/{name}"), format!("cc/noq/examples/{name}"));
+        let wanted = file(&from).replace("quinn", "noq");
+        if std::env::var_os("FATHOM_WRITE").is_some() {
+            std::fs::write(place(&to), &wanted).unwrap_or_else(|e| panic!("{to}: {e}"));
+        }
+        assert_eq!(file(&to), wanted, "{to} is {from} with noq's name: change that one, then FATHOM_WRITE=1");
     }
 }
 

@@ -1,11 +1,11 @@
-//! The plug-ins over real sockets on loopback, between all stacks, plugged and stock.
+//! The plug-ins over real sockets on loopback, between all stacks, with a plug-in and stock.
 
 mod common;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Ask, EVERY, On, WITH_NOQ, run, until};
+use common::{EVERY, On, SideConfig, WITH_NOQ, run, until};
 use fathom_cc::testing::{Event, Log, Null, RecordingConfig};
 use fathom_cc::{
     AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
@@ -26,7 +26,7 @@ const FRAME_ENCODING_ERROR: u64 = 0x07;
 const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
 const PROTOCOL_VIOLATION: u64 = 0x0a;
 
-fn hears(report: &Report) -> bool {
+fn receives_delays(report: &Report) -> bool {
     report.negotiated
         && report.stamps_sent > 5
         && report.stamps_received > 5
@@ -39,11 +39,11 @@ fn hears(report: &Report) -> bool {
 async fn one_way_delays_between_stacks_in_both_modes() {
     for on in WITH_NOQ {
         for (client, server) in [(LEAN, LEAN), (PAPER, PAPER), (LEAN, PAPER), (PAPER, LEAN)] {
-            let ask = |extension| Ask::plugged("sync:signal=either", extension);
-            let (client, server) = until(ask(client), ask(server), [hears; 2]);
+            let side = |extension| SideConfig::with_plugin("sync:signal=either", extension);
+            let (client, server) = until(side(client), side(server), [receives_delays; 2]);
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
-                assert!(hears(&report), "{on:?} {report:?}");
+                assert!(receives_delays(&report), "{on:?} {report:?}");
             }
         }
     }
@@ -53,8 +53,8 @@ async fn one_way_delays_between_stacks_in_both_modes() {
 async fn a_paper_side_stamps_every_packet_and_a_lean_one_few() {
     for on in WITH_NOQ {
         // 500 kB are at least 350 packets of 1452 bytes.
-        let ask = |extension| Ask::plugged("reno", extension);
-        let (paper, lean) = run(on, ask(PAPER), ask(LEAN)).await;
+        let side = |extension| SideConfig::with_plugin("reno", extension);
+        let (paper, lean) = run(on, side(PAPER), side(LEAN)).await;
         assert!(paper.report().stamps_sent > 340, "{on:?} {paper:?}");
         assert!(lean.report().stamps_sent < 340, "{on:?} {lean:?}");
     }
@@ -63,10 +63,10 @@ async fn a_paper_side_stamps_every_packet_and_a_lean_one_few() {
 #[tokio::test]
 async fn stock_peers_work_and_never_see_a_frame() {
     for on in EVERY {
-        let plugged = || Ask::plugged("sync:signal=either", LEAN);
-        let (client, server) = run(on, plugged(), Ask::stock()).await;
+        let with_plugin = || SideConfig::with_plugin("sync:signal=either", LEAN);
+        let (client, server) = run(on, with_plugin(), SideConfig::stock()).await;
         assert!(server.reports.is_empty());
-        let (_, other) = run(on, Ask::stock(), plugged()).await;
+        let (_, other) = run(on, SideConfig::stock(), with_plugin()).await;
         for report in [client.report(), other.report()] {
             assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{on:?} {report:?}");
             assert!(report.controller.is_some(), "our controller ran: {on:?} {report:?}");
@@ -78,7 +78,8 @@ async fn stock_peers_work_and_never_see_a_frame() {
 async fn an_extension_that_is_off_stays_off() {
     for on in WITH_NOQ {
         for (client, server) in [(LEAN, OFF), (OFF, LEAN)] {
-            let (client, server) = run(on, Ask::plugged("reno", client), Ask::plugged("reno", server)).await;
+            let (client, server) =
+                run(on, SideConfig::with_plugin("reno", client), SideConfig::with_plugin("reno", server)).await;
             for report in [client.report(), server.report()] {
                 assert!(!report.negotiated && report.stamps_sent == 0, "{on:?} {report:?}");
             }
@@ -96,8 +97,8 @@ async fn a_malformed_parameter_closes_with_transport_parameter_error() {
     ];
     for on in EVERY {
         for bytes in BAD {
-            let honest = || Ask::plugged("reno", LEAN);
-            let liar = || Ask { parameter: Some(bytes), ..honest() };
+            let honest = || SideConfig::with_plugin("reno", LEAN);
+            let liar = || SideConfig { parameter: Some(bytes), ..honest() };
             let (client, server) = run(on, liar(), honest()).await;
             assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{on:?} {bytes:x?}");
             assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{on:?} {bytes:x?}");
@@ -112,11 +113,11 @@ async fn a_malformed_parameter_closes_with_transport_parameter_error() {
 async fn timestamps_are_used_where_one_side_has_nothing_else() {
     for on in EVERY {
         for (client, server) in [(ANY, TIMESTAMP), (TIMESTAMP, ANY), (TIMESTAMP, TIMESTAMP)] {
-            let ask = |extension| Ask::plugged("sync", extension);
-            let (client, server) = until(ask(client), ask(server), [hears; 2]);
+            let side = |extension| SideConfig::with_plugin("sync", extension);
+            let (client, server) = until(side(client), side(server), [receives_delays; 2]);
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
-                assert!(hears(&report) && report.in_use == InUse::Timestamp, "{on:?} {report:?}");
+                assert!(receives_delays(&report) && report.in_use == InUse::Timestamp, "{on:?} {report:?}");
             }
         }
     }
@@ -126,11 +127,11 @@ async fn timestamps_are_used_where_one_side_has_nothing_else() {
 async fn of_two_frames_ours_is_used() {
     for on in EVERY {
         for (client, server) in [(ANY, ANY), (ANY, LEAN), (PAPER, ANY)] {
-            let ask = |extension| Ask::plugged("sync", extension);
-            let (client, server) = until(ask(client), ask(server), [hears; 2]);
+            let side = |extension| SideConfig::with_plugin("sync", extension);
+            let (client, server) = until(side(client), side(server), [receives_delays; 2]);
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
-                assert!(hears(&report) && report.in_use == InUse::Sync, "{on:?} {report:?}");
+                assert!(receives_delays(&report) && report.in_use == InUse::Sync, "{on:?} {report:?}");
             }
         }
     }
@@ -144,7 +145,8 @@ async fn a_peer_that_only_sends_is_heard_and_not_sent_to() {
     for on in EVERY {
         for other in [ANY, reads] {
             let enough: [common::Sees; 2] = [|client| client.stamps_sent > 5, |server| server.samples.samples > 5];
-            let (client, server) = until(Ask::plugged("reno", sends), Ask::plugged("sync", other), enough);
+            let (client, server) =
+                until(SideConfig::with_plugin("reno", sends), SideConfig::with_plugin("sync", other), enough);
             let (client, server) = run(on, client, server).await;
             let (client, server) = (client.report(), server.report());
             assert!(server.negotiated && server.samples.samples > 5 && server.stamps_sent == 0, "{on:?} {server:?}");
@@ -165,16 +167,16 @@ async fn a_malformed_enable_timestamp_closes_with_transport_parameter_error() {
     ];
     for on in EVERY {
         for bytes in BAD {
-            let honest = || Ask::plugged("reno", ANY);
-            let liar = || Ask { parameter: Some(bytes), ..honest() };
+            let honest = || SideConfig::with_plugin("reno", ANY);
+            let liar = || SideConfig { parameter: Some(bytes), ..honest() };
             let (client, server) = run(on, liar(), honest()).await;
             assert_eq!(server.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{on:?} {bytes:x?}");
             assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, false)), "{on:?} {bytes:x?}");
         }
     }
     // Who does not speak it does not read it.
-    let liar = Ask { parameter: Some(BAD[0]), ..Ask::plugged("reno", TIMESTAMP) };
-    let (_, server) = run((On::Quinn, On::Noq), liar, Ask::plugged("reno", LEAN)).await;
+    let liar = SideConfig { parameter: Some(BAD[0]), ..SideConfig::with_plugin("reno", TIMESTAMP) };
+    let (_, server) = run((On::Quinn, On::Noq), liar, SideConfig::with_plugin("reno", LEAN)).await;
     assert_eq!(server.error, None);
 }
 
@@ -185,20 +187,20 @@ async fn frames_that_nobody_may_send_close_the_connection() {
     const STAMP: &[u8] = &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24];
     let sends = Extension { timestamp: Some(EnableTimestamp::Sends), ..OFF };
     for on in EVERY {
-        // The client hears on the wire that the server reads TIMESTAMP frames, which it does not want, or does not know.
+        // The parameter that the client receives says that the server reads TIMESTAMP frames, which it does not want, or does not know.
         for (server, code) in [(sends, PROTOCOL_VIOLATION), (LEAN, PROTOCOL_VIOLATION), (OFF, FRAME_ENCODING_ERROR)] {
-            let server = Ask { parameter: Some(SAYS_BOTH), ..Ask::plugged("reno", server) };
-            closes(on, Ask::plugged("reno", ANY), server, code).await;
+            let server = SideConfig { parameter: Some(SAYS_BOTH), ..SideConfig::with_plugin("reno", server) };
+            closes(on, SideConfig::with_plugin("reno", ANY), server, code).await;
         }
         // Another frame than the one negotiated, or none that can be read.
-        let stamps = |stamp, extension| Ask { stamp: Some(stamp), ..Ask::plugged("reno", extension) };
-        closes(on, stamps(STAMP, LEAN), Ask::plugged("reno", LEAN), PROTOCOL_VIOLATION).await;
-        closes(on, stamps(MALFORMED, TIMESTAMP), Ask::plugged("reno", ANY), FRAME_ENCODING_ERROR).await;
+        let stamps = |stamp, extension| SideConfig { stamp: Some(stamp), ..SideConfig::with_plugin("reno", extension) };
+        closes(on, stamps(STAMP, LEAN), SideConfig::with_plugin("reno", LEAN), PROTOCOL_VIOLATION).await;
+        closes(on, stamps(MALFORMED, TIMESTAMP), SideConfig::with_plugin("reno", ANY), FRAME_ENCODING_ERROR).await;
     }
 }
 
 /// The server ends the connection with this code.
-async fn closes(on: (On, On), client: Ask, server: Ask, code: u64) {
+async fn closes(on: (On, On), client: SideConfig, server: SideConfig, code: u64) {
     assert_eq!(common::ended(on, client, server).await, Some((code, true)), "{on:?}");
 }
 
@@ -209,9 +211,9 @@ async fn absurd_timestamps_are_dropped_and_nothing_else_changes() {
         [&[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff], &[0x42, 0xf5, 0x00], &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24]];
     for on in [(On::Quinn, On::Quinn), (On::Noq, On::Noq)] {
         for stamp in ABSURD {
-            let liar = Ask { stamp: Some(stamp), ..Ask::plugged("reno", TIMESTAMP) };
+            let liar = SideConfig { stamp: Some(stamp), ..SideConfig::with_plugin("reno", TIMESTAMP) };
             let began = now();
-            let (_, server) = run(on, liar, Ask::plugged("sync", ANY)).await;
+            let (_, server) = run(on, liar, SideConfig::with_plugin("sync", ANY)).await;
             let report = server.report();
             assert_eq!((server.error, report.in_use), (None, InUse::Timestamp), "{on:?}");
             assert_eq!(report.stamps_received > 5, stamp.len() > 3, "{on:?} {report:?}");
@@ -227,10 +229,10 @@ async fn absurd_timestamps_are_dropped_and_nothing_else_changes() {
 async fn frames_go_on_after_key_updates() {
     for on in EVERY {
         for extension in [LEAN, PAPER, TIMESTAMP] {
-            let ask = || Ask { rounds: 4, key_updates: true, ..Ask::plugged("reno", extension) };
-            let (client, server) = until(ask(), ask(), [hears; 2]);
+            let side = || SideConfig { rounds: 4, key_updates: true, ..SideConfig::with_plugin("reno", extension) };
+            let (client, server) = until(side(), side(), [receives_delays; 2]);
             let (client, server) = run(on, client, server).await;
-            assert!(hears(&server.report()), "{on:?} {server:?}");
+            assert!(receives_delays(&server.report()), "{on:?} {server:?}");
             for pair in client.reports[..4].windows(2) {
                 assert!(pair[1].stamps_sent > pair[0].stamps_sent, "{on:?} {pair:?}");
                 assert!(pair[1].stamps_received > pair[0].stamps_received, "{on:?} {pair:?}");
@@ -247,8 +249,8 @@ async fn full_size_datagrams_do_not_stall() {
     for on in EVERY {
         for offer in [Offer::Lean, Offer::Paper] {
             let extension = Extension { offer: Some(offer), datagrams: true, ..Extension::OFF };
-            let ask = || Ask { datagrams: 300, ..Ask::plugged("reno", extension) };
-            let (client, server) = run(on, ask(), ask()).await;
+            let side = || SideConfig { datagrams: 300, ..SideConfig::with_plugin("reno", extension) };
+            let (client, server) = run(on, side(), side()).await;
             for outcome in [client, server] {
                 // A socket buffer may overflow; a stall would leave next to none.
                 assert!(outcome.datagrams > 200, "{on:?} {} arrived", outcome.datagrams);
@@ -261,11 +263,11 @@ async fn full_size_datagrams_do_not_stall() {
 #[tokio::test]
 async fn acknowledgements_of_several_paths_are_read() {
     for extension in [LEAN, PAPER, TIMESTAMP] {
-        let ask = || Ask { paths: 4, rounds: 2, ..Ask::plugged("reno", extension) };
-        let (client, server) = until(ask(), ask(), [hears; 2]);
+        let side = || SideConfig { paths: 4, rounds: 2, ..SideConfig::with_plugin("reno", extension) };
+        let (client, server) = until(side(), side(), [receives_delays; 2]);
         let (client, server) = run((On::Noq, On::Noq), client, server).await;
         for report in [client.report(), server.report()] {
-            assert!(hears(&report), "{report:?}");
+            assert!(receives_delays(&report), "{report:?}");
         }
     }
 }
@@ -273,19 +275,19 @@ async fn acknowledgements_of_several_paths_are_read() {
 #[tokio::test]
 async fn a_second_path_has_a_controller_of_its_own() {
     let identity = common::identity();
-    let ask = || Ask { paths: 4, rounds: 2, ..Ask::plugged("reno", LEAN) };
-    let (to, serving) = common::on_noq::serve(ask(), &identity);
+    let side = || SideConfig { paths: 4, rounds: 2, ..SideConfig::with_plugin("reno", LEAN) };
+    let (to, serving) = common::on_noq::serve(side(), &identity);
     let log = Log::new(100_000);
-    let controller_config = RecordingConfig::new(ask().controller_config.expect("a controller"), log.clone());
-    let plugged = Ask { controller_config: Some(Arc::new(controller_config)), ..ask() };
+    let controller_config = RecordingConfig::new(side().controller_config.expect("a controller"), log.clone());
+    let client = SideConfig { controller_config: Some(Arc::new(controller_config)), ..side() };
     let delays = || {
-        let heard = |e: &Event| matches!(e, Event::AckEvent { one_way: Some(_), .. });
-        log.records().iter().filter(|r| heard(&r.event)).count()
+        let received = |e: &Event| matches!(e, Event::AckEvent { one_way: Some(_), .. });
+        log.records().iter().filter(|r| received(&r.event)).count()
     };
     let client = async {
         let (endpoint, connection, monitor) =
-            common::on_noq::connect(&plugged, &identity, to).await.expect("a connection");
-        let monitor = monitor.expect("plugged");
+            common::on_noq::connect(&client, &identity, to).await.expect("a connection");
+        let monitor = monitor.expect("a plug-in");
         assert!(connection.is_multipath_enabled());
         let first = connection.path(noq::PathId::ZERO).expect("path 0");
         let sent = common::body(500_000);
@@ -299,7 +301,7 @@ async fn a_second_path_has_a_controller_of_its_own() {
             let (got, ()) = tokio::join!(recv.read_to_end(sent.len()), write);
             assert!(got.expect("read") == sent);
             let before = monitor.report();
-            assert!(hears(&before), "round {round}: {before:?}");
+            assert!(receives_delays(&before), "round {round}: {before:?}");
             if round == 0 {
                 on_first = delays();
                 // The same host under another address.
@@ -318,8 +320,8 @@ async fn a_second_path_has_a_controller_of_its_own() {
     };
     let (report, server) =
         tokio::time::timeout(common::PATIENCE, async { (client.await, serving.await) }).await.expect("done in time");
-    assert!(hears(&report), "{report:?}");
-    assert!(hears(&server.expect("the server ended well").report()));
+    assert!(receives_delays(&report), "{report:?}");
+    assert!(receives_delays(&server.expect("the server ended well").report()));
 }
 
 /// A fixed window and a pace.
@@ -361,10 +363,10 @@ impl ControllerConfig for Paced {
 /// How long noq takes to echo 300 kB when the client is paced like this.
 async fn paced(window: u64, pace: Pacing) -> Duration {
     let controller_config: Arc<dyn ControllerConfig> = Arc::new(Paced(Null { window }, pace));
-    let ask = Ask { bytes: 300_000, ..Ask::stock() };
-    let client = Ask { controller_config: Some(controller_config), ..ask.clone() };
+    let side = SideConfig { bytes: 300_000, ..SideConfig::stock() };
+    let client = SideConfig { controller_config: Some(controller_config), ..side.clone() };
     let began = now();
-    run((On::Noq, On::Noq), client, ask).await;
+    run((On::Noq, On::Noq), client, side).await;
     now().duration_since(began)
 }
 

@@ -1,12 +1,12 @@
-//! Packets of the controller's size over real sockets, between all stacks, plugged and stock.
+//! Packets of the controller's size over real sockets, between all stacks, with a plug-in and stock.
 
 mod common;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::shaping_sockets::Sizes;
-use common::{Ask, EVERY, On, run};
+use common::recording_socket::Sizes;
+use common::{EVERY, On, SideConfig, run};
 use fathom_cc::testing::Null;
 use fathom_cc::{
     AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
@@ -55,27 +55,27 @@ impl ControllerConfig for Fixed {
     }
 }
 
-fn through(controller_config: Arc<dyn ControllerConfig>) -> (Ask, Sizes) {
+fn through(controller_config: Arc<dyn ControllerConfig>) -> (SideConfig, Sizes) {
     let sizes = Sizes::default();
     let shaping_socket = Some(sizes.clone());
     (
-        Ask {
+        SideConfig {
             controller_config: Some(controller_config),
             extension: LEAN,
             shaping_socket,
             discovery: false,
             bytes: 300_000,
-            ..Ask::stock()
+            ..SideConfig::stock()
         },
         sizes,
     )
 }
 
-fn shrinking() -> (Ask, Sizes) {
+fn shrinking() -> (SideConfig, Sizes) {
     through(fathom_cc::catalogue::parse(SHRINKING).expect("a controller"))
 }
 
-fn fixed(size: u16) -> (Ask, Sizes) {
+fn fixed(size: u16) -> (SideConfig, Sizes) {
     through(Arc::new(Fixed(Some(size), Duration::ZERO)))
 }
 
@@ -87,12 +87,12 @@ fn steps(sizes: &[usize]) -> Vec<usize> {
     steps
 }
 
-/// Packets shrink below 1200 bytes and grow again, through sizes that were asked for.
+/// Packets shrink below 1200 bytes and grow again, through sizes that the controller set.
 fn shrank_and_grew(sizes: &Sizes) {
     let steps = steps(&sizes.one_rtt());
     // Receive buffers overflow now and then; an ACK frame with many gaps takes room that the smallest packets do not have.
-    let asked = |size: &usize| [250, 500, 750, 1_000, 1_200].contains(size) || (250..400).contains(size);
-    assert!(steps.iter().all(asked), "{steps:?}");
+    let requested = |size: &usize| [250, 500, 750, 1_000, 1_200].contains(size) || (250..400).contains(size);
+    assert!(steps.iter().all(requested), "{steps:?}");
     let least = steps.iter().position(|size| Some(size) == steps.iter().min()).expect("some");
     assert!(steps[least] <= 500 && steps[least + 1..].iter().any(|size| *size > steps[least]), "{steps:?}");
 }
@@ -111,7 +111,7 @@ async fn packets_shrink_and_grow_back_on_every_pair_of_stacks() {
 #[tokio::test]
 async fn stock_peers_get_ordinary_packets() {
     for on in EVERY {
-        let stock = || Ask { bytes: 300_000, ..Ask::stock() };
+        let stock = || SideConfig { bytes: 300_000, ..SideConfig::stock() };
         let (client, up) = shrinking();
         run(on, client, stock()).await;
         let (server, down) = shrinking();
@@ -125,8 +125,8 @@ async fn stock_peers_get_ordinary_packets() {
 async fn key_updates_go_on_while_packets_are_trimmed() {
     for on in EVERY {
         let ((client, up), (server, _)) = (fixed(400), fixed(600));
-        let ask = |ask: Ask| Ask { rounds: 4, key_updates: true, bytes: 60_000, ..ask };
-        run(on, ask(client), ask(server)).await;
+        let side = |side: SideConfig| SideConfig { rounds: 4, key_updates: true, bytes: 60_000, ..side };
+        run(on, side(client), side(server)).await;
         let sizes = up.one_rtt();
         // Before the first acknowledgement at most a window leaves untrimmed.
         assert!(sizes.iter().filter(|size| **size > 400).count() <= 60, "{on:?} {sizes:?}");
@@ -139,20 +139,20 @@ async fn mtu_discovery_is_not_in_the_way() {
     for on in EVERY {
         let (client, up) = fixed(600);
         let (server, _) = fixed(600);
-        let ask = |ask: Ask| Ask { discovery: true, ..ask };
-        run(on, ask(client), ask(server)).await;
+        let side = |side: SideConfig| SideConfig { discovery: true, ..side };
+        run(on, side(client), side(server)).await;
         let sizes = up.one_rtt();
         assert!(sizes.iter().filter(|size| **size == 600).count() > 200, "{on:?} {sizes:?}");
-        assert!(sizes.iter().any(|size| *size > 1_200), "a probe kept its size: {on:?} {sizes:?}");
+        assert!(sizes.iter().any(|size| *size > 1_200), "an MTU probe kept its size: {on:?} {sizes:?}");
     }
 }
 
-/// Loss probes are built in datagrams of 1200 bytes, whatever the path carries and the controller asks for.
+/// Loss probes are built in datagrams of 1200 bytes, whatever the path carries and the controller sets.
 #[tokio::test]
 async fn an_outage_while_packets_are_small_is_survived() {
     for on in EVERY {
         let ((client, up), (server, down)) = (fixed(250), fixed(250));
-        let ask = |ask: Ask| Ask { mtu: 1_452, bytes: 2_000_000, ..ask };
+        let side = |side: SideConfig| SideConfig { mtu: 1_452, bytes: 2_000_000, ..side };
         let outage = async {
             while up.count() < 400 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -163,7 +163,7 @@ async fn an_outage_while_packets_are_small_is_survived() {
             up.black_out(false);
             down.black_out(false);
         };
-        tokio::join!(run(on, ask(client), ask(server)), outage);
+        tokio::join!(run(on, side(client), side(server)), outage);
         let least = *steps(&up.one_rtt()).iter().min().expect("packets");
         // 1452 less 1200, and 41 + 8 + 64 bytes of room, and an ACK frame of 56 and more.
         assert!((421..440).contains(&least), "{on:?} {least}");
@@ -174,8 +174,8 @@ async fn an_outage_while_packets_are_small_is_survived() {
 async fn an_endpoint_that_is_not_wired_runs_without() {
     for on in EVERY {
         let (client, through) = fixed(400);
-        let unwired = Ask { unwired: true, ..client };
-        run(on, unwired, Ask { bytes: 300_000, ..Ask::stock() }).await;
+        let unwired = SideConfig { unwired: true, ..client };
+        run(on, unwired, SideConfig { bytes: 300_000, ..SideConfig::stock() }).await;
         assert_eq!(through.count(), 0, "{on:?}");
     }
 }
@@ -184,8 +184,8 @@ async fn an_endpoint_that_is_not_wired_runs_without() {
 async fn datagrams_of_the_application_pass_beside_send_delays() {
     for on in EVERY {
         let side = || {
-            let (ask, _) = through(Arc::new(Fixed(None, Duration::from_millis(2))));
-            Ask { datagrams: 300, extension: Extension { datagrams: true, ..LEAN }, ..ask }
+            let (side, _) = through(Arc::new(Fixed(None, Duration::from_millis(2))));
+            SideConfig { datagrams: 300, extension: Extension { datagrams: true, ..LEAN }, ..side }
         };
         let (client, server) = run(on, side(), side()).await;
         for outcome in [client, server] {
@@ -198,11 +198,11 @@ async fn datagrams_of_the_application_pass_beside_send_delays() {
 async fn two_paths_are_trimmed_alike() {
     let identity = common::identity();
     let ((client, up), (server, _)) = (fixed(500), fixed(500));
-    let ask = |ask: Ask| Ask { paths: 4, rounds: 2, ..ask };
-    let (to, serving) = common::on_noq::serve(ask(server), &identity);
+    let side = |side: SideConfig| SideConfig { paths: 4, rounds: 2, ..side };
+    let (to, serving) = common::on_noq::serve(side(server), &identity);
     let talk = async {
         let (endpoint, connection, _monitor) =
-            common::on_noq::connect(&ask(client), &identity, to).await.expect("a connection");
+            common::on_noq::connect(&side(client), &identity, to).await.expect("a connection");
         let first = connection.path(noq::PathId::ZERO).expect("path 0");
         let sent = common::body(300_000);
         let mut before = 0;
@@ -239,7 +239,7 @@ macro_rules! moving {
     ($test:ident, $module:ident, $stack:ident) => {
         #[tokio::test]
         async fn $test() {
-            use common::shaping_sockets::$module::{bind, endpoint, socket, with_registry};
+            use common::$module::{bind, shaping_endpoint, socket, with_registry};
             let mut done = None;
             for on in [On::Quinn, On::Noq].into_iter().flat_map(|on| [on; 8]) {
                 if done == Some(on) {
@@ -247,7 +247,7 @@ macro_rules! moving {
                 }
                 let identity = common::identity();
                 let (server, down) = fixed(500);
-                let server = Ask { rounds: 3, ..server };
+                let server = SideConfig { rounds: 3, ..server };
                 let (to, serving) = match on {
                     On::Quinn => common::on_quinn::serve(server, &identity),
                     On::Noq => common::on_noq::serve(server, &identity),
@@ -258,10 +258,10 @@ macro_rules! moving {
                     let shaping_socket = bind(any, &sizes[0]);
                     let registry = Arc::clone(shaping_socket.registry());
                     let controller_config = Arc::new(Fixed(Some(500), Duration::ZERO));
-                    let plugin = common::$module::plugged(&registry, controller_config)
+                    let plugin = common::$module::shaping_plugin(&registry, controller_config)
                         .client(Arc::clone(&identity.client))
                         .expect("a client");
-                    let endpoint = endpoint(None, shaping_socket.socket());
+                    let endpoint = shaping_endpoint(None, shaping_socket.socket());
                     let mut transport = $stack::TransportConfig::default();
                     transport.mtu_discovery_config(None);
                     transport.max_idle_timeout(Some(Duration::from_secs(10).try_into().expect("a timeout")));
@@ -327,5 +327,5 @@ macro_rules! moving {
     };
 }
 
-moving!(a_quinn_client_moves_while_packets_are_cut, on_quinn, quinn);
-moving!(a_noq_client_moves_while_packets_are_cut, on_noq, noq);
+moving!(a_quinn_client_moves_while_packets_are_trimmed, on_quinn, quinn);
+moving!(a_noq_client_moves_while_packets_are_trimmed, on_noq, noq);

@@ -8,15 +8,17 @@ use fathom_cc::{Capabilities, ControllerConfig, Missing};
 use fathom_frames::{EnableTimestamp, Offer};
 
 use crate::clock::{Clock, SystemClock};
-use crate::connection_state::Observer;
+use crate::connection_state::ConnectionState;
+use crate::monitor::Observer;
+use crate::shaping::Shaping;
 use crate::shaping_socket::TrailerRegistry;
 
-/// How connections exchange one-way delays. Where a peer speaks both frames, SYNC_TIMESTAMP is used.
+/// How connections exchange one-way delays. Where a peer offers both frames, SYNC_TIMESTAMP is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension {
     /// What the transport parameter of SYNC_TIMESTAMP says; `None`: it is not offered at all.
     pub offer: Option<Offer>,
-    /// What that of TIMESTAMP (draft-huitema-quic-ts) says, which stacks of others speak; `None`: it is not offered at all.
+    /// What that of TIMESTAMP (draft-huitema-quic-ts) says, which other stacks have; `None`: it is not offered at all.
     pub timestamp: Option<EnableTimestamp>,
     /// The application sends DATAGRAM frames (RFC 9221): the room for the frame is then reserved in every packet, so that the largest
     /// datagram that fits does not change from packet to packet.
@@ -124,7 +126,7 @@ pub(crate) struct Core {
     pub(crate) stamp: Option<Arc<[u8]>>,
     /// Where the endpoint's datagrams are trimmed and held.
     pub(crate) registry: Option<Arc<TrailerRegistry>>,
-    /// ACK frames are read, whoever needs what they say.
+    /// ACK frames are read, even where no controller needs them.
     pub(crate) monitors_acks: bool,
 }
 
@@ -133,6 +135,20 @@ impl Core {
     pub(crate) fn provided(&self, bare: Capabilities) -> Capabilities {
         if self.registry.is_some() { with_shaping_socket(bare) } else { bare }
     }
+
+    /// The state of a new connection, on a stack that provides `bare` by itself.
+    pub(crate) fn connection(&self, bare: Capabilities, observer: Option<Arc<dyn Observer>>) -> ConnectionState {
+        let setup = ConnectionConfig {
+            controller_config: Some(Arc::clone(&self.controller_config)),
+            clock: Arc::clone(&self.clock),
+            extension: self.extension,
+            observer,
+            parameter: self.parameter.clone(),
+            stamp: self.stamp.clone(),
+        };
+        let shaping = self.registry.as_ref().map(|registry| Shaping::new(registry, self.extension.datagrams));
+        ConnectionState::new(setup, self.provided(bare), self.monitors_acks, shaping)
+    }
 }
 
 /// What a stack offers that sends through a shaping socket; `bare` is what it offers by itself.
@@ -140,7 +156,7 @@ pub const fn with_shaping_socket(bare: Capabilities) -> Capabilities {
     Capabilities { pacing: true, datagram: true, ..bare }
 }
 
-/// How one connection is plugged in, on a stack that carries the plug-in in its own code ([`crate::ConnectionState::for_stack`]).
+/// How one connection is set up, on a stack that carries the plug-in in its own code ([`crate::ConnectionState::for_stack`]).
 #[derive(Clone)]
 pub struct ConnectionConfig {
     /// Where its controllers come from; `None`: the stack's own controllers.
@@ -149,7 +165,7 @@ pub struct ConnectionConfig {
     pub clock: Arc<dyn Clock>,
     /// How it exchanges one-way delays.
     pub extension: Extension,
-    /// Hears of every acknowledgement and congestion event.
+    /// Called after every acknowledgement and congestion event.
     pub observer: Option<Arc<dyn Observer>>,
     /// Bytes sent in place of our transport parameters (id, length, value): tests send what no honest endpoint does.
     #[doc(hidden)]

@@ -1,25 +1,30 @@
 //! One path's controller: a stack's calls in, batches out.
 //!
-//! Stacks report a packet at a time and then the end of the batch; our controllers hear one batch per ACK frame.
+//! Stacks report a packet at a time and then the end of the batch; our controllers are given one batch per ACK frame.
+//!
+//! An event of the controller is one visit to the locked [`ConnectionState`]: the driver takes what the ACK frame said, the controller
+//! processes the event, what it asks of the shaping socket is handed on, and its state is recorded for the report. The observer is called
+//! after that, without the lock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fathom_cc::{
-    AckEvent, Acked, Cause, CongestionEvent, Controller, ControllerMetrics, Pacing, PathChange, Rate, Rtt, SendParams,
-    Sent, Start, Time,
+    AckEvent, Acked, Cause, CongestionEvent, Controller, ControllerMetrics, OneWayDelay, Pacing, PathChange, Rate, Rtt,
+    SendParams, Sent, Start, Time,
 };
 
-use crate::connection_state::ConnectionState;
+use crate::connection_state::{ConnectionState, LockedState};
+use crate::monitor::Observer;
+use crate::path_signals::AckSignals;
 use crate::shaping::ShapingRequest;
 use crate::trim::TrimAccounting;
 
 /// A controller and what it takes to feed it.
 #[derive(Debug)]
 pub struct ControllerDriver {
-    controller: Box<dyn Controller>,
     registration: Arc<FlowRegistration>,
-    path: Option<u32>,
+    shaped: ShapedController,
     initial_window: u64,
     /// Packets acknowledged by the ACK frame that the stack is working on.
     batch: Vec<Acked>,
@@ -35,10 +40,51 @@ pub struct ControllerDriver {
     batch_reported: bool,
     /// A mark came with an ACK frame that gave no batch: when the newest packet it concerns left.
     early_mark: Option<Time>,
+}
+
+/// A controller, and how the shaping socket changes the packets that it counts.
+#[derive(Debug)]
+struct ShapedController {
+    controller: Box<dyn Controller>,
+    path: Option<u32>,
     /// Largest datagram of the path, in bytes.
     mtu: u16,
-    /// By how many bytes the shaping socket trims packets now, and did before.
+    /// By how many bytes packets are trimmed now, and were before.
     trim: TrimAccounting,
+}
+
+impl Clone for ShapedController {
+    fn clone(&self) -> Self {
+        Self { controller: self.controller.boxed(), ..*self }
+    }
+}
+
+impl ShapedController {
+    /// Hands on what the controller asks of the shaping socket, if there is one, and counts packets as they are trimmed from here on.
+    fn request_shaping(&mut self, id: u64, state: &mut LockedState<'_>) {
+        if state.has_shaping_socket() {
+            let params = self.controller.send_params();
+            let send_delay = match params.pacing {
+                Pacing::Delay(send_delay) => send_delay,
+                Pacing::Window | Pacing::Rate(_) => Duration::ZERO,
+            };
+            let shrink = params.datagram.map_or(0, |size| usize::from(self.mtu.saturating_sub(size)));
+            state.request_shaping(id, ShapingRequest { path: self.path, mtu: self.mtu, shrink, send_delay });
+        }
+        self.update_trim(state.trim());
+    }
+
+    /// Counts packets as they are trimmed now: by so many bytes, since then.
+    fn update_trim(&mut self, (since, trim): (Time, usize)) {
+        self.trim.change(since, self.mtu, trim);
+    }
+
+    /// The controller has processed an event; its state, and the newest one-way delay.
+    fn end_event(&mut self, id: u64, mut state: LockedState<'_>) -> (ControllerMetrics, Option<OneWayDelay>) {
+        self.request_shaping(id, &mut state);
+        let metrics = self.controller.metrics();
+        (metrics, state.record_metrics(metrics))
+    }
 }
 
 /// A controller's place in its connection; clones share it.
@@ -75,7 +121,7 @@ impl ControllerDriver {
     /// # Panics
     /// If the connection was not wired ([`crate::ServerCryptoConfig`] without a plug-in's `accept`).
     pub fn start(state: Arc<ConnectionState>, path: Option<u32>, now: Instant, datagram: u16) -> Self {
-        let start = Start { now: state.time(now), datagram, provided: state.provided() };
+        let start = Start { now: state.clock().time(now), datagram, provided: state.provided() };
         let controller = state
             .controller_config()
             .expect("only wired connections have a factory")
@@ -84,9 +130,8 @@ impl ControllerDriver {
             .expect("needs checked when the plug-in was made");
         let mut driver = Self {
             initial_window: controller.send_params().window,
-            controller,
+            shaped: ShapedController { controller, path, mtu: datagram, trim: TrimAccounting::new(datagram) },
             registration: Arc::new(FlowRegistration { id: state.next_controller_id(), state }),
-            path,
             batch: Vec::with_capacity(16),
             smoothed: None,
             smoothed_send_delay: Duration::ZERO,
@@ -95,8 +140,6 @@ impl ControllerDriver {
             lost: false,
             batch_reported: false,
             early_mark: None,
-            mtu: datagram,
-            trim: TrimAccounting::new(datagram),
         };
         driver.request_shaping();
         driver
@@ -107,56 +150,36 @@ impl ControllerDriver {
     }
 
     fn time(&self, at: Instant) -> Time {
-        self.state().time(at)
+        self.state().clock().time(at)
     }
 
     /// Bytes were handed to the network: one datagram where there is a shaping socket.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         let now = self.time(now);
-        let sent = Sent { now, bytes: self.trim.sent(bytes) };
-        self.controller.on_sent(&sent);
+        let sent = Sent { now, bytes: self.shaped.trim.sent(bytes) };
+        self.shaped.controller.on_sent(&sent);
         if let Some(observer) = self.state().observer() {
             observer.on_sent(&sent);
         }
         // Another path's controller may have changed the trim, or the packet itself.
-        self.update_trim();
+        self.shaped.update_trim(self.registration.state.trim());
     }
 
-    /// Hands the controller's requests to the shaping socket, if there is one.
     fn request_shaping(&mut self) {
-        if !self.state().has_shaping_socket() {
-            return self.update_trim();
-        }
-        let params = self.controller.send_params();
-        let send_delay = match params.pacing {
-            Pacing::Delay(send_delay) => send_delay,
-            Pacing::Window | Pacing::Rate(_) => Duration::ZERO,
-        };
-        let shrink = params.datagram.map_or(0, |size| usize::from(self.mtu.saturating_sub(size)));
-        self.state().request_shaping(
-            self.registration.id,
-            ShapingRequest { path: self.path, mtu: self.mtu, shrink, send_delay },
-        );
-        self.update_trim();
+        self.shaped.request_shaping(self.registration.id, &mut self.registration.state.lock());
     }
 
-    /// Counts packets as they are trimmed now.
-    fn update_trim(&mut self) {
-        let (since, trim) = self.state().trim();
-        self.trim.change(since, self.mtu, trim);
-    }
-
-    /// `packet` was sealed just before and is this path's: it tells a controller that does not know its path which one it has.
+    /// `packet` was sealed just before and is this path's: a controller that does not know its path learns it.
     pub fn on_packet_sent(&mut self, packet: u64) {
-        if self.path.is_none() {
-            self.path = self.state().path_of(packet);
+        if self.shaped.path.is_none() {
+            self.shaped.path = self.state().path_of(packet);
         }
     }
 
     /// A packet was acknowledged; `smoothed` is the stack's RTT estimate.
     pub fn on_ack(&mut self, sent: Instant, bytes: u64, smoothed: Duration) {
         let sent = self.time(sent);
-        let bytes = self.trim.acked(sent, bytes);
+        let bytes = self.shaped.trim.acked(sent, bytes);
         self.batch.push(Acked { sent, bytes });
         self.smoothed = Some(smoothed);
     }
@@ -167,13 +190,14 @@ impl ControllerDriver {
         let newest = self.batch.iter().map(|p| p.sent).max();
         self.batch_reported = newest.is_some();
         let Some(newest) = newest else { return };
+        let id = self.registration.id;
+        let mut state = self.registration.state.lock();
         // A packet that the shaping socket kept back counts as sent before it left.
-        let send_delay = self.path.map_or(Duration::ZERO, |path| self.state().send_delay_of(path, newest));
+        let (send_delay, signals) = match self.shaped.path {
+            Some(path) => (state.send_delay_of(path, newest), state.take_signals(path, id, end.largest)),
+            None => (Duration::ZERO, AckSignals::default()),
+        };
         let sample = now.since(newest).saturating_sub(send_delay);
-        let signals = self
-            .path
-            .map(|path| self.state().take_signals(path, self.registration.id, end.largest))
-            .unwrap_or_default();
         let known = Rtt { min: self.min_rtt.unwrap_or(sample), ..Rtt::first(sample) };
         let rtt = known.with_sample(sample, signals.ack_delay, Duration::MAX);
         let latest = rtt.latest;
@@ -185,23 +209,22 @@ impl ControllerDriver {
         };
         self.round_trip = Some(if self.min_rtt.is_none() { latest } else { smoothed });
         self.min_rtt = Some(rtt.min);
-        let in_flight = self.trim.in_flight(end.in_flight);
         let acks = AckEvent {
             now,
             packets: &self.batch,
-            in_flight,
+            in_flight: self.shaped.trim.in_flight(end.in_flight),
             rtt: Rtt { smoothed, ..rtt },
             one_way: signals.one_way,
             ecn: signals.ecn,
             app_limited: end.app_limited,
         };
-        self.controller.on_ack(&acks);
+        self.shaped.controller.on_ack(&acks);
+        let (metrics, one_way) = self.shaped.end_event(id, state);
         if let Some(observer) = self.state().observer() {
             observer.on_ack(&acks, self.pacing_rate());
+            observer.on_metrics(now, &metrics, one_way);
         }
         self.batch.clear();
-        self.request_shaping();
-        self.state().record_metrics(now, &*self.controller);
         if let Some(sent) = self.early_mark.take() {
             self.react_to_congestion(now, sent, Cause::Mark);
         }
@@ -223,58 +246,64 @@ impl ControllerDriver {
     fn react_to_congestion(&mut self, now: Time, sent: Time, cause: Cause) {
         self.lost = matches!(cause, Cause::Loss { .. });
         let cause = match cause {
-            Cause::Loss { bytes, persistent } => Cause::Loss { bytes: self.trim.lost(bytes), persistent },
+            Cause::Loss { bytes, persistent } => Cause::Loss { bytes: self.shaped.trim.lost(bytes), persistent },
             Cause::Mark => Cause::Mark,
         };
         let congestion_event = CongestionEvent { now, sent, cause };
-        self.controller.on_congestion_event(&congestion_event);
-        if let Some(observer) = self.state().observer() {
-            observer.on_congestion_event(&congestion_event);
-        }
-        self.request_shaping();
-        self.state().record_metrics(now, &*self.controller);
+        self.event(
+            now,
+            |controller| controller.on_congestion_event(&congestion_event),
+            |observer| observer.on_congestion_event(&congestion_event),
+        );
     }
 
     /// What the stack took for lost was acknowledged after all. It says nothing of marks: when one came since, nothing is undone.
     pub fn on_spurious_loss(&mut self) {
         if std::mem::take(&mut self.lost) {
-            let now = self.state().now();
-            self.controller.on_spurious_congestion_event(now);
-            self.request_shaping();
-            self.state().record_metrics(now, &*self.controller);
+            let now = self.state().clock().now();
+            self.event(now, |controller| controller.on_spurious_congestion_event(now), |_| {});
         }
     }
 
     /// The `count`th probe timeout in a row ran out.
     pub fn on_probe_timeout(&mut self, now: Instant, count: u32) {
         let now = self.time(now);
-        self.controller.on_probe_timeout(now, count);
-        self.request_shaping();
-        self.state().record_metrics(now, &*self.controller);
+        self.event(now, |controller| controller.on_probe_timeout(now, count), |_| {});
+    }
+
+    /// Gives the controller an event and hands on what follows from it; `observe` is for the observer, if there is one.
+    fn event(&mut self, now: Time, process: impl FnOnce(&mut dyn Controller), observe: impl FnOnce(&dyn Observer)) {
+        let state = self.registration.state.lock();
+        process(&mut *self.shaped.controller);
+        let (metrics, one_way) = self.shaped.end_event(self.registration.id, state);
+        if let Some(observer) = self.state().observer() {
+            observe(observer);
+            observer.on_metrics(now, &metrics, one_way);
+        }
     }
 
     /// Another largest datagram, in bytes.
     pub fn on_datagram_size(&mut self, datagram: u16) {
-        if datagram == self.mtu {
+        if datagram == self.shaped.mtu {
             return;
         }
-        self.mtu = datagram;
-        self.controller.on_path(self.state().now(), PathChange::Datagram(datagram));
+        self.shaped.mtu = datagram;
+        self.shaped.controller.on_path(self.state().clock().now(), PathChange::Datagram(datagram));
         self.request_shaping();
     }
 
     /// What the sender may do now; the window as the stack counts bytes.
     pub fn send_params(&self) -> SendParams {
-        let params = self.controller.send_params();
+        let params = self.shaped.controller.send_params();
         if self.state().sizes_packets() {
             return params;
         }
-        SendParams { window: self.trim.window(params.window), ..params }
+        SendParams { window: self.shaped.trim.window(params.window), ..params }
     }
 
     /// What the controller thinks: telemetry.
     pub fn metrics(&self) -> ControllerMetrics {
-        self.controller.metrics()
+        self.shaped.controller.metrics()
     }
 
     /// The window at the start, in bytes.
@@ -288,7 +317,7 @@ impl ControllerDriver {
     /// this path's smoothed one. Stacks count a packet as sent when it leaves, so the send delay is not part of it. A send delay of zero, or one
     /// before the first RTT sample, is no send delay. Behind a shaping socket, which really keeps packets back, it sets no rate.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        let params = self.controller.send_params();
+        let params = self.shaped.controller.send_params();
         match params.pacing {
             Pacing::Window => None,
             Pacing::Rate(rate) => Some(rate),
@@ -301,9 +330,8 @@ impl ControllerDriver {
 impl Clone for ControllerDriver {
     fn clone(&self) -> Self {
         Self {
-            controller: self.controller.boxed(),
             registration: Arc::clone(&self.registration),
-            path: self.path,
+            shaped: self.shaped.clone(),
             initial_window: self.initial_window,
             batch: self.batch.clone(),
             smoothed: self.smoothed,
@@ -313,8 +341,6 @@ impl Clone for ControllerDriver {
             lost: self.lost,
             batch_reported: self.batch_reported,
             early_mark: self.early_mark,
-            mtu: self.mtu,
-            trim: self.trim,
         }
     }
 }
@@ -401,7 +427,7 @@ mod tests {
                 monitors_acks: false,
                 registry: None,
             };
-            let state = Arc::new(ConnectionState::new(&core, Capabilities::NONE, None));
+            let state = Arc::new(core.connection(Capabilities::NONE, None));
             Self { start, driver: ControllerDriver::start(state, Some(0), start, 1_200), log }
         }
 

@@ -19,7 +19,7 @@ const HEADER: usize = 11;
 const TAG: usize = 16;
 const SECRET: &[u8] = b"the payload of a packet, in the clear";
 
-/// Fails when told. What it was to seal it leaves as it is, or half done.
+/// Fails once it is switched. What it was to seal it leaves as it is, or half done.
 struct Failing<K: ?Sized> {
     fails: Arc<AtomicBool>,
     key: Box<K>,
@@ -72,7 +72,7 @@ impl rustls::quic::HeaderProtectionKey for Failing<dyn rustls::quic::HeaderProte
     }
 }
 
-/// A sender whose keys fail when told.
+/// A sender whose keys fail once they are switched.
 struct Rig {
     state: Arc<ConnectionState>,
     packets: Arc<AtomicBool>,
@@ -91,7 +91,7 @@ impl Rig {
     fn new(suite: CipherSuite, shaping_socket: bool) -> Self {
         let extension = Extension { offer: Some(Offer::Lean), timestamp: None, datagrams: false };
         let (core, registry) = core(extension, shaping_socket);
-        let state = Arc::new(ConnectionState::new(&core, Capabilities::NONE, None));
+        let state = Arc::new(core.connection(Capabilities::NONE, None));
         let mut parameters = Vec::new();
         state.complete_parameters(&mut parameters);
         state.negotiate(&parameters).expect("negotiated");
@@ -134,7 +134,7 @@ impl Rig {
     }
 
     /// The peer's packet, as the sender's stack reads it.
-    fn hear(&self, number: u64, frames: &[u8]) -> Vec<u8> {
+    fn receive(&self, number: u64, frames: &[u8]) -> Vec<u8> {
         let mut payload = frames.to_vec();
         let tag = self.peer.encrypt_in_place(number, b"header", &mut payload).expect("sealed");
         let mut payload = BytesMut::from(&[&payload[..], tag.as_ref()].concat()[..]);
@@ -159,7 +159,7 @@ fn says_nothing(packet: &[u8]) -> bool {
 fn a_packet_that_cannot_be_sealed_leaves_as_zeros() {
     for suite in SUITES {
         let rig = Rig::new(suite, false);
-        assert_eq!(rig.hear(0, PING), PING);
+        assert_eq!(rig.receive(0, PING), PING);
         rig.packets.store(true, Ordering::Relaxed);
         let packet = rig.send(0, 0x41);
         assert!(says_nothing(&packet), "{suite:?}");
@@ -168,7 +168,7 @@ fn a_packet_that_cannot_be_sealed_leaves_as_zeros() {
         assert_eq!(rig.unsealed(), 1);
         // One is enough to end the connection, whatever comes after it.
         rig.packets.store(false, Ordering::Relaxed);
-        assert_eq!(rig.hear(1, PING), [], "stacks close on a packet without frames");
+        assert_eq!(rig.receive(1, PING), [], "stacks close on a packet without frames");
     }
 }
 
@@ -176,10 +176,10 @@ fn a_packet_that_cannot_be_sealed_leaves_as_zeros() {
 fn a_packet_of_a_second_path_needs_a_key_that_seals_it() {
     for suite in SUITES {
         let rig = Rig::new(suite, false);
-        // Nobody told the key to fail: rustls's provided method does.
+        // The key was not switched: rustls's provided method fails.
         let packet = rig.send(1, 0x41);
         assert!(says_nothing(&packet) && packet[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}");
-        assert_eq!((rig.unsealed(), rig.hear(0, PING)), (1, vec![]));
+        assert_eq!((rig.unsealed(), rig.receive(0, PING)), (1, vec![]));
     }
 }
 
@@ -193,7 +193,7 @@ fn a_packet_whose_header_cannot_be_protected_leaves_as_zeros() {
         assert_eq!(packet[0], left, "{suite:?}");
         assert_eq!(packet[1..HEADER - 2], [0x42; HEADER - 3], "{suite:?}: whose it is, is never protected");
         assert!(packet[HEADER - 2..].iter().all(|byte| *byte == 0), "{suite:?}: number, payload and tag");
-        assert_eq!((rig.unsealed(), rig.hear(0, PING)), (1, vec![]));
+        assert_eq!((rig.unsealed(), rig.receive(0, PING)), (1, vec![]));
     }
 }
 
@@ -202,8 +202,8 @@ fn trimmed_bytes_of_a_failed_packet_are_zeros() {
     for suite in SUITES {
         let rig = Rig::new(suite, true);
         // An acknowledgement: packets may be trimmed from here on.
-        rig.hear(0, &[0x02, 0x00, 0x00, 0x00, 0x00]);
-        rig.state.request_shaping(
+        rig.receive(0, &[0x02, 0x00, 0x00, 0x00, 0x00]);
+        rig.state.lock().request_shaping(
             0,
             ShapingRequest { path: Some(0), mtu: 1_200, shrink: 700, send_delay: std::time::Duration::ZERO },
         );
@@ -229,7 +229,7 @@ fn before_1_rtt_a_failed_key_sends_zeros_too() {
     let mut packet = [&[0xc1; HEADER][..], SECRET, &[0; TAG]].concat();
     rig.early.encrypt(0, 0, &mut packet, HEADER);
     assert!(packet[HEADER..].iter().all(|byte| *byte == 0));
-    assert_eq!((rig.unsealed(), rig.hear(0, PING)), (1, vec![]));
+    assert_eq!((rig.unsealed(), rig.receive(0, PING)), (1, vec![]));
 }
 
 #[test]

@@ -7,9 +7,9 @@
 //! # A packet that cannot be sealed
 //!
 //! A crypto provider may refuse to seal a packet or to protect its header: rustls's provided method for a packet of a second path always
-//! does. quinn's and noq's own keys panic then, in the task that drives the connection, and whoever holds the connection panics after it.
-//! These keys have no way to refuse either (`encrypt` returns nothing), so they fail closed without a panic:
-//! - What the packet said is overwritten with zeros, with the tag, and with the packet number where the header could not be protected. The
+//! does. quinn's and noq's own keys panic then, in the task that drives the connection, and so does whoever uses the connection next.
+//! These keys cannot return an error either (`encrypt` returns nothing), so they fail closed without a panic:
+//! - The payload is overwritten with zeros, with the tag, and with the packet number where the header could not be protected. The
 //!   packet leaves as junk, which any peer drops.
 //! - The next packet that is opened reads as one without frames, on which stacks close with PROTOCOL_VIOLATION. When none comes, the idle
 //!   timeout ends the connection. A confidentiality limit of 0 would be quicker and is no way: in 1-RTT stacks answer it with a key update
@@ -34,7 +34,7 @@ const SHORT_PROTECTED: u8 = 0x1f;
 /// A packet became junk.
 fn on_seal_failure(state: Option<&ConnectionState>, what: &str) {
     match state {
-        Some(state) => state.on_seal_failure(what),
+        Some(state) => state.key_counts().on_seal_failure(what),
         None => tracing::error!("{what} failed before there was a connection: junk was sent in its place"),
     }
 }
@@ -129,7 +129,7 @@ impl PacketProtection {
         let departure = match &self.extra {
             Extra::Frames(state, updates) => {
                 if *updates > 0 {
-                    state.on_sealed(*updates);
+                    state.key_counts().on_sealed(*updates);
                 }
                 state.seal(path, packet, &mut rest[..room], header.len() + room + self.tag_len)
             }
@@ -151,7 +151,7 @@ impl PacketProtection {
                 on_seal_failure(self.state(), "sealing a packet");
             }
         }
-        // What is trimmed off must go, even of a packet that says nothing: some of the payload lay there.
+        // What is trimmed off is overwritten even where sealing failed: some of the payload lay there.
         if let (Extra::Frames(state, _), true) = (&self.extra, departure.trim > 0) {
             state.write_trailer(tail, departure.release);
         }
@@ -172,15 +172,15 @@ impl PacketProtection {
         let lead = match &self.extra {
             Extra::Frames(state, updates) => {
                 if *updates > 0 {
-                    state.on_opened(*updates);
+                    state.key_counts().on_opened(*updates);
                 }
                 state.open(path, packet, payload)
             }
             Extra::Padding(..) => check_none(payload).map(|()| 0),
         };
         match lead {
-            // The stack closes on it as on a packet without frames.
-            Ok(_) if self.state().is_some_and(ConnectionState::has_failed) => payload.clear(),
+            // The stack closes on a packet without frames.
+            Ok(_) if self.state().is_some_and(|state| state.key_counts().unsealed() > 0) => payload.clear(),
             Ok(lead) => payload.advance(lead),
             Err(NotNegotiated) => {
                 tracing::warn!("a packet holds a timestamp where none was negotiated");

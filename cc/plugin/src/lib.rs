@@ -4,8 +4,8 @@
 //! - [`Plugin`]: a controller chosen by name; [`ClientPlugin`] and [`ServerPlugin`] wire connections. [`Stack`] says how on one stack.
 //! - [`Tls`]: rustls's QUIC session, plus our transport parameters.
 //! - [`PacketProtection`]: packet keys that write the frame while a packet is sealed and take it out while it is opened.
-//! - [`ConnectionState`]: what session, keys and controllers of one connection share; [`ConnectionMonitor`] looks into it.
-//! - [`ControllerDriver`]: one path's controller, told one batch of acknowledgements per ACK frame.
+//! - [`ConnectionState`]: what session, keys and controllers of one connection share; [`ConnectionMonitor`] shows it.
+//! - [`ControllerDriver`]: one path's controller, which is given one batch of acknowledgements per ACK frame.
 //! - [`TrailerRegistry`] and [`DelayQueue`]: what keys and socket share where datagrams are trimmed or held back.
 //!
 //! # Order at the controller
@@ -13,7 +13,7 @@
 //! Both stacks process an ACK frame in this order, and [`ControllerDriver`] keeps it: the acknowledged packets, as one batch with the frame's
 //! ECN counts and one-way delay; losses that the frame shows; then a mark, if its counts of congestion experienced grew and the
 //! stack's own validation (RFC 9000 §13.4.2) believes them. So a [`fathom_cc::CongestionEvent`] for a mark always follows the
-//! [`fathom_cc::EcnDelta`] that counts it. An ACK frame may acknowledge nothing that a controller hears of, only bare ACKs: its counts
+//! [`fathom_cc::EcnDelta`] that counts it. An ACK frame may acknowledge only bare ACKs, which no controller is told of: its counts
 //! are added to the next batch, and its mark waits for that one.
 //!
 //! # Several paths
@@ -23,8 +23,10 @@
 //! their forward delay all the same, since a stamp is the peer's clock wherever it travels (a TIMESTAMP too); an echo (`paper` mode) counts only on
 //! its own path.
 
-// Without sessions of ours nobody here seals, trims or delays packets.
-#![cfg_attr(not(feature = "rustls"), allow(dead_code))]
+#![cfg_attr(
+    not(feature = "rustls"),
+    expect(dead_code, reason = "without sessions of ours nothing is sealed, trimmed or held back")
+)]
 
 mod by_path;
 mod clock;
@@ -36,7 +38,10 @@ mod driver;
 mod failing_tests;
 #[cfg(feature = "rustls")]
 mod key;
-mod path;
+mod key_counts;
+mod monitor;
+mod negotiation;
+mod path_signals;
 mod payload;
 #[cfg(feature = "rustls")]
 mod plugin;
@@ -46,22 +51,21 @@ mod sealing_tests;
 mod session;
 mod shaping;
 mod shaping_socket;
+mod stamp_writer;
 mod trim;
 
 pub use clock::{Clock, SystemClock};
 pub use close_error::{CloseError, ErrorCode};
-pub use connection_state::{ConnectionMonitor, ConnectionState, Handshake, InUse, Observer, Report};
+pub use connection_state::ConnectionState;
 pub use core::{ConnectionConfig, Extension, PluginError, with_shaping_socket};
 pub use driver::{AckBatch, ControllerDriver};
 pub use fathom_frames::{EcnCounts, EnableTimestamp, Offer};
 #[cfg(feature = "rustls")]
 pub use key::{HeaderProtection, NotAuthentic, PacketProtection};
+pub use monitor::{ConnectionMonitor, Handshake, InUse, Observer, Report};
 pub use payload::NotNegotiated;
 #[cfg(feature = "rustls")]
 pub use plugin::{ClientCryptoConfig, ClientPlugin, Plugin, ServerCryptoConfig, ServerPlugin, Stack};
 #[cfg(feature = "rustls")]
-pub use session::{
-    FromHeaderProtection, FromPacketProtection, HandshakeData, KeyPair, KeySet, Tls, UnknownVersion, initial_keys,
-    retry_tag,
-};
-pub use shaping_socket::{DelayLine, DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};
+pub use session::{HandshakeData, KeyPair, KeySet, Tls, UnknownVersion, retry_tag};
+pub use shaping_socket::{DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};

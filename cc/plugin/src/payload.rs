@@ -3,10 +3,9 @@
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
-use fathom_frames::parameter::Negotiated;
-use fathom_frames::{Content, EcnCounts, Frames, SyncTimestamp, Timestamp, Timestamps, ack_delay, varint};
+use fathom_frames::{Content, EcnCounts, Frames, SyncTimestamp, Timestamp, ack_delay, remove, varint};
 
-use crate::connection_state::InUse;
+use crate::negotiation::NegotiatedExtensions;
 
 /// SYNC_TIMESTAMP frames taken out of one packet; more close the connection. TIMESTAMP frames have no such limit (their draft has the
 /// largest count), but more than so many are no longer kept in place.
@@ -32,11 +31,11 @@ const CLOSES: [u64; 2] = [0x1c, 0x1d];
 pub(crate) struct OutgoingFrames {
     /// It asks for an acknowledgement.
     pub(crate) ack_eliciting: bool,
-    /// It probes the path, and its datagram's size is part of the probe; or nobody knows.
+    /// It validates the path (RFC 9000 §8.2), and its datagram's size is part of that; or it has a frame of an unknown extension, and may.
     pub(crate) probes_path: bool,
     /// It closes the connection.
     pub(crate) closes: bool,
-    /// It says nothing.
+    /// It has no frame but PADDING.
     pub(crate) empty: bool,
     /// Paths of its ACK frames, and their lengths: the first `ack_count` entries.
     acks: [(u32, usize); MAX_ACKS],
@@ -161,31 +160,6 @@ impl AckSeen {
     }
 }
 
-/// What the two sides negotiated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NegotiatedExtensions {
-    /// SYNC_TIMESTAMP.
-    pub(crate) sync: Negotiated,
-    /// TIMESTAMP.
-    pub(crate) timestamps: Timestamps,
-}
-
-impl NegotiatedExtensions {
-    /// The peer's packets tell us the delay of ours.
-    pub(crate) const fn receives_delays(&self) -> bool {
-        self.sync.reads || self.sync.reads_echoes || self.timestamps.reads
-    }
-
-    /// Which frame carries delays, in one direction at least.
-    pub(crate) fn in_use(&self) -> InUse {
-        match (self.sync != Negotiated::default(), self.timestamps.sends || self.timestamps.reads) {
-            (true, _) => InUse::Sync,
-            (false, true) => InUse::Timestamp,
-            (false, false) => InUse::None,
-        }
-    }
-}
-
 /// A frame of ours where none was negotiated, or one too many: a PROTOCOL_VIOLATION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotNegotiated;
@@ -302,15 +276,24 @@ impl IncomingFrames {
         Ok(())
     }
 
-    /// It tells when the packet left.
+    /// It has a stamp of when the packet left.
     pub(crate) const fn is_stamped(&self) -> bool {
         self.stamp.is_some() || self.timestamp.is_some()
     }
 
     /// Where our frames lie, in order.
-    pub(crate) fn ranges(&self) -> impl DoubleEndedIterator<Item = Range<usize>> {
+    fn ranges(&self) -> impl DoubleEndedIterator<Item = Range<usize>> {
         let places = self.at[..self.count].iter().chain(&self.more);
         places.map(|(start, end)| usize::from(*start)..usize::from(*end))
+    }
+
+    /// Takes our frames out of the payload in which they were found; how many leading bytes the caller must drop.
+    pub(crate) fn remove_from(&self, payload: &mut [u8]) -> usize {
+        if self.count == 0 {
+            return 0;
+        }
+        // From the last frame to the first: at most the first one lies at the start.
+        self.ranges().rev().fold(0, |lead, range| lead + remove(payload, range))
     }
 
     /// The ACK frames, in order.
@@ -329,6 +312,9 @@ impl IncomingFrames {
 
 #[cfg(test)]
 mod tests {
+    use fathom_frames::Timestamps;
+    use fathom_frames::parameter::Negotiated;
+
     use super::*;
 
     const OURS: [u8; 8] = [0x91, 0xfa, 0x6b, 0x58, 0, 0, 0, 9];
@@ -457,7 +443,7 @@ mod tests {
     fn timestamps_of_zero_and_those_beside_ours_say_nothing() {
         let zero = try_found(&[0x42, 0xf5, 0x00, 0x01], &TIMESTAMPS).expect("negotiated");
         assert!(!zero.is_stamped() && zero.ranges().eq(std::iter::once(0..3)));
-        // The parameter asked for them, and then our own frame was negotiated.
+        // The parameter offered them, and then our own frame was negotiated.
         let timestamps = Timestamps { sends: false, reads: false, accepts: true };
         let beside =
             try_found(&[&OURS[..], &[0x42, 0xf5, 0x07]].concat(), &NegotiatedExtensions { timestamps, ..LEAN })

@@ -10,18 +10,18 @@ use rustls::pki_types::ServerName;
 use rustls::quic::{Connection, Suite, Version};
 
 use crate::clock::{Clock, SystemClock};
-use crate::connection_state::{ConnectionMonitor, ConnectionState, Observer};
+use crate::connection_state::ConnectionState;
 use crate::core::{Core, Extension, PluginError, with_shaping_socket};
-use crate::session::{
-    self, FromHeaderProtection, FromPacketProtection, KeySet, Tls, UnknownVersion, initial_keys, initial_suite,
-};
+use crate::key::{HeaderProtection, PacketProtection};
+use crate::monitor::{ConnectionMonitor, Observer};
+use crate::session::{self, KeySet, Tls, UnknownVersion, initial_keys, initial_suite};
 use crate::shaping_socket::TrailerRegistry;
 
 /// A QUIC stack: its types, and how a connection is wired on it. Implemented by the plug-in's own crate.
 pub trait Stack: Clone + Send + Sync + 'static {
-    /// What the stack delivers to controllers and honours of their advice.
+    /// What the stack delivers to controllers, and which of their parameters it honours.
     const PROVIDED: Capabilities;
-    /// It can send on several paths at once, whose packets the crypto provider must be able to seal ([`ClientCryptoConfig::seals_paths`]).
+    /// It can send on several paths at once, whose packets the crypto provider must be able to seal.
     const MULTIPATH: bool = false;
     /// Transport settings.
     type Transport;
@@ -40,6 +40,8 @@ pub trait Stack: Clone + Send + Sync + 'static {
     /// Why a connection ended.
     type ConnectionError;
 
+    /// Turns several paths off, for a stack that has them: the crypto provider cannot seal packets of a second one, and junk would leave.
+    fn disable_multipath(_: &mut Self::Transport) {}
     /// The configuration of one outgoing connection: `setup` is its crypto, its controllers come from [`ClientCryptoConfig::state`].
     fn client_config(setup: ClientCryptoConfig, transport: Self::Transport) -> Self::ClientConfig;
     /// An endpoint's configuration with this crypto.
@@ -178,7 +180,8 @@ impl<S: Stack> Plugin<S> {
         &self.core.controller_config
     }
 
-    /// Reads every ACK frame, so that [`Report`](crate::Report) tells ECN counts and how the peer acknowledges, even where no controller needs it.
+    /// Reads every ACK frame, so that [`Report`](crate::Report) has ECN counts and how the peer acknowledges, even where no controller needs
+    /// them.
     #[must_use]
     pub fn with_ack_monitoring(mut self) -> Self {
         self.core.monitors_acks = true;
@@ -236,15 +239,15 @@ impl<S: Stack> Plugin<S> {
             return Err(PluginError::EarlyDataSize(tls.max_early_data_size));
         }
         check_initial(initial)?;
-        // Accepting a connection cannot fail for what the configuration lacks: rustls is asked now.
+        // Accepting a connection cannot fail for what the configuration lacks: rustls checks it now.
         rustls::quic::ServerConnection::new(Arc::clone(&tls), Version::V1, Vec::new()).map_err(PluginError::Tls)?;
         let seals_paths = seals_paths::<S>(tls.crypto_provider());
-        let base = S::server_config(ServerCryptoConfig { tls: Arc::clone(&tls), initial, state: None, seals_paths });
+        let base = S::server_config(ServerCryptoConfig { tls: Arc::clone(&tls), initial, state: None });
         Ok(ServerPlugin { plugin: self.clone(), tls, initial, seals_paths, base })
     }
 
     fn new_state(&self, observer: Option<Arc<dyn Observer>>) -> Arc<ConnectionState> {
-        Arc::new(ConnectionState::new(&self.core, self.core.provided(S::PROVIDED), observer))
+        Arc::new(self.core.connection(S::PROVIDED, observer))
     }
 }
 
@@ -256,10 +259,10 @@ fn check_initial(initial: Suite) -> Result<(), PluginError> {
     }
 }
 
-/// Whether packets of several paths can be sealed, on a stack that sends such.
+/// Whether packets of several paths can be sealed, on a stack that sends such; true on others.
 fn seals_paths<S: Stack>(provider: &rustls::crypto::CryptoProvider) -> bool {
     if !S::MULTIPATH {
-        return false;
+        return true;
     }
     let seals = session::seals_paths(provider);
     if !seals {
@@ -300,15 +303,17 @@ impl<S: Stack> ClientPlugin<S> {
     }
 
     /// The configuration of one connection, for the stack's `Endpoint::connect_with`; never use it for a second one. The observer,
-    /// if any, hears of every acknowledgement and congestion event.
+    /// if any, is called after every acknowledgement and congestion event.
     pub fn config(
         &self,
-        transport: S::Transport,
+        mut transport: S::Transport,
         observer: Option<Arc<dyn Observer>>,
     ) -> (S::ClientConfig, ConnectionMonitor) {
         let state = self.plugin.new_state(observer);
-        let (tls, initial, seals_paths) = (Arc::clone(&self.tls), self.initial, self.seals_paths);
-        let setup = ClientCryptoConfig { tls, initial, state: Arc::clone(&state), seals_paths };
+        let setup = ClientCryptoConfig { tls: Arc::clone(&self.tls), initial: self.initial, state: Arc::clone(&state) };
+        if !self.seals_paths {
+            S::disable_multipath(&mut transport);
+        }
         (S::client_config(setup, transport), ConnectionMonitor::new(state))
     }
 }
@@ -349,19 +354,22 @@ impl<S: Stack> ServerPlugin<S> {
         self.accept_observed(incoming, transport, None)
     }
 
-    /// As [`ServerPlugin::accept`]; the observer, if any, hears of every acknowledgement and congestion event.
+    /// As [`ServerPlugin::accept`]; the observer, if any, is called after every acknowledgement and congestion event.
     ///
     /// # Errors
     /// As the stack's `Incoming::accept_with`.
     pub fn accept_observed(
         &self,
         incoming: S::Incoming,
-        transport: S::Transport,
+        mut transport: S::Transport,
         observer: Option<Arc<dyn Observer>>,
     ) -> Result<(S::Connecting, ConnectionMonitor), S::ConnectionError> {
         let state = self.plugin.new_state(observer);
-        let (tls, initial, seals_paths) = (Arc::clone(&self.tls), self.initial, self.seals_paths);
-        let setup = ServerCryptoConfig { tls, initial, state: Some(Arc::clone(&state)), seals_paths };
+        let setup =
+            ServerCryptoConfig { tls: Arc::clone(&self.tls), initial: self.initial, state: Some(Arc::clone(&state)) };
+        if !self.seals_paths {
+            S::disable_multipath(&mut transport);
+        }
         let mut config = self.base.clone();
         S::configure_accepted(&mut config, setup, Arc::clone(&state), transport);
         Ok((S::accept(incoming, Arc::new(config))?, ConnectionMonitor::new(state)))
@@ -373,15 +381,9 @@ pub struct ClientCryptoConfig {
     tls: Arc<rustls::ClientConfig>,
     initial: Suite,
     state: Arc<ConnectionState>,
-    seals_paths: bool,
 }
 
 impl ClientCryptoConfig {
-    /// Packets of several paths can be sealed. Where not, a stack with multipath turns it off: it would send junk.
-    pub const fn seals_paths(&self) -> bool {
-        self.seals_paths
-    }
-
     /// Where the connection's controllers come from.
     pub fn state(&self) -> &Arc<ConnectionState> {
         &self.state
@@ -413,20 +415,14 @@ pub struct ServerCryptoConfig {
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
     state: Option<Arc<ConnectionState>>,
-    seals_paths: bool,
 }
 
 impl ServerCryptoConfig {
-    /// Packets of several paths can be sealed. Where not, a stack with multipath turns it off: it would send junk.
-    pub const fn seals_paths(&self) -> bool {
-        self.seals_paths
-    }
-
     /// The server's keys of Initial packets.
     ///
     /// # Errors
     /// [`UnknownVersion`] for a QUIC version other than 1.
-    pub fn initial_keys<H: FromHeaderProtection, P: FromPacketProtection>(
+    pub fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
         &self,
         version: u32,
         dst_cid: &[u8],
@@ -438,7 +434,7 @@ impl ServerCryptoConfig {
     /// Starts TLS with the encoded transport parameters `parameters`.
     ///
     /// # Panics
-    /// Never: rustls was asked when the plug-in was made.
+    /// Never: rustls has checked the configuration when the plug-in was made.
     pub fn start(&self, mut parameters: Vec<u8>) -> Tls {
         let state = self.state.clone().unwrap_or_else(|| Arc::new(ConnectionState::inert()));
         state.complete_parameters(&mut parameters);

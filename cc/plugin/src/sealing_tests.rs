@@ -1,12 +1,13 @@
 //! Packets through keys and shaping socket, sealed and opened by rustls's QUIC keys: what a stack does, without a stack.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use fathom_cc::testing::Null;
 use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
 use fathom_frames::{Dedup, varint};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use crate::connection_state::ConnectionState;
@@ -17,21 +18,21 @@ use crate::shaping::ShapingRequest;
 use crate::shaping_socket::TrailerRegistry;
 use crate::{Clock, EnableTimestamp, Extension, InUse, Offer, SystemClock};
 
-/// Moves when told.
-struct Hand {
+/// Shows the time that it was set to.
+struct ManualClock {
     start: Instant,
     elapsed: Mutex<Duration>,
 }
 
-impl Hand {
+impl ManualClock {
     fn set(&self, millis: u64) {
-        *self.elapsed.lock().expect("unpoisoned") = Duration::from_millis(millis);
+        *self.elapsed.lock() = Duration::from_millis(millis);
     }
 }
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> Instant {
-        self.start + *self.elapsed.lock().expect("unpoisoned")
+        self.start + *self.elapsed.lock()
     }
 }
 
@@ -84,7 +85,7 @@ const ACK: &[u8] = &[0x02, 0x00, 0x00, 0x00, 0x00];
 
 /// A sender with a shaping socket and its peer.
 struct Rig {
-    clock: Arc<Hand>,
+    clock: Arc<ManualClock>,
     registry: Arc<TrailerRegistry>,
     state: Arc<ConnectionState>,
     peer: Arc<ConnectionState>,
@@ -106,11 +107,11 @@ impl Rig {
 
     /// What the sender and its peer offer.
     fn offering(extensions: [Extension; 2]) -> Self {
-        let clock = Arc::new(Hand { start: SystemClock.now(), elapsed: Mutex::default() });
+        let clock = Arc::new(ManualClock { start: SystemClock.now(), elapsed: Mutex::default() });
         let registry = Arc::new(TrailerRegistry::new(clock.now()));
         let state = |registry, extension| {
             let core = at(Arc::clone(&clock) as Arc<dyn Clock>, registry, extension);
-            Arc::new(ConnectionState::new(&core, Capabilities::NONE, None))
+            Arc::new(core.connection(Capabilities::NONE, None))
         };
         let (state, peer) = (state(Some(Arc::clone(&registry)), extensions[0]), state(None, extensions[1]));
         for (one, other) in [(&state, &peer), (&peer, &state)] {
@@ -140,24 +141,25 @@ impl Rig {
     /// The peer has acknowledged a packet; from now on the sender's packets may be trimmed.
     fn confirmed(offer: Option<Offer>) -> Self {
         let mut rig = Self::new(offer, false);
-        rig.hear(ACK);
+        rig.receive(ACK);
         rig
     }
 
     fn request(&self, mtu: u16, size: u16, send_delay: u64) {
         let send_delay = Duration::from_millis(send_delay);
         self.state
+            .lock()
             .request_shaping(0, ShapingRequest { path: Some(0), mtu, shrink: usize::from(mtu - size), send_delay });
     }
 
     /// The peer's next packet.
-    fn hear(&mut self, frames: &[u8]) -> Vec<u8> {
-        let read = self.hear_number(self.peer_next, frames);
+    fn receive(&mut self, frames: &[u8]) -> Vec<u8> {
+        let read = self.receive_number(self.peer_next, frames);
         self.peer_next += 1;
         read
     }
 
-    fn hear_number(&self, number: u64, frames: &[u8]) -> Vec<u8> {
+    fn receive_number(&self, number: u64, frames: &[u8]) -> Vec<u8> {
         let mut packet = [&[0x40; 10][..], frames].concat();
         packet.resize(packet.len() + self.peer_seal.tag_len(), 0);
         self.peer_seal.encrypt(0, number, &mut packet, 10);
@@ -256,9 +258,9 @@ fn nothing_is_trimmed_before_the_first_ack() {
     rig.request(1_200, 500, 20);
     let frames = stream(rig.capacity(1_200));
     assert_eq!(rig.send(&frames, 0), (1_200, None, frames.clone()));
-    rig.hear(PING);
+    rig.receive(PING);
     assert_eq!(rig.seal.tag_len(), TAG);
-    rig.hear(ACK);
+    rig.receive(ACK);
     assert_eq!(rig.seal.tag_len(), TAG + 700);
 }
 
@@ -293,7 +295,7 @@ fn path_frames_probes_and_unknown_frames_keep_their_size() {
     let (len, _, read) = rig.send(&frames, 0);
     assert_eq!((len, unpadded(&read)), (1_200, &frames[..]));
     let (_, packet) = rig.build(&[0x40, 0x7f, 1, 2, 3], 0);
-    assert!(rig.registry.read(&packet).is_none(), "a frame of an extension nobody knows");
+    assert!(rig.registry.read(&packet).is_none(), "a frame of an unknown extension");
     // PATH_ACK is known: path 1, largest 3, no delay, one range of one packet.
     let (len, _, _) = rig.send(&[0x3e, 0x01, 0x03, 0x00, 0x00, 0x00], 0);
     assert_eq!(len, rig.header() + 6 + TAG);
@@ -331,7 +333,7 @@ fn packets_keep_their_order_and_a_close_does_not_wait() {
     rig.clock.set(132);
     assert_eq!(departs(&mut rig, PING), Some(132));
     rig.clock.set(200);
-    rig.hear(ACK);
+    rig.receive(ACK);
     assert_eq!(rig.seal.tag_len(), TAG, "the line is empty");
     assert_eq!(departs(&mut rig, PING), None);
 }
@@ -350,11 +352,11 @@ fn send_delay_is_that_of_the_acked_packet() {
     rig.clock.set(110);
     rig.request(1_200, 1_200, 50);
     rig.send(PING, 0);
-    assert_eq!(rig.state.send_delay_of(0, at(90)), ms(0), "it left before anything was held");
-    assert_eq!(rig.state.send_delay_of(1, at(100)), ms(0), "another path");
-    assert_eq!(rig.state.send_delay_of(0, at(100)), ms(20));
-    assert_eq!(rig.state.send_delay_of(0, at(110)), ms(50));
-    assert_eq!(rig.state.send_delay_of(0, at(111)), ms(0));
+    assert_eq!(rig.state.lock().send_delay_of(0, at(90)), ms(0), "it left before anything was held");
+    assert_eq!(rig.state.lock().send_delay_of(1, at(100)), ms(0), "another path");
+    assert_eq!(rig.state.lock().send_delay_of(0, at(100)), ms(20));
+    assert_eq!(rig.state.lock().send_delay_of(0, at(110)), ms(50));
+    assert_eq!(rig.state.lock().send_delay_of(0, at(111)), ms(0));
 }
 
 #[test]
@@ -366,16 +368,16 @@ fn trim_is_per_connection_and_send_delay_per_path() {
         shrink: 1_200 - size,
         send_delay: Duration::from_millis(send_delay),
     };
-    rig.state.request_shaping(1, request(0, 1_000, 0));
-    rig.state.request_shaping(2, request(1, 600, 30));
+    rig.state.lock().request_shaping(1, request(0, 1_000, 0));
+    rig.state.lock().request_shaping(2, request(1, 600, 30));
     assert_eq!(rig.state.trim().1, 600);
     let frames = stream(rig.capacity(1_200));
     assert_eq!(rig.send(&frames, 0), (600, None, frames.clone()), "path 0 holds nothing");
     // A third begins: its packets are not held, and it asks for nothing.
-    rig.state.request_shaping(3, request(2, 1_200, 0));
+    rig.state.lock().request_shaping(3, request(2, 1_200, 0));
     assert_eq!(rig.state.trim().1, 600);
     rig.state.remove_controller(2);
-    rig.state.request_shaping(1, request(0, 1_000, 0));
+    rig.state.lock().request_shaping(1, request(0, 1_000, 0));
     assert_eq!(rig.state.trim().1, 200);
 }
 
@@ -387,7 +389,7 @@ fn room_is_constant_for_applications_that_send_datagrams() {
     assert_eq!(tag, TAG + FRAME + 30);
     // 0-RTT packets leave the room that the longest frame may need.
     assert_eq!(rig.state.zero_rtt_padding(), 16 + 30);
-    rig.hear(ACK);
+    rig.receive(ACK);
     let frames = stream(rig.capacity(1_200));
     assert_eq!(rig.send(&frames, 0), (1_200, None, [&[0; 30][..], &frames].concat()));
     rig.request(1_200, 500, 20);
@@ -403,9 +405,9 @@ const fn timestamp(says: EnableTimestamp) -> Extension {
 #[test]
 fn timestamps_go_beside_the_next_ack() {
     let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
-    rig.hear(ACK);
+    rig.receive(ACK);
     assert_eq!(rig.seal.tag_len(), TAG, "nothing asked for an acknowledgement");
-    rig.hear(PING);
+    rig.receive(PING);
     assert_eq!(rig.seal.tag_len(), TAG + 6);
     rig.clock.set(1_000);
     let (number, mut packet) = rig.build(ACK, 0);
@@ -424,7 +426,7 @@ fn timestamps_go_beside_the_next_ack() {
 fn a_longer_timestamp_skips_one_packet() {
     let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
     let stamps = |rig: &mut Rig| {
-        rig.hear(PING);
+        rig.receive(PING);
         let (room, before) = (rig.seal.tag_len() - TAG, rig.state.monitor().report().stamps_sent);
         let (_, _, read) = rig.send(ACK, 0);
         assert_eq!(unpadded(&read), ACK);
@@ -468,10 +470,10 @@ fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
 fn sync_timestamp_is_preferred_to_timestamp() {
     let mut rig = Rig::offering([Extension::default(); 2]);
     assert_eq!((rig.state.monitor().report().in_use, rig.peer.monitor().report().in_use), (InUse::Sync, InUse::Sync));
-    rig.hear(PING);
+    rig.receive(PING);
     assert_eq!(rig.seal.tag_len(), TAG + FRAME);
     let both = [&[0x42, 0xf5, 0x41, 0x56], ACK].concat();
-    assert_eq!(rig.hear(&both), ACK);
+    assert_eq!(rig.receive(&both), ACK);
     let report = rig.state.monitor().report();
     assert_eq!((report.stamps_received, report.samples.samples), (report.stamps_received.min(1), 0));
 }
@@ -480,7 +482,7 @@ fn sync_timestamp_is_preferred_to_timestamp() {
 fn who_only_sends_is_not_sent_to() {
     // As lsquic: it sends, and reads nothing.
     let mut rig = Rig::offering([timestamp(EnableTimestamp::Both), timestamp(EnableTimestamp::Sends)]);
-    rig.hear(PING);
+    rig.receive(PING);
     assert_eq!(rig.seal.tag_len(), TAG);
     let (ours, peers) = (rig.state.monitor().report(), rig.peer.monitor().report());
     assert_eq!(
@@ -493,22 +495,22 @@ fn who_only_sends_is_not_sent_to() {
 fn a_frame_that_was_not_negotiated_empties_the_payload() {
     const TS: &[u8] = &[0x42, 0xf5, 0x41, 0x56];
     let lean = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
-    // Of the reader: SYNC_TIMESTAMP only, its own word not to read, nothing negotiated.
+    // Of the reader: SYNC_TIMESTAMP only, its own parameter not to read, nothing negotiated.
     let pairs =
         [[lean; 2], [timestamp(EnableTimestamp::Sends), timestamp(EnableTimestamp::Both)], [lean, Extension::OFF]];
     for offers in pairs {
         let mut rig = Rig::offering(offers);
-        assert_eq!(rig.hear(&[PING, TS].concat()), [], "{offers:?}");
-        assert_eq!(rig.hear(&[TS, PING].concat()), [], "{offers:?}");
+        assert_eq!(rig.receive(&[PING, TS].concat()), [], "{offers:?}");
+        assert_eq!(rig.receive(&[TS, PING].concat()), [], "{offers:?}");
     }
     // An endpoint that knows of no extension hands on what it does not know.
     let mut rig = Rig::offering([Extension::OFF; 2]);
-    assert_eq!(rig.hear(&[TS, PING].concat()), [TS, PING].concat());
+    assert_eq!(rig.receive(&[TS, PING].concat()), [TS, PING].concat());
     // Cut, or with a type that is too long.
     let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
     for malformed in [&[0x42, 0xf5][..], &[0x42, 0xf5, 0x80, 0, 0], &[0x80, 0x00, 0x02, 0xf5, 0x05]] {
         let payload = [PING, malformed].concat();
-        assert!(rig.hear(&payload).ends_with(&payload));
+        assert!(rig.receive(&payload).ends_with(&payload));
     }
 }
 
@@ -575,12 +577,12 @@ proptest! {
         steps in prop::collection::vec((0.0..=1.0f64, 0.0..=1.0f64, 0u64..40, 0u8..8, any::<bool>()), 1..30),
     ) {
         let mut rig = Rig::offering([extension; 2]);
-        rig.hear(ACK);
-        for (at, (size, fill, send_delay, kind, hear)) in steps.into_iter().enumerate() {
+        rig.receive(ACK);
+        for (at, (size, fill, send_delay, kind, receive)) in steps.into_iter().enumerate() {
             rig.clock.set(at as u64 * 10);
             rig.request(mtu, (f64::from(mtu) * size) as u16, send_delay);
-            if hear {
-                rig.hear(&[ACK, PING].concat());
+            if receive {
+                rig.receive(&[ACK, PING].concat());
             }
             let tag = rig.seal.tag_len();
             prop_assert!(tag + 41 <= 1_200, "a loss probe holds a header");
@@ -622,7 +624,7 @@ proptest! {
         for (gap, late, acknowledge) in steps {
             let number = if late { largest.saturating_sub(gap) } else { largest + 1 + (gap / 50) * gap };
             largest = largest.max(number);
-            rig.hear_number(number, PING);
+            rig.receive_number(number, PING);
             // Stacks drop what comes later than this, for they could not tell it from a duplicate.
             if largest - number < Dedup::WINDOW {
                 packets.insert(number);

@@ -18,10 +18,10 @@ use crate::key::{HeaderProtection, PacketProtection};
 const RETRY_KEY: [u8; 16] =
     [0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e];
 const RETRY_NONCE: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
-/// The QUIC version these sessions speak.
+/// The QUIC version of these sessions.
 const VERSION_1: u32 = 1;
 
-/// A QUIC version these sessions do not speak.
+/// A QUIC version that these sessions do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownVersion;
 
@@ -31,14 +31,6 @@ impl UnknownVersion {
     }
 }
 
-/// A header key of a stack's own type.
-pub trait FromHeaderProtection: From<HeaderProtection> {}
-impl<T: From<HeaderProtection>> FromHeaderProtection for T {}
-
-/// A packet key of a stack's own type.
-pub trait FromPacketProtection: From<PacketProtection> {}
-impl<T: From<PacketProtection>> FromPacketProtection for T {}
-
 /// A key for each direction.
 pub struct KeyPair<T> {
     /// For what we send.
@@ -47,7 +39,7 @@ pub struct KeyPair<T> {
     pub remote: T,
 }
 
-/// The keys of one encryption level, as [`FromHeaderProtection`] and [`FromPacketProtection`] keys of the stack's own types.
+/// The keys of one encryption level, as the stack's own types.
 pub struct KeySet<H, P> {
     /// Header keys.
     pub header: KeyPair<H>,
@@ -55,7 +47,7 @@ pub struct KeySet<H, P> {
     pub packet: KeyPair<P>,
 }
 
-impl<H: FromHeaderProtection, P: FromPacketProtection> KeySet<H, P> {
+impl<H: From<HeaderProtection>, P: From<PacketProtection>> KeySet<H, P> {
     /// `packet` wraps each packet key; `state` is the connection's, if there is one yet.
     fn new(
         local: DirectionalKeys,
@@ -77,12 +69,12 @@ impl<H: FromHeaderProtection, P: FromPacketProtection> KeySet<H, P> {
     }
 }
 
-/// What the handshake settled, for the application.
+/// What the handshake negotiated, for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandshakeData {
     /// The application protocol.
     pub protocol: Option<Vec<u8>>,
-    /// The name the client asked for; `None` on clients.
+    /// The server name that the client requested; `None` on clients.
     pub server_name: Option<String>,
     /// The key exchange group, once the handshake is complete.
     pub group: Option<NamedGroup>,
@@ -113,7 +105,7 @@ impl Tls {
     }
 
     /// The keys of Initial packets to or from the server that was first called `dst_cid`.
-    pub fn initial_keys<H: FromHeaderProtection, P: FromPacketProtection>(
+    pub fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
         &self,
         dst_cid: &[u8],
         side: rustls::Side,
@@ -121,7 +113,7 @@ impl Tls {
         KeySet::plain(self.initial.keys(dst_cid, side, Version::V1), Some(&self.state))
     }
 
-    /// What the handshake settled; `None` until [`Tls::read_handshake`] said that it is there.
+    /// What the handshake negotiated; `None` until [`Tls::read_handshake`] has returned true.
     pub fn handshake_data(&self) -> Option<HandshakeData> {
         self.handshake_data_ready.then(|| HandshakeData {
             protocol: self.tls.alpn_protocol().map(<[u8]>::to_vec),
@@ -139,7 +131,7 @@ impl Tls {
     }
 
     /// The 0-RTT keys, if a ticket gave any.
-    pub fn early_crypto<H: FromHeaderProtection, P: FromPacketProtection>(&self) -> Option<(H, P)> {
+    pub fn early_crypto<H: From<HeaderProtection>, P: From<PacketProtection>>(&self) -> Option<(H, P)> {
         let keys = self.tls.zero_rtt_keys()?;
         let state = Some(Arc::clone(&self.state));
         let packet = PacketProtection::padded(keys.packet, self.state.zero_rtt_padding(), state.clone());
@@ -162,7 +154,7 @@ impl Tls {
     /// Reads bytes of CRYPTO frames. True the first time that [`Tls::handshake_data`] is there.
     ///
     /// # Errors
-    /// What TLS says, with its alert.
+    /// TLS's own, with its alert.
     pub fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, CloseError> {
         self.tls.read_hs(bytes).map_err(|e| {
             let (code, reason) = match self.tls.alert() {
@@ -187,7 +179,7 @@ impl Tls {
     /// The peer's transport parameters as `read` takes them from the raw bytes, once they are here; ours is read beside them.
     ///
     /// # Errors
-    /// What `read` says, or a parameter of ours that is malformed, or none where the controller needs one.
+    /// That of `read`, or a parameter of ours that is malformed, or none where the controller needs one.
     pub fn transport_parameters<T, E: From<CloseError>>(
         &self,
         read: impl FnOnce(&[u8]) -> Result<T, E>,
@@ -199,7 +191,7 @@ impl Tls {
     }
 
     /// Appends handshake bytes to `out`; the keys of the next level when there are any.
-    pub fn write_handshake<H: FromHeaderProtection, P: FromPacketProtection>(
+    pub fn write_handshake<H: From<HeaderProtection>, P: From<PacketProtection>>(
         &mut self,
         out: &mut Vec<u8>,
     ) -> Option<KeySet<H, P>> {
@@ -216,7 +208,7 @@ impl Tls {
     }
 
     /// The packet keys of the next key update.
-    pub fn next_1rtt_keys<P: FromPacketProtection>(&mut self) -> Option<KeyPair<P>> {
+    pub fn next_1rtt_keys<P: From<PacketProtection>>(&mut self) -> Option<KeyPair<P>> {
         let keys = self.next_secrets.as_mut()?.next_packet_keys();
         self.updates += 1;
         let wrap = |key| PacketProtection::one_rtt(key, Arc::clone(&self.state), self.updates).into();
@@ -261,7 +253,7 @@ pub fn retry_tag(orig_dst_cid: &[u8], packet: &[u8]) -> [u8; 16] {
 }
 
 /// The keys of Initial packets (RFC 9001 §5.2), under the suite `initial`, where there is no connection yet.
-pub fn initial_keys<H: FromHeaderProtection, P: FromPacketProtection>(
+pub(crate) fn initial_keys<H: From<HeaderProtection>, P: From<PacketProtection>>(
     initial: &Suite,
     dst_cid: &[u8],
     side: rustls::Side,

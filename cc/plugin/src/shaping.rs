@@ -15,8 +15,8 @@ use crate::shaping_socket::{TRAILER, TrailerRegistry, TrailerWriter};
 const MIN_PAYLOAD: usize = 4;
 /// Bytes reserved at least when datagrams go through the shaping socket.
 const MIN_TAIL: usize = TRAILER + MIN_PAYLOAD;
-/// Datagrams in which stacks build loss probes, whatever the path carries: a tail must leave room in these.
-const PROBE: usize = 1_200;
+/// Datagrams in which stacks build loss probes (RFC 9002 §6.2.4), whatever the path carries: a tail must leave room in these.
+const LOSS_PROBE: usize = 1_200;
 /// Longest header of a 1-RTT packet (RFC 9000 §17.3.1) and the tag.
 const AROUND: usize = 1 + 20 + 4 + 16;
 /// What stacks write beside ACK frames without looking whether it fits: PATH_CHALLENGE, PATH_RESPONSE, PING, HANDSHAKE_DONE,
@@ -51,7 +51,7 @@ pub(crate) struct Packet {
     pub(crate) datagram: usize,
 }
 
-/// What the controller of one path asks for.
+/// What the controller of one path requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShapingRequest {
     /// `None`: not known yet.
@@ -77,7 +77,7 @@ struct Path {
 /// The largest ACK frame that the stack may write for a path. Each range is counted from the ACK frame sealed last on.
 #[derive(Default)]
 struct AckRoom {
-    /// Stacks drop what comes twice or very late after it was opened: no acknowledgement tells of it again.
+    /// Stacks drop what comes twice or very late after it was opened: it is not acknowledged again.
     dedup: Dedup,
     /// Ranges but the first, in the ACK frame sealed last and since.
     bytes: usize,
@@ -117,12 +117,12 @@ impl AckRoom {
 
 /// What the shaping socket is to do with a connection's packets.
 pub(crate) struct Shaping {
-    pub(crate) writer: TrailerWriter,
+    trailer: Arc<TrailerWriter>,
     /// The room for the trailer is reserved all the time, and packets do not shrink: the application sends DATAGRAM frames.
     datagrams: bool,
     /// The peer has acknowledged a 1-RTT packet: sizes may change from here on.
     confirmed: bool,
-    /// A packet was too small for what the stack had to say: none is trimmed until the controller speaks again.
+    /// A packet was too small for the frames that the stack had to write: none is trimmed until the next request.
     suspended: bool,
     requests: Vec<(u64, ShapingRequest)>,
     /// Since when send delays are remembered; packets sealed before were not held.
@@ -136,7 +136,7 @@ pub(crate) struct Shaping {
 impl Shaping {
     pub(crate) fn new(registry: &Arc<TrailerRegistry>, datagrams: bool) -> Self {
         Self {
-            writer: TrailerWriter::new(registry),
+            trailer: Arc::new(TrailerWriter::new(registry)),
             datagrams,
             confirmed: false,
             suspended: false,
@@ -148,8 +148,13 @@ impl Shaping {
         }
     }
 
+    /// Writes this connection's trailers.
+    pub(crate) const fn trailer(&self) -> &Arc<TrailerWriter> {
+        &self.trailer
+    }
+
     /// Bytes reserved in every packet, trimmed or not.
-    pub(crate) const fn reserved_always(datagrams: bool) -> usize {
+    const fn reserved_always(datagrams: bool) -> usize {
         if datagrams { MIN_TAIL } else { 0 }
     }
 
@@ -161,11 +166,6 @@ impl Shaping {
     /// By how many bytes packets are trimmed, and since when.
     pub(crate) const fn trim(&self) -> (Time, usize) {
         self.trim
-    }
-
-    /// The peer has acknowledged a 1-RTT packet.
-    pub(crate) fn on_first_ack(&mut self) {
-        self.confirmed = true;
     }
 
     /// A controller's request; the last one counts.
@@ -186,8 +186,9 @@ impl Shaping {
         self.requests.retain(|(id, _)| *id != controller_id);
     }
 
-    /// A packet of the peer arrived.
-    pub(crate) fn on_packet_received(&mut self, path: u32, packet: u64) {
+    /// A 1-RTT packet of the peer arrived; `acknowledges`: with an ACK frame.
+    pub(crate) fn on_packet_received(&mut self, path: u32, packet: u64, acknowledges: bool) {
+        self.confirmed |= acknowledges;
         self.paths.at(path).acks.on_packet_received(packet);
     }
 
@@ -205,17 +206,17 @@ impl Shaping {
     }
 
     fn active(&self, now: Time, shrink: usize) -> bool {
-        self.confirmed && !self.suspended && (shrink > 0 || self.delaying(now)) && self.writer.is_wired()
+        self.confirmed && !self.suspended && (shrink > 0 || self.delaying(now)) && self.trailer.is_wired()
     }
 
     fn delaying(&self, now: Time) -> bool {
         self.requests.iter().any(|(_, w)| !w.send_delay.is_zero()) || self.paths.iter().any(|p| p.busy(now))
     }
 
-    /// Largest tail that leaves the stack room for what it writes unasked.
+    /// Largest tail that leaves room for what the stack writes without a look at the room.
     fn room(&self, frame: usize) -> usize {
         let acks: usize = self.paths.iter().map(|p| p.acks.bound()).sum();
-        PROBE.saturating_sub(AROUND + frame + BESIDE_ACKS + acks)
+        LOSS_PROBE.saturating_sub(AROUND + frame + BESIDE_ACKS + acks)
     }
 
     /// How this packet leaves.
@@ -224,7 +225,7 @@ impl Shaping {
         // After a migration the newest controller is the path's.
         let request = self.requests.iter().rev().map(|(_, w)| *w).find(|w| w.path == Some(id));
         let mtu = request.or_else(|| self.requests.iter().map(|(_, w)| *w).min_by_key(|w| w.mtu)).map_or(0, |w| w.mtu);
-        let trim = self.trim.1 > 0 && packet.tail >= MIN_TAIL && self.writer.is_wired();
+        let trim = self.trim.1 > 0 && packet.tail >= MIN_TAIL && self.trailer.is_wired();
         // In a path probe the size is the message: the reserved bytes stay, as PADDING.
         let trim = trim && !outgoing.probes_path && packet.datagram <= usize::from(mtu);
         self.suspended |= trim && outgoing.empty;
@@ -235,7 +236,7 @@ impl Shaping {
         let path = self.paths.at(id);
         let send_delay = request
             .map_or(Duration::ZERO, |w| if trim && outgoing.ack_eliciting { w.send_delay } else { Duration::ZERO });
-        // A closing connection tells its peer at once; nobody waits for what is held then.
+        // CONNECTION_CLOSE goes at once; nobody waits for what is held then.
         let waits = trim && !outgoing.closes && (!send_delay.is_zero() || path.busy(now));
         let release = waits.then(|| (now + send_delay).max(path.last_release));
         path.last_release = path.last_release.max(release.unwrap_or(Time::ZERO));

@@ -1,13 +1,13 @@
 //! Shaping socket: what a stack without a datagram size or a send delay of the controller's choice is given instead.
 //!
-//! An endpoint's socket is wrapped (the plug-ins' `ShapingSocket`). A 1-RTT key asks the stack for more room than the tag needs, seals a
-//! shorter packet, and writes a trailer behind it, in the clear:
+//! An endpoint's socket is wrapped (the plug-ins' `ShapingSocket`). A 1-RTT key claims more room than the tag needs, seals a shorter
+//! packet, and writes a trailer behind it, in the clear:
 //!
 //! ```text
 //! | packet, sealed | junk | bytes to trim: 2 | release in ns: 8 | connection: 8 | token: 8 |
 //! ```
 //!
-//! The socket recognises the token, trims the datagram, keeps the datagram back until its release (0: none), and sends it. So the trailer never
+//! The socket recognises the token, trims the datagram, keeps it back until its release (0: none), and sends it. So the trailer never
 //! leaves the host, packets on the wire are ordinary, and the peer knows nothing. The token is random per shaping socket, the connection number per
 //! connection: a packet that happens to end in both does not occur (2^-128).
 //!
@@ -20,22 +20,23 @@
 //! - A packet keeps four bytes of payload, so that header protection finds its sample (RFC 9001 §5.4.2).
 //! - The stack counts a trimmed packet at the size it had before. [`crate::ControllerDriver`] turns windows, acknowledged bytes and bytes in flight
 //!   into real ones and back. The stack's own statistics stay too large.
-//! - All paths of a connection are trimmed alike, by what the path that wants the smallest packets asks for.
+//! - All paths of a connection are trimmed alike, by the request of the path that wants the smallest packets.
 //! - Applications that send DATAGRAM frames (RFC 9221) would see their largest size change: such plug-ins refuse controllers that steer
 //!   the packet size, and keep the trailer's room free all the time.
 //! - Packets of a path keep their order: what asks for no acknowledgement waits for what is held before it. Only CONNECTION_CLOSE
 //!   goes at once.
 //! - The stack's RTT contains the send delay, so its probe timeout does. A send delay near the idle timeout ends the connection.
-//! - At most [`DelayLine::LIMIT`] bytes are held in one shaping socket; beyond that datagrams leave at once.
+//! - At most 64 MiB ([`DelayLine::LIMIT`]) are held in one shaping socket; beyond that datagrams leave at once.
 //! - An endpoint that does not send through its shaping socket loses a few packets; then its connections stop trimming, for good.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use ring::rand::{SecureRandom, SystemRandom};
 
 const TOKEN: usize = 8;
@@ -77,10 +78,6 @@ impl TrailerRegistry {
         Self { token: random(), epoch: now, writers: Mutex::default() }
     }
 
-    fn writers(&self) -> MutexGuard<'_, HashMap<u64, Arc<Counts>>> {
-        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What to send of `datagram`. `None`: all of it, at once.
     pub fn read<'a>(&self, datagram: &'a [u8]) -> Option<Trimmed<'a>> {
         let (body, trailer) = datagram.split_last_chunk::<TRAILER>()?;
@@ -90,7 +87,7 @@ impl TrailerRegistry {
         if *token != self.token {
             return None;
         }
-        self.writers().get(&u64::from_be_bytes(writer))?.seen.fetch_add(1, Ordering::Relaxed);
+        self.writers.lock().get(&u64::from_be_bytes(writer))?.seen.fetch_add(1, Ordering::Relaxed);
         let junk = usize::from(u16::from_be_bytes(trim)).checked_sub(TRAILER)?;
         let len = body.len().checked_sub(junk)?;
         let release = match u64::from_be_bytes(release) {
@@ -101,7 +98,7 @@ impl TrailerRegistry {
     }
 }
 
-/// Random bytes; a token of zeros would still be told apart by the connection number.
+/// Random bytes; connections with a token of zeros would still differ by their number.
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     if SystemRandom::new().fill(&mut bytes).is_err() {
@@ -121,7 +118,7 @@ pub(crate) struct TrailerWriter {
 impl TrailerWriter {
     pub(crate) fn new(registry: &Arc<TrailerRegistry>) -> Self {
         let (id, counts) = (u64::from_be_bytes(random()), Arc::new(Counts::default()));
-        registry.writers().insert(id, Arc::clone(&counts));
+        registry.writers.lock().insert(id, Arc::clone(&counts));
         Self { registry: Arc::clone(registry), id, counts }
     }
 
@@ -141,7 +138,7 @@ impl TrailerWriter {
         self.counts.written.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Trailers are trimmed off as they should be. When the endpoint does not send through the shaping socket it says no, for good: the peer
+    /// Trailers are trimmed off as they should be. Where the endpoint does not send through the shaping socket this is false, for good: the peer
     /// drops what was sent with a trailer, and the stack sends it again without.
     pub(crate) fn is_wired(&self) -> bool {
         let counts = &self.counts;
@@ -160,15 +157,14 @@ impl TrailerWriter {
 
 impl Drop for TrailerWriter {
     fn drop(&mut self) {
-        self.registry.writers().remove(&self.id);
+        self.registry.writers.lock().remove(&self.id);
     }
 }
 
 /// A datagram kept back.
 #[derive(Debug)]
 pub struct DelayedDatagram<T> {
-    /// When it may leave.
-    pub release: Instant,
+    release: Instant,
     order: u64,
     /// The datagram.
     pub bytes: Vec<u8>,
@@ -198,7 +194,7 @@ impl<T> Ord for DelayedDatagram<T> {
 
 /// Datagrams kept back until their time, in order; `T` is how to send one.
 #[derive(Debug)]
-pub struct DelayLine<T> {
+struct DelayLine<T> {
     held: BinaryHeap<Reverse<DelayedDatagram<T>>>,
     bytes: usize,
     order: u64,
@@ -214,7 +210,7 @@ impl<T> Default for DelayLine<T> {
 
 impl<T> DelayLine<T> {
     /// Most bytes of memory held at a time.
-    pub const LIMIT: usize = 64 << 20;
+    const LIMIT: usize = 64 << 20;
     /// Most buffers kept for later.
     const SPARE: usize = 1_024;
 
@@ -224,7 +220,7 @@ impl<T> DelayLine<T> {
     }
 
     /// Keeps a datagram back until `release`; false when the line is full.
-    pub fn push(&mut self, release: Instant, datagram: &[u8], meta: T) -> bool {
+    fn push(&mut self, release: Instant, datagram: &[u8], meta: T) -> bool {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(datagram);
@@ -239,12 +235,12 @@ impl<T> DelayLine<T> {
     }
 
     /// When the next one may leave.
-    pub fn next(&self) -> Option<Instant> {
+    fn next(&self) -> Option<Instant> {
         self.held.peek().map(|Reverse(held)| held.release)
     }
 
     /// Takes the next one if its time has come.
-    pub fn pop_due(&mut self, now: Instant) -> Option<DelayedDatagram<T>> {
+    fn pop_due(&mut self, now: Instant) -> Option<DelayedDatagram<T>> {
         if self.next()? > now {
             return None;
         }
@@ -254,30 +250,25 @@ impl<T> DelayLine<T> {
     }
 
     /// Puts one back that could not be sent yet; it stays first.
-    pub fn put_back(&mut self, held: DelayedDatagram<T>) {
+    fn put_back(&mut self, held: DelayedDatagram<T>) {
         self.bytes += Self::cost(&held.bytes);
         self.held.push(Reverse(held));
     }
 
     /// Gives a buffer back for reuse.
-    pub fn recycle(&mut self, buffer: Vec<u8>) {
+    fn recycle(&mut self, buffer: Vec<u8>) {
         if self.spare.len() < Self::SPARE {
             self.spare.push(buffer);
         }
     }
 
-    /// Datagrams held now.
-    pub fn len(&self) -> usize {
-        self.held.len()
-    }
-
     /// Nothing is held.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 }
 
-/// A [`DelayLine`] with the senders that fill it and the task that empties it. Each clone is a sender; when the last is gone, what is
+/// Datagrams kept back until their time, with the senders that add them and the task that sends them. Each clone is a sender; when the last is gone, what is
 /// still held leaves in its time, and then the task ends.
 #[derive(Debug)]
 pub struct DelayQueue<T>(Arc<Mutex<QueueState<T>>>);
@@ -298,7 +289,7 @@ impl<T> DelayQueue<T> {
 
     /// Keeps a datagram back until `release`; false when there is no room.
     pub fn push(&self, release: Instant, datagram: &[u8], meta: T) -> bool {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         let first = state.line.next().is_none_or(|next| release < next);
         let kept = state.line.push(release, datagram, meta);
         let waker = state.waker.take_if(|_| first && kept);
@@ -312,14 +303,14 @@ impl<T> DelayQueue<T> {
 
 impl<T> Clone for DelayQueue<T> {
     fn clone(&self) -> Self {
-        lock(&self.0).senders += 1;
+        self.0.lock().senders += 1;
         Self(Arc::clone(&self.0))
     }
 }
 
 impl<T> Drop for DelayQueue<T> {
     fn drop(&mut self) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.senders -= 1;
         let waker = if state.senders == 0 { state.waker.take() } else { None };
         drop(state);
@@ -327,10 +318,6 @@ impl<T> Drop for DelayQueue<T> {
             waker.wake();
         }
     }
-}
-
-fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The end of a [`DelayQueue`] at which datagrams leave.
@@ -349,7 +336,7 @@ impl<T> DelayedSends<T> {
     ) -> Poll<()> {
         loop {
             let due = {
-                let mut state = lock(&self.0);
+                let mut state = self.0.lock();
                 match state.line.pop_due(now()) {
                     Some(held) => Ok(held),
                     None if state.senders == 0 && state.line.is_empty() => return Poll::Ready(()),
@@ -361,10 +348,10 @@ impl<T> DelayedSends<T> {
             };
             match due {
                 Ok(held) if send(&held, cx).is_pending() => {
-                    lock(&self.0).line.put_back(held);
+                    self.0.lock().line.put_back(held);
                     return Poll::Pending;
                 }
-                Ok(held) => lock(&self.0).line.recycle(held.bytes),
+                Ok(held) => self.0.lock().line.recycle(held.bytes),
                 Err(Some(next)) if wait(next, cx).is_ready() => {}
                 Err(_) => return Poll::Pending,
             }
@@ -438,7 +425,7 @@ mod tests {
         }
         assert!(wired.is_wired());
         drop((wired, lost));
-        assert!(registry.writers().is_empty(), "connections leave nothing behind");
+        assert!(registry.writers.lock().is_empty(), "connections leave nothing behind");
     }
 
     #[test]
@@ -514,7 +501,7 @@ mod tests {
         assert_eq!(wakes.0.load(Ordering::Relaxed), 2, "an earlier one sets it anew");
         assert_eq!(poll(19, false), (Poll::Pending, 1));
         drop((delaying, other));
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 3, "the last sender tells the task");
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 3, "the last sender wakes the task");
         assert_eq!(poll(19, false), (Poll::Pending, 1));
         assert_eq!(poll(20, true), (Poll::Pending, 1), "the socket does not take it");
         assert_eq!(poll(20, false), (Poll::Ready(()), 3));

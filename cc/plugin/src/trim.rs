@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(trim.lost(3_600), 3_600);
         assert_eq!(trim.in_flight(9 * 1_200), 5_100);
         assert_eq!(trim.window(12_000), 3_600 + 8_400 * 1_200 / 250);
-        // All that was old is gone without a word, and the window is all for new packets.
+        // All that was old is gone, and the window is all for new packets.
         assert_eq!(trim.in_flight(0), 0);
         assert_eq!(trim.window(12_000), 57_600);
     }

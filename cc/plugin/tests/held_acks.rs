@@ -1,4 +1,4 @@
-//! A peer that holds acknowledgements back while the window is small: what it says of that must count, or the wait looks like a queue.
+//! A peer that holds acknowledgements back while the window is small: what it reports of that must count, or the wait looks like a queue.
 //!
 //! In virtual time: a link of 10 Mbps, 5 ms each way, and a peer that acknowledges every tenth packet, or after 25 ms, as s2n-quic does.
 //! For a second the application sends eight packets at a time, which queue behind each other; then everything is lost for a while, so that
@@ -6,11 +6,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fathom_cc::{Capabilities, Cause};
 use fathom_plugin::{AckBatch, Clock, ConnectionConfig, ConnectionState, ControllerDriver, SystemClock};
+use parking_lot::Mutex;
 
 const DATAGRAM: u64 = 1_200;
 /// Each way.
@@ -25,11 +26,11 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Its timer runs out up to so many microseconds late.
 const LATE: u64 = 1_000;
 
-struct Hand(Mutex<Instant>);
+struct ManualClock(Mutex<Instant>);
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now(&self) -> Instant {
-        *self.0.lock().expect("unpoisoned")
+        *self.0.lock()
     }
 }
 
@@ -43,17 +44,17 @@ enum Event {
     Ack(u64, Duration),
 }
 
-/// What a peer says of how long it held an acknowledgement.
-type Says = fn(Duration) -> Duration;
+/// How long a peer reports that it held an acknowledgement.
+type Reports = fn(Duration) -> Duration;
 
 struct Rig {
-    clock: Arc<Hand>,
+    clock: Arc<ManualClock>,
     state: Arc<ConnectionState>,
     driver: ControllerDriver,
     start: Instant,
     now: Instant,
     events: BinaryHeap<Reverse<(Instant, Event)>>,
-    says: Says,
+    reports: Reports,
     next: u64,
     in_flight: BTreeMap<u64, Instant>,
     link_free: Instant,
@@ -67,9 +68,9 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(controller: &str, says: Says) -> Self {
+    fn new(controller: &str, reports: Reports) -> Self {
         let start = SystemClock.now();
-        let clock = Arc::new(Hand(Mutex::new(start)));
+        let clock = Arc::new(ManualClock(Mutex::new(start)));
         let setup = ConnectionConfig {
             controller_config: Some(fathom_cc::catalogue::parse(controller).expect("known")),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -86,7 +87,7 @@ impl Rig {
             start,
             now: start,
             events: BinaryHeap::new(),
-            says,
+            reports,
             next: 0,
             in_flight: BTreeMap::new(),
             link_free: start,
@@ -124,7 +125,7 @@ impl Rig {
 
     fn on_ack(&mut self, largest: u64, held: Duration) {
         let mut frame = vec![0x02];
-        let eighths = (self.says)(held).as_micros() as u64 / 8;
+        let eighths = (self.reports)(held).as_micros() as u64 / 8;
         for field in [largest, eighths, 0, largest] {
             frame.extend_from_slice(&(field | 0x80_00_00_00).to_be_bytes()[4..]);
         }
@@ -164,7 +165,7 @@ impl Rig {
                 break;
             }
             self.now = now;
-            *self.clock.0.lock().expect("unpoisoned") = now;
+            *self.clock.0.lock() = now;
             match event {
                 Event::Data(packet) => {
                     self.arrived = now;
@@ -209,13 +210,13 @@ fn held_acks_do_not_look_like_a_queue() {
 #[test]
 fn more_than_max_ack_delay_is_not_believed() {
     let most = |held: Duration| held.min(HOLD);
-    let liar = |held: Duration| if held < HOLD { held } else { held * 100 };
-    assert_eq!(Rig::new("sync:signal=rtt", liar).run(5), Rig::new("sync:signal=rtt", most).run(5));
+    let overstating = |held: Duration| if held < HOLD { held } else { held * 100 };
+    assert_eq!(Rig::new("sync:signal=rtt", overstating).run(5), Rig::new("sync:signal=rtt", most).run(5));
 }
 
 #[test]
 fn a_wait_that_is_not_reported_is_a_queue() {
-    // Nothing tells one from the other; it shows that the peer above is one that could hold a controller down.
+    // Nothing distinguishes the two. It shows that the peer above could hold a controller down.
     let windows = Rig::new("sync:signal=either", |_| Duration::ZERO).run(10);
     println!("{windows:?}");
     assert!(windows[1..].iter().all(|packets| *packets <= 4), "{windows:?}");

@@ -36,7 +36,7 @@ impl Controller for Adapter {
     }
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, lost_bytes: u64) {
-        // quinn says "mark" by zero lost bytes.
+        // quinn reports a mark as zero lost bytes.
         let cause = match lost_bytes {
             0 => Cause::Mark,
             bytes => Cause::Loss { bytes, persistent },
@@ -50,7 +50,7 @@ impl Controller for Adapter {
 
     fn window(&self) -> u64 {
         // quinn sends while bytes in flight and the next packet stay *below* the window; a window of n packets means n in flight
-        // (RFC 9002 §7). noq says "not above".
+        // (RFC 9002 §7). noq sends while they stay not *above* it.
         self.0.send_params().window.saturating_add(1)
     }
 

@@ -1,4 +1,4 @@
-//! Plugs Fathom's controllers and the one-way-delay frame into unmodified quinn.
+//! Fathom's controllers and the one-way-delay frame for unmodified quinn.
 //!
 //! A [`Plugin`] is a controller chosen by name. [`Plugin::server`](fathom_plugin::Plugin::server) and
 //! [`Plugin::client`](fathom_plugin::Plugin::client) put it under a rustls configuration;
@@ -23,27 +23,25 @@
 //! quinn marks every packet ECT(0) and stops for good (on that path) when an ACK frame has no counts, or when its validation (RFC
 //! 9000 §13.4.2.1) fails: fewer counts than packets newly acknowledged, ECT(1) counted, or a count that fell. It looks at the counts
 //! of ACK frames that raise the largest acknowledged number only. When the CE count grew it calls `on_congestion_event` with zero
-//! lost bytes, once per ACK frame, after that frame's acknowledgements and losses: here it becomes [`fathom_cc::Cause::Mark`]. How
-//! many packets were marked quinn does not say; the frame layer reads the counts from the ACK frame itself, and the controller
-//! hears them with the batch, before the mark. Without the extension they are read when the controller needs or wants ECN.
+//! lost bytes, once per ACK frame, after that frame's acknowledgements and losses: here it becomes [`fathom_cc::Cause::Mark`]. quinn
+//! does not report how many packets were marked; the frame layer reads the counts from the ACK frame itself, and the controller gets
+//! them with the batch, before the mark. Without the extension they are read when the controller needs or wants ECN.
 
 mod adapter;
+#[path = "../../plugin/per_stack/crypto.rs"]
 mod crypto;
+#[path = "../../plugin/per_stack/shaping_socket.rs"]
 mod shaping_socket;
-
-use std::net::SocketAddr;
-use std::sync::Arc;
+mod stack;
+#[path = "../../plugin/per_stack/wiring.rs"]
+mod wiring;
 
 use fathom_cc::Capabilities;
-use fathom_plugin::{ClientCryptoConfig, ConnectionState, ServerCryptoConfig, Stack};
 pub use fathom_plugin::{
     Clock, ConnectionMonitor, EnableTimestamp, Extension, InUse, Observer, Offer, PluginError, Report, SystemClock,
     TrailerRegistry, with_shaping_socket,
 };
-use quinn::{ConnectError, Connecting, ConnectionError, Endpoint, Incoming, TransportConfig};
 
-use adapter::Factory;
-use crypto::{ClientCrypto, ServerCrypto};
 pub use shaping_socket::ShapingSocket;
 
 /// What quinn delivers and honours: forward one-way delay through our frame and ECN counts. It does not read a controller's pacing
@@ -60,50 +58,3 @@ pub type ServerPlugin = fathom_plugin::ServerPlugin<Quinn>;
 /// quinn, as a stack that takes plug-ins.
 #[derive(Clone, Copy, Debug)]
 pub struct Quinn;
-
-impl Stack for Quinn {
-    const PROVIDED: Capabilities = PROVIDED;
-    type Transport = TransportConfig;
-    type ClientConfig = quinn::ClientConfig;
-    type ServerConfig = quinn::ServerConfig;
-    type Endpoint = Endpoint;
-    type Incoming = Incoming;
-    type Connecting = Connecting;
-    type ConnectError = ConnectError;
-    type ConnectionError = ConnectionError;
-
-    fn client_config(setup: ClientCryptoConfig, mut transport: TransportConfig) -> quinn::ClientConfig {
-        transport.congestion_controller_factory(Arc::new(Factory(Arc::clone(setup.state()))));
-        let mut config = quinn::ClientConfig::new(Arc::new(ClientCrypto(setup)));
-        config.transport_config(Arc::new(transport));
-        config
-    }
-
-    fn server_config(setup: ServerCryptoConfig) -> quinn::ServerConfig {
-        quinn::ServerConfig::with_crypto(Arc::new(ServerCrypto(setup)))
-    }
-
-    fn configure_accepted(
-        config: &mut quinn::ServerConfig,
-        setup: ServerCryptoConfig,
-        state: Arc<ConnectionState>,
-        mut transport: TransportConfig,
-    ) {
-        transport.congestion_controller_factory(Arc::new(Factory(state)));
-        config.crypto = Arc::new(ServerCrypto(setup));
-        config.transport = Arc::new(transport);
-    }
-
-    fn connect(
-        endpoint: &Endpoint,
-        config: quinn::ClientConfig,
-        to: SocketAddr,
-        server_name: &str,
-    ) -> Result<Connecting, ConnectError> {
-        endpoint.connect_with(config, to, server_name)
-    }
-
-    fn accept(incoming: Incoming, config: Arc<quinn::ServerConfig>) -> Result<Connecting, ConnectionError> {
-        incoming.accept_with(config)
-    }
-}

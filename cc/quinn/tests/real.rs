@@ -42,7 +42,7 @@ fn plugin(spec: &str, extension: Extension) -> Plugin {
     Plugin::named(spec).expect("a plug-in").with_extension(extension).expect("an extension")
 }
 
-/// Accepts one connection, with or without the plug-in's own wiring, echoes a body and gives the probe's last word.
+/// Accepts one connection, with or without the plug-in's own wiring, echoes a body and gives the monitor's last report.
 async fn echo(endpoint: Endpoint, plugin: ServerPlugin, wired: bool) -> Option<Report> {
     let incoming = endpoint.accept().await.expect("a client");
     let (connecting, monitor): (_, Option<ConnectionMonitor>) = if wired {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use common::clock::HandClock;
+use common::clock::ManualClock;
 use common::{body, fetch, get, loopback, noq_client_on, noq_server_on, open, pair, pair_on, pair_with, request};
 use common::{serve, tls, within};
 use h3::error::{Code, ConnectionError, StreamError};
@@ -334,7 +334,7 @@ fn timed_out(error: &ConnectionError) {
 #[tokio::test]
 async fn a_client_whose_server_falls_silent_times_out() {
     within(async {
-        let clock = HandClock::new();
+        let clock = ManualClock::new();
         let pair = pair_on(idle(), idle(), Arc::new(clock.clone())).await;
         let mut server = server(&pair.server).await;
         let (mut requests, driver) = open(Connection::new(pair.client.clone())).await;
@@ -352,14 +352,14 @@ async fn a_client_whose_server_falls_silent_times_out() {
 #[tokio::test]
 async fn a_server_whose_client_vanishes_times_out() {
     within(async {
-        let (tls, clock) = (tls(), HandClock::new());
+        let (tls, clock) = (tls(), ManualClock::new());
         let endpoint = noq_server_on(&tls, idle(), Arc::new(clock.clone()));
         let to = endpoint.local_addr().expect("bound");
         let (vanish, told) = tokio::sync::oneshot::channel();
         let client = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             let left = runtime.block_on(async {
-                let endpoint = noq_client_on(&tls, idle(), Arc::new(HandClock::new()));
+                let endpoint = noq_client_on(&tls, idle(), Arc::new(ManualClock::new()));
                 let connection = endpoint.connect(to, "localhost").expect("begun").await.expect("a handshake");
                 let (mut requests, _driver) = open(Connection::new(connection)).await;
                 let stream = requests.send_request(request(Method::POST, "/")).await.expect("a stream");

@@ -1,4 +1,4 @@
-//! A crypto provider that seals as ring does until it is told to fail, and packets of other paths never.
+//! A crypto provider that seals as ring does until it is switched to failure, and packets of other paths never.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use rustls::crypto::{CipherSuiteCommon, CryptoProvider};
 use rustls::quic::{Algorithm, HeaderProtectionKey, PacketKey, Tag};
 use rustls::{CipherSuite, Error, SupportedCipherSuite, Tls13CipherSuite};
 
-/// Tells the provider to fail from here on.
+/// Makes the provider fail from here on.
 pub(crate) type Switch = Arc<AtomicBool>;
 
 struct Failing {
@@ -81,11 +81,11 @@ fn only(
     provider
 }
 
-/// A provider of this suite only, that fails when told.
+/// A provider of this suite only, that fails once it is switched.
 pub(crate) fn provider(suite: CipherSuite) -> (Arc<CryptoProvider>, Switch) {
     let switch = Switch::default();
-    let told = Arc::clone(&switch);
-    let provider = only(suite, |inner| Some(Box::leak(Box::new(Failing { switch: told, inner }))));
+    let fails = Arc::clone(&switch);
+    let provider = only(suite, |inner| Some(Box::leak(Box::new(Failing { switch: fails, inner }))));
     (Arc::new(provider), switch)
 }
 

@@ -1,18 +1,20 @@
-//! Two stacks, one set of sides: each can be plugged or stock, client or server, and talk to any other.
+//! Two stacks, one set of sides: each with a plug-in or stock, client or server, and talk to any other.
 
 // Each test binary uses its part.
 #![allow(dead_code)]
 
 pub(crate) mod failing;
 pub(crate) mod marking;
-pub(crate) mod shaping_sockets;
+pub(crate) mod on_noq;
+pub(crate) mod on_quinn;
+pub(crate) mod recording_socket;
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::ControllerConfig;
 use fathom_plugin::{ConnectionMonitor, Extension, Observer, Report};
+use parking_lot::Mutex;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -68,27 +70,31 @@ pub(crate) struct Enough {
 }
 
 impl Enough {
-    /// A connection's probe is this one.
+    /// This is the connection's monitor.
     pub(crate) fn by(&self, monitor: Option<&ConnectionMonitor>) {
         let side = monitor.map(|monitor| (monitor.clone(), self.of));
-        self.sides.lock().unwrap_or_else(PoisonError::into_inner).extend(side);
+        self.sides.lock().extend(side);
     }
 
     pub(crate) fn is_seen(&self) -> bool {
-        self.sides.lock().unwrap_or_else(PoisonError::into_inner).iter().all(|(monitor, of)| of(&monitor.report()))
+        self.sides.lock().iter().all(|(monitor, of)| of(&monitor.report()))
     }
 }
 
 /// These two, with rounds until the client and the server have seen enough.
-pub(crate) fn until(client: Ask, server: Ask, [of_client, of_server]: [Sees; 2]) -> (Ask, Ask) {
+pub(crate) fn until(
+    client: SideConfig,
+    server: SideConfig,
+    [of_client, of_server]: [Sees; 2],
+) -> (SideConfig, SideConfig) {
     let enough = Enough { of: of_client, sides: Arc::default() };
     let same = Enough { of: of_server, ..enough.clone() };
-    (Ask { enough: Some(enough), ..client }, Ask { enough: Some(same), ..server })
+    (SideConfig { enough: Some(enough), ..client }, SideConfig { enough: Some(same), ..server })
 }
 
 /// One side of a connection.
 #[derive(Clone)]
-pub(crate) struct Ask {
+pub(crate) struct SideConfig {
     /// `None`: the stack without a plug-in.
     pub controller_config: Option<Arc<dyn ControllerConfig>>,
     pub extension: Extension,
@@ -108,8 +114,8 @@ pub(crate) struct Ask {
     pub datagrams: usize,
     /// The server's socket marks what it receives.
     pub(crate) marks: Option<marking::Marks>,
-    /// Sends through a shaping socket, and notes here what leaves it.
-    pub(crate) shaping_socket: Option<shaping_sockets::Sizes>,
+    /// Sends through a shaping socket, and records here what leaves it.
+    pub(crate) shaping_socket: Option<recording_socket::Sizes>,
     /// The client's endpoint does not use its shaping socket.
     pub unwired: bool,
     /// MTU discovery is on.
@@ -120,7 +126,7 @@ pub(crate) struct Ask {
     pub paths: u32,
 }
 
-impl Ask {
+impl SideConfig {
     pub(crate) fn stock() -> Self {
         Self {
             controller_config: None,
@@ -142,7 +148,7 @@ impl Ask {
         }
     }
 
-    pub(crate) fn plugged(spec: &str, extension: Extension) -> Self {
+    pub(crate) fn with_plugin(spec: &str, extension: Extension) -> Self {
         Self {
             controller_config: Some(fathom_cc::catalogue::parse(spec).expect("a controller")),
             extension,
@@ -154,7 +160,7 @@ impl Ask {
 /// What one side saw.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// What the probe showed after each round.
+    /// What the monitor reported after each round.
     pub reports: Vec<Report>,
     /// Transport error code that ended the connection before its time, and whether this side raised it.
     pub error: Option<(u64, bool)>,
@@ -163,9 +169,9 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The last report of a plugged side.
+    /// The last report of a side with a plug-in.
     pub(crate) fn report(&self) -> Report {
-        *self.reports.last().expect("a plugged side")
+        *self.reports.last().expect("a side with a plug-in")
     }
 }
 
@@ -173,287 +179,6 @@ impl Outcome {
 pub(crate) fn body(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
-
-/// Both stacks have the same shape; only their types differ.
-macro_rules! sides {
-    ($module:ident, $stack:ident, $plugin:ident, $multipath:expr) => {
-        pub(crate) mod $module {
-            use super::*;
-            use $plugin::{Plugin, ShapingSocket};
-            use $stack::{Connection, ConnectionError, Endpoint, TransportConfig};
-
-            /// A plug-in with the extension, through the shaping socket of a registry.
-            pub(crate) fn plugged(
-                registry: &Arc<$plugin::TrailerRegistry>,
-                controller_config: Arc<dyn ControllerConfig>,
-            ) -> Plugin {
-                Plugin::new_with_shaping(registry, controller_config).expect("a plug-in")
-            }
-
-            fn plugin(ask: &Ask, shaping_socket: Option<&ShapingSocket>) -> Option<Plugin> {
-                let controller_config = Arc::clone(ask.controller_config.as_ref()?);
-                let plugin = match shaping_socket {
-                    Some(shaping_socket) => Plugin::new_with_shaping(shaping_socket.registry(), controller_config),
-                    None => Plugin::new(controller_config),
-                };
-                let plugin = plugin.expect("a plug-in");
-                let plugin = plugin.with_extension(ask.extension).expect("an extension");
-                let plugin = match ask.parameter {
-                    Some(bytes) => plugin.with_raw_parameter(bytes),
-                    None => plugin,
-                };
-                Some(match ask.stamp {
-                    Some(bytes) => plugin.with_raw_stamp(bytes),
-                    None => plugin,
-                })
-            }
-
-            fn transport(ask: &Ask) -> TransportConfig {
-                let mut transport = TransportConfig::default();
-                // Failed handshakes end sooner.
-                transport.initial_rtt(Duration::from_millis(20)).initial_mtu(ask.mtu);
-                transport.max_idle_timeout(Some(PATIENCE.try_into().expect("a timeout")));
-                if !ask.discovery {
-                    transport.mtu_discovery_config(None);
-                }
-                let set: fn(&mut TransportConfig, u32) = $multipath;
-                set(&mut transport, ask.paths);
-                transport
-            }
-
-            fn error(e: &ConnectionError) -> Option<(u64, bool)> {
-                match e {
-                    ConnectionError::TransportError(e) => Some((e.code.into(), true)),
-                    ConnectionError::ConnectionClosed(e) => Some((e.error_code.into(), false)),
-                    ConnectionError::ApplicationClosed(_) => None,
-                    other => panic!("{other}"),
-                }
-            }
-
-            /// Ends with an error, once the peer was told.
-            async fn failed(endpoint: &Endpoint, e: &ConnectionError) -> Outcome {
-                endpoint.wait_idle().await;
-                Outcome { error: error(e), ..Outcome::default() }
-            }
-
-            /// Sends all datagrams and receives most of the other side's: a socket's buffer may overflow.
-            async fn exchange(ask: &Ask, connection: &Connection) -> usize {
-                let send = async {
-                    for i in 0..ask.datagrams {
-                        let room = connection.max_datagram_size().expect("datagrams");
-                        let datagram = vec![i as u8; room];
-                        connection.send_datagram_wait(datagram.into()).await.expect("sent");
-                    }
-                };
-                let receive = async {
-                    let mut got = 0;
-                    while got <= ask.datagrams * 2 / 3 && ask.datagrams > 0 && connection.read_datagram().await.is_ok()
-                    {
-                        got += 1;
-                    }
-                    got
-                };
-                tokio::join!(send, receive).1
-            }
-
-            /// Binds, accepts one connection and echoes its streams.
-            pub(crate) fn serve(ask: Ask, identity: &Identity) -> (SocketAddr, tokio::task::JoinHandle<Outcome>) {
-                let tls = Arc::clone(&identity.server);
-                let any = "0.0.0.0:0".parse().expect("an address");
-                let shaping_socket =
-                    ask.shaping_socket.as_ref().map(|sizes| shaping_sockets::$module::bind(any, sizes));
-                let server = plugin(&ask, shaping_socket.as_ref())
-                    .map(|plugin| plugin.server(Arc::clone(&tls)).expect("a server"));
-                let config = match &server {
-                    Some(server) => server.config(),
-                    None => {
-                        let crypto = $stack::crypto::rustls::QuicServerConfig::try_from(tls).expect("a server");
-                        let mut config = $stack::ServerConfig::with_crypto(Arc::new(crypto));
-                        config.transport_config(Arc::new(transport(&ask)));
-                        config
-                    }
-                };
-                let endpoint = match (ask.marks.clone(), shaping_socket) {
-                    (Some(marks), _) => marking::$module(config, any, marks),
-                    (None, Some(shaping_socket)) => {
-                        shaping_sockets::$module::endpoint(Some(config), shaping_socket.socket())
-                    }
-                    (None, None) => Endpoint::server(config, any).expect("an endpoint"),
-                };
-                let port = endpoint.local_addr().expect("bound").port();
-                let task = tokio::spawn(async move {
-                    let incoming = endpoint.accept().await.expect("a client");
-                    let (connecting, monitor): (_, Option<ConnectionMonitor>) = match &server {
-                        Some(server) => match server.accept_observed(incoming, transport(&ask), ask.observer.clone()) {
-                            Ok((connecting, monitor)) => (connecting, Some(monitor)),
-                            // The first packet already held the client's transport parameters.
-                            Err(e) => return failed(&endpoint, &e).await,
-                        },
-                        None => (incoming.accept().expect("accepted"), None),
-                    };
-                    let connection = match connecting.await {
-                        Ok(connection) => connection,
-                        Err(e) => return failed(&endpoint, &e).await,
-                    };
-                    let mut outcome = Outcome::default();
-                    if let Some(enough) = &ask.enough {
-                        enough.by(monitor.as_ref());
-                    }
-                    let echo = async {
-                        while let Ok((mut send, mut recv)) = connection.accept_bi().await {
-                            let got = recv.read_to_end(ask.bytes).await.expect("read");
-                            send.write_all(&got).await.expect("written");
-                            send.finish().expect("open");
-                        }
-                    };
-                    let datagrams = async {
-                        let got = exchange(&ask, &connection).await;
-                        if ask.datagrams > 0 {
-                            // The client does not end before.
-                            connection.open_uni().await.expect("a stream").write_all(b"!").await.expect("written");
-                        }
-                        got
-                    };
-                    outcome.datagrams = tokio::join!(datagrams, echo).0;
-                    connection.closed().await;
-                    outcome.reports.extend(monitor.map(|p| p.report()));
-                    outcome
-                });
-                (SocketAddr::from(([127, 0, 0, 1], port)), task)
-            }
-
-            /// Binds, accepts one connection and echoes a stream if it can; how the connection ended.
-            pub(crate) fn serve_to_the_end(
-                ask: &Ask,
-                identity: &Identity,
-            ) -> (SocketAddr, tokio::task::JoinHandle<Option<(u64, bool)>>) {
-                let server =
-                    plugin(ask, None).expect("plugged").server(Arc::clone(&identity.server)).expect("a server");
-                let any = "127.0.0.1:0".parse().expect("an address");
-                let endpoint = Endpoint::server(server.config(), any).expect("an endpoint");
-                let (to, transport) = (endpoint.local_addr().expect("bound"), transport(ask));
-                let task = tokio::spawn(async move {
-                    let incoming = endpoint.accept().await.expect("a client");
-                    let connecting = match server.accept(incoming, transport) {
-                        Ok((connecting, _)) => connecting,
-                        Err(e) => return error(&e),
-                    };
-                    let connection = match connecting.await {
-                        Ok(connection) => connection,
-                        Err(e) => return error(&e),
-                    };
-                    if let Ok((mut send, mut recv)) = connection.accept_bi().await {
-                        let got = recv.read_to_end(1 << 20).await.unwrap_or_default();
-                        let _ = send.write_all(&got).await;
-                        let _ = send.finish();
-                    }
-                    let ended = error(&connection.closed().await);
-                    endpoint.wait_idle().await;
-                    ended
-                });
-                (to, task)
-            }
-
-            /// Connects and sends a body, if the server lets it; waits for the end.
-            pub(crate) async fn fetch_to_the_end(ask: Ask, identity: Identity, to: SocketAddr) {
-                let Ok((endpoint, connection, _)) = connect(&ask, &identity, to).await else { return };
-                if let Ok((mut send, mut recv)) = connection.open_bi().await {
-                    let _ = send.write_all(&body(ask.bytes)).await;
-                    let _ = send.finish();
-                    let _ = recv.read_to_end(1 << 20).await;
-                }
-                connection.close(0u32.into(), b"");
-                endpoint.wait_idle().await;
-            }
-
-            /// Connects; the connection and its probe.
-            pub(crate) async fn connect(
-                ask: &Ask,
-                identity: &Identity,
-                to: SocketAddr,
-            ) -> Result<(Endpoint, Connection, Option<ConnectionMonitor>), (u64, bool)> {
-                let any = "0.0.0.0:0".parse().expect("an address");
-                let shaping_socket =
-                    ask.shaping_socket.as_ref().map(|sizes| shaping_sockets::$module::bind(any, sizes));
-                let tls = Arc::clone(&identity.client);
-                let plugin = plugin(ask, shaping_socket.as_ref());
-                let endpoint = match shaping_socket {
-                    Some(shaping_socket) if !ask.unwired => {
-                        shaping_sockets::$module::endpoint(None, shaping_socket.socket())
-                    }
-                    _ => Endpoint::client(any).expect("a client"),
-                };
-                let (config, monitor) = match plugin.map(|plugin| plugin.client(Arc::clone(&tls)).expect("a client")) {
-                    Some(client) => {
-                        let (config, monitor) = client.config(transport(ask), ask.observer.clone());
-                        (config, Some(monitor))
-                    }
-                    None => {
-                        let crypto = $stack::crypto::rustls::QuicClientConfig::try_from(tls).expect("a client");
-                        let mut config = $stack::ClientConfig::new(Arc::new(crypto));
-                        config.transport_config(Arc::new(transport(ask)));
-                        (config, None)
-                    }
-                };
-                let connecting = endpoint.connect_with(config, to, "localhost").expect("a connection begun");
-                match connecting.await {
-                    Ok(connection) => Ok((endpoint, connection, monitor)),
-                    Err(e) => {
-                        endpoint.wait_idle().await;
-                        Err(error(&e).expect("a transport error"))
-                    }
-                }
-            }
-
-            /// Connects, sends bodies and compares what comes back.
-            pub(crate) async fn fetch(ask: Ask, identity: Identity, to: SocketAddr) -> Outcome {
-                let mut outcome = Outcome::default();
-                let (endpoint, connection, monitor) = match connect(&ask, &identity, to).await {
-                    Ok(connected) => connected,
-                    Err(error) => return Outcome { error: Some(error), ..outcome },
-                };
-                let data = connection.handshake_data().expect("a handshake");
-                let data = data.downcast::<$stack::crypto::rustls::HandshakeData>().expect("the stack's own type");
-                assert_eq!(data.protocol.as_deref(), Some(ALPN));
-                if let Some(enough) = &ask.enough {
-                    enough.by(monitor.as_ref());
-                }
-                let sent = body(ask.bytes);
-                let rounds = async {
-                    let mut round = 0;
-                    while round < ask.rounds || ask.enough.as_ref().is_some_and(|enough| !enough.is_seen()) {
-                        if ask.key_updates && round > 0 {
-                            connection.force_key_update();
-                        }
-                        let (mut send, mut recv) = connection.open_bi().await.expect("a stream");
-                        let write = async {
-                            send.write_all(&sent).await.expect("written");
-                            send.finish().expect("open");
-                        };
-                        let (got, ()) = tokio::join!(recv.read_to_end(ask.bytes), write);
-                        assert!(got.expect("read") == sent, "the body came back changed");
-                        outcome.reports.extend(monitor.as_ref().map(ConnectionMonitor::report));
-                        round += 1;
-                    }
-                };
-                let datagrams = tokio::join!(exchange(&ask, &connection), rounds).0;
-                if ask.datagrams > 0 {
-                    connection.accept_uni().await.expect("the server's word");
-                }
-                outcome.datagrams = datagrams;
-                connection.close(0u32.into(), b"");
-                endpoint.wait_idle().await;
-                outcome.reports.extend(monitor.map(|p| p.report()));
-                outcome
-            }
-        }
-    };
-}
-
-sides!(on_quinn, quinn, fathom_quinn, |_, _| ());
-sides!(on_noq, noq, fathom_noq, |transport, paths| {
-    transport.max_concurrent_multipath_paths(paths);
-});
 
 /// Which stack a side runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -469,7 +194,7 @@ pub(crate) const EVERY: [(On, On); 4] =
     [(On::Noq, On::Noq), (On::Quinn, On::Noq), (On::Noq, On::Quinn), (On::Quinn, On::Quinn)];
 
 /// One connection: what client and server saw.
-pub(crate) async fn run(on: (On, On), client: Ask, server: Ask) -> (Outcome, Outcome) {
+pub(crate) async fn run(on: (On, On), client: SideConfig, server: SideConfig) -> (Outcome, Outcome) {
     let identity = identity();
     let (to, serving) = match on.1 {
         On::Quinn => on_quinn::serve(server, &identity),
@@ -486,7 +211,7 @@ pub(crate) async fn run(on: (On, On), client: Ask, server: Ask) -> (Outcome, Out
 }
 
 /// One connection that ends before its time: the transport error code that the server saw, and whether it raised it.
-pub(crate) async fn ended(on: (On, On), client: Ask, server: Ask) -> Option<(u64, bool)> {
+pub(crate) async fn ended(on: (On, On), client: SideConfig, server: SideConfig) -> Option<(u64, bool)> {
     let identity = identity();
     let (to, serving) = match on.1 {
         On::Quinn => on_quinn::serve_to_the_end(&server, &identity),

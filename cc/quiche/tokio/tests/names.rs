@@ -1,8 +1,7 @@
 //! A wrong name is seen at once, and the log says what to write instead.
 
-use std::sync::{Mutex, PoisonError};
-
 use fathom_quiche_stock as _;
+use parking_lot::Mutex;
 use tokio::net::UdpSocket;
 use tokio_quiche::http3::settings::Http3Settings;
 use tokio_quiche::metrics::DefaultMetrics;
@@ -21,7 +20,7 @@ impl log::Log for Lines {
 
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
-            LINES.lock().unwrap_or_else(PoisonError::into_inner).push(record.args().to_string());
+            LINES.lock().push(record.args().to_string());
         }
     }
 
@@ -30,7 +29,7 @@ impl log::Log for Lines {
 
 /// What was logged as an error since the last call.
 fn logged() -> Vec<String> {
-    std::mem::take(&mut *LINES.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut *LINES.lock())
 }
 
 fn settings(name: &str) -> QuicSettings {

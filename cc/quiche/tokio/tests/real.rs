@@ -8,7 +8,7 @@ mod h3_both;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Ask, On, PATIENCE, Relay, bounded, certified, extension, on_stock, run, run_server, until};
+use common::{On, PATIENCE, Relay, SideConfig, bounded, certified, extension, on_stock, run, run_server, until};
 use fathom_cc::testing::Null;
 use fathom_cc::{
     AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
@@ -94,7 +94,7 @@ async fn a_stock_client_gets_its_response_and_never_a_frame() {
     let to = socket.local_addr().expect("bound");
     let folder = identity.folder.path().to_owned();
     let serving = tokio::spawn(h3_both::serve(socket, named("sync:signal=either"), folder, 2_000_000));
-    let (body, client) = bounded(on_stock::get(Ask::stock(), &identity, to)).await;
+    let (body, client) = bounded(on_stock::get(SideConfig::stock(), &identity, to)).await;
     assert!(body == contents(2_000_000));
     assert_eq!(client.error, None);
     let report = bounded(serving).await.expect("no panic").expect("served").expect("a probe");
@@ -105,7 +105,7 @@ async fn a_stock_client_gets_its_response_and_never_a_frame() {
 #[tokio::test]
 async fn a_stock_server_serves_a_client_with_a_controller_of_ours() {
     let identity = certified();
-    let (to, serving) = on_stock::serve_http(Ask::stock(), &identity, contents(2_000_000)).await;
+    let (to, serving) = on_stock::serve_http(SideConfig::stock(), &identity, contents(2_000_000)).await;
     let (body, report) = bounded(h3_both::get(to, named("sync:signal=either"))).await.expect("a response");
     assert!(body == contents(2_000_000));
     let report = report.expect("a probe");
@@ -116,10 +116,10 @@ async fn a_stock_server_serves_a_client_with_a_controller_of_ours() {
 /// On quinn and noq `sync` refuses such a peer. Here it is a word in the settings of a server that must answer everybody.
 #[tokio::test]
 async fn sync_serves_a_stock_client_as_reno() {
-    let plugged = || Ask::plugged("sync", extension(Some(Offer::Lean)));
-    let (client, server) = run((On::Stock, On::Quiche), Ask::stock(), plugged()).await;
+    let plugged = || SideConfig::with_plugin("sync", extension(Some(Offer::Lean)));
+    let (client, server) = run((On::Stock, On::Quiche), SideConfig::stock(), plugged()).await;
     assert_eq!((client.error, server.error), (None, None));
-    let (other, stock) = run((On::Quiche, On::Stock), plugged(), Ask::stock()).await;
+    let (other, stock) = run((On::Quiche, On::Stock), plugged(), SideConfig::stock()).await;
     assert_eq!((other.error, stock.error), (None, None));
     for report in [server.report(), other.report()] {
         assert!(!report.negotiated && report.one_way.is_none(), "{report:?}");
@@ -133,7 +133,7 @@ async fn nine_pairs_of_stacks_exchange_one_way_delays() {
     for client in stacks {
         for server in stacks {
             for (up, down) in [(Offer::Lean, Offer::Lean), (Offer::Paper, Offer::Paper), (Offer::Lean, Offer::Paper)] {
-                let ask = |offer| Ask::plugged("sync:signal=either", extension(Some(offer)));
+                let ask = |offer| SideConfig::with_plugin("sync:signal=either", extension(Some(offer)));
                 let (asks, answers) = until(ask(up), ask(down), [hears; 2]);
                 let (one, other) = run((client, server), asks, answers).await;
                 for outcome in [one, other] {
@@ -147,10 +147,10 @@ async fn nine_pairs_of_stacks_exchange_one_way_delays() {
 
 #[tokio::test]
 async fn peers_without_a_plugin_get_no_frame_from_quiche() {
-    let plugged = || Ask::plugged("sync:signal=either", extension(Some(Offer::Paper)));
+    let plugged = || SideConfig::with_plugin("sync:signal=either", extension(Some(Offer::Paper)));
     for other in [On::Quinn, On::Noq, On::Stock, On::Quiche] {
-        let (client, _) = run((On::Quiche, other), plugged(), Ask::stock()).await;
-        let (_, server) = run((other, On::Quiche), Ask::stock(), plugged()).await;
+        let (client, _) = run((On::Quiche, other), plugged(), SideConfig::stock()).await;
+        let (_, server) = run((other, On::Quiche), SideConfig::stock(), plugged()).await;
         for report in [client.report(), server.report()] {
             assert!(
                 !report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0,
@@ -252,8 +252,8 @@ impl ControllerConfig for Paced {
 /// How long a pair of quiches takes to send 300 kB there and back when the client is paced like this.
 async fn paced(window: u64, pace: Pacing) -> Duration {
     let controller_config: Arc<dyn ControllerConfig> = Arc::new(Paced(Null { window }, pace));
-    let ask = Ask { bytes: 300_000, ..Ask::stock() };
-    let client = Ask { controller_config: Some(controller_config), ..ask.clone() };
+    let ask = SideConfig { bytes: 300_000, ..SideConfig::stock() };
+    let client = SideConfig { controller_config: Some(controller_config), ..ask.clone() };
     let began = now();
     run((On::Quiche, On::Quiche), client, ask).await;
     now().duration_since(began)
@@ -284,7 +284,7 @@ async fn timestamps_between_stacks() {
     let timestamp = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
     for on in [(On::Quiche, On::Quiche), (On::Quinn, On::Quiche), (On::Quiche, On::Quinn), (On::Noq, On::Quiche)] {
         for (client, server) in [(timestamp, Extension::default()), (Extension::default(), timestamp)] {
-            let ask = |extension| Ask::plugged("sync", extension);
+            let ask = |extension| SideConfig::with_plugin("sync", extension);
             let (client, server) = until(ask(client), ask(server), [hears; 2]);
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
@@ -302,9 +302,9 @@ async fn a_malformed_parameter_closes_with_transport_parameter_error() {
         &[0xbd, 0xcf, 0x82, 0xec, 0x02, 0x03, 0x00],
         &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03, 0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03],
     ];
-    let honest = || Ask::plugged("reno", extension(Some(Offer::Lean)));
+    let honest = || SideConfig::with_plugin("reno", extension(Some(Offer::Lean)));
     for bytes in BAD {
-        let liar = || Ask { parameter: Some(bytes), ..honest() };
+        let liar = || SideConfig { parameter: Some(bytes), ..honest() };
         for other in [On::Quinn, On::Noq, On::Quiche] {
             let (client, server) = run((On::Quiche, other), honest(), liar()).await;
             assert_eq!(client.error, Some((TRANSPORT_PARAMETER_ERROR, true)), "{other:?} {bytes:x?}");
@@ -322,8 +322,8 @@ async fn a_malformed_parameter_closes_with_transport_parameter_error() {
 async fn a_frame_that_was_not_negotiated_closes_with_a_frame_error() {
     // One side says on the wire that it reads stamps, and does not know of them.
     const LEAN: &[u8] = &[0xbd, 0xcf, 0x82, 0xec, 0x01, 0x03];
-    let sends = || Ask::plugged("reno", extension(Some(Offer::Paper)));
-    let deaf = || Ask { parameter: Some(LEAN), ..Ask::plugged("reno", extension(None)) };
+    let sends = || SideConfig::with_plugin("reno", extension(Some(Offer::Paper)));
+    let deaf = || SideConfig { parameter: Some(LEAN), ..SideConfig::with_plugin("reno", extension(None)) };
     let (client, server) = run((On::Quiche, On::Quiche), sends(), deaf()).await;
     assert_eq!(server.error, Some((FRAME_ENCODING_ERROR, true)));
     assert_eq!(client.error, Some((FRAME_ENCODING_ERROR, false)));

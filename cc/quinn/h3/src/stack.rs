@@ -25,7 +25,7 @@ pub(crate) fn poll_write(
     Poll::Ready(Ok(()))
 }
 
-/// Why nobody can say any more whether a stream's data arrived.
+/// Why it can no longer be known whether a stream's data arrived.
 pub(crate) fn lost(error: StoppedError) -> Option<ConnectionError> {
     match error {
         StoppedError::ConnectionLost(error) => Some(error),

@@ -1,35 +1,32 @@
-//! A clock that goes when it is told to: timers of noq fire when the test says so, however slow the machine is.
+//! A clock that the test moves: timers of noq fire when the test says so, however slow the machine is.
 
 use std::future::Future;
 use std::io;
 use std::net::UdpSocket;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use noq::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
+use parking_lot::Mutex;
 
 /// tokio's tasks and sockets, and this clock's time.
 #[derive(Clone, Debug)]
-pub(crate) struct HandClock(Arc<Mutex<Hand>>);
+pub(crate) struct ManualClock(Arc<Mutex<State>>);
 
 #[derive(Debug)]
-struct Hand {
+struct State {
     now: Instant,
     /// Timers that wait.
     waiting: Vec<Waker>,
 }
 
-impl HandClock {
+impl ManualClock {
     // Somewhere it must begin.
     #[allow(clippy::disallowed_methods)]
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Hand { now: Instant::now(), waiting: Vec::new() })))
-    }
-
-    fn hand(&self) -> MutexGuard<'_, Hand> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        Self(Arc::new(Mutex::new(State { now: Instant::now(), waiting: Vec::new() })))
     }
 
     /// Time goes on, in small steps, until this is done. In between packets come and tasks run: what that takes is no matter.
@@ -37,10 +34,10 @@ impl HandClock {
         let go = async {
             loop {
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                let mut hand = self.hand();
-                hand.now += Duration::from_millis(5);
-                let waiting = std::mem::take(&mut hand.waiting);
-                drop(hand);
+                let mut state = self.0.lock();
+                state.now += Duration::from_millis(5);
+                let waiting = std::mem::take(&mut state.waiting);
+                drop(state);
                 waiting.into_iter().for_each(Waker::wake);
             }
         };
@@ -51,7 +48,7 @@ impl HandClock {
     }
 }
 
-impl Runtime for HandClock {
+impl Runtime for ManualClock {
     fn new_timer(&self, due: Instant) -> Pin<Box<dyn AsyncTimer>> {
         Box::pin(Timer { clock: self.clone(), due })
     }
@@ -65,13 +62,13 @@ impl Runtime for HandClock {
     }
 
     fn now(&self) -> Instant {
-        self.hand().now
+        self.0.lock().now
     }
 }
 
 #[derive(Debug)]
 struct Timer {
-    clock: HandClock,
+    clock: ManualClock,
     due: Instant,
 }
 
@@ -81,11 +78,11 @@ impl AsyncTimer for Timer {
     }
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut hand = self.clock.hand();
-        if hand.now >= self.due {
+        let mut state = self.clock.0.lock();
+        if state.now >= self.due {
             return Poll::Ready(());
         }
-        hand.waiting.push(cx.waker().clone());
+        state.waiting.push(cx.waker().clone());
         Poll::Pending
     }
 }

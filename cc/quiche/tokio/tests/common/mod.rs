@@ -19,7 +19,7 @@ pub(crate) mod plugged;
 mod relay;
 
 use plugged::Enough;
-pub(crate) use plugged::{ALPN, Ask, Identity, Outcome, PATIENCE, body, until};
+pub(crate) use plugged::{ALPN, Identity, Outcome, PATIENCE, SideConfig, body, until};
 pub(crate) use relay::Relay;
 
 /// One certificate for all stacks: `tls` for rustls, files for BoringSSL.
@@ -55,10 +55,10 @@ pub(crate) fn certified() -> Certified {
 }
 
 /// Gives a connection of the derived quiche its controller and extension.
-fn plug(config: &mut derived::Config, ask: &Ask) {
+fn plug(config: &mut derived::Config, ask: &SideConfig) {
     let Some(controller_config) = &ask.controller_config else { return };
     config.set_cc_algorithm(derived::fathom::algorithm_of(Arc::clone(controller_config)).expect("an algorithm"));
-    let Ask { extension, observer, .. } = ask.clone();
+    let SideConfig { extension, observer, .. } = ask.clone();
     config.set_fathom(ConnectionConfig {
         extension,
         observer,
@@ -67,7 +67,7 @@ fn plug(config: &mut derived::Config, ask: &Ask) {
     });
 }
 
-fn unplugged(_: &mut stock::Config, ask: &Ask) {
+fn unplugged(_: &mut stock::Config, ask: &SideConfig) {
     assert!(ask.controller_config.is_none(), "stock quiche takes no controller of ours");
 }
 
@@ -81,7 +81,7 @@ macro_rules! ends {
 
             use super::*;
 
-            fn config(ask: &Ask, alpn: &[u8]) -> Config {
+            fn config(ask: &SideConfig, alpn: &[u8]) -> Config {
                 let mut config = Config::new($quiche::PROTOCOL_VERSION).expect("a version");
                 config.set_application_protos(&[alpn]).expect("an ALPN");
                 config.set_max_idle_timeout(PATIENCE.as_millis() as u64);
@@ -99,7 +99,7 @@ macro_rules! ends {
                 config
             }
 
-            fn serving(ask: &Ask, alpn: &[u8], identity: &Path) -> Config {
+            fn serving(ask: &SideConfig, alpn: &[u8], identity: &Path) -> Config {
                 let mut config = config(ask, alpn);
                 let path = |name: &str| identity.join(name).to_string_lossy().into_owned();
                 config.load_cert_chain_from_pem_file(&path("cert.pem")).expect("a certificate");
@@ -193,7 +193,7 @@ macro_rules! ends {
             }
 
             /// Accepts one connection and echoes its streams, one after the other.
-            pub(crate) async fn serve(ask: Ask, identity: &Certified) -> (SocketAddr, JoinHandle<Outcome>) {
+            pub(crate) async fn serve(ask: SideConfig, identity: &Certified) -> (SocketAddr, JoinHandle<Outcome>) {
                 let (socket, address) = bind().await;
                 let mut config = serving(&ask, ALPN, identity.folder.path());
                 let task = tokio::spawn(async move {
@@ -220,7 +220,7 @@ macro_rules! ends {
             }
 
             /// Connects, sends a body and compares what comes back.
-            pub(crate) async fn fetch(ask: Ask, identity: &Certified, to: SocketAddr) -> Outcome {
+            pub(crate) async fn fetch(ask: SideConfig, identity: &Certified, to: SocketAddr) -> Outcome {
                 let mut config = config(&ask, ALPN);
                 let (mut connection, socket) = connect(to, &mut config, identity.folder.path()).await;
                 let probe = $probe(&connection);
@@ -253,7 +253,7 @@ macro_rules! ends {
 
             /// Answers one HTTP/3 request with a body.
             pub(crate) async fn serve_http(
-                ask: Ask,
+                ask: SideConfig,
                 identity: &Certified,
                 body: Vec<u8>,
             ) -> (SocketAddr, JoinHandle<Outcome>) {
@@ -290,7 +290,7 @@ macro_rules! ends {
             }
 
             /// One HTTP/3 request: the body of its response, if one came.
-            pub(crate) async fn get(ask: Ask, identity: &Certified, to: SocketAddr) -> (Vec<u8>, Outcome) {
+            pub(crate) async fn get(ask: SideConfig, identity: &Certified, to: SocketAddr) -> (Vec<u8>, Outcome) {
                 let mut config = config(&ask, b"h3");
                 let (mut connection, socket) = connect(to, &mut config, identity.folder.path()).await;
                 let probe = $probe(&connection);
@@ -342,7 +342,7 @@ pub(crate) enum On {
 }
 
 /// One connection, client and server: what each saw.
-pub(crate) async fn run(on: (On, On), client: Ask, server: Ask) -> (Outcome, Outcome) {
+pub(crate) async fn run(on: (On, On), client: SideConfig, server: SideConfig) -> (Outcome, Outcome) {
     let identity = certified();
     let (to, serving) = match on.1 {
         On::Quinn => plugged::on_quinn::serve(server, &identity.tls),
@@ -363,7 +363,7 @@ pub(crate) async fn run(on: (On, On), client: Ask, server: Ask) -> (Outcome, Out
 }
 
 /// As [`run`] with a quiche server; what that saw. The client is given up then.
-pub(crate) async fn run_server(client: On, asks: Ask, server: Ask) -> Outcome {
+pub(crate) async fn run_server(client: On, asks: SideConfig, server: SideConfig) -> Outcome {
     let identity = certified();
     let (to, serving) = on_quiche::serve(server, &identity).await;
     let tls = identity.tls.clone();

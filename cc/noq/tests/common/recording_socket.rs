@@ -1,11 +1,13 @@
-//! Endpoints that send through a shaping socket, over sockets that note what leaves.
+//! Sockets of both stacks that record what leaves.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+
+use parking_lot::Mutex;
 
 /// What left a socket.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +23,8 @@ impl Sizes {
         self.1.load(Ordering::Relaxed)
     }
 
-    fn note(&self, contents: &[u8], segment: Option<usize>) {
-        let mut sizes = self.0.lock().expect("unpoisoned");
+    fn record(&self, contents: &[u8], segment: Option<usize>) {
+        let mut sizes = self.0.lock();
         for datagram in contents.chunks(segment.unwrap_or(contents.len()).max(1)) {
             // Long headers are those of the handshake.
             sizes.push((datagram[0] & 0x80 == 0, datagram.len()));
@@ -31,22 +33,22 @@ impl Sizes {
 
     /// Datagrams that begin with a 1-RTT packet, in order.
     pub(crate) fn one_rtt(&self) -> Vec<usize> {
-        self.0.lock().expect("unpoisoned").iter().filter(|(one_rtt, _)| *one_rtt).map(|(_, len)| *len).collect()
+        self.0.lock().iter().filter(|(one_rtt, _)| *one_rtt).map(|(_, len)| *len).collect()
     }
 
     /// All datagrams so far.
     pub(crate) fn count(&self) -> usize {
-        self.0.lock().expect("unpoisoned").len()
+        self.0.lock().len()
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Noting<S> {
-    inner: S,
-    sizes: Sizes,
+pub(crate) struct RecordingSocket<S> {
+    pub inner: S,
+    pub sizes: Sizes,
 }
 
-impl quinn::AsyncUdpSocket for Noting<Arc<dyn quinn::AsyncUdpSocket>> {
+impl quinn::AsyncUdpSocket for RecordingSocket<Arc<dyn quinn::AsyncUdpSocket>> {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn quinn::UdpPoller>> {
         Arc::clone(&self.inner).create_io_poller()
     }
@@ -55,7 +57,7 @@ impl quinn::AsyncUdpSocket for Noting<Arc<dyn quinn::AsyncUdpSocket>> {
         if !self.sizes.vanish() {
             self.inner.try_send(transmit)?;
         }
-        self.sizes.note(transmit.contents, transmit.segment_size);
+        self.sizes.record(transmit.contents, transmit.segment_size);
         Ok(())
     }
 
@@ -85,9 +87,9 @@ impl quinn::AsyncUdpSocket for Noting<Arc<dyn quinn::AsyncUdpSocket>> {
     }
 }
 
-impl noq::AsyncUdpSocket for Noting<Box<dyn noq::AsyncUdpSocket>> {
+impl noq::AsyncUdpSocket for RecordingSocket<Box<dyn noq::AsyncUdpSocket>> {
     fn create_sender(&self) -> Pin<Box<dyn noq::UdpSender>> {
-        Box::pin(Noting { inner: self.inner.create_sender(), sizes: self.sizes.clone() })
+        Box::pin(RecordingSocket { inner: self.inner.create_sender(), sizes: self.sizes.clone() })
     }
 
     fn poll_recv(
@@ -112,7 +114,7 @@ impl noq::AsyncUdpSocket for Noting<Box<dyn noq::AsyncUdpSocket>> {
     }
 }
 
-impl noq::UdpSender for Noting<Pin<Box<dyn noq::UdpSender>>> {
+impl noq::UdpSender for RecordingSocket<Pin<Box<dyn noq::UdpSender>>> {
     fn poll_send(
         mut self: Pin<&mut Self>,
         transmit: &noq::udp::Transmit<'_>,
@@ -121,7 +123,7 @@ impl noq::UdpSender for Noting<Pin<Box<dyn noq::UdpSender>>> {
         let vanish = self.sizes.vanish();
         let sent = if vanish { Poll::Ready(Ok(())) } else { self.inner.as_mut().poll_send(transmit, cx) };
         if let Poll::Ready(Ok(())) = sent {
-            self.sizes.note(transmit.contents, transmit.segment_size);
+            self.sizes.record(transmit.contents, transmit.segment_size);
         }
         sent
     }
@@ -130,47 +132,3 @@ impl noq::UdpSender for Noting<Pin<Box<dyn noq::UdpSender>>> {
         self.inner.max_transmit_segments()
     }
 }
-
-/// Both stacks have the same shape; how they hold a socket differs.
-macro_rules! shaping_sockets {
-    ($module:ident, $stack:ident, $plugin:ident, $pointer:ident) => {
-        pub(crate) mod $module {
-            use super::*;
-            use $plugin::{ShapingSocket, TrailerRegistry};
-            use $stack::{AsyncUdpSocket, Endpoint, EndpointConfig, Runtime, ServerConfig, TokioRuntime};
-
-            pub(crate) fn runtime() -> Arc<dyn Runtime> {
-                Arc::new(TokioRuntime)
-            }
-
-            /// A socket that notes what leaves.
-            pub(crate) fn socket(to: SocketAddr, sizes: &Sizes) -> $pointer<dyn AsyncUdpSocket> {
-                let socket = std::net::UdpSocket::bind(to).expect("a socket");
-                let inner = runtime().wrap_udp_socket(socket).expect("wrapped");
-                $pointer::new(Noting { inner, sizes: sizes.clone() })
-            }
-
-            /// A shaping socket over a socket that notes what leaves.
-            pub(crate) fn bind(to: SocketAddr, sizes: &Sizes) -> ShapingSocket {
-                ShapingSocket::new(socket(to, sizes), &runtime())
-            }
-
-            /// Another socket for the same registry.
-            pub(crate) fn with_registry(
-                registry: &Arc<TrailerRegistry>,
-                to: SocketAddr,
-                sizes: &Sizes,
-            ) -> ShapingSocket {
-                ShapingSocket::with_registry(registry, socket(to, sizes), &runtime())
-            }
-
-            pub(crate) fn endpoint(config: Option<ServerConfig>, socket: $pointer<dyn AsyncUdpSocket>) -> Endpoint {
-                Endpoint::new_with_abstract_socket(EndpointConfig::default(), config, socket, runtime())
-                    .expect("an endpoint")
-            }
-        }
-    };
-}
-
-shaping_sockets!(on_quinn, quinn, fathom_quinn, Arc);
-shaping_sockets!(on_noq, noq, fathom_noq, Box);

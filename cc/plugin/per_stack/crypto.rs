@@ -1,18 +1,14 @@
-//! fathom-plugin's session and keys behind quinn's crypto traits: types and errors are translated, nothing else.
+//! fathom-plugin's session and keys behind the stack's crypto traits: types and errors are translated, nothing else.
 
 use std::any::Any;
-use std::sync::Arc;
 
-use bytes::BytesMut;
 use fathom_plugin::{
     ClientCryptoConfig, CloseError, ErrorCode, HeaderProtection, KeySet, PacketProtection, ServerCryptoConfig, Tls,
     UnknownVersion, retry_tag,
 };
-use quinn::crypto::{
-    self, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, UnsupportedVersion,
-};
-use quinn_proto::transport_parameters::TransportParameters;
-use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErrorCode};
+
+use crate::stack::crypto::{self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, UnsupportedVersion};
+use crate::stack::{self, Cid, ConnectError, Receiver, Side, TransportError, TransportErrorCode, TransportParameters};
 
 struct Header(HeaderProtection);
 
@@ -36,33 +32,12 @@ impl HeaderKey for Header {
     }
 }
 
-struct Packet(PacketProtection);
+/// A packet key. Its [`PacketKey`] is in `stack`: stacks with several paths say which one a packet is of.
+pub(crate) struct Packet(pub(crate) PacketProtection);
 
 impl From<PacketProtection> for Packet {
     fn from(key: PacketProtection) -> Self {
         Self(key)
-    }
-}
-
-impl PacketKey for Packet {
-    fn encrypt(&self, packet: u64, buf: &mut [u8], header_len: usize) {
-        self.0.encrypt(0, packet, buf, header_len);
-    }
-
-    fn decrypt(&self, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
-        self.0.decrypt(0, packet, header, payload).map_err(|_| CryptoError)
-    }
-
-    fn tag_len(&self) -> usize {
-        self.0.tag_len()
-    }
-
-    fn confidentiality_limit(&self) -> u64 {
-        self.0.confidentiality_limit()
-    }
-
-    fn integrity_limit(&self) -> u64 {
-        self.0.integrity_limit()
     }
 }
 
@@ -77,7 +52,7 @@ fn keys(keys: KeySet<Header, Packet>) -> Keys {
     }
 }
 
-/// A [`CloseError`] as quinn's transport error.
+/// A [`CloseError`] as the stack's transport error.
 struct Closing(TransportError);
 
 impl From<CloseError> for Closing {
@@ -88,7 +63,7 @@ impl From<CloseError> for Closing {
             ErrorCode::TransportParameter => TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
             ErrorCode::ConnectionRefused => TransportErrorCode::CONNECTION_REFUSED,
         };
-        Self(TransportError { code, frame: None, reason: close_error.reason })
+        Self(stack::transport_error(code, close_error))
     }
 }
 
@@ -104,17 +79,16 @@ impl Session {
 }
 
 impl crypto::Session for Session {
-    fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
+    fn initial_keys(&self, dst_cid: Cid<'_>, side: Side) -> Keys {
         let side = match side {
             Side::Client => rustls::Side::Client,
             Side::Server => rustls::Side::Server,
         };
-        keys(self.0.initial_keys(dst_cid, side))
+        keys(self.0.initial_keys(&dst_cid[..], side))
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        let data = self.0.handshake_data()?;
-        Some(Box::new(crypto::rustls::HandshakeData { protocol: data.protocol, server_name: data.server_name }))
+        self.0.handshake_data().map(stack::handshake_data)
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
@@ -151,8 +125,8 @@ impl crypto::Session for Session {
         self.0.next_1rtt_keys().map(packet_keys)
     }
 
-    fn is_valid_retry(&self, orig_dst_cid: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
-        self.0.is_valid_retry(orig_dst_cid, header, payload)
+    fn is_valid_retry(&self, orig_dst_cid: Cid<'_>, header: &[u8], payload: &[u8]) -> bool {
+        self.0.is_valid_retry(&orig_dst_cid[..], header, payload)
     }
 
     fn export_keying_material(
@@ -171,12 +145,12 @@ fn encoded(parameters: &TransportParameters) -> Vec<u8> {
     bytes
 }
 
-/// quinn crypto configuration of one outgoing connection.
+/// The stack's crypto configuration of one outgoing connection.
 pub(crate) struct ClientCrypto(pub(crate) ClientCryptoConfig);
 
 impl crypto::ClientConfig for ClientCrypto {
     fn start_session(
-        self: Arc<Self>,
+        self: Receiver<'_, Self>,
         version: u32,
         server_name: &str,
         params: &TransportParameters,
@@ -188,19 +162,19 @@ impl crypto::ClientConfig for ClientCrypto {
     }
 }
 
-/// quinn crypto configuration of an endpoint or of one accepted connection.
+/// The stack's crypto configuration of an endpoint or of one accepted connection.
 pub(crate) struct ServerCrypto(pub(crate) ServerCryptoConfig);
 
 impl crypto::ServerConfig for ServerCrypto {
-    fn initial_keys(&self, version: u32, dst_cid: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
-        self.0.initial_keys(version, dst_cid).map(keys).map_err(|UnknownVersion| UnsupportedVersion)
+    fn initial_keys(&self, version: u32, dst_cid: Cid<'_>) -> Result<Keys, UnsupportedVersion> {
+        self.0.initial_keys(version, &dst_cid[..]).map(keys).map_err(|UnknownVersion| UnsupportedVersion)
     }
 
-    fn retry_tag(&self, _: u32, orig_dst_cid: &ConnectionId, packet: &[u8]) -> [u8; 16] {
-        retry_tag(orig_dst_cid, packet)
+    fn retry_tag(&self, _: u32, orig_dst_cid: Cid<'_>, packet: &[u8]) -> [u8; 16] {
+        retry_tag(&orig_dst_cid[..], packet)
     }
 
-    fn start_session(self: Arc<Self>, _: u32, params: &TransportParameters) -> Box<dyn crypto::Session> {
+    fn start_session(self: Receiver<'_, Self>, _: u32, params: &TransportParameters) -> Box<dyn crypto::Session> {
         Box::new(Session(self.0.start(encoded(params))))
     }
 }

@@ -1,4 +1,7 @@
-//! What is known of each network path: its packet number space, its delays, its ECN counts.
+//! What ACK frames say of each network path: its one-way delays, its ECN counts, how long the peer held acknowledgements back.
+//!
+//! A stack processes a packet's ACK frames right after the packet was opened. So what they say waits here until the path's controller
+//! takes it, and the next packet replaces it: the delay is history then, while ECN counts are kept for the next batch.
 
 use std::time::Duration;
 
@@ -6,7 +9,8 @@ use fathom_cc::{EcnDelta, OneWayDelay, Time};
 use fathom_frames::{Arrival, Counters, Dedup, Echo, EcnCounts, Estimator, Sample, SendTimes, SyncTimestamp};
 
 use crate::by_path::ByPath;
-use crate::payload::AckSeen;
+use crate::negotiation::Negotiation;
+use crate::payload::{AckSeen, IncomingFrames};
 
 /// What a packet says of when it left, for the ACK frames in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +25,127 @@ pub(crate) enum PeerTimestamp {
     Timestamp(u32, Duration),
 }
 
+/// What ACK frames have said so far, for the report.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AckSummary {
+    /// Packets with a frame of ours, each read once.
+    pub(crate) stamps_received: u64,
+    /// ACK frames read.
+    pub(crate) acks: u64,
+    /// The longest time for which one of them says that it was held back.
+    pub(crate) longest_ack_delay: Duration,
+    /// ECN counts of the newest one with any.
+    pub(crate) ecn: Option<EcnCounts>,
+    /// The newest forward one-way delay.
+    pub(crate) one_way: Option<OneWayDelay>,
+}
+
+/// The paths of one connection.
+#[derive(Default)]
+pub(crate) struct PathSignals {
+    paths: ByPath<Path>,
+    /// The 1-RTT packet sealed last: path and number.
+    sealed: Option<(u32, u64)>,
+    summary: AckSummary,
+}
+
+impl PathSignals {
+    /// A 1-RTT packet of this path leaves at `departs`, as time on the wire; `ack_eliciting`: it asks for an acknowledgement.
+    pub(crate) fn on_packet_sent(
+        &mut self,
+        negotiation: &Negotiation,
+        path: u32,
+        packet: u64,
+        departs: Time,
+        ack_eliciting: impl FnOnce() -> bool,
+    ) {
+        self.sealed = Some((path, packet));
+        match negotiation.records_send_time(ack_eliciting) {
+            Some(true) => self.paths.at(path).sent.record(packet, departs),
+            Some(false) => self.paths.at(path).sent.record_non_eliciting(packet, departs),
+            None => {}
+        }
+    }
+
+    /// The path of `packet`, if it was the last to be sealed.
+    pub(crate) fn path_of(&self, packet: u64) -> Option<u32> {
+        self.sealed.filter(|(_, sealed)| *sealed == packet).map(|(path, _)| path)
+    }
+
+    /// The newest stamp received on this path, to be echoed.
+    pub(crate) fn echo(&mut self, path: u32) -> Option<Echo> {
+        self.paths.at(path).echo
+    }
+
+    /// A packet with these frames arrived on `path` at `now`, as time on the wire; false where it came before, and says nothing new.
+    pub(crate) fn on_packet_received(
+        &mut self,
+        negotiation: &Negotiation,
+        path: u32,
+        packet: u64,
+        now: Time,
+        found: &IncomingFrames,
+    ) -> bool {
+        self.paths.iter_mut().for_each(Path::carry_over_ecn);
+        let known = self.paths.at(path);
+        // Without a stamp a duplicate says nothing new: send times are taken once, counts only grow.
+        if found.is_stamped() && !known.on_stamped_packet(packet, found.stamp, now) {
+            return false;
+        }
+        let summary = &mut self.summary;
+        summary.stamps_received += u64::from(found.is_stamped());
+        let exponent = negotiation.peer_exponent();
+        for ack in found.acks() {
+            summary.ecn = ack.ecn.or(summary.ecn);
+            summary.acks += 1;
+            summary.longest_ack_delay = summary.longest_ack_delay.max(ack.delay(exponent));
+            // A path that was never used acknowledges nothing.
+            let Some(acked) = self.paths.known(ack.path) else { continue };
+            let peer_timestamp = negotiation.peer_timestamp(found, ack, path);
+            let one_way = acked.on_ack(now, ack, exponent, peer_timestamp);
+            summary.one_way = one_way.or(summary.one_way);
+        }
+        true
+    }
+
+    /// What the ACK frame says that the stack is processing for controller `controller_id` of `path`, once; `largest` is the largest packet
+    /// acknowledged so far on that path. The delay it reports is at most the one that the peer announced.
+    pub(crate) fn take(
+        &mut self,
+        negotiation: &Negotiation,
+        path: u32,
+        controller_id: u64,
+        largest: Option<u64>,
+    ) -> AckSignals {
+        let signals = self.paths.known(path).map(|p| p.take_signals(controller_id, largest)).unwrap_or_default();
+        AckSignals { ack_delay: signals.ack_delay.min(negotiation.max_ack_delay()), ..signals }
+    }
+
+    /// What ACK frames have said so far.
+    pub(crate) const fn summary(&self) -> &AckSummary {
+        &self.summary
+    }
+
+    /// What became of the samples of all paths; the skew is that of the path used last.
+    pub(crate) fn counters(&self) -> Counters {
+        self.paths.iter().map(|p| p.estimator.counters()).fold(Counters::default(), |sum, c| Counters {
+            samples: sum.samples + c.samples,
+            dropped_reordered: sum.dropped_reordered + c.dropped_reordered,
+            dropped_bound: sum.dropped_bound + c.dropped_bound,
+            steps: sum.steps + c.steps,
+            skew_ppb: c.skew_ppb,
+        })
+    }
+}
+
 /// One network path.
 #[derive(Default)]
-pub(crate) struct Path {
-    pub(crate) sent: SendTimes,
+struct Path {
+    sent: SendTimes,
     dedup: Dedup,
-    pub(crate) estimator: Estimator,
+    estimator: Estimator,
     /// The peer's stamped packet with the largest number, for echoes.
-    pub(crate) echo: Option<Echo>,
+    echo: Option<Echo>,
     ecn: EcnCounts,
     /// Largest packet acknowledged so far.
     largest: Option<u64>,
@@ -59,8 +176,8 @@ pub(crate) struct AckSignals {
 }
 
 impl Path {
-    /// Notes a packet of the peer; whether it is to be read.
-    pub(crate) fn on_packet_received(&mut self, packet: u64, stamp: Option<SyncTimestamp>, now: Time) -> bool {
+    /// A packet of the peer with a frame of ours; whether it is to be read.
+    fn on_stamped_packet(&mut self, packet: u64, stamp: Option<SyncTimestamp>, now: Time) -> bool {
         let arrival = self.dedup.insert(packet);
         if let (Arrival::Newest, Some(stamp)) = (arrival, stamp) {
             self.echo = Some(Echo::of(stamp.sent, now));
@@ -68,14 +185,8 @@ impl Path {
         !matches!(arrival, Arrival::Duplicate | Arrival::TooOld)
     }
 
-    /// Reads an ACK frame for this path, and what the packet in which it lay `peer_timestamp` that says something of this path.
-    pub(crate) fn on_ack(
-        &mut self,
-        now: Time,
-        ack: &AckSeen,
-        exponent: u8,
-        peer_timestamp: PeerTimestamp,
-    ) -> Option<OneWayDelay> {
+    /// Reads an ACK frame for this path, and what its packet says of the peer's clock; the one-way delay, if both give one.
+    fn on_ack(&mut self, now: Time, ack: &AckSeen, exponent: u8, peer_timestamp: PeerTimestamp) -> Option<OneWayDelay> {
         let delay = ack.delay(exponent);
         // Every ACK frame goes through the log, stamped or not: a packet acknowledged without a stamp must not count later.
         let acked_packet = self.sent.take_range(ack.newest());
@@ -110,8 +221,8 @@ impl Path {
         }
     }
 
-    /// See [`crate::connection_state::ConnectionState::take_signals`].
-    pub(crate) fn take_signals(&mut self, controller_id: u64, largest: Option<u64>) -> AckSignals {
+    /// See [`PathSignals::take`].
+    fn take_signals(&mut self, controller_id: u64, largest: Option<u64>) -> AckSignals {
         let same = self.controller_id.is_none_or(|last| last == controller_id);
         self.controller_id = Some(controller_id);
         if !same {
@@ -157,27 +268,6 @@ fn sum(a: Option<EcnDelta>, b: Option<EcnDelta>) -> Option<EcnDelta> {
     }
 }
 
-/// The paths of one connection.
-pub(crate) type Paths = ByPath<Path>;
-
-impl Paths {
-    /// Called before each packet is read.
-    pub(crate) fn carry_over_ecn(&mut self) {
-        self.iter_mut().for_each(Path::carry_over_ecn);
-    }
-
-    /// What became of the samples of all paths; the skew is that of the path used last.
-    pub(crate) fn counters(&self) -> Counters {
-        self.iter().map(|p| p.estimator.counters()).fold(Counters::default(), |sum, c| Counters {
-            samples: sum.samples + c.samples,
-            dropped_reordered: sum.dropped_reordered + c.dropped_reordered,
-            dropped_bound: sum.dropped_bound + c.dropped_bound,
-            steps: sum.steps + c.steps,
-            skew_ppb: c.skew_ppb,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +278,7 @@ mod tests {
         AckSeen { largest, ecn, ..AckSeen::default() }
     }
 
-    fn hear(path: &mut Path, packet: u64, frame: &AckSeen) {
+    fn receive(path: &mut Path, packet: u64, frame: &AckSeen) {
         path.carry_over_ecn();
         path.on_ack(Time::from_millis(packet), frame, 3, PeerTimestamp::Nothing);
     }
@@ -196,24 +286,24 @@ mod tests {
     #[test]
     fn ecn_counts_reach_the_controller_once_and_none_is_lost() {
         let mut path = Path::default();
-        hear(&mut path, 0, &ack(4, (3, 1)));
+        receive(&mut path, 0, &ack(4, (3, 1)));
         assert_eq!(path.take_signals(1, Some(4)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 1 }));
         assert_eq!(path.take_signals(1, Some(4)).ecn, None, "the same frame twice");
         // Two frames that acknowledge nothing new, one that arrives late with old counts, then one that does acknowledge.
-        hear(&mut path, 1, &ack(4, (3, 2)));
-        hear(&mut path, 2, &ack(4, (4, 3)));
-        hear(&mut path, 3, &ack(3, (2, 0)));
-        hear(&mut path, 4, &ack(6, (6, 4)));
+        receive(&mut path, 1, &ack(4, (3, 2)));
+        receive(&mut path, 2, &ack(4, (4, 3)));
+        receive(&mut path, 3, &ack(3, (2, 0)));
+        receive(&mut path, 4, &ack(6, (6, 4)));
         assert_eq!(path.take_signals(1, Some(6)).ecn, Some(EcnDelta { ect0: 3, ect1: 0, ce: 3 }));
     }
 
     #[test]
     fn signals_go_to_the_frame_they_came_with() {
         let mut path = Path::default();
-        hear(&mut path, 0, &ack(4, (5, 0)));
+        receive(&mut path, 0, &ack(4, (5, 0)));
         // The stack's largest is another one: the frame came late.
         assert_eq!(path.take_signals(1, Some(9)), AckSignals::default());
-        hear(&mut path, 1, &ack(10, (6, 0)));
+        receive(&mut path, 1, &ack(10, (6, 0)));
         assert_eq!(path.take_signals(1, Some(10)).ecn, Some(EcnDelta { ect0: 6, ect1: 0, ce: 0 }));
     }
 
@@ -221,7 +311,7 @@ mod tests {
     fn ack_delay_counts_where_the_largest_packet_is_new() {
         let mut path = Path::default();
         let mut delay = |largest, raw_delay| {
-            hear(&mut path, 0, &AckSeen { largest, raw_delay, ..AckSeen::default() });
+            receive(&mut path, 0, &AckSeen { largest, raw_delay, ..AckSeen::default() });
             path.take_signals(1, Some(9)).ack_delay
         };
         assert_eq!(delay(9, 125), Duration::from_millis(1));
@@ -232,11 +322,11 @@ mod tests {
     #[test]
     fn another_controller_starts_without_the_old_path_s_signals() {
         let mut path = Path::default();
-        hear(&mut path, 0, &ack(4, (5, 1)));
+        receive(&mut path, 0, &ack(4, (5, 1)));
         assert!(path.take_signals(1, Some(4)).ecn.is_some());
-        hear(&mut path, 1, &ack(5, (6, 2)));
+        receive(&mut path, 1, &ack(5, (6, 2)));
         assert_eq!(path.take_signals(2, Some(5)), AckSignals::default());
-        hear(&mut path, 2, &ack(6, (7, 2)));
+        receive(&mut path, 2, &ack(6, (7, 2)));
         assert_eq!(path.take_signals(2, Some(6)).ecn, Some(EcnDelta { ect0: 1, ect1: 0, ce: 0 }));
     }
 
@@ -246,16 +336,16 @@ mod tests {
         for packet in 0..4 {
             path.sent.record(packet, Time::from_millis(packet));
         }
-        let mut hear = |at, largest| {
+        let mut receive = |at, largest| {
             let frame = AckSeen { path: 0, largest, ..AckSeen::default() };
             // Each took 20 ms there and was acknowledged at once.
             let peer_timestamp = PeerTimestamp::Stamp(20_000 + 1_000 * largest as u32);
             path.on_ack(Time::from_millis(at), &frame, 3, peer_timestamp).is_some()
         };
-        assert!(hear(31, 1));
-        assert!(!hear(31, 1), "acknowledged before");
-        assert!(!hear(32, 0), "older");
-        assert!(hear(33, 3));
+        assert!(receive(31, 1));
+        assert!(!receive(31, 1), "acknowledged before");
+        assert!(!receive(32, 0), "older");
+        assert!(receive(33, 3));
     }
 
     /// Packets 0 to 9, one a millisecond, each 20 ms there and acknowledged `held` later; what the samples say of the last.
@@ -296,19 +386,19 @@ mod tests {
         }
         path.sent.record(6, Time::from_millis(6));
         path.sent.record_non_eliciting(7, Time::from_millis(7));
-        let mut hear = |at, largest, first_range| {
+        let mut receive = |at, largest, first_range| {
             let frame = AckSeen { largest, first_range, ..AckSeen::default() };
             let peer_timestamp = PeerTimestamp::Timestamp(20_000 + 1_000 * largest as u32, Duration::from_millis(25));
             path.on_ack(Time::from_millis(at), &frame, 3, peer_timestamp).is_some()
         };
-        assert!(!hear(40, 3, 3), "none of them asked for it");
-        assert!(hear(47, 7, 3), "packet 6 did");
-        assert!(!hear(47, 7, 7), "acknowledged before");
+        assert!(!receive(40, 3, 3), "none of them asked for it");
+        assert!(receive(47, 7, 3), "packet 6 did");
+        assert!(!receive(47, 7, 7), "acknowledged before");
     }
 
     #[test]
     fn paths_are_bounded_and_the_oldest_goes_first() {
-        let mut paths = Paths::default();
+        let mut paths = ByPath::<Path>::default();
         for id in 0..100 {
             paths.at(id).ecn.ce = u64::from(id);
         }
@@ -321,9 +411,9 @@ mod tests {
     fn an_echo_is_of_the_largest_packet_received() {
         let mut path = Path::default();
         let stamp = |sent| Some(SyncTimestamp { sent, echo: None });
-        assert!(path.on_packet_received(7, stamp(70), Time::from_micros(100)));
-        assert!(path.on_packet_received(6, stamp(60), Time::from_micros(110)));
-        assert!(!path.on_packet_received(7, stamp(71), Time::from_micros(120)));
+        assert!(path.on_stamped_packet(7, stamp(70), Time::from_micros(100)));
+        assert!(path.on_stamped_packet(6, stamp(60), Time::from_micros(110)));
+        assert!(!path.on_stamped_packet(7, stamp(71), Time::from_micros(120)));
         assert_eq!(path.echo, Some(Echo { sent: 70, transit: 30 }));
     }
 }

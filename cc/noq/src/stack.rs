@@ -1,0 +1,167 @@
+//! noq under the names that the shared sources (`cc/plugin/per_stack`) use, and what only noq has or lacks.
+
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use fathom_plugin::CloseError;
+pub(crate) use noq::udp::{EcnCodepoint, Transmit};
+pub(crate) use noq::{
+    AsyncTimer, AsyncUdpSocket, ClientConfig, ConnectError, Connecting, ConnectionError, Endpoint, Incoming, Runtime,
+    ServerConfig, TransportConfig, crypto,
+};
+use noq_proto::PathId;
+use noq_proto::coding::Encodable;
+pub(crate) use noq_proto::transport_parameters::TransportParameters;
+pub(crate) use noq_proto::{Side, TransportError, TransportErrorCode};
+
+pub(crate) use crate::Noq as ThisStack;
+use crate::crypto::Packet;
+pub(crate) use crate::handshake_data::to_noq as handshake_data;
+use crate::shaping_socket::{Shaper, Wrapped};
+
+// ---- crypto ----
+
+/// How a connection id is handed over.
+pub(crate) type Cid<'a> = noq_proto::ConnectionId;
+/// How a crypto configuration is called.
+pub(crate) type Receiver<'a, T> = &'a T;
+
+/// A path's number: noq gives it only in its wire form.
+fn number(path: PathId) -> u32 {
+    if path == PathId::ZERO {
+        return 0;
+    }
+    let mut bytes = [0; 8];
+    path.encode(&mut &mut bytes[..]);
+    fathom_frames::varint::decode(&bytes).and_then(|(number, _)| u32::try_from(number).ok()).unwrap_or(u32::MAX)
+}
+
+impl crypto::PacketKey for Packet {
+    fn encrypt(&self, path: PathId, packet: u64, buf: &mut [u8], header_len: usize) {
+        self.0.encrypt(number(path), packet, buf, header_len);
+    }
+
+    fn decrypt(
+        &self,
+        path: PathId,
+        packet: u64,
+        header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), crypto::CryptoError> {
+        self.0.decrypt(number(path), packet, header, payload).map_err(|_| crypto::CryptoError)
+    }
+
+    fn tag_len(&self) -> usize {
+        self.0.tag_len()
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.0.confidentiality_limit()
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.0.integrity_limit()
+    }
+}
+
+/// noq's error, with TLS's own inside.
+pub(crate) fn transport_error(code: TransportErrorCode, error: CloseError) -> TransportError {
+    let mut transport_error = TransportError::new(code, error.reason);
+    transport_error.crypto = error.tls.map(|e| Arc::new(e) as _);
+    transport_error
+}
+
+// ---- wiring ----
+
+/// noq sends on several paths at once.
+pub(crate) const MULTIPATH: bool = true;
+
+/// No second path, and no NAT traversal, which needs one.
+pub(crate) fn disable_multipath(transport: &mut TransportConfig) {
+    transport.max_remote_nat_traversal_addresses(0).max_concurrent_multipath_paths(0);
+}
+
+// ---- socket ----
+
+/// What sockets are kept in.
+pub(crate) type Pointer<T> = Box<T>;
+
+impl AsyncUdpSocket for Wrapped {
+    fn create_sender(&self) -> Pin<Box<dyn noq::UdpSender>> {
+        Box::pin(Sender { inner: self.inner.create_sender(), shaper: self.shaper.clone() })
+    }
+
+    fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [noq::udp::RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.inner.poll_recv(cx, bufs, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    fn max_receive_segments(&self) -> NonZeroUsize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+/// A connection's way to the socket. It sends one datagram per call: each may be trimmed by another length and leave at another time.
+struct Sender {
+    inner: Pin<Box<dyn noq::UdpSender>>,
+    shaper: Shaper,
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ShapingSocket({:?})", self.inner)
+    }
+}
+
+impl noq::UdpSender for Sender {
+    fn poll_send(mut self: Pin<&mut Self>, transmit: &Transmit<'_>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.shaper.shape(transmit) {
+            Some(shaped) => self.inner.as_mut().poll_send(&shaped, cx),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+/// Sends datagrams that were kept back.
+pub(crate) struct ReleaseSender(Pin<Box<dyn noq::UdpSender>>);
+
+impl ReleaseSender {
+    pub(crate) fn new(socket: &Pointer<dyn AsyncUdpSocket>) -> Self {
+        Self(socket.create_sender())
+    }
+
+    /// Pending while the socket does not take it.
+    pub(crate) fn poll_send(&mut self, transmit: &Transmit<'_>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.as_mut().poll_send(transmit, cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_numbers_are_read_whole() {
+        for id in [0, 1, 63, 64, 16_383, 16_384, 1 << 30, u32::MAX] {
+            assert_eq!(number(PathId::from(id)), id);
+        }
+    }
+}

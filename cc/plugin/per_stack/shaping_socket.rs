@@ -1,0 +1,146 @@
+//! A socket through which datagrams of the controller's size and send delay leave.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use fathom_plugin::{DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};
+
+use crate::stack::{AsyncTimer, AsyncUdpSocket, EcnCodepoint, Pointer, ReleaseSender, Runtime, Transmit};
+
+/// Wraps an endpoint's socket, so that controllers may set the datagram size ([`fathom_cc::SendParams::datagram`]) and keep packets back
+/// ([`fathom_cc::Pacing::Delay`]), which the stack by itself does not. How it works, and its limits:
+/// [`fathom_plugin::TrailerRegistry`]'s module.
+///
+/// Make plug-ins with [`fathom_plugin::Plugin::named_with_shaping`] and [`ShapingSocket::registry`], and the endpoint with
+/// [`ShapingSocket::socket`]. Several datagrams per system call (GSO) are given up on such an endpoint.
+pub struct ShapingSocket(Wrapped);
+
+impl ShapingSocket {
+    /// Wraps `socket`; `runtime` is the endpoint's.
+    pub fn new(socket: Pointer<dyn AsyncUdpSocket>, runtime: &Arc<dyn Runtime>) -> Self {
+        Self::with_registry(&Arc::new(TrailerRegistry::new(runtime.now())), socket, runtime)
+    }
+
+    /// Wraps another socket for the plug-ins of the same registry: that of a second endpoint, or the one to which an endpoint's
+    /// `rebind_abstract` moves. An endpoint that moves to a socket without a shaping socket loses a few packets of each connection and
+    /// runs on without.
+    pub fn with_registry(
+        registry: &Arc<TrailerRegistry>,
+        socket: Pointer<dyn AsyncUdpSocket>,
+        runtime: &Arc<dyn Runtime>,
+    ) -> Self {
+        let (delayed, delayed_sends) = DelayQueue::new();
+        runtime.spawn(Box::pin(ReleaseTask {
+            sender: ReleaseSender::new(&socket),
+            timer: runtime.new_timer(runtime.now()),
+            runtime: Arc::clone(runtime),
+            delayed_sends,
+        }));
+        Self(Wrapped { inner: socket, shaper: Shaper { registry: Arc::clone(registry), delayed } })
+    }
+
+    /// Binds a UDP socket and wraps it.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or the runtime refuses the socket.
+    pub fn bind(address: SocketAddr, runtime: &Arc<dyn Runtime>) -> io::Result<Self> {
+        let socket = runtime.wrap_udp_socket(std::net::UdpSocket::bind(address)?)?;
+        Ok(Self::new(socket, runtime))
+    }
+
+    /// For [`fathom_plugin::Plugin::named_with_shaping`].
+    pub fn registry(&self) -> &Arc<TrailerRegistry> {
+        &self.0.shaper.registry
+    }
+
+    /// For the `new_with_abstract_socket` of the stack's endpoint.
+    pub fn socket(self) -> Pointer<dyn AsyncUdpSocket> {
+        Pointer::new(self.0)
+    }
+}
+
+impl fmt::Debug for ShapingSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The wrapped socket. Its [`AsyncUdpSocket`] is in `stack`: stacks send in different ways.
+pub(crate) struct Wrapped {
+    pub(crate) inner: Pointer<dyn AsyncUdpSocket>,
+    pub(crate) shaper: Shaper,
+}
+
+impl fmt::Debug for Wrapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ShapingSocket({:?})", self.inner)
+    }
+}
+
+/// Trims datagrams and keeps them back.
+#[derive(Clone)]
+pub(crate) struct Shaper {
+    registry: Arc<TrailerRegistry>,
+    delayed: DelayQueue<SendMeta>,
+}
+
+impl Shaper {
+    /// What to send now of one datagram: all of it, or less; `None`: it was kept back.
+    pub(crate) fn shape<'a>(&self, transmit: &Transmit<'a>) -> Option<Transmit<'a>> {
+        let Some(Trimmed { datagram, release }) = self.registry.read(transmit.contents) else {
+            return Some(transmit.clone());
+        };
+        let meta = SendMeta { destination: transmit.destination, ecn: transmit.ecn, src_ip: transmit.src_ip };
+        let kept_back = release.is_some_and(|at| self.delayed.push(at, datagram, meta));
+        (!kept_back).then(|| meta.transmit(datagram))
+    }
+}
+
+/// How to send a datagram that was kept back.
+#[derive(Clone, Copy, Debug)]
+struct SendMeta {
+    destination: SocketAddr,
+    ecn: Option<EcnCodepoint>,
+    src_ip: Option<IpAddr>,
+}
+
+impl SendMeta {
+    fn transmit<'a>(&self, contents: &'a [u8]) -> Transmit<'a> {
+        Transmit { destination: self.destination, ecn: self.ecn, contents, segment_size: None, src_ip: self.src_ip }
+    }
+}
+
+/// The task that sends what was kept back; it ends when that is done and the shaping socket is gone.
+struct ReleaseTask {
+    sender: ReleaseSender,
+    timer: Pin<Box<dyn AsyncTimer>>,
+    runtime: Arc<dyn Runtime>,
+    delayed_sends: DelayedSends<SendMeta>,
+}
+
+impl Future for ReleaseTask {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { sender, timer, runtime, delayed_sends } = &mut *self;
+        let wait = |until, cx: &mut Context<'_>| {
+            timer.as_mut().reset(until);
+            timer.as_mut().poll(cx)
+        };
+        delayed_sends.poll(cx, || runtime.now(), wait, |delayed, cx| send(sender, delayed, cx))
+    }
+}
+
+/// Pending until the socket takes it; an error loses the datagram, as the network might.
+fn send(sender: &mut ReleaseSender, delayed: &DelayedDatagram<SendMeta>, cx: &mut Context<'_>) -> Poll<()> {
+    sender.poll_send(&delayed.meta.transmit(&delayed.bytes), cx).map(|sent| {
+        if let Err(e) = sent {
+            tracing::debug!("a datagram kept back was lost: {e}");
+        }
+    })
+}

@@ -1,0 +1,96 @@
+//! What the drivers of a connection's controllers call, for each event under one lock.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
+use parking_lot::MutexGuard;
+
+use super::{ConnectionState, Parts};
+use crate::path_signals::AckSignals;
+use crate::shaping::ShapingRequest;
+
+impl ConnectionState {
+    /// The number of the next controller.
+    pub(crate) fn next_controller_id(&self) -> u64 {
+        self.controllers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Datagrams go through a shaping socket, which honours sizes and send delays.
+    pub(crate) fn has_shaping_socket(&self) -> bool {
+        self.trailer.as_ref().is_some_and(|trailer| trailer.is_wired())
+    }
+
+    /// The stack itself makes packets as small as a controller asks: what it counts are real bytes, and a window may be smaller than
+    /// two of the largest packets.
+    pub(crate) const fn sizes_packets(&self) -> bool {
+        self.provided.datagram && self.trailer.is_none()
+    }
+
+    /// By how many bytes packets are trimmed now, and since when.
+    pub(crate) fn trim(&self) -> (Time, usize) {
+        if self.trailer.is_some() { self.parts.lock().trim() } else { (Time::ZERO, 0) }
+    }
+
+    /// Controller `controller_id` is gone.
+    pub(crate) fn remove_controller(&self, controller_id: u64) {
+        if self.trailer.is_some()
+            && let Some(shaping) = &mut self.parts.lock().shaping
+        {
+            shaping.remove_controller(controller_id);
+        }
+    }
+
+    /// Locks the state for one event of a controller.
+    pub(crate) fn lock(&self) -> LockedState<'_> {
+        LockedState { state: self, parts: self.parts.lock() }
+    }
+}
+
+/// The locked state, during one event of a controller. A stack has no packet half built meanwhile.
+pub(crate) struct LockedState<'a> {
+    state: &'a ConnectionState,
+    parts: MutexGuard<'a, Parts>,
+}
+
+impl LockedState<'_> {
+    /// How long the shaping socket kept back the first packet of `path` sealed at `sent` or later that asked for an acknowledgement; what was
+    /// sealed before is forgotten.
+    pub(crate) fn send_delay_of(&mut self, path: u32, sent: Time) -> Duration {
+        self.parts.shaping.as_mut().map_or(Duration::ZERO, |shaping| shaping.send_delay_of(path, sent))
+    }
+
+    /// What the ACK frame said that the stack is processing for controller `controller_id` of `path`, once; `largest` is the largest packet
+    /// acknowledged so far on that path.
+    pub(crate) fn take_signals(&mut self, path: u32, controller_id: u64, largest: Option<u64>) -> AckSignals {
+        let parts = &mut *self.parts;
+        parts.signals.take(&parts.negotiation, path, controller_id, largest)
+    }
+
+    /// Datagrams go through a shaping socket, which honours sizes and send delays.
+    pub(crate) fn has_shaping_socket(&self) -> bool {
+        self.state.has_shaping_socket()
+    }
+
+    /// What controller `controller_id` asks of the shaping socket from here on.
+    pub(crate) fn request_shaping(&mut self, controller_id: u64, request: ShapingRequest) {
+        let parts = &mut *self.parts;
+        if let Some(shaping) = &mut parts.shaping {
+            let now = self.state.clock.now();
+            shaping.request(controller_id, request, now);
+            parts.update_tail(now);
+            self.state.room.publish(parts);
+        }
+    }
+
+    /// By how many bytes packets are trimmed now, and since when.
+    pub(crate) fn trim(&self) -> (Time, usize) {
+        self.parts.trim()
+    }
+
+    /// Records a controller's state after an event; the newest forward one-way delay.
+    pub(crate) fn record_metrics(&mut self, metrics: ControllerMetrics) -> Option<OneWayDelay> {
+        self.parts.controller = Some(metrics);
+        self.parts.signals.summary().one_way
+    }
+}

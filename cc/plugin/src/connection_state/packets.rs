@@ -1,0 +1,160 @@
+//! Packets out and in: what keys, or a stack that seals by itself, call for each.
+
+use std::sync::atomic::Ordering;
+
+use fathom_cc::Time;
+
+use super::{ConnectionState, Parts};
+use crate::payload::{
+    IncomingFrames, NotNegotiated, OutgoingFrames, check_none, is_ack_eliciting, is_one_stream_frame,
+};
+use crate::shaping::{Departure, Packet};
+
+impl ConnectionState {
+    /// Bytes that the next 1-RTT packet must hold free.
+    pub(crate) fn reserved(&self) -> usize {
+        self.room.frame.load(Ordering::Relaxed) + self.room.tail.load(Ordering::Relaxed)
+    }
+
+    /// Writes the frame into a payload that has [`ConnectionState::reserved`] free bytes at its end, and says how the packet leaves; `datagram` is
+    /// the size it would have untrimmed.
+    pub(crate) fn seal(&self, path: u32, packet: u64, payload: &mut [u8], datagram: usize) -> Departure {
+        let now = self.clock.now();
+        let parts = &mut *self.parts.lock();
+        let (room, tail) = (parts.stamps.room(), parts.tail());
+        let body = payload.len().checked_sub(room + tail);
+        let departure = match (&mut parts.shaping, body) {
+            (Some(shaping), Some(body)) => {
+                let outgoing = OutgoingFrames::read(&payload[..body]);
+                shaping.depart(&Packet { path, outgoing, len: room + body, tail, datagram }, now)
+            }
+            _ => Departure::default(),
+        };
+        let departs = self.clock.wire_time(departure.release.unwrap_or(now));
+        let ack_eliciting = || body.is_none_or(|body| is_ack_eliciting(&payload[..body]));
+        parts.signals.on_packet_sent(&parts.negotiation, path, packet, departs, ack_eliciting);
+        if let Some(body) = body {
+            let kept = payload.len() - departure.trim;
+            let frame = make_room(&mut payload[..kept], body, room);
+            if !frame.is_empty() {
+                let echo = || parts.signals.echo(path);
+                parts.stamps.write(&parts.negotiation, departs, echo, frame);
+            }
+        }
+        parts.update_tail(now);
+        self.room.publish(parts);
+        departure
+    }
+
+    /// Fills what the shaping socket trims off a datagram.
+    pub(crate) fn write_trailer(&self, tail: &mut [u8], release: Option<Time>) {
+        if let Some(trailer) = &self.trailer {
+            trailer.write(tail, release.map(|at| self.clock.instant(at)));
+        }
+    }
+
+    /// Bytes to hold free for our frame in the 1-RTT packet being built; `acknowledges`: an ACK frame is in it.
+    pub fn frame_room(&self, acknowledges: bool) -> usize {
+        if acknowledges || self.room.stamps_every_packet.load(Ordering::Relaxed) {
+            self.room.frame.load(Ordering::Relaxed)
+        } else {
+            0
+        }
+    }
+
+    /// The 1-RTT packet of this number is complete but for our frame, which goes to `room` ([`ConnectionState::frame_room`] bytes, perhaps none);
+    /// `ack_eliciting`: it asks for an acknowledgement.
+    pub fn finish_packet(&self, packet: u64, ack_eliciting: bool, room: &mut [u8]) {
+        let now = self.clock.wire_now();
+        let parts = &mut *self.parts.lock();
+        parts.signals.on_packet_sent(&parts.negotiation, 0, packet, now, || ack_eliciting);
+        if !room.is_empty() {
+            // Before there is anything to echo the frame is shorter than its room; the stack's buffer is not clean.
+            room.fill(0);
+            let echo = || parts.signals.echo(0);
+            parts.stamps.write(&parts.negotiation, now, echo, room);
+            self.room.publish(parts);
+        }
+    }
+
+    /// The path of `packet` if it was the last to be sealed with a 1-RTT key.
+    pub(crate) fn path_of(&self, packet: u64) -> Option<u32> {
+        self.parts.lock().signals.path_of(packet)
+    }
+
+    // ---- packets in ----
+
+    /// Takes our frames out of an opened payload and records what they and its ACK frames say. Returns how many leading bytes the
+    /// caller must drop.
+    pub(crate) fn open(&self, path: u32, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
+        let parts = &mut *self.parts.lock();
+        if !parts.reads {
+            // Where both extensions are off their frames are unknown ones, on which the stack closes the connection.
+            return if parts.negotiation.is_off() { Ok(0) } else { check_none(payload).map(|()| 0) };
+        }
+        let (acknowledges, lead) = self.read(parts, path, packet, payload)?;
+        if let Some(shaping) = &mut parts.shaping {
+            shaping.on_packet_received(path, packet, acknowledges);
+            parts.update_tail(self.clock.now());
+        }
+        self.room.publish(parts);
+        Ok(lead)
+    }
+
+    /// The part of [`ConnectionState::open`] that reads the payload: whether an ACK frame is in it, and how many leading bytes to drop.
+    fn read(
+        &self,
+        parts: &mut Parts,
+        path: u32,
+        packet: u64,
+        payload: &mut [u8],
+    ) -> Result<(bool, usize), NotNegotiated> {
+        let bytes = payload.len();
+        let wire_now = || self.clock.wire_now();
+        if is_one_stream_frame(payload) {
+            // Nothing in it is ours or an ACK frame, so it does not matter here whether it is a duplicate.
+            parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, None, wire_now);
+            return Ok((false, 0));
+        }
+        let mut found = IncomingFrames::default();
+        if let Err(not_negotiated) = found.read(payload, parts.negotiation.negotiated()) {
+            return if parts.negotiation.is_off() { Ok((false, 0)) } else { Err(not_negotiated) };
+        }
+        let now = wire_now();
+        let is_new = parts.signals.on_packet_received(&parts.negotiation, path, packet, now, &found);
+        if is_new && found.ack_eliciting {
+            parts.stamps.on_ack_eliciting(&parts.negotiation, bytes, Some(now), wire_now);
+        }
+        Ok((found.acks().next().is_some(), found.remove_from(payload)))
+    }
+
+    /// Takes our frames out of an opened 1-RTT payload and records what they and its ACK frames say. Returns how many leading bytes the
+    /// caller must drop.
+    ///
+    /// # Errors
+    /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
+    pub fn on_packet_received(&self, packet: u64, payload: &mut [u8]) -> Result<usize, NotNegotiated> {
+        self.open(0, packet, payload)
+    }
+
+    /// Looks for our frames in an opened Initial, Handshake or 0-RTT payload, where none may be.
+    ///
+    /// # Errors
+    /// [`NotNegotiated`]: the caller closes the connection with PROTOCOL_VIOLATION.
+    pub fn on_early_packet_received(&self, payload: &[u8]) -> Result<(), NotNegotiated> {
+        if self.parts.lock().negotiation.is_off() { Ok(()) } else { check_none(payload) }
+    }
+}
+
+/// Moves the first `body` bytes of a payload to its end. What is free in front takes our frame, if it has `room`, and PADDING: it never
+/// goes behind, since the last STREAM frame may have no length. The bytes for the frame.
+fn make_room(payload: &mut [u8], body: usize, room: usize) -> &mut [u8] {
+    match payload.len().checked_sub(body) {
+        None | Some(0) => &mut [],
+        Some(lead) => {
+            payload.copy_within(..body, lead);
+            payload[..lead].fill(0);
+            &mut payload[..room]
+        }
+    }
+}

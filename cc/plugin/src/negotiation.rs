@@ -1,0 +1,297 @@
+//! Negotiation of the two frames: what this endpoint offers, what the peer's transport parameters say, and what follows from both.
+//!
+//! It changes during the handshake only. Afterwards the other parts of a connection's state read from it how to write and to read
+//! frames.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_cc::ControllerConfig;
+use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack_delay_exponent, max_ack_delay};
+use fathom_frames::{EnableTimestamp, SyncTimestamp, Timestamp, Timestamps};
+
+use crate::close_error::{CloseError, ErrorCode};
+use crate::core::Extension;
+use crate::monitor::InUse;
+use crate::path_signals::PeerTimestamp;
+use crate::payload::{AckSeen, IncomingFrames};
+
+/// ack_delay_exponent of an endpoint that sends none (RFC 9000 §18.2).
+const DEFAULT_EXPONENT: u8 = 3;
+
+/// What the two sides negotiated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NegotiatedExtensions {
+    /// SYNC_TIMESTAMP.
+    pub(crate) sync: Negotiated,
+    /// TIMESTAMP.
+    pub(crate) timestamps: Timestamps,
+}
+
+impl NegotiatedExtensions {
+    /// The peer's packets carry the delay of ours.
+    pub(crate) const fn receives_delays(&self) -> bool {
+        self.sync.reads || self.sync.reads_echoes || self.timestamps.reads
+    }
+
+    /// Which frame carries delays, in one direction at least.
+    pub(crate) fn in_use(&self) -> InUse {
+        match (self.sync != Negotiated::default(), self.timestamps.sends || self.timestamps.reads) {
+            (true, _) => InUse::Sync,
+            (false, true) => InUse::Timestamp,
+            (false, false) => InUse::None,
+        }
+    }
+}
+
+/// What the peer's transport parameters say that matters here.
+#[derive(Clone, Copy)]
+struct PeerParameters {
+    /// Of SYNC_TIMESTAMP; `None` too where this endpoint does not offer it.
+    offer: Option<Offer>,
+    /// Of TIMESTAMP, likewise.
+    enable_timestamp: Option<EnableTimestamp>,
+    exponent: u8,
+    /// The longest that the peer holds an acknowledgement back.
+    max_ack_delay: Duration,
+}
+
+/// The negotiation of one connection.
+pub(crate) struct Negotiation {
+    extension: Extension,
+    /// Sent in place of our transport parameters.
+    raw_parameter: Option<Arc<[u8]>>,
+    own_exponent: u8,
+    peer: PeerParameters,
+    negotiated: NegotiatedExtensions,
+}
+
+impl Negotiation {
+    /// Nothing is known of the peer yet.
+    pub(crate) fn new(extension: Extension, raw_parameter: Option<Arc<[u8]>>) -> Self {
+        Self {
+            extension,
+            raw_parameter,
+            own_exponent: DEFAULT_EXPONENT,
+            peer: PeerParameters {
+                offer: None,
+                enable_timestamp: None,
+                exponent: DEFAULT_EXPONENT,
+                max_ack_delay: Duration::ZERO,
+            },
+            negotiated: NegotiatedExtensions::default(),
+        }
+    }
+
+    // ---- during the handshake ----
+
+    /// The ack_delay_exponent among our stack's encoded parameters, which are well-formed.
+    pub(crate) fn read_own_parameters(&mut self, parameters: &[u8]) {
+        self.own_exponent = ack_delay_exponent(parameters).unwrap_or(DEFAULT_EXPONENT);
+    }
+
+    /// The ack_delay_exponent that this endpoint sends.
+    pub(crate) const fn set_own_exponent(&mut self, exponent: u8) {
+        self.own_exponent = exponent;
+    }
+
+    /// Appends our transport parameters.
+    pub(crate) fn append_parameters(&self, parameters: &mut Vec<u8>) {
+        if let Some(raw) = &self.raw_parameter {
+            parameters.extend_from_slice(raw);
+            return;
+        }
+        if let Some(offer) = self.extension.offer {
+            offer.append(parameters);
+        }
+        if let Some(timestamp) = self.extension.timestamp {
+            timestamp.append(parameters);
+        }
+    }
+
+    /// Reads the peer's raw transport parameters.
+    ///
+    /// # Errors
+    /// One of those read here is malformed; then nothing has changed.
+    pub(crate) fn on_peer_parameters(&mut self, raw: &[u8]) -> Result<(), CloseError> {
+        let peer =
+            self.peer_parameters(raw).map_err(|e| CloseError::new(ErrorCode::TransportParameter, e.to_string()))?;
+        let sync = Negotiated::between(self.extension.offer, peer.offer);
+        let timestamps = Timestamps::between(self.extension.timestamp, peer.enable_timestamp, &sync);
+        self.negotiated = NegotiatedExtensions { sync, timestamps };
+        self.peer = peer;
+        Ok(())
+    }
+
+    /// A parameter of an extension that is off here is an unknown one, and ignored.
+    fn peer_parameters(&self, raw: &[u8]) -> Result<PeerParameters, ParameterError> {
+        Ok(PeerParameters {
+            offer: if self.extension.offer.is_some() { Offer::find(raw)? } else { None },
+            enable_timestamp: if self.extension.timestamp.is_some() { EnableTimestamp::find(raw)? } else { None },
+            exponent: ack_delay_exponent(raw)?,
+            max_ack_delay: max_ack_delay(raw),
+        })
+    }
+
+    /// Whether a controller of this configuration can run on what was negotiated.
+    ///
+    /// # Errors
+    /// It needs one-way delay, and the peer sends none.
+    pub(crate) fn check(&self, controller_config: &dyn ControllerConfig) -> Result<(), CloseError> {
+        if self.negotiated.receives_delays() {
+            return Ok(());
+        }
+        let (name, wanted) = (controller_config.name(), self.wanted_frames());
+        if controller_config.required().one_way {
+            let hint = controller_config.hint();
+            return Err(CloseError::new(
+                ErrorCode::ConnectionRefused,
+                format!("controller '{name}' needs one-way delay, but the peer does not offer {wanted}; {hint}"),
+            ));
+        }
+        if controller_config.optional().one_way {
+            tracing::info!("peer does not offer {wanted}: '{name}' runs on RTT");
+        }
+        Ok(())
+    }
+
+    /// What a peer would have to offer.
+    const fn wanted_frames(&self) -> &'static str {
+        match (self.extension.offer, self.extension.timestamp) {
+            (_, None) => "SYNC_TIMESTAMP",
+            (None, Some(_)) => "TIMESTAMP",
+            (Some(_), Some(_)) => "SYNC_TIMESTAMP or TIMESTAMP",
+        }
+    }
+
+    // ---- what follows for packets ----
+
+    /// What the two sides negotiated.
+    pub(crate) const fn negotiated(&self) -> &NegotiatedExtensions {
+        &self.negotiated
+    }
+
+    /// This endpoint offers nothing.
+    pub(crate) const fn is_off(&self) -> bool {
+        self.extension.is_off()
+    }
+
+    /// A frame is written or read in one direction at least.
+    pub(crate) fn is_used(&self) -> bool {
+        self.negotiated != NegotiatedExtensions::default()
+    }
+
+    /// The application sends DATAGRAM frames: the room for our frame stays the same from packet to packet.
+    pub(crate) const fn keeps_room(&self) -> bool {
+        self.extension.datagrams
+    }
+
+    /// Every packet carries our frame, not only those with an ACK frame.
+    pub(crate) fn stamps_every_packet(&self) -> bool {
+        self.negotiated.sync.place == Placement::EveryPacket
+    }
+
+    /// Bytes of the longest frame that may be negotiated, before the peer's parameters are known.
+    pub(crate) fn longest_frame(&self) -> usize {
+        let sync = self.extension.offer.map(|offer| Negotiated::between(Some(offer), Some(Offer::Paper)).frame_len());
+        sync.max(self.extension.timestamp.map(|_| Timestamp::LEN_LONG)).unwrap_or(0)
+    }
+
+    /// Our ack_delay_exponent, by which our TIMESTAMP frames are scaled.
+    pub(crate) const fn own_exponent(&self) -> u8 {
+        self.own_exponent
+    }
+
+    /// The peer's ack_delay_exponent.
+    pub(crate) const fn peer_exponent(&self) -> u8 {
+        self.peer.exponent
+    }
+
+    /// The longest that the peer says it holds an acknowledgement back.
+    pub(crate) const fn max_ack_delay(&self) -> Duration {
+        self.peer.max_ack_delay
+    }
+
+    /// Whether the delay of our packets is known when they are acknowledged, so that their send times matter; `ack_eliciting` is asked
+    /// only where the answer depends on it. `Some(false)`: they matter as the send times of packets that ask for no acknowledgement.
+    pub(crate) fn records_send_time(&self, ack_eliciting: impl FnOnce() -> bool) -> Option<bool> {
+        match (self.negotiated.sync.reads, self.negotiated.timestamps.reads) {
+            (true, _) => Some(true),
+            (false, true) => Some(ack_eliciting()),
+            (false, false) => None,
+        }
+    }
+
+    /// What a packet says for an ACK frame in it: a stamp is the peer's clock, whatever path it came on; an echo is of a packet of that
+    /// path.
+    pub(crate) fn peer_timestamp(&self, found: &IncomingFrames, ack: &AckSeen, path: u32) -> PeerTimestamp {
+        match (found.stamp, found.timestamp) {
+            (Some(SyncTimestamp { echo: Some(echo), .. }), _) if ack.path == path => PeerTimestamp::Echo(echo),
+            (Some(SyncTimestamp { sent, echo: None }), _) if !self.negotiated.sync.reads_echoes => {
+                PeerTimestamp::Stamp(sent)
+            }
+            (_, Some(stamp)) => PeerTimestamp::Timestamp(stamp.micros(self.peer.exponent), self.peer.max_ack_delay),
+            _ => PeerTimestamp::Nothing,
+        }
+    }
+
+    /// The peer's parameters of SYNC_TIMESTAMP and TIMESTAMP, for the report.
+    pub(crate) const fn peer_offers(&self) -> (Option<Offer>, Option<EnableTimestamp>) {
+        (self.peer.offer, self.peer.enable_timestamp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer_of(offered: Extension, peer: Extension) -> Negotiation {
+        let mut parameters = Vec::new();
+        Negotiation::new(peer, None).append_parameters(&mut parameters);
+        let mut negotiation = Negotiation::new(offered, None);
+        negotiation.on_peer_parameters(&parameters).expect("well-formed");
+        negotiation
+    }
+
+    #[test]
+    fn both_sides_must_offer_and_sync_timestamp_goes_first() {
+        let both = Extension::default();
+        let timestamp = Extension { offer: None, ..both };
+        for (ours, peers, in_use) in [
+            (both, both, InUse::Sync),
+            (both, timestamp, InUse::Timestamp),
+            (timestamp, both, InUse::Timestamp),
+            (both, Extension::OFF, InUse::None),
+            (Extension::OFF, both, InUse::None),
+        ] {
+            let negotiation = peer_of(ours, peers);
+            assert_eq!(negotiation.negotiated().in_use(), in_use, "{ours:?} {peers:?}");
+            assert_eq!(negotiation.is_used(), in_use != InUse::None);
+            assert_eq!(negotiation.negotiated().receives_delays(), in_use != InUse::None);
+        }
+        // What is off here is not read.
+        assert_eq!(peer_of(Extension::OFF, both).peer_offers(), (None, None));
+    }
+
+    #[test]
+    fn malformed_parameters_change_nothing() {
+        let mut negotiation = peer_of(Extension::default(), Extension::default());
+        // ack_delay_exponent (0x0a) of 21, one more than RFC 9000 §18.2 allows.
+        let error = negotiation.on_peer_parameters(&[0x0a, 0x01, 21]).expect_err("too large");
+        assert_eq!(error.code, ErrorCode::TransportParameter);
+        assert_eq!(negotiation.negotiated().in_use(), InUse::Sync);
+        assert_eq!(negotiation.peer_exponent(), DEFAULT_EXPONENT);
+    }
+
+    #[test]
+    fn a_controller_that_needs_delays_is_refused_without_them() {
+        let sync = fathom_cc::catalogue::parse("sync").expect("known");
+        let either = fathom_cc::catalogue::parse("sync:signal=either").expect("known");
+        let without = peer_of(Extension::default(), Extension::OFF);
+        let error = without.check(&*sync).expect_err("refused");
+        assert_eq!(error.code, ErrorCode::ConnectionRefused);
+        assert!(error.reason.contains("SYNC_TIMESTAMP or TIMESTAMP"), "{}", error.reason);
+        assert!(without.check(&*either).is_ok());
+        assert!(peer_of(Extension::default(), Extension::default()).check(&*sync).is_ok());
+    }
+}

@@ -1,0 +1,22 @@
+//! Packets and ACK frames allocate nothing.
+
+#![cfg(feature = "rustls")]
+
+#[path = "../benches/ack/connection.rs"]
+mod connection;
+
+use connection::{Connection, ROUND_TRIP};
+use fathom_plugin::Offer;
+
+#[test]
+fn packets_and_acks_allocate_nothing() {
+    for (offer, shaping_socket) in [(None, false), (Some(Offer::Lean), false), (Some(Offer::Lean), true)] {
+        let mut connection = Connection::new(offer, shaping_socket);
+        // Logs grow to the packets of a round trip.
+        connection.run(5 * ROUND_TRIP);
+        let allocations = allocation_counter::measure(|| {
+            connection.run(1_000);
+        });
+        assert_eq!(allocations.count_total, 0, "{offer:?}, shaping socket: {shaping_socket}");
+    }
+}
