@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::aimd::minimum_window;
-use crate::config::{Capabilities, ControllerConfig};
+use crate::capabilities::Capabilities;
+use crate::config::ControllerConfig;
 use crate::options::{OptionInfo, ParsedOptions};
 use crate::reno::LOSS_REDUCTION;
-use crate::rule::{self, RuleConfig};
 use crate::units::Ratio;
 
 /// One controller of the catalogue.
@@ -32,25 +32,6 @@ pub struct Algorithm {
     pub contract: Contract,
     /// What its documentation says.
     pub page: Page,
-}
-
-impl Algorithm {
-    /// The entry of a rule that needs nothing but acknowledgements and losses, and keeps to NewReno's contract. What is empty here (name,
-    /// summary, source, page), each rule's file fills in.
-    pub const fn of_rule<C: RuleConfig>() -> Self {
-        Self {
-            name: "",
-            aliases: &[],
-            summary: "",
-            source: "",
-            options: C::OPTIONS,
-            required: Capabilities::NONE,
-            wraps: None,
-            build: rule::build::<C>,
-            contract: Contract::AS_RENO,
-            page: Page { about: "", departures: "", figure: "", to_see: "", weakness: "" },
-        }
-    }
 }
 
 /// What every controller is tested for, as far as papers differ in it; the controller's module says why it differs.

@@ -12,7 +12,7 @@ pub struct Start {
     /// Largest datagram the path is known to carry now, UDP payload in bytes.
     pub datagram: u16,
     /// What the stack can deliver and honour.
-    pub provided: crate::Capabilities,
+    pub provided: crate::capabilities::Capabilities,
 }
 
 /// Bytes were handed to the network.

@@ -7,6 +7,7 @@
 pub mod aimd;
 pub mod algorithm;
 mod algorithms;
+mod capabilities;
 pub mod catalogue;
 pub mod config;
 pub mod controller;
@@ -20,7 +21,8 @@ pub mod testing;
 pub mod undo;
 
 pub use algorithms::*;
-pub use config::{Capabilities, ControllerConfig, Missing};
+pub use capabilities::Capabilities;
+pub use config::{ControllerConfig, Missing};
 pub use controller::{Controller, ControllerMetrics, Pacing, Phase, SendParams};
 pub use event::{AckEvent, Acked, Cause, CongestionEvent, EcnDelta, PathChange, Rtt, Sent, Start};
 pub use fathom_units::{self as units, OneWayDelay, Rate, Ratio, Time, math};

@@ -320,27 +320,6 @@ macro_rules! options {
 }
 pub(crate) use options;
 
-/// The [`options!`] of a [`WindowRule`](crate::rule::WindowRule): those given, and HyStart++, which the window brings.
-macro_rules! rule_options {
-    ($(#[$meta:meta])* pub struct $name:ident { $($options:tt)* }) => {
-        $crate::options::options! {
-            $(#[$meta])*
-            pub struct $name {
-                $($options)*
-                /// end the first slow start when round trips grow (HyStart++)
-                hystart: $crate::hystart::Use,
-            }
-        }
-
-        impl $crate::rule::RuleOptions for $name {
-            fn hystart_use(&self) -> $crate::hystart::Use {
-                self.hystart
-            }
-        }
-    };
-}
-pub(crate) use rule_options;
-
 /// An option's enum together with the words users type, the default first: `ALL` and `NAMES` in the same order, and `name()`.
 macro_rules! choices {
     (

@@ -7,8 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::aimd::Aimd;
-use crate::algorithm::Algorithm;
-use crate::config::{Capabilities, ControllerConfig, DEFAULT_HINT, Missing};
+use crate::algorithm::{Algorithm, Contract, Page};
+use crate::capabilities::Capabilities;
+use crate::config::{ControllerConfig, DEFAULT_HINT, Missing};
 use crate::controller::{Controller, ControllerMetrics, Pacing, SendParams};
 use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
 use crate::hystart;
@@ -179,3 +180,43 @@ impl<C: RuleConfig> Controller for RuleController<C> {
         Box::new(Self { config: self.config, window: self.window.clone(), rule: self.rule.clone() })
     }
 }
+
+impl Algorithm {
+    /// The entry of a rule that needs nothing but acknowledgements and losses, and keeps to NewReno's contract. What is empty here (name,
+    /// summary, source, page), each rule's file fills in.
+    pub const fn of_rule<C: RuleConfig>() -> Self {
+        Self {
+            name: "",
+            aliases: &[],
+            summary: "",
+            source: "",
+            options: C::OPTIONS,
+            required: Capabilities::NONE,
+            wraps: None,
+            build: build::<C>,
+            contract: Contract::AS_RENO,
+            page: Page { about: "", departures: "", figure: "", to_see: "", weakness: "" },
+        }
+    }
+}
+
+/// The [`options!`] of a [`WindowRule`](crate::rule::WindowRule): those given, and HyStart++, which the window brings.
+macro_rules! rule_options {
+    ($(#[$meta:meta])* pub struct $name:ident { $($options:tt)* }) => {
+        $crate::options::options! {
+            $(#[$meta])*
+            pub struct $name {
+                $($options)*
+                /// end the first slow start when round trips grow (HyStart++)
+                hystart: $crate::hystart::Use,
+            }
+        }
+
+        impl $crate::rule::RuleOptions for $name {
+            fn hystart_use(&self) -> $crate::hystart::Use {
+                self.hystart
+            }
+        }
+    };
+}
+pub(crate) use rule_options;

@@ -15,8 +15,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::cursor::{Cursor, FrameError};
 use crate::varint;
-use crate::walker::{Cursor, FrameError};
 
 /// An ACK frame that was checked as a whole: its ranges lie inside the packet number space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,6 +26,7 @@ pub mod walker;
 mod ack;
 mod baseline;
 mod budget;
+mod cursor;
 
 pub use ack::{Ack, AckRanges, EcnCounts, ack_delay};
 pub use budget::StampBudget;

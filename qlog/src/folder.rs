@@ -9,12 +9,13 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::event::{Event, TraceHeader};
+use crate::folder_state::{FolderState, LogLimits};
 use crate::writer::{Create, Message, Writer, create};
 
 /// Events that wait at most; 4 MB of them.
@@ -29,23 +30,6 @@ pub enum FolderError {
     /// No thread.
     #[error("cannot start a thread for the logs: {0}")]
     Thread(io::Error),
-}
-
-/// Limits of a folder of logs. Connections beyond them are not logged, but counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogLimits {
-    /// Files, over all the time that the folder is open.
-    pub files: u64,
-    /// Bytes of all files. Logs that are open then end early, each with a record that says so.
-    pub bytes: u64,
-    /// Files open at once: each takes a descriptor and 8 KiB of memory.
-    pub open: usize,
-}
-
-impl Default for LogLimits {
-    fn default() -> Self {
-        Self { files: 100_000, bytes: 4_000_000_000, open: 1_000 }
-    }
 }
 
 /// Totals of the logs so far.
@@ -63,54 +47,6 @@ pub struct LogCounts {
     pub refused: u64,
     /// Files that could not be made or written.
     pub failed: u64,
-}
-
-/// State shared by loggers and the writer thread.
-#[derive(Debug, Default)]
-pub(crate) struct FolderState {
-    pub(crate) bounds: LogLimits,
-    pub(crate) files: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-    pub(crate) events: AtomicU64,
-    pub(crate) dropped: AtomicU64,
-    refused: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    /// Logs admitted so far, whether or not their files were made.
-    begun: AtomicU64,
-    /// Logs whose end was not written.
-    pub(crate) open: AtomicUsize,
-    /// Events in the queue.
-    pub(crate) waiting: AtomicUsize,
-    warned: AtomicBool,
-}
-
-impl FolderState {
-    /// A place for another log, which the writer gives back when it has ended.
-    fn admit(&self) -> Result<(), &'static str> {
-        let below = |count: &AtomicUsize, bound| {
-            count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < bound).then_some(n + 1)).is_ok()
-        };
-        if self.bytes.load(Ordering::Relaxed) >= self.bounds.bytes {
-            return Err("the size limit is reached");
-        }
-        if !below(&self.open, self.bounds.open) {
-            return Err("the limit of open files is reached");
-        }
-        let more = |n| (n < self.bounds.files).then_some(n + 1);
-        if self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
-            self.open.fetch_sub(1, Ordering::Relaxed);
-            return Err("the limit of files is reached");
-        }
-        Ok(())
-    }
-
-    fn refuse(&self, why: &str) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
-        // The first says what is wrong; thousands would say no more.
-        if !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!("qlog: {why}; further connections are not logged, see fathom_qlog_refused_total");
-        }
-    }
 }
 
 /// A folder of logs.

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `event.rs` | our events and their encoding |
 //! | `folder.rs` | a folder of logs, one file per connection |
+//! | `folder_state.rs` | its limits and counts |
 //! | `writer.rs` | the writer thread |
 //! | `read/` | reads any stack's file, event by event |
 //! | `parsed_event.rs` | an event's content, independent of draft and stack |
@@ -18,6 +19,7 @@
 
 mod event;
 mod folder;
+mod folder_state;
 mod parsed_event;
 mod qvis;
 mod read;
@@ -27,7 +29,8 @@ pub use event::{
     CongestionStateChange, EcnMark, Event, Metrics, OneWayDelaySample, PacketsLost, ResponseAbandoned,
     ResponseCompleted, TraceHeader, VantagePoint,
 };
-pub use folder::{FolderError, Log, LogCounts, LogFolder, LogLimits};
+pub use folder::{FolderError, Log, LogCounts, LogFolder};
+pub use folder_state::LogLimits;
 pub use parsed_event::{
     Direction, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, ParsedResponse, Phase, ResponseEnd,
     StreamData,

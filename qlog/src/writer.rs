@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use crate::event::{Event, Metrics, TraceHeader, VantagePoint, write_event, write_gap, write_header};
-use crate::folder::FolderState;
+use crate::folder_state::FolderState;
 
 /// Bytes of a file that wait in memory.
 const BUFFER: usize = 8 << 10;

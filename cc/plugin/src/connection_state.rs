@@ -22,11 +22,12 @@ use parking_lot::Mutex;
 
 use crate::clock::ConnectionClock;
 use crate::close_error::CloseError;
-use crate::core::{ConnectionConfig, Extension, PluginError};
+use crate::config::{ConnectionConfig, PluginError};
+use crate::extension::Extension;
 use crate::key_counts::KeyCounts;
-use crate::monitor::{ConnectionMonitor, Handshake, Observer, Report};
 use crate::negotiation::Negotiation;
 use crate::path_signals::PathSignals;
+use crate::report::{Handshake, Observer, Report};
 use crate::shaping::Shaping;
 use crate::shaping_socket::TrailerWriter;
 use crate::stamp_writer::StampWriter;
@@ -161,11 +162,6 @@ impl ConnectionState {
     /// Who is called after every event, if anyone is.
     pub(crate) fn observer(&self) -> Option<&dyn Observer> {
         self.observer.as_deref()
-    }
-
-    /// A view for the application.
-    pub fn monitor(self: &Arc<Self>) -> ConnectionMonitor {
-        ConnectionMonitor::new(Arc::clone(self))
     }
 
     /// How the connection stands now.

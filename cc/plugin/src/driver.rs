@@ -15,8 +15,8 @@ use fathom_cc::{
 };
 
 use crate::connection_state::{ConnectionState, LockedState};
-use crate::monitor::Observer;
 use crate::path_signals::AckSignals;
+use crate::report::Observer;
 use crate::shaping::ShapingRequest;
 use crate::trim::TrimAccounting;
 

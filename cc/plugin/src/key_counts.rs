@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::monitor::Handshake;
+use crate::report::Handshake;
 
 /// Counts of one connection's keys, which change without a lock.
 #[derive(Default)]

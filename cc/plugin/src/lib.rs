@@ -31,9 +31,11 @@
 mod by_path;
 mod clock;
 mod close_error;
+mod config;
 mod connection_state;
 mod core;
 mod driver;
+mod extension;
 #[cfg(all(test, feature = "rustls"))]
 mod failing_tests;
 #[cfg(feature = "rustls")]
@@ -45,6 +47,7 @@ mod path_signals;
 mod payload;
 #[cfg(feature = "rustls")]
 mod plugin;
+mod report;
 #[cfg(all(test, feature = "rustls"))]
 mod sealing_tests;
 #[cfg(feature = "rustls")]
@@ -56,16 +59,19 @@ mod trim;
 
 pub use clock::{Clock, SystemClock};
 pub use close_error::{CloseError, ErrorCode};
+pub use config::{ConnectionConfig, PluginError};
 pub use connection_state::ConnectionState;
-pub use core::{ConnectionConfig, Extension, PluginError, with_shaping_socket};
+pub use core::with_shaping_socket;
 pub use driver::{AckBatch, ControllerDriver};
+pub use extension::{Extension, InUse};
 pub use fathom_frames::{EcnCounts, EnableTimestamp, Offer};
 #[cfg(feature = "rustls")]
 pub use key::{HeaderProtection, NotAuthentic, PacketProtection};
-pub use monitor::{ConnectionMonitor, Handshake, InUse, Observer, Report};
+pub use monitor::ConnectionMonitor;
 pub use payload::NotNegotiated;
 #[cfg(feature = "rustls")]
 pub use plugin::{ClientCryptoConfig, ClientPlugin, Plugin, ServerCryptoConfig, ServerPlugin, Stack};
+pub use report::{Handshake, Observer, Report};
 #[cfg(feature = "rustls")]
 pub use session::{HandshakeData, KeyPair, KeySet, Tls, UnknownVersion, retry_tag};
 pub use shaping_socket::{DelayQueue, DelayedDatagram, DelayedSends, TrailerRegistry, Trimmed};

@@ -1,102 +1,9 @@
-//! What a connection shows of itself: a report on demand, and calls to an observer.
+//! A view into a live connection.
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-
-use fathom_cc::{AckEvent, CongestionEvent, ControllerMetrics, OneWayDelay, Rate, Sent, Time};
-use fathom_frames::{Counters, EcnCounts, EnableTimestamp, Offer};
 
 use crate::connection_state::ConnectionState;
-
-/// Called after what a connection's controller does, while the stack holds the connection: be quick. The plug-in's own lock is free then, and
-/// an observer may read a [`ConnectionMonitor`].
-pub trait Observer: Send + Sync {
-    /// After each batch of acknowledgements and each congestion event.
-    fn on_metrics(&self, now: Time, metrics: &ControllerMetrics, one_way: Option<OneWayDelay>);
-    /// Bytes were handed to the network: a packet's, or those of several that left at once.
-    fn on_sent(&self, _sent: &Sent) {}
-    /// The batch that the controller has just processed, and the pacing rate it has set. [`Observer::on_metrics`] follows.
-    fn on_ack(&self, _acks: &AckEvent<'_>, _pacing_rate: Option<Rate>) {}
-    /// The congestion event that the controller has just processed. [`Observer::on_metrics`] follows.
-    fn on_congestion_event(&self, _event: &CongestionEvent) {}
-}
-
-/// Which frame of the two carries one-way delays on a connection, in one direction at least.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum InUse {
-    /// None.
-    #[default]
-    None,
-    /// SYNC_TIMESTAMP, our own.
-    Sync,
-    /// TIMESTAMP, of draft-huitema-quic-ts.
-    Timestamp,
-}
-
-impl InUse {
-    /// As metrics and logs have it: `none`, `sync` or `timestamp`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Sync => "sync",
-            Self::Timestamp => "timestamp",
-        }
-    }
-}
-
-impl fmt::Display for InUse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// What a [`ConnectionMonitor`] shows.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Report {
-    /// The peer's packets carry the one-way delay of ours.
-    pub negotiated: bool,
-    /// Which frame is in use.
-    pub in_use: InUse,
-    /// Stamps written.
-    pub stamps_sent: u64,
-    /// Stamps read.
-    pub stamps_received: u64,
-    /// What became of the delay samples.
-    pub samples: Counters,
-    /// The newest forward one-way delay.
-    pub one_way: Option<OneWayDelay>,
-    /// The controller's state after its last event; with several paths, the one that acted last.
-    pub controller: Option<ControllerMetrics>,
-    /// What the peer's transport parameter says; `None`: there is none, it has not come yet, or we offer none and so do not look.
-    pub peers: Option<Offer>,
-    /// The same of that of TIMESTAMP.
-    pub peer_enable_timestamp: Option<EnableTimestamp>,
-    /// ECN counts of the newest ACK frame with any; `None` also where ACK frames are not read.
-    pub ecn: Option<EcnCounts>,
-    /// ACK frames of 1-RTT packets that were read.
-    pub acks: u64,
-    /// The longest time for which one of them says that it was held back.
-    pub longest_ack_delay: Duration,
-    /// What the TLS handshake negotiated; `None` before, and on stacks that bring a TLS of their own.
-    pub handshake: Option<Handshake>,
-    /// Packets that the crypto provider could not seal: junk left in their place, and the connection is being closed. Always 0 on
-    /// stacks that seal packets themselves.
-    pub unsealed: u64,
-}
-
-/// What the TLS handshake of a connection negotiated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handshake {
-    /// Number of the cipher suite (RFC 8446 §B.4).
-    pub suite: u16,
-    /// It resumed an earlier session.
-    pub resumed: bool,
-    /// Key updates (RFC 9001 §6) that our packets show.
-    pub updates_sent: u64,
-    /// Key updates that the peer's packets show.
-    pub updates_received: u64,
-}
+use crate::report::Report;
 
 /// A view into a live connection.
 #[derive(Clone, Debug)]
@@ -111,5 +18,12 @@ impl ConnectionMonitor {
     /// runs under the lock that this takes.
     pub fn report(&self) -> Report {
         self.0.report()
+    }
+}
+
+impl ConnectionState {
+    /// A view for the application.
+    pub fn monitor(self: &Arc<Self>) -> ConnectionMonitor {
+        ConnectionMonitor::new(Arc::clone(self))
     }
 }

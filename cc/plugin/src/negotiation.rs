@@ -11,38 +11,11 @@ use fathom_frames::parameter::{Negotiated, Offer, ParameterError, Placement, ack
 use fathom_frames::{EnableTimestamp, SyncTimestamp, Timestamp, Timestamps};
 
 use crate::close_error::{CloseError, ErrorCode};
-use crate::core::Extension;
-use crate::monitor::InUse;
-use crate::path_signals::PeerTimestamp;
-use crate::payload::{AckSeen, IncomingFrames};
+use crate::extension::{Extension, NegotiatedExtensions};
+use crate::payload::{AckSeen, IncomingFrames, PeerTimestamp};
 
 /// ack_delay_exponent of an endpoint that sends none (RFC 9000 §18.2).
 const DEFAULT_EXPONENT: u8 = 3;
-
-/// What the two sides negotiated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NegotiatedExtensions {
-    /// SYNC_TIMESTAMP.
-    pub(crate) sync: Negotiated,
-    /// TIMESTAMP.
-    pub(crate) timestamps: Timestamps,
-}
-
-impl NegotiatedExtensions {
-    /// The peer's packets carry the delay of ours.
-    pub(crate) const fn receives_delays(&self) -> bool {
-        self.sync.reads || self.sync.reads_echoes || self.timestamps.reads
-    }
-
-    /// Which frame carries delays, in one direction at least.
-    pub(crate) fn in_use(&self) -> InUse {
-        match (self.sync != Negotiated::default(), self.timestamps.sends || self.timestamps.reads) {
-            (true, _) => InUse::Sync,
-            (false, true) => InUse::Timestamp,
-            (false, false) => InUse::None,
-        }
-    }
-}
 
 /// What the peer's transport parameters say that matters here.
 #[derive(Clone, Copy)]
@@ -244,6 +217,7 @@ impl Negotiation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extension::InUse;
 
     fn peer_of(offered: Extension, peer: Extension) -> Negotiation {
         let mut parameters = Vec::new();

@@ -10,20 +10,7 @@ use fathom_frames::{Arrival, Counters, Dedup, Echo, EcnCounts, Estimator, Sample
 
 use crate::by_path::ByPath;
 use crate::negotiation::Negotiation;
-use crate::payload::{AckSeen, IncomingFrames};
-
-/// What a packet says of when it left, for the ACK frames in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PeerTimestamp {
-    /// Nothing.
-    Nothing,
-    /// An echo of one of our stamps.
-    Echo(Echo),
-    /// The peer's clock, in microseconds modulo 2^32: SYNC_TIMESTAMP without an echo.
-    Stamp(u32),
-    /// The same from a TIMESTAMP frame, and the longest that the peer said it holds back an acknowledgement.
-    Timestamp(u32, Duration),
-}
+use crate::payload::{AckSeen, IncomingFrames, PeerTimestamp};
 
 /// What ACK frames have said so far, for the report.
 #[derive(Clone, Copy, Debug, Default)]

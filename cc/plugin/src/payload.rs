@@ -3,9 +3,9 @@
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
-use fathom_frames::{Content, EcnCounts, Frames, SyncTimestamp, Timestamp, ack_delay, remove, varint};
+use fathom_frames::{Content, Echo, EcnCounts, Frames, SyncTimestamp, Timestamp, ack_delay, remove, varint};
 
-use crate::negotiation::NegotiatedExtensions;
+use crate::extension::NegotiatedExtensions;
 
 /// SYNC_TIMESTAMP frames taken out of one packet; more close the connection. TIMESTAMP frames have no such limit (their draft has the
 /// largest count), but more than so many are no longer kept in place.
@@ -158,6 +158,19 @@ impl AckSeen {
         };
         Some((Self { path, largest, first_range, raw_delay, ecn }, bytes.len() - rest.len()))
     }
+}
+
+/// What a packet says of when it left, for the ACK frames in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerTimestamp {
+    /// Nothing.
+    Nothing,
+    /// An echo of one of our stamps.
+    Echo(Echo),
+    /// The peer's clock, in microseconds modulo 2^32: SYNC_TIMESTAMP without an echo.
+    Stamp(u32),
+    /// The same from a TIMESTAMP frame, and the longest that the peer said it holds back an acknowledgement.
+    Timestamp(u32, Duration),
 }
 
 /// A frame of ours where none was negotiated, or one too many: a PROTOCOL_VIOLATION.

@@ -10,10 +10,13 @@ use rustls::pki_types::ServerName;
 use rustls::quic::{Connection, Suite, Version};
 
 use crate::clock::{Clock, SystemClock};
+use crate::config::PluginError;
 use crate::connection_state::ConnectionState;
-use crate::core::{Core, Extension, PluginError, with_shaping_socket};
+use crate::core::{Core, with_shaping_socket};
+use crate::extension::Extension;
 use crate::key::{HeaderProtection, PacketProtection};
-use crate::monitor::{ConnectionMonitor, Observer};
+use crate::monitor::ConnectionMonitor;
+use crate::report::Observer;
 use crate::session::{self, KeySet, Tls, UnknownVersion, initial_keys, initial_suite};
 use crate::shaping_socket::TrailerRegistry;
 

@@ -127,7 +127,7 @@ mod tests {
     use fathom_frames::Offer;
 
     use super::*;
-    use crate::core::Extension;
+    use crate::extension::Extension;
 
     /// A writer and its negotiation, between two sides with this extension.
     fn started(extension: Extension) -> (StampWriter, Negotiation) {

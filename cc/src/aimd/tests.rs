@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::Capabilities;
+use crate::capabilities::Capabilities;
 use crate::event::{Acked, Rtt};
 use std::time::Duration;
 

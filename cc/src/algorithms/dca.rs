@@ -37,7 +37,8 @@ use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
 use crate::controller::ControllerMetrics;
 use crate::event::AckEvent;
-use crate::options::{Values, choices, rule_options};
+use crate::options::{Values, choices};
+use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 

@@ -22,8 +22,9 @@ use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
 use crate::controller::ControllerMetrics;
 use crate::event::{AckEvent, CongestionEvent};
-use crate::options::{choices, rule_options};
+use crate::options::choices;
 use crate::round::RoundTrip;
+use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 

@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 use crate::aimd::minimum_window;
 use crate::algorithm::{Algorithm, Contract, Page};
-use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::capabilities::Capabilities;
+use crate::config::{ControllerConfig, Missing};
 use crate::controller::{Controller, ControllerMetrics, SendParams};
 use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
 use crate::options::{Options as _, Values, choices, options};

@@ -8,7 +8,7 @@
 use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
 use crate::event::AckEvent;
-use crate::options::rule_options;
+use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 

@@ -35,11 +35,12 @@ use std::time::Duration;
 
 use crate::aimd::{Aimd, initial_window};
 use crate::algorithm::{Algorithm, Contract, Page};
-use crate::config::Capabilities;
+use crate::capabilities::Capabilities;
 use crate::controller::{ControllerMetrics, Pacing};
 use crate::event::{AckEvent, Cause, CongestionEvent};
-use crate::options::{Values, choices, rule_options};
+use crate::options::{Values, choices};
 use crate::reno::LOSS_REDUCTION;
+use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::undo::Undo;
 use crate::units::{Ratio, Time};

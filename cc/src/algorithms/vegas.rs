@@ -40,8 +40,9 @@ use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Contract, Page};
 use crate::controller::ControllerMetrics;
 use crate::event::{AckEvent, CongestionEvent};
-use crate::options::{Options as _, Values, choices, rule_options};
+use crate::options::{Options as _, Values, choices};
 use crate::round::RoundTrip;
+use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 
@@ -348,8 +349,8 @@ change to a longer route that the stack does not notice, which looks like a queu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capabilities::Capabilities;
     use crate::catalogue;
-    use crate::config::Capabilities;
     use crate::event::Start;
 
     const MSS: u64 = 1_200;

@@ -1,6 +1,7 @@
 //! A controller that controls nothing.
 
-use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::capabilities::Capabilities;
+use crate::config::{ControllerConfig, Missing};
 use crate::controller::{Controller, ControllerMetrics, Phase, SendParams};
 use crate::event::{AckEvent, CongestionEvent, PathChange, Sent, Start};
 use crate::units::Time;

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::config::{Capabilities, ControllerConfig, Missing};
+use crate::capabilities::Capabilities;
+use crate::config::{ControllerConfig, Missing};
 use crate::controller::{Controller, ControllerMetrics, SendParams};
 use crate::event::{AckEvent, Acked, CongestionEvent, EcnDelta, PathChange, Rtt, Sent, Start};
 use crate::units::{OneWayDelay, Time};

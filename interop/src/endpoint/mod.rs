@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `setup.rs` | the configuration from the environment |
 //! | `test_name.rs` | values of TESTCASE |
+//! | `outcome.rs` | how it ended, as exit code |
 //! | `facts.rs` | facts about each connection, written to `facts.json` |
 //! | `hq.rs` | HTTP/0.9: the request line |
 //! | `request.rs` | requested URLs and the files for their responses |
@@ -15,6 +16,7 @@
 mod client;
 pub mod facts;
 mod hq;
+mod outcome;
 #[cfg(feature = "quiche")]
 mod quiche;
 mod request;
@@ -29,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use facts::Facts;
+pub use outcome::Outcome;
 pub use setup::{EndpointStack, Overrides, Role, Setup};
 pub use test_name::TestName;
 
@@ -36,39 +39,6 @@ use fathom_stacks::{Endpoint, Stack, noq, quinn};
 
 use facts::FactsLog;
 use rustls_endpoint::Open;
-
-/// The outcome of an endpoint, which determines its exit code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// All files arrived and, as far as this endpoint knows, the test's requirements are met.
-    Success,
-    /// The test failed; the reason.
-    Failed(String),
-    /// The stack does not support the test; the reason.
-    Unsupported(String),
-    /// An environment variable or argument is invalid; a one-line message with a hint.
-    InvalidInput(String),
-}
-
-impl Outcome {
-    /// The exit code.
-    pub const fn exit_code(&self) -> u8 {
-        match self {
-            Self::Success => 0,
-            Self::Failed(_) => 1,
-            Self::Unsupported(_) => 127,
-            Self::InvalidInput(_) => 2,
-        }
-    }
-
-    /// The message for standard error.
-    pub fn message(&self) -> Option<&str> {
-        match self {
-            Self::Success => None,
-            Self::Failed(why) | Self::Unsupported(why) | Self::InvalidInput(why) => Some(why),
-        }
-    }
-}
 
 /// Runs the endpoint. `stop` ends it.
 pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {

@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use super::clock::now;
 use super::context::{LoadContext, timed_out};
-use super::load_stats::{Failure, FailureKind, Request};
 use super::pool::ConnectionPool;
+use super::request::{Failure, FailureKind, Request};
 use crate::server::stopped;
 use fathom_stacks::Endpoint;
 

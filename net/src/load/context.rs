@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::client::{Client, Connection};
 use super::clock::now;
-use super::load_stats::{EarlyData, Failure, FailureKind, LoadStats, Request};
+use super::load_stats::{EarlyData, LoadStats};
+use super::request::{Failure, FailureKind, Request};
 use super::session::Session;
 use fathom_stacks::{EarlyDataAccepted, Endpoint};
 

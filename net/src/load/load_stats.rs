@@ -5,88 +5,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use fathom_plugin::InUse;
-use http::Uri;
 
 use super::latency::LatencyHistogram;
+use super::request::{Failure, FailureKind, Request};
 use super::request_csv::RequestCsv;
 use fathom_stacks::ConnectionStats;
-
-/// Kinds of request failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
-    /// No connection could be established in time.
-    Connect,
-    /// The response was not complete in time.
-    Timeout,
-    /// The stream or connection ended before the response was complete.
-    Reset,
-    /// The status was 400 or above.
-    Status,
-    /// The body's length differs from `content-length`.
-    Body,
-    /// The body's digest differs from the server's, or the server sent none.
-    Digest,
-}
-
-impl FailureKind {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::Connect, Self::Timeout, Self::Reset, Self::Status, Self::Body, Self::Digest];
-
-    /// Its name in tables and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Timeout => "timeout",
-            Self::Reset => "reset",
-            Self::Status => "status",
-            Self::Body => "short body",
-            Self::Digest => "digest",
-        }
-    }
-}
-
-/// Why a request failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
-    pub(super) kind: FailureKind,
-    pub(super) why: String,
-}
-
-impl Failure {
-    pub(super) fn new(kind: FailureKind, why: impl std::fmt::Display) -> Self {
-        Self { kind, why: why.to_string() }
-    }
-}
-
-/// How much of a response has arrived.
-#[derive(Debug, Default)]
-pub(super) struct ResponseProgress {
-    pub(super) status: Option<u16>,
-    pub(super) first_byte: Option<Instant>,
-    pub(super) last_byte: Option<Instant>,
-    pub(super) bytes: u64,
-}
-
-/// A request and its progress.
-#[derive(Debug)]
-pub(super) struct Request {
-    /// Scheduled start.
-    pub(super) intended: Instant,
-    /// Actual start.
-    pub(super) start: Instant,
-    /// Duration of its connection's handshake, if it waited for one.
-    pub(super) connect: Option<Duration>,
-    pub(super) progress: ResponseProgress,
-    /// Number of its connection, from 1; 0 before there is one.
-    pub(super) connection: u64,
-    pub(super) url: Uri,
-}
-
-impl Request {
-    pub(super) fn new(intended: Instant, start: Instant, url: Uri) -> Self {
-        Self { intended, start, connect: None, progress: ResponseProgress::default(), connection: 0, url }
-    }
-}
 
 /// Request counts, without those of the warm-up.
 #[derive(Clone, Debug, Default)]

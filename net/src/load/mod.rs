@@ -14,6 +14,7 @@
 //! | `context.rs` | state of a run that all requests share; connecting, 0-RTT |
 //! | `pool.rs` | persistent connections |
 //! | `closed_loop.rs`, `open_loop.rs`, `pacer.rs` | the loops |
+//! | `request.rs` | one request |
 //! | `load_stats.rs`, `latency.rs`, `request_csv.rs`, `uplink_delay.rs` | statistics and their files |
 //! | `saturation.rs` | whether the client was the bottleneck |
 //! | `run.rs` | a run from start to end |
@@ -29,6 +30,7 @@ mod load_stats;
 mod open_loop;
 mod pacer;
 mod pool;
+mod request;
 mod request_csv;
 mod run;
 mod saturation;
@@ -47,7 +49,8 @@ pub use crate::timestamps::Timestamps;
 pub use arrivals::{Arrival, Spacing, at_rate, trace};
 use fathom_stacks::Stack;
 pub use latency::LatencyHistogram;
-pub use load_stats::{ConnectionTotals, FailureKind, PhaseTimes, RequestCounts};
+pub use load_stats::{ConnectionTotals, PhaseTimes, RequestCounts};
+pub use request::FailureKind;
 pub use request_csv::COLUMNS;
 pub use run::run;
 pub use saturation::ClientSaturation;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use super::context::LoadContext;
-use super::load_stats::Failure;
+use super::request::Failure;
 use super::session::Session;
 use fathom_stacks::Endpoint;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use http::Uri;
 
-use super::load_stats::{Failure, Request};
+use super::request::{Failure, Request};
 
 /// The names of the columns; times are seconds, `intended` and `start` since the run began.
 pub const COLUMNS: &str = "intended,start,connect,first_byte,service,response,bytes,result,connection,path";

@@ -10,7 +10,8 @@ use tokio::task::AbortHandle;
 
 use super::client::Connection;
 use super::clock::now;
-use super::load_stats::{Failure, FailureKind, LoadStats, ResponseProgress};
+use super::load_stats::LoadStats;
+use super::request::{Failure, FailureKind, ResponseProgress};
 use crate::digest::{self, Digest};
 use crate::server::NO_ERROR;
 use crate::stream_limits;

@@ -1,25 +1,8 @@
 //! Connects a simulation that is set up to its [`Backend`].
 
-use std::time::Duration;
-
-use fathom_units::Rate;
-
 use super::name::Backend;
-use crate::queue::QueueSpec;
-use crate::sim::{Executor, LinkId};
-
-/// A link of an experiment that the kernel can be.
-#[derive(Clone, Copy, Debug)]
-pub struct RouterLink {
-    /// The link, for its counts.
-    pub link: LinkId,
-    /// Its rate.
-    pub rate: Rate,
-    /// The queue in front of it.
-    pub queue: QueueSpec,
-    /// Fixed delay that the kernel adds before the queue; the experiment's own paths leave it out.
-    pub delay: Duration,
-}
+use super::router_link::RouterLink;
+use crate::sim::Executor;
 
 /// Why a run cannot use a real-time backend. Each message is one line that says how to fix it.
 #[derive(Debug, thiserror::Error)]

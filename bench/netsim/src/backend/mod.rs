@@ -3,6 +3,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `name.rs` | the backends by name |
+//! | `router_link.rs` | a link that a kernel may take over |
 //! | `attach.rs` | connects a simulation that is set up to its backend |
 //! | `real_time.rs` | the wall clock and the kernel's sockets |
 //! | `kernel_hop.rs` | two sockets, and the packets in transit between them |
@@ -16,9 +17,11 @@ mod name;
 #[cfg(target_os = "linux")]
 pub mod netem;
 pub(crate) mod real_time;
+mod router_link;
 #[cfg(test)]
 mod tests;
 
-pub use attach::{BackendError, RouterLink, attach};
+pub use attach::{BackendError, attach};
 pub use name::Backend;
 pub use real_time::{KernelLink, Punctuality};
+pub use router_link::RouterLink;

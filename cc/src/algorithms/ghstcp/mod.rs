@@ -23,8 +23,8 @@ use crate::algorithm::{Algorithm, Page};
 use crate::event::AckEvent;
 use crate::ghstcp::trend::{Test, Watch};
 use crate::highspeed::{increase, kept};
-use crate::options::rule_options;
 use crate::round::RoundTrip;
+use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
 

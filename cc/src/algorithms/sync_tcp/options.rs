@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
-use crate::config::Capabilities;
-use crate::options::{Values, choices, rule_options};
+use crate::capabilities::Capabilities;
+use crate::options::{Values, choices};
 use crate::rule::RuleConfig;
+use crate::rule::rule_options;
 use crate::sync_tcp::SyncTcp;
 use crate::units::Time;
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fathom_units::Rate;
 
-use super::NetemError;
+use super::error::NetemError;
 use super::namespace::Namespace;
 use super::qdisc::qdiscs;
 use crate::queue::QueueSpec;

@@ -1,0 +1,68 @@
+//! Reading a payload from front to back.
+
+use crate::varint;
+
+/// What is wrong with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    /// The payload ends inside it.
+    Truncated,
+    /// A type this crate does not know, or one not in its shortest form (RFC 9000 §12.4).
+    Type(u64),
+    /// A field with a value that its frame forbids.
+    Value,
+}
+
+/// The bytes not read yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'a> {
+    pub(crate) rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) const fn new(rest: &'a [u8]) -> Self {
+        Self { rest }
+    }
+
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// One varint.
+    #[inline]
+    pub(crate) fn int(&mut self) -> Result<u64, FrameError> {
+        let (value, len) = varint::decode(self.rest).ok_or(FrameError::Truncated)?;
+        self.rest = &self.rest[len..];
+        Ok(value)
+    }
+
+    pub(crate) fn ints(&mut self, count: usize) -> Result<(), FrameError> {
+        (0..count).try_for_each(|_| self.int().map(drop))
+    }
+
+    pub(crate) fn skip(&mut self, bytes: u64) -> Result<(), FrameError> {
+        let bytes = usize::try_from(bytes).map_err(|_| FrameError::Truncated)?;
+        self.rest = self.rest.get(bytes..).ok_or(FrameError::Truncated)?;
+        Ok(())
+    }
+
+    /// A varint and as many bytes as it says.
+    pub(crate) fn block(&mut self) -> Result<(), FrameError> {
+        let len = self.int()?;
+        self.skip(len)
+    }
+
+    pub(crate) fn swallow(&mut self) -> Result<(), FrameError> {
+        self.rest = &[];
+        Ok(())
+    }
+
+    /// A run of PADDING, sixteen bytes at a time: full-size datagrams may be mostly zeros.
+    pub(crate) fn padding(&mut self) -> Result<(), FrameError> {
+        let blocks = self.rest.chunks_exact(16).take_while(|b| **b == [0; 16]).count();
+        self.rest = &self.rest[16 * blocks..];
+        let tail = self.rest.iter().take_while(|b| **b == 0).count();
+        self.rest = &self.rest[tail..];
+        Ok(())
+    }
+}
