@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fathom_bench::experiment::{
-    CompareError, Comparison, Connections, Missing, Plan, RunError, Shaping, Stage, Timestamps, compare_until,
-};
+use fathom_bench::experiment::{Comparison, Missing, Plan, Stage, compare_until};
 use fathom_bench::report;
+use fathom_bench::scenario::{Connections, RunError, ScenarioError, Shaping, Timestamps};
 use fathom_cc::catalogue;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::{self, Discipline, DropTail};
@@ -126,15 +125,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             continue;
         }
         let outcome = if guest && interrupt.load(Ordering::Relaxed) {
-            Err(failure(RunError::Interrupted))
+            Err(failure(RunError::Interrupted.into()))
         } else if guest {
             in_guest(&plan)
         } else {
             let outcome = compare_until(&plan, &|stage| watcher.on_stage(stage), &interrupt);
-            outcome.map(|(comparison, e)| (comparison, e.map(failure))).map_err(|e| match e {
-                CompareError::Plan(e) => Failure::input(e),
-                CompareError::Run(e) => failure(e),
-            })
+            outcome.map(|(comparison, e)| (comparison, e.map(failure))).map_err(failure)
         };
         match outcome {
             Ok((comparison, e)) => {
@@ -160,10 +156,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     failed.map_or(Ok(()), |e| Err(how_to_go_on(&plan, &comparison, e)))
 }
 
-fn failure(e: RunError) -> Failure {
+fn failure(e: ScenarioError) -> Failure {
     match e {
-        RunError::Interrupted => Failure { line: "interrupted, and no run was done".into(), code: INTERRUPTED },
-        e => Failure::run(e),
+        ScenarioError::Plan(e) => Failure::input(e),
+        ScenarioError::Run(RunError::Interrupted) => {
+            Failure { line: "interrupted, and no run was done".into(), code: INTERRUPTED }
+        }
+        ScenarioError::Run(e) => Failure::run(e),
     }
 }
 

@@ -143,8 +143,10 @@ fn bad_input_gives_one_line_that_names_a_fix() {
 fn a_plan_with_an_unknown_field_is_refused_with_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = folder.path().join("plan.toml");
-    std::fs::write(&plan, "seed = 1\nresponse = 5\n").expect("written");
-    refused(&["compare", plan.to_str().expect("utf-8")], &["line 2", "response", "responses"]);
+    std::fs::write(&plan, "seed = 1\n[scenario]\nstopp = \"5 responses\"\n").expect("written");
+    refused(&["compare", plan.to_str().expect("utf-8")], &["line 3", "stopp", "stop"]);
+    std::fs::write(&plan, "seed = 1\nresponses = 5\n").expect("written");
+    refused(&["compare", plan.to_str().expect("utf-8")], &["line 2", "'responses'", "scenario.stop"]);
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn bad_plans_give_one_line_that_names_a_fix() {
     let hole = written("hole.toml", &sound.replace("flows:$flows", "flows:$flow"));
     let field = written("field.toml", &sound.replace("packet = ", "paket = "));
     let syntax = written("syntax.toml", "question = \n");
-    let plan = written("plan.toml", "lnik = \"1Mbps\"\n");
+    let plan = written("plan.toml", "scenario.network.lnik = \"1Mbps\"\nstudy = \"compare\"\n");
     let cases: &[(&[&str], &[&str])] = &[
         (&["check", &hole], &["line ", "$flow", "$flows"]),
         (&["run", &hole], &["line ", "$flow", "$flows"]),

@@ -137,7 +137,8 @@ fn compare_and_plan_read_plans_alike() {
     {
         use std::os::unix::ffi::OsStrExt;
         let name = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9.toml"));
-        std::fs::write(&name, "responses = 20\ncontrollers = [\"reno\"]\n").expect("written");
+        std::fs::write(&name, "study = \"compare\"\nscenario.stop = \"20 responses\"\nsweep.controller = [\"reno\"]\n")
+            .expect("written");
         for words in [&["compare"][..], &["plan", "check"]] {
             let out = run(words, &name);
             assert!(out.status.success(), "{words:?}: {}", text(&out.stderr));

@@ -4,7 +4,8 @@
 //! figure is the median of the ratios. CPU time is that of the run's thread and covers both ends, the network and TLS. Bytes are all
 //! that crossed the bottleneck in both directions, headers included; they are the same in every run.
 
-use fathom_bench::experiment::{Plan, Stage, Timestamps, compare};
+use fathom_bench::experiment::{Plan, Stage, compare};
+use fathom_bench::scenario::Timestamps;
 use fathom_bench::stack::Stack;
 use std::sync::Mutex;
 

@@ -3,12 +3,9 @@
 //! A liar here knows the bottleneck's queue at every moment, which no receiver does. It shares the link with an honest flow of Reno's.
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use fathom_bench::experiment::{CompetingFlow, SharedBottleneck, shared_bottleneck};
-use fathom_bench::stack::{ClockMisreport, Control, Stack};
-use fathom_cc::Rate;
-use fathom_netsim::queue::QueueSpec;
+use fathom_bench::scenario::{Progress, ScenarioSpec, Seeding, run};
+use fathom_bench::stack::{ClockMisreport, Stack};
 
 /// Bytes that the liar wants: a quarter of a minute at its share.
 const BODY: u64 = 10_000_000;
@@ -35,26 +32,44 @@ fn seconds(controller: &str, misreport: Option<ClockMisreport>, seed: u64) -> f6
 }
 
 fn seconds_on(stack: Stack, controller: &str, misreport: Option<ClockMisreport>, seed: u64) -> f64 {
-    let competing = |name: &str, misreport, start, bytes| CompetingFlow {
-        stack,
-        controller: Control::read(name, stack).expect("a controller"),
-        start: Duration::from_millis(start),
-        bytes,
-        misreport,
-    };
-    let result = shared_bottleneck(&SharedBottleneck {
-        flows: vec![competing(controller, misreport, 0, BODY), competing("reno", None, 300 * seed, 2 * BODY)],
-        link: Rate::from_bits_per_sec(10_000_000),
-        queue: QueueSpec::droptail_packets(60),
-        delay: Duration::from_millis(20),
-        seed,
-        limit: Duration::from_secs(200),
-    });
-    let result = result.unwrap_or_else(|e| panic!("{controller}, seed {seed}: {e}"));
-    match &result.flows[0] {
-        Some(Ok(fetched)) if fetched.bytes == BODY => fetched.last_byte.as_secs_f64(),
-        other => panic!("{controller}, seed {seed}: {other:?}"),
-    }
+    let text = format!(
+        "
+        stop = '2 responses'
+        stack = '{stack}'
+        [network]
+        topology = 'dumbbell'
+        link = '10Mbps'
+        delay = '20ms'
+        queue = 'droptail:60p'
+        [[traffic]]
+        name = 'first'
+        from = 'left'
+        to = 'right'
+        workload = 'flows:1x{BODY}B'
+        controller = '{controller}'
+        access = {{ queues = 'none' }}
+        acks-queue = false
+        [[traffic]]
+        name = 'honest'
+        from = 'left'
+        to = 'right'
+        workload = 'flows:1x{}B after {}ms'
+        controller = 'reno'
+        access = {{ queues = 'none' }}
+        acks-queue = false
+        ",
+        2 * BODY,
+        300 * seed
+    );
+    let mut scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
+    scenario.traffic[0].misreport = misreport;
+    scenario.seeding = Seeding::Paired;
+    let outcome = run(&scenario, seed, &Progress::default());
+    let (outcome, _) = outcome.unwrap_or_else(|e| panic!("{controller}, seed {seed}: {e}"));
+    let first = &outcome.groups["first"];
+    let seconds = first.times.as_ref().map_or(f64::INFINITY, |times| times.mean_ms / 1e3);
+    assert!(first.body_bytes == BODY && seconds < 200.0, "{controller}, seed {seed}: {first:?}");
+    seconds
 }
 
 fn mean(controller: &str, misreport: Option<ClockMisreport>) -> f64 {

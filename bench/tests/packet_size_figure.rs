@@ -8,7 +8,8 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use fathom_bench::experiment::{Comparison, Plan, RunResult, SharesOverTime, compare};
+use fathom_bench::experiment::{Comparison, Plan, RunResult, compare};
+use fathom_bench::scenario::SharesOverTime;
 use fathom_bench::stack::Stack;
 use plotters::prelude::*;
 

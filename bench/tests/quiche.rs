@@ -7,17 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fathom_bench::experiment::{
-    CompetingFlow, Plan, SharedBottleneck, SharedBottleneckResult, compare, shared_bottleneck,
-};
+use fathom_bench::experiment::{Plan, compare};
+use fathom_bench::scenario::{Outcome, Progress, ScenarioSpec, run};
 use fathom_bench::stack::{Control, Stack};
 use fathom_cc::catalogue;
 use fathom_cc::testing::{Event, Log, RecordingConfig};
 use fathom_cc::{
     AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, Pacing,
-    PathChange, Phase, Rate, SendParams, Sent, Start, Time,
+    PathChange, Phase, SendParams, Sent, Start, Time,
 };
-use fathom_netsim::queue::QueueSpec;
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 /// Full datagrams of the lab.
@@ -98,32 +96,43 @@ impl ControllerConfig for Served {
     }
 }
 
+/// The link of the data.
+const LINK: &str = "left-right";
+
 /// One download of `bytes`: what the server's controller heard, and how it went.
-fn download(controller_config: Arc<dyn ControllerConfig>, link: u64, bytes: u64) -> (Log, SharedBottleneckResult) {
+fn download(controller_config: Arc<dyn ControllerConfig>, mbps: u64, bytes: u64) -> (Log, Outcome) {
     let log = Log::new(1_000_000);
     let served = Served { inner: RecordingConfig::new(controller_config, log.clone()), began: AtomicBool::new(false) };
-    let competing = CompetingFlow {
-        stack: Stack::Quiche,
-        controller: Control::Fathom(Arc::new(served)),
-        start: Duration::ZERO,
-        bytes,
-        misreport: None,
-    };
-    let result = shared_bottleneck(&SharedBottleneck {
-        flows: vec![competing],
-        link: Rate::from_bits_per_sec(link),
-        queue: QueueSpec::droptail_packets(10_000),
-        delay: ONE_WAY,
-        seed: 1,
-        limit: Duration::from_secs(300),
-    });
-    (log, result.expect("a contest"))
+    let text = format!(
+        "
+        stop = '1 responses'
+        stack = 'quiche'
+        [network]
+        topology = 'dumbbell'
+        link = '{mbps}Mbps'
+        delay = '{}ms'
+        queue = 'droptail:10000p'
+        [keep]
+        delays = ['{LINK}']
+        [[traffic]]
+        name = 'flow'
+        from = 'left'
+        to = 'right'
+        workload = 'flows:1x{bytes}B'
+        controller = 'reno'
+        access = {{ queues = 'none' }}
+        ",
+        ONE_WAY.as_millis()
+    );
+    let mut scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
+    scenario.traffic[0].mix = vec![(1.0, Control::Fathom(Arc::new(served)))];
+    let (outcome, _) = run(&scenario, 1, &Progress::default()).expect("a run");
+    (log, outcome)
 }
 
 /// Seconds until the body was there.
-fn took(r: &SharedBottleneckResult) -> f64 {
-    let fetched = r.flows[0].as_ref().expect("in time").as_ref().expect("a body");
-    fetched.last_byte.as_secs_f64()
+fn took(r: &Outcome) -> f64 {
+    r.groups["flow"].times.as_ref().expect("a body").mean_ms / 1e3
 }
 
 fn fixed(window: u64, size: u16, hold_ms: u64) -> Arc<dyn ControllerConfig> {
@@ -134,7 +143,7 @@ fn fixed(window: u64, size: u16, hold_ms: u64) -> Arc<dyn ControllerConfig> {
 fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
     let mut times = Vec::new();
     for hold in [0, 20, 60] {
-        let (log, r) = download(fixed(24_000, FULL, hold), 100_000_000, 600_000);
+        let (log, r) = download(fixed(24_000, FULL, hold), 100, 600_000);
         let rtts: Vec<_> = log
             .records()
             .iter()
@@ -145,7 +154,7 @@ fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
         // 20 ms there and back.
         assert!((40.0..41.5).contains(&ms(last.min)), "{hold}: {last:?}");
         assert!((40.0..48.0).contains(&ms(last.smoothed)), "{hold}: {last:?}");
-        assert_eq!(r.bottleneck.dropped, 0, "{hold}");
+        assert_eq!(r.links[LINK].dropped, 0, "{hold}");
         times.push(took(&r));
         // A window per 40 + hold ms at most.
         let least = 600_000.0 / 24_000.0 * (40 + hold) as f64 / 1e3 * 0.8;
@@ -157,11 +166,12 @@ fn a_hold_slows_the_sender_and_is_not_in_its_round_trip_times() {
 #[test]
 fn small_packets_carry_a_window_per_round_trip_and_the_wire_sees_them() {
     for size in [FULL, 500, 250] {
-        let (_, r) = download(fixed(30_000, size, 0), 100_000_000, 1_500_000);
+        let (_, r) = download(fixed(30_000, size, 0), 100, 1_500_000);
         // 30 kB each 40 ms, of which each packet's header, tag and STREAM header (some 45 bytes) are no data.
         let expected = 1_500_000.0 / 30_000.0 * 0.040 / (1.0 - 45.0 / f64::from(size));
         assert!((0.8 * expected..1.25 * expected + 0.2).contains(&took(&r)), "{size}: {} s, not {expected}", took(&r));
-        let mean = r.bottleneck.bytes as f64 / r.bottleneck.departed as f64 - 28.0;
+        let link = &r.links[LINK];
+        let mean = link.throughput_bps * r.seconds / 8.0 / (link.arrived - link.dropped) as f64 - 28.0;
         assert!((0.9 * f64::from(size)..1.02 * f64::from(size)).contains(&mean), "{size}: {mean} bytes on average");
     }
 }
@@ -169,7 +179,7 @@ fn small_packets_carry_a_window_per_round_trip_and_the_wire_sees_them() {
 #[test]
 fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
     for (size, hold) in [(FULL, 0), (250, 0), (FULL, 10)] {
-        let (log, _) = download(fixed(36_000, size, hold), 100_000_000, 800_000);
+        let (log, _) = download(fixed(36_000, size, hold), 100, 800_000);
         let mut bytes = 0;
         let mut peaks = Vec::new();
         for record in log.records() {
@@ -194,13 +204,13 @@ fn bytes_in_flight_fill_the_window_and_exceed_it_by_less_than_a_packet() {
 #[test]
 fn the_one_way_delay_tracks_the_queue() {
     // Slow start without a limit but the receive window: the queue grows to a second.
-    let (log, r) = download(catalogue::parse("reno").expect("a controller"), 10_000_000, 3_000_000);
-    let mut truth: HashMap<Time, Vec<Duration>> = HashMap::new();
-    for (at, delay) in &r.delays {
-        truth.entry(*at).or_default().push(*delay);
+    let (log, r) = download(catalogue::parse("reno").expect("a controller"), 10, 3_000_000);
+    let mut truth: HashMap<u64, Vec<Duration>> = HashMap::new();
+    for packet in &r.links[LINK].delays {
+        truth.entry(packet.at_nanos).or_default().push(Duration::from_nanos(packet.delay_nanos));
     }
     // The server's clock began with its first packet.
-    let start = r.delays[0].0;
+    let start = r.links[LINK].delays[0].at_nanos;
     let mut left: HashMap<Time, usize> = HashMap::new();
     let mut pairs = Vec::new();
     for record in log.records() {
@@ -209,7 +219,7 @@ fn the_one_way_delay_tracks_the_queue() {
             *left.entry(p.sent).or_default() += 1;
         }
         let Some((sent, one_way)) = packets.iter().map(|p| p.sent).max().zip(one_way) else { continue };
-        let entered = Time::from_nanos(start.as_nanos() + sent.as_nanos());
+        let entered = start + sent.as_nanos();
         if let Some(delay) = truth.get(&entered).and_then(|delays| delays.get(left[&sent] - 1)) {
             pairs.push((one_way, *delay));
         }

@@ -1,7 +1,6 @@
 //! Scenarios: whole runs in virtual time, with bounds.
 
-use fathom_bench::experiment::{Cost, Progress};
-use fathom_bench::scenario::{Outcome, ScenarioSpec, run};
+use fathom_bench::scenario::{Cost, Outcome, Progress, ScenarioSpec, run};
 
 fn outcome(text: &str, seed: u64) -> (Outcome, Cost) {
     let scenario =

@@ -1,6 +1,7 @@
 //! Whole runs in virtual time, on every stack: each controller, ECN, smaller packets, SDC's delay.
 
-use fathom_bench::experiment::{Comparison, Plan, RunResult, Timestamps, compare};
+use fathom_bench::experiment::{Comparison, Plan, RunResult, compare};
+use fathom_bench::scenario::Timestamps;
 use fathom_bench::stack::Stack;
 use fathom_cc::catalogue::CATALOGUE;
 

@@ -163,7 +163,7 @@ impl Options {
         self.scale.unwrap_or(1.0)
     }
 
-    fn apply(&self, mut study: Study) -> Result<(Study, Vec<study::StudyRun>), fathom_bench::experiment::PlanError> {
+    fn apply(&self, mut study: Study) -> Result<(Study, Vec<study::StudyRun>), fathom_bench::scenario::PlanError> {
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;
         }

@@ -4,17 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::plan::{Checked, PlanError};
-use super::result::{Cost, Reference};
-use super::run::{RunError, RunSpec, run};
-use super::state::Progress;
-use super::traffic::Traffic;
+use super::plan::Checked;
+use super::result::Reference;
+use super::run::{Rates, RunSpec};
 use crate::measure::round;
+use crate::scenario::{Cost, PlanError, Progress, ScenarioError};
 use crate::stack::{Control, Stack};
+use crate::workload::PackMime;
 use fathom_netsim::backend::Backend;
-
-/// New connections per second, forward and reverse.
-pub type Rates = [f64; 2];
 
 /// Offered load may miss the wanted one by this fraction of it.
 const TOLERANCE: f64 = 0.02;
@@ -26,39 +23,42 @@ const FIRST_GUESS_BYTES: f64 = 12_000.0;
 /// Controller of the uncongested runs. With empty queues the choice does not matter; the paper used Reno.
 const CONTROLLER: &str = "reno";
 
-/// The calibrated rates: the reference run made with them, the requests, and what it all cost.
-pub(crate) struct Calibrated {
-    pub(crate) reference: Reference,
-    pub(crate) traffic: [Arc<Traffic>; 2],
-    pub(crate) cost: Cost,
+/// The calibrated rates: the reference run made with them, and what it all cost.
+pub(super) struct Calibrated {
+    pub(super) rates: Rates,
+    pub(super) reference: Reference,
+    pub(super) cost: Cost,
 }
 
-/// Finds the rates. Each direction is scaled by its own miss, since a few large responses dominate either.
-pub(crate) fn calibrate(
+/// Finds the rates that offer `part` of the link. Each direction is scaled by its own miss, since a few large responses dominate either.
+pub(super) fn calibrate(
     plan: &Checked,
+    part: f64,
     progress: &Progress,
     interrupt: &Arc<AtomicBool>,
-) -> Result<Calibrated, CalibrateError> {
-    let wanted = plan.load * plan.link.bits_per_sec() as f64;
+) -> Result<Calibrated, ScenarioError> {
+    let wanted = part * plan.link.bits_per_sec() as f64;
     let stack = plan.runs.first().map_or(Stack::default(), |(stack, _)| *stack);
-    let controller = Control::read(CONTROLLER, stack).map_err(|e| CalibrateError::Plan(PlanError(e)))?;
+    let controller = Control::read(CONTROLLER, stack).map_err(PlanError)?;
     let mut rates: Rates = [wanted / 8.0 / FIRST_GUESS_BYTES; 2];
     let mut total = Cost::default();
     for runs in 1.. {
-        let traffic = [traffic(plan, 0, rates[0])?, traffic(plan, 1, rates[1])?];
+        for rate in rates {
+            PackMime::check(rate).map_err(|e| PlanError(format!("load: {e}")))?;
+        }
         let run_spec = RunSpec {
             plan,
             label: CONTROLLER.to_owned(),
             controller: controller.clone(),
             stack,
             link: plan.reference,
-            traffic: traffic.clone(),
+            rates,
             responses: plan.responses,
             // Rates are the plan's, wherever it runs then.
             backend: Backend::Virtual,
             interrupt: Arc::clone(interrupt),
         };
-        let (result, cost) = run(&run_spec, Arc::clone(progress))?;
+        let (result, cost) = run_spec.run(Arc::clone(progress))?;
         total.cpu_seconds += cost.cpu_seconds;
         total.packets += cost.packets;
         total.connections += cost.connections;
@@ -72,28 +72,11 @@ pub(crate) fn calibrate(
                 calibration_runs: runs,
                 run: result,
             };
-            return Ok(Calibrated { reference, traffic, cost: total });
+            return Ok(Calibrated { rates, reference, cost: total });
         }
         for (rate, bps) in rates.iter_mut().zip(carried) {
             *rate *= wanted / bps.max(1.0);
         }
     }
     unreachable!("the loop ends by its count")
-}
-
-/// Requests of one direction, with an out-of-range rate told in the plan's terms.
-pub(crate) fn traffic(plan: &Checked, direction: usize, rate: f64) -> Result<Arc<Traffic>, CalibrateError> {
-    let traffic = Traffic::of(plan, direction, rate);
-    traffic.map(Arc::new).map_err(|e| CalibrateError::Plan(PlanError(format!("load: {e}"))))
-}
-
-/// Why there is no calibration.
-#[derive(Debug, thiserror::Error)]
-pub enum CalibrateError {
-    /// The plan asks for a load that the model has no rate for.
-    #[error(transparent)]
-    Plan(PlanError),
-    /// A run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
 }

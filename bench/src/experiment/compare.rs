@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use super::calibrate::{CalibrateError, calibrate, traffic};
-use super::plan::{Checked, Plan, PlanError, Workload};
-use super::result::{Comparison, Cost, Missing, RunResult};
-use super::run::{RunError, RunSpec, run};
-use super::state::Progress;
+use super::calibrate::calibrate;
+use super::plan::{Checked, Plan};
+use super::result::{Comparison, Missing, RunResult};
+use super::run::{RunSpec, request_hash};
+use crate::scenario::{Cost, PlanError, Progress, RunError, ScenarioError, WebLoad, Workload};
 use crate::stack::Stack;
 use fathom_netsim::backend::Backend;
 
@@ -34,34 +34,14 @@ pub enum Stage {
     },
 }
 
-/// Why a comparison has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum CompareError {
-    /// The plan is wrong: the user can fix it.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// A run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-}
-
-impl From<CalibrateError> for CompareError {
-    fn from(e: CalibrateError) -> Self {
-        match e {
-            CalibrateError::Plan(e) => Self::Plan(e),
-            CalibrateError::Run(e) => Self::Run(e),
-        }
-    }
-}
-
 /// Runs a plan. `watch` is called with every event, from several threads.
 ///
 /// # Errors
 /// The plan is wrong, or a run failed.
-pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison, CompareError> {
+pub fn compare(plan: &Plan, watch: &(dyn Fn(Stage) + Sync)) -> Result<Comparison, ScenarioError> {
     match compare_until(plan, watch, &Arc::default())? {
         (comparison, None) => Ok(comparison),
-        (_, Some(e)) => Err(e.into()),
+        (_, Some(e)) => Err(e),
     }
 }
 
@@ -74,23 +54,21 @@ pub fn compare_until(
     plan: &Plan,
     watch: &(dyn Fn(Stage) + Sync),
     interrupt: &Arc<AtomicBool>,
-) -> Result<(Comparison, Option<RunError>), CompareError> {
+) -> Result<(Comparison, Option<ScenarioError>), ScenarioError> {
     let checked = plan.check()?;
-    let responses = match checked.workload {
-        Workload::PackMime => checked.responses,
-        Workload::Bulk { count, .. } => count,
-    };
-    let (reference, traffic) = match checked.workload {
-        Workload::PackMime => {
+    let (responses, rates, reference) = match checked.workload {
+        Workload::Bulk { flows, .. } => (flows.into(), [0.0; 2], None),
+        Workload::Web { load: WebLoad::Connections(rate), .. } => (checked.responses, [rate; 2], None),
+        Workload::Web { load: WebLoad::Computed { part, .. }, .. } => {
             let progress = Progress::default();
             let name = "calibration".to_owned();
-            watch(Stage::Begins { name: name.clone(), of: responses, progress: Arc::clone(&progress) });
-            let calibrated = calibrate(&checked, &progress, interrupt)?;
+            watch(Stage::Begins { name: name.clone(), of: checked.responses, progress: Arc::clone(&progress) });
+            let calibrated = calibrate(&checked, part, &progress, interrupt)?;
             watch(Stage::Ends { name, cost: calibrated.cost });
-            (Some(calibrated.reference), calibrated.traffic)
+            (checked.responses, calibrated.rates, Some(calibrated.reference))
         }
-        Workload::Bulk { .. } => (None, [traffic(&checked, 0, 1.0)?, traffic(&checked, 1, 1.0)?]),
     };
+    let request_hash = request_hash(&checked, rates, responses).map_err(|e| PlanError(format!("load: {e}")))?;
     let run_specs: Vec<RunSpec<'_>> = plan
         .backends
         .iter()
@@ -101,13 +79,12 @@ pub fn compare_until(
             controller: control.clone(),
             stack,
             link: checked.link,
-            traffic: traffic.clone(),
+            rates,
             responses,
             backend,
             interrupt: Arc::clone(interrupt),
         })
         .collect();
-    let request_hash = format!("{:016x}", traffic[0].hash(responses));
     // In real time runs would disturb each other: one by one, when those in virtual time are over.
     let (virtually, really): (Vec<&RunSpec<'_>>, Vec<_>) =
         run_specs.iter().partition(|c| c.backend == Backend::Virtual);
@@ -126,7 +103,7 @@ pub fn compare_until(
         }
     }
     if let Some(e) = first.take_if(|_| runs.is_empty()) {
-        return Err(e.into());
+        return Err(e);
     }
     runs.sort_by_key(|run| plan.backends.iter().position(|backend| *backend == run.backend));
     Ok((Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete }, first))
@@ -151,7 +128,7 @@ fn effective(plan: &Plan, checked: &Checked) -> Plan {
 }
 
 /// A run, and what came of it.
-type Ran<'a, 'b> = (&'a RunSpec<'b>, Result<RunResult, RunError>);
+type Ran<'a, 'b> = (&'a RunSpec<'b>, Result<RunResult, ScenarioError>);
 
 /// Runs runs, so many at once; results in the order of the runs. None begins after the interrupt.
 fn run_all<'a, 'b>(
@@ -162,7 +139,7 @@ fn run_all<'a, 'b>(
 ) -> Vec<Ran<'a, 'b>> {
     let threads = at_once.min(run_specs.len());
     let next = AtomicUsize::new(0);
-    let results: Vec<_> = run_specs.iter().map(|_| Mutex::new(Err(RunError::Interrupted))).collect();
+    let results: Vec<_> = run_specs.iter().map(|_| Mutex::new(Err(RunError::Interrupted.into()))).collect();
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -177,7 +154,7 @@ fn run_all<'a, 'b>(
                         of: run_spec.responses,
                         progress: Arc::clone(&progress),
                     });
-                    let outcome = run(run_spec, progress);
+                    let outcome = run_spec.run(progress);
                     if let Ok((_, cost)) = &outcome {
                         watch(Stage::Ends { name, cost: *cost });
                     }

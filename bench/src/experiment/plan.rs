@@ -1,21 +1,19 @@
-//! Plans: an experiment as data. Every field has a default, unknown fields are refused, and all of it is checked once.
+//! Plans: a comparison as data. Every field has a default, and all of it is checked once. `plan_file.rs` has how it is written.
 
-use std::fmt;
-use std::str::FromStr;
-
-use fathom_cc::units::parse_whole;
-use fathom_cc::{Capabilities, Rate};
-use fathom_plugin::{EnableTimestamp, Extension, Offer};
-use serde::de::DeserializeOwned;
+use fathom_cc::Rate;
 use serde::{Deserialize, Serialize};
 
+use super::plan_file::{MOVED, PlanFile};
+use crate::scenario::{
+    Connections, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided, read_toml,
+};
 use crate::stack::{Control, Stack};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::QueueSpec;
 
-/// A plan as written in TOML. `link = "10Mbps"` and the like are checked before a run begins.
+/// A plan: `link = "10Mbps"` and the like are checked before a run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(try_from = "PlanFile", into = "PlanFile")]
 pub struct Plan {
     /// Controllers to compare, with options: `["reno", "sync:floor=1ms"]`.
     pub controllers: Vec<String>,
@@ -47,104 +45,9 @@ pub struct Plan {
     /// packets"), or `none`.
     pub max_window: String,
     /// Where it runs: `["virtual"]`, `loopback`, `netem`, or several to compare them.
-    #[serde(skip_serializing_if = "only_virtual")]
     pub backends: Vec<Backend>,
     /// Servers think before they answer (PackMime's server delay). Sync-TCP does not list it: off by default.
     pub server_delay: bool,
-}
-
-/// How requests use connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Connections {
-    /// One connection per request (HTTP/1.0 in the paper).
-    #[default]
-    Fresh,
-    /// A request takes an idle connection if there is one.
-    Persistent,
-}
-
-/// How one-way delays travel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Timestamps {
-    /// SYNC_TIMESTAMP beside ACK frames; the sender derives the delay.
-    #[default]
-    Lean,
-    /// SYNC_TIMESTAMP on every packet; the receiver measures and echoes the delay (Sync-TCP §3.2).
-    Paper,
-    /// TIMESTAMP of draft-huitema-quic-ts beside ACK frames, and no SYNC_TIMESTAMP.
-    Timestamp,
-    /// Not at all: the extension is not offered.
-    Off,
-}
-
-/// Whether endpoints send through a shaping socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Shaping {
-    /// Where the controller needs it.
-    #[default]
-    Auto,
-    /// Never.
-    Off,
-}
-
-impl FromStr for Shaping {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "auto" => Ok(Self::Auto),
-            "off" => Ok(Self::Off),
-            _ => Err(format!("'{s}' does not say when packets are shaped; write auto or off")),
-        }
-    }
-}
-
-impl Timestamps {
-    /// What the transport parameters say. TIMESTAMP's is there when it is asked for: it would make every handshake longer.
-    pub(crate) const fn extension(self) -> Extension {
-        match self {
-            Self::Lean => Extension { offer: Some(Offer::Lean), ..Extension::OFF },
-            Self::Paper => Extension { offer: Some(Offer::Paper), ..Extension::OFF },
-            Self::Timestamp => Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF },
-            Self::Off => Extension::OFF,
-        }
-    }
-
-    /// The name users type.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Lean => "lean",
-            Self::Paper => "paper",
-            Self::Timestamp => "timestamp",
-            Self::Off => "off",
-        }
-    }
-}
-
-impl FromStr for Timestamps {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "lean" => Ok(Self::Lean),
-            "paper" => Ok(Self::Paper),
-            "timestamp" => Ok(Self::Timestamp),
-            "off" => Ok(Self::Off),
-            _ => Err(format!("'{s}' is not a way to carry one-way delays; write lean, paper, timestamp or off")),
-        }
-    }
-}
-
-impl FromStr for Connections {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "fresh" => Ok(Self::Fresh),
-            "persistent" => Ok(Self::Persistent),
-            _ => Err(format!("'{s}' is not a way to use connections; write fresh or persistent")),
-        }
-    }
 }
 
 impl Default for Plan {
@@ -170,72 +73,6 @@ impl Default for Plan {
     }
 }
 
-fn only_virtual(backends: &[Backend]) -> bool {
-    backends == [Backend::Virtual]
-}
-
-/// What is wrong with a plan, and how to fix it, in one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanError(pub String);
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PlanError {}
-
-/// What the clients ask for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Workload {
-    /// Web traffic at an offered load, in both directions.
-    PackMime,
-    /// `count` responses of `bytes`, one started every `every_ns` nanoseconds, in the forward direction only.
-    Bulk {
-        /// How many.
-        count: u64,
-        /// Size of each.
-        bytes: u64,
-        /// Nanoseconds between starts.
-        every_ns: u64,
-    },
-}
-
-impl FromStr for Workload {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        let help = || {
-            format!(
-                "'{s}' is not a workload; write packmime, or bulk:COUNTxSIZE@INTERVAL such as bulk:4x10MB@100ms (kB, MB)"
-            )
-        };
-        if s == "packmime" {
-            return Ok(Self::PackMime);
-        }
-        let rest = s.strip_prefix("bulk:").ok_or_else(help)?;
-        let (rest, every) = rest.split_once('@').unwrap_or((rest, "0ms"));
-        let (count, size) = rest.split_once('x').ok_or_else(help)?;
-        let count =
-            parse_whole(count, 1..=1_000_000).map_err(|e| format!("{s}: responses: {e}, such as bulk:4x10MB"))?;
-        let every = fathom_cc::units::parse_duration(every).map_err(|_| help())?;
-        Ok(Self::Bulk { count, bytes: parse_bytes(size).ok_or_else(help)?, every_ns: every.as_nanos() as u64 })
-    }
-}
-
-pub(crate) fn parse_bytes(s: &str) -> Option<u64> {
-    let digits = s.find(|c: char| !c.is_ascii_digit())?;
-    let scale = match &s[digits..] {
-        "B" => 1,
-        "kB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        _ => return None,
-    };
-    let bytes = s[..digits].parse::<u64>().ok()?.checked_mul(scale)?;
-    (1..=100_000_000_000).contains(&bytes).then_some(bytes)
-}
-
 /// A plan that was checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
@@ -244,8 +81,7 @@ pub(crate) struct Checked {
     pub(crate) link: Rate,
     pub(crate) reference: Rate,
     pub(crate) queue: QueueSpec,
-    /// Fraction of the link.
-    pub(crate) load: f64,
+    /// Of the forward direction, and of the reverse one where the traffic is web traffic.
     pub(crate) workload: Workload,
     pub(crate) responses: u64,
     pub(crate) seed: u64,
@@ -254,7 +90,6 @@ pub(crate) struct Checked {
     pub(crate) shaping: Shaping,
     /// In packets.
     pub(crate) max_window: Option<u32>,
-    pub(crate) server_delay: bool,
 }
 
 impl Plan {
@@ -263,7 +98,7 @@ impl Plan {
     /// # Errors
     /// The error in the file with its line, in one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
-        read_toml(text)
+        read_toml::<PlanFile>(text, MOVED)?.try_into()
     }
 
     /// As [`Plan::from_toml`] reads it.
@@ -319,15 +154,13 @@ impl Plan {
             link,
             reference,
             queue,
-            load: parse_load(&self.load).map_err(|e| field("load", e))?,
-            workload: self.workload.parse().map_err(|e| field("workload", e))?,
+            workload: self.workload(link)?,
             responses: self.responses,
             seed: self.seed,
             connections: self.connections,
             timestamps: self.timestamps,
             shaping: self.shaping,
             max_window: parse_window(&self.max_window).map_err(|e| field("max-window", e))?,
-            server_delay: self.server_delay,
         })
     }
 }
@@ -344,6 +177,22 @@ impl Plan {
     /// The first field that is wrong.
     pub fn validate(&self) -> Result<usize, PlanError> {
         self.check().map(|checked| checked.runs.len())
+    }
+
+    fn workload(&self, link: Rate) -> Result<Workload, PlanError> {
+        let part = parse_load(&self.load).map_err(|e| PlanError(format!("load: {e}")))?;
+        if self.workload == "packmime" {
+            let load = WebLoad::Computed { part, of: link };
+            return Ok(Workload::Web { load, server_delay: self.server_delay });
+        }
+        match self.workload.parse() {
+            Ok(bulk @ Workload::Bulk { bytes: Some(_), .. }) => Ok(bulk),
+            Err(e) if e.contains(": responses: ") => Err(PlanError(format!("workload: {e}"))),
+            _ => Err(PlanError(format!(
+                "workload: '{}' is not a workload; write packmime, or bulk:COUNTxSIZE@INTERVAL such as bulk:4x10MB@100ms (kB, MB)",
+                self.workload
+            ))),
+        }
     }
 
     fn runs(&self) -> Result<Vec<(Stack, Control)>, PlanError> {
@@ -368,11 +217,7 @@ impl Plan {
             for spec in &self.controllers {
                 let control = Control::read(spec, *stack).map_err(wrong)?;
                 if let Control::Fathom(controller_config) = &control {
-                    let provided = match self.shaping {
-                        Shaping::Auto => stack.provided_with_shaping(),
-                        Shaping::Off => stack.provided(),
-                    };
-                    let provided = Capabilities { one_way: self.timestamps != Timestamps::Off, ..provided };
+                    let provided = provided(*stack, self.timestamps, self.shaping);
                     controller_config.check(provided).map_err(|e| wrong(e.to_string()))?;
                 }
                 if runs.iter().any(|(s, c)| s == stack && c.spec() == control.spec()) {
@@ -383,48 +228,6 @@ impl Plan {
         }
         Ok(runs)
     }
-}
-
-/// Fields of plans and studies that have a new name.
-const RENAMED: [(&str, &str); 3] = [("world", "backend"), ("worlds", "backends"), ("outlet", "shaping")];
-
-/// A message of the TOML reader in one line; for a renamed field it names the new one.
-pub(crate) fn toml_message(message: &str) -> String {
-    let old = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
-    match RENAMED.iter().find(|(name, _)| Some(*name) == old) {
-        Some((old, new)) => format!("the field '{old}' is now called '{new}'; write {new}"),
-        None => message.replace('\n', "; "),
-    }
-}
-
-/// Reads TOML. An error is one line that names the line of the text.
-pub(crate) fn read_toml<T: DeserializeOwned>(text: &str) -> Result<T, PlanError> {
-    toml::from_str(text).map_err(|e| {
-        let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
-        PlanError(format!("line {line}: {}", toml_message(e.message())))
-    })
-}
-
-/// Reads `90%` or, below one, `0.9`. Two links' worth can be offered, so a part above all is a load.
-pub(crate) fn parse_load(s: &str) -> Result<f64, String> {
-    let help = || format!("'{s}' is not a load; write a percentage of the link from 1% to 200%, such as 90%");
-    let number = |text: &str| text.trim().parse::<f64>().ok();
-    let load = match s.strip_suffix('%') {
-        Some(percent) => number(percent).map(|percent| percent / 100.0),
-        // A bare 1 could be one percent or all.
-        None => number(s).filter(|part| *part < 1.0),
-    };
-    load.filter(|load| (0.01..=2.0).contains(load)).ok_or_else(help)
-}
-
-pub(crate) fn parse_window(s: &str) -> Result<Option<u32>, String> {
-    if s == "none" {
-        return Ok(None);
-    }
-    let packets = s.strip_suffix('p').and_then(|n| n.parse().ok()).filter(|n| (2..=1_000_000).contains(n));
-    packets
-        .map(Some)
-        .ok_or_else(|| format!("'{s}' is not a window; write packets such as 68p (2p to 1000000p), or none"))
 }
 
 #[cfg(test)]
@@ -481,19 +284,60 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_refused_with_their_line() {
-        let text = Plan::from_toml("seed = 3\nlnik = \"1Mbps\"\n").unwrap_err().to_string();
-        assert!(text.starts_with("line 2: ") && text.contains("lnik"), "{text}");
+        let text = Plan::from_toml("[scenario.network]\nlnik = \"1Mbps\"\n").unwrap_err().to_string();
+        assert!(text.starts_with("line 2: ") && text.contains("lnik") && text.contains("link"), "{text}");
     }
 
     #[test]
-    fn renamed_fields_and_values_name_the_new_ones() {
+    fn old_fields_and_values_name_the_new_ones() {
         for (old, new) in [
-            ("worlds = [\"virtual\"]", "'backends'"),
-            ("outlet = \"off\"", "'shaping'"),
-            ("backends = [\"relay\"]", "'loopback'"),
+            ("worlds = [\"virtual\"]", "'sweep.backend'"),
+            ("outlet = \"off\"", "'scenario.shaping'"),
+            ("responses = 5", "'scenario.stop'"),
+            ("sweep.backend = [\"relay\"]", "'loopback'"),
         ] {
             let text = Plan::from_toml(old).unwrap_err().to_string();
             assert!(text.starts_with("line 1: ") && text.contains(new) && !text.contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plan_has_the_fields_of_a_study() {
+        let text = r#"
+            study = "compare"
+            seed = 7
+            [sweep]
+            controller = ["reno", "vegas"]
+            [scenario]
+            stop = "300 responses"
+            [scenario.network]
+            link = "5Mbps"
+            [scenario.traffic]
+            workload = "web:80% of 5Mbps"
+            connections = "persistent"
+        "#;
+        let plan = Plan::from_toml(text).unwrap();
+        let wanted = Plan {
+            controllers: vec!["reno".into(), "vegas".into()],
+            link: "5Mbps".into(),
+            load: "80%".into(),
+            responses: 300,
+            seed: 7,
+            connections: Connections::Persistent,
+            ..Plan::default()
+        };
+        assert_eq!(plan, wanted);
+        assert_eq!(Plan::from_toml(&plan.to_toml()).unwrap(), plan);
+        let bulk = Plan { workload: "bulk:4x10MB@100ms".into(), ..Plan::default() };
+        assert_eq!(Plan::from_toml(&bulk.to_toml()).unwrap(), bulk);
+        for (wrong, says) in [
+            ("study = 'judge'", "study: 'judge'"),
+            ("scenario.network.topology = 'asu'", "one-bottleneck"),
+            ("scenario.stop = '10s'", "scenario.stop: "),
+            ("scenario.traffic.workload = 'flows:5'", ""),
+        ] {
+            let read = Plan::from_toml(wrong).and_then(|plan| plan.validate());
+            assert!(read.unwrap_err().to_string().contains(says), "{wrong}");
         }
     }
 }

@@ -1,16 +1,14 @@
 //! What runs and comparisons bring, as reports and JSON have it. Nothing here depends on the machine or the wall clock: the same plan
 //! gives the same bytes.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::compare::name;
 use super::plan::Plan;
-use crate::measure::{Distribution, WindowPoint, round};
+use crate::measure::{Distribution, WindowPoint};
+use crate::scenario::SharesOverTime;
 use crate::stack::Stack;
 use fathom_netsim::backend::{Backend, Punctuality};
-use fathom_netsim::link::{Shares, jain, starved};
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,42 +85,6 @@ pub struct RunResult {
     pub trace_hash: String,
 }
 
-/// How a link was shared over time, of the flows that were there for the whole of a bin, and in packets of what size.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SharesOverTime {
-    /// Width of a bin in seconds.
-    pub bin_seconds: f64,
-    /// Flows there, per bin.
-    pub flows: Vec<usize>,
-    /// Jain's index of their rates, per bin; nothing where nobody was there.
-    pub jain: Vec<Option<f64>>,
-    /// Percent of them with less than 5 % of the fair rate, per bin.
-    pub starved_percent: Vec<Option<f64>>,
-    /// UDP payloads in bytes: a tenth, a half and nine tenths of the bin's bytes travelled in packets no larger.
-    pub size_p10: Vec<f64>,
-    /// See above.
-    pub size_median: Vec<f64>,
-    /// See above.
-    pub size_p90: Vec<f64>,
-}
-
-impl SharesOverTime {
-    /// `None` when the run was too large to keep its shares.
-    pub(crate) fn of(shares: &Shares) -> Option<Self> {
-        let rates = shares.rates();
-        let rounded = |value: Option<f64>| value.map(|v| round(v, 4));
-        (!rates.is_empty()).then(|| Self {
-            bin_seconds: shares.width(),
-            flows: rates.iter().map(Vec::len).collect(),
-            jain: rates.iter().map(|r| rounded(jain(r))).collect(),
-            starved_percent: rates.iter().map(|r| rounded(starved(r).map(|part| part * 100.0))).collect(),
-            size_p10: shares.size_quantile(0.1),
-            size_median: shares.size_quantile(0.5),
-            size_p90: shares.size_quantile(0.9),
-        })
-    }
-}
-
 /// The same requests on a network that is not congested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
@@ -175,28 +137,5 @@ impl Comparison {
         for run in &mut self.runs {
             run.label = name(&self.plan, &run.controller, run.stack, run.backend);
         }
-    }
-}
-
-/// What a run cost this machine. Not part of any result.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
-    /// CPU seconds of the thread that ran it: both ends, TLS, network, measuring.
-    pub cpu_seconds: f64,
-    /// Datagrams that were handed to the network.
-    pub packets: u64,
-    /// Connections opened.
-    pub connections: u64,
-    /// Servers' ends of connections that were there at once, at most: memory grows with them. Summed over groups of traffic.
-    pub at_once: u64,
-}
-
-impl fmt::Display for Cost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cpu_seconds, packets, connections, at_once } = *self;
-        let per_second = packets as f64 / cpu_seconds.max(1e-9);
-        let each = 1e3 * cpu_seconds / connections.max(1) as f64;
-        write!(f, "{cpu_seconds:.2} CPU s, {packets} packets ({per_second:.0} per CPU second), ")?;
-        write!(f, "{connections} connections ({each:.3} ms of CPU each, at most {at_once} at once)")
     }
 }

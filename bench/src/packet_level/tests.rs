@@ -8,9 +8,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
-use crate::experiment::{CompetingFlow, SharedBottleneck, shared_bottleneck};
 use crate::measure::verify;
-use crate::stack::{Control, Stack};
+use crate::scenario::{Progress, ScenarioSpec, Seeding, run};
 use fathom_netsim::link::{Link, jain};
 use fathom_netsim::queue::red::RedSpec;
 use fathom_netsim::queue::{Admission, Arrival, DropTail, Queue, QueueSpec};
@@ -308,27 +307,14 @@ fn impossible_flows_are_refused() {
 
 /// The same transfer by Reno: seconds on quinn, and seconds as a packet-level flow.
 fn both(controller: &str, bytes: u64, limit: usize) -> (f64, f64) {
-    let (delay, rate) = (Duration::from_millis(15), Rate::from_bits_per_sec(10 * MBPS));
-    let competing = CompetingFlow {
-        stack: Stack::Quinn,
-        controller: Control::read(controller, Stack::Quinn).unwrap(),
-        start: Duration::ZERO,
-        bytes,
-        misreport: None,
-    };
-    let plan = SharedBottleneck {
-        flows: vec![competing],
-        link: rate,
-        queue: QueueSpec::droptail_packets(limit),
-        delay,
-        seed: 1,
-        limit: Duration::from_secs(600),
-    };
-    let result = shared_bottleneck(&plan).unwrap();
-    let quinn = match &result.flows[0] {
-        Some(Ok(fetched)) => fetched.last_byte.as_secs_f64(),
-        other => panic!("{other:?}"),
-    };
+    let text = format!(
+        "stop = '1 responses'\n[network]\ntopology = 'dumbbell'\nlink = '10Mbps'\ndelay = '15ms'\nqueue = 'droptail:{limit}p'\n\
+         [[traffic]]\nname = 'flow'\nfrom = 'left'\nto = 'right'\nworkload = 'flows:1x{bytes}B'\ncontroller = '{controller}'\naccess.queues = 'none'\nacks-queue = false"
+    );
+    let mut scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap();
+    scenario.seeding = Seeding::Paired;
+    let (outcome, _) = run(&scenario, 1, &Progress::default()).unwrap();
+    let quinn = outcome.groups["flow"].times.as_ref().unwrap().mean_ms / 1e3;
     let mut b = Bottleneck::droptail(10, limit, 15);
     let mut senders = PacketLevel::new(&b.sim, 1);
     let flow = PacketLevelFlow { packet: crate::stack::DATAGRAM, handshake: true, ..bulk(b.group, controller) };

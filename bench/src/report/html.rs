@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use super::plot::{Line, Plot, svg};
 use super::table::{cautions, columns, rows, settings, verdicts};
-use crate::experiment::{Comparison, RunResult, SharesOverTime};
+use crate::experiment::{Comparison, RunResult};
 use crate::measure::Distribution;
+use crate::scenario::SharesOverTime;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::QueueSpec;
 

@@ -86,7 +86,7 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
         p.link,
         p.queue,
         p.workload,
-        if p.connections == crate::experiment::Connections::Fresh { "fresh" } else { "persistent" },
+        if p.connections == crate::scenario::Connections::Fresh { "fresh" } else { "persistent" },
         p.seed,
         p.max_window,
     ));

@@ -1,8 +1,9 @@
 //! Reports over a small fixed comparison and over empty ones.
 
 use super::{html, table};
-use crate::experiment::{Comparison, Missing, Plan, Reference, RunResult, SharesOverTime};
+use crate::experiment::{Comparison, Missing, Plan, Reference, RunResult};
 use crate::measure::{Distribution, WindowPoint};
+use crate::scenario::SharesOverTime;
 use crate::stack::Stack;
 use fathom_netsim::backend::Backend;
 

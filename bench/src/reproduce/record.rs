@@ -57,9 +57,10 @@ impl StudyRecord {
         let mut stacks: Vec<String> = Vec::new();
         for run in &work.runs {
             run.fingerprint.bytes().for_each(|byte| hash.add(u64::from(byte)));
-            let stack = run.scenario.stack.name();
-            if !stacks.iter().any(|s| s == stack) {
-                stacks.push(stack.to_owned());
+            for stack in run.scenario.stacks() {
+                if !stacks.iter().any(|s| s == stack.name()) {
+                    stacks.push(stack.name().to_owned());
+                }
             }
         }
         Self {

@@ -1,7 +1,7 @@
 //! Which tables and figures are meant by what users write: names, lists and ranges.
 
 use super::{ArtefactSpec, Paper};
-use crate::experiment::PlanError;
+use crate::scenario::PlanError;
 
 /// The paper of this name.
 ///

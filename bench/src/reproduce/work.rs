@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{ArtefactSpec, Paper};
-use crate::experiment::PlanError;
+use crate::scenario::PlanError;
 use crate::stack::Stack;
 use crate::study::{Study, StudyRun, estimate, shipped, time_text};
 
@@ -125,7 +125,7 @@ mod tests {
         let work = overrides.work(&wanted).unwrap();
         // 18 numbers of flows, two systems (SDC §3.1), two seeds.
         assert_eq!(work[0].runs.len(), 72);
-        assert!(work[0].runs.iter().all(|run| run.scenario.stack == Stack::Noq));
+        assert!(work[0].runs.iter().all(|run| run.scenario.stacks() == [Stack::Noq]));
         let error = Overrides { scale: 2.0, ..FULL }.work(&wanted).unwrap_err();
         assert!(error.0.contains("sdc-figure-4") && error.0.contains("scale"), "{error}");
         let unknown = ArtefactSpec { id: "figure 1", shows: "", studies: &["no-such-study"] };

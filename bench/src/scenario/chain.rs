@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fathom_cc::Rate;
+use serde::{Deserialize, Serialize};
 
 use fathom_netsim::queue::QueueSpec;
 
@@ -41,6 +42,21 @@ pub struct Access {
     pub delay: (Duration, Duration),
     /// Queue in front of a host's link, towards the router.
     pub queue: QueueSpec,
+    /// Which of them queue; the others are a fixed delay.
+    pub queues: AccessQueues,
+}
+
+/// Which access links queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessQueues {
+    /// Those from hosts and those to hosts.
+    #[default]
+    Both,
+    /// Those from hosts. What the others carry comes no faster than they send.
+    Outbound,
+    /// None.
+    None,
 }
 
 /// What access links hold where papers set no limit: as good as any number.
@@ -58,17 +74,23 @@ impl Chain {
             rate: Rate::from_bits_per_sec(link.rate.bits_per_sec().saturating_mul(10)),
             delay: (Duration::ZERO, Duration::ZERO),
             queue: DEEP,
+            queues: AccessQueues::Both,
         };
         Self { routers: vec!["left".into(), "right".into()], links: vec![link], access }
+    }
+
+    /// Sync-TCP's network with its one bottleneck as two routers (Sync-TCP §4.1, figure 3): seven links of 1 ms each way end to end, one
+    /// rate for all of them, five hosts on each side. Links behind the bottleneck have its rate, so nothing ever queues there.
+    pub fn one_bottleneck(rate: Rate, queue: QueueSpec) -> Self {
+        let link = ChainLink { rate, delay: ms(5), queue, back_queue: queue };
+        Self { access: Access { queues: AccessQueues::Outbound, ..sync_tcp_access(rate) }, ..Self::dumbbell(link) }
     }
 
     /// The parking lot with six routers, R0 to R5 (Sync-TCP §4.1, figure 3): every link, access links too, has one rate and 1 ms. Five
     /// hosts feed each router on each interface.
     pub fn parking_lot(rate: Rate, queue: QueueSpec) -> Self {
         let link = ChainLink { rate, delay: ms(1), queue, back_queue: queue };
-        // No limit is given for the access links beyond "each router".
-        let access = Access { hosts: Some(5), rate, delay: (ms(1), ms(1)), queue: QueueSpec::droptail_packets(136) };
-        Self { routers: (0..6).map(|n| format!("r{n}")).collect(), links: vec![link; 5], access }
+        Self { routers: (0..6).map(|n| format!("r{n}")).collect(), links: vec![link; 5], access: sync_tcp_access(rate) }
     }
 
     /// The path to Arizona State University (DCA figure 4-1-2): 14 routers. From left to right the figure gives for each link the queue
@@ -127,6 +149,7 @@ impl Chain {
             rate: rate(10),
             delay: (access_delay, access_delay),
             queue: QueueSpec::droptail_packets(200),
+            queues: AccessQueues::Both,
         };
         Self { routers: (1..=links.len() + 1).map(|n| format!("r{n}")).collect(), links, access }
     }
@@ -143,6 +166,17 @@ impl Chain {
     }
 }
 
+/// The access links of Sync-TCP §4.1. No limit is given for their queues beyond "each router".
+const fn sync_tcp_access(rate: Rate) -> Access {
+    Access {
+        hosts: Some(5),
+        rate,
+        delay: (ms(1), ms(1)),
+        queue: QueueSpec::droptail_packets(136),
+        queues: AccessQueues::Both,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +186,8 @@ mod tests {
         let lot = Chain::parking_lot(Rate::from_bits_per_sec(10_000_000), QueueSpec::droptail_packets(136));
         let one_way: Duration = lot.links.iter().map(|l| l.delay).sum::<Duration>() + 2 * lot.access.delay.0;
         assert_eq!((lot.routers.len(), one_way * 2), (6, ms(14)));
+        let one = Chain::one_bottleneck(Rate::from_bits_per_sec(10_000_000), QueueSpec::droptail_packets(136));
+        assert_eq!((one.links[0].delay + 2 * one.access.delay.0) * 2, ms(14));
     }
 
     #[test]

@@ -12,10 +12,11 @@ use std::time::Duration;
 use fathom_cc::Rate;
 
 use super::chain::{Chain, ChainLink, DEEP};
-use super::run::{ScenarioError, bytes_on_the_wire};
+use super::run::bytes_on_the_wire;
 use super::source::Source;
-use super::{Scenario, Stop, Traffic, Workload};
-use crate::experiment::{PlanError, Timestamps};
+use super::{
+    Connections, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, Timestamps, Traffic, WebLoad, Workload,
+};
 use crate::stack::{Control, Stack};
 use fathom_netsim::backend::Backend;
 
@@ -39,9 +40,13 @@ struct Costs {
 /// # Errors
 /// No such rate is in the model's range, or a stack failed.
 pub(super) fn rate(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Result<f64, ScenarioError> {
-    let Workload::Web { load, of } = traffic.workload else { return Ok(0.0) };
-    let wanted = load * of.bits_per_sec() as f64 / 8.0;
-    let costs = costs(scenario.stack, scenario.timestamps, traffic)?;
+    let (part, of) = match traffic.workload {
+        Workload::Bulk { .. } => return Ok(0.0),
+        Workload::Web { load: WebLoad::Connections(rate), .. } => return Ok(rate),
+        Workload::Web { load: WebLoad::Computed { part, of }, .. } => (part, of),
+    };
+    let wanted = part * of.bits_per_sec() as f64 / 8.0;
+    let costs = costs(scenario.timestamps, traffic)?;
     // With web traffic in both directions the model's mean response is near 8 kB.
     let mut rate = wanted / (costs.connection + 8_000.0 * costs.byte);
     for _ in 0..ROUNDS {
@@ -67,10 +72,10 @@ pub(super) fn rate(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Result<
 type Key = (Stack, Timestamps, u16, Option<u32>);
 
 /// Two downloads on a network that does not queue. Measured once per process: nothing in it is random.
-fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Costs, ScenarioError> {
+fn costs(timestamps: Timestamps, traffic: &Traffic) -> Result<Costs, ScenarioError> {
     static KNOWN: LazyLock<Mutex<HashMap<Key, Costs>>> = LazyLock::new(Mutex::default);
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (stack, timestamps, traffic.datagram, traffic.max_window);
+    let key = (traffic.stack, timestamps, traffic.datagram, traffic.max_window);
     if let Some(costs) = known().get(&key) {
         return Ok(*costs);
     }
@@ -81,7 +86,7 @@ fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Cost
             queue: DEEP,
             back_queue: DEEP,
         };
-        let reno = Control::read("reno", stack).map_err(PlanError)?;
+        let reno = Control::read("reno", traffic.stack).map_err(PlanError)?;
         let download = Traffic {
             name: "calibration".into(),
             from: 0,
@@ -89,8 +94,11 @@ fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Cost
             access: Chain::dumbbell(link).access,
             mix: vec![(1.0, reno)],
             workload: Workload::Bulk { flows: 1, bytes: Some(bytes), spread: Duration::ZERO, after: Duration::ZERO },
+            connections: Connections::Fresh,
+            acks_queue: true,
             counted: true,
             drift: 0,
+            misreport: None,
             streams: 1,
             ..traffic.clone()
         };
@@ -100,9 +108,10 @@ fn costs(stack: Stack, timestamps: Timestamps, traffic: &Traffic) -> Result<Cost
             background: Vec::new(),
             stop: Stop::Responses(1),
             warm_up: Duration::ZERO,
-            stack,
             backend: Backend::Virtual,
             timestamps,
+            shaping: Shaping::Auto,
+            seeding: Seeding::Mixed,
             keep: super::KeepSpec::default(),
         };
         Ok(bytes_on_the_wire(&scenario)? as f64)

@@ -9,15 +9,21 @@
 //! | `source.rs` | the requests of one group of traffic |
 //! | `traffic.rs` | the clients and servers of one group |
 //! | `state.rs` | the state and statistics of a run |
+//! | `seeds.rs` | the one place where the seeds of a run's parts come from |
 //! | `run.rs` | sets everything up, runs it, checks its counters |
 //! | `outcome.rs` | what a run says in the end, as data |
+//! | `cost.rs` | what it cost this machine |
 
 mod background;
 mod chain;
+mod cost;
+mod error;
 mod load;
 mod outcome;
 mod recorder;
 mod run;
+mod seeds;
+mod settings;
 mod source;
 mod spec;
 mod state;
@@ -28,13 +34,23 @@ use std::time::Duration;
 use fathom_cc::Rate;
 
 pub use background::{Background, BackgroundOutcome, Load};
-pub use chain::{Access, Chain, ChainLink};
-pub use outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome, TracedOutcome};
-pub use run::{ScenarioError, goal, run};
+pub use chain::{Access, AccessQueues, Chain, ChainLink};
+pub use cost::Cost;
+pub use error::{PlanError, RunError, ScenarioError};
+pub use outcome::{
+    FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime, TracedOutcome,
+};
+pub use run::{goal, run};
+pub use seeds::Seeding;
+pub use settings::{Connections, Shaping, Timestamps};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
+pub use state::Progress;
 
-use crate::experiment::Timestamps;
-use crate::stack::{Control, Stack};
+pub(crate) use run::{RunControl, run_with};
+pub(crate) use source::{Source, note};
+pub(crate) use spec::{RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, toml_message};
+
+use crate::stack::{ClockMisreport, Control, Stack};
 use fathom_netsim::backend::Backend;
 
 /// A scenario, checked.
@@ -50,14 +66,29 @@ pub struct Scenario {
     pub stop: Stop,
     /// Time before which nothing is counted, where a run ends at a time.
     pub warm_up: Duration,
-    /// Stack of both ends of every connection.
-    pub stack: Stack,
     /// Where it runs.
     pub backend: Backend,
     /// How one-way delays travel.
     pub timestamps: Timestamps,
+    /// Whether endpoints send through a shaping socket.
+    pub shaping: Shaping,
+    /// How the seeds of its parts come from a run's.
+    pub seeding: Seeding,
     /// What is kept besides counts.
     pub keep: KeepSpec,
+}
+
+impl Scenario {
+    /// Stacks of its groups, each once.
+    pub fn stacks(&self) -> Vec<Stack> {
+        let mut stacks = Vec::new();
+        for traffic in &self.traffic {
+            if !stacks.contains(&traffic.stack) {
+                stacks.push(traffic.stack);
+            }
+        }
+        stacks
+    }
 }
 
 /// When a run ends.
@@ -75,22 +106,30 @@ pub enum Stop {
 pub struct Traffic {
     /// Its name in results.
     pub name: String,
+    /// Stack of both ends of its connections.
+    pub stack: Stack,
     /// Router behind which its servers are: bodies travel from here.
     pub from: usize,
     /// Router behind which its clients are.
     pub to: usize,
     /// Links between hosts and routers.
     pub access: Access,
+    /// What its clients send, acknowledgements above all, crosses the links of the way; `false`: it only takes their delays.
+    pub acks_queue: bool,
     /// Controllers of its connections and the part of the connections that each has. The parts sum to 1.
     pub mix: Vec<(f64, Control)>,
     /// What its clients ask for.
     pub workload: Workload,
+    /// How its requests use connections.
+    pub connections: Connections,
     /// UDP payload of a full packet in bytes.
     pub datagram: u16,
     /// Largest window of a sender in packets, by the receiver's flow control.
     pub max_window: Option<u32>,
     /// Largest drift of a client's clock in microseconds per second; each connection's is drawn evenly from 0 to it (Sync-TCP §5.3).
     pub drift: u32,
+    /// How its clients misreport time, knowing the queue of the first link of their way; `None`: they do not, and drift.
+    pub misreport: Option<ClockMisreport>,
     /// Streams that a body travels over at once.
     pub streams: u32,
     /// Its responses count towards the end of the run.
@@ -100,12 +139,12 @@ pub struct Traffic {
 /// What the clients of a group ask for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Workload {
-    /// Web traffic (PackMime): new connections at a rate that offers this fraction of a link's rate.
+    /// Web traffic (PackMime).
     Web {
-        /// Part of `of` that the group's bodies, with all headers, fill on average.
-        load: f64,
-        /// Rate that `load` is a part of.
-        of: Rate,
+        /// How much of it.
+        load: WebLoad,
+        /// Servers think before they answer (PackMime's server delay).
+        server_delay: bool,
     },
     /// This many downloads that outlast the run (`bytes` `None`) or have a size, their starts spread evenly over `spread`.
     Bulk {
@@ -118,6 +157,21 @@ pub enum Workload {
         /// When the first starts: on a network that background traffic has filled.
         after: Duration,
     },
+}
+
+/// How much web traffic comes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WebLoad {
+    /// As many connections as offer this fraction of a link's rate. How many is computed from what a connection and a byte of its body
+    /// cost on a network that does not queue.
+    Computed {
+        /// Part of `of` that the group's bodies, with all headers, fill on average.
+        part: f64,
+        /// Rate that `part` is a part of.
+        of: Rate,
+    },
+    /// So many new connections per second.
+    Connections(f64),
 }
 
 /// QUIC's smallest largest datagram (RFC 9000 §14.1): what a stack sends by itself is no smaller.

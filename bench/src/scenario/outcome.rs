@@ -7,8 +7,9 @@ use fathom_cc::Time;
 use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundOutcome;
-use crate::measure::{Distribution, Fairness, RttSample, WindowPoint};
+use crate::measure::{Distribution, Fairness, RttSample, WindowPoint, round};
 use fathom_netsim::backend::Punctuality;
+use fathom_netsim::link::{Shares, jain, starved};
 
 /// One run. Nothing in it depends on the machine or the wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,6 +61,57 @@ pub struct LinkOutcome {
     /// Largest queue in packets per bin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue_max: Vec<f64>,
+    /// What each flow got of it over time, where that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<SharesOverTime>,
+    /// The delay of each packet, in the order in which they entered it, where that was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delays: Vec<PacketDelay>,
+}
+
+/// How long a packet took over a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketDelay {
+    /// When it entered the link, in nanoseconds of virtual time.
+    pub at_nanos: u64,
+    /// What its queue and its own transmission took, in nanoseconds.
+    pub delay_nanos: u64,
+}
+
+/// How a link was shared over time, of the flows that were there for the whole of a bin, and in packets of what size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SharesOverTime {
+    /// Width of a bin in seconds.
+    pub bin_seconds: f64,
+    /// Flows there, per bin.
+    pub flows: Vec<usize>,
+    /// Jain's index of their rates, per bin; nothing where nobody was there.
+    pub jain: Vec<Option<f64>>,
+    /// Percent of them with less than 5 % of the fair rate, per bin.
+    pub starved_percent: Vec<Option<f64>>,
+    /// UDP payloads in bytes: a tenth, a half and nine tenths of the bin's bytes travelled in packets no larger.
+    pub size_p10: Vec<f64>,
+    /// See above.
+    pub size_median: Vec<f64>,
+    /// See above.
+    pub size_p90: Vec<f64>,
+}
+
+impl SharesOverTime {
+    /// `None` when the run was too large to keep its shares.
+    pub(super) fn of(shares: &Shares) -> Option<Self> {
+        let rates = shares.rates();
+        let rounded = |value: Option<f64>| value.map(|v| round(v, 4));
+        (!rates.is_empty()).then(|| Self {
+            bin_seconds: shares.width(),
+            flows: rates.iter().map(Vec::len).collect(),
+            jain: rates.iter().map(|r| rounded(jain(r))).collect(),
+            starved_percent: rates.iter().map(|r| rounded(starved(r).map(|part| part * 100.0))).collect(),
+            size_p10: shares.size_quantile(0.1),
+            size_median: shares.size_quantile(0.5),
+            size_p90: shares.size_quantile(0.9),
+        })
+    }
 }
 
 // The signature is serde's.
@@ -73,6 +125,13 @@ fn is_zero(x: &f64) -> bool {
 pub struct GroupOutcome {
     /// Connections opened.
     pub connections: u64,
+    /// Connections that its servers accepted.
+    #[serde(default)]
+    pub accepted: u64,
+    /// Hash over its first requests, as many as the responses at which the run ends: equal when it was asked the same. Empty where the run
+    /// ends at a time.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub request_hash: String,
     /// Responses completed.
     pub responses: u64,
     /// Requests that failed.
@@ -180,7 +239,7 @@ impl RttOutcome {
 mod tests {
     use super::super::{ScenarioSpec, run};
     use super::*;
-    use crate::experiment::Progress;
+    use crate::scenario::Progress;
 
     #[test]
     fn losses_belong_to_the_last_sample_before_the_packet_was_sent() {

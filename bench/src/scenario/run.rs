@@ -2,6 +2,7 @@
 
 mod collect;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,37 +11,31 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::background::PacketLevelGroups;
-use super::chain::Access;
+use super::chain::{Access, AccessQueues};
+use super::cost::{Cost, thread_cpu_time};
 use super::outcome::Outcome;
 use super::recorder::{Record, Recorded};
+use super::seeds::Seeds;
 use super::source::Source;
+use super::state::Progress;
 use super::state::{ControllerGroup, RunState};
-use super::traffic::{Clients, Endpoints, Servers, TICK, drifts};
-use super::{SMALLEST_STOCK_DATAGRAM, Scenario, Stop, Traffic, Workload, load};
-use crate::experiment::{Cost, PlanError, Progress, RunError, thread_cpu_time};
+use super::traffic::{Clients, Endpoints, IdlePool, Servers, TICK, drifts};
+use super::{
+    Connections, PlanError, RunError, SMALLEST_STOCK_DATAGRAM, Scenario, ScenarioError, Shaping, Stop, Traffic,
+    Workload, load,
+};
 use crate::http::Identity;
 use crate::measure::{Delivery, WindowTrace, verify};
 use crate::stack::{self, ClientClock, Control, EndpointSettings};
 use fathom_netsim::backend;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::backend::RouterLink;
-use fathom_netsim::hash::mix;
+use fathom_netsim::hash::StableHash;
 use fathom_netsim::link::Link;
 use fathom_netsim::sim::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, Tap};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
-
-/// Why a scenario has no outcome.
-#[derive(Debug, thiserror::Error)]
-pub enum ScenarioError {
-    /// The scenario asks for something that cannot be.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The run failed.
-    #[error(transparent)]
-    Run(#[from] RunError),
-}
 
 /// What `progress` counts up to: responses, or milliseconds of virtual time where the run ends at a time.
 pub fn goal(scenario: &Scenario) -> u64 {
@@ -62,22 +57,39 @@ fn requests(scenario: &Scenario) -> Option<u64> {
 /// # Errors
 /// The run could not be set up, did not end, or failed its own checks.
 pub fn run(scenario: &Scenario, seed: u64, progress: &Progress) -> Result<(Outcome, Cost), ScenarioError> {
+    let control = RunControl { progress: Arc::clone(progress), interrupt: Arc::default() };
+    run_with(scenario, seed, &control)
+}
+
+/// What a run shares with who started it.
+#[derive(Clone, Default)]
+pub(crate) struct RunControl {
+    /// Counts up to [`goal`].
+    pub(crate) progress: Progress,
+    /// Ends the run when it is set.
+    pub(crate) interrupt: Arc<AtomicBool>,
+}
+
+/// As [`run`], until it is interrupted.
+pub(crate) fn run_with(scenario: &Scenario, seed: u64, control: &RunControl) -> Result<(Outcome, Cost), ScenarioError> {
     let cpu = thread_cpu_time();
-    let mut run = Run::set_up(scenario, seed, progress)?;
+    let mut run = Run::set_up(scenario, seed, control)?;
     run.go()?;
     let outcome = run.collect();
-    let cost = Cost {
-        cpu_seconds: (thread_cpu_time() - cpu).as_secs_f64(),
-        packets: run.sim().net_stats().sent,
-        connections: run.groups.iter().flat_map(|g| &g.parts).map(|p| p.stats().connections).sum(),
-        at_once: run.groups.iter().flat_map(|g| &g.parts).map(|p| p.stats().senders.totals().at_once).sum(),
-    };
+    let parts = || run.groups.iter().flat_map(|g| &g.parts);
+    let (packets, connections, at_once) = (
+        run.sim().net_stats().sent,
+        parts().map(|p| p.stats().connections).sum(),
+        parts().map(|p| p.stats().senders.totals().at_once).sum(),
+    );
+    drop(run);
+    let cost = Cost { cpu_seconds: (thread_cpu_time() - cpu).as_secs_f64(), packets, connections, at_once };
     Ok((outcome, cost))
 }
 
 /// Bytes that a scenario of one link puts on it, in both directions.
 pub(super) fn bytes_on_the_wire(scenario: &Scenario) -> Result<u64, ScenarioError> {
-    let mut run = Run::set_up(scenario, 1, &Progress::default())?;
+    let mut run = Run::set_up(scenario, 1, &RunControl::default())?;
     run.go()?;
     Ok(run.links.iter().map(|(_, link)| run.sim().link_stats(*link).bytes).sum())
 }
@@ -91,12 +103,16 @@ struct Run<'a> {
     links: Vec<(String, LinkId)>,
     /// The same as the kernel has them, in the netem backend.
     router: Vec<RouterLink>,
-    access: Vec<LinkId>,
+    /// Access links, and how many packets each holds at most.
+    access: Vec<(LinkId, Option<usize>)>,
     groups: Vec<BuiltGroup>,
     packet_level: PacketLevelGroups,
     /// When the last request should have started, for runs that end with a number of responses.
     span: Duration,
 }
+
+/// A host's link, where it queues, and its delay.
+type HostLink = (Option<LinkId>, Duration);
 
 /// A group of traffic in the simulation.
 struct BuiltGroup {
@@ -105,11 +121,15 @@ struct BuiltGroup {
     traced: u64,
     /// When the first flow's packets arrived, where that is kept.
     delivery: Option<Arc<Mutex<Delivery>>>,
+    /// Over its first requests.
+    requests: Arc<Mutex<StableHash>>,
 }
 
 impl<'a> Run<'a> {
-    fn set_up(scenario: &'a Scenario, seed: u64, progress: &Progress) -> Result<Self, ScenarioError> {
-        let executor = Executor::new();
+    fn set_up(scenario: &'a Scenario, seed: u64, control: &RunControl) -> Result<Self, ScenarioError> {
+        let seeds = Seeds { seeding: scenario.seeding, seed };
+        let mut executor = Executor::new();
+        executor.interrupt_on(Arc::clone(&control.interrupt));
         let sim = executor.sim();
         let state = Arc::new(RunState {
             sim: sim.clone(),
@@ -118,12 +138,12 @@ impl<'a> Run<'a> {
                 Stop::At(_) => None,
             },
             requests: requests(scenario),
-            progress: Arc::clone(progress),
+            progress: Arc::clone(&control.progress),
             counted: Mutex::default(),
             at_warm_up: Mutex::default(),
         });
         let mut run = Self {
-            packet_level: PacketLevelGroups::new(&sim, mix(&[seed, 4])),
+            packet_level: PacketLevelGroups::new(&sim, seeds.background()),
             scenario,
             executor,
             state,
@@ -133,7 +153,7 @@ impl<'a> Run<'a> {
             groups: Vec::new(),
             span: Duration::ZERO,
         };
-        run.add_links(seed);
+        run.add_links(seeds);
         run.add_background()?;
         let sealed = Arc::default();
         let recording = !scenario.keep.latency.is_empty();
@@ -141,7 +161,7 @@ impl<'a> Run<'a> {
             if recording { Identity::recording(&sealed) } else { Identity::generate() }.map_err(RunError::from)?;
         for (number, traffic) in scenario.traffic.iter().enumerate() {
             let delivery = scenario.keep.latency.contains(&traffic.name).then(|| Delivery::new(Arc::clone(&sealed)));
-            run.add_group(number, traffic, &identity, delivery, seed)?;
+            run.add_group(number, traffic, &identity, delivery, seeds)?;
         }
         run.watch_time(sim);
         backend::attach(&mut run.executor, scenario.backend, &run.router).map_err(RunError::from)?;
@@ -152,18 +172,21 @@ impl<'a> Run<'a> {
         self.state.sim.clone()
     }
 
-    fn add_links(&mut self, seed: u64) {
+    fn add_links(&mut self, seeds: Seeds) {
         let (chain, keep) = (&self.scenario.chain, &self.scenario.keep);
         for (number, (from, to, name)) in chain.directed().enumerate() {
             let spec = &chain.links[from.min(to)];
             let queue = if from < to { &spec.queue } else { &spec.back_queue };
             // Each queue has its own random numbers.
-            let mut link = Link::new(spec.rate, queue.build(spec.rate, mix(&[seed, 1, number as u64])));
+            let mut link = Link::new(spec.rate, queue.build(spec.rate, seeds.queue(number as u64)));
             if keep.queue.contains(&name) {
                 link = link.with_series();
             }
             if keep.shares.as_ref() == Some(&name) {
                 link = link.with_shares();
+            }
+            if keep.delays.contains(&name) {
+                link = link.with_log();
             }
             let id = self.state.sim.add_link(link);
             self.links.push((name, id));
@@ -186,17 +209,28 @@ impl<'a> Run<'a> {
     /// Paths of a group's hosts, down and up, each with access links of its own.
     fn hosts(&mut self, traffic: &Traffic, seed: u64) -> Vec<(Path, Path)> {
         let sim = self.sim();
-        let Access { hosts, rate, delay: (low, high), queue } = traffic.access;
+        let Access { hosts, rate, delay: (low, high), queue, queues } = traffic.access;
+        let (outbound, inbound) = (queues != AccessQueues::None, queues == AccessQueues::Both);
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let mut sample_delay = || low + (high - low).mul_f64(rng.random::<f64>());
         let mut paths = Vec::new();
         for _ in 0..hosts.unwrap_or_else(|| traffic.workload.flows().unwrap_or(1)) {
-            let [server_out, client_in, client_out, server_in] =
-                [(); 4].map(|()| sim.add_link(Link::new(rate, queue.build(rate, 0))));
-            self.access.extend([server_out, client_in, client_out, server_in]);
+            let mut add = |simulated: bool| {
+                simulated.then(|| {
+                    let link = sim.add_link(Link::new(rate, queue.build(rate, 0)));
+                    self.access.push((link, queue.packet_limit(rate)));
+                    link
+                })
+            };
+            let [server_out, client_in, client_out, server_in] = [outbound, inbound, outbound, inbound].map(&mut add);
             let (server_side, client_side) = (sample_delay(), sample_delay());
             let down = self.path(traffic.from, traffic.to, (server_out, server_side), (client_in, client_side));
             let up = self.path(traffic.to, traffic.from, (client_out, client_side), (server_in, server_side));
+            let up = if traffic.acks_queue {
+                up
+            } else {
+                Path { tail: up.tail + up.hops.iter().map(|hop| hop.delay).sum::<Duration>(), hops: Vec::new() }
+            };
             paths.push((down, up));
         }
         paths
@@ -204,14 +238,19 @@ impl<'a> Run<'a> {
 
     /// From a host behind router `from` to one behind router `to`. A link's delay comes after it, so each hop begins with that of the
     /// link before.
-    fn path(&self, from: usize, to: usize, first: (LinkId, Duration), last: (LinkId, Duration)) -> Path {
+    fn path(&self, from: usize, to: usize, first: HostLink, last: HostLink) -> Path {
         let mut path = self.links_of(from, to);
         if let Some(hop) = path.hops.first_mut() {
             hop.delay = first.1;
         }
-        path.hops.insert(0, Hop { delay: Duration::ZERO, link: first.0 });
-        path.hops.push(Hop { delay: path.tail, link: last.0 });
-        Path { tail: last.1, ..path }
+        if let Some(link) = first.0 {
+            path.hops.insert(0, Hop { delay: Duration::ZERO, link });
+        }
+        if let Some(link) = last.0 {
+            path.hops.push(Hop { delay: std::mem::take(&mut path.tail), link });
+        }
+        path.tail += last.1;
+        path
     }
 
     /// Packet-level flows hang on the routers themselves.
@@ -245,25 +284,24 @@ impl<'a> Run<'a> {
         traffic: &Traffic,
         identity: &Identity,
         delivery: Option<Delivery>,
-        seed: u64,
+        seeds: Seeds,
     ) -> Result<(), ScenarioError> {
         let sim = self.sim();
         let keep = &self.scenario.keep;
-        let group_seed = mix(&[seed, 3, number as u64]);
+        let seeds = seeds.group(number as u64);
         // The same sequence of requests whoever answers them.
-        let rate = load::rate(self.scenario, traffic, group_seed)?;
-        let source = Source::new(traffic.workload, rate, group_seed)
+        let rate = load::rate(self.scenario, traffic, seeds.requests)?;
+        let source = Source::new(traffic.workload, rate, seeds.requests)
             .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
         let traced = match (keep.window.contains(&traffic.name), traffic.workload) {
             (false, _) => None,
             (true, Workload::Bulk { .. }) => Some((0, 0)),
             (true, Workload::Web { .. }) => source.largest(self.half(rate)),
         };
-        if let (Stop::Responses(n), Workload::Web { .. }) = (self.scenario.stop, traffic.workload) {
-            self.span = self.span.max(Duration::from_secs_f64(n as f64 / rate));
-        }
+        self.span = self.span.max(self.span_of(traffic, rate));
         let wants_rtt = keep.rtt.contains(&traffic.name);
-        let hosts = self.hosts(traffic, mix(&[group_seed, 2]));
+        let hosts = self.hosts(traffic, seeds.hosts());
+        let first_link = self.links_of(traffic.from, traffic.to).hops[0].link;
         let mut parts = Vec::new();
         let mut up_to = 0.0;
         for (place, (part, control)) in traffic.mix.iter().enumerate() {
@@ -286,12 +324,15 @@ impl<'a> Run<'a> {
                     identity,
                     control: &control,
                     extension: self.scenario.timestamps.extension(),
-                    shaping: control.needs_shaping(),
+                    shaping: self.scenario.shaping == Shaping::Auto && control.needs_shaping(),
                     max_window: traffic.max_window,
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(SMALLEST_STOCK_DATAGRAM),
-                    clock: ClientClock::Drifts(drift),
-                    seed: endpoint_seed(mix(&[group_seed, place as u64, nth as u64])),
+                    clock: match traffic.misreport {
+                        Some(misreport) => ClientClock::Misreports(misreport, first_link),
+                        None => ClientClock::Drifts(drift),
+                    },
+                    seed: seeds.endpoints(place, nth),
                 };
                 let (client, server) = (sim.client_socket(), sim.server_socket());
                 let paths = hosts
@@ -300,26 +341,30 @@ impl<'a> Run<'a> {
                     .map(|(down, up)| sim.add_group(Group { client: client.id(), server: server.id(), down, up }));
                 let paths: Vec<GroupId> = paths.collect();
                 let servers = Arc::new(Servers(Arc::clone(&part)));
-                let ends = stack::ends(self.scenario.stack, &settings, client, server, servers);
+                let ends = stack::ends(traffic.stack, &settings, client, server, servers);
                 let ends = ends.map_err(RunError::from)?;
                 sim.spawn(ends.accept);
                 ends_of.push((ends.connector, paths));
             }
-            parts.push((up_to, Endpoints { part, ends: ends_of }));
+            let idle = (traffic.connections == Connections::Persistent).then(IdlePool::default);
+            parts.push((up_to, Endpoints { part, ends: ends_of, idle }));
         }
         let delivery = delivery.map(|delivery| Arc::new(Mutex::new(delivery)));
         let built = BuiltGroup {
             parts: parts.iter().map(|(_, e)| Arc::clone(&e.part)).collect(),
             traced: traced.map_or(0, |(_, bytes)| bytes),
             delivery: delivery.clone(),
+            requests: Arc::default(),
         };
         let clients = Clients {
             parts: parts.into(),
-            seed: group_seed,
+            seed: seeds.requests,
             streams: traffic.streams,
             traced: traced.map(|(number, _)| number),
             watched: wants_rtt.then_some(0),
             tap: delivery.map(|delivery| delivery as Arc<Mutex<dyn Tap>>),
+            hashed: self.state.wanted.unwrap_or(0),
+            requests: Arc::clone(&built.requests),
         };
         sim.spawn(clients.run(source));
         self.groups.push(built);
@@ -331,6 +376,19 @@ impl<'a> Run<'a> {
         match self.scenario.stop {
             Stop::Responses(n) => n.div_ceil(2),
             Stop::At(end) => (rate * end.as_secs_f64() / 2.0) as u64,
+        }
+    }
+
+    /// How long the requests of a group take to come, and to be answered by a path that does nothing else.
+    fn span_of(&self, traffic: &Traffic, rate: f64) -> Duration {
+        match (self.scenario.stop, traffic.workload) {
+            (Stop::Responses(n), Workload::Web { .. }) => Duration::from_secs_f64(n as f64 / rate),
+            (Stop::Responses(_), Workload::Bulk { flows, bytes: Some(bytes), spread, after }) => {
+                let links = &self.scenario.chain.links[traffic.from.min(traffic.to)..traffic.from.max(traffic.to)];
+                let transfers = links.iter().map(|l| l.rate.time_for(bytes.saturating_mul(flows.into())));
+                [spread, after].into_iter().fold(transfers.max().unwrap_or_default(), Duration::saturating_add)
+            }
+            (Stop::Responses(_), Workload::Bulk { bytes: None, .. }) | (Stop::At(_), _) => Duration::ZERO,
         }
     }
 
@@ -354,7 +412,7 @@ impl<'a> Run<'a> {
                 loop {
                     sim.sleep_until(sim.time() + TICK).await;
                     let millis = sim.time().as_nanos() / 1_000_000;
-                    progress.store(millis, std::sync::atomic::Ordering::Relaxed);
+                    progress.store(millis, Ordering::Relaxed);
                 }
             });
         }
@@ -363,9 +421,15 @@ impl<'a> Run<'a> {
     fn go(&mut self) -> Result<(), ScenarioError> {
         let (limit, expected) = match self.scenario.stop {
             Stop::At(end) => (Time::ZERO + end, Ended::TimeLimit),
-            Stop::Responses(_) => (Time::ZERO + (self.span + Duration::from_secs(60)) * PATIENCE, Ended::Stopped),
+            Stop::Responses(_) => {
+                let span = self.span.saturating_add(Duration::from_secs(60));
+                (Time::ZERO + span.saturating_mul(PATIENCE), Ended::Stopped)
+            }
         };
         let ended = self.executor.run(limit);
+        if ended == Ended::Interrupted {
+            return Err(RunError::Interrupted.into());
+        }
         if ended != expected {
             let counted = *self.state.counted.lock().unwrap_or_else(PoisonError::into_inner);
             return Err(RunError::Collapsed {
@@ -391,11 +455,18 @@ impl<'a> Run<'a> {
 
     fn check(&self) -> Result<(), ScenarioError> {
         let sim = self.sim();
-        let router_links = self.links.iter().map(|(name, link)| (name.clone(), *link));
-        let access_links = self.access.iter().enumerate().map(|(i, link)| (format!("access link {i}"), *link));
+        // The kernel keeps its own limits, and what it has sent is seen a moment later.
+        let ours = self.scenario.backend != Backend::Netem;
+        let router_links = self
+            .links
+            .iter()
+            .zip(&self.router)
+            .map(|((name, link), spec)| (name.clone(), *link, spec.queue.packet_limit(spec.rate).filter(|_| ours)));
+        let access_links =
+            self.access.iter().enumerate().map(|(i, (link, limit))| (format!("access link {i}"), *link, *limit));
         let counters: Vec<_> = router_links
             .chain(access_links)
-            .map(|(name, link)| (name, sim.link_stats(link), None, sim.queue_length(link)))
+            .map(|(name, link, limit)| (name, sim.link_stats(link), limit, sim.queue_length(link)))
             .collect();
         let errors = verify(&sim.net_stats(), &counters);
         if errors.is_empty() {
@@ -415,10 +486,4 @@ fn recorded(control: &Control, record: &Arc<Record>, datagram: u16) -> Control {
         })),
         Control::Native(name) => Control::Native(name),
     }
-}
-
-fn endpoint_seed(seed: u64) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    bytes
 }

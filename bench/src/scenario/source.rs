@@ -6,6 +6,7 @@ use fathom_cc::Time;
 
 use super::Workload;
 use crate::workload::{Options, PackMime, RateOutOfRange, WebRequest};
+use fathom_netsim::hash::StableHash;
 
 /// A body that outlasts every run: 100 Gbps for an hour.
 const ENDLESS: u64 = 45_000_000_000_000;
@@ -14,7 +15,7 @@ const BULK_REQUEST: u64 = 100;
 
 /// Requests in order of their start.
 #[derive(Clone)]
-pub(super) enum Source {
+pub(crate) enum Source {
     Web(Box<PackMime>),
     Bulk { next: u32, flows: u32, bytes: u64, spread: Duration, after: Duration },
 }
@@ -24,9 +25,11 @@ impl Source {
     ///
     /// # Errors
     /// The model has no parameters for such a rate.
-    pub(super) fn new(workload: Workload, rate: f64, seed: u64) -> Result<Self, RateOutOfRange> {
+    pub(crate) fn new(workload: Workload, rate: f64, seed: u64) -> Result<Self, RateOutOfRange> {
         Ok(match workload {
-            Workload::Web { .. } => Self::Web(Box::new(PackMime::new(rate, seed, Options::default())?)),
+            Workload::Web { server_delay, .. } => {
+                Self::Web(Box::new(PackMime::new(rate, seed, Options { server_delay, ..Options::default() })?))
+            }
             Workload::Bulk { flows, bytes, spread, after } => {
                 Self::Bulk { next: 0, flows, bytes: bytes.unwrap_or(ENDLESS), spread, after }
             }
@@ -48,9 +51,10 @@ impl Iterator for Source {
             Self::Web(model) => model.next(),
             Self::Bulk { next, flows, bytes, spread, after } => {
                 let number = *next;
-                *next += 1;
+                *next = next.saturating_add(1);
+                let nanos = spread.as_nanos() * u128::from(number) / u128::from((*flows - 1).max(1));
                 (number < *flows).then(|| WebRequest {
-                    start: Time::ZERO + *after + *spread * number / (*flows - 1).max(1),
+                    start: Time::ZERO + *after + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)),
                     request_bytes: BULK_REQUEST,
                     response_bytes: *bytes,
                     client_rtt: Duration::ZERO,
@@ -59,5 +63,13 @@ impl Iterator for Source {
                 })
             }
         }
+    }
+}
+
+/// Adds a request to a hash over requests: equal for two runs exactly when they were asked the same.
+pub(crate) fn note(hash: &mut StableHash, r: &WebRequest) {
+    let durations = [r.client_rtt, r.server_rtt, r.server_delay].map(|d| d.as_nanos() as u64);
+    for word in [r.start.as_nanos(), r.request_bytes, r.response_bytes].into_iter().chain(durations) {
+        hash.add(word);
     }
 }

@@ -7,12 +7,12 @@ use fathom_cc::{Capabilities, Rate};
 use serde::{Deserialize, Serialize};
 
 use super::background::Background;
-use super::chain::{Access, Chain, ChainLink};
-use super::{Scenario, Stop, Traffic, Workload};
-use crate::experiment::{PlanError, Timestamps};
+use super::chain::{Access, AccessQueues, Chain, ChainLink};
+use super::{Connections, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
 use crate::stack::{Control, Stack};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::QueueSpec;
+pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
 use values::{parse_mix, parse_range, parse_rate, parse_stop};
 
 /// A scenario as written.
@@ -33,6 +33,10 @@ pub struct ScenarioSpec {
     /// How one-way delays travel.
     #[serde(default)]
     pub timestamps: Timestamps,
+    /// `auto`: controllers that set packet sizes or delay packets send through a shaping socket, on every stack. `off`: only what the
+    /// stacks do by themselves.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shaping: Shaping,
     /// Routers and links.
     pub network: NetworkSpec,
     /// Who sends.
@@ -49,13 +53,13 @@ pub struct ScenarioSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NetworkSpec {
-    /// `dumbbell` (routers left, right), `parking-lot` (r0 to r5), `asu` (r1 to r14) or `emory` (r1 to r11).
+    /// `dumbbell` or `one-bottleneck` (routers left, right), `parking-lot` (r0 to r5), `asu` (r1 to r14) or `emory` (r1 to r11).
     pub topology: String,
-    /// Rate of the links: dumbbell and parking lot.
+    /// Rate of the links: dumbbell, one bottleneck and parking lot.
     pub link: Option<String>,
     /// Propagation delay of the bottleneck: dumbbell.
     pub delay: Option<String>,
-    /// Queue of every router link: dumbbell and parking lot.
+    /// Queue of every router link: dumbbell, one bottleneck and parking lot.
     pub queue: Option<String>,
     /// Queue from right to left, where it differs: dumbbell.
     pub back_queue: Option<String>,
@@ -67,18 +71,31 @@ pub struct NetworkSpec {
 pub struct TrafficSpec {
     /// Its name in results.
     pub name: String,
+    /// Stack of both ends, where it is not the scenario's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack: Option<Stack>,
     /// Router of its servers: bodies travel from here.
     pub from: String,
     /// Router of its clients.
     pub to: String,
     /// `web:LOAD of RATE`, such as `web:90% of 10Mbps`; `flows:N` that outlast the run; or `flows:NxSIZE`. Flows may have a spread of
-    /// their starts, and wait before the first: `flows:100@2s`, `flows:1 after 20s`.
+    /// their starts, and wait before the first: `flows:100@2s`, `flows:1 after 20s`. `bulk:COUNTxSIZE@INTERVAL` are flows one after the
+    /// other.
     pub workload: String,
     /// A controller, or several with their parts: `reno`, `20% sync + 80% reno`.
     pub controller: String,
+    /// `fresh`: a connection per request; `persistent`: requests reuse idle connections.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub connections: Connections,
+    /// Servers of web traffic think before they answer (PackMime's server delay).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub server_delay: bool,
     /// Links of its hosts, where they differ from the topology's.
     #[serde(default)]
     pub access: AccessSpec,
+    /// What its clients send, acknowledgements above all, crosses the links of the way; `false`: it only takes their delays.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub acks_queue: bool,
     /// Size of a full packet on the wire in bytes.
     #[serde(default = "packet")]
     pub packet: u16,
@@ -135,6 +152,9 @@ pub struct AccessSpec {
     pub delay: Option<String>,
     /// Queue in front of it.
     pub queue: Option<String>,
+    /// Which of them queue: `both`, `outbound` (from hosts) or `none`; the others are a fixed delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<AccessQueues>,
 }
 
 /// What is kept besides counts: names of links and of groups.
@@ -152,8 +172,14 @@ pub struct KeepSpec {
     pub latency: Vec<String>,
     /// A link of which every flow's bytes are kept in bins of 0.1 s, for fairness over time.
     pub shares: Option<String>,
+    /// Links of which it is kept when each packet entered and how long it took.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delays: Vec<String>,
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
 fn zero() -> String {
     "0s".into()
 }
@@ -185,7 +211,7 @@ impl ScenarioSpec {
     /// # Errors
     /// The error in the text with its line, in one line.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
-        crate::experiment::read_toml(text)
+        read_toml(text, RENAMED)
     }
 
     /// Checks every field.
@@ -205,7 +231,7 @@ impl ScenarioSpec {
                     spec.name
                 )));
             }
-            traffic.push(spec.check(&chain, self.stack, self.timestamps)?);
+            traffic.push(spec.check(&chain, self)?);
         }
         let mut background: Vec<Background> = Vec::new();
         for spec in &self.background {
@@ -228,7 +254,7 @@ impl ScenarioSpec {
         if matches!(stop, Stop::At(end) if end <= warm_up) {
             return Err(PlanError(format!("warm-up: '{}' does not end before the run does; shorten it", self.warm_up)));
         }
-        self.keep.check(&chain, &traffic, self.stack)?;
+        self.keep.check(&chain, &traffic)?;
         #[cfg(target_os = "linux")]
         if self.backend == Backend::Netem {
             let mut queues = chain.links.iter().flat_map(|link| [&link.queue, &link.back_queue]);
@@ -240,9 +266,10 @@ impl ScenarioSpec {
             background,
             stop,
             warm_up,
-            stack: self.stack,
             backend: self.backend,
             timestamps: self.timestamps,
+            shaping: self.shaping,
+            seeding: Seeding::Mixed,
             keep: self.keep.clone(),
         })
     }
@@ -270,9 +297,11 @@ impl NetworkSpec {
                 let delay = field("network.delay", parse_duration(self.delay.as_deref().unwrap_or("20ms")))?;
                 Ok(Chain::dumbbell(ChainLink { rate: link()?, delay, queue: forward, back_queue }))
             }
-            "parking-lot" => {
+            "parking-lot" | "one-bottleneck" => {
                 unused(&[("delay", &self.delay), ("back-queue", &self.back_queue)])?;
-                Ok(Chain::parking_lot(link()?, queue(&self.queue, "network.queue", "droptail:136p")?))
+                let (rate, queue) = (link()?, queue(&self.queue, "network.queue", "droptail:136p")?);
+                let one = self.topology == "one-bottleneck";
+                Ok(if one { Chain::one_bottleneck(rate, queue) } else { Chain::parking_lot(rate, queue) })
             }
             "asu" | "emory" => {
                 unused(&[
@@ -284,7 +313,7 @@ impl NetworkSpec {
                 Ok(if self.topology == "asu" { Chain::asu() } else { Chain::emory() })
             }
             other => Err(PlanError(format!(
-                "network.topology: '{}' is not one; write dumbbell, parking-lot, asu or emory",
+                "network.topology: '{}' is not one; write dumbbell, one-bottleneck, parking-lot, asu or emory",
                 other.escape_debug()
             ))),
         }
@@ -292,7 +321,8 @@ impl NetworkSpec {
 }
 
 impl TrafficSpec {
-    fn check(&self, chain: &Chain, stack: Stack, timestamps: Timestamps) -> Result<Traffic, PlanError> {
+    fn check(&self, chain: &Chain, scenario: &ScenarioSpec) -> Result<Traffic, PlanError> {
+        let stack = self.stack.unwrap_or(scenario.stack);
         let at = |name: &str| format!("traffic '{}': {name}", self.name.escape_debug());
         if self.name.is_empty() || self.name.contains('/') {
             return Err(PlanError(at("a name is a word without '/'")));
@@ -302,12 +332,18 @@ impl TrafficSpec {
         if !(278..=1_500).contains(&self.packet) {
             return Err(PlanError(at(&format!("packet: {} is out of range; write 278 to 1500 bytes", self.packet))));
         }
-        let workload: Workload = field(&at("workload"), self.workload.parse())?;
+        let mut workload: Workload = field(&at("workload"), self.workload.parse())?;
+        match &mut workload {
+            Workload::Web { server_delay, .. } => *server_delay = self.server_delay,
+            Workload::Bulk { .. } if self.server_delay => {
+                return Err(PlanError(at("server-delay: only servers of web traffic have one; leave it out")));
+            }
+            Workload::Bulk { .. } => {}
+        }
         let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
         for (_, control) in &mix {
             if let Control::Fathom(controller_config) = control {
-                let provided = stack.provided_with_shaping();
-                let provided = Capabilities { one_way: timestamps != Timestamps::Off, ..provided };
+                let provided = provided(stack, scenario.timestamps, scenario.shaping);
                 field(&at("controller"), controller_config.check(provided).map_err(|e| e.to_string()))?;
             } else if self.datagram() < super::SMALLEST_STOCK_DATAGRAM {
                 return Err(PlanError(at(&format!(
@@ -325,14 +361,18 @@ impl TrafficSpec {
         }
         Ok(Traffic {
             name: self.name.clone(),
+            stack,
             from,
             to,
             access: self.access.check(&chain.access, workload.flows()).map_err(|PlanError(e)| PlanError(at(&e)))?,
             mix,
+            acks_queue: self.acks_queue,
             workload,
+            connections: self.connections,
             datagram: self.datagram(),
-            max_window: field(&at("max-window"), crate::experiment::parse_window(&self.max_window))?,
+            max_window: field(&at("max-window"), parse_window(&self.max_window))?,
             drift: self.drift,
+            misreport: None,
             streams: self.streams.unwrap_or(1),
             counted: self.counted,
         })
@@ -341,6 +381,15 @@ impl TrafficSpec {
     fn datagram(&self) -> u16 {
         self.packet - fathom_netsim::sim::WIRE_OVERHEAD as u16
     }
+}
+
+/// What a stack delivers to a controller and honours of its advice.
+pub(crate) fn provided(stack: Stack, timestamps: Timestamps, shaping: Shaping) -> Capabilities {
+    let provided = match shaping {
+        Shaping::Auto => stack.provided_with_shaping(),
+        Shaping::Off => stack.provided(),
+    };
+    Capabilities { one_way: timestamps != Timestamps::Off, ..provided }
 }
 
 /// The routers of these names.
@@ -382,7 +431,7 @@ impl BackgroundSpec {
             load: field(&at("workload"), self.workload.parse())?,
             mix: field(&at("controller"), mix)?,
             datagram: self.packet - fathom_netsim::sim::WIRE_OVERHEAD as u16,
-            max_window: field(&at("max-window"), crate::experiment::parse_window(&self.max_window))?,
+            max_window: field(&at("max-window"), parse_window(&self.max_window))?,
             rtt: field(&at("rtt"), parse_range(&self.rtt))?,
         })
     }
@@ -414,15 +463,21 @@ impl AccessSpec {
             None => default.queue,
             Some(text) => field("access.queue", text.parse())?,
         };
-        Ok(Access { hosts: self.hosts.or(default.hosts), rate, delay, queue })
+        Ok(Access {
+            hosts: self.hosts.or(default.hosts),
+            rate,
+            delay,
+            queue,
+            queues: self.queues.unwrap_or(default.queues),
+        })
     }
 }
 
 impl KeepSpec {
-    fn check(&self, chain: &Chain, traffic: &[Traffic], stack: Stack) -> Result<(), PlanError> {
+    fn check(&self, chain: &Chain, traffic: &[Traffic]) -> Result<(), PlanError> {
         let links: Vec<String> = chain.directed().map(|(_, _, name)| name).collect();
-        for (field, name) in (self.queue.iter().map(|n| ("queue", n))).chain(self.shares.iter().map(|n| ("shares", n)))
-        {
+        let queues = self.queue.iter().map(|n| ("queue", n)).chain(self.shares.iter().map(|n| ("shares", n)));
+        for (field, name) in queues.chain(self.delays.iter().map(|n| ("delays", n))) {
             if !links.contains(name) {
                 let known = links.join(", ");
                 return Err(PlanError(format!(
@@ -441,7 +496,8 @@ impl KeepSpec {
                 )));
             }
         }
-        if !self.latency.is_empty() && !stack.on_rustls() {
+        let hidden = traffic.iter().find(|t| self.latency.contains(&t.name) && !t.stack.on_rustls());
+        if let Some(Traffic { stack, .. }) = hidden {
             return Err(PlanError(format!(
                 "keep.latency: {stack} does not show which bytes its packets carry; run it on quinn or noq"
             )));

@@ -1,10 +1,10 @@
 //! The state and the statistics of a run while it goes on.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::experiment::Progress;
 use crate::http::HttpError;
 use crate::measure::{Completed, Responses, WindowTrace, round};
 use crate::stack::Senders;
@@ -13,6 +13,9 @@ use fathom_netsim::sim::{FlowCounts, LinkId, SimHandle};
 
 use super::outcome::TracedOutcome;
 use super::recorder::Record;
+
+/// What a running run has reached, for progress bars: completed responses, or milliseconds of virtual time.
+pub type Progress = Arc<AtomicU64>;
 
 /// The state that all tasks of a run share.
 pub(super) struct RunState {
@@ -63,6 +66,8 @@ pub(super) struct RunStats {
     pub(super) over: FlowCounts,
     /// Flows that are open.
     pub(super) open: Vec<u32>,
+    /// Server delays of the open flows that have one.
+    pub(super) delays: HashMap<u32, Duration>,
     pub(super) senders: Senders,
 }
 
@@ -71,11 +76,14 @@ impl ControllerGroup {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection is opened as this flow.
-    pub(super) fn opened(&self, flow: u32) {
+    /// A connection is opened as this flow, to a server with this delay.
+    pub(super) fn opened(&self, flow: u32, server_delay: Duration) {
         let mut stats = self.stats();
         stats.connections += 1;
         stats.open.push(flow);
+        if !server_delay.is_zero() {
+            stats.delays.insert(flow, server_delay);
+        }
     }
 
     /// Its client is done with it; what became of its packets.
@@ -83,6 +91,7 @@ impl ControllerGroup {
         let counts = self.state.sim.flow_counts(flow);
         let mut stats = self.stats();
         stats.open.retain(|open| *open != flow);
+        stats.delays.remove(&flow);
         stats.over.sent += counts.sent;
         stats.over.dropped += counts.dropped;
         stats.over.delivered += counts.delivered;

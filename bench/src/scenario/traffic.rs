@@ -3,16 +3,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fathom_cc::Time;
 use fathom_plugin::Observer;
 
-use super::source::Source;
+use super::source::{Source, note};
 use super::state::ControllerGroup;
-use crate::http::HttpError;
+use crate::http::{Fetched, HttpError};
 use crate::measure::Completed;
-use crate::stack::{BoxFuture, Connector, Host, Sender};
+use crate::stack::{BoxFuture, Client, Connector, Host, Sender};
 use crate::workload::WebRequest;
-use fathom_netsim::hash::mix;
-use fathom_netsim::sim::{GroupId, Tap};
+use fathom_netsim::hash::{StableHash, mix};
+use fathom_netsim::sim::{FlowCounts, GroupId, Tap};
 
 /// The clients of a group.
 #[derive(Clone)]
@@ -28,6 +29,9 @@ pub(super) struct Clients {
     pub(super) watched: Option<usize>,
     /// Who is shown the first flow's datagrams.
     pub(super) tap: Option<Arc<Mutex<dyn Tap>>>,
+    /// Over this many of its first requests.
+    pub(super) hashed: u64,
+    pub(super) requests: Arc<Mutex<StableHash>>,
 }
 
 /// The endpoints behind connections of one controller.
@@ -36,6 +40,8 @@ pub(super) struct Endpoints {
     /// What opens connections and the paths of the group's hosts, which connections take in turn. One such pair for each drift of
     /// clocks; each connection takes a random one.
     pub(super) ends: Vec<(Arc<dyn Connector>, Vec<GroupId>)>,
+    /// `None`: every request has a connection of its own.
+    pub(super) idle: Option<IdlePool>,
 }
 
 impl Clients {
@@ -45,6 +51,9 @@ impl Clients {
         let sim = first.part.state.sim.clone();
         for (index, request) in source.enumerate() {
             sim.sleep_until(request.start).await;
+            if (index as u64) < self.hashed {
+                note(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner), &request);
+            }
             let clients = self.clone();
             sim.spawn(async move { clients.fetch(&request, index).await });
         }
@@ -54,12 +63,52 @@ impl Clients {
         let drawn = (mix(&[self.seed, index as u64, 0]) >> 11) as f64 / (1u64 << 53) as f64;
         let chosen = self.parts.iter().find(|(up_to, _)| drawn < *up_to).or_else(|| self.parts.last());
         let Some((_, endpoints)) = chosen else { return };
+        let outcome = self.get(endpoints, request, index).await;
+        endpoints.part.record_outcome(outcome);
+    }
+
+    /// One request, on a connection of its own or on an idle one.
+    async fn get(&self, endpoints: &Endpoints, request: &WebRequest, index: usize) -> Result<Completed, HttpError> {
+        let part = &endpoints.part;
+        let kept = endpoints.idle.as_ref().and_then(|idle| idle.take(part));
+        let (mut client, flow) = match kept {
+            Some(kept) => kept,
+            None => self.open(endpoints, request, index).await?,
+        };
+        let fetched = match send(&mut *client, request, self.streams).await {
+            Ok(fetched) => fetched,
+            Err(e) => {
+                drop(client);
+                part.closed(flow);
+                return Err(e);
+            }
+        };
+        let completed = Completed { bytes: fetched.bytes, took: fetched.last_byte.since(request.start) };
+        let counts = match &endpoints.idle {
+            Some(idle) => idle.put(part, client, flow, fetched.last_byte),
+            None => {
+                client.close();
+                part.closed(flow)
+            }
+        };
+        if self.traced == Some(index) {
+            part.traced_completed(&completed, counts);
+        }
+        Ok(completed)
+    }
+
+    async fn open(
+        &self,
+        endpoints: &Endpoints,
+        request: &WebRequest,
+        index: usize,
+    ) -> Result<(Box<dyn Client>, u32), HttpError> {
         let part = &endpoints.part;
         let (connector, hosts) =
             &endpoints.ends[(mix(&[self.seed, index as u64, 1]) % endpoints.ends.len() as u64) as usize];
         let sim = &part.state.sim;
         let flow = sim.add_flow_with_delays(hosts[index % hosts.len()], request.client_rtt, request.server_rtt);
-        part.opened(flow);
+        part.opened(flow, request.server_delay);
         if self.traced == Some(index) {
             *part.traced.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow);
         }
@@ -69,24 +118,49 @@ impl Clients {
         if let (0, Some(tap)) = (index, &self.tap) {
             sim.tap(flow, Arc::clone(tap));
         }
-        let outcome = get(&**connector, flow, request, self.streams).await;
-        let counts = part.closed(flow);
-        if let (Ok(completed), true) = (&outcome, self.traced == Some(index)) {
-            part.traced_completed(completed, counts);
-        }
-        part.record_outcome(outcome);
+        let opened = connector.open(flow).await;
+        opened.map(|client| (client, flow)).inspect_err(|_| {
+            part.closed(flow);
+        })
     }
 }
 
-async fn get(connector: &dyn Connector, flow: u32, request: &WebRequest, streams: u32) -> Result<Completed, HttpError> {
-    let mut client = connector.open(flow).await?;
+async fn send(client: &mut dyn Client, request: &WebRequest, streams: u32) -> Result<Fetched, HttpError> {
     let (body, head) = (request.response_bytes, request.request_bytes);
-    let fetched = match streams {
-        1 => client.get(body, head).await?,
-        several => client.get_at_once(body, head, several).await?,
-    };
-    client.close();
-    Ok(Completed { bytes: fetched.bytes, took: fetched.last_byte.since(request.start) })
+    match streams {
+        1 => client.get(body, head).await,
+        several => client.get_at_once(body, head, several).await,
+    }
+}
+
+/// A persistent connection unused for this long is closed by its client.
+const KEEP: Duration = Duration::from_secs(15);
+
+/// Idle persistent connections.
+#[derive(Default)]
+pub(super) struct IdlePool(Mutex<Vec<Idle>>);
+
+/// An idle connection, its flow, and when it was last used.
+type Idle = (Box<dyn Client>, u32, Time);
+
+impl IdlePool {
+    /// Keeps a connection; what became of its packets so far.
+    fn put(&self, part: &ControllerGroup, client: Box<dyn Client>, flow: u32, used: Time) -> FlowCounts {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((client, flow, used));
+        part.state.sim.flow_counts(flow)
+    }
+
+    /// The most recently used one, so that a burst's connections can age; those too old are closed.
+    fn take(&self, part: &ControllerGroup) -> Option<(Box<dyn Client>, u32)> {
+        let now = part.state.sim.time();
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = idle.partition_point(|(_, _, used)| now.since(*used) > KEEP);
+        for (client, flow, _) in idle.drain(..old) {
+            client.close();
+            part.closed(flow);
+        }
+        idle.pop().map(|(client, flow, _)| (client, flow))
+    }
 }
 
 /// The servers of a part.
@@ -108,8 +182,14 @@ impl Host for Servers {
         self.0.stats().senders.ended(id);
     }
 
-    fn think(&self, _: Option<u32>) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
+    fn think(&self, flow: Option<u32>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let delay = flow.and_then(|flow| self.0.stats().delays.get(&flow).copied());
+            if let Some(delay) = delay {
+                let sim = &self.0.state.sim;
+                sim.sleep_until(sim.time() + delay).await;
+            }
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::packet_level::WebUser;
-use crate::scenario::{Background, Load, Scenario, Stop, Traffic, Workload};
+use crate::scenario::{Background, Load, Scenario, Stop, Traffic, WebLoad, Workload};
 use fathom_netsim::sim::WIRE_OVERHEAD;
 
 /// CPU seconds for each data packet of a long transfer: both ends, acknowledgements, network and measuring, on one core. Measured by this
@@ -133,7 +133,10 @@ fn group_rates(scenario: &Scenario) -> Vec<f64> {
     let bps = |link: usize| scenario.chain.links[link].rate.bits_per_sec() as f64;
     let tightest = |t: &Traffic| way(t.from, t.to).0.map(bps).fold(f64::INFINITY, f64::min);
     let web = |t: &Traffic| match t.workload {
-        Workload::Web { load, of } => (load * of.bits_per_sec() as f64).min(tightest(t)),
+        Workload::Web { load: WebLoad::Computed { part, of }, .. } => {
+            (part * of.bits_per_sec() as f64).min(tightest(t))
+        }
+        Workload::Web { load: WebLoad::Connections(rate), .. } => (rate * BYTES_PER_CONNECTION * 8.0).min(tightest(t)),
         Workload::Bulk { .. } => 0.0,
     };
     let flows = |t: &Traffic| f64::from(t.workload.flows().unwrap_or(0));

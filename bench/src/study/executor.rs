@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::estimate::estimate;
 use super::store::{Store, Stored};
 use super::study_run::StudyRun;
-use crate::experiment::{Cost, Progress};
-use crate::scenario::{self, Outcome, ScenarioError};
+use crate::scenario::{self, Cost, Outcome, Progress, ScenarioError};
 
 /// What a run brought. Nothing in it depends on the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

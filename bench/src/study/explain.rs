@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Study, StudyRun, key_text};
-use crate::scenario::{Access, Background, ChainLink, Load, Scenario, Stop, Traffic, Workload};
+use crate::scenario::{Access, Background, ChainLink, Load, Scenario, Stop, Traffic, WebLoad, Workload};
 
 /// The study in words, with `runs` to run: those of a scale, or of a part.
 pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> String {
@@ -78,7 +78,8 @@ fn scenario(s: &Scenario) -> String {
         Stop::Responses(n) => format!("after {n} responses"),
         Stop::At(end) => format!("at {end:?}"),
     };
-    text + &format!("ends {end}{warm_up}; stack {}; one-way delays {}\n", s.stack, s.timestamps.name())
+    let stacks: Vec<&str> = s.stacks().iter().map(|stack| stack.name()).collect();
+    text + &format!("ends {end}{warm_up}; stack {}; one-way delays {}\n", stacks.join(", "), s.timestamps.name())
 }
 
 fn link(l: &ChainLink) -> String {
@@ -89,7 +90,8 @@ fn link(l: &ChainLink) -> String {
 fn group(s: &Scenario, t: &Traffic) -> String {
     let routers = &s.chain.routers;
     let work = match t.workload {
-        Workload::Web { load, of } => format!("web traffic, {}% of {of}", load * 100.0),
+        Workload::Web { load: WebLoad::Computed { part, of }, .. } => format!("web traffic, {}% of {of}", part * 100.0),
+        Workload::Web { load: WebLoad::Connections(rate), .. } => format!("web traffic, {rate} connections/s"),
         Workload::Bulk { flows, bytes, spread, after } => {
             let size = bytes.map_or("that outlast the run".to_owned(), |bytes| format!("of {bytes} bytes"));
             let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };

@@ -8,8 +8,7 @@ use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::key_text;
 use super::substitute::{AxisValue, SpannedError, Variables, is_name, scalar_text};
-use crate::experiment::{PlanError, toml_message};
-use crate::scenario::{Scenario, ScenarioSpec};
+use crate::scenario::{PlanError, RENAMED, Scenario, ScenarioSpec, toml_message};
 use crate::stack::Stack;
 use fathom_netsim::backend::Backend;
 
@@ -70,7 +69,9 @@ struct Values<'i> {
 pub fn is_study(text: &str) -> bool {
     // A text with faults may be either: what is left of it decides.
     let (table, _) = DeTable::parse_recoverable(text);
-    ["question", "sweep", "scenario"].iter().any(|field| table.get_ref().get(*field).is_some())
+    let has = |field: &&str| table.get_ref().get(*field).is_some();
+    // A comparison is a study that is built in.
+    ["question", "sweep", "scenario"].iter().any(has) && !has(&"study")
 }
 
 impl Study {
@@ -153,7 +154,8 @@ impl Study {
     /// # Errors
     /// The study compares stacks itself, or a controller does not run on that one.
     pub fn with_stack(mut self, stack: Stack) -> Result<Self, PlanError> {
-        if self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack) {
+        let own = |p: &Point| p.spec.traffic.iter().any(|traffic| traffic.stack.is_some());
+        if self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack || own(p)) {
             return Err(PlanError("stack: this study compares stacks itself; leave --stack out".into()));
         }
         for point in &mut self.points {
@@ -182,7 +184,7 @@ fn checked(key: &BTreeMap<String, String>, spec: &ScenarioSpec) -> Result<Scenar
 }
 
 fn toml_error(e: &toml::de::Error) -> SpannedError {
-    SpannedError::new(e.span().unwrap_or(0..0), toml_message(e.message()))
+    SpannedError::new(e.span().unwrap_or(0..0), toml_message(e.message(), RENAMED))
 }
 
 fn seeds_in_range(seeds: u64) -> Result<u64, String> {

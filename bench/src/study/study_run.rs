@@ -6,8 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{RESULTS_VERSION, Study, key_text};
-use crate::experiment::PlanError;
-use crate::scenario::{Scenario, Stop, Workload};
+use crate::scenario::{PlanError, Scenario, Stop, Workload};
 use fathom_netsim::hash::StableHash;
 
 /// A run that ends after responses is not scaled below this many.

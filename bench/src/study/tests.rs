@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use super::executor::{Event, RunOptions, StudyError, StudyRunResult, run_study_with};
 use super::{Part, Study, StudyRun, by_key, explain, is_study, part, table};
-use crate::experiment::{Cost, PlanError, Progress};
-use crate::scenario::{GroupOutcome, LinkOutcome, Outcome, ScenarioError, Stop};
+use crate::scenario::{Cost, GroupOutcome, LinkOutcome, Outcome, PlanError, Progress, ScenarioError, Stop};
 use crate::stack::Stack;
 
 const STUDY: &str = r#"question = "Does it?"
@@ -155,7 +154,7 @@ fn studies_and_comparison_plans_are_distinguished() {
 #[test]
 fn the_stack_can_be_set_where_the_study_does_not_compare_stacks() {
     let noq = study().with_stack(Stack::Noq).unwrap().runs(1.0).unwrap();
-    assert!(noq.iter().all(|c| c.scenario.stack == Stack::Noq));
+    assert!(noq.iter().all(|c| c.scenario.stacks() == [Stack::Noq]));
     let text = STUDY
         .replace("[10, 20]", "[10, 20]\nstack = [\"quinn\", \"noq\"]")
         .replace("stop = ", "stack = \"$stack\"\nstop = ");
@@ -166,7 +165,7 @@ fn the_stack_can_be_set_where_the_study_does_not_compare_stacks() {
 #[test]
 fn a_study_may_name_its_stack() {
     let of = |stack: &str| Study::from_toml("test", &format!("stack = \"{stack}\"\n{STUDY}"));
-    assert!(of("noq").unwrap().runs(1.0).unwrap().iter().all(|c| c.scenario.stack == Stack::Noq));
+    assert!(of("noq").unwrap().runs(1.0).unwrap().iter().all(|c| c.scenario.stacks() == [Stack::Noq]));
     assert!(of("nginx").unwrap_err().to_string().starts_with("stack: 'nginx'"));
     // In a build without it the study is checked, its runs say what is missing, and another stack can be set.
     let quiche = of("quiche").unwrap();

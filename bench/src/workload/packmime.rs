@@ -87,6 +87,14 @@ impl PackMime {
         })
     }
 
+    /// Whether the model has parameters for `rate` new connections per second.
+    ///
+    /// # Errors
+    /// When the rate is not a number from 0.1 to 1,000,000.
+    pub(crate) fn check(rate: f64) -> Result<(), RateOutOfRange> {
+        Fit::new(rate).map(|_| ())
+    }
+
     fn response_bytes(&mut self) -> u64 {
         let size = match self.kinds.next_kind() {
             Kind::Download => quantiles::download_size(uniform(&mut self.downloads)),

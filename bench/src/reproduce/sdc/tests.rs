@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::claims::*;
 use super::*;
-use crate::experiment::Progress;
 use crate::measure::WindowPoint;
 use crate::reproduce::Verdict::{self, Held, NotHeld, Undecided};
 use crate::reproduce::{Body, Claim};
+use crate::scenario::Progress;
 use crate::scenario::{FlowOutcome, run};
 use crate::study::{Study, StudyRunResult, shipped};
 

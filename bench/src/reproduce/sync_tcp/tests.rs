@@ -369,7 +369,14 @@ fn the_load_of_the_links_between_is_the_papers() {
         let load = |from: usize| -> f64 {
             let over = |t: &&crate::scenario::Traffic| t.from <= from && t.to > from;
             let groups = run.scenario.traffic.iter().filter(over);
-            groups.map(|t| if let crate::scenario::Workload::Web { load, .. } = t.workload { load } else { 0.0 }).sum()
+            groups
+                .map(|t| match t.workload {
+                    crate::scenario::Workload::Web {
+                        load: crate::scenario::WebLoad::Computed { part, .. }, ..
+                    } => part,
+                    _ => 0.0,
+                })
+                .sum()
         };
         let wanted = if run.key["case"].starts_with("75") { 0.75 } else { 0.9 };
         // Sync-TCP §4.4: on the links R1-R2 and R3-R4.

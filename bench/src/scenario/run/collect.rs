@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fathom_cc::Time;
 
-use super::super::outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, RttOutcome};
+use super::super::outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime};
 use super::super::state::{ControllerGroup, RunStats, WarmUpCounts};
 use super::super::{Traffic, Workload};
 use super::{BuiltGroup, Run};
@@ -21,7 +21,15 @@ impl Run<'_> {
         let counted = (seconds - self.scenario.warm_up.as_secs_f64()).max(1e-9);
         let links = self.links.iter().map(|(name, link)| {
             let stats = sim.link_stats(*link);
-            (name.clone(), link_outcome(&stats, warm_up.links.get(link), seconds, counted))
+            let mut outcome = link_outcome(&stats, warm_up.links.get(link), seconds, counted);
+            if self.scenario.keep.delays.contains(name) {
+                let delay = |(at, delay): (Time, Duration)| PacketDelay {
+                    at_nanos: at.as_nanos(),
+                    delay_nanos: delay.as_nanos() as u64,
+                };
+                outcome.delays = sim.link_log(*link).into_iter().map(delay).collect();
+            }
+            (name.clone(), outcome)
         });
         let mut groups = std::collections::BTreeMap::new();
         for (traffic, built) in self.scenario.traffic.iter().zip(&self.groups) {
@@ -32,6 +40,10 @@ impl Run<'_> {
                 .delivery
                 .as_deref()
                 .map(|delivery| delivery.lock().unwrap_or_else(PoisonError::into_inner).latencies().distribution());
+            if self.state.wanted.is_some() {
+                let requests = built.requests.lock().unwrap_or_else(PoisonError::into_inner);
+                whole.request_hash = format!("{:016x}", requests.value());
+            }
             groups.insert(traffic.name.clone(), whole);
             if built.parts.len() > 1 {
                 let parts = traffic.mix.iter().zip(&built.parts);
@@ -102,6 +114,8 @@ fn link_outcome(now: &LinkStats, before: Option<&LinkStats>, seconds: f64, count
         bin_seconds: width,
         queue_mean: series.map_or_else(Vec::new, |s| s.bins().iter().map(|b| round(b.sum / width, 2)).collect()),
         queue_max: series.map_or_else(Vec::new, |s| s.bins().iter().map(|b| b.max).collect()),
+        shares: now.shares.as_ref().and_then(SharesOverTime::of),
+        delays: Vec::new(),
     }
 }
 
@@ -125,6 +139,7 @@ fn group_outcome(
         responses.merge(own);
         outcome.failed += failed;
         outcome.connections += connections;
+        outcome.accepted += senders.began;
         outcome.one_way_negotiated += senders.one_way_negotiated;
         outcome.early_reductions += senders.early_reductions;
         outcome.loss_reductions += senders.reductions;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use fathom_cc::Rate;
 use fathom_cc::units::{parse_duration, parse_whole};
 
-use super::super::{Stop, Workload};
-use crate::experiment::{parse_bytes, parse_load};
+use serde::de::DeserializeOwned;
+
+use super::super::{PlanError, Stop, WebLoad, Workload};
 use crate::stack::{Control, Stack};
 
 impl FromStr for Workload {
@@ -21,7 +22,11 @@ impl FromStr for Workload {
         };
         if let Some(rest) = s.strip_prefix("web:") {
             let (load, of) = rest.split_once(" of ").ok_or_else(help)?;
-            return Ok(Self::Web { load: parse_load(load.trim())?, of: parse_rate(of.trim())? });
+            let load = WebLoad::Computed { part: parse_load(load.trim())?, of: parse_rate(of.trim())? };
+            return Ok(Self::Web { load, server_delay: false });
+        }
+        if let Some(rest) = s.strip_prefix("bulk:") {
+            return parse_bulk(s, rest);
         }
         let rest = s.strip_prefix("flows:").ok_or_else(help)?;
         let (rest, after) = rest.split_once(" after ").unwrap_or((rest, "0s"));
@@ -31,6 +36,19 @@ impl FromStr for Workload {
         let bytes = size.map(|size| parse_bytes(size).ok_or_else(help)).transpose()?;
         Ok(Self::Bulk { flows, bytes, spread: parse_duration(spread)?, after: parse_duration(after)? })
     }
+}
+
+/// Reads the `COUNTxSIZE@INTERVAL` of `bulk:COUNTxSIZE@INTERVAL`: downloads one after the other.
+fn parse_bulk(whole: &str, rest: &str) -> Result<Workload, String> {
+    let help =
+        || format!("'{whole}' is not a workload; write bulk:COUNTxSIZE@INTERVAL such as bulk:4x10MB@100ms (kB, MB)");
+    let (rest, every) = rest.split_once('@').unwrap_or((rest, "0ms"));
+    let (count, size) = rest.split_once('x').ok_or_else(help)?;
+    let count = parse_whole(count, 1..=1_000_000);
+    let flows = count.map_err(|e| format!("{whole}: responses: {e}, such as bulk:4x10MB"))? as u32;
+    let every = parse_duration(every).map_err(|_| help())?;
+    let bytes = Some(parse_bytes(size).ok_or_else(help)?);
+    Ok(Workload::Bulk { flows, bytes, spread: every.saturating_mul(flows - 1), after: Duration::ZERO })
 }
 
 pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
@@ -49,10 +67,18 @@ pub(super) fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
     if low > high { Err(format!("'{text}' ends before it begins; write 1ms..2.5ms")) } else { Ok((low, high)) }
 }
 
+/// Reads `250000 responses`.
+pub(crate) fn parse_responses(s: &str) -> Result<u64, String> {
+    let n = s
+        .strip_suffix(" responses")
+        .ok_or_else(|| format!("'{s}' is no number of responses; write 10000 responses"))?;
+    parse_whole(n, 1..=10_000_000)
+}
+
 pub(super) fn parse_stop(s: &str) -> Result<Stop, String> {
     let help = || format!("'{s}' does not say when to stop; write 250000 responses, or a time such as 100s");
-    if let Some(n) = s.strip_suffix(" responses") {
-        return parse_whole(n, 1..=10_000_000).map(Stop::Responses);
+    if s.ends_with(" responses") {
+        return parse_responses(s).map(Stop::Responses);
     }
     let at = parse_duration(s).map_err(|_| help())?;
     if at.is_zero() { Err(help()) } else { Ok(Stop::At(at)) }
@@ -78,4 +104,61 @@ pub(super) fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Control)>, St
     }
     let sum: f64 = mix.iter().map(|(part, _)| part).sum();
     if (sum - 1.0).abs() < 1e-6 { Ok(mix) } else { Err(format!("'{s}': the parts make {}%, not 100%", sum * 100.0)) }
+}
+
+/// Reads `10MB`.
+fn parse_bytes(s: &str) -> Option<u64> {
+    let digits = s.find(|c: char| !c.is_ascii_digit())?;
+    let scale = match &s[digits..] {
+        "B" => 1,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return None,
+    };
+    let bytes = s[..digits].parse::<u64>().ok()?.checked_mul(scale)?;
+    (1..=100_000_000_000).contains(&bytes).then_some(bytes)
+}
+
+/// Fields of scenarios and studies that have a new name.
+pub(crate) const RENAMED: &[(&str, &str)] = &[("world", "backend"), ("worlds", "backends"), ("outlet", "shaping")];
+
+/// A message of the TOML reader in one line; for a field in `renamed` it names the new one.
+pub(crate) fn toml_message(message: &str, renamed: &[(&str, &str)]) -> String {
+    let old = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+    match renamed.iter().find(|(name, _)| Some(*name) == old) {
+        Some((old, new)) => format!("the field '{old}' is now called '{new}'; write {new}"),
+        None => message.replace('\n', "; "),
+    }
+}
+
+/// Reads TOML. An error is one line that names the line of the text.
+pub(crate) fn read_toml<T: DeserializeOwned>(text: &str, renamed: &[(&str, &str)]) -> Result<T, PlanError> {
+    toml::from_str(text).map_err(|e| {
+        let line = e.span().map_or(1, |s| 1 + text[..s.start].matches('\n').count());
+        PlanError(format!("line {line}: {}", toml_message(e.message(), renamed)))
+    })
+}
+
+/// Reads `90%` or, below one, `0.9`. Two links' worth can be offered, so a part above all is a load.
+pub(crate) fn parse_load(s: &str) -> Result<f64, String> {
+    let help = || format!("'{s}' is not a load; write a percentage of the link from 1% to 200%, such as 90%");
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let load = match s.strip_suffix('%') {
+        Some(percent) => number(percent).map(|percent| percent / 100.0),
+        // A bare 1 could be one percent or all.
+        None => number(s).filter(|part| *part < 1.0),
+    };
+    load.filter(|load| (0.01..=2.0).contains(load)).ok_or_else(help)
+}
+
+/// Reads `68p`, or `none`.
+pub(crate) fn parse_window(s: &str) -> Result<Option<u32>, String> {
+    if s == "none" {
+        return Ok(None);
+    }
+    let packets = s.strip_suffix('p').and_then(|n| n.parse().ok()).filter(|n| (2..=1_000_000).contains(n));
+    packets
+        .map(Some)
+        .ok_or_else(|| format!("'{s}' is not a window; write packets such as 68p (2p to 1000000p), or none"))
 }

@@ -1,0 +1,186 @@
+//! A comparison as written in TOML: the fields of a study, as far as a comparison has them.
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::Plan;
+use crate::scenario::{Connections, PlanError, Shaping, Timestamps, parse_responses};
+use crate::stack::Stack;
+use fathom_netsim::backend::Backend;
+
+/// What a file says of `study` to be a comparison.
+const STUDY: &str = "compare";
+/// The topology of all comparisons.
+const TOPOLOGY: &str = "one-bottleneck";
+/// The workload of a [`Plan`] whose load is a field of its own.
+const WEB: &str = "packmime";
+
+/// A comparison as written. Every field has a default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct PlanFile {
+    /// `compare`: the scenario is the built-in one, and fields that are left out are its defaults.
+    study: String,
+    /// Seed of everything random.
+    seed: u64,
+    /// Rate of the uncongested network that load is measured on and that the results are set beside.
+    reference: String,
+    sweep: Sweep,
+    scenario: Scenario,
+}
+
+/// What is compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct Sweep {
+    controller: Vec<String>,
+    stack: Vec<Stack>,
+    #[serde(skip_serializing_if = "only_virtual")]
+    backend: Vec<Backend>,
+}
+
+fn only_virtual(backends: &[Backend]) -> bool {
+    backends == [Backend::Virtual]
+}
+
+/// What all runs have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct Scenario {
+    stop: String,
+    timestamps: Timestamps,
+    shaping: Shaping,
+    network: Network,
+    traffic: Traffic,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct Network {
+    topology: String,
+    link: String,
+    queue: String,
+}
+
+/// Of both directions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct Traffic {
+    /// `web:90%` of the link in each direction, or `bulk:COUNTxSIZE@INTERVAL`.
+    workload: String,
+    connections: Connections,
+    server_delay: bool,
+    max_window: String,
+}
+
+impl Default for PlanFile {
+    fn default() -> Self {
+        Plan::default().into()
+    }
+}
+
+impl Default for Sweep {
+    fn default() -> Self {
+        PlanFile::default().sweep
+    }
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        PlanFile::default().scenario
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Scenario::default().network
+    }
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        Scenario::default().traffic
+    }
+}
+
+impl From<Plan> for PlanFile {
+    fn from(plan: Plan) -> Self {
+        Self {
+            study: STUDY.to_owned(),
+            seed: plan.seed,
+            reference: plan.reference,
+            sweep: Sweep { controller: plan.controllers, stack: plan.stacks, backend: plan.backends },
+            scenario: Scenario {
+                stop: format!("{} responses", plan.responses),
+                timestamps: plan.timestamps,
+                shaping: plan.shaping,
+                network: Network { topology: TOPOLOGY.to_owned(), link: plan.link, queue: plan.queue },
+                traffic: Traffic {
+                    workload: if plan.workload == WEB { format!("web:{}", plan.load) } else { plan.workload },
+                    connections: plan.connections,
+                    server_delay: plan.server_delay,
+                    max_window: plan.max_window,
+                },
+            },
+        }
+    }
+}
+
+impl TryFrom<PlanFile> for Plan {
+    type Error = PlanError;
+
+    fn try_from(file: PlanFile) -> Result<Self, PlanError> {
+        let PlanFile { study, seed, reference, sweep, scenario } = file;
+        let Scenario { stop, timestamps, shaping, network, traffic } = scenario;
+        let only = |field: &str, given: &str, known: &str| {
+            if given == known {
+                return Ok(());
+            }
+            let given = given.escape_debug();
+            Err(PlanError(format!("{field}: '{given}' is not what 'fathom compare' runs; write {known}")))
+        };
+        only("study", &study, STUDY)?;
+        only("scenario.network.topology", &network.topology, TOPOLOGY)?;
+        let of_link = |load: &str| load.strip_suffix(&format!(" of {}", network.link)).unwrap_or(load).to_owned();
+        let (workload, load) = match traffic.workload.strip_prefix("web:") {
+            Some(load) => (WEB.to_owned(), of_link(load)),
+            None => (traffic.workload, Self::default().load),
+        };
+        let responses = parse_responses(&stop).map_err(|e| PlanError(format!("scenario.stop: {e}")))?;
+        Ok(Self {
+            controllers: sweep.controller,
+            stacks: sweep.stack,
+            backends: sweep.backend,
+            link: network.link,
+            queue: network.queue,
+            load,
+            workload,
+            responses,
+            seed,
+            connections: traffic.connections,
+            timestamps,
+            shaping,
+            reference,
+            max_window: traffic.max_window,
+            server_delay: traffic.server_delay,
+        })
+    }
+}
+
+/// Fields that a plan had, and where their values stand now.
+pub(super) const MOVED: &[(&str, &str)] = &[
+    ("controllers", "sweep.controller"),
+    ("stacks", "sweep.stack"),
+    ("backends", "sweep.backend"),
+    ("worlds", "sweep.backend"),
+    ("link", "scenario.network.link"),
+    ("queue", "scenario.network.queue"),
+    ("load", "scenario.traffic.workload"),
+    ("workload", "scenario.traffic.workload"),
+    ("responses", "scenario.stop"),
+    ("connections", "scenario.traffic.connections"),
+    ("timestamps", "scenario.timestamps"),
+    ("shaping", "scenario.shaping"),
+    ("outlet", "scenario.shaping"),
+    ("max-window", "scenario.traffic.max-window"),
+    ("server-delay", "scenario.traffic.server-delay"),
+];

@@ -1,0 +1,33 @@
+//! What a run cost this machine.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What a run cost this machine. Not part of any result.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// CPU seconds of the thread that ran it: both ends, TLS, network, measuring.
+    pub cpu_seconds: f64,
+    /// Datagrams that were handed to the network.
+    pub packets: u64,
+    /// Connections opened.
+    pub connections: u64,
+    /// Servers' ends of connections that were there at once, at most: memory grows with them. Summed over groups of traffic.
+    pub at_once: u64,
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cpu_seconds, packets, connections, at_once } = *self;
+        let per_second = packets as f64 / cpu_seconds.max(1e-9);
+        let each = 1e3 * cpu_seconds / connections.max(1) as f64;
+        write!(f, "{cpu_seconds:.2} CPU s, {packets} packets ({per_second:.0} per CPU second), ")?;
+        write!(f, "{connections} connections ({each:.3} ms of CPU each, at most {at_once} at once)")
+    }
+}
+
+/// CPU time of this thread: a run runs on one thread, whatever else the machine does.
+pub(super) fn thread_cpu_time() -> Duration {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec.unsigned_abs() as u32)
+}

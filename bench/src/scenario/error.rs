@@ -1,0 +1,82 @@
+//! Why a run has no outcome.
+
+use std::fmt;
+
+use crate::http::IdentityError;
+use crate::stack::SetupError;
+use fathom_netsim::backend::BackendError;
+
+/// What is wrong with a plan, and how to fix it, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError(pub String);
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// Why a run has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No TLS identity.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The backend is not available.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// The stack could not be set up.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The run did not end in time.
+    #[error(
+        "{controller}: only {done} of {wanted} responses were complete after {seconds} virtual seconds, {failed} requests had failed; \
+         lower the load or the number of responses"
+    )]
+    Collapsed {
+        /// The controller.
+        controller: String,
+        /// Responses completed.
+        done: u64,
+        /// Requests that failed.
+        failed: u64,
+        /// Responses wanted.
+        wanted: u64,
+        /// Virtual seconds.
+        seconds: f64,
+    },
+    /// The run was interrupted.
+    #[error("interrupted")]
+    Interrupted,
+    /// The run's counters are inconsistent: a bug in the lab, not in the plan.
+    #[error("{controller}: the run failed its own checks, please report this: {errors}")]
+    FailedChecks {
+        /// The controller.
+        controller: String,
+        /// What is wrong.
+        errors: String,
+    },
+}
+
+impl RunError {
+    /// The same error of a run that reports call `label`.
+    pub(crate) fn named(mut self, label: &str) -> Self {
+        if let Self::Collapsed { controller, .. } | Self::FailedChecks { controller, .. } = &mut self {
+            label.clone_into(controller);
+        }
+        self
+    }
+}
+
+/// Why a scenario has no outcome, or a comparison no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// What is asked for cannot be: the user can fix it.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}

@@ -1,0 +1,100 @@
+//! Settings of connections that every way to write an experiment has.
+
+use std::str::FromStr;
+
+use fathom_plugin::{EnableTimestamp, Extension, Offer};
+use serde::{Deserialize, Serialize};
+
+/// How requests use connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connections {
+    /// One connection per request (HTTP/1.0 in the paper).
+    #[default]
+    Fresh,
+    /// A request takes an idle connection if there is one.
+    Persistent,
+}
+
+/// How one-way delays travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timestamps {
+    /// SYNC_TIMESTAMP beside ACK frames; the sender derives the delay.
+    #[default]
+    Lean,
+    /// SYNC_TIMESTAMP on every packet; the receiver measures and echoes the delay (Sync-TCP §3.2).
+    Paper,
+    /// TIMESTAMP of draft-huitema-quic-ts beside ACK frames, and no SYNC_TIMESTAMP.
+    Timestamp,
+    /// Not at all: the extension is not offered.
+    Off,
+}
+
+/// Whether endpoints send through a shaping socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shaping {
+    /// Where the controller needs it.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+}
+
+impl FromStr for Shaping {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            _ => Err(format!("'{s}' does not say when packets are shaped; write auto or off")),
+        }
+    }
+}
+
+impl Timestamps {
+    /// What the transport parameters say. TIMESTAMP's is there when it is asked for: it would make every handshake longer.
+    pub(crate) const fn extension(self) -> Extension {
+        match self {
+            Self::Lean => Extension { offer: Some(Offer::Lean), ..Extension::OFF },
+            Self::Paper => Extension { offer: Some(Offer::Paper), ..Extension::OFF },
+            Self::Timestamp => Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF },
+            Self::Off => Extension::OFF,
+        }
+    }
+
+    /// The name users type.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Lean => "lean",
+            Self::Paper => "paper",
+            Self::Timestamp => "timestamp",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl FromStr for Timestamps {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "lean" => Ok(Self::Lean),
+            "paper" => Ok(Self::Paper),
+            "timestamp" => Ok(Self::Timestamp),
+            "off" => Ok(Self::Off),
+            _ => Err(format!("'{s}' is not a way to carry one-way delays; write lean, paper, timestamp or off")),
+        }
+    }
+}
+
+impl FromStr for Connections {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "fresh" => Ok(Self::Fresh),
+            "persistent" => Ok(Self::Persistent),
+            _ => Err(format!("'{s}' is not a way to use connections; write fresh or persistent")),
+        }
+    }
+}
