@@ -8,13 +8,13 @@ use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fathom_bench::workload::{Options, PackMime};
 use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
 use fathom_net::load::{
     self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Timestamps,
     Traffic, Trust,
 };
 use fathom_stacks::Stack;
+use fathom_traffic::{Options, PackMime};
 use http::Uri;
 use http::uri::Authority;
 use indicatif::{ProgressBar, ProgressStyle};

@@ -4,9 +4,7 @@
 //! |---|---|
 //! | [`packet_level`] | background traffic from packet-level senders instead of stacks |
 //! | [`stack`] | QUIC stacks under the lab's HTTP/3 |
-//! | [`workload`] | requests and when they start |
 //! | [`http`] | the HTTP/3 server and client |
-//! | [`measure`] | response times, fairness, delay before loss, models, confidence; the checks every run must pass |
 //! | [`analyze`] | the measures, applied to existing logs |
 //! | [`experiment`] | plans, calibration, runs, comparisons |
 //! | [`reproduce`] | the papers: tables, figures and claims from studies |
@@ -17,11 +15,9 @@
 pub mod analyze;
 pub mod experiment;
 pub mod http;
-pub mod measure;
 pub mod packet_level;
 pub mod report;
 pub mod reproduce;
 pub mod scenario;
 pub mod stack;
 pub mod study;
-pub mod workload;

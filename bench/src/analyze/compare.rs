@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::chance::{Draw, Statistic, mean, quantile, ratio_interval};
 use super::page::{Drawn, Page, Sheet, axis, fraction, line, millis, short_names};
 use super::source::{AnalyzeError, Source};
-use crate::measure::{DelayEvent, Latencies, indication};
 use crate::reproduce::Figure;
+use fathom_metrics::{DelayEvent, Latencies, indication};
 
 /// A number of a file, and what it is against the first file's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::responses::{ResponseTime, Streams};
 use super::source::Kept;
-use crate::measure::{RttSample, RttSeries};
+use fathom_metrics::{RttSample, RttSeries};
 
 /// Packets whose time of sending is remembered; more than any window.
 const REMEMBERED: usize = 1 << 16;

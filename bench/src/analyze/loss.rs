@@ -1,6 +1,6 @@
 //! Did delay predict loss on this path, and what would acting on it have cost? The analysis of DCA §3, for logs.
 //!
-//! The measures are those of [`crate::measure`]; several connections are put together loss by loss. What is added is what chance alone
+//! The measures are those of [`fathom_metrics`]; several connections are put together loss by loss. What is added is what chance alone
 //! would bring: the paper's 7 to 18 % of losses predicted mean little without how often round trips rise anyway.
 
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use serde::Serialize;
 use super::chance::{Marked, piece_interval, rotation_test, share_interval};
 use super::page::{Drawn, Page, Sheet, axis, fraction, line, millis, percent, percents};
 use super::source::{AnalyzeError, Source};
-use crate::measure::{
+use crate::reproduce::{Figure, Series};
+use fathom_metrics::{
     Counts, DelayEvent, Distribution, LAGS, Latencies, Prediction, Replay, RttSample, SendRate, Timeouts, events,
     predict, replay,
 };
-use crate::reproduce::{Figure, Series};
 
 /// Losses, and round trips, below which a log says nothing.
 const FEW_LOSSES: u64 = 10;

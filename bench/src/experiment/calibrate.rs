@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use super::plan::Checked;
 use super::result::Reference;
 use super::run::{Rates, RunSpec};
-use crate::measure::round;
 use crate::scenario::{Cost, PlanError, Progress, ScenarioError};
 use crate::stack::{Control, Stack};
-use crate::workload::PackMime;
+use fathom_metrics::round;
 use fathom_netsim::backend::Backend;
+use fathom_traffic::PackMime;
 
 /// Offered load may miss the wanted one by this fraction of it.
 const TOLERANCE: f64 = 0.02;

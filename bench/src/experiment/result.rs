@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::compare::name;
 use super::plan::Plan;
-use crate::measure::{Distribution, WindowPoint};
 use crate::scenario::SharesOverTime;
 use crate::stack::Stack;
+use fathom_metrics::{Distribution, WindowPoint};
 use fathom_netsim::backend::{Backend, Punctuality};
 
 /// One run.

@@ -8,15 +8,15 @@ use fathom_cc::Rate;
 
 use super::plan::Checked;
 use super::result::RunResult;
-use crate::measure::{Responses, round};
 use crate::scenario::{
     Chain, Cost, KeepSpec, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Source, Stop, Traffic,
     WebLoad, Workload, note, run_with,
 };
 use crate::stack::{Control, DATAGRAM, Stack};
-use crate::workload::RateOutOfRange;
+use fathom_metrics::{Responses, round};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::hash::StableHash;
+use fathom_traffic::RateOutOfRange;
 
 /// The groups of traffic, and the link that forward data crosses and that reverse data crosses.
 const FORWARD: (&str, &str) = ("forward", "left-right");

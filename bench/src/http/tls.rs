@@ -20,7 +20,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, Serve
 use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme, SupportedCipherSuite};
 
 use super::ALPN;
-use crate::measure::Sealed;
+use fathom_metrics::Sealed;
 use one_exchange::OneExchange;
 use recording::recording_suite;
 

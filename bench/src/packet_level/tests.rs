@@ -8,8 +8,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
-use crate::measure::verify;
 use crate::scenario::{Progress, ScenarioSpec, Seeding, run};
+use fathom_metrics::verify;
 use fathom_netsim::link::{Link, jain};
 use fathom_netsim::queue::red::RedSpec;
 use fathom_netsim::queue::{Admission, Arrival, DropTail, Queue, QueueSpec};

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::plot::{Line, Plot, svg};
 use super::table::{cautions, columns, rows, settings, verdicts};
 use crate::experiment::{Comparison, RunResult};
-use crate::measure::Distribution;
 use crate::scenario::SharesOverTime;
+use fathom_metrics::Distribution;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::QueueSpec;
 
@@ -284,7 +284,7 @@ fn shares_section(page: &mut String, c: &Comparison) {
 }
 
 /// One quantity of a window trace.
-type Part = fn(&crate::measure::WindowPoint) -> Option<f64>;
+type Part = fn(&fathom_metrics::WindowPoint) -> Option<f64>;
 
 fn notes(page: &mut String, c: &Comparison) {
     page.push_str("<h2>How this was measured</h2>\n<ul>\n");

@@ -2,9 +2,9 @@
 
 use super::{html, table};
 use crate::experiment::{Comparison, Missing, Plan, Reference, RunResult};
-use crate::measure::{Distribution, WindowPoint};
 use crate::scenario::SharesOverTime;
 use crate::stack::Stack;
+use fathom_metrics::{Distribution, WindowPoint};
 use fathom_netsim::backend::Backend;
 
 fn distribution(scale: f64) -> Distribution {

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ArtefactSpec, Body, Figure, Overrides, Paper, Report, Results, StudyWork};
-use crate::measure::significant;
 use crate::study::StudyRunResult;
+use fathom_metrics::significant;
 use fathom_netsim::hash::StableHash;
 
 /// Significant digits of points that are stored for good: more than a plot shows.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::Estimate;
+use fathom_metrics::Estimate;
 
 /// What came of a paper's experiments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

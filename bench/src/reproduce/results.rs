@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::measure::Estimate;
 use crate::scenario::Outcome;
 use crate::study::StudyRunResult;
+use fathom_metrics::Estimate;
 
 /// Results of the studies that have been run, by the studies' names.
 #[derive(Clone, Debug, Default)]

@@ -4,9 +4,9 @@ use super::{
     Artefact, ArtefactSpec, Axis, Body, Claim, Entry, Figure, Overrides, Paper, Record, Report, Results, Row, Series,
     StudyWork, Table, Verdict,
 };
-use crate::measure::Estimate;
 use crate::scenario::Outcome;
 use crate::study::StudyRunResult;
+use fathom_metrics::Estimate;
 
 const SDC: &[&str] = &["sdc-figure-4"];
 const SIZES: &[&str] = &["packet-size-4.3.1"];

@@ -12,10 +12,10 @@ use fathom_cc::units::parse_duration;
 use fathom_cc::{ControllerConfig, Rate, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::measure::round;
 use crate::packet_level::{
     OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, Spell, TcpReport, UdpReport, WebUser, Workload,
 };
+use fathom_metrics::round;
 use fathom_netsim::sim::{Group, Path, SimHandle};
 
 /// A group of packet-level flows, checked.

@@ -7,7 +7,7 @@ use fathom_cc::Time;
 use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundOutcome;
-use crate::measure::{Distribution, Fairness, RttSample, WindowPoint, round};
+use fathom_metrics::{Distribution, Fairness, RttSample, WindowPoint, round};
 use fathom_netsim::backend::Punctuality;
 use fathom_netsim::link::{Shares, jain, starved};
 

@@ -25,8 +25,8 @@ use super::{
     Workload, load,
 };
 use crate::http::Identity;
-use crate::measure::{Delivery, WindowTrace, verify};
 use crate::stack::{self, ClientClock, Control, EndpointSettings};
+use fathom_metrics::{Delivery, WindowTrace, verify};
 use fathom_netsim::backend;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::backend::RouterLink;

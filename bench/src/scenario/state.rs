@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::http::HttpError;
-use crate::measure::{Completed, Responses, WindowTrace, round};
 use crate::stack::Senders;
+use fathom_metrics::{Completed, Responses, WindowTrace, round};
 use fathom_netsim::link::LinkStats;
 use fathom_netsim::sim::{FlowCounts, LinkId, SimHandle};
 

@@ -9,11 +9,11 @@ use fathom_plugin::Observer;
 use super::source::{Source, note};
 use super::state::ControllerGroup;
 use crate::http::{Fetched, HttpError};
-use crate::measure::Completed;
 use crate::stack::{BoxFuture, Client, Connector, Host, Sender};
-use crate::workload::WebRequest;
+use fathom_metrics::Completed;
 use fathom_netsim::hash::{StableHash, mix};
 use fathom_netsim::sim::{FlowCounts, GroupId, Tap};
+use fathom_traffic::WebRequest;
 
 /// The clients of a group.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{Algorithm, HeaderProtectionKey, PacketKey, Tag};
 use rustls::{CipherSuiteCommon, SupportedCipherSuite, Tls13CipherSuite};
 
-use crate::measure::{Sealed, pieces};
+use fathom_metrics::{Sealed, pieces};
 
 /// The suite with keys that record what they seal. rustls keeps suites for ever, so each is a few bytes that are never given back.
 pub(super) fn recording_suite(sealed: &Arc<Mutex<Sealed>>) -> Option<SupportedCipherSuite> {

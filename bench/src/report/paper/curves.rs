@@ -2,8 +2,8 @@
 
 use super::grid::{Column, Grid, NOTHING};
 use super::scale::{Scale, estimate, number, side_by_side};
-use crate::measure::Estimate;
 use crate::reproduce::{Axis, Figure, Series};
+use fathom_metrics::Estimate;
 
 /// Values of x in a table, at most.
 const COLUMNS: usize = 8;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-use crate::measure::{Estimate, significant};
+use fathom_metrics::{Estimate, significant};
 
 /// Round values shown on an axis of a plot, at most.
 const TICKS: usize = 10;

@@ -5,8 +5,8 @@
 
 pub(super) mod values;
 
-use crate::measure::Estimate;
 use crate::scenario::Outcome;
+use fathom_metrics::Estimate;
 
 use super::{Claim, Results, Verdict};
 

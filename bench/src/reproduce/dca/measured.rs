@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use fathom_cc::dca::Epoch;
 
-use crate::measure::{
+use crate::scenario::Outcome;
+use fathom_metrics::{
     Counts, DelayEvent, LAGS, Latencies, RttSample, SendRate, Timeouts, indication, lagged, predict, replay,
 };
-use crate::scenario::Outcome;
 
 use super::super::{Artefact, Axis, Body, Entry, Figure, Results, Row, Series};
 use super::{ALTERED, ASU, BySeed, EMORY, LEVELS, by_seed, entry, estimate, mean_of, row, table};

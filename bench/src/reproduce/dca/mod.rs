@@ -17,8 +17,8 @@ mod verdicts;
 
 use std::collections::BTreeMap;
 
-use crate::measure::Estimate;
 use crate::scenario::Outcome;
+use fathom_metrics::Estimate;
 
 use super::{Artefact, ArtefactSpec, Body, Entry, Paper, Report, Results, Row, Table};
 

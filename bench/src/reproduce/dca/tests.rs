@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use fathom_cc::Time;
 
-use crate::measure::RttSample;
 use crate::scenario::{BackgroundOutcome, GroupOutcome, LinkOutcome, Load, Outcome, RttOutcome};
 use crate::study::{Study, StudyRunResult, shipped};
+use fathom_metrics::RttSample;
 
 use super::super::{Body, Results, Verdict};
 use super::claims::{answer, names};

@@ -2,7 +2,7 @@
 
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
-use crate::measure::Estimate;
+use fathom_metrics::Estimate;
 
 use super::super::Verdict;
 use super::super::claims::opposite;

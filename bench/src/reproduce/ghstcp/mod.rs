@@ -6,8 +6,8 @@ mod claims;
 #[cfg(test)]
 mod tests;
 
-use crate::measure::Estimate;
 use crate::scenario::Outcome;
+use fathom_metrics::Estimate;
 use fathom_netsim::link::jain;
 
 use super::{Artefact, ArtefactSpec, Axis, Body, Entry, Figure, Paper, Report, Results, Row, Series, Table};

@@ -12,8 +12,8 @@ mod figures;
 mod tests;
 
 use super::{ArtefactSpec, Paper, Report, Results};
-use crate::measure::{ShareDistribution, WindowFairness};
 use crate::scenario::Outcome;
+use fathom_metrics::{ShareDistribution, WindowFairness};
 
 const ALIKE: &str = "packet-size-4.3.1";
 const MIXED: &str = "packet-size-4.3.2";

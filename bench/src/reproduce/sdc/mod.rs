@@ -11,8 +11,8 @@ mod figures;
 mod tests;
 
 use super::{ArtefactSpec, Paper, Report, Results};
-use crate::measure::Distribution;
 use crate::scenario::{GroupOutcome, Outcome};
+use fathom_metrics::Distribution;
 
 const FIGURE_4: &str = "sdc-figure-4";
 const FIGURE_9: &str = "sdc-figure-9";

@@ -6,7 +6,7 @@ use super::super::claims::{
 };
 use super::curves::times;
 use super::*;
-use crate::measure::Distribution;
+use fathom_metrics::Distribution;
 
 /// Times at which curves are compared, in milliseconds. Ours.
 pub(super) const TIMES: [f64; 15] = [

@@ -1,7 +1,7 @@
 //! Distributions of response times, as the paper draws them: the part of all responses that took no longer.
 
-use crate::measure::{Distribution, Estimate};
 use crate::scenario::Outcome;
+use fathom_metrics::{Distribution, Estimate};
 
 use super::*;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::super::Verdict;
 use super::claims::{TIMES, crossover};
 use super::*;
-use crate::measure::{Distribution, WindowPoint};
 use crate::scenario::{GroupOutcome, LinkOutcome, TracedOutcome};
 use crate::study::{Study, StudyRunResult, shipped};
+use fathom_metrics::{Distribution, WindowPoint};
 
 /// A distribution by its fraction within so many milliseconds, to 4 s.
 fn distribution(count: u64, fraction: impl Fn(f64) -> f64) -> Distribution {

@@ -9,7 +9,7 @@ use super::super::outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, Pac
 use super::super::state::{ControllerGroup, RunStats, WarmUpCounts};
 use super::super::{Traffic, Workload};
 use super::{BuiltGroup, Run};
-use crate::measure::{Fairness, GroupBytes, Responses, WINDOWS, fair_by_packets, round};
+use fathom_metrics::{Fairness, GroupBytes, Responses, WINDOWS, fair_by_packets, round};
 use fathom_netsim::link::{CountedBytes, LinkStats};
 use fathom_netsim::sim::{SimHandle, WIRE_OVERHEAD};
 

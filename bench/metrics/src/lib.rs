@@ -24,5 +24,5 @@ pub use rtt_series::{AckFrame, RttSample, RttSampler, RttSeries};
 pub use trace::{WindowPoint, WindowTrace};
 pub use verify::verify;
 
-pub(crate) use latency::{round, significant};
-pub(crate) use responses::Completed;
+pub use latency::{round, significant};
+pub use responses::Completed;

@@ -143,13 +143,13 @@ fn cdf(h: &Histogram<u64>) -> Vec<(f64, f64)> {
 }
 
 /// Rounds for output: figures that are read, not computed with.
-pub(crate) fn round(x: f64, digits: i32) -> f64 {
+pub fn round(x: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (x * scale).round() / scale
 }
 
 /// The same to a number of significant digits, for figures of unknown size.
-pub(crate) fn significant(x: f64, digits: i32) -> f64 {
+pub fn significant(x: f64, digits: i32) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;
     }

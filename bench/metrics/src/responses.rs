@@ -9,9 +9,11 @@ const LARGE: u64 = 25_000;
 
 /// One completed response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Completed {
-    pub(crate) bytes: u64,
-    pub(crate) took: Duration,
+pub struct Completed {
+    /// Bytes of its body.
+    pub bytes: u64,
+    /// From its start to its last byte.
+    pub took: Duration,
 }
 
 /// Completed responses of a run, in bounded memory.
@@ -24,7 +26,8 @@ pub struct Responses {
 }
 
 impl Responses {
-    pub(crate) fn add(&mut self, c: Completed) {
+    /// Adds a response that is complete.
+    pub fn add(&mut self, c: Completed) {
         let took = c.took.max(Duration::from_micros(1));
         self.times.record(took);
         if c.bytes > LARGE {
@@ -35,7 +38,7 @@ impl Responses {
     }
 
     /// Adds another's responses.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.times.merge(&other.times);
         self.large_times.merge(&other.large_times);
         self.bytes += other.bytes;

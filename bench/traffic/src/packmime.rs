@@ -91,7 +91,7 @@ impl PackMime {
     ///
     /// # Errors
     /// When the rate is not a number from 0.1 to 1,000,000.
-    pub(crate) fn check(rate: f64) -> Result<(), RateOutOfRange> {
+    pub fn check(rate: f64) -> Result<(), RateOutOfRange> {
         Fit::new(rate).map(|_| ())
     }
 
