@@ -38,7 +38,8 @@ pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
 pub use error::{PlanError, RunError, ScenarioError};
 pub use outcome::{
-    FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime, TracedOutcome,
+    ComputedLoad, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime,
+    TracedOutcome,
 };
 pub use run::{goal, run};
 pub use seeds::Seeding;

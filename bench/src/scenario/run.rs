@@ -21,8 +21,8 @@ use super::state::Progress;
 use super::state::{ControllerGroup, RunState};
 use super::traffic::{Clients, Endpoints, IdlePool, Servers, TICK, drifts};
 use super::{
-    Connections, PlanError, RunError, SMALLEST_STOCK_DATAGRAM, Scenario, ScenarioError, Shaping, Stop, Traffic,
-    Workload, load,
+    ComputedLoad, Connections, PlanError, RunError, SMALLEST_STOCK_DATAGRAM, Scenario, ScenarioError, Shaping, Stop,
+    Traffic, Workload, load,
 };
 use crate::http::Identity;
 use crate::measure::{Delivery, WindowTrace, verify};
@@ -123,6 +123,8 @@ struct BuiltGroup {
     delivery: Option<Arc<Mutex<Delivery>>>,
     /// Over its first requests.
     requests: Arc<Mutex<StableHash>>,
+    /// What its web traffic offers.
+    load: Option<ComputedLoad>,
 }
 
 impl<'a> Run<'a> {
@@ -290,7 +292,7 @@ impl<'a> Run<'a> {
         let keep = &self.scenario.keep;
         let seeds = seeds.group(number as u64);
         // The same sequence of requests whoever answers them.
-        let rate = load::rate(self.scenario, traffic, seeds.requests)?;
+        let (rate, load) = load::rate(self.scenario, traffic, seeds.requests)?;
         let source = Source::new(traffic.workload, rate, seeds.requests)
             .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
         let traced = match (keep.window.contains(&traffic.name), traffic.workload) {
@@ -355,6 +357,7 @@ impl<'a> Run<'a> {
             traced: traced.map_or(0, |(_, bytes)| bytes),
             delivery: delivery.clone(),
             requests: Arc::default(),
+            load,
         };
         let clients = Clients {
             parts: parts.into(),

@@ -34,6 +34,8 @@ type Measure<T> = (&'static str, fn(&T) -> Option<f64>, usize);
 
 /// Measures of a group of traffic: name, value, digits.
 const GROUP: &[Measure<GroupOutcome>] = &[
+    // Computed beforehand, whatever the network then made of it.
+    ("load % computed", |g| g.load.as_ref().map(|load| load.computed_percent), 1),
     ("responses", |g| g.times.as_ref().filter(|t| t.count > 0).map(|_| g.responses as f64), 0),
     (FAILED, |g| Some(g.failed as f64), 1),
     ("median ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms), 1),
