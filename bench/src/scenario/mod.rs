@@ -41,13 +41,13 @@ pub use outcome::{
     ComputedLoad, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime,
     TracedOutcome,
 };
-pub use run::{goal, run};
+pub use run::run;
 pub use seeds::Seeding;
 pub use settings::{Connections, Shaping, Timestamps};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 pub use state::Progress;
 
-pub(crate) use run::{RunControl, run_with};
+pub(crate) use run::{RunControl, goal, run_with};
 pub(crate) use source::{Source, note};
 pub(crate) use spec::{RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, toml_message};
 

@@ -38,7 +38,7 @@ use fathom_netsim::sim::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, Sim
 const PATIENCE: u32 = 20;
 
 /// What `progress` counts up to: responses, or milliseconds of virtual time where the run ends at a time.
-pub fn goal(scenario: &Scenario) -> u64 {
+pub(crate) fn goal(scenario: &Scenario) -> u64 {
     match scenario.stop {
         Stop::Responses(n) => n,
         Stop::At(end) => end.as_millis() as u64,
@@ -52,7 +52,8 @@ fn requests(scenario: &Scenario) -> Option<u64> {
     requests.filter(|requests| *requests >= goal(scenario))
 }
 
-/// Runs a scenario on the calling thread. `progress` counts up to [`goal`].
+/// Runs a scenario on the calling thread. `progress` counts completed responses, or milliseconds of virtual time where the run ends at a
+/// time.
 ///
 /// # Errors
 /// The run could not be set up, did not end, or failed its own checks.

@@ -7,10 +7,10 @@ use super::executor::StudyRunResult;
 use crate::scenario::{GroupOutcome, LinkOutcome};
 
 /// Results of one key: those of its seeds.
-pub type Keyed<'a> = (&'a BTreeMap<String, String>, Vec<&'a StudyRunResult>);
+pub(crate) type Keyed<'a> = (&'a BTreeMap<String, String>, Vec<&'a StudyRunResult>);
 
 /// Results by key, in the order in which keys first come.
-pub fn by_key(results: &[StudyRunResult]) -> Vec<Keyed<'_>> {
+pub(crate) fn by_key(results: &[StudyRunResult]) -> Vec<Keyed<'_>> {
     let mut places: BTreeMap<&BTreeMap<String, String>, usize> = BTreeMap::new();
     let mut groups: Vec<Keyed<'_>> = Vec::new();
     for result in results {
