@@ -87,3 +87,20 @@ fn failed_requests_are_not_counted_as_completed() {
     assert_eq!(group.responses, 300);
     assert!(group.failed > 50, "{} failed: too few to show anything", group.failed);
 }
+
+#[test]
+fn web_traffic_says_what_load_it_offers() {
+    let text = dumbbell(
+        "400 responses",
+        "link = \"10Mbps\"\nqueue = \"droptail:100p\"",
+        "workload = \"web:40% of 10Mbps\"\ncontroller = \"reno\"\nconnections = \"persistent\"\nserver-delay = true",
+    );
+    let (outcome, _) = outcome(&text, 1);
+    let group = &outcome.groups["flows"];
+    let load = group.load.expect("web traffic offers a load");
+    assert_eq!((load.of_bps, load.wanted_percent), (10_000_000, 40.0));
+    assert!((load.computed_percent / load.wanted_percent - 1.0).abs() < 0.05, "{load:?}");
+    assert_eq!(group.request_hash.len(), 16);
+    // Idle connections served other requests, too.
+    assert!(group.responses == 400 && group.connections < 400, "{} connections", group.connections);
+}

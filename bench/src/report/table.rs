@@ -92,7 +92,7 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
     ));
     if let Some(r) = &c.reference {
         lines.push(format!(
-            "offered load {} wanted; {:.1}% forward and {:.1}% reverse reached on the uncongested network ({:.1} and {:.1} connections/s)",
+            "offered load {} wanted; {:.1}% forward and {:.1}% reverse reached, measured on the uncongested network ({:.1} and {:.1} connections/s)",
             p.load, r.offered_percent[0], r.offered_percent[1], r.rates[0], r.rates[1],
         ));
     }

@@ -15,9 +15,11 @@ use super::chain::{Chain, ChainLink, DEEP};
 use super::run::bytes_on_the_wire;
 use super::source::Source;
 use super::{
-    Connections, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, Timestamps, Traffic, WebLoad, Workload,
+    ComputedLoad, Connections, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, Timestamps, Traffic,
+    WebLoad, Workload,
 };
 use crate::stack::{Control, Stack};
+use fathom_metrics::round;
 use fathom_netsim::backend::Backend;
 
 /// Bodies whose costs are measured, in bytes.
@@ -35,14 +37,18 @@ struct Costs {
     byte: f64,
 }
 
-/// New connections per second of a group's web traffic.
+/// New connections per second of a group's web traffic, and the load that they offer where it is a load that is asked for.
 ///
 /// # Errors
 /// No such rate is in the model's range, or a stack failed.
-pub(super) fn rate(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Result<f64, ScenarioError> {
+pub(super) fn rate(
+    scenario: &Scenario,
+    traffic: &Traffic,
+    seed: u64,
+) -> Result<(f64, Option<ComputedLoad>), ScenarioError> {
     let (part, of) = match traffic.workload {
-        Workload::Bulk { .. } => return Ok(0.0),
-        Workload::Web { load: WebLoad::Connections(rate), .. } => return Ok(rate),
+        Workload::Bulk { .. } => return Ok((0.0, None)),
+        Workload::Web { load: WebLoad::Connections(rate), .. } => return Ok((rate, None)),
         Workload::Web { load: WebLoad::Computed { part, of }, .. } => (part, of),
     };
     let wanted = part * of.bits_per_sec() as f64 / 8.0;
@@ -50,23 +56,35 @@ pub(super) fn rate(scenario: &Scenario, traffic: &Traffic, seed: u64) -> Result<
     // With web traffic in both directions the model's mean response is near 8 kB.
     let mut rate = wanted / (costs.connection + 8_000.0 * costs.byte);
     for _ in 0..ROUNDS {
-        let count = match scenario.stop {
-            Stop::Responses(n) => n as usize,
-            Stop::At(end) => (rate * end.as_secs_f64()) as usize,
-        };
-        let source = Source::new(traffic.workload, rate, seed)
-            .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
-        let (mut n, mut bytes, mut last) = (0u64, 0.0, 0.0);
-        for request in source.take(count.clamp(1, MOST)) {
-            n += 1;
-            bytes += costs.connection + costs.byte * request.response_bytes as f64 + request.request_bytes as f64;
-            last = request.start.as_secs_f64();
-        }
-        // What the requests of a run offer over the time in which they come; the model's own gaps vary, too.
-        let span = if last > 0.0 { last } else { n as f64 / rate };
-        rate *= wanted / (bytes / span);
+        rate *= wanted / offered(scenario, traffic, seed, rate, costs)?;
     }
-    Ok(rate)
+    let reached = offered(scenario, traffic, seed, rate, costs)? * 8.0 / of.bits_per_sec() as f64;
+    let load = ComputedLoad {
+        connections_per_second: round(rate, 3),
+        of_bps: of.bits_per_sec(),
+        wanted_percent: round(100.0 * part, 3),
+        computed_percent: round(100.0 * reached, 3),
+    };
+    Ok((rate, Some(load)))
+}
+
+/// Bytes per second that connections at this rate offer.
+fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: Costs) -> Result<f64, ScenarioError> {
+    let count = match scenario.stop {
+        Stop::Responses(n) => n as usize,
+        Stop::At(end) => (rate * end.as_secs_f64()) as usize,
+    };
+    let source = Source::new(traffic.workload, rate, seed)
+        .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
+    let (mut n, mut bytes, mut last) = (0u64, 0.0, 0.0);
+    for request in source.take(count.clamp(1, MOST)) {
+        n += 1;
+        bytes += costs.connection + costs.byte * request.response_bytes as f64 + request.request_bytes as f64;
+        last = request.start.as_secs_f64();
+    }
+    // What the requests of a run offer over the time in which they come; the model's own gaps vary, too.
+    let span = if last > 0.0 { last } else { n as f64 / rate };
+    Ok(bytes / span)
 }
 
 type Key = (Stack, Timestamps, u16, Option<u32>);

@@ -38,15 +38,16 @@ pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
 pub use error::{PlanError, RunError, ScenarioError};
 pub use outcome::{
-    FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime, TracedOutcome,
+    ComputedLoad, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime,
+    TracedOutcome,
 };
-pub use run::{goal, run};
+pub use run::run;
 pub use seeds::Seeding;
 pub use settings::{Connections, Shaping, Timestamps};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 pub use state::Progress;
 
-pub(crate) use run::{RunControl, run_with};
+pub(crate) use run::{RunControl, goal, run_with};
 pub(crate) use source::{Source, note};
 pub(crate) use spec::{RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, toml_message};
 

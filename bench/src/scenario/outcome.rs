@@ -123,6 +123,9 @@ fn is_zero(x: &f64) -> bool {
 /// A group of traffic, or those of its connections that have one controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupOutcome {
+    /// Load that web traffic offers, where the scenario asks for a load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<ComputedLoad>,
     /// Connections opened.
     pub connections: u64,
     /// Connections that its servers accepted.
@@ -184,6 +187,20 @@ pub struct GroupOutcome {
     /// Packet delivery latency of the group's first flow (SDC §3.3), where it was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Distribution>,
+}
+
+/// The load that a group of web traffic offers. It is computed: from what a connection and a byte of its body cost on a network that does
+/// not queue, and the requests that the run makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ComputedLoad {
+    /// New connections per second.
+    pub connections_per_second: f64,
+    /// Bits per second that the percentages are parts of.
+    pub of_bps: u64,
+    /// Percent wanted.
+    pub wanted_percent: f64,
+    /// Percent reached.
+    pub computed_percent: f64,
 }
 
 /// A flow that lasts as long as the run.

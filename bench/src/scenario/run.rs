@@ -21,8 +21,8 @@ use super::state::Progress;
 use super::state::{ControllerGroup, RunState};
 use super::traffic::{Clients, Endpoints, IdlePool, Servers, TICK, drifts};
 use super::{
-    Connections, PlanError, RunError, SMALLEST_STOCK_DATAGRAM, Scenario, ScenarioError, Shaping, Stop, Traffic,
-    Workload, load,
+    ComputedLoad, Connections, PlanError, RunError, SMALLEST_STOCK_DATAGRAM, Scenario, ScenarioError, Shaping, Stop,
+    Traffic, Workload, load,
 };
 use crate::http::Identity;
 use crate::stack::{self, ClientClock, Control, EndpointSettings};
@@ -38,7 +38,7 @@ use fathom_netsim::sim::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, Sim
 const PATIENCE: u32 = 20;
 
 /// What `progress` counts up to: responses, or milliseconds of virtual time where the run ends at a time.
-pub fn goal(scenario: &Scenario) -> u64 {
+pub(crate) fn goal(scenario: &Scenario) -> u64 {
     match scenario.stop {
         Stop::Responses(n) => n,
         Stop::At(end) => end.as_millis() as u64,
@@ -52,7 +52,8 @@ fn requests(scenario: &Scenario) -> Option<u64> {
     requests.filter(|requests| *requests >= goal(scenario))
 }
 
-/// Runs a scenario on the calling thread. `progress` counts up to [`goal`].
+/// Runs a scenario on the calling thread. `progress` counts completed responses, or milliseconds of virtual time where the run ends at a
+/// time.
 ///
 /// # Errors
 /// The run could not be set up, did not end, or failed its own checks.
@@ -123,6 +124,8 @@ struct BuiltGroup {
     delivery: Option<Arc<Mutex<Delivery>>>,
     /// Over its first requests.
     requests: Arc<Mutex<StableHash>>,
+    /// What its web traffic offers.
+    load: Option<ComputedLoad>,
 }
 
 impl<'a> Run<'a> {
@@ -290,7 +293,7 @@ impl<'a> Run<'a> {
         let keep = &self.scenario.keep;
         let seeds = seeds.group(number as u64);
         // The same sequence of requests whoever answers them.
-        let rate = load::rate(self.scenario, traffic, seeds.requests)?;
+        let (rate, load) = load::rate(self.scenario, traffic, seeds.requests)?;
         let source = Source::new(traffic.workload, rate, seeds.requests)
             .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
         let traced = match (keep.window.contains(&traffic.name), traffic.workload) {
@@ -355,6 +358,7 @@ impl<'a> Run<'a> {
             traced: traced.map_or(0, |(_, bytes)| bytes),
             delivery: delivery.clone(),
             requests: Arc::default(),
+            load,
         };
         let clients = Clients {
             parts: parts.into(),

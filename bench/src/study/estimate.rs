@@ -28,7 +28,7 @@ const MEMORY_PER_FLOW: f64 = 0.5e6;
 
 /// A guess.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Estimate {
+pub(crate) struct Estimate {
     /// Virtual seconds.
     pub seconds: f64,
     /// Data packets of all groups.
@@ -42,7 +42,7 @@ pub struct Estimate {
 }
 
 /// Guesses what a run costs: long flows fill the tightest link on their way, web traffic offers its load.
-pub fn estimate(scenario: &Scenario) -> Estimate {
+pub(crate) fn estimate(scenario: &Scenario) -> Estimate {
     let rates = group_rates(scenario);
     let seconds = match scenario.stop {
         Stop::At(end) => end.as_secs_f64(),

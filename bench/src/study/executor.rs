@@ -126,7 +126,7 @@ pub fn run_study(
 ///
 /// # Errors
 /// As [`run_study`].
-pub fn run_study_with<R>(
+pub(crate) fn run_study_with<R>(
     runs: &[StudyRun],
     options: &RunOptions,
     watch: &(dyn Fn(Event<'_>) + Sync),

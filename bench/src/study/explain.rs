@@ -208,7 +208,7 @@ fn count(n: f64) -> String {
 }
 
 /// A time in words, rounded: it is a guess.
-pub fn time_text(seconds: f64) -> String {
+pub(crate) fn time_text(seconds: f64) -> String {
     match seconds {
         s if s >= 5_400.0 => format!("{:.1} h", s / 3_600.0),
         s if s >= 600.0 => format!("{:.0} min", s / 60.0),

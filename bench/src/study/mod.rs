@@ -25,20 +25,22 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use estimate::{Estimate, estimate};
-pub use executor::{Event, Failed, RunOptions, StudyError, StudyRunResult, run_study, run_study_with, stored};
-pub use explain::{explain, time_text};
+pub use executor::{Event, Failed, RunOptions, StudyError, StudyRunResult, run_study, stored};
+pub use explain::explain;
 pub use read::{Axis, MOST_SEEDS, Study, is_study};
 pub use shipped::{SHIPPED, shipped};
 pub use study_run::{Part, StudyRun, part};
-pub use table::{Keyed, by_key, table};
+pub use table::table;
+
+pub(crate) use estimate::estimate;
+pub(crate) use explain::time_text;
 
 /// Part of every fingerprint. Raised when a run of the same scenario and seed may come out otherwise than before: results stored under
 /// an older version are then run again. What changes only runs of one kind is in `run.rs`.
-pub const RESULTS_VERSION: u32 = 1;
+pub(crate) const RESULTS_VERSION: u32 = 1;
 
 /// `flows=10, system=SDC`, as messages call a run; `the only run` where a study has no axes.
-pub fn key_text(key: &std::collections::BTreeMap<String, String>) -> String {
+pub(crate) fn key_text(key: &std::collections::BTreeMap<String, String>) -> String {
     if key.is_empty() {
         return "the only run".to_owned();
     }

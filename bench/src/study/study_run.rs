@@ -25,7 +25,7 @@ pub struct StudyRun {
     pub seed: u64,
     /// What runs.
     pub scenario: Scenario,
-    /// Sixteen hexadecimal digits: equal where scenario, scale, seed and version of results are ([`RESULTS_VERSION`]). Names the file of the result.
+    /// Sixteen hexadecimal digits: equal where scenario, scale, seed and version of results are (`RESULTS_VERSION`). Names the file of the result.
     pub fingerprint: String,
 }
 

@@ -7,10 +7,10 @@ use super::executor::StudyRunResult;
 use crate::scenario::{GroupOutcome, LinkOutcome};
 
 /// Results of one key: those of its seeds.
-pub type Keyed<'a> = (&'a BTreeMap<String, String>, Vec<&'a StudyRunResult>);
+pub(crate) type Keyed<'a> = (&'a BTreeMap<String, String>, Vec<&'a StudyRunResult>);
 
 /// Results by key, in the order in which keys first come.
-pub fn by_key(results: &[StudyRunResult]) -> Vec<Keyed<'_>> {
+pub(crate) fn by_key(results: &[StudyRunResult]) -> Vec<Keyed<'_>> {
     let mut places: BTreeMap<&BTreeMap<String, String>, usize> = BTreeMap::new();
     let mut groups: Vec<Keyed<'_>> = Vec::new();
     for result in results {
@@ -34,6 +34,8 @@ type Measure<T> = (&'static str, fn(&T) -> Option<f64>, usize);
 
 /// Measures of a group of traffic: name, value, digits.
 const GROUP: &[Measure<GroupOutcome>] = &[
+    // Computed beforehand, whatever the network then made of it.
+    ("load % computed", |g| g.load.as_ref().map(|load| load.computed_percent), 1),
     ("responses", |g| g.times.as_ref().filter(|t| t.count > 0).map(|_| g.responses as f64), 0),
     (FAILED, |g| Some(g.failed as f64), 1),
     ("median ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms), 1),

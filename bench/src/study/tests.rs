@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::executor::{Event, RunOptions, StudyError, StudyRunResult, run_study_with};
-use super::{Part, Study, StudyRun, by_key, explain, is_study, part, table};
+use super::table::by_key;
+use super::{Part, Study, StudyRun, explain, is_study, part, table};
 use crate::scenario::{Cost, GroupOutcome, LinkOutcome, Outcome, PlanError, Progress, ScenarioError, Stop};
 use crate::stack::Stack;
 

@@ -40,6 +40,7 @@ impl Run<'_> {
                 .delivery
                 .as_deref()
                 .map(|delivery| delivery.lock().unwrap_or_else(PoisonError::into_inner).latencies().distribution());
+            whole.load = built.load;
             if self.state.wanted.is_some() {
                 let requests = built.requests.lock().unwrap_or_else(PoisonError::into_inner);
                 whole.request_hash = format!("{:016x}", requests.value());
