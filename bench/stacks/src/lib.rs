@@ -13,6 +13,9 @@
 //!
 //! quiche does no I/O and has its own TLS and HTTP/3: who runs it has a driver of their own. Its name, controllers and abilities are here.
 
+// `endpoint.rs` is meant to be loaded twice: once on the types of each stack.
+#![allow(clippy::duplicate_mod)]
+
 mod controller;
 mod native;
 pub mod noq;

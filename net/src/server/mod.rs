@@ -186,7 +186,7 @@ impl Server {
         self.address
     }
 
-    /// The socket buffers that the system granted, of the [`udp::BUFFER_SIZE`](crate::udp::BUFFER_SIZE) requested.
+    /// The socket buffers that the system granted, of the [`udp::BUFFER_SIZE`] requested.
     pub const fn buffers(&self) -> SocketBuffers {
         self.buffers
     }
