@@ -10,7 +10,7 @@ use super::handle::SimHandle;
 use super::network::{AgentId, Direction, GroupId, Local};
 
 /// A timer that is reset on nearly every packet, mostly to a later time: that only notes the deadline, and the call already on its way
-/// sets itself anew when it comes early (as [`super::timer`] does for tasks).
+/// sets itself anew when it comes early (as timers of tasks do).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AgentTimer {
     deadline: Option<Time>,

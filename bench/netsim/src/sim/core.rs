@@ -78,7 +78,7 @@ pub struct Arrived<'a> {
 pub trait Agent: Send {
     /// A packet of one of its flows arrived.
     fn on_packet(&mut self, wire: &mut Wire<'_>, packet: Arrived<'_>);
-    /// A timer it set came up; stale ones too (see [`AgentTimer::due`]).
+    /// A timer it set came up; stale ones too (see [`AgentTimer::due`](super::AgentTimer::due)).
     fn on_timer(&mut self, wire: &mut Wire<'_>, timer: u32);
 }
 
