@@ -9,16 +9,19 @@
 //! | `settings.rs` | what an endpoint is made from |
 //! | `native.rs` | watching a stack's own controller from outside |
 //! | `quinn.rs`, `noq.rs` | what differs between the two: names, numbers, the signature of a controller |
-//! | `endpoint.rs` | the traits for both: compiled once per stack, on its types |
+//! | `endpoint.rs`, `watched.rs` | the traits for both, and how a controller of theirs is watched: compiled once per stack, on its types |
 //!
-//! quiche does no I/O and has its own TLS and HTTP/3: who runs it has a driver of their own. Its name, controllers and abilities are here.
+//! quiche does no I/O and has its own TLS and HTTP/3: who runs it has a driver of their own. Its name, controllers (`quiche.rs`) and
+//! abilities are here.
 
-// `endpoint.rs` is meant to be loaded twice: once on the types of each stack.
+// `endpoint.rs` and `watched.rs` are meant to be loaded twice: once on the types of each stack.
 #![allow(clippy::duplicate_mod)]
 
 mod controller;
 mod native;
 pub mod noq;
+#[cfg(feature = "quiche")]
+pub mod quiche;
 pub mod quinn;
 mod settings;
 mod stack;

@@ -2,6 +2,8 @@
 
 #[path = "endpoint.rs"]
 mod endpoint;
+#[path = "watched.rs"]
+mod watched;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use noq::EndpointConfig;
 use noq::congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig};
 
 pub use self::endpoint::{Connecting, Connection, Endpoint, Incoming};
-use crate::native::NativeWatch;
+use self::watched::{Watched, watched};
 use crate::traits::ConnectionStats;
 
 /// A socket as an endpoint holds it.
@@ -49,37 +51,6 @@ fn own_stats(connection: &noq::Connection) -> ConnectionStats {
         lost: stats.lost_packets,
         reductions: path.map_or(0, |path| path.congestion_events),
         ..ConnectionStats::default()
-    }
-}
-
-fn watched(
-    inner: Arc<dyn ControllerFactory + Send + Sync>,
-    watch: NativeWatch,
-) -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(WatchedFactory { inner, watch })
-}
-
-struct WatchedFactory {
-    inner: Arc<dyn ControllerFactory + Send + Sync>,
-    watch: NativeWatch,
-}
-
-impl ControllerFactory for WatchedFactory {
-    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let inner = Arc::clone(&self.inner).build(now, current_mtu);
-        Box::new(Watched { inner, watch: self.watch.clone() })
-    }
-}
-
-#[derive(Debug)]
-struct Watched {
-    inner: Box<dyn Controller>,
-    watch: NativeWatch,
-}
-
-impl Watched {
-    fn record(&self) {
-        self.watch.record(self.inner.window(), self.inner.metrics().ssthresh);
     }
 }
 

@@ -50,8 +50,8 @@ const TABLE: &[Entry] = &[
     Entry {
         stack: Stack::Quiche,
         name: "quiche",
-        provided: quiche::fathom::PROVIDED,
-        natives: &["reno", "cubic", "bbr2"],
+        provided: ::quiche::fathom::PROVIDED,
+        natives: crate::quiche::NATIVES,
         on_rustls: false,
     },
 ];

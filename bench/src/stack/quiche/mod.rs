@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use fathom_plugin::Observer;
+use fathom_stacks::quiche::{algorithm, needs_pacing};
 use quiche::CongestionControlAlgorithm;
-use quiche::fathom::algorithm_of;
 use quiche::h3;
 
 use self::client::QuicheConnector;
@@ -76,43 +76,28 @@ fn transport(config: &mut quiche::Config, settings: &EndpointSettings<'_>) {
 pub(super) struct Setup {
     algorithm: CongestionControlAlgorithm,
     /// Clock and extension of our controllers; quiche's own run on quiche as it comes.
-    plug: Option<quiche::fathom::ConnectionConfig>,
+    plugin: Option<quiche::fathom::ConnectionConfig>,
 }
 
 impl Setup {
     fn new(settings: &EndpointSettings<'_>, side: Side) -> Result<Self, SetupError> {
-        match settings.control {
-            Control::Fathom(controller_config) => {
-                let wrong =
-                    |e: fathom_plugin::PluginError| SetupError::Controller(settings.control.spec(), e.to_string());
-                let algorithm = algorithm_of(Arc::clone(controller_config)).map_err(wrong)?;
-                let plug = quiche::fathom::ConnectionConfig {
-                    clock: settings.clock(side),
-                    extension: settings.extension,
-                    ..Default::default()
-                };
-                Ok(Self { algorithm: algorithm, plug: Some(plug) })
-            }
-            Control::Native(name) => Ok(Self { algorithm: native(name), plug: None }),
-        }
+        let wrong = |why| SetupError::Controller(settings.control.spec(), why);
+        let algorithm = algorithm(settings.control).map_err(wrong)?;
+        let plugin = matches!(settings.control, Control::Fathom(_)).then(|| quiche::fathom::ConnectionConfig {
+            clock: settings.clock(side),
+            extension: settings.extension,
+            ..Default::default()
+        });
+        Ok(Self { algorithm, plugin })
     }
 
     /// Readies a configuration for the next connection.
     fn apply(&self, config: &mut quiche::Config, observer: Option<Arc<dyn Observer>>) {
         config.set_cc_algorithm(self.algorithm);
-        // Only BBR needs it: the others' windows are all there is to them.
-        config.enable_pacing(self.algorithm == CongestionControlAlgorithm::Bbr2Gcongestion);
-        if let Some(plug) = &self.plug {
-            config.set_fathom(quiche::fathom::ConnectionConfig { observer, ..plug.clone() });
+        config.enable_pacing(needs_pacing(self.algorithm));
+        if let Some(plugin) = &self.plugin {
+            config.set_fathom(quiche::fathom::ConnectionConfig { observer, ..plugin.clone() });
         }
-    }
-}
-
-fn native(name: &str) -> CongestionControlAlgorithm {
-    match name {
-        "cubic" => CongestionControlAlgorithm::CUBIC,
-        "bbr2" => CongestionControlAlgorithm::Bbr2Gcongestion,
-        _ => CongestionControlAlgorithm::Reno,
     }
 }
 

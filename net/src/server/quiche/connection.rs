@@ -9,17 +9,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::coalesced::packets_after_handshake;
+use super::quic::{FAR_FUTURE, Quic};
 use super::request_streams::RequestStreams;
-use super::router::Packet;
-use super::socket::{SendBatch, Socket};
-use super::{FAR_FUTURE, Quic, stopped};
+use super::socket::{Packet, SendBatch, Socket};
 use fathom_stacks::ConnectionStats;
 
 use crate::metrics::{ControllerLabels, Metrics};
-use crate::server::NO_ERROR;
 use crate::server::admission::AdmissionGuard;
 use crate::server::connection::{EXCESSIVE_LOAD, HANDSHAKE, QUIET, longest_drain};
 use crate::server::response::ConnectionContext;
+use crate::server::{NO_ERROR, stopped};
 
 /// Packets read before anything is sent.
 const AT_ONCE: usize = 32;

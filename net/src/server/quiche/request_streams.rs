@@ -19,8 +19,8 @@ use quiche::fathom::StreamDelivery;
 use quiche::h3::{self, Event, Header, HeaderRef, NameValue};
 use tokio::sync::{mpsc, oneshot};
 
-use super::Quic;
 use super::header_timeouts::HeaderTimeouts;
+use super::quic::Quic;
 use crate::digest::{self, CONTENT_DIGEST, WANT_CONTENT_DIGEST};
 use crate::server::response::{ConnectionContext, DeliveryOutcome, RequestHead, ResponseWriter, answer};
 use crate::site::RETRY_AFTER;

@@ -5,15 +5,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fathom_plugin::Extension;
+use quiche::h3;
 use quiche::{ConnectionId, Header, RetryConnectionIds};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::connection::{self, NewConnection};
-use super::socket::{LARGEST, PacketPath, Socket};
+use super::endpoint::{ServerEndpoint, ShareConfig};
+use super::quic::Quic;
+use super::socket::{LARGEST, Packet, PacketPath, Socket};
 use super::stateless::{RetryTokens, refusal};
-use super::{Quic, ServerContext, ServerEndpoint, ShareConfig, h3};
+use crate::server::ServerContext;
 use crate::server::admission::{AdmissionControl, AdmissionDecision, AdmissionGuard};
 use crate::server::response::ConnectionContext;
 
@@ -24,12 +27,6 @@ const MIN_INITIAL_DATAGRAM: usize = 1_200;
 const MIN_INITIAL_DCID: usize = 8;
 /// Packets that wait for a connection's task; more are lost.
 const QUEUE: usize = 128;
-
-/// A packet on its way to its connection.
-pub(super) struct Packet {
-    pub(super) bytes: Vec<u8>,
-    pub(super) path: PacketPath,
-}
 
 /// Routes the packets of a socket to its connections, and accepts new ones.
 pub(super) struct PacketRouter {

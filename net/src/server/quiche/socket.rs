@@ -8,7 +8,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use super::Quic;
+use super::quic::Quic;
 use crate::udp::{self, SocketBuffers};
 
 /// The largest packet received, and room for the largest sent.
@@ -203,3 +203,9 @@ impl SendBatch {
 
 /// The code of a connection that cannot go on (RFC 9000 §20.1).
 const INTERNAL_ERROR: u64 = 1;
+
+/// A packet on its way to its connection.
+pub(super) struct Packet {
+    pub(super) bytes: Vec<u8>,
+    pub(super) path: PacketPath,
+}

@@ -1,7 +1,7 @@
 //! TLS as the other stacks have it: 1.3, HTTP/3 only.
 
-use super::SetupError;
 use crate::identity::{ALPN, Identity, IdentityError};
+use crate::server::SetupError;
 
 /// A server's configuration with this identity.
 pub(super) fn config(identity: &Identity) -> Result<quiche::Config, SetupError> {

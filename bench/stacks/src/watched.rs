@@ -1,0 +1,47 @@
+//! A stack's own controller, watched. Compiled once per stack, on the types that `super` names: the controller's trait differs.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::stack::congestion::{Controller, ControllerFactory};
+use crate::native::NativeWatch;
+
+/// Makes watched controllers.
+pub(super) fn watched(
+    inner: Arc<dyn ControllerFactory + Send + Sync>,
+    watch: NativeWatch,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    Arc::new(WatchedFactory { inner, watch })
+}
+
+struct WatchedFactory {
+    inner: Arc<dyn ControllerFactory + Send + Sync>,
+    watch: NativeWatch,
+}
+
+impl ControllerFactory for WatchedFactory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let inner = Arc::clone(&self.inner).build(now, current_mtu);
+        Box::new(Watched { inner, watch: self.watch.clone() })
+    }
+}
+
+/// A controller, and who is told of its window.
+pub(super) struct Watched {
+    pub(super) inner: Box<dyn Controller>,
+    pub(super) watch: NativeWatch,
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watched")
+    }
+}
+
+impl Watched {
+    /// Reports the window after an event.
+    pub(super) fn record(&self) {
+        self.watch.record(self.inner.window(), self.inner.metrics().ssthresh);
+    }
+}
