@@ -209,7 +209,7 @@ fn plan_lists_shows_and_checks_the_studies_that_ship() {
     let list = fathom(&["plan", "list"]);
     assert!(list.status.success(), "{}", text(&list.stderr));
     let list = text(&list.stdout);
-    for (name, toml) in fathom_bench::study::SHIPPED {
+    for (name, toml) in fathom_bench::study::shipped_studies() {
         assert!(list.contains(name), "'{name}' is not in:\n{list}");
         assert_eq!(text(&fathom(&["plan", "show", name]).stdout), *toml);
         let out = fathom(&["plan", "check", name]);

@@ -1,8 +1,9 @@
 //! One-way delay on the wire: real quinn, TLS and frames over emulated links whose true delay is known.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_bench::http::Identity;
@@ -156,13 +157,13 @@ fn run(setup: &Setup) -> Outcome {
     sim.spawn(fetch(sim.clone(), ends.0, client, setup.clone(), group_id, Arc::clone(&result)));
     executor.run(Time::from_millis(200_000));
 
-    let start = accepted.lock().expect("unpoisoned").unwrap_or(Time::ZERO);
+    let start = accepted.lock().unwrap_or(Time::ZERO);
     let mut truth: HashMap<Time, Vec<Duration>> = HashMap::new();
     for (at, delay) in sim.link_log(link) {
         truth.entry(at).or_default().push(delay);
     }
-    let client = result.lock().expect("unpoisoned").take().expect("the client ended");
-    let (report, server) = served.lock().expect("unpoisoned").clone();
+    let client = result.lock().take().expect("the client ended");
+    let (report, server) = served.lock().clone();
     Outcome { heard: heard(&log, start), truth, report, client, server }
 }
 
@@ -178,7 +179,7 @@ async fn serve(
     served: Served,
 ) {
     let incoming = endpoint.accept().await.expect("a client");
-    *accepted.lock().expect("unpoisoned") = Some(sim.time());
+    *accepted.lock() = Some(sim.time());
     let wired = match plug.accept(incoming, transport(setup.window)) {
         Ok((connecting, probe)) => connecting.await.map(|connection| (connection, probe)),
         Err(e) => Err(e),
@@ -186,7 +187,7 @@ async fn serve(
     let (connection, probe) = match wired {
         Ok(wired) => wired,
         Err(e) => {
-            served.lock().expect("unpoisoned").1 = Some(e);
+            served.lock().1 = Some(e);
             return;
         }
     };
@@ -212,7 +213,7 @@ async fn serve(
     }
     send.finish().expect("open");
     connection.closed().await;
-    served.lock().expect("unpoisoned").0 = Some(probe.report());
+    served.lock().0 = Some(probe.report());
     drop(endpoint);
 }
 
@@ -246,7 +247,7 @@ async fn fetch(
         }
     };
     let outcome = outcome.await;
-    *result.lock().expect("unpoisoned") = Some(outcome);
+    *result.lock() = Some(outcome);
 }
 
 /// Every sample the controller got, in simulated time, with the place of its packet among those that left at the same instant.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use fathom_bench::report::paper::{figures, markdown};
 use fathom_bench::reproduce::{PAPERS, Record};
 use fathom_bench::scenario::Stop;
-use fathom_bench::study::{SHIPPED, Study, stored};
+use fathom_bench::study::{Study, shipped_studies, stored};
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test -p fathom-bench --test papers";
 
@@ -77,7 +77,7 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
 fn stored_runs_completed_the_responses_they_count() {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/cells");
     let mut found = 0;
-    for (name, text) in SHIPPED {
+    for (name, text) in shipped_studies() {
         let study = Study::from_toml(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
         // A build may lack a study's stack.
         let Ok(wanted) = study.runs(1.0) else { continue };

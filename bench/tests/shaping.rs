@@ -1,6 +1,7 @@
 //! The shaping socket under real quinn and noq in virtual time: what a controller asks for is what the path sees, and what it hears is true.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_bench::http::Identity;
@@ -180,7 +181,7 @@ macro_rules! lab {
                     let (read, ()) = tokio::join!(recv.read_to_end(usize::MAX), write);
                     assert_eq!(read.expect("read").len(), up);
                     connection.closed().await;
-                    *tell.lock().expect("unpoisoned") = Some(($rtt(&connection), $lost(&connection)));
+                    *tell.lock() = Some(($rtt(&connection), $lost(&connection)));
                 });
                 let finished = Arc::new(Mutex::new(None));
                 let (tell, w) = (Arc::clone(&finished), sim.clone());
@@ -197,15 +198,15 @@ macro_rules! lab {
                     };
                     let (read, ()) = tokio::join!(recv.read_to_end(usize::MAX), write);
                     assert!(read.expect("read") == vec![7; down]);
-                    *tell.lock().expect("unpoisoned") = Some(w.time());
+                    *tell.lock() = Some(w.time());
                     // The last acknowledgements arrive.
                     w.sleep_until(w.time() + Duration::from_millis(500)).await;
                     connection.close(0u32.into(), b"");
                     opening.wait_idle().await;
                 });
                 executor.run(Time::from_millis(200_000));
-                let (rtt, lost) = seen.lock().expect("unpoisoned").take().expect("the server ended");
-                let done = finished.lock().expect("unpoisoned").take().expect("the client ended");
+                let (rtt, lost) = seen.lock().take().expect("the server ended");
+                let done = finished.lock().take().expect("the client ended");
                 Outcome { log: log.records(), rtt, lost, done }
             }
         }

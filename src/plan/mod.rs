@@ -8,7 +8,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use fathom_bench::experiment::Plan;
-use fathom_bench::study::{self, Part, RunOptions, SHIPPED, Study, StudyError, shipped};
+use fathom_bench::study::{self, Part, RunOptions, Study, StudyError, shipped, shipped_studies};
 use fathom_cc::catalogue::hint;
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
@@ -153,8 +153,8 @@ pub(crate) fn failure(e: StudyError) -> Failure {
 }
 
 fn unknown(name: &str) -> Failure {
-    let known = SHIPPED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let hint = hint(name, SHIPPED.iter().map(|(name, _)| *name));
+    let known = shipped_studies().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    let hint = hint(name, shipped_studies().map(|(name, _)| name));
     Failure::input(format!("no study '{name}' comes with fathom{hint}; write one of {known}"))
 }
 
@@ -192,9 +192,9 @@ impl Options {
 }
 
 fn list() -> Result<String, Failure> {
-    let width = SHIPPED.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let width = shipped_studies().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for (name, toml) in SHIPPED {
+    for (name, toml) in shipped_studies() {
         let study = Study::from_toml(name, toml).map_err(|e| named(Path::new(name), e))?;
         text += &format!("{name:width$}  {}\n", study.question);
         if let Some(source) = study.source {
@@ -210,7 +210,7 @@ fn read(plan: &Path) -> Result<(String, String), Failure> {
     if let (false, Some(text)) = (plan.exists(), shipped(name)) {
         return Ok((name.to_owned(), text.to_owned()));
     }
-    let hint = if plan.exists() { String::new() } else { hint(name, SHIPPED.iter().map(|(name, _)| *name)) };
+    let hint = if plan.exists() { String::new() } else { hint(name, shipped_studies().map(|(name, _)| name)) };
     let text = plan_file::read_or(plan, &format!(", or a study that 'fathom plan list' lists{hint}"))?;
     Ok((plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(), text))
 }

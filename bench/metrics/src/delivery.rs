@@ -7,9 +7,10 @@
 //! first time is one piece; it has arrived when its first byte has, in whatever packet. A hold at the sender comes before the first link
 //! and is no part of the latency.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use fathom_cc::Time;
 use fathom_frames::{Frames, varint};
@@ -113,7 +114,7 @@ impl Delivery {
 impl Tap for Delivery {
     fn sent(&mut self, now: Time, datagram: &[u8]) {
         let Some(tag) = datagram.last_chunk::<TAG>() else { return };
-        let pieces = self.sealed.lock().unwrap_or_else(PoisonError::into_inner).take(tag);
+        let pieces = self.sealed.lock().take(tag);
         let Some(pieces) = pieces else { return };
         for (stream, bytes) in &pieces {
             let unsent = self.unsent.entry(*stream).or_default();
@@ -173,7 +174,7 @@ mod tests {
     fn latency_counts_from_the_first_sending_to_the_first_arrival() {
         let (sealed, mut delivery) = flow();
         let send = |delivery: &mut Delivery, at, tag, pieces: &[Piece]| {
-            sealed.lock().unwrap().note(&[tag; TAG], pieces.to_vec());
+            sealed.lock().note(&[tag; TAG], pieces.to_vec());
             delivery.sent(ms(at), &datagram(tag));
         };
         send(&mut delivery, 0, 1, &[(0, 0..100)]);
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn datagrams_without_stream_bytes_and_of_others_are_passed_over() {
         let (sealed, mut delivery) = flow();
-        sealed.lock().unwrap().note(&[1; TAG], Vec::new());
+        sealed.lock().note(&[1; TAG], Vec::new());
         delivery.sent(ms(0), &datagram(1));
         delivery.sent(ms(0), &datagram(2));
         delivery.sent(ms(0), &[1, 2, 3]);

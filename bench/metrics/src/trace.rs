@@ -1,6 +1,6 @@
 //! The window of one connection over time, thinned so that memory does not grow with the run.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
 use fathom_plugin::Observer;
@@ -44,13 +44,13 @@ impl Default for WindowTrace {
 impl WindowTrace {
     /// What was recorded.
     pub fn points(&self) -> Vec<WindowPoint> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).points.clone()
+        self.0.lock().points.clone()
     }
 }
 
 impl Observer for WindowTrace {
     fn on_metrics(&self, now: Time, snapshot: &ControllerMetrics, _: Option<OneWayDelay>) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.skipped += 1;
         if state.skipped < state.every {
             return;

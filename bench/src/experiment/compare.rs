@@ -1,16 +1,16 @@
 //! A comparison: calibrate, then run every controller on the same requests, on all cores.
 
+use parking_lot::Mutex;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::calibrate::calibrate;
 use super::plan::{Checked, Plan};
-use super::result::{Comparison, Missing, RunResult};
+use super::result::{Comparison, Missing, RunResult, name};
 use super::run::{RunSpec, request_hash};
 use crate::scenario::{Cost, PlanError, Progress, RunError, ScenarioError, WebLoad, Workload};
-use crate::stack::Stack;
 use fathom_netsim::backend::Backend;
 
 /// What a comparison is doing, for progress bars.
@@ -109,18 +109,6 @@ pub fn compare_until(
     Ok((Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete }, first))
 }
 
-/// A run's label: its controller, and its stack and backend where the plan has several.
-pub(super) fn name(plan: &Plan, controller: &str, stack: Stack, backend: Backend) -> String {
-    let mut name = controller.to_owned();
-    if plan.stacks.len() > 1 {
-        name += &format!(" on {stack}");
-    }
-    if plan.backends.len() > 1 {
-        name += &format!(", {backend}");
-    }
-    name
-}
-
 /// The plan with its controllers written the one way that reports use.
 fn effective(plan: &Plan, checked: &Checked) -> Plan {
     let written = checked.runs.iter().take(plan.controllers.len()).map(|(_, control)| control.spec()).collect();
@@ -158,11 +146,11 @@ fn run_all<'a, 'b>(
                     if let Ok((_, cost)) = &outcome {
                         watch(Stage::Ends { name, cost: *cost });
                     }
-                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = outcome.map(|(result, _)| result);
+                    *slot.lock() = outcome.map(|(result, _)| result);
                 }
             });
         }
     });
-    let outcomes = results.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let outcomes = results.into_iter().map(|slot| slot.into_inner());
     run_specs.iter().copied().zip(outcomes).collect()
 }

@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::compare::name;
 use super::plan::Plan;
 use crate::scenario::SharesOverTime;
 use crate::stack::Stack;
@@ -138,4 +137,16 @@ impl Comparison {
             run.label = name(&self.plan, &run.controller, run.stack, run.backend);
         }
     }
+}
+
+/// A run's label: its controller, and its stack and backend where the plan has several.
+pub(super) fn name(plan: &Plan, controller: &str, stack: Stack, backend: Backend) -> String {
+    let mut name = controller.to_owned();
+    if plan.stacks.len() > 1 {
+        name += &format!(" on {stack}");
+    }
+    if plan.backends.len() > 1 {
+        name += &format!(", {backend}");
+    }
+    name
 }

@@ -1,7 +1,8 @@
 //! All packet-level flows of a run: both ends of each, as one agent of the simulation. No tasks, no sockets, and no storage of its own per packet.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
@@ -200,7 +201,7 @@ impl PacketLevel {
 }
 
 fn lock(flows: &Mutex<Flows>) -> MutexGuard<'_, Flows> {
-    flows.lock().unwrap_or_else(PoisonError::into_inner)
+    flows.lock()
 }
 
 /// The subject of a call from the simulation, in 32 bits. Packets of a flow come with the key of its start, or that of UDP.

@@ -5,8 +5,9 @@
 //! connection costs by itself and what each byte of a body costs, and the sizes of the requests that will be made tell the rest. Load
 //! counts both directions of a connection: with traffic both ways, a link carries the bodies of one and the acknowledgements of the other.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use fathom_cc::Rate;
@@ -92,7 +93,7 @@ type Key = (Stack, Timestamps, u16, Option<u32>);
 /// Two downloads on a network that does not queue. Measured once per process: nothing in it is random.
 fn costs(timestamps: Timestamps, traffic: &Traffic) -> Result<Costs, ScenarioError> {
     static KNOWN: LazyLock<Mutex<HashMap<Key, Costs>>> = LazyLock::new(Mutex::default);
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || KNOWN.lock();
     let key = (traffic.stack, timestamps, traffic.datagram, traffic.max_window);
     if let Some(costs) = known().get(&key) {
         return Ok(*costs);

@@ -1,7 +1,8 @@
 //! Wraps a group's controllers: counts the events that the stack reports, and may set a fixed packet size.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_cc::{
@@ -57,7 +58,7 @@ impl Record {
     }
 
     pub(super) fn rtt(&self) -> Option<Vec<(Time, Duration)>> {
-        self.rtt.as_ref().map(|samples| samples.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        self.rtt.as_ref().map(|samples| samples.lock().clone())
     }
 }
 
@@ -143,7 +144,7 @@ impl Controller for Recorder {
             && self.inner.metrics().phase != Phase::Recovery
             && let Some(samples) = &self.record.rtt
         {
-            let mut samples = samples.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut samples = samples.lock();
             if samples.len() < SAMPLES {
                 samples.push((acks.now, acks.rtt.latest));
             }

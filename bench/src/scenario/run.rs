@@ -2,8 +2,9 @@
 
 mod collect;
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fathom_cc::Time;
@@ -404,7 +405,7 @@ impl<'a> Run<'a> {
             let parts: Vec<Arc<ControllerGroup>> = self.groups.iter().flat_map(|g| g.parts.iter().cloned()).collect();
             self.sim().spawn(async move {
                 state.sim.sleep_until(warm_up).await;
-                let mut noted = state.at_warm_up.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut noted = state.at_warm_up.lock();
                 noted.links = links.into_iter().map(|link| (link, state.sim.link_stats(link))).collect();
                 let flows = parts.iter().flat_map(|p| p.stats().open.clone());
                 noted.flows = flows.map(|flow| (flow, state.sim.flow_counts(flow))).collect();
@@ -435,7 +436,7 @@ impl<'a> Run<'a> {
             return Err(RunError::Interrupted.into());
         }
         if ended != expected {
-            let counted = *self.state.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            let counted = *self.state.counted.lock();
             return Err(RunError::Collapsed {
                 controller: self.names(),
                 done: counted.completed,

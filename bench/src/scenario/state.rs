@@ -1,8 +1,9 @@
 //! The state and the statistics of a run while it goes on.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::http::HttpError;
@@ -73,7 +74,7 @@ pub(super) struct RunStats {
 
 impl ControllerGroup {
     pub(super) fn stats(&self) -> MutexGuard<'_, RunStats> {
-        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stats.lock()
     }
 
     /// A connection is opened as this flow, to a server with this delay.
@@ -102,7 +103,7 @@ impl ControllerGroup {
 
     /// The traced flow's response is there.
     pub(super) fn traced_completed(&self, completed: &Completed, counts: FlowCounts) {
-        *self.traced_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(TracedOutcome {
+        *self.traced_end.lock() = Some(TracedOutcome {
             seconds: round(completed.took.as_secs_f64(), 6),
             sent: counts.sent,
             lost: counts.dropped,
@@ -125,7 +126,7 @@ impl ControllerGroup {
             return;
         }
         let Some(wanted) = self.state.wanted else { return };
-        let mut counted = self.state.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.state.counted.lock();
         *if done { &mut counted.completed } else { &mut counted.failed } += 1;
         self.state.progress.store(counted.completed, Ordering::Relaxed);
         // A workload with an end is over when nothing is left to wait for.

@@ -1,6 +1,7 @@
 //! The clients and servers of one group of traffic.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::Time;
@@ -52,7 +53,7 @@ impl Clients {
         for (index, request) in source.enumerate() {
             sim.sleep_until(request.start).await;
             if (index as u64) < self.hashed {
-                note(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner), &request);
+                note(&mut self.requests.lock(), &request);
             }
             let clients = self.clone();
             sim.spawn(async move { clients.fetch(&request, index).await });
@@ -110,7 +111,7 @@ impl Clients {
         let flow = sim.add_flow_with_delays(hosts[index % hosts.len()], request.client_rtt, request.server_rtt);
         part.opened(flow, request.server_delay);
         if self.traced == Some(index) {
-            *part.traced.lock().unwrap_or_else(PoisonError::into_inner) = Some(flow);
+            *part.traced.lock() = Some(flow);
         }
         if self.watched == Some(index) {
             sim.watch_drops(flow);
@@ -146,14 +147,14 @@ type Idle = (Box<dyn Client>, u32, Time);
 impl IdlePool {
     /// Keeps a connection; what became of its packets so far.
     fn put(&self, part: &ControllerGroup, client: Box<dyn Client>, flow: u32, used: Time) -> FlowCounts {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((client, flow, used));
+        self.0.lock().push((client, flow, used));
         part.state.sim.flow_counts(flow)
     }
 
     /// The most recently used one, so that a burst's connections can age; those too old are closed.
     fn take(&self, part: &ControllerGroup) -> Option<(Box<dyn Client>, u32)> {
         let now = part.state.sim.time();
-        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.0.lock();
         let old = idle.partition_point(|(_, _, used)| now.since(*used) > KEEP);
         for (client, flow, _) in idle.drain(..old) {
             client.close();
@@ -168,7 +169,7 @@ pub(super) struct Servers(pub(super) Arc<ControllerGroup>);
 
 impl Host for Servers {
     fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>> {
-        let mut traced = self.0.traced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut traced = self.0.traced.lock();
         // Once: later connections may come to have the same number.
         let follow = traced.take_if(|traced| Some(*traced) == flow).is_some();
         follow.then(|| Arc::clone(&self.0.window) as Arc<dyn Observer>)

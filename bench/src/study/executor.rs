@@ -1,32 +1,17 @@
 //! Runs runs on all cores, the longest first. A finished run is stored at once; a stored one is not run again.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-
-use serde::{Deserialize, Serialize};
 
 use super::estimate::estimate;
 use super::store::{Store, Stored};
-use super::study_run::StudyRun;
+use super::study_run::{StudyRun, StudyRunResult};
 use crate::scenario::{self, Cost, Outcome, Progress, ScenarioError};
-
-/// What a run brought. Nothing in it depends on the machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StudyRunResult {
-    /// Axis to value, or name of the variant.
-    pub key: BTreeMap<String, String>,
-    /// Seed.
-    pub seed: u64,
-    /// The run's fingerprint.
-    pub fingerprint: String,
-    /// What the run says.
-    pub outcome: Outcome,
-}
 
 /// How runs are run.
 #[derive(Clone, Debug, Default)]
@@ -182,7 +167,7 @@ struct Work<'a> {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl<'a> Work<'a> {
@@ -263,17 +248,16 @@ impl<'a> Work<'a> {
     }
 
     fn gather(self, options: &RunOptions) -> Result<Vec<StudyRunResult>, StudyError> {
-        let inner = |e: PoisonError<_>| e.into_inner();
-        if let Some(error) = self.unstored.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(error) = self.unstored.into_inner() {
             return Err(cannot_store(options.results.as_deref().unwrap_or(Path::new(".")), error));
         }
-        let mut failed = self.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = self.failed.into_inner();
         if !failed.is_empty() {
             failed.sort_by_key(|(i, _)| *i);
             let failed = failed.into_iter().map(|(i, error)| Failed { label: self.runs[i].label(), error }).collect();
             return Err(StudyError::Runs { failed, of: self.runs.len() });
         }
-        let results = self.results.into_inner().unwrap_or_else(inner);
+        let results = self.results.into_inner();
         let of = |run: &StudyRun| {
             results.get(&run.fingerprint).map(|r| StudyRunResult { key: run.key.clone(), ..r.clone() })
         };

@@ -25,11 +25,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use executor::{Event, Failed, RunOptions, StudyError, StudyRunResult, run_study, stored};
+pub use executor::{Event, Failed, RunOptions, StudyError, run_study, stored};
 pub use explain::explain;
 pub use read::{Axis, MOST_SEEDS, Study, is_study};
-pub use shipped::{SHIPPED, shipped};
-pub use study_run::{Part, StudyRun, part};
+pub use shipped::{shipped, shipped_studies};
+pub use study_run::{Part, StudyRun, StudyRunResult, part};
 pub use table::table;
 
 pub(crate) use estimate::estimate;

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, SystemTime};
 
-use super::executor::StudyRunResult;
-use super::study_run::StudyRun;
+use super::study_run::{StudyRun, StudyRunResult};
 
 /// A temporary file of this age was left by a stop in the middle of writing: no write takes hours.
 const LEFT_BEHIND: Duration = Duration::from_secs(6 * 3600);

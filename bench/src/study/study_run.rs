@@ -5,8 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{RESULTS_VERSION, Study, key_text};
-use crate::scenario::{PlanError, Scenario, Stop, Workload};
+use crate::scenario::{Outcome, PlanError, Scenario, Stop, Workload};
 use fathom_netsim::hash::StableHash;
 
 /// A run that ends after responses is not scaled below this many.
@@ -140,4 +142,18 @@ impl FromStr for Part {
 /// The runs of a part. Together the parts are all runs, each once.
 pub fn part(runs: Vec<StudyRun>, part: Part) -> Vec<StudyRun> {
     runs.into_iter().skip(part.index - 1).step_by(part.of).collect()
+}
+
+/// What a run brought. Nothing in it depends on the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyRunResult {
+    /// Axis to value, or name of the variant.
+    pub key: BTreeMap<String, String>,
+    /// Seed.
+    pub seed: u64,
+    /// The run's fingerprint.
+    pub fingerprint: String,
+    /// What the run says.
+    pub outcome: Outcome,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Axis;
-use super::executor::StudyRunResult;
+use super::study_run::StudyRunResult;
 use crate::scenario::{GroupOutcome, LinkOutcome};
 
 /// Results of one key: those of its seeds.

@@ -1,13 +1,14 @@
 //! Studies from text to results, with a runner that runs nothing.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::executor::{Event, RunOptions, StudyError, StudyRunResult, run_study_with};
+use super::executor::{Event, RunOptions, StudyError, run_study_with};
+use super::study_run::StudyRunResult;
 use super::table::by_key;
 use super::{Part, Study, StudyRun, explain, is_study, part, table};
 use crate::scenario::{Cost, GroupOutcome, LinkOutcome, Outcome, PlanError, Progress, ScenarioError, Stop};
@@ -299,14 +300,14 @@ fn run_fake(runs: &[StudyRun], folder: Option<&Path>, jobs: usize) -> (Vec<Study
     let options = RunOptions { jobs: NonZero::new(jobs), results: folder.map(Path::to_owned) };
     let watch = |event: Event<'_>| {
         if let Event::Broken { file, .. } = event {
-            broken.lock().unwrap().push(file.file_name().unwrap().to_str().unwrap().to_owned());
+            broken.lock().push(file.file_name().unwrap().to_str().unwrap().to_owned());
         }
     };
     let results = run_study_with(runs, &options, &watch, &|run: &StudyRun, _: &Progress| {
         ran.fetch_add(1, Ordering::Relaxed);
         Ok((fake(run), Cost::default()))
     });
-    (results.unwrap(), ran.into_inner(), broken.into_inner().unwrap())
+    (results.unwrap(), ran.into_inner(), broken.into_inner())
 }
 
 #[test]
@@ -327,12 +328,12 @@ fn the_longest_runs_start_first() {
     let order = Mutex::new(Vec::new());
     let options = RunOptions { jobs: NonZero::new(1), results: None };
     let run = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
-        order.lock().unwrap().push(run.key["size"].clone());
+        order.lock().push(run.key["size"].clone());
         Ok((fake(run), Cost::default()))
     });
     run.unwrap();
     // Half the size: twice the packets.
-    let order = order.into_inner().unwrap();
+    let order = order.into_inner();
     assert!(order[..6].iter().all(|size| size == "500") && order[6..].iter().all(|size| size == "1000"), "{order:?}");
 }
 

@@ -6,13 +6,13 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `packmime.rs` | the PackMime-HTTP model as an iterator: arrivals, sizes and delays for one connection rate |
-//! | `quantiles.rs` | its distributions as pure inverse CDFs, one function each |
+//! | `distributions.rs` | its distributions as pure inverse CDFs, one function each |
 //! | `tables.rs` | piecewise-linear tables (`packmime.json`) |
 //! | `fsd.rs` | the long-range dependent unit normal that drives arrivals, request sizes and round-trip times |
 
+mod distributions;
 mod fsd;
 pub mod packmime;
-mod quantiles;
 mod tables;
 
 use std::time::Duration;

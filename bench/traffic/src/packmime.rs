@@ -27,8 +27,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::WebRequest;
+use super::distributions::{self, Above, Weibull};
 use super::fsd::{CorrelatedNormal, Fsd};
-use super::quantiles::{self, Above, Weibull};
 
 /// Choices that the model leaves open. The default is the one of Sync-TCP §4.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,8 +97,8 @@ impl PackMime {
 
     fn response_bytes(&mut self) -> u64 {
         let size = match self.kinds.next_kind() {
-            Kind::Download => quantiles::download_size(uniform(&mut self.downloads)),
-            Kind::Validation => quantiles::validation_size(uniform(&mut self.validations)),
+            Kind::Download => distributions::download_size(uniform(&mut self.downloads)),
+            Kind::Validation => distributions::validation_size(uniform(&mut self.validations)),
         };
         self.options.max_response.map_or(size, |max| size.min(max.max(1)))
     }
@@ -107,7 +107,7 @@ impl PackMime {
         if !self.options.server_delay {
             return Duration::ZERO;
         }
-        quantiles::server_delay(uniform(&mut self.server_delays))
+        distributions::server_delay(uniform(&mut self.server_delays))
     }
 }
 
@@ -116,13 +116,13 @@ impl Iterator for PackMime {
 
     fn next(&mut self) -> Option<WebRequest> {
         let start = self.next_start;
-        self.next_start += quantiles::seconds(self.gap.quantile(Above::normal(self.gaps.sample())));
+        self.next_start += distributions::seconds(self.gap.quantile(Above::normal(self.gaps.sample())));
         Some(WebRequest {
             start,
-            request_bytes: quantiles::request_size(Above::normal(self.requests.sample())),
+            request_bytes: distributions::request_size(Above::normal(self.requests.sample())),
             response_bytes: self.response_bytes(),
-            client_rtt: quantiles::client_rtt(Above::normal(self.client_rtts.sample())),
-            server_rtt: quantiles::server_rtt(Above::normal(self.server_rtts.sample())),
+            client_rtt: distributions::client_rtt(Above::normal(self.client_rtts.sample())),
+            server_rtt: distributions::server_rtt(Above::normal(self.server_rtts.sample())),
             server_delay: self.server_delay(),
         })
     }

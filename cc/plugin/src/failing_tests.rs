@@ -9,7 +9,7 @@ use rustls::quic::{Tag, Version};
 use rustls::{CipherSuite, Error, Side};
 
 use crate::connection_state::ConnectionState;
-use crate::key::{HeaderProtection, PacketProtection};
+use crate::packet_key::{HeaderProtection, PacketProtection};
 use crate::sealing_tests::core;
 use crate::session::seals_paths;
 use crate::shaping::ShapingRequest;

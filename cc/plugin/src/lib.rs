@@ -38,11 +38,11 @@ mod driver;
 mod extension;
 #[cfg(all(test, feature = "rustls"))]
 mod failing_tests;
-#[cfg(feature = "rustls")]
-mod key;
 mod key_counts;
 mod monitor;
 mod negotiation;
+#[cfg(feature = "rustls")]
+mod packet_key;
 mod path_signals;
 mod payload;
 #[cfg(feature = "rustls")]
@@ -65,9 +65,9 @@ pub use core::with_shaping_socket;
 pub use driver::{AckBatch, ControllerDriver};
 pub use extension::{Extension, InUse};
 pub use fathom_frames::{EcnCounts, EnableTimestamp, Offer};
-#[cfg(feature = "rustls")]
-pub use key::{HeaderProtection, NotAuthentic, PacketProtection};
 pub use monitor::ConnectionMonitor;
+#[cfg(feature = "rustls")]
+pub use packet_key::{HeaderProtection, NotAuthentic, PacketProtection};
 pub use payload::NotNegotiated;
 #[cfg(feature = "rustls")]
 pub use plugin::{ClientCryptoConfig, ClientPlugin, Plugin, ServerCryptoConfig, ServerPlugin, Stack};

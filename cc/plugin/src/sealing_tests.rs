@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::connection_state::ConnectionState;
 use crate::core::Core;
-use crate::key::{HeaderProtection, PacketProtection};
+use crate::packet_key::{HeaderProtection, PacketProtection};
 use crate::session::initial_suite;
 use crate::shaping::ShapingRequest;
 use crate::shaping_socket::TrailerRegistry;

@@ -12,7 +12,7 @@ use rustls::{HandshakeKind, NamedGroup};
 
 use crate::close_error::{CloseError, ErrorCode};
 use crate::connection_state::ConnectionState;
-use crate::key::{HeaderProtection, PacketProtection};
+use crate::packet_key::{HeaderProtection, PacketProtection};
 
 /// RFC 9001 §5.8: key and nonce of the Retry integrity tag, QUIC version 1.
 const RETRY_KEY: [u8; 16] =

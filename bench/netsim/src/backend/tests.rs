@@ -1,8 +1,9 @@
 //! Real-time runs, with a link that a thread of the test is.
 
+use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::net::UdpSocket;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ async fn listen(sim: SimHandle, server: SimSocket, arrivals: Arrivals) {
     loop {
         poll_fn(|cx| {
             let came = server.receive(64, cx.waker(), |_, bytes, received| {
-                let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut arrivals = arrivals.lock();
                 arrivals.push((sim.time(), bytes[0], received.ecn));
             });
             came.map_or(Poll::Pending, |_| Poll::Ready(()))
@@ -69,7 +70,7 @@ impl Bench {
     }
 
     fn numbers(&self) -> Vec<u8> {
-        self.arrivals.lock().unwrap().iter().map(|(_, n, _)| *n).collect()
+        self.arrivals.lock().iter().map(|(_, n, _)| *n).collect()
     }
 }
 
@@ -81,7 +82,7 @@ fn datagrams_cross_loopback_and_meet_the_same_link() {
     bench.executor.run(LIMIT);
     // Four fit; two find the queue full.
     assert_eq!(bench.numbers(), [0, 1, 2, 3]);
-    let arrivals = bench.arrivals.lock().unwrap().clone();
+    let arrivals = bench.arrivals.lock().clone();
     for (n, (at, _, ecn)) in arrivals.into_iter().enumerate() {
         let due = Time::from_millis(10 + 100 * (n as u64 + 1));
         assert!(at + Duration::from_micros(300) >= due, "{at:?} before {due:?}");

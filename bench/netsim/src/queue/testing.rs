@@ -4,9 +4,10 @@
 //! link (or would have left it, had it not been dropped). It says whether the packet was marked or dropped. A good answer adds
 //! `1/window` packets, or one packet in slow start; a bad one halves the window, once per window sent. Nothing is random.
 
+use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use fathom_units::Rate;
 
@@ -34,13 +35,13 @@ impl<Q: Queue> Shared<Q> {
     }
 
     pub(super) fn with<T>(&self, look: impl FnOnce(&Q) -> T) -> T {
-        look(&self.0.lock().expect("no panic"))
+        look(&self.0.lock())
     }
 }
 
 impl<Q: Queue> Queue for Shared<Q> {
     fn admit(&mut self, arrival: &Arrival) -> Admission {
-        self.0.lock().expect("no panic").admit(arrival)
+        self.0.lock().admit(arrival)
     }
 }
 

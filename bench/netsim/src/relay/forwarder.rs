@@ -642,11 +642,13 @@ mod tests {
         let servers = [socket(), socket()];
         let local = "127.0.0.1:0".parse().unwrap();
         let [first, second] = [0, 1].map(|n| servers[n].local_addr().unwrap());
-        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
         let notes = Arc::clone(&seen);
-        let mut relay = Relay::bind(local, first, RelaySpec::default()).unwrap().also(local, second).unwrap().tapped(
-            move |passing| notes.lock().unwrap().push((passing.server, passing.ecn, passing.contents.to_vec())),
-        );
+        let mut relay = Relay::bind(local, first, RelaySpec::default())
+            .unwrap()
+            .also(local, second)
+            .unwrap()
+            .tapped(move |passing| notes.lock().push((passing.server, passing.ecn, passing.contents.to_vec())));
         let at = [0, 1].map(|number| relay.address_of(number).unwrap());
         assert!(relay.address_of(2).is_err());
         let stop = Arc::new(AtomicBool::new(false));
@@ -667,7 +669,7 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         let stats = thread.join().unwrap();
         assert_eq!((stats.up.forwarded, stats.clients), (2, 2));
-        let mut seen = seen.lock().unwrap().clone();
+        let mut seen = seen.lock().clone();
         seen.sort_by_key(|(_, _, word)| word.clone());
         assert_eq!(seen, [(first, 2, b"one".to_vec()), (second, 0, b"two".to_vec())]);
     }

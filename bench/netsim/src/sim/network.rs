@@ -3,8 +3,9 @@
 //! A flow is one connection. It belongs to a [`Group`], which names its sockets and the links of its path; its own part is the
 //! DelayBox: half of its client-side and half of its server-side delay in each direction (PackMime's use of DelayBox, ns-2).
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -255,7 +256,7 @@ impl Network {
     /// Shows a datagram of a flow's server to who asked for it.
     pub(crate) fn show(&self, flow: u32, show: impl FnOnce(&mut dyn Tap)) {
         if let Some((_, tap)) = self.tapped.iter().find(|(tapped, _)| *tapped == flow) {
-            show(&mut *tap.lock().unwrap_or_else(PoisonError::into_inner));
+            show(&mut *tap.lock());
         }
     }
 

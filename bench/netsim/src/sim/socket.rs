@@ -3,10 +3,11 @@
 //! A connection is its own flow although all of a group's connections share two sockets: the client opens flow `n` to the server
 //! address whose low 32 bits are `n`, and the server answers from it.
 
+use parking_lot::Mutex;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! A cipher suite whose keys record which stream bytes they seal.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -47,7 +48,7 @@ impl PacketKey for Recording<Box<dyn PacketKey>> {
     fn encrypt_in_place(&self, number: u64, header: &[u8], payload: &mut [u8]) -> Result<Tag, rustls::Error> {
         let pieces = pieces(payload);
         let tag = self.inner.encrypt_in_place(number, header, payload)?;
-        self.sealed.lock().unwrap_or_else(PoisonError::into_inner).note(tag.as_ref(), pieces);
+        self.sealed.lock().note(tag.as_ref(), pieces);
         Ok(tag)
     }
 

@@ -1,6 +1,6 @@
 //! What a run says in the end, from what was noted while it went on.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::Time;
@@ -16,7 +16,7 @@ use fathom_netsim::sim::{SimHandle, WIRE_OVERHEAD};
 impl Run<'_> {
     pub(super) fn collect(&self) -> Outcome {
         let sim = self.sim();
-        let warm_up = self.state.at_warm_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let warm_up = self.state.at_warm_up.lock();
         let seconds = sim.time().as_secs_f64();
         let counted = (seconds - self.scenario.warm_up.as_secs_f64()).max(1e-9);
         let links = self.links.iter().map(|(name, link)| {
@@ -36,13 +36,10 @@ impl Run<'_> {
             let of =
                 |parts: &[&Arc<ControllerGroup>]| group_outcome(&sim, traffic, parts, &warm_up, counted, built.traced);
             let mut whole = of(&built.parts.iter().collect::<Vec<_>>());
-            whole.latency = built
-                .delivery
-                .as_deref()
-                .map(|delivery| delivery.lock().unwrap_or_else(PoisonError::into_inner).latencies().distribution());
+            whole.latency = built.delivery.as_deref().map(|delivery| delivery.lock().latencies().distribution());
             whole.load = built.load;
             if self.state.wanted.is_some() {
-                let requests = built.requests.lock().unwrap_or_else(PoisonError::into_inner);
+                let requests = built.requests.lock();
                 whole.request_hash = format!("{:016x}", requests.value());
             }
             groups.insert(traffic.name.clone(), whole);
@@ -173,7 +170,7 @@ fn group_outcome(
         let window = part.window.points();
         if !window.is_empty() {
             outcome.window = window;
-            outcome.traced_end = *part.traced_end.lock().unwrap_or_else(PoisonError::into_inner);
+            outcome.traced_end = *part.traced_end.lock();
         }
     }
     outcome.backoff_seconds = round(outcome.backoff_seconds, 6);

@@ -1,7 +1,8 @@
 //! The client: opens connections, sends requests, counts the bytes received.
 
+use parking_lot::Mutex;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use fathom_cc::Time;
@@ -165,7 +166,7 @@ impl QuicheConnector {
     fn begin(&self, flow: u32) -> Result<Shared<ClientRequests>, HttpError> {
         let endpoint = &self.endpoint;
         let (cid, mut rng) = endpoint.next();
-        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut config = self.config.lock();
         self.setup.apply(&mut config, None);
         let (here, there) = (endpoint.socket.address(), server_address(flow));
         let quic = run_at(endpoint.sim.instant(), &mut rng, || {

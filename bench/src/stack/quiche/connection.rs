@@ -3,9 +3,10 @@
 //! quiche does no I/O. Datagrams are fed to it as the socket has them ([`Connection::receive`]); then its task ([`Driver`]) hears what
 //! they brought, goes on writing, sends, and sleeps until its timer. Whatever quiche does sees the virtual time and the connection's rng.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -79,7 +80,7 @@ pub(super) struct Connection<S> {
 pub(super) type Shared<S> = Arc<Mutex<Connection<S>>>;
 
 pub(super) fn lock<S>(shared: &Shared<S>) -> MutexGuard<'_, Connection<S>> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }
 
 impl<S: Side> Connection<S> {

@@ -1,9 +1,10 @@
 //! An endpoint: one socket, and the connections behind it by connection ID.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use quiche::fathom::simulation::ConnectionRng;
@@ -70,7 +71,7 @@ impl<S: Side> Endpoint<S> {
     }
 
     fn routes(&self) -> MutexGuard<'_, HashMap<Cid, Shared<S>>> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.routes.lock()
     }
 
     /// The connection ID and the rng of the next connection: functions of the seed and its number. The hash's last step is one to one,

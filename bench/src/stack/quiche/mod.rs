@@ -9,7 +9,8 @@ mod endpoint;
 mod server;
 mod tls;
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fathom_plugin::Observer;

@@ -1,8 +1,9 @@
 //! The server: accepts connections, answers `GET /bytes/N` with N bytes, one request of a connection after the other.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use fathom_cc::Time;
@@ -141,7 +142,7 @@ impl Acceptor {
         let flow = flow_of(ip);
         let (cid, mut rng) = endpoint.next();
         let observer = self.host.observer(flow);
-        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut config = self.config.lock();
         self.setup.apply(&mut config, observer.clone());
         let here = (ip, endpoint.socket.address().port()).into();
         let quic = run_at(endpoint.sim.instant(), &mut rng, || {

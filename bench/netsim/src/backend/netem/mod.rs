@@ -6,14 +6,14 @@
 //! | `wire.rs` | one link: a sender's namespace, a router's with the queue, a receiver's |
 //! | `qdisc.rs` | the lab's queues in tc's words |
 //! | `error.rs` | why they cannot be had |
-//! | `uml.rs` | a kernel that has all of it, where this machine's has not: User-Mode Linux |
+//! | `user_mode_linux.rs` | a kernel that has all of it, where this machine's has not: User-Mode Linux |
 //!
 //! Everything is undone by the kernel when the process ends: nothing here has a name outside it.
 
 mod error;
 mod namespace;
 mod qdisc;
-mod uml;
+mod user_mode_linux;
 mod wire;
 
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::queue::QueueSpec;
 
 pub use error::NetemError;
 pub use qdisc::NoQdisc;
-pub use uml::{GuestError, run_in_guest};
+pub use user_mode_linux::{GuestError, run_in_guest};
 use wire::Wire;
 
 /// Whether the kernel has such a queue.
