@@ -1,13 +1,15 @@
 //! The studies that come with this crate: `bench/plans/studies`.
 
-use include_dir::{Dir, include_dir};
+use include_dir::{Dir, File, include_dir};
 
 static FOLDER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/plans/studies");
 
 /// Name and text of each, by name.
 pub fn shipped_studies() -> impl Iterator<Item = (&'static str, &'static str)> {
-    // The macro sorts by name.
-    FOLDER.files().filter_map(|file| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?)))
+    let study = |file: &'static File<'_>| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?));
+    let mut studies: Vec<_> = FOLDER.files().filter_map(study).collect();
+    studies.sort_unstable();
+    studies.into_iter()
 }
 
 /// The text of the study of this name.
