@@ -1,6 +1,5 @@
 //! `fathom compare`: reads the plan and the arguments, runs, prints.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -18,6 +17,7 @@ use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::{self, Discipline, DropTail};
 use fathom_stacks::Stack;
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 
 use crate::kernel::{self, Kernel};
 use crate::signals::{self, INTERRUPTED};

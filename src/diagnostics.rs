@@ -1,10 +1,10 @@
 //! `-v`, `-q` and `RUST_LOG`: log output on standard error, above progress bars.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;

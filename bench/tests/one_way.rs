@@ -1,6 +1,5 @@
 //! One-way delay on the wire: real quinn, TLS and frames over emulated links whose true delay is known.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use fathom_netsim::link::Link;
 use fathom_netsim::queue::QueueSpec;
 use fathom_netsim::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
 use fathom_quinn::{ClientPlugin, EnableTimestamp, Extension, InUse, Offer, Plugin, Report, ServerPlugin};
+use parking_lot::Mutex;
 use quinn::{ConnectionError, Endpoint, EndpointConfig, TransportConfig, VarInt};
 
 const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };

@@ -1,6 +1,5 @@
 //! The shaping socket under real quinn and noq in virtual time: what a controller asks for is what the path sees, and what it hears is true.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use fathom_cc::{Capabilities, CongestionEvent, ControllerMetrics, Sent, Start, T
 use fathom_netsim::link::Link;
 use fathom_netsim::queue::QueueSpec;
 use fathom_netsim::sim::{Executor, Group, Hop, Path, server_address};
+use parking_lot::Mutex;
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 const MTU: u16 = 1_200;

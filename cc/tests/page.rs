@@ -2,10 +2,11 @@
 //!
 //! `FATHOM_WRITE=1 cargo test -p fathom-cc --test page` writes the sections anew; without it the test compares.
 
-use fathom_cc::algorithm::Page;
-use fathom_cc::catalogue::{Algorithm, CATALOGUE, Values};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use fathom_cc::algorithm::Page;
+use fathom_cc::catalogue::{Algorithm, CATALOGUE, Values};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")

@@ -1,6 +1,5 @@
 //! A connection's qlog: what its controller and its responses do.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::convert::Infallible;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
@@ -11,6 +10,7 @@ use fathom_qlog::{
     CongestionStateChange, EcnMark, Event, Log, LogFolder, Metrics, OneWayDelaySample, PacketsLost, ResponseAbandoned,
     ResponseCompleted, TraceHeader, VantagePoint,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use fathom_stacks::ConnectionStats;

@@ -4,7 +4,6 @@
 //! an incomplete log says so in its last record. Nothing here waits for the disk but [`LogFolder::finish`]: the queue has room for
 //! the beginning and the end of every log that may be open, beside the events.
 
-use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::event::{Event, TraceHeader};
 use crate::folder_state::{FolderState, LogLimits};

@@ -1,6 +1,5 @@
 //! Progress of a study on standard error: on a terminal a bar per running run and one for all, elsewhere a line per run.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +7,7 @@ use std::time::Duration;
 
 use fathom_bench::study::Event;
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 
 use crate::output;
 

@@ -7,16 +7,16 @@
 //! first time is one piece; it has arrived when its first byte has, in whatever packet. A hold at the sender comes before the first link
 //! and is no part of the latency.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
 use fathom_cc::Time;
 use fathom_frames::{Frames, varint};
+use fathom_netsim::sim::Tap;
+use parking_lot::Mutex;
 
 use super::latency::Latencies;
-use fathom_netsim::sim::Tap;
 
 /// Bytes of an AEAD tag (RFC 9001 §5.3).
 const TAG: usize = 16;

@@ -12,10 +12,10 @@
 //! - **Windows in which nobody got anything** have neither index nor ratio; they count in the distribution.
 //! - **Starved** are flows below 5 % of their share; the thesis has a word for them but no number.
 
+use fathom_netsim::link::jain;
 use serde::{Deserialize, Serialize};
 
 use super::latency::round;
-use fathom_netsim::link::jain;
 
 /// The thesis's windows in tenths of a second: 0.1, 1, 10 and 100 s (Packet size §4.3.1).
 pub const WINDOWS: [usize; 4] = [1, 10, 100, 1_000];

@@ -1,5 +1,6 @@
 //! Several files side by side, each against the first.
 
+use fathom_metrics::{DelayEvent, Latencies, indication};
 use fathom_qlog::ResponseEnd;
 use serde::Serialize;
 
@@ -7,7 +8,6 @@ use super::chance::{Draw, Statistic, mean, quantile, ratio_interval};
 use super::page::{Drawn, Page, Sheet, axis, fraction, line, millis, short_names};
 use super::source::{AnalyzeError, Source};
 use crate::reproduce::Figure;
-use fathom_metrics::{DelayEvent, Latencies, indication};
 
 /// A number of a file, and what it is against the first file's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

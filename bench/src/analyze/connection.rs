@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fathom_cc::Time;
+use fathom_metrics::{RttSample, RttSeries};
 use fathom_qlog::{
     LoggedEvent, Packet, PacketNumberSpace, ParsedEvent, ParsedLoss, ParsedMetrics, Phase, ResponseEnd, VantagePoint,
 };
@@ -21,7 +22,6 @@ use serde::Serialize;
 
 use super::responses::{ResponseTime, Streams};
 use super::source::Kept;
-use fathom_metrics::{RttSample, RttSeries};
 
 /// Packets whose time of sending is remembered; more than any window.
 const REMEMBERED: usize = 1 << 16;

@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fathom_cc::dca::Epoch;
+use fathom_metrics::{
+    Counts, DelayEvent, Distribution, LAGS, Latencies, Prediction, Replay, RttSample, SendRate, Timeouts, events,
+    predict, replay,
+};
 use serde::Serialize;
 
 use super::chance::{Marked, piece_interval, rotation_test, share_interval};
 use super::page::{Drawn, Page, Sheet, axis, fraction, line, millis, percent, percents};
 use super::source::{AnalyzeError, Source};
 use crate::reproduce::{Figure, Series};
-use fathom_metrics::{
-    Counts, DelayEvent, Distribution, LAGS, Latencies, Prediction, Replay, RttSample, SendRate, Timeouts, events,
-    predict, replay,
-};
 
 /// Losses, and round trips, below which a log says nothing.
 const FEW_LOSSES: u64 = 10;

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fathom_metrics::round;
+use fathom_netsim::backend::Backend;
+use fathom_traffic::PackMime;
+
 use super::plan::Checked;
 use super::result::Reference;
 use super::run::{Rates, RunSpec};
 use crate::scenario::{Cost, PlanError, Progress, ScenarioError};
 use crate::stack::{Control, Stack};
-use fathom_metrics::round;
-use fathom_netsim::backend::Backend;
-use fathom_traffic::PackMime;
 
 /// Offered load may miss the wanted one by this fraction of it.
 const TOLERANCE: f64 = 0.02;

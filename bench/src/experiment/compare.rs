@@ -1,17 +1,18 @@
 //! A comparison: calibrate, then run every controller on the same requests, on all cores.
 
-use parking_lot::Mutex;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+
+use fathom_netsim::backend::Backend;
+use parking_lot::Mutex;
 
 use super::calibrate::calibrate;
 use super::plan::{Checked, Plan};
 use super::result::{Comparison, Missing, RunResult, name};
 use super::run::{RunSpec, request_hash};
 use crate::scenario::{Cost, PlanError, Progress, RunError, ScenarioError, WebLoad, Workload};
-use fathom_netsim::backend::Backend;
 
 /// What a comparison is doing, for progress bars.
 #[derive(Clone, Debug)]

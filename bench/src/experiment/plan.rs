@@ -1,6 +1,8 @@
 //! Plans: a comparison as data. Every field has a default, and all of it is checked once. `plan_file.rs` has how it is written.
 
 use fathom_cc::Rate;
+use fathom_netsim::backend::Backend;
+use fathom_netsim::queue::QueueSpec;
 use serde::{Deserialize, Serialize};
 
 use super::plan_file::{MOVED, PlanFile};
@@ -8,8 +10,6 @@ use crate::scenario::{
     Connections, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided, read_toml,
 };
 use crate::stack::{Control, Stack};
-use fathom_netsim::backend::Backend;
-use fathom_netsim::queue::QueueSpec;
 
 /// A plan: `link = "10Mbps"` and the like are checked before a run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

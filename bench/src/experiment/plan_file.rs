@@ -1,11 +1,11 @@
 //! A comparison as written in TOML: the fields of a study, as far as a comparison has them.
 
+use fathom_netsim::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 use crate::scenario::{Connections, PlanError, Shaping, Timestamps, parse_responses};
 use crate::stack::Stack;
-use fathom_netsim::backend::Backend;
 
 /// What a file says of `study` to be a comparison.
 const STUDY: &str = "compare";

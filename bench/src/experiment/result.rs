@@ -1,13 +1,13 @@
 //! What runs and comparisons bring, as reports and JSON have it. Nothing here depends on the machine or the wall clock: the same plan
 //! gives the same bytes.
 
+use fathom_metrics::{Distribution, WindowPoint};
+use fathom_netsim::backend::{Backend, Punctuality};
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 use crate::scenario::SharesOverTime;
 use crate::stack::Stack;
-use fathom_metrics::{Distribution, WindowPoint};
-use fathom_netsim::backend::{Backend, Punctuality};
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

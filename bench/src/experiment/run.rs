@@ -5,6 +5,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fathom_cc::Rate;
+use fathom_metrics::{Responses, round};
+use fathom_netsim::backend::Backend;
+use fathom_netsim::hash::StableHash;
+use fathom_traffic::RateOutOfRange;
 
 use super::plan::Checked;
 use super::result::RunResult;
@@ -13,10 +17,6 @@ use crate::scenario::{
     WebLoad, Workload, note, run_with,
 };
 use crate::stack::{Control, DATAGRAM, Stack};
-use fathom_metrics::{Responses, round};
-use fathom_netsim::backend::Backend;
-use fathom_netsim::hash::StableHash;
-use fathom_traffic::RateOutOfRange;
 
 /// The groups of traffic, and the link that forward data crosses and that reverse data crosses.
 const FORWARD: (&str, &str) = ("forward", "left-right");

@@ -4,12 +4,12 @@ use std::future::poll_fn;
 
 use bytes::{Buf, Bytes};
 use fathom_cc::Time;
+use fathom_netsim::sim::SimHandle;
 use futures_util::future::try_join_all;
 use h3::quic::{Connection, OpenStreams};
 use http::Request;
 
 use super::HttpError;
-use fathom_netsim::sim::SimHandle;
 
 /// What one request brought.
 #[derive(Clone, Copy, Debug)]

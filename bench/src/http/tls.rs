@@ -10,9 +10,10 @@
 mod one_exchange;
 mod recording;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
+use fathom_metrics::Sealed;
+use parking_lot::Mutex;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -21,7 +22,6 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, Serve
 use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme, SupportedCipherSuite};
 
 use super::ALPN;
-use fathom_metrics::Sealed;
 use one_exchange::OneExchange;
 use recording::recording_suite;
 

@@ -1,11 +1,12 @@
 //! All packet-level flows of a run: both ends of each, as one agent of the simulation. No tasks, no sockets, and no storage of its own per packet.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
+use fathom_netsim::sim::{Agent, AgentId, AgentTimer, Arrived, Ecn, GroupId, SimHandle, WIRE_OVERHEAD, Wire};
+use parking_lot::{Mutex, MutexGuard};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -15,7 +16,6 @@ use super::receiver::{AckOptions, Receiver};
 use super::report::{PacketLevelReport, TcpReport, UdpReport};
 use super::sender::{Sender, SenderOptions};
 use super::web_user::{Connections, WebUser};
-use fathom_netsim::sim::{Agent, AgentId, AgentTimer, Arrived, Ecn, GroupId, SimHandle, WIRE_OVERHEAD, Wire};
 
 /// What a reliable flow has to send.
 #[derive(Clone, Copy, Debug, PartialEq)]

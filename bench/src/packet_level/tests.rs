@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use fathom_cc::catalogue;
 use fathom_cc::{Rate, Time};
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
-
-use super::*;
-use crate::scenario::{Progress, ScenarioSpec, Seeding, run};
 use fathom_metrics::verify;
 use fathom_netsim::link::{Link, jain};
 use fathom_netsim::queue::red::RedSpec;
 use fathom_netsim::queue::{Admission, Arrival, DropTail, Queue, QueueSpec};
 use fathom_netsim::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, WIRE_OVERHEAD};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::*;
+use crate::scenario::{Progress, ScenarioSpec, Seeding, run};
 
 const MBPS: u64 = 1_000_000;
 

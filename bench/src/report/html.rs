@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
+use fathom_metrics::Distribution;
+use fathom_netsim::backend::Backend;
+use fathom_netsim::queue::QueueSpec;
+
 use super::plot::{Line, Plot, svg};
 use super::table::{cautions, columns, rows, settings, verdicts};
 use crate::experiment::{Comparison, RunResult};
 use crate::scenario::SharesOverTime;
-use fathom_metrics::Distribution;
-use fathom_netsim::backend::Backend;
-use fathom_netsim::queue::QueueSpec;
 
 /// UDP payload of a full packet, for windows in packets as the paper draws them.
 const PACKET: f64 = 1392.0;

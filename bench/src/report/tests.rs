@@ -1,11 +1,12 @@
 //! Reports over a small fixed comparison and over empty ones.
 
+use fathom_metrics::{Distribution, WindowPoint};
+use fathom_netsim::backend::Backend;
+
 use super::{html, table};
 use crate::experiment::{Comparison, Missing, Plan, Reference, RunResult};
 use crate::scenario::SharesOverTime;
 use crate::stack::Stack;
-use fathom_metrics::{Distribution, WindowPoint};
-use fathom_netsim::backend::Backend;
 
 fn distribution(scale: f64) -> Distribution {
     Distribution {

@@ -1,11 +1,11 @@
 //! A paper's report with everything that it depends on: what is printed, stored and published.
 
+use fathom_metrics::significant;
+use fathom_netsim::hash::StableHash;
 use serde::{Deserialize, Serialize};
 
 use super::{ArtefactSpec, Body, Figure, Overrides, Paper, Report, Results, StudyWork};
 use crate::study::StudyRunResult;
-use fathom_metrics::significant;
-use fathom_netsim::hash::StableHash;
 
 /// Significant digits of points that are stored for good: more than a plot shows.
 const DIGITS: i32 = 5;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use fathom_metrics::Estimate;
+
 use crate::scenario::Outcome;
 use crate::study::StudyRunResult;
-use fathom_metrics::Estimate;
 
 /// Results of the studies that have been run, by the studies' names.
 #[derive(Clone, Debug, Default)]

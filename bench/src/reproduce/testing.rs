@@ -1,12 +1,13 @@
 //! A made-up paper with every kind of table and figure, for tests of what selects, records and draws.
 
+use fathom_metrics::Estimate;
+
 use super::{
     Artefact, ArtefactSpec, Axis, Body, Claim, Entry, Figure, Overrides, Paper, Record, Report, Results, Row, Series,
     StudyWork, Table, Verdict,
 };
 use crate::scenario::Outcome;
 use crate::study::StudyRunResult;
-use fathom_metrics::Estimate;
 
 const SDC: &[&str] = &["sdc-figure-4"];
 const SIZES: &[&str] = &["packet-size-4.3.1"];

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use fathom_cc::units::parse_duration;
 use fathom_cc::{ControllerConfig, Rate, Time};
+use fathom_metrics::round;
+use fathom_netsim::sim::{Group, Path, SimHandle};
 use serde::{Deserialize, Serialize};
 
 use crate::packet_level::{
     OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, Spell, TcpReport, UdpReport, WebUser, Workload,
 };
-use fathom_metrics::round;
-use fathom_netsim::sim::{Group, Path, SimHandle};
 
 /// A group of packet-level flows, checked.
 #[derive(Clone, Debug)]

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use fathom_netsim::backend::BackendError;
+
 use crate::http::IdentityError;
 use crate::stack::SetupError;
-use fathom_netsim::backend::BackendError;
 
 /// What is wrong with a plan, and how to fix it, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]

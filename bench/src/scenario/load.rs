@@ -5,12 +5,14 @@
 //! connection costs by itself and what each byte of a body costs, and the sizes of the requests that will be made tell the rest. Load
 //! counts both directions of a connection: with traffic both ways, a link carries the bodies of one and the acknowledgements of the other.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use fathom_cc::Rate;
+use fathom_metrics::round;
+use fathom_netsim::backend::Backend;
+use parking_lot::Mutex;
 
 use super::chain::{Chain, ChainLink, DEEP};
 use super::run::bytes_on_the_wire;
@@ -20,8 +22,6 @@ use super::{
     WebLoad, Workload,
 };
 use crate::stack::{Control, Stack};
-use fathom_metrics::round;
-use fathom_netsim::backend::Backend;
 
 /// Bodies whose costs are measured, in bytes.
 const SMALL: u64 = 1_000;

@@ -32,6 +32,7 @@ mod traffic;
 use std::time::Duration;
 
 use fathom_cc::Rate;
+use fathom_netsim::backend::Backend;
 
 pub use background::{Background, BackgroundOutcome, Load};
 pub use chain::{Access, AccessQueues, Chain, ChainLink};
@@ -52,7 +53,6 @@ pub(crate) use source::{Source, note};
 pub(crate) use spec::{RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, toml_message};
 
 use crate::stack::{ClockMisreport, Control, Stack};
-use fathom_netsim::backend::Backend;
 
 /// A scenario, checked.
 #[derive(Clone, Debug)]

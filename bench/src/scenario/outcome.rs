@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fathom_cc::Time;
-use serde::{Deserialize, Serialize};
-
-use super::background::BackgroundOutcome;
 use fathom_metrics::{Distribution, Fairness, RttSample, WindowPoint, round};
 use fathom_netsim::backend::Punctuality;
 use fathom_netsim::link::{Shares, jain, starved};
+use serde::{Deserialize, Serialize};
+
+use super::background::BackgroundOutcome;
 
 /// One run. Nothing in it depends on the machine or the wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

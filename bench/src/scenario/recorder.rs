@@ -1,6 +1,5 @@
 //! Wraps a group's controllers: counts the events that the stack reports, and may set a fixed packet size.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use fathom_cc::{
     AckEvent, Capabilities, CongestionEvent, Controller, ControllerConfig, ControllerMetrics, Missing, PathChange,
     Phase, SendParams, Sent, Start, Time,
 };
+use parking_lot::Mutex;
 
 /// Samples of a tcpRTT series kept at most: 500 seconds of a fast path have some 50,000.
 const SAMPLES: usize = 1_000_000;

@@ -2,12 +2,17 @@
 
 mod collect;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fathom_cc::Time;
+use fathom_metrics::{Delivery, WindowTrace, verify};
+use fathom_netsim::backend::{self, Backend, RouterLink};
+use fathom_netsim::hash::StableHash;
+use fathom_netsim::link::Link;
+use fathom_netsim::sim::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, Tap};
+use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -27,13 +32,6 @@ use super::{
 };
 use crate::http::Identity;
 use crate::stack::{self, ClientClock, Control, EndpointSettings};
-use fathom_metrics::{Delivery, WindowTrace, verify};
-use fathom_netsim::backend;
-use fathom_netsim::backend::Backend;
-use fathom_netsim::backend::RouterLink;
-use fathom_netsim::hash::StableHash;
-use fathom_netsim::link::Link;
-use fathom_netsim::sim::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, Tap};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;

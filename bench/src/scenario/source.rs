@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use fathom_cc::Time;
-
-use super::Workload;
 use fathom_netsim::hash::StableHash;
 use fathom_traffic::{Options, PackMime, RateOutOfRange, WebRequest};
+
+use super::Workload;
 
 /// A body that outlasts every run: 100 Gbps for an hour.
 const ENDLESS: u64 = 45_000_000_000_000;

@@ -4,14 +4,14 @@ mod values;
 
 use fathom_cc::units::parse_duration;
 use fathom_cc::{Capabilities, Rate};
+use fathom_netsim::backend::Backend;
+use fathom_netsim::queue::QueueSpec;
 use serde::{Deserialize, Serialize};
 
 use super::background::Background;
 use super::chain::{Access, AccessQueues, Chain, ChainLink};
 use super::{Connections, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
 use crate::stack::{Control, Stack};
-use fathom_netsim::backend::Backend;
-use fathom_netsim::queue::QueueSpec;
 pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
 use values::{parse_mix, parse_range, parse_rate, parse_stop};
 

@@ -1,16 +1,17 @@
 //! The state and the statistics of a run while it goes on.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::http::HttpError;
-use crate::stack::Senders;
 use fathom_metrics::{Completed, Responses, WindowTrace, round};
 use fathom_netsim::link::LinkStats;
 use fathom_netsim::sim::{FlowCounts, LinkId, SimHandle};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::http::HttpError;
+use crate::stack::Senders;
 
 use super::outcome::TracedOutcome;
 use super::recorder::Record;

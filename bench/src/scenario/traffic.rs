@@ -1,20 +1,21 @@
 //! The clients and servers of one group of traffic.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::Time;
+use fathom_metrics::Completed;
+use fathom_netsim::hash::{StableHash, mix};
+use fathom_netsim::sim::{FlowCounts, GroupId, Tap};
 use fathom_plugin::Observer;
+use fathom_stacks::Monitor;
+use fathom_traffic::WebRequest;
+use parking_lot::Mutex;
 
 use super::source::{Source, note};
 use super::state::ControllerGroup;
 use crate::http::{Fetched, HttpError};
-use crate::stack::{BoxFuture, Client, Connector, Host, Sender};
-use fathom_metrics::Completed;
-use fathom_netsim::hash::{StableHash, mix};
-use fathom_netsim::sim::{FlowCounts, GroupId, Tap};
-use fathom_traffic::WebRequest;
+use crate::stack::{BoxFuture, Client, Connector, Host};
 
 /// The clients of a group.
 #[derive(Clone)]
@@ -175,8 +176,8 @@ impl Host for Servers {
         follow.then(|| Arc::clone(&self.0.window) as Arc<dyn Observer>)
     }
 
-    fn began(&self, sender: Arc<dyn Sender>) -> u64 {
-        self.0.stats().senders.began(sender)
+    fn began(&self, monitor: Monitor) -> u64 {
+        self.0.stats().senders.began(monitor)
     }
 
     fn ended(&self, id: u64) {

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fathom_plugin::{Clock, Extension, Observer, Report};
-use fathom_stacks::Connection;
+use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
+use fathom_plugin::{Clock, Extension, Observer};
+use fathom_stacks::{Connection, Monitor, noq, quinn};
 pub use fathom_stacks::{Controller as Control, SetupError, Stack};
 
 pub(crate) use self::senders::Senders;
 use crate::http::{Fetched, HttpError, Identity, NO_ERROR, Requests};
-use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 
 /// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
 pub(crate) const DATAGRAM: u16 = 1392;
@@ -206,35 +206,12 @@ where
     }
 }
 
-/// The counts of a server connection's sender.
-pub(crate) trait Sender: Send + Sync {
-    /// How it stands now.
-    fn report(&self) -> SenderReport;
-}
-
-/// A sender's counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SenderReport {
-    /// Its peer agreed to tell it one-way delays.
-    pub(crate) one_way_negotiated: bool,
-    pub(crate) early_reductions: u64,
-    pub(crate) reductions: u64,
-}
-
-impl From<Report> for SenderReport {
-    fn from(report: Report) -> Self {
-        let (early_reductions, reductions) =
-            report.controller.map_or((0, 0), |metrics| (metrics.early_reductions, metrics.reductions));
-        Self { one_way_negotiated: report.negotiated, early_reductions, reductions }
-    }
-}
-
 /// The experiment's side of its servers.
 pub(crate) trait Host: Send + Sync + 'static {
     /// Who follows the sender of this flow's connection.
     fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>>;
     /// A connection was accepted; the number to end it by.
-    fn began(&self, sender: Arc<dyn Sender>) -> u64;
+    fn began(&self, monitor: Monitor) -> u64;
     /// It ended.
     fn ended(&self, id: u64);
     /// Waits for the server's delay before an answer.
@@ -257,8 +234,12 @@ pub(crate) fn ends(
     host: Arc<dyn Host>,
 ) -> Result<EndpointPair, SetupError> {
     match stack {
-        Stack::Quinn => rustls::quinn(settings, client, server, host),
-        Stack::Noq => rustls::noq(settings, client, server, host),
+        Stack::Quinn => rustls::ends(settings, client, server, host, |socket, runtime, settings| {
+            quinn::Endpoint::new(Arc::new(socket), runtime, settings)
+        }),
+        Stack::Noq => rustls::ends(settings, client, server, host, |socket, runtime, settings| {
+            noq::Endpoint::new(Box::new(socket), runtime, settings)
+        }),
         #[cfg(feature = "quiche")]
         Stack::Quiche => quiche::ends(settings, client, server, host),
     }

@@ -2,40 +2,28 @@
 
 use std::sync::Arc;
 
-use fathom_stacks::{
-    Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, Monitor, SetupError, Tls,
-};
-use fathom_stacks::{TransportSettings, noq, quinn};
-
-use super::{
-    BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, IDLE, OpenConnection, Sender, SenderReport,
-    Side,
-};
-use crate::http::{HttpError, NO_ERROR, Requests, serve};
 use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
+use fathom_stacks::{
+    Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, SetupError, Tls, TransportSettings,
+};
 
-/// Both ends on quinn.
-pub(super) fn quinn(
+use super::{BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, IDLE, OpenConnection, Side};
+use crate::http::{HttpError, NO_ERROR, Requests, serve};
+
+/// Both ends on the stack whose endpoints `open` makes.
+pub(super) fn ends<E: Endpoint>(
     settings: &EndpointSettings<'_>,
     client: SimSocket,
     server: SimSocket,
     host: Arc<dyn Host>,
+    open: impl Fn(SimSocket, Arc<SimHandle>, Settings) -> Result<E, SetupError>,
 ) -> Result<EndpointPair, SetupError> {
-    let endpoint =
-        |socket, side| quinn::Endpoint::new(Arc::new(socket), Arc::new(settings.sim.clone()), of_side(settings, side));
-    Ok(ends(endpoint(client, Side::Client)?, endpoint(server, Side::Server)?, settings.sim, host))
-}
-
-/// Both ends on noq.
-pub(super) fn noq(
-    settings: &EndpointSettings<'_>,
-    client: SimSocket,
-    server: SimSocket,
-    host: Arc<dyn Host>,
-) -> Result<EndpointPair, SetupError> {
-    let endpoint =
-        |socket, side| noq::Endpoint::new(Box::new(socket), Arc::new(settings.sim.clone()), of_side(settings, side));
-    Ok(ends(endpoint(client, Side::Client)?, endpoint(server, Side::Server)?, settings.sim, host))
+    let endpoint = |socket, side| open(socket, Arc::new(settings.sim.clone()), of_side(settings, side));
+    let (client, server) = (endpoint(client, Side::Client)?, endpoint(server, Side::Server)?);
+    Ok(EndpointPair {
+        connector: Arc::new(Opener { endpoint: client, sim: settings.sim.clone() }),
+        accept: Box::pin(accept(server, settings.sim.clone(), host)),
+    })
 }
 
 /// What one side is made from.
@@ -64,13 +52,6 @@ fn of_side(settings: &EndpointSettings<'_>, side: Side) -> Settings {
     }
 }
 
-fn ends<E: Endpoint>(client: E, server: E, sim: &SimHandle, host: Arc<dyn Host>) -> EndpointPair {
-    EndpointPair {
-        connector: Arc::new(Opener { endpoint: client, sim: sim.clone() }),
-        accept: Box::pin(accept(server, sim.clone(), host)),
-    }
-}
-
 struct Opener<E> {
     endpoint: E,
     sim: SimHandle,
@@ -94,8 +75,8 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>) {
         let flow = incoming.local_ip().and_then(flow_of);
         // A refused attempt shows on the client's side.
         let Ok(connecting) = endpoint.begin(incoming, 0, host.observer(flow)) else { continue };
-        let Some(monitor) = connecting.monitor() else { continue };
-        let id = host.began(Arc::new(monitor.clone()));
+        let monitor = connecting.monitor().cloned().expect("servers watch native controllers, and ours report");
+        let id = host.began(monitor);
         let host = Arc::clone(&host);
         sim.spawn(async move {
             if let Ok(connection) = connecting.await {
@@ -105,14 +86,5 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>) {
             }
             host.ended(id);
         });
-    }
-}
-
-impl Sender for Monitor {
-    fn report(&self) -> SenderReport {
-        match self {
-            Self::Fathom(monitor) => monitor.report().into(),
-            Self::Native(monitor) => SenderReport { reductions: monitor.reductions(), ..SenderReport::default() },
-        }
     }
 }

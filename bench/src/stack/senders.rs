@@ -1,15 +1,14 @@
 //! What the senders of a run did, those that have ended and those that have not.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use super::Sender;
+use fathom_stacks::Monitor;
 
 /// Senders of a run, and what they did.
 #[derive(Default)]
 pub(crate) struct Senders {
     /// Those that have not ended.
-    live: HashMap<u64, Arc<dyn Sender>>,
+    live: HashMap<u64, Monitor>,
     totals: SenderTotals,
 }
 
@@ -28,32 +27,37 @@ pub(crate) struct SenderTotals {
 
 impl Senders {
     /// A sender began; the number to end it by.
-    pub(crate) fn began(&mut self, sender: Arc<dyn Sender>) -> u64 {
+    pub(crate) fn began(&mut self, monitor: Monitor) -> u64 {
         self.totals.began += 1;
-        self.live.insert(self.totals.began, sender);
+        self.live.insert(self.totals.began, monitor);
         self.totals.at_once = self.totals.at_once.max(self.live.len() as u64);
         self.totals.began
     }
 
     /// A sender ended.
     pub(crate) fn ended(&mut self, id: u64) {
-        if let Some(sender) = self.live.remove(&id) {
-            self.add(&*sender);
+        if let Some(monitor) = self.live.remove(&id) {
+            self.add(&monitor);
         }
     }
 
     /// What all of them did. Those still sending are asked now and count as ended. Sums do not depend on the map's order.
     pub(crate) fn totals(&mut self) -> SenderTotals {
-        for sender in std::mem::take(&mut self.live).into_values() {
-            self.add(&*sender);
+        for monitor in std::mem::take(&mut self.live).into_values() {
+            self.add(&monitor);
         }
         self.totals
     }
 
-    fn add(&mut self, sender: &dyn Sender) {
-        let report = sender.report();
-        self.totals.one_way_negotiated += u64::from(report.one_way_negotiated);
-        self.totals.early_reductions += report.early_reductions;
-        self.totals.reductions += report.reductions;
+    fn add(&mut self, monitor: &Monitor) {
+        let report = match monitor {
+            Monitor::Fathom(monitor) => monitor.report(),
+            Monitor::Native(monitor) => return self.totals.reductions += monitor.reductions(),
+        };
+        self.totals.one_way_negotiated += u64::from(report.negotiated);
+        if let Some(metrics) = report.controller {
+            self.totals.early_reductions += metrics.early_reductions;
+            self.totals.reductions += metrics.reductions;
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use fathom_netsim::sim::WIRE_OVERHEAD;
+
 use crate::packet_level::WebUser;
 use crate::scenario::{Background, Load, Scenario, Stop, Traffic, WebLoad, Workload};
-use fathom_netsim::sim::WIRE_OVERHEAD;
 
 /// CPU seconds for each data packet of a long transfer: both ends, acknowledgements, network and measuring, on one core. Measured by this
 /// lab on machines of 2025: about 5 microseconds.

@@ -1,12 +1,13 @@
 //! Runs runs on all cores, the longest first. A finished run is stored at once; a stored one is not run again.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::estimate::estimate;
 use super::store::{Store, Stored};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_netsim::backend::Backend;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
@@ -10,7 +11,6 @@ use super::key_text;
 use super::substitute::{AxisValue, SpannedError, Variables, is_name, scalar_text};
 use crate::scenario::{PlanError, RENAMED, Scenario, ScenarioSpec, toml_message};
 use crate::stack::Stack;
-use fathom_netsim::backend::Backend;
 
 /// Fields of a study.
 const FIELDS: &[&str] = &["question", "source", "seeds", "stack", "sweep", "skip", "scenario"];

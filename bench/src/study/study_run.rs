@@ -5,11 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use fathom_netsim::hash::StableHash;
 use serde::{Deserialize, Serialize};
 
 use super::{RESULTS_VERSION, Study, key_text};
 use crate::scenario::{Outcome, PlanError, Scenario, Stop, Workload};
-use fathom_netsim::hash::StableHash;
 
 /// A run that ends after responses is not scaled below this many.
 const FEWEST_RESPONSES: u64 = 50;

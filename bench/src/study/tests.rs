@@ -1,11 +1,12 @@
 //! Studies from text to results, with a runner that runs nothing.
 
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::executor::{Event, RunOptions, StudyError, run_study_with};
 use super::study_run::StudyRunResult;

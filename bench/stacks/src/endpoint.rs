@@ -75,11 +75,10 @@ impl Endpoint {
         let mut shares = Vec::new();
         for controller in &settings.controllers {
             let wrong = |why: &dyn std::fmt::Display| SetupError::Controller(controller.spec(), why.to_string());
-            let tls_error = |why: &dyn std::fmt::Display| SetupError::Tls(why.to_string());
             let config = match controller {
                 Controller::Fathom(config) => Arc::clone(config),
                 Controller::Native(name) => {
-                    shares.push(native_share(&settings, name).map_err(|e| tls_error(&e))?);
+                    shares.push(native_share(&settings, name).map_err(|e| wrong(&e))?);
                     continue;
                 }
             };

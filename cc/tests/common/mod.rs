@@ -1,11 +1,12 @@
 //! A connection in miniature: sends and acknowledges packets, so that a test reads like a story.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+use std::time::Duration;
+
 use fathom_cc::catalogue::{self, Algorithm, CATALOGUE, Values};
 use fathom_cc::{
     AckEvent, Acked, Capabilities, Cause, CongestionEvent, Controller, OneWayDelay, Rtt, Sent, Start, Time,
 };
-use std::time::Duration;
 
 pub const MSS: u64 = 1_200;
 pub const ALL_SIGNALS: Capabilities = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };

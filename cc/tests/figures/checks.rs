@@ -1,9 +1,10 @@
 //! What a controller's paper says should be seen in its run.
 #![allow(unreachable_pub, reason = "a test binary")]
 
-use super::*;
 use fathom_cc::highspeed::a;
 use fathom_cc::vegas::delta;
+
+use super::*;
 
 /// Of any controller: the run lasts, within what the path and the window's bounds allow, and grows again where nothing waits.
 pub fn the_window_lasts_to_the_end(run: &Run) {

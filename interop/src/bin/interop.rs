@@ -1,6 +1,5 @@
 //! `fathom-interop`: runs QUIC clients and servers against each other on this host, through a relay that emulates the link.
 
-use parking_lot::Mutex;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +16,7 @@ use fathom_interop::runner::{
 };
 use fathom_interop::usage;
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 use serde_json::json;
 
 /// Run QUIC interoperability tests on this host, without containers: our stacks against each other and against the implementations in

@@ -1,6 +1,5 @@
 //! The client on stacks with rustls.
 
-use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use fathom_net::load::TicketStore;
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
 use fathom_stacks::{Connecting, Connection, Endpoint, Tls};
+use parking_lot::Mutex;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;

@@ -1,11 +1,11 @@
 //! Facts about each connection. A value that the stack does not report is `null`.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fathom_plugin::{Offer, Report};
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use super::Setup;

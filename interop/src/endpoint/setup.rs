@@ -42,7 +42,7 @@ pub struct EndpointStack {
 impl EndpointStack {
     /// The endpoints in this build.
     pub fn all() -> impl Iterator<Item = Self> {
-        // noq's unmodified controllers are quinn's.
+        // Unmodified noq is not among the endpoints.
         let with = |stock| move |stack: &Stack| Self { stack: *stack, stock };
         Stack::ALL
             .iter()

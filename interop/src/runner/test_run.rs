@@ -1,6 +1,5 @@
 //! Runs one test case with one client and one server.
 
-use parking_lot::Mutex;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -10,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fathom_netsim::relay::{Relay, RelaySpec, RelayStats};
+use parking_lot::Mutex;
 
 use super::check::{Evidence, TestResult, check};
 use super::implementation::{Implementation, Role};

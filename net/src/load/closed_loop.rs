@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fathom_stacks::Endpoint;
 use http::Uri;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -13,7 +14,6 @@ use super::context::{LoadContext, timed_out};
 use super::pool::ConnectionPool;
 use super::request::{Failure, FailureKind, Request};
 use crate::server::stopped;
-use fathom_stacks::Endpoint;
 
 /// After a request that broke off, the next waits so long: a server that is down is not worth a busy loop.
 const BACK_OFF: Duration = Duration::from_millis(50);

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fathom_stacks::{EarlyDataAccepted, Endpoint};
+
 use super::client::{Client, Connection};
 use super::clock::now;
 use super::load_stats::{EarlyData, LoadStats};
 use super::request::{Failure, FailureKind, Request};
 use super::session::Session;
-use fathom_stacks::{EarlyDataAccepted, Endpoint};
 
 /// How requests are made.
 #[derive(Clone, Copy, Debug)]

@@ -1,15 +1,15 @@
 //! Statistics of a load run.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use fathom_plugin::InUse;
+use fathom_stacks::ConnectionStats;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::latency::LatencyHistogram;
 use super::request::{Failure, FailureKind, Request};
 use super::request_csv::RequestCsv;
-use fathom_stacks::ConnectionStats;
 
 /// Request counts, without those of the warm-up.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,10 @@
 //! Open loop: requests start at scheduled times, whether or not earlier ones have completed.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fathom_stacks::Endpoint;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -15,7 +16,6 @@ use super::pool::StreamPool;
 use super::request::{Failure, FailureKind, Request};
 use super::session::Session;
 use crate::server::stopped;
-use fathom_stacks::Endpoint;
 
 /// A connection on which 0-RTT is wanted stays for two round trips, at least so long: then its tickets are here.
 const LINGER: Duration = Duration::from_millis(5);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use fathom_stacks::Endpoint;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use super::context::LoadContext;
 use super::request::Failure;
 use super::session::Session;
-use fathom_stacks::Endpoint;
 
 /// A fixed number of connections, established on demand.
 pub(super) struct ConnectionPool<E: Endpoint> {

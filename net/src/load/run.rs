@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use fathom_stacks::{Endpoint, Stack, noq, quinn};
 use tokio::sync::watch;
 
 use super::arrivals::Arrival;
@@ -21,7 +22,6 @@ use super::request_csv::RequestCsv;
 use super::saturation::ClientSaturation;
 use super::{LoadConfig, LoadError, LoadReport, Outputs, PoolSize, Progress, Traffic};
 use crate::server::{NO_ERROR, stopped};
-use fathom_stacks::{Endpoint, Stack, noq, quinn};
 
 /// How often progress is reported and CPU usage is read.
 const TICK: Duration = Duration::from_millis(100);

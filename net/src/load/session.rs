@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Buf;
+use fathom_stacks::Endpoint;
 use http::Uri;
 use tokio::task::AbortHandle;
 
@@ -15,7 +16,6 @@ use super::request::{Failure, FailureKind, ResponseProgress};
 use crate::digest::{self, Digest};
 use crate::server::NO_ERROR;
 use crate::stream_limits;
-use fathom_stacks::Endpoint;
 
 /// Sends requests.
 pub(super) type RequestSender<E> =

@@ -1,10 +1,10 @@
 //! Queueing delay towards the server, from the server's timestamps.
 
-use parking_lot::Mutex;
 use std::time::Duration;
 
 use fathom_cc::{ControllerMetrics, OneWayDelay, Time};
 use fathom_plugin::Observer;
+use parking_lot::Mutex;
 
 /// One-way delays of what one connection sent: how far they lie above the least of them, on average. A few numbers, however long the
 /// connection lives.

@@ -4,11 +4,11 @@
 //! (RFC 9000 §8.1). So connections without a validated address never cause a refusal: they only make further clients of the same prefix
 //! validate theirs. Otherwise an attacker could lock out a client by spoofing its address.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::limits::Limits;

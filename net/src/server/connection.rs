@@ -1,6 +1,5 @@
 //! The requests of one connection.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use h3::error::Code;
 use h3::quic::{RecvStream, SendStream};
 use h3::server::{RequestResolver, RequestStream};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};

@@ -81,9 +81,9 @@ pub enum SetupError {
     /// Certificate or key.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// A controller.
-    #[error("controller '{0}': {1}")]
-    Controller(String, String),
+    /// A controller, or the stack's TLS.
+    #[error(transparent)]
+    Stack(fathom_stacks::SetupError),
     /// 0-RTT on a stack without replay protection.
     #[error(
         "{0} does not support 0-RTT: BoringSSL has no replay protection; leave out --zero-rtt, or write --stack quinn or noq"
@@ -92,6 +92,13 @@ pub enum SetupError {
     /// The address.
     #[error("cannot listen on {0}: {1}; choose another address or a free port")]
     Listen(SocketAddr, io::Error),
+}
+
+impl SetupError {
+    /// A controller cannot be used.
+    pub(crate) fn controller(spec: &str, why: String) -> Self {
+        Self::Stack(fathom_stacks::SetupError::Controller(spec.to_owned(), why))
+    }
 }
 
 /// State that all connections of a server share.
@@ -140,29 +147,32 @@ impl Server {
         let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
         let listen_error = |e: io::Error| SetupError::Listen(listen, e);
         let endpoint_error = |e| match e {
-            fathom_stacks::SetupError::Controller(controller, why) => SetupError::Controller(controller, why),
-            fathom_stacks::SetupError::Tls(why) => SetupError::Controller(String::new(), why),
             fathom_stacks::SetupError::Endpoint(e) => listen_error(e),
+            e => SetupError::Stack(e),
+        };
+        let on_rustls = || {
+            let settings = endpoint_settings(stack, &shares, tls, &limits, extension)?;
+            let (socket, buffers) = udp::bind(listen).map_err(listen_error)?;
+            let address = socket.local_addr().map_err(listen_error)?;
+            Ok::<_, SetupError>((socket, settings, address, buffers))
         };
         let (address, buffers, listener) = match stack {
+            Stack::Quinn => {
+                let (socket, settings, address, buffers) = on_rustls()?;
+                let endpoint = quinn::Endpoint::on_tokio(socket, settings).map_err(endpoint_error)?;
+                (address, buffers, Listener::Quinn(endpoint))
+            }
+            Stack::Noq => {
+                let (socket, settings, address, buffers) = on_rustls()?;
+                let endpoint = noq::Endpoint::on_tokio(socket, settings).map_err(endpoint_error)?;
+                (address, buffers, Listener::Noq(endpoint))
+            }
             #[cfg(feature = "quiche")]
             Stack::Quiche => {
                 let endpoint = quiche::ServerEndpoint::open(listen, &shares, &identity, &limits, extension)?;
-                (Ok(endpoint.address()), endpoint.buffers(), Listener::Quiche(endpoint))
-            }
-            stack => {
-                let settings = endpoint_settings(stack, &shares, tls, &limits, extension)?;
-                let (socket, buffers) = udp::bind(listen).map_err(listen_error)?;
-                let address = socket.local_addr();
-                let listener = if stack == Stack::Noq {
-                    noq::Endpoint::on_tokio(socket, settings).map(Listener::Noq)
-                } else {
-                    quinn::Endpoint::on_tokio(socket, settings).map(Listener::Quinn)
-                };
-                (address, buffers, listener.map_err(endpoint_error)?)
+                (endpoint.address(), endpoint.buffers(), Listener::Quiche(endpoint))
             }
         };
-        let address = address.map_err(listen_error)?;
         let labels =
             shares.controllers().map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() }).collect();
         let budget = MemoryBudget::new(&limits, metrics.response_memory());
@@ -212,7 +222,7 @@ fn endpoint_settings(
     limits: &Limits,
     extension: Extension,
 ) -> Result<EndpointSettings, SetupError> {
-    let read = |spec: &str| Controller::read(spec, stack).map_err(|why| SetupError::Controller(spec.to_owned(), why));
+    let read = |spec: &str| Controller::read(spec, stack).map_err(|why| SetupError::controller(spec, why));
     let controllers = shares.controllers().map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(EndpointSettings {
         extension,

@@ -1,7 +1,6 @@
 //! Request streams that `h3` and the response share: `h3` owns its streams, but a response must learn when its data is acknowledged, and
 //! writes bodies without copying.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
@@ -11,6 +10,7 @@ use h3::error::Code;
 use h3::quic::{
     Connection, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming, StreamId, WriteBuf,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use fathom_stacks::{Delivery, RequestStream as ResponseStream};
 

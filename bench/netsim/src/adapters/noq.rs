@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use noq as stack;
 use noq::udp::{RecvMeta, Transmit};
 
-use self::runtime::{codepoint, of_codepoint};
+use self::runtime::{receive, send};
 use crate::sim::{SEGMENTS, SimSocket};
 
 /// A socket as an endpoint holds it.
@@ -29,15 +29,7 @@ impl noq::AsyncUdpSocket for SimSocket {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let count = self.receive(bufs.len().min(meta.len()), cx.waker(), |at, bytes, received| {
-            let len = received.len.min(bufs[at].len());
-            bufs[at][..len].copy_from_slice(&bytes[..len]);
-            let mut m = RecvMeta::default();
-            (m.len, m.stride, m.addr, m.dst_ip) = (len, len, received.from, received.to);
-            m.ecn = received.ecn.map(codepoint);
-            meta[at] = m;
-        });
-        count.map_or(Poll::Pending, |count| Poll::Ready(Ok(count)))
+        receive(self, cx, bufs, meta)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -51,8 +43,7 @@ impl noq::AsyncUdpSocket for SimSocket {
 
 impl noq::UdpSender for SimSocket {
     fn poll_send(self: Pin<&mut Self>, t: &Transmit<'_>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let ecn = t.ecn.map(of_codepoint);
-        Poll::Ready(self.send(t.destination, t.src_ip, ecn, t.contents, t.segment_size))
+        Poll::Ready(send(&self, t))
     }
 
     fn max_transmit_segments(&self) -> NonZeroUsize {

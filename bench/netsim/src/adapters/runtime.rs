@@ -1,13 +1,14 @@
-//! The simulation as the runtime of a stack with quinn's interface. Compiled once per such stack, on the types that `super` names.
+//! The simulation as the runtime of a stack with quinn's interface, and its sockets' reading and writing. Compiled once per such stack, on the types that `super` names.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use super::stack::udp::{EcnCodepoint, RecvMeta, Transmit};
 use super::{Socket, stack};
-use crate::sim::{Ecn, SimHandle, Sleep};
+use crate::sim::{Ecn, SimHandle, SimSocket, Sleep};
 
 impl stack::Runtime for SimHandle {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn stack::AsyncTimer>> {
@@ -37,20 +38,34 @@ impl stack::AsyncTimer for Sleep {
     }
 }
 
-/// The stack's codepoint.
-pub(super) fn codepoint(ecn: Ecn) -> stack::udp::EcnCodepoint {
-    match ecn {
-        Ecn::Ect0 => stack::udp::EcnCodepoint::Ect0,
-        Ecn::Ect1 => stack::udp::EcnCodepoint::Ect1,
-        Ecn::Ce => stack::udp::EcnCodepoint::Ce,
-    }
+/// Sends what the stack hands over.
+pub(super) fn send(socket: &SimSocket, t: &Transmit<'_>) -> io::Result<()> {
+    let ecn = t.ecn.map(|ecn| match ecn {
+        EcnCodepoint::Ect0 => Ecn::Ect0,
+        EcnCodepoint::Ect1 => Ecn::Ect1,
+        EcnCodepoint::Ce => Ecn::Ce,
+    });
+    socket.send(t.destination, t.src_ip, ecn, t.contents, t.segment_size)
 }
 
-/// The simulation's codepoint.
-pub(super) fn of_codepoint(ecn: stack::udp::EcnCodepoint) -> Ecn {
-    match ecn {
-        stack::udp::EcnCodepoint::Ect0 => Ecn::Ect0,
-        stack::udp::EcnCodepoint::Ect1 => Ecn::Ect1,
-        stack::udp::EcnCodepoint::Ce => Ecn::Ce,
-    }
+/// Copies the datagrams that are there into the stack's buffers, as many as fit.
+pub(super) fn receive(
+    socket: &SimSocket,
+    cx: &Context<'_>,
+    bufs: &mut [IoSliceMut<'_>],
+    meta: &mut [RecvMeta],
+) -> Poll<io::Result<usize>> {
+    let count = socket.receive(bufs.len().min(meta.len()), cx.waker(), |at, bytes, received| {
+        let len = received.len.min(bufs[at].len());
+        bufs[at][..len].copy_from_slice(&bytes[..len]);
+        let mut m = RecvMeta::default();
+        (m.len, m.stride, m.addr, m.dst_ip) = (len, len, received.from, received.to);
+        m.ecn = received.ecn.map(|ecn| match ecn {
+            Ecn::Ect0 => EcnCodepoint::Ect0,
+            Ecn::Ect1 => EcnCodepoint::Ect1,
+            Ecn::Ce => EcnCodepoint::Ce,
+        });
+        meta[at] = m;
+    });
+    count.map_or(Poll::Pending, |count| Poll::Ready(Ok(count)))
 }

@@ -1,6 +1,5 @@
 //! Real-time runs, with a link that a thread of the test is.
 
-use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use fathom_units::{Rate, Time};
+use parking_lot::Mutex;
 
 use super::real_time::KernelLink;
 use crate::link::Link;

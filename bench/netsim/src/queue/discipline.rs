@@ -58,6 +58,13 @@ pub struct Kind {
     pub module: Option<&'static str>,
 }
 
+impl Kind {
+    /// Whether it has this name, long or short.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.short == Some(name)
+    }
+}
+
 /// A kind of queue with its parameters: what each file of this folder declares. Written out ([`fmt::Display`]), it is what
 /// [`Discipline::read`] reads, the name before it.
 pub trait Discipline: Copy + fmt::Debug + fmt::Display {

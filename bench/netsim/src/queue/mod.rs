@@ -44,12 +44,16 @@ macro_rules! queues {
         /// Every kind of queue.
         pub const KINDS: &[Kind] = &[$($file::$spec::KIND),+];
 
-        /// Reads the options of a queue of this kind; `s` is all of the text.
-        fn read(kind: &Kind, s: &str, options: &str) -> Result<QueueSpec, String> {
-            $(if kind.name == $file::$spec::KIND.name {
-                return $file::$spec::read(options).map(QueueSpec::$variant);
-            })+
-            Err(no_queue(s))
+        impl FromStr for QueueSpec {
+            type Err = String;
+
+            fn from_str(s: &str) -> Result<Self, String> {
+                let (name, options) = s.split_at(s.find(':').unwrap_or(s.len()));
+                $(if $file::$spec::KIND.is_called(name) {
+                    return $file::$spec::read(options).map(Self::$variant);
+                })+
+                Err(no_queue(s))
+            }
         }
 
         impl QueueSpec {
@@ -111,16 +115,6 @@ impl QueueSpec {
     /// Drop-tail with a limit in packets.
     pub const fn droptail_packets(limit: usize) -> Self {
         Self::DropTail(DropTail::packets(limit))
-    }
-}
-
-impl FromStr for QueueSpec {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        let (name, options) = s.split_at(s.find(':').unwrap_or(s.len()));
-        let kind = KINDS.iter().find(|kind| kind.name == name || kind.short == Some(name));
-        kind.ok_or_else(|| no_queue(s)).and_then(|kind| read(kind, s, options))
     }
 }
 

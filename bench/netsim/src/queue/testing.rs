@@ -4,12 +4,12 @@
 //! link (or would have left it, had it not been dropped). It says whether the packet was marked or dropped. A good answer adds
 //! `1/window` packets, or one packet in slow start; a bad one halves the window, once per window sent. Nothing is random.
 
-use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use fathom_units::Rate;
+use parking_lot::Mutex;
 
 use super::discipline::{Admission, Arrival, Queue};
 use crate::link::{Link, LinkStats, Verdict};

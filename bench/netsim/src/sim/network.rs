@@ -3,13 +3,13 @@
 //! A flow is one connection. It belongs to a [`Group`], which names its sockets and the links of its path; its own part is the
 //! DelayBox: half of its client-side and half of its server-side delay in each direction (PackMime's use of DelayBox, ns-2).
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use fathom_units::Time;
+use parking_lot::Mutex;
 
 use crate::hash::StableHash;
 use crate::link::Link;

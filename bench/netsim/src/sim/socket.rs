@@ -3,7 +3,6 @@
 //! A connection is its own flow although all of a group's connections share two sockets: the client opens flow `n` to the server
 //! address whose low 32 bits are `n`, and the server answers from it.
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -12,6 +11,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use fathom_units::Time;
+use parking_lot::Mutex;
 
 use crate::link::{Link, LinkStats};
 

@@ -1,8 +1,8 @@
 //! A cipher suite whose keys record which stream bytes they seal.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{Algorithm, HeaderProtectionKey, PacketKey, Tag};

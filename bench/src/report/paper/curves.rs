@@ -1,9 +1,10 @@
 //! Figures as numbers: what their axes show, and the curves at round values of x.
 
+use fathom_metrics::Estimate;
+
 use super::grid::{Column, Grid, NOTHING};
 use super::scale::{Scale, estimate, number, side_by_side};
 use crate::reproduce::{Axis, Figure, Series};
-use fathom_metrics::Estimate;
 
 /// Values of x in a table, at most.
 const COLUMNS: usize = 8;

@@ -5,8 +5,9 @@
 
 pub(super) mod values;
 
-use crate::scenario::Outcome;
 use fathom_metrics::Estimate;
+
+use crate::scenario::Outcome;
 
 use super::{Claim, Results, Verdict};
 

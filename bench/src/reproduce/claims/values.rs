@@ -1,9 +1,10 @@
 //! Verdicts on measured values, and curves, for the reports of several papers.
 
+use fathom_metrics::Estimate;
+
 use super::{all, opposite};
 use crate::reproduce::{Results, Series, Verdict};
 use crate::scenario::Outcome;
-use fathom_metrics::Estimate;
 
 /// A single run decides only where it is off by more than this part of what it is compared with: ours.
 const ONE_RUN: f64 = 0.1;

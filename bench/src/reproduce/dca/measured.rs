@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fathom_cc::dca::Epoch;
-
-use crate::scenario::Outcome;
 use fathom_metrics::{
     Counts, DelayEvent, LAGS, Latencies, RttSample, SendRate, Timeouts, indication, lagged, predict, replay,
 };
+
+use crate::scenario::Outcome;
 
 use super::super::{Artefact, Axis, Body, Entry, Figure, Results, Row, Series};
 use super::{ALTERED, ASU, BySeed, EMORY, LEVELS, by_seed, entry, estimate, mean_of, row, table};

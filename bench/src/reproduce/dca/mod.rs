@@ -17,8 +17,9 @@ mod verdicts;
 
 use std::collections::BTreeMap;
 
-use crate::scenario::Outcome;
 use fathom_metrics::Estimate;
+
+use crate::scenario::Outcome;
 
 use super::{Artefact, ArtefactSpec, Body, Entry, Paper, Report, Results, Row, Table};
 

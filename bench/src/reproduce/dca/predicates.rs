@@ -1,7 +1,8 @@
 //! Predicates of the claims, from the paper's words and before any result was seen.
 
-use crate::scenario::Outcome;
 use fathom_metrics::Estimate;
+
+use crate::scenario::Outcome;
 
 use super::super::claims::{all as all_hold, opposite};
 use super::super::{Results, Verdict};

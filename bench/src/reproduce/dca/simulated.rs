@@ -1,7 +1,8 @@
 //! The models of the paths; tables 4-1 to 4-5; what one connection changes (DCA §4.5); figure 4-7.
 
-use crate::scenario::{GroupOutcome, LinkOutcome, Outcome};
 use fathom_metrics::Estimate;
+
+use crate::scenario::{GroupOutcome, LinkOutcome, Outcome};
 
 use super::super::{Artefact, Axis, Body, Figure, Results, Row, Series};
 use super::measured::{predicted, round_trips, series};

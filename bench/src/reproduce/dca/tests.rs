@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fathom_cc::Time;
+use fathom_metrics::RttSample;
 
 use crate::scenario::{BackgroundOutcome, GroupOutcome, LinkOutcome, Load, Outcome, RttOutcome};
 use crate::study::{Study, StudyRunResult, shipped};
-use fathom_metrics::RttSample;
 
 use super::super::{Body, Results, Verdict};
 use super::claims::{answer, names};

@@ -6,9 +6,10 @@ mod claims;
 #[cfg(test)]
 mod tests;
 
-use crate::scenario::Outcome;
 use fathom_metrics::Estimate;
 use fathom_netsim::link::jain;
+
+use crate::scenario::Outcome;
 
 use super::{Artefact, ArtefactSpec, Axis, Body, Entry, Figure, Paper, Report, Results, Row, Series, Table};
 

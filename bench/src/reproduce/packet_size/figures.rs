@@ -1,10 +1,11 @@
 //! Figures of Packet size §4.3, and tables of what it leaves open.
 
+use fathom_metrics::{Estimate, ShareDistribution};
+
 use super::super::claims::values::{series, with};
 use super::super::{Artefact, Axis, Body, Entry, Figure, Results, Row, Series, Table};
 use super::{ADAPTIVE, ALIKE, BESIDE, MIXED, everyone, fairness, half_or_less, members};
 use crate::scenario::Outcome;
-use fathom_metrics::{Estimate, ShareDistribution};
 
 /// Flows of figures 4.4 to 4.7 and again 4.8 to 4.11.
 const FLOWS: [&str; 4] = ["50", "100", "200", "400"];

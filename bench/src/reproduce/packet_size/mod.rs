@@ -11,9 +11,10 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
+use fathom_metrics::{ShareDistribution, WindowFairness};
+
 use super::{ArtefactSpec, Paper, Report, Results};
 use crate::scenario::Outcome;
-use fathom_metrics::{ShareDistribution, WindowFairness};
 
 const ALIKE: &str = "packet-size-4.3.1";
 const MIXED: &str = "packet-size-4.3.2";

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_metrics::{Fairness, GroupBytes, WINDOWS};
+
 use super::claims::*;
 use super::figures::{LARGE_PERCENT, QUEUES, SIZES, beside_percent};
 use super::*;
@@ -9,7 +11,6 @@ use crate::reproduce::Body;
 use crate::reproduce::Verdict::{Held, NotHeld, Undecided};
 use crate::scenario::GroupOutcome;
 use crate::study::{Study, StudyRun, StudyRunResult, shipped};
-use fathom_metrics::{Fairness, GroupBytes, WINDOWS};
 
 fn v(mean: f64) -> Vec<f64> {
     vec![mean - 0.1, mean, mean + 0.1]

@@ -10,9 +10,10 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
+use fathom_metrics::Distribution;
+
 use super::{ArtefactSpec, Paper, Report, Results};
 use crate::scenario::{GroupOutcome, Outcome};
-use fathom_metrics::Distribution;
 
 const FIGURE_4: &str = "sdc-figure-4";
 const FIGURE_9: &str = "sdc-figure-9";

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_metrics::WindowPoint;
+
 use super::claims::*;
 use super::*;
 use crate::reproduce::Verdict::{self, Held, NotHeld, Undecided};
@@ -9,7 +11,6 @@ use crate::reproduce::{Body, Claim};
 use crate::scenario::Progress;
 use crate::scenario::{FlowOutcome, run};
 use crate::study::{Study, StudyRunResult, shipped};
-use fathom_metrics::WindowPoint;
 
 fn at(points: &[(f64, f64)]) -> Vec<At> {
     // Three seeds that differ by a hundredth of a unit.

@@ -1,12 +1,13 @@
 //! What the text says of one bottleneck (Sync-TCP §5.1), as predicates.
 
+use fathom_metrics::Distribution;
+
 use super::super::Verdict;
 use super::super::claims::{
     self, ClaimCheck, FRACTION_MARGIN, Finding, Of, all, margin, more, no_less, pairs, same, shown, together,
 };
 use super::curves::times;
 use super::*;
-use fathom_metrics::Distribution;
 
 /// Times at which curves are compared, in milliseconds. Ours.
 pub(super) const TIMES: [f64; 15] = [

@@ -1,7 +1,8 @@
 //! Distributions of response times, as the paper draws them: the part of all responses that took no longer.
 
-use crate::scenario::Outcome;
 use fathom_metrics::{Distribution, Estimate};
+
+use crate::scenario::Outcome;
 
 use super::*;
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use fathom_metrics::{Distribution, WindowPoint};
+
 use super::super::Verdict;
 use super::claims::{TIMES, crossover};
 use super::*;
 use crate::scenario::{GroupOutcome, LinkOutcome, TracedOutcome};
 use crate::study::{Study, StudyRunResult, shipped};
-use fathom_metrics::{Distribution, WindowPoint};
 
 /// A distribution by its fraction within so many milliseconds, to 4 s.
 fn distribution(count: u64, fraction: impl Fn(f64) -> f64) -> Distribution {

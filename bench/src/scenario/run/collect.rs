@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::Time;
+use fathom_metrics::{Fairness, GroupBytes, Responses, WINDOWS, fair_by_packets, round};
+use fathom_netsim::link::{CountedBytes, LinkStats};
+use fathom_netsim::sim::{SimHandle, WIRE_OVERHEAD};
 
 use super::super::outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime};
 use super::super::state::{ControllerGroup, RunStats, WarmUpCounts};
 use super::super::{Traffic, Workload};
 use super::{BuiltGroup, Run};
-use fathom_metrics::{Fairness, GroupBytes, Responses, WINDOWS, fair_by_packets, round};
-use fathom_netsim::link::{CountedBytes, LinkStats};
-use fathom_netsim::sim::{SimHandle, WIRE_OVERHEAD};
 
 impl Run<'_> {
     pub(super) fn collect(&self) -> Outcome {

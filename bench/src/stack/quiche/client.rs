@@ -1,11 +1,12 @@
 //! The client: opens connections, sends requests, counts the bytes received.
 
-use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use fathom_cc::Time;
+use fathom_netsim::sim::server_address;
+use parking_lot::Mutex;
 use quiche::fathom::simulation::run_at;
 use quiche::h3::{self, NameValue};
 
@@ -14,7 +15,6 @@ use super::connection::{Connection, Quic, Shared, Side, lock};
 use super::endpoint::Endpoint;
 use crate::http::{Fetched, HttpError, NO_ERROR, padding};
 use crate::stack::{BoxFuture, Client, Connector};
-use fathom_netsim::sim::server_address;
 
 /// Digits of a request's cookie at most. quiche writes a header block whole or not at all, so it must fit a window; larger requests bring
 /// the rest as a body.

@@ -3,7 +3,6 @@
 //! quiche does no I/O. Datagrams are fed to it as the socket has them ([`Connection::receive`]); then its task ([`Driver`]) hears what
 //! they brought, goes on writing, sends, and sleeps until its timer. Whatever quiche does sees the virtual time and the connection's rng.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,13 +11,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fathom_cc::Time;
+use fathom_netsim::sim::{Ecn, SimHandle, SimSocket, Sleep};
+use fathom_stacks::NativeWatch;
+use parking_lot::{Mutex, MutexGuard};
 use quiche::fathom::simulation::{ConnectionRng, run_at};
 use quiche::h3;
 
 use super::endpoint::{Cid, Endpoint};
 use crate::stack::LARGEST_DATAGRAM;
-use fathom_netsim::sim::{Ecn, SimHandle, SimSocket, Sleep};
-use fathom_stacks::NativeWatch;
 
 /// Lets quiche send bodies without copying them.
 #[derive(Clone, Debug, Default)]

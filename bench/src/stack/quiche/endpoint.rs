@@ -1,18 +1,18 @@
 //! An endpoint: one socket, and the connections behind it by connection ID.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
+use fathom_netsim::hash::StableHash;
+use fathom_netsim::sim::{Received, SimHandle, SimSocket};
+use parking_lot::{Mutex, MutexGuard};
 use quiche::fathom::simulation::ConnectionRng;
 use quiche::h3;
 
 use super::connection::{Driver, Shared, Side, lock};
-use fathom_netsim::hash::StableHash;
-use fathom_netsim::sim::{Received, SimHandle, SimSocket};
 
 /// Length of the connection IDs that endpoints here choose, as quinn's.
 const CID: usize = 8;

@@ -9,12 +9,13 @@ mod endpoint;
 mod server;
 mod tls;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fathom_netsim::sim::SimSocket;
 use fathom_plugin::Observer;
 use fathom_stacks::quiche::{algorithm, needs_pacing};
+use parking_lot::Mutex;
 use quiche::CongestionControlAlgorithm;
 use quiche::h3;
 
@@ -24,7 +25,6 @@ use self::endpoint::Endpoint;
 use self::server::Acceptor;
 use super::{Control, EndpointPair, EndpointSettings, Host, IDLE, SetupError, Side};
 use crate::http::{CHUNK, ZEROS};
-use fathom_netsim::sim::SimSocket;
 
 /// Receive window of a stream where the plan sets none: quinn's default (100 ms at 100 Mbps), as noq's.
 const STREAM_WINDOW: u64 = 1_250_000;

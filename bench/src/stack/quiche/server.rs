@@ -1,22 +1,22 @@
 //! The server: accepts connections, answers `GET /bytes/N` with N bytes, one request of a connection after the other.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use fathom_cc::Time;
+use fathom_netsim::sim::{Received, flow_of};
 use fathom_plugin::Observer;
+use fathom_stacks::{Monitor, NativeMonitor, NativeWatch};
+use parking_lot::Mutex;
 use quiche::fathom::simulation::run_at;
 use quiche::h3::{self, NameValue};
 
 use super::Setup;
 use super::connection::{Connection, Quic, Shared, Side, lock};
 use super::endpoint::{Cid, Endpoint};
-use crate::stack::{Host, Sender};
-use fathom_netsim::sim::{Received, flow_of};
-use fathom_stacks::{Monitor, NativeMonitor, NativeWatch};
+use crate::stack::Host;
 
 /// A request: its stream, and the length of the body it asks for; `None`: there is nothing of that name.
 #[derive(Clone, Copy, Debug)]
@@ -163,14 +163,14 @@ impl Acceptor {
     }
 
     /// Reports the state of the connection's controller.
-    fn sender(&self, quic: &Quic, observer: Option<Arc<dyn Observer>>) -> (Arc<dyn Sender>, Option<NativeWatch>) {
+    fn sender(&self, quic: &Quic, observer: Option<Arc<dyn Observer>>) -> (Monitor, Option<NativeWatch>) {
         if let Some(monitor) = quic.fathom() {
-            return (Arc::new(Monitor::Fathom(monitor)), None);
+            return (Monitor::Fathom(monitor), None);
         }
         let (sim, monitor) = (self.endpoint.sim.clone(), Arc::new(NativeMonitor::default()));
         let clock = Arc::new(move || sim.time());
         let watch = NativeWatch { clock, observer, monitor: Arc::clone(&monitor) };
-        (Arc::new(Monitor::Native(monitor)), Some(watch))
+        (Monitor::Native(monitor), Some(watch))
     }
 }
 

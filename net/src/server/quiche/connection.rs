@@ -1,9 +1,10 @@
 //! One connection: timers, packets, its end.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fathom_stacks::ConnectionStats;
+use parking_lot::Mutex;
 use quiche::h3;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
@@ -12,8 +13,6 @@ use super::coalesced::packets_after_handshake;
 use super::quic::{FAR_FUTURE, Quic};
 use super::request_streams::RequestStreams;
 use super::socket::{Packet, SendBatch, Socket};
-use fathom_stacks::ConnectionStats;
-
 use crate::metrics::{ControllerLabels, Metrics};
 use crate::server::admission::AdmissionGuard;
 use crate::server::connection::{EXCESSIVE_LOAD, HANDSHAKE, QUIET, longest_drain};

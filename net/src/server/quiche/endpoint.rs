@@ -73,7 +73,7 @@ fn share_config(
     limits: &Limits,
     extension: Extension,
 ) -> Result<ShareConfig, SetupError> {
-    let wrong = |why: String| SetupError::Controller(controller.into(), why);
+    let wrong = |why: String| SetupError::controller(controller, why);
     let chosen = Controller::read(controller, Stack::Quiche).map_err(wrong)?;
     if let Controller::Fathom(config) = &chosen
         && extension.is_off()
