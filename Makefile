@@ -39,7 +39,7 @@ lint: setup
 	rustfmt --edition 2024 --check $(IN_LISTS)
 	$(CARGO) fmt --manifest-path cc/quiche/tokio/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets --features quiche --locked -- -D warnings
-	$(CARGO) clippy --release -p fathom-bench --locked -- -D warnings
+	$(CARGO) clippy --release -p fathom-experiments --locked -- -D warnings
 	$(CARGO) clippy --release $(TOKIO_QUICHE) --all-targets -- -D warnings
 
 format: setup
@@ -65,7 +65,7 @@ fuzz: setup
 # What a controller costs per ACK frame, beside quinn's own; what the frame costs a bulk transfer.
 bench: setup
 	$(CARGO) bench --locked -p fathom-cc --bench ack_cost
-	$(CARGO) bench --locked -p fathom-bench --bench frame_cost
+	$(CARGO) bench --locked -p fathom-experiments --bench frame_cost
 
 # A browser loads a page from `fathom serve` and says over what each part came: h3, on quinn and noq. Needs no network but to install.
 chromium: setup

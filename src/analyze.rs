@@ -3,8 +3,8 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use fathom_bench::analyze::{AnalyzeError, Kept, Page, Source, compare, gather, gather_folder, loss_delay, response};
-use fathom_bench::report::analysis;
+use fathom_analyze::report;
+use fathom_analyze::{AnalyzeError, Kept, Page, Source, compare, gather, gather_folder, loss_delay, response};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -115,8 +115,8 @@ fn read(files: &[PathBuf]) -> Result<(Vec<Source>, bool), Failure> {
 
 fn publish(question: &Question, text: output::Text, answer: &impl Serialize, page: &Page) -> Result<(), Failure> {
     output::first_failure([
-        text.print(&analysis::text(page)),
+        text.print(&report::text(page)),
         output::write_json(question.json.as_deref(), answer),
-        output::write_report(question.report.as_deref(), || analysis::html(page)),
+        output::write_report(question.report.as_deref(), || report::html(page)),
     ])
 }

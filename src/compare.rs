@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fathom_bench::experiment::{Comparison, Missing, Plan, Stage, compare_until};
-use fathom_bench::report;
-use fathom_bench::scenario::{Connections, RunError, ScenarioError, Shaping, Timestamps};
 use fathom_cc::catalogue;
+use fathom_experiments::compare::report;
+use fathom_experiments::compare::{Comparison, Missing, Plan, Stage, compare_until};
+use fathom_experiments::scenario::{Connections, RunError, ScenarioError, Shaping, Timestamps};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::{self, Discipline, DropTail};
 use fathom_stacks::Stack;

@@ -23,7 +23,7 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use fathom_bench::reproduce::PAPERS;
+use fathom_papers::PAPERS;
 
 /// A short connection makes hundreds of small allocations; this allocator saves a tenth of its CPU time.
 #[global_allocator]

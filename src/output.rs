@@ -294,7 +294,7 @@ pub(crate) fn say(line: impl std::fmt::Display) {
 
 /// A text that came from elsewhere, fit for a terminal: one line, nothing that moves the cursor or turns the writing direction round.
 pub(crate) fn plain(text: &str) -> String {
-    fathom_bench::report::plain(text).into_owned()
+    fathom_report::plain(text).into_owned()
 }
 
 /// The same of each line of a text.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fathom_bench::experiment::Plan;
+use fathom_experiments::compare::Plan;
 
 use crate::Failure;
 

@@ -3,9 +3,9 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use fathom_bench::report::paper as report;
-use fathom_bench::reproduce::{ArtefactSpec, Overrides, Paper, Record, StudyWork, cost, find, list, select};
-use fathom_bench::study::{self, StudyError, StudyRunResult};
+use fathom_experiments::study::{self, StudyError, StudyRunResult};
+use fathom_papers::report;
+use fathom_papers::{ArtefactSpec, Overrides, Paper, Record, StudyWork, cost, find, list, select};
 use fathom_stacks::Stack;
 
 use crate::{Failure, numbers, output, plan};
@@ -188,8 +188,9 @@ fn keep(folder: &Path, paper: &Paper, record: Record) -> Result<(), Failure> {
 mod tests {
 
     use clap::Parser;
-    use fathom_bench::reproduce::{Artefact, Axis, Body, Claim, Figure, Report, Results, Series, Verdict};
-    use fathom_bench::scenario::Outcome;
+    use fathom_experiments::scenario::Outcome;
+    use fathom_papers::{Artefact, Body, Claim, Report, Results, Verdict};
+    use fathom_report::{Axis, Figure, Series};
 
     use super::*;
 

@@ -209,7 +209,7 @@ fn plan_lists_shows_and_checks_the_studies_that_ship() {
     let list = fathom(&["plan", "list"]);
     assert!(list.status.success(), "{}", text(&list.stderr));
     let list = text(&list.stdout);
-    for (name, toml) in fathom_bench::study::shipped_studies() {
+    for (name, toml) in fathom_experiments::study::shipped_studies() {
         assert!(list.contains(name), "'{name}' is not in:\n{list}");
         assert_eq!(text(&fathom(&["plan", "show", name]).stdout), *toml);
         let out = fathom(&["plan", "check", name]);
@@ -284,7 +284,7 @@ fn bad_plans_give_one_line_that_names_a_fix() {
 
 #[test]
 fn reproduce_lists_papers_and_refuses_unknown_ones() {
-    use fathom_bench::reproduce::PAPERS;
+    use fathom_papers::PAPERS;
 
     let out = fathom(&["reproduce"]);
     assert!(out.status.success(), "{}", text(&out.stderr));

@@ -7,9 +7,9 @@ use std::io::IsTerminal;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use fathom_bench::experiment::Plan;
-use fathom_bench::study::{self, Part, RunOptions, Study, StudyError, shipped, shipped_studies};
 use fathom_cc::catalogue::hint;
+use fathom_experiments::compare::Plan;
+use fathom_experiments::study::{self, Part, RunOptions, Study, StudyError, shipped, shipped_studies};
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
@@ -163,7 +163,10 @@ impl Options {
         self.scale.unwrap_or(1.0)
     }
 
-    fn apply(&self, mut study: Study) -> Result<(Study, Vec<study::StudyRun>), fathom_bench::scenario::PlanError> {
+    fn apply(
+        &self,
+        mut study: Study,
+    ) -> Result<(Study, Vec<study::StudyRun>), fathom_experiments::scenario::PlanError> {
         if let Some(seeds) = self.seeds {
             study = study.with_seeds(seeds)?;
         }

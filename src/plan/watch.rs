@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fathom_bench::study::Event;
+use fathom_experiments::study::Event;
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 

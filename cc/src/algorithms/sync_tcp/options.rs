@@ -152,7 +152,7 @@ times: `trust=full` is the paper, for peers that are known, and what `fathom rep
 The limit costs nothing on web traffic, rather the other way: with `fathom compare --controllers reno,sync,sync:trust=full --seed N`, N from 1
 to 5, the mean response time is 0.93, 1.01, 0.90, 0.94 and 0.86 of what it is without, and drops are 1.8, 5.7, 3.5, 1.2 and 1.3 % against
 2.4, 5.1, 4.8, 1.6 and 2.2 %. Beside a Reno flow a receiver that calls the queue empty was 47 % faster than Reno without it, and is 4 % slower with it
-(`bench/tests/hostile.rs`).
+(`bench/experiments/tests/hostile.rs`).
 It needs one-way delays from the peer; `signal=rtt` and `signal=either` are the choice to go without.
 
 **Lying pays against honesty, though never against Reno.** Beside a flow of Reno's that fills the queue an honest `sync` gives way: it had .68
@@ -173,7 +173,7 @@ holds it is the bound at Reno's window. Other misreports, of `sync` as share of 
 
 None gains more with `sync` than with Reno. What gains with both (false acknowledgements, marks not reported) is for the stack to find: quinn,
 noq and quiche skip packet numbers now and then and close on who acknowledges one, and check ECN counts (RFC 9000 §13.4.2), which finds counts that are too small, not marks reported as none.
-`cargo test --release -p fathom-bench --features quiche --test hostile --test hostile_acks -- --nocapture` prints these figures.",
+`cargo test --release -p fathom-experiments --features quiche --test hostile --test hostile_acks -- --nocapture` prints these figures.",
     figure: "Sync-TCP and the scripted queue",
     to_see: "by default it cuts with every verdict, that is every three ACKs. At the plateau its average still creeps up, so the smallest window
 stays; once the average falls it grows by half a window per round trip, up to where Reno would be.",

@@ -1,0 +1,35 @@
+//! Analysis of existing measurements: qlog files of any stack, and the tables that `fathom load` writes.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `source.rs` | a file, whatever it is, as connections and responses |
+//! | `connection.rs` | the tcpRTT series of a connection from the events of its log |
+//! | `responses.rs` | response times from stream bytes; tables of `fathom load` |
+//! | `loss.rs` | did delay predict loss, and what would acting on it have cost? |
+//! | `response.rs` | response times by size |
+//! | `compare.rs` | several files side by side |
+//! | `chance.rs` | intervals and tests |
+//! | `page.rs` | an answer as text, tables and figures, before it is printed |
+//! | `report.rs` | its text and its HTML |
+
+mod chance;
+mod compare;
+mod connection;
+mod loss;
+mod page;
+pub mod report;
+mod response;
+mod responses;
+mod source;
+
+pub use compare::{Compared, Comparison, compare};
+pub use loss::{LossAnswer, Verdict, loss_delay};
+pub use page::{Drawn, Page, Sheet};
+pub use response::{ResponseAnswer, response};
+pub use source::{AnalyzeError, Kept, Source, gather, gather_folder};
+
+pub use self::connection::Connection;
+pub use self::responses::{Class, ResponseTime};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,458 @@
+//! Did delay predict loss on this path, and what would acting on it have cost? The analysis of DCA §3, for logs.
+//!
+//! The measures are those of [`fathom_metrics`]; several connections are put together loss by loss. What is added is what chance alone
+//! would bring: the paper's 7 to 18 % of losses predicted mean little without how often round trips rise anyway.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fathom_cc::dca::Epoch;
+use fathom_metrics::{
+    Counts, DelayEvent, Distribution, LAGS, Latencies, Prediction, Replay, RttSample, SendRate, Timeouts, events,
+    predict, replay,
+};
+use fathom_report::{Figure, Series};
+use serde::Serialize;
+
+use super::chance::{Marked, piece_interval, rotation_test, share_interval};
+use super::page::{Drawn, Page, Sheet, axis, fraction, line, millis, percent, percents};
+use super::source::{AnalyzeError, Source};
+
+/// Losses, and round trips, below which a log says nothing.
+const FEW_LOSSES: u64 = 10;
+const FEW_SAMPLES: usize = 200;
+/// Round trips of a piece for the interval of the cost.
+const PIECE: usize = 200;
+
+/// What the logs say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// There is too little to say anything.
+    TooLittle,
+    /// Rises of the round trip came before losses no more often than before anything.
+    NoBetterThanChance,
+    /// More often, but before fewer than half of the losses or not much more than chance would bring, as far as the interval tells.
+    Weakly,
+    /// Before more than half, and half as many again as chance would bring.
+    Predicts,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct LossAnswer {
+    /// The files.
+    pub sources: Vec<Source>,
+    /// In one word.
+    pub verdict: Verdict,
+    /// Round trips.
+    pub samples: usize,
+    /// Packets sent, where every log with losses tells.
+    pub sent: Option<u64>,
+    /// Packets declared lost.
+    pub lost: u64,
+    /// Losses with enough round trips before them: bursts between two round trips are one.
+    pub losses: u64,
+    /// Those that a rise came before.
+    #[serde(rename = "foretold")]
+    pub predicted: u64,
+    /// Their share, P\[sampledRTT(2) > windowAVG(20) + std\] (DCA §3.2.1).
+    pub share: Option<f64>,
+    /// Its 95 % interval, as if losses were independent.
+    pub interval: Option<(f64, f64)>,
+    /// The share of all round trips that are such a rise: what chance alone predicts.
+    pub by_chance: Option<f64>,
+    /// How likely chance does as well: both series turned against each other.
+    pub p_value: Option<f64>,
+    /// What DCA's detector would have done.
+    pub detector: Replay,
+    /// What that would have changed of the send rate (DCA §3.3).
+    pub cost: Option<Prediction>,
+    /// 95 % interval of the change, in percent.
+    pub cost_interval: Option<(f64, f64)>,
+    /// Mean round trip at each lag from a loss over the mean round trip, and half its 95 % interval.
+    pub lags: Vec<Lag>,
+    /// All round trips.
+    pub all: Distribution,
+    /// The mean of the two before each loss.
+    pub before_loss: Distribution,
+    /// What to know before this is believed.
+    pub cautions: Vec<String>,
+}
+
+/// Delay at a lag.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Lag {
+    /// Round trips from the loss; negative before it, never 0.
+    pub lag: i32,
+    /// Mean over the mean of all.
+    pub relative: f64,
+    /// Half of the 95 % interval of that mean.
+    pub half_width: f64,
+    /// Losses it is the mean of.
+    pub losses: u64,
+}
+
+/// Asks the logs.
+///
+/// # Errors
+/// Not one of the files is a log.
+pub fn loss_delay(sources: Vec<Source>) -> Result<LossAnswer, AnalyzeError> {
+    if let Some(table) = sources.iter().find(|s| !s.is_log()) {
+        return Err(AnalyzeError::Nothing(format!(
+            "'{}' is a table of responses and has no round trips; name qlog files, or use 'fathom analyze response'",
+            table.name
+        )));
+    }
+    let series: Vec<&[RttSample]> = of_connections(&sources, |c| c.series.samples.as_slice());
+    let event = DelayEvent::default();
+    let marked: Vec<Marked> = series.iter().map(|s| marked(s, event)).collect();
+    let losses = marked.iter().map(|m| m.places.len() as u64).sum();
+    let predicted = marked.iter().map(|m| m.places.iter().filter(|at| m.yes[**at]).count() as u64).sum();
+    let judged: usize = marked.iter().map(|m| m.yes.len()).sum();
+    let rises = marked.iter().flat_map(|m| &m.yes).filter(|yes| **yes).count();
+    let share = |part: f64, of: f64| (of > 0.0).then(|| part / of);
+    let samples = series.iter().map(|s| s.len()).sum();
+    let interval = share_interval(predicted, losses);
+    let p_value = if losses > 0 { rotation_test(&marked) } else { None };
+    let by_chance = share(rises as f64, judged as f64);
+    let verdict = judge(samples, losses, interval, by_chance.zip(p_value));
+    let detector = series.iter().map(|s| replay(s, event, Epoch::Average)).fold(Replay::default(), sum);
+    let (all, before_loss) = distributions(&series);
+    let pieces = pieces(&sources);
+    let whole: Vec<&Piece> = pieces.iter().collect();
+    let mut answer = LossAnswer {
+        verdict,
+        samples,
+        sent: sent(&sources),
+        lost: sources.iter().flat_map(|s| &s.connections).map(|c| c.series.lost).sum(),
+        losses,
+        predicted,
+        share: share(predicted as f64, losses as f64),
+        interval,
+        by_chance,
+        p_value,
+        detector,
+        cost: cost(&whole),
+        cost_interval: piece_interval(&pieces, |drawn| cost(drawn).map(|p| p.degradation_percent)),
+        lags: lags(&series),
+        all,
+        before_loss,
+        cautions: Vec::new(),
+        sources,
+    };
+    answer.cautions = cautions(&answer);
+    Ok(answer)
+}
+
+fn of_connections<'a, T>(sources: &'a [Source], of: impl Fn(&'a super::Connection) -> T) -> Vec<T> {
+    sources.iter().flat_map(|s| &s.connections).map(of).collect()
+}
+
+/// Whether each round trip is a rise, from where there are enough before it on, and after which of them a loss came.
+fn marked(samples: &[RttSample], event: DelayEvent) -> Marked {
+    let all = events(samples, event);
+    let from = all.iter().position(Option::is_some).unwrap_or(all.len());
+    let places = (from..samples.len()).filter(|at| samples[*at].loss_follows).map(|at| at - from);
+    Marked { yes: all[from..].iter().map(|yes| *yes == Some(true)).collect(), places: places.collect() }
+}
+
+fn judge(samples: usize, losses: u64, interval: Option<(f64, f64)>, chance: Option<(f64, f64)>) -> Verdict {
+    match (interval, chance) {
+        _ if losses < FEW_LOSSES || samples < FEW_SAMPLES => Verdict::TooLittle,
+        (Some((low, _)), Some((share, p))) if p < 0.05 && low > 0.5 && low > 1.5 * share => Verdict::Predicts,
+        (Some(_), Some((_, p))) if p < 0.05 => Verdict::Weakly,
+        (Some(_), Some(_)) => Verdict::NoBetterThanChance,
+        _ => Verdict::TooLittle,
+    }
+}
+
+fn sum(a: Replay, b: Replay) -> Replay {
+    Replay {
+        losses: a.losses + b.losses,
+        reactions: a.reactions + b.reactions,
+        avoided: a.avoided + b.avoided,
+        avoided_by_reaction: a.avoided_by_reaction + b.avoided_by_reaction,
+    }
+}
+
+fn distributions(series: &[&[RttSample]]) -> (Distribution, Distribution) {
+    let (mut all, mut before) = (Latencies::default(), Latencies::default());
+    for samples in series {
+        samples.iter().for_each(|s| all.record(s.rtt));
+        // sampledRTT(2).
+        let pairs = samples.windows(2).filter(|pair| pair[1].loss_follows);
+        pairs.for_each(|pair| before.record((pair[0].rtt + pair[1].rtt) / 2));
+    }
+    (all.distribution(), before.distribution())
+}
+
+/// Packets sent, unless a log with losses does not tell.
+fn sent(sources: &[Source]) -> Option<u64> {
+    let connections = || sources.iter().flat_map(|s| &s.connections);
+    let told = connections().all(|c| c.sent.is_some() || c.series.lost == 0);
+    let sum: u64 = connections().filter_map(|c| c.sent).sum();
+    (told && sum > 0).then_some(sum)
+}
+
+/// A stretch of a connection: what the prediction counts in it.
+struct Piece {
+    samples: f64,
+    /// Sums of the round trips and of their distances from the mean of all, in seconds.
+    rtt: f64,
+    off: f64,
+    counts: Replay,
+    /// Packets, spread evenly.
+    sent: f64,
+    lost: f64,
+}
+
+/// Every connection in stretches; the packets of a connection spread evenly over its round trips, its lost packets over its losses.
+fn pieces(sources: &[Source]) -> Vec<Piece> {
+    let connections = || sources.iter().flat_map(|s| &s.connections).filter(|c| !c.series.samples.is_empty());
+    let rtts =
+        || connections().filter(|c| c.sent.is_some()).flat_map(|c| &c.series.samples).map(|s| s.rtt.as_secs_f64());
+    let mean = rtts().sum::<f64>() / rtts().count() as f64;
+    let mut pieces = Vec::new();
+    for connection in connections() {
+        let samples = &connection.series.samples;
+        let Some(sent) = connection.sent else { continue };
+        let losses = samples.iter().filter(|s| s.loss_follows).count().max(1) as f64;
+        for part in samples.chunks(PIECE) {
+            let counts = replay(part, DelayEvent::default(), Epoch::Average);
+            let rtts = || part.iter().map(|s| s.rtt.as_secs_f64());
+            pieces.push(Piece {
+                samples: part.len() as f64,
+                rtt: rtts().sum(),
+                off: rtts().map(|rtt| (rtt - mean).abs()).sum(),
+                sent: sent as f64 * part.len() as f64 / samples.len() as f64,
+                lost: connection.series.lost as f64 * counts.losses as f64 / losses,
+                counts,
+            });
+        }
+    }
+    pieces
+}
+
+/// What DCA changes of the send rate, by the model of DCA §3.3. No window limits it: QUIC's receivers open theirs as they are asked.
+fn cost(pieces: &[&Piece]) -> Option<Prediction> {
+    let n: f64 = pieces.iter().map(|p| p.samples).sum();
+    let mean = pieces.iter().map(|p| p.rtt).sum::<f64>() / n;
+    let off = pieces.iter().map(|p| p.off).sum::<f64>() / n;
+    let path = SendRate {
+        rtt: Duration::try_from_secs_f64(mean).ok()?,
+        // RFC 9002 §6.2.1: smoothed round trip, four times the mean deviation, the peer's largest delay.
+        timeout: Duration::try_from_secs_f64(mean + 4.0 * off).ok()? + Duration::from_millis(25),
+        packets_per_ack: 2.0,
+        max_window: None,
+    };
+    let total = |of: fn(&Piece) -> f64| pieces.iter().map(|p| of(p)).sum::<f64>().round() as u64;
+    let counts = Counts {
+        sent: total(|p| p.sent),
+        retransmits: total(|p| p.lost),
+        reactions: total(|p| p.counts.reactions as f64),
+        avoided: total(|p| p.counts.avoided as f64),
+    };
+    predict(&path, counts, Timeouts::OfLosses)
+}
+
+/// Delay by lag, each loss counting once, each round trip relative to the mean of its own connection.
+fn lags(series: &[&[RttSample]]) -> Vec<Lag> {
+    let mut sums: BTreeMap<i32, (f64, f64, u64)> = BTreeMap::new();
+    for samples in series {
+        let mean = samples.iter().map(|s| s.rtt.as_secs_f64()).sum::<f64>() / samples.len() as f64;
+        for (at, _) in samples.iter().enumerate().filter(|(_, s)| s.loss_follows) {
+            for lag in (-(LAGS as i32)..=LAGS as i32).filter(|lag| *lag != 0) {
+                // -1 is the sample itself, after which the packet was lost.
+                let place = at.checked_add_signed(if lag < 0 { lag + 1 } else { lag } as isize);
+                let Some(sample) = place.and_then(|place| samples.get(place)) else { continue };
+                let relative = sample.rtt.as_secs_f64() / mean;
+                let sum = sums.entry(lag).or_default();
+                *sum = (sum.0 + relative, sum.1 + relative * relative, sum.2 + 1);
+            }
+        }
+    }
+    let lag = |(lag, (total, squares, losses)): (i32, (f64, f64, u64))| {
+        let n = losses as f64;
+        let mean = total / n;
+        let variance = ((squares - n * mean * mean) / (n - 1.0).max(1.0)).max(0.0);
+        Lag { lag, relative: mean, half_width: 1.96 * (variance / n).sqrt(), losses }
+    };
+    // A mean of very few is no curve.
+    sums.into_iter().filter(|(_, sum)| sum.2 >= 3 && sum.0.is_finite()).map(lag).collect()
+}
+
+fn cautions(a: &LossAnswer) -> Vec<String> {
+    let mut all: Vec<String> = a.sources.iter().flat_map(|s| s.cautions.clone()).collect();
+    let connections = || a.sources.iter().flat_map(|s| &s.connections);
+    if a.samples == 0 && connections().any(|c| c.only_smoothed) {
+        all.push("There are only smoothed round trips in here (the stack's own controllers under 'fathom serve' report no others): \
+                  what they show is too late and too flat for this question.".into());
+    } else if a.samples < FEW_SAMPLES {
+        all.push(format!("Round trips: {}; at least {FEW_SAMPLES} are needed.", a.samples));
+    }
+    if a.losses < FEW_LOSSES {
+        all.push(format!(
+            "Losses with enough round trips before them: {}; at least {FEW_LOSSES} are needed.",
+            a.losses
+        ));
+    }
+    let guessed: u64 = connections().map(|c| c.guessed_losses).sum();
+    let events: u64 = connections().map(|c| c.loss_events).sum();
+    if guessed > 0 {
+        all.push(format!(
+            "For {guessed} of {events} loss events the log does not say when the packet was sent; it was taken to be one round trip before.",
+        ));
+    }
+    if a.sent.is_none() && a.lost > 0 {
+        all.push("No cost can be predicted: the logs do not say how many packets were sent.".into());
+    }
+    all
+}
+
+impl LossAnswer {
+    fn words(&self) -> Vec<String> {
+        let chance = self.by_chance.unwrap_or(0.0);
+        let numbers = match (self.share, self.interval) {
+            (Some(share), Some(interval)) => format!(
+                "a rise of the round trip came before {} of {} losses ({}, 95 % interval {}); chance alone would bring {}",
+                self.predicted,
+                self.losses,
+                percent(share),
+                percents(interval),
+                percent(chance),
+            ),
+            _ => format!("{} losses, {} round trips", self.losses, self.samples),
+        };
+        let p = self.p_value.map_or(String::new(), |p| format!(" (p = {p:.3})"));
+        let first = match self.verdict {
+            Verdict::TooLittle => format!("There is too little in here to say whether delay predicts loss: {numbers}."),
+            Verdict::NoBetterThanChance => format!("Delay did not predict loss here: {numbers}{p}."),
+            Verdict::Weakly => {
+                format!("Delay says something of losses here, but too little to act on: {numbers}{p}.")
+            }
+            Verdict::Predicts => format!("Delay predicted loss here: {numbers}{p}."),
+        };
+        let mut words = vec![first];
+        if self.verdict != Verdict::TooLittle {
+            words.extend(self.cost_in_words());
+        }
+        words
+    }
+
+    fn cost_in_words(&self) -> Option<String> {
+        let cost = self.cost?;
+        let interval =
+            self.cost_interval.map_or(String::new(), |(low, high)| format!(" (95 % interval {low:.0} to {high:.0} %)"));
+        let d = &self.detector;
+        let near = if d.reactions > 0 { d.avoided_by_reaction as f64 / d.reactions as f64 } else { 0.0 };
+        Some(format!(
+            "A controller that cuts its window at such rises would have done so {} times for {} losses, with {:.2} losses within a round trip \
+             of a cut; its throughput would have changed by {:+.0} %{interval}, by the model of DCA §3.3.",
+            d.reactions, d.losses, near, cost.degradation_percent,
+        ))
+    }
+
+    /// As a reader sees it.
+    pub fn page(&self) -> Page {
+        let names: Vec<&str> = self.sources.iter().map(|s| s.name.as_str()).collect();
+        Page {
+            title: format!("Did delay predict loss? {}", several(&names)),
+            verdicts: self.words(),
+            cautions: self.cautions.clone(),
+            sheets: vec![self.sheet()],
+            figures: self.figures(),
+            method: METHOD.iter().map(|m| (*m).to_owned()).collect(),
+        }
+    }
+
+    fn sheet(&self) -> Sheet {
+        let or = |text: Option<String>| text.unwrap_or_else(|| "unknown".into());
+        let row = |label: &str, text: String| (label.to_owned(), vec![text]);
+        let connections: usize = self.sources.iter().map(|s| s.connections.len()).sum();
+        let at = |lag: i32| self.lags.iter().find(|l| l.lag == lag);
+        let relative = |l: &Lag| format!("{:.3} ± {:.3}", l.relative, l.half_width);
+        let rate =
+            self.sent.map(|sent| format!("{} of {sent} ({})", self.lost, percent(self.lost as f64 / sent as f64)));
+        let mut rows = vec![
+            row("connections", connections.to_string()),
+            row("round trips", self.samples.to_string()),
+            row("packets lost", rate.unwrap_or_else(|| self.lost.to_string())),
+            row("losses (bursts count once)", self.losses.to_string()),
+            row("  after a rise of the round trip", self.predicted.to_string()),
+            row("  their share", or(self.share.map(percent))),
+            row("  95 % interval", or(self.interval.map(percents))),
+            row("round trips that are such a rise", or(self.by_chance.map(percent))),
+            row("p, as many by chance", or(self.p_value.map(|p| format!("{p:.4}")))),
+            row("round trip, median (ms)", millis(self.all.median_ms)),
+            row("  p95 (ms)", millis(self.all.p95_ms)),
+            row(
+                "  before losses, median (ms)",
+                or((self.before_loss.count > 0).then(|| millis(self.before_loss.median_ms))),
+            ),
+            row("round trip at a loss over the mean", or(at(-1).map(relative))),
+            row("  ten round trips before", or(at(-10).map(relative))),
+            row("cuts by DCA's detector", self.detector.reactions.to_string()),
+            row("  losses within a round trip of one", self.detector.avoided_by_reaction.to_string()),
+        ];
+        if let Some(cost) = &self.cost {
+            rows.push(row("predicted change of throughput (%)", format!("{:+.1}", cost.degradation_percent)));
+            let text = self.cost_interval.map(|(low, high)| format!("{low:+.1} to {high:+.1}"));
+            rows.push(row("  95 % interval (%)", or(text)));
+        }
+        Sheet { title: "Numbers".into(), columns: vec!["value".into()], rows }
+    }
+
+    fn figures(&self) -> Vec<Drawn> {
+        let mut all = Vec::new();
+        if self.lags.len() > 2 {
+            let series = Series {
+                name: "mean, with its 95 % interval".into(),
+                points: self.lags.iter().map(|l| (f64::from(l.lag), l.relative)).collect(),
+                spread: Some(self.lags.iter().map(|l| l.half_width).collect()),
+                scatter: false,
+            };
+            let figure = Figure {
+                x: axis("lag in round-trip samples from a loss", false),
+                y: axis("round trip over the mean", false),
+                series: vec![series],
+            };
+            let note = "Delay that predicts loss rises to the left of 0, well above 1. Right of 0 the queue has lost packets and the sender \
+                        has cut its window.";
+            all.push(Drawn { title: "Delay before and after losses".into(), note: note.into(), figure });
+        }
+        if self.before_loss.count > 0 {
+            let figure = Figure {
+                x: axis("round trip (ms)", false),
+                y: fraction(),
+                series: vec![
+                    line("all", self.all.cdf.clone()),
+                    line("mean of the two before a loss", self.before_loss.cdf.clone()),
+                ],
+            };
+            let note = "Where losses follow high delay the second curve lies far to the right of the first.";
+            all.push(Drawn { title: "Round trips, and those before losses".into(), note: note.into(), figure });
+        }
+        all
+    }
+}
+
+const METHOD: &[&str] = &[
+    "A rise: the mean of the last two round trips is above the mean of the last twenty and their standard deviation (DCA §3.2.1).",
+    "Losses between two round trips are one. Those with fewer than twenty round trips before them are not judged.",
+    "The interval of the share is Clopper and Pearson's, as if losses were independent; p comes from turning losses and round trips against \
+     each other 1,999 times, which keeps bursts together.",
+    "Intervals by lag take losses for independent; where they come in bursts they are too narrow.",
+    "The cost is the model of Padhye and others with DCA's cuts added to the losses and the losses it avoids taken away, without a largest \
+     window; its interval draws stretches of 200 round trips again and again.",
+    "qlog does not say how many packets an ACK acknowledged: unless the log is fathom's, every new round trip is a sample.",
+];
+
+/// Some names in a line.
+pub(super) fn several(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+    }
+}

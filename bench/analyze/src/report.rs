@@ -1,0 +1,96 @@
+//! Answers of `fathom analyze`: for a terminal, and as one HTML file that loads nothing.
+
+use std::fmt::Write;
+
+use fathom_report::{Column, Grid, plain, svg};
+use maud::{Markup, PreEscaped, html};
+
+use crate::{Page, Sheet};
+
+/// Characters of a line of text.
+const WIDTH: usize = 110;
+
+/// For a terminal. Names of files and what logs say of themselves are shown as they are, not acted upon.
+pub fn text(page: &Page) -> String {
+    let mut text = format!("{}\n", plain(&page.title));
+    for line in &page.verdicts {
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(text, "\n{}", wrapped(line, ""));
+    }
+    if !page.cautions.is_empty() {
+        text.push('\n');
+    }
+    for line in &page.cautions {
+        text += &wrapped(&format!("note: {line}"), "      ");
+    }
+    for sheet in &page.sheets {
+        let _ = write!(text, "\n{}", Grid::from(sheet).text(WIDTH));
+    }
+    text
+}
+
+/// Words in lines of at most [`WIDTH`] characters, those after the first behind `indent`.
+fn wrapped(words: &str, indent: &str) -> String {
+    let (mut text, mut at) = (String::new(), 0);
+    for word in words.split_whitespace() {
+        let word = &*plain(word);
+        let long = word.chars().count();
+        // A sign of percent stays with its number.
+        if at > 0 && at + 1 + long > WIDTH && !word.starts_with('%') {
+            let _ = write!(text, "\n{indent}");
+            at = indent.len();
+        } else if at > 0 {
+            text.push(' ');
+            at += 1;
+        }
+        text += word;
+        at += long;
+    }
+    text.push('\n');
+    text
+}
+
+impl From<&Sheet> for Grid {
+    fn from(sheet: &Sheet) -> Self {
+        let of = |text: &String| plain(text).into_owned();
+        let column = |(i, name): (usize, &String)| Column {
+            over: String::new(),
+            name: of(name),
+            cells: sheet.rows.iter().map(|(_, cells)| cells.get(i).map(of).unwrap_or_default()).collect(),
+        };
+        Self {
+            corner: of(&sheet.title),
+            labels: sheet.rows.iter().map(|(label, _)| of(label)).collect(),
+            columns: sheet.columns.iter().enumerate().map(column).collect(),
+        }
+    }
+}
+
+/// One self-contained HTML file.
+pub fn html(page: &Page) -> String {
+    let body = html! {
+        @for line in &page.verdicts { p { strong { (line) } } }
+        @if !page.cautions.is_empty() { (list(&page.cautions)) }
+        @for drawn in &page.figures {
+            @if let Some(plot) = svg(&drawn.figure) {
+                h2 { (drawn.title) }
+                // The drawing has a name for those who hear the page.
+                figure role="img" aria-label=(drawn.title) { (PreEscaped(plot)) }
+                @if !drawn.note.is_empty() { p.note { (drawn.note) } }
+            }
+        }
+        @for sheet in &page.sheets {
+            h2 { (sheet.title) }
+            (Grid { corner: String::new(), ..Grid::from(sheet) }.html())
+        }
+        @if !page.method.is_empty() {
+            h2 { "How this was measured" }
+            (list(&page.method))
+        }
+    };
+    fathom_report::page(&format!("Fathom: {}", page.title), "", &body)
+}
+
+fn list(lines: &[String]) -> Markup {
+    html! { ul { @for line in lines { li { (line) } } } }
+}

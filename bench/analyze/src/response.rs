@@ -1,0 +1,160 @@
+//! Response times by size.
+
+use fathom_qlog::ResponseEnd;
+use fathom_report::Figure;
+use serde::Serialize;
+
+use super::chance::quantile_interval;
+use super::loss::several;
+use super::page::{Drawn, Page, Sheet, axis, fraction, line, millis, short_names};
+use super::responses::{Class, ResponseTime};
+use super::source::{AnalyzeError, Source};
+
+/// Percentiles that are shown.
+const SHOWN: [(f64, &str); 4] = [(0.5, "median"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99")];
+/// Files side by side; more are taken as one.
+const COLUMNS: usize = 6;
+/// Points of a curve.
+const POINTS: usize = 400;
+
+/// Responses of a file in a class of sizes.
+#[derive(Clone, Debug, Serialize)]
+pub struct OfClass {
+    /// The class.
+    pub class: Class,
+    /// How many.
+    pub count: usize,
+    /// Their mean in milliseconds.
+    pub mean_ms: Option<f64>,
+    /// Median, 90th, 95th and 99th percentile in milliseconds, each with its 95 % interval where there are enough responses for one.
+    pub percentiles: Vec<(f64, Option<(f64, f64)>)>,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct ResponseAnswer {
+    /// The files.
+    pub sources: Vec<Source>,
+    /// Classes of sizes, by file.
+    pub classes: Vec<Vec<OfClass>>,
+    /// What to know before this is believed.
+    pub cautions: Vec<String>,
+    #[serde(skip)]
+    curves: Vec<Vec<(f64, f64)>>,
+}
+
+/// Asks the files.
+///
+/// # Errors
+/// A file has no responses.
+pub fn response(sources: Vec<Source>) -> Result<ResponseAnswer, AnalyzeError> {
+    if let Some(none) = sources.iter().find(|s| s.responses().next().is_none()) {
+        return Err(AnalyzeError::Nothing(format!(
+            "'{}' has no responses: {}",
+            none.name,
+            if none.is_log() {
+                "it has no events of stream bytes (packets with STREAM frames, stream_data_moved); record more events"
+            } else {
+                "no row of it is a good response"
+            }
+        )));
+    }
+    if let Some(why) = sources.iter().filter(|s| s.until() == Some(ResponseEnd::HandedOver)).find_map(Source::misleads)
+    {
+        return Err(AnalyzeError::Nothing(why));
+    }
+    // More columns than these nobody reads.
+    let sources = if sources.len() > COLUMNS {
+        let name = format!("{} files", sources.len());
+        vec![Source::merged(name, sources)]
+    } else {
+        sources
+    };
+    let of_source = |s: &Source| Class::ALL.map(|class| of_class(s, class)).to_vec();
+    let mut cautions: Vec<String> = sources.iter().flat_map(|s| s.cautions.clone()).collect();
+    cautions.extend(sources.iter().filter_map(Source::misleads));
+    for s in sources.iter().filter(|s| s.failed > 0) {
+        cautions.push(format!("{}: {} requests without a good response are left out", s.name, s.failed));
+    }
+    Ok(ResponseAnswer {
+        classes: sources.iter().map(of_source).collect(),
+        curves: sources.iter().map(|s| curve(&sorted(s.responses()))).collect(),
+        cautions,
+        sources,
+    })
+}
+
+fn sorted<'a>(responses: impl Iterator<Item = &'a ResponseTime>) -> Vec<f64> {
+    let mut times: Vec<f64> = responses.map(|r| r.ms).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+fn of_class(source: &Source, class: Class) -> OfClass {
+    let times = sorted(source.responses().filter(|r| class.has(r)));
+    let mean_ms = (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64);
+    let at = |q: f64| times.get(((q * times.len() as f64).ceil() as usize).max(1) - 1).copied();
+    let percentiles = SHOWN.iter().filter_map(|(q, _)| Some((at(*q)?, quantile_interval(&times, *q)))).collect();
+    OfClass { class, count: times.len(), mean_ms, percentiles }
+}
+
+fn curve(sorted: &[f64]) -> Vec<(f64, f64)> {
+    let n = sorted.len();
+    let mut places: Vec<usize> = (0..n).step_by(n.div_ceil(POINTS).max(1)).collect();
+    places.push(n.saturating_sub(1));
+    places.dedup();
+    places.into_iter().map(|at| (sorted[at], (at + 1) as f64 / n as f64)).collect()
+}
+
+impl ResponseAnswer {
+    /// As a reader sees it.
+    pub fn page(&self) -> Page {
+        let paths: Vec<&str> = self.sources.iter().map(|s| s.name.as_str()).collect();
+        let names = short_names(&paths);
+        let figure = Figure {
+            x: axis("response time (ms)", true),
+            y: fraction(),
+            series: names.iter().zip(&self.curves).map(|(n, points)| line(n, points.clone())).collect(),
+        };
+        let note = "All sizes together.".to_owned();
+        Page {
+            title: format!("Response times: {}", several(&paths)),
+            verdicts: Vec::new(),
+            cautions: self.cautions.clone(),
+            sheets: self.sheets(&names),
+            figures: vec![Drawn { title: "Response times".into(), note, figure }],
+            method: METHOD.iter().map(|m| (*m).to_owned()).collect(),
+        }
+    }
+
+    fn sheets(&self, names: &[String]) -> Vec<Sheet> {
+        let of_class = |(i, class): (usize, &Class)| {
+            let there: Vec<&OfClass> = self.classes.iter().map(|of| &of[i]).collect();
+            let mut rows = vec![("responses".to_owned(), there.iter().map(|c| c.count.to_string()).collect())];
+            for (n, (_, name)) in SHOWN.iter().enumerate() {
+                rows.push((format!("{name} (ms)"), there.iter().map(|c| shown(c.percentiles.get(n))).collect()));
+            }
+            let means = there.iter().map(|c| c.mean_ms.map_or("–".into(), millis)).collect();
+            rows.push(("mean (ms)".to_owned(), means));
+            let title = format!("Responses: {}", class.name);
+            there.iter().any(|c| c.count > 0).then(|| Sheet { title, columns: names.to_vec(), rows })
+        };
+        Class::ALL.iter().enumerate().filter_map(of_class).collect()
+    }
+}
+
+fn shown(percentile: Option<&(f64, Option<(f64, f64)>)>) -> String {
+    match percentile {
+        None => "–".into(),
+        Some((at, None)) => millis(*at),
+        Some((at, Some((low, high)))) => format!("{} ({} to {})", millis(*at), millis(*low), millis(*high)),
+    }
+}
+
+const METHOD: &[&str] = &[
+    "In a log: from the first byte of a request to the last byte of its response, as the end that logs sees them (packets with STREAM \
+     frames, stream_data_moved); in logs of fathom serve, from the request's header until the last byte was acknowledged.",
+    "In a table: total_ms from the intended start (intended_s, where it is there): waiting for a late client counts.",
+    "Intervals (95 %) are between responses of the sample itself and take responses for independent; where there are too few, none is \
+     given.",
+];

@@ -1,0 +1,84 @@
+//! Offered load, calibrated as the paper does it (Sync-TCP §4.2): connection rates are chosen on a network that is not congested, so
+//! that its links carry the wanted bit rate in each direction; the same rates then load the slower link.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fathom_metrics::round;
+use fathom_netsim::backend::Backend;
+use fathom_traffic::PackMime;
+
+use super::plan::Checked;
+use super::result::{FORWARD, REVERSE, Reference};
+use super::run::{Rates, RunSpec};
+use crate::scenario::{Cost, PlanError, Progress, ScenarioError};
+use crate::stack::{Control, Stack};
+
+/// Offered load may miss the wanted one by this fraction of it.
+const TOLERANCE: f64 = 0.02;
+/// Runs after which the last rates are taken as they are; reports show the load that came of them.
+const MAX_RUNS: u32 = 4;
+/// Bytes a connection puts on the link on average, for the first guess (PackMime's mean response and a handshake).
+const FIRST_GUESS_BYTES: f64 = 12_000.0;
+
+/// Controller of the uncongested runs. With empty queues the choice does not matter; the paper used Reno.
+const CONTROLLER: &str = "reno";
+
+/// The calibrated rates: the reference run made with them, and what it all cost.
+pub(super) struct Calibrated {
+    pub(super) rates: Rates,
+    pub(super) reference: Reference,
+    pub(super) cost: Cost,
+}
+
+/// Finds the rates that offer `part` of the link. Each direction is scaled by its own miss, since a few large responses dominate either.
+pub(super) fn calibrate(
+    plan: &Checked,
+    part: f64,
+    progress: &Progress,
+    interrupt: &Arc<AtomicBool>,
+) -> Result<Calibrated, ScenarioError> {
+    let wanted = part * plan.link.bits_per_sec() as f64;
+    let stack = plan.runs.first().map_or(Stack::default(), |(stack, _)| *stack);
+    let controller = Control::read(CONTROLLER, stack).map_err(PlanError)?;
+    let mut rates: Rates = [wanted / 8.0 / FIRST_GUESS_BYTES; 2];
+    let mut total = Cost::default();
+    for runs in 1.. {
+        for rate in rates {
+            PackMime::check(rate).map_err(|e| PlanError(format!("load: {e}")))?;
+        }
+        let run_spec = RunSpec {
+            plan,
+            label: CONTROLLER.to_owned(),
+            controller: controller.clone(),
+            stack,
+            link: plan.reference,
+            rates,
+            responses: plan.responses,
+            // Rates are the plan's, wherever it runs then.
+            backend: Backend::Virtual,
+            interrupt: Arc::clone(interrupt),
+        };
+        let (result, cost) = run_spec.run(Arc::clone(progress))?;
+        total.cpu_seconds += cost.cpu_seconds;
+        total.packets += cost.packets;
+        total.connections += cost.connections;
+        let carried =
+            [FORWARD, REVERSE].map(|(_, link)| result.outcome.links.get(link).map_or(0.0, |l| l.throughput_bps));
+        let within = carried.iter().all(|bps| (bps / wanted - 1.0).abs() <= TOLERANCE);
+        if within || runs == MAX_RUNS {
+            let offered = carried.map(|bps| round(100.0 * bps / plan.link.bits_per_sec() as f64, 2));
+            let reference = Reference {
+                rates: rates.map(|r| round(r, 3)),
+                offered_percent: offered,
+                calibration_runs: runs,
+                run: result,
+            };
+            return Ok(Calibrated { rates, reference, cost: total });
+        }
+        for (rate, bps) in rates.iter_mut().zip(carried) {
+            *rate *= wanted / bps.max(1.0);
+        }
+    }
+    unreachable!("the loop ends by its count")
+}

@@ -1,0 +1,14 @@
+//! Comparisons: a [`Plan`] says what is asked; [`compare`] runs it with several controllers, each run a
+//! [`Scenario`](crate::scenario::Scenario) of Sync-TCP's network with one bottleneck.
+
+mod all_runs;
+mod calibrate;
+mod plan;
+mod plan_file;
+pub mod report;
+mod result;
+mod run;
+
+pub use all_runs::{Stage, compare, compare_until};
+pub use plan::Plan;
+pub use result::{ComparedRun, Comparison, Missing, Reference};

@@ -1,0 +1,125 @@
+//! What runs and comparisons bring, as reports and JSON have it. Nothing here depends on the machine or the wall clock: the same plan
+//! gives the same bytes.
+
+use std::sync::LazyLock;
+
+use fathom_metrics::Distribution;
+use fathom_netsim::backend::Backend;
+use serde::{Deserialize, Serialize};
+
+use super::plan::Plan;
+use crate::scenario::{GroupOutcome, LinkOutcome, Outcome};
+use crate::stack::Stack;
+
+/// The groups of traffic of every run, and the link that forward data crosses and that reverse data crosses.
+pub(super) const FORWARD: (&str, &str) = ("forward", "left-right");
+pub(super) const REVERSE: (&str, &str) = ("reverse", "right-left");
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComparedRun {
+    /// Controller and, where several are compared, stack and backend: its name in reports.
+    pub label: String,
+    /// Controller and options.
+    pub controller: String,
+    /// Stack of both ends.
+    pub stack: Stack,
+    /// Where it ran.
+    #[serde(default, skip_serializing_if = "Backend::is_virtual")]
+    pub backend: Backend,
+    /// Rate of the links.
+    pub link: String,
+    /// What came of it: groups `forward` and `reverse`, whose data cross the links `left-right` and `right-left`.
+    pub outcome: Outcome,
+}
+
+impl ComparedRun {
+    /// The bottleneck of the forward direction, which all figures are of.
+    pub fn forward(&self) -> &LinkOutcome {
+        static NONE: LazyLock<LinkOutcome> = LazyLock::new(LinkOutcome::default);
+        self.outcome.links.get(FORWARD.1).unwrap_or(&NONE)
+    }
+
+    /// The traffic of the forward direction.
+    pub fn group(&self) -> &GroupOutcome {
+        static NONE: LazyLock<GroupOutcome> = LazyLock::new(GroupOutcome::default);
+        self.outcome.groups.get(FORWARD.0).unwrap_or(&NONE)
+    }
+
+    /// Response times of the forward direction; `None` where no response was completed.
+    pub fn times(&self) -> Option<&Distribution> {
+        self.group().times.as_ref().filter(|times| times.count > 0)
+    }
+
+    /// The same of responses larger than 25 kB.
+    pub fn times_large(&self) -> Option<&Distribution> {
+        self.group().times_large.as_ref().filter(|times| times.count > 0)
+    }
+}
+
+/// The same requests on a network that is not congested.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// New connections per second, forward and reverse.
+    pub rates: [f64; 2],
+    /// Load offered to the link, percent, forward and reverse: throughput on the uncongested network / rate of the link.
+    pub offered_percent: [f64; 2],
+    /// Runs it took to calibrate the rates.
+    pub calibration_runs: u32,
+    /// The run itself.
+    pub run: ComparedRun,
+}
+
+/// A comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The plan that was run.
+    pub plan: Plan,
+    /// Hash over the request sequence, the same for every run.
+    pub request_hash: String,
+    /// One run per controller, in the plan's order.
+    pub runs: Vec<ComparedRun>,
+    /// The uncongested network (web traffic only).
+    pub reference: Option<Reference>,
+    /// Runs of the plan that have no result, as the comparison was interrupted or they failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<Missing>,
+}
+
+/// A run that has no result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// What reports would call it.
+    pub label: String,
+    /// Its controller.
+    pub controller: String,
+    /// Why it has none.
+    pub why: String,
+}
+
+impl Comparison {
+    /// Adds the runs of the same plan from other backends, and sorts the backends by `order`.
+    pub fn merge(&mut self, other: Self, order: &[Backend]) {
+        let place = |backend: Backend| order.iter().position(|w| *w == backend);
+        self.plan.backends.extend(other.plan.backends);
+        self.plan.backends.sort_by_key(|backend| place(*backend));
+        self.runs.extend(other.runs);
+        self.runs.sort_by_key(|run| place(run.backend));
+        self.incomplete.extend(other.incomplete);
+        for run in &mut self.runs {
+            run.label = name(&self.plan, &run.controller, run.stack, run.backend);
+        }
+    }
+}
+
+/// A run's label: its controller, and its stack and backend where the plan has several.
+pub(super) fn name(plan: &Plan, controller: &str, stack: Stack, backend: Backend) -> String {
+    let mut name = controller.to_owned();
+    if plan.stacks.len() > 1 {
+        name += &format!(" on {stack}");
+    }
+    if plan.backends.len() > 1 {
+        name += &format!(", {backend}");
+    }
+    name
+}

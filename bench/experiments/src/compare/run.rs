@@ -1,0 +1,139 @@
+//! One run of a comparison as a scenario: one controller, Sync-TCP's network with one bottleneck, one sequence of requests.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fathom_cc::Rate;
+use fathom_netsim::backend::Backend;
+use fathom_netsim::hash::StableHash;
+use fathom_traffic::RateOutOfRange;
+
+use super::plan::Checked;
+use super::result::{ComparedRun, FORWARD, REVERSE};
+use crate::scenario::{
+    Chain, Cost, KeepSpec, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Source, Stop, Traffic,
+    WebLoad, Workload, note, run_with,
+};
+use crate::stack::{Control, DATAGRAM, Stack};
+
+/// Results of comparisons have had it from the start.
+const SEEDING: Seeding = Seeding::Paired;
+
+/// New connections per second, forward and reverse.
+pub(super) type Rates = [f64; 2];
+
+/// One run to be made.
+pub(super) struct RunSpec<'a> {
+    pub(super) plan: &'a Checked,
+    /// What reports call it.
+    pub(super) label: String,
+    /// Controller of both ends of every connection.
+    pub(super) controller: Control,
+    /// Stack of both ends.
+    pub(super) stack: Stack,
+    /// Rate of all links.
+    pub(super) link: Rate,
+    /// Of web traffic.
+    pub(super) rates: Rates,
+    /// Responses at which the run ends.
+    pub(super) responses: u64,
+    /// Where it runs.
+    pub(super) backend: Backend,
+    /// Ends the run when it is set.
+    pub(super) interrupt: Arc<AtomicBool>,
+}
+
+impl RunSpec<'_> {
+    /// Runs it on the calling thread. `progress` counts its responses.
+    ///
+    /// # Errors
+    /// The run could not be set up, did not end, or failed its own checks.
+    pub(super) fn run(&self, progress: Progress) -> Result<(ComparedRun, Cost), ScenarioError> {
+        let control = RunControl { progress, interrupt: Arc::clone(&self.interrupt) };
+        match run_with(&self.scenario(), self.plan.seed, &control) {
+            Ok((outcome, cost)) => Ok((self.result(outcome), cost)),
+            Err(ScenarioError::Run(e)) => Err(e.named(&self.label).into()),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn scenario(&self) -> Scenario {
+        let plan = self.plan;
+        let chain = Chain::one_bottleneck(self.link, plan.queue);
+        let group = |name: &str, (from, to), workload| Traffic {
+            name: name.to_owned(),
+            stack: self.stack,
+            from,
+            to,
+            access: chain.access,
+            acks_queue: true,
+            mix: vec![(1.0, self.controller.clone())],
+            workload,
+            connections: plan.connections,
+            datagram: DATAGRAM,
+            max_window: plan.max_window,
+            drift: 0,
+            misreport: None,
+            streams: 1,
+            counted: name == FORWARD.0,
+        };
+        let (forward, reverse) = workloads(plan.workload, self.rates);
+        let mut traffic = vec![group(FORWARD.0, (0, 1), forward)];
+        traffic.extend(reverse.map(|workload| group(REVERSE.0, (1, 0), workload)));
+        // Of few and long flows; thousands of short ones have no shares worth a look.
+        let bulk = matches!(plan.workload, Workload::Bulk { .. });
+        let keep = KeepSpec {
+            queue: vec![FORWARD.1.to_owned()],
+            window: vec![FORWARD.0.to_owned()],
+            shares: bulk.then(|| FORWARD.1.to_owned()),
+            ..KeepSpec::default()
+        };
+        Scenario {
+            chain,
+            traffic,
+            background: Vec::new(),
+            stop: Stop::Responses(self.responses),
+            warm_up: Duration::ZERO,
+            backend: self.backend,
+            timestamps: plan.timestamps,
+            shaping: plan.shaping,
+            seeding: SEEDING,
+            keep,
+        }
+    }
+
+    fn result(&self, outcome: Outcome) -> ComparedRun {
+        ComparedRun {
+            label: self.label.clone(),
+            controller: self.controller.spec(),
+            stack: self.stack,
+            backend: self.backend,
+            link: self.link.to_string(),
+            outcome,
+        }
+    }
+}
+
+/// What the clients of both directions ask for; bulk transfers go forward only.
+fn workloads(workload: Workload, rates: Rates) -> (Workload, Option<Workload>) {
+    match workload {
+        Workload::Web { server_delay, .. } => {
+            let [forward, reverse] = rates.map(|rate| Workload::Web { load: WebLoad::Connections(rate), server_delay });
+            (forward, Some(reverse))
+        }
+        Workload::Bulk { .. } => (workload, None),
+    }
+}
+
+/// Hash over the forward requests that the runs of a plan make.
+///
+/// # Errors
+/// PackMime has no parameters for such a rate.
+pub(super) fn request_hash(plan: &Checked, rates: Rates, responses: u64) -> Result<String, RateOutOfRange> {
+    let (forward, _) = workloads(plan.workload, rates);
+    let mut hash = StableHash::default();
+    let source = Source::new(forward, rates[0], SEEDING.requests(plan.seed, 0))?;
+    source.take(responses as usize).for_each(|request| note(&mut hash, &request));
+    Ok(format!("{:016x}", hash.value()))
+}

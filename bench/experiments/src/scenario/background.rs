@@ -1,0 +1,269 @@
+//! Background traffic: hundreds of packet-level flows that load the links of a row, besides the connections that are measured.
+//!
+//! They are no QUIC connections but packet-level senders under the same controllers ([`fathom_packet_level`]): the papers' thousands of web users
+//! would otherwise cost more than what is measured.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_cc::units::parse_duration;
+use fathom_cc::{ControllerConfig, Rate, Time};
+use fathom_metrics::round;
+use fathom_netsim::sim::{Group, Path, SimHandle};
+use serde::{Deserialize, Serialize};
+
+use fathom_packet_level::{
+    OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, Spell, TcpReport, UdpReport, WebUser, Workload,
+};
+
+/// A group of packet-level flows, checked.
+#[derive(Clone, Debug)]
+pub struct Background {
+    /// Its name in results.
+    pub name: String,
+    /// Router behind which its senders are.
+    pub from: usize,
+    /// Router behind which its receivers are.
+    pub to: usize,
+    /// What they send.
+    pub load: Load,
+    /// Controllers of its web users, and the part of the users that each has.
+    pub mix: Vec<(f64, Arc<dyn ControllerConfig>)>,
+    /// UDP payload of a full packet in bytes.
+    pub datagram: u16,
+    /// Packets in flight at most of a web user.
+    pub max_window: Option<u32>,
+    /// Smallest and largest round-trip delay of a flow's own, beside that of the links.
+    pub rtt: (Duration, Duration),
+}
+
+/// What a group of packet-level flows sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// Web users: transfers of Pareto size, idle times in between (DCA §4.5).
+    Users {
+        /// How many.
+        count: u32,
+        /// Shortest and longest idle time.
+        idle: (Duration, Duration),
+    },
+    /// UDP sources with exponential on and off times.
+    Udp {
+        /// How many.
+        count: u32,
+        /// Rate of each while it is on.
+        rate: Rate,
+        /// Mean time on.
+        on: Duration,
+        /// Mean time off.
+        off: Duration,
+    },
+}
+
+impl FromStr for Load {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let help = || {
+            format!(
+                "'{s}' is not a background load; write users:2200 idle 1s..4s, or udp:5 at 20Mbps on 200ms off 800ms"
+            )
+        };
+        let count = |text: &str| text.trim().parse().ok().filter(|n| (1..=20_000).contains(n)).ok_or_else(help);
+        if let Some(rest) = s.strip_prefix("users:") {
+            let (users, idle) = rest.split_once(" idle ").ok_or_else(help)?;
+            let (low, high) = idle.split_once("..").ok_or_else(help)?;
+            let idle = (parse_duration(low)?, parse_duration(high)?);
+            return if idle.0 <= idle.1 { Ok(Self::Users { count: count(users)?, idle }) } else { Err(help()) };
+        }
+        let rest = s.strip_prefix("udp:").ok_or_else(help)?;
+        let (sources, rest) = rest.split_once(" at ").ok_or_else(help)?;
+        let (rate, rest) = rest.split_once(" on ").ok_or_else(help)?;
+        let (on, off) = rest.split_once(" off ").ok_or_else(help)?;
+        let spell = |text: &str| parse_duration(text).and_then(|d| if d.is_zero() { Err(help()) } else { Ok(d) });
+        Ok(Self::Udp { count: count(sources)?, rate: rate.parse()?, on: spell(on)?, off: spell(off)? })
+    }
+}
+
+/// What a group of packet-level flows did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BackgroundOutcome {
+    /// Flows.
+    pub flows: u64,
+    /// Data packets sent.
+    pub sent: u64,
+    /// Data packets lost: declared lost by web users, not arrived of UDP.
+    pub lost: u64,
+    /// Probe timeouts.
+    pub probe_timeouts: u64,
+    /// Transfers completed.
+    pub transfers: u64,
+    /// Bits per second sent (UDP, headers included) or acknowledged (stream bytes).
+    pub throughput_bps: f64,
+    /// Early (delay-based) window reductions.
+    pub early_reductions: u64,
+}
+
+impl BackgroundOutcome {
+    fn add_tcp(&mut self, r: &TcpReport, seconds: f64) {
+        self.flows += 1;
+        self.sent += r.sent;
+        self.lost += r.lost;
+        self.probe_timeouts += r.probe_timeouts;
+        self.transfers += r.done;
+        self.early_reductions += r.early_reductions;
+        self.throughput_bps += r.delivered as f64 * 8.0 / seconds;
+    }
+
+    fn add_udp(&mut self, r: &UdpReport, seconds: f64) {
+        self.flows += 1;
+        self.sent += r.sent;
+        self.lost += r.sent.saturating_sub(r.arrived);
+        self.throughput_bps += r.wire_bytes as f64 * 8.0 / seconds;
+    }
+}
+
+/// The packet-level flows of a run.
+pub(super) struct PacketLevelGroups {
+    packet_level: PacketLevel,
+    /// Group, and group and controller, of each reliable flow in the order in which they were added; group of each UDP flow.
+    tcp: Vec<(String, String)>,
+    udp: Vec<String>,
+}
+
+impl PacketLevelGroups {
+    pub(super) fn new(sim: &SimHandle, seed: u64) -> Self {
+        Self { packet_level: PacketLevel::new(sim, seed), tcp: Vec::new(), udp: Vec::new() }
+    }
+
+    /// Adds a group whose flows take these paths.
+    pub(super) fn add(
+        &mut self,
+        sim: &SimHandle,
+        group: &Background,
+        down: Path,
+        up: Path,
+    ) -> Result<(), PacketLevelError> {
+        // Packet-level flows use no sockets; a group names two.
+        let (client, server) = (sim.client_socket().id(), sim.server_socket().id());
+        let path = sim.add_group(Group { client, server, down, up });
+        match group.load {
+            Load::Users { count, idle } => {
+                for number in 0..count {
+                    let controller_config = group.controller(number);
+                    self.tcp.push((group.name.clone(), format!("{}/{}", group.name, controller_config.spec())));
+                    self.packet_level.tcp(PacketLevelFlow {
+                        packet: group.datagram,
+                        max_window: group.max_window,
+                        rtt: group.own_rtt(number),
+                        handshake: true,
+                        ..PacketLevelFlow::new(
+                            controller_config,
+                            path,
+                            Workload::WebUser(WebUser { idle, ..WebUser::default() }),
+                        )
+                    })?;
+                }
+            }
+            Load::Udp { count, rate, on, off } => {
+                let spell = |mean| Spell::Exponential { mean };
+                let source = OnOff { rate, packet: group.datagram, on: spell(on), off: spell(off), start: Time::ZERO };
+                for _ in 0..count {
+                    self.udp.push(group.name.clone());
+                    self.packet_level.udp(source, path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What every group did in `seconds`; a group with several controllers has an entry for each besides.
+    pub(super) fn outcomes(&self, seconds: f64) -> BTreeMap<String, BackgroundOutcome> {
+        let report = self.packet_level.report();
+        let mut outcomes: BTreeMap<String, BackgroundOutcome> = BTreeMap::new();
+        let several = |group: &str| self.tcp.iter().any(|(g, c)| g == group && Some(c) != self.first(group));
+        for ((group, controller), flow) in self.tcp.iter().zip(&report.tcp) {
+            outcomes.entry(group.clone()).or_default().add_tcp(flow, seconds);
+            if several(group) {
+                outcomes.entry(controller.clone()).or_default().add_tcp(flow, seconds);
+            }
+        }
+        for (group, flow) in self.udp.iter().zip(&report.udp) {
+            outcomes.entry(group.clone()).or_default().add_udp(flow, seconds);
+        }
+        for outcome in outcomes.values_mut() {
+            outcome.throughput_bps = round(outcome.throughput_bps, 0);
+        }
+        outcomes
+    }
+
+    fn first(&self, group: &str) -> Option<&String> {
+        self.tcp.iter().find(|(g, _)| g == group).map(|(_, controller)| controller)
+    }
+}
+
+/// The golden ratio's fraction: its multiples fill the unit interval evenly from the first on.
+const GOLDEN: f64 = 0.618_033_988_749_895;
+
+impl Background {
+    /// The controller of a flow. Any run of consecutive flows has nearly the parts of the mix.
+    fn controller(&self, number: u32) -> Arc<dyn ControllerConfig> {
+        let place = (f64::from(number) + 0.5) * GOLDEN % 1.0;
+        let mut up_to = 0.0;
+        let chosen = self.mix.iter().find(|(part, _)| {
+            up_to += part;
+            place < up_to
+        });
+        let (_, controller_config) = chosen.or_else(|| self.mix.last()).expect("a checked group has a controller");
+        Arc::clone(controller_config)
+    }
+
+    /// A flow's own delay: evenly over the range, and independent of its controller.
+    fn own_rtt(&self, number: u32) -> Duration {
+        let place = (f64::from(number) + 0.5) * (2f64.sqrt() - 1.0) % 1.0;
+        self.rtt.0 + (self.rtt.1 - self.rtt.0).mul_f64(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_read() {
+        let ms = Duration::from_millis;
+        assert_eq!("users:2200 idle 1s..4s".parse(), Ok(Load::Users { count: 2_200, idle: (ms(1_000), ms(4_000)) }));
+        let udp = Load::Udp { count: 5, rate: Rate::from_bits_per_sec(20_000_000), on: ms(200), off: ms(800) };
+        assert_eq!("udp:5 at 20Mbps on 200ms off 800ms".parse(), Ok(udp));
+        for wrong in [
+            "users",
+            "users:0 idle 1s..4s",
+            "users:5 idle 4s..1s",
+            "udp:5 at fast on 1s off 1s",
+            "udp:5 at 1Mbps on 0s off 1s",
+        ] {
+            assert!(wrong.parse::<Load>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn controllers_come_in_their_parts() {
+        let controller_config = |name: &str| fathom_cc::catalogue::parse(name).unwrap();
+        let group = Background {
+            name: "web".into(),
+            from: 0,
+            to: 1,
+            load: Load::Users { count: 2_200, idle: (Duration::ZERO, Duration::ZERO) },
+            mix: vec![(0.05, controller_config("dca")), (0.95, controller_config("reno"))],
+            datagram: 1_472,
+            max_window: None,
+            rtt: (Duration::ZERO, Duration::from_millis(100)),
+        };
+        let dca = (0..2_200).filter(|n| group.controller(*n).name() == "dca").count();
+        assert!((109..=111).contains(&dca), "{dca} of 2200 for 5 %");
+        let mean = (0..2_200).map(|n| group.own_rtt(n).as_secs_f64()).sum::<f64>() / 2_200.0;
+        assert!((mean - 0.05).abs() < 0.001, "{mean}");
+    }
+}

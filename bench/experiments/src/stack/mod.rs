@@ -1,0 +1,246 @@
+//! QUIC stacks under the lab's HTTP/3: what an experiment needs of one, and each stack's way to give it.
+//!
+//! One file per stack. An experiment says what both ends run (its `EndpointSettings`), gives two sockets of the simulation, and gets something
+//! that opens connections and something that accepts them.
+
+#[cfg(feature = "quiche")]
+mod quiche;
+mod rustls;
+mod senders;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
+use fathom_plugin::{Clock, Extension, Observer};
+use fathom_stacks::{Connection, Monitor, noq, quinn};
+pub use fathom_stacks::{Controller as Control, SetupError, Stack};
+
+pub(crate) use self::senders::Senders;
+use crate::http::{Fetched, HttpError, Identity, NO_ERROR, Requests};
+
+/// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
+pub const DATAGRAM: u16 = 1392;
+#[cfg(feature = "quiche")]
+/// Largest UDP payload that the lab's connections send: an Ethernet frame's.
+pub(crate) const LARGEST_DATAGRAM: u16 = 1_472;
+/// Bytes of a packet that are no stream data, for turning the paper's window in packets into flow control in bytes: 1 + 8 + 2 bytes of
+/// short header, 16 of tag, about 8 of STREAM frame header.
+const PACKET_OVERHEAD: u32 = 35;
+/// Longest silence before a connection is given up. The paper's longest base round trip is over 9 s, the model's over 12 s.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Client,
+    Server,
+}
+
+/// What both ends of the connections of a run are made from.
+pub(crate) struct EndpointSettings<'a> {
+    pub(crate) sim: &'a SimHandle,
+    pub(crate) identity: &'a Identity,
+    pub(crate) control: &'a Control,
+    /// How one-way delays travel.
+    pub(crate) extension: Extension,
+    /// Endpoints send through a shaping socket.
+    pub(crate) shaping: bool,
+    /// Largest window of a sender in packets, by the receiver's flow control.
+    pub(crate) max_window: Option<u32>,
+    /// Streams that share a connection's window evenly, 1 or more.
+    pub(crate) streams: u32,
+    /// UDP payload of a full packet in bytes, 1200 or more.
+    pub(crate) datagram: u16,
+    /// What the client stamps with.
+    pub(crate) clock: ClientClock,
+    /// Seed of everything random in the endpoints; client and server differ by one byte.
+    pub(crate) seed: [u8; 32],
+}
+
+impl EndpointSettings<'_> {
+    /// Flow control window of a stream in bytes. Stacks do not write to streams in turn once their send buffer is full: where streams are
+    /// many so that none has too many gaps, each must have its own bound.
+    fn stream_window(&self) -> Option<u32> {
+        self.max_window.map(|packets| packets.div_ceil(self.streams).saturating_mul(self.packet()))
+    }
+
+    /// Bytes that a connection keeps at most. Twice what may be under way: what is written and cannot leave is only memory, 10 MB of it for
+    /// each large response by default.
+    fn send_window(&self) -> Option<u64> {
+        self.max_window.map(|packets| u64::from(packets.saturating_mul(self.packet())) * 2)
+    }
+
+    /// Stream bytes of a full packet.
+    fn packet(&self) -> u32 {
+        u32::from(self.datagram) - PACKET_OVERHEAD
+    }
+
+    /// The clock behind one side's timestamps.
+    fn clock(&self, side: Side) -> Arc<dyn Clock> {
+        let sim = self.sim.clone();
+        match (side, self.clock) {
+            (Side::Server, _) => Arc::new(HostClock { sim, offset: 0, drift: 0 }),
+            (Side::Client, ClientClock::Drifts(drift)) => Arc::new(HostClock { sim, offset: 0, drift: drift.into() }),
+            (Side::Client, ClientClock::Misreports(misreport, link)) => {
+                Arc::new(MisreportingClock { sim, misreport, link })
+            }
+        }
+    }
+
+    /// The seed of one side's endpoint.
+    fn seed_of(&self, side: Side) -> [u8; 32] {
+        let mut seed = self.seed;
+        seed[9] = u8::from(side == Side::Server);
+        seed
+    }
+}
+
+/// A client's clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ClientClock {
+    /// It runs away from the server's by so many microseconds per second.
+    Drifts(i32),
+    /// Its owner wants to be sent more than is due, and knows the queue of this link.
+    Misreports(ClockMisreport, LinkId),
+}
+
+/// What a lying receiver's clock shows, in nanoseconds: of the time since its connection began, and of the delay that a packet which enters the
+/// bottleneck now would find there.
+pub type ClockMisreport = fn(since_start: u64, queueing: u64) -> u64;
+
+struct MisreportingClock {
+    sim: SimHandle,
+    misreport: ClockMisreport,
+    link: LinkId,
+}
+
+impl Clock for MisreportingClock {
+    fn now(&self) -> std::time::Instant {
+        self.sim.instant()
+    }
+
+    fn stamp(&self, since_start: u64) -> u64 {
+        (self.misreport)(since_start, self.sim.queueing_delay(self.link).as_nanos() as u64)
+    }
+}
+
+/// A host's clock in a simulation.
+#[derive(Clone, Debug)]
+pub struct HostClock {
+    /// Whose time it shows.
+    pub sim: SimHandle,
+    /// What it shows when a connection begins, in nanoseconds.
+    pub offset: u64,
+    /// By how much it runs too fast, in microseconds per second.
+    pub drift: i64,
+}
+
+impl Clock for HostClock {
+    fn now(&self) -> std::time::Instant {
+        self.sim.instant()
+    }
+
+    fn stamp(&self, since_start: u64) -> u64 {
+        let drift = i128::from(since_start) * i128::from(self.drift) / 1_000_000;
+        self.offset.saturating_add(since_start).saturating_add_signed(i64::try_from(drift).unwrap_or(0))
+    }
+}
+
+/// A future that a stack hands out.
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Opens connections to the server of a flow.
+pub(crate) trait Connector: Send + Sync {
+    /// Handshake and HTTP/3 set-up.
+    fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>>;
+}
+
+/// An open HTTP/3 connection.
+pub(crate) trait Client: Send {
+    /// As [`crate::http::Requests::get`].
+    fn get(&mut self, bytes: u64, request_bytes: u64) -> BoxFuture<'_, Result<Fetched, HttpError>>;
+    /// The same body over several streams at once, where the stack limits what one stream may have in disorder; else over one.
+    fn get_at_once(
+        &mut self,
+        bytes: u64,
+        request_bytes: u64,
+        _streams: u32,
+    ) -> BoxFuture<'_, Result<Fetched, HttpError>> {
+        self.get(bytes, request_bytes)
+    }
+    /// Closes it.
+    fn close(self: Box<Self>);
+}
+
+/// An open connection of any stack under the `h3` crate.
+struct OpenConnection<C, O: h3::quic::OpenStreams<Bytes>> {
+    connection: C,
+    requests: Requests<O>,
+}
+
+impl<C, O> Client for OpenConnection<C, O>
+where
+    C: Connection,
+    O: h3::quic::OpenStreams<Bytes> + Clone + Send,
+    O::BidiStream: Send,
+{
+    fn get_at_once(
+        &mut self,
+        bytes: u64,
+        request_bytes: u64,
+        streams: u32,
+    ) -> BoxFuture<'_, Result<Fetched, HttpError>> {
+        Box::pin(self.requests.get_at_once(bytes, request_bytes, streams))
+    }
+
+    fn get(&mut self, bytes: u64, request_bytes: u64) -> BoxFuture<'_, Result<Fetched, HttpError>> {
+        Box::pin(self.requests.get(bytes, request_bytes))
+    }
+
+    fn close(self: Box<Self>) {
+        self.connection.close(NO_ERROR);
+    }
+}
+
+/// The experiment's side of its servers.
+pub(crate) trait Host: Send + Sync + 'static {
+    /// Who follows the sender of this flow's connection.
+    fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>>;
+    /// A connection was accepted; the number to end it by.
+    fn began(&self, monitor: Monitor) -> u64;
+    /// It ended.
+    fn ended(&self, id: u64);
+    /// Waits for the server's delay before an answer.
+    fn think(&self, flow: Option<u32>) -> BoxFuture<'_, ()>;
+}
+
+/// Both ends of one direction of a run.
+pub(crate) struct EndpointPair {
+    pub(crate) connector: Arc<dyn Connector>,
+    /// Accepts and serves connections for as long as it is polled.
+    pub(crate) accept: BoxFuture<'static, ()>,
+}
+
+/// Makes both ends on `stack`.
+pub(crate) fn ends(
+    stack: Stack,
+    settings: &EndpointSettings<'_>,
+    client: SimSocket,
+    server: SimSocket,
+    host: Arc<dyn Host>,
+) -> Result<EndpointPair, SetupError> {
+    match stack {
+        Stack::Quinn => rustls::ends(settings, client, server, host, |socket, runtime, settings| {
+            quinn::Endpoint::new(Arc::new(socket), runtime, settings)
+        }),
+        Stack::Noq => rustls::ends(settings, client, server, host, |socket, runtime, settings| {
+            noq::Endpoint::new(Box::new(socket), runtime, settings)
+        }),
+        #[cfg(feature = "quiche")]
+        Stack::Quiche => quiche::ends(settings, client, server, host),
+    }
+}

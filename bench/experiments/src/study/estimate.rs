@@ -1,0 +1,289 @@
+//! What a run will cost, guessed before it runs: good to a factor of two, which is what one wants to know before an hour passes.
+
+use std::time::Duration;
+
+use fathom_netsim::sim::WIRE_OVERHEAD;
+
+use crate::scenario::{Background, Load, Scenario, Stop, Traffic, WebLoad, Workload};
+use fathom_packet_level::WebUser;
+
+/// CPU seconds for each data packet of a long transfer: both ends, acknowledgements, network and measuring, on one core. Measured by this
+/// lab on machines of 2025: about 5 microseconds.
+const CPU_PER_PACKET: f64 = 5e-6;
+/// CPU seconds for each web connection with all its packets, two TLS handshakes' ends included. Measured by this lab likewise: 0.45 ms.
+const CPU_PER_CONNECTION: f64 = 0.45e-3;
+/// CPU seconds for each packet of packet-level traffic and each link it crosses, acknowledgements too. Measured by this lab likewise.
+const CPU_PER_PACKET_LEVEL_HOP: f64 = 0.4e-6;
+/// Memory of a packet-level flow, its packets under way counted in.
+const MEMORY_PER_PACKET_LEVEL_FLOW: f64 = 2e3;
+/// Seconds that a web user's transfer takes where nothing queues: a handshake and the round trips of slow start.
+const TRANSFER: f64 = 0.5;
+/// Bytes of a web connection on the wire. Measured by this lab: 87.2 connections per second make 9 Mbps (README).
+const BYTES_PER_CONNECTION: f64 = 12_900.0;
+
+/// Memory of a run without connections, and of each long flow or each new web connection per second (these linger while they close).
+/// Measured by this lab as the largest resident set of `fathom compare`: 122 MB for 400 flows of 100 kB at once, 232 MB for 400 of 400 kB,
+/// 75 MB for 100 of those, 106 MB for 188 web connections per second.
+const MEMORY_OF_RUN: f64 = 20e6;
+const MEMORY_PER_FLOW: f64 = 0.5e6;
+
+/// A guess.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Virtual seconds.
+    pub seconds: f64,
+    /// Data packets of all groups.
+    pub packets: f64,
+    /// Connections of all groups.
+    pub connections: f64,
+    /// CPU seconds on one core.
+    pub cpu_seconds: f64,
+    /// Bytes of memory while it runs.
+    pub memory: f64,
+}
+
+/// Guesses what a run costs: long flows fill the tightest link on their way, web traffic offers its load.
+pub fn estimate(scenario: &Scenario) -> Estimate {
+    let rates = group_rates(scenario);
+    let seconds = match scenario.stop {
+        Stop::At(end) => end.as_secs_f64(),
+        Stop::Responses(n) => {
+            let per_second: f64 = scenario
+                .traffic
+                .iter()
+                .zip(&rates)
+                .filter(|(t, _)| t.counted)
+                .map(|(t, rate)| responses(t, *rate))
+                .sum();
+            if per_second > 0.0 { n as f64 / per_second } else { 0.0 }
+        }
+    };
+    let mut sum = Estimate { seconds, memory: MEMORY_OF_RUN, ..Estimate::default() };
+    for (traffic, rate) in scenario.traffic.iter().zip(rates) {
+        let full = f64::from(traffic.datagram) + f64::from(WIRE_OVERHEAD);
+        match traffic.workload {
+            Workload::Web { .. } => {
+                let connections = responses(traffic, rate) * seconds;
+                sum.connections += connections;
+                sum.memory += responses(traffic, rate) * MEMORY_PER_FLOW;
+                sum.packets += connections * BYTES_PER_CONNECTION / full;
+                sum.cpu_seconds += connections * CPU_PER_CONNECTION;
+            }
+            Workload::Bulk { flows, bytes, .. } => {
+                let most = bytes.map_or(f64::INFINITY, |bytes| f64::from(flows) * bytes as f64);
+                let packets = (rate / 8.0 * seconds).min(most) / full;
+                sum.connections += f64::from(flows);
+                sum.memory += f64::from(flows) * MEMORY_PER_FLOW;
+                sum.packets += packets;
+                sum.cpu_seconds += packets * CPU_PER_PACKET + f64::from(flows) * CPU_PER_CONNECTION;
+            }
+        }
+    }
+    for group in &scenario.background {
+        let hops = way(group.from, group.to).0.len() as f64;
+        let packets =
+            packet_level_rate(scenario, group) / 8.0 / (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD)) * seconds;
+        let (flows, acks) = match group.load {
+            Load::Users { count, .. } => (count, packets / 2.0),
+            Load::Udp { count, .. } => (count, 0.0),
+        };
+        sum.packets += packets;
+        sum.memory += f64::from(flows) * MEMORY_PER_PACKET_LEVEL_FLOW;
+        sum.cpu_seconds += (packets + acks) * hops * CPU_PER_PACKET_LEVEL_HOP;
+    }
+    sum
+}
+
+/// Bits per second of a packet-level group: what it offers where nothing queues, up to the rate of the tightest link on its way.
+fn packet_level_rate(scenario: &Scenario, group: &Background) -> f64 {
+    let offered = match group.load {
+        Load::Users { count, idle: (low, high) } => {
+            let bits = WebUser::default().mean_size() * (f64::from(group.datagram) + f64::from(WIRE_OVERHEAD)) * 8.0;
+            f64::from(count) * bits / ((low + high).as_secs_f64() / 2.0 + TRANSFER)
+        }
+        Load::Udp { count, rate, on, off } => {
+            f64::from(count) * rate.bits_per_sec() as f64 * on.as_secs_f64() / (on + off).as_secs_f64()
+        }
+    };
+    let bps = |link: usize| scenario.chain.links[link].rate.bits_per_sec() as f64;
+    way(group.from, group.to).0.map(bps).fold(offered, f64::min)
+}
+
+/// Responses per second of a group at this rate in bits per second.
+fn responses(traffic: &Traffic, rate: f64) -> f64 {
+    match traffic.workload {
+        Workload::Web { .. } => rate / 8.0 / BYTES_PER_CONNECTION,
+        Workload::Bulk { bytes: Some(bytes), .. } => rate / 8.0 / bytes as f64,
+        Workload::Bulk { bytes: None, .. } => 0.0,
+    }
+}
+
+/// Links of the way between two routers, by the numbers of their left routers, and whether it goes to the right.
+pub(super) fn way(from: usize, to: usize) -> (std::ops::Range<usize>, bool) {
+    (from.min(to)..from.max(to), from < to)
+}
+
+/// Propagation there and back: the links of the way and both access links; the smallest and the largest.
+pub(super) fn base_round_trip(s: &Scenario, t: &Traffic) -> (Duration, Duration) {
+    let links: Duration = way(t.from, t.to).0.map(|i| s.chain.links[i].delay).sum();
+    (2 * links + 4 * t.access.delay.0, 2 * links + 4 * t.access.delay.1)
+}
+
+/// What each group sends, in bits per second: on each link web traffic comes first, long flows share what it leaves by their number.
+fn group_rates(scenario: &Scenario) -> Vec<f64> {
+    let bps = |link: usize| scenario.chain.links[link].rate.bits_per_sec() as f64;
+    let tightest = |t: &Traffic| way(t.from, t.to).0.map(bps).fold(f64::INFINITY, f64::min);
+    let web = |t: &Traffic| match t.workload {
+        Workload::Web { load: WebLoad::Computed { part, of }, .. } => {
+            (part * of.bits_per_sec() as f64).min(tightest(t))
+        }
+        Workload::Web { load: WebLoad::Connections(rate), .. } => (rate * BYTES_PER_CONNECTION * 8.0).min(tightest(t)),
+        Workload::Bulk { .. } => 0.0,
+    };
+    let flows = |t: &Traffic| f64::from(t.workload.flows().unwrap_or(0));
+    let rate = |t: &Traffic| {
+        if matches!(t.workload, Workload::Web { .. }) {
+            return web(t);
+        }
+        let share = |link: usize| {
+            let there = || {
+                scenario
+                    .traffic
+                    .iter()
+                    .filter(|o| way(o.from, o.to).1 == way(t.from, t.to).1 && way(o.from, o.to).0.contains(&link))
+            };
+            let left = (bps(link) - there().map(web).sum::<f64>()).max(0.0);
+            left * flows(t) / there().map(flows).sum::<f64>()
+        };
+        let access = t.access.rate.bits_per_sec() as f64 * t.access.hosts.map_or(flows(t), f64::from);
+        // A window a round trip is the most that a limited sender can have.
+        let window = t.max_window.map_or(f64::INFINITY, |packets| {
+            let bits = f64::from(packets) * (f64::from(t.datagram) + f64::from(WIRE_OVERHEAD)) * 8.0;
+            flows(t) * bits / base_round_trip(scenario, t).0.as_secs_f64()
+        });
+        way(t.from, t.to).0.map(share).fold(access.min(window), f64::min)
+    };
+    scenario.traffic.iter().map(rate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::ScenarioSpec;
+
+    fn of(text: &str) -> Estimate {
+        estimate(&ScenarioSpec::from_toml(text).unwrap().check().unwrap())
+    }
+
+    fn near(x: f64, expected: f64) {
+        assert!((x / expected - 1.0).abs() < 1e-9, "{x} is not {expected}");
+    }
+
+    #[test]
+    fn long_flows_fill_the_link() {
+        let e = of(r#"
+            stop = "100s"
+            [network]
+            topology = "dumbbell"
+            link = "10Mbps"
+            [[traffic]]
+            name = "a"
+            from = "left"
+            to = "right"
+            workload = "flows:50"
+            controller = "reno"
+            packet = 1000
+        "#);
+        // 10 Mbps for 100 s are 125,000 packets of 1000 bytes: 0.625 s, and 50 handshakes of .45 ms.
+        near(e.packets, 125_000.0);
+        near(e.cpu_seconds, 0.6475);
+        near(e.seconds, 100.0);
+        // 20 MB, and half a megabyte for each flow.
+        near(e.memory, 45e6);
+    }
+
+    #[test]
+    fn responses_take_as_long_as_their_load_says_and_finite_flows_end() {
+        let e = of(r#"
+            stop = "1000 responses"
+            [network]
+            topology = "dumbbell"
+            link = "10Mbps"
+            [[traffic]]
+            name = "web"
+            from = "left"
+            to = "right"
+            workload = "web:50% of 10Mbps"
+            controller = "reno"
+            [[traffic]]
+            name = "bulk"
+            from = "right"
+            to = "left"
+            workload = "flows:2x142kB"
+            controller = "reno"
+            counted = false
+        "#);
+        // 5 Mbps are 48.4 connections of 12,900 bytes per second: 20.64 s for 1000. The two transfers are 200 packets of 1420 bytes.
+        near(e.seconds, 20.64);
+        near(e.connections, 1_002.0);
+        near(e.packets, 1_000.0 * 12_900.0 / 1_420.0 + 200.0);
+    }
+
+    #[test]
+    fn groups_share_a_link_by_their_flows_and_access_links_limit() {
+        let e = of(r#"
+            stop = "8s"
+            [network]
+            topology = "dumbbell"
+            link = "10Mbps"
+            [[traffic]]
+            name = "many"
+            from = "left"
+            to = "right"
+            workload = "flows:30"
+            controller = "reno"
+            packet = 1000
+            [[traffic]]
+            name = "few"
+            from = "left"
+            to = "right"
+            workload = "flows:10"
+            controller = "reno"
+            packet = 1000
+            access = { rate = "100kbps" }
+        "#);
+        // 7.5 of 10 Mbps, and ten flows of 100 kbps: 8.5 Mbps for 8 s are 8500 packets of 1000 bytes.
+        near(e.packets, 8_500.0);
+    }
+
+    #[test]
+    fn packet_level_cost_is_per_packet_and_hop() {
+        let e = of(r#"
+            stop = "100s"
+            [network]
+            topology = "emory"
+            [[traffic]]
+            name = "a"
+            from = "r1"
+            to = "r11"
+            workload = "flows:1"
+            controller = "reno"
+            packet = 1500
+            max-window = "12p"
+            [[background]]
+            name = "udp"
+            from = "r4"
+            to = "r6"
+            workload = "udp:2 at 30Mbps on 100ms off 900ms"
+            [[background]]
+            name = "web"
+            from = "r7"
+            to = "r8"
+            workload = "users:20000 idle 1s..4s"
+        "#);
+        // A window of 12 packets per 44.1 ms of propagation; two sources of 30 Mbps a tenth of the time; users fill the 45 Mbps.
+        let (flow, udp, web) = (12.0 / 0.0441 * 100.0, 6e6 / 12e3 * 100.0, 45e6 / 12e3 * 100.0);
+        near(e.packets, flow + udp + web);
+        near(e.cpu_seconds, flow * 5e-6 + 0.45e-3 + (udp * 2.0 + web * 1.5) * 0.4e-6);
+    }
+}

@@ -1,0 +1,48 @@
+//! Studies: a question, a scenario template and a parameter sweep. A study expands into runs; a run is a pure function of its scenario and
+//! seed, so runs may be made in any order, on any machine, and their results merge by copying files.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `read.rs` | a study as written in TOML: axes, combinations, skips |
+//! | `substitute.rs` | `$axis` and `$axis.field` in the strings of a scenario template |
+//! | `study_run.rs` | runs: scale, seed, fingerprint, parts |
+//! | `executor.rs` | makes the runs on all cores |
+//! | `store.rs` | results as files: each complete or not there |
+//! | `estimate.rs` | what a run will cost |
+//! | `explain.rs` | a study in words |
+//! | `table.rs` | results by key, and their table |
+//! | `shipped.rs` | the studies that come with this crate |
+
+mod estimate;
+mod executor;
+mod explain;
+mod read;
+mod shipped;
+mod store;
+mod study_run;
+mod substitute;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use executor::{Event, Failed, RunOptions, StudyError, run_study, stored};
+pub use explain::explain;
+pub use read::{Axis, MOST_SEEDS, Study, is_study};
+pub use shipped::{shipped, shipped_studies};
+pub use study_run::{Part, StudyRun, StudyRunResult, part};
+pub use table::table;
+
+pub use estimate::{Estimate, estimate};
+pub use explain::time_text;
+
+/// Part of every fingerprint. Raised when a run of the same scenario and seed may come out otherwise than before: results stored under
+/// an older version are then run again. What changes only runs of one kind is in `run.rs`.
+pub(crate) const RESULTS_VERSION: u32 = 1;
+
+/// `flows=10, system=SDC`, as messages call a run; `the only run` where a study has no axes.
+pub(crate) fn key_text(key: &std::collections::BTreeMap<String, String>) -> String {
+    if key.is_empty() {
+        return "the only run".to_owned();
+    }
+    key.iter().map(|(axis, value)| format!("{axis}={value}")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,135 @@
+//! Receivers that lie about delay to be sent more than their share: none may gain over Reno in the same place.
+//!
+//! A liar here knows the bottleneck's queue at every moment, which no receiver does. It shares the link with an honest flow of Reno's.
+
+use std::sync::OnceLock;
+
+use fathom_experiments::scenario::{Progress, ScenarioSpec, Seeding, run};
+use fathom_experiments::stack::{ClockMisreport, Stack};
+
+/// Bytes that the liar wants: a quarter of a minute at its share.
+const BODY: u64 = 10_000_000;
+const SECOND: u64 = 1_000_000_000;
+/// Courses over which gains are averaged: the honest flow begins at another time in each.
+const SEEDS: u64 = 3;
+/// What a lie may gain: 5 %.
+const GAIN: f64 = 1.05;
+
+const LIES: [(&str, ClockMisreport); 8] = [
+    ("the queue is empty", |t, q| t.saturating_sub(q)),
+    ("the queue falls when it rises", |t, q| t.saturating_sub(2 * q)),
+    ("the queue falls most of the time", |t, q| t.saturating_sub(q) + (SECOND / 2 - t % (SECOND / 2)) / 25),
+    ("the clock runs slow by 500 us/s", |t, _| t - t / 2_000),
+    ("the clock runs slow by 10 ms/s", |t, _| t - t / 100),
+    ("the clock stands still", |_, _| SECOND),
+    ("the clock is set back by 30 ms every 2 s", |t, _| t.saturating_sub(t / (2 * SECOND) * 30_000_000)),
+    ("any time at all", |t, _| t.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+];
+
+/// Seconds that the first flow needs beside one of Reno's.
+fn seconds(controller: &str, misreport: Option<ClockMisreport>, seed: u64) -> f64 {
+    seconds_on(Stack::Quinn, controller, misreport, seed)
+}
+
+fn seconds_on(stack: Stack, controller: &str, misreport: Option<ClockMisreport>, seed: u64) -> f64 {
+    let text = format!(
+        "
+        stop = '2 responses'
+        stack = '{stack}'
+        [network]
+        topology = 'dumbbell'
+        link = '10Mbps'
+        delay = '20ms'
+        queue = 'droptail:60p'
+        [[traffic]]
+        name = 'first'
+        from = 'left'
+        to = 'right'
+        workload = 'flows:1x{BODY}B'
+        controller = '{controller}'
+        access = {{ queues = 'none' }}
+        acks-queue = false
+        [[traffic]]
+        name = 'honest'
+        from = 'left'
+        to = 'right'
+        workload = 'flows:1x{}B after {}ms'
+        controller = 'reno'
+        access = {{ queues = 'none' }}
+        acks-queue = false
+        ",
+        2 * BODY,
+        300 * seed
+    );
+    let mut scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
+    scenario.traffic[0].misreport = misreport;
+    scenario.seeding = Seeding::Paired;
+    let outcome = run(&scenario, seed, &Progress::default());
+    let (outcome, _) = outcome.unwrap_or_else(|e| panic!("{controller}, seed {seed}: {e}"));
+    let first = &outcome.groups["first"];
+    let seconds = first.times.as_ref().map_or(f64::INFINITY, |times| times.mean_ms / 1e3);
+    assert!(first.body_bytes == BODY && seconds < 200.0, "{controller}, seed {seed}: {first:?}");
+    seconds
+}
+
+fn mean(controller: &str, misreport: Option<ClockMisreport>) -> f64 {
+    (1..=SEEDS).map(|seed| seconds(controller, misreport, seed)).sum::<f64>() / SEEDS as f64
+}
+
+/// How much faster than Reno each liar is.
+fn gains(controller: &str) -> Vec<(&'static str, f64)> {
+    static RENO: OnceLock<f64> = OnceLock::new();
+    let reno = *RENO.get_or_init(|| mean("reno", None));
+    let of = |(name, misreport): (&'static str, ClockMisreport)| (name, reno / mean(controller, Some(misreport)));
+    println!("{controller}: Reno takes {reno:.1} s");
+    LIES.into_iter().map(of).inspect(|(name, gain)| println!("  {name}: {gain:.3}")).collect()
+}
+
+fn none_gains(controller: &str) {
+    for (name, gain) in gains(controller) {
+        assert!(gain <= GAIN, "{controller}, '{name}': {gain:.3} times as fast as Reno");
+    }
+}
+
+#[test]
+fn a_receiver_that_lies_to_sync_gains_nothing_over_reno() {
+    none_gains("sync");
+}
+
+#[test]
+fn a_receiver_that_lies_to_either_signal_gains_nothing() {
+    none_gains("sync:signal=either");
+}
+
+#[test]
+fn a_receiver_that_lies_gains_nothing_on_other_stacks() {
+    #[cfg(feature = "quiche")]
+    let stacks = [Stack::Noq, Stack::Quiche];
+    #[cfg(not(feature = "quiche"))]
+    let stacks = [Stack::Noq];
+    for stack in stacks {
+        let reno = seconds_on(stack, "reno", None, 1);
+        println!("{stack:?}: Reno takes {reno:.1} s; honest: {:.3}", reno / seconds_on(stack, "sync", None, 1));
+        for (name, misreport) in [LIES[0], LIES[1], LIES[3]] {
+            let gain = reno / seconds_on(stack, "sync", Some(misreport), 1);
+            println!("  {name}: {gain:.3}");
+            assert!(gain <= GAIN, "{stack:?}, '{name}': {gain:.3} times as fast as Reno");
+        }
+    }
+}
+
+#[test]
+fn the_misreports_reach_the_sender() {
+    // Otherwise the test above shows nothing: a lie changes what the controller does.
+    let truth = seconds("sync", None, 1);
+    let changed =
+        LIES.iter().filter(|(_, misreport)| seconds("sync", Some(*misreport), 1).to_bits() != truth.to_bits()).count();
+    assert_eq!(changed, LIES.len(), "lies that change nothing");
+}
+
+#[test]
+fn the_limit_bounds_misreporting_receivers() {
+    let (name, misreport) = LIES[0];
+    let gain = seconds("reno", None, 1) / seconds("sync:trust=full", Some(misreport), 1);
+    assert!(gain > 1.2, "'{name}' gains {gain:.3} where its word counts in everything");
+}

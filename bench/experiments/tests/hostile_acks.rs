@@ -1,0 +1,248 @@
+//! Receivers that lie in their ACK frames: of packets they do not have, of marks, of how long they held the frame.
+//!
+//! Packet-level senders of the laboratory share a link with one honest flow of Reno's, in virtual time. What a lie gains is measured beside
+//! Reno in the same place, honest and with the same lie: a controller must not add to it. The stacks' own defence, packet numbers that
+//! are skipped, is not here.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use fathom_cc::{Capabilities, OneWayDelay, Start, Time};
+use fathom_packet_level::{Ack, AckOptions, Packet, Ranges, Receiver, Sender, SenderOptions};
+
+const DATAGRAM: u16 = 1_200;
+/// 10 Mbps.
+const SENDING: Duration = Duration::from_micros(960);
+/// Each way.
+const DELAY: Duration = Duration::from_millis(20);
+/// Packets that the queue holds, and from which on it marks where it marks.
+const QUEUE: usize = 60;
+const MARKS: usize = 20;
+/// Packets that flow control lets out: eight times what link and queue hold. A receiver that acknowledges what is lost stops at nothing else.
+const MOST: u32 = 800;
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+const RUN: Time = Time::from_millis(60_000);
+/// The honest flow begins at another time in each.
+const SEEDS: u64 = 2;
+/// What a lie may gain over Reno: 5 %.
+const GAIN: f64 = 1.05;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClockMisreport {
+    None,
+    /// Acknowledges what was sent, arrived or not, at the time at which it would arrive if there were no queue.
+    Optimistic,
+    /// Its stamps say that no packet ever waits in a queue.
+    EmptyQueue,
+    /// Never tells of a mark.
+    HidesMarks,
+    /// Tells of no ECN counts but marks: one for every packet.
+    OnlyMarks,
+    /// Says that it held every acknowledgement for as long as it may.
+    SaysHeld,
+    /// Holds every acknowledgement for 25 ms more and says nothing of it.
+    Holds,
+    /// The same, but every other second only: round-trip times fall again and again.
+    HoldsAndReleases,
+}
+
+const LIES: [ClockMisreport; 7] = [
+    ClockMisreport::Optimistic,
+    ClockMisreport::EmptyQueue,
+    ClockMisreport::HidesMarks,
+    ClockMisreport::OnlyMarks,
+    ClockMisreport::SaysHeld,
+    ClockMisreport::Holds,
+    ClockMisreport::HoldsAndReleases,
+];
+
+enum Event {
+    Arrives { flow: usize, packet: Packet, marked: bool },
+    AckIsDue(usize),
+    Ack(usize, Ack),
+    Timer(usize),
+}
+
+struct Flow {
+    sender: Sender,
+    receiver: Receiver,
+    misreport: ClockMisreport,
+    starts: Time,
+    /// When its timer is set to run out.
+    timer: Option<Time>,
+    /// Packets that left the bottleneck.
+    passed: u64,
+}
+
+struct Lab {
+    now: Time,
+    events: BinaryHeap<Reverse<(Time, usize)>>,
+    /// By order of scheduling.
+    what: Vec<Option<Event>>,
+    /// When what waits in the bottleneck will have left it.
+    leaves: VecDeque<Time>,
+    marks: bool,
+    flows: Vec<Flow>,
+}
+
+impl Lab {
+    fn at(&mut self, when: Time, event: Event) {
+        self.events.push(Reverse((when, self.what.len())));
+        self.what.push(Some(event));
+    }
+
+    fn flow(&mut self, controller: &str, misreport: ClockMisreport, starts: Time) {
+        let provided = Capabilities { one_way: true, ecn: true, pacing: true, datagram: true };
+        let controller_config = fathom_cc::catalogue::parse(controller).expect("known");
+        let controller =
+            controller_config.start(&Start { now: starts, datagram: DATAGRAM, provided }).expect("all is offered");
+        let options = SenderOptions {
+            packet: DATAGRAM,
+            max_window: Some(MOST),
+            max_ack_delay: MAX_ACK_DELAY,
+            handshake: false,
+            ecn: self.marks,
+        };
+        let mut sender = Sender::new(controller, options);
+        sender.offer(1 << 40);
+        let receiver = Receiver::new(AckOptions::default());
+        self.flows.push(Flow { sender, receiver, misreport, starts, timer: None, passed: 0 });
+        self.at(starts, Event::Timer(self.flows.len() - 1));
+    }
+
+    fn send(&mut self, flow: usize) {
+        if self.now < self.flows[flow].starts {
+            return;
+        }
+        while let Some(packet) = self.flows[flow].sender.poll_send(self.now) {
+            if self.flows[flow].misreport == ClockMisreport::Optimistic {
+                let ack = Ack {
+                    ranges: Ranges::from_slice(&[(0, packet.number)]),
+                    delay: Duration::ZERO,
+                    one_way: OneWayDelay::from_nanos(DELAY.as_nanos() as i64),
+                    received: packet.number + 1,
+                    ce: 0,
+                };
+                self.at(self.now + DELAY + DELAY, Event::Ack(flow, ack));
+            }
+            while self.leaves.front().is_some_and(|left| *left <= self.now) {
+                self.leaves.pop_front();
+            }
+            if self.leaves.len() == QUEUE {
+                continue;
+            }
+            let marked = self.marks && self.leaves.len() >= MARKS;
+            let left = self.leaves.back().copied().unwrap_or(self.now).max(self.now) + SENDING;
+            self.leaves.push_back(left);
+            self.flows[flow].passed += 1;
+            self.at(left + DELAY, Event::Arrives { flow, packet, marked });
+        }
+        let due = self.flows[flow].sender.timeout().map(|due| due.max(self.now));
+        if let Some(due) = due.filter(|due| self.flows[flow].timer.is_none_or(|set| *due < set)) {
+            self.flows[flow].timer = Some(due);
+            self.at(due, Event::Timer(flow));
+        }
+    }
+
+    /// Sends an acknowledgement, as true as its receiver is.
+    fn acknowledge(&mut self, flow: usize) {
+        let (now, misreport) = (self.now, self.flows[flow].misreport);
+        let mut ack = self.flows[flow].receiver.ack(now);
+        let mut held = Duration::ZERO;
+        let odd_second = now.as_nanos() / 1_000_000_000 % 2 == 1;
+        match misreport {
+            ClockMisreport::None => {}
+            // It has answered already.
+            ClockMisreport::Optimistic => return,
+            ClockMisreport::EmptyQueue => ack.one_way = OneWayDelay::from_nanos((SENDING + DELAY).as_nanos() as i64),
+            ClockMisreport::HidesMarks => ack.ce = 0,
+            ClockMisreport::OnlyMarks => ack.ce = ack.received,
+            ClockMisreport::SaysHeld => ack.delay = MAX_ACK_DELAY,
+            ClockMisreport::Holds => held = MAX_ACK_DELAY,
+            ClockMisreport::HoldsAndReleases if odd_second => held = MAX_ACK_DELAY,
+            ClockMisreport::HoldsAndReleases => {}
+        }
+        self.at(now + held + DELAY, Event::Ack(flow, ack));
+    }
+
+    fn run(mut self) -> Vec<f64> {
+        while let Some(Reverse((now, id))) = self.events.pop().filter(|Reverse((now, _))| *now <= RUN) {
+            self.now = now;
+            match self.what[id].take() {
+                Some(Event::Arrives { flow, packet, marked }) => {
+                    let receiver = &mut self.flows[flow].receiver;
+                    if receiver.on_data(now, packet.number, packet.sent, marked) {
+                        self.acknowledge(flow);
+                    } else if let Some(due) = receiver.timeout() {
+                        self.at(due, Event::AckIsDue(flow));
+                    }
+                }
+                Some(Event::AckIsDue(flow)) => {
+                    let due = self.flows[flow].receiver.timeout().is_some_and(|due| due <= now);
+                    if due {
+                        self.acknowledge(flow);
+                    }
+                }
+                Some(Event::Ack(flow, ack)) => {
+                    self.flows[flow].sender.on_ack(now, &ack);
+                    self.send(flow);
+                }
+                Some(Event::Timer(flow)) => {
+                    if self.flows[flow].timer.is_some_and(|set| set <= now) {
+                        self.flows[flow].timer = None;
+                    }
+                    if self.flows[flow].sender.timeout().is_some_and(|due| due <= now) {
+                        self.flows[flow].sender.on_timeout(now);
+                    }
+                    self.send(flow);
+                }
+                None => {}
+            }
+        }
+        let most = RUN.as_nanos() as f64 / SENDING.as_nanos() as f64;
+        self.flows.iter().map(|flow| flow.passed as f64 / most).collect()
+    }
+}
+
+/// The share of the link that a flow gets beside an honest one of Reno's.
+fn share(controller: &str, misreport: ClockMisreport, marks: bool) -> f64 {
+    let of = |seed| {
+        let (events, what, leaves) = (BinaryHeap::new(), Vec::new(), VecDeque::new());
+        let mut lab = Lab { now: Time::ZERO, events, what, leaves, marks, flows: Vec::new() };
+        lab.flow(controller, misreport, Time::ZERO);
+        lab.flow("reno", ClockMisreport::None, Time::from_millis(300 * seed));
+        lab.run()[0]
+    };
+    (1..=SEEDS).map(of).sum::<f64>() / SEEDS as f64
+}
+
+#[test]
+fn false_acks_gain_no_more_than_they_do_with_reno() {
+    for marks in [false, true] {
+        let honest = share("reno", ClockMisreport::None, marks);
+        println!("{}: reno {honest:.3}", if marks { "a queue that marks" } else { "drop-tail" });
+        let renos = LIES.map(|misreport| (misreport, share("reno", misreport, marks)));
+        for controller in ["sync", "sync:signal=rtt", "sync:signal=either"] {
+            println!("  {controller}, honest: {:.3}", share(controller, ClockMisreport::None, marks));
+            for (misreport, reno) in renos {
+                let got = share(controller, misreport, marks);
+                println!("    {misreport:?}: {got:.3}, reno with it {reno:.3}");
+                assert!(
+                    got <= GAIN * reno.max(honest),
+                    "{controller}, {misreport:?}: {got:.3}, Reno {reno:.3} and {honest:.3}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_misreports_reach_the_sender() {
+    for misreport in LIES {
+        let changed = ["reno", "sync", "sync:signal=rtt"].into_iter().any(|controller| {
+            share(controller, misreport, true).to_bits() != share(controller, ClockMisreport::None, true).to_bits()
+        });
+        assert!(changed, "{misreport:?} changes nothing");
+    }
+}

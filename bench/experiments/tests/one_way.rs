@@ -1,0 +1,493 @@
+//! One-way delay on the wire: real quinn, TLS and frames over emulated links whose true delay is known.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fathom_cc::catalogue;
+use fathom_cc::testing::{Event, Log, RecordingConfig};
+use fathom_cc::{OneWayDelay, Rate, Time};
+use fathom_experiments::http::Identity;
+use fathom_experiments::stack::HostClock;
+use fathom_netsim::link::Link;
+use fathom_netsim::queue::QueueSpec;
+use fathom_netsim::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, SimSocket, server_address};
+use fathom_quinn::{ClientPlugin, EnableTimestamp, Extension, InUse, Offer, Plugin, Report, ServerPlugin};
+use parking_lot::Mutex;
+use quinn::{ConnectionError, Endpoint, EndpointConfig, TransportConfig, VarInt};
+
+const LEAN: Extension = Extension { offer: Some(Offer::Lean), ..Extension::OFF };
+const PAPER: Extension = Extension { offer: Some(Offer::Paper), ..Extension::OFF };
+/// What a peer of another project has.
+const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both), ..Extension::OFF };
+
+/// What a test asks for.
+#[derive(Clone)]
+struct Setup {
+    offer: Extension,
+    client_offer: Extension,
+    /// What the client sends in place of its frames.
+    client_stamp: Option<&'static [u8]>,
+    server: &'static str,
+    client: &'static str,
+    client_clock: (u64, i64),
+    /// What the server sends: so many chunks of so many bytes, one per gap.
+    chunks: (u32, usize, Duration),
+    /// Receive window of the client: bounds the queue, so that nothing is lost.
+    window: u32,
+    /// Bytes of competing bursts: one burst every second.
+    burst: usize,
+    /// When the reverse path becomes longer, and by how much.
+    longer_back: Option<(Time, Duration)>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            offer: LEAN,
+            client_offer: LEAN,
+            client_stamp: None,
+            server: "sync:signal=either",
+            client: "reno",
+            client_clock: (0, 0),
+            chunks: (1, 2_000_000, Duration::ZERO),
+            window: 60_000,
+            burst: 0,
+            longer_back: None,
+        }
+    }
+}
+
+/// One sample as the controller got it.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    /// When the ACK frame arrived.
+    at: Time,
+    /// When the acknowledged packet left.
+    sent: Time,
+    /// How many packets had left at that instant up to this one, minus one.
+    index: usize,
+    rtt: Duration,
+    one_way: OneWayDelay,
+}
+
+struct Outcome {
+    heard: Vec<Heard>,
+    /// Truth by instant of entry, in order.
+    truth: HashMap<Time, Vec<Duration>>,
+    report: Option<Report>,
+    client: Result<usize, ConnectionError>,
+    server: Option<ConnectionError>,
+}
+
+const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
+const ONE_WAY: Duration = Duration::from_millis(20);
+
+fn endpoint(sim: &SimHandle, socket: SimSocket, server: Option<&ServerPlugin>, seed: u8) -> Endpoint {
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[seed; 32]);
+    let mut config = EndpointConfig::new(Arc::new(key));
+    config.rng_seed(Some([seed; 32]));
+    let server = server.map(ServerPlugin::config);
+    Endpoint::new_with_abstract_socket(config, server, Arc::new(socket), Arc::new(sim.clone())).expect("an endpoint")
+}
+
+fn transport(window: u32) -> TransportConfig {
+    let mut t = TransportConfig::default();
+    t.initial_mtu(1392).mtu_discovery_config(None).stream_receive_window(VarInt::from_u32(window));
+    t
+}
+
+fn group(
+    client: fathom_netsim::sim::SocketId,
+    server: fathom_netsim::sim::SocketId,
+    link: LinkId,
+    back: Duration,
+) -> Group {
+    Group {
+        client,
+        server,
+        down: Path { hops: vec![Hop { delay: Duration::ZERO, link }], tail: ONE_WAY },
+        up: Path { hops: Vec::new(), tail: back },
+    }
+}
+
+fn run(setup: &Setup) -> Outcome {
+    let mut executor = Executor::new();
+    let sim = executor.sim();
+    let identity = Identity::generate().expect("an identity");
+    let log = Log::new(1_000_000);
+    let recorded = RecordingConfig::new(catalogue::parse(setup.server).expect("a controller"), log.clone());
+    let plug = |p: Plugin, extension| p.with_extension(extension).expect("a plug");
+    let server = plug(
+        Plugin::new(Arc::new(recorded)).expect("a plug").with_clock(Arc::new(HostClock {
+            sim: sim.clone(),
+            offset: 0,
+            drift: 0,
+        })),
+        setup.offer,
+    )
+    .server(identity.server)
+    .expect("a server");
+    let (offset, ppm) = setup.client_clock;
+    let clock = Arc::new(HostClock { sim: sim.clone(), offset, drift: ppm });
+    let client = plug(Plugin::named(setup.client).expect("a plug").with_clock(clock), setup.client_offer);
+    let client = match setup.client_stamp {
+        Some(bytes) => client.with_raw_stamp(bytes),
+        None => client,
+    };
+    let client = client.client(identity.client).expect("a client");
+
+    let (client_socket, server_socket) = (sim.client_socket(), sim.server_socket());
+    let (client_id, server_id) = (client_socket.id(), server_socket.id());
+    let link = sim.add_link(Link::new(RATE, QueueSpec::droptail_packets(10_000).build(RATE, 0)).with_log());
+    let group_id = sim.add_group(group(client_id, server_id, link, ONE_WAY));
+    if let Some((at, more)) = setup.longer_back {
+        let (w, longer) = (sim.clone(), group(client_id, server_id, link, ONE_WAY + more));
+        sim.spawn(async move {
+            w.sleep_until(at).await;
+            w.set_group(group_id, longer);
+        });
+    }
+    let ends = (endpoint(&sim, client_socket, None, 1), endpoint(&sim, server_socket, Some(&server), 2));
+    let accepted = Arc::new(Mutex::new(None));
+    let served = Arc::new(Mutex::new((None, None)));
+    sim.spawn(serve(sim.clone(), ends.1, server, setup.clone(), Arc::clone(&accepted), Arc::clone(&served)));
+    let result = Arc::new(Mutex::new(None));
+    sim.spawn(fetch(sim.clone(), ends.0, client, setup.clone(), group_id, Arc::clone(&result)));
+    executor.run(Time::from_millis(200_000));
+
+    let start = accepted.lock().unwrap_or(Time::ZERO);
+    let mut truth: HashMap<Time, Vec<Duration>> = HashMap::new();
+    for (at, delay) in sim.link_log(link) {
+        truth.entry(at).or_default().push(delay);
+    }
+    let client = result.lock().take().expect("the client ended");
+    let (report, server) = served.lock().clone();
+    Outcome { heard: heard(&log, start), truth, report, client, server }
+}
+
+type Served = Arc<Mutex<(Option<Report>, Option<ConnectionError>)>>;
+
+/// The first connection is the measured one and sends chunks; later ones are bursts.
+async fn serve(
+    sim: SimHandle,
+    endpoint: Endpoint,
+    plug: ServerPlugin,
+    setup: Setup,
+    accepted: Arc<Mutex<Option<Time>>>,
+    served: Served,
+) {
+    let incoming = endpoint.accept().await.expect("a client");
+    *accepted.lock() = Some(sim.time());
+    let wired = match plug.accept(incoming, transport(setup.window)) {
+        Ok((connecting, probe)) => connecting.await.map(|connection| (connection, probe)),
+        Err(e) => Err(e),
+    };
+    let (connection, probe) = match wired {
+        Ok(wired) => wired,
+        Err(e) => {
+            served.lock().1 = Some(e);
+            return;
+        }
+    };
+    let (count, bytes, gap) = setup.chunks;
+    let bursts = sim.clone();
+    if setup.burst > 0 {
+        let connection = connection.clone();
+        sim.spawn(async move {
+            // Bursts of the same connection on a stream of their own: the queue swings while the window allows it.
+            while let Ok(mut stream) = connection.open_uni().await {
+                if stream.write_all(&vec![1; setup.burst]).await.is_err() {
+                    return;
+                }
+                let _ = stream.finish();
+                bursts.sleep_until(bursts.time() + Duration::from_secs(1)).await;
+            }
+        });
+    }
+    let (mut send, _recv) = connection.accept_bi().await.expect("a stream");
+    for _ in 0..count {
+        send.write_all(&vec![0; bytes]).await.expect("written");
+        sim.sleep_until(sim.time() + gap).await;
+    }
+    send.finish().expect("open");
+    connection.closed().await;
+    served.lock().0 = Some(probe.report());
+    drop(endpoint);
+}
+
+async fn fetch(
+    sim: SimHandle,
+    endpoint: Endpoint,
+    plug: ClientPlugin,
+    setup: Setup,
+    group: GroupId,
+    result: Arc<Mutex<Option<Result<usize, ConnectionError>>>>,
+) {
+    let flow = sim.add_flow(group);
+    let (connecting, _probe) =
+        plug.connect(&endpoint, transport(setup.window), server_address(flow), "lab.test").expect("begun");
+    let outcome = async {
+        let connection = connecting.await?;
+        let drain = connection.clone();
+        sim.spawn(async move {
+            while let Ok(mut stream) = drain.accept_uni().await {
+                let _ = stream.read_to_end(usize::MAX).await;
+            }
+        });
+        let (mut send, mut recv) = connection.open_bi().await?;
+        send.write_all(b"go").await.map_err(|_| ConnectionError::Reset)?;
+        let read = recv.read_to_end(usize::MAX).await;
+        let error = connection.close_reason();
+        connection.close(0u32.into(), b"");
+        match read {
+            Ok(bytes) => Ok(bytes.len()),
+            Err(_) => Err(error.unwrap_or(ConnectionError::Reset)),
+        }
+    };
+    let outcome = outcome.await;
+    *result.lock() = Some(outcome);
+}
+
+/// Every sample the controller got, in simulated time, with the place of its packet among those that left at the same instant.
+fn heard(log: &Log, start: Time) -> Vec<Heard> {
+    let mut left: HashMap<Time, usize> = HashMap::new();
+    let mut samples = Vec::new();
+    for record in log.records() {
+        let Event::AckEvent { now, packets, rtt, one_way, .. } = record.event else { continue };
+        for p in &packets {
+            *left.entry(p.sent).or_default() += 1;
+        }
+        let Some(sent) = packets.iter().map(|p| p.sent).max() else { continue };
+        if let Some(one_way) = one_way {
+            let sim = |t: Time| Time::from_nanos(start.as_nanos() + t.as_nanos());
+            samples.push(Heard { at: sim(now), sent: sim(sent), index: left[&sent] - 1, rtt: rtt.latest, one_way });
+        }
+    }
+    samples
+}
+
+/// Absolute errors in microseconds of the estimated queueing delay (height above the smallest) against the link's true delay, which is
+/// taken above its own smallest.
+///
+/// Controllers hear of acknowledged data only. Now and then the largest packet of an ACK frame is one of the sender's own pure ACKs,
+/// sent later, and the delay is that one's: such a sample is paired with the pure ACK. They must be few.
+fn errors(o: &Outcome, from: Time) -> Vec<f64> {
+    let pairs: Vec<(Heard, Duration)> = o
+        .heard
+        .iter()
+        .filter(|h| h.sent >= from)
+        .filter_map(|h| Some((*h, *o.truth.get(&h.sent)?.get(h.index)?)))
+        .collect();
+    let base = pairs.iter().map(|p| p.0.one_way).min().expect("samples");
+    let least = o.truth.values().flatten().min().expect("packets");
+    let error = |heard: OneWayDelay, truth: Duration| {
+        (heard.above(base).as_secs_f64() - truth.saturating_sub(*least).as_secs_f64()).abs() * 1e6
+    };
+    let mut of_pure_acks = 0;
+    let errors = pairs
+        .iter()
+        .map(|(h, truth)| {
+            let own = error(h.one_way, *truth);
+            let later = o.truth.iter().filter(|(at, _)| **at > h.sent && **at + ONE_WAY * 2 <= h.at);
+            let best = later.flat_map(|(_, delays)| delays).map(|t| error(h.one_way, *t)).fold(own, f64::min);
+            if own > 2_000.0 && best < 1_000.0 {
+                of_pure_acks += 1;
+                return best;
+            }
+            own
+        })
+        .collect();
+    assert!(of_pure_acks * 25 < pairs.len(), "{of_pure_acks} of {} samples are of other packets", pairs.len());
+    errors
+}
+
+/// Prints mean, 95th percentile and maximum, and gives them.
+fn summary(name: impl Debug, mut errors: Vec<f64>) -> (f64, f64, f64) {
+    errors.sort_by(f64::total_cmp);
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    let (p95, max) = (errors[errors.len() * 95 / 100], errors[errors.len() - 1]);
+    println!("{name:?}: {} samples, error mean {mean:.0} us, p95 {p95:.0} us, max {max:.0} us", errors.len());
+    (mean, p95, max)
+}
+
+#[test]
+fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
+    for offer in [LEAN, PAPER, TIMESTAMP] {
+        let change = Time::from_millis(4_000);
+        let o = run(&Setup {
+            offer,
+            client_offer: if offer == TIMESTAMP { Extension::default() } else { LEAN },
+            chunks: (160, 3_000, Duration::from_millis(50)),
+            longer_back: Some((change, Duration::from_millis(50))),
+            ..Setup::default()
+        });
+        assert_eq!(o.client.as_ref().ok(), Some(&480_000));
+        // Half a second after the change every packet in flight is a new one.
+        let (before, after): (Vec<_>, Vec<_>) = (
+            o.heard.iter().filter(|h| h.sent > Time::from_millis(500) && h.sent < Time::from_millis(3_900)).collect(),
+            o.heard.iter().filter(|h| h.sent > Time::from_millis(4_500)).collect(),
+        );
+        // A slow transfer earns some ten stamps a second (fathom_frames::StampBudget).
+        assert!(before.len() > 20 && after.len() > 20, "{} {}", before.len(), after.len());
+        let least_rtt = |s: &[&Heard]| s.iter().map(|h| h.rtt).min().expect("samples").as_secs_f64() * 1e3;
+        let least = |s: &[&Heard]| s.iter().map(|h| h.one_way.as_nanos()).min().expect("samples") as f64 / 1e6;
+        let rtt = least_rtt(&after) - least_rtt(&before);
+        let one_way = least(&after) - least(&before);
+        println!("{offer:?}: 50 ms more on the reverse path: RTT {rtt:+.3} ms, forward one-way delay {one_way:+.3} ms");
+        assert!((rtt - 50.0).abs() < 1.0, "RTT moved by {rtt} ms");
+        assert!(one_way.abs() < 1.0, "forward delay moved by {one_way} ms");
+        // Not only at its smallest: no sample after the change is off by a millisecond.
+        let above = after.iter().map(|h| h.one_way.as_nanos() as f64 / 1e6 - least(&before)).fold(0.0, f64::max);
+        let usual = before.iter().map(|h| h.one_way.as_nanos() as f64 / 1e6 - least(&before)).fold(0.0, f64::max);
+        assert!((above - usual).abs() < 1.0, "largest height {above} ms, before {usual} ms");
+    }
+}
+
+#[test]
+fn the_estimate_tracks_the_queue() {
+    let mut means = Vec::new();
+    for offer in [LEAN, PAPER, TIMESTAMP] {
+        let o = run(&Setup {
+            offer,
+            client_offer: if offer == TIMESTAMP { TIMESTAMP } else { LEAN },
+            server: "reno",
+            window: 120_000,
+            burst: 80_000,
+            chunks: (12, 1_000_000, Duration::from_millis(400)),
+            ..Setup::default()
+        });
+        assert!(o.client.is_ok(), "{:?}", o.client);
+        let deepest = o.truth.values().flatten().max().expect("packets");
+        assert!(*deepest > Duration::from_millis(30), "the queue never grew: {deepest:?}");
+        let (mean, p95, _) = summary(offer, errors(&o, Time::from_millis(500)));
+        // Mostly a constant: delays count from the smallest one heard, and that is up to half a millisecond too small.
+        assert!(mean < 700.0 && p95 < 1_000.0, "mean {mean} us, p95 {p95} us");
+        means.push(mean);
+    }
+    assert!((means[0] - means[1]).abs() < 300.0, "lean and paper differ: {means:?}");
+    assert!((means[0] - means[2]).abs() < 300.0, "lean and TIMESTAMP differ: {means:?}");
+}
+
+#[test]
+fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
+    // Just below the wrap of 2^32 us, and half a millisecond per second fast or slow: the worst of Mills' survey (Sync-TCP §5.3).
+    for (ppm, offer) in [(-500, LEAN), (0, LEAN), (500, LEAN), (-500, TIMESTAMP), (500, TIMESTAMP)] {
+        let o = run(&Setup {
+            offer,
+            client_offer: offer,
+            client_clock: ((1 << 32) * 1_000 - 20_000_000_000, ppm),
+            chunks: (400, 40_000, Duration::from_millis(150)),
+            ..Setup::default()
+        });
+        let span = o.heard.last().expect("samples").sent.since(Time::ZERO);
+        assert!(span > Duration::from_secs(59), "{span:?}");
+        let (mean, p95, _) = summary(ppm, errors(&o, Time::from_millis(2_000)));
+        assert!(mean < 500.0 && p95 < 1_500.0, "{ppm} ppm: mean {mean} us, p95 {p95} us over {span:?}");
+    }
+}
+
+#[test]
+fn sync_refuses_a_peer_without_the_extension_and_says_why() {
+    // The server steers by one-way delay, the client does not speak the extension.
+    let o = run(&Setup { server: "sync", client_offer: Extension::OFF, ..Setup::default() });
+    let told = format!("{:?}", o.client.expect_err("refused"));
+    assert!(told.contains("one-way delay") && told.contains("SYNC_TIMESTAMP") && told.contains("signal="), "{told}");
+    // Each has another frame.
+    let o = run(&Setup { server: "sync", client_offer: TIMESTAMP, ..Setup::default() });
+    assert!(format!("{:?}", o.client.expect_err("refused")).contains("SYNC_TIMESTAMP"));
+    // The other way round.
+    let o = run(&Setup { client: "sync", offer: Extension::OFF, ..Setup::default() });
+    let told = format!("{:?}", o.client.expect_err("refused"));
+    assert!(told.contains("one-way delay") && told.contains("signal="), "{told}");
+    assert!(o.server.is_some(), "the server saw no close");
+}
+
+#[test]
+fn sync_runs_on_rtt_where_the_user_said_so() {
+    for server in ["sync:signal=rtt", "sync:signal=either", "reno"] {
+        let chunks = (1, 300_000, Duration::ZERO);
+        let o = run(&Setup { server, client_offer: Extension::OFF, chunks, ..Setup::default() });
+        assert_eq!(o.client.ok(), Some(300_000), "{server}");
+        let report = o.report.expect("a report");
+        assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{server}: {report:?}");
+        assert!(o.heard.is_empty(), "{server}: one-way delays out of nowhere");
+    }
+}
+
+#[test]
+fn frames_are_exchanged_and_cost_little() {
+    let o = run(&Setup { server: "sync", ..Setup::default() });
+    assert_eq!(o.client.ok(), Some(2_000_000));
+    let report = o.report.expect("a report");
+    // 2 MB are some 1500 packets, half as many acknowledgements: the budget gives 512 stamps, and a thousand bytes for the rest.
+    assert!(report.negotiated && (512..700).contains(&report.stamps_received), "{report:?}");
+    assert!(report.samples.samples > 500 && report.samples.steps == 0, "{report:?}");
+    assert_eq!(report.samples.dropped_bound, 0, "{report:?}");
+    // The bulk sender has only flow control to acknowledge: of its 1500 packets few carry a stamp.
+    assert!(report.stamps_sent < 300, "{report:?}");
+}
+
+#[test]
+fn timestamps_are_exchanged_and_cost_little() {
+    let any = Extension::default();
+    for (offer, client_offer, in_use) in [(any, TIMESTAMP, InUse::Timestamp), (any, any, InUse::Sync)] {
+        let o = run(&Setup { server: "sync", offer, client_offer, ..Setup::default() });
+        assert_eq!(o.client.ok(), Some(2_000_000));
+        let report = o.report.expect("a report");
+        assert!(report.negotiated && report.in_use == in_use, "{report:?}");
+        // As of our own frame: the budget gives 512, and a thousand bytes for the rest.
+        assert!((512..750).contains(&report.stamps_received) && report.stamps_sent < 300, "{report:?}");
+        assert!(report.samples.samples > 500, "{report:?}");
+        assert_eq!((report.samples.dropped_bound, report.samples.steps), (0, 0), "{report:?}");
+    }
+}
+
+/// It said that it would stamp its packets, and stamps none.
+#[test]
+fn a_client_that_withholds_its_timestamps_is_served_as_by_reno() {
+    let held = |server| run(&Setup { server, client_stamp: Some(&[]), ..Setup::default() });
+    let (sync, reno) = (held("sync"), held("reno"));
+    assert_eq!((sync.client.ok(), reno.client.ok()), (Some(2_000_000), Some(2_000_000)));
+    let (sync_report, reno_report) = (sync.report.expect("a report"), reno.report.expect("a report"));
+    assert!(sync_report.negotiated && sync_report.stamps_received == 0 && sync.heard.is_empty(), "{sync_report:?}");
+    let of = |r: &Report| r.controller.map(|c| (c.window, c.early_reductions, c.reductions)).expect("a controller");
+    assert_eq!(of(&sync_report), of(&reno_report));
+}
+
+/// No output above what the round trip holds, or below zero, by more than the tolerance and the drift that may have gone unseen
+/// meanwhile; and the transfer is not the worse for it.
+#[test]
+fn a_client_that_lies_in_timestamps_gains_nothing() {
+    let honest = run(&Setup { server: "sync", offer: TIMESTAMP, client_offer: TIMESTAMP, ..Setup::default() });
+    let rtt_only = run(&Setup { server: "sync:signal=rtt", client_offer: Extension::OFF, ..Setup::default() });
+    // One value again and again: a clock that stands. The largest that fits; none.
+    for stamp in [&[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24][..], &[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff], &[0x42, 0xf5, 0x00]]
+    {
+        let o = run(&Setup {
+            server: "sync",
+            offer: Extension::default(),
+            client_offer: TIMESTAMP,
+            client_stamp: Some(stamp),
+            ..Setup::default()
+        });
+        assert_eq!(o.client.ok(), Some(2_000_000), "{stamp:x?}");
+        let report = o.report.expect("a report");
+        assert!(report.stamps_received == 0 || report.samples.dropped_bound > 100, "{stamp:x?}: {report:?}");
+        let mut least = Duration::MAX;
+        let mut last = Time::ZERO;
+        for heard in &o.heard {
+            least = least.min(heard.rtt);
+            let tolerance = (least / 16).max(Duration::from_millis(1)) + heard.at.since(last) / 2_000;
+            last = heard.at;
+            let (room, tolerance) = ((heard.rtt - least).as_nanos() as i64, tolerance.as_nanos() as i64 + 2_000_000);
+            let claimed = heard.one_way.as_nanos();
+            assert!((-tolerance..=room + tolerance).contains(&claimed), "{stamp:x?}: {heard:?}");
+        }
+        let window = report.controller.expect("a controller").window;
+        println!("{stamp:x?}: {} samples, window {window} at the end", report.samples.samples);
+    }
+    let window = |o: &Outcome| o.report.and_then(|r| r.controller).map(|c| c.window);
+    println!("honest: {:?}; by the RTT: {:?}", window(&honest), window(&rtt_only));
+}

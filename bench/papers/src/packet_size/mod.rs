@@ -1,0 +1,116 @@
+//! Packet size (Wilson 2008): fairness among flows of one packet size (§4.3.1), of two (§4.3.2), and what the thesis leaves open: sizes
+//! that adapt, and active queues (§1.4, §4.5.3, §5).
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `figures.rs` | figures and tables |
+//! | `claims.rs` | what the thesis says of them |
+
+mod claims;
+mod figures;
+#[cfg(test)]
+mod tests;
+
+use fathom_experiments::scenario::Outcome;
+use fathom_metrics::{ShareDistribution, WindowFairness};
+
+use super::{ArtefactSpec, Paper, Report, Results};
+
+const ALIKE: &str = "packet-size-4.3.1";
+const MIXED: &str = "packet-size-4.3.2";
+const ADAPTIVE: &str = "packet-size-adaptive";
+const BESIDE: &str = "packet-size-adaptive-mixed";
+
+pub(super) const PAPER: Paper = Paper {
+    name: "packet-size",
+    citation: "S. Wilson: An Adaptive Packet Size Approach to TCP Congestion Control. MSc thesis, University of British Columbia, 2008",
+    artefacts: &[
+        ArtefactSpec { id: "figure 4.4", shows: "one packet size, 50 flows, windows of 1 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.5", shows: "one packet size, 100 flows, windows of 1 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.6", shows: "one packet size, 200 flows, windows of 1 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.7", shows: "one packet size, 400 flows, windows of 1 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.8", shows: "one packet size, 50 flows, windows of 10 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.9", shows: "one packet size, 100 flows, windows of 10 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.10", shows: "one packet size, 200 flows, windows of 10 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.11", shows: "one packet size, 400 flows, windows of 10 s", studies: &[ALIKE] },
+        ArtefactSpec { id: "round one", shows: "figures 4.4 to 4.11 and other windows in numbers", studies: &[ALIKE] },
+        ArtefactSpec { id: "figure 4.12", shows: "two packet sizes, 50 flows, windows of 1 s", studies: &[MIXED] },
+        ArtefactSpec { id: "figure 4.13", shows: "two packet sizes, 50 flows, windows of 10 s", studies: &[MIXED] },
+        ArtefactSpec { id: "figure 4.14", shows: "two packet sizes, 200 flows, windows of 1 s", studies: &[MIXED] },
+        ArtefactSpec { id: "figure 4.15", shows: "two packet sizes, 200 flows, windows of 10 s", studies: &[MIXED] },
+        ArtefactSpec {
+            id: "round two",
+            shows: "figures 4.12 to 4.15, and small packets of 500 bytes, in numbers",
+            studies: &[MIXED],
+        },
+        ArtefactSpec { id: "adaptive", shows: "sizes that adapt, alone, under four queues", studies: &[ADAPTIVE] },
+        ArtefactSpec {
+            id: "adaptive beside large",
+            shows: "sizes that adapt beside large ones, under four queues",
+            studies: &[BESIDE],
+        },
+    ],
+    report,
+};
+
+fn report(results: &Results) -> Report {
+    Report {
+        paper: PAPER.name.into(),
+        artefacts: figures::artefacts(results),
+        claims: claims::claims(results),
+        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
+    }
+}
+
+const DEPARTURES: &[&str] = &[
+    "The flows are QUIC connections of a real stack with NewReno's window, not ns-2's TCP agents.",
+    "A probe timeout (RFC 9002 §6.2) sends probes and leaves the window as it is, where a TCP timeout takes it to one packet; only \
+     persistent congestion takes it to two, so flows starve less than the thesis's.",
+    "Losses are found by packet number, which is selective acknowledgement and limited transmit at once; the initial window is 10 packets, \
+     the smallest 2; receivers acknowledge every second packet or after 25 ms.",
+    "The smallest packets have 278 bytes on the wire instead of 250: 250 bytes of UDP payload, less the sender's outlet does not cut to.",
+    "Every packet has 28 bytes of IP and UDP and some 25 of QUIC headers and tag, where TCP's has 40 bytes; ACK frames that a small packet \
+     has no room for are sent, so few packets are larger than asked for.",
+    "A flow begins with a TLS handshake in packets of 1200 bytes or more, whatever its packet size.",
+    "The length of a run is not given: 110 s, of which the first 10 s are not counted. Starts are spread over the first second.",
+    "The fair share counts bytes on the wire; in round two it is that of equal packet rates, which the thesis calls the natural penalty \
+     of small packets and accounts for without saying how.",
+    "Flows below 5 % of their share count as starved; the thesis has no number.",
+    "The receiver's window of 500 packets is one of 500 of the stack's own packets, of 1200 bytes or more; it limits nobody.",
+    "A quarter of 50 flows are 12 flows, three quarters 38.",
+    "Figures 4.12 and 4.13 do not say the size of their small packets; taken as those of figures 4.14 and 4.15.",
+    "The rule by which sizes adapt is this project's, for the thesis has none: at least eight packets in the window, sizes of UDP payload \
+     from the path's down to 250 bytes.",
+    "The parameters of the active queues are this project's; they drop and do not mark.",
+    "The experiments on Emulab (Packet size §4.4) are not reproduced: the thesis itself draws nothing from them.",
+];
+
+/// Fairness in windows of so many seconds.
+fn fairness(outcome: &Outcome, seconds: f64) -> Option<&WindowFairness> {
+    outcome.fairness.as_ref()?.windows.iter().find(|w| w.seconds == seconds)
+}
+
+/// All flows in windows of so many seconds.
+fn everyone(outcome: &Outcome, seconds: f64) -> Option<&ShareDistribution> {
+    Some(&fairness(outcome, seconds)?.all)
+}
+
+/// A group's flows in windows of so many seconds.
+fn members<'a>(outcome: &'a Outcome, seconds: f64, group: &str) -> Option<&'a ShareDistribution> {
+    fairness(outcome, seconds)?.groups.iter().find(|g| g.name == group).map(|g| &g.shares)
+}
+
+/// Percent of flows that got at most this percentage of their share.
+fn at_most(shares: &ShareDistribution, percent: f64) -> Option<f64> {
+    shares.cdf.iter().find(|(x, _)| *x == percent).map(|(_, y)| *y)
+}
+
+/// Percent of flows that got at most half their share.
+fn half_or_less(shares: &ShareDistribution) -> Option<f64> {
+    at_most(shares, 50.0)
+}
+
+/// Percent of flows that got at most half their share, or more than one and a half of it.
+fn off(shares: &ShareDistribution) -> Option<f64> {
+    Some(at_most(shares, 50.0)? + 100.0 - at_most(shares, 150.0)?)
+}

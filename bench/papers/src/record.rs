@@ -1,0 +1,237 @@
+//! A paper's report with everything that it depends on: what is printed, stored and published.
+
+use fathom_experiments::study::StudyRunResult;
+use fathom_metrics::significant;
+use fathom_netsim::hash::StableHash;
+use fathom_report::{Figure, Series};
+use serde::{Deserialize, Serialize};
+
+use super::{ArtefactSpec, Body, Overrides, Paper, Report, Results, StudyWork};
+
+/// Significant digits of points that are stored for good: more than a plot shows.
+const DIGITS: i32 = 5;
+/// Points of a curve that are stored for good.
+const POINTS: usize = 400;
+
+/// A report, and what it was made with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Version of fathom.
+    pub fathom: String,
+    /// Authors, title, where and when the paper appeared.
+    pub citation: String,
+    /// The command that makes this again.
+    pub command: String,
+    /// Scale of time or responses.
+    pub scale: f64,
+    /// What was run.
+    pub studies: Vec<StudyRecord>,
+    /// Tables and figures that were asked for and have no results.
+    pub missing: Vec<String>,
+    /// The report.
+    pub report: Report,
+}
+
+/// A study, and how much of it has results.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyRecord {
+    /// Its name.
+    pub study: String,
+    /// Repetitions of each combination: seeds 1 to this.
+    pub seeds: u64,
+    /// Stacks that ran it.
+    pub stacks: Vec<String>,
+    /// Runs that were asked for.
+    #[serde(rename = "cells")]
+    pub runs: usize,
+    /// Those of them that have results.
+    pub done: usize,
+    /// Over the fingerprints of all runs: equal where scenarios, seeds and scale are.
+    pub fingerprint: String,
+}
+
+impl StudyRecord {
+    fn of(work: &StudyWork, results: &[StudyRunResult]) -> Self {
+        let mut hash = StableHash::default();
+        let mut stacks: Vec<String> = Vec::new();
+        for run in &work.runs {
+            run.fingerprint.bytes().for_each(|byte| hash.add(u64::from(byte)));
+            for stack in run.scenario.stacks() {
+                if !stacks.iter().any(|s| s == stack.name()) {
+                    stacks.push(stack.name().to_owned());
+                }
+            }
+        }
+        Self {
+            study: work.study.name.clone(),
+            seeds: work.study.seeds,
+            stacks,
+            runs: work.runs.len(),
+            done: results.len(),
+            fingerprint: format!("{:016x}", hash.value()),
+        }
+    }
+}
+
+/// `fathom reproduce sdc --figure 4 --scale 0.1`: what the outcome depends on, and nothing of the machine.
+fn command(paper: &Paper, wanted: &[&ArtefactSpec], overrides: &Overrides) -> String {
+    let mut words = format!("fathom reproduce {}", paper.name);
+    if wanted.len() < paper.artefacts.len() {
+        for wanted in wanted {
+            words += &wanted.id.split_once(' ').map_or(String::new(), |(kind, name)| format!(" --{kind} {name}"));
+        }
+    }
+    if overrides.scale < 1.0 {
+        words += &format!(" --scale {}", overrides.scale);
+    }
+    if let Some(seeds) = overrides.seeds {
+        words += &format!(" --seeds {seeds}");
+    }
+    if let Some(stack) = overrides.stack {
+        words += &format!(" --stack {stack}");
+    }
+    words
+}
+
+impl Record {
+    /// Makes the report of what the studies gave: of the tables and figures asked for, those that have results.
+    pub fn of(
+        paper: &Paper,
+        wanted: &[&ArtefactSpec],
+        overrides: &Overrides,
+        ran: &[(StudyWork, Vec<StudyRunResult>)],
+    ) -> Self {
+        let mut results = Results::default();
+        for (work, of_study) in ran {
+            results.add(&work.study.name, of_study.clone());
+        }
+        let mut report = (paper.report)(&results);
+        report.artefacts.retain(|artefact| wanted.iter().any(|wanted| wanted.id == artefact.id));
+        let there = |id: &str| report.artefacts.iter().any(|artefact| artefact.id == id);
+        let missing = wanted.iter().filter(|w| !there(w.id)).map(|w| w.id.to_owned()).collect();
+        for artefact in &mut report.artefacts {
+            if let Body::Figure(figure) = &mut artefact.body {
+                finite(figure);
+            }
+        }
+        Self {
+            fathom: env!("CARGO_PKG_VERSION").to_owned(),
+            citation: paper.citation.to_owned(),
+            command: command(paper, wanted, overrides),
+            scale: overrides.scale,
+            studies: ran.iter().map(|(work, results)| StudyRecord::of(work, results)).collect(),
+            missing,
+            report,
+        }
+    }
+
+    /// The same with curves of at most 400 points of five digits, for files that are kept for good.
+    pub fn compact(mut self) -> Self {
+        for artefact in &mut self.report.artefacts {
+            if let Body::Figure(figure) = &mut artefact.body {
+                figure.series.iter_mut().for_each(thin);
+            }
+        }
+        self
+    }
+}
+
+/// Leaves out points that are no numbers: JSON does not have them, plots cannot show them.
+fn finite(figure: &mut Figure) {
+    for series in &mut figure.series {
+        let good: Vec<bool> = series.points.iter().map(|(x, y)| x.is_finite() && y.is_finite()).collect();
+        let mut keep = good.iter();
+        series.points.retain(|_| keep.next().is_some_and(|k| *k));
+        if let Some(spread) = &mut series.spread {
+            let mut keep = good.iter();
+            spread.retain(|_| keep.next().is_some_and(|k| *k));
+            spread.iter_mut().filter(|s| !s.is_finite()).for_each(|s| *s = 0.0);
+        }
+    }
+}
+
+fn thin(series: &mut Series) {
+    let n = series.points.len();
+    // The first and the last are always kept.
+    let kept = |i: usize| n <= POINTS || i == 0 || (i * (POINTS - 1)) / (n - 1) != ((i - 1) * (POINTS - 1)) / (n - 1);
+    let mut i = 0;
+    let mut next = || {
+        i += 1;
+        kept(i - 1)
+    };
+    series.points.retain(|_| next());
+    if let Some(spread) = &mut series.spread {
+        let mut i = 0;
+        spread.retain(|_| {
+            i += 1;
+            kept(i - 1)
+        });
+        spread.iter_mut().for_each(|s| *s = significant(*s, DIGITS));
+    }
+    series.points.iter_mut().for_each(|(x, y)| (*x, *y) = (significant(*x, DIGITS), significant(*y, DIGITS)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::select;
+    use crate::testing::{self, PAPERS};
+
+    #[test]
+    fn a_record_says_how_to_make_it_again() {
+        let figures = ["5".to_owned(), "3-4".to_owned()];
+        let wanted = select(&PAPERS[0], &figures, &[]).unwrap();
+        let overrides = Overrides { scale: 0.1, seeds: Some(3), stack: Some(fathom_experiments::stack::Stack::Noq) };
+        let work = overrides.work(&wanted).unwrap().into_iter().map(|w| (w, Vec::new())).collect::<Vec<_>>();
+        let record = Record::of(&PAPERS[0], &wanted, &overrides, &work);
+        assert_eq!(
+            record.command,
+            "fathom reproduce made-up --figure 3-4 --figure 5 --scale 0.1 --seeds 3 --stack noq"
+        );
+        // Nothing has results: the report of the made-up paper is of figures 3-4 and 5 only where it has their studies.
+        assert_eq!(record.missing, ["figure 3-4", "figure 5"]);
+        let ran = &record.studies[0];
+        assert_eq!((ran.done, ran.seeds, ran.stacks.as_slice()), (0, 3, &["noq".to_owned()][..]));
+        let other = StudyRecord::of(&Overrides { seeds: Some(2), ..overrides }.work(&wanted).unwrap()[0], &[]);
+        assert_ne!(other.fingerprint, ran.fingerprint);
+        let whole = Overrides { scale: 1.0, seeds: None, stack: None };
+        let all: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
+        assert_eq!(Record::of(&PAPERS[0], &all, &whole, &[]).command, "fathom reproduce made-up");
+    }
+
+    #[test]
+    fn only_requested_artefacts_are_reported() {
+        let wanted = select(&PAPERS[0], &["5".to_owned()], &[]).unwrap();
+        let overrides = Overrides { scale: 1.0, seeds: Some(1), stack: None };
+        let ran: Vec<_> =
+            overrides.work(&wanted).unwrap().into_iter().map(|w| (w.clone(), testing::results(&w))).collect();
+        let record = Record::of(&PAPERS[0], &wanted, &overrides, &ran);
+        assert_eq!(record.report.artefacts.iter().map(|a| a.id.as_str()).collect::<Vec<_>>(), ["figure 5"]);
+        assert!(record.missing.is_empty());
+        assert_eq!(record.studies[0].done, record.studies[0].runs);
+        // What is not a number is left out: JSON would turn it into null, which cannot be read again.
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+    }
+
+    #[test]
+    fn compact_curves_keep_their_ends_and_their_spread_beside_them() {
+        let mut series = Series {
+            name: "a".into(),
+            points: (0..10_001).map(|i| (f64::from(i) / 3.0, f64::from(i))).collect(),
+            spread: Some((0..10_001).map(|i| f64::from(i) * 2.0).collect()),
+            scatter: false,
+        };
+        thin(&mut series);
+        assert_eq!((series.points.len(), series.points[0], series.points[399].1), (400, (0.0, 0.0), 10_000.0));
+        assert_eq!(series.points[399].0, 3333.3);
+        for ((_, y), spread) in series.points.iter().zip(series.spread.unwrap()) {
+            assert!((spread - 2.0 * y).abs() <= 1e-4 * spread.max(1.0));
+        }
+        let mut short = Series { name: "b".into(), points: vec![(1.0, 2.0)], spread: None, scatter: true };
+        thin(&mut short);
+        assert_eq!(short.points, [(1.0, 2.0)]);
+    }
+}

@@ -1,0 +1,19 @@
+//! Reports of papers: for a terminal, as one HTML file, as a page of the documentation. All are pure functions of a [`Record`], so the
+//! same results give the same bytes.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `text.rs`, `html.rs`, `page.rs` | the three forms |
+//!
+//! [`Record`]: crate::Record
+
+mod html;
+mod page;
+mod text;
+
+pub use html::html;
+pub use page::{figure_file, figures, markdown};
+pub use text::text;
+
+#[cfg(test)]
+mod tests;

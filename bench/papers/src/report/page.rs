@@ -1,0 +1,136 @@
+//! A record as a page of `docs/papers`, and the files that go with it.
+
+use std::fmt::Write;
+
+use fathom_report::{Grid, svg};
+
+use super::html::mark;
+use super::text::{cautions, heading, ran, tally, word};
+use crate::{Artefact, Body, Claim, Record};
+
+/// Where figures are, seen from `docs/papers`.
+const FIGURES: &str = "../../bench/results/figures";
+
+/// Name of a figure's file: `sdc-figure-4.svg`.
+pub fn figure_file(paper: &str, id: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c.to_ascii_lowercase() } else { '-' };
+    format!("{paper}-{}.svg", id.chars().map(plain).collect::<String>())
+}
+
+/// The figures of a record: names of their files and what is in these.
+pub fn figures(record: &Record) -> Vec<(String, String)> {
+    let of = |artefact: &Artefact| match &artefact.body {
+        Body::Table(_) => None,
+        Body::Figure(figure) => Some((figure_file(&record.report.paper, &artefact.id), svg(figure)?)),
+    };
+    record.report.artefacts.iter().filter_map(of).collect()
+}
+
+/// Text that Markdown leaves as it is, also in a table.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for c in text.chars() {
+        match c {
+            '<' => plain.push_str("&lt;"),
+            '>' => plain.push_str("&gt;"),
+            '&' => plain.push_str("&amp;"),
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' | '#' | '~' => plain.extend(['\\', c]),
+            '\n' => plain.push(' '),
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+/// The page in Markdown.
+pub fn markdown(record: &Record) -> String {
+    let paper = &record.report.paper;
+    let mut page = format!(
+        "# {}\n\n<!-- Made from bench/results/{paper}.json: FATHOM_WRITE=1 cargo test -p fathom-papers --test papers -->\n\n{}\n\n\
+         ```sh\n{}\n```\n\n",
+        plain(paper),
+        plain(&record.citation),
+        record.command,
+    );
+    for caution in cautions(record) {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(page, "**{}**\n", plain(&caution));
+    }
+    for artefact in &record.report.artefacts {
+        let _ = writeln!(page, "## {}\n", plain(&heading(artefact)));
+        match &artefact.body {
+            Body::Table(numbers) => page += &table(&Grid::from(numbers)),
+            Body::Figure(figure) => {
+                if svg(figure).is_some() {
+                    let file = figure_file(paper, &artefact.id);
+                    let _ = writeln!(page, "![{}]({FIGURES}/{file})\n", plain(&artefact.title));
+                }
+                page += &table(&Grid::from(figure));
+            }
+        }
+        if !artefact.note.is_empty() {
+            let _ = writeln!(page, "{}\n", plain(&artefact.note));
+        }
+    }
+    claims(&mut page, &record.report.claims);
+    if !record.report.departures.is_empty() {
+        page.push_str("## Departures from the paper\n\n");
+        for departure in &record.report.departures {
+            let _ = writeln!(page, "- {}", plain(departure));
+        }
+        page.push('\n');
+    }
+    let _ = writeln!(page, "## How this was made\n\nfathom {}, in virtual time:\n", plain(&record.fathom));
+    for study in &record.studies {
+        let _ = writeln!(page, "- {}", plain(&ran(study)));
+    }
+    page
+}
+
+/// A table of Markdown has one line of heads: what stands over a column goes in front of its name.
+fn table(grid: &Grid) -> String {
+    if grid.columns.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("| {} |", plain(&grid.corner));
+    for column in &grid.columns {
+        let head =
+            if column.over.is_empty() { column.name.clone() } else { format!("{}: {}", column.over, column.name) };
+        let _ = write!(text, " {} |", plain(&head));
+    }
+    let _ = writeln!(text, "\n|---|{}", "--:|".repeat(grid.columns.len()));
+    for (i, label) in grid.labels.iter().enumerate() {
+        let _ = write!(text, "| {} |", plain(label));
+        for cell in grid.row(i) {
+            let _ = write!(text, " {} |", plain(cell));
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+fn claims(page: &mut String, claims: &[Claim]) {
+    if claims.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        page,
+        "## What the paper claims\n\n{}.\n\n| verdict | claim | test | found |\n|---|---|---|---|",
+        tally(claims)
+    );
+    for claim in claims {
+        let _ = writeln!(
+            page,
+            "| {} {} | {} ({}): {} | {} | {} |",
+            mark(claim.verdict),
+            word(claim.verdict),
+            plain(&claim.id),
+            plain(&claim.source),
+            plain(&claim.says),
+            plain(&claim.test),
+            plain(&claim.found),
+        );
+    }
+    page.push('\n');
+}

@@ -1,0 +1,103 @@
+//! Every form of a report with every kind of table and figure. `FATHOM_LOOK=DIR` writes them to a folder, to be looked at.
+
+use super::*;
+use crate::testing::record;
+use crate::{Body, Record};
+
+#[test]
+fn lines_of_a_terminal_are_short_and_say_everything() {
+    let text = text(&record());
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100 && line.trim_end() == line, "'{line}' in\n{text}");
+    }
+    for said in [
+        "fathom reproduce made-up --scale 0.5 --seeds 2",
+        "A. Author, B. Author: <Everything> & more.",
+        "Runs have 0.5 of",
+        "sdc-figure-4: 72 runs, seeds 1 to 2, quinn",
+        "Table 1: drops and goodput",
+        // Student's t for two values: 12.706 x 0.1414 / 1.414.
+        "4.0 ± 1.3",
+        "~1100",
+        "Figure 3-4: response times",
+        "3 claims: 1 held, 1 not held, 1 undecided",
+        "held       fewer-drops (Made up §3.2)",
+        "test   drop rate < Reno's",
+        "found  goodput is 3 % lower",
+        "departures from the paper:",
+        "- QUIC takes the place of TCP",
+    ] {
+        assert!(text.contains(said), "'{said}' is not in\n{text}");
+    }
+}
+
+#[test]
+fn the_page_stands_alone_and_nothing_breaks_it() {
+    let record = record();
+    let page = html(&record);
+    assert_eq!(page.matches("<svg").count(), 5);
+    assert_eq!(page, html(&record));
+    for load in ["src=", "@import", "url(", "<script", "<link", "<Everything>", "<made-up>", "NaN", "inf\""] {
+        assert!(!page.contains(load), "{load}");
+    }
+    for said in ["&lt;Everything&gt;", "✓ held", "✗ not held", "? undecided", "id=\"claims\"", "seeds 1 to 2", "paper"]
+    {
+        assert!(page.contains(said), "{said}");
+    }
+    assert_eq!(page.matches("<table").count(), page.matches("</table>").count());
+}
+
+#[test]
+fn figures_have_files_and_the_page_of_the_documentation_shows_them() {
+    let record = record();
+    let page = markdown(&record);
+    let files = figures(&record);
+    assert_eq!(files.len(), 5);
+    assert_eq!(files[1].0, "made-up-figure-5.svg");
+    for (file, svg) in &files {
+        assert!(page.contains(&format!("](../../bench/results/figures/{file})")), "{file}");
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    }
+    assert!(page.contains("SDC \\| paced: here") && page.contains("&lt;Everything&gt;"), "{page}");
+    // Rows of a table have as many cells as its head.
+    let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+    for rows in page.lines().collect::<Vec<_>>().windows(2).filter(|l| l[0].starts_with('|') && l[1].starts_with('|')) {
+        assert_eq!(cells(rows[0]), cells(rows[1]), "{rows:?}");
+    }
+}
+
+#[test]
+fn a_stored_record_gives_the_same_pictures() {
+    let compact = record().compact();
+    let read: Record = serde_json::from_str(&serde_json::to_string(&compact).unwrap()).unwrap();
+    assert_eq!(figures(&read), figures(&compact));
+    assert_eq!(markdown(&read), markdown(&compact));
+}
+
+#[test]
+fn what_is_empty_is_reported_without_plots_or_panics() {
+    let mut record = record();
+    for artefact in &mut record.report.artefacts {
+        match &mut artefact.body {
+            Body::Table(table) => table.rows.clear(),
+            Body::Figure(figure) => figure.series.iter_mut().for_each(|s| s.points.clear()),
+        }
+    }
+    assert!(!html(&record).contains("<svg") && figures(&record).is_empty());
+    assert!(text(&record).contains("Figure 5") && markdown(&record).contains("## Figure 5"));
+    record.report.artefacts.clear();
+    record.missing = vec!["figure 5".into()];
+    assert!(text(&record).contains("Without results: figure 5."));
+}
+
+#[test]
+fn look() {
+    let Some(folder) = std::env::var_os("FATHOM_LOOK").map(std::path::PathBuf::from) else { return };
+    let record = record();
+    std::fs::write(folder.join("paper.html"), html(&record)).unwrap();
+    std::fs::write(folder.join("paper.txt"), text(&record)).unwrap();
+    std::fs::write(folder.join("paper.md"), markdown(&record)).unwrap();
+    for (file, svg) in figures(&record) {
+        std::fs::write(folder.join(file), svg).unwrap();
+    }
+}

@@ -1,0 +1,107 @@
+//! A record for a terminal.
+
+use fathom_report::{Grid, wrapped};
+
+use crate::{Artefact, Body, Claim, Record, StudyRecord, Verdict};
+
+/// Characters of a line.
+const WIDTH: usize = 100;
+
+/// The word for a verdict.
+pub(super) const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Held => "held",
+        Verdict::NotHeld => "not held",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+/// How many claims came out how.
+pub(super) fn tally(claims: &[Claim]) -> String {
+    let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
+    let [held, not, open] = [Verdict::Held, Verdict::NotHeld, Verdict::Undecided].map(count);
+    let claims = if claims.len() == 1 { "1 claim".to_owned() } else { format!("{} claims", claims.len()) };
+    format!("{claims}: {held} held, {not} not held, {open} undecided")
+}
+
+/// A study that was run, in words.
+pub(super) fn ran(ran: &StudyRecord) -> String {
+    let runs = match ran.done == ran.runs {
+        true => format!("{} runs", ran.runs),
+        false => format!("{} of {} runs", ran.done, ran.runs),
+    };
+    let seeds = if ran.seeds == 1 { "seed 1".to_owned() } else { format!("seeds 1 to {}", ran.seeds) };
+    format!("{}: {runs}, {seeds}, {}; fingerprint {}", ran.study, ran.stacks.join(" and "), ran.fingerprint)
+}
+
+/// What a reader has to know before the numbers.
+pub(super) fn cautions(record: &Record) -> Vec<String> {
+    let mut cautions = Vec::new();
+    if record.scale < 1.0 {
+        cautions.push(format!("Runs have {} of their full length: a quick look.", record.scale));
+    }
+    if record.studies.iter().any(|ran| ran.done < ran.runs) {
+        cautions.push("Not every run has a result: this is of those that have.".to_owned());
+    }
+    if !record.missing.is_empty() {
+        cautions.push(format!("Without results: {}.", record.missing.join(", ")));
+    }
+    cautions
+}
+
+/// The id with a capital: `Figure 4`.
+pub(super) fn heading(artefact: &Artefact) -> String {
+    let mut chars = artefact.id.chars();
+    let first = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    format!("{first}{}: {}", chars.as_str(), artefact.title)
+}
+
+fn paragraph(text: &mut String, first: &str, rest: &str, words: &str) {
+    for (i, line) in wrapped(words, WIDTH - first.chars().count()).iter().enumerate() {
+        *text += if i == 0 { first } else { rest };
+        *text += line;
+        text.push('\n');
+    }
+}
+
+/// The record as lines of at most 100 characters: tables, figures as tables, claims, departures.
+pub fn text(record: &Record) -> String {
+    let mut text = String::new();
+    let t = &mut text;
+    paragraph(t, "", "", &record.citation);
+    paragraph(t, "", "  ", &format!("{} (fathom {})", record.command, record.fathom));
+    for study in &record.studies {
+        paragraph(t, "  ", "    ", &ran(study));
+    }
+    for caution in cautions(record) {
+        paragraph(t, "", "", &caution);
+    }
+    for artefact in &record.report.artefacts {
+        t.push('\n');
+        paragraph(t, "", "  ", &heading(artefact));
+        let grid = match &artefact.body {
+            Body::Table(table) => Grid::from(table),
+            Body::Figure(figure) => Grid::from(figure),
+        };
+        *t += &grid.text(WIDTH);
+        if !artefact.note.is_empty() {
+            paragraph(t, "  ", "  ", &artefact.note);
+        }
+    }
+    if !record.report.claims.is_empty() {
+        *t += &format!("\n{}\n", tally(&record.report.claims));
+    }
+    for claim in &record.report.claims {
+        let said = format!("{} ({}): {}", claim.id, claim.source, claim.says);
+        paragraph(t, &format!("{:<11}", word(claim.verdict)), "           ", &said);
+        paragraph(t, "    test   ", "           ", &claim.test);
+        paragraph(t, "    found  ", "           ", &claim.found);
+    }
+    if !record.report.departures.is_empty() {
+        *t += "\ndepartures from the paper:\n";
+    }
+    for departure in &record.report.departures {
+        paragraph(t, "- ", "  ", departure);
+    }
+    text
+}

@@ -1,0 +1,196 @@
+//! SDC (Kung, Tan, Hsiao 2003), its §3: timeouts, drops, the bias against long round trips, competition, an adaptive queue.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `figures.rs` | figures and tables |
+//! | `claims.rs` | what the paper says of them |
+
+mod claims;
+mod figures;
+#[cfg(test)]
+mod tests;
+
+use fathom_experiments::scenario::{GroupOutcome, Outcome};
+use fathom_metrics::Distribution;
+
+use super::{ArtefactSpec, Paper, Report, Results};
+
+const FIGURE_4: &str = "sdc-figure-4";
+const FIGURE_9: &str = "sdc-figure-9";
+const FIGURE_10: &str = "sdc-figure-10";
+const FIGURE_11: &str = "sdc-figure-11";
+const FIGURE_12: &str = "sdc-figure-12";
+const LATENCY: &str = "sdc-latency";
+const WINDOWS: &str = "sdc-windows";
+const ALONE: &str = "sdc-alone";
+
+/// Values of the axis `system`.
+const TCP: &str = "TCP with ECN";
+const SDC: &str = "SDC";
+
+pub(super) const PAPER: Paper = Paper {
+    name: "sdc",
+    citation: "H.T. Kung, K.-S. Tan, P.-H. Hsiao: TCP with sender-based delay control. Computer Communications 26 (2003) 1614-1621",
+    artefacts: &[
+        ArtefactSpec {
+            id: "figure 4",
+            shows: "timeouts per connection over the number of flows",
+            studies: &[FIGURE_4],
+        },
+        ArtefactSpec {
+            id: "figure 5",
+            shows: "length of TCP's timeouts over the number of flows",
+            studies: &[FIGURE_4],
+        },
+        ArtefactSpec { id: "figure 6", shows: "packets dropped over the number of flows", studies: &[FIGURE_4] },
+        ArtefactSpec { id: "figure 7", shows: "packet delivery latency, 100 flows", studies: &[LATENCY] },
+        ArtefactSpec { id: "figure 8", shows: "packet delivery latency, 500 flows", studies: &[LATENCY] },
+        ArtefactSpec { id: "latency", shows: "average and worst latencies, of the text of §3.3", studies: &[LATENCY] },
+        ArtefactSpec {
+            id: "figure 9",
+            shows: "bandwidths over the ratio of round trips, 10 flows",
+            studies: &[FIGURE_9],
+        },
+        ArtefactSpec {
+            id: "figure 10",
+            shows: "bandwidths over the ratio of round trips, 100 flows",
+            studies: &[FIGURE_10],
+        },
+        ArtefactSpec { id: "figure 11", shows: "50 SDC flows beside 50 TCP flows", studies: &[FIGURE_11] },
+        ArtefactSpec { id: "figure 12", shows: "timeouts per connection with AVQ", studies: &[FIGURE_12] },
+        ArtefactSpec {
+            id: "windows",
+            shows: "how large one sender's window is, of the text of §3.1",
+            studies: &[WINDOWS],
+        },
+        ArtefactSpec { id: "alone", shows: "one flow without competition, of the text of §3.5", studies: &[ALONE] },
+    ],
+    report,
+};
+
+fn report(results: &Results) -> Report {
+    Report {
+        paper: PAPER.name.into(),
+        artefacts: figures::artefacts(results),
+        claims: claims::claims(results),
+        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
+    }
+}
+
+const DEPARTURES: &[&str] = &[
+    "Figures 7 and 8 follow stream bytes, for QUIC sends again what a lost packet carried and not the packet: a piece is what a packet \
+     carries for the first time, and it has arrived when its first byte has. The lab's TLS keys tell which bytes a packet carries.",
+    "Latency begins where a packet enters its first link. SDC's added delay comes before and is not counted: the paper's averages for SDC \
+     lie below the delay it adds.",
+    "The flows are QUIC connections of real stacks, not ns-2's TCP agents: losses are found by packet number (RFC 9002 §6.1), which is \
+     selective acknowledgement and Limited Transmit at once, so TCP here recovers from losses that NewReno could not.",
+    "Probe timeouts (RFC 9002 §6.2) stand for retransmission timeouts: they send probes and leave the window as it is, while a TCP \
+     timeout takes it to one packet and begins slow start; only persistent congestion does so here.",
+    "A probe timeout is the round-trip time with four deviations and 25 ms, where ns-2's TCP waits 200 ms or more.",
+    "The stack does not tell of probe timeouts: the lab counts packets that leave after a silence as long as one with packets in flight.",
+    "SDC's packets are kept back in front of the socket: to the stack they are on their way, and its timer runs. Where the added delay \
+     jumps, the timer can run out though nothing was lost; such timeouts are counted.",
+    "A mark in a window of one packet is no timeout: QUIC's smallest window is two packets (RFC 9002 §7.2), and a mark never stops it.",
+    "The length of a timeout (figure 5) is that of a backoff: from the last packet before a probe timeout to the first acknowledgement \
+     after it. A backoff that the end of the run cuts short is not counted.",
+    "Handshakes are counted in neither timeouts nor their lengths; before a connection's first round-trip sample its timer is not watched.",
+    "The initial window is 10 packets (RFC 9002 §7.2), and receivers acknowledge every second packet or after 25 ms, where ns-2's \
+     acknowledge every packet.",
+    "A flow begins with a TLS handshake in packets of 1200 bytes or more, and acknowledgements are QUIC packets of about 60 bytes on the \
+     way back.",
+    "Packets of 576 bytes hold 28 bytes of IP and UDP and some 25 of QUIC; the sender's outlet cuts the stack's packets to that size, and \
+     keeps them back for SDC's delay.",
+    "Drops are all datagrams of the servers that were dropped, handshakes and acknowledgements among them.",
+    "The starts are spread over two seconds, the steps above 100 flows and of the ratios of round trips are ours: the paper gives none.",
+    "In figures 9 and 10 the far group's delay is split evenly between both ends; the round trips are the paper's (table 2).",
+    "In figure 11 the factor holds in the large-window phase only; how the paper applied it in the other phase is not said.",
+    "The virtual queue of figure 12 holds 57,600 bytes, 100 packets: the paper gives no size.",
+];
+
+/// A number of the one group `flows`.
+fn per_connection(outcome: &Outcome, of: impl Fn(&GroupOutcome) -> f64) -> Option<f64> {
+    let group = outcome.groups.get("flows").filter(|g| g.connections > 0)?;
+    Some(of(group) / group.connections as f64)
+}
+
+/// Probe timeouts per connection.
+fn timeouts(outcome: &Outcome) -> Option<f64> {
+    per_connection(outcome, |g| g.probe_timeouts as f64)
+}
+
+/// Dropped datagrams per connection.
+fn drops(outcome: &Outcome) -> Option<f64> {
+    per_connection(outcome, |g| g.lost as f64)
+}
+
+/// Packet delivery latency of one flow.
+fn latency(outcome: &Outcome) -> Option<&Distribution> {
+    outcome.groups.get("flows")?.latency.as_ref()
+}
+
+/// Mean packet delivery latency in seconds.
+fn mean_latency(outcome: &Outcome) -> Option<f64> {
+    Some(latency(outcome)?.mean_ms / 1e3)
+}
+
+/// The longest packet delivery latency in seconds.
+fn worst_latency(outcome: &Outcome) -> Option<f64> {
+    Some(latency(outcome)?.max_ms / 1e3)
+}
+
+/// Mean length of a backoff in seconds. `None` where nobody backed off.
+fn backoff(outcome: &Outcome) -> Option<f64> {
+    let group = outcome.groups.get("flows").filter(|g| g.backoffs > 0)?;
+    Some(group.backoff_seconds / group.backoffs as f64)
+}
+
+/// Bandwidth of one group over that of another. `None` where the other got nothing.
+fn ratio(outcome: &Outcome, one: &str, other: &str) -> Option<f64> {
+    let rate = |name: &str| outcome.groups.get(name).map(|g| g.throughput_bps);
+    rate(other).filter(|bps| *bps > 0.0).and_then(|other| Some(rate(one)? / other))
+}
+
+/// Bandwidth of group 1, whose round trip is 6 ms, over that of group 2.
+fn near_over_far(outcome: &Outcome) -> Option<f64> {
+    ratio(outcome, "near", "far")
+}
+
+/// Bandwidth of the SDC flows in percent of that of the TCP flows.
+fn sdc_percent(outcome: &Outcome) -> Option<f64> {
+    Some(100.0 * ratio(outcome, "SDC", "TCP")?)
+}
+
+/// Throughput of the flow that is alone, in Mbps.
+fn alone_mbps(outcome: &Outcome) -> Option<f64> {
+    Some(outcome.groups.get("flow")?.throughput_bps / 1e6)
+}
+
+/// UDP payload of a packet of 576 bytes.
+const DATAGRAM: u64 = 576 - 28;
+/// Before this second the first slow start is not over: ours.
+const SETTLED: f64 = 10.0;
+
+/// Percent of the time from [`SETTLED`] on in which the traced window satisfies `test`, given in packets.
+fn window_percent(outcome: &Outcome, test: impl Fn(f64) -> bool) -> Option<f64> {
+    let points = &outcome.groups.get("flows")?.window;
+    let ends = points.iter().skip(1).map(|p| p.at).chain([outcome.seconds]);
+    let (mut all, mut some) = (0.0, 0.0);
+    for (point, end) in points.iter().zip(ends) {
+        let time = (end - point.at.max(SETTLED)).max(0.0);
+        all += time;
+        if test(point.window as f64 / DATAGRAM as f64) {
+            some += time;
+        }
+    }
+    (all > 0.0).then(|| 100.0 * some / all)
+}
+
+/// Percent of time with a window above four packets.
+fn above_four(outcome: &Outcome) -> Option<f64> {
+    window_percent(outcome, |packets| packets > 4.0)
+}
+
+/// Percent of time with a window of eight packets or more, half a percent of rounding allowed.
+fn eight_or_more(outcome: &Outcome) -> Option<f64> {
+    window_percent(outcome, |packets| packets >= 7.96)
+}

@@ -1,0 +1,120 @@
+//! Which tables and figures are meant by what users write: names, lists and ranges.
+
+use fathom_experiments::scenario::PlanError;
+
+use super::{ArtefactSpec, Paper};
+
+/// The paper of this name.
+///
+/// # Errors
+/// There is none: the line names those that there are.
+pub fn find<'p>(papers: &'p [Paper], name: &str) -> Result<&'p Paper, PlanError> {
+    papers.iter().find(|paper| paper.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+        let known: Vec<&str> = papers.iter().map(|paper| paper.name).collect();
+        let known = if known.is_empty() { "none of this build".to_owned() } else { known.join(", ") };
+        PlanError(format!("no paper '{name}' is reproduced here; write one of {known}"))
+    })
+}
+
+/// The paper's tables and figures that are asked for, in the paper's order; without figures and tables, all of them. Each text is a
+/// name (`4`, `3-4`), a range (`4-6`) or a list of these (`4,5,7-9`); a name comes before a range. A number within a name that is a
+/// range (`4.5` of `4.4-4.7`) stands for it.
+///
+/// # Errors
+/// The paper has no such table or figure: the line names those that it has.
+pub fn select<'p>(paper: &'p Paper, figures: &[String], tables: &[String]) -> Result<Vec<&'p ArtefactSpec>, PlanError> {
+    if figures.is_empty() && tables.is_empty() {
+        return Ok(paper.artefacts.iter().collect());
+    }
+    let mut chosen = Vec::new();
+    for (kind, texts) in [("figure", figures), ("table", tables)] {
+        for piece in texts.iter().flat_map(|text| text.split(',')).map(str::trim) {
+            let found = of_piece(paper, kind, piece);
+            if found.is_empty() {
+                return Err(unknown(paper, kind, piece));
+            }
+            chosen.extend(found);
+        }
+    }
+    Ok(paper.artefacts.iter().filter(|wanted| chosen.contains(&wanted.id)).collect())
+}
+
+fn unknown(paper: &Paper, kind: &str, piece: &str) -> PlanError {
+    let ids: Vec<&str> = paper.artefacts.iter().map(|wanted| wanted.id).collect();
+    let ids = if ids.is_empty() { "nothing".to_owned() } else { ids.join(", ") };
+    PlanError(format!("no {kind} '{piece}' of {} is reproduced here; there are {ids}", paper.name))
+}
+
+/// What comes after the kind. Tables of ours, which the paper does not have, are called by their whole name.
+fn name_as(id: &'static str, kind: &str) -> Option<&'static str> {
+    let of = |kind: &str| id.strip_prefix(kind)?.strip_prefix(' ');
+    let ours = || (kind == "table" && of("figure").is_none()).then_some(id);
+    of(kind).or_else(ours)
+}
+
+/// Names of the artefacts that a piece of a list means.
+fn of_piece(paper: &Paper, kind: &str, piece: &str) -> Vec<&'static str> {
+    let named = |wanted: &ArtefactSpec| Some((wanted.id, name_as(wanted.id, kind)?));
+    let all = || paper.artefacts.iter().filter_map(named);
+    if let Some((id, _)) = all().find(|(_, name)| name.eq_ignore_ascii_case(piece)) {
+        return vec![id];
+    }
+    let Some((low, high)) = span(piece) else { return Vec::new() };
+    let meets = |name: &str| span(name).is_some_and(|(from, to)| low <= to && from <= high);
+    all().filter(|(_, name)| meets(name)).map(|(id, _)| id).collect()
+}
+
+/// `4.4-4.7` from its first number to its last; a single number is both. Parts of a number are told apart by dots.
+fn span(text: &str) -> Option<(Vec<u32>, Vec<u32>)> {
+    let number = |text: &str| text.trim().split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>();
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    let (from, to) = (number(from)?, number(to)?);
+    (from <= to).then_some((from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::PAPERS;
+
+    fn ids(figures: &[&str], tables: &[&str]) -> Result<Vec<&'static str>, String> {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let chosen = select(&PAPERS[0], &owned(figures), &owned(tables)).map_err(|e| e.0)?;
+        Ok(chosen.into_iter().map(|wanted| wanted.id).collect())
+    }
+
+    #[test]
+    fn names_lists_and_ranges_in_the_papers_order() {
+        // table 1, figure 3-4, figure 5, figure 4.4-4.7, figure 10, figure A
+        assert_eq!(ids(&[], &[]).unwrap().len(), 6);
+        assert_eq!(ids(&["5"], &["1"]).unwrap(), ["table 1", "figure 5"]);
+        assert_eq!(ids(&["10", "5"], &[]).unwrap(), ["figure 5", "figure 10"]);
+        assert_eq!(ids(&["10, 5,5"], &[]).unwrap(), ["figure 5", "figure 10"]);
+        assert_eq!(ids(&["3-4"], &[]).unwrap(), ["figure 3-4"]);
+        assert_eq!(ids(&["4.4-4.7"], &[]).unwrap(), ["figure 4.4-4.7"]);
+        assert_eq!(ids(&["4.5"], &[]).unwrap(), ["figure 4.4-4.7"]);
+        assert_eq!(ids(&["4"], &[]).unwrap(), ["figure 3-4"]);
+        assert_eq!(ids(&["5-10"], &[]).unwrap(), ["figure 5", "figure 10"]);
+        assert_eq!(ids(&["a"], &[]).unwrap(), ["figure A"]);
+    }
+
+    #[test]
+    fn unknown_artefacts_list_the_known_ones() {
+        for (figures, tables, wrong) in
+            [(&["6"][..], &[][..], "figure '6'"), (&["5,"], &[], "figure ''"), (&[], &["2"], "table '2'")]
+        {
+            let error = ids(figures, tables).unwrap_err();
+            for said in [wrong, "table 1, figure 3-4, figure 5, figure 4.4-4.7, figure 10"] {
+                assert!(error.contains(said), "'{said}' is not in: {error}");
+            }
+        }
+        assert!(ids(&["10-5"], &[]).is_err() && ids(&["99999999999"], &[]).is_err() && ids(&["1"], &[]).is_err());
+    }
+
+    #[test]
+    fn papers_are_found_by_name() {
+        assert_eq!(find(PAPERS, "Made-Up").unwrap().name, "made-up");
+        assert!(find(PAPERS, "other").unwrap_err().0.contains("made-up"));
+        assert!(find(&[], "other").is_err());
+    }
+}

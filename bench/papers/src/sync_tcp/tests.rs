@@ -1,0 +1,388 @@
+//! The predicates on made-up results, and that they ask for runs that the studies have.
+
+use std::collections::BTreeMap;
+
+use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, TracedOutcome};
+use fathom_experiments::study::{Study, StudyRunResult, shipped};
+use fathom_metrics::{Distribution, WindowPoint};
+
+use super::super::Verdict;
+use super::claims::{TIMES, crossover};
+use super::*;
+
+/// A distribution by its fraction within so many milliseconds, to 4 s.
+fn distribution(count: u64, fraction: impl Fn(f64) -> f64) -> Distribution {
+    let cdf = (0..=400).map(|n| 10.0 * f64::from(n)).map(|ms| (ms, fraction(ms))).collect();
+    Distribution { count, mean_ms: 0.0, median_ms: 0.0, p90_ms: 0.0, p95_ms: 0.0, p99_ms: 0.0, max_ms: 4_000.0, cdf }
+}
+
+/// Half of the responses within `half` milliseconds.
+fn by_half(half: f64) -> impl Fn(f64) -> f64 {
+    move |ms| ms / (ms + half)
+}
+
+fn empty() -> Outcome {
+    Outcome { seconds: 100.0, groups: [("forward".to_owned(), GroupOutcome::default())].into(), ..Outcome::default() }
+}
+
+fn outcome(groups: &[&str], fraction: impl Fn(f64) -> f64) -> Outcome {
+    let group =
+        GroupOutcome { responses: 1_000, times: Some(distribution(1_000, fraction)), ..GroupOutcome::default() };
+    Outcome { groups: groups.iter().map(|name| ((*name).to_owned(), group.clone())).collect(), ..empty() }
+}
+
+fn add(results: &mut Results, study: &str, key: &[(&str, &str)], seed: u64, outcome: Outcome) {
+    let key = key.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect();
+    results.add(study, vec![StudyRunResult { key, seed, fingerprint: format!("{seed:016x}"), outcome }]);
+}
+
+fn add_curve(results: &mut Results, curve: &Curve, half: f64) {
+    add(results, curve.study, &curve.key, 1, outcome(&[curve.group], by_half(half)));
+}
+
+fn verdict(results: &Results, id: &str) -> Verdict {
+    let claims = report(results).claims;
+    claims.into_iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no claim {id}")).verdict
+}
+
+#[test]
+fn fractions_lie_on_straight_lines_between_points() {
+    let d = Distribution { cdf: vec![(100.0, 0.0), (200.0, 0.5), (300.0, 1.0)], ..distribution(1, |_| 0.0) };
+    for (ms, expected) in
+        [(50.0, 0.0), (100.0, 0.0), (150.0, 0.25), (200.0, 0.5), (260.0, 0.8), (300.0, 1.0), (900.0, 1.0)]
+    {
+        assert!((d.within_ms(ms) - expected).abs() < 1e-12, "{ms}");
+    }
+}
+
+#[test]
+fn curves_cross_where_one_falls_behind_for_good() {
+    let line = |slope: f64, from: f64| distribution(1, move |ms: f64| (from + slope * ms / 1_000.0).min(1.0));
+    // .3 + .4 t and .1 + .9 t meet at .4 s.
+    let at = crossover(&line(0.4, 0.3), &line(0.9, 0.1));
+    assert!((at - 400.0).abs() <= 10.0, "{at}");
+    assert_eq!(crossover(&line(0.1, 0.0), &line(0.2, 0.0)), 10.0);
+    assert_eq!(crossover(&line(0.2, 0.0), &line(0.1, 0.0)), 3_000.0);
+}
+
+#[test]
+fn at_75_percent_the_order_and_the_crossing_are_judged() {
+    let build = |ared_from: f64, sync: f64| {
+        let mut results = Results::default();
+        add_curve(&mut results, &Curve::one("75", RENO), 400.0);
+        add_curve(&mut results, &Curve::one("75", SYNC), sync);
+        let ared = move |ms: f64| by_half(400.0)(ms) + 0.1 * (1.0 - ms / ared_from).max(-1.0) * (ms / 100.0).min(1.0);
+        add(&mut results, ONE, &Curve::one("75", ARED).key, 1, outcome(&["forward"], ared));
+        results
+    };
+    let as_printed = build(400.0, 200.0);
+    for id in ["sync-75-ared-first", "sync-75-crossover", "sync-75-always-better"] {
+        assert_eq!(verdict(&as_printed, id), Verdict::Held, "{id}");
+    }
+    // Behind from 150 ms on, and Sync-TCP slower than Reno.
+    let otherwise = build(150.0, 500.0);
+    for id in ["sync-75-crossover", "sync-75-always-better"] {
+        assert_eq!(verdict(&otherwise, id), Verdict::NotHeld, "{id}");
+    }
+    // As fast as Reno is not better than Reno, even where SACK-ARED-ECN is slower from the start.
+    assert_eq!(verdict(&build(10.0, 400.0), "sync-75-always-better"), Verdict::Undecided);
+}
+
+#[test]
+fn heavy_loads_have_ared_first_and_then_last() {
+    let build = |ared: fn(f64) -> f64| {
+        let mut results = Results::default();
+        for load in ["90", "95"] {
+            add_curve(&mut results, &Curve::one(load, RENO), 430.0);
+            add_curve(&mut results, &Curve::one(load, SYNC), 390.0);
+            add(&mut results, ONE, &Curve::one(load, ARED).key, 1, outcome(&["forward"], ared));
+        }
+        results
+    };
+    // More within 200 ms, then hardly any.
+    let printed = build(|ms| if ms <= 200.0 { ms / (ms + 300.0) } else { 0.4 + ms / 1e5 });
+    let ids =
+        ["sync-heavy-better-than-reno", "sync-heavy-better-than-ared", "sync-heavy-ared-first", "sync-heavy-ared-last"];
+    for id in ids {
+        assert_eq!(verdict(&printed, id), Verdict::Held, "{id}");
+    }
+    let best = build(|ms| ms / (ms + 100.0));
+    assert_eq!(ids.map(|id| verdict(&best, id))[1..], [Verdict::NotHeld, Verdict::Held, Verdict::NotHeld]);
+}
+
+/// The numbers of table 1 as a run's outcome.
+fn summary(column: usize) -> Outcome {
+    let number = |row: usize| TABLE_1[row].paper[column].parse::<f64>().unwrap();
+    let link = LinkOutcome { drops_percent: number(0), mean_queue: number(1), ..LinkOutcome::default() };
+    let times = Distribution { median_ms: number(4), mean_ms: number(5), ..distribution(1, |_| 0.0) };
+    let group = GroupOutcome {
+        mean_size: number(2),
+        goodput_per_response_kbps: number(3),
+        times: Some(times),
+        ..GroupOutcome::default()
+    };
+    Outcome { links: [("r0-r1".to_owned(), link)].into(), groups: [("forward".to_owned(), group)].into(), ..empty() }
+}
+
+#[test]
+fn the_papers_own_table_holds_and_a_turned_one_does_not() {
+    let ids = ["drops", "queue", "size", "goodput", "median", "mean"].map(|row| format!("sync-table-{row}"));
+    let build = |columns: [usize; 3]| {
+        let mut results = Results::default();
+        for (system, column) in [RENO, ARED, SYNC].into_iter().zip(columns) {
+            add(&mut results, ONE, &Curve::one("90", system).key, 1, summary(column));
+        }
+        results
+    };
+    let (printed, turned) = (build([0, 1, 2]), build([2, 0, 1]));
+    for id in &ids {
+        assert_eq!(verdict(&printed, id), Verdict::Held, "{id}");
+        assert_eq!(verdict(&turned, id), Verdict::NotHeld, "{id}");
+    }
+    assert_eq!(verdict(&printed, "sync-ared-above-target"), Verdict::Held);
+    let Body::Table(table) = table_1(&printed).body else { panic!("no table") };
+    for row in &table.rows {
+        for entry in &row.entries[..3] {
+            assert_eq!(
+                entry.ours.unwrap().mean,
+                entry.paper.as_ref().unwrap().parse::<f64>().unwrap(),
+                "{}",
+                row.label
+            );
+        }
+        assert_eq!(row.entries[3].ours, None);
+    }
+}
+
+#[test]
+fn the_largest_response_is_judged_where_it_completes() {
+    let run = |end: Option<(f64, u64)>| {
+        let mut o = empty();
+        o.groups.get_mut("forward").unwrap().traced_end =
+            end.map(|(seconds, lost)| TracedOutcome { seconds, sent: 35_000, lost });
+        o
+    };
+    let build = |reno, ared, sync| {
+        let mut results = Results::default();
+        for (system, end) in [(RENO, reno), (ARED, ared), (SYNC, sync)] {
+            add(&mut results, LARGEST, &[("system", system)], 1, run(end));
+        }
+        ["sync-largest-faster", "sync-largest-fewer-drops", "sync-largest-ared-incomplete"]
+            .map(|id| verdict(&results, id))
+    };
+    assert_eq!(build(Some((900.0, 500)), None, Some((680.0, 100))), [Verdict::Held; 3]);
+    assert_eq!(build(Some((680.0, 500)), Some((900.0, 9)), Some((900.0, 400))), [Verdict::NotHeld; 3]);
+    assert_eq!(build(None, None, Some((680.0, 1)))[..2], [Verdict::Undecided; 2]);
+}
+
+#[test]
+fn bottlenecks_are_added_one_by_one() {
+    let build = |reno: [f64; 3], ared: [f64; 3], sync: [f64; 3]| {
+        let mut results = Results::default();
+        for (load, cases) in [
+            ("75", ["75 %, 2 bottlenecks", "75 %, 3 bottlenecks"]),
+            ("90", ["90 %, 2 bottlenecks", "90 %, 3 bottlenecks"]),
+        ] {
+            for (system, halves) in [(RENO, reno), (ARED, ared), (SYNC, sync)] {
+                add_curve(&mut results, &Curve::one(load, system), halves[0]);
+                add_curve(&mut results, &Curve::several(cases[0], system), halves[1]);
+                add_curve(&mut results, &Curve::several(cases[1], system), halves[2]);
+            }
+        }
+        let ids = ["better", "reno-degrades", "ared-improves", "degrades-little", "as-reno-alone"];
+        ids.map(|id| verdict(&results, &format!("sync-several-{id}")))
+    };
+    assert_eq!(build([400.0, 450.0, 550.0], [600.0, 610.0, 500.0], [370.0, 380.0, 400.0]), [Verdict::Held; 5]);
+    assert_eq!(build([400.0, 350.0, 300.0], [500.0, 600.0, 700.0], [370.0, 700.0, 900.0]), [Verdict::NotHeld; 5]);
+}
+
+#[test]
+fn a_curve_that_falls_behind_later_moves_the_crossing() {
+    let build = |at: [f64; 3]| {
+        let mut results = Results::default();
+        let curves = |system| {
+            [
+                Curve::one("75", system),
+                Curve::several("75 %, 2 bottlenecks", system),
+                Curve::several("75 %, 3 bottlenecks", system),
+            ]
+        };
+        for ((ared, reno), at) in curves(ARED).iter().zip(curves(RENO)).zip(at) {
+            add_curve(&mut results, &reno, 400.0);
+            let behind = move |ms: f64| by_half(400.0)(ms) + if ms < at { 0.05 } else { -0.05 };
+            add(&mut results, ared.study, &ared.key, 1, outcome(&["forward"], behind));
+        }
+        verdict(&results, "sync-several-crossover")
+    };
+    assert_eq!(build([400.0, 500.0, 700.0]), Verdict::Held);
+    assert_eq!(build([400.0, 500.0, 300.0]), Verdict::NotHeld);
+}
+
+#[test]
+fn drift_may_move_curves_by_two_percent() {
+    let build = |by: f64| {
+        let mut results = Results::default();
+        for load in ["75", "90", "95"] {
+            add_curve(&mut results, &Curve::one(load, SYNC), 390.0);
+            let moved = move |ms: f64| by_half(390.0)(ms) - by;
+            add(&mut results, DRIFT, &Curve::drift(load).key, 1, outcome(&["forward"], moved));
+        }
+        verdict(&results, "sync-drift-harmless")
+    };
+    assert_eq!((build(0.015), build(-0.03)), (Verdict::Held, Verdict::NotHeld));
+}
+
+#[test]
+fn mixes_stand_between_their_parts() {
+    let build = |all: [f64; 4], reno: [f64; 4], sync: [f64; 4]| {
+        let mut results = Results::default();
+        add_curve(&mut results, &Curve::one("95", RENO), 500.0);
+        add_curve(&mut results, &Curve::one("95", SYNC), 300.0);
+        for (n, mix) in MIXES.into_iter().enumerate() {
+            let parts = [("forward", all[n]), ("forward/reno", reno[n]), (MIXED_SYNC, sync[n])];
+            let mut o = empty();
+            for (group, half) in parts {
+                o.groups.extend(outcome(&[group], by_half(half)).groups);
+            }
+            add(&mut results, MIX, &[("mix", mix)], 1, o);
+        }
+        ["by-parts", "little-helps", "reno-unharmed", "reno-improves", "sync-grows", "sync-gains"]
+            .map(|id| verdict(&results, &format!("sync-mix-{id}")))
+    };
+    // 20, 40, 60, 80 % Reno.
+    let (all, reno, sync) = ([330.0, 370.0, 410.0, 460.0], [340.0, 380.0, 420.0, 470.0], [320.0, 360.0, 400.0, 450.0]);
+    assert_eq!(build(all, reno, sync), [Verdict::Held; 6]);
+    assert_eq!(build([460.0, 410.0, 370.0, 600.0], [600.0; 4], [260.0, 250.0, 240.0, 600.0]), [Verdict::NotHeld; 6]);
+}
+
+#[test]
+fn large_responses_are_counted() {
+    let build = |large: u64, within_28: f64| {
+        let mut results = Results::default();
+        let group = GroupOutcome {
+            responses: 1_000,
+            times: Some(distribution(1_000, by_half(400.0))),
+            times_large: Some(Distribution {
+                cdf: vec![(0.0, 0.0), (28_000.0, within_28), (90_000.0, 1.0)],
+                ..distribution(large, |_| 0.0)
+            }),
+            ..GroupOutcome::default()
+        };
+        for load in ["75", "90", "95"] {
+            let o = Outcome { groups: [("forward".to_owned(), group.clone())].into(), ..empty() };
+            add(&mut results, ONE, &Curve::one(load, SYNC).key, 1, o);
+        }
+        ["sync-few-are-large", "sync-drift-few-long"].map(|id| verdict(&results, id))
+    };
+    assert_eq!(build(50, 0.96), [Verdict::Held; 2]);
+    assert_eq!(build(80, 0.9), [Verdict::NotHeld; 2]);
+}
+
+/// A run of 20 s whose sender sees the queue 0.2 s later, in packets of 1.136 ms.
+fn detected(estimate: impl Fn(f64) -> f64) -> Outcome {
+    let queue = |at: f64| 60.0 + 40.0 * (at * 2.0).sin();
+    let queue_mean: Vec<f64> = (0..1_000).map(|bin| queue(f64::from(bin) * 0.02 + 0.01)).collect();
+    let link = LinkOutcome { bin_seconds: 0.02, queue_max: vec![100.0; 1_000], queue_mean, ..LinkOutcome::default() };
+    let point = |n: u32| {
+        let at = 0.05 * f64::from(n);
+        WindowPoint { at, window: 14_000, queueing_ms: Some(estimate(at)), hold_ms: None, datagram: None }
+    };
+    let group = GroupOutcome { window: (0..400).map(point).collect(), ..GroupOutcome::default() };
+    Outcome {
+        seconds: 20.0,
+        links: [("left-right".to_owned(), link)].into(),
+        groups: [("forward".to_owned(), group)].into(),
+        ..empty()
+    }
+}
+
+#[test]
+fn an_estimate_tracks_the_queue_or_does_not() {
+    let build = |o: Outcome| {
+        let mut results = Results::default();
+        add(&mut results, DETECTION, &[("system", "detection only")], 1, o);
+        (verdict(&results, "sync-detection-tracks-queue"), verdict(&results, "sync-detection-tracks-trend"), results)
+    };
+    let late = detected(|at| 1.136 * (60.0 + 40.0 * ((at - 0.2) * 2.0).sin()));
+    let (queue, trend, results) = build(late);
+    assert_eq!((queue, trend), (Verdict::Held, Verdict::Held));
+    let Body::Figure(figure) = detection::figure(&results).body else { panic!("no figure") };
+    // 10 to 20 s: 200 estimates, of which every third has a verdict; four borders, the last at the fullest queue.
+    let marks: Vec<usize> = figure.series[1..4].iter().map(|s| s.points.len()).collect();
+    assert!((199..=201).contains(&marks.iter().sum::<usize>()), "{marks:?}");
+    assert!((66..=67).contains(&(marks[1] + marks[2])), "{marks:?}");
+    assert!((figure.series[7].points[0].1 - 113.6).abs() < 1e-9);
+    // Five times as fast as the queue.
+    let (queue, _, _) = build(detected(|at| 60.0 + 40.0 * (at * 10.0).sin()));
+    assert_eq!(queue, Verdict::NotHeld);
+}
+
+#[test]
+fn artefacts_without_results_are_left_out() {
+    let mut results = Results::default();
+    add_curve(&mut results, &Curve::one("75", RENO), 400.0);
+    let report = report(&results);
+    let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
+    assert_eq!(ids, ["figure 6", "figure 7", "figure 8", "table 1", "figure 9"]);
+    assert!(report.claims.iter().all(|c| c.verdict == Verdict::Undecided), "half of the numbers are missing");
+    let Body::Figure(figure) = &report.artefacts[0].body else { panic!("no figure") };
+    assert_eq!((figure.series.len(), figure.series[0].points.len()), (1, 151));
+    assert!((figure.series[0].points[40].1 - 0.5).abs() < 1e-9 && TIMES[3] == 400.0);
+}
+
+#[test]
+fn every_run_a_claim_needs_is_in_a_shipped_study() {
+    for wanted in PAPER.artefacts {
+        assert!(wanted.studies.iter().all(|study| shipped(study).is_some()), "{}", wanted.id);
+    }
+    let mut curves: Vec<Curve> = ["75", "90", "95"].into_iter().map(Curve::drift).collect();
+    for system in [RENO, ARED, SYNC, FREE] {
+        curves.extend(["75", "90", "95"].map(|load| Curve::one(load, system)));
+    }
+    for system in [RENO, ARED, SYNC] {
+        let cases = ["75 %, 2 bottlenecks", "75 %, 3 bottlenecks", "90 %, 2 bottlenecks", "90 %, 3 bottlenecks"];
+        curves.extend(cases.map(|case| Curve::several(case, system)));
+        curves.push(Curve { key: vec![("system", system)], study: LARGEST, ..Curve::drift("75") });
+    }
+    curves.extend(MIXES.map(|mix| Curve::mix(mix, MIXED_SYNC)));
+    curves.push(Curve { key: vec![("system", "detection only")], study: DETECTION, ..Curve::drift("75") });
+    for curve in curves {
+        let study = Study::from_toml(curve.study, shipped(curve.study).unwrap()).unwrap();
+        for scale in [1.0, 0.01] {
+            let runs = study.runs(scale).unwrap();
+            let fits = |run: &&fathom_experiments::study::StudyRun| {
+                let key: BTreeMap<&str, &str> = run.key.iter().map(|(a, v)| (a.as_str(), v.as_str())).collect();
+                key == curve.key.iter().copied().collect()
+            };
+            let run = runs.iter().find(fits).unwrap_or_else(|| panic!("{}: {:?}", curve.study, curve.key));
+            let (group, part) = curve.group.split_once('/').unwrap_or((curve.group, ""));
+            let traffic = run.scenario.traffic.iter().find(|t| t.name == group).unwrap();
+            assert!(part.is_empty() || traffic.mix.iter().any(|(_, control)| control.spec() == part), "{part}");
+            assert_eq!((traffic.max_window, traffic.datagram), (Some(68), 1_392), "Sync-TCP §4.4");
+        }
+    }
+}
+
+#[test]
+fn the_load_of_the_links_between_is_the_papers() {
+    let study = Study::from_toml(SEVERAL, shipped(SEVERAL).unwrap()).unwrap();
+    for run in study.runs(1.0).unwrap() {
+        let load = |from: usize| -> f64 {
+            let over = |t: &&fathom_experiments::scenario::Traffic| t.from <= from && t.to > from;
+            let groups = run.scenario.traffic.iter().filter(over);
+            groups
+                .map(|t| match t.workload {
+                    fathom_experiments::scenario::Workload::Web {
+                        load: fathom_experiments::scenario::WebLoad::Computed { part, .. },
+                        ..
+                    } => part,
+                    _ => 0.0,
+                })
+                .sum()
+        };
+        let wanted = if run.key["case"].starts_with("75") { 0.75 } else { 0.9 };
+        // Sync-TCP §4.4: on the links R1-R2 and R3-R4.
+        assert!((load(1) - wanted).abs() < 1e-9 && (load(3) - wanted).abs() < 1e-9, "{}", run.label());
+        assert!(load(0) < wanted && load(2) < wanted);
+    }
+}

@@ -1,0 +1,150 @@
+//! The studies that one call needs, each once, with their runs and their estimated cost.
+
+use std::fmt::Write;
+
+use fathom_experiments::scenario::PlanError;
+use fathom_experiments::stack::Stack;
+use fathom_experiments::study::{Study, StudyRun, estimate, shipped, time_text};
+
+use super::{ArtefactSpec, Paper};
+
+/// Options of one call that override those of a paper's studies.
+#[derive(Clone, Copy, Debug)]
+pub struct Overrides {
+    /// Multiplies time or responses of every run: above 0, at most 1.
+    pub scale: f64,
+    /// Repetitions of each run, instead of each study's own.
+    pub seeds: Option<u64>,
+    /// Stack of both ends, instead of each study's own.
+    pub stack: Option<Stack>,
+}
+
+/// A study and its requested runs.
+#[derive(Clone, Debug)]
+pub struct StudyWork {
+    /// The study.
+    pub study: Study,
+    /// Its runs at the scale.
+    pub runs: Vec<StudyRun>,
+}
+
+impl Overrides {
+    /// One study of those that ship.
+    fn study(&self, name: &str) -> Result<StudyWork, PlanError> {
+        let text = shipped(name).ok_or_else(|| PlanError(format!("no study '{name}' comes with this build")))?;
+        let mut study = Study::from_toml(name, text)?;
+        if let Some(seeds) = self.seeds {
+            study = study.with_seeds(seeds)?;
+        }
+        if let Some(stack) = self.stack {
+            study = study.with_stack(stack)?;
+        }
+        let runs = study.runs(self.scale)?;
+        Ok(StudyWork { study, runs })
+    }
+
+    /// The studies that these tables and figures need, each once, in the order in which they first come.
+    ///
+    /// # Errors
+    /// Scale or seeds are out of range, or a study cannot run on the stack.
+    pub fn work(&self, wanted: &[&ArtefactSpec]) -> Result<Vec<StudyWork>, PlanError> {
+        let mut names: Vec<&str> = Vec::new();
+        for name in wanted.iter().flat_map(|wanted| wanted.studies) {
+            if !names.contains(name) {
+                names.push(name);
+            }
+        }
+        let named = |name: &str| self.study(name).map_err(|PlanError(e)| PlanError(format!("study '{name}': {e}")));
+        names.into_iter().map(named).collect()
+    }
+}
+
+/// CPU seconds of these studies on one core, guessed.
+fn cpu(work: &[StudyWork]) -> f64 {
+    work.iter().flat_map(|w| &w.runs).map(|run| estimate(&run.scenario).cpu_seconds).sum()
+}
+
+/// `2 studies, 72 runs, 12 min of CPU`: the CPU is a guess.
+pub fn cost(work: &[StudyWork]) -> String {
+    let runs: usize = work.iter().map(|w| w.runs.len()).sum();
+    let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    format!(
+        "{}, {}, {} of CPU",
+        count(work.len(), "study", "studies"),
+        count(runs, "run", "runs"),
+        time_text(cpu(work))
+    )
+}
+
+/// Papers with their tables and figures, and what each costs, guessed.
+///
+/// # Errors
+/// As [`Overrides::work`].
+pub fn list(papers: &[Paper], overrides: &Overrides, cores: usize) -> Result<String, PlanError> {
+    let mut text = String::new();
+    for paper in papers {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(text, "{}: {}", paper.name, paper.citation);
+        let width = paper.artefacts.iter().map(|wanted| wanted.id.chars().count()).max().unwrap_or(0);
+        for wanted in paper.artefacts {
+            let work = overrides.work(&[wanted])?;
+            let _ = writeln!(text, "  {:width$}  {}", wanted.id, wanted.shows);
+            let _ = writeln!(text, "  {:width$}  {}: {}", "", wanted.studies.join(", "), cost(&work));
+        }
+        let work = overrides.work(&paper.artefacts.iter().collect::<Vec<_>>())?;
+        let wall = time_text(cpu(&work) / cores.max(1) as f64);
+        let _ = writeln!(text, "  {:width$}  {}: {wall} on this machine", "all", cost(&work));
+    }
+    if papers.is_empty() {
+        text.push_str("no papers are in this build\n");
+    }
+    if overrides.scale < 1.0 {
+        let _ = writeln!(text, "costs are at scale {}", overrides.scale);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::PAPERS;
+
+    const FULL: Overrides = Overrides { scale: 1.0, seeds: None, stack: None };
+
+    #[test]
+    fn every_study_comes_once() {
+        let wanted: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
+        let names = |work: Vec<StudyWork>| work.into_iter().map(|w| w.study.name).collect::<Vec<_>>();
+        assert_eq!(names(FULL.work(&wanted).unwrap()), ["sdc-figure-4", "packet-size-4.3.1"]);
+        assert_eq!(names(FULL.work(&wanted[..1]).unwrap()), ["sdc-figure-4"]);
+    }
+
+    #[test]
+    fn overrides_change_the_runs_and_are_checked() {
+        let wanted = [&PAPERS[0].artefacts[0]];
+        let overrides = Overrides { scale: 0.1, seeds: Some(2), stack: Some(Stack::Noq) };
+        let work = overrides.work(&wanted).unwrap();
+        // 18 numbers of flows, two systems (SDC §3.1), two seeds.
+        assert_eq!(work[0].runs.len(), 72);
+        assert!(work[0].runs.iter().all(|run| run.scenario.stacks() == [Stack::Noq]));
+        let error = Overrides { scale: 2.0, ..FULL }.work(&wanted).unwrap_err();
+        assert!(error.0.contains("sdc-figure-4") && error.0.contains("scale"), "{error}");
+        let unknown = ArtefactSpec { id: "figure 1", shows: "", studies: &["no-such-study"] };
+        assert!(FULL.work(&[&unknown]).unwrap_err().0.contains("no-such-study"));
+    }
+
+    #[test]
+    fn the_list_names_everything_and_counts_shared_studies_once() {
+        let text = list(PAPERS, &Overrides { seeds: Some(1), ..FULL }, 2).unwrap();
+        for wanted in PAPERS[0].artefacts {
+            assert!(text.contains(wanted.id) && text.contains(wanted.shows), "{text}");
+        }
+        let runs = |name: &str| {
+            let overrides = Overrides { seeds: Some(1), ..FULL };
+            overrides.study(name).unwrap().runs.len()
+        };
+        let both = runs("sdc-figure-4") + runs("packet-size-4.3.1");
+        assert!(text.contains(&format!("2 studies, {both} runs, ")), "{text}");
+        assert!(list(&[], &FULL, 1).unwrap().contains("no papers"));
+    }
+}

@@ -1,0 +1,146 @@
+//! `docs/papers` against `bench/results`: a page and figures for every paper whose results are kept, as they are drawn now.
+//!
+//! `fathom reproduce PAPER --store bench/results` keeps results. `FATHOM_WRITE=1 cargo test -p fathom-papers --test papers` writes pages
+//! and figures anew; without it the test compares.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fathom_experiments::scenario::Stop;
+use fathom_experiments::study::{Study, shipped_studies, stored};
+use fathom_papers::report::{figures, markdown};
+use fathom_papers::{PAPERS, Record};
+
+const HINT: &str = "FATHOM_WRITE=1 cargo test -p fathom-papers --test papers";
+
+/// Files of a folder by name; a checkout may have turned line ends. A folder that is not there has none.
+fn files(folder: &Path, ending: &str) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|e| e == ending) {
+            let name = path.file_name().and_then(|n| n.to_str()).expect("a name").to_owned();
+            files.insert(name, fs::read_to_string(&path).expect("a text").replace("\r\n", "\n"));
+        }
+    }
+    files
+}
+
+struct Places {
+    results: PathBuf,
+    figures: PathBuf,
+    pages: PathBuf,
+}
+
+fn places(root: &Path) -> Places {
+    let results = root.join("bench/results");
+    Places { figures: results.join("figures"), pages: root.join("docs/papers"), results }
+}
+
+/// What is committed and should not be so, one line each. With `write` pages and figures are made as they should be.
+fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
+    let Places { results, figures: drawings, pages } = places(root);
+    let (mut should_pages, mut should_drawings, mut faults) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    for (file, text) in files(&results, "json") {
+        match serde_json::from_str::<Record>(&text) {
+            Err(e) => faults.push(format!("{file} cannot be read: {e}; run the paper again with --store")),
+            Ok(record) => {
+                let name = &record.report.paper;
+                if file != format!("{name}.json") || !papers.contains(&name.as_str()) {
+                    faults.push(format!("{file} is of '{name}', which is no paper of that name"));
+                }
+                should_pages.insert(format!("{name}.md"), markdown(&record));
+                should_drawings.extend(figures(&record));
+            }
+        }
+    }
+    for (folder, should) in [(pages, should_pages), (drawings, should_drawings)] {
+        let ending = if folder.ends_with("figures") { "svg" } else { "md" };
+        if write {
+            for (name, text) in &should {
+                fs::create_dir_all(&folder).expect("a folder");
+                fs::write(folder.join(name), text).expect("written");
+            }
+        }
+        let is = files(&folder, ending);
+        let extra = is.keys().filter(|name| !should.contains_key(*name));
+        faults.extend(extra.map(|name| format!("{name} has no results in bench/results; remove it")));
+        let stale = should.iter().filter(|(name, text)| is.get(*name) != Some(text));
+        faults.extend(stale.map(|(name, _)| format!("{name} is not as its results have it; write it anew: {HINT}")));
+    }
+    faults
+}
+
+/// Results of the rule by which a failed request counted as a response must not be taken for results of today's.
+#[test]
+fn stored_runs_completed_the_responses_they_count() {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/cells");
+    let mut found = 0;
+    for (name, text) in shipped_studies() {
+        let study = Study::from_toml(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        // A build may lack a study's stack.
+        let Ok(wanted) = study.runs(1.0) else { continue };
+        for result in stored(&wanted, &runs.join(name)) {
+            let run = wanted.iter().find(|run| run.fingerprint == result.fingerprint).expect("its cell");
+            let Stop::Responses(responses) = run.scenario.stop else { continue };
+            let counted = run.scenario.traffic.iter().filter(|traffic| traffic.counted);
+            let completed: u64 = counted.map(|traffic| result.outcome.groups[&traffic.name].responses).sum();
+            assert_eq!(completed, responses, "{name}: {}", run.label());
+            found += 1;
+        }
+    }
+    assert!(found >= 8, "{found}: results are stored under other names now: see bench/results/cells/README.md");
+}
+
+#[test]
+fn pages_and_figures_are_those_of_the_results() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let papers: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
+    let faults = faults(&root, &papers, std::env::var_os("FATHOM_WRITE").is_some());
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The comparison itself, on a record made by hand.
+#[test]
+fn stale_missing_and_left_over_files_are_found() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("papers");
+    let _ = fs::remove_dir_all(&root);
+    let Places { results, figures: drawings, pages } = places(&root);
+    fs::create_dir_all(&results).unwrap();
+    assert!(faults(&root, &["made-up"], false).is_empty(), "nothing kept, nothing to compare");
+
+    let axis = |label: &str| serde_json::json!({"label": label, "log": false, "range": null});
+    let record = serde_json::json!({
+        "fathom": "0.1.0", "citation": "A. Author: Title", "command": "fathom reproduce made-up", "scale": 1.0,
+        "studies": [{"study": "s", "seeds": 3, "stacks": ["quinn"], "cells": 6, "done": 6, "fingerprint": "00"}],
+        "missing": [],
+        "report": {
+            "paper": "made-up", "claims": [], "departures": ["None."],
+            "artefacts": [{
+                "id": "figure 1", "title": "A line", "note": "",
+                "body": {"figure": {"x": axis("x"), "y": axis("y"), "series": [
+                    {"name": "a", "points": [[0.0, 1.0], [1.0, 2.0]], "spread": null, "scatter": false},
+                ]}},
+            }],
+        },
+    });
+    fs::write(results.join("made-up.json"), record.to_string()).unwrap();
+    assert_eq!(faults(&root, &["made-up"], false).len(), 2, "a page and a figure are missing");
+    assert_eq!(faults(&root, &["made-up"], true), [""; 0]);
+    assert_eq!(faults(&root, &["made-up"], false), [""; 0]);
+    assert!(pages.join("made-up.md").is_file() && drawings.join("made-up-figure-1.svg").is_file());
+    assert!(faults(&root, &[], false)[0].contains("no paper"));
+
+    // The picture that the page shows is where it says.
+    let page = fs::read_to_string(pages.join("made-up.md")).unwrap();
+    let shown = page.split_once("](").and_then(|(_, rest)| rest.split_once(')')).expect("a picture").0;
+    assert!(pages.join(shown).is_file(), "{shown}");
+
+    fs::write(pages.join("made-up.md"), page.replace("A line", "A curve")).unwrap();
+    fs::write(pages.join("gone.md"), "").unwrap();
+    let told = faults(&root, &["made-up"], false).join("\n");
+    assert!(told.contains("gone.md has no results") && told.contains("made-up.md is not as"), "{told}");
+    fs::write(results.join("made-up.json"), "{}").unwrap();
+    assert!(faults(&root, &["made-up"], false)[0].contains("cannot be read"));
+}

@@ -1,0 +1,223 @@
+//! Tables as cells of text, and as lines of a terminal.
+
+use maud::{Markup, html};
+
+use crate::data::{Entry, Row, Table};
+use crate::scale::estimate;
+
+/// What stands where nothing is known.
+pub const NOTHING: &str = "-";
+/// A label of a row is broken into lines of this width.
+const LABEL: usize = 34;
+
+/// A table of text.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    /// Stands over the labels.
+    pub corner: String,
+    /// One per row.
+    pub labels: Vec<String>,
+    /// What stands beside the labels.
+    pub columns: Vec<Column>,
+}
+
+/// A column with two lines of heading.
+#[derive(Clone, Debug, Default)]
+pub struct Column {
+    /// Common to neighbours that have the same; empty: there is none.
+    pub over: String,
+    /// Stands over the cells.
+    pub name: String,
+    /// One per row.
+    pub cells: Vec<String>,
+}
+
+impl From<&Table> for Grid {
+    /// Our numbers, and the paper's beside them where it has any.
+    fn from(table: &Table) -> Self {
+        let mut columns = Vec::new();
+        for (i, head) in table.columns.iter().enumerate() {
+            let cells = |of: &dyn Fn(&Entry) -> Option<String>| {
+                let cell = |row: &Row| row.entries.get(i).and_then(of);
+                table.rows.iter().map(|row| cell(row).unwrap_or_else(|| NOTHING.to_owned())).collect::<Vec<_>>()
+            };
+            let mut column = |name: &str, cells| columns.push(Column { over: head.clone(), name: name.into(), cells });
+            column("here", cells(&|entry| entry.ours.as_ref().map(estimate)));
+            let paper = cells(&|entry| entry.paper.clone());
+            if paper.iter().any(|cell| cell != NOTHING) {
+                column("paper", paper);
+            }
+        }
+        Self { corner: String::new(), labels: table.rows.iter().map(|row| row.label.clone()).collect(), columns }
+    }
+}
+
+impl Grid {
+    /// Headings that stand over several columns, with the number of these.
+    fn overs(&self) -> Vec<(&str, usize)> {
+        let mut overs: Vec<(&str, usize)> = Vec::new();
+        for column in &self.columns {
+            match overs.last_mut() {
+                Some((over, n)) if *over == column.over && !over.is_empty() => *n += 1,
+                _ => overs.push((&column.over, 1)),
+            }
+        }
+        overs
+    }
+
+    /// Some column has a heading over it.
+    fn has_overs(&self) -> bool {
+        self.columns.iter().any(|column| !column.over.is_empty())
+    }
+
+    /// The cells of a row.
+    pub fn row(&self, i: usize) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(move |column| column.cells[i].as_str())
+    }
+
+    /// Lines of at most `width` characters where a single column allows it: columns that do not fit go into a block below.
+    pub fn text(&self, width: usize) -> String {
+        let labels: Vec<Vec<String>> = self.labels.iter().map(|label| wrapped(label, LABEL)).collect();
+        let first = labels.iter().flatten().map(|line| chars(line)).max().unwrap_or(0);
+        let mut blocks: Vec<Vec<(&str, Vec<&Column>)>> = Vec::new();
+        let mut left = 0;
+        let mut next = self.columns.iter();
+        for (over, n) in self.overs() {
+            let columns: Vec<&Column> = next.by_ref().take(n).collect();
+            let needs = 2 + group_width(over, &columns);
+            if blocks.is_empty() || needs > left {
+                blocks.push(Vec::new());
+                left = width.saturating_sub(first);
+            }
+            left = left.saturating_sub(needs);
+            if let Some(block) = blocks.last_mut() {
+                block.push((over, columns));
+            }
+        }
+        let blocks: Vec<String> = blocks.iter().map(|block| self.block(&labels, first, block)).collect();
+        let corner = match self.corner.is_empty() {
+            true => String::new(),
+            false => wrapped(&self.corner, width).join("\n") + "\n",
+        };
+        corner + &blocks.join("\n")
+    }
+
+    /// For a page.
+    pub fn html(&self) -> Markup {
+        html! {
+            div.wide { table {
+                thead {
+                    @if self.has_overs() {
+                        tr { th {} @for (over, n) in self.overs() { th.over colspan=(n) { (over) } } }
+                    }
+                    tr { th { (self.corner) } @for column in &self.columns { th { (column.name) } } }
+                }
+                tbody { @for (i, label) in self.labels.iter().enumerate() {
+                    tr { td { (label) } @for cell in self.row(i) { td { (cell) } } }
+                } }
+            } }
+        }
+    }
+
+    fn block(&self, labels: &[Vec<String>], first: usize, block: &[(&str, Vec<&Column>)]) -> String {
+        let mut overs = " ".repeat(first);
+        let mut names = overs.clone();
+        for (over, columns) in block {
+            overs += &format!("  {over:<0$}", group_width(over, columns));
+            names += &group(over, columns, |column| &column.name);
+        }
+        let mut lines = if self.has_overs() { vec![overs] } else { Vec::new() };
+        lines.push(names);
+        for (i, label) in labels.iter().enumerate() {
+            let (last, above) = label.split_last().map_or(("", &[][..]), |(last, above)| (last.as_str(), above));
+            lines.extend(above.iter().cloned());
+            let cells = block.iter().map(|(over, columns)| group(over, columns, |column| &column.cells[i]));
+            lines.push(format!("{last:<first$}") + &cells.collect::<String>());
+        }
+        lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+}
+
+fn chars(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn column_width(column: &Column) -> usize {
+    column.cells.iter().chain([&column.name]).map(|text| chars(text)).max().unwrap_or(0)
+}
+
+/// Columns that stand together, with two spaces between them.
+fn group_width(over: &str, columns: &[&Column]) -> usize {
+    let own: usize = columns.iter().map(|column| column_width(column) + 2).sum();
+    own.saturating_sub(2).max(chars(over))
+}
+
+fn group<'c>(over: &str, columns: &[&'c Column], of: impl Fn(&'c Column) -> &'c str) -> String {
+    let text: String = columns.iter().map(|&column| format!("  {:>1$}", of(column), column_width(column))).collect();
+    format!("{text:<0$}", group_width(over, columns) + 2)
+}
+
+/// Words in lines of at most `width` characters, where words are no longer.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.len() - 1;
+        if !lines[line].is_empty() && chars(&lines[line]) + 1 + chars(word) > width {
+            lines.push(word.to_owned());
+        } else {
+            if !lines[line].is_empty() {
+                lines[line].push(' ');
+            }
+            lines[line].push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(over: &str, name: &str, cells: &[&str]) -> Column {
+        Column { over: over.into(), name: name.into(), cells: cells.iter().map(|&c| c.to_owned()).collect() }
+    }
+
+    fn grid(columns: Vec<Column>) -> Grid {
+        Grid { corner: String::new(), labels: vec!["a".into(), "bcd".into()], columns }
+    }
+
+    #[test]
+    fn columns_line_up_under_their_heads() {
+        let grid = grid(vec![
+            column("reno", "here", &["4.0 ± 0.1", "12"]),
+            column("reno", "paper", &["3.9", "-"]),
+            column("the quiet one", "here", &["1", "2"]),
+        ]);
+        let expected = [
+            "     reno              the quiet one",
+            "          here  paper  here",
+            "a    4.0 ± 0.1    3.9     1",
+            "bcd         12      -     2",
+            "",
+        ];
+        assert_eq!(grid.text(100), expected.join("\n"));
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_below_with_its_labels() {
+        let columns = || (1..=6).map(|i| column("", &format!("column {i}"), &["1", "2"])).collect();
+        let text = grid(columns()).text(36);
+        // Three of 3 + 3 x 10 characters fit.
+        let blocks: Vec<&str> = text.split("\n\n").collect();
+        assert_eq!(blocks.len(), 2, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 36), "{text}");
+        assert!(blocks[1].contains("column 4") && blocks[1].contains("\nbcd"), "{text}");
+    }
+
+    #[test]
+    fn long_labels_are_wrapped() {
+        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("incomprehensible", 5), ["incomprehensible"]);
+        assert_eq!(wrapped("", 5), [""]);
+    }
+}

@@ -1,0 +1,46 @@
+//! What all HTML pages and all lines of a terminal share.
+
+use std::borrow::Cow;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// In the light and in the dark.
+const STYLE: &str = "\
+:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em}\
+h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
+th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid #8884}th:first-child,td:first-child{text-align:left}\
+thead tr:first-child:not(:last-child) th{border-bottom-width:0}th.over{text-align:left}figure{margin:1em 0}\
+.wide{overflow-x:auto}svg{width:100%;height:auto;background:#fff;border-radius:6px}.note{color:#777}\
+details{margin:.5em 0}summary{cursor:pointer;color:#777}code{font-size:.95em}pre{overflow-x:auto}";
+
+/// One self-contained page: no scripts, nothing loaded from anywhere. `style` goes beside the one that all pages share.
+pub fn page(title: &str, style: &str, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { (title) }
+                meta name="viewport" content="width=device-width";
+                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
+            }
+            body { h1 { (title) } (body) }
+        }
+    };
+    page.into_string() + "\n"
+}
+
+/// A text fit for a terminal, whoever wrote it: what moves its cursor, colours it, rings, or turns the writing direction round is shown as an
+/// escape. One line: ends of lines are, too.
+pub fn plain(text: &str) -> Cow<'_, str> {
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let acts = |c: char| c.is_control() || turns(c);
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if acts(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    Cow::Owned(shown)
+}
