@@ -20,8 +20,8 @@ use fathom_qlog::{
 };
 use serde::Serialize;
 
+use super::kept::Kept;
 use super::responses::{ResponseTime, Streams};
-use super::source::Kept;
 
 /// Packets whose time of sending is remembered; more than any window.
 const REMEMBERED: usize = 1 << 16;

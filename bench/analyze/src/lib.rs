@@ -8,6 +8,7 @@
 //! | `loss.rs` | did delay predict loss, and what would acting on it have cost? |
 //! | `response.rs` | response times by size |
 //! | `compare.rs` | several files side by side |
+//! | `kept.rs` | how much of files is kept |
 //! | `chance.rs` | intervals and tests |
 //! | `page.rs` | an answer as text, tables and figures, before it is printed |
 //! | `report.rs` | its text and its HTML |
@@ -15,6 +16,7 @@
 mod chance;
 mod compare;
 mod connection;
+mod kept;
 mod loss;
 mod page;
 pub mod report;
@@ -23,10 +25,11 @@ mod responses;
 mod source;
 
 pub use compare::{Compared, Comparison, compare};
+pub use kept::Kept;
 pub use loss::{LossAnswer, Verdict, loss_delay};
 pub use page::{Drawn, Page, Sheet};
 pub use response::{ResponseAnswer, response};
-pub use source::{AnalyzeError, Kept, Source, gather, gather_folder};
+pub use source::{AnalyzeError, Source, gather, gather_folder};
 
 pub use self::connection::Connection;
 pub use self::responses::{Class, ResponseTime};

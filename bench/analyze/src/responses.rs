@@ -6,7 +6,7 @@ use std::io::{self, BufRead};
 use fathom_qlog::{Direction, ResponseEnd, StreamData, VantagePoint};
 use serde::Serialize;
 
-use super::source::Kept;
+use super::kept::Kept;
 
 /// Streams of a connection that are followed at once; the rest has no response times.
 const STREAMS: usize = 1 << 16;

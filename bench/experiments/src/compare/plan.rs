@@ -3,17 +3,14 @@
 use fathom_cc::Rate;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::QueueSpec;
-use serde::{Deserialize, Serialize};
 
-use super::plan_file::{MOVED, PlanFile};
 use crate::scenario::{
-    Connections, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided, read_toml,
+    Connections, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
 };
 use crate::stack::{Control, Stack};
 
 /// A plan: `link = "10Mbps"` and the like are checked before a run begins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "PlanFile", into = "PlanFile")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Controllers to compare, with options: `["reno", "sync:floor=1ms"]`.
     pub controllers: Vec<String>,
@@ -93,19 +90,6 @@ pub(crate) struct Checked {
 }
 
 impl Plan {
-    /// Reads a plan written in TOML.
-    ///
-    /// # Errors
-    /// The error in the file with its line, in one line.
-    pub fn from_toml(text: &str) -> Result<Self, PlanError> {
-        read_toml::<PlanFile>(text, MOVED)?.try_into()
-    }
-
-    /// As [`Plan::from_toml`] reads it.
-    pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("a plan holds texts, numbers and lists only")
-    }
-
     /// Checks every field.
     ///
     /// # Errors

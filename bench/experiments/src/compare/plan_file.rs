@@ -1,10 +1,11 @@
 //! A comparison as written in TOML: the fields of a study, as far as a comparison has them.
 
 use fathom_netsim::backend::Backend;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::plan::Plan;
-use crate::scenario::{Connections, PlanError, Shaping, Timestamps, parse_responses};
+use crate::scenario::{Connections, PlanError, Shaping, Timestamps, parse_responses, read_toml};
 use crate::stack::Stack;
 
 /// What a file says of `study` to be a comparison.
@@ -17,7 +18,7 @@ const WEB: &str = "packmime";
 /// A comparison as written. Every field has a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct PlanFile {
+struct PlanFile {
     /// `compare`: the scenario is the built-in one, and fields that are left out are its defaults.
     study: String,
     /// Seed of everything random.
@@ -102,6 +103,33 @@ impl Default for Traffic {
     }
 }
 
+impl Plan {
+    /// Reads a plan written in TOML.
+    ///
+    /// # Errors
+    /// The error in the file with its line, in one line.
+    pub fn from_toml(text: &str) -> Result<Self, PlanError> {
+        read_toml::<PlanFile>(text, MOVED)?.try_into()
+    }
+
+    /// As [`Plan::from_toml`] reads it.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a plan holds texts, numbers and lists only")
+    }
+}
+
+impl Serialize for Plan {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        PlanFile::from(self.clone()).serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Plan {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        PlanFile::deserialize(from)?.try_into().map_err(D::Error::custom)
+    }
+}
+
 impl From<Plan> for PlanFile {
     fn from(plan: Plan) -> Self {
         Self {
@@ -167,7 +195,7 @@ impl TryFrom<PlanFile> for Plan {
 }
 
 /// Fields that a plan had, and where their values stand now.
-pub(super) const MOVED: &[(&str, &str)] = &[
+const MOVED: &[(&str, &str)] = &[
     ("controllers", "sweep.controller"),
     ("stacks", "sweep.stack"),
     ("backends", "sweep.backend"),

@@ -15,7 +15,6 @@ use fathom_netsim::backend::Backend;
 use parking_lot::Mutex;
 
 use super::chain::{Chain, ChainLink, DEEP};
-use super::run::bytes_on_the_wire;
 use super::source::Source;
 use super::{
     ComputedLoad, Connections, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, Timestamps, Traffic,
@@ -38,6 +37,9 @@ struct Costs {
     byte: f64,
 }
 
+/// Runs a scenario of one link, and says how many bytes it put on it.
+pub(super) type BytesOnTheWire = fn(&Scenario) -> Result<u64, ScenarioError>;
+
 /// New connections per second of a group's web traffic, and the load that they offer where it is a load that is asked for.
 ///
 /// # Errors
@@ -46,6 +48,7 @@ pub(super) fn rate(
     scenario: &Scenario,
     traffic: &Traffic,
     seed: u64,
+    on_the_wire: BytesOnTheWire,
 ) -> Result<(f64, Option<ComputedLoad>), ScenarioError> {
     let (part, of) = match traffic.workload {
         Workload::Bulk { .. } => return Ok((0.0, None)),
@@ -53,7 +56,7 @@ pub(super) fn rate(
         Workload::Web { load: WebLoad::Computed { part, of }, .. } => (part, of),
     };
     let wanted = part * of.bits_per_sec() as f64 / 8.0;
-    let costs = costs(scenario.timestamps, traffic)?;
+    let costs = costs(scenario.timestamps, traffic, on_the_wire)?;
     // With web traffic in both directions the model's mean response is near 8 kB.
     let mut rate = wanted / (costs.connection + 8_000.0 * costs.byte);
     for _ in 0..ROUNDS {
@@ -91,7 +94,7 @@ fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: 
 type Key = (Stack, Timestamps, u16, Option<u32>);
 
 /// Two downloads on a network that does not queue. Measured once per process: nothing in it is random.
-fn costs(timestamps: Timestamps, traffic: &Traffic) -> Result<Costs, ScenarioError> {
+fn costs(timestamps: Timestamps, traffic: &Traffic, on_the_wire: BytesOnTheWire) -> Result<Costs, ScenarioError> {
     static KNOWN: LazyLock<Mutex<HashMap<Key, Costs>>> = LazyLock::new(Mutex::default);
     let known = || KNOWN.lock();
     let key = (traffic.stack, timestamps, traffic.datagram, traffic.max_window);
@@ -133,7 +136,7 @@ fn costs(timestamps: Timestamps, traffic: &Traffic) -> Result<Costs, ScenarioErr
             seeding: Seeding::Mixed,
             keep: super::KeepSpec::default(),
         };
-        Ok(bytes_on_the_wire(&scenario)? as f64)
+        Ok(on_the_wire(&scenario)? as f64)
     };
     let (small, large) = (wire(SMALL)?, wire(LARGE)?);
     let byte = (large - small) / (LARGE - SMALL) as f64;

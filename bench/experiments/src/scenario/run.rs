@@ -88,7 +88,7 @@ pub(crate) fn run_with(scenario: &Scenario, seed: u64, control: &RunControl) -> 
 }
 
 /// Bytes that a scenario of one link puts on it, in both directions.
-pub(super) fn bytes_on_the_wire(scenario: &Scenario) -> Result<u64, ScenarioError> {
+fn bytes_on_the_wire(scenario: &Scenario) -> Result<u64, ScenarioError> {
     let mut run = Run::set_up(scenario, 1, &RunControl::default())?;
     run.go()?;
     Ok(run.links.iter().map(|(_, link)| run.sim().link_stats(*link).bytes).sum())
@@ -292,7 +292,7 @@ impl<'a> Run<'a> {
         let keep = &self.scenario.keep;
         let seeds = seeds.group(number as u64);
         // The same sequence of requests whoever answers them.
-        let (rate, load) = load::rate(self.scenario, traffic, seeds.requests)?;
+        let (rate, load) = load::rate(self.scenario, traffic, seeds.requests, bytes_on_the_wire)?;
         let source = Source::new(traffic.workload, rate, seeds.requests)
             .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
         let traced = match (keep.window.contains(&traffic.name), traffic.workload) {

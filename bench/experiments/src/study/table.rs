@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_report::{Column, Grid, NOTHING};
+
 use super::Axis;
 use super::study_run::StudyRunResult;
 use crate::scenario::{GroupOutcome, LinkOutcome};
@@ -21,13 +23,6 @@ pub(crate) fn by_key(results: &[StudyRunResult]) -> Vec<Keyed<'_>> {
         groups[place].1.push(result);
     }
     groups
-}
-
-/// A column: two lines of heading, then a cell per key.
-struct Column {
-    over: String,
-    name: String,
-    cells: Vec<String>,
 }
 
 type Measure<T> = (&'static str, fn(&T) -> Option<f64>, usize);
@@ -88,10 +83,9 @@ pub fn table(axes: &[Axis], results: &[StudyRunResult]) -> String {
     }
     // What nobody has needs no column.
     columns.retain(|c| c.cells.iter().any(|cell| cell != NOTHING && (c.name != FAILED || cell != "0.0")));
-    print(&columns, rows.len())
+    Grid { corner: String::new(), labels: vec![String::new(); rows.len()], columns }.text(usize::MAX)
 }
 
-const NOTHING: &str = "-";
 /// Requests that failed; no column where none did.
 const FAILED: &str = "failed";
 
@@ -107,28 +101,4 @@ fn busiest(results: &[&StudyRunResult]) -> Option<String> {
         *busy.entry(name).or_default() += link.utilisation_percent;
     }
     busy.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name.clone())
-}
-
-fn print(columns: &[Column], rows: usize) -> String {
-    let chars = |s: &str| s.chars().count();
-    let mut lines = vec![String::new(); rows + 2];
-    let mut last = "";
-    for (i, column) in columns.iter().enumerate() {
-        // A heading of several columns stands over the first.
-        let over = if column.over == last { "" } else { column.over.as_str() };
-        last = &column.over;
-        let cells: Vec<&str> =
-            [over, column.name.as_str()].into_iter().chain(column.cells.iter().map(String::as_str)).collect();
-        let width = cells.iter().map(|c| chars(c)).max().unwrap_or(0);
-        let numbers = column.cells.iter().all(|c| c == NOTHING || c.parse::<f64>().is_ok());
-        for (row, (line, cell)) in lines.iter_mut().zip(cells).enumerate() {
-            if i > 0 {
-                line.push_str("  ");
-            }
-            let pad = " ".repeat(width - chars(cell));
-            // Headings of several columns begin where their columns do.
-            if numbers && row > 0 { line.extend([pad.as_str(), cell]) } else { line.extend([cell, pad.as_str()]) }
-        }
-    }
-    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
