@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use crate::kernel::{self, Kernel};
 use crate::signals::{self, INTERRUPTED};
-use crate::{Failure, numbers, output, plan_file};
+use crate::{Failure, numbers, output, toml_file};
 
 /// The kinds of queues, from where they are declared.
 fn queue_help() -> String {
@@ -216,8 +216,8 @@ fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
 fn plan(args: &Args) -> Result<Plan, Failure> {
     let mut plan = match &args.plan {
         Some(path) => {
-            let text = plan_file::read(path)?;
-            Plan::from_toml(&text).map_err(|e| plan_file::named(path, e))?
+            let text = toml_file::read(path)?;
+            Plan::from_toml(&text).map_err(|e| toml_file::named(path, e))?
         }
         None => Plan::default(),
     };

@@ -11,13 +11,13 @@ mod load;
 mod numbers;
 mod output;
 mod plan;
-mod plan_file;
 mod probe;
 mod qlog;
 mod reproduce;
 mod serve;
 mod signals;
 mod stacks;
+mod toml_file;
 mod usage;
 
 use std::process::ExitCode;

@@ -29,12 +29,13 @@ fn hold(runs: &[serde_json::Value], backends: &[&str]) {
     assert_eq!(runs.len(), backends.len());
     for (run, backend) in runs.iter().zip(backends) {
         assert_eq!(run["label"], format!("reno, {backend}"));
-        assert_eq!((run["responses"].as_u64(), run["failed"].as_u64()), (Some(10), Some(0)), "{backend}");
-        assert_eq!(run["request_hash"], runs[0]["request_hash"], "{backend}");
+        let (group, link) = (&run["outcome"]["groups"]["forward"], &run["outcome"]["links"]["left-right"]);
+        assert_eq!((group["responses"].as_u64(), group["failed"].as_u64()), (Some(10), Some(0)), "{backend}");
+        assert_eq!(group["request_hash"], runs[0]["outcome"]["groups"]["forward"]["request_hash"], "{backend}");
         // 60 kB need 51 ms at 10 Mbps, and the handshake and the request a round trip of 14 ms each.
-        let median = run["times"]["median_ms"].as_f64().unwrap();
+        let median = group["times"]["median_ms"].as_f64().unwrap();
         assert!(median >= 75.0 && (median < 200.0 || *backend != "virtual"), "{backend}: {median} ms");
-        let arrived = run["arrived"].as_u64().unwrap();
+        let arrived = link["arrived"].as_u64().unwrap();
         assert!(arrived >= 430 && (arrived < 900 || *backend != "virtual"), "{backend}: {arrived} packets");
     }
 }

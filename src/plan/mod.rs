@@ -14,7 +14,7 @@ use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
 use crate::kernel::{self, Kernel};
-use crate::plan_file::{self, named};
+use crate::toml_file::{self, named};
 use crate::{Failure, numbers, output, signals};
 use watch::Watcher;
 
@@ -214,7 +214,7 @@ fn read(plan: &Path) -> Result<(String, String), Failure> {
         return Ok((name.to_owned(), text.to_owned()));
     }
     let hint = if plan.exists() { String::new() } else { hint(name, shipped_studies().map(|(name, _)| name)) };
-    let text = plan_file::read_or(plan, &format!(", or a study that 'fathom plan list' lists{hint}"))?;
+    let text = toml_file::read_or(plan, &format!(", or a study that 'fathom plan list' lists{hint}"))?;
     Ok((plan.file_stem().unwrap_or_default().to_string_lossy().into_owned(), text))
 }
 

@@ -76,7 +76,7 @@ fn packets_shrink_under_the_crowd_and_grow_back_after_it() {
 
 #[test]
 fn the_committed_figure_is_the_one_drawn() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures/packet-size-quiche.svg");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures/packet-size-quiche.svg");
     let drawn = svg();
     if std::env::var_os("FATHOM_DRAW").is_some() {
         std::fs::write(&path, &drawn).expect("a figure");

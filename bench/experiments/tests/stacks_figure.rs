@@ -131,7 +131,7 @@ fn quiche_beside_them_is_alike() {
 
 #[test]
 fn the_committed_figure_is_the_one_drawn() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/figures/stacks-windows.svg");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures/stacks-windows.svg");
     let drawn = svg();
     if std::env::var_os("FATHOM_DRAW").is_some() {
         std::fs::write(&path, &drawn).expect("a figure");

@@ -9,8 +9,8 @@ mod loss_delay;
 mod pftk;
 mod responses;
 mod rtt_series;
-mod trace;
 mod verify;
+mod window_trace;
 
 pub use confidence::Estimate;
 pub use dca_prediction::{Counts, Prediction, Replay, predict, replay};
@@ -21,8 +21,8 @@ pub use loss_delay::{DelayEvent, Indication, LAGS, LagDelay, LossDelay, events, 
 pub use pftk::{SendRate, Timeouts};
 pub use responses::Responses;
 pub use rtt_series::{AckFrame, RttSample, RttSampler, RttSeries};
-pub use trace::{WindowPoint, WindowTrace};
 pub use verify::verify;
+pub use window_trace::{WindowPoint, WindowTrace};
 
 pub use latency::{round, significant};
 pub use responses::Completed;

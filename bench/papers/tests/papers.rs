@@ -75,7 +75,7 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
 /// Results of the rule by which a failed request counted as a response must not be taken for results of today's.
 #[test]
 fn stored_runs_completed_the_responses_they_count() {
-    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/cells");
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/cells");
     let mut found = 0;
     for (name, text) in shipped_studies() {
         let study = Study::from_toml(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -95,7 +95,7 @@ fn stored_runs_completed_the_responses_they_count() {
 
 #[test]
 fn pages_and_figures_are_those_of_the_results() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let papers: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
     let faults = faults(&root, &papers, std::env::var_os("FATHOM_WRITE").is_some());
     assert!(faults.is_empty(), "{}", faults.join("\n"));

@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn every_file_ships_under_its_name() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("plans/studies");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plans/studies");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
