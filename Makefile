@@ -90,15 +90,15 @@ interop: setup
 # `fathom load` beside h2load with HTTP/3, which is built from Debian's sources first: as root, some 900 MB under target/.
 h2load: setup
 	$(CARGO) build --release --locked
-	benches/load/h2load.sh target/h2load
-	python3 benches/load/beside.py --fathom target/release/fathom --h2load target/h2load/h2load
+	bench/http/beside/h2load.sh target/h2load
+	python3 bench/http/beside/beside.py --fathom target/release/fathom --h2load target/h2load/h2load
 
 # What `fathom serve` costs beside the least server on the same stack as it comes. A quiet machine, please.
 stock: setup
 	$(CARGO) build --release --locked --features quiche
-	$(CARGO) build --release --locked -p fathom-net --example stock_quinn
+	$(CARGO) build --release --locked -p fathom-http --example stock_quinn
 	$(CARGO) build --release --locked -p fathom-quiche-stock --example stock_quiche
-	for stack in quinn quiche; do python3 benches/load/stock.py --fathom target/release/fathom \
+	for stack in quinn quiche; do python3 bench/http/beside/stock.py --fathom target/release/fathom \
 	  --stock target/release/examples/stock_$$stack --stack $$stack || exit 1; done
 
 # A C compiler builds ring's assembly; BoringSSL, under quiche, wants C++, CMake and libclang's headers. Debian and Ubuntu get them here,

@@ -46,7 +46,7 @@ impl Verbosity {
             _ => "trace",
         };
         let filter = EnvFilter::try_new(words).map_err(|e| {
-            Failure::input(format!("{VARIABLE}='{words}': {e}; write levels such as warn,fathom_net=debug"))
+            Failure::input(format!("{VARIABLE}='{words}': {e}; write levels such as warn,fathom_http=debug"))
         })?;
         let by_default = self.verbose == 0 && (self.quiet || from_environment.is_none());
         let limit = RateLimit { most: by_default.then_some(MAX_PER_SECOND), seen: Mutex::default() };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_cc::units::{parse_duration, parse_nonzero_duration, parse_part};
-use fathom_net::load::{
+use fathom_http::load::{
     self, Arrival, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing, Timestamps,
     Traffic, Trust,
 };

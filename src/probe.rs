@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::units::parse_nonzero_duration;
-use fathom_net::load::{self, Origin, Trust};
-use fathom_net::probe::{ConnectionReport, ExtensionSupport, ProbeOptions, ProbeReport, probe};
+use fathom_http::load::{self, Origin, Trust};
+use fathom_http::probe::{ConnectionReport, ExtensionSupport, ProbeOptions, ProbeReport, probe};
 use http::Uri;
 use indicatif::ProgressBar;
 use serde_json::{Value, json};

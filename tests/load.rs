@@ -1,5 +1,5 @@
 //! `fathom load` from the command line: it measures, writes its files, ends when told, and names what is wrong. How it counts is tested
-//! in `net/tests`.
+//! in `bench/http/tests`.
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! `fathom serve` from the command line: it says where it is, ends when told, and names what is wrong. What it serves is tested in
-//! `net/tests`.
+//! `bench/http/tests`.
 
 mod common;
 

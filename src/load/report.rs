@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use fathom_net::load::{FailureKind, LatencyHistogram, LoadReport};
+use fathom_http::load::{FailureKind, LatencyHistogram, LoadReport};
 use serde_json::{Value, json};
 
 use crate::output;

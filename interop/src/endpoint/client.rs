@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use fathom_net::connection_log::ConnectionLog;
-use fathom_net::load::TicketStore;
+use fathom_http::connection_log::ConnectionLog;
+use fathom_http::load::TicketStore;
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
 use fathom_stacks::{Connecting, Connection, Endpoint, Tls};

@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use fathom_net::load::wildcard_address;
+use fathom_http::load::wildcard_address;
 use fathom_stacks::{
     Close, CloseKind, Closer, Connection, Controller, Endpoint, EndpointSettings, Monitor, SetupError, Tls,
     TransportSettings,

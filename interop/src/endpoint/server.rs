@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use fathom_net::connection_log::ConnectionLog;
-use fathom_net::limits::Limits;
-use fathom_net::site::{Body, Site, SiteResponse};
+use fathom_http::connection_log::ConnectionLog;
+use fathom_http::limits::Limits;
+use fathom_http::site::{Body, Site, SiteResponse};
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
 use fathom_stacks::{Connecting, Connection, Endpoint, Incoming, Tls};

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use fathom_net::load::{host, port, urls};
+use fathom_http::load::{host, port, urls};
 use fathom_stacks::Stack;
 
 use super::Outcome;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fathom_net::identity::{Identity, with_early_data};
-use fathom_net::load::{TicketStore, Trust};
+use fathom_http::identity::{Identity, with_early_data};
+use fathom_http::load::{TicketStore, Trust};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite, default_provider};

@@ -99,10 +99,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let test_dir = TestDir::new(folder.path(), &[0, 10, 3_000], 20, 1).unwrap();
         let certs = test_dir.folder("certs");
-        let identity = fathom_net::identity::Identity::read(&certs.join("cert.pem"), &certs.join("priv.key")).unwrap();
+        let identity = fathom_http::identity::Identity::read(&certs.join("cert.pem"), &certs.join("priv.key")).unwrap();
         assert!(identity.server().is_ok());
         assert!(
-            fathom_net::load::Trust::File(certs.join("ca.pem"))
+            fathom_http::load::Trust::File(certs.join("ca.pem"))
                 .tls_config(b"h3", rustls::crypto::ring::default_provider().into())
                 .is_ok()
         );

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fathom_net::connection_log::ConnectionLog;
-use fathom_net::load::wildcard_address;
+use fathom_http::connection_log::ConnectionLog;
+use fathom_http::load::wildcard_address;
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use boring::ssl::{SslContext, SslContextBuilder, SslMethod, SslVersion};
-use fathom_net::identity::log_secrets;
+use fathom_http::identity::log_secrets;
 
 use super::facts::{Close, Connection, FactsLog};
 use super::{Outcome, Role, Setup, tls};

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use fathom_net::connection_log::ConnectionLog;
-use fathom_net::limits::Limits;
-use fathom_net::server::{RetryTokens, packets_after_handshake};
-use fathom_net::site::Site;
+use fathom_http::connection_log::ConnectionLog;
+use fathom_http::limits::Limits;
+use fathom_http::server::{RetryTokens, packets_after_handshake};
+use fathom_http::site::Site;
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
 use http::{Method, StatusCode};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{PATIENCE, Running, start, within};
-use fathom_net::limits::Limits;
+use fathom_http::limits::Limits;
 use fathom_stacks::Stack;
 use http::{Request, StatusCode};
 #[cfg(feature = "quiche")]

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use common::{ask, settings, start, start_logging, within};
-use fathom_net::limits::Limits;
-use fathom_net::server::{Scrape, Server};
+use fathom_http::limits::Limits;
+use fathom_http::server::{Scrape, Server};
 use fathom_qlog::{LogFolder, LoggedEvent, ParsedEvent};
 use fathom_stacks::Stack;
 use http::{Method, Request, StatusCode};

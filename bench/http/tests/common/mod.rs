@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use fathom_net::identity::{ALPN, Identity};
-use fathom_net::limits::Limits;
-use fathom_net::metrics::Metrics;
-use fathom_net::server::{Server, Settings};
-use fathom_net::site::Site;
-use fathom_net::timestamps::Timestamps;
+use fathom_http::identity::{ALPN, Identity};
+use fathom_http::limits::Limits;
+use fathom_http::metrics::Metrics;
+use fathom_http::server::{Server, Settings};
+use fathom_http::site::Site;
+use fathom_http::timestamps::Timestamps;
 use fathom_qlog::LogFolder;
 use fathom_stacks::Stack;
 use http::{Method, Request, StatusCode};

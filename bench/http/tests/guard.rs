@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{Running, settings, start, start_logging, start_with};
-use fathom_net::descriptors::Descriptors;
-use fathom_net::limits::Limits;
-use fathom_net::server::Scrape;
-use fathom_net::site::Site;
+use fathom_http::descriptors::Descriptors;
+use fathom_http::limits::Limits;
+use fathom_http::server::Scrape;
+use fathom_http::site::Site;
 use fathom_qlog::{CongestionStateChange, Event, LogFolder, LogLimits, TraceHeader, VantagePoint};
 use fathom_stacks::Stack;
 use http::{Request, StatusCode};

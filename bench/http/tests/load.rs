@@ -5,17 +5,17 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fathom_net::identity::Identity;
-use fathom_net::limits::Limits;
-use fathom_net::load::{
+use fathom_http::identity::Identity;
+use fathom_http::limits::Limits;
+use fathom_http::load::{
     self, Arrival, FailureKind, LoadConfig, LoadError, LoadReport, Origin, Outputs, PoolSize, Progress, Spacing,
     Timestamps, Traffic, Trust,
 };
-use fathom_net::metrics::Metrics;
-use fathom_net::probe;
-use fathom_net::server::{Server, Settings};
-use fathom_net::site::Site;
-use fathom_net::udp;
+use fathom_http::metrics::Metrics;
+use fathom_http::probe;
+use fathom_http::server::{Server, Settings};
+use fathom_http::site::Site;
+use fathom_http::udp;
 use fathom_stacks::Stack;
 use http::Uri;
 use http::uri::Authority;
