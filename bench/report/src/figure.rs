@@ -1,4 +1,4 @@
-//! A figure as SVG, readable at 900 pixels: legend below the plot, where it covers nothing; colour, dashes and marks tell curves apart.
+//! A figure as SVG, readable from 360 pixels on: legend below the plot, where it covers nothing; colour, dashes and marks tell curves apart.
 
 use plotters::coord::Shift;
 use plotters::element::DynElement;
@@ -9,16 +9,16 @@ use crate::curves::scales;
 use crate::data::{Figure, Series};
 use crate::scale::Scale;
 
-/// Drawing size without the legend; pages scale it.
-const WIDTH: u32 = 900;
-const HEIGHT: u32 = 440;
+/// Drawing size without the legend; pages scale it. Letters of 16 pixels are 9 high where a telephone shows it 360 wide.
+const WIDTH: u32 = 640;
+const HEIGHT: u32 = 400;
 /// Curves with at most so many points have a mark at each, and a bar for its interval; others a band.
 const MARKED: usize = 40;
 /// Points of a cloud that are drawn: more could not be told apart.
 const CLOUD: usize = 3_000;
 /// A line of the legend, and a character of it, in pixels.
 const LEGEND_LINE: i32 = 24;
-const CHARACTER: f64 = 7.6;
+const CHARACTER: f64 = 8.2;
 /// Longest name in the legend.
 const NAME: usize = 100;
 
@@ -70,20 +70,20 @@ fn draw<'b>(figure: &Figure, legend: &Legend, area: &Area<'b>, x: Scale, y: Scal
         .margin(14)
         .margin_right(36)
         .x_label_area_size(48)
-        .y_label_area_size(72)
+        .y_label_area_size(76)
         .build_cartesian_2d(x, y)?;
     let fitting = |label: &str, room: f64| (room / (0.55 * label.chars().count().max(1) as f64)).clamp(9.0, 17.0);
-    let of_x = fitting(&figure.x.label, 780.0);
+    let of_x = fitting(&figure.x.label, 510.0);
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(RGBColor(225, 225, 225))
-        .x_labels(10)
+        .x_labels(7)
         .y_labels(8)
         .x_desc(&figure.x.label)
         .y_desc(&figure.y.label)
-        .label_style(("sans-serif", 15))
-        .axis_desc_style(("sans-serif", of_x.min(fitting(&figure.y.label, 370.0))))
+        .label_style(("sans-serif", 16))
+        .axis_desc_style(("sans-serif", of_x.min(fitting(&figure.y.label, 330.0))))
         .draw()?;
     let sight = Rect { x: x.ends(), y: y.ends() };
     for (i, series) in figure.series.iter().enumerate() {
@@ -194,7 +194,7 @@ impl Legend {
     fn draw<'b>(&self, figure: &Figure, area: &Area<'b>) -> Result<(), Fault<'b>> {
         let lines = self.lines().max(1);
         let each = (WIDTH as i32 - 80) / self.columns as i32;
-        let text = TextStyle::from(("sans-serif", 15)).pos(plotters::style::text_anchor::Pos::new(
+        let text = TextStyle::from(("sans-serif", 16)).pos(plotters::style::text_anchor::Pos::new(
             plotters::style::text_anchor::HPos::Left,
             plotters::style::text_anchor::VPos::Center,
         ));

@@ -10,7 +10,7 @@ const STYLE: &str = "\
 h1{font-size:1.6em}h2{font-size:1.2em;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
 th,td{padding:.25em .8em;text-align:right;border-bottom:1px solid #8884}th:first-child,td:first-child{text-align:left}\
 thead tr:first-child:not(:last-child) th{border-bottom-width:0}th.over{text-align:left}figure{margin:1em 0}\
-.wide{overflow-x:auto}svg{width:100%;height:auto;background:#fff;border-radius:6px}.note{color:#777}\
+.wide{overflow-x:auto}td:first-child{min-width:9em}svg{width:100%;max-width:800px;height:auto;background:#fff;border-radius:6px}.note{color:#777}\
 details{margin:.5em 0}summary{cursor:pointer;color:#777}code{font-size:.95em}pre{overflow-x:auto}";
 
 /// One self-contained page: no scripts, nothing loaded from anywhere. `style` goes beside the one that all pages share.

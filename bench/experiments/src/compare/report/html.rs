@@ -211,6 +211,7 @@ fn notes(c: &Comparison) -> Markup {
             "in virtual time, over loopback and the lab's links in real time (relay), or over the kernel's own links (netem), as named."
         }
     };
+    let hashes: Vec<String> = columns(c).iter().map(|(name, r)| format!("{name} {}", r.outcome.trace_hash)).collect();
     html! {
         h2 { "How this was measured" }
         ul {
@@ -220,6 +221,7 @@ fn notes(c: &Comparison) -> Markup {
             li { "Every controller got the same requests at the same times; which of them complete first differs." }
             li { "One seed is one sample of heavy-tailed traffic: differences of a few percent mean nothing yet." }
             li { "Request sequence " (c.request_hash) "." }
+            li { "Trace hashes, over every step of every packet: " (hashes.join(", ")) "." }
         }
         h2 { "The plan" }
         pre { (toml::to_string(&c.plan).unwrap_or_default()) }

@@ -31,10 +31,12 @@ const ROWS: &[Row] = &[
     ("window cuts, after loss", Some("after loss"), |r| r.group().loss_reductions.to_string()),
     (LATE, None, |r| r.outcome.punctuality.map_or_else(String::new, |p| format!("{:.1}", p.p99_ms))),
     (LOST, None, |r| r.outcome.punctuality.map_or_else(String::new, |p| p.lost.to_string())),
-    ("trace hash", None, |r| r.outcome.trace_hash.clone()),
+    (HASH, None, |r| r.outcome.trace_hash.clone()),
 ];
 const FAILED: &str = "requests failed";
 const MARKED: &str = "packet marks at bottleneck (%)";
+/// A page has it among its notes: it is wider than any number.
+const HASH: &str = "trace hash";
 const LATE: &str = "machine late by, p99 (ms)";
 const LOST: &str = "lost by loopback (packets)";
 
@@ -84,6 +86,7 @@ pub(super) fn grid(c: &Comparison, wide: bool) -> Grid {
         FAILED => failed,
         MARKED => marked,
         LATE | LOST => really,
+        HASH => !wide,
         _ => true,
     };
     let rows = ROWS.iter().filter(|(name, ..)| shown(name));
