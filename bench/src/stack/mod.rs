@@ -6,6 +6,8 @@
 #[cfg(feature = "quiche")]
 mod quiche;
 mod rustls;
+#[cfg(feature = "s2n-quic")]
+mod s2n_quic;
 mod senders;
 
 use std::future::Future;
@@ -242,6 +244,8 @@ pub(crate) fn ends(
         }),
         #[cfg(feature = "quiche")]
         Stack::Quiche => quiche::ends(settings, client, server, host),
+        #[cfg(feature = "s2n-quic")]
+        Stack::S2nQuic => s2n_quic::ends(settings, client, server, host),
         _ => Err(SetupError::Stack(stack)),
     }
 }

@@ -20,6 +20,9 @@ pub enum Stack {
     /// quiche 0.30 with BoringSSL.
     #[cfg(feature = "quiche")]
     Quiche,
+    /// s2n-quic 1.83 with rustls: a baseline.
+    #[cfg(feature = "s2n-quic")]
+    S2nQuic,
 }
 
 /// What is known of a stack.
@@ -56,10 +59,12 @@ const TABLE: &[Entry] = &[
         natives: crate::quiche::NATIVES,
         on_rustls: false,
     },
+    #[cfg(feature = "s2n-quic")]
+    Entry { stack: Stack::S2nQuic, name: "s2n-quic", provided: None, natives: &["cubic", "bbr"], on_rustls: false },
 ];
 
 /// Stacks behind a feature of their name, and what building them takes.
-const OPTIONAL: &[(&str, &str)] = &[("quiche", "cmake and libclang-dev")];
+const OPTIONAL: &[(&str, &str)] = &[("quiche", "cmake and libclang-dev"), ("s2n-quic", "a C compiler")];
 
 impl Stack {
     /// Every stack that is built in.
