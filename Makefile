@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` runs the main job, `make test` passes the tests. Both install what is missing first.
-.PHONY: demo test check setup uml backends lint format doc deny fuzz bench test-quiche test-tokio-quiche chromium soak interop h2load stock
+.PHONY: demo test check setup uml backends lint format doc deny fuzz bench test-quiche test-tokio-quiche test-s2n-quic chromium soak interop h2load stock
 
 CARGO ?= cargo
 # A workspace of its own; in the same target directory, what both need is built once.
@@ -30,8 +30,12 @@ test-quiche: setup
 test-tokio-quiche: setup
 	$(CARGO) test --release $(TOKIO_QUICHE)
 
+# s2n-quic in the laboratory. Without optimisation, which its small runs do without: two minutes of CPU time, nearly all for the build.
+test-s2n-quic: setup
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) test --locked -p fathom-experiments --features s2n-quic --test s2n_quic
+
 # Every check, as CI runs them.
-check: setup lint doc test test-tokio-quiche
+check: setup lint doc test test-tokio-quiche test-s2n-quic
 
 # In the release profile, which has built what build scripts make already.
 lint: setup
@@ -39,7 +43,7 @@ lint: setup
 	rustfmt --edition 2024 --check $(IN_LISTS)
 	$(CARGO) fmt --manifest-path cc/quiche/tokio/Cargo.toml --check
 	$(CARGO) clippy --release --workspace --all-targets --features quiche --locked -- -D warnings
-	$(CARGO) clippy --release -p fathom-experiments --locked -- -D warnings
+	$(CARGO) clippy --release -p fathom-experiments --all-targets --features s2n-quic --locked -- -D warnings
 	$(CARGO) clippy --release $(TOKIO_QUICHE) --all-targets -- -D warnings
 
 format: setup

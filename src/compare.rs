@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST")]
     controllers: Option<String>,
     /// Stacks that run them: quinn, noq, quiche (where it is built in), several to compare them, or all (see 'fathom
-    /// stacks').
+    /// stacks'). s2n-quic, where it is built in, runs its own controllers and is not among all.
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
     /// Rate of the bottleneck. [default: 10Mbps]

@@ -192,7 +192,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let outcome = outcome.map_err(|e| match &e {
-        LoadError::Config(_) | LoadError::Trust(_) => Failure::input(e),
+        LoadError::Config(_) | LoadError::Stack(_) | LoadError::Trust(_) => Failure::input(e),
         LoadError::Unreachable(_, why) if why.contains("certificate") => {
             Failure::run(format!("{e}; name its root with --ca, or accept any with --insecure"))
         }

@@ -28,7 +28,7 @@ fn text() -> Result<String, Failure> {
         text += &format!("{name:>15}");
     }
     text += "  own controllers\n";
-    for stack in Stack::ALL {
+    for stack in Stack::BUILT_IN {
         text += &format!("{:14}", stack.name());
         for capability in CAPABILITIES {
             let provided = |by| capability.lacking_in(by).is_none();

@@ -22,14 +22,31 @@ impl Controller {
     /// # Errors
     /// One line that says what is wrong and what to write instead.
     pub fn read(spec: &str, stack: Stack) -> Result<Self, String> {
-        let Some(name) = spec.trim().strip_prefix("native:") else {
-            return catalogue::parse(spec).map(Self::Fathom).map_err(|e| hint_at_natives(&e, stack));
-        };
         let natives = stack.natives();
+        let known = || natives.iter().map(|n| format!("native:{n}")).collect::<Vec<_>>().join(", ");
+        let Some(name) = spec.trim().strip_prefix("native:") else {
+            let config = catalogue::parse(spec).map_err(|e| hint_at_natives(&e, stack))?;
+            if stack.is_baseline() {
+                let (spec, known, others) = (config.spec(), known(), Stack::names(|stack| !stack.is_baseline()));
+                return Err(format!("'{spec}' does not run on {stack}; write {known}, or run it on {others}"));
+            }
+            return Ok(Self::Fathom(config));
+        };
         natives.iter().find(|native| **native == name).map(|native| Self::Native(native)).ok_or_else(|| {
-            let known = natives.iter().map(|n| format!("native:{n}")).collect::<Vec<_>>().join(", ");
+            let known = known();
             format!("{stack} has no controller '{}' of its own; it has {known}", name.escape_debug())
         })
+    }
+
+    /// For runs whose queues are empty, where the choice does not matter: Reno, or the first of a baseline's own.
+    ///
+    /// # Errors
+    /// As [`Controller::read`].
+    pub fn reference(stack: Stack) -> Result<Self, String> {
+        match stack.natives() {
+            [own, ..] if stack.is_baseline() => Ok(Self::Native(own)),
+            _ => Self::read("reno", stack),
+        }
     }
 
     /// It steers packet size or holds packets: what stacks that cannot do through a shaping socket.

@@ -12,7 +12,7 @@
 //! | `endpoint.rs`, `watched.rs` | the traits for both, and how a controller of theirs is watched: compiled once per stack, on its types |
 //!
 //! quiche does no I/O and has its own TLS and HTTP/3: who runs it has a driver of their own. Its name, controllers (`quiche.rs`) and
-//! abilities are here.
+//! abilities are here. Of a baseline, which has no plug-in and runs in the laboratory only, here is its line in the table.
 
 // `endpoint.rs` and `watched.rs` are meant to be loaded twice: once on the types of each stack.
 #![allow(clippy::duplicate_mod)]

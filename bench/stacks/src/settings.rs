@@ -10,6 +10,7 @@ use rustls::quic::Suite;
 
 use crate::controller::Controller;
 use crate::native::NativeClock;
+use crate::stack::Stack;
 
 /// The TLS of an endpoint, which says what it is.
 #[derive(Clone, Debug)]
@@ -90,6 +91,9 @@ pub struct TransportSettings {
 /// Why an endpoint cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
+    /// A stack that is not driven here: a baseline outside the laboratory.
+    #[error("{0} is not run here; write {others}", others = Stack::names(|stack| !stack.is_baseline()))]
+    Stack(Stack),
     /// A controller: its spec, and what is wrong.
     #[error("controller '{0}': {1}")]
     Controller(String, String),

@@ -7,9 +7,10 @@ use fathom_cc::Capabilities;
 use fathom_plugin::with_shaping_socket;
 use serde::{Deserialize, Serialize};
 
-/// A QUIC stack.
+/// A QUIC stack. Whoever runs stacks has an arm for each that it runs, and says of the others that it does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "&'static str")]
+#[non_exhaustive]
 pub enum Stack {
     /// quinn 0.11 with rustls.
     #[default]
@@ -19,30 +20,34 @@ pub enum Stack {
     /// quiche 0.30 with BoringSSL.
     #[cfg(feature = "quiche")]
     Quiche,
+    /// s2n-quic 1.83 with rustls: a baseline.
+    #[cfg(feature = "s2n-quic")]
+    S2nQuic,
 }
 
 /// What is known of a stack.
 struct Entry {
     stack: Stack,
     name: &'static str,
-    provided: Capabilities,
+    /// What it delivers to our controllers; `None`: a baseline, which has no plug-in.
+    provided: Option<Capabilities>,
     natives: &'static [&'static str],
     on_rustls: bool,
 }
 
-/// Every stack that is built in, in the order of the enum.
+/// Every stack that is built in, in the order of the enum: first those with our plug-in, then baselines.
 const TABLE: &[Entry] = &[
     Entry {
         stack: Stack::Quinn,
         name: "quinn",
-        provided: fathom_quinn::PROVIDED,
+        provided: Some(fathom_quinn::PROVIDED),
         natives: crate::quinn::NATIVES,
         on_rustls: true,
     },
     Entry {
         stack: Stack::Noq,
         name: "noq",
-        provided: fathom_noq::PROVIDED,
+        provided: Some(fathom_noq::PROVIDED),
         natives: crate::noq::NATIVES,
         on_rustls: true,
     },
@@ -50,15 +55,20 @@ const TABLE: &[Entry] = &[
     Entry {
         stack: Stack::Quiche,
         name: "quiche",
-        provided: ::quiche::fathom::PROVIDED,
+        provided: Some(::quiche::fathom::PROVIDED),
         natives: crate::quiche::NATIVES,
         on_rustls: false,
     },
+    #[cfg(feature = "s2n-quic")]
+    Entry { stack: Stack::S2nQuic, name: "s2n-quic", provided: None, natives: &["cubic", "bbr"], on_rustls: false },
 ];
+
+/// Stacks behind a feature of their name, and what building them takes.
+const OPTIONAL: &[(&str, &str)] = &[("quiche", "cmake and libclang-dev"), ("s2n-quic", "a C compiler")];
 
 impl Stack {
     /// Every stack that is built in.
-    pub const ALL: &'static [Self] = &{
+    pub const BUILT_IN: &'static [Self] = &{
         let mut all = [Self::Quinn; TABLE.len()];
         let mut at = 0;
         while at < all.len() {
@@ -66,6 +76,16 @@ impl Stack {
             at += 1;
         }
         all
+    };
+
+    /// Those with our plug-in, which run everywhere: what users call `all`. The others are baselines: they run their own controllers, in
+    /// the laboratory.
+    pub const ALL: &'static [Self] = {
+        let mut count = 0;
+        while count < TABLE.len() && TABLE[count].provided.is_some() {
+            count += 1;
+        }
+        Self::BUILT_IN.split_at(count).0
     };
 
     const fn entry(self) -> &'static Entry {
@@ -77,14 +97,22 @@ impl Stack {
         self.entry().name
     }
 
+    /// It has no plug-in: it runs its own controllers, and in the laboratory only.
+    pub const fn is_baseline(self) -> bool {
+        self.entry().provided.is_none()
+    }
+
     /// What the stack by itself delivers to a controller and honours of its advice.
     pub const fn provided(self) -> Capabilities {
-        self.entry().provided
+        match self.entry().provided {
+            Some(provided) => provided,
+            None => Capabilities::NONE,
+        }
     }
 
     /// What it offers when its endpoint sends through a shaping socket, which cuts datagrams and keeps them back.
     pub const fn provided_with_shaping(self) -> Capabilities {
-        with_shaping_socket(self.provided())
+        if self.is_baseline() { Capabilities::NONE } else { with_shaping_socket(self.provided()) }
     }
 
     /// The stack's own controllers, as `native:NAME` has them.
@@ -99,7 +127,7 @@ impl Stack {
 
     /// The names of the stacks for which `choose` holds, as a list in a sentence.
     pub fn names(choose: impl Fn(Self) -> bool) -> String {
-        let chosen = Self::ALL.iter().copied().filter(|stack| choose(*stack));
+        let chosen = Self::BUILT_IN.iter().copied().filter(|stack| choose(*stack));
         chosen.map(Self::name).collect::<Vec<_>>().join(" or ")
     }
 }
@@ -114,11 +142,13 @@ impl FromStr for Stack {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         let names = Self::names(|_| true);
-        match Self::ALL.iter().copied().find(|stack| stack.name() == s) {
-            Some(stack) => Ok(stack),
-            None if s == "quiche" => Err(format!(
-                "this build has no quiche; build with --features quiche (needs cmake and libclang-dev), or write {names}"
-            )),
+        if let Some(stack) = Self::BUILT_IN.iter().copied().find(|stack| stack.name() == s) {
+            return Ok(stack);
+        }
+        match OPTIONAL.iter().find(|(name, _)| *name == s) {
+            Some((name, tools)) => {
+                Err(format!("this build has no {name}; build with --features {name} (needs {tools}), or write {names}"))
+            }
             None => Err(format!("'{}' is not a stack; write {names}", s.escape_debug())),
         }
     }
@@ -143,9 +173,10 @@ mod tests {
 
     #[test]
     fn the_table_is_in_the_order_of_the_enum() {
-        for stack in Stack::ALL {
+        for stack in Stack::BUILT_IN {
             assert_eq!(stack.entry().stack, *stack);
             assert_eq!(stack.name().parse(), Ok(*stack));
+            assert_eq!(stack.is_baseline(), !Stack::ALL.contains(stack));
         }
     }
 }

@@ -35,7 +35,7 @@ pub use outcome::Outcome;
 pub use setup::{EndpointStack, Overrides, Role, Setup};
 pub use test_name::TestName;
 
-use fathom_stacks::{Endpoint, Stack, noq, quinn};
+use fathom_stacks::{Endpoint, SetupError, Stack, noq, quinn};
 
 use facts::FactsLog;
 use rustls_endpoint::Open;
@@ -55,6 +55,7 @@ pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
         Stack::Noq => on_tokio(noq::Endpoint::on_tokio, &setup, &facts_log, stop),
         #[cfg(feature = "quiche")]
         Stack::Quiche => quiche::run(&setup, &facts_log, &stop),
+        stack => Outcome::Unsupported(SetupError::Stack(stack).to_string()),
     };
     match (facts_log.write(), outcome) {
         (Err(why), Outcome::Success) => Outcome::Failed(why),

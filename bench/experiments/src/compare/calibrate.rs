@@ -21,9 +21,6 @@ const MAX_RUNS: u32 = 4;
 /// Bytes a connection puts on the link on average, for the first guess (PackMime's mean response and a handshake).
 const FIRST_GUESS_BYTES: f64 = 12_000.0;
 
-/// Controller of the uncongested runs. With empty queues the choice does not matter; the paper used Reno.
-const CONTROLLER: &str = "reno";
-
 /// The calibrated rates: the reference run made with them, and what it all cost.
 pub(super) struct Calibrated {
     pub(super) rates: Rates,
@@ -40,7 +37,8 @@ pub(super) fn calibrate(
 ) -> Result<Calibrated, ScenarioError> {
     let wanted = part * plan.link.bits_per_sec() as f64;
     let stack = plan.runs.first().map_or(Stack::default(), |(stack, _)| *stack);
-    let controller = Control::read(CONTROLLER, stack).map_err(PlanError)?;
+    // The paper used Reno.
+    let controller = Control::reference(stack).map_err(PlanError)?;
     let mut rates: Rates = [wanted / 8.0 / FIRST_GUESS_BYTES; 2];
     let mut total = Cost::default();
     for runs in 1.. {
@@ -49,7 +47,7 @@ pub(super) fn calibrate(
         }
         let run_spec = RunSpec {
             plan,
-            label: CONTROLLER.to_owned(),
+            label: controller.spec(),
             controller: controller.clone(),
             stack,
             link: plan.reference,

@@ -108,13 +108,13 @@ fn costs(timestamps: Timestamps, traffic: &Traffic, on_the_wire: BytesOnTheWire)
             queue: DEEP,
             back_queue: DEEP,
         };
-        let reno = Control::read("reno", traffic.stack).map_err(PlanError)?;
+        let reference = Control::reference(traffic.stack).map_err(PlanError)?;
         let download = Traffic {
             name: "calibration".into(),
             from: 0,
             to: 1,
             access: Chain::dumbbell(link).access,
-            mix: vec![(1.0, reno)],
+            mix: vec![(1.0, reference)],
             workload: Workload::Bulk { flows: 1, bytes: Some(bytes), spread: Duration::ZERO, after: Duration::ZERO },
             connections: Connections::Fresh,
             acks_queue: true,

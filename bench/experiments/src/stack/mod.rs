@@ -1,11 +1,13 @@
 //! QUIC stacks under the lab's HTTP/3: what an experiment needs of one, and each stack's way to give it.
 //!
-//! One file per stack. An experiment says what both ends run (its `EndpointSettings`), gives two sockets of the simulation, and gets something
+//! A file or folder per kind of stack. An experiment says what both ends run (its `EndpointSettings`), gives two sockets of the simulation, and gets something
 //! that opens connections and something that accepts them.
 
 #[cfg(feature = "quiche")]
 mod quiche;
 mod rustls;
+#[cfg(feature = "s2n-quic")]
+mod s2n_quic;
 mod senders;
 
 use std::future::Future;
@@ -16,11 +18,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 use fathom_plugin::{Clock, Extension, Observer};
-use fathom_stacks::{Connection, Monitor, noq, quinn};
 pub use fathom_stacks::{Controller as Control, SetupError, Stack};
+use fathom_stacks::{Monitor, noq, quinn};
+use h3::error::Code;
 
 pub(crate) use self::senders::Senders;
-use crate::http::{Fetched, HttpError, Identity, NO_ERROR, Requests};
+use crate::http::{Fetched, HttpError, Identity, Requests};
 
 /// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
 pub const DATAGRAM: u16 = 1392;
@@ -177,14 +180,13 @@ pub(crate) trait Client: Send {
 }
 
 /// An open connection of any stack under the `h3` crate.
-struct OpenConnection<C, O: h3::quic::OpenStreams<Bytes>> {
-    connection: C,
+struct OpenConnection<O: h3::quic::OpenStreams<Bytes>> {
+    opener: O,
     requests: Requests<O>,
 }
 
-impl<C, O> Client for OpenConnection<C, O>
+impl<O> Client for OpenConnection<O>
 where
-    C: Connection,
     O: h3::quic::OpenStreams<Bytes> + Clone + Send,
     O::BidiStream: Send,
 {
@@ -201,8 +203,8 @@ where
         Box::pin(self.requests.get(bytes, request_bytes))
     }
 
-    fn close(self: Box<Self>) {
-        self.connection.close(NO_ERROR);
+    fn close(mut self: Box<Self>) {
+        self.opener.close(Code::H3_NO_ERROR, b"");
     }
 }
 
@@ -242,5 +244,8 @@ pub(crate) fn ends(
         }),
         #[cfg(feature = "quiche")]
         Stack::Quiche => quiche::ends(settings, client, server, host),
+        #[cfg(feature = "s2n-quic")]
+        Stack::S2nQuic => s2n_quic::ends(settings, client, server, host),
+        _ => Err(SetupError::Stack(stack)),
     }
 }

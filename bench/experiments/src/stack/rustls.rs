@@ -6,6 +6,7 @@ use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
 use fathom_stacks::{
     Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, SetupError, Tls, TransportSettings,
 };
+use h3::quic::Connection as _;
 
 use super::{BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, IDLE, OpenConnection, Side};
 use crate::http::{HttpError, NO_ERROR, Requests, serve};
@@ -64,8 +65,10 @@ impl<E: Endpoint> Connector for Opener<E> {
         let sim = self.sim.clone();
         Box::pin(async move {
             let connection = connecting?.await.map_err(|close| HttpError::Connection(close.text))?;
-            let requests = Requests::open(connection.h3(), sim).await?;
-            Ok(Box::new(OpenConnection { connection, requests }) as Box<dyn Client>)
+            let transport = connection.h3();
+            let opener = transport.opener();
+            let requests = Requests::open(transport, sim).await?;
+            Ok(Box::new(OpenConnection { opener, requests }) as Box<dyn Client>)
         })
     }
 }

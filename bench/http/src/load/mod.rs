@@ -182,6 +182,9 @@ pub enum LoadError {
     /// The configuration is inconsistent.
     #[error("{0}")]
     Config(&'static str),
+    /// A stack that makes no load.
+    #[error("{0} makes no load; write {others}", others = Stack::names(Stack::on_rustls))]
+    Stack(Stack),
     /// Certificates.
     #[error("{0}")]
     Trust(String),

@@ -58,8 +58,7 @@ pub async fn run(
     match config.stack {
         Stack::Quinn => drive(Client::open(client, quinn::Endpoint::on_tokio)?, config, outputs, stop, watch).await,
         Stack::Noq => drive(Client::open(client, noq::Endpoint::on_tokio)?, config, outputs, stop, watch).await,
-        #[cfg(feature = "quiche")]
-        Stack::Quiche => Err(LoadError::Config("quiche is supported by fathom serve only; write quinn or noq")),
+        stack => Err(LoadError::Stack(stack)),
     }
 }
 

@@ -172,6 +172,7 @@ impl Server {
                 let endpoint = quiche::ServerEndpoint::open(listen, &shares, &identity, &limits, extension)?;
                 (endpoint.address(), endpoint.buffers(), Listener::Quiche(endpoint))
             }
+            _ => return Err(SetupError::Stack(fathom_stacks::SetupError::Stack(stack))),
         };
         let labels =
             shares.controllers().map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() }).collect();
