@@ -189,8 +189,8 @@ mod tests {
 
     use clap::Parser;
     use fathom_experiments::scenario::Outcome;
-    use fathom_papers::{Artefact, Body, Claim, Report, Results, Verdict};
-    use fathom_report::{Axis, Figure, Series};
+    use fathom_papers::{Artefact, Finding, Results, Verdict, claim, spec};
+    use fathom_report::{Axis, Series};
 
     use super::*;
 
@@ -199,42 +199,24 @@ mod tests {
         name: "made-up",
         citation: "A. Author: Title",
         artefacts: &[
-            ArtefactSpec { id: "figure 1", shows: "seconds over flows", studies: &[STUDY] },
-            ArtefactSpec { id: "table 2-3", shows: "nothing", studies: &[STUDY] },
+            spec("figure 1", "seconds over flows", &[STUDY], line),
+            // Its study never has results here.
+            spec("table 2-3", "nothing", &["sdc-figure-9"], line),
         ],
-        report,
+        claims: &[&[claim("it-ends", "Made up §1", &[]).says("Runs end.").test("they have a length").asks(
+            |results| Finding::new(Verdict::Held, format!("{} numbers of flows", results.axis(STUDY, "flows").len())),
+        )]],
+        departures: &[],
     }];
 
-    /// A line through what was found; the table never has results.
-    fn report(results: &Results) -> Report {
-        let flows = results.axis(STUDY, "flows");
+    /// A line through what was found.
+    fn line(results: &Results) -> Artefact {
         let point = |flows: &String| {
             let estimate = results.estimate(STUDY, &[("flows", flows)], |o| Some(o.seconds))?;
-            Some((flows.parse().ok()?, estimate.mean))
+            Some((flows.parse().ok()?, estimate))
         };
-        let points: Vec<(f64, f64)> = flows.iter().filter_map(point).collect();
-        let axis = |label: &str| Axis { label: label.into(), log: false, range: None };
-        let series = vec![Series { name: "seconds".into(), points, spread: None, scatter: false }];
-        let figure = Artefact {
-            id: "figure 1".into(),
-            title: "Seconds".into(),
-            body: Body::Figure(Figure { x: axis("flows"), y: axis("time (s)"), series }),
-            note: String::new(),
-        };
-        let claim = Claim {
-            id: "it-ends".into(),
-            source: "Made up §1".into(),
-            says: "Runs end.".into(),
-            test: "they have a length".into(),
-            verdict: Verdict::Held,
-            found: format!("{} numbers of flows", flows.len()),
-        };
-        Report {
-            paper: "made-up".into(),
-            artefacts: if results.have(&[STUDY]) { vec![figure] } else { Vec::new() },
-            claims: vec![claim],
-            departures: Vec::new(),
-        }
+        let line = Series::of_estimates("seconds", results.axis(STUDY, "flows").iter().filter_map(point));
+        Artefact::figure("Seconds", [Axis::linear("flows"), Axis::linear("time (s)")], [line], "")
     }
 
     #[derive(Parser)]

@@ -1,6 +1,6 @@
 //! A paper's report as data: what the terminal, the JSON file and the HTML page are made from.
 
-use fathom_report::{Figure, Table};
+use fathom_report::{Axis, Figure, Row, Series, Table};
 use serde::{Deserialize, Serialize};
 
 /// What came of a paper's experiments.
@@ -27,6 +27,31 @@ pub struct Artefact {
     pub body: Body,
     /// What a reader has to know: runs per point, what differs from the paper's own.
     pub note: String,
+}
+
+impl Artefact {
+    /// Curves over two axes. A report gives it the id of its [`ArtefactSpec`](crate::ArtefactSpec).
+    pub fn figure(
+        title: impl Into<String>,
+        [x, y]: [Axis; 2],
+        series: impl Into<Vec<Series>>,
+        note: impl Into<String>,
+    ) -> Self {
+        let body = Body::Figure(Figure { x, y, series: series.into() });
+        Self { id: String::new(), title: title.into(), body, note: note.into() }
+    }
+
+    /// Rows under the heads of columns. A report gives it the id of its [`ArtefactSpec`](crate::ArtefactSpec).
+    pub fn table<'a>(
+        title: impl Into<String>,
+        columns: impl IntoIterator<Item = &'a str>,
+        rows: impl IntoIterator<Item = Row>,
+        note: impl Into<String>,
+    ) -> Self {
+        let columns = columns.into_iter().map(str::to_owned).collect();
+        let body = Body::Table(Table { columns, rows: rows.into_iter().collect() });
+        Self { id: String::new(), title: title.into(), body, note: note.into() }
+    }
 }
 
 /// A table or a figure.

@@ -5,11 +5,11 @@
 //! |---|---|
 //! | `select.rs` | which tables and figures are meant |
 //! | `work.rs` | the studies they need, and what those cost |
-//! | `results.rs` | results of studies by key |
+//! | `results.rs` | results of studies by key, numbers by seed, curves along an axis |
 //! | `artefact.rs` | tables, figures and claims as data |
 //! | `report/` | a record for a terminal, as one HTML file, as a page of the documentation |
 //! | `record.rs` | a report with all that it depends on |
-//! | `claims/` | claims and their verdicts: of pairs (`mod.rs`), of values, and curves (`values.rs`) |
+//! | `claims.rs` | claims with their predicates, and the comparisons that these are made of |
 //! | `sync_tcp/`, `dca/`, `sdc/`, `ghstcp/`, `packet_size/` | one paper each |
 //!
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
@@ -31,6 +31,7 @@ pub(crate) mod testing;
 mod work;
 
 pub use artefact::{Artefact, Body, Claim, Report, Verdict};
+pub use claims::{ClaimCheck, Finding, claim};
 pub use record::{Record, StudyRecord};
 pub use results::Results;
 pub use select::{find, select};
@@ -43,10 +44,25 @@ pub struct Paper {
     pub name: &'static str,
     /// Authors, title, where and when.
     pub citation: &'static str,
-    /// Its tables and figures that are reproduced, and the shipped studies that each needs.
+    /// Its tables and figures that are reproduced, in its order.
     pub artefacts: &'static [ArtefactSpec],
-    /// Makes the report of what is there: artefacts and claims whose studies have no results are left out.
-    pub report: fn(&Results) -> Report,
+    /// What it claims of them.
+    pub claims: &'static [&'static [ClaimCheck]],
+    /// Where the experiments differ from the paper's, one sentence each.
+    pub departures: &'static [&'static str],
+}
+
+impl Paper {
+    /// The report of what is there: artefacts and claims whose studies have no results are left out.
+    pub fn report(&self, results: &Results) -> Report {
+        let there = self.artefacts.iter().filter(|spec| results.have(spec.studies));
+        Report {
+            paper: self.name.into(),
+            artefacts: there.map(|spec| Artefact { id: spec.id.into(), ..(spec.make)(results) }).collect(),
+            claims: self.claims.iter().copied().flatten().filter_map(|check| check.claim(results)).collect(),
+            departures: self.departures.iter().map(|departure| (*departure).to_owned()).collect(),
+        }
+    }
 }
 
 /// A table or figure that a paper has.
@@ -58,6 +74,18 @@ pub struct ArtefactSpec {
     pub shows: &'static str,
     /// Names of the studies it needs ([`fathom_experiments::study::shipped`]).
     pub studies: &'static [&'static str],
+    /// Makes it from results of these studies.
+    pub make: fn(&Results) -> Artefact,
+}
+
+/// A table or figure: what users call it, what it shows, the studies it needs, and what makes it of their results.
+pub const fn spec(
+    id: &'static str,
+    shows: &'static str,
+    studies: &'static [&'static str],
+    make: fn(&Results) -> Artefact,
+) -> ArtefactSpec {
+    ArtefactSpec { id, shows, studies, make }
 }
 
 /// Every paper.
@@ -65,7 +93,10 @@ pub const PAPERS: &[Paper] = &[sync_tcp::PAPER, dca::PAPER, sdc::PAPER, ghstcp::
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::testing::study;
 
     #[test]
     fn every_paper_has_its_studies_and_each_name_once() {
@@ -81,12 +112,35 @@ mod tests {
                 assert_eq!(found.iter().map(|w| w.id).collect::<Vec<_>>(), [wanted.id]);
                 let work = overrides.work(&[wanted]).unwrap_or_else(|e| panic!("{} {}: {e}", paper.name, wanted.id));
                 assert!(!work.is_empty(), "{} {}", paper.name, wanted.id);
+                wanted.studies.iter().for_each(|name| assert!(!study(name).runs(1.0).unwrap().is_empty(), "{name}"));
             }
-            assert!(
-                (paper.report)(&Results::default()).artefacts.is_empty(),
-                "{}: artefacts of no results",
-                paper.name
-            );
+            let report = paper.report(&Results::default());
+            assert!(report.artefacts.is_empty() && report.claims.is_empty(), "{}: a report of nothing", paper.name);
+            assert!(!report.departures.is_empty());
+        }
+    }
+
+    #[test]
+    fn runs_without_numbers_decide_nothing() {
+        for paper in PAPERS {
+            let wanted: Vec<&ArtefactSpec> = paper.artefacts.iter().collect();
+            let work = Overrides { scale: 0.01, seeds: Some(2), stack: None }.work(&wanted).unwrap();
+            let ran: Vec<_> = work.into_iter().map(|w| (w.clone(), testing::results(&w))).collect();
+            let report = Record::of(paper, &wanted, &Overrides { scale: 1.0, seeds: None, stack: None }, &ran).report;
+            let made: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
+            assert_eq!(made, wanted.iter().map(|w| w.id).collect::<Vec<_>>());
+            let ids: BTreeSet<&str> = report.claims.iter().map(|c| c.id.as_str()).collect();
+            let checks: Vec<&ClaimCheck> = paper.claims.iter().copied().flatten().collect();
+            assert_eq!((ids.len(), report.claims.len()), (checks.len(), checks.len()), "a claim is named twice");
+            for claim in &report.claims {
+                assert!(
+                    ![&claim.source, &claim.says, &claim.test, &claim.found].contains(&&String::new()),
+                    "{claim:?}"
+                );
+                // That a response does not complete is a number as well.
+                let counted = claim.id == "sync-largest-ared-incomplete";
+                assert!(counted || claim.verdict == Verdict::Undecided, "{claim:?}");
+            }
         }
     }
 }

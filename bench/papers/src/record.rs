@@ -107,7 +107,7 @@ impl Record {
         for (work, of_study) in ran {
             results.add(&work.study.name, of_study.clone());
         }
-        let mut report = (paper.report)(&results);
+        let mut report = paper.report(&results);
         report.artefacts.retain(|artefact| wanted.iter().any(|wanted| wanted.id == artefact.id));
         let there = |id: &str| report.artefacts.iter().any(|artefact| artefact.id == id);
         let missing = wanted.iter().filter(|w| !there(w.id)).map(|w| w.id.to_owned()).collect();

@@ -1,10 +1,17 @@
-//! Results of studies by key.
+//! Results of studies by key, and numbers of them by seed.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use fathom_experiments::scenario::Outcome;
 use fathom_experiments::study::StudyRunResult;
 use fathom_metrics::Estimate;
+use fathom_report::Series;
+
+/// Axes of a study with their values.
+pub(crate) type Key<'a> = &'a [(&'a str, &'a str)];
+/// A number of a run.
+pub(crate) type Measure = fn(&Outcome) -> Option<f64>;
 
 /// Results of the studies that have been run, by the studies' names.
 #[derive(Clone, Debug, Default)]
@@ -31,19 +38,19 @@ impl Results {
         chosen.into_iter()
     }
 
-    /// A number of each of those outcomes, in the order of their seeds; outcomes that do not have it are left out.
-    pub fn values(&self, study: &str, key: &[(&str, &str)], of: impl Fn(&Outcome) -> Option<f64>) -> Vec<f64> {
-        self.outcomes(study, key).filter_map(|(_, outcome)| of(outcome)).collect()
+    /// A number of each of those outcomes, of which a seed has one; outcomes that do not have it are left out.
+    pub(crate) fn by_seed(&self, study: &str, key: Key<'_>, of: impl Fn(&Outcome) -> Option<f64>) -> BySeed {
+        self.outcomes(study, key).filter_map(|(seed, outcome)| Some((seed, of(outcome)?))).collect()
     }
 
-    /// Their mean and confidence interval.
+    /// The mean of a number of those outcomes with its confidence interval; outcomes that do not have it are left out.
     pub fn estimate(
         &self,
         study: &str,
         key: &[(&str, &str)],
         of: impl Fn(&Outcome) -> Option<f64>,
     ) -> Option<Estimate> {
-        Estimate::of(&self.values(study, key, of))
+        Estimate::of(&self.outcomes(study, key).filter_map(|(_, outcome)| of(outcome)).collect::<Vec<_>>())
     }
 
     /// The values that an axis takes in a study, in the order in which they first come.
@@ -56,4 +63,98 @@ impl Results {
         }
         values
     }
+
+    /// A number along an axis of numbers, `50` or `50ms`, in rising order; `fixed` are the values of the other axes.
+    pub(crate) fn along(
+        &self,
+        study: &str,
+        axis: &str,
+        fixed: Key<'_>,
+        of: impl Fn(&Outcome) -> Option<f64>,
+    ) -> Vec<At> {
+        let number = |value: &str| value.trim_end_matches(char::is_alphabetic).parse().ok();
+        let at = |value: &String| {
+            Some(At { x: number(value)?, values: self.by_seed(study, &with(fixed, axis, value), &of) })
+        };
+        let mut points: Vec<At> = self.axis(study, axis).iter().filter_map(at).collect();
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        points
+    }
+
+    /// The curve of a number along an axis of numbers.
+    pub(crate) fn curve(
+        &self,
+        study: &str,
+        axis: &str,
+        fixed: Key<'_>,
+        name: &str,
+        of: impl Fn(&Outcome) -> Option<f64>,
+    ) -> Series {
+        let points = self.along(study, axis, fixed, of);
+        Series::of_estimates(name, points.iter().filter_map(|at| Some((at.x, at.values.estimate()?))))
+    }
+}
+
+/// A key with one more axis.
+pub(crate) fn with<'a>(fixed: Key<'a>, axis: &'a str, value: &'a str) -> Vec<(&'a str, &'a str)> {
+    fixed.iter().copied().chain([(axis, value)]).collect()
+}
+
+/// A number for each seed. As text its mean with the confidence interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct BySeed(BTreeMap<u64, f64>);
+
+/// Two numbers of the same seed, for several seeds.
+pub(crate) type Pairs = Vec<(f64, f64)>;
+
+impl BySeed {
+    pub(crate) fn estimate(&self) -> Option<Estimate> {
+        Estimate::of(&self.0.values().copied().collect::<Vec<_>>())
+    }
+
+    pub(crate) fn map(&self, of: impl Fn(f64) -> f64) -> Self {
+        self.0.iter().map(|(seed, value)| (*seed, of(*value))).collect()
+    }
+
+    /// Of the seeds that both have, where there is a number of them.
+    pub(crate) fn zip(&self, other: &Self, of: impl Fn(f64, f64) -> Option<f64>) -> Self {
+        self.0.iter().filter_map(|(seed, a)| Some((*seed, of(*a, *other.0.get(seed)?)?))).collect()
+    }
+
+    /// The difference, of the seeds that both have.
+    pub(crate) fn minus(&self, other: &Self) -> Self {
+        self.zip(other, |a, b| Some(a - b))
+    }
+
+    /// Both numbers, of the seeds that both have.
+    pub(crate) fn pairs(&self, other: &Self) -> Pairs {
+        self.0.iter().filter_map(|(seed, a)| Some((*a, *other.0.get(seed)?))).collect()
+    }
+
+    /// Each number beside a fixed one.
+    pub(crate) fn beside(&self, fixed: f64) -> Pairs {
+        self.0.values().map(|value| (*value, fixed)).collect()
+    }
+}
+
+impl FromIterator<(u64, f64)> for BySeed {
+    fn from_iter<T: IntoIterator<Item = (u64, f64)>>(values: T) -> Self {
+        Self(values.into_iter().collect())
+    }
+}
+
+impl fmt::Display for BySeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.estimate() {
+            Some(estimate) => estimate.fmt(f),
+            None => f.write_str("not measured"),
+        }
+    }
+}
+
+/// A number over the seeds, at one value of an axis of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct At {
+    pub(crate) x: f64,
+    pub(crate) values: BySeed,
 }

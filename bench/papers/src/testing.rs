@@ -1,11 +1,80 @@
-//! A made-up paper with every kind of table and figure, for tests of what selects, records and draws.
+//! What tests share: results made by hand, and a made-up paper with every kind of table and figure, for tests of what selects, records
+//! and draws.
 
-use fathom_experiments::scenario::Outcome;
-use fathom_experiments::study::StudyRunResult;
+use std::collections::BTreeMap;
+
+use fathom_experiments::scenario::{GroupOutcome, Outcome};
+use fathom_experiments::study::{Study, StudyRun, StudyRunResult, shipped};
 use fathom_metrics::Estimate;
-use fathom_report::{Axis, Entry, Figure, Row, Series, Table};
+use fathom_report::{Axis, Entry, Row, Series};
 
-use super::{Artefact, ArtefactSpec, Body, Claim, Overrides, Paper, Record, Report, Results, StudyWork, Verdict};
+use crate::results::BySeed;
+use crate::{
+    Artefact, ArtefactSpec, ClaimCheck, Finding, Overrides, Paper, Record, Results, StudyWork, Verdict, claim, spec,
+};
+
+/// Values of the seeds from 1 on.
+pub(crate) fn seeds(values: impl IntoIterator<Item = f64>) -> BySeed {
+    (1..).zip(values).collect()
+}
+
+/// Three seeds that differ a bit.
+pub(crate) fn near(mean: f64, by: f64) -> BySeed {
+    seeds([mean - by, mean, mean + by])
+}
+
+pub(crate) fn study(name: &str) -> Study {
+    Study::from_toml(name, shipped(name).unwrap_or_else(|| panic!("{name} does not ship"))).unwrap()
+}
+
+/// The values of a study's axis.
+pub(crate) fn axis(name: &str, axis: &str) -> Vec<String> {
+    study(name).axes.into_iter().find(|a| a.name == axis).unwrap_or_else(|| panic!("{name} {axis}")).values
+}
+
+pub(crate) fn outcome(seconds: f64, groups: impl IntoIterator<Item = (&'static str, GroupOutcome)>) -> Outcome {
+    let groups = groups.into_iter().map(|(name, group)| (name.to_owned(), group)).collect();
+    Outcome { seconds, groups, ..Outcome::default() }
+}
+
+/// Adds a run of this key for each outcome, the seeds from `first` on.
+pub(crate) fn put(
+    results: &mut Results,
+    study: &str,
+    key: &[(&str, &str)],
+    first: u64,
+    outcomes: impl IntoIterator<Item = Outcome>,
+) {
+    let key: BTreeMap<String, String> = key.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect();
+    let run = |(outcome, seed)| StudyRunResult { key: key.clone(), seed, fingerprint: String::new(), outcome };
+    results.add(study, outcomes.into_iter().zip(first..).map(run).collect());
+}
+
+fn of_runs(runs: &[StudyRun], make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome) -> Vec<StudyRunResult> {
+    let result = |run: &StudyRun| StudyRunResult {
+        outcome: make(&run.key, run.seed),
+        key: run.key.clone(),
+        seed: run.seed,
+        fingerprint: run.fingerprint.clone(),
+    };
+    runs.iter().map(result).collect()
+}
+
+/// An outcome for every run of a study.
+pub(crate) fn every_run(name: &str, make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome) -> Results {
+    let mut results = Results::default();
+    results.add(name, of_runs(&study(name).runs(1.0).unwrap(), make));
+    results
+}
+
+pub(crate) fn finding(paper: &Paper, results: &Results, id: &str) -> Finding {
+    let check = paper.claims.iter().copied().flatten().find(|check| check.id == id);
+    (check.unwrap_or_else(|| panic!("no claim {id}")).predicate)(results)
+}
+
+pub(crate) fn verdict(paper: &Paper, results: &Results, id: &str) -> Verdict {
+    finding(paper, results, id).verdict
+}
 
 const SDC: &[&str] = &["sdc-figure-4"];
 const SIZES: &[&str] = &["packet-size-4.3.1"];
@@ -14,26 +83,24 @@ pub(crate) const PAPERS: &[Paper] = &[Paper {
     name: "made-up",
     citation: "A. Author, B. Author: <Everything> & more. Proc. Nowhere 2004",
     artefacts: &[
-        ArtefactSpec { id: "table 1", shows: "drops and goodput", studies: SDC },
-        ArtefactSpec { id: "figure 3-4", shows: "response times", studies: SDC },
-        ArtefactSpec { id: "figure 5", shows: "drops over flows", studies: SDC },
-        ArtefactSpec { id: "figure 4.4-4.7", shows: "throughput of each flow", studies: SIZES },
-        ArtefactSpec { id: "figure 10", shows: "tails", studies: SIZES },
-        ArtefactSpec { id: "figure A", shows: "throughput by group", studies: &["sdc-figure-4", "packet-size-4.3.1"] },
+        spec("table 1", "drops and goodput", SDC, |_| table()),
+        spec("figure 3-4", "response times", SDC, |_| distributions()),
+        spec("figure 5", "drops over flows", SDC, |_| drops()),
+        spec("figure 4.4-4.7", "throughput of each flow", SIZES, |_| scatter()),
+        spec("figure 10", "tails", SIZES, |_| tails()),
+        spec("figure A", "throughput by group", &["sdc-figure-4", "packet-size-4.3.1"], |_| grouped()),
     ],
-    report,
+    claims: &[CLAIMS],
+    departures: &[
+        "QUIC takes the place of TCP; acknowledgements are larger & fewer.",
+        "The paper does not say which RED parameters it took; ns-2's of its time are used, which may differ from those that its authors \
+         chose.",
+    ],
 }];
 
 /// An empty result for every run.
 pub(crate) fn results(work: &StudyWork) -> Vec<StudyRunResult> {
-    let outcome = Outcome { seconds: 1.0, trace_hash: "00".into(), ..Outcome::default() };
-    let of = |run: &fathom_experiments::study::StudyRun| StudyRunResult {
-        key: run.key.clone(),
-        seed: run.seed,
-        fingerprint: run.fingerprint.clone(),
-        outcome: outcome.clone(),
-    };
-    work.runs.iter().map(of).collect()
+    of_runs(&work.runs, |_, _| outcome(1.0, []))
 }
 
 /// A record of everything.
@@ -45,84 +112,39 @@ pub(crate) fn record() -> Record {
     Record::of(&PAPERS[0], &wanted, &overrides, &ran)
 }
 
-/// A report of each artefact whose studies have results, as papers make them.
-fn report(results: &Results) -> Report {
-    let of = |wanted: &ArtefactSpec| {
-        results.have(wanted.studies).then(|| Artefact {
-            id: wanted.id.into(),
-            title: format!("{} of the <made-up> network", wanted.shows),
-            body: body(wanted.id),
-            note: "Means of 2 runs per point with their 95 % confidence intervals; the paper has one run and does not say how long \
-                   it took."
-                .into(),
-        })
-    };
-    Report {
-        paper: "made-up".into(),
-        artefacts: PAPERS[0].artefacts.iter().filter_map(of).collect(),
-        claims: claims(),
-        departures: vec![
-            "QUIC takes the place of TCP; acknowledgements are larger & fewer.".into(),
-            "The paper does not say which RED parameters it took; ns-2's of its time are used, which may differ from those \
-             that its authors chose."
-                .into(),
-        ],
-    }
+const CLAIMS: &[ClaimCheck] = &[
+    made_up("fewer-drops").asks(|_| Finding::new(Verdict::Held, "4.2 ± 0.3 % against 9.9 ± 0.2 % at 200 flows")),
+    made_up("higher-goodput").asks(|_| Finding::new(Verdict::NotHeld, "goodput is 3 % lower")),
+    made_up("fair").asks(|_| Finding::new(Verdict::Undecided, "0.91 ± 0.05 against 0.93 ± 0.04")),
+];
+
+const fn made_up(id: &'static str) -> ClaimCheck {
+    claim(id, "Made up §3.2", &[])
+        .says(
+            "With this controller fewer packets are dropped than with Reno at every number of flows, because flows keep eight packets in \
+             the window and are delayed instead of being cut.",
+        )
+        .test("drop rate < Reno's at each number of flows, paired over seeds")
 }
 
-fn claims() -> Vec<Claim> {
-    let claim = |id: &str, verdict, found: &str| {
-        Claim {
-        id: id.into(),
-        source: "Made up §3.2".into(),
-        says: "With this controller fewer packets are dropped than with Reno at every number of flows, because flows keep eight \
-               packets in the window and are delayed instead of being cut."
-            .into(),
-        test: "drop rate < Reno's at each number of flows, paired over seeds".into(),
-        verdict,
-        found: found.into(),
-    }
-    };
-    vec![
-        claim("fewer-drops", Verdict::Held, "4.2 ± 0.3 % against 9.9 ± 0.2 % at 200 flows"),
-        claim("higher-goodput", Verdict::NotHeld, "goodput is 3 % lower"),
-        claim("fair", Verdict::Undecided, "0.91 ± 0.05 against 0.93 ± 0.04"),
-    ]
+const NOTE: &str = "Means of 2 runs per point with their 95 % confidence intervals; the paper has one run and does not say how long it took.";
+
+fn figure(shows: &str, axes: [Axis; 2], series: impl Into<Vec<Series>>) -> Artefact {
+    Artefact::figure(format!("{shows} of the <made-up> network"), axes, series, NOTE)
 }
 
-fn body(id: &str) -> Body {
-    match id {
-        "table 1" => Body::Table(table()),
-        "figure 3-4" => Body::Figure(distributions()),
-        "figure 5" => Body::Figure(drops()),
-        "figure 4.4-4.7" => Body::Figure(scatter()),
-        "figure 10" => Body::Figure(tails()),
-        _ => Body::Figure(grouped()),
-    }
-}
-
-fn axis(label: &str, log: bool, range: Option<(f64, f64)>) -> Axis {
-    Axis { label: label.into(), log, range }
-}
-
-fn table() -> Table {
-    let entry =
-        |values: &[f64], paper: Option<&str>| Entry { ours: Estimate::of(values), paper: paper.map(str::to_owned) };
-    let row = |label: &str, entries| Row { label: label.into(), entries };
-    Table {
-        columns: vec!["Reno".into(), "SDC | paced".into(), "at 100 Mbps".into()],
-        rows: vec![
-            row(
-                "drops (%)",
-                vec![entry(&[3.9, 4.1], Some("3.9")), entry(&[2.0, 2.2], Some("2.0")), entry(&[0.0, 0.0], None)],
-            ),
-            row(
-                "goodput per response (kbps), of those responses that are larger than 25 kB",
-                vec![entry(&[110.8, 112.0], Some("118.1")), entry(&[122.3], None), entry(&[], None)],
-            ),
-            row("timeouts", vec![entry(&[1200.0, 1300.0], Some("~1100")), entry(&[], Some("800"))]),
-        ],
-    }
+fn table() -> Artefact {
+    let entry = |values: &[f64], paper| Entry::new(Estimate::of(values), paper);
+    let rows = [
+        Row::new("drops (%)", [entry(&[3.9, 4.1], "3.9"), entry(&[2.0, 2.2], "2.0"), entry(&[0.0, 0.0], "")]),
+        Row::new(
+            "goodput per response (kbps), of those responses that are larger than 25 kB",
+            [entry(&[110.8, 112.0], "118.1"), entry(&[122.3], ""), entry(&[], "")],
+        ),
+        Row::new("timeouts", [entry(&[1200.0, 1300.0], "~1100"), entry(&[], "800")]),
+    ];
+    let columns = ["Reno", "SDC | paced", "at 100 Mbps"];
+    Artefact::table("drops and goodput of the <made-up> network", columns, rows, NOTE)
 }
 
 /// Logistic in the logarithm: 0 to 1, median at `median`.
@@ -131,84 +153,57 @@ fn cdf(x: f64, median: f64) -> f64 {
 }
 
 /// Many distributions over a logarithmic axis.
-fn distributions() -> Figure {
+fn distributions() -> Artefact {
     let series = |i: usize| {
         let median = 80.0 * 1.25f64.powi(i as i32);
-        Series {
-            name: format!("{} at {} % load", ["Reno", "Sync-TCP", "RED", "ECN"][i % 4], 50 + 10 * (i / 4)),
-            points: (0..=2_000).map(|n| 10f64.powf(1.0 + f64::from(n) / 500.0)).map(|x| (x, cdf(x, median))).collect(),
-            spread: None,
-            scatter: false,
-        }
+        let name = format!("{} at {} % load", ["Reno", "Sync-TCP", "RED", "ECN"][i % 4], 50 + 10 * (i / 4));
+        let xs = (0..=2_000).map(|n| 10f64.powf(1.0 + f64::from(n) / 500.0));
+        Series::line(name, xs.map(|x| (x, cdf(x, median))).collect())
     };
-    Figure {
-        x: axis("response time (ms)", true, Some((10.0, 10_000.0))),
-        y: axis("fraction of responses no slower", false, None),
-        series: (0..12).map(series).collect(),
-    }
+    let axes =
+        [Axis::logarithmic("response time (ms)").over(10.0, 10_000.0), Axis::linear("fraction of responses no slower")];
+    figure("response times", axes, (0..12).map(series).collect::<Vec<_>>())
 }
 
 /// Lines with error bars, and a point that is no number.
-fn drops() -> Figure {
+fn drops() -> Artefact {
     let flows = || (1..=10).map(|i| f64::from(i) * 10.0).chain([150.0, 200.0, 300.0, 400.0, 500.0]);
-    let series = |name: &str, slope: f64| Series {
-        name: name.into(),
-        points: flows().map(|n| (n, slope * n.sqrt())).chain([(f64::NAN, 1.0)]).collect(),
+    let series = |(name, slope): (&str, f64)| Series {
         spread: Some(flows().map(|n| 0.05 * slope * n.sqrt()).chain([1.0]).collect()),
-        scatter: false,
+        ..Series::line(name, flows().map(|n| (n, slope * n.sqrt())).chain([(f64::NAN, 1.0)]).collect())
     };
-    Figure {
-        x: axis("flows", false, None),
-        y: axis("packets dropped (%)", false, None),
-        series: vec![series("Reno", 0.9), series("SDC", 0.4), series("SDC, λ unlimited", 0.35)],
-    }
+    let axes = [Axis::linear("flows"), Axis::linear("packets dropped (%)")];
+    figure("drops over flows", axes, [("Reno", 0.9), ("SDC", 0.4), ("SDC, λ unlimited", 0.35)].map(series))
 }
 
 /// A cloud of points per controller.
-fn scatter() -> Figure {
-    let series = |name: &str, k: u32, height: f64| Series {
-        name: name.into(),
-        points: (0..300u32)
-            .map(|i| (f64::from(i * 7_919 % 300) / 3.0, height * (1.0 + f64::from(i * k % 97) / 97.0)))
-            .collect(),
-        spread: None,
-        scatter: true,
+fn scatter() -> Artefact {
+    let series = |(name, k, height): (&str, u32, f64)| {
+        let point = |i: u32| (f64::from(i * 7_919 % 300) / 3.0, height * (1.0 + f64::from(i * k % 97) / 97.0));
+        Series::marks(name, (0..300).map(point).collect())
     };
-    Figure {
-        x: axis("start of the flow (s)", false, None),
-        y: axis("throughput (kbps)", true, None),
-        series: vec![series("1392 bytes", 31, 40.0), series("576 bytes", 57, 90.0), series("mixed", 83, 15.0)],
-    }
+    let clouds = [("1392 bytes", 31, 40.0), ("576 bytes", 57, 90.0), ("mixed", 83, 15.0)];
+    let axes = [Axis::linear("start of the flow (s)"), Axis::logarithmic("throughput (kbps)")];
+    figure("throughput of each flow", axes, clouds.map(series))
 }
 
 /// Tails on two logarithmic axes, with a band, and a point that such axes cannot show.
-fn tails() -> Figure {
-    let series = |name: &str, power: f64| {
+fn tails() -> Artefact {
+    let series = |(name, power): (&str, f64)| {
         let points: Vec<(f64, f64)> =
             (0..100).map(|i| 10f64.powf(f64::from(i) / 20.0)).map(|x| (x, x.powf(-power))).collect();
         let spread = points.iter().map(|(_, y)| 0.4 * y).collect();
-        Series { name: name.into(), points, spread: Some(spread), scatter: false }
+        Series { spread: Some(spread), ..Series::line(name, points) }
     };
-    let mut figure = Figure {
-        x: axis("size (bytes)", true, None),
-        y: axis("fraction of responses larger than this size", true, None),
-        series: vec![series("Reno", 0.8), series("Sync-TCP", 1.1)],
-    };
-    figure.series[0].points[0] = (0.0, 1.0);
-    figure
+    let mut lines = [("Reno", 0.8), ("Sync-TCP", 1.1)].map(series);
+    lines[0].points[0] = (0.0, 1.0);
+    let axes = [Axis::logarithmic("size (bytes)"), Axis::logarithmic("fraction of responses larger than this size")];
+    figure("tails", axes, lines)
 }
 
 /// Few values of x, as bars would have.
-fn grouped() -> Figure {
-    let series = |name: &str, values: [f64; 4]| Series {
-        name: name.into(),
-        points: values.iter().enumerate().map(|(i, y)| (i as f64 + 1.0, *y)).collect(),
-        spread: None,
-        scatter: false,
-    };
-    Figure {
-        x: axis("group", false, None),
-        y: axis("throughput (Mbps)", false, None),
-        series: vec![series("gHSTCP", [240.0, 180.0, 90.0, 30.0]), series("HSTCP", [300.0, 150.0, 70.0, 12.5])],
-    }
+fn grouped() -> Artefact {
+    let series = |(name, values): (&str, [f64; 4])| Series::line(name, (1..).map(f64::from).zip(values).collect());
+    let lines = [("gHSTCP", [240.0, 180.0, 90.0, 30.0]), ("HSTCP", [300.0, 150.0, 70.0, 12.5])];
+    figure("throughput by group", [Axis::linear("group"), Axis::linear("throughput (Mbps)")], lines.map(series))
 }

@@ -129,7 +129,7 @@ mod tests {
         assert!(work[0].runs.iter().all(|run| run.scenario.stacks() == [Stack::Noq]));
         let error = Overrides { scale: 2.0, ..FULL }.work(&wanted).unwrap_err();
         assert!(error.0.contains("sdc-figure-4") && error.0.contains("scale"), "{error}");
-        let unknown = ArtefactSpec { id: "figure 1", shows: "", studies: &["no-such-study"] };
+        let unknown = ArtefactSpec { studies: &["no-such-study"], ..PAPERS[0].artefacts[0] };
         assert!(FULL.work(&[&unknown]).unwrap_err().0.contains("no-such-study"));
     }
 

@@ -21,6 +21,13 @@ pub struct Row {
     pub entries: Vec<Entry>,
 }
 
+impl Row {
+    /// A row.
+    pub fn new(label: impl Into<String>, entries: impl IntoIterator<Item = Entry>) -> Self {
+        Self { label: label.into(), entries: entries.into_iter().collect() }
+    }
+}
+
 /// A number of ours and the paper's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
@@ -28,6 +35,13 @@ pub struct Entry {
     pub ours: Option<Estimate>,
     /// The paper's, as it prints it. `None`: it has none.
     pub paper: Option<String>,
+}
+
+impl Entry {
+    /// A number of ours beside the paper's, which is empty where it has none.
+    pub fn new(ours: Option<Estimate>, paper: &str) -> Self {
+        Self { ours, paper: (!paper.is_empty()).then(|| paper.to_owned()) }
+    }
 }
 
 /// Curves over common axes.
@@ -52,6 +66,23 @@ pub struct Axis {
     pub range: Option<(f64, f64)>,
 }
 
+impl Axis {
+    /// A linear axis over what the points need.
+    pub fn linear(label: impl Into<String>) -> Self {
+        Self { label: label.into(), log: false, range: None }
+    }
+
+    /// A logarithmic axis over what the points need.
+    pub fn logarithmic(label: impl Into<String>) -> Self {
+        Self { log: true, ..Self::linear(label) }
+    }
+
+    /// The same from one value to another.
+    pub fn over(self, first: f64, last: f64) -> Self {
+        Self { range: Some((first, last)), ..self }
+    }
+}
+
 /// A curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
@@ -63,4 +94,24 @@ pub struct Series {
     pub spread: Option<Vec<f64>>,
     /// Points are marks, not joined by lines.
     pub scatter: bool,
+}
+
+impl Series {
+    /// Points joined by a line.
+    pub fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { name: name.into(), points, spread: None, scatter: false }
+    }
+
+    /// Points as marks.
+    pub fn marks(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { scatter: true, ..Self::line(name, points) }
+    }
+
+    /// A line through means, with their intervals where a point has one.
+    pub fn of_estimates(name: impl Into<String>, estimates: impl IntoIterator<Item = (f64, Estimate)>) -> Self {
+        let estimates: Vec<(f64, Estimate)> = estimates.into_iter().collect();
+        let several = estimates.iter().any(|(_, e)| e.half_width.is_some());
+        let line = Self::line(name, estimates.iter().map(|(x, e)| (*x, e.mean)).collect());
+        Self { spread: several.then(|| estimates.iter().map(|(_, e)| e.half_width.unwrap_or(0.0)).collect()), ..line }
+    }
 }

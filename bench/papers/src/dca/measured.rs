@@ -8,10 +8,11 @@ use fathom_experiments::scenario::Outcome;
 use fathom_metrics::{
     Counts, DelayEvent, LAGS, Latencies, RttSample, SendRate, Timeouts, indication, lagged, predict, replay,
 };
-use fathom_report::{Axis, Entry, Figure, Row, Series};
+use fathom_report::{Axis, Entry, Row, Series};
 
-use super::super::{Artefact, Body, Results};
-use super::{ALTERED, ASU, BySeed, EMORY, LEVELS, by_seed, entry, estimate, mean_of, row, table};
+use super::{ALTERED, ASU, EMORY, LEVELS};
+use crate::results::BySeed;
+use crate::{Artefact, Results};
 
 /// A path of ours beside one of the paper's.
 pub(super) struct Measured {
@@ -105,27 +106,29 @@ pub(super) fn degradation(o: &Outcome, window: f64) -> Option<f64> {
 
 impl Measured {
     pub(super) fn predicted(&self, results: &Results, level: &str) -> BySeed {
-        by_seed(results, self.study, &[("level", level)], |o| predicted(o, "reno"))
+        results.by_seed(self.study, &[("level", level)], |o| predicted(o, "reno"))
     }
 
     pub(super) fn degradation(&self, results: &Results, level: &str) -> BySeed {
-        by_seed(results, self.study, &[("level", level)], |o| degradation(o, self.window))
+        results.by_seed(self.study, &[("level", level)], |o| degradation(o, self.window))
     }
 
-    /// Mean over the levels, seed by seed.
+    /// Mean over the levels, of the seeds that all of them have.
     pub(super) fn over_levels(&self, of: impl Fn(&str) -> BySeed) -> BySeed {
-        mean_of(&self.levels.iter().map(|level| of(level)).collect::<Vec<_>>())
+        let sum = self.levels.iter().map(|level| of(level)).reduce(|sum, level| sum.zip(&level, |a, b| Some(a + b)));
+        sum.unwrap_or_default().map(|sum| sum / self.levels.len() as f64)
     }
-}
 
-/// A row of ours by level and of the paper's by time of day.
-fn by_level(path: &Measured, of: impl Fn(&str) -> BySeed, paper: &[&str; 5], paper_all: &str) -> Row {
-    let columns = LEVELS.iter().chain(CONGESTION);
-    let ours = columns.map(|level| path.levels.contains(level).then(|| of(level)).and_then(|v| estimate(&v)));
-    let mut entries: Vec<Entry> = ours.map(|ours| entry(ours, "")).collect();
-    entries.extend(paper.iter().map(|printed| entry(None, printed)));
-    entries.push(entry(estimate(&path.over_levels(&of)), paper_all));
-    row(path.name, entries)
+    /// A row of ours by level and of the paper's by time of day.
+    fn by_level(&self, of: impl Fn(&str) -> BySeed, paper: [&str; 5], paper_all: &str) -> Row {
+        let there = |level: &&str| self.levels.contains(level).then(|| of(level)).and_then(|v| v.estimate());
+        let ours = LEVELS.iter().chain(CONGESTION).map(|level| Entry::new(there(level), ""));
+        let paper = paper.into_iter().map(|printed| Entry::new(None, printed));
+        // The paper's span is over its seven paths.
+        let paper_all = if self.study == ALTERED { "" } else { paper_all };
+        let all = Entry::new(self.over_levels(&of).estimate(), paper_all);
+        Row::new(self.name, ours.chain(paper).chain([all]))
+    }
 }
 
 const COLUMNS: [&str; 13] = [
@@ -147,78 +150,57 @@ const COLUMNS: [&str; 13] = [
 const STAND_IN: &str = "Ours by level of background, which stands for the time of day, with seeds for days; the paper's by time of day, \
                         measured over the Internet.";
 
-pub(super) fn table_3_4(results: &Results) -> Artefact {
+pub(super) fn table_3_4(r: &Results) -> Artefact {
     let rows = PATHS.iter().map(|path| {
-        let all = if path.study == ALTERED { "" } else { ".07 to .18 over the seven paths" };
-        by_level(path, |level| path.predicted(results, level), &path.indication, all)
+        path.by_level(|level| path.predicted(r, level), path.indication, ".07 to .18 over the seven paths")
     });
-    let title = "P[sampledRTT(2) > windowAVG(20) + std] before a loss: mean (deviation)";
-    table("table 3-4", title, &COLUMNS, rows.collect(), STAND_IN)
+    Artefact::table("P[sampledRTT(2) > windowAVG(20) + std] before a loss: mean (deviation)", COLUMNS, rows, STAND_IN)
 }
 
-pub(super) fn table_3_5(results: &Results) -> Artefact {
+pub(super) fn table_3_5(r: &Results) -> Artefact {
     let rows = PATHS.iter().map(|path| {
-        let all = if path.study == ALTERED { "" } else { "-4 to -70 over the seven paths" };
-        by_level(path, |level| path.degradation(results, level), &path.degradation, all)
+        path.by_level(|level| path.degradation(r, level), path.degradation, "-4 to -70 over the seven paths")
     });
     let title = "Predicted change of throughput with DCA, percent: mean (deviation) (95 % confidence interval)";
-    table("table 3-5", title, &COLUMNS, rows.collect(), STAND_IN)
+    Artefact::table(title, COLUMNS, rows, STAND_IN)
 }
 
-/// Delay at each lag relative to the mean, over all runs of a study, each loss counting once.
-fn lag_curve(results: &Results, study: &str) -> Vec<(f64, f64)> {
-    let mut sums: BTreeMap<i32, (f64, f64)> = BTreeMap::new();
-    for (_, outcome) in results.outcomes(study, &[]) {
-        for at in series(outcome, "reno").map_or_else(Vec::new, |samples| lagged(samples, LAGS)) {
-            let sum = sums.entry(at.lag).or_default();
-            sum.0 += at.relative * at.losses as f64;
-            sum.1 += at.losses as f64;
-        }
-    }
-    sums.into_iter().map(|(lag, (total, losses))| (f64::from(lag), total / losses)).collect()
-}
-
-/// Relative delay at these lags, the mean over a seed's runs weighted by their losses.
-pub(super) fn at_lags(results: &Results, study: &str, lags: &[i32]) -> Vec<BySeed> {
-    let most = lags.iter().map(|lag| lag.unsigned_abs() as usize).max().unwrap_or(0);
-    let mut sums: Vec<BTreeMap<u64, (f64, f64)>> = vec![BTreeMap::new(); lags.len()];
-    for (seed, outcome) in results.outcomes(study, &[]) {
+/// Delay relative to the mean at lags of up to so many samples from a loss, each loss counting once, over all runs of a study that `part`
+/// puts together, such as those of a seed.
+fn relative_delays<K: Ord>(r: &Results, study: &str, most: usize, part: impl Fn(u64) -> K) -> BTreeMap<(i32, K), f64> {
+    let mut sums: BTreeMap<(i32, K), (f64, f64)> = BTreeMap::new();
+    for (seed, outcome) in r.outcomes(study, &[]) {
         for at in series(outcome, "reno").map_or_else(Vec::new, |samples| lagged(samples, most)) {
-            if let Some(place) = lags.iter().position(|lag| *lag == at.lag) {
-                let sum = sums[place].entry(seed).or_default();
-                sum.0 += at.relative * at.losses as f64;
-                sum.1 += at.losses as f64;
-            }
+            let (total, losses) = sums.entry((at.lag, part(seed))).or_default();
+            *total += at.relative * at.losses as f64;
+            *losses += at.losses as f64;
         }
     }
-    sums.into_iter().map(|s| s.into_iter().map(|(seed, (total, losses))| (seed, total / losses)).collect()).collect()
+    sums.into_iter().map(|(at, (total, losses))| (at, total / losses)).collect()
 }
 
-fn axis(label: &str) -> Axis {
-    Axis { label: label.into(), log: false, range: None }
+/// Relative delay at these lags.
+pub(super) fn at_lags<const N: usize>(r: &Results, study: &str, lags: [i32; N]) -> [BySeed; N] {
+    let most = lags.iter().map(|lag| lag.unsigned_abs() as usize).max().unwrap_or(0);
+    let delays = relative_delays(r, study, most, |seed| seed);
+    lags.map(|lag| delays.iter().filter(|((at, _), _)| *at == lag).map(|((_, seed), x)| (*seed, *x)).collect())
 }
 
-fn curve(name: &str, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.into(), points, spread: None, scatter: false }
+fn lcdc(r: &Results, study: &str, title: &str, paper: &str) -> Artefact {
+    let delays = relative_delays(r, study, LAGS, |_| ());
+    let points = delays.into_iter().map(|((lag, ()), relative)| (f64::from(lag), relative)).collect();
+    let axes = [Axis::linear("lag in tcpRTT samples from a loss"), Axis::linear("round trip over the mean round trip")];
+    let lines = [Series::line("after and before losses", points)];
+    Artefact::figure(title, axes, lines, format!("All levels and seeds together. {paper}"))
 }
 
-fn lcdc(results: &Results, id: &str, study: &str, title: &str, note: &str) -> Artefact {
-    let figure = Figure {
-        x: axis("lag in tcpRTT samples from a loss"),
-        y: axis("round trip over the mean round trip"),
-        series: vec![curve("after and before losses", lag_curve(results, study))],
-    };
-    Artefact { id: id.into(), title: title.into(), body: Body::Figure(figure), note: note.into() }
+pub(super) fn figure_3_1(r: &Results) -> Artefact {
+    let paper = "In the paper's path 1 there is some rise at lag -1, a larger one at -10, and no single peak.";
+    lcdc(r, EMORY, "Delay conditioned on a loss, Emory", paper)
 }
 
-pub(super) fn figure_3_1(results: &Results) -> Artefact {
-    let note = "All levels and seeds together. In the paper's path 1 there is some rise at lag -1, a larger one at -10, and no single peak.";
-    lcdc(results, "figure 3-1", EMORY, "Delay conditioned on a loss, Emory", note)
-}
-
-pub(super) fn figure_3_2(results: &Results) -> Artefact {
-    let note = "All levels and seeds together. The paper's path 7 has its one peak around lag +1.";
-    lcdc(results, "figure 3-2", ASU, "Delay conditioned on a loss, ASU", note)
+pub(super) fn figure_3_2(r: &Results) -> Artefact {
+    lcdc(r, ASU, "Delay conditioned on a loss, ASU", "The paper's path 7 has its one peak around lag +1.")
 }
 
 /// sampledRTT(2) before each loss.
@@ -240,24 +222,14 @@ pub(super) fn before_losses_below_median(o: &Outcome) -> Option<f64> {
     (all > 0).then(|| f64::from(below) / f64::from(all))
 }
 
-pub(super) fn figure_3_3(results: &Results) -> Artefact {
+pub(super) fn figure_3_3(r: &Results) -> Artefact {
     let (mut all, mut before) = (Latencies::default(), Latencies::default());
-    for samples in results.outcomes(EMORY, &[]).filter_map(|(_, o)| series(o, "reno")) {
+    for samples in r.outcomes(EMORY, &[]).filter_map(|(_, o)| series(o, "reno")) {
         samples.iter().for_each(|s| all.record(s.rtt));
         before_losses(samples).for_each(|rtt| before.record(rtt));
     }
-    let figure = Figure {
-        x: axis("round trip in ms"),
-        y: Axis { label: "fraction that is no longer".into(), log: false, range: Some((0.0, 1.0)) },
-        series: vec![
-            curve("tcpRTT", all.distribution().cdf),
-            curve("sampledRTT(2) before losses", before.distribution().cdf),
-        ],
-    };
-    Artefact {
-        id: "figure 3-3".into(),
-        title: "Round trips, and those before losses, Emory".into(),
-        body: Body::Figure(figure),
-        note: "All levels and seeds together.".into(),
-    }
+    let axes = [Axis::linear("round trip in ms"), Axis::linear("fraction that is no longer").over(0.0, 1.0)];
+    let lines = [("tcpRTT", all), ("sampledRTT(2) before losses", before)];
+    let lines = lines.map(|(name, latencies)| Series::line(name, latencies.distribution().cdf));
+    Artefact::figure("Round trips, and those before losses, Emory", axes, lines, "All levels and seeds together.")
 }

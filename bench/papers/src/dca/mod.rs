@@ -4,24 +4,16 @@
 //! |---|---|
 //! | `measured.rs` | tables 3-4 and 3-5, figures 3-1 to 3-3, from the tcpRTT series of a Reno connection |
 //! | `simulated.rs` | the models of the paths, tables 4-1 to 4-5, §4.5 and figure 4-7 |
-//! | `claims.rs`, `predicates.rs` | what the paper says of them, and what is asked of the numbers |
-//! | `judge.rs` | verdicts over estimates |
+//! | `claims.rs` | what the paper says of them |
 
 mod claims;
 mod measured;
-mod predicates;
 mod simulated;
 #[cfg(test)]
 mod tests;
-mod verdicts;
 
-use std::collections::BTreeMap;
-
-use fathom_experiments::scenario::Outcome;
-use fathom_metrics::Estimate;
-use fathom_report::{Entry, Row, Table};
-
-use super::{Artefact, ArtefactSpec, Body, Paper, Report, Results};
+use crate::results::BySeed;
+use crate::{Paper, spec};
 
 const EMORY: &str = "dca-measured-emory";
 const ASU: &str = "dca-measured-asu";
@@ -39,50 +31,42 @@ const TUNED: &str = "100%";
 /// Congestion reduction levels as the paper prints them, and our controllers.
 const REDUCTIONS: [(&str, &str); 3] = [("50%", "dca"), ("25%", "dca:reduction=0.25"), ("12.5%", "dca:reduction=0.125")];
 
-pub(super) const PAPER: Paper = Paper {
+pub(crate) const PAPER: Paper = Paper {
     name: "dca",
     citation: "J. Martin, A. Nilsson, I. Rhee: The Incremental Deployability of RTT-Based Congestion Avoidance for High Speed TCP \
                Internet Connections, ACM SIGMETRICS 2000",
     artefacts: &[
-        ArtefactSpec {
-            id: "models",
-            shows: "losses and delays of the models beside the wanted ones",
-            studies: MEASURED,
-        },
-        ArtefactSpec {
-            id: "table 3-4",
-            shows: "losses that a rise of the round trip comes before: the indication metric",
-            studies: MEASURED,
-        },
-        ArtefactSpec { id: "table 3-5", shows: "throughput that DCA would lose, predicted", studies: MEASURED },
-        ArtefactSpec { id: "figure 3-1", shows: "delay before and after losses, path 1 (Emory)", studies: &[EMORY] },
-        ArtefactSpec { id: "figure 3-2", shows: "delay before and after losses, path 7 (ASU)", studies: &[ASU] },
-        ArtefactSpec {
-            id: "figure 3-3",
-            shows: "round trips of all packets and of those before losses",
-            studies: &[EMORY],
-        },
-        ArtefactSpec {
-            id: "table 4-1",
-            shows: "throughput of DCA against Reno by reduction level",
-            studies: &[PAIRED],
-        },
-        ArtefactSpec { id: "table 4-2", shows: "losses of DCA against Reno by reduction level", studies: &[PAIRED] },
-        ArtefactSpec {
-            id: "table 4-3",
-            shows: "throughput of DCA against Reno, altered Emory model",
-            studies: &[PAIRED_ALTERED],
-        },
-        ArtefactSpec { id: "table 4-4", shows: "throughput of Vegas and DUAL against Reno", studies: &[PAIRED] },
-        ArtefactSpec {
-            id: "table 4-5",
-            shows: "throughput of Vegas against Reno, altered Emory model",
-            studies: &[PAIRED_ALTERED],
-        },
-        ArtefactSpec { id: "section 4.5", shows: "what one DCA connection changes for the links", studies: &[ALONE] },
-        ArtefactSpec { id: "figure 4-7", shows: "loss rate over the share of DCA in the traffic", studies: &[SHARES] },
+        spec("models", "losses and delays of the models beside the wanted ones", MEASURED, simulated::models),
+        spec(
+            "table 3-4",
+            "losses that a rise of the round trip comes before: the indication metric",
+            MEASURED,
+            measured::table_3_4,
+        ),
+        spec("table 3-5", "throughput that DCA would lose, predicted", MEASURED, measured::table_3_5),
+        spec("figure 3-1", "delay before and after losses, path 1 (Emory)", &[EMORY], measured::figure_3_1),
+        spec("figure 3-2", "delay before and after losses, path 7 (ASU)", &[ASU], measured::figure_3_2),
+        spec("figure 3-3", "round trips of all packets and of those before losses", &[EMORY], measured::figure_3_3),
+        spec("table 4-1", "throughput of DCA against Reno by reduction level", &[PAIRED], simulated::table_4_1),
+        spec("table 4-2", "losses of DCA against Reno by reduction level", &[PAIRED], simulated::table_4_2),
+        spec(
+            "table 4-3",
+            "throughput of DCA against Reno, altered Emory model",
+            &[PAIRED_ALTERED],
+            simulated::table_4_3,
+        ),
+        spec("table 4-4", "throughput of Vegas and DUAL against Reno", &[PAIRED], simulated::table_4_4),
+        spec(
+            "table 4-5",
+            "throughput of Vegas against Reno, altered Emory model",
+            &[PAIRED_ALTERED],
+            simulated::table_4_5,
+        ),
+        spec("section 4.5", "what one DCA connection changes for the links", &[ALONE], simulated::section_4_5),
+        spec("figure 4-7", "loss rate over the share of DCA in the traffic", &[SHARES], simulated::figure_4_7),
     ],
-    report,
+    claims: &[claims::CLAIMS],
+    departures: DEPARTURES,
 };
 
 const DEPARTURES: &[&str] = &[
@@ -109,75 +93,7 @@ const DEPARTURES: &[&str] = &[
     "Figure 4-7 places its points by the packets that are sent over the link, as measured, and is made of ten shares.",
 ];
 
-/// A number for each seed.
-type BySeed = BTreeMap<u64, f64>;
-
-/// A number of every seed of a combination; seeds that do not have it are left out.
-fn by_seed(results: &Results, study: &str, key: &[(&str, &str)], of: impl Fn(&Outcome) -> Option<f64>) -> BySeed {
-    results.outcomes(study, key).filter_map(|(seed, outcome)| Some((seed, of(outcome)?))).collect()
-}
-
-fn estimate(values: &BySeed) -> Option<Estimate> {
-    Estimate::of(&values.values().copied().collect::<Vec<_>>())
-}
-
-/// The mean of `a - b` over the seeds that have both.
-fn difference(a: &BySeed, b: &BySeed) -> Option<Estimate> {
-    let pairs: Vec<f64> = a.iter().filter_map(|(seed, a)| Some(a - b.get(seed)?)).collect();
-    Estimate::of(&pairs)
-}
-
-/// The mean of `(a - b) / b` in percent over the seeds that have both and a `b` that is not zero.
-fn relative(a: &BySeed, b: &BySeed) -> Option<Estimate> {
-    let pairs = a.iter().filter_map(|(seed, a)| b.get(seed).filter(|b| **b != 0.0).map(|b| 100.0 * (a - b) / b));
-    Estimate::of(&pairs.collect::<Vec<_>>())
-}
-
-/// The mean over several combinations, seed by seed: seeds that all of them have.
-fn mean_of(parts: &[BySeed]) -> BySeed {
-    let Some((first, rest)) = parts.split_first() else { return BySeed::new() };
-    let all = first.iter().filter_map(|(seed, value)| {
-        let others: Option<Vec<f64>> = rest.iter().map(|part| part.get(seed).copied()).collect();
-        Some((*seed, (value + others?.iter().sum::<f64>()) / parts.len() as f64))
-    });
-    all.collect()
-}
-
-fn entry(ours: Option<Estimate>, paper: &str) -> Entry {
-    Entry { ours, paper: (!paper.is_empty()).then(|| paper.to_owned()) }
-}
-
-fn row(label: &str, entries: Vec<Entry>) -> Row {
-    Row { label: label.to_owned(), entries }
-}
-
-fn table(id: &str, title: &str, columns: &[&str], rows: Vec<Row>, note: &str) -> Artefact {
-    let columns = columns.iter().map(|c| (*c).to_owned()).collect();
-    Artefact { id: id.into(), title: title.into(), body: Body::Table(Table { columns, rows }), note: note.into() }
-}
-
-fn report(results: &Results) -> Report {
-    // In the order of `PAPER.artefacts`.
-    let makers: [fn(&Results) -> Artefact; 13] = [
-        simulated::models,
-        measured::table_3_4,
-        measured::table_3_5,
-        measured::figure_3_1,
-        measured::figure_3_2,
-        measured::figure_3_3,
-        simulated::table_4_1,
-        simulated::table_4_2,
-        simulated::table_4_3,
-        simulated::table_4_4,
-        simulated::table_4_5,
-        simulated::section_4_5,
-        simulated::figure_4_7,
-    ];
-    let there = PAPER.artefacts.iter().zip(makers).filter(|(wanted, _)| results.have(wanted.studies));
-    Report {
-        paper: PAPER.name.into(),
-        artefacts: there.map(|(_, make)| make(results)).collect(),
-        claims: claims::all(results),
-        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
-    }
+/// `(a - b) / b` in percent, of the seeds that have both and a `b` that is not zero.
+fn relative(a: &BySeed, b: &BySeed) -> BySeed {
+    a.zip(b, |a, b| (b != 0.0).then(|| 100.0 * (a - b) / b))
 }

@@ -1,15 +1,12 @@
 //! The models of the paths; tables 4-1 to 4-5; what one connection changes (DCA §4.5); figure 4-7.
 
 use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
-use fathom_metrics::Estimate;
-use fathom_report::{Axis, Figure, Row, Series};
+use fathom_report::{Axis, Entry, Row, Series};
 
-use super::super::{Artefact, Body, Results};
 use super::measured::{predicted, round_trips, series};
-use super::{
-    ALONE, ALTERED, ASU, BySeed, EMORY, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, by_seed, entry, estimate,
-    relative, row, table,
-};
+use super::{ALONE, ALTERED, ASU, EMORY, PAIRED, PAIRED_ALTERED, REDUCTIONS, SHARES, TUNED, relative};
+use crate::results::{BySeed, Measure};
+use crate::{Artefact, Results};
 
 /// Curves of figure 4-7, as the study calls them, and as the paper draws them.
 pub(super) const CURVES: [(&str, &str); 3] =
@@ -27,7 +24,7 @@ fn change(o: &Outcome, of: impl Fn(&GroupOutcome) -> Option<f64>) -> Option<f64>
     (reno > 0.0).then(|| 100.0 * (early - reno) / reno)
 }
 
-pub(super) fn loss_rate(g: &GroupOutcome) -> Option<f64> {
+fn loss_rate(g: &GroupOutcome) -> Option<f64> {
     (g.sent > 0).then(|| g.lost as f64 / g.sent as f64)
 }
 
@@ -40,35 +37,24 @@ pub(super) fn loss_change(o: &Outcome) -> Option<f64> {
 }
 
 /// A number of a controller's runs beside Reno on a path.
-pub(super) fn paired(results: &Results, path: &str, controller: &str, of: impl Fn(&Outcome) -> Option<f64>) -> BySeed {
-    by_seed(results, PAIRED, &[("path", path), ("controller", controller)], of)
+pub(super) fn paired(r: &Results, path: &str, controller: &str, of: Measure) -> BySeed {
+    r.by_seed(PAIRED, &[("path", path), ("controller", controller)], of)
 }
 
 /// The same on the altered Emory model.
-pub(super) fn altered(
-    results: &Results,
-    level: &str,
-    controller: &str,
-    of: impl Fn(&Outcome) -> Option<f64>,
-) -> BySeed {
-    by_seed(results, PAIRED_ALTERED, &[("level", level), ("controller", controller)], of)
+pub(super) fn altered(r: &Results, level: &str, controller: &str, of: impl Fn(&Outcome) -> Option<f64>) -> BySeed {
+    r.by_seed(PAIRED_ALTERED, &[("level", level), ("controller", controller)], of)
 }
 
 const PAIRED_NOTE: &str =
     "(early - Reno) / Reno in percent, both in the same run: mean (deviation) (95 % confidence interval).";
 
-fn by_reduction(
-    results: &Results,
-    id: &str,
-    title: &str,
-    of: fn(&Outcome) -> Option<f64>,
-    paper: [[&str; 2]; 3],
-) -> Artefact {
-    let rows = REDUCTIONS.iter().zip(paper).map(|((level, controller), [emory, asu])| {
-        let ours = |path| estimate(&paired(results, path, controller, of));
-        row(level, vec![entry(ours("emory"), emory), entry(ours("asu"), asu)])
+fn by_reduction(r: &Results, title: &str, of: Measure, paper: [[&str; 2]; 3]) -> Artefact {
+    let rows = REDUCTIONS.iter().zip(paper).map(|((level, controller), paper)| {
+        let ours = ["emory", "asu"].map(|path| paired(r, path, controller, of).estimate());
+        Row::new(*level, ours.into_iter().zip(paper).map(|(ours, paper)| Entry::new(ours, paper)))
     });
-    table(id, title, &["Emory", "ASU"], rows.collect(), PAIRED_NOTE)
+    Artefact::table(title, ["Emory", "ASU"], rows, PAIRED_NOTE)
 }
 
 pub(super) fn table_4_1(results: &Results) -> Artefact {
@@ -77,7 +63,7 @@ pub(super) fn table_4_1(results: &Results) -> Artefact {
         ["-12 (12) (-21, -4)", "-9.8 (20) (-24, 4)"],
         ["-6.8 (8.6) (-13, -.8)", "-7.4 (15) (-18.1, 3.1)"],
     ];
-    by_reduction(results, "table 4-1", "Change of throughput by reduction level, percent", throughput_change, paper)
+    by_reduction(results, "Change of throughput by reduction level, percent", throughput_change, paper)
 }
 
 pub(super) fn table_4_2(results: &Results) -> Artefact {
@@ -86,22 +72,22 @@ pub(super) fn table_4_2(results: &Results) -> Artefact {
         ["-8 (17.5) (-20, 4.2)", "7.8 (25.7) (-10.2, 26)"],
         ["3.4 (15) (-7.4, 14.3)", "7.8 (21) (-6.7, 22.6)"],
     ];
-    by_reduction(results, "table 4-2", "Change of the loss rate by reduction level, percent", loss_change, paper)
+    by_reduction(results, "Change of the loss rate by reduction level, percent", loss_change, paper)
 }
 
 pub(super) fn queue_7_8(o: &Outcome) -> Option<f64> {
     o.links.get("r7-r8").map(|l| l.mean_queue)
 }
 
-fn altered_row(results: &Results, level: &str, controller: &str, paper: &str, queue: &str) -> Row {
-    let of = |of: &dyn Fn(&Outcome) -> Option<f64>| estimate(&altered(results, level, controller, of));
-    let entries = vec![
-        entry(of(&queue_7_8), queue),
-        entry(of(&throughput_change), paper),
-        entry(of(&loss_change), ""),
-        entry(of(&|o| predicted(o, "delay-based")), ""),
+fn altered_row(r: &Results, level: &str, controller: &str, paper: &str, queue: &str) -> Row {
+    let entry = |of: Measure, paper| Entry::new(altered(r, level, controller, of).estimate(), paper);
+    let entries = [
+        entry(queue_7_8, queue),
+        entry(throughput_change, paper),
+        entry(loss_change, ""),
+        entry(|o| predicted(o, "delay-based"), ""),
     ];
-    row(level, entries)
+    Row::new(level, entries)
 }
 
 const ALTERED_COLUMNS: [&str; 4] = [
@@ -111,34 +97,34 @@ const ALTERED_COLUMNS: [&str; 4] = [
     "P[sampledRTT(2) > windowAVG(20) + std] of the early connection",
 ];
 
-pub(super) fn table_4_3(results: &Results) -> Artefact {
-    let rows = vec![
-        altered_row(results, "heavy", "dca", "-42.4 (6.9) (-47.3, -37.5)", "143.7"),
-        altered_row(results, "light", "dca", "-50 (4.5) (-53.5, -4.7)", "38.3"),
+pub(super) fn table_4_3(r: &Results) -> Artefact {
+    let rows = [
+        altered_row(r, "heavy", "dca", "-42.4 (6.9) (-47.3, -37.5)", "143.7"),
+        altered_row(r, "light", "dca", "-50 (4.5) (-53.5, -4.7)", "38.3"),
     ];
     let note = format!(
         "{PAIRED_NOTE} The paper's text has it the other way round (DCA §4.3): 42 % less under moderate congestion, 53 % under heavy. The \
          changes of losses leave out runs in which Reno lost nothing."
     );
-    table("table 4-3", "Altered Emory model: DCA", &ALTERED_COLUMNS, rows, &note)
+    Artefact::table("Altered Emory model: DCA", ALTERED_COLUMNS, rows, note)
 }
 
-pub(super) fn table_4_4(results: &Results) -> Artefact {
+pub(super) fn table_4_4(r: &Results) -> Artefact {
     let paper = [
-        ("Emory", "emory", "-21 (-27, -15)", "-14.2 (-22.9, -5.43)"),
-        ("ASU", "asu", "-7.3 (-20.3, 5.8)", "-18 (-23.3, -12.9)"),
+        ("Emory", "emory", ["-21 (-27, -15)", "-14.2 (-22.9, -5.43)"]),
+        ("ASU", "asu", ["-7.3 (-20.3, 5.8)", "-18 (-23.3, -12.9)"]),
     ];
-    let rows = paper.map(|(name, path, vegas, dual)| {
-        let ours = |controller| estimate(&paired(results, path, controller, throughput_change));
-        row(name, vec![entry(ours("vegas"), vegas), entry(ours("dual"), dual)])
+    let rows = paper.map(|(name, path, paper)| {
+        let ours = ["vegas", "dual"].map(|controller| paired(r, path, controller, throughput_change).estimate());
+        Row::new(name, ours.into_iter().zip(paper).map(|(ours, paper)| Entry::new(ours, paper)))
     });
     let title = "Change of throughput of Vegas-CAM and DUAL, percent";
-    table("table 4-4", title, &["Vegas-CAM", "DUAL"], rows.into(), PAIRED_NOTE)
+    Artefact::table(title, ["Vegas-CAM", "DUAL"], rows, PAIRED_NOTE)
 }
 
-pub(super) fn table_4_5(results: &Results) -> Artefact {
-    let rows = vec![altered_row(results, "heavy", "vegas", "-1 (16.6) (-12.3, 11)", "143.7")];
-    table("table 4-5", "Altered Emory model: Vegas-CAM under heavy congestion", &ALTERED_COLUMNS, rows, PAIRED_NOTE)
+pub(super) fn table_4_5(r: &Results) -> Artefact {
+    let rows = [altered_row(r, "heavy", "vegas", "-1 (16.6) (-12.3, 11)", "143.7")];
+    Artefact::table("Altered Emory model: Vegas-CAM under heavy congestion", ALTERED_COLUMNS, rows, PAIRED_NOTE)
 }
 
 fn link(o: &Outcome, name: &str, of: impl Fn(&LinkOutcome) -> f64) -> Option<f64> {
@@ -159,69 +145,77 @@ fn part_of_drops(o: &Outcome, name: &str) -> Option<f64> {
     link(o, name, |l| 100.0 * l.dropped as f64 / all as f64)
 }
 
-type Measure = Box<dyn Fn(&Outcome) -> Option<f64>>;
-
-fn drops_at(name: &'static str) -> Measure {
-    Box::new(move |o| link(o, name, |l| l.drops_percent))
+fn drops_at(o: &Outcome, name: &str) -> Option<f64> {
+    link(o, name, |l| l.drops_percent)
 }
 
-fn udp_at(name: &'static str) -> Measure {
-    Box::new(move |o| udp_share(o, name))
+fn loss_of_reno(o: &Outcome) -> Option<f64> {
+    loss_percent(o.groups.get("reno")?)
 }
 
-fn of_reno(of: fn(&GroupOutcome) -> Option<f64>) -> Measure {
-    Box::new(move |o| of(o.groups.get("reno")?))
+pub(super) fn loss_percent(g: &GroupOutcome) -> Option<f64> {
+    loss_rate(g).map(|rate| 100.0 * rate)
 }
 
 fn round_trip(o: &Outcome) -> Option<f64> {
     round_trips(series(o, "reno")?).map(|(mean, _)| mean * 1e3)
 }
 
-fn loss_percent(g: &GroupOutcome) -> Option<f64> {
-    loss_rate(g).map(|rate| rate * 100.0)
+/// Throughput of Reno.
+fn kilobytes(o: &Outcome) -> Option<f64> {
+    Some(o.groups.get("reno")?.throughput_bps / 8e3)
 }
 
-fn kilobytes(g: &GroupOutcome) -> Option<f64> {
-    Some(g.throughput_bps / 8e3)
-}
+/// Lines about one model: what each is, what it takes from an outcome, and what the paper has.
+type Facts<const N: usize> = [(&'static str, Measure, &'static str); N];
 
-pub(super) fn models(results: &Results) -> Artefact {
-    let of = |study, level| {
-        move |label: &'static str, of: Measure, wanted: &str| (study, level, label, of, wanted.to_owned())
-    };
-    let (emory, asu) = (of(EMORY, TUNED), of(ASU, TUNED));
-    let (heavy, light) = (of(ALTERED, "heavy"), of(ALTERED, "light"));
-    let rows = [
-        emory("Emory: loss at 4-5, percent", drops_at("r4-r5"), "1.5"),
-        emory("Emory: loss at 7-8, percent", drops_at("r7-r8"), ".86"),
-        emory("Emory: loss at 10-11, percent", drops_at("r10-r11"), ".6"),
-        emory("Emory: UDP at 4-5, percent of packets", udp_at("4-5"), "20"),
-        emory("Emory: UDP at 7-8, percent of packets", udp_at("7-8"), "12"),
-        emory("Emory: loss of Reno, percent", of_reno(loss_percent), "1 (simulated: .55)"),
-        emory("Emory: mean round trip, ms", Box::new(round_trip), "66 (12)"),
-        emory("Emory: throughput of Reno, kB/s", of_reno(kilobytes), "185.1 (77.5)"),
-        asu("ASU: loss at 8-9, percent", drops_at("r8-r9"), "high, sustained"),
-        asu("ASU: losses that are at 8-9, percent", Box::new(|o| part_of_drops(o, "r8-r9")), "the majority"),
-        asu("ASU: loss at 4-5, percent", drops_at("r4-r5"), "low, bursty"),
-        asu("ASU: loss at 7-8, percent", drops_at("r7-r8"), "low, bursty"),
-        asu("ASU: loss at 10-11, percent", drops_at("r10-r11"), "low, bursty"),
-        asu("ASU: UDP at 7-8, percent of packets", udp_at("7-8"), "50"),
-        asu("ASU: UDP at 8-9, percent of packets", udp_at("8-9"), "8"),
-        asu("ASU: loss of Reno, percent", of_reno(loss_percent), "7"),
-        asu("ASU: mean round trip, ms", Box::new(round_trip), "179 (60)"),
-        asu("ASU: throughput of Reno, kB/s", of_reno(kilobytes), "10.8 (7.3)"),
-        heavy("altered, heavy: loss at 7-8, percent", drops_at("r7-r8"), ".8 to 2"),
-        heavy("altered, heavy: mean queue at 7-8, packets", Box::new(queue_7_8), "143.7"),
-        heavy("altered, heavy: UDP at 7-8, percent of packets", udp_at("7-8"), "less than 5"),
-        light("altered, light: loss at 7-8, percent", drops_at("r7-r8"), "less than .5"),
-        light("altered, light: mean queue at 7-8, packets", Box::new(queue_7_8), "38.3"),
-    ];
-    let rows = rows.into_iter().map(|(study, level, label, of, wanted)| {
-        row(label, vec![entry(estimate(&by_seed(results, study, &[("level", level)], of)), &wanted)])
-    });
+const OF_EMORY: Facts<8> = [
+    ("loss at 4-5, percent", |o| drops_at(o, "r4-r5"), "1.5"),
+    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), ".86"),
+    ("loss at 10-11, percent", |o| drops_at(o, "r10-r11"), ".6"),
+    ("UDP at 4-5, percent of packets", |o| udp_share(o, "4-5"), "20"),
+    ("UDP at 7-8, percent of packets", |o| udp_share(o, "7-8"), "12"),
+    ("loss of Reno, percent", loss_of_reno, "1 (simulated: .55)"),
+    ("mean round trip, ms", round_trip, "66 (12)"),
+    ("throughput of Reno, kB/s", kilobytes, "185.1 (77.5)"),
+];
+const OF_ASU: Facts<10> = [
+    ("loss at 8-9, percent", |o| drops_at(o, "r8-r9"), "high, sustained"),
+    ("losses that are at 8-9, percent", |o| part_of_drops(o, "r8-r9"), "the majority"),
+    ("loss at 4-5, percent", |o| drops_at(o, "r4-r5"), "low, bursty"),
+    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), "low, bursty"),
+    ("loss at 10-11, percent", |o| drops_at(o, "r10-r11"), "low, bursty"),
+    ("UDP at 7-8, percent of packets", |o| udp_share(o, "7-8"), "50"),
+    ("UDP at 8-9, percent of packets", |o| udp_share(o, "8-9"), "8"),
+    ("loss of Reno, percent", loss_of_reno, "7"),
+    ("mean round trip, ms", round_trip, "179 (60)"),
+    ("throughput of Reno, kB/s", kilobytes, "10.8 (7.3)"),
+];
+const OF_HEAVY: Facts<3> = [
+    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), ".8 to 2"),
+    ("mean queue at 7-8, packets", queue_7_8, "143.7"),
+    ("UDP at 7-8, percent of packets", |o| udp_share(o, "7-8"), "less than 5"),
+];
+const OF_LIGHT: Facts<2> = [
+    ("loss at 7-8, percent", |o| drops_at(o, "r7-r8"), "less than .5"),
+    ("mean queue at 7-8, packets", queue_7_8, "38.3"),
+];
+
+pub(super) fn models(r: &Results) -> Artefact {
+    let of =
+        |model: &'static str, study: &'static str, level: &'static str, facts: &'static [(&str, Measure, &str)]| {
+            facts.iter().map(move |(what, of, paper)| {
+                let ours = r.estimate(study, &[("level", level)], of);
+                Row::new(format!("{model}: {what}"), [Entry::new(ours, paper)])
+            })
+        };
+    let rows = of("Emory", EMORY, TUNED, &OF_EMORY)
+        .chain(of("ASU", ASU, TUNED, &OF_ASU))
+        .chain(of("altered, heavy", ALTERED, "heavy", &OF_HEAVY))
+        .chain(of("altered, light", ALTERED, "light", &OF_LIGHT));
     let note = "A Reno connection crosses each model alone; the paper's beside, measured where it says so in tables 3-1 and 3-2, else its \
                 model's (DCA §4.1, §4.3). The tuning asked for losses, UDP and, of the altered model, queues.";
-    table("models", "The models of the paths", &["value"], rows.collect(), note)
+    Artefact::table("The models of the paths", ["value"], rows, note)
 }
 
 /// Percent of the packets that arrived at a path's congested links that these dropped.
@@ -255,30 +249,26 @@ pub(super) type OfLinks = fn(&Outcome, &[&str]) -> Option<f64>;
 pub(super) const OF_LINKS: [(&str, OfLinks); 3] =
     [("loss, percent", lost_at), ("sum of mean queues, packets", queue_at), ("queue oscillations", oscillations)];
 
-pub(super) fn alone(results: &Results, path: &str, controller: &str, of: OfLinks) -> BySeed {
+pub(super) fn alone(r: &Results, path: &str, controller: &str, of: OfLinks) -> BySeed {
     let links = CONGESTED.iter().find(|(name, _)| *name == path).map_or(&[][..], |(_, links)| *links);
-    by_seed(results, ALONE, &[("path", path), ("controller", controller)], |o| of(o, links))
+    r.by_seed(ALONE, &[("path", path), ("controller", controller)], |o| of(o, links))
 }
 
-pub(super) fn section_4_5(results: &Results) -> Artefact {
-    let mut rows = Vec::new();
-    for (path, _) in CONGESTED {
-        for (name, of) in OF_LINKS {
-            let (reno, dca) = (alone(results, path, "reno", of), alone(results, path, "dca", of));
-            let change = entry(relative(&dca, &reno), "essentially unchanged");
-            rows.push(row(
-                &format!("{path}: {name}"),
-                vec![entry(estimate(&reno), ""), entry(estimate(&dca), ""), change],
-            ));
-        }
-    }
+pub(super) fn section_4_5(r: &Results) -> Artefact {
+    let cases = CONGESTED.map(|(path, _)| OF_LINKS.map(|(name, of)| (path, name, of)));
+    let rows = cases.into_iter().flatten().map(|(path, name, of)| {
+        let [reno, dca] = ["reno", "dca"].map(|controller| alone(r, path, controller, of));
+        let change = Entry::new(relative(&dca, &reno).estimate(), "essentially unchanged");
+        let entries = [Entry::new(reno.estimate(), ""), Entry::new(dca.estimate(), ""), change];
+        Row::new(format!("{path}: {name}"), entries)
+    });
     let note = "The congested links of each path together. An oscillation is a rise of the queue, averaged over bins of half a second, above \
                 its mean; the paper does not define its own.";
-    table("section 4.5", "One connection, Reno or DCA", &["Reno", "DCA", "change, percent"], rows, note)
+    Artefact::table("One connection, Reno or DCA", ["Reno", "DCA", "change, percent"], rows, note)
 }
 
 /// Percent of the packets sent over link 7-8 that come from users with the early controller.
-pub(super) fn early_share(o: &Outcome, controller: &str, step: &str) -> Option<f64> {
+fn early_share(o: &Outcome, controller: &str, step: &str) -> Option<f64> {
     let sent = |group: &str| o.background.get(group).map(|b| b.sent as f64);
     let early = match step {
         "0%" => 0.0,
@@ -291,46 +281,28 @@ pub(super) fn early_share(o: &Outcome, controller: &str, step: &str) -> Option<f
     (all > 0.0).then(|| 100.0 * early / all)
 }
 
-fn controller_of(curve: &str) -> &'static str {
-    if curve.starts_with("Vegas") { "vegas" } else { "dca" }
-}
-
-/// Loss rate of link 7-8 in percent, by seed.
-pub(super) fn loss_at_share(results: &Results, curve: &str, step: &str) -> BySeed {
-    by_seed(results, SHARES, &[("curve", curve), ("share", step)], |o| link(o, "r7-r8", |l| l.drops_percent))
+/// Loss rate of link 7-8 in percent.
+pub(super) fn loss_at_share(r: &Results, curve: &str, step: &str) -> BySeed {
+    r.by_seed(SHARES, &[("curve", curve), ("share", step)], |o| drops_at(o, "r7-r8"))
 }
 
 /// Mean part of the traffic at link 7-8 that is early, in percent.
-pub(super) fn share(results: &Results, curve: &str, step: &str) -> Option<f64> {
-    let of = |o: &Outcome| early_share(o, controller_of(curve), step);
-    estimate(&by_seed(results, SHARES, &[("curve", curve), ("share", step)], of)).map(|e| e.mean)
+pub(super) fn share(r: &Results, curve: &str, step: &str) -> Option<f64> {
+    let controller = if curve.starts_with("Vegas") { "vegas" } else { "dca" };
+    let of = |o: &Outcome| early_share(o, controller, step);
+    r.estimate(SHARES, &[("curve", curve), ("share", step)], of).map(|e| e.mean)
 }
 
-pub(super) fn figure_4_7(results: &Results) -> Artefact {
+pub(super) fn figure_4_7(r: &Results) -> Artefact {
     let series = CURVES.map(|(curve, drawn)| {
-        let at = STEPS
-            .iter()
-            .filter_map(|step| Some((share(results, curve, step)?, estimate(&loss_at_share(results, curve, step))?)));
-        let at: Vec<(f64, Estimate)> = at.collect();
-        let spread: Option<Vec<f64>> = at.iter().map(|(_, e)| e.half_width).collect();
-        let points = at.iter().map(|(x, e)| (*x, e.mean)).collect();
-        Series { name: format!("{curve} ({drawn} in the paper)"), points, spread, scatter: false }
+        let at = |step: &&str| Some((share(r, curve, step)?, loss_at_share(r, curve, step).estimate()?));
+        Series::of_estimates(format!("{curve} ({drawn} in the paper)"), STEPS.iter().filter_map(at))
     });
-    let figure = Figure {
-        x: Axis {
-            label: "early traffic, percent of the packets at link 7-8".into(),
-            log: false,
-            range: Some((0.0, 100.0)),
-        },
-        y: Axis { label: "loss rate at link 7-8, percent".into(), log: false, range: None },
-        series: series.into(),
-    };
+    let axes = [
+        Axis::linear("early traffic, percent of the packets at link 7-8").over(0.0, 100.0),
+        Axis::linear("loss rate at link 7-8, percent"),
+    ];
     let note = "The paper's text gives for its curves: no drop before 10 % of DCA, none at all with Vegas, and a later one in the lightly \
                 congested case. Its loss rate at no DCA is .8 to 2 % (heavy) and less than .5 % (light).";
-    Artefact {
-        id: "figure 4-7".into(),
-        title: "Loss rate as delay-based traffic grows".into(),
-        body: Body::Figure(figure),
-        note: note.into(),
-    }
+    Artefact::figure("Loss rate as delay-based traffic grows", axes, series, note)
 }

@@ -1,41 +1,24 @@
 //! Artefacts and studies fit together; predicates hold, fail and abstain on results made by hand.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fathom_cc::Time;
 use fathom_experiments::scenario::{BackgroundOutcome, GroupOutcome, LinkOutcome, Load, Outcome, RttOutcome};
-use fathom_experiments::study::{Study, StudyRunResult, shipped};
 use fathom_metrics::RttSample;
 
-use super::super::{Body, Results, Verdict};
-use super::claims::{answer, names};
+use super::claims::varies_more;
 use super::simulated::{CONGESTED, CURVES, STEPS};
 use super::*;
-
-fn study(name: &str) -> Study {
-    Study::from_toml(name, shipped(name).unwrap_or_else(|| panic!("{name} does not ship"))).unwrap()
-}
-
-fn blank() -> Outcome {
-    Outcome {
-        punctuality: None,
-        seconds: 500.0,
-        links: BTreeMap::new(),
-        groups: BTreeMap::new(),
-        background: BTreeMap::new(),
-        fairness: None,
-        trace_hash: String::new(),
-    }
-}
+use crate::testing::{self, axis, outcome, seeds, study};
+use crate::{Body, Results, Verdict};
 
 /// Results of a study: for each seed from 1 on the outcome of its number.
 fn put(results: &mut Results, study: &str, key: &[(&str, &str)], outcomes: Vec<Outcome>) {
-    let key: BTreeMap<String, String> = key.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect();
-    let runs = outcomes.into_iter().zip(1..);
-    let runs =
-        runs.map(|(outcome, seed)| StudyRunResult { key: key.clone(), seed, fingerprint: String::new(), outcome });
-    results.add(study, runs.collect());
+    testing::put(results, study, key, 1, outcomes);
+}
+
+fn blank() -> Outcome {
+    outcome(500.0, [])
 }
 
 /// Reno has 100 and loses 10 of 1000; the early connection changes both by so many percent.
@@ -46,8 +29,7 @@ fn beside(throughput: f64, loss: f64) -> Outcome {
         lost: (1_000.0 + 10.0 * lost) as u64,
         ..GroupOutcome::default()
     };
-    let groups = [("reno", group(1e6, 0.0)), ("delay-based", group(1e6 * (1.0 + throughput / 100.0), loss))];
-    Outcome { groups: groups.map(|(name, g)| (name.to_owned(), g)).into(), ..blank() }
+    outcome(500.0, [("reno", group(1e6, 0.0)), ("delay-based", group(1e6 * (1.0 + throughput / 100.0), loss))])
 }
 
 fn pair(path: &str, controller: &str, throughput: [f64; 3], loss: [f64; 3]) -> Results {
@@ -82,7 +64,7 @@ fn with_series(before: [u64; 2], after: u64, rounds: u64) -> Outcome {
         rtt: Some(RttOutcome { samples }),
         ..GroupOutcome::default()
     };
-    Outcome { groups: [("reno".to_owned(), group)].into(), ..blank() }
+    outcome(500.0, [("reno", group)])
 }
 
 fn measured(study: &str, levels: &[&str], of: impl Fn(u64) -> Outcome) -> Results {
@@ -120,8 +102,7 @@ fn add_shares(results: &mut Results, curve: &str, controller: &str, change: impl
             Outcome {
                 links: [("r7-r8".to_owned(), link(1_000_000, dropped as u64))].into(),
                 background: background.into(),
-                groups: [("measured".to_owned(), own)].into(),
-                ..blank()
+                ..outcome(500.0, [("measured", own)])
             }
         });
         put(results, SHARES, &[("curve", curve), ("share", step)], runs.collect());
@@ -129,32 +110,23 @@ fn add_shares(results: &mut Results, curve: &str, controller: &str, change: impl
 }
 
 fn verdict(id: &str, results: &Results) -> Verdict {
-    answer(id, results).verdict
+    testing::verdict(&PAPER, results, id)
 }
 
 #[test]
-fn artefacts_claims_and_keys_name_what_the_studies_have() {
-    for wanted in PAPER.artefacts {
-        wanted.studies.iter().for_each(|name| drop(study(name)));
-    }
-    let ids: BTreeSet<&str> = names().iter().map(|(id, _)| *id).collect();
-    assert_eq!(ids.len(), names().len(), "claims are named once");
-    names().iter().flat_map(|(_, studies)| *studies).for_each(|name| drop(study(name)));
-    let values = |name: &str, axis: &str| {
-        study(name).axes.into_iter().find(|a| a.name == axis).unwrap_or_else(|| panic!("{name} {axis}")).values
-    };
-    assert_eq!(values(EMORY, "level"), LEVELS);
-    assert_eq!(values(ASU, "level"), LEVELS);
+fn keys_name_what_the_studies_have() {
+    assert_eq!(axis(EMORY, "level"), LEVELS);
+    assert_eq!(axis(ASU, "level"), LEVELS);
     assert!(LEVELS.contains(&TUNED));
-    assert_eq!(values(ALTERED, "level"), ["heavy", "light"]);
-    assert_eq!(values(PAIRED_ALTERED, "level"), ["heavy", "light"]);
-    assert_eq!(values(PAIRED, "path"), CONGESTED.map(|(path, _)| path));
-    assert_eq!(values(ALONE, "path"), CONGESTED.map(|(path, _)| path));
-    assert_eq!(values(ALONE, "controller"), ["reno", "dca"]);
+    assert_eq!(axis(ALTERED, "level"), ["heavy", "light"]);
+    assert_eq!(axis(PAIRED_ALTERED, "level"), ["heavy", "light"]);
+    assert_eq!(axis(PAIRED, "path"), CONGESTED.map(|(path, _)| path));
+    assert_eq!(axis(ALONE, "path"), CONGESTED.map(|(path, _)| path));
+    assert_eq!(axis(ALONE, "controller"), ["reno", "dca"]);
     let controllers: Vec<&str> = REDUCTIONS.iter().map(|(_, c)| *c).chain(["vegas", "dual"]).collect();
-    assert_eq!(values(PAIRED, "controller"), controllers);
-    assert_eq!(values(SHARES, "share"), STEPS);
-    assert_eq!(values(SHARES, "curve"), CURVES.map(|(curve, _)| curve));
+    assert_eq!(axis(PAIRED, "controller"), controllers);
+    assert_eq!(axis(SHARES, "share"), STEPS);
+    assert_eq!(axis(SHARES, "curve"), CURVES.map(|(curve, _)| curve));
 }
 
 #[test]
@@ -216,12 +188,6 @@ fn measured_connections_have_the_windows_and_packets_of_the_paper() {
 }
 
 #[test]
-fn nothing_measured_nothing_reported() {
-    let report = (PAPER.report)(&Results::default());
-    assert!(report.artefacts.is_empty() && report.claims.is_empty() && !report.departures.is_empty());
-}
-
-#[test]
 fn artefacts_come_under_their_names() {
     let mut results = pair("emory", "dca", [-37.0, -30.0, -44.0], [-7.0, 0.0, -14.0]);
     for study in [EMORY, ASU, ALTERED] {
@@ -233,10 +199,10 @@ fn artefacts_come_under_their_names() {
     put(&mut results, PAIRED_ALTERED, &[("level", "heavy"), ("controller", "dca")], vec![beside(-40.0, -10.0)]);
     put(&mut results, ALONE, &[("path", "asu"), ("controller", "dca")], vec![blank()]);
     add_shares(&mut results, "DCA, heavy", "dca", |_| 0);
-    let report = (PAPER.report)(&results);
+    let report = PAPER.report(&results);
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, PAPER.artefacts.iter().map(|w| w.id).collect::<Vec<_>>());
-    assert_eq!(report.claims.len(), names().len());
+    assert_eq!(report.claims.len(), claims::CLAIMS.len());
     let Body::Table(reductions) = &report.artefacts.iter().find(|a| a.id == "table 4-1").unwrap().body else {
         panic!("a table")
     };
@@ -275,22 +241,18 @@ fn metrics_of_the_series_decide() {
     let mut results = measured(EMORY, &LEVELS, |seed| with_series([80, 80 + seed], 50, 30));
     assert_eq!(verdict("dca-few-losses-foretold", &results), Verdict::NotHeld, "one path is enough for no");
     assert_eq!(verdict("dca-few-losses-foretold", &Results::default()), Verdict::Undecided);
-    let asu = measured(ASU, &LEVELS, |seed| with_series([49, 51], 80 + seed, 30));
-    results.add(ASU, asu.outcomes(ASU, &[]).map(|(seed, o)| level_run(seed, o)).collect());
-    // Added without levels: only what asks for all runs of a study finds them.
+    // Without levels: only what asks for all runs of a study finds them.
+    let asu = || (1..=3).map(|seed| with_series([49, 51], 80 + seed, 30)).collect();
+    put(&mut results, ASU, &[], asu());
     assert_eq!(verdict("dca-rise-after-the-loss", &results), Verdict::NotHeld, "Emory falls");
     let mut both = measured(EMORY, &LEVELS, |seed| with_series([49, 51], 80 + seed, 30));
-    both.add(ASU, asu.outcomes(ASU, &[]).map(|(seed, o)| level_run(seed, o)).collect());
+    put(&mut both, ASU, &[], asu());
     assert_eq!(verdict("dca-rise-after-the-loss", &both), Verdict::Held);
     // At -1 51 of about 50.3 ms, at -10 49 or 51.
     assert_ne!(verdict("dca-emory-early-rise", &both), Verdict::Held);
     // All losses come after 50 ms, which is above no median of 49 and 51; then all after 80 ms.
     assert_eq!(verdict("dca-losses-after-short-round-trips", &both), Verdict::Held);
     assert_eq!(verdict("dca-losses-after-short-round-trips", &results), Verdict::NotHeld);
-}
-
-fn level_run(seed: u64, outcome: &Outcome) -> StudyRunResult {
-    StudyRunResult { key: BTreeMap::new(), seed, fingerprint: String::new(), outcome: outcome.clone() }
 }
 
 #[test]
@@ -412,4 +374,14 @@ fn where_the_loss_rate_begins_to_fall() {
 
     assert_eq!(verdict("dca-vegas-inactive", &shares("Vegas, heavy", "vegas", |_| 0)), Verdict::Held);
     assert_eq!(verdict("dca-vegas-inactive", &shares("Vegas, heavy", "vegas", from("2.3%"))), Verdict::NotHeld);
+}
+
+#[test]
+fn variances_are_compared_by_f() {
+    // With nine degrees of freedom each the bounds are 4.03 and 1/4.03 (tables of F).
+    let spread = |by: f64| seeds((0..10).map(|n| f64::from(n) * by)).estimate();
+    assert_eq!(varies_more(spread(2.02), spread(1.0)), Verdict::Held, "a ratio of 4.08");
+    assert_eq!(varies_more(spread(1.99), spread(1.0)), Verdict::Undecided, "a ratio of 3.96");
+    assert_eq!(varies_more(spread(1.0), spread(2.02)), Verdict::NotHeld);
+    assert_eq!(varies_more(seeds([1.0]).estimate(), spread(1.0)), Verdict::Undecided);
 }

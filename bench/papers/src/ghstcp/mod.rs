@@ -9,9 +9,10 @@ mod tests;
 use fathom_experiments::scenario::Outcome;
 use fathom_metrics::Estimate;
 use fathom_netsim::link::jain;
-use fathom_report::{Axis, Entry, Figure, Row, Series, Table};
+use fathom_report::{Axis, Entry, Row};
 
-use super::{Artefact, ArtefactSpec, Body, Paper, Report, Results};
+use crate::results::{BySeed, Measure, with};
+use crate::{Artefact, Paper, Results, spec};
 
 const DROPTAIL: &str = "ghstcp-droptail";
 const RED: &str = "ghstcp-red";
@@ -20,35 +21,42 @@ const DELAYS: [&str; 3] = ["25ms", "50ms", "100ms"];
 /// Part of a run that is warm-up, in both studies: 20 of 100 s.
 const WARM_UP: f64 = 0.2;
 
-pub(super) const PAPER: Paper = Paper {
+pub(crate) const PAPER: Paper = Paper {
     name: "ghstcp",
     citation: "Z. Zhang, G. Hasegawa, M. Murata: Performance Analysis and Improvement of HighSpeed TCP with TailDrop/ARED Routers, \
                Osaka University, 2004",
     artefacts: &[
-        ArtefactSpec {
-            id: "figure 2",
-            shows: "throughput of Reno beside Reno and HighSpeed TCP, drop-tail",
-            studies: &[DROPTAIL],
-        },
-        ArtefactSpec {
-            id: "figure 3",
-            shows: "throughput of Reno beside HighSpeed TCP and gHSTCP, drop-tail",
-            studies: &[DROPTAIL],
-        },
-        ArtefactSpec {
-            id: "figure 4",
-            shows: "throughput with Adaptive RED beside drop-tail",
-            studies: &[DROPTAIL, RED],
-        },
-        ArtefactSpec {
-            id: "figure 7",
-            shows: "throughput of HighSpeed TCP with Adaptive RED and gHSTCP with gARED",
-            studies: &[RED],
-        },
-        ArtefactSpec { id: "fairness", shows: "Jain's index over all ten flows", studies: &[DROPTAIL, RED] },
-        ArtefactSpec { id: "queue", shows: "how steady the queue is with Adaptive RED and gARED", studies: &[RED] },
+        spec("figure 2", "throughput of Reno beside Reno and HighSpeed TCP, drop-tail", &[DROPTAIL], |r| {
+            throughput(r, "Throughput, drop-tail: Reno beside Reno and HighSpeed TCP", [RENO, HIGHSPEED])
+        }),
+        spec("figure 3", "throughput of Reno beside HighSpeed TCP and gHSTCP, drop-tail", &[DROPTAIL], |r| {
+            throughput(r, "Throughput, drop-tail: Reno beside HighSpeed TCP and gHSTCP", [HIGHSPEED, GENTLE])
+        }),
+        spec("figure 4", "throughput with Adaptive RED beside drop-tail", &[DROPTAIL, RED], |r| {
+            throughput(r, "Throughput of HighSpeed TCP: drop-tail and Adaptive RED", [HIGHSPEED, HIGHSPEED_ARED])
+        }),
+        spec("figure 7", "throughput of HighSpeed TCP with Adaptive RED and gHSTCP with gARED", &[RED], |r| {
+            let title = "Throughput: HighSpeed TCP with Adaptive RED, gHSTCP with gARED";
+            throughput(r, title, [HIGHSPEED_ARED, GENTLE_GARED])
+        }),
+        spec("fairness", "Jain's index over all ten flows", &[DROPTAIL, RED], |r| {
+            let systems = [RENO, HIGHSPEED, GENTLE, HIGHSPEED_ARED, GENTLE_GARED, HIGHSPEED_GARED, GENTLE_ARED];
+            let note = "Not in the paper, which calls cases fair without a number. Five flows at 100 Mbps beside five that share the \
+                        rest evenly would have an index of .74.";
+            let measures: [(_, Measure); 2] = [("Jain's index", fairness), ("utilisation (%)", utilisation)];
+            by_delay(r, "Fairness between all ten flows, and use of the bottleneck", &systems, measures, note)
+        }),
+        spec("queue", "how steady the queue is with Adaptive RED and gARED", &[RED], |r| {
+            let systems = [HIGHSPEED_ARED, HIGHSPEED_GARED, GENTLE_ARED, GENTLE_GARED];
+            let note = "Not in the paper, whose figures 5 and 6 are sketches. Means over bins of about 0.13 s, from the end of the warm-up. \
+                        The target is 4500 to 5500 packets.";
+            let measures: [(_, Measure); 2] =
+                [("mean queue (packets)", queue_mean), ("its standard deviation", queue_deviation)];
+            by_delay(r, "The bottleneck's queue over time", &systems, measures, note)
+        }),
     ],
-    report,
+    claims: &[claims::CLAIMS],
+    departures: DEPARTURES,
 };
 
 const DEPARTURES: &[&str] = &[
@@ -93,19 +101,16 @@ const HIGHSPEED_GARED: System = red("highspeed", "gARED", "HighSpeed TCP, gARED 
 const GENTLE_ARED: System = red("gentle", "ARED", "gHSTCP, ARED (ours)");
 
 impl System {
-    /// Its axes at a delay.
-    fn key(&self, delay: &'static str) -> Vec<(&'static str, &'static str)> {
-        let queue = self.queue.map(|queue| ("queue", queue));
-        [("delay", delay), ("controller", self.controller)].into_iter().chain(queue).collect()
+    /// Its axes but for the delay.
+    fn axes(&self) -> Vec<(&'static str, &'static str)> {
+        [("controller", self.controller)].into_iter().chain(self.queue.map(|queue| ("queue", queue))).collect()
     }
 
-    fn estimate(&self, results: &Results, delay: &'static str, of: Measure) -> Option<Estimate> {
-        results.estimate(self.study, &self.key(delay), of)
+    /// A number at a delay.
+    fn at(&self, results: &Results, delay: &str, of: Measure) -> BySeed {
+        results.by_seed(self.study, &with(&self.axes(), "delay", delay), of)
     }
 }
-
-/// A number of a run.
-type Measure = fn(&Outcome) -> Option<f64>;
 
 /// Flows of each group.
 const FLOWS: usize = 5;
@@ -155,95 +160,32 @@ fn queue_deviation(o: &Outcome) -> Option<f64> {
     Estimate::of(settled(o)?)?.deviation
 }
 
-fn report(results: &Results) -> Report {
-    let figures: [(&str, &str, &[System]); 4] = [
-        ("figure 2", "Throughput, drop-tail: Reno beside Reno and HighSpeed TCP", &[RENO, HIGHSPEED]),
-        ("figure 3", "Throughput, drop-tail: Reno beside HighSpeed TCP and gHSTCP", &[HIGHSPEED, GENTLE]),
-        ("figure 4", "Throughput of HighSpeed TCP: drop-tail and Adaptive RED", &[HIGHSPEED, HIGHSPEED_ARED]),
-        ("figure 7", "Throughput: HighSpeed TCP with Adaptive RED, gHSTCP with gARED", &[HIGHSPEED_ARED, GENTLE_GARED]),
+/// Bars of the paper as points over the delay.
+fn throughput(results: &Results, title: &str, systems: [System; 2]) -> Artefact {
+    let groups: [(&str, Measure); 2] = [("S1", s1), ("S2", s2)];
+    let series = systems.map(|system| {
+        let curve = |(group, of)| {
+            let name = format!("{}: {group}", system.name);
+            results.curve(system.study, "delay", &system.axes(), &name, of)
+        };
+        groups.map(curve)
+    });
+    let axes = [
+        Axis::linear("Propagation delay of the bottleneck (ms)"),
+        Axis::linear("Throughput of five flows (Mbit/s)").over(0.0, 2_500.0),
     ];
-    let mut artefacts: Vec<Artefact> =
-        figures.iter().map(|(id, title, systems)| throughput(results, id, title, systems)).collect();
-    artefacts.push(fairness_table(results));
-    artefacts.push(queue_table(results));
-    let wanted = |a: &Artefact| PAPER.artefacts.iter().find(|w| w.id == a.id);
-    artefacts.retain(|a| wanted(a).is_some_and(|w| results.have(w.studies)));
-    Report {
-        paper: PAPER.name.into(),
-        artefacts,
-        claims: claims::CLAIMS.iter().filter_map(|claim| claim.claim(results)).collect(),
-        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
-    }
+    let note = "The paper draws bars without numbers. S1 are Reno flows behind 100 Mbps each, S2 flows behind 1 Gbps each. Cases without \
+                and with SACK are one run here.";
+    Artefact::figure(title, axes, series.as_flattened(), note)
 }
 
-/// Bars of the paper as points over the delay.
-fn throughput(results: &Results, id: &str, title: &str, systems: &[System]) -> Artefact {
-    let groups: [(&str, Measure); 2] = [("S1", s1), ("S2", s2)];
-    let series = systems.iter().flat_map(|system| {
-        groups.map(|(name, of)| {
-            let points = DELAYS.iter().filter_map(|delay| {
-                let ms: f64 = delay.strip_suffix("ms")?.parse().ok()?;
-                Some((ms, system.estimate(results, delay, of)?))
-            });
-            let points: Vec<(f64, Estimate)> = points.collect();
-            Series {
-                name: format!("{}: {name}", system.name),
-                spread: points.iter().map(|(_, e)| e.half_width).collect(),
-                points: points.iter().map(|(ms, e)| (*ms, e.mean)).collect(),
-                scatter: false,
-            }
+/// Two numbers of each of these systems at every delay.
+fn by_delay(results: &Results, title: &str, systems: &[System], of: [(&str, Measure); 2], note: &str) -> Artefact {
+    let rows = systems.iter().flat_map(|system| {
+        of.map(|(what, of)| {
+            let ours = DELAYS.map(|delay| Entry::new(system.at(results, delay, of).estimate(), ""));
+            Row::new(format!("{}: {what}", system.name), ours)
         })
     });
-    let axis = |label: &str| Axis { label: label.into(), log: false, range: None };
-    Artefact {
-        id: id.into(),
-        title: title.into(),
-        body: Body::Figure(Figure {
-            x: axis("Propagation delay of the bottleneck (ms)"),
-            y: Axis { range: Some((0.0, 2_500.0)), ..axis("Throughput of five flows (Mbit/s)") },
-            series: series.collect(),
-        }),
-        note: "The paper draws bars without numbers. S1 are Reno flows behind 100 Mbps each, S2 flows behind 1 Gbps each. Cases without \
-               and with SACK are one run here."
-            .into(),
-    }
-}
-
-fn delays_table(results: &Results, id: &str, title: &str, rows: &[(System, &str, Measure)], note: &str) -> Artefact {
-    let entries = |system: &System, of: Measure| {
-        DELAYS.iter().map(|delay| Entry { ours: system.estimate(results, delay, of), paper: None }).collect()
-    };
-    let rows = rows
-        .iter()
-        .map(|(system, what, of)| Row { label: format!("{}: {what}", system.name), entries: entries(system, *of) });
-    let columns = DELAYS.iter().map(|d| d.replace("ms", " ms")).collect();
-    let body = Body::Table(Table { columns, rows: rows.collect() });
-    Artefact { id: id.into(), title: title.into(), body, note: note.into() }
-}
-
-fn fairness_table(results: &Results) -> Artefact {
-    let systems = [RENO, HIGHSPEED, GENTLE, HIGHSPEED_ARED, GENTLE_GARED, HIGHSPEED_GARED, GENTLE_ARED];
-    let rows: Vec<(System, &str, Measure)> = systems
-        .iter()
-        .flat_map(|s| [(*s, "Jain's index", fairness as Measure), (*s, "utilisation (%)", utilisation as Measure)])
-        .collect();
-    let note = "Not in the paper, which calls cases fair without a number. Five flows at 100 Mbps beside five that share the rest evenly \
-                would have an index of .74.";
-    delays_table(results, "fairness", "Fairness between all ten flows, and use of the bottleneck", &rows, note)
-}
-
-fn queue_table(results: &Results) -> Artefact {
-    let systems = [HIGHSPEED_ARED, HIGHSPEED_GARED, GENTLE_ARED, GENTLE_GARED];
-    let rows: Vec<(System, &str, Measure)> = systems
-        .iter()
-        .flat_map(|s| {
-            [
-                (*s, "mean queue (packets)", queue_mean as Measure),
-                (*s, "its standard deviation", queue_deviation as Measure),
-            ]
-        })
-        .collect();
-    let note = "Not in the paper, whose figures 5 and 6 are sketches. Means over bins of about 0.13 s, from the end of the warm-up. The \
-                target is 4500 to 5500 packets.";
-    delays_table(results, "queue", "The bottleneck's queue over time", &rows, note)
+    Artefact::table(title, ["25 ms", "50 ms", "100 ms"], rows, note)
 }

@@ -1,13 +1,11 @@
 //! The predicates on made-up results, and that they ask for runs that the studies have.
 
-use std::collections::BTreeMap;
-
 use fathom_experiments::scenario::{FlowOutcome, GroupOutcome, LinkOutcome};
 use fathom_experiments::stack::Stack;
-use fathom_experiments::study::{Study, StudyRunResult, shipped};
 
-use super::super::{Claim, Verdict};
 use super::*;
+use crate::testing::{self, finding, put, study};
+use crate::{Body, Verdict};
 
 /// Mbit/s of S1 and S2 in a run, and the rest of its outcome.
 fn outcome(s1: f64, s2: f64) -> Outcome {
@@ -15,18 +13,12 @@ fn outcome(s1: f64, s2: f64) -> Outcome {
         let flow = FlowOutcome { throughput_bps: mbps * 1e6 / 5.0, sent: 0, lost: 0 };
         GroupOutcome { throughput_bps: mbps * 1e6, flows: vec![flow; 5], ..GroupOutcome::default() }
     };
-    Outcome {
-        seconds: 100.0,
-        links: [("left-right".to_owned(), LinkOutcome::default())].into(),
-        groups: [("S1".to_owned(), group(s1)), ("S2".to_owned(), group(s2))].into(),
-        ..Outcome::default()
-    }
+    let links = [("left-right".to_owned(), LinkOutcome::default())].into();
+    Outcome { links, ..testing::outcome(100.0, [("S1", group(s1)), ("S2", group(s2))]) }
 }
 
-fn add(results: &mut Results, system: System, delay: &'static str, seed: u64, outcome: Outcome) {
-    let key: BTreeMap<String, String> =
-        system.key(delay).into_iter().map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect();
-    results.add(system.study, vec![StudyRunResult { key, seed, fingerprint: format!("{seed:016x}"), outcome }]);
+fn add(results: &mut Results, system: System, delay: &str, seed: u64, outcome: Outcome) {
+    put(results, system.study, &with(&system.axes(), "delay", delay), seed, [outcome]);
 }
 
 /// One seed, the same at every delay.
@@ -40,12 +32,8 @@ fn everywhere(runs: &[(System, f64, f64)]) -> Results {
     results
 }
 
-fn claim(results: &Results, id: &str) -> Claim {
-    report(results).claims.into_iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no claim {id}"))
-}
-
 fn verdict(results: &Results, id: &str) -> Verdict {
-    claim(results, id).verdict
+    testing::verdict(&PAPER, results, id)
 }
 
 #[test]
@@ -55,8 +43,8 @@ fn harm_is_a_loss_of_a_quarter_beyond_the_margin() {
         let results = everywhere(&[(RENO, 400.0, 1_000.0), (HIGHSPEED, harmed, 1_900.0)]);
         assert_eq!(verdict(&results, "ghstcp-highspeed-harms-reno"), expected, "{harmed}");
     }
-    let found =
-        claim(&everywhere(&[(RENO, 400.0, 900.0), (HIGHSPEED, 200.0, 900.0)]), "ghstcp-highspeed-harms-reno").found;
+    let results = everywhere(&[(RENO, 400.0, 900.0), (HIGHSPEED, 200.0, 900.0)]);
+    let found = finding(&PAPER, &results, "ghstcp-highspeed-harms-reno").numbers;
     assert!(found.contains("at 50ms: 200 against 400"), "{found}");
 }
 
@@ -148,7 +136,7 @@ fn fairness_is_over_all_ten_flows() {
 
 #[test]
 fn artefacts_without_results_are_left_out() {
-    let report = report(&everywhere(&[(RENO, 480.0, 1_500.0)]));
+    let report = PAPER.report(&everywhere(&[(RENO, 480.0, 1_500.0)]));
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, ["figure 2", "figure 3"]);
     assert!(report.claims.iter().all(|c| !c.id.contains("ared")), "{:?}", report.claims);
@@ -160,18 +148,17 @@ fn artefacts_without_results_are_left_out() {
 
 #[test]
 fn every_run_a_claim_needs_is_in_a_shipped_study() {
-    for wanted in PAPER.artefacts {
-        assert!(wanted.studies.iter().all(|study| shipped(study).is_some()), "{}", wanted.id);
-    }
     for system in [RENO, HIGHSPEED, GENTLE, HIGHSPEED_ARED, GENTLE_GARED, HIGHSPEED_GARED, GENTLE_ARED] {
-        let study = Study::from_toml(system.study, shipped(system.study).unwrap()).unwrap();
-        let study = study.with_stack(Stack::Quinn).unwrap();
+        let study = study(system.study).with_stack(Stack::Quinn).unwrap();
         for scale in [1.0, 0.02] {
             let runs = study.runs(scale).unwrap();
             for delay in DELAYS {
-                let key: BTreeMap<String, String> =
-                    system.key(delay).into_iter().map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect();
-                let run = runs.iter().find(|c| c.key == key).unwrap_or_else(|| panic!("{key:?}"));
+                let axes = system.axes();
+                let key = with(&axes, "delay", delay);
+                let fits = |k: &std::collections::BTreeMap<String, String>| {
+                    k.len() == key.len() && key.iter().all(|(axis, value)| k.get(*axis).is_some_and(|v| v == value))
+                };
+                let run = runs.iter().find(|run| fits(&run.key)).unwrap_or_else(|| panic!("{key:?}"));
                 // gHSTCP §3.1.
                 assert_eq!(run.scenario.chain.links[0].rate.bits_per_sec(), 2_500_000_000);
                 let access = [0, 1].map(|i| run.scenario.traffic[i].access.rate.bits_per_sec() / 1_000_000);

@@ -14,53 +14,20 @@ mod tests;
 use fathom_experiments::scenario::Outcome;
 use fathom_metrics::{ShareDistribution, WindowFairness};
 
-use super::{ArtefactSpec, Paper, Report, Results};
+use crate::Paper;
 
 const ALIKE: &str = "packet-size-4.3.1";
 const MIXED: &str = "packet-size-4.3.2";
 const ADAPTIVE: &str = "packet-size-adaptive";
 const BESIDE: &str = "packet-size-adaptive-mixed";
 
-pub(super) const PAPER: Paper = Paper {
+pub(crate) const PAPER: Paper = Paper {
     name: "packet-size",
     citation: "S. Wilson: An Adaptive Packet Size Approach to TCP Congestion Control. MSc thesis, University of British Columbia, 2008",
-    artefacts: &[
-        ArtefactSpec { id: "figure 4.4", shows: "one packet size, 50 flows, windows of 1 s", studies: &[ALIKE] },
-        ArtefactSpec { id: "figure 4.5", shows: "one packet size, 100 flows, windows of 1 s", studies: &[ALIKE] },
-        ArtefactSpec { id: "figure 4.6", shows: "one packet size, 200 flows, windows of 1 s", studies: &[ALIKE] },
-        ArtefactSpec { id: "figure 4.7", shows: "one packet size, 400 flows, windows of 1 s", studies: &[ALIKE] },
-        ArtefactSpec { id: "figure 4.8", shows: "one packet size, 50 flows, windows of 10 s", studies: &[ALIKE] },
-        ArtefactSpec { id: "figure 4.9", shows: "one packet size, 100 flows, windows of 10 s", studies: &[ALIKE] },
-        ArtefactSpec { id: "figure 4.10", shows: "one packet size, 200 flows, windows of 10 s", studies: &[ALIKE] },
-        ArtefactSpec { id: "figure 4.11", shows: "one packet size, 400 flows, windows of 10 s", studies: &[ALIKE] },
-        ArtefactSpec { id: "round one", shows: "figures 4.4 to 4.11 and other windows in numbers", studies: &[ALIKE] },
-        ArtefactSpec { id: "figure 4.12", shows: "two packet sizes, 50 flows, windows of 1 s", studies: &[MIXED] },
-        ArtefactSpec { id: "figure 4.13", shows: "two packet sizes, 50 flows, windows of 10 s", studies: &[MIXED] },
-        ArtefactSpec { id: "figure 4.14", shows: "two packet sizes, 200 flows, windows of 1 s", studies: &[MIXED] },
-        ArtefactSpec { id: "figure 4.15", shows: "two packet sizes, 200 flows, windows of 10 s", studies: &[MIXED] },
-        ArtefactSpec {
-            id: "round two",
-            shows: "figures 4.12 to 4.15, and small packets of 500 bytes, in numbers",
-            studies: &[MIXED],
-        },
-        ArtefactSpec { id: "adaptive", shows: "sizes that adapt, alone, under four queues", studies: &[ADAPTIVE] },
-        ArtefactSpec {
-            id: "adaptive beside large",
-            shows: "sizes that adapt beside large ones, under four queues",
-            studies: &[BESIDE],
-        },
-    ],
-    report,
+    artefacts: figures::ARTEFACTS,
+    claims: &[claims::CLAIMS],
+    departures: DEPARTURES,
 };
-
-fn report(results: &Results) -> Report {
-    Report {
-        paper: PAPER.name.into(),
-        artefacts: figures::artefacts(results),
-        claims: claims::claims(results),
-        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
-    }
-}
 
 const DEPARTURES: &[&str] = &[
     "The flows are QUIC connections of a real stack with NewReno's window, not ns-2's TCP agents.",
@@ -93,6 +60,11 @@ fn fairness(outcome: &Outcome, seconds: f64) -> Option<&WindowFairness> {
 /// All flows in windows of so many seconds.
 fn everyone(outcome: &Outcome, seconds: f64) -> Option<&ShareDistribution> {
     Some(&fairness(outcome, seconds)?.all)
+}
+
+/// Percent of flows below 5 % of their share in windows of so many seconds.
+fn starved(outcome: &Outcome, seconds: f64) -> Option<f64> {
+    Some(everyone(outcome, seconds)?.starved_percent)
 }
 
 /// A group's flows in windows of so many seconds.

@@ -1,52 +1,50 @@
 //! Predicates on made-up numbers, and the studies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use fathom_experiments::scenario::GroupOutcome;
-use fathom_experiments::study::{Study, StudyRun, StudyRunResult, shipped};
+use fathom_experiments::scenario::{GroupOutcome, Stop};
 use fathom_metrics::{Fairness, GroupBytes, WINDOWS};
 
 use super::claims::*;
 use super::figures::{LARGE_PERCENT, QUEUES, SIZES, beside_percent};
 use super::*;
 use crate::Body;
-use crate::Verdict::{Held, NotHeld, Undecided};
+use crate::Verdict::{self, Held, NotHeld, Undecided};
+use crate::results::BySeed;
+use crate::testing::{axis, every_run, near, outcome, study};
 
-fn v(mean: f64) -> Vec<f64> {
-    vec![mean - 0.1, mean, mean + 0.1]
+fn v(mean: f64) -> BySeed {
+    near(mean, 0.1)
 }
 
-fn wide(mean: f64) -> Vec<f64> {
-    vec![mean - 30.0, mean, mean + 30.0]
+fn wide(mean: f64) -> BySeed {
+    near(mean, 30.0)
 }
 
 #[test]
 fn numbers_of_the_thesis_have_room_and_limits() {
-    assert_eq!((about(&v(30.0), 30.0), about(&v(39.0), 30.0), about(&v(45.0), 30.0)), (Held, Held, NotHeld));
-    assert_eq!((about(&wide(30.0), 30.0), about(&v(40.0), 30.0)), (Undecided, Undecided));
-    assert_eq!((just(&v(10.0), 10.0), just(&v(16.0), 10.0), just(&v(2.0), 10.0)), (Held, NotHeld, NotHeld));
-    assert_eq!(few_off([&v(1.0), &v(9.0)], 10.0), Held);
-    assert_eq!(few_off([&v(1.0), &v(11.0)], 10.0), NotHeld);
-    assert_eq!(few_off([&v(1.0), &wide(9.0)], 10.0), Undecided);
-    assert_eq!(both_over(&[v(25.0), v(21.0)], 20.0), Held);
-    assert_eq!(both_over(&[v(25.0), v(19.0)], 20.0), NotHeld);
-    assert_eq!(all_penalised([&v(31.0), &v(50.0)]), Held);
-    assert_eq!(all_penalised([&v(31.0), &v(5.0)]), NotHeld);
+    let about = |percent: BySeed, paper, points| about(&percent, paper, points).verdict;
+    assert_eq!([v(30.0), v(39.0), v(45.0)].map(|p| about(p, 30.0, 10.0)), [Held, Held, NotHeld]);
+    assert_eq!([wide(30.0), v(40.0)].map(|p| about(p, 30.0, 10.0)), [Undecided, Undecided]);
+    assert_eq!([v(10.0), v(16.0), v(2.0)].map(|p| about(p, 10.0, 5.0)), [Held, NotHeld, NotHeld]);
+    let few_off = |second: BySeed| few_off(&[("a", v(1.0)), ("b", second)]).verdict;
+    assert_eq!([v(9.0), v(11.0), wide(9.0)].map(few_off), [Held, NotHeld, Undecided]);
+    assert_eq!([v(21.0), v(19.0)].map(|second| all_above([&v(25.0), &second], 20.0)), [Held, NotHeld]);
 }
 
 #[test]
 fn comparisons_hold_in_every_case() {
-    assert_eq!(rises(&[v(30.0), v(40.0), v(50.0)]), Held);
-    assert_eq!(rises(&[v(30.0), v(50.0), v(40.0)]), NotHeld);
-    assert_eq!(rises(&[v(30.0), v(30.0)]), Undecided);
-    assert_eq!(more_each(&[(v(2.0), v(1.0)), (v(3.0), v(2.0))]), Held);
-    assert_eq!(more_each(&[(v(2.0), v(1.0)), (v(1.0), v(2.0))]), NotHeld);
-    assert_eq!(more_each(&[(v(2.0), wide(1.0))]), Undecided);
-    assert_eq!(more_each(&[]), Undecided);
+    let rises = |cases: &[f64]| -> Verdict {
+        let cases: Vec<BySeed> = cases.iter().map(|mean| v(*mean)).collect();
+        rises(&cases.iter().collect::<Vec<_>>())
+    };
+    assert_eq!(rises(&[30.0, 40.0, 50.0]), Held);
+    assert_eq!(rises(&[30.0, 50.0, 40.0]), NotHeld);
+    assert_eq!(rises(&[30.0, 30.0]), Undecided);
 }
 
 /// 110 s of flows, of which each gets the same number of bytes in every tenth of a second: shares of a fair rate of 1000 bytes.
-fn shared(groups: &[(&str, &[u64])]) -> Outcome {
+fn shared(groups: &[(&'static str, &[u64])]) -> Outcome {
     let rows = |bytes: &[u64]| bytes.iter().map(|b| vec![*b; 1_000]).collect();
     let bytes: Vec<GroupBytes> = groups
         .iter()
@@ -58,12 +56,8 @@ fn shared(groups: &[(&str, &[u64])]) -> Outcome {
         lost: 10,
         ..GroupOutcome::default()
     };
-    Outcome {
-        seconds: 110.0,
-        groups: groups.iter().map(|(name, flows)| ((*name).to_owned(), group(flows))).collect(),
-        fairness: Fairness::of(&bytes, &WINDOWS),
-        ..Outcome::default()
-    }
+    let groups = groups.iter().map(|(name, flows)| (*name, group(flows)));
+    Outcome { fairness: Fairness::of(&bytes, &WINDOWS), ..outcome(110.0, groups) }
 }
 
 #[test]
@@ -79,17 +73,6 @@ fn shares_are_read_from_windows_and_groups() {
     assert!((beside - 18.5).abs() < 1e-9, "{beside}");
 }
 
-fn results(study: &str, make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome) -> Vec<StudyRunResult> {
-    let runs = Study::from_toml(study, shipped(study).unwrap()).unwrap().runs(1.0).unwrap();
-    let result = |run: StudyRun| StudyRunResult {
-        outcome: make(&run.key, run.seed),
-        key: run.key,
-        seed: run.seed,
-        fingerprint: run.fingerprint,
-    };
-    runs.into_iter().map(result).collect()
-}
-
 /// As many percent of 100 flows have nothing as the thesis says of large packets, the others share alike; seeds differ a bit.
 fn starving(percent: u64, seed: u64) -> Outcome {
     let flows: Vec<u64> = (0..100).map(|i| if i < percent { 0 } else { 1_000 + 5 * seed }).collect();
@@ -98,24 +81,18 @@ fn starving(percent: u64, seed: u64) -> Outcome {
 
 #[test]
 fn round_one_as_the_thesis_has_it() {
-    let mut all = Results::default();
-    all.add(
-        ALIKE,
-        results(ALIKE, |key, seed| {
-            starving(
-                match (key["packet"].as_str(), key["flows"].as_str()) {
-                    ("1500", "50") => 30,
-                    ("1500", "100") => 35,
-                    ("1500", "200") => 40,
-                    ("1500", _) => 50,
-                    ("1000", "400") => 30,
-                    _ => 0,
-                },
-                seed,
-            )
-        }),
-    );
-    let report = report(&all);
+    let all = every_run(ALIKE, |key, seed| {
+        let percent = match (key["packet"].as_str(), key["flows"].as_str()) {
+            ("1500", "50") => 30,
+            ("1500", "100") => 35,
+            ("1500", "200") => 40,
+            ("1500", _) => 50,
+            ("1000", "400") => 30,
+            _ => 0,
+        };
+        starving(percent, seed)
+    });
+    let report = PAPER.report(&all);
     let verdict = |id: &str| report.claims.iter().find(|c| c.id == id).unwrap_or_else(|| panic!("{id}")).verdict;
     let held = [
         "large-half-share-50-flows",
@@ -140,31 +117,7 @@ fn round_one_as_the_thesis_has_it() {
 }
 
 #[test]
-fn every_study_is_shipped_and_every_claim_has_one_name() {
-    let mut all = Results::default();
-    for study in [ALIKE, MIXED, ADAPTIVE, BESIDE] {
-        all.add(study, results(study, |_, _| shared(&[])));
-    }
-    let report = report(&all);
-    let made: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
-    let wanted: Vec<&str> = PAPER.artefacts.iter().map(|w| w.id).collect();
-    assert_eq!(made, wanted);
-    let ids: BTreeSet<&str> = report.claims.iter().map(|c| c.id.as_str()).collect();
-    assert_eq!((ids.len(), report.claims.len()), (18, 18));
-    assert!(report.claims.iter().all(|c| c.verdict == Undecided), "nothing was measured");
-    for name in PAPER.artefacts.iter().flat_map(|w| w.studies) {
-        let study = Study::from_toml(name, shipped(name).unwrap_or_else(|| panic!("{name}"))).unwrap();
-        assert!([1.0, 0.01].iter().all(|scale| !study.runs(*scale).unwrap().is_empty()));
-    }
-    assert!(super::super::PAPERS.iter().any(|p| p.name == "packet-size"));
-}
-
-#[test]
 fn the_studies_have_the_axes_that_the_report_asks_for() {
-    let axis = |study: &str, name: &str| -> Vec<String> {
-        let study = Study::from_toml(study, shipped(study).unwrap()).unwrap();
-        study.axes.into_iter().find(|a| a.name == name).unwrap_or_else(|| panic!("{name}")).values
-    };
     assert_eq!(axis(ALIKE, "packet"), SIZES);
     for study in [ALIKE, ADAPTIVE] {
         assert_eq!(axis(study, "flows"), ["50", "100", "200", "400"]);
@@ -183,7 +136,7 @@ fn the_studies_have_the_axes_that_the_report_asks_for() {
 
 #[test]
 fn mixes_have_the_parts_that_their_names_say() {
-    for run in Study::from_toml(MIXED, shipped(MIXED).unwrap()).unwrap().runs(1.0).unwrap() {
+    for run in study(MIXED).runs(1.0).unwrap() {
         let [large, small] = [0, 1].map(|i| run.scenario.traffic[i].workload.flows().unwrap());
         let (flows, percent) = run.key["mix"].split_once(" flows, ").unwrap();
         let percent: f64 = percent.strip_suffix("% large").unwrap().parse().unwrap();
@@ -191,6 +144,6 @@ fn mixes_have_the_parts_that_their_names_say() {
         assert!((100.0 * f64::from(large) / f64::from(large + small) - percent).abs() <= 1.0, "{:?}", run.key);
         // A window of 100 s fits after the warm-up.
         assert_eq!(run.scenario.warm_up.as_secs(), 10);
-        assert_eq!(run.scenario.stop, fathom_experiments::scenario::Stop::At(std::time::Duration::from_secs(110)));
+        assert_eq!(run.scenario.stop, Stop::At(Duration::from_secs(110)));
     }
 }

@@ -13,7 +13,7 @@ mod tests;
 use fathom_experiments::scenario::{GroupOutcome, Outcome};
 use fathom_metrics::Distribution;
 
-use super::{ArtefactSpec, Paper, Report, Results};
+use crate::Paper;
 
 const FIGURE_4: &str = "sdc-figure-4";
 const FIGURE_9: &str = "sdc-figure-9";
@@ -28,54 +28,13 @@ const ALONE: &str = "sdc-alone";
 const TCP: &str = "TCP with ECN";
 const SDC: &str = "SDC";
 
-pub(super) const PAPER: Paper = Paper {
+pub(crate) const PAPER: Paper = Paper {
     name: "sdc",
     citation: "H.T. Kung, K.-S. Tan, P.-H. Hsiao: TCP with sender-based delay control. Computer Communications 26 (2003) 1614-1621",
-    artefacts: &[
-        ArtefactSpec {
-            id: "figure 4",
-            shows: "timeouts per connection over the number of flows",
-            studies: &[FIGURE_4],
-        },
-        ArtefactSpec {
-            id: "figure 5",
-            shows: "length of TCP's timeouts over the number of flows",
-            studies: &[FIGURE_4],
-        },
-        ArtefactSpec { id: "figure 6", shows: "packets dropped over the number of flows", studies: &[FIGURE_4] },
-        ArtefactSpec { id: "figure 7", shows: "packet delivery latency, 100 flows", studies: &[LATENCY] },
-        ArtefactSpec { id: "figure 8", shows: "packet delivery latency, 500 flows", studies: &[LATENCY] },
-        ArtefactSpec { id: "latency", shows: "average and worst latencies, of the text of §3.3", studies: &[LATENCY] },
-        ArtefactSpec {
-            id: "figure 9",
-            shows: "bandwidths over the ratio of round trips, 10 flows",
-            studies: &[FIGURE_9],
-        },
-        ArtefactSpec {
-            id: "figure 10",
-            shows: "bandwidths over the ratio of round trips, 100 flows",
-            studies: &[FIGURE_10],
-        },
-        ArtefactSpec { id: "figure 11", shows: "50 SDC flows beside 50 TCP flows", studies: &[FIGURE_11] },
-        ArtefactSpec { id: "figure 12", shows: "timeouts per connection with AVQ", studies: &[FIGURE_12] },
-        ArtefactSpec {
-            id: "windows",
-            shows: "how large one sender's window is, of the text of §3.1",
-            studies: &[WINDOWS],
-        },
-        ArtefactSpec { id: "alone", shows: "one flow without competition, of the text of §3.5", studies: &[ALONE] },
-    ],
-    report,
+    artefacts: figures::ARTEFACTS,
+    claims: &[claims::CLAIMS],
+    departures: DEPARTURES,
 };
-
-fn report(results: &Results) -> Report {
-    Report {
-        paper: PAPER.name.into(),
-        artefacts: figures::artefacts(results),
-        claims: claims::claims(results),
-        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
-    }
-}
 
 const DEPARTURES: &[&str] = &[
     "Figures 7 and 8 follow stream bytes, for QUIC sends again what a lost packet carried and not the packet: a piece is what a packet \

@@ -1,24 +1,31 @@
 //! Predicates on made-up numbers, and the studies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use fathom_experiments::scenario::Progress;
-use fathom_experiments::scenario::{FlowOutcome, run};
-use fathom_experiments::study::{Study, StudyRunResult, shipped};
+use fathom_experiments::scenario::{FlowOutcome, Progress, ScenarioSpec, run};
 use fathom_metrics::WindowPoint;
 
 use super::claims::*;
 use super::*;
 use crate::Verdict::{self, Held, NotHeld, Undecided};
+use crate::results::At;
+use crate::testing::{axis, every_run, near, outcome, seeds, study};
 use crate::{Body, Claim};
 
 fn at(points: &[(f64, f64)]) -> Vec<At> {
-    // Three seeds that differ by a hundredth of a unit.
-    points.iter().map(|(x, y)| At { x: *x, values: vec![y - 0.01, *y, y + 0.01] }).collect()
+    points.iter().map(|(x, y)| At { x: *x, values: near(*y, 0.01) }).collect()
 }
 
 fn wide(points: &[(f64, f64)]) -> Vec<At> {
-    points.iter().map(|(x, y)| At { x: *x, values: vec![y - 30.0, *y, y + 30.0] }).collect()
+    points.iter().map(|(x, y)| At { x: *x, values: near(*y, 30.0) }).collect()
+}
+
+fn fewer_beyond_30(tcp: &[At], sdc: &[At]) -> Verdict {
+    less_where(sdc, tcp, |flows, _| flows > 30.0)
+}
+
+fn less_everywhere(tcp: &[At], sdc: &[At]) -> Verdict {
+    less_where(sdc, tcp, |_, _| true)
 }
 
 #[test]
@@ -36,14 +43,16 @@ fn timeouts_and_drops_are_compared_at_every_number_of_flows() {
         (falls_beyond_200(&tcp), falls_beyond_200(&sdc), falls_beyond_200(&tcp[..4])),
         (Held, NotHeld, Undecided)
     );
-    assert_eq!(fewer_where_there_are_any(&tcp, &sdc), Held, "TCP has less than one at 10 and 30");
-    assert_eq!(fewer_where_there_are_any(&sdc, &tcp), NotHeld);
+    let any = |_, mean| mean >= 1.0;
+    assert_eq!(less_where(&sdc, &tcp, any), Held, "TCP has less than one at 10 and 30");
+    assert_eq!(less_where(&tcp, &sdc, any), NotHeld);
     let lengths = |ys: [f64; 5]| at(&[100.0, 200.0, 300.0, 400.0, 500.0].into_iter().zip(ys).collect::<Vec<_>>());
     assert_eq!(grows_by_hundreds(&lengths([0.5, 0.9, 1.2, 1.5, 2.0])), Held);
     assert_eq!(grows_by_hundreds(&lengths([0.5, 0.9, 1.2, 1.1, 2.0])), NotHeld);
     assert_eq!(grows_by_hundreds(&lengths([0.5, 0.9, 1.2, 1.2, 2.0])), Undecided);
-    assert_eq!(further_reduced(&tcp, &at(&[(60.0, 1.0), (200.0, 2.0), (500.0, 3.0)])), Held);
-    assert_eq!(further_reduced(&tcp, &at(&[(60.0, 1.0), (200.0, 2.0), (500.0, 16.0)])), NotHeld);
+    let half = |_, mean| mean >= 0.5;
+    assert_eq!(less_where(&at(&[(60.0, 1.0), (200.0, 2.0), (500.0, 3.0)]), &tcp, half), Held);
+    assert_eq!(less_where(&at(&[(60.0, 1.0), (200.0, 2.0), (500.0, 16.0)]), &tcp, half), NotHeld);
 }
 
 #[test]
@@ -77,18 +86,16 @@ fn a_disparity_counts_on_both_sides_of_one() {
 
 #[test]
 fn shares_beside_tcp() {
-    assert_eq!((yields(&[40.0, 41.0, 42.0]), yields(&[110.0, 111.0, 112.0])), (Held, NotHeld));
-    assert_eq!((about(&[28.0, 30.0, 33.0], 30.0), about(&[60.0, 61.0, 62.0], 30.0)), (Held, NotHeld));
-    assert_eq!(about(&[38.0, 40.0, 42.0], 30.0), Undecided);
+    let about_30 = |values: [f64; 3]| about(&seeds(values), 30.0).verdict;
+    assert_eq!((about_30([28.0, 30.0, 33.0]), about_30([60.0, 61.0, 62.0])), (Held, NotHeld));
+    assert_eq!(about_30([38.0, 40.0, 42.0]), Undecided);
     let rising = at(&[(0.1, 90.0), (0.5, 50.0), (0.9, 30.0)]);
     let bump = at(&[(0.1, 90.0), (0.5, 95.0), (0.9, 30.0)]);
     assert_eq!((rises_as_the_factor_falls(&rising), rises_as_the_factor_falls(&bump)), (Held, NotHeld));
     assert_eq!(rises_as_the_factor_falls(&wide(&[(0.1, 90.0), (0.9, 30.0)])), Held, "paired: the seeds move together");
-    assert_eq!(
-        (same_throughput(&[9.0; 3], &[9.0, 9.1, 8.9]), same_throughput(&[9.0; 3], &[5.0, 5.1, 5.2])),
-        (Held, NotHeld)
-    );
-    assert_eq!((same_throughput(&[9.0], &[9.1]), same_throughput(&[9.0], &[8.0])), (Held, NotHeld));
+    let same = |sdc: &[f64]| same_throughput(&seeds(sdc.iter().map(|_| 9.0)), &seeds(sdc.iter().copied()));
+    assert_eq!((same(&[9.0, 9.1, 8.9]), same(&[5.0, 5.1, 5.2])), (Held, NotHeld));
+    assert_eq!((same(&[9.1]), same(&[8.0])), (Held, NotHeld));
 }
 
 #[test]
@@ -103,32 +110,10 @@ fn the_window_counts_by_time() {
     // From 10 s on: 5 s with 8 packets, 10 s with 2, 15 s with 5.
     let window = vec![point(0.0, 100), point(5.0, 8), point(15.0, 2), point(25.0, 5)];
     let group = GroupOutcome { window, ..GroupOutcome::default() };
-    let outcome = outcome(40.0, &[("flows", group)]);
-    let (four, eight) = (above_four(&outcome).unwrap(), eight_or_more(&outcome).unwrap());
+    let traced = outcome(40.0, [("flows", group)]);
+    let (four, eight) = (above_four(&traced).unwrap(), eight_or_more(&traced).unwrap());
     assert!((four - 100.0 * 20.0 / 30.0).abs() < 1e-9 && (eight - 100.0 * 5.0 / 30.0).abs() < 1e-9, "{four} {eight}");
-    assert_eq!(above_four(&self::outcome(5.0, &[])), None);
-}
-
-fn outcome(seconds: f64, groups: &[(&str, GroupOutcome)]) -> Outcome {
-    Outcome {
-        seconds,
-        groups: groups.iter().map(|(name, g)| ((*name).to_owned(), g.clone())).collect(),
-        ..Outcome::default()
-    }
-}
-
-/// Results of a study with this outcome in each run.
-fn results(study: &str, make: impl Fn(&BTreeMap<String, String>, u64) -> Outcome) -> Results {
-    let runs = Study::from_toml(study, shipped(study).unwrap()).unwrap().runs(1.0).unwrap();
-    let result = |run: fathom_experiments::study::StudyRun| StudyRunResult {
-        outcome: make(&run.key, run.seed),
-        key: run.key,
-        seed: run.seed,
-        fingerprint: run.fingerprint,
-    };
-    let mut results = Results::default();
-    results.add(study, runs.into_iter().map(result).collect());
-    results
+    assert_eq!(above_four(&outcome(5.0, [])), None);
 }
 
 fn verdict(claims: &[Claim], id: &str) -> Verdict {
@@ -138,7 +123,7 @@ fn verdict(claims: &[Claim], id: &str) -> Verdict {
 #[test]
 fn figures_4_to_6_come_from_the_study_as_the_paper_has_them() {
     // Made up after the words of SDC §3.1 and §3.2.
-    let results = results(FIGURE_4, |key, seed| {
+    let results = every_run(FIGURE_4, |key, seed| {
         let flows: f64 = key["flows"].parse().unwrap();
         let (rate, lost) = match key["system"].as_str() {
             TCP if flows <= 30.0 => (0.1, 0.5),
@@ -155,9 +140,9 @@ fn figures_4_to_6_come_from_the_study_as_the_paper_has_them() {
             backoff_seconds: timeouts * flows / 100.0,
             ..GroupOutcome::default()
         };
-        outcome(100.0, &[("flows", group)])
+        outcome(100.0, [("flows", group)])
     });
-    let report = report(&results);
+    let report = PAPER.report(&results);
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, ["figure 4", "figure 5", "figure 6"]);
     let Body::Figure(figure) = &report.artefacts[0].body else { panic!("no figure") };
@@ -189,66 +174,30 @@ fn the_other_claims_read_their_studies() {
     let of_ratio = |key: &BTreeMap<String, String>, seed: u64| {
         let x: f64 = key["ratio"].parse().unwrap();
         let near = if key["system"] == TCP { x } else { 1.0 + (x - 1.0) / 4.0 };
-        outcome(100.0, &[("near", group((near + seed as f64 / 1e3) * 1e6)), ("far", group(1e6))])
+        outcome(100.0, [("near", group((near + seed as f64 / 1e3) * 1e6)), ("far", group(1e6))])
     };
     for (study, id) in [(FIGURE_9, "sdc-less-bias-10-flows"), (FIGURE_10, "sdc-less-bias-100-flows")] {
-        let claims = report(&results(study, of_ratio)).claims;
+        let claims = PAPER.report(&every_run(study, of_ratio)).claims;
         assert_eq!((claims.len(), verdict(&claims, id)), (1, Held));
     }
     let percent = |key: &BTreeMap<String, String>, seed: u64| {
         let percent = key["factor"].parse::<f64>().map_or(20.0, |f| 97.5 - 75.0 * f);
-        outcome(100.0, &[("SDC", group(percent + seed as f64 / 10.0)), ("TCP", group(100.0))])
+        outcome(100.0, [("SDC", group(percent + seed as f64 / 10.0)), ("TCP", group(100.0))])
     };
-    let eleven = report(&results(FIGURE_11, percent));
+    let eleven = PAPER.report(&every_run(FIGURE_11, percent));
     let ids = ["sdc-yields", "sdc-share-with-factor-0.9", "sdc-share-with-factor-0.1", "sdc-tunable"];
     assert_eq!(ids.map(|id| verdict(&eleven.claims, id)), [Held; 4]);
-    let alone = report(&results(ALONE, |_, seed| outcome(100.0, &[("flow", group(9e6 + seed as f64))])));
+    let more =
+        every_run(FIGURE_11, |_, seed| outcome(100.0, [("SDC", group(110.0 + seed as f64)), ("TCP", group(100.0))]));
+    assert_eq!(verdict(&PAPER.report(&more).claims, "sdc-yields"), NotHeld);
+    let alone = PAPER.report(&every_run(ALONE, |_, seed| outcome(100.0, [("flow", group(9e6 + seed as f64))])));
     assert_eq!(verdict(&alone.claims, "sdc-alone-as-tcp"), Held);
     let Body::Table(table) = &alone.artefacts[0].body else { panic!("no table") };
     assert!(table.rows.iter().all(|row| row.entries.iter().all(|e| e.ours.is_some())));
 }
 
 #[test]
-fn every_study_is_shipped_and_every_claim_has_one_name() {
-    for wanted in PAPER.artefacts {
-        for name in wanted.studies {
-            let study = Study::from_toml(name, shipped(name).unwrap_or_else(|| panic!("{name}"))).unwrap();
-            for scale in [1.0, 0.01] {
-                assert!(!study.runs(scale).unwrap().is_empty());
-            }
-        }
-    }
-    let mut all = Results::default();
-    for study in [FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_11, FIGURE_12, LATENCY, WINDOWS, ALONE] {
-        let some = results(study, |_, _| outcome(1.0, &[]));
-        all.add(
-            study,
-            some.outcomes(study, &[])
-                .map(|(seed, o)| StudyRunResult {
-                    key: BTreeMap::new(),
-                    seed,
-                    fingerprint: String::new(),
-                    outcome: o.clone(),
-                })
-                .collect(),
-        );
-    }
-    let report = report(&all);
-    let made: BTreeSet<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
-    assert_eq!(made, PAPER.artefacts.iter().map(|w| w.id).collect());
-    let ids: BTreeSet<&str> = report.claims.iter().map(|c| c.id.as_str()).collect();
-    assert_eq!((ids.len(), report.claims.len()), (18, 18));
-    // Nothing was measured: nothing is decided.
-    assert!(report.claims.iter().all(|c| c.verdict == Undecided));
-    assert!(super::super::PAPERS.iter().any(|p| p.name == "sdc"));
-}
-
-#[test]
 fn the_studies_have_the_axes_that_the_report_asks_for() {
-    let axis = |study: &str, name: &str| -> Vec<String> {
-        let study = Study::from_toml(study, shipped(study).unwrap()).unwrap();
-        study.axes.into_iter().find(|a| a.name == name).unwrap_or_else(|| panic!("{name}")).values
-    };
     for study in [FIGURE_4, FIGURE_9, FIGURE_10, FIGURE_12, LATENCY, WINDOWS, ALONE] {
         assert_eq!(axis(study, "system"), [TCP, SDC]);
     }
@@ -265,7 +214,7 @@ fn the_studies_have_the_axes_that_the_report_asks_for() {
 #[test]
 fn round_trips_are_those_of_table_2() {
     for name in [FIGURE_9, FIGURE_10] {
-        for run in Study::from_toml(name, shipped(name).unwrap()).unwrap().runs(1.0).unwrap() {
+        for run in study(name).runs(1.0).unwrap() {
             let bottleneck = run.scenario.chain.links[0].delay;
             let rtt = |group: usize| (bottleneck + 2 * run.scenario.traffic[group].access.delay.0) * 2;
             let x: u32 = run.key["ratio"].parse().unwrap();
@@ -290,7 +239,7 @@ fn reno_reacts_to_marks_alone() {
         )
     };
     let of = |ecn: &str| {
-        let scenario = fathom_experiments::scenario::ScenarioSpec::from_toml(&text(ecn)).unwrap().check().unwrap();
+        let scenario = ScenarioSpec::from_toml(&text(ecn)).unwrap().check().unwrap();
         run(&scenario, 1, &Progress::default()).unwrap().0
     };
     let marked = of("on");

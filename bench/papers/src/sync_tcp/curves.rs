@@ -2,8 +2,16 @@
 
 use fathom_experiments::scenario::Outcome;
 use fathom_metrics::{Distribution, Estimate};
+use fathom_report::{Axis, Series};
 
-use super::*;
+use super::{DRIFT, MIX, ONE, SEVERAL, SYNC};
+use crate::results::{BySeed, Measure};
+use crate::{Artefact, Results};
+
+/// Times at which curves are compared, in milliseconds. Ours.
+pub(super) const TIMES: [f64; 15] = [
+    100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1_000.0, 1_100.0, 1_200.0, 1_300.0, 1_400.0, 1_500.0,
+];
 
 /// Runs whose response times make a curve.
 pub(super) struct Curve {
@@ -37,6 +45,28 @@ impl Curve {
     pub(super) fn mix(mix: &'static str, group: &'static str) -> Self {
         Self { group, ..Self::of(MIX, vec![("mix", mix)], mix) }
     }
+
+    pub(super) fn named(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
+    /// A number of its runs.
+    pub(super) fn by_seed(&self, results: &Results, of: Measure) -> BySeed {
+        results.by_seed(self.study, &self.key, of)
+    }
+
+    /// The mean of its fractions within these times.
+    pub(super) fn mean_fraction(&self, results: &Results, at: &[f64]) -> BySeed {
+        results.by_seed(self.study, &self.key, |o| {
+            let d = times(o, self.group)?;
+            Some(at.iter().map(|ms| d.within_ms(*ms)).sum::<f64>() / at.len() as f64)
+        })
+    }
+
+    /// Its mean over [`TIMES`]: how far up and left it lies.
+    pub(super) fn level(&self, results: &Results) -> BySeed {
+        self.mean_fraction(results, &TIMES)
+    }
 }
 
 /// What is drawn: which responses, and the times at which a curve is read, in milliseconds.
@@ -65,43 +95,28 @@ pub(super) fn times<'a>(o: &'a Outcome, group: &str) -> Option<&'a Distribution>
 }
 
 /// Curves over the times of a view; over several seeds their means.
-pub(super) fn figure(results: &Results, id: &str, title: &str, curves: &[Curve], view: &View) -> Artefact {
-    let mut incomplete = Vec::new();
-    let series = curves.iter().filter_map(|curve| {
-        let of = |o: &Outcome| (view.of)(o, curve.group);
-        let runs: Vec<Distribution> = results.outcomes(curve.study, &curve.key).filter_map(|(_, o)| of(o)).collect();
-        let failed: u64 = results
-            .outcomes(curve.study, &curve.key)
-            .filter_map(|(_, o)| o.groups.get(curve.group).map(|g| g.failed))
-            .sum();
+pub(super) fn figure(results: &Results, title: &str, curves: &[Curve], view: &View) -> Artefact {
+    let mut note = "The nearer to the top left, the faster.".to_owned();
+    let (mut series, mut incomplete) = (Vec::new(), Vec::new());
+    for curve in curves {
+        let outcomes = || results.outcomes(curve.study, &curve.key).map(|(_, o)| o);
+        let failed: u64 = outcomes().filter_map(|o| o.groups.get(curve.group)).map(|g| g.failed).sum();
         if failed > 0 {
             incomplete.push(format!("{}: {failed} requests failed", curve.name));
         }
+        let runs: Vec<Distribution> = outcomes().filter_map(|o| (view.of)(o, curve.group)).collect();
         let read = |step: u32| {
             let ms = f64::from(step) * view.step_ms;
-            let parts: Vec<f64> = runs.iter().map(|d| d.within_ms(ms)).collect();
-            Some((ms, Estimate::of(&parts)?))
+            Some((ms, Estimate::of(&runs.iter().map(|d| d.within_ms(ms)).collect::<Vec<_>>())?))
         };
-        let points: Vec<(f64, Estimate)> = (0..=(view.last_ms / view.step_ms) as u32).filter_map(read).collect();
-        (!points.is_empty()).then(|| Series {
-            name: curve.name.clone(),
-            spread: points.iter().map(|(_, e)| e.half_width).collect(),
-            points: points.iter().map(|(ms, e)| (*ms, e.mean)).collect(),
-            scatter: false,
-        })
-    });
-    let series = series.collect();
-    Artefact {
-        id: id.into(),
-        title: title.into(),
-        body: Body::Figure(Figure {
-            x: Axis { label: view.label.into(), log: false, range: Some((0.0, view.last_ms)) },
-            y: Axis { label: "Cumulative probability".into(), log: false, range: Some((0.0, 1.0)) },
-            series,
-        }),
-        note: match incomplete.is_empty() {
-            true => "The nearer to the top left, the faster.".into(),
-            false => format!("The nearer to the top left, the faster. {}.", incomplete.join("; ")),
-        },
+        let points = (0..=(view.last_ms / view.step_ms) as u32).filter_map(read);
+        series.push(Series::of_estimates(&curve.name, points));
     }
+    series.retain(|s| !s.points.is_empty());
+    if !incomplete.is_empty() {
+        note += &format!(" {}.", incomplete.join("; "));
+    }
+    let axes =
+        [Axis::linear(view.label).over(0.0, view.last_ms), Axis::linear("Cumulative probability").over(0.0, 1.0)];
+    Artefact::figure(title, axes, series, note)
 }

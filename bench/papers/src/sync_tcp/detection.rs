@@ -1,9 +1,15 @@
 //! Figure 2: what one sender takes for the queueing delay, beside the queue. The sender of the run detects but does not react.
 
-use fathom_cc::sync_tcp::detect::{SAMPLES, STEP, Trend, trend};
+use std::collections::BTreeMap;
 
-use super::super::claims::{ClaimCheck, Finding, more, shown, together};
-use super::*;
+use fathom_cc::sync_tcp::detect::{SAMPLES, STEP, Trend, trend};
+use fathom_experiments::scenario::Outcome;
+use fathom_report::{Axis, Series};
+
+use super::DETECTION;
+use crate::claims::more;
+use crate::results::BySeed;
+use crate::{Artefact, ClaimCheck, Finding, Results, claim};
 
 /// Part of the run from which on the figure is drawn.
 const SHOWN: f64 = 0.5;
@@ -17,23 +23,26 @@ const AGREES: f64 = 0.8;
 const LONGEST_LAG: f64 = 1.0;
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
-    ClaimCheck {
-        id: "sync-detection-tracks-queue",
-        source: "Sync-TCP §3.3, figure 2",
-        says: "the averaged queueing delay tracks the actual queueing delay relatively well, with a lag",
-        test: "Pearson's correlation of the estimate with the queue of a fixed time before, at most 1 s, reaches .7 (ours)",
-        studies: &[DETECTION],
-        predicate: tracks_queue,
-    },
-    ClaimCheck {
-        id: "sync-detection-tracks-trend",
-        source: "Sync-TCP §3.3, figure 2",
-        says: "the trend analysis can track the trend of the average well",
-        test: "at least 80 % (ours) of the verdicts have the sign of the least-squares slope of their nine averages",
-        studies: &[DETECTION],
-        predicate: tracks_trend,
-    },
+    claim("sync-detection-tracks-queue", "Sync-TCP §3.3, figure 2", &[DETECTION])
+        .says("the averaged queueing delay tracks the actual queueing delay relatively well, with a lag")
+        .test("Pearson's correlation of the estimate with the queue of a fixed time before, at most 1 s, reaches .7 (ours)")
+        .asks(|r| {
+            let best = detected(r, |o| Some(best_correlation(o)?.0));
+            let lag = detected(r, |o| Some(best_correlation(o)?.1));
+            Finding::new(more(&best.beside(TRACKS), 0.0), format!("correlation: {best}; at a lag of {lag} s"))
+        }),
+    claim("sync-detection-tracks-trend", "Sync-TCP §3.3, figure 2", &[DETECTION])
+        .says("the trend analysis can track the trend of the average well")
+        .test("at least 80 % (ours) of the verdicts have the sign of the least-squares slope of their nine averages")
+        .asks(|r| {
+            let agree = detected(r, agreement);
+            Finding::new(more(&agree.beside(AGREES), 0.0), format!("part of the verdicts that agree: {agree}"))
+        }),
 ];
+
+fn detected(r: &Results, of: impl Fn(&Outcome) -> Option<f64>) -> BySeed {
+    r.by_seed(DETECTION, &[], of)
+}
 
 /// Estimates of the traced sender, one per acknowledgement: seconds, milliseconds.
 fn estimates(o: &Outcome) -> Vec<(f64, f64)> {
@@ -94,38 +103,13 @@ fn agreement(o: &Outcome) -> Option<f64> {
     (!judged.is_empty()).then(|| judged.iter().filter(|agrees| **agrees).count() as f64 / judged.len() as f64)
 }
 
-fn above(r: &Results, of: impl Fn(&Outcome) -> Option<f64>, bound: f64, what: &str) -> Finding {
-    let values = r.values(DETECTION, &[], of);
-    let pairs: Vec<(f64, f64)> = values.iter().map(|v| (*v, bound)).collect();
-    Finding { verdict: more(&pairs, 0.0), numbers: format!("{what}: {}", shown(values)) }
-}
-
-fn tracks_queue(r: &Results) -> Finding {
-    let best = above(r, |o| Some(best_correlation(o)?.0), TRACKS, "correlation");
-    let lag = r.values(DETECTION, &[], |o| Some(best_correlation(o)?.1));
-    let lag = Finding { verdict: best.verdict, numbers: format!("at a lag of {} s", shown(lag)) };
-    together([best, lag])
-}
-
-fn tracks_trend(r: &Results) -> Finding {
-    above(r, agreement, AGREES, "part of the verdicts that agree")
-}
-
 /// The figure: the queue, the estimates by their trend, and the borders of the regions.
 pub(super) fn figure(results: &Results) -> Artefact {
     let series = results.outcomes(DETECTION, &[]).next().map_or_else(Vec::new, |(_, o)| series(o));
-    Artefact {
-        id: "figure 2".into(),
-        title: "Sync-TCP congestion detection".into(),
-        body: Body::Figure(Figure {
-            x: Axis { label: "Time (s)".into(), log: false, range: None },
-            y: Axis { label: "Queueing delay (ms)".into(), log: false, range: None },
-            series,
-        }),
-        note: "The first seed, the second half of the run. The queue is a mean per bin; trends are worked out from the averages that the \
-               sender told, and the largest delay is that of the fullest queue."
-            .into(),
-    }
+    let note = "The first seed, the second half of the run. The queue is a mean per bin; trends are worked out from the averages that the \
+                sender told, and the largest delay is that of the fullest queue.";
+    let axes = [Axis::linear("Time (s)"), Axis::linear("Queueing delay (ms)")];
+    Artefact::figure("Sync-TCP congestion detection", axes, series, note)
 }
 
 fn series(o: &Outcome) -> Vec<Series> {
@@ -133,23 +117,20 @@ fn series(o: &Outcome) -> Vec<Series> {
     let from = SHOWN * o.seconds;
     let actual = queue.iter().enumerate().map(|(bin, ms)| ((bin as f64 + 0.5) * width, *ms));
     let samples = estimates(o);
-    let of = |wanted: Option<Trend>| {
-        let by_ack: std::collections::BTreeMap<usize, Trend> =
-            verdicts(&samples).map(|(i, _, trend)| (i, trend)).collect();
+    let by_ack: BTreeMap<usize, Trend> = verdicts(&samples).map(|(i, _, trend)| (i, trend)).collect();
+    let marks = |name, wanted: Option<Trend>| {
         let chosen = samples.iter().enumerate().filter(|(i, _)| by_ack.get(i).copied() == wanted);
-        chosen.map(|(_, point)| *point).filter(|(at, _)| *at >= from).collect::<Vec<_>>()
+        Series::marks(name, chosen.map(|(_, point)| *point).filter(|(at, _)| *at >= from).collect())
     };
-    let line =
-        |name: &str, points: Vec<(f64, f64)>, scatter| Series { name: name.into(), points, spread: None, scatter };
     let max = o.links.get("left-right").map_or(0.0, |l| l.queue_max.iter().copied().fold(0.0, f64::max) * PACKET_MS);
     let border = |part: f64| {
-        line(&format!("{:.0} % of the largest", part * 100.0), vec![(from, part * max), (o.seconds, part * max)], false)
+        Series::line(format!("{:.0} % of the largest", part * 100.0), vec![(from, part * max), (o.seconds, part * max)])
     };
     [
-        line("queueing delay", actual.filter(|(at, _)| *at >= from).collect(), false),
-        line("average, no new trend", of(None), true),
-        line("average, decreasing", of(Some(Trend::Decreasing)), true),
-        line("average, increasing", of(Some(Trend::Increasing)), true),
+        Series::line("queueing delay", actual.filter(|(at, _)| *at >= from).collect()),
+        marks("average, no new trend", None),
+        marks("average, decreasing", Some(Trend::Decreasing)),
+        marks("average, increasing", Some(Trend::Increasing)),
     ]
     .into_iter()
     .chain([0.25, 0.5, 0.75, 1.0].map(border))

@@ -14,10 +14,11 @@ mod several;
 mod tests;
 
 use fathom_experiments::scenario::Outcome;
-use fathom_report::{Axis, Entry, Figure, Row, Series, Table};
+use fathom_report::{Axis, Entry, Row, Series};
 
-use super::{Artefact, ArtefactSpec, Body, Paper, Report, Results};
-use curves::{Curve, LARGE, RESPONSES};
+use crate::results::Measure;
+use crate::{Artefact, Paper, Results, spec};
+use curves::{Curve, LARGE, RESPONSES, View};
 
 const ONE: &str = "sync-tcp-one-bottleneck";
 const LARGEST: &str = "sync-tcp-largest";
@@ -33,43 +34,46 @@ const RENO: &str = "Reno";
 const ARED: &str = "SACK-ARED-ECN";
 const SYNC: &str = "Sync-TCP";
 const FREE: &str = "100 Mbps";
+const SYSTEMS: [&str; 4] = [RENO, ARED, SYNC, FREE];
+/// Values of the axis `case`.
+const TWO_AT_75: &str = "75 %, 2 bottlenecks";
+const THREE_AT_75: &str = "75 %, 3 bottlenecks";
+const TWO_AT_90: &str = "90 %, 2 bottlenecks";
+const THREE_AT_90: &str = "90 %, 3 bottlenecks";
 /// Values of the axis `mix`, the least Reno first.
 const MIXES: [&str; 4] = ["20% Reno", "40% Reno", "60% Reno", "80% Reno"];
 
-pub(super) const PAPER: Paper = Paper {
+pub(crate) const PAPER: Paper = Paper {
     name: "sync-tcp",
     citation: "M. C. Weigle, K. Jeffay, F. D. Smith: Delay-based early congestion detection and adaptation in TCP: impact on web \
                performance, Computer Communications 28 (2005) 837-850",
     artefacts: &[
-        ArtefactSpec {
-            id: "figure 2",
-            shows: "Sync-TCP's congestion detection beside the queue",
-            studies: &[DETECTION],
-        },
-        ArtefactSpec { id: "figure 6", shows: "response times at 75 % load, one bottleneck", studies: &[ONE] },
-        ArtefactSpec { id: "figure 7", shows: "response times at 90 % load, one bottleneck", studies: &[ONE] },
-        ArtefactSpec { id: "figure 8", shows: "response times at 95 % load, one bottleneck", studies: &[ONE] },
-        ArtefactSpec { id: "table 1", shows: "summary at 90 % load, one bottleneck", studies: &[ONE] },
-        ArtefactSpec { id: "figure 9", shows: "response times of responses above 25 kB at 90 % load", studies: &[ONE] },
-        ArtefactSpec { id: "figure 10", shows: "window of the largest response at 85 % load", studies: &[LARGEST] },
-        ArtefactSpec { id: "figure 11", shows: "response times at 75 % load, two bottlenecks", studies: &[SEVERAL] },
-        ArtefactSpec { id: "figure 12", shows: "response times at 75 % load, three bottlenecks", studies: &[SEVERAL] },
-        ArtefactSpec { id: "figure 13", shows: "response times at 90 % load, two bottlenecks", studies: &[SEVERAL] },
-        ArtefactSpec { id: "figure 14", shows: "response times at 90 % load, three bottlenecks", studies: &[SEVERAL] },
-        ArtefactSpec {
-            id: "figure 15",
-            shows: "response times of Sync-TCP with drifting clocks",
-            studies: &[ONE, DRIFT],
-        },
-        ArtefactSpec {
-            id: "figure 16",
-            shows: "response times of Reno and Sync-TCP mixed, at 95 % load",
-            studies: &[ONE, MIX],
-        },
-        ArtefactSpec { id: "figure 17", shows: "the Reno connections of these mixes", studies: &[ONE, MIX] },
-        ArtefactSpec { id: "figure 18", shows: "the Sync-TCP connections of these mixes", studies: &[ONE, MIX] },
+        spec("figure 2", "Sync-TCP's congestion detection beside the queue", &[DETECTION], detection::figure),
+        spec("figure 6", "response times at 75 % load, one bottleneck", &[ONE], |r| one_bottleneck(r, "75")),
+        spec("figure 7", "response times at 90 % load, one bottleneck", &[ONE], |r| one_bottleneck(r, "90")),
+        spec("figure 8", "response times at 95 % load, one bottleneck", &[ONE], |r| one_bottleneck(r, "95")),
+        spec("table 1", "summary at 90 % load, one bottleneck", &[ONE], table_1),
+        spec("figure 9", "response times of responses above 25 kB at 90 % load", &[ONE], |r| {
+            of_systems(r, "HTTP response times, 90 % load, responses > 25 kB", "90", &LARGE)
+        }),
+        spec("figure 10", "window of the largest response at 85 % load", &[LARGEST], largest),
+        spec("figure 11", "response times at 75 % load, two bottlenecks", &[SEVERAL], |r| several(r, TWO_AT_75)),
+        spec("figure 12", "response times at 75 % load, three bottlenecks", &[SEVERAL], |r| several(r, THREE_AT_75)),
+        spec("figure 13", "response times at 90 % load, two bottlenecks", &[SEVERAL], |r| several(r, TWO_AT_90)),
+        spec("figure 14", "response times at 90 % load, three bottlenecks", &[SEVERAL], |r| several(r, THREE_AT_90)),
+        spec("figure 15", "response times of Sync-TCP with drifting clocks", &[ONE, DRIFT], drift),
+        spec("figure 16", "response times of Reno and Sync-TCP mixed, at 95 % load", &[ONE, MIX], |r| {
+            mixes(r, "Reno/Sync-TCP mix", "forward", true)
+        }),
+        spec("figure 17", "the Reno connections of these mixes", &[ONE, MIX], |r| {
+            mixes(r, "Reno connections of the mix", "forward/reno", false)
+        }),
+        spec("figure 18", "the Sync-TCP connections of these mixes", &[ONE, MIX], |r| {
+            mixes(r, "Sync-TCP connections of the mix", MIXED_SYNC, true)
+        }),
     ],
-    report,
+    claims: &[detection::CLAIMS, claims::CLAIMS, several::CLAIMS],
+    departures: DEPARTURES,
 };
 
 const DEPARTURES: &[&str] = &[
@@ -103,78 +107,34 @@ const DEPARTURES: &[&str] = &[
     "One seed, as in the paper; a difference then counts from half a percent of all responses on, or 5 % of the larger mean (both ours).",
 ];
 
-fn report(results: &Results) -> Report {
-    let mut artefacts = vec![
-        detection::figure(results),
-        one_bottleneck(results, "figure 6", "75"),
-        one_bottleneck(results, "figure 7", "90"),
-        one_bottleneck(results, "figure 8", "95"),
-        table_1(results),
-        large(results),
-        largest(results),
-    ];
-    let several = [("figure 11", "75 %, 2 bottlenecks"), ("figure 12", "75 %, 3 bottlenecks")].into_iter();
-    for (id, case) in several.chain([("figure 13", "90 %, 2 bottlenecks"), ("figure 14", "90 %, 3 bottlenecks")]) {
-        let curves: Vec<Curve> = [RENO, ARED, SYNC].iter().map(|system| Curve::several(case, system)).collect();
-        artefacts.push(curves::figure(results, id, &format!("HTTP response times, {case}"), &curves, &RESPONSES));
-    }
-    artefacts.push(drift(results));
-    artefacts.extend(mixes(results));
-    let wanted = |a: &Artefact| PAPER.artefacts.iter().find(|w| w.id == a.id);
-    artefacts.retain(|a| wanted(a).is_some_and(|w| results.have(w.studies)));
-    let claims = detection::CLAIMS.iter().chain(claims::CLAIMS).chain(several::CLAIMS);
-    Report {
-        paper: PAPER.name.into(),
-        artefacts,
-        claims: claims.filter_map(|claim| claim.claim(results)).collect(),
-        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
-    }
+/// The systems' curves over one bottleneck.
+fn of_systems(results: &Results, title: &str, load: &'static str, view: &View) -> Artefact {
+    curves::figure(results, title, &SYSTEMS.map(|system| Curve::one(load, system)), view)
 }
 
-fn one_bottleneck(results: &Results, id: &str, load: &'static str) -> Artefact {
-    let curves: Vec<Curve> = [RENO, ARED, SYNC, FREE].iter().map(|system| Curve::one(load, system)).collect();
-    curves::figure(results, id, &format!("HTTP response times, {load} % load, 1 bottleneck"), &curves, &RESPONSES)
+fn one_bottleneck(results: &Results, load: &'static str) -> Artefact {
+    of_systems(results, &format!("HTTP response times, {load} % load, 1 bottleneck"), load, &RESPONSES)
 }
 
-fn large(results: &Results) -> Artefact {
-    let curves: Vec<Curve> = [RENO, ARED, SYNC, FREE].iter().map(|system| Curve::one("90", system)).collect();
-    curves::figure(results, "figure 9", "HTTP response times, 90 % load, responses > 25 kB", &curves, &LARGE)
+fn several(results: &Results, case: &'static str) -> Artefact {
+    let curves = [RENO, ARED, SYNC].map(|system| Curve::several(case, system));
+    curves::figure(results, &format!("HTTP response times, {case}"), &curves, &RESPONSES)
 }
 
 fn drift(results: &Results) -> Artefact {
-    let curves: Vec<Curve> = (["75", "90", "95"].iter())
-        .flat_map(|load| {
-            let named = |curve: Curve, what: &str| Curve { name: format!("{load} %, {what}"), ..curve };
-            [named(Curve::one(load, SYNC), "no drift"), named(Curve::drift(load), "drift")]
-        })
-        .collect();
-    curves::figure(results, "figure 15", "HTTP response times, Sync-TCP with clock drift", &curves, &RESPONSES)
+    let curves = ["75", "90", "95"].map(|load| {
+        let steady = Curve::one(load, SYNC).named(format!("{load} %, no drift"));
+        [steady, Curve::drift(load).named(format!("{load} %, drift"))]
+    });
+    curves::figure(results, "HTTP response times, Sync-TCP with clock drift", curves.as_flattened(), &RESPONSES)
 }
 
-/// Figures 16 to 18: all connections of a mix, those of Reno, those of Sync-TCP.
-fn mixes(results: &Results) -> [Artefact; 3] {
-    let of = |group: &'static str| MIXES.iter().map(move |mix| Curve::mix(mix, group));
-    let alone = |system, name: &str| Curve { name: name.into(), ..Curve::one("95", system) };
-    let (reno, sync) = (|| alone(RENO, "100% Reno"), || alone(SYNC, "100% Sync-TCP"));
-    let all: Vec<Curve> = [sync()].into_iter().chain(of("forward")).chain([reno()]).collect();
-    let renos: Vec<Curve> = of("forward/reno").chain([reno()]).collect();
-    let syncs: Vec<Curve> = [sync()].into_iter().chain(of(MIXED_SYNC)).chain([reno()]).collect();
-    let figure = |id, title, curves: &[Curve]| curves::figure(results, id, title, curves, &RESPONSES);
-    [
-        figure("figure 16", "HTTP response times, 95 % load, Reno/Sync-TCP mix", &all),
-        figure("figure 17", "HTTP response times, 95 % load, Reno connections of the mix", &renos),
-        figure("figure 18", "HTTP response times, 95 % load, Sync-TCP connections of the mix", &syncs),
-    ]
-}
-
-/// A number of a run.
-type Measure = fn(&Outcome) -> Option<f64>;
-
-/// A row of table 1: its label, what it is of a run, and the paper's numbers for Reno, SACK-ARED-ECN, Sync-TCP and 100 Mbps.
-struct Summary {
-    label: &'static str,
-    of: Measure,
-    paper: [&'static str; 4],
+/// Figures 16 to 18: connections of the mixes, with those of Reno alone and, but for Reno's own, of Sync-TCP alone.
+fn mixes(results: &Results, title: &str, group: &'static str, with_sync: bool) -> Artefact {
+    let alone = |system| Curve::one("95", system).named(format!("100% {system}"));
+    let mixes = MIXES.iter().map(|mix| Curve::mix(mix, group));
+    let curves: Vec<Curve> = with_sync.then(|| alone(SYNC)).into_iter().chain(mixes).chain([alone(RENO)]).collect();
+    curves::figure(results, &format!("HTTP response times, 95 % load, {title}"), &curves, &RESPONSES)
 }
 
 fn drops(o: &Outcome) -> Option<f64> {
@@ -201,42 +161,37 @@ fn mean(o: &Outcome) -> Option<f64> {
     curves::times(o, "forward").map(|t| t.mean_ms)
 }
 
+/// A row of table 1: its label, what it is of a run, and the paper's numbers for [`SYSTEMS`].
+type Summary = (&'static str, Measure, [&'static str; 4]);
+
 /// Sync-TCP table 1.
 const TABLE_1: [Summary; 6] = [
-    Summary { label: "Packet drops at R0 (%)", of: drops, paper: ["3.9", "13.9", "2.0", "0"] },
-    Summary { label: "Mean queue at R0 (packets)", of: queue, paper: ["64.4", "19.4", "53.9", "0"] },
-    Summary { label: "Mean completed response (B)", of: size, paper: ["6960", "6353", "7202", "7256"] },
-    Summary { label: "Goodput per response (kbps)", of: goodput, paper: ["89.4", "83.9", "99.6", "226.8"] },
-    Summary { label: "Median response time (ms)", of: median, paper: ["430", "810", "390", "230"] },
-    Summary { label: "Mean response time (ms)", of: mean, paper: ["1268.1", "4654.7", "943.6", "406.1"] },
+    ("Packet drops at R0 (%)", drops, ["3.9", "13.9", "2.0", "0"]),
+    ("Mean queue at R0 (packets)", queue, ["64.4", "19.4", "53.9", "0"]),
+    ("Mean completed response (B)", size, ["6960", "6353", "7202", "7256"]),
+    ("Goodput per response (kbps)", goodput, ["89.4", "83.9", "99.6", "226.8"]),
+    ("Median response time (ms)", median, ["430", "810", "390", "230"]),
+    ("Mean response time (ms)", mean, ["1268.1", "4654.7", "943.6", "406.1"]),
 ];
 
 fn table_1(results: &Results) -> Artefact {
-    let systems = [RENO, ARED, SYNC, FREE];
-    let rows = TABLE_1.iter().map(|row| {
-        let entry = |(system, paper): (&&str, &&str)| Entry {
-            ours: results.estimate(ONE, &[("load", "90"), ("system", system)], row.of),
-            paper: Some((*paper).to_owned()),
-        };
-        Row { label: row.label.into(), entries: systems.iter().zip(&row.paper).map(entry).collect() }
+    let rows = TABLE_1.map(|(label, of, paper)| {
+        let ours = SYSTEMS.map(|system| Curve::one("90", system).by_seed(results, of).estimate());
+        Row::new(label, ours.into_iter().zip(paper).map(|(ours, paper)| Entry::new(ours, paper)))
     });
-    Artefact {
-        id: "table 1".into(),
-        title: "90 % total load, 1 bottleneck".into(),
-        body: Body::Table(Table { columns: systems.map(str::to_owned).into(), rows: rows.collect() }),
-        note: "Ours beside the paper's. Queue and drops are of the link from R0 to R1, over all time.".into(),
-    }
+    let note = "Ours beside the paper's. Queue and drops are of the link from R0 to R1, over all time.";
+    Artefact::table("90 % total load, 1 bottleneck", SYSTEMS, rows, note)
 }
 
 /// Figure 10: the window of the largest response.
 fn largest(results: &Results) -> Artefact {
     // What the paper's window counts: packets of 1392 bytes of UDP payload.
     let packets = |bytes: u64| bytes as f64 / 1_392.0;
-    let first = |system| results.outcomes(LARGEST, &[("system", system)]).next().map(|(_, o)| o.clone());
-    let mut told = Vec::new();
-    let series = [RENO, SYNC].into_iter().filter_map(|system| {
-        let outcome = first(system)?;
-        let group = outcome.groups.get("forward")?;
+    let (mut series, mut told) = (Vec::new(), Vec::new());
+    for system in [RENO, SYNC] {
+        let key = [("system", system)];
+        let first = results.outcomes(LARGEST, &key).next().and_then(|(_, o)| o.groups.get("forward"));
+        let Some(group) = first else { continue };
         told.push(match group.traced_end {
             Some(end) => format!(
                 "{system}: {} bytes in {} s, {} of {} packets lost",
@@ -246,21 +201,12 @@ fn largest(results: &Results) -> Artefact {
         });
         // Runs of earlier versions go on with other connections that came to have the flow's number: their times begin anew.
         let points = group.window.chunk_by(|a, b| a.at <= b.at).next().unwrap_or_default();
-        let points = points.iter().map(|p| (p.at, packets(p.window))).collect();
-        Some(Series { name: system.into(), points, spread: None, scatter: false })
-    });
-    let series = series.collect();
-    Artefact {
-        id: "figure 10".into(),
-        title: "Congestion window of the largest response, 85 % load".into(),
-        body: Body::Figure(Figure {
-            x: Axis { label: "Time (s)".into(), log: false, range: None },
-            y: Axis { label: "Congestion window (packets)".into(), log: false, range: Some((0.0, 80.0)) },
-            series,
-        }),
-        note: format!(
-            "The first seed. {}. The paper: 49 MB, Sync-TCP over 200 s faster with a fifth of the drops.",
-            told.join("; ")
-        ),
+        series.push(Series::line(system, points.iter().map(|p| (p.at, packets(p.window))).collect()));
     }
+    let axes = [Axis::linear("Time (s)"), Axis::linear("Congestion window (packets)").over(0.0, 80.0)];
+    let note = format!(
+        "The first seed. {}. The paper: 49 MB, Sync-TCP over 200 s faster with a fifth of the drops.",
+        told.join("; ")
+    );
+    Artefact::figure("Congestion window of the largest response, 85 % load", axes, series, note)
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, TracedOutcome};
-use fathom_experiments::study::{Study, StudyRunResult, shipped};
+use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, TracedOutcome, Traffic, WebLoad, Workload};
 use fathom_metrics::{Distribution, WindowPoint};
 
-use super::super::Verdict;
-use super::claims::{TIMES, crossover};
+use super::claims::crossover;
+use super::curves::TIMES;
 use super::*;
+use crate::testing::{self, put, study};
+use crate::{Body, Verdict};
 
 /// A distribution by its fraction within so many milliseconds, to 4 s.
 fn distribution(count: u64, fraction: impl Fn(f64) -> f64) -> Distribution {
@@ -21,28 +22,25 @@ fn by_half(half: f64) -> impl Fn(f64) -> f64 {
     move |ms| ms / (ms + half)
 }
 
-fn empty() -> Outcome {
-    Outcome { seconds: 100.0, groups: [("forward".to_owned(), GroupOutcome::default())].into(), ..Outcome::default() }
+fn of_group(group: GroupOutcome) -> Outcome {
+    testing::outcome(100.0, [("forward", group)])
 }
 
-fn outcome(groups: &[&str], fraction: impl Fn(f64) -> f64) -> Outcome {
-    let group =
-        GroupOutcome { responses: 1_000, times: Some(distribution(1_000, fraction)), ..GroupOutcome::default() };
-    Outcome { groups: groups.iter().map(|name| ((*name).to_owned(), group.clone())).collect(), ..empty() }
+fn outcome(group: &'static str, fraction: impl Fn(f64) -> f64) -> Outcome {
+    let times = Some(distribution(1_000, fraction));
+    testing::outcome(100.0, [(group, GroupOutcome { responses: 1_000, times, ..GroupOutcome::default() })])
 }
 
-fn add(results: &mut Results, study: &str, key: &[(&str, &str)], seed: u64, outcome: Outcome) {
-    let key = key.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect();
-    results.add(study, vec![StudyRunResult { key, seed, fingerprint: format!("{seed:016x}"), outcome }]);
+fn add(results: &mut Results, study: &str, key: &[(&str, &str)], outcome: Outcome) {
+    put(results, study, key, 1, [outcome]);
 }
 
 fn add_curve(results: &mut Results, curve: &Curve, half: f64) {
-    add(results, curve.study, &curve.key, 1, outcome(&[curve.group], by_half(half)));
+    add(results, curve.study, &curve.key, outcome(curve.group, by_half(half)));
 }
 
 fn verdict(results: &Results, id: &str) -> Verdict {
-    let claims = report(results).claims;
-    claims.into_iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no claim {id}")).verdict
+    testing::verdict(&PAPER, results, id)
 }
 
 #[test]
@@ -72,7 +70,7 @@ fn at_75_percent_the_order_and_the_crossing_are_judged() {
         add_curve(&mut results, &Curve::one("75", RENO), 400.0);
         add_curve(&mut results, &Curve::one("75", SYNC), sync);
         let ared = move |ms: f64| by_half(400.0)(ms) + 0.1 * (1.0 - ms / ared_from).max(-1.0) * (ms / 100.0).min(1.0);
-        add(&mut results, ONE, &Curve::one("75", ARED).key, 1, outcome(&["forward"], ared));
+        add(&mut results, ONE, &Curve::one("75", ARED).key, outcome("forward", ared));
         results
     };
     let as_printed = build(400.0, 200.0);
@@ -95,7 +93,7 @@ fn heavy_loads_have_ared_first_and_then_last() {
         for load in ["90", "95"] {
             add_curve(&mut results, &Curve::one(load, RENO), 430.0);
             add_curve(&mut results, &Curve::one(load, SYNC), 390.0);
-            add(&mut results, ONE, &Curve::one(load, ARED).key, 1, outcome(&["forward"], ared));
+            add(&mut results, ONE, &Curve::one(load, ARED).key, outcome("forward", ared));
         }
         results
     };
@@ -112,7 +110,7 @@ fn heavy_loads_have_ared_first_and_then_last() {
 
 /// The numbers of table 1 as a run's outcome.
 fn summary(column: usize) -> Outcome {
-    let number = |row: usize| TABLE_1[row].paper[column].parse::<f64>().unwrap();
+    let number = |row: usize| TABLE_1[row].2[column].parse::<f64>().unwrap();
     let link = LinkOutcome { drops_percent: number(0), mean_queue: number(1), ..LinkOutcome::default() };
     let times = Distribution { median_ms: number(4), mean_ms: number(5), ..distribution(1, |_| 0.0) };
     let group = GroupOutcome {
@@ -121,7 +119,7 @@ fn summary(column: usize) -> Outcome {
         times: Some(times),
         ..GroupOutcome::default()
     };
-    Outcome { links: [("r0-r1".to_owned(), link)].into(), groups: [("forward".to_owned(), group)].into(), ..empty() }
+    Outcome { links: [("r0-r1".to_owned(), link)].into(), ..of_group(group) }
 }
 
 #[test]
@@ -130,7 +128,7 @@ fn the_papers_own_table_holds_and_a_turned_one_does_not() {
     let build = |columns: [usize; 3]| {
         let mut results = Results::default();
         for (system, column) in [RENO, ARED, SYNC].into_iter().zip(columns) {
-            add(&mut results, ONE, &Curve::one("90", system).key, 1, summary(column));
+            add(&mut results, ONE, &Curve::one("90", system).key, summary(column));
         }
         results
     };
@@ -157,15 +155,13 @@ fn the_papers_own_table_holds_and_a_turned_one_does_not() {
 #[test]
 fn the_largest_response_is_judged_where_it_completes() {
     let run = |end: Option<(f64, u64)>| {
-        let mut o = empty();
-        o.groups.get_mut("forward").unwrap().traced_end =
-            end.map(|(seconds, lost)| TracedOutcome { seconds, sent: 35_000, lost });
-        o
+        let traced_end = end.map(|(seconds, lost)| TracedOutcome { seconds, sent: 35_000, lost });
+        of_group(GroupOutcome { traced_end, ..GroupOutcome::default() })
     };
     let build = |reno, ared, sync| {
         let mut results = Results::default();
         for (system, end) in [(RENO, reno), (ARED, ared), (SYNC, sync)] {
-            add(&mut results, LARGEST, &[("system", system)], 1, run(end));
+            add(&mut results, LARGEST, &[("system", system)], run(end));
         }
         ["sync-largest-faster", "sync-largest-fewer-drops", "sync-largest-ared-incomplete"]
             .map(|id| verdict(&results, id))
@@ -210,7 +206,7 @@ fn a_curve_that_falls_behind_later_moves_the_crossing() {
         for ((ared, reno), at) in curves(ARED).iter().zip(curves(RENO)).zip(at) {
             add_curve(&mut results, &reno, 400.0);
             let behind = move |ms: f64| by_half(400.0)(ms) + if ms < at { 0.05 } else { -0.05 };
-            add(&mut results, ared.study, &ared.key, 1, outcome(&["forward"], behind));
+            add(&mut results, ared.study, &ared.key, outcome("forward", behind));
         }
         verdict(&results, "sync-several-crossover")
     };
@@ -225,7 +221,7 @@ fn drift_may_move_curves_by_two_percent() {
         for load in ["75", "90", "95"] {
             add_curve(&mut results, &Curve::one(load, SYNC), 390.0);
             let moved = move |ms: f64| by_half(390.0)(ms) - by;
-            add(&mut results, DRIFT, &Curve::drift(load).key, 1, outcome(&["forward"], moved));
+            add(&mut results, DRIFT, &Curve::drift(load).key, outcome("forward", moved));
         }
         verdict(&results, "sync-drift-harmless")
     };
@@ -240,11 +236,11 @@ fn mixes_stand_between_their_parts() {
         add_curve(&mut results, &Curve::one("95", SYNC), 300.0);
         for (n, mix) in MIXES.into_iter().enumerate() {
             let parts = [("forward", all[n]), ("forward/reno", reno[n]), (MIXED_SYNC, sync[n])];
-            let mut o = empty();
+            let mut o = testing::outcome(100.0, []);
             for (group, half) in parts {
-                o.groups.extend(outcome(&[group], by_half(half)).groups);
+                o.groups.extend(outcome(group, by_half(half)).groups);
             }
-            add(&mut results, MIX, &[("mix", mix)], 1, o);
+            add(&mut results, MIX, &[("mix", mix)], o);
         }
         ["by-parts", "little-helps", "reno-unharmed", "reno-improves", "sync-grows", "sync-gains"]
             .map(|id| verdict(&results, &format!("sync-mix-{id}")))
@@ -269,8 +265,7 @@ fn large_responses_are_counted() {
             ..GroupOutcome::default()
         };
         for load in ["75", "90", "95"] {
-            let o = Outcome { groups: [("forward".to_owned(), group.clone())].into(), ..empty() };
-            add(&mut results, ONE, &Curve::one(load, SYNC).key, 1, o);
+            add(&mut results, ONE, &Curve::one(load, SYNC).key, of_group(group.clone()));
         }
         ["sync-few-are-large", "sync-drift-few-long"].map(|id| verdict(&results, id))
     };
@@ -288,19 +283,14 @@ fn detected(estimate: impl Fn(f64) -> f64) -> Outcome {
         WindowPoint { at, window: 14_000, queueing_ms: Some(estimate(at)), hold_ms: None, datagram: None }
     };
     let group = GroupOutcome { window: (0..400).map(point).collect(), ..GroupOutcome::default() };
-    Outcome {
-        seconds: 20.0,
-        links: [("left-right".to_owned(), link)].into(),
-        groups: [("forward".to_owned(), group)].into(),
-        ..empty()
-    }
+    Outcome { links: [("left-right".to_owned(), link)].into(), ..testing::outcome(20.0, [("forward", group)]) }
 }
 
 #[test]
 fn an_estimate_tracks_the_queue_or_does_not() {
     let build = |o: Outcome| {
         let mut results = Results::default();
-        add(&mut results, DETECTION, &[("system", "detection only")], 1, o);
+        add(&mut results, DETECTION, &[("system", "detection only")], o);
         (verdict(&results, "sync-detection-tracks-queue"), verdict(&results, "sync-detection-tracks-trend"), results)
     };
     let late = detected(|at| 1.136 * (60.0 + 40.0 * ((at - 0.2) * 2.0).sin()));
@@ -321,7 +311,7 @@ fn an_estimate_tracks_the_queue_or_does_not() {
 fn artefacts_without_results_are_left_out() {
     let mut results = Results::default();
     add_curve(&mut results, &Curve::one("75", RENO), 400.0);
-    let report = report(&results);
+    let report = PAPER.report(&results);
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, ["figure 6", "figure 7", "figure 8", "table 1", "figure 9"]);
     assert!(report.claims.iter().all(|c| c.verdict == Verdict::Undecided), "half of the numbers are missing");
@@ -332,9 +322,6 @@ fn artefacts_without_results_are_left_out() {
 
 #[test]
 fn every_run_a_claim_needs_is_in_a_shipped_study() {
-    for wanted in PAPER.artefacts {
-        assert!(wanted.studies.iter().all(|study| shipped(study).is_some()), "{}", wanted.id);
-    }
     let mut curves: Vec<Curve> = ["75", "90", "95"].into_iter().map(Curve::drift).collect();
     for system in [RENO, ARED, SYNC, FREE] {
         curves.extend(["75", "90", "95"].map(|load| Curve::one(load, system)));
@@ -347,14 +334,15 @@ fn every_run_a_claim_needs_is_in_a_shipped_study() {
     curves.extend(MIXES.map(|mix| Curve::mix(mix, MIXED_SYNC)));
     curves.push(Curve { key: vec![("system", "detection only")], study: DETECTION, ..Curve::drift("75") });
     for curve in curves {
-        let study = Study::from_toml(curve.study, shipped(curve.study).unwrap()).unwrap();
+        let study = study(curve.study);
         for scale in [1.0, 0.01] {
             let runs = study.runs(scale).unwrap();
-            let fits = |run: &&fathom_experiments::study::StudyRun| {
-                let key: BTreeMap<&str, &str> = run.key.iter().map(|(a, v)| (a.as_str(), v.as_str())).collect();
+            let fits = |key: &BTreeMap<String, String>| {
+                let key: BTreeMap<&str, &str> = key.iter().map(|(a, v)| (a.as_str(), v.as_str())).collect();
                 key == curve.key.iter().copied().collect()
             };
-            let run = runs.iter().find(fits).unwrap_or_else(|| panic!("{}: {:?}", curve.study, curve.key));
+            let run =
+                runs.iter().find(|run| fits(&run.key)).unwrap_or_else(|| panic!("{}: {:?}", curve.study, curve.key));
             let (group, part) = curve.group.split_once('/').unwrap_or((curve.group, ""));
             let traffic = run.scenario.traffic.iter().find(|t| t.name == group).unwrap();
             assert!(part.is_empty() || traffic.mix.iter().any(|(_, control)| control.spec() == part), "{part}");
@@ -365,20 +353,13 @@ fn every_run_a_claim_needs_is_in_a_shipped_study() {
 
 #[test]
 fn the_load_of_the_links_between_is_the_papers() {
-    let study = Study::from_toml(SEVERAL, shipped(SEVERAL).unwrap()).unwrap();
-    for run in study.runs(1.0).unwrap() {
+    for run in study(SEVERAL).runs(1.0).unwrap() {
+        let part = |t: &Traffic| match t.workload {
+            Workload::Web { load: WebLoad::Computed { part, .. }, .. } => part,
+            _ => 0.0,
+        };
         let load = |from: usize| -> f64 {
-            let over = |t: &&fathom_experiments::scenario::Traffic| t.from <= from && t.to > from;
-            let groups = run.scenario.traffic.iter().filter(over);
-            groups
-                .map(|t| match t.workload {
-                    fathom_experiments::scenario::Workload::Web {
-                        load: fathom_experiments::scenario::WebLoad::Computed { part, .. },
-                        ..
-                    } => part,
-                    _ => 0.0,
-                })
-                .sum()
+            run.scenario.traffic.iter().filter(|t| t.from <= from && t.to > from).map(part).sum()
         };
         let wanted = if run.key["case"].starts_with("75") { 0.75 } else { 0.9 };
         // Sync-TCP §4.4: on the links R1-R2 and R3-R4.
