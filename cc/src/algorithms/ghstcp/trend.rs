@@ -192,8 +192,6 @@ fn difference(a: u64, b: u64) -> i64 {
 mod tests {
     use super::*;
 
-    const ALL: [Test; 3] = [Test::Correlation, Test::TTest, Test::MannKendall];
-
     /// One sample per millisecond, RTTs in microseconds.
     fn watch(test: Test, rtts: impl IntoIterator<Item = u64>) -> Watch {
         let mut watch = Watch::new(test);
@@ -280,7 +278,7 @@ mod tests {
 
     #[test]
     fn only_clear_rises_rise() {
-        for test in ALL {
+        for &test in Test::ALL {
             for n in [0, 1, 2, 10, 63, 64, 65, 1_000] {
                 assert!(!watch(test, vec![40_000; n]).rising(), "{test:?} {n} level");
                 assert!(!watch(test, (0..n as u64).map(|i| 90_000 - i)).rising(), "{test:?} {n} falling");
@@ -299,7 +297,8 @@ mod tests {
         let s: i64 = pairs.map(|(i, j)| (rtts[j] as i64 - rtts[i] as i64).signum()).sum();
         let r = pearson(&rtts);
         assert!((0.05..0.25).contains(&r) && s < 80, "r {r}, S {s}");
-        assert_eq!(ALL.map(|test| watch(test, rtts.clone()).rising()), [true, false, false]);
+        let rising: Vec<bool> = Test::ALL.iter().map(|test| watch(*test, rtts.clone()).rising()).collect();
+        assert_eq!(rising, [true, false, false]);
     }
 
     #[test]
@@ -316,7 +315,7 @@ mod tests {
 
     #[test]
     fn extremes_do_not_overflow() {
-        for test in ALL {
+        for &test in Test::ALL {
             let mut watch = Watch::new(test);
             watch.on_sample(Time::ZERO, Duration::ZERO);
             for _ in 0..2_000 {
