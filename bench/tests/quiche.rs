@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fathom_bench::experiment::{Plan, compare};
 use fathom_bench::scenario::{Outcome, Progress, ScenarioSpec, run};
-use fathom_bench::stack::{Control, Stack};
+use fathom_bench::stack::{self, Stack};
 use fathom_cc::catalogue;
 use fathom_cc::testing::{Event, Log, RecordingConfig};
 use fathom_cc::{
@@ -125,7 +125,7 @@ fn download(controller_config: Arc<dyn ControllerConfig>, mbps: u64, bytes: u64)
         ONE_WAY.as_millis()
     );
     let mut scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
-    scenario.traffic[0].mix = vec![(1.0, Control::Fathom(Arc::new(served)))];
+    scenario.traffic[0].mix = vec![(1.0, stack::Controller::Fathom(Arc::new(served)))];
     let (outcome, _) = run(&scenario, 1, &Progress::default()).expect("a run");
     (log, outcome)
 }

@@ -404,7 +404,7 @@ async fn invalid_settings_are_explained_in_one_line() {
     }
     #[cfg(feature = "quiche")]
     of("packet-size,sdc,native:bbr2", Stack::Quiche).unwrap();
-    // What the stack lacks goes through an outlet.
+    // What the stack lacks goes through a shaping socket.
     of("sdc", Stack::Quinn).unwrap();
     of("packet-size,sdc,native:bbr3", Stack::Noq).unwrap();
 }

@@ -21,7 +21,7 @@ use super::{
     ComputedLoad, Connections, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, Timestamps, Traffic,
     WebLoad, Workload,
 };
-use crate::stack::{Control, Stack};
+use crate::stack::{Controller, Stack};
 
 /// Bodies whose costs are measured, in bytes.
 const SMALL: u64 = 1_000;
@@ -105,7 +105,7 @@ fn costs(timestamps: Timestamps, traffic: &Traffic) -> Result<Costs, ScenarioErr
             queue: DEEP,
             back_queue: DEEP,
         };
-        let reno = Control::read("reno", traffic.stack).map_err(PlanError)?;
+        let reno = Controller::read("reno", traffic.stack).map_err(PlanError)?;
         let download = Traffic {
             name: "calibration".into(),
             from: 0,

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 use fathom_plugin::{Clock, Extension, Observer};
 use fathom_stacks::{Connection, Monitor, noq, quinn};
-pub use fathom_stacks::{Controller as Control, SetupError, Stack};
+pub use fathom_stacks::{Controller, SetupError, Stack};
 
 pub(crate) use self::senders::Senders;
 use crate::http::{Fetched, HttpError, Identity, NO_ERROR, Requests};
@@ -44,7 +44,7 @@ enum Side {
 pub(crate) struct EndpointSettings<'a> {
     pub(crate) sim: &'a SimHandle,
     pub(crate) identity: &'a Identity,
-    pub(crate) control: &'a Control,
+    pub(crate) control: &'a Controller,
     /// How one-way delays travel.
     pub(crate) extension: Extension,
     /// Endpoints send through a shaping socket.
