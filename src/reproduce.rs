@@ -188,7 +188,7 @@ fn keep(folder: &Path, paper: &Paper, record: Record) -> Result<(), Failure> {
 mod tests {
 
     use clap::Parser;
-    use fathom_bench::reproduce::{Artefact, Axis, Body, Claim, Figure, Report, Results, Series, Verdict};
+    use fathom_bench::reproduce::{Artefact, Axis, Body, Claim, Figure, Results, Series, Verdict};
     use fathom_bench::scenario::Outcome;
 
     use super::*;
@@ -201,11 +201,22 @@ mod tests {
             ArtefactSpec { id: "figure 1", shows: "seconds over flows", studies: &[STUDY] },
             ArtefactSpec { id: "table 2-3", shows: "nothing", studies: &[STUDY] },
         ],
-        report,
+        figures,
+        claims: |results| {
+            vec![Claim {
+                id: "it-ends".into(),
+                source: "Made up §1".into(),
+                says: "Runs end.".into(),
+                test: "they have a length".into(),
+                verdict: Verdict::Held,
+                found: format!("{} numbers of flows", results.axis(STUDY, "flows").len()),
+            }]
+        },
+        departures: &[],
     }];
 
     /// A line through what was found; the table never has results.
-    fn report(results: &Results) -> Report {
+    fn figures(results: &Results) -> Vec<Artefact> {
         let flows = results.axis(STUDY, "flows");
         let point = |flows: &String| {
             let estimate = results.estimate(STUDY, &[("flows", flows)], |o| Some(o.seconds))?;
@@ -214,26 +225,12 @@ mod tests {
         let points: Vec<(f64, f64)> = flows.iter().filter_map(point).collect();
         let axis = |label: &str| Axis { label: label.into(), log: false, range: None };
         let series = vec![Series { name: "seconds".into(), points, spread: None, scatter: false }];
-        let figure = Artefact {
+        vec![Artefact {
             id: "figure 1".into(),
             title: "Seconds".into(),
             body: Body::Figure(Figure { x: axis("flows"), y: axis("time (s)"), series }),
             note: String::new(),
-        };
-        let claim = Claim {
-            id: "it-ends".into(),
-            source: "Made up §1".into(),
-            says: "Runs end.".into(),
-            test: "they have a length".into(),
-            verdict: Verdict::Held,
-            found: format!("{} numbers of flows", flows.len()),
-        };
-        Report {
-            paper: "made-up".into(),
-            artefacts: if results.have(&[STUDY]) { vec![figure] } else { Vec::new() },
-            claims: vec![claim],
-            departures: Vec::new(),
-        }
+        }]
     }
 
     #[derive(Parser)]
@@ -306,7 +303,7 @@ mod tests {
         assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
         let record = read(&json);
         assert_eq!(record.studies[0].done, runs);
-        assert!(record.missing.is_empty(), "the table was not asked for");
+        assert!(record.missing.is_empty(), "the table was not requested");
         assert_eq!(std::fs::read_dir(results.join(STUDY)).unwrap().count(), runs);
     }
 

@@ -43,8 +43,27 @@ pub struct Paper {
     pub citation: &'static str,
     /// Its tables and figures that are reproduced, and the shipped studies that each needs.
     pub artefacts: &'static [ArtefactSpec],
-    /// Makes the report of what is there: artefacts and claims whose studies have no results are left out.
-    pub report: fn(&Results) -> Report,
+    /// Makes the tables and figures, in the order of `artefacts`.
+    pub figures: fn(&Results) -> Vec<Artefact>,
+    /// Judges the claims whose studies have results.
+    pub claims: fn(&Results) -> Vec<Claim>,
+    /// Where the experiments differ from the paper's, one sentence each.
+    pub departures: &'static [&'static str],
+}
+
+impl Paper {
+    /// The report of what is there: artefacts and claims whose studies have no results are left out.
+    pub fn report(&self, results: &Results) -> Report {
+        let has = |id: &str| self.artefacts.iter().any(|wanted| wanted.id == id && results.have(wanted.studies));
+        let mut artefacts = (self.figures)(results);
+        artefacts.retain(|artefact| has(&artefact.id));
+        Report {
+            paper: self.name.into(),
+            artefacts,
+            claims: (self.claims)(results),
+            departures: self.departures.iter().map(|departure| (*departure).to_owned()).collect(),
+        }
+    }
 }
 
 /// A table or figure that a paper has.
@@ -80,11 +99,7 @@ mod tests {
                 let work = overrides.work(&[wanted]).unwrap_or_else(|e| panic!("{} {}: {e}", paper.name, wanted.id));
                 assert!(!work.is_empty(), "{} {}", paper.name, wanted.id);
             }
-            assert!(
-                (paper.report)(&Results::default()).artefacts.is_empty(),
-                "{}: artefacts of no results",
-                paper.name
-            );
+            assert!(paper.report(&Results::default()).artefacts.is_empty(), "{}: artefacts of no results", paper.name);
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct Record {
     pub scale: f64,
     /// What was run.
     pub studies: Vec<StudyRecord>,
-    /// Tables and figures that were asked for and have no results.
+    /// Tables and figures that were requested and have no results.
     pub missing: Vec<String>,
     /// The report.
     pub report: Report,
@@ -42,7 +42,7 @@ pub struct StudyRecord {
     pub seeds: u64,
     /// Stacks that ran it.
     pub stacks: Vec<String>,
-    /// Runs that were asked for.
+    /// Runs that were requested.
     #[serde(rename = "cells")]
     pub runs: usize,
     /// Those of them that have results.
@@ -95,7 +95,7 @@ fn command(paper: &Paper, wanted: &[&ArtefactSpec], overrides: &Overrides) -> St
 }
 
 impl Record {
-    /// Makes the report of what the studies gave: of the tables and figures asked for, those that have results.
+    /// Makes the report of what the studies gave: of the tables and figures requested, those that have results.
     pub fn of(
         paper: &Paper,
         wanted: &[&ArtefactSpec],
@@ -106,7 +106,7 @@ impl Record {
         for (work, of_study) in ran {
             results.add(&work.study.name, of_study.clone());
         }
-        let mut report = (paper.report)(&results);
+        let mut report = paper.report(&results);
         report.artefacts.retain(|artefact| wanted.iter().any(|wanted| wanted.id == artefact.id));
         let there = |id: &str| report.artefacts.iter().any(|artefact| artefact.id == id);
         let missing = wanted.iter().filter(|w| !there(w.id)).map(|w| w.id.to_owned()).collect();

@@ -1,10 +1,10 @@
-//! DCA: what round trips foretell of losses, and what a delay-based connection costs its user and spares the network.
+//! DCA: what round trips say of losses, and what a delay-based connection costs its user and spares the network.
 //!
 //! | file | what is in it |
 //! |---|---|
 //! | `measured.rs` | tables 3-4 and 3-5, figures 3-1 to 3-3, from the tcpRTT series of a Reno connection |
 //! | `simulated.rs` | the models of the paths, tables 4-1 to 4-5, §4.5 and figure 4-7 |
-//! | `claims.rs`, `predicates.rs` | what the paper says of them, and what is asked of the numbers |
+//! | `claims.rs`, `predicates.rs` | what the paper says of them, and the predicates on the numbers |
 //! | `judge.rs` | verdicts over estimates |
 
 mod claims;
@@ -21,7 +21,7 @@ use fathom_metrics::Estimate;
 
 use crate::scenario::Outcome;
 
-use super::{Artefact, ArtefactSpec, Body, Entry, Paper, Report, Results, Row, Table};
+use super::{Artefact, ArtefactSpec, Body, Entry, Paper, Results, Row, Table};
 
 const EMORY: &str = "dca-measured-emory";
 const ASU: &str = "dca-measured-asu";
@@ -82,7 +82,9 @@ pub(super) const PAPER: Paper = Paper {
         ArtefactSpec { id: "section 4.5", shows: "what one DCA connection changes for the links", studies: &[ALONE] },
         ArtefactSpec { id: "figure 4-7", shows: "loss rate over the share of DCA in the traffic", studies: &[SHARES] },
     ],
-    report,
+    figures,
+    claims: |results| claims::CLAIMS.iter().filter_map(|claim| claim.claim(results)).collect(),
+    departures: DEPARTURES,
 };
 
 const DEPARTURES: &[&str] = &[
@@ -98,7 +100,7 @@ const DEPARTURES: &[&str] = &[
     "A probe timeout does not reset the window as TCP's retransmission timeout does (RFC 9002 §6.2); only persistent congestion does.",
     "QUIC starts with ten packets, and acknowledges every second packet or after 25 ms.",
     "Vegas-CAM is our vegas: congestion avoidance only, with QUIC's loss recovery; what the paper says of Vegas's own recovery and of \
-     NewReno (DCA §4.4: 70 and 76 % more throughput) cannot be asked.",
+     NewReno (DCA §4.4: 70 and 76 % more throughput) cannot be tested.",
     "Background users are packet-level senders with QUIC's loss detection on connections of their own for each transfer; the smallest round \
      trip that a Vegas user sees is that of its small first packet, 0.3 ms less than a full one takes at 45 Mbit/s, which matters little.",
     "The prediction of table 3-5 takes for the first timeout QUIC's own: mean round trip, four mean deviations and 25 ms, in place of the \
@@ -156,7 +158,7 @@ fn table(id: &str, title: &str, columns: &[&str], rows: Vec<Row>, note: &str) ->
     Artefact { id: id.into(), title: title.into(), body: Body::Table(Table { columns, rows }), note: note.into() }
 }
 
-fn report(results: &Results) -> Report {
+fn figures(results: &Results) -> Vec<Artefact> {
     // In the order of `PAPER.artefacts`.
     let makers: [fn(&Results) -> Artefact; 13] = [
         simulated::models,
@@ -174,10 +176,5 @@ fn report(results: &Results) -> Report {
         simulated::figure_4_7,
     ];
     let there = PAPER.artefacts.iter().zip(makers).filter(|(wanted, _)| results.have(wanted.studies));
-    Report {
-        paper: PAPER.name.into(),
-        artefacts: there.map(|(_, make)| make(results)).collect(),
-        claims: claims::all(results),
-        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
-    }
+    there.map(|(_, make)| make(results)).collect()
 }

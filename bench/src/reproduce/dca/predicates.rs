@@ -4,7 +4,7 @@ use fathom_metrics::Estimate;
 
 use crate::scenario::Outcome;
 
-use super::super::claims::{all as all_hold, opposite};
+use super::super::claims::{Finding, all as all_hold, opposite};
 use super::super::{Results, Verdict};
 use super::measured::{Measured, PATHS, at_lags, before_losses_below_median, predicted};
 use super::simulated::{
@@ -20,23 +20,17 @@ const NOT_ONLY_LARGE: f64 = 0.1;
 /// The paper's simulated DCA traffic below which losses should not fall, in percent.
 const BEGINS: f64 = 10.0;
 
-/// What came of a question.
-pub(super) struct Finding {
-    pub(super) verdict: Verdict,
-    pub(super) found: String,
-}
-
 impl Finding {
     /// A verdict on one estimate.
     pub(super) fn of(judge: fn(Option<Estimate>) -> Verdict, e: Option<Estimate>) -> Self {
-        Self { verdict: judge(e), found: shown(e) }
+        Self { verdict: judge(e), numbers: shown(e) }
     }
 
     /// A verdict on several, each with a name, all of which have to hold.
     fn all(judge: impl Fn(Option<Estimate>) -> Verdict, parts: Vec<(String, Option<Estimate>)>) -> Self {
         Self {
             verdict: all_hold(parts.iter().map(|(_, e)| judge(*e))),
-            found: parts.into_iter().map(|(name, e)| format!("{name}: {}", shown(e))).collect::<Vec<_>>().join("; "),
+            numbers: parts.into_iter().map(|(name, e)| format!("{name}: {}", shown(e))).collect::<Vec<_>>().join("; "),
         }
     }
 }
@@ -69,7 +63,7 @@ pub(super) fn models_predict_as_paths(results: &Results) -> Finding {
     let each = both().map(|path| estimate(&path.predicted(results, TUNED)));
     let verdict = all_hold(each.iter().zip(spans).map(|(e, (low, high))| within(*e, low, high)));
     let found = both().iter().zip(each).map(|(path, e)| format!("{}: {}", path.name, shown(e))).collect::<Vec<_>>();
-    Finding { verdict, found: found.join("; ") }
+    Finding { verdict, numbers: found.join("; ") }
 }
 
 pub(super) fn predicted_to_lose(results: &Results) -> Finding {
@@ -109,7 +103,7 @@ pub(super) fn emory_early_rise(results: &Results) -> Finding {
 
 pub(super) fn losses_after_short_round_trips(results: &Results) -> Finding {
     let part = estimate(&by_seed(results, EMORY, &[("level", TUNED)], before_losses_below_median));
-    Finding { verdict: within(part, NOT_ONLY_LARGE, 1.0), found: shown(part) }
+    Finding { verdict: within(part, NOT_ONLY_LARGE, 1.0), numbers: shown(part) }
 }
 
 /// A verdict on the runs of a controller beside Reno on a path.
@@ -148,7 +142,7 @@ pub(super) fn small_reduction_avoids_nothing(results: &Results) -> Finding {
         Some(_) if below_zero(e) == Verdict::Held => Verdict::NotHeld,
         Some(_) => Verdict::Held,
     };
-    Finding { verdict, found: shown(e) }
+    Finding { verdict, numbers: shown(e) }
 }
 
 pub(super) fn asu_avoids_less(results: &Results) -> Finding {
@@ -163,7 +157,7 @@ pub(super) fn asu_varies_more(results: &Results) -> Finding {
         |e: Option<Estimate>| e.and_then(|e| e.deviation).map_or("not measured".into(), |s| format!("{s:.1}"));
     Finding {
         verdict: all_hold([varies_more(middle, deep), varies_more(small, deep)]),
-        found: format!(
+        numbers: format!(
             "deviations at 50, 25 and 12.5 %: {}, {}, {}",
             deviation(deep),
             deviation(middle),
@@ -186,7 +180,7 @@ pub(super) fn altered_light_loses_less(results: &Results) -> Finding {
     let change = difference(&dca, &reno);
     let found =
         format!("DCA {}, Reno {} percent; difference {}", shown(estimate(&dca)), shown(estimate(&reno)), shown(change));
-    Finding { verdict: below_zero(change), found }
+    Finding { verdict: below_zero(change), numbers: found }
 }
 
 pub(super) fn altered_predicts_more(results: &Results) -> Finding {
@@ -260,13 +254,13 @@ pub(super) fn falls_from_ten_percent(results: &Results) -> Finding {
             _ => Verdict::Undecided,
         },
     };
-    Finding { verdict, found: format!("first below the loss rate of no DCA {}", first_fall_text(first)) }
+    Finding { verdict, numbers: format!("first below the loss rate of no DCA {}", first_fall_text(first)) }
 }
 
 pub(super) fn vegas_inactive(results: &Results) -> Finding {
     let curve = "Vegas, heavy";
     let change = relative(&loss_at_share(results, curve, "100%"), &loss_at_share(results, curve, STEPS[0]));
-    Finding { verdict: within(change, -UNCHANGED, UNCHANGED), found: format!("change in percent: {}", shown(change)) }
+    Finding { verdict: within(change, -UNCHANGED, UNCHANGED), numbers: format!("change in percent: {}", shown(change)) }
 }
 
 pub(super) fn light_needs_more(results: &Results) -> Finding {
@@ -277,5 +271,5 @@ pub(super) fn light_needs_more(results: &Results) -> Finding {
         _ => Verdict::Undecided,
     };
     let found = format!("first fall heavy {}, light {}", first_fall_text(heavy), first_fall_text(light));
-    Finding { verdict, found }
+    Finding { verdict, numbers: found }
 }

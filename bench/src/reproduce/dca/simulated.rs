@@ -220,7 +220,7 @@ pub(super) fn models(results: &Results) -> Artefact {
         row(label, vec![entry(estimate(&by_seed(results, study, &[("level", level)], of)), &wanted)])
     });
     let note = "A Reno connection crosses each model alone; the paper's beside, measured where it says so in tables 3-1 and 3-2, else its \
-                model's (DCA §4.1, §4.3). The tuning asked for losses, UDP and, of the altered model, queues.";
+                model's (DCA §4.1, §4.3). The tuning aimed at losses, UDP and, of the altered model, queues.";
     table("models", "The models of the paths", &["value"], rows.collect(), note)
 }
 

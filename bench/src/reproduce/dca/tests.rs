@@ -218,7 +218,7 @@ fn measured_connections_have_the_windows_and_packets_of_the_paper() {
 
 #[test]
 fn nothing_measured_nothing_reported() {
-    let report = (PAPER.report)(&Results::default());
+    let report = PAPER.report(&Results::default());
     assert!(report.artefacts.is_empty() && report.claims.is_empty() && !report.departures.is_empty());
 }
 
@@ -234,7 +234,7 @@ fn artefacts_come_under_their_names() {
     put(&mut results, PAIRED_ALTERED, &[("level", "heavy"), ("controller", "dca")], vec![beside(-40.0, -10.0)]);
     put(&mut results, ALONE, &[("path", "asu"), ("controller", "dca")], vec![blank()]);
     add_shares(&mut results, "DCA, heavy", "dca", |_| 0);
-    let report = (PAPER.report)(&results);
+    let report = PAPER.report(&results);
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, PAPER.artefacts.iter().map(|w| w.id).collect::<Vec<_>>());
     assert_eq!(report.claims.len(), names().len());

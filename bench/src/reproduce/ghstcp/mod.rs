@@ -11,7 +11,7 @@ use fathom_netsim::link::jain;
 
 use crate::scenario::Outcome;
 
-use super::{Artefact, ArtefactSpec, Axis, Body, Entry, Figure, Paper, Report, Results, Row, Series, Table};
+use super::{Artefact, ArtefactSpec, Axis, Body, Entry, Figure, Paper, Results, Row, Series, Table};
 
 const DROPTAIL: &str = "ghstcp-droptail";
 const RED: &str = "ghstcp-red";
@@ -48,13 +48,15 @@ pub(super) const PAPER: Paper = Paper {
         ArtefactSpec { id: "fairness", shows: "Jain's index over all ten flows", studies: &[DROPTAIL, RED] },
         ArtefactSpec { id: "queue", shows: "how steady the queue is with Adaptive RED and gARED", studies: &[RED] },
     ],
-    report,
+    figures,
+    claims: |results| claims::CLAIMS.iter().filter_map(|claim| claim.claim(results)).collect(),
+    departures: DEPARTURES,
 };
 
 const DEPARTURES: &[&str] = &[
     "QUIC always has selective acknowledgements, so the cases without and with SACK are one run; the first Reno flows have them too, \
      which in the paper they do not.",
-    "That gHSTCP without SACK does as well as with it (gHSTCP §4.4) cannot be asked for the same reason.",
+    "That gHSTCP without SACK does as well as with it (gHSTCP §4.4) cannot be tested for the same reason.",
     "The paper says neither how long it simulates nor from when it counts: 100 s, of which the first 20 s are not counted.",
     "A probe timeout does not reset the window as TCP's retransmission timeout does (RFC 9002 §6.2); only persistent congestion does.",
     "QUIC starts with ten packets instead of ns-2's one, and acknowledges every second packet or after 25 ms.",
@@ -140,22 +142,22 @@ fn fairness(o: &Outcome) -> Option<f64> {
 }
 
 /// The queue's bins after the warm-up, in packets. A run of another scale has its warm-up scaled.
-fn settled(o: &Outcome) -> Option<&[f64]> {
+fn queue_bins(o: &Outcome) -> Option<&[f64]> {
     let link = o.links.get("left-right")?;
     let first = (WARM_UP * o.seconds / link.bin_seconds).ceil();
     first.is_finite().then(|| link.queue_mean.get(first as usize..)).flatten().filter(|bins| bins.len() > 1)
 }
 
 fn queue_mean(o: &Outcome) -> Option<f64> {
-    settled(o).map(|bins| bins.iter().sum::<f64>() / bins.len() as f64)
+    queue_bins(o).map(|bins| bins.iter().sum::<f64>() / bins.len() as f64)
 }
 
 /// Standard deviation of the queue over time, in packets.
 fn queue_deviation(o: &Outcome) -> Option<f64> {
-    Estimate::of(settled(o)?)?.deviation
+    Estimate::of(queue_bins(o)?)?.deviation
 }
 
-fn report(results: &Results) -> Report {
+fn figures(results: &Results) -> Vec<Artefact> {
     let figures: [(&str, &str, &[System]); 4] = [
         ("figure 2", "Throughput, drop-tail: Reno beside Reno and HighSpeed TCP", &[RENO, HIGHSPEED]),
         ("figure 3", "Throughput, drop-tail: Reno beside HighSpeed TCP and gHSTCP", &[HIGHSPEED, GENTLE]),
@@ -166,14 +168,7 @@ fn report(results: &Results) -> Report {
         figures.iter().map(|(id, title, systems)| throughput(results, id, title, systems)).collect();
     artefacts.push(fairness_table(results));
     artefacts.push(queue_table(results));
-    let wanted = |a: &Artefact| PAPER.artefacts.iter().find(|w| w.id == a.id);
-    artefacts.retain(|a| wanted(a).is_some_and(|w| results.have(w.studies)));
-    Report {
-        paper: PAPER.name.into(),
-        artefacts,
-        claims: claims::CLAIMS.iter().filter_map(|claim| claim.claim(results)).collect(),
-        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
-    }
+    artefacts
 }
 
 /// Bars of the paper as points over the delay.

@@ -40,7 +40,7 @@ fn everywhere(runs: &[(System, f64, f64)]) -> Results {
 }
 
 fn claim(results: &Results, id: &str) -> Claim {
-    report(results).claims.into_iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no claim {id}"))
+    PAPER.report(results).claims.into_iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no claim {id}"))
 }
 
 fn verdict(results: &Results, id: &str) -> Verdict {
@@ -147,7 +147,7 @@ fn fairness_is_over_all_ten_flows() {
 
 #[test]
 fn artefacts_without_results_are_left_out() {
-    let report = report(&everywhere(&[(RENO, 480.0, 1_500.0)]));
+    let report = PAPER.report(&everywhere(&[(RENO, 480.0, 1_500.0)]));
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, ["figure 2", "figure 3"]);
     assert!(report.claims.iter().all(|c| !c.id.contains("ared")), "{:?}", report.claims);

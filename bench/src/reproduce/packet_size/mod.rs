@@ -13,7 +13,7 @@ mod tests;
 
 use fathom_metrics::{ShareDistribution, WindowFairness};
 
-use super::{ArtefactSpec, Paper, Report, Results};
+use super::{ArtefactSpec, Paper};
 use crate::scenario::Outcome;
 
 const ALIKE: &str = "packet-size-4.3.1";
@@ -50,17 +50,10 @@ pub(super) const PAPER: Paper = Paper {
             studies: &[BESIDE],
         },
     ],
-    report,
+    figures: figures::artefacts,
+    claims: claims::claims,
+    departures: DEPARTURES,
 };
-
-fn report(results: &Results) -> Report {
-    Report {
-        paper: PAPER.name.into(),
-        artefacts: figures::artefacts(results),
-        claims: claims::claims(results),
-        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
-    }
-}
 
 const DEPARTURES: &[&str] = &[
     "The flows are QUIC connections of a real stack with NewReno's window, not ns-2's TCP agents.",
@@ -68,9 +61,9 @@ const DEPARTURES: &[&str] = &[
      persistent congestion takes it to two, so flows starve less than the thesis's.",
     "Losses are found by packet number, which is selective acknowledgement and limited transmit at once; the initial window is 10 packets, \
      the smallest 2; receivers acknowledge every second packet or after 25 ms.",
-    "The smallest packets have 278 bytes on the wire instead of 250: 250 bytes of UDP payload, less the sender's outlet does not cut to.",
+    "The smallest packets have 278 bytes on the wire instead of 250: 250 bytes of UDP payload, less the sender's shaping socket does not cut to.",
     "Every packet has 28 bytes of IP and UDP and some 25 of QUIC headers and tag, where TCP's has 40 bytes; ACK frames that a small packet \
-     has no room for are sent, so few packets are larger than asked for.",
+     has no room for are sent, so few packets are larger than requested.",
     "A flow begins with a TLS handshake in packets of 1200 bytes or more, whatever its packet size.",
     "The length of a run is not given: 110 s, of which the first 10 s are not counted. Starts are spread over the first second.",
     "The fair share counts bytes on the wire; in round two it is that of equal packet rates, which the thesis calls the natural penalty \

@@ -7,8 +7,8 @@ use fathom_metrics::{Fairness, GroupBytes, WINDOWS};
 use super::claims::*;
 use super::figures::{LARGE_PERCENT, QUEUES, SIZES, beside_percent};
 use super::*;
-use crate::reproduce::Body;
 use crate::reproduce::Verdict::{Held, NotHeld, Undecided};
+use crate::reproduce::{Body, Results};
 use crate::scenario::GroupOutcome;
 use crate::study::{Study, StudyRun, StudyRunResult, shipped};
 
@@ -115,7 +115,7 @@ fn round_one_as_the_thesis_has_it() {
             )
         }),
     );
-    let report = report(&all);
+    let report = PAPER.report(&all);
     let verdict = |id: &str| report.claims.iter().find(|c| c.id == id).unwrap_or_else(|| panic!("{id}")).verdict;
     let held = [
         "large-half-share-50-flows",
@@ -145,7 +145,7 @@ fn every_study_is_shipped_and_every_claim_has_one_name() {
     for study in [ALIKE, MIXED, ADAPTIVE, BESIDE] {
         all.add(study, results(study, |_, _| shared(&[])));
     }
-    let report = report(&all);
+    let report = PAPER.report(&all);
     let made: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     let wanted: Vec<&str> = PAPER.artefacts.iter().map(|w| w.id).collect();
     assert_eq!(made, wanted);

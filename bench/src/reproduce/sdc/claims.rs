@@ -106,8 +106,8 @@ fn sdc_few_timeouts(results: &Results) -> Claim {
 
 /// At 60 flows more than twice those at 30.
 pub(super) fn rises_beyond_30(tcp: &[At]) -> Verdict {
-    let doubled: Vec<f64> = at(tcp, 30.0).iter().map(|v| 2.0 * v).collect();
-    more(at(tcp, 60.0), &doubled)
+    let twice: Vec<f64> = at(tcp, 30.0).iter().map(|v| 2.0 * v).collect();
+    more(at(tcp, 60.0), &twice)
 }
 
 fn tcp_many_timeouts(results: &Results) -> Claim {

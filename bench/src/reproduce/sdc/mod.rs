@@ -12,7 +12,7 @@ mod tests;
 
 use fathom_metrics::Distribution;
 
-use super::{ArtefactSpec, Paper, Report, Results};
+use super::{ArtefactSpec, Paper};
 use crate::scenario::{GroupOutcome, Outcome};
 
 const FIGURE_4: &str = "sdc-figure-4";
@@ -65,17 +65,10 @@ pub(super) const PAPER: Paper = Paper {
         },
         ArtefactSpec { id: "alone", shows: "one flow without competition, of the text of §3.5", studies: &[ALONE] },
     ],
-    report,
+    figures: figures::artefacts,
+    claims: claims::claims,
+    departures: DEPARTURES,
 };
-
-fn report(results: &Results) -> Report {
-    Report {
-        paper: PAPER.name.into(),
-        artefacts: figures::artefacts(results),
-        claims: claims::claims(results),
-        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
-    }
-}
 
 const DEPARTURES: &[&str] = &[
     "Figures 7 and 8 follow stream bytes, for QUIC sends again what a lost packet carried and not the packet: a piece is what a packet \
@@ -98,7 +91,7 @@ const DEPARTURES: &[&str] = &[
      acknowledge every packet.",
     "A flow begins with a TLS handshake in packets of 1200 bytes or more, and acknowledgements are QUIC packets of about 60 bytes on the \
      way back.",
-    "Packets of 576 bytes hold 28 bytes of IP and UDP and some 25 of QUIC; the sender's outlet cuts the stack's packets to that size, and \
+    "Packets of 576 bytes hold 28 bytes of IP and UDP and some 25 of QUIC; the sender's shaping socket cuts the stack's packets to that size, and \
      keeps them back for SDC's delay.",
     "Drops are all datagrams of the servers that were dropped, handshakes and acknowledgements among them.",
     "The starts are spread over two seconds, the steps above 100 flows and of the ratios of round trips are ours: the paper gives none.",

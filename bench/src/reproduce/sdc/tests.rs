@@ -7,7 +7,7 @@ use fathom_metrics::WindowPoint;
 use super::claims::*;
 use super::*;
 use crate::reproduce::Verdict::{self, Held, NotHeld, Undecided};
-use crate::reproduce::{Body, Claim};
+use crate::reproduce::{Body, Claim, Results};
 use crate::scenario::Progress;
 use crate::scenario::{FlowOutcome, run};
 use crate::study::{Study, StudyRunResult, shipped};
@@ -157,7 +157,7 @@ fn figures_4_to_6_come_from_the_study_as_the_paper_has_them() {
         };
         outcome(100.0, &[("flows", group)])
     });
-    let report = report(&results);
+    let report = PAPER.report(&results);
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, ["figure 4", "figure 5", "figure 6"]);
     let Body::Figure(figure) = &report.artefacts[0].body else { panic!("no figure") };
@@ -192,17 +192,17 @@ fn the_other_claims_read_their_studies() {
         outcome(100.0, &[("near", group((near + seed as f64 / 1e3) * 1e6)), ("far", group(1e6))])
     };
     for (study, id) in [(FIGURE_9, "sdc-less-bias-10-flows"), (FIGURE_10, "sdc-less-bias-100-flows")] {
-        let claims = report(&results(study, of_ratio)).claims;
+        let claims = PAPER.report(&results(study, of_ratio)).claims;
         assert_eq!((claims.len(), verdict(&claims, id)), (1, Held));
     }
     let percent = |key: &BTreeMap<String, String>, seed: u64| {
         let percent = key["factor"].parse::<f64>().map_or(20.0, |f| 97.5 - 75.0 * f);
         outcome(100.0, &[("SDC", group(percent + seed as f64 / 10.0)), ("TCP", group(100.0))])
     };
-    let eleven = report(&results(FIGURE_11, percent));
+    let eleven = PAPER.report(&results(FIGURE_11, percent));
     let ids = ["sdc-yields", "sdc-share-with-factor-0.9", "sdc-share-with-factor-0.1", "sdc-tunable"];
     assert_eq!(ids.map(|id| verdict(&eleven.claims, id)), [Held; 4]);
-    let alone = report(&results(ALONE, |_, seed| outcome(100.0, &[("flow", group(9e6 + seed as f64))])));
+    let alone = PAPER.report(&results(ALONE, |_, seed| outcome(100.0, &[("flow", group(9e6 + seed as f64))])));
     assert_eq!(verdict(&alone.claims, "sdc-alone-as-tcp"), Held);
     let Body::Table(table) = &alone.artefacts[0].body else { panic!("no table") };
     assert!(table.rows.iter().all(|row| row.entries.iter().all(|e| e.ours.is_some())));
@@ -233,7 +233,7 @@ fn every_study_is_shipped_and_every_claim_has_one_name() {
                 .collect(),
         );
     }
-    let report = report(&all);
+    let report = PAPER.report(&all);
     let made: BTreeSet<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(made, PAPER.artefacts.iter().map(|w| w.id).collect());
     let ids: BTreeSet<&str> = report.claims.iter().map(|c| c.id.as_str()).collect();

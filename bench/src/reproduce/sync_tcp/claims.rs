@@ -155,7 +155,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         id: "sync-largest-faster",
         source: "Sync-TCP §5.1, figure 10",
         says: "at 85 % load the largest response completes over 200 s before Reno's",
-        test: "it completes sooner; the response is another, so the seconds are only told",
+        test: "it completes sooner; the response is another, so the seconds are only reported",
         studies: &[LARGEST],
         predicate: largest_faster,
     },
@@ -391,6 +391,6 @@ fn largest_ared_incomplete(r: &Results) -> Finding {
     } else {
         Verdict::NotHeld
     };
-    let told = |name, (done, runs): (usize, usize)| format!("{name}: complete in {done} of {runs}");
-    Finding { verdict, numbers: [told(RENO, reno), told(ARED, ared), told(SYNC, sync)].join("; ") }
+    let completed = |name, (done, runs): (usize, usize)| format!("{name}: complete in {done} of {runs}");
+    Finding { verdict, numbers: [completed(RENO, reno), completed(ARED, ared), completed(SYNC, sync)].join("; ") }
 }

@@ -123,7 +123,7 @@ pub(super) fn figure(results: &Results) -> Artefact {
             series,
         }),
         note: "The first seed, the second half of the run. The queue is a mean per bin; trends are worked out from the averages that the \
-               sender told, and the largest delay is that of the fullest queue."
+               sender reported, and the largest delay is that of the fullest queue."
             .into(),
     }
 }

@@ -15,7 +15,7 @@ mod tests;
 
 use crate::scenario::Outcome;
 
-use super::{Artefact, ArtefactSpec, Axis, Body, Entry, Figure, Paper, Report, Results, Row, Series, Table};
+use super::{Artefact, ArtefactSpec, Axis, Body, Claim, Entry, Figure, Paper, Results, Row, Series, Table};
 use curves::{Curve, LARGE, RESPONSES};
 
 const ONE: &str = "sync-tcp-one-bottleneck";
@@ -68,7 +68,9 @@ pub(super) const PAPER: Paper = Paper {
         ArtefactSpec { id: "figure 17", shows: "the Reno connections of these mixes", studies: &[ONE, MIX] },
         ArtefactSpec { id: "figure 18", shows: "the Sync-TCP connections of these mixes", studies: &[ONE, MIX] },
     ],
-    report,
+    figures,
+    claims,
+    departures: DEPARTURES,
 };
 
 const DEPARTURES: &[&str] = &[
@@ -92,17 +94,17 @@ const DEPARTURES: &[&str] = &[
      exceed the link, lost handshake packets, of 1200 bytes each, are sent again in pairs, acknowledgements are lost on their way back, and \
      so much arrives twice that the load stays above the link's rate: a third of all packets is dropped from then on. It is no matter of \
      one stack (Reno, 90 %, 50,000 responses: 18 % of packets lost with quinn, 24 % with quiche, 54 % with noq), and no controller can \
-     mend it, for most responses end within the initial window. The first 10,000 responses have the paper's drops (4.0 %, paper 3.9 %) \
+     prevent it, for most responses end within the initial window. The first 10,000 responses have the paper's drops (4.0 %, paper 3.9 %) \
      and queue (55 packets, paper 64).",
     "A request fails after two minutes of silence. Some do in a collapse: probe timeouts double each time, and quinn divides them between \
      handshake packets and data that the server cannot read before them.",
     "The Adaptive RED queue holds 340 packets, which is five times the product of 10 Mbps and 77 ms (68 packets).",
-    "Each connection of a mix draws its controller by lot, the same lot in every run.",
-    "With drift, each connection draws one of 32 clocks, evenly spaced from 0 to 500 us/s.",
+    "Each connection of a mix gets a random controller, the same in every run.",
+    "With drift, each connection gets one of 32 clocks at random, evenly spaced from 0 to 500 us/s.",
     "One seed, as in the paper; a difference then counts from half a percent of all responses on, or 5 % of the larger mean (both ours).",
 ];
 
-fn report(results: &Results) -> Report {
+fn figures(results: &Results) -> Vec<Artefact> {
     let mut artefacts = vec![
         detection::figure(results),
         one_bottleneck(results, "figure 6", "75"),
@@ -119,15 +121,12 @@ fn report(results: &Results) -> Report {
     }
     artefacts.push(drift(results));
     artefacts.extend(mixes(results));
-    let wanted = |a: &Artefact| PAPER.artefacts.iter().find(|w| w.id == a.id);
-    artefacts.retain(|a| wanted(a).is_some_and(|w| results.have(w.studies)));
-    let claims = detection::CLAIMS.iter().chain(claims::CLAIMS).chain(several::CLAIMS);
-    Report {
-        paper: PAPER.name.into(),
-        artefacts,
-        claims: claims.filter_map(|claim| claim.claim(results)).collect(),
-        departures: DEPARTURES.iter().map(|d| (*d).to_owned()).collect(),
-    }
+    artefacts
+}
+
+fn claims(results: &Results) -> Vec<Claim> {
+    let checks = detection::CLAIMS.iter().chain(claims::CLAIMS).chain(several::CLAIMS);
+    checks.filter_map(|check| check.claim(results)).collect()
 }
 
 fn one_bottleneck(results: &Results, id: &str, load: &'static str) -> Artefact {
@@ -232,11 +231,11 @@ fn largest(results: &Results) -> Artefact {
     // What the paper's window counts: packets of 1392 bytes of UDP payload.
     let packets = |bytes: u64| bytes as f64 / 1_392.0;
     let first = |system| results.outcomes(LARGEST, &[("system", system)]).next().map(|(_, o)| o.clone());
-    let mut told = Vec::new();
+    let mut ends = Vec::new();
     let series = [RENO, SYNC].into_iter().filter_map(|system| {
         let outcome = first(system)?;
         let group = outcome.groups.get("forward")?;
-        told.push(match group.traced_end {
+        ends.push(match group.traced_end {
             Some(end) => format!(
                 "{system}: {} bytes in {} s, {} of {} packets lost",
                 group.traced, end.seconds, end.lost, end.sent
@@ -259,7 +258,7 @@ fn largest(results: &Results) -> Artefact {
         }),
         note: format!(
             "The first seed. {}. The paper: 49 MB, Sync-TCP over 200 s faster with a fifth of the drops.",
-            told.join("; ")
+            ends.join("; ")
         ),
     }
 }

@@ -165,10 +165,10 @@ fn several_crossover(r: &Results) -> Finding {
     let [one, two, three] = [0, 1, 2].map(|i| crossovers(r, &ared[i], &reno[i]));
     // Steps of 10 ms: with one seed, later is more than a step.
     let later = |a: &[f64], b: &[f64]| more(&a.iter().copied().zip(b.iter().copied()).collect::<Vec<_>>(), 10.0);
-    let told = [&one, &two, &three].map(|ms| shown(ms.iter().copied()));
+    let numbers = [&one, &two, &three].map(|ms| shown(ms.iter().copied()));
     Finding {
         verdict: all([later(&two, &one), later(&three, &two)]),
-        numbers: format!("falls behind at {} ms with 1, 2 and 3 bottlenecks", told.join(", ")),
+        numbers: format!("falls behind at {} ms with 1, 2 and 3 bottlenecks", numbers.join(", ")),
     }
 }
 
@@ -228,11 +228,11 @@ fn rising(r: &Results, row: &[Curve]) -> Finding {
     let steps = row.windows(2).map(|two| no_less(&levels(r, &two[1], &two[0]), FRACTION_MARGIN, 0.0));
     let (Some(first), Some(last)) = (row.first(), row.last()) else { return together([]) };
     let verdict = all(steps.chain([more(&levels(r, last, first), FRACTION_MARGIN)]));
-    let told = row.iter().map(|c| {
+    let numbers = row.iter().map(|c| {
         let own = r.values(c.study, &c.key, super::claims::level(c));
         format!("{} {}", c.name, shown(own))
     });
-    Finding { verdict, numbers: format!("mean fractions: {}", told.collect::<Vec<_>>().join(", ")) }
+    Finding { verdict, numbers: format!("mean fractions: {}", numbers.collect::<Vec<_>>().join(", ")) }
 }
 
 fn mix_by_parts(r: &Results) -> Finding {

@@ -41,7 +41,7 @@ fn add_curve(results: &mut Results, curve: &Curve, half: f64) {
 }
 
 fn verdict(results: &Results, id: &str) -> Verdict {
-    let claims = report(results).claims;
+    let claims = PAPER.report(results).claims;
     claims.into_iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no claim {id}")).verdict
 }
 
@@ -321,7 +321,7 @@ fn an_estimate_tracks_the_queue_or_does_not() {
 fn artefacts_without_results_are_left_out() {
     let mut results = Results::default();
     add_curve(&mut results, &Curve::one("75", RENO), 400.0);
-    let report = report(&results);
+    let report = PAPER.report(&results);
     let ids: Vec<&str> = report.artefacts.iter().map(|a| a.id.as_str()).collect();
     assert_eq!(ids, ["figure 6", "figure 7", "figure 8", "table 1", "figure 9"]);
     assert!(report.claims.iter().all(|c| c.verdict == Verdict::Undecided), "half of the numbers are missing");
