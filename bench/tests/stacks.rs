@@ -104,11 +104,11 @@ fn sdc_keeps_eight_packets_in_the_window_of_a_hundred_flows_on_10_mbps() {
     for stack in Stack::ALL {
         let (reno, sdc) = (pick(&c, "reno", *stack), pick(&c, "sdc", *stack));
         assert_eq!((sdc.responses, sdc.failed), (100, 0), "{}", sdc.label);
-        let settled: Vec<_> = sdc.window.iter().filter(|p| p.at > 10.0 && p.at < sdc.seconds / 2.0).collect();
-        assert!(settled.len() > 30, "{}: {} points", sdc.label, settled.len());
-        let eight = settled.iter().filter(|p| p.window as f64 >= 8.0 * DATAGRAM).count();
-        assert!(eight * 10 >= settled.len() * 9, "{}: {eight} of {}", sdc.label, settled.len());
-        let holds: Vec<f64> = settled.iter().filter_map(|p| p.hold_ms).collect();
+        let steady: Vec<_> = sdc.window.iter().filter(|p| p.at > 10.0 && p.at < sdc.seconds / 2.0).collect();
+        assert!(steady.len() > 30, "{}: {} points", sdc.label, steady.len());
+        let eight = steady.iter().filter(|p| p.window as f64 >= 8.0 * DATAGRAM).count();
+        assert!(eight * 10 >= steady.len() * 9, "{}: {eight} of {}", sdc.label, steady.len());
+        let holds: Vec<f64> = steady.iter().filter_map(|p| p.hold_ms).collect();
         let mean = holds.iter().sum::<f64>() / holds.len() as f64;
         // Eight packets of 1420 bytes at 100 kbps take 909 ms: RTT and D together, if the flow has its fair share. quiche acknowledges
         // every packet, so marks come one by one, and D (which grows with each) was 5 s for the flow traced here.

@@ -15,7 +15,7 @@ const SAMPLES: u64 = 8 << 20;
 /// Responses kept in all.
 const RESPONSES: u64 = 2 << 20;
 
-/// How much is kept of all files together: what more there is, is left out and told.
+/// How much is kept of all files together: what more there is, is left out and reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     samples: u64,
@@ -53,7 +53,7 @@ pub enum AnalyzeError {
     /// It cannot be read.
     #[error("'{0}' {1}")]
     File(String, String),
-    /// It has nothing of what is asked.
+    /// It has nothing for this analysis.
     #[error("{0}")]
     Nothing(String),
 }

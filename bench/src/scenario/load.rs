@@ -38,7 +38,7 @@ struct Costs {
     byte: f64,
 }
 
-/// New connections per second of a group's web traffic, and the load that they offer where it is a load that is asked for.
+/// New connections per second of a group's web traffic, and the load that they offer where it is a load that is requested.
 ///
 /// # Errors
 /// No such rate is in the model's range, or a stack failed.

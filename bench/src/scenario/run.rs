@@ -374,7 +374,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Half of the responses that a group will be asked for: the traced one is among them, so that it has time to complete.
+    /// Half of the responses that a group will get: the traced one is among them, so that it has time to complete.
     fn half(&self, rate: f64) -> u64 {
         match self.scenario.stop {
             Stop::Responses(n) => n.div_ceil(2),

@@ -46,7 +46,7 @@ pub enum Shaping {
 }
 
 impl Timestamps {
-    /// What the transport parameters say. TIMESTAMP's is there when it is asked for: it would make every handshake longer.
+    /// What the transport parameters say. TIMESTAMP's is there when it is requested: it would make every handshake longer.
     pub(crate) const fn extension(self) -> Extension {
         match self {
             Self::Lean => Extension { offer: Some(Offer::Lean), ..Extension::OFF },

@@ -228,7 +228,7 @@ fn endpoint_settings(
         extension,
         shaping: controllers.iter().any(|controller| controller.needs_shaping(stack)),
         transport: TransportSettings {
-            idle: Some(limits.idle),
+            idle: Some(limits.idle_timeout),
             bidi_streams: Some(limits.streams),
             // HTTP/3 has three of them: control and QPACK's two (RFC 9114 §6.2).
             uni_streams: Some(8),

@@ -214,7 +214,7 @@ impl Red {
     }
 
     /// Verdict on `a` by the average as it stands.
-    pub(super) fn judge(&mut self, a: &Arrival) -> Admission {
+    pub(super) fn decide(&mut self, a: &Arrival) -> Admission {
         if a.queued_packets >= self.spec.limit {
             self.count = 0;
             return Admission::Drop;
@@ -242,7 +242,7 @@ impl Red {
 impl Queue for Red {
     fn admit(&mut self, a: &Arrival) -> Admission {
         self.weigh(a);
-        self.judge(a)
+        self.decide(a)
     }
 }
 
