@@ -76,12 +76,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 fn answer<A: Serialize>(
     question: &Question,
-    ask: impl FnOnce(Vec<Source>) -> Result<A, AnalyzeError>,
+    analyze: impl FnOnce(Vec<Source>) -> Result<A, AnalyzeError>,
     page: impl FnOnce(&A) -> Page,
 ) -> Result<(), Failure> {
     let text = output::check(&[("--report", question.report.as_deref()), ("--json", question.json.as_deref())])?;
     let (sources, full) = read(&question.files)?;
-    let answer = ask(sources).map_err(Failure::input)?;
+    let answer = analyze(sources).map_err(Failure::input)?;
     let mut page = page(&answer);
     if full {
         page.cautions.push("There is more in these files than is kept; what came last was left out.".into());

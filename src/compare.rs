@@ -236,7 +236,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         plan.controllers = catalogue::split(list);
     }
     if let Some(list) = &args.backend {
-        plan.backends = listed("--backend", list, &Backend::ALL)?;
+        plan.backends = listed("--backend", list, Backend::ALL)?;
     }
     if let Some(list) = &args.stack {
         plan.stacks = listed("--stack", list, Stack::ALL)?;

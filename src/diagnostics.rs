@@ -34,7 +34,7 @@ pub(crate) struct Verbosity {
 }
 
 impl Verbosity {
-    /// From here on events are heard.
+    /// From here on events are shown.
     pub(crate) fn apply(&self) -> Result<(), Failure> {
         let from_environment = std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty());
         let words = match (self.quiet, self.verbose, &from_environment) {

@@ -289,7 +289,7 @@ mod tests {
         assert!(outcome.is_ok(), "{}", outcome.unwrap_err().line);
         let record = read(&json);
         assert_eq!(record.studies[0].done, runs);
-        assert!(record.missing.is_empty(), "the table was not asked for");
+        assert!(record.missing.is_empty(), "the table was not requested");
         assert_eq!(std::fs::read_dir(results.join(STUDY)).unwrap().count(), runs);
     }
 

@@ -92,7 +92,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "V4,V6", default_value_t)]
     client_prefix: ClientPrefix,
     /// New connections per second above which clients must validate their address with a Retry, which costs one round trip. 0: always.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().attempts, value_parser = numbers::whole::<u32>(0..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().unvalidated_per_second, value_parser = numbers::whole::<u32>(0..=1_000_000))]
     retry_above: u32,
     /// Idle timeout of a connection (max_idle_timeout).
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_nonzero_duration)]
@@ -124,12 +124,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     check_names(args)?;
     let limits = Limits {
         connections: args.max_connections,
-        per_client: args.max_per_client,
+        connections_per_client: args.max_per_client,
         client_prefix: args.client_prefix,
-        attempts: args.retry_above,
-        idle: args.idle,
-        header: args.header_timeout,
-        request: args.request_timeout,
+        unvalidated_per_second: args.retry_above,
+        idle_timeout: args.idle,
+        header_timeout: args.header_timeout,
+        request_timeout: args.request_timeout,
         early_data: args.zero_rtt,
         unacknowledged: args.response_memory << 20,
         ..Limits::default()

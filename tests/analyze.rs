@@ -137,10 +137,10 @@ fn invalid_input_gives_one_line_with_a_hint() {
     let out = fathom(&["analyze", "response", "\u{1b}[2Jnowhere.csv"]);
     let line = text(&out.stderr);
     assert!(line.contains("\\u{1b}[2Jnowhere.csv") && !line.contains('\u{1b}'), "{line:?}");
-    for (args, mend) in cases {
+    for (args, hint) in cases {
         let out = fathom(args);
         let line = text(&out.stderr);
         assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{args:?}: {line}");
-        assert!(line.contains(mend), "{args:?}: {line}");
+        assert!(line.contains(hint), "{args:?}: {line}");
     }
 }

@@ -119,7 +119,7 @@ fn scrape(at: SocketAddr) -> Option<BTreeMap<String, f64>> {
     text.ends_with("# EOF\n").then_some(sums)
 }
 
-/// What somebody got who asked for so long.
+/// What somebody got who made requests for so long.
 struct Served {
     completed: u64,
     failed: u64,
@@ -129,7 +129,7 @@ struct Served {
 }
 
 /// As visitors do: some on connections of their own, some on those that are there.
-fn ask(address: SocketAddr, seconds: u64) -> [Served; 2] {
+fn request_for(address: SocketAddr, seconds: u64) -> [Served; 2] {
     let ways: [&[&str]; 2] = [&["--connections", "fresh"], &["-c", "4", "-m", "4"]];
     let children = ways.map(|how| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
@@ -406,21 +406,21 @@ fn withstand(stack: &str, course: &Course) {
     }
     let server = serve(stack, folder.path());
     // What is done once, such as the first connection's tables, is none of this.
-    ask(server.address, 1);
-    let quiet = ask(server.address, course.quiet);
+    request_for(server.address, 1);
+    let quiet = request_for(server.address, course.quiet);
     let done = Arc::new(Done::default());
     let over = AtomicBool::new(false);
     let (attacked, samples) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| watch(&server, &over));
         let attack = attack(server.address, server.metrics, course, &done);
-        let attacked = ask(server.address, course.attack);
+        let attacked = request_for(server.address, course.attack);
         attack.shutdown_background();
         over.store(true, Ordering::Relaxed);
         (attacked, watcher.join().expect("samples"))
     });
     let files = std::fs::read_dir(folder.path().join("logs")).expect("the logs").count();
     // What else the machine does changes: the slower of before and after is what it takes without an attack.
-    let quiet = [quiet, ask(server.address, course.quiet)];
+    let quiet = [quiet, request_for(server.address, course.quiet)];
 
     let mut report = Report::default();
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The command line, end to end: results that repeat, and bad input that is told in one line.
+//! The command line, end to end: results that repeat, and bad input that is reported in one line.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -261,13 +261,13 @@ fn bad_plans_give_one_line_that_names_a_fix() {
         path.to_str().expect("utf-8").to_owned()
     };
     let sound = text(&fathom(&["plan", "show", "sdc-figure-4"]).stdout);
-    let hole = written("hole.toml", &sound.replace("flows:$flows", "flows:$flow"));
+    let unknown_parameter = written("hole.toml", &sound.replace("flows:$flows", "flows:$flow"));
     let field = written("field.toml", &sound.replace("packet = ", "paket = "));
     let syntax = written("syntax.toml", "question = \n");
     let plan = written("plan.toml", "scenario.network.lnik = \"1Mbps\"\nstudy = \"compare\"\n");
     let cases: &[(&[&str], &[&str])] = &[
-        (&["check", &hole], &["line ", "$flow", "$flows"]),
-        (&["run", &hole], &["line ", "$flow", "$flows"]),
+        (&["check", &unknown_parameter], &["line ", "$flow", "$flows"]),
+        (&["run", &unknown_parameter], &["line ", "$flow", "$flows"]),
         (&["check", &field], &["line ", "paket", "packet"]),
         (&["check", &syntax], &["line 1"]),
         (&["check", &plan], &["line 1", "lnik", "link"]),

@@ -1,4 +1,4 @@
-//! Where results go: what a path names keeps being what it is, and everything that was measured is told even if a file cannot be written.
+//! Where results go: what a path names keeps being what it is, and everything that was measured is reported even if a file cannot be written.
 #![cfg(unix)]
 
 mod common;

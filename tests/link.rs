@@ -1,4 +1,4 @@
-//! `fathom link` from the command line: datagrams go through, counts come out, bad input is told in one line.
+//! `fathom link` from the command line: datagrams go through, counts come out, bad input is reported in one line.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
@@ -111,7 +111,7 @@ fn a_link_to_itself_is_refused() {
     }
 }
 
-/// Sends from a new client and waits for what comes to the server; clients that got no room are told from those that did.
+/// Sends from a new client and waits for what comes to the server; clients that got no room are distinguished from those that did.
 #[cfg(target_os = "linux")]
 fn passes(client: &UdpSocket, server: &UdpSocket, address: SocketAddr) -> bool {
     client.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");

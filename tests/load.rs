@@ -1,4 +1,4 @@
-//! `fathom load` from the command line: it measures, writes its files, ends when told, and names what is wrong. How it counts is tested
+//! `fathom load` from the command line: it measures, writes its files, ends on a signal, and names what is wrong. How it counts is tested
 //! in `bench/http/tests`.
 
 mod common;
@@ -173,11 +173,11 @@ fn invalid_input_gives_one_line_with_a_hint() {
         (&[url, "--csv", "-", "--json", "-"], "standard output takes one"),
         (&[url, "--max-failed", "2"], "such as 1%"),
     ];
-    for (args, mend) in cases {
+    for (args, hint) in cases {
         let out = fathom(&[&["load"][..], args].concat());
         let line = text(&out.stderr);
         assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{args:?}: {line}");
-        assert!(line.contains(mend), "{args:?}: {line}");
+        assert!(line.contains(hint), "{args:?}: {line}");
     }
     assert_eq!(fathom(&["load"]).status.code(), Some(2));
 }

@@ -47,7 +47,7 @@ fn unreachable_servers_and_invalid_input_give_one_line() {
     let out = probe(&[&nobody, "--insecure", "--timeout", "300ms"]);
     assert_eq!(out.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&out.stdout).contains("not reached"));
-    for (args, mend) in [
+    for (args, hint) in [
         (&["http://localhost/"][..], "https"),
         (&[], "HOST"),
         (&["localhost", "--timeout", "0s"], "10s"),
@@ -56,6 +56,6 @@ fn unreachable_servers_and_invalid_input_give_one_line() {
         let out = probe(args);
         let text = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!((out.status.code(), text.trim().lines().count()), (Some(2), 1), "{args:?}: {text}");
-        assert!(text.contains(mend), "{args:?}: {text}");
+        assert!(text.contains(hint), "{args:?}: {text}");
     }
 }

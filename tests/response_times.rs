@@ -13,7 +13,7 @@ const ROUND_TRIP: f64 = 0.4;
 const BODY: u32 = 1_000_000;
 
 /// Asks this server for bodies through a link of 10 Mbps, one after the other. What each took at the client, in seconds.
-fn asked(port: &str, table: &std::path::Path) -> Vec<f64> {
+fn load(port: &str, table: &std::path::Path) -> Vec<f64> {
     let to = format!("127.0.0.1:{port}");
     let delay = format!("{}ms", ROUND_TRIP * 500.0);
     let link = ["link", "--listen", "127.0.0.1:0", "--to", &to, "--rate", "10Mbps", "--delay", &delay];
@@ -52,7 +52,7 @@ fn server_and_client_times_agree_behind_a_slow_link() {
         let (logs, table) = (dir.path().join("logs"), dir.path().join("load.csv"));
         let qlog = logs.to_str().expect("text");
         let (mut server, port) = serve(&["--stack", stack, "--controller", "native:cubic", "--qlog", qlog]);
-        let client = asked(&port, &table);
+        let client = load(&port, &table);
         let ended = Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().expect("kill runs");
         assert!(ended.success() && server.child.wait().expect("an end").success());
         let acknowledged = logged(&logs, "acknowledged");

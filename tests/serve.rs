@@ -1,4 +1,4 @@
-//! `fathom serve` from the command line: it says where it is, ends when told, and names what is wrong. What it serves is tested in
+//! `fathom serve` from the command line: it says where it is, ends on a signal, and names what is wrong. What it serves is tested in
 //! `bench/http/tests`.
 
 mod common;
@@ -34,7 +34,7 @@ fn serve_prints_its_address_and_stops_on_sigterm() {
     assert!(child.wait().expect("an end").success());
 }
 
-/// Runs it while nobody reads its standard error; `true` if it must be told to end.
+/// Runs it while nobody reads its standard error; `true` if it needs a signal to end.
 fn unread(args: &[&str], endless: bool) -> Option<i32> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_fathom"))
         .args(args)
@@ -45,7 +45,7 @@ fn unread(args: &[&str], endless: bool) -> Option<i32> {
     drop(child.stderr.take());
     if endless {
         common::when_it_catches("TERM", child.id());
-        // tokio forgets a signal that comes after its handler is there and before somebody listens. So it is told again, much later.
+        // tokio forgets a signal that comes after its handler is there and before somebody listens. So the signal is sent again, much later.
         for _ in 0..12 {
             let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
             assert!(kill.success());
@@ -99,11 +99,11 @@ fn invalid_input_gives_one_line_with_a_hint() {
     } else {
         (&["--stack", "quiche"], "--features quiche")
     };
-    for (more, mend) in cases.into_iter().chain([quiche]) {
+    for (more, hint) in cases.into_iter().chain([quiche]) {
         let free: &[&str] = if more.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
         let out = fathom(&[&["serve"][..], free, more].concat());
         let line = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{more:?}: {line}");
-        assert!(line.contains(mend), "{more:?}: {line}");
+        assert!(line.contains(hint), "{more:?}: {line}");
     }
 }

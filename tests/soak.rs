@@ -1,5 +1,5 @@
 //! Everything at once: `fathom load` fetches files from `fathom serve` through a `fathom link` that loses, reorders, doubles and damages
-//! datagrams all the time, goes dark, changes the clients' ports and shrinks its MTU, while connections come and go. Each body's SHA-256
+//! datagrams all the time, has blackouts, changes the clients' ports and shrinks its MTU, while connections come and go. Each body's SHA-256
 //! must be right, requests must end at the former rate soon after the last fault, and the server's memory must not grow.
 //!
 //! A short course runs with the other tests, on machines that may be busy: it looks at what arrives, and not at how soon. `make soak` runs
@@ -23,7 +23,7 @@ struct Course {
     lasts: f64,
     /// When connections of one request begin.
     fresh: f64,
-    /// When the path goes dark, and for how long.
+    /// When the path has a blackout, and for how long.
     blackout: (f64, f64),
     rebind: f64,
     mtu: f64,
@@ -137,8 +137,8 @@ fn load(which: usize, folder: &Path, stack: &str, relay: &str, lasts: f64, began
 
 /// Ends the relay; what it did.
 fn counts(mut link: FathomProcess) -> serde_json::Value {
-    let told = Command::new("kill").args(["-INT", &link.child.id().to_string()]).status();
-    assert!(told.expect("kill runs").success());
+    let killed = Command::new("kill").args(["-INT", &link.child.id().to_string()]).status();
+    assert!(killed.expect("kill runs").success());
     let mut text = String::new();
     link.child.stdout.take().expect("standard output").read_to_string(&mut text).expect("text");
     serde_json::from_str(&text).expect("JSON")

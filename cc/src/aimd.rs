@@ -7,7 +7,7 @@
 //! Departures from RFC 9002:
 //! - Slow start stops exactly at the threshold; what an ACK acknowledges beyond it counts as avoidance (RFC 9002 §B.5 overshoots).
 //! - Avoidance divides by the window at the beginning of a round (one window of acknowledged bytes), so a round adds exactly the
-//!   datagrams asked for; RFC 9002 §B.5 divides by the window of the moment and loses a little. Remainders of a byte are carried
+//!   datagrams requested; RFC 9002 §B.5 divides by the window of the moment and loses a little. Remainders of a byte are carried
 //!   through a round.
 //! - A cut never leaves the threshold below the minimum window (RFC 9002 §B.6 allows it; it makes no difference to growth).
 //! - A spurious reduction can be undone (the RFC leaves it out), unless the window has outgrown it since, as RFC 9438 §4.9.2 has it;

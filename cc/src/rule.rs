@@ -46,7 +46,7 @@ pub trait WindowRule: fmt::Debug + Clone + Send + Sync + 'static {
     /// Packets left.
     fn on_sent(&mut self, _sent: &Sent) {}
 
-    /// The path carries datagrams of this size in bytes now; the window has heard of it.
+    /// The path carries datagrams of this size in bytes now; the window knows it.
     fn on_datagram(&mut self, _bytes: u16) {}
 
     /// How to space packets.

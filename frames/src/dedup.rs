@@ -22,7 +22,7 @@ pub struct Dedup {
 }
 
 impl Dedup {
-    /// How far behind the largest number a packet is still told from a duplicate.
+    /// How far behind the largest number a packet is still distinguished from a duplicate.
     pub const WINDOW: u64 = 128;
 
     /// Notes the arrival of `packet`.

@@ -15,7 +15,7 @@
 //! which as a server mirrors its client (3 to 3, 1 to 2, 2 to 1), takes any value as a client; lsquic always says 2, and so only sends.
 //!
 //! Where SYNC_TIMESTAMP was negotiated, TIMESTAMP is not sent and not read; frames that a peer sends even so are let pass, as the
-//! parameter asked for them. Like ours the parameter is **never remembered for 0-RTT**.
+//! parameter requested them. Like ours the parameter is **never remembered for 0-RTT**.
 
 use crate::codepoints::ENABLE_TIMESTAMP_PARAMETER;
 use crate::parameter::{Negotiated, ParameterError, append, integer};

@@ -226,7 +226,7 @@ impl Track {
         }
         // An empty round trip leaves no doubt about the level.
         self.slack = if claim.room <= claim.tolerance { 0.0 } else { self.slack.max(0.0) };
-        self.settle(claim, transit);
+        self.update(claim, transit);
         true
     }
 
@@ -236,11 +236,11 @@ impl Track {
         let output = self.output.clamp(0.0, claim.room);
         self.base.relevel(claim.now, transit - output, claim.room);
         self.slack = claim.room - output;
-        self.settle(claim, transit);
+        self.update(claim, transit);
     }
 
     /// Makes the claim the new origin, `unwrapped` us from the old one.
-    fn settle(&mut self, claim: &Claim, unwrapped: f64) {
+    fn update(&mut self, claim: &Claim, unwrapped: f64) {
         self.base.shift(unwrapped);
         self.origin = claim.transit;
         self.output = -self.base.level_at(claim.now);

@@ -9,7 +9,7 @@
 //! 4  please echo: tell me the transit time of my packets (`paper` mode)
 //! ```
 //!
-//! Absent means off. An echo needs stamps in both directions, so 4 only comes with 1 and 2, and whoever says 1 and 2 echoes when asked.
+//! Absent means off. An echo needs stamps in both directions, so 4 only comes with 1 and 2, and whoever says 1 and 2 echoes on request.
 //! That leaves four values: 1, 2, 3 and 7. Any other value, trailing bytes, or the parameter twice is a TRANSPORT_PARAMETER_ERROR.
 //!
 //! Each endpoint chooses the mode in which it learns *its own* forward delay, so the two directions may differ:

@@ -7,7 +7,7 @@ use fathom_units::Time;
 
 /// Send times of the packets of one packet number space, for one-way delay in `lean` mode.
 ///
-/// Only the largest newly acknowledged packet gives a delay, so everything below it is forgotten as soon as it is asked for: memory
+/// Only the largest newly acknowledged packet gives a delay, so everything below it is forgotten as soon as it is requested: memory
 /// follows what is in flight, at most [`SendTimes::LIMIT`] entries of 24 bytes. Each entry is pushed once and popped once, so
 /// both calls are O(1) amortised.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +27,7 @@ struct Entry {
 pub struct Taken {
     /// When the largest packet left.
     pub sent: Time,
-    /// One of the range, not known to be acknowledged before, asked for an acknowledgement.
+    /// One of the range, not known to be acknowledged before, is ack-eliciting.
     pub ack_eliciting: bool,
 }
 
@@ -63,22 +63,22 @@ impl SendTimes {
         self.take_range(packet..=packet).map(|taken| taken.sent)
     }
 
-    /// As [`SendTimes::take`] of the end of `range`, the newest range of an ACK frame; tells also whether any of its packets asked for
-    /// an acknowledgement: only then is there a sample (RFC 9002 §5.1).
+    /// As [`SendTimes::take`] of the end of `range`, the newest range of an ACK frame; says also whether any of its packets is
+    /// ack-eliciting: only then is there a sample (RFC 9002 §5.1).
     pub fn take_range(&mut self, range: RangeInclusive<u64>) -> Option<Taken> {
         let packet = *range.end();
         if self.log.back().is_none_or(|newest| packet > newest.packet) {
             return None;
         }
-        let mut asked = false;
+        let mut ack_eliciting = false;
         while let Some(entry) = self.log.front().copied() {
             if entry.packet > packet {
                 break;
             }
             self.log.pop_front();
-            asked |= entry.ack_eliciting && range.contains(&entry.packet);
+            ack_eliciting |= entry.ack_eliciting && range.contains(&entry.packet);
             if entry.packet == packet {
-                return Some(Taken { sent: entry.at, ack_eliciting: asked });
+                return Some(Taken { sent: entry.at, ack_eliciting });
             }
         }
         None
@@ -140,7 +140,7 @@ mod tests {
         let taken = |sent, ack_eliciting| Some(Taken { sent: Time::from_micros(sent), ack_eliciting });
         assert_eq!(log.clone().take_range(3..=3), taken(3, false), "packet 2 is not in it");
         assert_eq!(log.take_range(2..=4), taken(4, true));
-        assert_eq!(log.take_range(0..=5), taken(5, false), "what asked was acknowledged before");
+        assert_eq!(log.take_range(0..=5), taken(5, false), "what was ack-eliciting was acknowledged before");
         assert_eq!(log.take_range(0..=4), None);
         assert_eq!(log.take_range(0..=u64::MAX), None);
         #[allow(clippy::reversed_empty_ranges)]

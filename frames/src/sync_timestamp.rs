@@ -14,7 +14,7 @@
 //! before it knows its contents.
 //!
 //! Rules: only in 1-RTT packets and only after [`crate::Negotiated`] allows it; at most one in a packet, and a receiver that finds
-//! more reads the first; neither ack-eliciting nor retransmitted. A frame that was not asked for is a PROTOCOL_VIOLATION.
+//! more reads the first; neither ack-eliciting nor retransmitted. A frame that was not requested is a PROTOCOL_VIOLATION.
 
 use fathom_units::Time;
 

@@ -12,7 +12,7 @@
 //! how long the frame will be before it knows the time, and the value is never 0, which picoquic reads as "none".
 //!
 //! Rules: only in 1-RTT packets and only after [`crate::Timestamps`] allows it; of several in a packet the largest counts; neither
-//! ack-eliciting nor retransmitted. A frame that was not asked for is a PROTOCOL_VIOLATION.
+//! ack-eliciting nor retransmitted. A frame that was not requested is a PROTOCOL_VIOLATION.
 
 use fathom_units::Time;
 

@@ -82,9 +82,9 @@ proptest! {
         let (a, b) = (Time::from_nanos(nanos), Time::from_nanos(nanos.saturating_add(later)));
         let (first, second) = (Timestamp::at(a, exponent), Timestamp::at(b, exponent));
         prop_assert!(first <= second && first.encoded_len() >= Timestamp::LEN);
-        let told = second.micros(exponent).wrapping_sub(first.micros(exponent));
+        let difference = second.micros(exponent).wrapping_sub(first.micros(exponent));
         let truth = (b.as_nanos() / 1_000 - a.as_nanos() / 1_000) as u32;
-        let off = told.wrapping_sub(truth) as i32;
+        let off = difference.wrapping_sub(truth) as i32;
         prop_assert!(off.unsigned_abs() < 1 << exponent, "{off} us off");
     }
 
@@ -178,7 +178,7 @@ proptest! {
                 }
                 prop_assert_eq!(log.take(ack), expected);
             }
-            // A number beyond the newest takes nothing; entries below what was asked for are gone.
+            // A number beyond the newest takes nothing; entries below what was requested are gone.
             prop_assert_eq!(log.len(), model.len());
         }
     }

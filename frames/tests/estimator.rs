@@ -311,9 +311,9 @@ fn timestamps_agree_with_lean_stamps_but_for_their_unit() {
             }
             newest = a.now;
             let stamped = Timestamp::new(u64::from(a.stamped), exponent).micros(exponent);
-            let told = Sample::lean(a.now, packet, stamped, a.ack_delay, a.sent, Duration::MAX);
+            let sample = Sample::lean(a.now, packet, stamped, a.ack_delay, a.sent, Duration::MAX);
             let one = lean.sample(a.now, &a.lean(packet, Duration::MAX));
-            let Some((one, other)) = one.zip(coarse.sample(a.now, &told)) else { continue };
+            let Some((one, other)) = one.zip(coarse.sample(a.now, &sample)) else { continue };
             let apart = (one.as_nanos() - other.as_nanos()).abs();
             assert!(apart < (50 + (1 << exponent)) * 1_000, "packet {packet}, exponent {exponent}: {apart} ns apart");
         }

@@ -1,4 +1,4 @@
-//! The frame walker on generated and on damaged payloads.
+//! The frame walker on generated and on corrupted payloads.
 
 mod common;
 

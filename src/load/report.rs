@@ -66,7 +66,7 @@ fn requests(lines: &mut Lines, outcome: &LoadReport) {
     for (kind, (count, first)) in FailureKind::ALL.iter().zip(&counts.failures) {
         if *count > 0 {
             let why = output::plain(first.as_deref().unwrap_or_default());
-            lines.add("  failed", format!("{}: {count}, first: {why}", kind.name()));
+            lines.add("  failed", format!("{}: {count}, first: {why}", kind));
         }
     }
     let statuses: Vec<String> = counts.statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
@@ -163,7 +163,7 @@ pub(super) fn json(outcome: &LoadReport) -> Value {
     let failures = FailureKind::ALL
         .iter()
         .zip(&counts.failures)
-        .map(|(kind, (count, first))| (kind.name().replace(' ', "_"), json!({ "count": count, "first": first })));
+        .map(|(kind, (count, first))| (kind.to_string().replace(' ', "_"), json!({ "count": count, "first": first })));
     let statuses = counts.statuses.iter().map(|(status, count)| (status.to_string(), json!(count)));
     let times = phases(outcome).into_iter().map(|(name, times)| (name.replace(' ', "_"), of_times(times)));
     json!({

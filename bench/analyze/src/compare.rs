@@ -62,8 +62,8 @@ impl Values {
         let samples = || connections().flat_map(|c| &c.series.samples);
         let sent: u64 = connections().filter_map(|c| c.sent).sum();
         let windows: Vec<f64> = connections().filter_map(|c| c.window).collect();
-        let told: Vec<_> = connections().map(|c| indication(&c.series.samples, DelayEvent::default())).collect();
-        let (losses, predicted) = told.iter().fold((0, 0), |(l, f), i| (l + i.losses, f + i.predicted));
+        let indications: Vec<_> = connections().map(|c| indication(&c.series.samples, DelayEvent::default())).collect();
+        let (losses, predicted) = indications.iter().fold((0, 0), |(l, f), i| (l + i.losses, f + i.predicted));
         Self {
             rtts: samples().map(|s| s.rtt.as_secs_f64() * 1e3).collect(),
             responses: source.responses().map(|r| r.ms).collect(),
@@ -120,7 +120,7 @@ fn not_comparable(sources: &[Source]) -> Option<String> {
     let ends = |until: &ResponseEnd| match until {
         ResponseEnd::HandedOver => "when QUIC took the last byte",
         ResponseEnd::Sent => "when the server sent the last byte",
-        ResponseEnd::Acknowledged => "when the server heard that the client had the last byte",
+        ResponseEnd::Acknowledged => "when the server knew that the client had the last byte",
         ResponseEnd::Received => "when the client had the last byte",
     };
     let all: Vec<&str> = kinds.iter().map(ends).collect();

@@ -190,9 +190,9 @@ fn distributions(series: &[&[RttSample]]) -> (Distribution, Distribution) {
 /// Packets sent, unless a log with losses does not tell.
 fn sent(sources: &[Source]) -> Option<u64> {
     let connections = || sources.iter().flat_map(|s| &s.connections);
-    let told = connections().all(|c| c.sent.is_some() || c.series.lost == 0);
+    let known = connections().all(|c| c.sent.is_some() || c.series.lost == 0);
     let sum: u64 = connections().filter_map(|c| c.sent).sum();
-    (told && sum > 0).then_some(sum)
+    (known && sum > 0).then_some(sum)
 }
 
 /// A stretch of a connection: what the prediction counts in it.
@@ -234,7 +234,7 @@ fn pieces(sources: &[Source]) -> Vec<Piece> {
     pieces
 }
 
-/// What DCA changes of the send rate, by the model of DCA §3.3. No window limits it: QUIC's receivers open theirs as they are asked.
+/// What DCA changes of the send rate, by the model of DCA §3.3. No window limits it: QUIC's receivers open theirs on demand.
 fn cost(pieces: &[&Piece]) -> Option<Prediction> {
     let n: f64 = pieces.iter().map(|p| p.samples).sum();
     let mean = pieces.iter().map(|p| p.rtt).sum::<f64>() / n;

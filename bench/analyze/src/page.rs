@@ -5,7 +5,7 @@ use fathom_report::{Axis, Figure, Series};
 /// An answer as a reader sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// What was asked.
+    /// The question.
     pub title: String,
     /// The answer in words.
     pub verdicts: Vec<String>,

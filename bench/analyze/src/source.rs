@@ -17,7 +17,7 @@ pub enum AnalyzeError {
     /// It cannot be read.
     #[error("'{0}' {1}")]
     File(String, String),
-    /// It has nothing of what is asked.
+    /// It has nothing for this analysis.
     #[error("{0}")]
     Nothing(String),
 }

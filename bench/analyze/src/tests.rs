@@ -25,7 +25,7 @@ fn log(rtts: &[f64], lost: impl Fn(usize) -> bool) -> String {
                 "\u{1e}{{\"time\":{sent},\"name\":\"transport:packet_sent\",\"data\":{{\"header\":{{\"packet_type\":\"1RTT\",\"packet_number\":{packet}}}}}}}"
             );
         }
-        // Found out later, as losses are.
+        // Known later, as losses are.
         if let Some(before) = n.checked_sub(9).filter(|before| lost(*before)) {
             let packet = 2 * before;
             let at = at + 6;
@@ -224,9 +224,9 @@ fn response_times_until_handed_over_are_refused() {
     let rows = |a: Source, b: Source| {
         let answer = compare(vec![a, b]).unwrap();
         let responses = answer.measures.iter().any(|m| m.name.starts_with("response time"));
-        let told = answer.cautions.iter().any(|c| c.contains("Response times are not compared"));
+        let warned = answer.cautions.iter().any(|c| c.contains("Response times are not compared"));
         assert!(answer.measures.iter().any(|m| m.name.starts_with("round trip")));
-        assert_ne!(responses, told, "{:?}", answer.cautions);
+        assert_ne!(responses, warned, "{:?}", answer.cautions);
         responses
     };
     assert!(!rows(old(), old()) && !rows(new(), old()) && !rows(new(), client()) && !rows(server(), client()));

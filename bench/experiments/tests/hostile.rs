@@ -15,7 +15,7 @@ const SEEDS: u64 = 3;
 /// What a lie may gain: 5 %.
 const GAIN: f64 = 1.05;
 
-const LIES: [(&str, ClockMisreport); 8] = [
+const MISREPORTS: [(&str, ClockMisreport); 8] = [
     ("the queue is empty", |t, q| t.saturating_sub(q)),
     ("the queue falls when it rises", |t, q| t.saturating_sub(2 * q)),
     ("the queue falls most of the time", |t, q| t.saturating_sub(q) + (SECOND / 2 - t % (SECOND / 2)) / 25),
@@ -82,7 +82,7 @@ fn gains(controller: &str) -> Vec<(&'static str, f64)> {
     let reno = *RENO.get_or_init(|| mean("reno", None));
     let of = |(name, misreport): (&'static str, ClockMisreport)| (name, reno / mean(controller, Some(misreport)));
     println!("{controller}: Reno takes {reno:.1} s");
-    LIES.into_iter().map(of).inspect(|(name, gain)| println!("  {name}: {gain:.3}")).collect()
+    MISREPORTS.into_iter().map(of).inspect(|(name, gain)| println!("  {name}: {gain:.3}")).collect()
 }
 
 fn none_gains(controller: &str) {
@@ -110,7 +110,7 @@ fn a_receiver_that_lies_gains_nothing_on_other_stacks() {
     for stack in stacks {
         let reno = seconds_on(stack, "reno", None, 1);
         println!("{stack:?}: Reno takes {reno:.1} s; honest: {:.3}", reno / seconds_on(stack, "sync", None, 1));
-        for (name, misreport) in [LIES[0], LIES[1], LIES[3]] {
+        for (name, misreport) in [MISREPORTS[0], MISREPORTS[1], MISREPORTS[3]] {
             let gain = reno / seconds_on(stack, "sync", Some(misreport), 1);
             println!("  {name}: {gain:.3}");
             assert!(gain <= GAIN, "{stack:?}, '{name}': {gain:.3} times as fast as Reno");
@@ -122,14 +122,16 @@ fn a_receiver_that_lies_gains_nothing_on_other_stacks() {
 fn the_misreports_reach_the_sender() {
     // Otherwise the test above shows nothing: a lie changes what the controller does.
     let truth = seconds("sync", None, 1);
-    let changed =
-        LIES.iter().filter(|(_, misreport)| seconds("sync", Some(*misreport), 1).to_bits() != truth.to_bits()).count();
-    assert_eq!(changed, LIES.len(), "lies that change nothing");
+    let changed = MISREPORTS
+        .iter()
+        .filter(|(_, misreport)| seconds("sync", Some(*misreport), 1).to_bits() != truth.to_bits())
+        .count();
+    assert_eq!(changed, MISREPORTS.len(), "misreports that change nothing");
 }
 
 #[test]
 fn the_limit_bounds_misreporting_receivers() {
-    let (name, misreport) = LIES[0];
+    let (name, misreport) = MISREPORTS[0];
     let gain = seconds("reno", None, 1) / seconds("sync:trust=full", Some(misreport), 1);
     assert!(gain > 1.2, "'{name}' gains {gain:.3} where its word counts in everything");
 }

@@ -47,7 +47,7 @@ enum ClockMisreport {
     HoldsAndReleases,
 }
 
-const LIES: [ClockMisreport; 7] = [
+const MISREPORTS: [ClockMisreport; 7] = [
     ClockMisreport::Optimistic,
     ClockMisreport::EmptyQueue,
     ClockMisreport::HidesMarks,
@@ -222,7 +222,7 @@ fn false_acks_gain_no_more_than_they_do_with_reno() {
     for marks in [false, true] {
         let honest = share("reno", ClockMisreport::None, marks);
         println!("{}: reno {honest:.3}", if marks { "a queue that marks" } else { "drop-tail" });
-        let renos = LIES.map(|misreport| (misreport, share("reno", misreport, marks)));
+        let renos = MISREPORTS.map(|misreport| (misreport, share("reno", misreport, marks)));
         for controller in ["sync", "sync:signal=rtt", "sync:signal=either"] {
             println!("  {controller}, honest: {:.3}", share(controller, ClockMisreport::None, marks));
             for (misreport, reno) in renos {
@@ -239,7 +239,7 @@ fn false_acks_gain_no_more_than_they_do_with_reno() {
 
 #[test]
 fn the_misreports_reach_the_sender() {
-    for misreport in LIES {
+    for misreport in MISREPORTS {
         let changed = ["reno", "sync", "sync:signal=rtt"].into_iter().any(|controller| {
             share(controller, misreport, true).to_bits() != share(controller, ClockMisreport::None, true).to_bits()
         });

@@ -61,7 +61,7 @@ impl Default for Setup {
 
 /// One sample as the controller got it.
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct Reported {
     /// When the ACK frame arrived.
     at: Time,
     /// When the acknowledged packet left.
@@ -73,7 +73,7 @@ struct Heard {
 }
 
 struct Outcome {
-    heard: Vec<Heard>,
+    reported: Vec<Reported>,
     /// Truth by instant of entry, in order.
     truth: HashMap<Time, Vec<Duration>>,
     report: Option<Report>,
@@ -118,9 +118,9 @@ fn run(setup: &Setup) -> Outcome {
     let identity = Identity::generate().expect("an identity");
     let log = Log::new(1_000_000);
     let recorded = RecordingConfig::new(catalogue::parse(setup.server).expect("a controller"), log.clone());
-    let plug = |p: Plugin, extension| p.with_extension(extension).expect("a plug");
-    let server = plug(
-        Plugin::new(Arc::new(recorded)).expect("a plug").with_clock(Arc::new(HostClock {
+    let plugin = |p: Plugin, extension| p.with_extension(extension).expect("a plug-in");
+    let server = plugin(
+        Plugin::new(Arc::new(recorded)).expect("a plug-in").with_clock(Arc::new(HostClock {
             sim: sim.clone(),
             offset: 0,
             drift: 0,
@@ -131,7 +131,7 @@ fn run(setup: &Setup) -> Outcome {
     .expect("a server");
     let (offset, ppm) = setup.client_clock;
     let clock = Arc::new(HostClock { sim: sim.clone(), offset, drift: ppm });
-    let client = plug(Plugin::named(setup.client).expect("a plug").with_clock(clock), setup.client_offer);
+    let client = plugin(Plugin::named(setup.client).expect("a plug-in").with_clock(clock), setup.client_offer);
     let client = match setup.client_stamp {
         Some(bytes) => client.with_raw_stamp(bytes),
         None => client,
@@ -164,7 +164,7 @@ fn run(setup: &Setup) -> Outcome {
     }
     let client = result.lock().take().expect("the client ended");
     let (report, server) = served.lock().clone();
-    Outcome { heard: heard(&log, start), truth, report, client, server }
+    Outcome { reported: reported(&log, start), truth, report, client, server }
 }
 
 type Served = Arc<Mutex<(Option<Report>, Option<ConnectionError>)>>;
@@ -173,14 +173,14 @@ type Served = Arc<Mutex<(Option<Report>, Option<ConnectionError>)>>;
 async fn serve(
     sim: SimHandle,
     endpoint: Endpoint,
-    plug: ServerPlugin,
+    plugin: ServerPlugin,
     setup: Setup,
     accepted: Arc<Mutex<Option<Time>>>,
     served: Served,
 ) {
     let incoming = endpoint.accept().await.expect("a client");
     *accepted.lock() = Some(sim.time());
-    let wired = match plug.accept(incoming, transport(setup.window)) {
+    let wired = match plugin.accept(incoming, transport(setup.window)) {
         Ok((connecting, probe)) => connecting.await.map(|connection| (connection, probe)),
         Err(e) => Err(e),
     };
@@ -220,14 +220,14 @@ async fn serve(
 async fn fetch(
     sim: SimHandle,
     endpoint: Endpoint,
-    plug: ClientPlugin,
+    plugin: ClientPlugin,
     setup: Setup,
     group: GroupId,
     result: Arc<Mutex<Option<Result<usize, ConnectionError>>>>,
 ) {
     let flow = sim.add_flow(group);
     let (connecting, _probe) =
-        plug.connect(&endpoint, transport(setup.window), server_address(flow), "lab.test").expect("begun");
+        plugin.connect(&endpoint, transport(setup.window), server_address(flow), "lab.test").expect("begun");
     let outcome = async {
         let connection = connecting.await?;
         let drain = connection.clone();
@@ -251,7 +251,7 @@ async fn fetch(
 }
 
 /// Every sample the controller got, in simulated time, with the place of its packet among those that left at the same instant.
-fn heard(log: &Log, start: Time) -> Vec<Heard> {
+fn reported(log: &Log, start: Time) -> Vec<Reported> {
     let mut left: HashMap<Time, usize> = HashMap::new();
     let mut samples = Vec::new();
     for record in log.records() {
@@ -262,7 +262,7 @@ fn heard(log: &Log, start: Time) -> Vec<Heard> {
         let Some(sent) = packets.iter().map(|p| p.sent).max() else { continue };
         if let Some(one_way) = one_way {
             let sim = |t: Time| Time::from_nanos(start.as_nanos() + t.as_nanos());
-            samples.push(Heard { at: sim(now), sent: sim(sent), index: left[&sent] - 1, rtt: rtt.latest, one_way });
+            samples.push(Reported { at: sim(now), sent: sim(sent), index: left[&sent] - 1, rtt: rtt.latest, one_way });
         }
     }
     samples
@@ -274,16 +274,16 @@ fn heard(log: &Log, start: Time) -> Vec<Heard> {
 /// Controllers hear of acknowledged data only. Now and then the largest packet of an ACK frame is one of the sender's own pure ACKs,
 /// sent later, and the delay is that one's: such a sample is paired with the pure ACK. They must be few.
 fn errors(o: &Outcome, from: Time) -> Vec<f64> {
-    let pairs: Vec<(Heard, Duration)> = o
-        .heard
+    let pairs: Vec<(Reported, Duration)> = o
+        .reported
         .iter()
         .filter(|h| h.sent >= from)
         .filter_map(|h| Some((*h, *o.truth.get(&h.sent)?.get(h.index)?)))
         .collect();
     let base = pairs.iter().map(|p| p.0.one_way).min().expect("samples");
     let least = o.truth.values().flatten().min().expect("packets");
-    let error = |heard: OneWayDelay, truth: Duration| {
-        (heard.above(base).as_secs_f64() - truth.saturating_sub(*least).as_secs_f64()).abs() * 1e6
+    let error = |reported: OneWayDelay, truth: Duration| {
+        (reported.above(base).as_secs_f64() - truth.saturating_sub(*least).as_secs_f64()).abs() * 1e6
     };
     let mut of_pure_acks = 0;
     let errors = pairs
@@ -326,13 +326,16 @@ fn a_longer_reverse_path_moves_the_rtt_and_not_the_forward_delay() {
         assert_eq!(o.client.as_ref().ok(), Some(&480_000));
         // Half a second after the change every packet in flight is a new one.
         let (before, after): (Vec<_>, Vec<_>) = (
-            o.heard.iter().filter(|h| h.sent > Time::from_millis(500) && h.sent < Time::from_millis(3_900)).collect(),
-            o.heard.iter().filter(|h| h.sent > Time::from_millis(4_500)).collect(),
+            o.reported
+                .iter()
+                .filter(|h| h.sent > Time::from_millis(500) && h.sent < Time::from_millis(3_900))
+                .collect(),
+            o.reported.iter().filter(|h| h.sent > Time::from_millis(4_500)).collect(),
         );
         // A slow transfer earns some ten stamps a second (fathom_frames::StampBudget).
         assert!(before.len() > 20 && after.len() > 20, "{} {}", before.len(), after.len());
-        let least_rtt = |s: &[&Heard]| s.iter().map(|h| h.rtt).min().expect("samples").as_secs_f64() * 1e3;
-        let least = |s: &[&Heard]| s.iter().map(|h| h.one_way.as_nanos()).min().expect("samples") as f64 / 1e6;
+        let least_rtt = |s: &[&Reported]| s.iter().map(|h| h.rtt).min().expect("samples").as_secs_f64() * 1e3;
+        let least = |s: &[&Reported]| s.iter().map(|h| h.one_way.as_nanos()).min().expect("samples") as f64 / 1e6;
         let rtt = least_rtt(&after) - least_rtt(&before);
         let one_way = least(&after) - least(&before);
         println!("{offer:?}: 50 ms more on the reverse path: RTT {rtt:+.3} ms, forward one-way delay {one_way:+.3} ms");
@@ -362,7 +365,7 @@ fn the_estimate_tracks_the_queue() {
         let deepest = o.truth.values().flatten().max().expect("packets");
         assert!(*deepest > Duration::from_millis(30), "the queue never grew: {deepest:?}");
         let (mean, p95, _) = summary(offer, errors(&o, Time::from_millis(500)));
-        // Mostly a constant: delays count from the smallest one heard, and that is up to half a millisecond too small.
+        // Mostly a constant: delays count from the smallest one reported, and that is up to half a millisecond too small.
         assert!(mean < 700.0 && p95 < 1_000.0, "mean {mean} us, p95 {p95} us");
         means.push(mean);
     }
@@ -381,7 +384,7 @@ fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
             chunks: (400, 40_000, Duration::from_millis(150)),
             ..Setup::default()
         });
-        let span = o.heard.last().expect("samples").sent.since(Time::ZERO);
+        let span = o.reported.last().expect("samples").sent.since(Time::ZERO);
         assert!(span > Duration::from_secs(59), "{span:?}");
         let (mean, p95, _) = summary(ppm, errors(&o, Time::from_millis(2_000)));
         assert!(mean < 500.0 && p95 < 1_500.0, "{ppm} ppm: mean {mean} us, p95 {p95} us over {span:?}");
@@ -392,15 +395,18 @@ fn drift_and_offset_of_clocks_do_not_look_like_a_queue() {
 fn sync_refuses_a_peer_without_the_extension_and_says_why() {
     // The server steers by one-way delay, the client does not speak the extension.
     let o = run(&Setup { server: "sync", client_offer: Extension::OFF, ..Setup::default() });
-    let told = format!("{:?}", o.client.expect_err("refused"));
-    assert!(told.contains("one-way delay") && told.contains("SYNC_TIMESTAMP") && told.contains("signal="), "{told}");
+    let error = format!("{:?}", o.client.expect_err("refused"));
+    assert!(
+        error.contains("one-way delay") && error.contains("SYNC_TIMESTAMP") && error.contains("signal="),
+        "{error}"
+    );
     // Each has another frame.
     let o = run(&Setup { server: "sync", client_offer: TIMESTAMP, ..Setup::default() });
     assert!(format!("{:?}", o.client.expect_err("refused")).contains("SYNC_TIMESTAMP"));
     // The other way round.
     let o = run(&Setup { client: "sync", offer: Extension::OFF, ..Setup::default() });
-    let told = format!("{:?}", o.client.expect_err("refused"));
-    assert!(told.contains("one-way delay") && told.contains("signal="), "{told}");
+    let error = format!("{:?}", o.client.expect_err("refused"));
+    assert!(error.contains("one-way delay") && error.contains("signal="), "{error}");
     assert!(o.server.is_some(), "the server saw no close");
 }
 
@@ -412,7 +418,7 @@ fn sync_runs_on_rtt_where_the_user_said_so() {
         assert_eq!(o.client.ok(), Some(300_000), "{server}");
         let report = o.report.expect("a report");
         assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{server}: {report:?}");
-        assert!(o.heard.is_empty(), "{server}: one-way delays out of nowhere");
+        assert!(o.reported.is_empty(), "{server}: one-way delays out of nowhere");
     }
 }
 
@@ -451,7 +457,7 @@ fn a_client_that_withholds_its_timestamps_is_served_as_by_reno() {
     let (sync, reno) = (held("sync"), held("reno"));
     assert_eq!((sync.client.ok(), reno.client.ok()), (Some(2_000_000), Some(2_000_000)));
     let (sync_report, reno_report) = (sync.report.expect("a report"), reno.report.expect("a report"));
-    assert!(sync_report.negotiated && sync_report.stamps_received == 0 && sync.heard.is_empty(), "{sync_report:?}");
+    assert!(sync_report.negotiated && sync_report.stamps_received == 0 && sync.reported.is_empty(), "{sync_report:?}");
     let of = |r: &Report| r.controller.map(|c| (c.window, c.early_reductions, c.reductions)).expect("a controller");
     assert_eq!(of(&sync_report), of(&reno_report));
 }
@@ -477,13 +483,13 @@ fn a_client_that_lies_in_timestamps_gains_nothing() {
         assert!(report.stamps_received == 0 || report.samples.dropped_bound > 100, "{stamp:x?}: {report:?}");
         let mut least = Duration::MAX;
         let mut last = Time::ZERO;
-        for heard in &o.heard {
-            least = least.min(heard.rtt);
-            let tolerance = (least / 16).max(Duration::from_millis(1)) + heard.at.since(last) / 2_000;
-            last = heard.at;
-            let (room, tolerance) = ((heard.rtt - least).as_nanos() as i64, tolerance.as_nanos() as i64 + 2_000_000);
-            let claimed = heard.one_way.as_nanos();
-            assert!((-tolerance..=room + tolerance).contains(&claimed), "{stamp:x?}: {heard:?}");
+        for reported in &o.reported {
+            least = least.min(reported.rtt);
+            let tolerance = (least / 16).max(Duration::from_millis(1)) + reported.at.since(last) / 2_000;
+            last = reported.at;
+            let (room, tolerance) = ((reported.rtt - least).as_nanos() as i64, tolerance.as_nanos() as i64 + 2_000_000);
+            let claimed = reported.one_way.as_nanos();
+            assert!((-tolerance..=room + tolerance).contains(&claimed), "{stamp:x?}: {reported:?}");
         }
         let window = report.controller.expect("a controller").window;
         println!("{stamp:x?}: {} samples, window {window} at the end", report.samples.samples);

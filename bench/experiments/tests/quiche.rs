@@ -1,4 +1,4 @@
-//! quiche in virtual time: what its controllers ask for is what the path sees, and what they hear is true. The same is asked of quinn and
+//! quiche in virtual time: what its controllers ask for is what the path sees, and what they hear is true. The same holds for quinn and
 //! noq in `shaping.rs` and `one_way.rs`; quiche needs no shaping socket.
 #![cfg(feature = "quiche")]
 
@@ -15,7 +15,7 @@ use fathom_cc::{
 };
 use fathom_experiments::compare::{Plan, compare};
 use fathom_experiments::scenario::{Outcome, Progress, ScenarioSpec, run};
-use fathom_experiments::stack::{Control, Stack};
+use fathom_experiments::stack::{self, Stack};
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 /// Full datagrams of the lab.
@@ -99,7 +99,7 @@ impl ControllerConfig for Served {
 /// The link of the data.
 const LINK: &str = "left-right";
 
-/// One download of `bytes`: what the server's controller heard, and how it went.
+/// One download of `bytes`: what the server's controller received, and how it went.
 fn download(controller_config: Arc<dyn ControllerConfig>, mbps: u64, bytes: u64) -> (Log, Outcome) {
     let log = Log::new(1_000_000);
     let served = Served { inner: RecordingConfig::new(controller_config, log.clone()), began: AtomicBool::new(false) };
@@ -125,7 +125,7 @@ fn download(controller_config: Arc<dyn ControllerConfig>, mbps: u64, bytes: u64)
         ONE_WAY.as_millis()
     );
     let mut scenario = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).expect("a scenario");
-    scenario.traffic[0].mix = vec![(1.0, Control::Fathom(Arc::new(served)))];
+    scenario.traffic[0].mix = vec![(1.0, stack::Controller::Fathom(Arc::new(served)))];
     let (outcome, _) = run(&scenario, 1, &Progress::default()).expect("a run");
     (log, outcome)
 }
@@ -231,7 +231,7 @@ fn the_one_way_delay_tracks_the_queue() {
     assert!(deepest > Duration::from_millis(200), "the queue never grew: {deepest:?}");
     let mut errors: Vec<f64> = pairs
         .iter()
-        .map(|(heard, truth)| (heard.above(base).as_secs_f64() - (*truth - least).as_secs_f64()).abs() * 1e6)
+        .map(|(reported, truth)| (reported.above(base).as_secs_f64() - (*truth - least).as_secs_f64()).abs() * 1e6)
         .collect();
     errors.sort_by(f64::total_cmp);
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;

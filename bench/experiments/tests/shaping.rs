@@ -97,7 +97,7 @@ struct Setup {
 }
 
 struct Outcome {
-    /// What the server's controller heard.
+    /// What the server's controller received.
     log: Vec<Record>,
     /// The stack's own RTT and lost packets at the server.
     rtt: Duration,
@@ -114,10 +114,10 @@ impl Outcome {
 
 /// Both stacks have the same shape; only their types differ.
 macro_rules! lab {
-    ($module:ident, $stack:ident, $plug:ident, $pointer:ident, $rtt:expr, $lost:expr) => {
+    ($module:ident, $stack:ident, $plugin:ident, $pointer:ident, $rtt:expr, $lost:expr) => {
         mod $module {
             use super::*;
-            use $plug::{Clock, Plugin, ShapingSocket};
+            use $plugin::{Clock, Plugin, ShapingSocket};
             use $stack::{Endpoint, EndpointConfig, Runtime, ServerConfig, TransportConfig};
 
             fn endpoint(
@@ -157,11 +157,14 @@ macro_rules! lab {
                 let shaping = ShapingSocket::new($pointer::new(far), &runtime);
                 let controller_config = Needy(RecordingConfig::new(Arc::new(setup.turns.clone()), log.clone()));
                 let server = Plugin::new_with_shaping(shaping.registry(), Arc::new(controller_config))
-                    .expect("a plug")
+                    .expect("a plug-in")
                     .with_clock(Arc::clone(&clock));
                 let server = server.server(identity.server).expect("a server");
-                let client =
-                    Plugin::named("reno").expect("a plug").with_clock(clock).client(identity.client).expect("a client");
+                let client = Plugin::named("reno")
+                    .expect("a plug-in")
+                    .with_clock(clock)
+                    .client(identity.client)
+                    .expect("a client");
                 let serving = endpoint(&runtime, shaping.socket(), Some(server.config()), 1);
                 let opening = endpoint(&runtime, $pointer::new(near), None, 2);
                 let (down, up) = (setup.down, setup.up);

@@ -35,8 +35,8 @@ async fn serve(incoming: Incoming) -> LoadReport<()> {
     while let Some(resolver) = http.accept().await? {
         tokio::spawn(async move {
             let (request, mut stream) = resolver.resolve_request().await?;
-            let asked = request.uri().path().strip_prefix("/bytes/").and_then(|n| n.parse().ok());
-            let Some(mut left) = asked else {
+            let size = request.uri().path().strip_prefix("/bytes/").and_then(|n| n.parse().ok());
+            let Some(mut left) = size else {
                 stream.send_response(Response::builder().status(404).body(())?).await?;
                 stream.finish().await?;
                 return LoadReport::Ok(());

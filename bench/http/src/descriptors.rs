@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Reserve for standard streams, the runtime, sockets, scrapes of the metrics, and everything else.
 const RESERVE: u64 = 128;
-/// More than this is not asked for.
+/// More than this is not requested.
 const ENOUGH: u64 = 1 << 16;
 
 /// Descriptors by use.

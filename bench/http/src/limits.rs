@@ -16,39 +16,39 @@ pub struct Limits {
     pub connections: usize,
     /// Connections at once of one client prefix, those in their handshake too; more are refused. `None`: a fiftieth of all
     /// ([`Self::per_client_by_default`]), and any number for loopback, private and link-local addresses.
-    pub per_client: Option<usize>,
+    pub connections_per_client: Option<usize>,
     /// How much of an address is one client's.
     pub client_prefix: ClientPrefix,
     /// Handshakes at once; while there are more, clients prove their address with a Retry (RFC 9000 §8.1.2) first.
     pub handshakes: usize,
     /// Connections per second from clients without a validated address; above that, they get a Retry as well.
     /// What fails at once is a handshake under way for no time.
-    pub attempts: u32,
+    pub unvalidated_per_second: u32,
     /// Requests at once on a connection.
     pub streams: u32,
     /// Bytes of a request's header fields (RFC 9114 §4.2.2).
     pub header_bytes: u64,
     /// A connection on which nothing happens for so long ends.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// A request whose header is not complete so long after its stream was opened is refused.
-    pub header: Duration,
+    pub header_timeout: Duration,
     /// A connection without a complete request for so long, and without a response that is open, ends: whatever else its client sends.
-    pub request: Duration,
+    pub request_timeout: Duration,
     /// In each such time a client takes of its responses what they held at its beginning, or 500 bytes per second, or they are given up.
-    pub stall: Duration,
+    pub stall_timeout: Duration,
     /// Bytes of responses that a connection may have unacknowledged or unsent, at most.
     pub send_buffer: u64,
     /// Bytes of responses that all connections together may have unacknowledged or unsent. Each may have 16 KiB whatever the others have.
     pub unacknowledged: u64,
     /// While more than half of `unacknowledged` is in use, a connection that has more than 16 KiB of it ends if its client does not take a
     /// fourth of it in so long.
-    pub pressure: Duration,
+    pub pressure_timeout: Duration,
     /// The longest delay that `/delay/MS/` grants.
-    pub delay: Duration,
+    pub max_delay: Duration,
     /// Requests are taken in 0-RTT: somebody may send them again, which GET and HEAD bear (RFC 9001 §9.2).
     pub early_data: bool,
     /// The largest body that `/bytes/N` grants.
-    pub body: u64,
+    pub max_body: u64,
 }
 
 impl Limits {
@@ -69,22 +69,22 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
-            per_client: None,
+            connections_per_client: None,
             client_prefix: ClientPrefix::default(),
             handshakes: 256,
-            attempts: 500,
+            unvalidated_per_second: 500,
             streams: 100,
             header_bytes: 16 << 10,
-            idle: Duration::from_secs(30),
-            header: Duration::from_secs(10),
-            request: Duration::from_secs(60),
-            stall: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(30),
+            header_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(60),
+            stall_timeout: Duration::from_secs(30),
             send_buffer: 8 << 20,
             unacknowledged: 128 << 20,
-            pressure: Duration::from_secs(5),
-            delay: Duration::from_secs(60),
+            pressure_timeout: Duration::from_secs(5),
+            max_delay: Duration::from_secs(60),
             early_data: false,
-            body: 1 << 40,
+            max_body: 1 << 40,
         }
     }
 }

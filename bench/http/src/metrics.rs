@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 /// Labels of per-controller metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -218,6 +218,27 @@ impl ResponseMetrics {
     }
 }
 
+/// Registers a metric.
+fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// Registers a metric in bytes.
+fn bytes<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register_with_unit(name, help, Unit::Bytes, metric.clone());
+    metric
+}
+
+/// Registers histograms in seconds.
+fn histogram(registry: &mut Registry, name: &str, help: &str, of: fn() -> Histogram) -> Histograms {
+    let metric = Histograms::new_with_constructor(of);
+    registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
+    metric
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
@@ -227,136 +248,86 @@ impl Default for Metrics {
 impl Metrics {
     /// New metrics, all zero.
     pub fn new() -> Self {
-        let histograms = |of: fn() -> Histogram| Histograms::new_with_constructor(of);
-        let mut metrics = Self {
-            registry: Registry::with_prefix("fathom"),
-            connections: Family::default(),
-            open: Family::default(),
-            failed: Family::default(),
-            refused: Counter::default(),
-            refused_client: Counter::default(),
-            retried: Counter::default(),
-            slow_headers: Counter::default(),
-            no_request: Counter::default(),
-            logs: LogMetrics::default(),
-            responses: Family::default(),
-            abandoned: Family::default(),
-            body_bytes: Family::default(),
-            response: histograms(response_times),
-            handed_over: histograms(response_times),
-            first_byte: histograms(response_times),
-            response_memory: ResponseMemoryMetrics::default(),
-            rtt: histograms(delays),
-            queueing: histograms(delays),
-            sent: Family::default(),
-            lost: Family::default(),
-            early: Family::default(),
-            reductions: Family::default(),
-            one_way: Family::default(),
-            extensions: Family::default(),
-        };
-        let r = &mut metrics.registry;
-        r.register("connections", "Connections that completed their handshake", metrics.connections.clone());
-        r.register("connections_open", "Open connections", metrics.open.clone());
-        r.register("handshakes_failed", "Connections whose handshake failed", metrics.failed.clone());
-        r.register(
-            "connections_refused",
-            "Connections refused because of the limit of all connections",
-            metrics.refused.clone(),
-        );
-        r.register(
-            "connections_refused_client",
-            "Connections refused because of the limit per client prefix",
-            metrics.refused_client.clone(),
-        );
-        r.register("retries", "Retry packets sent to validate client addresses", metrics.retried.clone());
-        r.register("slow_headers", "Requests rejected because their header timed out", metrics.slow_headers.clone());
-        r.register(
-            "connections_without_request",
-            "Connections closed because they sent no complete request in time",
-            metrics.no_request.clone(),
-        );
-        let logs = &metrics.logs;
-        r.register("qlog_files", "qlog files created", logs.files.clone());
-        r.register_with_unit("qlog", "Bytes written to qlog files", Unit::Bytes, logs.bytes.clone());
-        r.register(
-            "qlog_events_dropped",
-            "qlog events dropped because of a slow disk or a size limit",
-            logs.dropped.clone(),
-        );
-        r.register("qlog_refused", "Connections without a qlog file because a limit was reached", logs.refused.clone());
-        r.register("qlog_failed", "qlog files that could not be created or written", logs.failed.clone());
-        r.register("responses", "Completely acknowledged responses by status", metrics.responses.clone());
-        r.register(
-            "responses_abandoned",
-            "Responses that were not completely acknowledged before their stream or connection ended",
-            metrics.abandoned.clone(),
-        );
-        r.register_with_unit("body", "Bytes of response bodies", Unit::Bytes, metrics.body_bytes.clone());
-        let seconds = || Unit::Seconds;
-        r.register_with_unit(
-            "response_time",
-            "Time from the request header to the acknowledgement of the last response byte",
-            seconds(),
-            metrics.response.clone(),
-        );
-        r.register_with_unit(
-            "handed_over",
-            "Time from the request header until the last response byte was handed to QUIC; not the client's waiting time",
-            seconds(),
-            metrics.handed_over.clone(),
-        );
-        r.register_with_unit(
-            "first_byte_handed_over",
-            "Time from the request header until the first response byte was handed to QUIC",
-            seconds(),
-            metrics.first_byte.clone(),
-        );
-        let response_memory = &metrics.response_memory;
-        r.register_with_unit(
-            "unacknowledged",
-            "Bytes of unacknowledged response data",
-            Unit::Bytes,
-            response_memory.used.clone(),
-        );
-        r.register_with_unit(
-            "unacknowledged_limit",
-            "Limit of unacknowledged response data",
-            Unit::Bytes,
-            response_memory.total.clone(),
-        );
-        r.register(
-            "clients_given_up",
-            "Slow readers dropped: their responses were reset (stall) or their connection was closed while memory was short (pressure)",
-            response_memory.given_up.clone(),
-        );
-        r.register_with_unit(
-            "rtt",
-            "Smoothed round-trip time of connections when they ended",
-            seconds(),
-            metrics.rtt.clone(),
-        );
-        r.register_with_unit(
-            "queueing_delay",
-            "Forward queueing delay of connections when they ended, as averaged by their controller",
-            seconds(),
-            metrics.queueing.clone(),
-        );
-        r.register("packets_sent", "Packets sent by connections that have ended", metrics.sent.clone());
-        r.register("packets_lost", "Packets declared lost on connections that have ended", metrics.lost.clone());
-        r.register("early_reductions", "Congestion window reductions because of delay", metrics.early.clone());
-        r.register(
-            "reductions",
-            "Congestion window reductions because of loss or ECN marks",
-            metrics.reductions.clone(),
-        );
-        r.register("one_way_connections", "Connections with one-way delay measurements", metrics.one_way.clone());
-        r.register(
-            "extension_connections",
-            "Connections by timestamp frame: sync (SYNC_TIMESTAMP), timestamp (TIMESTAMP) or none",
-            metrics.extensions.clone(),
-        );
-        metrics
+        let mut registry = Registry::with_prefix("fathom");
+        let r = &mut registry;
+        Self {
+            connections: add(r, "connections", "Connections that completed their handshake"),
+            open: add(r, "connections_open", "Open connections"),
+            failed: add(r, "handshakes_failed", "Connections whose handshake failed"),
+            refused: add(r, "connections_refused", "Connections refused because of the limit of all connections"),
+            refused_client: add(
+                r,
+                "connections_refused_client",
+                "Connections refused because of the limit per client prefix",
+            ),
+            retried: add(r, "retries", "Retry packets sent to validate client addresses"),
+            slow_headers: add(r, "slow_headers", "Requests rejected because their header timed out"),
+            no_request: add(
+                r,
+                "connections_without_request",
+                "Connections closed because they sent no complete request in time",
+            ),
+            logs: LogMetrics {
+                folder: OnceLock::new(),
+                files: add(r, "qlog_files", "qlog files created"),
+                bytes: bytes(r, "qlog", "Bytes written to qlog files"),
+                dropped: add(r, "qlog_events_dropped", "qlog events dropped because of a slow disk or a size limit"),
+                refused: add(r, "qlog_refused", "Connections without a qlog file because a limit was reached"),
+                failed: add(r, "qlog_failed", "qlog files that could not be created or written"),
+            },
+            responses: add(r, "responses", "Completely acknowledged responses by status"),
+            abandoned: add(
+                r,
+                "responses_abandoned",
+                "Responses that were not completely acknowledged before their stream or connection ended",
+            ),
+            body_bytes: bytes(r, "body", "Bytes of response bodies"),
+            response: histogram(
+                r,
+                "response_time",
+                "Time from the request header to the acknowledgement of the last response byte",
+                response_times,
+            ),
+            handed_over: histogram(
+                r,
+                "handed_over",
+                "Time from the request header until the last response byte was handed to QUIC; not the client's waiting time",
+                response_times,
+            ),
+            first_byte: histogram(
+                r,
+                "first_byte_handed_over",
+                "Time from the request header until the first response byte was handed to QUIC",
+                response_times,
+            ),
+            response_memory: ResponseMemoryMetrics {
+                used: bytes(r, "unacknowledged", "Bytes of unacknowledged response data"),
+                total: bytes(r, "unacknowledged_limit", "Limit of unacknowledged response data"),
+                given_up: add(
+                    r,
+                    "clients_given_up",
+                    "Slow readers dropped: their responses were reset (stall) or their connection was closed while memory was short (pressure)",
+                ),
+            },
+            rtt: histogram(r, "rtt", "Smoothed round-trip time of connections when they ended", delays),
+            queueing: histogram(
+                r,
+                "queueing_delay",
+                "Forward queueing delay of connections when they ended, as averaged by their controller",
+                delays,
+            ),
+            sent: add(r, "packets_sent", "Packets sent by connections that have ended"),
+            lost: add(r, "packets_lost", "Packets declared lost on connections that have ended"),
+            early: add(r, "early_reductions", "Congestion window reductions because of delay"),
+            reductions: add(r, "reductions", "Congestion window reductions because of loss or ECN marks"),
+            one_way: add(r, "one_way_connections", "Connections with one-way delay measurements"),
+            extensions: add(
+                r,
+                "extension_connections",
+                "Connections by timestamp frame: sync (SYNC_TIMESTAMP), timestamp (TIMESTAMP) or none",
+            ),
+            registry,
+        }
     }
 
     /// The metrics in OpenMetrics text format.

@@ -133,8 +133,8 @@ fn synthetic(path: &str, limits: &Limits) -> Option<SiteResponse> {
         return Some(plain(StatusCode::BAD_REQUEST, "write /bytes/N or /delay/MS/bytes/N, both whole numbers\n"));
     };
     let wait = Duration::from_millis(ms);
-    if wait > limits.delay || bytes > limits.body {
-        let most = format!("at most /delay/{}/bytes/{} here\n", limits.delay.as_millis(), limits.body);
+    if wait > limits.max_delay || bytes > limits.max_body {
+        let most = format!("at most /delay/{}/bytes/{} here\n", limits.max_delay.as_millis(), limits.max_body);
         return Some(plain(StatusCode::BAD_REQUEST, &most));
     }
     let content_type = "application/octet-stream".into();

@@ -90,7 +90,7 @@ pub(crate) struct LimitedStream<S> {
     frames: Option<FrameParser>,
     /// What has come and was not handed over.
     rest: Bytes,
-    /// The last read is still waiting. `h3-quinn` has then lent its stream to the read: whatever is asked of it, it panics.
+    /// The last read is still waiting. `h3-quinn` has then lent its stream to the read: whatever is called, it panics.
     reading: bool,
 }
 

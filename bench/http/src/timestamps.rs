@@ -1,12 +1,10 @@
 //! The `--timestamps` option: which timestamp extension to negotiate.
 
-use std::fmt;
-use std::str::FromStr;
-
 use fathom_plugin::{EnableTimestamp, Extension, Offer};
 
 /// How one-way delays are exchanged with the other side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Timestamps {
     /// Beside acknowledgements: in SYNC_TIMESTAMP frames, and in TIMESTAMP frames with others that have only those.
     #[default]
@@ -22,14 +20,6 @@ pub enum Timestamps {
 }
 
 impl Timestamps {
-    const ALL: [(&'static str, Self); 5] = [
-        ("any", Self::Any),
-        ("lean", Self::Lean),
-        ("paper", Self::Paper),
-        ("timestamp", Self::Timestamp),
-        ("off", Self::Off),
-    ];
-
     /// What the transport parameters say.
     pub(crate) fn extension(self) -> Extension {
         match self {
@@ -42,21 +32,7 @@ impl Timestamps {
     }
 }
 
-impl fmt::Display for Timestamps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = Self::ALL.iter().find(|(_, mode)| mode == self);
-        f.write_str(found.map_or("", |(name, _)| name))
-    }
-}
-
-impl FromStr for Timestamps {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|(name, _)| *name == s).map(|(_, mode)| *mode);
-        found.ok_or_else(|| {
-            let s = s.escape_debug();
-            format!("'{s}' is no way to exchange timestamps; write any, lean, paper, timestamp or off")
-        })
-    }
+fn unknown(s: &str) -> String {
+    let s = s.escape_debug();
+    format!("'{s}' is no way to exchange timestamps; write any, lean, paper, timestamp or off")
 }

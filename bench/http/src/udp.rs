@@ -6,12 +6,12 @@ use std::net::{SocketAddr, UdpSocket};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Bytes of receive and of send buffer asked of the system. The kernel counts some 800 bytes for the smallest datagram, and a busy server
+/// Bytes of receive and of send buffer requested of the system. The kernel counts some 800 bytes for the smallest datagram, and a busy server
 /// finds a request and a few acknowledgements of each client there before it reads again: these are 10,000 clients' (docs/serve.md). A
 /// datagram that finds the buffer full is lost, and its sender takes that for congestion.
 pub const BUFFER_SIZE: usize = 16 << 20;
 
-/// What the system granted a socket, in bytes as they were asked for: Linux sets aside twice as much for what it stores beside them.
+/// What the system granted a socket, in bytes as they were requested: Linux sets aside twice as much for what it stores beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketBuffers {
     /// For datagrams that have come and were not read yet.
@@ -83,7 +83,7 @@ fn enlarge_buffer(
     granted()
 }
 
-/// Linux tells twice what was asked for (socket(7)).
+/// Linux reports twice what was requested (socket(7)).
 const FACTOR: usize = if cfg!(target_os = "linux") { 2 } else { 1 };
 
 /// Beyond the system's bound, which takes CAP_NET_ADMIN.

@@ -25,20 +25,20 @@ async fn within<T>(what: impl Future<Output = T>) -> T {
 }
 
 type Sender = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
-type Asked = h3::client::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
+type RequestStream = h3::client::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
 
 fn get(path: &str) -> Request<()> {
     Request::get(format!("https://localhost{path}")).body(()).unwrap()
 }
 
-/// A connection on which this was asked for.
-async fn asker(running: &Running, path: &str) -> (Sender, Asked) {
+/// A connection on which this was requested.
+async fn asker(running: &Running, path: &str) -> (Sender, RequestStream) {
     let connection = within(running.connect()).await.unwrap();
     let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
     tokio::spawn(async move { std::future::poll_fn(|cx| driver.poll_close(cx)).await });
-    let mut asked = sender.send_request(get(path)).await.unwrap();
-    let _ = asked.finish().await;
-    (sender, asked)
+    let mut request = sender.send_request(get(path)).await.unwrap();
+    let _ = request.finish().await;
+    (sender, request)
 }
 
 /// A counter of the metrics that has no labels.
@@ -63,7 +63,7 @@ async fn junk_initials_create_no_logs_and_cause_retries() {
     for stack in Stack::ALL {
         let dir = tempfile::tempdir().unwrap();
         let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
-        let limits = Limits { attempts: 20, ..Limits::default() };
+        let limits = Limits { unvalidated_per_second: 20, ..Limits::default() };
         let running = start_logging(*stack, "reno", None, limits, Some(&folder));
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let mut number = 0;
@@ -155,8 +155,11 @@ async fn half_requests(running: &Running, many: usize) -> (Connection, Vec<(quin
 #[tokio::test]
 async fn incomplete_requests_and_pings_time_out() {
     let one = |stack: Stack| async move {
-        let limits =
-            Limits { header: Duration::from_millis(700), request: Duration::from_secs(5), ..Limits::default() };
+        let limits = Limits {
+            header_timeout: Duration::from_millis(700),
+            request_timeout: Duration::from_secs(5),
+            ..Limits::default()
+        };
         let mut running = start(stack, "reno", None, limits);
         let mut transport = TransportConfig::default();
         transport.keep_alive_interval(Some(Duration::from_millis(20)));
@@ -183,14 +186,14 @@ async fn incomplete_requests_and_pings_time_out() {
 #[tokio::test]
 async fn a_connection_in_use_outlives_the_request_timeout() {
     let one = |stack: Stack| async move {
-        let limits = Limits { request: Duration::from_secs(2), ..Limits::default() };
+        let limits = Limits { request_timeout: Duration::from_secs(2), ..Limits::default() };
         let running = start(stack, "reno", None, limits);
         // Longer than the bound on their own, and one after the other.
-        let (mut sender, mut asked) = asker(&running, "/delay/5000/bytes/10").await;
-        assert_eq!(within(asked.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
-        let mut asked = sender.send_request(get("/delay/5000/bytes/10")).await.unwrap();
-        let _ = asked.finish().await;
-        assert_eq!(within(asked.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
+        let (mut sender, mut request) = asker(&running, "/delay/5000/bytes/10").await;
+        assert_eq!(within(request.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
+        let mut request = sender.send_request(get("/delay/5000/bytes/10")).await.unwrap();
+        let _ = request.finish().await;
+        assert_eq!(within(request.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
         running.end().await;
     };
     let all = Stack::ALL.iter().map(|stack| tokio::spawn(one(*stack))).collect::<Vec<_>>();
@@ -202,7 +205,7 @@ async fn a_connection_in_use_outlives_the_request_timeout() {
 #[tokio::test]
 async fn one_client_gets_no_more_than_its_share() {
     for stack in Stack::ALL {
-        let limits = Limits { per_client: Some(5), ..Limits::default() };
+        let limits = Limits { connections_per_client: Some(5), ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
         let mut open = Vec::new();
         for _ in 0..5 {
@@ -213,7 +216,7 @@ async fn one_client_gets_no_more_than_its_share() {
         assert_eq!(within(running.get("/bytes/1000")).await.2.len(), 1_000, "{stack}");
         assert_eq!(count(&running, "fathom_connections_refused_client_total"), 1, "{stack}");
         open.pop().unwrap().close(0u32.into(), b"");
-        // The place is free once the server has heard of it.
+        // The place is free once the server knows it.
         within(async {
             while let Err(why) = running.connect_from("127.0.0.66").await {
                 assert!(why.contains("refused"), "{stack}: {why}");
@@ -228,14 +231,15 @@ async fn one_client_gets_no_more_than_its_share() {
 async fn new_clients_are_refused_during_shutdown() {
     for stack in Stack::ALL {
         // What is open would go on for longer than this test takes.
-        let settings = settings(*stack, "reno", None, Limits { delay: Duration::from_secs(600), ..Limits::default() });
+        let settings =
+            settings(*stack, "reno", None, Limits { max_delay: Duration::from_secs(600), ..Limits::default() });
         let running = start_with(settings, None, Duration::from_secs(600));
         let (mut sender, slow) = asker(&running, "/delay/600000/bytes/1").await;
         // Its request is there, if one that was sent later is answered.
         let mut later = sender.send_request(get("/bytes/1")).await.unwrap();
         within(later.recv_response()).await.unwrap();
         running.stop.send(true).unwrap();
-        // It may be accepted until the server has seen the word; then its connection ends before it has asked for anything.
+        // It may be accepted until the server has seen the word; then its connection ends before it has requested anything.
         let why = within(async {
             loop {
                 if let Err(why) = running.connect().await {
@@ -263,8 +267,8 @@ async fn lack_of_descriptors_is_503_not_404() {
             let none = Descriptors { files: 0, reads: 0, logs: 0 };
             settings.site = Site::new(Some(&path), Limits::default()).unwrap().with_descriptors(none);
             let running = start_with(settings, None, Duration::from_secs(5));
-            let (_sender, mut asked) = asker(&running, "/here").await;
-            let head = within(asked.recv_response()).await.unwrap();
+            let (_sender, mut request) = asker(&running, "/here").await;
+            let head = within(request.recv_response()).await.unwrap();
             assert_eq!(head.status(), StatusCode::SERVICE_UNAVAILABLE, "{stack}");
             assert_eq!(head.headers()["retry-after"], "1", "{stack}");
             running.end().await;
@@ -290,10 +294,10 @@ async fn unread_files_hold_no_descriptors() {
         let (mut sender, first) = asker(&running, "/large").await;
         let mut unread = vec![first];
         for _ in 1..40 {
-            let mut asked = sender.send_request(get("/large")).await.unwrap();
-            let _ = asked.finish().await;
-            assert_eq!(within(asked.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
-            unread.push(asked);
+            let mut request = sender.send_request(get("/large")).await.unwrap();
+            let _ = request.finish().await;
+            assert_eq!(within(request.recv_response()).await.unwrap().status(), StatusCode::OK, "{stack}");
+            unread.push(request);
         }
         for _ in 0..20 {
             let (status, _, body) = within(running.get("/here")).await;

@@ -148,7 +148,7 @@ async fn an_unfinished_request_is_answered_and_stopped() {
             request.write_all(GET_NOTHING).await.unwrap();
             let answer = within(response.read_to_end(10_000)).await.expect("an answer that ends");
             assert_eq!(answer.first(), Some(&1), "a HEADERS frame");
-            within(request.stopped()).await.expect("told that no more is wanted");
+            within(request.stopped()).await.expect("informed that no more is wanted");
         }
         running.end().await;
     }

@@ -54,8 +54,8 @@ fn serve_site(identity: Identity, stack: Stack, controller: &str, limits: Limits
     };
     let metrics = Arc::clone(&settings.metrics);
     let server = Server::bind(settings).unwrap();
-    let (address, (stop, told)) = (server.address(), watch::channel(false));
-    let task = tokio::spawn(server.serve(told, Duration::from_secs(1)));
+    let (address, (stop, stopped)) = (server.address(), watch::channel(false));
+    let task = tokio::spawn(server.serve(stopped, Duration::from_secs(1)));
     Running { address, metrics, stop, task }
 }
 
@@ -90,8 +90,8 @@ fn at_rate(address: SocketAddr, rate: f64, path: &str, kept: Option<PoolSize>) -
 }
 
 async fn run(config: LoadConfig) -> Result<LoadReport, LoadError> {
-    let (_stop, told) = watch::channel(false);
-    load::run(config, Outputs::default(), told, |_| {}).await
+    let (_stop, stopped) = watch::channel(false);
+    load::run(config, Outputs::default(), stopped, |_| {}).await
 }
 
 fn failures(outcome: &LoadReport, kind: FailureKind) -> u64 {
@@ -134,9 +134,9 @@ async fn a_closed_loop_counts_each_request_once_on_both_stacks() {
             assert_eq!(failures(&outcome, FailureKind::Status), 100);
             assert_eq!((counts.bytes_in_time, outcome.phases.service.count()), (2_100_000, 200));
             assert_eq!((outcome.connections.opened, outcome.phases.connect.count()), (3, 3));
-            let told = if timestamps == Timestamps::Off { 0 } else { 3 };
-            assert_eq!(outcome.connections.one_way, told, "{stack} {timestamps}");
-            assert!(outcome.connections.queueing.count() == told || timestamps != Timestamps::Paper);
+            let expected = if timestamps == Timestamps::Off { 0 } else { 3 };
+            assert_eq!(outcome.connections.one_way, expected, "{stack} {timestamps}");
+            assert!(outcome.connections.queueing.count() == expected || timestamps != Timestamps::Paper);
             let by_timestamp = if timestamps == Timestamps::Timestamp { 3 } else { 0 };
             assert_eq!(outcome.connections.by_timestamp, by_timestamp, "{stack} {timestamps}");
             let text = server.metrics.text();
@@ -164,7 +164,7 @@ async fn two_thousand_connections_all_get_responses() {
     for stack in Stack::ALL.iter().copied() {
         // However slow the machine is.
         let slow = Duration::from_secs(600);
-        let server = serve(stack, "sync:signal=either", Limits { idle: slow, ..Limits::default() });
+        let server = serve(stack, "sync:signal=either", Limits { idle_timeout: slow, ..Limits::default() });
         let traffic = closed(server.address, MANY, 1, &["/bytes/10000"]);
         let stack = if stack.on_rustls() { stack } else { Stack::Quinn };
         let config =
@@ -184,7 +184,7 @@ async fn servers_request_large_socket_buffers() {
     let bound = |name: &str| -> usize {
         std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap().trim().parse().unwrap()
     };
-    // The last one on an outlet, where the stack has none of its own.
+    // The last one through a shaping socket, where the stack has none of its own.
     let all = Stack::ALL.iter().map(|stack| (*stack, "reno"));
     for (stack, controller) in all.chain([(Stack::Quinn, "sdc"), (Stack::Noq, "packet-size")]) {
         let limits = Limits::default();
@@ -281,10 +281,10 @@ async fn csv_and_interval_log_are_written_during_the_run() {
     let traffic = Traffic::Open(Box::new(arrivals.into_iter()), None);
     let (rows, intervals) = (Memory::default(), Memory::default());
     let outputs = Outputs { rows: Some(Box::new(rows.clone())), intervals: Some(Box::new(intervals.clone())) };
-    let (_stop, told) = watch::channel(false);
+    let (_stop, stopped) = watch::channel(false);
     let mut seen = Vec::new();
     let outcome =
-        load::run(config(server.address, traffic), outputs, told, |p: &Progress| seen.push(*p)).await.unwrap();
+        load::run(config(server.address, traffic), outputs, stopped, |p: &Progress| seen.push(*p)).await.unwrap();
     assert_eq!(outcome.rows_lost, 0);
     let text = rows.text();
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(10, ',').collect()).collect();
@@ -316,13 +316,13 @@ async fn timeouts_and_resets_are_counted_by_kind() {
     // The server goes away in the middle.
     let traffic = at_rate(server.address, 20.0, "/bytes/10", Some(PoolSize { connections: 1, streams: 1 }));
     let config = LoadConfig { timeout, duration: Some(Duration::from_secs(2)), ..config(server.address, traffic) };
-    let (_stop, told) = watch::channel(false);
+    let (_stop, stopped) = watch::channel(false);
     let gone = |progress: &Progress| {
         if progress.done >= 5 {
             server.stop.send_replace(true);
         }
     };
-    let outcome = load::run(config, Outputs::default(), told, gone).await.unwrap();
+    let outcome = load::run(config, Outputs::default(), stopped, gone).await.unwrap();
     server.task.await.unwrap();
     let failed = [FailureKind::Connect, FailureKind::Reset].map(|kind| failures(&outcome, kind));
     assert!(outcome.counts.completed >= 5 && failed[0] >= 1, "{:?}", outcome.counts);
@@ -338,14 +338,14 @@ async fn a_stopped_run_reports_its_results() {
         (closed(server.address, 2, 2, &["/bytes/100", "/delay/60000/bytes/1"]), 4),
         (at_rate(server.address, 100.0, "/delay/60000/bytes/1", None), 0),
     ] {
-        let (stop, told) = watch::channel(false);
+        let (stop, stopped) = watch::channel(false);
         let config = LoadConfig { duration: Some(Duration::from_secs(600)), ..config(server.address, traffic) };
         let end = |progress: &Progress| {
             if progress.open >= 4 && progress.done == done {
                 stop.send_replace(true);
             }
         };
-        let outcome = load::run(config, Outputs::default(), told, end).await.unwrap();
+        let outcome = load::run(config, Outputs::default(), stopped, end).await.unwrap();
         let counts = &outcome.counts;
         assert!(counts.unfinished >= 4 && counts.completed == done, "{counts:?}");
         assert!(outcome.window < Duration::from_secs(300) && !outcome.window.is_zero(), "{:?}", outcome.window);
@@ -491,10 +491,10 @@ fn endless_server(on: On, begin: Vec<u8>, more: Vec<u8>) -> (SocketAddr, mpsc::U
     Arc::get_mut(&mut config.transport).unwrap().send_window(64 << 10);
     let endpoint = quinn::Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
     let address = endpoint.local_addr().unwrap();
-    let (tell, told) = mpsc::unbounded_channel();
+    let (end, ends) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(incoming) = endpoint.accept().await {
-            let (begin, more, tell) = (begin.clone(), more.clone(), tell.clone());
+            let (begin, more, end) = (begin.clone(), more.clone(), end.clone());
             tokio::spawn(async move {
                 let connection = incoming.await.ok()?;
                 let mut control = connection.open_uni().await.ok()?;
@@ -509,13 +509,13 @@ fn endless_server(on: On, begin: Vec<u8>, more: Vec<u8>) -> (SocketAddr, mpsc::U
                 loop {
                     match stream.write_all(&more).await {
                         Ok(()) => written += more.len() as u64,
-                        Err(why) => return tell.send((written, why)).ok(),
+                        Err(why) => return end.send((written, why)).ok(),
                     }
                 }
             });
         }
     });
-    (address, told)
+    (address, ends)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -530,25 +530,25 @@ async fn an_endless_frame_of_a_server_is_not_buffered() {
             [OK, b"\x21", &endless].concat(),
             [OK, b"\x00\x01a\x01", &endless].concat(),
         ] {
-            let (address, mut told) = endless_server(On::Answer, begin, zeros.clone());
+            let (address, mut ends) = endless_server(On::Answer, begin, zeros.clone());
             let config = config(address, closed(address, 1, 1, &["/"]));
             let outcome = run(LoadConfig { stack, requests: Some(1), ..config }).await.unwrap();
             let (failed, why) = &outcome.counts.failures[FailureKind::Reset as usize];
             assert_eq!(*failed, 1, "{stack}: {:?}", outcome.counts);
             assert!(why.as_ref().unwrap().contains("more than its bound"), "{stack}: {why:?}");
-            let (written, why) = told.recv().await.unwrap();
+            let (written, why) = ends.recv().await.unwrap();
             assert_eq!(why, excessive, "{stack}");
             assert!(written < WINDOW, "{stack}: {written}");
         }
         // On the control stream it ends the connection.
-        let (address, mut told) = endless_server(On::Control, [b"\x21", &endless[..]].concat(), zeros.clone());
+        let (address, mut ends) = endless_server(On::Control, [b"\x21", &endless[..]].concat(), zeros.clone());
         let config = config(address, closed(address, 1, 1, &["/"]));
         let outcome = run(LoadConfig { stack, requests: Some(1), ..config }).await.unwrap();
         assert_eq!(failures(&outcome, FailureKind::Reset), 1, "{stack}: {:?}", outcome.counts);
-        let (written, _) = told.recv().await.unwrap();
+        let (written, _) = ends.recv().await.unwrap();
         assert!(written < WINDOW, "{stack}: {written}");
     }
-    let (address, mut told) = endless_server(On::Answer, [b"\x01", &endless[..]].concat(), zeros);
+    let (address, mut ends) = endless_server(On::Answer, [b"\x01", &endless[..]].concat(), zeros);
     let options = probe::ProbeOptions { trust: Trust::Insecure, ..Default::default() };
     let (origin, url) = (origin(address), origin(address).url("/").unwrap());
     let answer = probe::probe(&origin, &url, &options).await.unwrap();
@@ -556,20 +556,20 @@ async fn an_endless_frame_of_a_server_is_not_buffered() {
         matches!(&answer.verdict, probe::ExtensionSupport::Unreachable(why) if why.contains("bound")),
         "{answer:?}"
     );
-    assert!(told.recv().await.unwrap().0 < WINDOW);
+    assert!(ends.recv().await.unwrap().0 < WINDOW);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_in_small_frames_is_flow_controlled() {
     for stack in Stack::ALL.iter().copied().filter(|stack| stack.on_rustls()) {
-        let (address, mut told) = endless_server(On::Answer, OK.to_vec(), b"\x00\x01a".repeat(1_000));
+        let (address, mut ends) = endless_server(On::Answer, OK.to_vec(), b"\x00\x01a".repeat(1_000));
         let traffic = closed(address, 1, 1, &["/"]);
         let timeout = Duration::from_secs(2);
         let outcome = run(LoadConfig { stack, timeout, requests: Some(1), ..config(address, traffic) }).await.unwrap();
         // It takes too long. noq 1.4 gives up before: 2,048 packets that nobody has read are gaps to it, as once to quinn
         // (quinn-rs/quinn#2809).
         assert_eq!(outcome.counts.failed(), 1, "{stack}: {:?}", outcome.counts);
-        let (written, _) = told.recv().await.unwrap();
+        let (written, _) = ends.recv().await.unwrap();
         let read = outcome.counts.bytes * 3;
         // `h3` by itself takes in hundreds of megabytes, and gives credit for them.
         assert!(written < read + WINDOW, "{stack}: {written}, of which {read} were read");

@@ -1,4 +1,4 @@
-//! The server on real sockets, asked by stock quinn under h3.
+//! The server on real sockets, with requests of stock quinn under h3.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
-use common::{ask, settings, start, start_logging, within};
+use common::{request, settings, start, start_logging, within};
 use fathom_http::limits::Limits;
 use fathom_http::server::{Scrape, Server};
 use fathom_qlog::{LogFolder, LoggedEvent, ParsedEvent};
@@ -40,11 +40,11 @@ async fn delays_are_kept_and_connections_are_reused() {
         let running = start(*stack, "reno", None, Limits::default());
         let connection = running.connect().await.unwrap();
         let started = Instant::now();
-        let (status, _, body) = ask(&connection, Method::GET, "/delay/300/bytes/10").await.unwrap();
+        let (status, _, body) = request(&connection, Method::GET, "/delay/300/bytes/10").await.unwrap();
         assert_eq!((status, body.len()), (StatusCode::OK, 10));
         assert!(started.elapsed() >= Duration::from_millis(300));
         let head = running.connect().await.unwrap();
-        let (status, _, body) = ask(&head, Method::HEAD, "/bytes/1000").await.unwrap();
+        let (status, _, body) = request(&head, Method::HEAD, "/bytes/1000").await.unwrap();
         assert_eq!((status, body.len()), (StatusCode::OK, 0));
         running.end().await;
     }
@@ -58,8 +58,9 @@ async fn connections_divide_among_controllers_in_metrics() {
             running.get("/bytes/1000").await;
         }
         // The last is counted when its acknowledgement comes, which is after its client has it.
-        told(&running, &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"reno\"}} 0\n")).await;
-        told(&running, &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"native:cubic\"}} 0\n")).await;
+        scraped(&running, &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"reno\"}} 0\n")).await;
+        scraped(&running, &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"native:cubic\"}} 0\n"))
+            .await;
         let scrape = Scrape::bind("127.0.0.1:0".parse().unwrap(), Arc::clone(&running.metrics)).await.unwrap();
         let at = scrape.address().unwrap();
         tokio::spawn(scrape.serve());
@@ -107,7 +108,7 @@ async fn every_connection_has_a_log_with_any_controller() {
             let folder = Arc::new(LogFolder::open(dir.path()).unwrap());
             let running = start_logging(*stack, controller, None, Limits::default(), Some(&folder));
             let connection = running.connect().await.unwrap();
-            let (_, _, body) = ask(&connection, Method::GET, "/delay/250/bytes/400000").await.unwrap();
+            let (_, _, body) = request(&connection, Method::GET, "/delay/250/bytes/400000").await.unwrap();
             assert_eq!(body.len(), 400_000);
             running.end().await;
             let counts = folder.finish();
@@ -184,7 +185,7 @@ async fn many_handshakes_cause_retries() {
 #[tokio::test]
 async fn a_stalled_reader_is_dropped() {
     for stack in Stack::ALL {
-        let limits = Limits { stall: Duration::from_millis(500), send_buffer: 100_000, ..Limits::default() };
+        let limits = Limits { stall_timeout: Duration::from_millis(500), send_buffer: 100_000, ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
         let connection = running.connect().await.unwrap();
         let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection.clone())).await.unwrap();
@@ -222,7 +223,7 @@ async fn unread(
 }
 
 /// Waits until the metrics have this line, for as long as a busy machine may need.
-async fn told(running: &common::Running, line: &str) {
+async fn scraped(running: &common::Running, line: &str) {
     let is_there = async {
         while !running.metrics.text().contains(line) {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -241,11 +242,12 @@ async fn an_unacknowledged_response_counts_as_abandoned() {
         let connection = running.connect().await.unwrap();
         // More than a stream's window, and less than QUIC takes at once.
         let (stream, others) = unread(connection.clone(), "/bytes/3000000").await;
-        told(&running, &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"reno\"}} 1")).await;
+        scraped(&running, &format!("fathom_connections_open{{stack=\"{stack}\",controller=\"reno\"}} 1")).await;
         connection.close(0x100u32.into(), b"");
         drop((stream, others));
-        told(&running, &format!("fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} 1")).await;
-        told(&running, "fathom_unacknowledged_bytes 0\n").await;
+        scraped(&running, &format!("fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} 1"))
+            .await;
+        scraped(&running, "fathom_unacknowledged_bytes 0\n").await;
         assert!(!running.metrics.text().contains("fathom_responses_total{"), "{stack}");
         running.end().await;
         folder.finish();
@@ -265,13 +267,13 @@ async fn a_delay_ends_with_its_stream_and_its_connection() {
         let (mut stream, others) = unread(connection.clone(), "/delay/60000/bytes/10").await;
         stream.stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
         let abandoned = |n| format!("fathom_responses_abandoned_total{{stack=\"{stack}\",controller=\"reno\"}} {n}");
-        told(&running, &abandoned(1)).await;
+        scraped(&running, &abandoned(1)).await;
         let connection = running.connect().await.unwrap();
         let (_stream, _others) = unread(connection.clone(), "/delay/60000/bytes/10").await;
-        told(&running, &format!("fathom_connections_total{{stack=\"{stack}\",controller=\"reno\"}} 2")).await;
+        scraped(&running, &format!("fathom_connections_total{{stack=\"{stack}\",controller=\"reno\"}} 2")).await;
         connection.close(0x100u32.into(), b"");
-        // Asked for or not when it closed, nothing of it stays for a minute.
-        told(&running, "fathom_unacknowledged_bytes 0\n").await;
+        // Requested or not when it closed, nothing of it stays for a minute.
+        scraped(&running, "fathom_unacknowledged_bytes 0\n").await;
         drop((stream, others));
         running.end().await;
     }
@@ -281,7 +283,8 @@ async fn a_delay_ends_with_its_stream_and_its_connection() {
 async fn stalled_readers_do_not_starve_others() {
     for stack in Stack::ALL {
         // Each has 64 KiB that its client gives no credit for: all together more than half of it.
-        let limits = Limits { unacknowledged: 600 << 10, pressure: Duration::from_secs(2), ..Limits::default() };
+        let limits =
+            Limits { unacknowledged: 600 << 10, pressure_timeout: Duration::from_secs(2), ..Limits::default() };
         let running = start(*stack, "reno", None, limits);
         let mut stalled = Vec::new();
         for _ in 0..8 {
@@ -291,7 +294,7 @@ async fn stalled_readers_do_not_starve_others() {
         }
         // They hold most of the budget, and somebody else is served all the same.
         assert_eq!(running.get("/bytes/2000000").await.2.len(), 2_000_000, "{stack}");
-        told(&running, "fathom_clients_given_up_total{reason=\"pressure\"}").await;
+        scraped(&running, "fathom_clients_given_up_total{reason=\"pressure\"}").await;
         let closed = one_is_given_up(&stalled);
         tokio::time::timeout(Duration::from_secs(120), closed).await.expect("one of them is given up");
         assert_eq!(running.get("/bytes/2000000").await.2.len(), 2_000_000, "{stack}");
@@ -393,18 +396,18 @@ async fn junk_datagrams_do_not_disturb_connections() {
 #[tokio::test]
 async fn invalid_settings_are_explained_in_one_line() {
     let of = |controller: &str, stack| Server::bind(settings(stack, controller, None, Limits::default())).map(drop);
-    for (controller, mend) in [("snyc", "snyc"), ("native:bbr3", "native:bbr"), ("sync:flor=1ms", "floor")] {
+    for (controller, hint) in [("snyc", "snyc"), ("native:bbr3", "native:bbr"), ("sync:flor=1ms", "floor")] {
         let error = of(controller, Stack::Quinn).unwrap_err().to_string();
-        assert!(error.contains(mend) && !error.contains('\n'), "{controller}: {error}");
+        assert!(error.contains(hint) && !error.contains('\n'), "{controller}: {error}");
     }
     #[cfg(feature = "quiche")]
-    for (controller, mend) in [("snyc", "snyc"), ("native:bbr3", "native:bbr2"), ("sync:flor=1ms", "floor")] {
+    for (controller, hint) in [("snyc", "snyc"), ("native:bbr3", "native:bbr2"), ("sync:flor=1ms", "floor")] {
         let error = of(controller, Stack::Quiche).unwrap_err().to_string();
-        assert!(error.contains(mend) && !error.contains('\n'), "{controller}: {error}");
+        assert!(error.contains(hint) && !error.contains('\n'), "{controller}: {error}");
     }
     #[cfg(feature = "quiche")]
     of("packet-size,sdc,native:bbr2", Stack::Quiche).unwrap();
-    // What the stack lacks goes through an outlet.
+    // What the stack lacks goes through a shaping socket.
     of("sdc", Stack::Quinn).unwrap();
     of("packet-size,sdc,native:bbr3", Stack::Noq).unwrap();
 }

@@ -3,7 +3,7 @@
 //!
 //! QUIC sends again what a lost packet carried, not the packet, and its packets are encrypted. So the lab's TLS keys note which bytes of
 //! which streams they seal ([`Sealed`]), under the packet's authentication tag, which no two packets share; the network shows each
-//! datagram of the flow that is asked about as it enters the first link and as it arrives ([`Delivery`]). What a packet carries for the
+//! datagram of the flow that is observed as it enters the first link and as it arrives ([`Delivery`]). What a packet carries for the
 //! first time is one piece; it has arrived when its first byte has, in whatever packet. A hold at the sender comes before the first link
 //! and is no part of the latency.
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
-/// Kernel buffers asked for, in bytes: a burst must not be lost before it is read.
+/// Kernel buffers requested, in bytes: a burst must not be lost before it is read.
 const SOCKET_BUFFER: usize = 4 << 20;
 
 /// A UDP socket that does not block.

@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn every_second_packet_is_acknowledged() {
         let mut r = Receiver::new(AckOptions::default());
-        let mut asked = Vec::new();
+        let mut at_once = Vec::new();
         for n in 0..6 {
             let now = r.on_data(at(10 + u64::from(n)), n, at(u64::from(n)), false);
             if now {
@@ -115,9 +115,9 @@ mod tests {
                 assert_eq!(ack.ranges.as_slice(), [(0, n)]);
                 assert_eq!((ack.delay, ack.one_way.as_nanos(), ack.received), (Duration::ZERO, 10_000_000, n + 1));
             }
-            asked.push(now);
+            at_once.push(now);
         }
-        assert_eq!(asked, [false, true, false, true, false, true]);
+        assert_eq!(at_once, [false, true, false, true, false, true]);
         assert_eq!(r.timeout(), None);
     }
 

@@ -73,7 +73,7 @@ pub struct Claim {
     pub source: String,
     /// What the paper says, in our words.
     pub says: String,
-    /// What was asked of the numbers, so that a reader can judge the predicate.
+    /// The predicate in words, so that a reader can judge the predicate.
     pub test: String,
     /// Whether it held.
     pub verdict: Verdict,

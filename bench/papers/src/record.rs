@@ -27,7 +27,7 @@ pub struct Record {
     pub scale: f64,
     /// What was run.
     pub studies: Vec<StudyRecord>,
-    /// Tables and figures that were asked for and have no results.
+    /// Tables and figures that were requested and have no results.
     pub missing: Vec<String>,
     /// The report.
     pub report: Report,
@@ -43,7 +43,7 @@ pub struct StudyRecord {
     pub seeds: u64,
     /// Stacks that ran it.
     pub stacks: Vec<String>,
-    /// Runs that were asked for.
+    /// Runs that were requested.
     #[serde(rename = "cells")]
     pub runs: usize,
     /// Those of them that have results.
@@ -96,7 +96,7 @@ fn command(paper: &Paper, wanted: &[&ArtefactSpec], overrides: &Overrides) -> St
 }
 
 impl Record {
-    /// Makes the report of what the studies gave: of the tables and figures asked for, those that have results.
+    /// Makes the report of what the studies gave: of the tables and figures requested, those that have results.
     pub fn of(
         paper: &Paper,
         wanted: &[&ArtefactSpec],

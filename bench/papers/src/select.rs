@@ -16,7 +16,7 @@ pub fn find<'p>(papers: &'p [Paper], name: &str) -> Result<&'p Paper, PlanError>
     })
 }
 
-/// The paper's tables and figures that are asked for, in the paper's order; without figures and tables, all of them. Each text is a
+/// The paper's tables and figures that are requested, in the paper's order; without figures and tables, all of them. Each text is a
 /// name (`4`, `3-4`), a range (`4-6`) or a list of these (`4,5,7-9`); a name comes before a range. A number within a name that is a
 /// range (`4.5` of `4.4-4.7`) stands for it.
 ///
@@ -64,7 +64,7 @@ fn of_piece(paper: &Paper, kind: &str, piece: &str) -> Vec<&'static str> {
     all().filter(|(_, name)| meets(name)).map(|(id, _)| id).collect()
 }
 
-/// `4.4-4.7` from its first number to its last; a single number is both. Parts of a number are told apart by dots.
+/// `4.4-4.7` from its first number to its last; a single number is both. Parts of a number are distinguished by dots.
 fn span(text: &str) -> Option<(Vec<u32>, Vec<u32>)> {
     let number = |text: &str| text.trim().split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>();
     let (from, to) = text.split_once('-').unwrap_or((text, text));

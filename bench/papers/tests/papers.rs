@@ -139,8 +139,8 @@ fn stale_missing_and_left_over_files_are_found() {
 
     fs::write(pages.join("made-up.md"), page.replace("A line", "A curve")).unwrap();
     fs::write(pages.join("gone.md"), "").unwrap();
-    let told = faults(&root, &["made-up"], false).join("\n");
-    assert!(told.contains("gone.md has no results") && told.contains("made-up.md is not as"), "{told}");
+    let text = faults(&root, &["made-up"], false).join("\n");
+    assert!(text.contains("gone.md has no results") && text.contains("made-up.md is not as"), "{text}");
     fs::write(results.join("made-up.json"), "{}").unwrap();
     assert!(faults(&root, &["made-up"], false)[0].contains("cannot be read"));
 }

@@ -206,7 +206,7 @@ fn space(data: &Value) -> Option<PacketNumberSpace> {
 fn packet_number(data: &Value) -> Option<(PacketNumberSpace, u64)> {
     let number =
         data.get("header").and_then(|h| count(h, &["packet_number"])).or_else(|| count(data, &["packet_number"]));
-    // Where the kind is not told the packet is taken for what nearly all are.
+    // Where the kind is not given the packet is taken for what nearly all are.
     let space = match space(data) {
         None if data.get("packet_type").is_none() && data.pointer("/header/packet_type").is_none() => {
             PacketNumberSpace::Application

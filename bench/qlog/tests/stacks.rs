@@ -68,9 +68,9 @@ const MVFST: &str = r#"{"qlog_version":"draft-00","title":"mvfst qlog","summary"
 "common_fields":{"dcid":"9c","protocol_type":"QUIC_HTTP3","reference_time":"0"},"vantage_point":{"name":"server","type":"server"}}]}"#;
 
 /// Connection, time and meaning of every event; what the file was; who logged it.
-type Found = (Vec<(usize, f64, ParsedEvent)>, Summary, Option<VantagePoint>);
+type Parsed = (Vec<(usize, f64, ParsedEvent)>, Summary, Option<VantagePoint>);
 
-fn seen_in(bytes: &[u8]) -> Result<Found, ReadError> {
+fn seen_in(bytes: &[u8]) -> Result<Parsed, ReadError> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
     let (mut all, mut vantage) = (Vec::new(), None);
@@ -81,7 +81,7 @@ fn seen_in(bytes: &[u8]) -> Result<Found, ReadError> {
     Ok((all, summary, vantage))
 }
 
-fn seen(text: &str) -> Found {
+fn seen(text: &str) -> Parsed {
     let found = seen_in(text.as_bytes()).unwrap();
     assert_eq!(found.1.malformed, None);
     assert_eq!(found.1.cut_off, None);

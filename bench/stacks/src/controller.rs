@@ -49,15 +49,11 @@ impl Controller {
         }
     }
 
-    /// It steers packet size or holds packets: what stacks that cannot do through a shaping socket.
-    pub fn needs_shaping(&self) -> bool {
-        matches!(self, Self::Fathom(config) if config.required().pacing || config.required().datagram)
-    }
-
-    /// It asks for what this stack lacks without a shaping socket and has with one.
-    pub fn needs_shaping_on(&self, stack: Stack) -> bool {
-        matches!(self, Self::Fathom(config)
-            if config.check(stack.provided()).is_err() && config.check(stack.provided_with_shaping()).is_ok())
+    /// Whether this stack needs a shaping socket to set packet sizes or delay packets as it requires. noq by itself turns a delay into a
+    /// pacing rate; quiche sets sizes and pace in its own code and has no such socket.
+    pub fn needs_shaping(&self, stack: Stack) -> bool {
+        let Self::Fathom(config) = self else { return false };
+        stack.on_rustls() && (config.required().pacing || config.required().datagram)
     }
 
     /// The spec that [`Controller::read`] reads.
@@ -79,4 +75,19 @@ fn hint_at_natives(e: &SpecError, stack: Stack) -> String {
         None => return e.to_string(),
     };
     format!("'{given}' is none of ours, but a stack's own; write native:{given}{on} ('fathom stacks' lists them)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sdc_and_packet_size_are_shaped_wherever_a_socket_can() {
+        for stack in Stack::ALL {
+            for (spec, shaped) in [("sdc", true), ("packet-size", true), ("reno", false), ("native:cubic", false)] {
+                let controller = Controller::read(spec, *stack).unwrap();
+                assert_eq!(controller.needs_shaping(*stack), shaped && stack.on_rustls(), "{spec} on {stack}");
+            }
+        }
+    }
 }

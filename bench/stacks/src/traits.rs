@@ -84,7 +84,7 @@ pub trait Incoming: Send + Sized + 'static {
     fn original_dcid(&self) -> String;
     /// Refuses it.
     fn refuse(self);
-    /// Sends a Retry to validate the client's address. One that may not be asked has proved it.
+    /// Sends a Retry to validate the client's address. One that needs none has proved it.
     fn retry(self);
 }
 

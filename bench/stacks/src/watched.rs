@@ -27,7 +27,7 @@ impl ControllerFactory for WatchedFactory {
     }
 }
 
-/// A controller, and who is told of its window.
+/// A controller, and who observes its window.
 pub(super) struct Watched {
     pub(super) inner: Box<dyn Controller>,
     pub(super) watch: NativeWatch,

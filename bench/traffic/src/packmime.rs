@@ -16,7 +16,7 @@
 //!
 //! # Departures
 //! - One generator per quantity, and one per kind of response; ns-2 has its own set of generators.
-//! - The server's thinking time is off unless asked for: Sync-TCP §4.2 does not list it among the distributions.
+//! - The server's thinking time is off unless requested: Sync-TCP §4.2 does not list it among the distributions.
 //! - Tails are evaluated on 1 - p rather than p, which keeps their precision. The tables' end slopes carry them on without a limit,
 //!   as in ns-2; [`Options::max_response`] sets one.
 

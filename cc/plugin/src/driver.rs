@@ -408,13 +408,13 @@ mod tests {
         }
     }
 
-    struct Rig {
+    struct Fixture {
         start: Instant,
         driver: ControllerDriver,
         log: Log,
     }
 
-    impl Rig {
+    impl Fixture {
         fn new(pace: Pacing) -> Self {
             let start = crate::SystemClock.now();
             let log = Log::new(100);
@@ -451,14 +451,14 @@ mod tests {
 
     #[test]
     fn one_batch_per_ack_frame_with_its_own_round_trip() {
-        let mut rig = Rig::new(Pacing::Window);
-        rig.acks(50, &[10, 20], 333);
-        rig.acks(60, &[], 40);
-        rig.acks(75, &[30], 40);
+        let mut fixture = Fixture::new(Pacing::Window);
+        fixture.acks(50, &[10, 20], 333);
+        fixture.acks(60, &[], 40);
+        fixture.acks(75, &[30], 40);
         let [Event::AckEvent { packets, rtt: first, in_flight, .. }, Event::AckEvent { rtt: second, now, .. }] =
-            &rig.events()[..]
+            &fixture.events()[..]
         else {
-            panic!("two batches: {:?}", rig.events())
+            panic!("two batches: {:?}", fixture.events())
         };
         assert_eq!(packets.len(), 2);
         assert_eq!((*in_flight, *now), (2_400, Time::from_millis(75)));
@@ -469,40 +469,40 @@ mod tests {
 
     #[test]
     fn send_delay_is_a_rate_of_one_window_per_rtt_plus_delay() {
-        let mut rig = Rig::new(Pacing::Delay(Duration::from_millis(60)));
-        assert_eq!(rig.driver.pacing_rate(), None, "no round trip is known");
+        let mut fixture = Fixture::new(Pacing::Delay(Duration::from_millis(60)));
+        assert_eq!(fixture.driver.pacing_rate(), None, "no round trip is known");
         // The stack's first estimate is a guess: the sample counts. 100 kB in 20 + 60 ms.
-        rig.acks(20, &[0], 333);
-        assert_eq!(rig.driver.pacing_rate(), Some(Rate::from_bytes_per_sec(1_250_000)));
+        fixture.acks(20, &[0], 333);
+        assert_eq!(fixture.driver.pacing_rate(), Some(Rate::from_bytes_per_sec(1_250_000)));
         // 100 kB in 40 + 60 ms.
-        rig.acks(80, &[40], 40);
-        assert_eq!(rig.driver.pacing_rate(), Some(Rate::from_bytes_per_sec(1_000_000)));
-        let mut none = Rig::new(Pacing::Delay(Duration::ZERO));
+        fixture.acks(80, &[40], 40);
+        assert_eq!(fixture.driver.pacing_rate(), Some(Rate::from_bytes_per_sec(1_000_000)));
+        let mut none = Fixture::new(Pacing::Delay(Duration::ZERO));
         none.acks(20, &[0], 333);
         assert_eq!(none.driver.pacing_rate(), None);
         let rate = Rate::from_bytes_per_sec(77);
-        assert_eq!(Rig::new(Pacing::Rate(rate)).driver.pacing_rate(), Some(rate));
-        assert_eq!(Rig::new(Pacing::Window).driver.pacing_rate(), None);
+        assert_eq!(Fixture::new(Pacing::Rate(rate)).driver.pacing_rate(), Some(rate));
+        assert_eq!(Fixture::new(Pacing::Window).driver.pacing_rate(), None);
     }
 
     #[test]
     fn a_mark_waits_for_the_batch_with_its_counts() {
-        let mut rig = Rig::new(Pacing::Window);
-        rig.acks(20, &[0], 20);
-        rig.acks(30, &[], 20);
-        rig.driver.on_congestion_event(rig.at(30), rig.at(10), Cause::Mark);
-        rig.acks(40, &[], 20);
-        rig.driver.on_congestion_event(rig.at(40), rig.at(12), Cause::Mark);
-        rig.acks(50, &[15], 20);
-        rig.acks(60, &[20], 20);
-        rig.driver.on_congestion_event(rig.at(60), rig.at(20), Cause::Mark);
-        let heard = rig.events().into_iter().map(|e| match e {
+        let mut fixture = Fixture::new(Pacing::Window);
+        fixture.acks(20, &[0], 20);
+        fixture.acks(30, &[], 20);
+        fixture.driver.on_congestion_event(fixture.at(30), fixture.at(10), Cause::Mark);
+        fixture.acks(40, &[], 20);
+        fixture.driver.on_congestion_event(fixture.at(40), fixture.at(12), Cause::Mark);
+        fixture.acks(50, &[15], 20);
+        fixture.acks(60, &[20], 20);
+        fixture.driver.on_congestion_event(fixture.at(60), fixture.at(20), Cause::Mark);
+        let kinds = fixture.events().into_iter().map(|e| match e {
             Event::AckEvent { now, .. } => ("acks", now),
             Event::CongestionEvent(s) => ("congestion_event", s.sent),
             _ => panic!("{e:?}"),
         });
         let millis = Time::from_millis;
-        assert!(heard.eq([
+        assert!(kinds.eq([
             ("acks", millis(20)),
             ("acks", millis(50)),
             ("congestion_event", millis(12)),
@@ -515,13 +515,13 @@ mod tests {
     fn only_a_loss_is_undone_and_only_once() {
         let loss = Cause::Loss { bytes: 1_200, persistent: false };
         let undone = |causes: &[Cause], calls: usize| {
-            let mut rig = Rig::new(Pacing::Window);
-            rig.acks(20, &[0], 20);
+            let mut fixture = Fixture::new(Pacing::Window);
+            fixture.acks(20, &[0], 20);
             for cause in causes {
-                rig.driver.on_congestion_event(rig.at(20), rig.at(10), *cause);
+                fixture.driver.on_congestion_event(fixture.at(20), fixture.at(10), *cause);
             }
-            (0..calls).for_each(|_| rig.driver.on_spurious_loss());
-            rig.events().iter().filter(|e| matches!(e, Event::Undo(_))).count()
+            (0..calls).for_each(|_| fixture.driver.on_spurious_loss());
+            fixture.events().iter().filter(|e| matches!(e, Event::Undo(_))).count()
         };
         assert_eq!(undone(&[], 1), 0);
         assert_eq!(undone(&[loss], 1), 1);

@@ -73,7 +73,7 @@ impl rustls::quic::HeaderProtectionKey for Failing<dyn rustls::quic::HeaderProte
 }
 
 /// A sender whose keys fail once they are switched.
-struct Rig {
+struct Fixture {
     state: Arc<ConnectionState>,
     packets: Arc<AtomicBool>,
     headers: Arc<AtomicBool>,
@@ -87,7 +87,7 @@ struct Rig {
     registry: Arc<crate::TrailerRegistry>,
 }
 
-impl Rig {
+impl Fixture {
     fn new(suite: CipherSuite, shaping_socket: bool) -> Self {
         let extension = Extension { offer: Some(Offer::Lean), timestamp: None, datagrams: false };
         let (core, registry) = core(extension, shaping_socket);
@@ -158,28 +158,28 @@ fn says_nothing(packet: &[u8]) -> bool {
 #[test]
 fn a_packet_that_cannot_be_sealed_leaves_as_zeros() {
     for suite in SUITES {
-        let rig = Rig::new(suite, false);
-        assert_eq!(rig.receive(0, PING), PING);
-        rig.packets.store(true, Ordering::Relaxed);
-        let packet = rig.send(0, 0x41);
+        let fixture = Fixture::new(suite, false);
+        assert_eq!(fixture.receive(0, PING), PING);
+        fixture.packets.store(true, Ordering::Relaxed);
+        let packet = fixture.send(0, 0x41);
         assert!(says_nothing(&packet), "{suite:?}");
         assert!(packet[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}: payload and tag");
         assert_ne!(packet[HEADER - 2..HEADER], [0x42; 2], "{suite:?}: its number is protected all the same");
-        assert_eq!(rig.unsealed(), 1);
+        assert_eq!(fixture.unsealed(), 1);
         // One is enough to end the connection, whatever comes after it.
-        rig.packets.store(false, Ordering::Relaxed);
-        assert_eq!(rig.receive(1, PING), [], "stacks close on a packet without frames");
+        fixture.packets.store(false, Ordering::Relaxed);
+        assert_eq!(fixture.receive(1, PING), [], "stacks close on a packet without frames");
     }
 }
 
 #[test]
 fn a_packet_of_a_second_path_needs_a_key_that_seals_it() {
     for suite in SUITES {
-        let rig = Rig::new(suite, false);
+        let fixture = Fixture::new(suite, false);
         // The key was not switched: rustls's provided method fails.
-        let packet = rig.send(1, 0x41);
+        let packet = fixture.send(1, 0x41);
         assert!(says_nothing(&packet) && packet[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}");
-        assert_eq!((rig.unsealed(), rig.receive(0, PING)), (1, vec![]));
+        assert_eq!((fixture.unsealed(), fixture.receive(0, PING)), (1, vec![]));
     }
 }
 
@@ -187,58 +187,58 @@ fn a_packet_of_a_second_path_needs_a_key_that_seals_it() {
 fn a_packet_whose_header_cannot_be_protected_leaves_as_zeros() {
     // Of a short header the form and the fixed bit stay; of a long one the type too.
     for (suite, (first, left)) in SUITES.into_iter().flat_map(|s| [(0x5d, 0x40), (0xed, 0xe0)].map(|f| (s, f))) {
-        let rig = Rig::new(suite, false);
-        rig.headers.store(true, Ordering::Relaxed);
-        let packet = rig.send(0, first);
+        let fixture = Fixture::new(suite, false);
+        fixture.headers.store(true, Ordering::Relaxed);
+        let packet = fixture.send(0, first);
         assert_eq!(packet[0], left, "{suite:?}");
         assert_eq!(packet[1..HEADER - 2], [0x42; HEADER - 3], "{suite:?}: whose it is, is never protected");
         assert!(packet[HEADER - 2..].iter().all(|byte| *byte == 0), "{suite:?}: number, payload and tag");
-        assert_eq!((rig.unsealed(), rig.receive(0, PING)), (1, vec![]));
+        assert_eq!((fixture.unsealed(), fixture.receive(0, PING)), (1, vec![]));
     }
 }
 
 #[test]
 fn trimmed_bytes_of_a_failed_packet_are_zeros() {
     for suite in SUITES {
-        let rig = Rig::new(suite, true);
+        let fixture = Fixture::new(suite, true);
         // An acknowledgement: packets may be trimmed from here on.
-        rig.receive(0, &[0x02, 0x00, 0x00, 0x00, 0x00]);
-        rig.state.lock().request_shaping(
+        fixture.receive(0, &[0x02, 0x00, 0x00, 0x00, 0x00]);
+        fixture.state.lock().request_shaping(
             0,
             ShapingRequest { path: Some(0), mtu: 1_200, shrink: 700, send_delay: std::time::Duration::ZERO },
         );
-        assert!(rig.seal.tag_len() > TAG + 600);
-        rig.packets.store(true, Ordering::Relaxed);
-        let packet = rig.send(0, 0x41);
+        assert!(fixture.seal.tag_len() > TAG + 600);
+        fixture.packets.store(true, Ordering::Relaxed);
+        let packet = fixture.send(0, 0x41);
         assert!(
             says_nothing(&packet),
             "{suite:?}: what is trimmed off may leave where the socket is not the shaping socket's"
         );
-        let trim = rig.registry.read(&packet).expect("trimmed all the same").datagram;
+        let trim = fixture.registry.read(&packet).expect("trimmed all the same").datagram;
         assert!(trim.len() < 100 && trim[HEADER..].iter().all(|byte| *byte == 0), "{suite:?}");
-        rig.headers.store(true, Ordering::Relaxed);
-        assert!(says_nothing(&rig.send(0, 0x41)), "{suite:?}");
-        assert_eq!(rig.unsealed(), 3);
+        fixture.headers.store(true, Ordering::Relaxed);
+        assert!(says_nothing(&fixture.send(0, 0x41)), "{suite:?}");
+        assert_eq!(fixture.unsealed(), 3);
     }
 }
 
 #[test]
 fn before_1_rtt_a_failed_key_sends_zeros_too() {
-    let rig = Rig::new(SUITES[0], false);
-    rig.packets.store(true, Ordering::Relaxed);
+    let fixture = Fixture::new(SUITES[0], false);
+    fixture.packets.store(true, Ordering::Relaxed);
     let mut packet = [&[0xc1; HEADER][..], SECRET, &[0; TAG]].concat();
-    rig.early.encrypt(0, 0, &mut packet, HEADER);
+    fixture.early.encrypt(0, 0, &mut packet, HEADER);
     assert!(packet[HEADER..].iter().all(|byte| *byte == 0));
-    assert_eq!((rig.unsealed(), rig.receive(0, PING)), (1, vec![]));
+    assert_eq!((fixture.unsealed(), fixture.receive(0, PING)), (1, vec![]));
 }
 
 #[test]
 fn a_header_that_cannot_be_unprotected_does_not_open() {
-    let rig = Rig::new(SUITES[0], false);
-    rig.headers.store(true, Ordering::Relaxed);
+    let fixture = Fixture::new(SUITES[0], false);
+    fixture.headers.store(true, Ordering::Relaxed);
     let mut packet = vec![0x55; 60];
-    rig.protect.decrypt(HEADER - 2, &mut packet);
-    assert_eq!((packet, rig.unsealed()), (vec![0x55; 60], 0));
+    fixture.protect.decrypt(HEADER - 2, &mut packet);
+    assert_eq!((packet, fixture.unsealed()), (vec![0x55; 60], 0));
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! Both stacks process an ACK frame in this order, and [`ControllerDriver`] keeps it: the acknowledged packets, as one batch with the frame's
 //! ECN counts and one-way delay; losses that the frame shows; then a mark, if its counts of congestion experienced grew and the
 //! stack's own validation (RFC 9000 §13.4.2) believes them. So a [`fathom_cc::CongestionEvent`] for a mark always follows the
-//! [`fathom_cc::EcnDelta`] that counts it. An ACK frame may acknowledge only bare ACKs, which no controller is told of: its counts
+//! [`fathom_cc::EcnDelta`] that counts it. An ACK frame may acknowledge only bare ACKs, which no controller learns of: its counts
 //! are added to the next batch, and its mark waits for that one.
 //!
 //! # Several paths

@@ -185,7 +185,7 @@ impl Negotiation {
         self.peer.max_ack_delay
     }
 
-    /// Whether the delay of our packets is known when they are acknowledged, so that their send times matter; `ack_eliciting` is asked
+    /// Whether the delay of our packets is known when they are acknowledged, so that their send times matter; `ack_eliciting` is called
     /// only where the answer depends on it. `Some(false)`: they matter as the send times of packets that ask for no acknowledgement.
     pub(crate) fn records_send_time(&self, ack_eliciting: impl FnOnce() -> bool) -> Option<bool> {
         match (self.negotiated.sync.reads, self.negotiated.timestamps.reads) {

@@ -378,7 +378,7 @@ mod tests {
             let peer_timestamp = PeerTimestamp::Timestamp(20_000 + 1_000 * largest as u32, Duration::from_millis(25));
             path.on_ack(Time::from_millis(at), &frame, 3, peer_timestamp).is_some()
         };
-        assert!(!receive(40, 3, 3), "none of them asked for it");
+        assert!(!receive(40, 3, 3), "none of them requested it");
         assert!(receive(47, 7, 3), "packet 6 did");
         assert!(!receive(47, 7, 7), "acknowledged before");
     }

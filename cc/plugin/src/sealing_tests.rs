@@ -74,7 +74,7 @@ pub(crate) fn core(extension: Extension, shaping_socket: bool) -> (Core, Arc<Tra
     (at(clock, shaping_socket.then(|| Arc::clone(&registry)), extension), registry)
 }
 
-/// Header of the rig's packets: flags, connection id, packet number.
+/// Header of the pair's packets: flags, connection id, packet number.
 const CID: usize = 8;
 const TAG: usize = 16;
 /// A SYNC_TIMESTAMP frame without echo.
@@ -84,7 +84,7 @@ const PING: &[u8] = &[0x01];
 const ACK: &[u8] = &[0x02, 0x00, 0x00, 0x00, 0x00];
 
 /// A sender with a shaping socket and its peer.
-struct Rig {
+struct Pair {
     clock: Arc<ManualClock>,
     registry: Arc<TrailerRegistry>,
     state: Arc<ConnectionState>,
@@ -100,7 +100,7 @@ struct Rig {
     peer_next: u64,
 }
 
-impl Rig {
+impl Pair {
     fn new(offer: Option<Offer>, datagrams: bool) -> Self {
         Self::offering([Extension { offer, timestamp: None, datagrams }; 2])
     }
@@ -140,9 +140,9 @@ impl Rig {
 
     /// The peer has acknowledged a packet; from now on the sender's packets may be trimmed.
     fn confirmed(offer: Option<Offer>) -> Self {
-        let mut rig = Self::new(offer, false);
-        rig.receive(ACK);
-        rig
+        let mut pair = Self::new(offer, false);
+        pair.receive(ACK);
+        pair
     }
 
     fn request(&self, mtu: u16, size: u16, send_delay: u64) {
@@ -234,10 +234,10 @@ fn full_packets_leave_at_the_size_asked_for() {
     for offer in [None, Some(Offer::Lean), Some(Offer::Paper)] {
         for mtu in [1_200, 1_392] {
             for size in [1_000, 750, 500, 250] {
-                let mut rig = Rig::confirmed(offer);
-                rig.request(mtu, size, 0);
-                let frames = stream(rig.capacity(mtu.into()));
-                let (len, release, read) = rig.send(&frames, 0);
+                let mut pair = Pair::confirmed(offer);
+                pair.request(mtu, size, 0);
+                let frames = stream(pair.capacity(mtu.into()));
+                let (len, release, read) = pair.send(&frames, 0);
                 // 1200 bytes less header and tag (41), our frame, 64, and an ACK frame of one range (56) may be trimmed.
                 let frame = match offer {
                     None => 0,
@@ -254,147 +254,147 @@ fn full_packets_leave_at_the_size_asked_for() {
 
 #[test]
 fn nothing_is_trimmed_before_the_first_ack() {
-    let mut rig = Rig::new(None, false);
-    rig.request(1_200, 500, 20);
-    let frames = stream(rig.capacity(1_200));
-    assert_eq!(rig.send(&frames, 0), (1_200, None, frames.clone()));
-    rig.receive(PING);
-    assert_eq!(rig.seal.tag_len(), TAG);
-    rig.receive(ACK);
-    assert_eq!(rig.seal.tag_len(), TAG + 700);
+    let mut pair = Pair::new(None, false);
+    pair.request(1_200, 500, 20);
+    let frames = stream(pair.capacity(1_200));
+    assert_eq!(pair.send(&frames, 0), (1_200, None, frames.clone()));
+    pair.receive(PING);
+    assert_eq!(pair.seal.tag_len(), TAG);
+    pair.receive(ACK);
+    assert_eq!(pair.seal.tag_len(), TAG + 700);
 }
 
 #[test]
 fn small_packets_keep_what_header_protection_needs() {
-    let mut rig = Rig::confirmed(None);
-    rig.request(1_200, 250, 0);
-    let header = rig.header();
-    let (len, _, read) = rig.send(PING, 0);
+    let mut pair = Pair::confirmed(None);
+    pair.request(1_200, 250, 0);
+    let header = pair.header();
+    let (len, _, read) = pair.send(PING, 0);
     assert_eq!((len, read), (header + 4 + TAG, vec![0, 0, 0, 0x01]));
-    let (len, _, read) = rig.send(ACK, 0);
+    let (len, _, read) = pair.send(ACK, 0);
     assert_eq!((len, read), (header + ACK.len() + TAG, ACK.to_vec()));
 }
 
 #[test]
 fn path_frames_probes_and_unknown_frames_keep_their_size() {
-    let mut rig = Rig::confirmed(Some(Offer::Lean));
-    rig.request(1_200, 500, 20);
+    let mut pair = Pair::confirmed(Some(Offer::Lean));
+    pair.request(1_200, 500, 20);
     for ty in [0x1a, 0x1b] {
         let frames = [&[ty][..], &[7; 8], ACK].concat();
-        let (len, release, read) = rig.send(&frames, 1_200);
+        let (len, release, read) = pair.send(&frames, 1_200);
         assert_eq!((len, release), (1_200, None));
         let read = unpadded(&read);
         assert_eq!(read[..frames.len()], frames);
         assert!(read[frames.len()..].iter().all(|byte| *byte == 0));
     }
     // An MTU probe.
-    let (len, release, read) = rig.send(PING, 1_452);
+    let (len, release, read) = pair.send(PING, 1_452);
     assert_eq!((len, release, unpadded(&read)[0]), (1_452, None, 0x01));
     // A STREAM frame without a length fills the rest of a packet with a challenge.
-    let frames = [&[0x1a][..], &[7; 8], &stream(rig.capacity(1_200) - 9)].concat();
-    let (len, _, read) = rig.send(&frames, 0);
+    let frames = [&[0x1a][..], &[7; 8], &stream(pair.capacity(1_200) - 9)].concat();
+    let (len, _, read) = pair.send(&frames, 0);
     assert_eq!((len, unpadded(&read)), (1_200, &frames[..]));
-    let (_, packet) = rig.build(&[0x40, 0x7f, 1, 2, 3], 0);
-    assert!(rig.registry.read(&packet).is_none(), "a frame of an unknown extension");
+    let (_, packet) = pair.build(&[0x40, 0x7f, 1, 2, 3], 0);
+    assert!(pair.registry.read(&packet).is_none(), "a frame of an unknown extension");
     // PATH_ACK is known: path 1, largest 3, no delay, one range of one packet.
-    let (len, _, _) = rig.send(&[0x3e, 0x01, 0x03, 0x00, 0x00, 0x00], 0);
-    assert_eq!(len, rig.header() + 6 + TAG);
+    let (len, _, _) = pair.send(&[0x3e, 0x01, 0x03, 0x00, 0x00, 0x00], 0);
+    assert_eq!(len, pair.header() + 6 + TAG);
 }
 
 #[test]
 fn an_empty_trimmed_packet_suspends_trimming() {
-    let mut rig = Rig::confirmed(None);
-    rig.request(1_200, 250, 0);
-    assert_eq!(rig.seal.tag_len(), TAG + 950);
+    let mut pair = Pair::confirmed(None);
+    pair.request(1_200, 250, 0);
+    assert_eq!(pair.seal.tag_len(), TAG + 950);
     // The stack meant to send, and nothing fitted.
-    rig.send(&[], 0);
-    assert_eq!(rig.seal.tag_len(), TAG);
-    rig.request(1_200, 250, 0);
-    assert_eq!(rig.seal.tag_len(), TAG + 950);
+    pair.send(&[], 0);
+    assert_eq!(pair.seal.tag_len(), TAG);
+    pair.request(1_200, 250, 0);
+    assert_eq!(pair.seal.tag_len(), TAG + 950);
 }
 
 #[test]
 fn packets_keep_their_order_and_a_close_does_not_wait() {
-    let mut rig = Rig::confirmed(None);
-    rig.clock.set(100);
-    rig.request(1_200, 1_200, 20);
-    let departs = |rig: &mut Rig, frames: &[u8]| rig.send(frames, 0).1;
-    assert_eq!(departs(&mut rig, ACK), None, "nothing is held before it");
-    assert_eq!(departs(&mut rig, PING), Some(120));
-    assert_eq!(departs(&mut rig, ACK), Some(120), "not before the held one");
-    assert_eq!(departs(&mut rig, &[0x1c, 0x00, 0x00, 0x00]), None);
-    rig.clock.set(110);
-    assert_eq!(departs(&mut rig, PING), Some(130));
-    rig.request(1_200, 1_200, 5);
-    assert_eq!(departs(&mut rig, PING), Some(130), "a shorter send delay overtakes nobody");
-    rig.request(1_200, 1_200, 0);
-    assert_eq!(departs(&mut rig, PING), Some(130), "nor does none");
+    let mut pair = Pair::confirmed(None);
+    pair.clock.set(100);
+    pair.request(1_200, 1_200, 20);
+    let departs = |pair: &mut Pair, frames: &[u8]| pair.send(frames, 0).1;
+    assert_eq!(departs(&mut pair, ACK), None, "nothing is held before it");
+    assert_eq!(departs(&mut pair, PING), Some(120));
+    assert_eq!(departs(&mut pair, ACK), Some(120), "not before the held one");
+    assert_eq!(departs(&mut pair, &[0x1c, 0x00, 0x00, 0x00]), None);
+    pair.clock.set(110);
+    assert_eq!(departs(&mut pair, PING), Some(130));
+    pair.request(1_200, 1_200, 5);
+    assert_eq!(departs(&mut pair, PING), Some(130), "a shorter send delay overtakes nobody");
+    pair.request(1_200, 1_200, 0);
+    assert_eq!(departs(&mut pair, PING), Some(130), "nor does none");
     // A timer may be late: what follows at once still goes through the line.
-    rig.clock.set(132);
-    assert_eq!(departs(&mut rig, PING), Some(132));
-    rig.clock.set(200);
-    rig.receive(ACK);
-    assert_eq!(rig.seal.tag_len(), TAG, "the line is empty");
-    assert_eq!(departs(&mut rig, PING), None);
+    pair.clock.set(132);
+    assert_eq!(departs(&mut pair, PING), Some(132));
+    pair.clock.set(200);
+    pair.receive(ACK);
+    assert_eq!(pair.seal.tag_len(), TAG, "the line is empty");
+    assert_eq!(departs(&mut pair, PING), None);
 }
 
 #[test]
 fn send_delay_is_that_of_the_acked_packet() {
-    let mut rig = Rig::confirmed(None);
+    let mut pair = Pair::confirmed(None);
     let (at, ms) = (Time::from_millis, Duration::from_millis);
-    rig.clock.set(90);
-    rig.send(PING, 0);
-    rig.clock.set(100);
-    rig.request(1_200, 1_200, 20);
-    rig.send(PING, 0);
-    rig.clock.set(105);
-    rig.send(ACK, 0);
-    rig.clock.set(110);
-    rig.request(1_200, 1_200, 50);
-    rig.send(PING, 0);
-    assert_eq!(rig.state.lock().send_delay_of(0, at(90)), ms(0), "it left before anything was held");
-    assert_eq!(rig.state.lock().send_delay_of(1, at(100)), ms(0), "another path");
-    assert_eq!(rig.state.lock().send_delay_of(0, at(100)), ms(20));
-    assert_eq!(rig.state.lock().send_delay_of(0, at(110)), ms(50));
-    assert_eq!(rig.state.lock().send_delay_of(0, at(111)), ms(0));
+    pair.clock.set(90);
+    pair.send(PING, 0);
+    pair.clock.set(100);
+    pair.request(1_200, 1_200, 20);
+    pair.send(PING, 0);
+    pair.clock.set(105);
+    pair.send(ACK, 0);
+    pair.clock.set(110);
+    pair.request(1_200, 1_200, 50);
+    pair.send(PING, 0);
+    assert_eq!(pair.state.lock().send_delay_of(0, at(90)), ms(0), "it left before anything was held");
+    assert_eq!(pair.state.lock().send_delay_of(1, at(100)), ms(0), "another path");
+    assert_eq!(pair.state.lock().send_delay_of(0, at(100)), ms(20));
+    assert_eq!(pair.state.lock().send_delay_of(0, at(110)), ms(50));
+    assert_eq!(pair.state.lock().send_delay_of(0, at(111)), ms(0));
 }
 
 #[test]
 fn trim_is_per_connection_and_send_delay_per_path() {
-    let mut rig = Rig::confirmed(None);
+    let mut pair = Pair::confirmed(None);
     let request = |path, size: usize, send_delay| ShapingRequest {
         path: Some(path),
         mtu: 1_200,
         shrink: 1_200 - size,
         send_delay: Duration::from_millis(send_delay),
     };
-    rig.state.lock().request_shaping(1, request(0, 1_000, 0));
-    rig.state.lock().request_shaping(2, request(1, 600, 30));
-    assert_eq!(rig.state.trim().1, 600);
-    let frames = stream(rig.capacity(1_200));
-    assert_eq!(rig.send(&frames, 0), (600, None, frames.clone()), "path 0 holds nothing");
+    pair.state.lock().request_shaping(1, request(0, 1_000, 0));
+    pair.state.lock().request_shaping(2, request(1, 600, 30));
+    assert_eq!(pair.state.trim().1, 600);
+    let frames = stream(pair.capacity(1_200));
+    assert_eq!(pair.send(&frames, 0), (600, None, frames.clone()), "path 0 holds nothing");
     // A third begins: its packets are not held, and it asks for nothing.
-    rig.state.lock().request_shaping(3, request(2, 1_200, 0));
-    assert_eq!(rig.state.trim().1, 600);
-    rig.state.remove_controller(2);
-    rig.state.lock().request_shaping(1, request(0, 1_000, 0));
-    assert_eq!(rig.state.trim().1, 200);
+    pair.state.lock().request_shaping(3, request(2, 1_200, 0));
+    assert_eq!(pair.state.trim().1, 600);
+    pair.state.remove_controller(2);
+    pair.state.lock().request_shaping(1, request(0, 1_000, 0));
+    assert_eq!(pair.state.trim().1, 200);
 }
 
 #[test]
 fn room_is_constant_for_applications_that_send_datagrams() {
-    let mut rig = Rig::new(Some(Offer::Lean), true);
-    let tag = rig.seal.tag_len();
+    let mut pair = Pair::new(Some(Offer::Lean), true);
+    let tag = pair.seal.tag_len();
     // Trailer (26) and four bytes of payload, and our frame.
     assert_eq!(tag, TAG + FRAME + 30);
     // 0-RTT packets leave the room that the longest frame may need.
-    assert_eq!(rig.state.zero_rtt_padding(), 16 + 30);
-    rig.receive(ACK);
-    let frames = stream(rig.capacity(1_200));
-    assert_eq!(rig.send(&frames, 0), (1_200, None, [&[0; 30][..], &frames].concat()));
-    rig.request(1_200, 500, 20);
-    assert_eq!(rig.seal.tag_len(), tag);
-    assert_eq!(rig.send(&frames, 0), (1_170, Some(20), frames));
+    assert_eq!(pair.state.zero_rtt_padding(), 16 + 30);
+    pair.receive(ACK);
+    let frames = stream(pair.capacity(1_200));
+    assert_eq!(pair.send(&frames, 0), (1_200, None, [&[0; 30][..], &frames].concat()));
+    pair.request(1_200, 500, 20);
+    assert_eq!(pair.seal.tag_len(), tag);
+    assert_eq!(pair.send(&frames, 0), (1_170, Some(20), frames));
 }
 
 /// TIMESTAMP and no SYNC_TIMESTAMP.
@@ -404,61 +404,61 @@ const fn timestamp(says: EnableTimestamp) -> Extension {
 
 #[test]
 fn timestamps_go_beside_the_next_ack() {
-    let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
-    rig.receive(ACK);
-    assert_eq!(rig.seal.tag_len(), TAG, "nothing asked for an acknowledgement");
-    rig.receive(PING);
-    assert_eq!(rig.seal.tag_len(), TAG + 6);
-    rig.clock.set(1_000);
-    let (number, mut packet) = rig.build(ACK, 0);
-    assert_eq!(rig.seal.tag_len(), TAG, "one stamp for one acknowledgement");
-    rig.unprotect.decrypt(1 + CID, &mut packet);
+    let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
+    pair.receive(ACK);
+    assert_eq!(pair.seal.tag_len(), TAG, "nothing was ack-eliciting");
+    pair.receive(PING);
+    assert_eq!(pair.seal.tag_len(), TAG + 6);
+    pair.clock.set(1_000);
+    let (number, mut packet) = pair.build(ACK, 0);
+    assert_eq!(pair.seal.tag_len(), TAG, "one stamp for one acknowledgement");
+    pair.unprotect.decrypt(1 + CID, &mut packet);
     let suite = initial_suite(&rustls::crypto::ring::default_provider()).expect("a suite");
     let key = suite.keys(b"shaping", rustls::Side::Server, rustls::quic::Version::V1).remote.packet;
-    let (header, sealed) = packet.split_at_mut(rig.header());
+    let (header, sealed) = packet.split_at_mut(pair.header());
     let payload = key.decrypt_in_place(number, header, sealed).expect("authentic");
     // 1 s is 125,000 units of 8 us, on top of the epoch's 16,384.
     assert_eq!(payload, [&[0x42, 0xf5, 0x80, 0x02, 0x28, 0x48], ACK].concat());
-    assert_eq!(rig.state.monitor().report().in_use, InUse::Timestamp);
+    assert_eq!(pair.state.monitor().report().in_use, InUse::Timestamp);
 }
 
 #[test]
 fn a_longer_timestamp_skips_one_packet() {
-    let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
-    let stamps = |rig: &mut Rig| {
-        rig.receive(PING);
-        let (room, before) = (rig.seal.tag_len() - TAG, rig.state.monitor().report().stamps_sent);
-        let (_, _, read) = rig.send(ACK, 0);
+    let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
+    let stamps = |pair: &mut Pair| {
+        pair.receive(PING);
+        let (room, before) = (pair.seal.tag_len() - TAG, pair.state.monitor().report().stamps_sent);
+        let (_, _, read) = pair.send(ACK, 0);
         assert_eq!(unpadded(&read), ACK);
-        (room, rig.state.monitor().report().stamps_sent - before)
+        (room, pair.state.monitor().report().stamps_sent - before)
     };
-    assert_eq!(stamps(&mut rig), (6, 1));
+    assert_eq!(stamps(&mut pair), (6, 1));
     // 2^30 units of 8 us are 8,590 s.
-    rig.clock.set(8_600_000);
-    assert_eq!(stamps(&mut rig), (6, 0));
-    assert_eq!(stamps(&mut rig), (10, 1));
-    assert_eq!(rig.peer.monitor().report().stamps_received, 2);
+    pair.clock.set(8_600_000);
+    assert_eq!(stamps(&mut pair), (6, 0));
+    assert_eq!(stamps(&mut pair), (10, 1));
+    assert_eq!(pair.peer.monitor().report().stamps_received, 2);
 }
 
 #[test]
 fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
-    let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
+    let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
     for step in 0..6u64 {
-        rig.clock.set(1_000 + 100 * step);
-        rig.send(PING, 0);
+        pair.clock.set(1_000 + 100 * step);
+        pair.send(PING, 0);
         // It takes 20 ms there, and from the third on 27 ms; the way back takes 30 ms.
         let there = if step < 3 { 20 } else { 27 };
-        rig.clock.set(1_000 + 100 * step + there);
-        let number = rig.peer_next;
+        pair.clock.set(1_000 + 100 * step + there);
+        let number = pair.peer_next;
         let mut packet = [&[0x40; 10][..], &[0x02, step as u8, 0, 0, 0]].concat();
-        packet.resize(packet.len() + rig.peer_seal.tag_len(), 0);
-        rig.peer_seal.encrypt(0, number, &mut packet, 10);
-        rig.peer_next += 1;
-        rig.clock.set(1_000 + 100 * step + there + 30);
+        packet.resize(packet.len() + pair.peer_seal.tag_len(), 0);
+        pair.peer_seal.encrypt(0, number, &mut packet, 10);
+        pair.peer_next += 1;
+        pair.clock.set(1_000 + 100 * step + there + 30);
         let mut payload = BytesMut::from(&packet[10..]);
-        rig.open.decrypt(0, number, &packet[..10], &mut payload).expect("authentic");
+        pair.open.decrypt(0, number, &packet[..10], &mut payload).expect("authentic");
         assert_eq!(payload[..], [0x02, step as u8, 0, 0, 0]);
-        let report = rig.state.monitor().report();
+        let report = pair.state.monitor().report();
         assert_eq!((report.negotiated, report.samples.samples), (true, step + 1));
         let delay = report.one_way.expect("a delay").as_nanos();
         let queued = if step < 3 { 0 } else { 7_000_000 };
@@ -468,23 +468,23 @@ fn a_timestamp_tells_the_delay_of_what_was_acknowledged() {
 
 #[test]
 fn sync_timestamp_is_preferred_to_timestamp() {
-    let mut rig = Rig::offering([Extension::default(); 2]);
-    assert_eq!((rig.state.monitor().report().in_use, rig.peer.monitor().report().in_use), (InUse::Sync, InUse::Sync));
-    rig.receive(PING);
-    assert_eq!(rig.seal.tag_len(), TAG + FRAME);
+    let mut pair = Pair::offering([Extension::default(); 2]);
+    assert_eq!((pair.state.monitor().report().in_use, pair.peer.monitor().report().in_use), (InUse::Sync, InUse::Sync));
+    pair.receive(PING);
+    assert_eq!(pair.seal.tag_len(), TAG + FRAME);
     let both = [&[0x42, 0xf5, 0x41, 0x56], ACK].concat();
-    assert_eq!(rig.receive(&both), ACK);
-    let report = rig.state.monitor().report();
+    assert_eq!(pair.receive(&both), ACK);
+    let report = pair.state.monitor().report();
     assert_eq!((report.stamps_received, report.samples.samples), (report.stamps_received.min(1), 0));
 }
 
 #[test]
 fn who_only_sends_is_not_sent_to() {
     // As lsquic: it sends, and reads nothing.
-    let mut rig = Rig::offering([timestamp(EnableTimestamp::Both), timestamp(EnableTimestamp::Sends)]);
-    rig.receive(PING);
-    assert_eq!(rig.seal.tag_len(), TAG);
-    let (ours, peers) = (rig.state.monitor().report(), rig.peer.monitor().report());
+    let mut pair = Pair::offering([timestamp(EnableTimestamp::Both), timestamp(EnableTimestamp::Sends)]);
+    pair.receive(PING);
+    assert_eq!(pair.seal.tag_len(), TAG);
+    let (ours, peers) = (pair.state.monitor().report(), pair.peer.monitor().report());
     assert_eq!(
         (ours.negotiated, ours.in_use, peers.negotiated, peers.in_use),
         (true, InUse::Timestamp, false, InUse::Timestamp)
@@ -499,18 +499,18 @@ fn a_frame_that_was_not_negotiated_empties_the_payload() {
     let pairs =
         [[lean; 2], [timestamp(EnableTimestamp::Sends), timestamp(EnableTimestamp::Both)], [lean, Extension::OFF]];
     for offers in pairs {
-        let mut rig = Rig::offering(offers);
-        assert_eq!(rig.receive(&[PING, TS].concat()), [], "{offers:?}");
-        assert_eq!(rig.receive(&[TS, PING].concat()), [], "{offers:?}");
+        let mut pair = Pair::offering(offers);
+        assert_eq!(pair.receive(&[PING, TS].concat()), [], "{offers:?}");
+        assert_eq!(pair.receive(&[TS, PING].concat()), [], "{offers:?}");
     }
     // An endpoint that knows of no extension hands on what it does not know.
-    let mut rig = Rig::offering([Extension::OFF; 2]);
-    assert_eq!(rig.receive(&[TS, PING].concat()), [TS, PING].concat());
+    let mut pair = Pair::offering([Extension::OFF; 2]);
+    assert_eq!(pair.receive(&[TS, PING].concat()), [TS, PING].concat());
     // Cut, or with a type that is too long.
-    let mut rig = Rig::offering([timestamp(EnableTimestamp::Both); 2]);
+    let mut pair = Pair::offering([timestamp(EnableTimestamp::Both); 2]);
     for malformed in [&[0x42, 0xf5][..], &[0x42, 0xf5, 0x80, 0, 0], &[0x80, 0x00, 0x02, 0xf5, 0x05]] {
         let payload = [PING, malformed].concat();
-        assert!(rig.receive(&payload).ends_with(&payload));
+        assert!(pair.receive(&payload).ends_with(&payload));
     }
 }
 
@@ -533,19 +533,19 @@ fn before_1_rtt_there_is_no_frame_of_ours() {
 
 #[test]
 fn an_endpoint_that_was_not_wired_loses_five_packets() {
-    let mut rig = Rig::confirmed(None);
-    rig.request(1_200, 500, 0);
-    let opens = |rig: &mut Rig| {
-        let (number, mut packet) = rig.build(PING, 0);
-        rig.unprotect.decrypt(1 + CID, &mut packet);
-        let (header, payload) = packet.split_at(rig.header());
-        rig.peer_open.decrypt(0, number, header, &mut BytesMut::from(payload)).is_ok()
+    let mut pair = Pair::confirmed(None);
+    pair.request(1_200, 500, 0);
+    let opens = |pair: &mut Pair| {
+        let (number, mut packet) = pair.build(PING, 0);
+        pair.unprotect.decrypt(1 + CID, &mut packet);
+        let (header, payload) = packet.split_at(pair.header());
+        pair.peer_open.decrypt(0, number, header, &mut BytesMut::from(payload)).is_ok()
     };
-    assert_eq!((0..20).map(|_| opens(&mut rig)).position(|opens| opens), Some(5));
-    assert!((0..20).all(|_| opens(&mut rig)));
-    rig.request(1_200, 500, 0);
-    assert_eq!(rig.seal.tag_len(), TAG);
-    assert!(!rig.state.has_shaping_socket());
+    assert_eq!((0..20).map(|_| opens(&mut pair)).position(|opens| opens), Some(5));
+    assert!((0..20).all(|_| opens(&mut pair)));
+    pair.request(1_200, 500, 0);
+    assert_eq!(pair.seal.tag_len(), TAG);
+    assert!(!pair.state.has_shaping_socket());
 }
 
 /// Bytes of the longest ACK frame for these packets: as many ranges as stacks remember, 8 bytes for what is not a range.
@@ -564,7 +564,7 @@ fn ack_frame(packets: &std::collections::BTreeSet<u64>) -> usize {
 }
 
 proptest! {
-    /// Whatever sizes and send delays are asked for, the peer reads what was sent, and the wire carries what was meant.
+    /// Whatever sizes and send delays are requested, the peer reads what was sent, and the wire carries what was meant.
     #[test]
     fn what_is_sealed_is_what_is_read(
         extension in prop_oneof![
@@ -576,17 +576,17 @@ proptest! {
         mtu in 1_200u16..1_500,
         steps in prop::collection::vec((0.0..=1.0f64, 0.0..=1.0f64, 0u64..40, 0u8..8, any::<bool>()), 1..30),
     ) {
-        let mut rig = Rig::offering([extension; 2]);
-        rig.receive(ACK);
+        let mut pair = Pair::offering([extension; 2]);
+        pair.receive(ACK);
         for (at, (size, fill, send_delay, kind, receive)) in steps.into_iter().enumerate() {
-            rig.clock.set(at as u64 * 10);
-            rig.request(mtu, (f64::from(mtu) * size) as u16, send_delay);
+            pair.clock.set(at as u64 * 10);
+            pair.request(mtu, (f64::from(mtu) * size) as u16, send_delay);
             if receive {
-                rig.receive(&[ACK, PING].concat());
+                pair.receive(&[ACK, PING].concat());
             }
-            let tag = rig.seal.tag_len();
+            let tag = pair.seal.tag_len();
             prop_assert!(tag + 41 <= 1_200, "a loss probe holds a header");
-            let room = rig.capacity(mtu.into());
+            let room = pair.capacity(mtu.into());
             let (frames, pad) = match kind {
                 0 => (PING.to_vec(), 0),
                 1 => (ACK.to_vec(), 0),
@@ -595,9 +595,9 @@ proptest! {
                 4 => ([ACK, &stream(room - ACK.len())[..]].concat(), 0),
                 _ => (stream(2 + (fill * (room - 2) as f64) as usize), 0),
             };
-            let stack = (rig.header() + frames.len()).max(pad.saturating_sub(tag)) + tag;
-            let trim = rig.state.trim().1;
-            let (len, release, read) = rig.send(&frames, pad);
+            let stack = (pair.header() + frames.len()).max(pad.saturating_sub(tag)) + tag;
+            let trim = pair.state.trim().1;
+            let (len, release, read) = pair.send(&frames, pad);
             let read = unpadded(&read);
             if matches!(kind, 2 | 3) {
                 // The stack's own PADDING.
@@ -609,7 +609,7 @@ proptest! {
             if matches!(kind, 2 | 3) {
                 prop_assert_eq!((len, release), (stack, None));
             } else {
-                prop_assert!(len == stack - trim || len == rig.header() + 4 + TAG, "{} of {} less {}", len, stack, trim);
+                prop_assert!(len == stack - trim || len == pair.header() + 4 + TAG, "{} of {} less {}", len, stack, trim);
                 prop_assert!(release.is_none() || trim > 0);
             }
         }
@@ -618,19 +618,19 @@ proptest! {
     /// An ACK frame of everything received fits a loss probe, whatever is trimmed.
     #[test]
     fn acknowledgements_fit(steps in prop::collection::vec((1u64..200, any::<bool>(), 0u8..20), 1..400)) {
-        let mut rig = Rig::confirmed(None);
-        rig.request(1_200, 250, 0);
+        let mut pair = Pair::confirmed(None);
+        pair.request(1_200, 250, 0);
         let (mut packets, mut largest) = (std::collections::BTreeSet::from([0]), 0u64);
         for (gap, late, acknowledge) in steps {
             let number = if late { largest.saturating_sub(gap) } else { largest + 1 + (gap / 50) * gap };
             largest = largest.max(number);
-            rig.receive_number(number, PING);
+            pair.receive_number(number, PING);
             // Stacks drop what comes later than this, for they could not tell it from a duplicate.
             if largest - number < Dedup::WINDOW {
                 packets.insert(number);
             }
             let ack = ack_frame(&packets);
-            prop_assert!(rig.seal.tag_len() + 25 + 64 + ack <= 1_200, "{} bytes beside {}", ack, rig.seal.tag_len());
+            prop_assert!(pair.seal.tag_len() + 25 + 64 + ack <= 1_200, "{} bytes beside {}", ack, pair.seal.tag_len());
             if acknowledge == 0 {
                 // What the stack then writes: here the longest it can be.
                 let mut frame = vec![0x02];
@@ -653,7 +653,7 @@ proptest! {
                     put(&mut frame, n);
                 }
                 frame.extend_from_slice(&body);
-                rig.send(&frame, 0);
+                pair.send(&frame, 0);
             }
         }
     }

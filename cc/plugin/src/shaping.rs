@@ -69,7 +69,7 @@ pub(crate) struct ShapingRequest {
 struct Path {
     /// When the last one kept back leaves: the next may not overtake it.
     last_release: Time,
-    /// When packets that asked for an acknowledgement were sealed, and how long each was kept back.
+    /// When ack-eliciting packets were sealed, and how long each was kept back.
     send_delays: VecDeque<(Time, Duration)>,
     acks: AckRoom,
 }
@@ -247,7 +247,7 @@ impl Shaping {
         Departure { trim, release }
     }
 
-    /// How long the shaping socket kept back the first packet of a path sealed at `sent` or later that asked for an acknowledgement; what
+    /// How long the shaping socket kept back the first ack-eliciting packet of a path sealed at `sent` or later; what
     /// was sealed before is forgotten.
     pub(crate) fn send_delay_of(&mut self, path: u32, sent: Time) -> Duration {
         if self.delays_since.is_none_or(|since| sent < since) {

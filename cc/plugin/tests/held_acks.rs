@@ -47,7 +47,7 @@ enum Event {
 /// How long a peer reports that it held an acknowledgement.
 type Reports = fn(Duration) -> Duration;
 
-struct Rig {
+struct Simulation {
     clock: Arc<ManualClock>,
     state: Arc<ConnectionState>,
     driver: ControllerDriver,
@@ -67,7 +67,7 @@ struct Rig {
     app_limited: bool,
 }
 
-impl Rig {
+impl Simulation {
     fn new(controller: &str, reports: Reports) -> Self {
         let start = SystemClock.now();
         let clock = Arc::new(ManualClock(Mutex::new(start)));
@@ -201,7 +201,7 @@ fn honest(held: Duration) -> Duration {
 #[test]
 fn held_acks_do_not_look_like_a_queue() {
     for controller in ["sync:signal=either", "sync:signal=rtt"] {
-        let windows = Rig::new(controller, honest).run(10);
+        let windows = Simulation::new(controller, honest).run(10);
         println!("{controller}: {windows:?}");
         assert!(windows[1..].iter().all(|packets| *packets > 4), "{controller}: {windows:?}");
     }
@@ -211,13 +211,13 @@ fn held_acks_do_not_look_like_a_queue() {
 fn more_than_max_ack_delay_is_not_believed() {
     let most = |held: Duration| held.min(HOLD);
     let overstating = |held: Duration| if held < HOLD { held } else { held * 100 };
-    assert_eq!(Rig::new("sync:signal=rtt", overstating).run(5), Rig::new("sync:signal=rtt", most).run(5));
+    assert_eq!(Simulation::new("sync:signal=rtt", overstating).run(5), Simulation::new("sync:signal=rtt", most).run(5));
 }
 
 #[test]
 fn a_wait_that_is_not_reported_is_a_queue() {
     // Nothing distinguishes the two. It shows that the peer above could hold a controller down.
-    let windows = Rig::new("sync:signal=either", |_| Duration::ZERO).run(10);
+    let windows = Simulation::new("sync:signal=either", |_| Duration::ZERO).run(10);
     println!("{windows:?}");
     assert!(windows[1..].iter().all(|packets| *packets <= 4), "{windows:?}");
 }

@@ -5,26 +5,26 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{config, events, named, record, recorded, Fate, Rig, MS};
+use common::{config, events, named, record, recorded, Action, Pair, MS};
 use fathom_cc::testing::{Event, Log};
 use fathom_cc::{Capabilities, Cause, Controller, ControllerConfig, Missing, PathChange, Start, Time};
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-/// An idle connection whose client's controller is recorded, and how many events it heard so far.
-fn idle(name: &str) -> (Rig, Log, usize) {
+/// An idle connection whose client's controller is recorded, and how many events it received so far.
+fn idle(name: &str) -> (Pair, Log, usize) {
     let (algorithm, log) = recorded(name);
-    let rig = Rig::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [ONE_WAY; 2]);
-    let heard = log.records().len();
-    (rig, log, heard)
+    let pair = Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [ONE_WAY; 2]);
+    let seen = log.records().len();
+    (pair, log, seen)
 }
 
-/// 1-RTT packets of the client's from now on have numbers from 0; those for which `fate` has one do not pass as usual.
-fn judge(rig: &mut Rig, fate: impl Fn(usize) -> Option<Fate> + 'static) {
-    let first = rig.wire.iter().filter(|d| d.from_client).count();
-    rig.fate = Box::new(move |d| {
-        let own = d.number.checked_sub(first).filter(|_| d.from_client).and_then(&fate);
-        own.unwrap_or(Fate::Pass(d.ecn))
+/// 1-RTT packets of the client's from now on have numbers from 0; those for which `filter` has one do not pass as usual.
+fn treat(pair: &mut Pair, filter: impl Fn(usize) -> Option<Action> + 'static) {
+    let first = pair.wire.iter().filter(|d| d.from_client).count();
+    pair.filter = Box::new(move |d| {
+        let own = d.number.checked_sub(first).filter(|_| d.from_client).and_then(&filter);
+        own.unwrap_or(Action::Pass(d.ecn))
     });
 }
 
@@ -45,14 +45,14 @@ fn undos(events: &[Event]) -> usize {
 
 #[test]
 fn bytes_balance_at_every_event() {
-    let (mut rig, log, heard) = idle("reno");
-    judge(&mut rig, |n| [40, 41, 90].contains(&n).then_some(Fate::Drop));
-    rig.client.to_write.push((0, 400_000));
-    assert!(rig.run(10_000, |rig| rig.server.read == 400_000));
-    rig.run(300, |_| false);
+    let (mut pair, log, seen) = idle("reno");
+    treat(&mut pair, |n| [40, 41, 90].contains(&n).then_some(Action::Drop));
+    pair.client.to_write.push((0, 400_000));
+    assert!(pair.run(10_000, |pair| pair.server.read == 400_000));
+    pair.run(300, |_| false);
     let (mut flight, mut batches) = (0_i64, 0);
     let mut acked_at = None;
-    for event in &events(&log)[heard..] {
+    for event in &events(&log)[seen..] {
         match event {
             Event::Sent(sent) => flight += sent.bytes as i64,
             Event::AckEvent { now, packets, in_flight, .. } => {
@@ -63,7 +63,7 @@ fn bytes_balance_at_every_event() {
                 acked_at = Some(*now);
             }
             Event::CongestionEvent(congestion_event) => {
-                assert_eq!(acked_at, Some(congestion_event.now), "an ACK frame shows these losses, and is told first");
+                assert_eq!(acked_at, Some(congestion_event.now), "an ACK frame shows these losses, and comes first");
                 let Cause::Loss { bytes, .. } = congestion_event.cause else { panic!("no marks here") };
                 flight -= bytes as i64;
             }
@@ -71,22 +71,22 @@ fn bytes_balance_at_every_event() {
         }
     }
     assert_eq!(flight, 0, "everything sent was acknowledged or lost");
-    let frames = rig.wire.iter().filter(|d| !d.from_client).count();
+    let frames = pair.wire.iter().filter(|d| !d.from_client).count();
     assert!(batches > 100 && batches <= frames, "{batches} batches of {frames} packets");
 }
 
 #[test]
 fn a_loss_says_what_was_lost_and_when_it_left() {
-    let (mut rig, log, heard) = idle("reno");
-    let before = rig.wire.iter().filter(|d| d.from_client).count();
-    judge(&mut rig, |n| [3, 4].contains(&n).then_some(Fate::Drop));
-    rig.client.to_write.push((0, 60_000));
-    assert!(rig.run(5_000, |rig| rig.server.read == 60_000));
+    let (mut pair, log, seen) = idle("reno");
+    let before = pair.wire.iter().filter(|d| d.from_client).count();
+    treat(&mut pair, |n| [3, 4].contains(&n).then_some(Action::Drop));
+    pair.client.to_write.push((0, 60_000));
+    assert!(pair.run(5_000, |pair| pair.server.read == 60_000));
     let gone: Vec<_> =
-        rig.wire.iter().filter(|d| d.from_client && [before + 3, before + 4].contains(&d.number)).collect();
+        pair.wire.iter().filter(|d| d.from_client && [before + 3, before + 4].contains(&d.number)).collect();
     let bytes: u64 = gone.iter().map(|d| d.bytes.len() as u64).sum();
     let events = events(&log);
-    let lost = losses(&events[heard..]);
+    let lost = losses(&events[seen..]);
     assert_eq!(lost.iter().map(|l| l.2).sum::<u64>(), bytes);
     assert_eq!(lost.iter().map(|l| l.1).max(), Some(Time::from_nanos(gone[1].at.as_nanos() as u64)));
     assert!(lost.iter().all(|l| !l.3), "not persistent");
@@ -96,14 +96,14 @@ fn a_loss_says_what_was_lost_and_when_it_left() {
 #[test]
 fn the_window_is_followed_at_every_step() {
     for name in ["reno", "cubic", "sync", "vegas", "packet-size"] {
-        let (mut rig, log, _) = idle(name);
-        rig.rate = Some(2_000_000);
-        judge(&mut rig, |n| (n % 97 == 13).then_some(Fate::Drop));
-        rig.client.to_write.push((0, 600_000));
-        let done = rig.run(60_000, |rig| {
+        let (mut pair, log, _) = idle(name);
+        pair.rate = Some(2_000_000);
+        treat(&mut pair, |n| (n % 97 == 13).then_some(Action::Drop));
+        pair.client.to_write.push((0, 600_000));
+        let done = pair.run(60_000, |pair| {
             let window = log.records().last().map(|r| r.params.window as usize);
-            assert_eq!(rig.client.conn.path_stats().next().map(|p| p.cwnd), window, "{name} at {:?}", rig.elapsed());
-            rig.server.read == 600_000
+            assert_eq!(pair.client.conn.path_stats().next().map(|p| p.cwnd), window, "{name} at {:?}", pair.elapsed());
+            pair.server.read == 600_000
         });
         assert!(done, "{name}");
     }
@@ -111,39 +111,39 @@ fn the_window_is_followed_at_every_step() {
 
 #[test]
 fn probe_timeouts_are_counted_and_start_again() {
-    let (mut rig, log, heard) = idle("reno");
-    let blackout = rig.elapsed() + Duration::from_secs(2);
-    rig.fate = Box::new(move |d| if d.from_client && d.at < blackout { Fate::Drop } else { Fate::Pass(0) });
-    rig.client.to_write.push((0, 30_000));
-    assert!(rig.run(10_000, |rig| rig.server.read == 30_000));
-    rig.run(1_000, |_| false);
-    judge(&mut rig, |n| (n == 0).then_some(Fate::Drop));
-    rig.client.to_write.push((4, 500));
-    assert!(rig.run(2_000, |rig| rig.server.read == 30_500));
-    let probes: Vec<_> = events(&log)[heard..]
+    let (mut pair, log, seen) = idle("reno");
+    let blackout = pair.elapsed() + Duration::from_secs(2);
+    pair.filter = Box::new(move |d| if d.from_client && d.at < blackout { Action::Drop } else { Action::Pass(0) });
+    pair.client.to_write.push((0, 30_000));
+    assert!(pair.run(10_000, |pair| pair.server.read == 30_000));
+    pair.run(1_000, |_| false);
+    treat(&mut pair, |n| (n == 0).then_some(Action::Drop));
+    pair.client.to_write.push((4, 500));
+    assert!(pair.run(2_000, |pair| pair.server.read == 30_500));
+    let probes: Vec<_> = events(&log)[seen..]
         .iter()
         .filter_map(|e| if let Event::ProbeTimeout(now, count) = e { Some((*now, *count)) } else { None })
         .collect();
     let counts: Vec<_> = probes.iter().map(|p| p.1).collect();
-    // About 70 ms, doubled each time: 0.07, 0.2, 0.5, 1.0, 2.1 s after the start. The last is the one of the second outage.
+    // About 70 ms, twice as long each time: 0.07, 0.2, 0.5, 1.0, 2.1 s after the start. The last is the one of the second outage.
     assert!(counts.len() >= 5 && counts[..counts.len() - 1].iter().copied().eq(1..counts.len() as u32), "{counts:?}");
     assert_eq!(counts.last(), Some(&1), "{counts:?}");
     let gap = |i: usize| probes[i + 1].0.since(probes[i].0).as_secs_f64();
     assert!((gap(2) / gap(1) - 2.0).abs() < 0.1, "backs off: {probes:?}");
 }
 
-/// Drops everything of the client's for `blackout` from its first packet on; whether a loss was told as persistent, and the
+/// Drops everything of the client's for `blackout` from its first packet on; whether a loss was reported as persistent, and the
 /// probe timeout in between.
 fn blackout(blackout: impl Fn(Duration) -> Duration) -> (bool, usize) {
-    let (mut rig, log, heard) = idle("reno");
-    let path = rig.client.conn.path_stats().next().expect("a path");
+    let (mut pair, log, seen) = idle("reno");
+    let path = pair.client.conn.path_stats().next().expect("a path");
     // RFC 9002 §6.2.1, with the 25 ms that the peer may hold an ACK back.
     let timeout = path.rtt + (4 * path.rttvar).max(MS) + 25 * MS;
-    let end = rig.elapsed() + blackout(timeout);
-    rig.fate = Box::new(move |d| if d.from_client && d.at < end { Fate::Drop } else { Fate::Pass(0) });
-    rig.client.to_write.push((0, 30_000));
-    assert!(rig.run(20_000, |rig| rig.server.read == 30_000));
-    let lost = losses(&events(&log)[heard..]);
+    let end = pair.elapsed() + blackout(timeout);
+    pair.filter = Box::new(move |d| if d.from_client && d.at < end { Action::Drop } else { Action::Pass(0) });
+    pair.client.to_write.push((0, 30_000));
+    assert!(pair.run(20_000, |pair| pair.server.read == 30_000));
+    let lost = losses(&events(&log)[seen..]);
     (lost.iter().any(|l| l.3), lost.len())
 }
 
@@ -160,60 +160,60 @@ fn only_a_long_blackout_is_persistent_congestion() {
 
 #[test]
 fn what_looked_lost_and_arrives_is_undone() {
-    let (mut rig, log, heard) = idle("reno");
-    judge(&mut rig, |n| [2, 3].contains(&n).then_some(Fate::Late(8 * MS)));
-    rig.client.to_write.push((0, 12_000));
-    rig.run(500, |_| false);
-    assert_eq!(rig.server.read, 12_000);
+    let (mut pair, log, seen) = idle("reno");
+    treat(&mut pair, |n| [2, 3].contains(&n).then_some(Action::Late(8 * MS)));
+    pair.client.to_write.push((0, 12_000));
+    pair.run(500, |_| false);
+    assert_eq!(pair.server.read, 12_000);
     let events = events(&log);
-    assert!(!losses(&events[heard..]).is_empty(), "reordering by eight packets looks like loss");
+    assert!(!losses(&events[seen..]).is_empty(), "reordering by eight packets looks like loss");
     assert_eq!(undos(&events), 1);
 }
 
 #[test]
 fn an_episode_with_one_real_loss_stands() {
-    let (mut rig, log, heard) = idle("reno");
-    judge(&mut rig, |n| match n {
-        2 => Some(Fate::Late(8 * MS)),
-        3 => Some(Fate::Drop),
+    let (mut pair, log, seen) = idle("reno");
+    treat(&mut pair, |n| match n {
+        2 => Some(Action::Late(8 * MS)),
+        3 => Some(Action::Drop),
         _ => None,
     });
-    rig.client.to_write.push((0, 12_000));
-    rig.run(500, |_| false);
-    assert_eq!(rig.server.read, 12_000);
+    pair.client.to_write.push((0, 12_000));
+    pair.run(500, |_| false);
+    assert_eq!(pair.server.read, 12_000);
     let events = events(&log);
-    assert!(!losses(&events[heard..]).is_empty());
+    assert!(!losses(&events[seen..]).is_empty());
     assert_eq!(undos(&events), 0);
 }
 
 #[test]
 fn a_late_packet_of_the_episode_before_undoes_nothing() {
     let (algorithm, log) = recorded("reno");
-    let mut rig = Rig::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [50 * MS; 2]);
-    let heard = log.records().len();
+    let mut pair = Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [50 * MS; 2]);
+    let seen = log.records().len();
     // The path gets shorter, and the smoothed round trip, for which quiche remembers what it lost, follows slowly.
-    rig.delays = [10 * MS; 2];
-    let start = rig.elapsed();
+    pair.delays = [10 * MS; 2];
+    let start = pair.elapsed();
     let mut dropped = false;
-    rig.fate = Box::new(move |d| {
+    pair.filter = Box::new(move |d| {
         let since = d.at.saturating_sub(start);
         if d.from_client && since.is_zero() && d.number % 7 == 3 && d.is_short() {
-            Fate::Late(25 * MS)
+            Action::Late(25 * MS)
         } else if d.from_client && since >= 21 * MS && !dropped {
             dropped = true;
-            Fate::Drop
+            Action::Drop
         } else {
-            Fate::Pass(0)
+            Action::Pass(0)
         }
     });
-    rig.client.to_write.push((0, 11_000));
-    rig.run(21, |_| false);
-    rig.client.to_write.push((4, 40_000));
-    rig.run(1_000, |_| false);
+    pair.client.to_write.push((0, 11_000));
+    pair.run(21, |_| false);
+    pair.client.to_write.push((4, 40_000));
+    pair.run(1_000, |_| false);
     let events = events(&log);
-    let lost = losses(&events[heard..]);
+    let lost = losses(&events[seen..]);
     assert!(lost.len() >= 2 && lost[1].1 > lost[0].0, "two episodes: {lost:?}");
-    assert_eq!(rig.server.read, 51_000);
+    assert_eq!(pair.server.read, 51_000);
     assert_eq!(undos(&events), 0, "the second loss was real");
 }
 
@@ -237,7 +237,7 @@ impl ControllerConfig for Starts {
     }
 }
 
-/// Sizes told under path MTU discovery up to 1400 on a path that carries `path`, and the largest packet acknowledged.
+/// Sizes reported under path MTU discovery up to 1400 on a path that carries `path`, and the largest packet acknowledged.
 fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
     let starts = Arc::new(Mutex::new(Vec::new()));
     let reno = fathom_cc::catalogue::parse("reno").expect("a controller");
@@ -247,28 +247,28 @@ fn discovered(path: usize) -> (Vec<u16>, Vec<u16>) {
     client.set_max_send_udp_payload_size(1_400);
     let mut server = config(named("fathom:reno"));
     server.set_max_recv_udp_payload_size(1_500);
-    let mut rig = Rig::new(&mut client, &mut server, [ONE_WAY; 2]);
-    rig.fate = Box::new(move |d| if d.bytes.len() > path { Fate::Drop } else { Fate::Pass(0) });
-    assert!(rig.run(2_000, |rig| rig.client.conn.is_established()));
+    let mut pair = Pair::new(&mut client, &mut server, [ONE_WAY; 2]);
+    pair.filter = Box::new(move |d| if d.bytes.len() > path { Action::Drop } else { Action::Pass(0) });
+    assert!(pair.run(2_000, |pair| pair.client.conn.is_established()));
     for stream in 0..60 {
-        rig.client.to_write.push((4 * stream, 10_000));
-        rig.run(300, |_| false);
+        pair.client.to_write.push((4 * stream, 10_000));
+        pair.run(300, |_| false);
     }
-    assert_eq!(rig.server.read, 600_000);
-    let told = events(&log)
+    assert_eq!(pair.server.read, 600_000);
+    let reported = events(&log)
         .into_iter()
         .filter_map(|e| if let Event::Path(_, PathChange::Datagram(size)) = e { Some(size) } else { None })
         .collect();
     let started = starts.lock().expect("nobody panicked").clone();
     assert_eq!(losses(&events(&log)), [], "a probe that is too large is no loss");
-    (started, told)
+    (started, reported)
 }
 
 #[test]
 fn datagram_sizes_are_told_when_they_are_known_to_pass() {
     assert_eq!(discovered(1_500), (vec![1_200], vec![1_400]));
-    let (started, told) = discovered(1_300);
+    let (started, reported) = discovered(1_300);
     assert_eq!(started, [1_200]);
-    assert!(told.is_sorted_by(|a, b| a < b), "each once, growing: {told:?}");
-    assert_eq!(told.last(), Some(&1_300), "{told:?}");
+    assert!(reported.is_sorted_by(|a, b| a < b), "each once, growing: {reported:?}");
+    assert_eq!(reported.last(), Some(&1_300), "{reported:?}");
 }

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{config, events, named, recorded, Rig, RigClock, MS};
+use common::{config, events, named, recorded, Pair, SimulatedClock, MS};
 use fathom_cc::testing::Event;
 use quiche::fathom::{ConnectionConfig, EnableTimestamp, Extension, InUse, Offer, Report};
 use quiche::{Config, CongestionControlAlgorithm};
@@ -21,7 +21,11 @@ const TIMESTAMP: Extension = Extension { timestamp: Some(EnableTimestamp::Both),
 
 fn extended(algorithm: CongestionControlAlgorithm, extension: Extension, clock: u64) -> Config {
     let mut config = config(algorithm);
-    config.set_fathom(ConnectionConfig { extension, clock: Arc::new(RigClock(clock)), ..ConnectionConfig::default() });
+    config.set_fathom(ConnectionConfig {
+        extension,
+        clock: Arc::new(SimulatedClock(clock)),
+        ..ConnectionConfig::default()
+    });
     config
 }
 
@@ -30,28 +34,28 @@ fn report(side: &common::Side) -> Report {
 }
 
 /// 300 kB from the client; both sides' reports.
-fn transfer(client: &mut Config, server: &mut Config) -> (Rig, [Report; 2]) {
-    let mut rig = Rig::connected(client, server, DELAYS);
-    rig.client.to_write.push((0, 300_000));
-    assert!(rig.run(10_000, |rig| rig.server.read == 300_000), "{:?}", rig.server.error);
-    rig.run(200, |_| false);
-    assert_eq!((rig.client.error, rig.server.error), (None, None));
-    let reports = [report(&rig.client), report(&rig.server)];
-    (rig, reports)
+fn transfer(client: &mut Config, server: &mut Config) -> (Pair, [Report; 2]) {
+    let mut pair = Pair::connected(client, server, DELAYS);
+    pair.client.to_write.push((0, 300_000));
+    assert!(pair.run(10_000, |pair| pair.server.read == 300_000), "{:?}", pair.server.error);
+    pair.run(200, |_| false);
+    assert_eq!((pair.client.error, pair.server.error), (None, None));
+    let reports = [report(&pair.client), report(&pair.server)];
+    (pair, reports)
 }
 
 /// Both ways get longer by `grown` in the middle of a connection; both sides' change of the delay they report, in nanoseconds.
 fn change(client: &mut Config, server: &mut Config, grown: [Duration; 2]) -> [i64; 2] {
-    let (mut rig, before) = transfer(client, server);
-    for (delay, grown) in rig.delays.iter_mut().zip(grown) {
+    let (mut pair, before) = transfer(client, server);
+    for (delay, grown) in pair.delays.iter_mut().zip(grown) {
         *delay += grown;
     }
-    rig.client.to_write.push((4, 40_000));
-    rig.server.to_write.push((1, 40_000));
-    assert!(rig.run(5_000, |rig| rig.server.read == 340_000 && rig.client.read == 40_000));
-    rig.run(200, |_| false);
+    pair.client.to_write.push((4, 40_000));
+    pair.server.to_write.push((1, 40_000));
+    assert!(pair.run(5_000, |pair| pair.server.read == 340_000 && pair.client.read == 40_000));
+    pair.run(200, |_| false);
     let delay = |report: &Report| report.one_way.expect("a delay").as_nanos();
-    let after = [report(&rig.client), report(&rig.server)];
+    let after = [report(&pair.client), report(&pair.server)];
     [delay(&after[0]) - delay(&before[0]), delay(&after[1]) - delay(&before[1])]
 }
 
@@ -98,16 +102,23 @@ fn timestamps_go_beside_acknowledgements_and_ours_before_them() {
         (TIMESTAMP, Extension { timestamp: None, ..both }, InUse::None),
     ] {
         let (mut client, mut server) = (extended(named("sync"), client, 0), extended(named("sync"), server, 0));
-        let (rig, [client, server]) = transfer(&mut client, &mut server);
+        let (pair, [client, server]) = transfer(&mut client, &mut server);
         assert_eq!((client.in_use, server.in_use), (in_use, in_use));
         assert_eq!((client.stamps_received, server.stamps_received), (server.stamps_sent, client.stamps_sent));
         let (up, down) =
-            (rig.shorts(Duration::ZERO).count() as u64, rig.wire.iter().filter(|d| !d.from_client).count() as u64);
-        let told = in_use != InUse::None;
-        assert_eq!((client.negotiated, server.negotiated), (told, told));
+            (pair.shorts(Duration::ZERO).count() as u64, pair.wire.iter().filter(|d| !d.from_client).count() as u64);
+        let negotiated = in_use != InUse::None;
+        assert_eq!((client.negotiated, server.negotiated), (negotiated, negotiated));
         assert!(client.stamps_sent < up / 10, "{} stamps in {up} packets: data carries none", client.stamps_sent);
-        assert!(server.stamps_sent <= down && (server.stamps_sent > 50) == told, "{} of {down}", server.stamps_sent);
-        assert_eq!((client.samples.samples > 50, client.samples.dropped_bound, client.samples.steps), (told, 0, 0));
+        assert!(
+            server.stamps_sent <= down && (server.stamps_sent > 50) == negotiated,
+            "{} of {down}",
+            server.stamps_sent
+        );
+        assert_eq!(
+            (client.samples.samples > 50, client.samples.dropped_bound, client.samples.steps),
+            (negotiated, 0, 0)
+        );
     }
 }
 
@@ -130,7 +141,7 @@ fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
         [&[0x42, 0xf5, 0xbf, 0xff, 0xff, 0xff], &[0x42, 0xf5, 0x00], &[0x42, 0xf5, 0x80, 0x00, 0xf4, 0x24]];
     for stamp in absurd {
         let mut liar = config(named("fathom:reno"));
-        let clock = Arc::new(RigClock(0));
+        let clock = Arc::new(SimulatedClock(0));
         liar.set_fathom(ConnectionConfig {
             stamp: Some(stamp.into()),
             extension: TIMESTAMP,
@@ -155,9 +166,9 @@ fn absurd_timestamps_say_nothing_that_the_round_trip_does_not() {
 #[test]
 fn lean_stamps_go_beside_acknowledgements_only() {
     let (mut client, mut server) = (config(named("sync")), config(named("sync")));
-    let (rig, [client, server]) = transfer(&mut client, &mut server);
+    let (pair, [client, server]) = transfer(&mut client, &mut server);
     let (up, down) =
-        (rig.shorts(Duration::ZERO).count() as u64, rig.wire.iter().filter(|d| !d.from_client).count() as u64);
+        (pair.shorts(Duration::ZERO).count() as u64, pair.wire.iter().filter(|d| !d.from_client).count() as u64);
     assert!(up > 250, "300 kB take 250 packets of 1200 bytes at least: {up}");
     assert!(client.stamps_sent < up / 10, "{} stamps in {up} packets: data carries none", client.stamps_sent);
     assert!(server.stamps_sent > 50 && server.stamps_sent <= down, "{} of {down}", server.stamps_sent);
@@ -168,8 +179,8 @@ fn lean_stamps_go_beside_acknowledgements_only() {
 fn paper_stamps_every_packet_and_echoes() {
     let mut client = offering(named("sync"), Some(Offer::Paper), 0);
     let mut server = offering(named("sync"), Some(Offer::Paper), 0);
-    let (rig, [client, server]) = transfer(&mut client, &mut server);
-    let shorts = rig.shorts(Duration::ZERO).count() as u64;
+    let (pair, [client, server]) = transfer(&mut client, &mut server);
+    let shorts = pair.shorts(Duration::ZERO).count() as u64;
     // Handshake datagrams may have carried a 1-RTT packet behind the others.
     assert!((shorts..shorts + 4).contains(&client.stamps_sent), "{} stamps in {shorts} packets", client.stamps_sent);
     assert_eq!((client.stamps_received, server.stamps_received), (server.stamps_sent, client.stamps_sent));
@@ -197,14 +208,14 @@ fn stock_algorithms_offer_nothing_and_answer_nothing() {
     server.enable_track_unknown_transport_parameters(1_000);
     for (algorithm, offers) in [(CongestionControlAlgorithm::Reno, 0), (named("fathom:reno"), 2)] {
         let mut client = config(algorithm);
-        let mut rig = Rig::connected(&mut client, &mut server, DELAYS);
-        rig.client.to_write.push((0, 100_000));
-        assert!(rig.run(5_000, |rig| rig.server.read == 100_000));
-        assert!(rig.server.conn.fathom().is_none());
-        let unknown = rig.server.conn.peer_transport_params().expect("they came").unknown_params.clone();
+        let mut pair = Pair::connected(&mut client, &mut server, DELAYS);
+        pair.client.to_write.push((0, 100_000));
+        assert!(pair.run(5_000, |pair| pair.server.read == 100_000));
+        assert!(pair.server.conn.fathom().is_none());
+        let unknown = pair.server.conn.peer_transport_params().expect("they came").unknown_params.clone();
         let ours = unknown.expect("tracked").into_iter().filter(|p| [0x3dcf_82ec, 0x7158].contains(&p.id)).count();
         assert_eq!(ours, offers, "{algorithm:?}");
-        if let Some(probe) = rig.client.conn.fathom() {
+        if let Some(probe) = pair.client.conn.fathom() {
             let report = probe.report();
             assert_eq!((report.negotiated, report.stamps_sent, report.stamps_received), (false, 0, 0));
         }
@@ -237,13 +248,13 @@ fn a_malformed_parameter_ends_the_handshake() {
         let mut client = config(named("sync"));
         client.set_fathom(ConnectionConfig {
             parameter: Some(raw.into()),
-            clock: Arc::new(RigClock(0)),
+            clock: Arc::new(SimulatedClock(0)),
             ..ConnectionConfig::default()
         });
-        let mut rig = Rig::new(&mut client, &mut config(named("sync")), [5 * MS; 2]);
-        rig.run(2_000, |_| false);
-        assert!(!rig.server.conn.is_established(), "{raw:?}");
-        let error = rig.server.conn.local_error().map(|e| (e.is_app, e.error_code));
+        let mut pair = Pair::new(&mut client, &mut config(named("sync")), [5 * MS; 2]);
+        pair.run(2_000, |_| false);
+        assert!(!pair.server.conn.is_established(), "{raw:?}");
+        let error = pair.server.conn.local_error().map(|e| (e.is_app, e.error_code));
         assert_eq!(error, Some((false, 8)), "TRANSPORT_PARAMETER_ERROR for {raw:?}");
     }
 }
@@ -251,10 +262,10 @@ fn a_malformed_parameter_ends_the_handshake() {
 #[test]
 fn a_peer_without_the_extension_is_served() {
     let mut server = config(CongestionControlAlgorithm::CUBIC);
-    let mut rig = Rig::connected(&mut config(named("sync")), &mut server, DELAYS);
-    rig.client.to_write.push((0, 300_000));
-    assert!(rig.run(10_000, |rig| rig.server.read == 300_000), "{:?}", rig.client.error);
-    let report = report(&rig.client);
+    let mut pair = Pair::connected(&mut config(named("sync")), &mut server, DELAYS);
+    pair.client.to_write.push((0, 300_000));
+    assert!(pair.run(10_000, |pair| pair.server.read == 300_000), "{:?}", pair.client.error);
+    let report = report(&pair.client);
     assert!(!report.negotiated && report.stamps_sent == 0 && report.stamps_received == 0, "{report:?}");
-    assert!(report.one_way.is_none() && rig.server.conn.fathom().is_none());
+    assert!(report.one_way.is_none() && pair.server.conn.fathom().is_none());
 }

@@ -1,4 +1,4 @@
-//! ECN: marks are counted and told, paths that do not carry them end marking.
+//! ECN: marks are counted and reported, paths that do not carry them end marking.
 
 mod common;
 
@@ -6,15 +6,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{config, events, named, recorded, Fate, Rig, MS};
+use common::{config, events, named, recorded, Action, Pair, MS};
 use fathom_cc::testing::{Event, Log};
 use fathom_cc::{Cause, Time};
 
 const CE: u8 = 3;
 
-fn rig() -> (Rig, Log) {
+fn pair() -> (Pair, Log) {
     let (algorithm, log) = recorded("reno");
-    (Rig::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]), log)
+    (Pair::connected(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]), log)
 }
 
 fn marks(log: &Log) -> Vec<(Time, Time)> {
@@ -25,57 +25,57 @@ fn marks(log: &Log) -> Vec<(Time, Time)> {
     events(log).into_iter().filter_map(mark).collect()
 }
 
-fn upload(rig: &mut Rig, stream: u64, bytes: usize) {
-    let before = rig.server.read;
-    rig.client.to_write.push((stream, bytes));
-    assert!(rig.run(30_000, |rig| rig.server.read == before + bytes), "{}", rig.server.read);
-    rig.run(200, |_| false);
+fn upload(pair: &mut Pair, stream: u64, bytes: usize) {
+    let before = pair.server.read;
+    pair.client.to_write.push((stream, bytes));
+    assert!(pair.run(30_000, |pair| pair.server.read == before + bytes), "{}", pair.server.read);
+    pair.run(200, |_| false);
 }
 
 #[test]
 fn every_mark_is_counted_and_each_ack_frame_tells_it_once() {
-    let (mut rig, log) = rig();
-    assert!(rig.wire.iter().all(|d| d.ecn == 2), "ECT(0) from the first packet on");
+    let (mut pair, log) = pair();
+    assert!(pair.wire.iter().all(|d| d.ecn == 2), "ECT(0) from the first packet on");
     let marked = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&marked);
-    rig.fate = Box::new(move |d| {
+    pair.filter = Box::new(move |d| {
         if d.from_client && d.number % 23 == 5 {
             seen.borrow_mut().push(d.at);
-            return Fate::Pass(CE);
+            return Action::Pass(CE);
         }
-        Fate::Pass(d.ecn)
+        Action::Pass(d.ecn)
     });
-    upload(&mut rig, 0, 300_000);
+    upload(&mut pair, 0, 300_000);
     let marked = marked.borrow();
-    let told: u64 = events(&log)
+    let reported: u64 = events(&log)
         .iter()
         .filter_map(|e| if let Event::AckEvent { ecn, .. } = e { ecn.map(|delta| delta.ce) } else { None })
         .sum();
-    assert_eq!(told, marked.len() as u64, "counts");
+    assert_eq!(reported, marked.len() as u64, "counts");
     // The server acknowledges every packet by itself here, so that each mark is alone in its frame, and its packet the newest.
-    let heard = marks(&log);
+    let seen = marks(&log);
     let expected: Vec<_> = marked.iter().map(|at| Time::from_nanos(at.as_nanos() as u64)).collect();
-    assert_eq!(heard.iter().map(|m| m.1).collect::<Vec<_>>(), expected);
-    assert!(heard.iter().all(|(now, sent)| now.since(*sent) >= 40 * MS));
-    assert!(rig.wire.iter().all(|d| d.ecn == 2), "marking goes on");
+    assert_eq!(seen.iter().map(|m| m.1).collect::<Vec<_>>(), expected);
+    assert!(seen.iter().all(|(now, sent)| now.since(*sent) >= 40 * MS));
+    assert!(pair.wire.iter().all(|d| d.ecn == 2), "marking goes on");
 }
 
 #[test]
 fn a_burst_of_marks_in_one_frame_is_one_mark_after_the_acknowledgements() {
-    let (mut rig, log) = rig();
-    let from = rig.elapsed();
+    let (mut pair, log) = pair();
+    let from = pair.elapsed();
     // Acknowledgements are lost for a while: one frame tells of all.
-    rig.fate = Box::new(move |d| match d.from_client {
-        true => Fate::Pass(CE),
-        false if d.at < from + 30 * MS => Fate::Drop,
-        false => Fate::Pass(0),
+    pair.filter = Box::new(move |d| match d.from_client {
+        true => Action::Pass(CE),
+        false if d.at < from + 30 * MS => Action::Drop,
+        false => Action::Pass(0),
     });
-    let heard = log.records().len();
-    rig.client.to_write.push((0, 6_000));
-    rig.run(25, |_| false);
-    rig.client.to_write.push((4, 1_000));
-    rig.run(300, |_| false);
-    let events = &events(&log)[heard..];
+    let seen = log.records().len();
+    pair.client.to_write.push((0, 6_000));
+    pair.run(25, |_| false);
+    pair.client.to_write.push((4, 1_000));
+    pair.run(300, |_| false);
+    let events = &events(&log)[seen..];
     let acks = events.iter().position(|e| matches!(e, Event::AckEvent { .. })).expect("a batch");
     let Event::AckEvent { packets, ecn, now, .. } = &events[acks] else { unreachable!() };
     assert!(packets.len() >= 6 && ecn.is_some_and(|e| e.ce >= 6), "{packets:?} {ecn:?}");
@@ -87,46 +87,46 @@ fn a_burst_of_marks_in_one_frame_is_one_mark_after_the_acknowledgements() {
 #[test]
 fn a_path_that_wipes_marks_ends_marking() {
     let (algorithm, log) = recorded("reno");
-    let mut rig = Rig::new(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]);
-    rig.fate = Box::new(|_| Fate::Pass(0));
-    assert!(rig.run(2_000, |rig| rig.client.conn.is_established()));
-    rig.run(200, |_| false);
-    upload(&mut rig, 0, 50_000);
-    let last = rig.elapsed();
-    upload(&mut rig, 4, 50_000);
-    assert!(rig.shorts(last).all(|d| d.ecn == 0), "nothing is marked after the first acknowledgements");
-    assert!(rig.wire.first().is_some_and(|d| d.ecn == 2));
+    let mut pair = Pair::new(&mut config(algorithm), &mut config(named("fathom:reno")), [20 * MS; 2]);
+    pair.filter = Box::new(|_| Action::Pass(0));
+    assert!(pair.run(2_000, |pair| pair.client.conn.is_established()));
+    pair.run(200, |_| false);
+    upload(&mut pair, 0, 50_000);
+    let last = pair.elapsed();
+    upload(&mut pair, 4, 50_000);
+    assert!(pair.shorts(last).all(|d| d.ecn == 0), "nothing is marked after the first acknowledgements");
+    assert!(pair.wire.first().is_some_and(|d| d.ecn == 2));
     assert_eq!(marks(&log), []);
 }
 
 #[test]
 fn a_path_that_marks_everything_as_ect1_ends_marking() {
-    let (mut rig, log) = rig();
-    rig.fate = Box::new(|d| Fate::Pass(if d.from_client { 1 } else { d.ecn }));
-    upload(&mut rig, 0, 20_000);
-    let last = rig.elapsed();
-    upload(&mut rig, 4, 20_000);
-    assert!(rig.shorts(last).all(|d| d.ecn == 0));
+    let (mut pair, log) = pair();
+    pair.filter = Box::new(|d| Action::Pass(if d.from_client { 1 } else { d.ecn }));
+    upload(&mut pair, 0, 20_000);
+    let last = pair.elapsed();
+    upload(&mut pair, 4, 20_000);
+    assert!(pair.shorts(last).all(|d| d.ecn == 0));
     assert_eq!(marks(&log), []);
 }
 
 #[test]
 fn a_path_that_drops_marked_packets_is_used_without_marks() {
-    let mut rig = Rig::new(&mut config(named("fathom:reno")), &mut config(named("fathom:reno")), [20 * MS; 2]);
-    rig.fate = Box::new(|d| if d.ecn == 0 { Fate::Pass(0) } else { Fate::Drop });
+    let mut pair = Pair::new(&mut config(named("fathom:reno")), &mut config(named("fathom:reno")), [20 * MS; 2]);
+    pair.filter = Box::new(|d| if d.ecn == 0 { Action::Pass(0) } else { Action::Drop });
     // Three probe timeouts of the client's, from 1 s on (RFC 9002 §6.2.2), then as many of the server's.
-    assert!(rig.run(30_000, |rig| rig.client.conn.is_established()), "never got through");
-    upload(&mut rig, 0, 50_000);
-    assert!(rig.elapsed() < Duration::from_secs(40), "{:?}", rig.elapsed());
+    assert!(pair.run(30_000, |pair| pair.client.conn.is_established()), "never got through");
+    upload(&mut pair, 0, 50_000);
+    assert!(pair.elapsed() < Duration::from_secs(40), "{:?}", pair.elapsed());
 }
 
 #[test]
 fn stock_algorithms_mark_nothing_and_count() {
     let (algorithm, log) = recorded("reno");
     let stock = quiche::CongestionControlAlgorithm::CUBIC;
-    let mut rig = Rig::connected(&mut config(algorithm), &mut config(stock), [20 * MS; 2]);
-    rig.fate = Box::new(|d| Fate::Pass(if d.from_client && d.number % 50 == 20 { CE } else { d.ecn }));
-    upload(&mut rig, 0, 200_000);
-    assert!(rig.wire.iter().all(|d| d.ecn == if d.from_client { 2 } else { 0 }));
-    assert!(!marks(&log).is_empty(), "a stock server counts what it is told");
+    let mut pair = Pair::connected(&mut config(algorithm), &mut config(stock), [20 * MS; 2]);
+    pair.filter = Box::new(|d| Action::Pass(if d.from_client && d.number % 50 == 20 { CE } else { d.ecn }));
+    upload(&mut pair, 0, 200_000);
+    assert!(pair.wire.iter().all(|d| d.ecn == if d.from_client { 2 } else { 0 }));
+    assert!(!marks(&log).is_empty(), "a stock server counts as configured");
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{config, named, record, Datagram, Fate, Fixed, Rig, MS};
+use common::{config, named, record, Action, Datagram, Fixed, Pair, MS};
 use fathom_cc::{Pacing, Rate, SendParams};
 use quiche::fathom::simulation::ConnectionRng;
 
@@ -15,10 +15,10 @@ fn paced(window: u64, rate: u64) -> Fixed {
     Fixed(SendParams { pacing: Pacing::Rate(Rate::from_bytes_per_sec(rate)), ..SendParams::window(window) })
 }
 
-fn rig(controller: Fixed) -> Rig {
+fn pair(controller: Fixed) -> Pair {
     let mut client = config(record(std::sync::Arc::new(controller)).0);
     let mut server = config(named("fathom:reno"));
-    Rig::connected(&mut client, &mut server, [20 * MS; 2])
+    Pair::connected(&mut client, &mut server, [20 * MS; 2])
 }
 
 fn bytes<'a>(packets: impl IntoIterator<Item = &'a Datagram>) -> u64 {
@@ -26,10 +26,10 @@ fn bytes<'a>(packets: impl IntoIterator<Item = &'a Datagram>) -> u64 {
 }
 
 /// No stretch of the client's packets is more than `ahead` bytes above the rate.
-fn never_ahead(rig: &Rig, from: Duration, ahead: u64) {
+fn never_ahead(pair: &Pair, from: Duration, ahead: u64) {
     let (mut most, mut floor, mut sum) = (0.0_f64, f64::MAX, 0);
     // Bare acknowledgements (the server's PINGs ask for them) do not wait and are not counted.
-    for packet in rig.shorts(from).filter(|d| d.bytes.len() > 100) {
+    for packet in pair.shorts(from).filter(|d| d.bytes.len() > 100) {
         let due = RATE as f64 * packet.at.as_secs_f64();
         floor = floor.min(sum as f64 - due);
         sum += packet.bytes.len() as u64;
@@ -40,144 +40,145 @@ fn never_ahead(rig: &Rig, from: Duration, ahead: u64) {
 
 #[test]
 fn spaced_as_the_rate_says_with_one_wake_up_per_packet() {
-    let mut rig = rig(paced(1 << 20, RATE));
-    let from = rig.elapsed();
-    let before = rig.client.wakeups;
-    rig.client.to_write.push((0, 10_000_000));
-    rig.run(2_000, |_| false);
-    let sent = bytes(rig.shorts(from));
+    let mut pair = pair(paced(1 << 20, RATE));
+    let from = pair.elapsed();
+    let before = pair.client.wakeups;
+    pair.client.to_write.push((0, 10_000_000));
+    pair.run(2_000, |_| false);
+    let sent = bytes(pair.shorts(from));
     assert!((2_376_000..=2_424_000).contains(&sent), "{sent} bytes in 2 s at 1.2 MB/s");
     // What is sent at once: the packet itself, and what 2 ms are worth.
-    never_ahead(&rig, from, 1_200 + 2 * 1_200 + 10);
-    let (packets, wakeups) = (rig.shorts(from).count(), rig.client.wakeups - before);
+    never_ahead(&pair, from, 1_200 + 2 * 1_200 + 10);
+    let (packets, wakeups) = (pair.shorts(from).count(), pair.client.wakeups - before);
     assert!(wakeups <= packets + 5, "{wakeups} wake-ups for {packets} packets");
 }
 
 #[test]
 fn coarse_timers_keep_the_average() {
-    let mut rig = rig(paced(1 << 20, RATE));
-    let from = rig.elapsed();
-    rig.grain = Duration::from_micros(1_700);
-    rig.client.to_write.push((0, 10_000_000));
-    rig.run(2_000, |_| false);
-    let sent = bytes(rig.shorts(from));
+    let mut pair = pair(paced(1 << 20, RATE));
+    let from = pair.elapsed();
+    pair.grain = Duration::from_micros(1_700);
+    pair.client.to_write.push((0, 10_000_000));
+    pair.run(2_000, |_| false);
+    let sent = bytes(pair.shorts(from));
     assert!((2_376_000..=2_424_000).contains(&sent), "{sent} bytes in 2 s at 1.2 MB/s");
-    never_ahead(&rig, from, 1_200 + 2 * 1_200 + 10);
+    never_ahead(&pair, from, 1_200 + 2 * 1_200 + 10);
 }
 
 #[test]
 fn a_paced_packet_has_a_timer_even_when_overdue() {
     // In real time some passes between `send` and `timeout`.
-    let mut rig = rig(paced(1 << 20, RATE));
-    rig.client.to_write.push((0, 100_000));
-    rig.flush();
-    let later = rig.now + 10 * MS;
+    let mut pair = pair(paced(1 << 20, RATE));
+    pair.client.to_write.push((0, 100_000));
+    pair.flush();
+    let later = pair.now + 10 * MS;
     let ask = |conn: &quiche::Connection, at| {
         quiche::fathom::simulation::run_at(at, &mut ConnectionRng::new(1), || conn.timeout())
     };
-    assert!(ask(&rig.client.conn, rig.now).is_some_and(|wait| wait > Duration::ZERO && wait <= 2 * MS));
-    assert_eq!(ask(&rig.client.conn, later), Some(Duration::ZERO));
+    assert!(ask(&pair.client.conn, pair.now).is_some_and(|wait| wait > Duration::ZERO && wait <= 2 * MS));
+    assert_eq!(ask(&pair.client.conn, later), Some(Duration::ZERO));
     // Once the packet has left, its timer has too.
-    rig.now = later;
-    rig.flush();
-    assert!(ask(&rig.client.conn, later).is_some_and(|wait| wait > Duration::ZERO));
+    pair.now = later;
+    pair.flush();
+    assert!(ask(&pair.client.conn, later).is_some_and(|wait| wait > Duration::ZERO));
 }
 
 #[test]
 fn what_waits_is_bounded_by_the_window() {
     let window = 100_000;
-    let mut rig = rig(paced(window, RATE));
-    let from = rig.elapsed();
-    rig.client.to_write.push((0, 10_000_000));
+    let mut pair = pair(paced(window, RATE));
+    let from = pair.elapsed();
+    pair.client.to_write.push((0, 10_000_000));
     let mut most = 0;
-    rig.run(3_000, |rig| {
-        let sent = bytes(rig.shorts(from)) as usize;
-        most = most.max(rig.client.written().saturating_sub(sent));
+    pair.run(3_000, |pair| {
+        let sent = bytes(pair.shorts(from)) as usize;
+        most = most.max(pair.client.written().saturating_sub(sent));
         false
     });
     assert!(most as u64 <= window, "{most} bytes wait behind a window of {window}");
     // The window is wide enough for 83 ms at this rate: the application was not starved.
-    let sent = bytes(rig.shorts(from));
+    let sent = bytes(pair.shorts(from));
     assert!((3_564_000..=3_636_000).contains(&sent), "{sent} bytes in 3 s at 1.2 MB/s");
 }
 
 #[test]
 fn a_transfer_ends_and_the_timer_rests() {
-    let mut rig = rig(paced(60_000, RATE));
-    rig.client.to_write.push((0, 600_000));
+    let mut pair = pair(paced(60_000, RATE));
+    pair.client.to_write.push((0, 600_000));
     // 500 ms at the rate, 20 ms of path, headers.
-    assert!(rig.run(560, |rig| rig.server.read == 600_000));
-    rig.run(500, |_| false);
-    let before = rig.client.wakeups;
-    rig.run(5_000, |_| false);
-    assert!(rig.client.wakeups - before <= 2, "{} wake-ups of an idle connection", rig.client.wakeups - before);
+    assert!(pair.run(560, |pair| pair.server.read == 600_000));
+    pair.run(500, |_| false);
+    let before = pair.client.wakeups;
+    pair.run(5_000, |_| false);
+    assert!(pair.client.wakeups - before <= 2, "{} wake-ups of an idle connection", pair.client.wakeups - before);
 }
 
 #[test]
 fn acknowledgements_do_not_wait() {
     // The client's packets take 120 ms each at its pace.
-    let mut rig = rig(paced(1 << 20, 10_000));
-    rig.client.to_write.push((0, 50_000));
-    rig.server.to_write.push((1, 400_000));
-    rig.run(50, |_| false);
-    let from = rig.elapsed();
-    assert!(rig.run(2_000, |rig| rig.client.read == 400_000), "{}", rig.client.read);
+    let mut pair = pair(paced(1 << 20, 10_000));
+    pair.client.to_write.push((0, 50_000));
+    pair.server.to_write.push((1, 400_000));
+    pair.run(50, |_| false);
+    let from = pair.elapsed();
+    assert!(pair.run(2_000, |pair| pair.client.read == 400_000), "{}", pair.client.read);
     // A window of Reno's per round trip of 40 ms: 12 kB, 24 kB, 48 kB, ... need about six; delayed ACKs would take seconds.
-    assert!(rig.elapsed() - from < 400 * MS, "{:?}", rig.elapsed() - from);
+    assert!(pair.elapsed() - from < 400 * MS, "{:?}", pair.elapsed() - from);
 }
 
 #[test]
 fn probes_do_not_wait() {
     // 1200 bytes in 1.2 s.
-    let mut rig = rig(paced(1 << 20, 1_000));
-    rig.run(5_000, |_| false);
-    rig.fate = Box::new(|d| if d.from_client { Fate::Drop } else { Fate::Pass(0) });
-    let from = rig.elapsed();
-    rig.client.to_write.push((0, 50_000));
-    rig.run(1_000, |_| false);
-    let times: Vec<_> = rig.shorts(from).map(|d| d.at - from).collect();
+    let mut pair = pair(paced(1 << 20, 1_000));
+    pair.run(5_000, |_| false);
+    pair.filter = Box::new(|d| if d.from_client { Action::Drop } else { Action::Pass(0) });
+    let from = pair.elapsed();
+    pair.client.to_write.push((0, 50_000));
+    pair.run(1_000, |_| false);
+    let times: Vec<_> = pair.shorts(from).map(|d| d.at - from).collect();
     // RFC 9002 §6.2.1: 40 ms + 4 * variation + 25 ms after the first packet, then twice that; two probes each time but the first.
     assert!(times.len() >= 4 && times[1] < 200 * MS, "{times:?}");
 }
 
 #[test]
 fn an_early_probe_is_made_up_for() {
-    let mut rig = rig(paced(1 << 20, 12_000));
-    let from = rig.elapsed();
-    rig.fate = Box::new(move |d| if d.from_client && d.at < from + 3_000 * MS { Fate::Drop } else { Fate::Pass(0) });
-    rig.client.to_write.push((0, 200_000));
-    rig.run(10_000, |_| false);
-    let sent = bytes(rig.shorts(from).filter(|d| d.bytes.len() > 100));
+    let mut pair = pair(paced(1 << 20, 12_000));
+    let from = pair.elapsed();
+    pair.filter =
+        Box::new(move |d| if d.from_client && d.at < from + 3_000 * MS { Action::Drop } else { Action::Pass(0) });
+    pair.client.to_write.push((0, 200_000));
+    pair.run(10_000, |_| false);
+    let sent = bytes(pair.shorts(from).filter(|d| d.bytes.len() > 100));
     // 10 s at 12 kB/s and a packet. Probes are a part of it, not on top of it.
     assert!((118_800..=121_300).contains(&sent), "{sent}");
 }
 
 #[test]
 fn a_close_does_not_wait() {
-    let mut rig = rig(paced(1 << 20, 1_000));
-    rig.client.to_write.push((0, 50_000));
-    rig.run(5, |_| false);
-    let from = rig.elapsed();
-    let now = rig.now;
-    quiche::fathom::simulation::run_at(now, &mut rig.client.rng, || rig.client.conn.close(true, 7, b"done"))
+    let mut pair = pair(paced(1 << 20, 1_000));
+    pair.client.to_write.push((0, 50_000));
+    pair.run(5, |_| false);
+    let from = pair.elapsed();
+    let now = pair.now;
+    quiche::fathom::simulation::run_at(now, &mut pair.client.rng, || pair.client.conn.close(true, 7, b"done"))
         .expect("closed");
-    rig.run(30, |_| false);
-    assert!(rig.shorts(from).next().is_some_and(|d| d.at == from));
-    assert_eq!(rig.server.conn.peer_error().map(|e| e.error_code), Some(7));
+    pair.run(30, |_| false);
+    assert!(pair.shorts(from).next().is_some_and(|d| d.at == from));
+    assert_eq!(pair.server.conn.peer_error().map(|e| e.error_code), Some(7));
 }
 
 #[test]
 fn control_frames_that_wait_have_a_timer() {
     // A small packet takes 100 ms or so at this pace: the PING behind it waits beyond the acknowledgement.
-    let mut rig = rig(paced(1 << 20, 1_000));
-    rig.run(5_000, |_| false);
-    rig.client.to_write.push((0, 60));
-    rig.flush();
-    let (now, from) = (rig.now, rig.elapsed());
-    quiche::fathom::simulation::run_at(now, &mut rig.client.rng, || rig.client.conn.send_ack_eliciting())
+    let mut pair = pair(paced(1 << 20, 1_000));
+    pair.run(5_000, |_| false);
+    pair.client.to_write.push((0, 60));
+    pair.flush();
+    let (now, from) = (pair.now, pair.elapsed());
+    quiche::fathom::simulation::run_at(now, &mut pair.client.rng, || pair.client.conn.send_ack_eliciting())
         .expect("established");
-    rig.run(1_000, |rig| rig.shorts(from).count() == 2);
-    let times: Vec<_> = rig.shorts(from).map(|d| (d.at - from, d.bytes.len())).collect();
+    pair.run(1_000, |pair| pair.shorts(from).count() == 2);
+    let times: Vec<_> = pair.shorts(from).map(|d| (d.at - from, d.bytes.len())).collect();
     // Its bytes at one a millisecond, less the 2 ms that an idle sender may make up for.
     let due = Duration::from_millis(times[0].1 as u64 - 2);
     assert_eq!(times.get(1).map(|t| t.0), Some(due), "{times:?}");
@@ -186,24 +187,24 @@ fn control_frames_that_wait_have_a_timer() {
 #[test]
 fn a_rate_of_zero_does_not_panic() {
     let mut client = config(record(std::sync::Arc::new(paced(1 << 20, 0))).0);
-    let mut rig = Rig::new(&mut client, &mut config(named("fathom:reno")), [20 * MS; 2]);
-    rig.run(2_000, |_| false);
-    assert!(rig.client.conn.is_established(), "the handshake is not paced");
-    let wakeups = rig.client.wakeups;
-    rig.client.to_write.push((0, 100_000));
-    rig.run(10_000, |_| false);
-    assert!(rig.client.wakeups - wakeups < 20, "{}", rig.client.wakeups);
+    let mut pair = Pair::new(&mut client, &mut config(named("fathom:reno")), [20 * MS; 2]);
+    pair.run(2_000, |_| false);
+    assert!(pair.client.conn.is_established(), "the handshake is not paced");
+    let wakeups = pair.client.wakeups;
+    pair.client.to_write.push((0, 100_000));
+    pair.run(10_000, |_| false);
+    assert!(pair.client.wakeups - wakeups < 20, "{}", pair.client.wakeups);
 }
 
 #[test]
 fn a_send_delay_stretches_the_round_trip() {
     // 50 kB each 40 ms + 60 ms: 500 kB/s.
     let held = Fixed(SendParams { pacing: Pacing::Delay(60 * MS), ..SendParams::window(50_000) });
-    let mut rig = rig(held);
-    rig.client.to_write.push((0, 10_000_000));
-    rig.run(1_000, |_| false);
-    let from = rig.elapsed();
-    rig.run(4_000, |_| false);
-    let sent = bytes(rig.shorts(from));
+    let mut pair = pair(held);
+    pair.client.to_write.push((0, 10_000_000));
+    pair.run(1_000, |_| false);
+    let from = pair.elapsed();
+    pair.run(4_000, |_| false);
+    let sent = bytes(pair.shorts(from));
     assert!((1_980_000..=2_020_000).contains(&sent), "{sent} bytes in 4 s at 500 kB/s");
 }

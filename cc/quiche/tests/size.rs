@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{config, named, record, Fate, Fixed, Rig, RigClock, MS, MTU};
+use common::{config, named, record, Action, Fixed, Pair, SimulatedClock, MS, MTU};
 use fathom_cc::SendParams;
 use quiche::fathom::{ConnectionConfig, Extension, Offer};
 use quiche::CongestionControlAlgorithm;
@@ -21,13 +21,13 @@ fn fixed(window: u64) -> CongestionControlAlgorithm {
 #[test]
 fn every_packet_with_data_obeys_and_the_handshake_does_not() {
     for size in [256, 301, 576, 1_000, 1_200] {
-        let mut rig = Rig::connected(&mut config(sized(size)), &mut config(named("fathom:reno")), [10 * MS; 2]);
-        let first = &rig.wire[0];
+        let mut pair = Pair::connected(&mut config(sized(size)), &mut config(named("fathom:reno")), [10 * MS; 2]);
+        let first = &pair.wire[0];
         assert_eq!((first.from_client, first.bytes.len()), (true, MTU), "RFC 9000 §14.1");
-        let from = rig.elapsed();
-        rig.client.to_write.push((0, 200_000));
-        assert!(rig.run(20_000, |rig| rig.server.read == 200_000), "{size}: {}", rig.server.read);
-        let sizes: Vec<usize> = rig.shorts(from).map(|d| d.bytes.len()).collect();
+        let from = pair.elapsed();
+        pair.client.to_write.push((0, 200_000));
+        assert!(pair.run(20_000, |pair| pair.server.read == 200_000), "{size}: {}", pair.server.read);
+        let sizes: Vec<usize> = pair.shorts(from).map(|d| d.bytes.len()).collect();
         assert!(sizes.iter().all(|s| *s <= usize::from(size)), "{size}: {:?}", sizes.iter().max());
         let full = sizes.iter().filter(|s| **s == usize::from(size)).count();
         assert!(full * 10 > sizes.len() * 8, "{size}: only {full} of {} are full", sizes.len());
@@ -36,11 +36,11 @@ fn every_packet_with_data_obeys_and_the_handshake_does_not() {
 
 #[test]
 fn a_size_too_small_for_data_is_not_taken_at_its_word() {
-    let mut rig = Rig::connected(&mut config(sized(20)), &mut config(named("fathom:reno")), [10 * MS; 2]);
-    let from = rig.elapsed();
-    rig.client.to_write.push((0, 5_000));
-    assert!(rig.run(5_000, |rig| rig.server.read == 5_000), "{}", rig.server.read);
-    assert!(rig.shorts(from).all(|d| d.bytes.len() <= 128));
+    let mut pair = Pair::connected(&mut config(sized(20)), &mut config(named("fathom:reno")), [10 * MS; 2]);
+    let from = pair.elapsed();
+    pair.client.to_write.push((0, 5_000));
+    assert!(pair.run(5_000, |pair| pair.server.read == 5_000), "{}", pair.server.read);
+    assert!(pair.shorts(from).all(|d| d.bytes.len() <= 128));
 }
 
 #[test]
@@ -48,32 +48,37 @@ fn both_ways_at_once_in_paper_mode() {
     let mut configs = [sized(200), sized(150)].map(|algorithm| {
         let mut config = config(algorithm);
         let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
-        config.set_fathom(ConnectionConfig { extension, clock: Arc::new(RigClock(0)), ..ConnectionConfig::default() });
+        config.set_fathom(ConnectionConfig {
+            extension,
+            clock: Arc::new(SimulatedClock(0)),
+            ..ConnectionConfig::default()
+        });
         config
     });
     let [client, server] = &mut configs;
-    let mut rig = Rig::connected(client, server, [10 * MS; 2]);
-    rig.client.to_write.push((0, 100_000));
-    rig.server.to_write.push((1, 100_000));
-    let from = rig.elapsed();
-    assert!(rig.run(20_000, |rig| rig.server.read == 100_000 && rig.client.read == 100_000));
-    let most =
-        |client: bool| rig.wire.iter().filter(|d| d.from_client == client && d.at >= from).map(|d| d.bytes.len()).max();
+    let mut pair = Pair::connected(client, server, [10 * MS; 2]);
+    pair.client.to_write.push((0, 100_000));
+    pair.server.to_write.push((1, 100_000));
+    let from = pair.elapsed();
+    assert!(pair.run(20_000, |pair| pair.server.read == 100_000 && pair.client.read == 100_000));
+    let most = |client: bool| {
+        pair.wire.iter().filter(|d| d.from_client == client && d.at >= from).map(|d| d.bytes.len()).max()
+    };
     assert!(most(true) <= Some(200) && most(false) <= Some(150), "{:?}", (most(true), most(false)));
 }
 
 /// A third of what the server sends is lost, so that ACK frames have as many ranges as quiche keeps: more than 128 bytes.
-fn lossy_download(rig: &mut Rig, upload: usize) -> usize {
-    rig.fate =
-        Box::new(|d| if !d.from_client && d.is_short() && d.number % 3 == 0 { Fate::Drop } else { Fate::Pass(0) });
-    let from = rig.elapsed();
-    rig.server.to_write.push((1, 2_000_000));
+fn lossy_download(pair: &mut Pair, upload: usize) -> usize {
+    pair.filter =
+        Box::new(|d| if !d.from_client && d.is_short() && d.number % 3 == 0 { Action::Drop } else { Action::Pass(0) });
+    let from = pair.elapsed();
+    pair.server.to_write.push((1, 2_000_000));
     // By then the client has sent dozens of bare ACKs, and owes the server a PING.
-    rig.run(100, |_| false);
-    rig.client.to_write.push((0, upload));
-    let done = rig.run(60_000, |rig| rig.client.read == 2_000_000 && rig.server.read == upload);
-    assert!(done, "{} and {}", rig.client.read, rig.server.read);
-    let sizes = rig.shorts(from).map(|d| d.bytes.len()).max().unwrap_or(0);
+    pair.run(100, |_| false);
+    pair.client.to_write.push((0, upload));
+    let done = pair.run(60_000, |pair| pair.client.read == 2_000_000 && pair.server.read == upload);
+    assert!(done, "{} and {}", pair.client.read, pair.server.read);
+    let sizes = pair.shorts(from).map(|d| d.bytes.len()).max().unwrap_or(0);
     sizes
 }
 
@@ -81,8 +86,8 @@ fn lossy_download(rig: &mut Rig, upload: usize) -> usize {
 fn acknowledgements_that_do_not_fit_still_leave_and_end() {
     // `flush` gives up when one call of the application sends 20,000 packets.
     for upload in [10, 100_000] {
-        let mut rig = Rig::connected(&mut config(sized(128)), &mut config(fixed(400_000)), [10 * MS; 2]);
-        let largest = lossy_download(&mut rig, upload);
+        let mut pair = Pair::connected(&mut config(sized(128)), &mut config(fixed(400_000)), [10 * MS; 2]);
+        let largest = lossy_download(&mut pair, upload);
         assert!(largest > 128, "no ACK frame outgrew the size: {largest}");
     }
 }
@@ -92,34 +97,39 @@ fn a_window_with_room_for_an_ack_but_not_for_a_ping_beside_our_frame() {
     let paper = |algorithm| {
         let mut config = config(algorithm);
         let extension = Extension { offer: Some(Offer::Paper), ..Extension::default() };
-        config.set_fathom(ConnectionConfig { extension, clock: Arc::new(RigClock(0)), ..ConnectionConfig::default() });
+        config.set_fathom(ConnectionConfig {
+            extension,
+            clock: Arc::new(SimulatedClock(0)),
+            ..ConnectionConfig::default()
+        });
         config
     };
     for spare in 0..60 {
         let mut client = paper(fixed(3 * MTU as u64 + spare));
-        let mut rig = Rig::connected(&mut client, &mut paper(fixed(200_000)), [10 * MS; 2]);
+        let mut pair = Pair::connected(&mut client, &mut paper(fixed(200_000)), [10 * MS; 2]);
         // The client's window is full while it acknowledges 80 packets by themselves.
-        rig.fate = Box::new(|d| if d.from_client && d.bytes.len() > 200 { Fate::Late(60 * MS) } else { Fate::Pass(0) });
-        rig.client.to_write.push((0, 20_000));
-        rig.server.to_write.push((1, 100_000));
-        assert!(rig.run(10_000, |rig| rig.client.read == 100_000 && rig.server.read == 20_000), "{spare}");
+        pair.filter =
+            Box::new(|d| if d.from_client && d.bytes.len() > 200 { Action::Late(60 * MS) } else { Action::Pass(0) });
+        pair.client.to_write.push((0, 20_000));
+        pair.server.to_write.push((1, 100_000));
+        assert!(pair.run(10_000, |pair| pair.client.read == 100_000 && pair.server.read == 20_000), "{spare}");
     }
 }
 
 #[test]
 fn path_challenges_stay_full_size() {
-    let mut rig = Rig::connected(&mut config(sized(256)), &mut config(sized(256)), [10 * MS; 2]);
-    common::spare_ids(&mut rig);
-    let from = rig.elapsed();
+    let mut pair = Pair::connected(&mut config(sized(256)), &mut config(sized(256)), [10 * MS; 2]);
+    common::spare_ids(&mut pair);
+    let from = pair.elapsed();
     let (here, there) = ("10.0.0.9:9".parse().unwrap(), common::SERVER.parse().unwrap());
-    let now = rig.now;
-    quiche::fathom::simulation::run_at(now, &mut rig.client.rng, || rig.client.conn.probe_path(here, there))
+    let now = pair.now;
+    quiche::fathom::simulation::run_at(now, &mut pair.client.rng, || pair.client.conn.probe_path(here, there))
         .expect("a path");
-    assert!(rig.run(1_000, |rig| rig.client.conn.is_path_validated(here, there) == Ok(true)));
-    let probe = rig.shorts(from).find(|d| d.from == here).expect("a probe");
+    assert!(pair.run(1_000, |pair| pair.client.conn.is_path_validated(here, there) == Ok(true)));
+    let probe = pair.shorts(from).find(|d| d.from == here).expect("a probe");
     assert!(probe.bytes.len() >= MTU, "RFC 9000 §8.2.1: {}", probe.bytes.len());
-    let answer = rig.wire.iter().find(|d| d.at >= from && d.to == here).expect("an answer");
+    let answer = pair.wire.iter().find(|d| d.at >= from && d.to == here).expect("an answer");
     assert!(answer.bytes.len() >= MTU, "RFC 9000 §8.2.2: {}", answer.bytes.len());
-    rig.client.to_write.push((0, 50_000));
-    assert!(rig.run(Duration::from_secs(10).as_millis() as u64, |rig| rig.server.read == 50_000));
+    pair.client.to_write.push((0, 50_000));
+    assert!(pair.run(Duration::from_secs(10).as_millis() as u64, |pair| pair.server.read == 50_000));
 }

@@ -262,7 +262,7 @@ const PAGE: Page = Page {
 more (short round trips, small windows), it takes Reno's share.",
     departures: "the cut takes 0.7 of the window, not of the bytes in flight; growth counts acknowledged bytes, not ACKs; an epoch begins
 with the first acknowledgement that may grow the window; application-limited periods and silences do not count as time; HyStart++, which
-the RFC recommends, is off unless asked for.",
+the RFC recommends, is off unless requested.",
     figure: "CUBIC and the scripted queue",
     to_see: "a mark at 200 packets leaves 140; it is back after K = cbrt(60 / 0.4) = 5.3 s, flat there, then looks for more. Time rules, not
 the RTT.",

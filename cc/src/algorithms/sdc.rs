@@ -157,7 +157,7 @@ impl RuleConfig for SdcConfig {
 
     fn hint(&self) -> &'static str {
         match self.signal {
-            Signal::Either => "run it on a stack that paces as it is told ('fathom stacks' lists them)",
+            Signal::Either => "run it on a stack that paces as requested ('fathom stacks' lists them)",
             Signal::Ecn => "run it where ECN and pacing are offered, or without marks as sdc:signal=either",
         }
     }
@@ -337,7 +337,7 @@ it back, a tenth of RTT + D each in a small window, one packet per round trip's 
 packets or more, it is Reno.",
     departures: "RTT is that of the network, the smoothed one contains D, else a second signal could not slow the sender further; it
 contains the D that each packet left with, so the marks of one flight raise D once and not one on top of the other. Every ACK with a mark
-counts, as the paper says; losses count once per recovery period. D is at most 10 s. A sender needs a stack that paces as told.",
+counts, as the paper says; losses count once per recovery period. D is at most 10 s. A sender needs a stack that paces as requested.",
     figure: "SDC, its added delay and the scripted queue",
     to_see: "the first three marks fall into the small-window phase; the window stays, D goes up by a round trip and is gone within ten packets. The
 fourth finds some delay left at eight packets: from here on the window stands, each mark doubles the whole round trip, and D falls

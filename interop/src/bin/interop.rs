@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -18,6 +19,7 @@ use fathom_interop::usage;
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 use serde_json::json;
+use strum::VariantArray as _;
 
 /// Run QUIC interoperability tests on this host, without containers: our stacks against each other and against the implementations in
 /// interop/peers. Each test runs a client and a server as processes. A relay between them emulates the link and captures the packets; the
@@ -41,7 +43,7 @@ struct Cli {
     #[arg(long, value_delimiter = ',')]
     server: Vec<String>,
     /// Test cases to run [default: all].
-    #[arg(long, value_delimiter = ',', value_parser = TestCase::from_name)]
+    #[arg(long, value_delimiter = ',', value_parser = TestCase::from_str)]
     test: Vec<TestCase>,
     /// Run measurements instead of tests: goodput, crosstraffic, delays.
     #[arg(long, value_delimiter = ',')]
@@ -253,7 +255,7 @@ fn run_tests(
     known: &KnownFailures,
     config: &RunConfig,
 ) -> (bool, serde_json::Value) {
-    let test_cases = if cli.test.is_empty() { TestCase::ALL.to_vec() } else { cli.test.clone() };
+    let test_cases = if cli.test.is_empty() { TestCase::VARIANTS.to_vec() } else { cli.test.clone() };
     let runs: Vec<TestRun> = pairs(cli, implementations)
         .into_iter()
         .flat_map(|(client, server)| {
@@ -300,7 +302,7 @@ fn run_tests(
     print(cli, &matrix.text());
     let names: Vec<&str> = implementations.iter().map(Implementation::name).collect();
     for (side, name) in known.unknown_names(&names) {
-        eprint_line(format!("'{}' names an unknown {} '{name}'", cli.known.display(), side.name()));
+        eprint_line(format!("'{}' names an unknown {} '{name}'", cli.known.display(), side));
     }
     (!matrix.has_failed(), matrix.json())
 }
@@ -346,7 +348,7 @@ fn run_measurements(
                     if config.stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    bar.set_message(format!("{} {} {} {}", measurement.name(), one.client, one.server, one.controller));
+                    bar.set_message(format!("{} {} {} {}", measurement, one.client, one.server, one.controller));
                     let config = RunConfig { seed: config.seed + u64::from(repetition), ..config.clone() };
                     match measurement::run(*measurement, client, &server, cubic, &config) {
                         Ok(kbps) => one.kbps.push(kbps),
@@ -368,17 +370,17 @@ fn run_measurements(
 }
 
 fn run_delays(pairs: &[(&Implementation, &Implementation)], config: &RunConfig) -> Vec<DelayReport> {
-    let bar = progress(pairs.len() * DelayScenario::ALL.len());
+    let bar = progress(pairs.len() * DelayScenario::VARIANTS.len());
     let mut all = Vec::new();
     for (client, server) in pairs {
         if is_unavailable(client, server) {
             continue;
         }
-        for scenario in DelayScenario::ALL {
+        for scenario in DelayScenario::VARIANTS.iter().copied() {
             if config.stop.load(Ordering::Relaxed) {
                 break;
             }
-            bar.set_message(format!("delays {} {} {}", client.name(), server.name(), scenario.name()));
+            bar.set_message(format!("delays {} {} {}", client.name(), server.name(), scenario));
             all.push(delays::run(scenario, client, server, config));
             bar.inc(1);
         }

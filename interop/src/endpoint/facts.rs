@@ -179,8 +179,8 @@ impl FactsLog {
         std::fs::create_dir_all(&setup.logs).map_err(cannot)?;
         let facts = Facts {
             stack: setup.stack.name(),
-            role: setup.role.name().into(),
-            testcase: setup.test_name.name().into(),
+            role: setup.role.to_string(),
+            testcase: setup.test_name.to_string(),
             connections: Vec::new(),
         };
         let facts_log = Self { file: setup.logs.join(FILE), facts: Mutex::new(facts) };

@@ -39,7 +39,7 @@ pub(super) fn open<E: Endpoint>(open: Open<E>, setup: &Setup, tls: Tls) -> Resul
     let controller = Controller::read(&setup.controller, stack).map_err(|e| wrong(&e))?;
     let settings = EndpointSettings {
         initial: Some(tls::initial().ok_or("no cipher suite for Initial packets")?),
-        shaping: controller.needs_shaping_on(stack),
+        shaping: controller.needs_shaping(stack),
         transport: TRANSPORT,
         ..EndpointSettings::new(tls, vec![controller])
     };

@@ -11,23 +11,14 @@ use super::Outcome;
 use super::request::Request;
 use super::test_name::TestName;
 
-/// Role of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Role of an endpoint: the value of ROLE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Role {
     /// The endpoint that connects.
     Client,
     /// The endpoint that accepts connections.
     Server,
-}
-
-impl Role {
-    /// The value of ROLE.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
-    }
 }
 
 /// A stack as an endpoint: with our plug-in or patch, or unmodified.
@@ -140,9 +131,9 @@ impl Setup {
         };
         let test_name =
             set("TESTCASE").ok_or_else(|| wrong("TESTCASE is not set; set a test such as transfer".into()))?;
-        let test_name = TestName::from_name(&test_name).ok_or_else(|| {
-            Outcome::Unsupported(format!("test case '{}' is not supported", test_name.escape_debug()))
-        })?;
+        let test_name = test_name
+            .parse()
+            .map_err(|_| Outcome::Unsupported(format!("test case '{}' is not supported", test_name.escape_debug())))?;
         let stack = match overrides.stack {
             Some(stack) => stack,
             None => set("FATHOM_STACK").map_or(Ok(EndpointStack::default()), |name| name.parse()).map_err(wrong)?,
@@ -191,7 +182,7 @@ impl Setup {
 
     /// Why this stack does not support this test in this role; `None` if it does.
     pub fn unsupported(&self) -> Option<String> {
-        let no = |why: &str| Some(format!("{} as {}: {}: {why}", self.stack.name(), self.role.name(), self.test_name));
+        let no = |why: &str| Some(format!("{} as {}: {}: {why}", self.stack.name(), self.role, self.test_name));
         match (self.test_name, self.role) {
             (TestName::KeyUpdate, Role::Client) if self.stack.is_quiche() => {
                 no("quiche follows key updates but has no call to initiate one")

@@ -28,27 +28,18 @@ const MIN_SAMPLES: usize = 20;
 const MAX_ERROR: Duration = Duration::from_millis(5);
 
 /// Where the queue is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display, strum::VariantArray)]
 #[serde(rename_all = "kebab-case")]
 pub enum DelayScenario {
     /// Towards the client: the file's packets queue.
+    #[strum(serialize = "queue down")]
     QueueDown,
     /// Towards the server: acknowledgements queue.
+    #[strum(serialize = "queue up")]
     QueueUp,
 }
 
 impl DelayScenario {
-    /// All scenarios.
-    pub const ALL: [Self; 2] = [Self::QueueDown, Self::QueueUp];
-
-    /// The name in tables and directory names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::QueueDown => "queue down",
-            Self::QueueUp => "queue up",
-        }
-    }
-
     /// 40 ms and 10 Mbps down; 10 ms up, with either more bandwidth than acknowledgements need or less.
     fn link(self, seed: u64) -> RelaySpec {
         let line = |bits: u64, delay: u64| LineSpec {
@@ -128,7 +119,7 @@ pub fn run(
     config: &RunConfig,
 ) -> DelayReport {
     let root =
-        config.log_dir.join(format!("{}-{}-{}", client.name(), server.name(), scenario.name().replace(' ', "-")));
+        config.log_dir.join(format!("{}-{}-{}", client.name(), server.name(), scenario.to_string().replace(' ', "-")));
     let found = run_in(scenario, client, server, config, &root);
     let (directions, failed) = match found {
         Ok(directions) => {
@@ -295,7 +286,7 @@ pub fn text(all: &[DelayReport]) -> String {
             let _ = writeln!(
                 text,
                 "{:12}{:10}{:10}{:8}{:16}{:>8}{:>16}{estimated:>16}{:>16}{:>24}",
-                one.scenario.name(),
+                one.scenario,
                 one.client,
                 one.server,
                 direction.from,
@@ -307,7 +298,7 @@ pub fn text(all: &[DelayReport]) -> String {
             );
         }
         if let Some(why) = &one.failed {
-            let _ = writeln!(text, "{:12}{:10}{:10}FAILED: {why}", one.scenario.name(), one.client, one.server);
+            let _ = writeln!(text, "{:12}{:10}{:10}FAILED: {why}", one.scenario, one.client, one.server);
         }
     }
     text

@@ -128,7 +128,7 @@ impl Implementation {
         };
         let tests = own.as_ref().or(manifest.tests.as_ref());
         let claimed = |name: &str| tests.is_none_or(|tests| tests.iter().any(|test| test == name));
-        manifest.roles.iter().any(|known| known == role.name()) && claimed(test_name.name())
+        manifest.roles.iter().any(|known| known == role.as_ref()) && claimed(test_name.as_ref())
     }
 
     /// Runs a peer's `install` script. The last line of output is the version, or the reason for a failure.

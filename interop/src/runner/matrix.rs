@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
+use strum::VariantArray as _;
 
 use super::check::TestResult;
 use super::implementation::Implementation;
@@ -34,12 +35,7 @@ impl Cell {
 
     fn command(&self) -> String {
         let TestRun { client, server, test_case } = &self.run;
-        format!(
-            "fathom-interop --client {} --server {} --test {} --keep",
-            client.name(),
-            server.name(),
-            test_case.name()
-        )
+        format!("fathom-interop --client {} --server {} --test {} --keep", client.name(), server.name(), test_case)
     }
 }
 
@@ -63,8 +59,9 @@ impl Matrix {
     /// One table for each of our stacks in each role, then the reasons for all results other than passed.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let test_cases: Vec<TestCase> = TestCase::ALL
-            .into_iter()
+        let test_cases: Vec<TestCase> = TestCase::VARIANTS
+            .iter()
+            .copied()
             .filter(|test_case| self.cells.iter().any(|e| e.run.test_case == *test_case))
             .collect();
         let ours = |of: fn(&TestRun) -> &Implementation| {
@@ -90,7 +87,7 @@ impl Matrix {
             self.table(&mut text, &format!("{name} as server"), "client", &test_cases, rows);
         }
         let letters: Vec<String> =
-            test_cases.iter().map(|test_case| format!("{} {}", test_case.abbreviation(), test_case.name())).collect();
+            test_cases.iter().map(|test_case| format!("{} {}", test_case.abbreviation(), test_case)).collect();
         let _ = writeln!(text, "{}", letters.join(", "));
         text.push_str("✓ passed, ✕ failed, ! known failure, - unsupported, ? unverified, · not run\n");
         self.reasons(&mut text);
@@ -133,8 +130,7 @@ impl Matrix {
     }
 
     fn reasons(&self, text: &mut String) {
-        let about =
-            |e: &Cell| format!("{} with {}, {}", e.run.client.name(), e.run.server.name(), e.run.test_case.name());
+        let about = |e: &Cell| format!("{} with {}, {}", e.run.client.name(), e.run.server.name(), e.run.test_case);
         for e in &self.cells {
             let why = e.record.result.why();
             match (&e.record.result, &e.known) {
@@ -179,7 +175,7 @@ impl Matrix {
                 "client_version": e.run.client.version(),
                 "server": e.run.server.name(),
                 "server_version": e.run.server.version(),
-                "test": e.run.test_case.name(),
+                "test": e.run.test_case.as_ref(),
                 "letters": e.run.test_case.abbreviation(),
                 "verdict": &e.record.result,
                 "known": &e.known,

@@ -24,8 +24,9 @@ const FILE: u64 = 10 << 20;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A kind of measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::Display, strum::EnumString)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Measurement {
     /// Goodput alone.
     Goodput,
@@ -36,15 +37,6 @@ pub enum Measurement {
 }
 
 impl Measurement {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Goodput => "goodput",
-            Self::CrossTraffic => "crosstraffic",
-            Self::Delays => "delays",
-        }
-    }
-
     const fn test_name(self) -> TestName {
         match self {
             Self::Goodput => TestName::Goodput,
@@ -54,16 +46,8 @@ impl Measurement {
     }
 }
 
-impl std::str::FromStr for Measurement {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        let found =
-            [Self::Goodput, Self::CrossTraffic, Self::Delays].into_iter().find(|measurement| measurement.name() == s);
-        found.ok_or_else(|| {
-            format!("unknown measurement '{}'; choose goodput, crosstraffic or delays", s.escape_debug())
-        })
-    }
+fn unknown(s: &str) -> String {
+    format!("unknown measurement '{}'; choose goodput, crosstraffic or delays", s.escape_debug())
 }
 
 /// All repetitions of one measurement.
@@ -108,7 +92,7 @@ pub fn run(
     cubic: &Implementation,
     config: &RunConfig,
 ) -> Result<f64, String> {
-    let root = config.log_dir.join(format!("{}-{}-{}", client.name(), server.name(), measurement.name()));
+    let root = config.log_dir.join(format!("{}-{}-{}", client.name(), server.name(), measurement));
     if root.exists() {
         std::fs::remove_dir_all(&root).map_err(|e| format!("cannot remove the old log directory: {e}"))?;
     }
@@ -211,14 +195,8 @@ pub fn text(all: &[MeasurementResult]) -> String {
             Some((mean, deviation)) => format!("{mean:.0} ± {deviation:.0} of {}", m.kbps.len()),
             None => "failed".into(),
         };
-        let _ = writeln!(
-            text,
-            "{:13}{:14}{:14}{:width$}{figures:>24}",
-            m.measurement.name(),
-            m.client,
-            m.server,
-            m.controller
-        );
+        let _ =
+            writeln!(text, "{:13}{:14}{:14}{:width$}{figures:>24}", m.measurement, m.client, m.server, m.controller);
         for why in &m.failed {
             let _ = writeln!(text, "  FAILED: {why}");
         }

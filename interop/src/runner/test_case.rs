@@ -5,6 +5,7 @@ use std::time::Duration;
 use fathom_cc::Rate;
 use fathom_netsim::queue::QueueSpec;
 use fathom_netsim::relay::{Fault, LineSpec, RelaySpec};
+use strum::VariantArray as _;
 
 use crate::endpoint::TestName;
 
@@ -12,8 +13,22 @@ const KB: u64 = 1_000;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A test case of the runner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A test case of the runner, in the order of the official table, which lacks `rebind-handshake` and a separate `multiconnect`.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    strum::AsRefStr,
+    strum::Display,
+    strum::EnumString,
+    strum::VariantArray,
+)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum TestCase {
     /// One small file.
     Handshake,
@@ -50,79 +65,42 @@ pub enum TestCase {
     /// A transfer with corrupted datagrams.
     TransferCorruption,
     /// The client's port changes several times (NAT rebinding).
+    #[strum(serialize = "rebind-port")]
     RebindPort,
     /// The client's port changes right after the handshake (NAT rebinding).
+    #[strum(serialize = "rebind-handshake")]
     RebindHandshake,
 }
 
+fn unknown(name: &str) -> String {
+    let all = TestCase::VARIANTS.iter().map(|test_case| test_case.as_ref()).collect::<Vec<_>>().join(", ");
+    format!("unknown test case '{}'; choose one of {all}", name.escape_debug())
+}
+
 impl TestCase {
-    /// All test cases, in the order of the official table.
-    pub const ALL: [Self; 19] = [
-        Self::Handshake,
-        Self::Transfer,
-        Self::LongRtt,
-        Self::ChaCha20,
-        Self::Multiplexing,
-        Self::Retry,
-        Self::Resumption,
-        Self::ZeroRtt,
-        Self::Http3,
-        Self::Blackhole,
-        Self::KeyUpdate,
-        Self::Ecn,
-        Self::MultiConnect,
-        Self::HandshakeLoss,
-        Self::TransferLoss,
-        Self::HandshakeCorruption,
-        Self::TransferCorruption,
-        Self::RebindPort,
-        Self::RebindHandshake,
-    ];
-
-    /// Name and abbreviation, as in the official runner, which lacks `rebind-handshake` and a separate `multiconnect`.
-    pub const fn name_and_abbreviation(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Handshake => ("handshake", "H"),
-            Self::Transfer => ("transfer", "DC"),
-            Self::LongRtt => ("longrtt", "LR"),
-            Self::ChaCha20 => ("chacha20", "C20"),
-            Self::Multiplexing => ("multiplexing", "M"),
-            Self::Retry => ("retry", "S"),
-            Self::Resumption => ("resumption", "R"),
-            Self::ZeroRtt => ("zerortt", "Z"),
-            Self::Http3 => ("http3", "3"),
-            Self::Blackhole => ("blackhole", "B"),
-            Self::KeyUpdate => ("keyupdate", "U"),
-            Self::Ecn => ("ecn", "E"),
-            Self::MultiConnect => ("multiconnect", "MC"),
-            Self::HandshakeLoss => ("handshakeloss", "L1"),
-            Self::TransferLoss => ("transferloss", "L2"),
-            Self::HandshakeCorruption => ("handshakecorruption", "C1"),
-            Self::TransferCorruption => ("transfercorruption", "C2"),
-            Self::RebindPort => ("rebind-port", "BP"),
-            Self::RebindHandshake => ("rebind-handshake", "BH"),
-        }
-    }
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        self.name_and_abbreviation().0
-    }
-
-    /// The abbreviation in the result table.
+    /// The abbreviation in the result table, as in the official runner.
     pub const fn abbreviation(self) -> &'static str {
-        self.name_and_abbreviation().1
-    }
-
-    /// Parses a name.
-    ///
-    /// # Errors
-    /// The name is unknown; the message lists all names.
-    pub fn from_name(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|test_case| test_case.name() == name).ok_or_else(|| {
-            let all = Self::ALL.map(Self::name).join(", ");
-            format!("unknown test case '{}'; choose one of {all}", name.escape_debug())
-        })
+        match self {
+            Self::Handshake => "H",
+            Self::Transfer => "DC",
+            Self::LongRtt => "LR",
+            Self::ChaCha20 => "C20",
+            Self::Multiplexing => "M",
+            Self::Retry => "S",
+            Self::Resumption => "R",
+            Self::ZeroRtt => "Z",
+            Self::Http3 => "3",
+            Self::Blackhole => "B",
+            Self::KeyUpdate => "U",
+            Self::Ecn => "E",
+            Self::MultiConnect => "MC",
+            Self::HandshakeLoss => "L1",
+            Self::TransferLoss => "L2",
+            Self::HandshakeCorruption => "C1",
+            Self::TransferCorruption => "C2",
+            Self::RebindPort => "BP",
+            Self::RebindHandshake => "BH",
+        }
     }
 
     /// The value of TESTCASE that endpoints get. Several test cases share one.
@@ -222,17 +200,19 @@ pub const QUEUE: QueueSpec = QueueSpec::droptail_packets(25);
 
 #[cfg(test)]
 mod tests {
+    use std::str::FromStr as _;
+
     use super::*;
 
     #[test]
     fn names_parse_and_abbreviations_are_unique() {
-        for test_case in TestCase::ALL {
-            assert_eq!(TestCase::from_name(test_case.name()), Ok(test_case));
+        for test_case in TestCase::VARIANTS {
+            assert_eq!(test_case.as_ref().parse(), Ok(*test_case));
             assert_eq!(
-                TestCase::ALL.iter().filter(|other| other.abbreviation() == test_case.abbreviation()).count(),
+                TestCase::VARIANTS.iter().filter(|other| other.abbreviation() == test_case.abbreviation()).count(),
                 1
             );
         }
-        assert!(TestCase::from_name("flood").unwrap_err().contains("handshake, transfer"));
+        assert!(TestCase::from_str("flood").unwrap_err().contains("handshake, transfer"));
     }
 }

@@ -40,7 +40,7 @@ pub struct TestRun {
 impl TestRun {
     /// `client-server-test`, which is also the name of its log directory.
     pub fn name(&self) -> String {
-        format!("{}-{}-{}", self.client.name(), self.server.name(), self.test_case.name())
+        format!("{}-{}-{}", self.client.name(), self.server.name(), self.test_case)
     }
 }
 
@@ -86,8 +86,7 @@ pub fn run_test(run: &TestRun, config: &RunConfig) -> TestRecord {
             return TestRecord::not_run(TestResult::Skipped(format!("{}: {why}", implementation.name())));
         }
         if !implementation.supports(role, run.test_case.test_name()) {
-            let why =
-                format!("{} does not support {} as {}", implementation.name(), run.test_case.test_name(), role.name());
+            let why = format!("{} does not support {} as {}", implementation.name(), run.test_case.test_name(), role);
             return TestRecord::not_run(TestResult::Unsupported(why));
         }
     }
@@ -373,14 +372,14 @@ impl Drop for Testbed<'_> {
 
 /// Sets the environment variables that client and server get.
 fn set_environment(command: &mut std::process::Command, role: Role, test_name: TestName, test_dir: &TestDir) {
-    let logs = test_dir.folder(role.name());
+    let logs = test_dir.folder(role.as_ref());
     let qlog = logs.join("qlog");
     // Some implementations expect the directory to exist.
     let _ = fs::create_dir_all(&qlog);
     command
         .current_dir(&logs)
-        .env("ROLE", role.name())
-        .env("TESTCASE", test_name.name())
+        .env("ROLE", role.as_ref())
+        .env("TESTCASE", test_name.as_ref())
         .env("WWW", test_dir.folder("www"))
         .env("DOWNLOADS", test_dir.folder("downloads"))
         .env("CERTS", test_dir.folder("certs"))

@@ -12,7 +12,7 @@ use super::plan::Checked;
 use super::result::{FORWARD, REVERSE, Reference};
 use super::run::{Rates, RunSpec};
 use crate::scenario::{Cost, PlanError, Progress, ScenarioError};
-use crate::stack::{Control, Stack};
+use crate::stack::{Controller, Stack};
 
 /// Offered load may miss the wanted one by this fraction of it.
 const TOLERANCE: f64 = 0.02;
@@ -38,7 +38,7 @@ pub(super) fn calibrate(
     let wanted = part * plan.link.bits_per_sec() as f64;
     let stack = plan.runs.first().map_or(Stack::default(), |(stack, _)| *stack);
     // The paper used Reno.
-    let controller = Control::reference(stack).map_err(PlanError)?;
+    let controller = Controller::reference(stack).map_err(PlanError)?;
     let mut rates: Rates = [wanted / 8.0 / FIRST_GUESS_BYTES; 2];
     let mut total = Cost::default();
     for runs in 1.. {

@@ -7,7 +7,7 @@ use fathom_netsim::queue::QueueSpec;
 use crate::scenario::{
     Connections, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
 };
-use crate::stack::{Control, Stack};
+use crate::stack::{Controller, Stack};
 
 /// A plan: `link = "10Mbps"` and the like are checked before a run begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +74,7 @@ impl Default for Plan {
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     /// What runs, in the order of reports: every controller on the first stack, then on the next.
-    pub(crate) runs: Vec<(Stack, Control)>,
+    pub(crate) runs: Vec<(Stack, Controller)>,
     pub(crate) link: Rate,
     pub(crate) reference: Rate,
     pub(crate) queue: QueueSpec,
@@ -179,7 +179,7 @@ impl Plan {
         }
     }
 
-    fn runs(&self) -> Result<Vec<(Stack, Control)>, PlanError> {
+    fn runs(&self) -> Result<Vec<(Stack, Controller)>, PlanError> {
         let wrong = |e: String| PlanError(format!("controllers: {e}"));
         if self.controllers.is_empty() {
             return Err(PlanError("controllers: name at least one, such as reno,sync".into()));
@@ -193,14 +193,14 @@ impl Plan {
         if self.stacks.is_empty() {
             return Err(PlanError("stacks: name at least one, such as quinn".into()));
         }
-        let mut runs: Vec<(Stack, Control)> = Vec::new();
+        let mut runs: Vec<(Stack, Controller)> = Vec::new();
         for (i, stack) in self.stacks.iter().enumerate() {
             if self.stacks[..i].contains(stack) {
                 return Err(PlanError(format!("stacks: '{stack}' is named twice; name it once")));
             }
             for spec in &self.controllers {
-                let control = Control::read(spec, *stack).map_err(wrong)?;
-                if let Control::Fathom(controller_config) = &control {
+                let control = Controller::read(spec, *stack).map_err(wrong)?;
+                if let Controller::Fathom(controller_config) = &control {
                     let provided = provided(*stack, self.timestamps, self.shaping);
                     controller_config.check(provided).map_err(|e| wrong(e.to_string()))?;
                 }

@@ -15,7 +15,7 @@ use crate::scenario::{
     Chain, Cost, KeepSpec, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Source, Stop, Traffic,
     WebLoad, Workload, note, run_with,
 };
-use crate::stack::{Control, DATAGRAM, Stack};
+use crate::stack::{Controller, DATAGRAM, Stack};
 
 /// Results of comparisons have had it from the start.
 const SEEDING: Seeding = Seeding::Paired;
@@ -29,7 +29,7 @@ pub(super) struct RunSpec<'a> {
     /// What reports call it.
     pub(super) label: String,
     /// Controller of both ends of every connection.
-    pub(super) controller: Control,
+    pub(super) controller: Controller,
     /// Stack of both ends.
     pub(super) stack: Stack,
     /// Rate of all links.

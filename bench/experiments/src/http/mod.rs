@@ -39,12 +39,12 @@ pub enum HttpError {
     /// The server answered with another status than 200.
     #[error("status {0}")]
     Status(u16),
-    /// The body is not of the length asked for.
+    /// The body is not of the length requested.
     #[error("{got} bytes arrived of {wanted}")]
     Length {
         /// Bytes that arrived.
         got: u64,
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: u64,
     },
 }

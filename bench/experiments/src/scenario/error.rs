@@ -74,7 +74,7 @@ impl RunError {
 /// Why a scenario has no outcome, or a comparison no result.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// What is asked for cannot be: the user can fix it.
+    /// The request cannot be met: the user can fix it.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The run failed.

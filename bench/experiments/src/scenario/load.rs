@@ -20,7 +20,7 @@ use super::{
     ComputedLoad, Connections, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, Timestamps, Traffic,
     WebLoad, Workload,
 };
-use crate::stack::{Control, Stack};
+use crate::stack::{Controller, Stack};
 
 /// Bodies whose costs are measured, in bytes.
 const SMALL: u64 = 1_000;
@@ -108,7 +108,7 @@ fn costs(timestamps: Timestamps, traffic: &Traffic, on_the_wire: BytesOnTheWire)
             queue: DEEP,
             back_queue: DEEP,
         };
-        let reference = Control::reference(traffic.stack).map_err(PlanError)?;
+        let reference = Controller::reference(traffic.stack).map_err(PlanError)?;
         let download = Traffic {
             name: "calibration".into(),
             from: 0,

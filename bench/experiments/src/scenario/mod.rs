@@ -52,7 +52,7 @@ pub(crate) use run::{RunControl, goal, run_with};
 pub(crate) use source::{Source, note};
 pub(crate) use spec::{RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, toml_message};
 
-use crate::stack::{ClockMisreport, Control, Stack};
+use crate::stack::{ClockMisreport, Controller, Stack};
 
 /// A scenario, checked.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ pub struct Traffic {
     /// What its clients send, acknowledgements above all, crosses the links of the way; `false`: it only takes their delays.
     pub acks_queue: bool,
     /// Controllers of its connections and the part of the connections that each has. The parts sum to 1.
-    pub mix: Vec<(f64, Control)>,
+    pub mix: Vec<(f64, Controller)>,
     /// What its clients ask for.
     pub workload: Workload,
     /// How its requests use connections.

@@ -23,7 +23,7 @@ pub struct Outcome {
     /// Packet-level groups by name, and `group/controller` where a group has several.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub background: BTreeMap<String, BackgroundOutcome>,
-    /// How the flows that last as long as the run shared the link that was asked about, where one was.
+    /// How the flows that last as long as the run shared the link that `[keep]` names, where it names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<Fairness>,
     /// How punctual the machine was, in a real-time run.
@@ -142,7 +142,7 @@ pub struct GroupOutcome {
     /// Connections that its servers accepted.
     #[serde(default)]
     pub accepted: u64,
-    /// Hash over its first requests, as many as the responses at which the run ends: equal when it was asked the same. Empty where the run
+    /// Hash over its first requests, as many as the responses at which the run ends: equal for the same requests. Empty where the run
     /// ends at a time.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request_hash: String,
@@ -260,7 +260,7 @@ impl RttOutcome {
         let samples = rtt.iter().enumerate().map(|(i, (at, sample))| {
             let next = rtt.get(i + 1).map(|(at, _)| *at);
             let mut follows = false;
-            // Sent before the first sample: nothing could have told of it.
+            // Sent before the first sample: nothing could have shown it.
             while lost.peek().is_some_and(|sent| next.is_none_or(|next| *sent < next)) {
                 follows |= lost.next().is_some_and(|sent| sent >= *at);
             }

@@ -38,7 +38,7 @@ impl Record {
         self.inferred.load(Ordering::Relaxed)
     }
 
-    /// Probe timeouts: as told, where the stack reports them.
+    /// Probe timeouts: as reported, where the stack does.
     pub(super) fn probe_timeouts(&self) -> u64 {
         match self.reported.load(Ordering::Relaxed) {
             0 => self.inferred.load(Ordering::Relaxed),

@@ -31,7 +31,7 @@ use super::{
     Traffic, Workload, load,
 };
 use crate::http::Identity;
-use crate::stack::{self, ClientClock, Control, EndpointSettings};
+use crate::stack::{self, ClientClock, Controller, EndpointSettings};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
@@ -306,7 +306,7 @@ impl<'a> Run<'a> {
         let first_link = self.links_of(traffic.from, traffic.to).hops[0].link;
         let mut parts = Vec::new();
         let mut up_to = 0.0;
-        for (place, (part, control)) in traffic.mix.iter().enumerate() {
+        for (place, (part, controller)) in traffic.mix.iter().enumerate() {
             up_to += part;
             let state = Arc::clone(&self.state);
             let part = Arc::new(ControllerGroup {
@@ -318,15 +318,15 @@ impl<'a> Run<'a> {
                 window: Arc::new(WindowTrace::default()),
                 traced_end: Mutex::default(),
             });
-            let control = recorded(control, &part.record, traffic.datagram);
+            let controller = recorded(controller, &part.record, traffic.datagram);
             let mut ends_of = Vec::new();
             for (nth, drift) in drifts(traffic.drift).into_iter().enumerate() {
                 let settings = EndpointSettings {
                     sim: &sim,
                     identity,
-                    control: &control,
+                    control: &controller,
                     extension: self.scenario.timestamps.extension(),
-                    shaping: self.scenario.shaping == Shaping::Auto && control.needs_shaping(),
+                    shaping: self.scenario.shaping == Shaping::Auto && controller.needs_shaping(traffic.stack),
                     max_window: traffic.max_window,
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(SMALLEST_STOCK_DATAGRAM),
@@ -374,7 +374,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Half of the responses that a group will be asked for: the traced one is among them, so that it has time to complete.
+    /// Half of the responses that a group will get: the traced one is among them, so that it has time to complete.
     fn half(&self, rate: f64) -> u64 {
         match self.scenario.stop {
             Stop::Responses(n) => n.div_ceil(2),
@@ -450,7 +450,7 @@ impl<'a> Run<'a> {
     /// The controllers, for errors.
     fn names(&self) -> String {
         let controls = self.scenario.traffic.iter().flat_map(|t| &t.mix);
-        let mut names: Vec<String> = controls.map(|(_, control)| control.spec()).collect();
+        let mut names: Vec<String> = controls.map(|(_, controller)| controller.spec()).collect();
         names.sort();
         names.dedup();
         names.join(" + ")
@@ -480,13 +480,13 @@ impl<'a> Run<'a> {
 }
 
 /// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks send by themselves.
-fn recorded(control: &Control, record: &Arc<Record>, datagram: u16) -> Control {
-    match control {
-        Control::Fathom(controller_config) => Control::Fathom(Arc::new(Recorded {
+fn recorded(controller: &Controller, record: &Arc<Record>, datagram: u16) -> Controller {
+    match controller {
+        Controller::Fathom(controller_config) => Controller::Fathom(Arc::new(Recorded {
             inner: Arc::clone(controller_config),
             record: Arc::clone(record),
             datagram: (datagram < SMALLEST_STOCK_DATAGRAM).then_some(datagram),
         })),
-        Control::Native(name) => Control::Native(name),
+        Controller::Native(name) => Controller::Native(name),
     }
 }

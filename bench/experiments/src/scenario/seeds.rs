@@ -8,7 +8,7 @@ pub enum Seeding {
     /// Every part has a seed of its own, mixed from the run's.
     #[default]
     Mixed,
-    /// Neighbours share a pair, as the results of comparisons have had it from the start. Endpoints are told apart by a byte: for at most
+    /// Neighbours share a pair, as the results of comparisons have had it from the start. Endpoints are distinguished by a byte: for at most
     /// 256 groups with one controller each.
     Paired,
 }

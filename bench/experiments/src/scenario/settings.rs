@@ -1,12 +1,11 @@
 //! Settings of connections that every way to write an experiment has.
 
-use std::str::FromStr;
-
 use fathom_plugin::{EnableTimestamp, Extension, Offer};
 use serde::{Deserialize, Serialize};
 
 /// How requests use connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::EnumString)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = not_connections)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
     /// One connection per request (HTTP/1.0 in the paper).
@@ -17,7 +16,10 @@ pub enum Connections {
 }
 
 /// How one-way delays travel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::EnumString, strum::Display,
+)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = not_timestamps)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timestamps {
     /// SYNC_TIMESTAMP beside ACK frames; the sender derives the delay.
@@ -32,7 +34,8 @@ pub enum Timestamps {
 }
 
 /// Whether endpoints send through a shaping socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::EnumString)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = not_shaping)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shaping {
     /// Where the controller needs it.
@@ -42,19 +45,8 @@ pub enum Shaping {
     Off,
 }
 
-impl FromStr for Shaping {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "auto" => Ok(Self::Auto),
-            "off" => Ok(Self::Off),
-            _ => Err(format!("'{s}' does not say when packets are shaped; write auto or off")),
-        }
-    }
-}
-
 impl Timestamps {
-    /// What the transport parameters say. TIMESTAMP's is there when it is asked for: it would make every handshake longer.
+    /// What the transport parameters say. TIMESTAMP's is there when it is requested: it would make every handshake longer.
     pub(crate) const fn extension(self) -> Extension {
         match self {
             Self::Lean => Extension { offer: Some(Offer::Lean), ..Extension::OFF },
@@ -63,38 +55,16 @@ impl Timestamps {
             Self::Off => Extension::OFF,
         }
     }
-
-    /// The name users type.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Lean => "lean",
-            Self::Paper => "paper",
-            Self::Timestamp => "timestamp",
-            Self::Off => "off",
-        }
-    }
 }
 
-impl FromStr for Timestamps {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "lean" => Ok(Self::Lean),
-            "paper" => Ok(Self::Paper),
-            "timestamp" => Ok(Self::Timestamp),
-            "off" => Ok(Self::Off),
-            _ => Err(format!("'{s}' is not a way to carry one-way delays; write lean, paper, timestamp or off")),
-        }
-    }
+fn not_connections(s: &str) -> String {
+    format!("'{s}' is not a way to use connections; write fresh or persistent")
 }
 
-impl FromStr for Connections {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "fresh" => Ok(Self::Fresh),
-            "persistent" => Ok(Self::Persistent),
-            _ => Err(format!("'{s}' is not a way to use connections; write fresh or persistent")),
-        }
-    }
+fn not_timestamps(s: &str) -> String {
+    format!("'{s}' is not a way to carry one-way delays; write lean, paper, timestamp or off")
+}
+
+fn not_shaping(s: &str) -> String {
+    format!("'{s}' does not say when packets are shaped; write auto or off")
 }

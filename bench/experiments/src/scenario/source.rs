@@ -66,7 +66,7 @@ impl Iterator for Source {
     }
 }
 
-/// Adds a request to a hash over requests: equal for two runs exactly when they were asked the same.
+/// Adds a request to a hash over requests: equal for two runs exactly when their requests are the same.
 pub(crate) fn note(hash: &mut StableHash, r: &WebRequest) {
     let durations = [r.client_rtt, r.server_rtt, r.server_delay].map(|d| d.as_nanos() as u64);
     for word in [r.start.as_nanos(), r.request_bytes, r.response_bytes].into_iter().chain(durations) {

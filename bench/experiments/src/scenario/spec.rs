@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::background::Background;
 use super::chain::{Access, AccessQueues, Chain, ChainLink};
 use super::{Connections, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
-use crate::stack::{Control, Stack};
+use crate::stack::{Controller, Stack};
 pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
 use values::{parse_mix, parse_range, parse_rate, parse_stop};
 
@@ -341,8 +341,8 @@ impl TrafficSpec {
             Workload::Bulk { .. } => {}
         }
         let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
-        for (_, control) in &mix {
-            if let Control::Fathom(controller_config) = control {
+        for (_, controller) in &mix {
+            if let Controller::Fathom(controller_config) = controller {
                 let provided = provided(stack, scenario.timestamps, scenario.shaping);
                 field(&at("controller"), controller_config.check(provided).map_err(|e| e.to_string()))?;
             } else if self.datagram() < super::SMALLEST_STOCK_DATAGRAM {
@@ -417,9 +417,9 @@ impl BackgroundSpec {
         if !(200..=1_500).contains(&self.packet) {
             return Err(PlanError(at(&format!("packet: {} is out of range; write 200 to 1500 bytes", self.packet))));
         }
-        let ours = |(part, control)| match control {
-            Control::Fathom(controller_config) => Ok((part, controller_config)),
-            Control::Native(name) => {
+        let ours = |(part, controller)| match controller {
+            Controller::Fathom(controller_config) => Ok((part, controller_config)),
+            Controller::Native(name) => {
                 Err(format!("native:{name} belongs to a stack; packet-level flows run our controllers"))
             }
         };

@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 use fathom_plugin::{Clock, Extension, Observer};
-pub use fathom_stacks::{Controller as Control, SetupError, Stack};
+pub use fathom_stacks::{Controller, SetupError, Stack};
 use fathom_stacks::{Monitor, noq, quinn};
 use h3::error::Code;
 
@@ -47,7 +47,7 @@ enum Side {
 pub(crate) struct EndpointSettings<'a> {
     pub(crate) sim: &'a SimHandle,
     pub(crate) identity: &'a Identity,
-    pub(crate) control: &'a Control,
+    pub(crate) control: &'a Controller,
     /// How one-way delays travel.
     pub(crate) extension: Extension,
     /// Endpoints send through a shaping socket.

@@ -91,7 +91,7 @@ pub enum StudyError {
     Runs {
         /// Those that failed, at least one.
         failed: Vec<Failed>,
-        /// Runs that were asked for.
+        /// Runs that were requested.
         of: usize,
     },
 }

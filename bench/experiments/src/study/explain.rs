@@ -79,7 +79,7 @@ fn scenario(s: &Scenario) -> String {
         Stop::At(end) => format!("at {end:?}"),
     };
     let stacks: Vec<&str> = s.stacks().iter().map(|stack| stack.name()).collect();
-    text + &format!("ends {end}{warm_up}; stack {}; one-way delays {}\n", stacks.join(", "), s.timestamps.name())
+    text + &format!("ends {end}{warm_up}; stack {}; one-way delays {}\n", stacks.join(", "), s.timestamps)
 }
 
 fn link(l: &ChainLink) -> String {

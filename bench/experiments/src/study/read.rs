@@ -405,7 +405,7 @@ fn combinations<'a, 'i>(axes: &'a [Values<'i>]) -> Result<Vec<Combination<'a, 'i
     Ok(all)
 }
 
-/// Every axis, and every field of a variant but its name, was asked for.
+/// Every axis, and every field of a variant but its name, was used.
 fn all_used(axes: &[Values<'_>], used: &BTreeSet<String>) -> Result<(), SpannedError> {
     for axis in axes {
         let name = &axis.name;

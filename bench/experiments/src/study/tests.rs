@@ -462,7 +462,7 @@ fn results_that_cannot_be_stored_stop_the_study() {
     let error = run_study_with(&runs, &options, &|_| {}, &runner).unwrap_err();
     assert!(error.to_string().contains("name a folder you can write to"), "{error}");
     std::fs::remove_file(&folder.0).unwrap();
-    // A number that would not be read back: told at once instead of running the run again for ever.
+    // A number that would not be read back: reported at once instead of running the run again for ever.
     let ran = AtomicUsize::new(0);
     let error = run_study_with(&runs, &options, &|_| {}, &|run: &StudyRun, _: &Progress| {
         ran.fetch_add(1, Ordering::Relaxed);

@@ -20,7 +20,8 @@ pub struct Arrival {
 }
 
 /// Distribution of the gaps between requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Spacing {
     /// Independent of each other, as many users are: exponential gaps.
     #[default]
@@ -29,25 +30,8 @@ pub enum Spacing {
     Even,
 }
 
-impl std::str::FromStr for Spacing {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Self, String> {
-        match s {
-            "poisson" => Ok(Self::Poisson),
-            "even" => Ok(Self::Even),
-            _ => Err(format!("'{}' is no spacing; write poisson or even", s.escape_debug())),
-        }
-    }
-}
-
-impl std::fmt::Display for Spacing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Poisson => "poisson",
-            Self::Even => "even",
-        })
-    }
+fn unknown(s: &str) -> String {
+    format!("'{}' is no spacing; write poisson or even", s.escape_debug())
 }
 
 /// Endless requests for these URLs in turn, `rate` per second, which is above zero.

@@ -104,8 +104,8 @@ async fn work<E: Endpoint>(closed_loop: Arc<ClosedLoop<E>>, slot: usize) {
         while session.usable() {
             let Some(mut request) = closed_loop.next() else { return };
             request.connection = session.id;
-            let asked = session.send_request(&mut sender, &request.url, &mut request.progress);
-            let result = tokio::time::timeout(limit, asked).await;
+            let sent = session.send_request(&mut sender, &request.url, &mut request.progress);
+            let result = tokio::time::timeout(limit, sent).await;
             let result = result.unwrap_or_else(|_| Err(timed_out(&request, limit)));
             if closed_loop.done(&request, result) {
                 tokio::time::sleep(BACK_OFF).await;

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-/// The longest duration that is told from longer ones.
+/// The longest duration that is distinguished from longer ones.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Durations in microseconds, to three digits, up to ten minutes; longer ones count as that.

@@ -25,7 +25,7 @@ impl Pacer {
         mut begin: impl FnMut(Arrival, Instant) + Send + 'static,
     ) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (told, done) = oneshot::channel();
+        let (released, done) = oneshot::channel();
         let ends = Arc::clone(&over);
         let thread = std::thread::spawn(move || {
             for arrival in arrivals {
@@ -44,7 +44,7 @@ impl Pacer {
             }
             // What it held is let go before others hear of the end.
             drop(begin);
-            let _ = told.send(());
+            let _ = released.send(());
         });
         Self { over, thread: Some(thread), done }
     }

@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use http::Uri;
+use strum::VariantArray as _;
 
 /// Kinds of request failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum FailureKind {
     /// No connection could be established in time.
     Connect,
@@ -16,26 +18,15 @@ pub enum FailureKind {
     /// The status was 400 or above.
     Status,
     /// The body's length differs from `content-length`.
+    #[strum(serialize = "short body")]
     Body,
     /// The body's digest differs from the server's, or the server sent none.
     Digest,
 }
 
 impl FailureKind {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::Connect, Self::Timeout, Self::Reset, Self::Status, Self::Body, Self::Digest];
-
-    /// Its name in tables and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Timeout => "timeout",
-            Self::Reset => "reset",
-            Self::Status => "status",
-            Self::Body => "short body",
-            Self::Digest => "digest",
-        }
-    }
+    /// Every kind.
+    pub const ALL: &[Self] = Self::VARIANTS;
 }
 
 /// Why a request failed.

@@ -189,6 +189,6 @@ async fn send_request<E: Endpoint>(
     }
     let Some(digest) = digest else { return Ok(()) };
     // Where a server knows the whole body beforehand, it tells the digest before it.
-    let told = trailers.as_ref().filter(|trailers| trailers.contains_key(digest::CONTENT_DIGEST));
-    digest.check(told.unwrap_or(head.headers())).map_err(|why| Failure::new(FailureKind::Digest, why))
+    let digests = trailers.as_ref().filter(|trailers| trailers.contains_key(digest::CONTENT_DIGEST));
+    digest.check(digests.unwrap_or(head.headers())).map_err(|why| Failure::new(FailureKind::Digest, why))
 }

@@ -31,7 +31,7 @@ impl Origin {
     /// The URL of this path on the server; the path may bring a query.
     ///
     /// # Errors
-    /// It is no path: one line that names the mend.
+    /// It is no path: one line with a hint.
     pub fn url(&self, path: &str) -> Result<Uri, String> {
         let wrong = |why: &dyn std::fmt::Display| {
             format!("'{}' is no path: {why}; write one such as /index.html", path.escape_debug())
@@ -54,7 +54,7 @@ impl std::fmt::Display for Origin {
 /// Reads the URLs of one server: its name with the port, and the URLs as requests bear them.
 ///
 /// # Errors
-/// One is no `https` URL, or they are of several servers: one line that names the mend.
+/// One is no `https` URL, or they are of several servers: one line with a hint.
 pub fn urls<S: AsRef<str>>(texts: &[S]) -> Result<(Authority, Vec<Uri>), String> {
     let mut found: Option<Authority> = None;
     let mut urls = Vec::with_capacity(texts.len());

@@ -72,7 +72,7 @@ impl AdmissionControl {
 
     /// Decides on an attempt from this address, whose address is validated if `proved`; counts Retries and refusals.
     pub(super) fn decide(self: &Arc<Self>, from: SocketAddr, proved: bool, now: Instant) -> AdmissionDecision {
-        let Limits { connections, handshakes, attempts, .. } = self.limits;
+        let Limits { connections, handshakes, unvalidated_per_second, .. } = self.limits;
         let (prefix, bound) = (self.limits.client_prefix.of(from.ip()), self.bound(from.ip()));
         let mut state = self.state();
         let client = state.clients.get(&prefix).copied().unwrap_or_default();
@@ -86,8 +86,8 @@ impl AdmissionControl {
         }
         let many = state.handshakes >= handshakes || client.proved + client.unproved >= bound;
         if !proved {
-            let bucket = state.attempts.get_or_insert(Attempts { left: attempts.into(), at: now });
-            if many || !bucket.take(now, attempts) {
+            let bucket = state.attempts.get_or_insert(Attempts { left: unvalidated_per_second.into(), at: now });
+            if many || !bucket.take(now, unvalidated_per_second) {
                 self.metrics.retried();
                 return AdmissionDecision::Retry;
             }
@@ -101,7 +101,7 @@ impl AdmissionControl {
 
     /// Limit of connections of this client prefix.
     fn bound(&self, ip: IpAddr) -> usize {
-        match self.limits.per_client {
+        match self.limits.connections_per_client {
             Some(bound) => bound,
             None if is_private(ip) => usize::MAX,
             None => Limits::per_client_by_default(self.limits.connections),
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn many_attempts_per_second_lead_to_retries() {
-        let (admission, metrics) = admission(Limits { attempts: 100, ..Limits::default() });
+        let (admission, metrics) = admission(Limits { unvalidated_per_second: 100, ..Limits::default() });
         let start = Instant::now();
         let mut accepted = 0;
         // 10,000 in a second, none of which keeps its place.
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn an_explicit_limit_applies_to_every_address() {
-        let (admission, _) = admission(Limits { per_client: Some(2), ..Limits::default() });
+        let (admission, _) = admission(Limits { connections_per_client: Some(2), ..Limits::default() });
         let now = Instant::now();
         let _places = [0, 1].map(|_| guard(admission.decide(from("127.0.0.1"), true, now)));
         assert!(matches!(admission.decide(from("127.0.0.1"), true, now), AdmissionDecision::Refuse));
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn spoofed_addresses_cause_no_refusals() {
-        let (admission, _) = admission(Limits { per_client: Some(4), ..Limits::default() });
+        let (admission, _) = admission(Limits { connections_per_client: Some(4), ..Limits::default() });
         let (now, client) = (Instant::now(), from("192.0.2.1"));
         let mut forged = [0; 4].map(|_| guard(admission.decide(client, false, now)));
         assert!(matches!(admission.decide(client, false, now), AdmissionDecision::Retry), "prove it");

@@ -173,7 +173,7 @@ async fn requests<E: Endpoint>(
     let mut open = JoinSet::new();
     let mut shutting_down = false;
     let activity = Arc::new(RequestActivity::new());
-    let mut unused = pin!(sleep_until(activity.unused_from(limits.request)));
+    let mut unused = pin!(sleep_until(activity.unused_from(limits.request_timeout)));
     let over = loop {
         tokio::select! {
             accepted = http.accept(), if open.len() < most => match accepted {
@@ -198,7 +198,7 @@ async fn requests<E: Endpoint>(
                 }
             }
             () = unused.as_mut(), if !shutting_down => {
-                let from = activity.unused_from(limits.request);
+                let from = activity.unused_from(limits.request_timeout);
                 if from > Instant::now() {
                     unused.as_mut().reset(from);
                 } else {
@@ -284,7 +284,7 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>, S: ResponseSt
     activity: &RequestActivity,
 ) {
     let header = poll_fn(|cx| resolver.frame_stream.poll_next(cx));
-    let Ok(header) = tokio::time::timeout(context.server.limits.header, header).await else {
+    let Ok(header) = tokio::time::timeout(context.server.limits.header_timeout, header).await else {
         context.server.metrics.slow_header();
         // Dropped, the response would end as if it were whole. Nothing was done for the request: it may be sent again.
         resolver.frame_stream.reset(Code::H3_REQUEST_REJECTED.value());

@@ -49,8 +49,8 @@ pub(super) struct MemoryBudget {
 impl MemoryBudget {
     pub(super) fn new(limits: &Limits, metrics: ResponseMemoryMetrics) -> Arc<Self> {
         metrics.set_limit(limits.unacknowledged);
-        let Limits { unacknowledged: total, send_buffer: each, stall, pressure, .. } = *limits;
-        Arc::new(Self { total, each, stall, window: pressure, metrics })
+        let Limits { unacknowledged: total, send_buffer: each, stall_timeout: stall, .. } = *limits;
+        Arc::new(Self { total, each, stall, window: limits.pressure_timeout, metrics })
     }
 
     fn free(&self) -> u64 {
@@ -248,12 +248,12 @@ impl ResponseBudget {
     /// Charges at most what is wanted, as soon as there is room.
     pub(super) async fn charge(self: &Arc<Self>, wanted: u64) -> Charge {
         loop {
-            // Before it is looked whether there is room: what is freed meanwhile is heard.
+            // Before it is looked whether there is room: what is freed meanwhile is noticed.
             let freed = self.connection.freed.notified();
             if let Some(charge) = self.try_charge(Instant::now(), wanted, false) {
                 return charge;
             }
-            // Only what the connection itself frees is told: others are looked for now and then.
+            // Only what the connection itself frees is reported: others are looked for now and then.
             let _ = tokio::time::timeout(self.connection.tick(), freed).await;
         }
     }

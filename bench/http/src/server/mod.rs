@@ -227,9 +227,9 @@ fn endpoint_settings(
     let controllers = shares.controllers().map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(EndpointSettings {
         extension,
-        shaping: controllers.iter().any(|controller| controller.needs_shaping_on(stack)),
+        shaping: controllers.iter().any(|controller| controller.needs_shaping(stack)),
         transport: TransportSettings {
-            idle: Some(limits.idle),
+            idle: Some(limits.idle_timeout),
             bidi_streams: Some(limits.streams),
             // HTTP/3 has three of them: control and QPACK's two (RFC 9114 §6.2).
             uni_streams: Some(8),
@@ -294,4 +294,22 @@ async fn serve<E: Endpoint>(
 /// Waits for the stop signal; a dropped sender means the same.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sdc_is_served_through_a_shaping_socket() {
+        let identity = Identity::self_signed(&[]).unwrap();
+        for (shares, shaping) in [("sdc", true), ("reno,sdc", true), ("reno", false)] {
+            for stack in Stack::ALL.iter().filter(|stack| stack.on_rustls()) {
+                let tls = identity.server().unwrap();
+                let settings =
+                    endpoint_settings(*stack, &shares.parse().unwrap(), tls, &Limits::default(), Extension::default());
+                assert_eq!(settings.unwrap().shaping, shaping, "{shares} on {stack}");
+            }
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub(super) trait ResponseWriter: Send {
     ) -> impl Future<Output = Result<(), String>> + Send;
     /// A part of the body.
     fn data(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), String>> + Send;
-    /// There is no more but, where it was asked for, the body's digest: the value of `content-digest`, among the trailers.
+    /// There is no more but, where it was requested, the body's digest: the value of `content-digest`, among the trailers.
     fn finish(&mut self, digest: Option<String>) -> impl Future<Output = Result<(), String>> + Send;
     /// All of it, of a response whose body is at hand.
     fn whole(

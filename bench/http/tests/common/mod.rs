@@ -67,8 +67,8 @@ pub fn start_with(settings: Settings, logs: Option<&Arc<LogFolder>>, grace: Dura
     if let Some(logs) = logs {
         server = server.logging(Arc::clone(logs));
     }
-    let (address, (stop, told)) = (server.address(), watch::channel(false));
-    let task = tokio::spawn(server.serve(told, grace));
+    let (address, (stop, stopped)) = (server.address(), watch::channel(false));
+    let task = tokio::spawn(server.serve(stopped, grace));
     Running { address, metrics, client, stop, task }
 }
 
@@ -104,7 +104,7 @@ impl Running {
 
     pub async fn get(&self, path: &str) -> (StatusCode, String, Vec<u8>) {
         let connection = self.connect().await.expect("a connection");
-        ask(&connection, Method::GET, path).await.expect("an answer")
+        request(&connection, Method::GET, path).await.expect("an answer")
     }
 
     /// Ends it, which must not wait for clients that ask for nothing.
@@ -114,7 +114,11 @@ impl Running {
     }
 }
 
-pub async fn ask(connection: &Connection, method: Method, path: &str) -> Result<(StatusCode, String, Vec<u8>), String> {
+pub async fn request(
+    connection: &Connection,
+    method: Method,
+    path: &str,
+) -> Result<(StatusCode, String, Vec<u8>), String> {
     let text = |e: &dyn std::fmt::Display| e.to_string();
     let (mut driver, mut sender) =
         h3::client::new(h3_quinn::Connection::new(connection.clone())).await.map_err(|e| text(&e))?;

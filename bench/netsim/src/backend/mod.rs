@@ -7,11 +7,10 @@
 //! | `attach.rs` | connects a simulation that is set up to its backend |
 //! | `real_time.rs` | the wall clock and the kernel's sockets |
 //! | `kernel_hop.rs` | two sockets, and the packets in transit between them |
-//! | `crossing.rs` | packets on their kernel hops |
+//! | `transit.rs` | packets on their kernel hops |
 //! | `netem/` | links that are the kernel's |
 
 mod attach;
-mod crossing;
 mod kernel_hop;
 mod name;
 #[cfg(target_os = "linux")]
@@ -20,6 +19,7 @@ pub(crate) mod real_time;
 mod router_link;
 #[cfg(test)]
 mod tests;
+mod transit;
 
 pub use attach::{BackendError, attach};
 pub use name::Backend;

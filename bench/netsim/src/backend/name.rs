@@ -1,12 +1,25 @@
 //! Where a run takes place: in simulated time, over the kernel's loopback, or over the kernel's own links.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// Which clock a run uses, and what carries its packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
 #[serde(try_from = "String", into = "&'static str")]
 pub enum Backend {
     /// Virtual time and simulated links: the same plan gives the same bytes.
@@ -20,16 +33,7 @@ pub enum Backend {
 
 impl Backend {
     /// Every backend.
-    pub const ALL: [Self; 3] = [Self::Virtual, Self::Loopback, Self::Netem];
-
-    /// Its name on the command line and in plans.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Virtual => "virtual",
-            Self::Loopback => "loopback",
-            Self::Netem => "netem",
-        }
-    }
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Runs in virtual time.
     pub fn is_virtual(&self) -> bool {
@@ -37,32 +41,16 @@ impl Backend {
     }
 }
 
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+fn unknown(s: &str) -> String {
+    if s == "relay" {
+        return "the backend 'relay' is now called 'loopback'; write loopback".to_owned();
     }
-}
-
-impl FromStr for Backend {
-    type Err = String;
-    fn from_str(s: &str) -> Result<Self, String> {
-        if s == "relay" {
-            return Err("the backend 'relay' is now called 'loopback'; write loopback".to_owned());
-        }
-        let found = Self::ALL.into_iter().find(|backend| backend.name() == s);
-        found.ok_or_else(|| format!("'{}' is not a backend; write virtual, loopback or netem", s.escape_debug()))
-    }
+    format!("'{}' is not a backend; write virtual, loopback or netem", s.escape_debug())
 }
 
 impl TryFrom<String> for Backend {
     type Error = String;
     fn try_from(s: String) -> Result<Self, String> {
         s.parse()
-    }
-}
-
-impl From<Backend> for &'static str {
-    fn from(backend: Backend) -> Self {
-        backend.name()
     }
 }

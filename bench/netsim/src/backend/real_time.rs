@@ -27,7 +27,7 @@ use crate::udp::Udp;
 const LARGEST: usize = 1 << 16;
 /// Datagrams read at once.
 pub(crate) const BATCH: usize = 16;
-/// Longest lateness told apart, in microseconds.
+/// Longest lateness distinguished, in microseconds.
 const LATEST: u64 = 60_000_000;
 
 /// A link that the kernel emulates.

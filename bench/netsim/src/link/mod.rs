@@ -59,9 +59,9 @@ pub struct LinkStats {
     pub mean_queue: f64,
     /// Seconds the link was sending.
     pub busy: f64,
-    /// The queue over time, for links that were asked to keep it ([`Link::with_series`]).
+    /// The queue over time, for links that keep it ([`Link::with_series`]).
     pub queue_series: Option<Series>,
-    /// What each flow got, for links that were asked to keep it ([`Link::with_shares`]).
+    /// What each flow got, for links that keep it ([`Link::with_shares`]).
     pub shares: Option<Shares>,
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// Width of a bin in nanoseconds: a tenth of a second, the shortest window of Packet size §4.3.1.
 const WIDTH: u64 = 100_000_000;
-/// Bins in a second. Rates come by the second unless asked for otherwise, as in the figures 4.4 to 4.7 of Packet size §4.3.1; sizes are
+/// Bins in a second. Rates come by the second unless requested otherwise, as in the figures 4.4 to 4.7 of Packet size §4.3.1; sizes are
 /// kept by the second.
 const SECOND: usize = 10;
 /// Flows, bins, and bytes-of-a-flow-in-a-bin kept at most (32 MB of these): what grows with a run must end somewhere. A run beyond them

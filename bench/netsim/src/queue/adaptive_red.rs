@@ -115,7 +115,7 @@ impl Queue for AdaptiveRed {
     fn admit(&mut self, a: &Arrival) -> Admission {
         self.0.red.weigh(a);
         self.0.step(a.now, Allowed { up: true, down: true, least: LEAST });
-        self.0.red.judge(a)
+        self.0.red.decide(a)
     }
 }
 

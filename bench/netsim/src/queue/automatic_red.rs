@@ -122,7 +122,7 @@ impl AutomaticRed {
                 "maxp" => spec.max_p = options::number(value)?,
                 "ecn" => spec.ecn = options::switch(value)?,
                 "wait" => spec.wait = options::switch(value)?,
-                "mark" => spec.marking = Marking::read(value)?,
+                "mark" => spec.marking = value.parse().map_err(|_| OptionError::Value)?,
                 _ => return Err(OptionError::Name),
             }
             Ok(())

@@ -50,7 +50,7 @@ impl Queue for GentleAred {
         let down = average < self.earlier && average > min;
         self.steered.step(a.now, Allowed { up, down, least: f64::MIN_POSITIVE });
         self.earlier = average;
-        self.steered.red.judge(a)
+        self.steered.red.decide(a)
     }
 }
 

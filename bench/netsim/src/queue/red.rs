@@ -33,32 +33,14 @@ use super::tc::Qdisc;
 const MARK_BELOW: f64 = 0.1;
 
 /// Which of the picked packets that may carry a mark are marked; the others are dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display, strum::EnumString)]
 pub enum Marking {
     /// Marked while the average is below `max` (ns-2 before April 2002).
+    #[strum(serialize = "avg")]
     Average,
     /// Marked while the probability, before spreading, is below 0.1 (ns-2 since April 2002).
+    #[strum(serialize = "p")]
     Probability,
-}
-
-impl Marking {
-    /// Reads `avg` or `p`.
-    pub(super) fn read(value: &str) -> Result<Self, OptionError> {
-        match value {
-            "avg" => Ok(Self::Average),
-            "p" => Ok(Self::Probability),
-            _ => Err(OptionError::Value),
-        }
-    }
-}
-
-impl fmt::Display for Marking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Average => "avg",
-            Self::Probability => "p",
-        })
-    }
 }
 
 /// RED as users write it. Queues and thresholds in packets, the one in transmission included.
@@ -232,7 +214,7 @@ impl Red {
     }
 
     /// Verdict on `a` by the average as it stands.
-    pub(super) fn judge(&mut self, a: &Arrival) -> Admission {
+    pub(super) fn decide(&mut self, a: &Arrival) -> Admission {
         if a.queued_packets >= self.spec.limit {
             self.count = 0;
             return Admission::Drop;
@@ -260,7 +242,7 @@ impl Red {
 impl Queue for Red {
     fn admit(&mut self, a: &Arrival) -> Admission {
         self.weigh(a);
-        self.judge(a)
+        self.decide(a)
     }
 }
 
@@ -284,7 +266,7 @@ impl Discipline for RedSpec {
                 "gentle" => spec.gentle = options::switch(value)?,
                 "ecn" => spec.ecn = options::switch(value)?,
                 "wait" => spec.wait = options::switch(value)?,
-                "mark" => spec.marking = Marking::read(value)?,
+                "mark" => spec.marking = value.parse().map_err(|_| OptionError::Value)?,
                 _ => return Err(OptionError::Name),
             }
             Ok(())

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::RelaySpec;
 use super::faults::Faults;
-use super::line::{Fate, Line, LineStats};
+use super::line::{Copies, Line, LineStats};
 use crate::udp::Udp;
 
 /// Clients at once: each has a socket, and many systems allow a process 1024. More are refused, the longest silent first forgotten.
@@ -419,19 +419,19 @@ impl Relay {
             Towards::Client => &mut self.down,
             Towards::Server => &mut self.up,
         };
-        let fate = if self.faults.let_pass(now, datagram.len()) {
+        let copies = if self.faults.let_pass(now, datagram.len()) {
             line.arrive(now.as_nanos() as u64, datagram.len() as u32, ecn.is_some())
         } else {
             self.stats.cut_off += 1;
-            Fate::default()
+            Copies::default()
         };
         if let Some(tap) = &mut self.tap {
             let to_server = towards == Towards::Server;
-            let (ecn, leaves) = (ecn.map_or(0, |ecn| ecn as u8), fate[0].map(|copy| Duration::from_nanos(copy.at)));
+            let (ecn, leaves) = (ecn.map_or(0, |ecn| ecn as u8), copies[0].map(|copy| Duration::from_nanos(copy.at)));
             let server = self.entrances[client.0].to;
             tap(&Passing { at: now, to_server, client: client.1, server, ecn, contents: datagram, leaves });
         }
-        for copy in fate.into_iter().flatten() {
+        for copy in copies.into_iter().flatten() {
             if self.waiting_bytes + Waiting::cost(datagram.len()) > MOST_BYTES {
                 self.stats.overrun += 1;
                 continue;
@@ -623,14 +623,14 @@ mod tests {
         let spec = RelaySpec { faults: vec![rebind], ..RelaySpec::default() };
         let relay = Running::new(server.local_addr().unwrap(), spec);
         let clients = [socket(), socket()];
-        let ask = |client: &UdpSocket| {
+        let query = |client: &UdpSocket| {
             client.send_to(b"?", relay.address).unwrap();
             server.recv_from(&mut [0; 10]).unwrap().1
         };
-        let before = [ask(&clients[0]), ask(&clients[1])];
+        let before = [query(&clients[0]), query(&clients[1])];
         assert_ne!(before[0], before[1]);
         relay.go_to(300, 2);
-        let after = [ask(&clients[0]), ask(&clients[1])];
+        let after = [query(&clients[0]), query(&clients[1])];
         assert!(before[0] != after[0] && before[1] != after[1], "{before:?} {after:?}");
         server.send_to(b"!", after[1]).unwrap();
         assert_eq!(clients[1].recv(&mut [0; 10]).unwrap(), 1);

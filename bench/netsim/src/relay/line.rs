@@ -43,7 +43,7 @@ pub struct Copy {
 }
 
 /// What becomes of a datagram: it arrives as often as there are copies.
-pub type Fate = [Option<Copy>; 2];
+pub type Copies = [Option<Copy>; 2];
 
 /// Counts of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Line {
     }
 
     /// A datagram of `payload` bytes comes in at `now` nanoseconds.
-    pub fn arrive(&mut self, now: u64, payload: u32, ecn_capable: bool) -> Fate {
+    pub fn arrive(&mut self, now: u64, payload: u32, ecn_capable: bool) -> Copies {
         self.stats.arrived += 1;
         if self.sample_in_a_row(0, self.spec.loss) {
             self.stats.lost += 1;
@@ -157,9 +157,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn only(fate: Fate) -> Copy {
-        assert_eq!(fate[1], None);
-        fate[0].unwrap()
+    fn only(copies: Copies) -> Copy {
+        assert_eq!(copies[1], None);
+        copies[0].unwrap()
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod line;
 
 pub use faults::{Fault, Faults};
 pub use forwarder::{Passing, Relay, RelayError, RelayStats};
-pub use line::{Copy, Fate, Line, LineSpec, LineStats};
+pub use line::{Copies, Copy, Line, LineSpec, LineStats};
 
 /// What a relay does to both directions.
 #[derive(Clone, Debug, Default, PartialEq)]

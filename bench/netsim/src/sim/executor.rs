@@ -149,14 +149,19 @@ impl Executor {
         if real { self.run_in_real_time(limit) } else { self.run_in_virtual_time(limit) }
     }
 
+    /// Polls the tasks; returns how the run ended if it was stopped or interrupted.
+    fn poll_tasks_and_flags(&mut self) -> Option<Ended> {
+        self.poll_tasks();
+        if self.sim.0.stop.load(Ordering::Relaxed) {
+            return Some(Ended::Stopped);
+        }
+        self.interrupted().then_some(Ended::Interrupted)
+    }
+
     fn run_in_virtual_time(&mut self, limit: Time) -> Ended {
         loop {
-            self.poll_tasks();
-            if self.sim.0.stop.load(Ordering::Relaxed) {
-                return Ended::Stopped;
-            }
-            if self.interrupted() {
-                return Ended::Interrupted;
+            if let Some(ended) = self.poll_tasks_and_flags() {
+                return ended;
             }
             let mut core = self.sim.core();
             let Some(at) = core.next_event() else {
@@ -183,12 +188,8 @@ impl Executor {
         let mut wall = self.sim.core().wall();
         let mut in_a_row = 0;
         loop {
-            self.poll_tasks();
-            if self.sim.0.stop.load(Ordering::Relaxed) {
-                return Ended::Stopped;
-            }
-            if self.interrupted() {
-                return Ended::Interrupted;
+            if let Some(ended) = self.poll_tasks_and_flags() {
+                return ended;
             }
             let mut core = self.sim.core();
             if wall > limit.as_nanos() {

@@ -253,7 +253,7 @@ impl Network {
         self.tapped.push((flow, tap));
     }
 
-    /// Shows a datagram of a flow's server to who asked for it.
+    /// Shows a datagram of a flow's server to its observer.
     pub(crate) fn show(&self, flow: u32, show: impl FnOnce(&mut dyn Tap)) {
         if let Some((_, tap)) = self.tapped.iter().find(|(tapped, _)| *tapped == flow) {
             show(&mut *tap.lock());

@@ -30,7 +30,7 @@ fn sender(window: u64, options: SenderOptions) -> (Sender, Log) {
     (Sender::new(Box::new(Recording::new(Box::new(null), log.clone())), options), log)
 }
 
-fn heard(log: &Log) -> Vec<String> {
+fn recorded(log: &Log) -> Vec<String> {
     let line = |event| match event {
         Event::Sent(_) | Event::Undo(_) | Event::Path(..) => None,
         Event::AckEvent { packets, in_flight, .. } => Some(format!("acks {} leave {in_flight}", packets.len())),
@@ -79,10 +79,10 @@ fn three_packets_later_a_packet_is_lost_and_its_bytes_go_again() {
         assert_eq!(s.poll_send(at(n)).map(|p| u64::from(p.number)), Some(n));
     }
     s.on_ack(at(100), &ack(&[(1, 2)]));
-    assert_eq!(heard(&log), [format!("acks 2 leave {}", 4 * FULL)], "two packets later it is not lost yet");
+    assert_eq!(recorded(&log), [format!("acks 2 leave {}", 4 * FULL)], "two packets later it is not lost yet");
     s.on_ack(at(101), &ack(&[(1, 3)]));
     // Acknowledgements first; what is in flight then does not contain the losses yet.
-    assert_eq!(heard(&log)[1..], [format!("acks 1 leave {}", 3 * FULL), format!("lost {FULL}")]);
+    assert_eq!(recorded(&log)[1..], [format!("acks 1 leave {}", 3 * FULL), format!("lost {FULL}")]);
     assert_eq!(s.counts().lost, 1);
     assert_eq!(send(&mut s, at(101)), [6]);
     // The lost packet's acknowledgement comes too late to count.
@@ -103,7 +103,7 @@ fn nine_eighths_of_an_rtt_later_a_packet_is_lost() {
     s.on_timeout(Time::from_micros(112_499));
     assert_eq!(s.counts().lost, 0);
     s.on_timeout(Time::from_micros(112_500));
-    assert_eq!(heard(&log)[1..], [format!("lost {FULL}")]);
+    assert_eq!(recorded(&log)[1..], [format!("lost {FULL}")]);
     assert_eq!(send(&mut s, at(113)), [2]);
 }
 
@@ -120,7 +120,7 @@ fn probe_timeouts_double_and_probes_take_the_oldest_data() {
     s.on_timeout(at(3_072));
     assert_eq!(send(&mut s, at(3_072)), [4, 5]);
     assert_eq!(s.timeout(), Some(at(3_072 + 4_096)));
-    assert_eq!(heard(&log), ["timeout 1", "timeout 2"]);
+    assert_eq!(recorded(&log), ["timeout 1", "timeout 2"]);
     // All arrived; every byte counts once.
     s.on_ack(at(3_172), &ack(&[(0, 5)]));
     assert_eq!((s.counts().delivered, s.is_done(), s.in_flight()), (2_000, true, 0));
@@ -157,7 +157,7 @@ fn after_silence(ranges: &[(u32, u32)]) -> Vec<String> {
         assert_eq!(send(&mut s, at(timeout)), probes);
     }
     s.on_ack(at(2_475), &ack(ranges));
-    heard(&log).into_iter().filter(|line| line.starts_with("lost")).collect()
+    recorded(&log).into_iter().filter(|line| line.starts_with("lost")).collect()
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn losses_before_the_first_rtt_sample_are_not_persistent_congestion() {
         send(&mut s, at(timeout));
     }
     s.on_ack(at(7_200), &ack(&[(6, 6)]));
-    assert_eq!(heard(&log).last(), Some(&format!("lost {}", 5 * FULL)));
+    assert_eq!(recorded(&log).last(), Some(&format!("lost {}", 5 * FULL)));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn new_marks_are_a_setback_of_the_newest_packet() {
     }
     s.on_ack(at(100), &Ack { ce: 1, ..ack(&[(0, 1)]) });
     s.on_ack(at(110), &Ack { ce: 1, ..ack(&[(0, 3)]) });
-    let marks: Vec<String> = heard(&log).into_iter().filter(|line| line.starts_with("mark")).collect();
+    let marks: Vec<String> = recorded(&log).into_iter().filter(|line| line.starts_with("mark")).collect();
     assert_eq!(marks, [format!("mark of {:?}", at(1))]);
     let ecn = log.records().into_iter().filter_map(|r| match r.event {
         Event::AckEvent { ecn, .. } => ecn,
@@ -207,11 +207,11 @@ fn the_limiting_factor_is_reported() {
         s.offer(offered);
         send(&mut s, at(0));
         s.on_ack(at(100), &ack(&[(0, 0)]));
-        let told = log.records().into_iter().find_map(|r| match r.event {
+        let app_limited = log.records().into_iter().find_map(|r| match r.event {
             Event::AckEvent { app_limited, .. } => Some(app_limited),
             _ => None,
         });
-        assert_eq!(told, Some(limited), "{offered} bytes in a window of 5000");
+        assert_eq!(app_limited, Some(limited), "{offered} bytes in a window of 5000");
     }
 }
 
@@ -271,7 +271,7 @@ fn data_wait_for_the_handshake() {
     assert_eq!(send(&mut s, at(1_054)), [2, 3]);
     s.on_ack(at(1_084), &ack(&[(1, 3)]));
     assert!(s.is_done() && s.counts().delivered == 2_000);
-    assert!(heard(&log).contains(&format!("lost {FULL}")), "the first handshake packet");
+    assert!(recorded(&log).contains(&format!("lost {FULL}")), "the first handshake packet");
 }
 
 #[test]

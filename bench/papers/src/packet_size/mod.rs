@@ -35,9 +35,9 @@ const DEPARTURES: &[&str] = &[
      persistent congestion takes it to two, so flows starve less than the thesis's.",
     "Losses are found by packet number, which is selective acknowledgement and limited transmit at once; the initial window is 10 packets, \
      the smallest 2; receivers acknowledge every second packet or after 25 ms.",
-    "The smallest packets have 278 bytes on the wire instead of 250: 250 bytes of UDP payload, less the sender's outlet does not cut to.",
+    "The smallest packets have 278 bytes on the wire instead of 250: 250 bytes of UDP payload, less the sender's shaping socket does not cut to.",
     "Every packet has 28 bytes of IP and UDP and some 25 of QUIC headers and tag, where TCP's has 40 bytes; ACK frames that a small packet \
-     has no room for are sent, so few packets are larger than asked for.",
+     has no room for are sent, so few packets are larger than requested.",
     "A flow begins with a TLS handshake in packets of 1200 bytes or more, whatever its packet size.",
     "The length of a run is not given: 110 s, of which the first 10 s are not counted. Starts are spread over the first second.",
     "The fair share counts bytes on the wire; in round two it is that of equal packet rates, which the thesis calls the natural penalty \

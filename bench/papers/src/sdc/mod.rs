@@ -57,7 +57,7 @@ const DEPARTURES: &[&str] = &[
      acknowledge every packet.",
     "A flow begins with a TLS handshake in packets of 1200 bytes or more, and acknowledgements are QUIC packets of about 60 bytes on the \
      way back.",
-    "Packets of 576 bytes hold 28 bytes of IP and UDP and some 25 of QUIC; the sender's outlet cuts the stack's packets to that size, and \
+    "Packets of 576 bytes hold 28 bytes of IP and UDP and some 25 of QUIC; the sender's shaping socket cuts the stack's packets to that size, and \
      keeps them back for SDC's delay.",
     "Drops are all datagrams of the servers that were dropped, handshakes and acknowledgements among them.",
     "The starts are spread over two seconds, the steps above 100 flows and of the ratios of round trips are ours: the paper gives none.",

@@ -12,7 +12,7 @@ use super::{Counted, Reader};
 /// Most traces of a document.
 const TRACES: usize = 100_000;
 
-/// How each trace writes its events. What cannot be read is told by [`read`], which comes to the same place.
+/// How each trace writes its events. What cannot be read is reported by [`read`], which comes to the same place.
 pub(super) fn traces(from: impl Read) -> Vec<Trace> {
     let mut traces = Vec::new();
     let mut json = serde_json::Deserializer::from_reader(from);

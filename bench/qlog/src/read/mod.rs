@@ -6,7 +6,7 @@
 //! | `contained.rs` | one JSON document with traces |
 //! | `trace.rs` | how a trace writes times and events, and what one says |
 //!
-//! Files are told apart by how they begin, not by their names. A record that cannot be read is counted and left out (RFC 7464 §2.3 asks
+//! Files are distinguished by how they begin, not by their names. A record that cannot be read is counted and left out (RFC 7464 §2.3 asks
 //! for that); a file without a single event is an error.
 
 mod contained;
@@ -29,7 +29,7 @@ pub(crate) use trace::number;
 const RECORD: usize = 16 << 20;
 /// Largest file that is one JSON document: one event of it may be as large as the whole.
 const DOCUMENT: u64 = 2 << 30;
-/// Most connections told apart in a file; events of more belong to the last one.
+/// Most connections distinguished in a file; events of more belong to the last one.
 const CONNECTIONS: usize = 100_000;
 
 /// Callback with the number of bytes read since the last call.
@@ -75,7 +75,7 @@ pub struct Malformed {
 pub struct Summary {
     /// Events read.
     pub events: u64,
-    /// Connections told apart.
+    /// Connections distinguished.
     pub connections: usize,
     /// Its title, where it has one.
     pub title: Option<String>,

@@ -151,7 +151,7 @@ fn an_option_changes_only_what_it_names() {
     assert!(cut > 100, "{cut}");
 }
 
-/// What calibration needs: the bytes asked for per second follow the rate, although their tail is heavy.
+/// What calibration needs: the bytes requested per second follow the rate, although their tail is heavy.
 #[test]
 fn load_rises_smoothly_with_the_rate() {
     let load = |rate: f64| {

@@ -11,9 +11,9 @@ use crate::{error, stream_id};
 
 /// A receiving stream.
 ///
-/// Data come as the stack received them, without a copy; what is not asked for stays under QUIC's flow control.
+/// Data come as the stack received them, without a copy; what is not requested stays under QUIC's flow control.
 ///
-/// The end of the stream is told for as long as it is asked for: a stream that was reset never turns into one that
+/// The end of the stream is reported for as long as it is requested: a stream that was reset never turns into one that
 /// ended well, and one stopped from here answers with an error, not with a body cut short.
 ///
 /// Dropped before its end, the stream is stopped with a code that HTTP/3 has a meaning for: `H3_REQUEST_CANCELLED` if
@@ -23,7 +23,7 @@ use crate::{error, stream_id};
 pub struct RecvStream {
     stream: stack::RecvStream,
     state: State,
-    /// What the peer is told if the stream is dropped before its end.
+    /// The error code for the peer if the stream is dropped before its end.
     abandoned: Code,
 }
 

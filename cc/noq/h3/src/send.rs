@@ -142,7 +142,7 @@ impl<B: Buf> SendStream<B> {
     }
 
     /// Ends well when the peer has acknowledged all data of the stream and its end; with an error as soon as the peer has stopped the stream
-    /// or the connection is over. It may be asked for at any time, and outlives the stream. A stream that is reset from here is acknowledged
+    /// or the connection is over. It may be requested at any time, and outlives the stream. A stream that is reset from here is acknowledged
     /// when its reset is.
     pub fn acknowledged(&self) -> impl Future<Output = Result<(), StreamErrorIncoming>> + Send + Sync + use<B> {
         let stopped = self.wire.stream.stopped();

@@ -355,7 +355,7 @@ async fn a_server_whose_client_vanishes_times_out() {
         let (tls, clock) = (tls(), ManualClock::new());
         let endpoint = noq_server_on(&tls, idle(), Arc::new(clock.clone()));
         let to = endpoint.local_addr().expect("bound");
-        let (vanish, told) = tokio::sync::oneshot::channel();
+        let (vanish, reset) = tokio::sync::oneshot::channel();
         let client = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             let left = runtime.block_on(async {
@@ -363,7 +363,7 @@ async fn a_server_whose_client_vanishes_times_out() {
                 let connection = endpoint.connect(to, "localhost").expect("begun").await.expect("a handshake");
                 let (mut requests, _driver) = open(Connection::new(connection)).await;
                 let stream = requests.send_request(request(Method::POST, "/")).await.expect("a stream");
-                told.await.expect("the request is there");
+                reset.await.expect("the request is there");
                 (requests, stream)
             });
             // The tasks go first, so that no close is sent when the handles go.

@@ -1,4 +1,4 @@
-//! Sockets of both stacks that record what leaves.
+//! Sockets of both stacks that record what leaves, and may mark what arrives.
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use parking_lot::Mutex;
+
+use super::marking::{Marks, mark};
 
 /// What left a socket.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +46,16 @@ impl Sizes {
 
 #[derive(Debug)]
 pub(crate) struct RecordingSocket<S> {
-    pub inner: S,
-    pub sizes: Sizes,
+    inner: S,
+    sizes: Sizes,
+    /// Marks what arrives.
+    marks: Option<Marks>,
+}
+
+impl<S> RecordingSocket<S> {
+    pub(crate) fn new(inner: S, sizes: Sizes, marks: Option<Marks>) -> Self {
+        Self { inner, sizes, marks }
+    }
 }
 
 impl quinn::AsyncUdpSocket for RecordingSocket<Arc<dyn quinn::AsyncUdpSocket>> {
@@ -67,7 +77,7 @@ impl quinn::AsyncUdpSocket for RecordingSocket<Arc<dyn quinn::AsyncUdpSocket>> {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [quinn::udp::RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        self.inner.poll_recv(cx, bufs, meta)
+        mark!(self, quinn::udp, self.inner.poll_recv(cx, bufs, meta), bufs, meta)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -89,7 +99,7 @@ impl quinn::AsyncUdpSocket for RecordingSocket<Arc<dyn quinn::AsyncUdpSocket>> {
 
 impl noq::AsyncUdpSocket for RecordingSocket<Box<dyn noq::AsyncUdpSocket>> {
     fn create_sender(&self) -> Pin<Box<dyn noq::UdpSender>> {
-        Box::pin(RecordingSocket { inner: self.inner.create_sender(), sizes: self.sizes.clone() })
+        Box::pin(RecordingSocket::new(self.inner.create_sender(), self.sizes.clone(), None))
     }
 
     fn poll_recv(
@@ -98,7 +108,7 @@ impl noq::AsyncUdpSocket for RecordingSocket<Box<dyn noq::AsyncUdpSocket>> {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [noq::udp::RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        self.inner.poll_recv(cx, bufs, meta)
+        mark!(self, noq::udp, self.inner.poll_recv(cx, bufs, meta), bufs, meta)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -24,7 +24,7 @@ pub(crate) fn runtime() -> Arc<dyn Runtime> {
 pub(crate) fn socket(to: SocketAddr, sizes: &Sizes) -> Pointer<dyn AsyncUdpSocket> {
     let socket = std::net::UdpSocket::bind(to).expect("a socket");
     let inner = runtime().wrap_udp_socket(socket).expect("wrapped");
-    Pointer::new(RecordingSocket { inner, sizes: sizes.clone() })
+    Pointer::new(RecordingSocket::new(inner, sizes.clone(), None))
 }
 
 /// A shaping socket over a socket that records what leaves.
@@ -85,7 +85,7 @@ fn error(e: &ConnectionError) -> Option<(u64, bool)> {
     }
 }
 
-/// Ends with an error, once the peer was told.
+/// Ends with an error, once the peer knows.
 async fn failed(endpoint: &Endpoint, e: &ConnectionError) -> Outcome {
     endpoint.wait_idle().await;
     Outcome { error: error(e), ..Outcome::default() }

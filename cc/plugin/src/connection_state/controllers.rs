@@ -54,7 +54,7 @@ pub(crate) struct LockedState<'a> {
 }
 
 impl LockedState<'_> {
-    /// How long the shaping socket kept back the first packet of `path` sealed at `sent` or later that asked for an acknowledgement; what was
+    /// How long the shaping socket kept back the first ack-eliciting packet of `path` sealed at `sent` or later; what was
     /// sealed before is forgotten.
     pub(crate) fn send_delay_of(&mut self, path: u32, sent: Time) -> Duration {
         self.parts.shaping.as_mut().map_or(Duration::ZERO, |shaping| shaping.send_delay_of(path, sent))

@@ -54,7 +54,7 @@ pub enum StreamDelivery {
 }
 
 impl<F: crate::BufFactory> Connection<F> {
-    /// What became of what the stream sends. Until it is asked for something after its peer has stopped it, a stream is not forgotten: where
+    /// What became of what the stream sends. Until it is used after its peer has stopped it, a stream is not forgotten: where
     /// this is called after every [`Connection::recv`] and before anything else, [`StreamDelivery::Reset`] is not missed.
     pub fn stream_delivery(&self, stream: u64) -> StreamDelivery {
         match self.streams.get(stream).map(|stream| &stream.send) {
@@ -94,7 +94,7 @@ pub(crate) struct ConnectionPlugin {
     setup: Option<ConnectionConfig>,
     pub(crate) marking: Marking,
     pub(crate) received_ecn: u8,
-    /// The ack_delay_exponent that the peer was told.
+    /// The ack_delay_exponent that was sent to the peer.
     exponent: u8,
 }
 

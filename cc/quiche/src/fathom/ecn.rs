@@ -79,7 +79,7 @@ impl Marking {
 mod tests {
     use super::*;
 
-    fn heard(marking: &mut Marking, packets: u64, largest: u64, counts: (u64, u64, u64)) -> bool {
+    fn on_counts(marking: &mut Marking, packets: u64, largest: u64, counts: (u64, u64, u64)) -> bool {
         marking.acknowledged(packets, largest, Some(&EcnCounts::of(counts.0, counts.1, counts.2)))
     }
 
@@ -97,25 +97,27 @@ mod tests {
     #[test]
     fn a_grown_count_of_congestion_is_told_once() {
         let mut marking = Marking::default();
-        assert!(!heard(&mut marking, 2, 1, (2, 0, 0)));
-        assert!(heard(&mut marking, 2, 3, (3, 0, 1)));
-        assert!(!heard(&mut marking, 1, 3, (3, 0, 9)), "nothing larger is acknowledged");
-        assert!(!heard(&mut marking, 1, 4, (4, 0, 1)));
+        assert!(!on_counts(&mut marking, 2, 1, (2, 0, 0)));
+        assert!(on_counts(&mut marking, 2, 3, (3, 0, 1)));
+        assert!(!on_counts(&mut marking, 1, 3, (3, 0, 9)), "nothing larger is acknowledged");
+        assert!(!on_counts(&mut marking, 1, 4, (4, 0, 1)));
         assert_eq!(marking.codepoint(), 2);
     }
 
     #[test]
     fn a_path_that_wipes_or_mangles_marks_ends_marking() {
-        let broken: [&dyn Fn(&mut Marking) -> bool; 4] =
-            [&|m| m.acknowledged(1, 4, None), &|m| heard(m, 3, 4, (4, 0, 0)), &|m| heard(m, 1, 4, (3, 1, 0)), &|m| {
-                heard(m, 1, 4, (1, 0, 3))
-            }];
+        let broken: [&dyn Fn(&mut Marking) -> bool; 4] = [
+            &|m| m.acknowledged(1, 4, None),
+            &|m| on_counts(m, 3, 4, (4, 0, 0)),
+            &|m| on_counts(m, 1, 4, (3, 1, 0)),
+            &|m| on_counts(m, 1, 4, (1, 0, 3)),
+        ];
         for (case, act) in broken.iter().enumerate() {
             let mut marking = Marking::default();
-            assert!(!heard(&mut marking, 2, 1, (2, 0, 0)));
+            assert!(!on_counts(&mut marking, 2, 1, (2, 0, 0)));
             assert!(!act(&mut marking), "case {case}");
             assert_eq!(marking.codepoint(), 0, "case {case}");
-            assert!(!heard(&mut marking, 1, 9, (9, 0, 9)), "for good");
+            assert!(!on_counts(&mut marking, 1, 9, (9, 0, 9)), "for good");
         }
     }
 }

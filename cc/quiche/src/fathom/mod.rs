@@ -8,7 +8,7 @@
 //! them: tokio-quiche's `cc_algorithm` setting does. A name that is wrong gives [`Error::CongestionControl`](crate::Error), as in stock,
 //! and says why in the log; [`algorithm`] says it in its error.
 //!
-//! # One-way delay, and what else a connection can be told
+//! # One-way delay, and what else a connection takes
 //!
 //! A connection with a controller of ours offers SYNC_TIMESTAMP in `lean` mode, and TIMESTAMP (draft-huitema-quic-ts) for peers that
 //! have only that; one with a controller of stock's sends what stock sends, byte for byte. [`Config::set_fathom`] changes this:

@@ -1,6 +1,6 @@
 //! One of our controllers behind quiche's `Congestion`, one per network path.
 //!
-//! quiche calls the functions of [`OPS`] as it calls those of Reno and CUBIC. What these are not told (losses of bare ACKs, probe
+//! quiche calls the functions of [`OPS`] as it calls those of Reno and CUBIC. What these do not learn (losses of bare ACKs, probe
 //! timeouts, persistent congestion, how many losses were spurious) `LegacyRecovery` says to [`PathController`] itself.
 
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ pub(crate) struct PathController {
     sampled: Option<Instant>,
     /// The losses that quiche is about to tell make persistent congestion.
     persistent: bool,
-    /// When the controller last heard of the first loss of an episode; packets in flight lost in it, and how many of them arrived
+    /// When the controller last learned of the first loss of an episode; packets in flight lost in it, and how many of them arrived
     /// after all.
     congestion_event: Option<Instant>,
     lost: usize,
@@ -98,7 +98,7 @@ impl PathController {
         self.driver.pacing_rate().is_some()
     }
 
-    /// Whether the next packet is before its time. Asked by whoever is about to send.
+    /// Whether the next packet is before its time. Read by whoever is about to send.
     pub(crate) fn keeps_back(&self, now: Instant) -> bool {
         let early = self.release().is_some_and(|at| at > now);
         self.kept_back.store(early, Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl PathController {
 
     /// When the next packet may leave; `None`: at once.
     fn release(&self) -> Option<Instant> {
-        // Asked of the pace as it is now: one that was slow for a moment holds nothing up later.
+        // By the pace as it is now: one that was slow for a moment holds nothing up later.
         Some(after(self.due?, self.driver.pacing_rate()?))
     }
 
@@ -121,7 +121,7 @@ impl PathController {
         self.drops_marked
     }
 
-    /// When the controller heard of the first loss of the last episode.
+    /// When the controller learned of the first loss of the last episode.
     pub(crate) fn episode(&self) -> Option<Instant> {
         self.congestion_event
     }
@@ -180,7 +180,7 @@ impl PathController {
     }
 }
 
-/// Whether packets lost `now` and those around them span `period` (RFC 9002 §7.6.2): two that asked for acknowledgement, none between
+/// Whether packets lost `now` and those around them span `period` (RFC 9002 §7.6.2): two ack-eliciting ones, none between
 /// them acknowledged, both sent after the first RTT sample. Too large a probe says nothing of congestion (RFC 9000 §14.4).
 fn is_persistent(sent: &VecDeque<Sent>, since: Instant, now: Instant, period: Duration) -> bool {
     let mut first: Option<Instant> = None;
@@ -287,7 +287,7 @@ mod tests {
     }
 
     /// Packets sent at these milliseconds, all lost at 10 s but those acknowledged; persistent over a period of 300 ms?
-    fn judge(sent: &[(u32, bool)], change_algorithm: impl Fn(&mut VecDeque<Sent>), since: u32) -> bool {
+    fn spans_period(sent: &[(u32, bool)], change_algorithm: impl Fn(&mut VecDeque<Sent>), since: u32) -> bool {
         let start = crate::fathom::simulation::now();
         let now = start + 10_000 * MS;
         let mut packets: VecDeque<_> = sent
@@ -305,13 +305,13 @@ mod tests {
     #[test]
     fn persistent_congestion_needs_two_losses_far_apart() {
         let plain = |_: &mut VecDeque<Sent>| {};
-        assert!(judge(&[(10, false), (100, false), (311, false)], plain, 0));
-        assert!(!judge(&[(10, false), (310, false)], plain, 0), "RFC 9002 §7.6.2: it must exceed the period");
-        assert!(!judge(&[(10, false), (100, true), (311, false)], plain, 0), "one between was acknowledged");
-        assert!(!judge(&[(10, false), (311, false)], plain, 11), "sent before the first RTT sample");
-        assert!(!judge(&[(10, false), (311, false)], |p| p[1].ack_eliciting = false, 0));
-        assert!(!judge(&[(10, false), (311, false)], |p| p[1].is_pmtud_probe = true, 0), "too large a probe");
-        assert!(!judge(&[(10, false), (311, false)], |p| p[1].time_lost = None, 0), "still in flight");
+        assert!(spans_period(&[(10, false), (100, false), (311, false)], plain, 0));
+        assert!(!spans_period(&[(10, false), (310, false)], plain, 0), "RFC 9002 §7.6.2: it must exceed the period");
+        assert!(!spans_period(&[(10, false), (100, true), (311, false)], plain, 0), "one between was acknowledged");
+        assert!(!spans_period(&[(10, false), (311, false)], plain, 11), "sent before the first RTT sample");
+        assert!(!spans_period(&[(10, false), (311, false)], |p| p[1].ack_eliciting = false, 0));
+        assert!(!spans_period(&[(10, false), (311, false)], |p| p[1].is_pmtud_probe = true, 0), "too large a probe");
+        assert!(!spans_period(&[(10, false), (311, false)], |p| p[1].time_lost = None, 0), "still in flight");
     }
 
     #[test]

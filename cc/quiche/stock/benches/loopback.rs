@@ -99,14 +99,14 @@ macro_rules! transfer_over {
                 let connection =
                     quiche::connect(Some("localhost"), &id, here, there, &mut config).expect("a connection");
                 let mut end = End { socket: near, connection, buffer: vec![0; 65_535] };
-                let (mut asked, mut got) = (false, 0);
+                let (mut requested, mut got) = (false, 0);
                 let mut sink = vec![0; 1 << 16];
                 while got < bytes {
                     end.send();
                     end.receive();
                     assert!(!end.connection.is_closed(), "{:?}", end.connection.peer_error());
                     if end.connection.is_established()
-                        && !std::mem::replace(&mut asked, end.connection.is_established())
+                        && !std::mem::replace(&mut requested, end.connection.is_established())
                     {
                         end.connection.stream_send(0, b"go", true).expect("a request");
                     }

@@ -114,8 +114,8 @@ impl Client {
         while let Ok((stream, event)) = http.poll(&mut self.quic) {
             let h3::Event::Headers { list, .. } = event else { continue };
             let path = list.iter().find(|field| field.name() == b":path");
-            let asked = path.and_then(|p| std::str::from_utf8(p.value()).ok()?.strip_prefix("/bytes/")?.parse().ok());
-            let (status, length) = asked.map_or(("404", 0), |length: usize| ("200", length));
+            let size = path.and_then(|p| std::str::from_utf8(p.value()).ok()?.strip_prefix("/bytes/")?.parse().ok());
+            let (status, length) = size.map_or(("404", 0), |length: usize| ("200", length));
             let length_told = length.to_string();
             let head =
                 [Header::new(b":status", status.as_bytes()), Header::new(b"content-length", length_told.as_bytes())];

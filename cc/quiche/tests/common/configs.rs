@@ -25,7 +25,7 @@ pub fn config(algorithm: CongestionControlAlgorithm) -> Config {
     let mut config = Config::new(quiche::PROTOCOL_VERSION).expect("a configuration");
     config.load_cert_chain_from_pem_file(cert).expect("a certificate");
     config.load_priv_key_from_pem_file(key).expect("its key");
-    config.set_application_protos(&[b"rig"]).expect("a protocol");
+    config.set_application_protos(&[b"lab"]).expect("a protocol");
     config.verify_peer(false);
     config.grease(false);
     config.set_max_idle_timeout(60_000);

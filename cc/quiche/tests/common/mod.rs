@@ -1,6 +1,6 @@
 //! Two connections in virtual time, with a link between them: one thread, no sockets, no clock.
 //!
-//! Whatever happens is in [`Rig::wire`], one line per datagram; [`Rig::run`] stops when a condition holds or time is up.
+//! Whatever happens is in [`Pair::wire`], one line per datagram; [`Pair::run`] stops when a condition holds or time is up.
 
 #![allow(dead_code)] // Each test file uses its part.
 
@@ -20,10 +20,10 @@ pub const MS: Duration = Duration::from_millis(1);
 /// Largest UDP payload, quiche's default.
 pub const MTU: usize = 1200;
 
-/// The rig's time for the frames: what the connections see, plus an offset for a host whose clock is another.
-pub struct RigClock(pub u64);
+/// The pair's time for the frames: what the connections see, plus an offset for a host whose clock is another.
+pub struct SimulatedClock(pub u64);
 
-impl Clock for RigClock {
+impl Clock for SimulatedClock {
     fn now(&self) -> Instant {
         simulation::now()
     }
@@ -34,7 +34,7 @@ impl Clock for RigClock {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Action {
     /// Passes with this ECN field.
     Pass(u8),
     Drop,
@@ -45,7 +45,7 @@ pub enum Fate {
 /// A datagram as it left.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// Since the rig began.
+    /// Since the pair began.
     pub at: Duration,
     pub from_client: bool,
     /// From 0, for each direction.
@@ -79,9 +79,9 @@ pub struct Side {
     writes: usize,
 }
 
-type Judge = Box<dyn FnMut(&Datagram) -> Fate>;
+type Filter = Box<dyn FnMut(&Datagram) -> Action>;
 
-pub struct Rig {
+pub struct Pair {
     pub start: Instant,
     pub now: Instant,
     pub client: Side,
@@ -94,7 +94,7 @@ pub struct Rig {
     pub rebind: Option<(SocketAddr, SocketAddr)>,
     /// What timers are rounded up to.
     pub grain: Duration,
-    pub fate: Judge,
+    pub filter: Filter,
     pub wire: Vec<Datagram>,
     free: [Instant; 2],
     coming: BTreeMap<(Instant, u64), Datagram>,
@@ -105,14 +105,14 @@ pub struct Rig {
 pub const CLIENT: &str = "10.0.0.1:1000";
 pub const SERVER: &str = "10.0.0.2:443";
 
-impl Rig {
+impl Pair {
     /// A connection with these delays, shaken hands and idle.
     pub fn connected(client: &mut Config, server: &mut Config, delays: [Duration; 2]) -> Self {
-        let mut rig = Self::new(client, server, delays);
-        assert!(rig.run(5_000, |rig| rig.client.conn.is_established() && rig.server.conn.is_established()));
-        let until = rig.now + 200 * MS;
-        rig.run(1_000, |rig| rig.now >= until);
-        rig
+        let mut pair = Self::new(client, server, delays);
+        assert!(pair.run(5_000, |pair| pair.client.conn.is_established() && pair.server.conn.is_established()));
+        let until = pair.now + 200 * MS;
+        pair.run(1_000, |pair| pair.now >= until);
+        pair
     }
 
     pub fn new(client: &mut Config, server: &mut Config, delays: [Duration; 2]) -> Self {
@@ -146,7 +146,7 @@ impl Rig {
             rate: None,
             rebind: None,
             grain: Duration::ZERO,
-            fate: Box::new(|d| Fate::Pass(d.ecn)),
+            filter: Box::new(|d| Action::Pass(d.ecn)),
             wire: Vec::new(),
             free: [start; 2],
             coming: BTreeMap::new(),
@@ -242,10 +242,10 @@ impl Rig {
 
     fn carry(&mut self, datagram: &Datagram) {
         let way = usize::from(!datagram.from_client);
-        let (late, ecn) = match (self.fate)(datagram) {
-            Fate::Drop => return,
-            Fate::Pass(ecn) => (Duration::ZERO, ecn),
-            Fate::Late(late) => (late, datagram.ecn),
+        let (late, ecn) = match (self.filter)(datagram) {
+            Action::Drop => return,
+            Action::Pass(ecn) => (Duration::ZERO, ecn),
+            Action::Late(late) => (late, datagram.ecn),
         };
         let served = self.rate.map_or(Duration::ZERO, |rate| {
             Duration::from_nanos((datagram.bytes.len() as u64 * 1_000_000_000).div_ceil(rate))
@@ -259,7 +259,7 @@ impl Rig {
     /// Loses what is on the way to this address, and what will be.
     pub fn lose_on_the_way_to(&mut self, address: SocketAddr) {
         self.coming.retain(|_, datagram| datagram.to != address);
-        self.fate = Box::new(move |d| if d.to == address { Fate::Drop } else { Fate::Pass(d.ecn) });
+        self.filter = Box::new(move |d| if d.to == address { Action::Drop } else { Action::Pass(d.ecn) });
     }
 
     /// What the client sent from `from` on in 1-RTT packets.
@@ -311,14 +311,14 @@ impl Side {
 }
 
 /// Both sides give the other two more connection ids.
-pub fn spare_ids(rig: &mut Rig) {
-    let now = rig.now;
-    for (side, first) in [(&mut rig.client, 0x10), (&mut rig.server, 0x20)] {
+pub fn spare_ids(pair: &mut Pair) {
+    let now = pair.now;
+    for (side, first) in [(&mut pair.client, 0x10), (&mut pair.server, 0x20)] {
         for n in 0..2 {
             let id = ConnectionId::from_vec(vec![first + n; 16]);
             simulation::run_at(now, &mut side.rng, || side.conn.new_scid(&id, u128::from(first + n), false))
                 .expect("room for it");
         }
     }
-    rig.run(200, |_| false);
+    pair.run(200, |_| false);
 }

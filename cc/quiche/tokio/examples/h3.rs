@@ -84,7 +84,7 @@ pub(crate) async fn serve<P: AsRef<Path>>(
         match event {
             ServerH3Event::Headers { incoming_headers, .. } => {
                 tokio::spawn(respond(incoming_headers, bytes));
-                // A monitor stays good after the connection: it is asked for once.
+                // A monitor stays good after the connection: it is requested once.
                 seen = seen.or(monitor(controller.cmd_sender()).await);
             }
             ServerH3Event::Core(H3Event::ConnectionShutdown(_) | H3Event::ConnectionError(_)) => break,

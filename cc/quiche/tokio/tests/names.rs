@@ -55,7 +55,7 @@ async fn wrong_names_give_an_error_and_a_line_in_the_log() {
     std::fs::write(&cert, signed.cert.pem()).expect("written");
     std::fs::write(&private_key, signed.signing_key.serialize_pem()).expect("written");
 
-    for (name, mends) in [
+    for (name, hints) in [
         ("snyc", ["snyc", "sync"]),
         ("sync:signl=either", ["signl", "signal"]),
         ("sync:signal=ether", ["ether", "either"]),
@@ -67,7 +67,7 @@ async fn wrong_names_give_an_error_and_a_line_in_the_log() {
         assert!(error.to_string().contains("CongestionControl"), "{name}: {error}");
         let lines = logged();
         let [line] = &lines[..] else { panic!("{name}: {lines:?}") };
-        assert!(line.starts_with("congestion control: ") && mends.iter().all(|m| line.contains(m)), "{name}: {line}");
+        assert!(line.starts_with("congestion control: ") && hints.iter().all(|m| line.contains(m)), "{name}: {line}");
 
         let socket = socket().await;
         socket.connect("127.0.0.1:9").await.expect("connected");

@@ -31,7 +31,7 @@ fn named(name: &str) -> QuicSettings {
     settings
 }
 
-fn hears(report: &Report) -> bool {
+fn gets_delays(report: &Report) -> bool {
     report.negotiated
         && report.stamps_sent > 5
         && report.stamps_received > 5
@@ -134,10 +134,10 @@ async fn nine_pairs_of_stacks_exchange_one_way_delays() {
         for server in stacks {
             for (up, down) in [(Offer::Lean, Offer::Lean), (Offer::Paper, Offer::Paper), (Offer::Lean, Offer::Paper)] {
                 let ask = |offer| SideConfig::with_plugin("sync:signal=either", extension(Some(offer)));
-                let (asks, answers) = until(ask(up), ask(down), [hears; 2]);
+                let (asks, answers) = until(ask(up), ask(down), [gets_delays; 2]);
                 let (one, other) = run((client, server), asks, answers).await;
                 for outcome in [one, other] {
-                    assert!(hears(&outcome.report()), "{client:?} {server:?} {up:?} {down:?}: {outcome:?}");
+                    assert!(gets_delays(&outcome.report()), "{client:?} {server:?} {up:?} {down:?}: {outcome:?}");
                     assert_eq!(outcome.error, None);
                 }
             }
@@ -183,8 +183,8 @@ async fn datagrams_have_the_size_the_controller_asks_for() {
     assert!(firsts.is_sorted() && firsts.iter().all(Option::is_some), "{steps:?}");
     // Losses under load shrink them again.
     assert!(steps.iter().all(|size| sizes.contains(size) || (1_200..=1_350).contains(size)), "{steps:?}");
-    let asked = server.controller.and_then(|c| c.datagram).expect("a size");
-    assert!(sizes.contains(&asked.into()) || asked >= 1_200, "{asked}");
+    let size = server.controller.and_then(|c| c.datagram).expect("a size");
+    assert!(sizes.contains(&size.into()) || size >= 1_200, "{size}");
 }
 
 /// Between two datagrams of the server's, for half of them at least, once the first losses have made windows small; and how often that was.
@@ -285,10 +285,10 @@ async fn timestamps_between_stacks() {
     for on in [(On::Quiche, On::Quiche), (On::Quinn, On::Quiche), (On::Quiche, On::Quinn), (On::Noq, On::Quiche)] {
         for (client, server) in [(timestamp, Extension::default()), (Extension::default(), timestamp)] {
             let ask = |extension| SideConfig::with_plugin("sync", extension);
-            let (client, server) = until(ask(client), ask(server), [hears; 2]);
+            let (client, server) = until(ask(client), ask(server), [gets_delays; 2]);
             let (client, server) = run(on, client, server).await;
             for report in [client.report(), server.report()] {
-                assert!(hears(&report) && report.in_use == InUse::Timestamp, "{on:?} {report:?}");
+                assert!(gets_delays(&report) && report.in_use == InUse::Timestamp, "{on:?} {report:?}");
             }
         }
     }

@@ -21,7 +21,7 @@ pub mod trend;
 use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
 use crate::event::AckEvent;
-use crate::ghstcp::trend::{Test, Watch};
+use crate::ghstcp::trend::{Test, TrendDetector};
 use crate::highspeed::{increase, kept};
 use crate::round::RoundTrip;
 use crate::rule::rule_options;
@@ -50,7 +50,7 @@ impl RuleConfig for GhstcpConfig {
     type Rule = Ghstcp;
 
     fn rule(&self, _window: &Aimd, _now: Time) -> Ghstcp {
-        Ghstcp { mode: Mode::HighSpeed, watch: Watch::new(self.trend), round: RoundTrip::default() }
+        Ghstcp { mode: Mode::HighSpeed, detector: TrendDetector::new(self.trend), round: RoundTrip::default() }
     }
 }
 
@@ -67,7 +67,7 @@ enum Mode {
 #[derive(Clone, Debug)]
 pub struct Ghstcp {
     mode: Mode,
-    watch: Watch,
+    detector: TrendDetector,
     /// The round trip that is watched.
     round: RoundTrip,
 }
@@ -77,10 +77,10 @@ impl Ghstcp {
     fn observe(&mut self, acks: &AckEvent<'_>) {
         let Some(departure) = acks.newest_sent() else { return };
         if self.round.on_ack(acks) {
-            self.mode = if self.watch.rising() { Mode::Reno } else { Mode::HighSpeed };
-            self.watch.clear();
+            self.mode = if self.detector.rising() { Mode::Reno } else { Mode::HighSpeed };
+            self.detector.clear();
         }
-        self.watch.on_sample(departure, acks.rtt.latest);
+        self.detector.on_sample(departure, acks.rtt.latest);
     }
 }
 

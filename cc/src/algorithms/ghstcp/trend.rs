@@ -141,14 +141,14 @@ impl Kept {
 
 /// The samples of one round trip.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct TrendDetector {
     test: Test,
     first: Option<(Time, u64)>,
     sums: Sums,
     kept: Kept,
 }
 
-impl Watch {
+impl TrendDetector {
     /// Nothing seen yet.
     pub fn new(test: Test) -> Self {
         Self { test, first: None, sums: Sums::default(), kept: Kept::default() }
@@ -192,15 +192,13 @@ fn difference(a: u64, b: u64) -> i64 {
 mod tests {
     use super::*;
 
-    const ALL: [Test; 3] = [Test::Correlation, Test::TTest, Test::MannKendall];
-
     /// One sample per millisecond, RTTs in microseconds.
-    fn watch(test: Test, rtts: impl IntoIterator<Item = u64>) -> Watch {
-        let mut watch = Watch::new(test);
+    fn detector(test: Test, rtts: impl IntoIterator<Item = u64>) -> TrendDetector {
+        let mut detector = TrendDetector::new(test);
         for (n, rtt) in rtts.into_iter().enumerate() {
-            watch.on_sample(Time::from_millis(7_000 + n as u64), Duration::from_micros(rtt));
+            detector.on_sample(Time::from_millis(7_000 + n as u64), Duration::from_micros(rtt));
         }
-        watch
+        detector
     }
 
     /// Pearson's r of these RTTs against 0, 1, 2, ... by its definition.
@@ -247,7 +245,7 @@ mod tests {
                     if (r - critical).abs() < 0.001 {
                         continue;
                     }
-                    let rises = watch(Test::TTest, rtts).rising();
+                    let rises = detector(Test::TTest, rtts).rising();
                     assert_eq!(rises, r > critical, "n {n} slope {slope} noise {noise}: r {r}");
                     seen[usize::from(rises)] += 1;
                 }
@@ -261,7 +259,7 @@ mod tests {
         for slope in 0..8 {
             let mut rtts = noisy(24, slope, 997);
             for _ in 0..2 {
-                assert_eq!(watch(Test::Correlation, rtts.clone()).rising(), pearson(&rtts) > 0.0, "{rtts:?}");
+                assert_eq!(detector(Test::Correlation, rtts.clone()).rising(), pearson(&rtts) > 0.0, "{rtts:?}");
                 rtts.reverse();
             }
         }
@@ -275,17 +273,17 @@ mod tests {
         assert!(!mann_kendall_rises(-40, 10) && !mann_kendall_rises(0, 0) && !mann_kendall_rises(1, 2));
         // Ten in order with three neighbours swapped: S = 45 - 6.
         let swapped = [1, 0, 3, 2, 5, 4, 6, 7, 8, 9];
-        assert_eq!(watch(Test::MannKendall, swapped).kept.score(), 39);
+        assert_eq!(detector(Test::MannKendall, swapped).kept.score(), 39);
     }
 
     #[test]
     fn only_clear_rises_rise() {
-        for test in ALL {
+        for &test in Test::ALL {
             for n in [0, 1, 2, 10, 63, 64, 65, 1_000] {
-                assert!(!watch(test, vec![40_000; n]).rising(), "{test:?} {n} level");
-                assert!(!watch(test, (0..n as u64).map(|i| 90_000 - i)).rising(), "{test:?} {n} falling");
+                assert!(!detector(test, vec![40_000; n]).rising(), "{test:?} {n} level");
+                assert!(!detector(test, (0..n as u64).map(|i| 90_000 - i)).rising(), "{test:?} {n} falling");
                 if n >= 10 {
-                    assert!(watch(test, (0..n as u64).map(|i| 40_000 + i)).rising(), "{test:?} {n} rising");
+                    assert!(detector(test, (0..n as u64).map(|i| 40_000 + i)).rising(), "{test:?} {n} rising");
                 }
             }
         }
@@ -299,33 +297,34 @@ mod tests {
         let s: i64 = pairs.map(|(i, j)| (rtts[j] as i64 - rtts[i] as i64).signum()).sum();
         let r = pearson(&rtts);
         assert!((0.05..0.25).contains(&r) && s < 80, "r {r}, S {s}");
-        assert_eq!(ALL.map(|test| watch(test, rtts.clone()).rising()), [true, false, false]);
+        let rising: Vec<bool> = Test::ALL.iter().map(|test| detector(*test, rtts.clone()).rising()).collect();
+        assert_eq!(rising, [true, false, false]);
     }
 
     #[test]
     fn what_is_kept_is_spread_evenly() {
-        let kept = watch(Test::MannKendall, 0..1_000).kept;
+        let kept = detector(Test::MannKendall, 0..1_000).kept;
         assert_eq!((kept.len, kept.stride), (63, 16), "1000 / 16, the first included");
         for at in 0..kept.len {
             assert_eq!(kept.rtts[at], 16_000 * at as u64);
         }
-        let mut again = watch(Test::MannKendall, 0..1_000);
+        let mut again = detector(Test::MannKendall, 0..1_000);
         again.clear();
         assert_eq!((again.kept.len, again.kept.stride, again.rising()), (0, 1, false));
     }
 
     #[test]
     fn extremes_do_not_overflow() {
-        for test in ALL {
-            let mut watch = Watch::new(test);
-            watch.on_sample(Time::ZERO, Duration::ZERO);
+        for &test in Test::ALL {
+            let mut detector = TrendDetector::new(test);
+            detector.on_sample(Time::ZERO, Duration::ZERO);
             for _ in 0..2_000 {
-                watch.on_sample(Time::from_nanos(u64::MAX), Duration::MAX);
-                watch.on_sample(Time::ZERO, Duration::ZERO);
+                detector.on_sample(Time::from_nanos(u64::MAX), Duration::MAX);
+                detector.on_sample(Time::ZERO, Duration::ZERO);
             }
-            watch.sums.n = MAX_SAMPLES;
-            watch.on_sample(Time::ZERO, Duration::MAX);
-            watch.rising();
+            detector.sums.n = MAX_SAMPLES;
+            detector.on_sample(Time::ZERO, Duration::MAX);
+            detector.rising();
         }
     }
 }

@@ -68,11 +68,11 @@ async fn server(test: &str, certs: &Path) -> Result<()> {
         .with_endpoint_limits(Retry(test == "retry"))?
         .with_io(at)?
         .start()?;
-    let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let root = Arc::new(PathBuf::from(env("WWW", "/www")).canonicalize()?);
     loop {
         tokio::select! {
-            _ = told.recv() => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
             Some(mut connection) = server.accept() => {
                 let root = Arc::clone(&root);
                 tokio::spawn(async move {

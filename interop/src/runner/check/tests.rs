@@ -116,10 +116,10 @@ fn each_test_passes_only_if_its_requirement_is_met() {
         (TestCase::LongRtt, |_| {}, ""),
     ];
     for (test_case, change, otherwise) in one {
-        assert_eq!(on_one(test_case, change), TestResult::Passed, "{}", test_case.name());
+        assert_eq!(on_one(test_case, change), TestResult::Passed, "{}", test_case);
         if !otherwise.is_empty() {
             let why = failures(on_one(test_case, |_| {}));
-            assert!(why.contains(otherwise), "{}: {why}", test_case.name());
+            assert!(why.contains(otherwise), "{}: {why}", test_case);
         }
     }
     assert!(
@@ -163,7 +163,7 @@ fn requirements_are_unverified_without_tls_secrets() {
     for test_case in
         [TestCase::Http3, TestCase::KeyUpdate, TestCase::Ecn, TestCase::RebindPort, TestCase::RebindHandshake]
     {
-        assert!(matches!(on_one(test_case, blind), TestResult::Unverified(_)), "{}", test_case.name());
+        assert!(matches!(on_one(test_case, blind), TestResult::Unverified(_)), "{}", test_case);
     }
     assert_eq!(on_one(TestCase::Handshake, blind), TestResult::Passed);
 }

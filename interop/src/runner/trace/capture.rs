@@ -1,11 +1,14 @@
 //! The datagrams that arrived at the relay.
 
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use etherparse::{IpHeaders, Ipv4Extensions, Ipv4Header, Ipv6Extensions, Ipv6Header, PacketBuilder};
 use fathom_netsim::relay::Passing;
+use pcap_file::DataLink;
+use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 
 /// Limit in bytes for one capture, several times the size of a test's files.
 const MAX_BYTES: usize = 128 << 20;
@@ -66,68 +69,79 @@ impl Capture {
         self.truncated
     }
 
-    /// Writes a pcap file (draft-ietf-opsawg-pcap) with synthetic IPv4 and UDP headers.
-    /// It includes the datagrams that the link lost.
+    /// Writes a pcap file with synthetic IP and UDP headers. It includes the datagrams that the link lost.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write_pcap(&self, path: &Path) -> io::Result<()> {
-        const MAGIC: u32 = 0xa1b2_c3d4;
-        const RAW: u32 = 101;
-        let mut out = io::BufWriter::new(std::fs::File::create(path)?);
-        for word in [MAGIC, 2 | 4 << 16, 0, 0, 1 << 16, RAW] {
-            out.write_all(&word.to_le_bytes())?;
-        }
+        let out = io::BufWriter::new(std::fs::File::create(path)?);
+        let header = PcapHeader { datalink: DataLink::RAW, ..PcapHeader::default() };
+        let mut out = PcapWriter::with_header(out, header).map_err(io::Error::other)?;
+        let mut packet = Vec::new();
         for datagram in &self.datagrams {
             let ends = (datagram.client, datagram.server);
             let (from, to) = if datagram.to_server { ends } else { (ends.1, ends.0) };
-            let packet = ipv4(from, to, datagram.ecn, &datagram.contents);
-            let length = packet.len() as u32;
-            for word in [datagram.at.as_secs() as u32, datagram.at.subsec_micros(), length, length] {
-                out.write_all(&word.to_le_bytes())?;
-            }
-            out.write_all(&packet)?;
+            packet.clear();
+            PacketBuilder::ip(ip_header(from.ip(), to.ip(), datagram.ecn))
+                .udp(from.port(), to.port())
+                .write_to_vec(&mut packet, &datagram.contents)
+                .map_err(io::Error::other)?;
+            let packet = PcapPacket::new(datagram.at, packet.len() as u32, &packet);
+            out.write_packet(&packet).map_err(io::Error::other)?;
         }
-        out.flush()
+        out.into_writer().flush()
     }
 }
 
-/// Adds UDP and IPv4 headers. Checksums are zero: for UDP this means none, and pcap readers ignore it for IP.
-fn ipv4(from: SocketAddr, to: SocketAddr, ecn: u8, contents: &[u8]) -> Vec<u8> {
-    let address = |a: SocketAddr| match a.ip() {
-        IpAddr::V4(ip) => ip.octets(),
-        IpAddr::V6(_) => Ipv4Addr::LOCALHOST.octets(),
+fn ip_header(from: IpAddr, to: IpAddr, ecn: u8) -> IpHeaders {
+    const HOPS: u8 = 64;
+    if let (IpAddr::V4(from), IpAddr::V4(to)) = (from, to) {
+        let mut header = Ipv4Header { time_to_live: HOPS, source: from.octets(), ..Ipv4Header::default() };
+        header.destination = to.octets();
+        header.ecn = ecn.try_into().unwrap_or_default();
+        return IpHeaders::Ipv4(header, Ipv4Extensions::default());
+    }
+    let octets = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
     };
-    let length = |more: usize| u16::try_from(contents.len() + more).unwrap_or(u16::MAX).to_be_bytes();
-    let mut packet = vec![0x45, ecn];
-    packet.extend(length(28));
-    packet.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
-    packet.extend(address(from));
-    packet.extend(address(to));
-    packet.extend(from.port().to_be_bytes());
-    packet.extend(to.port().to_be_bytes());
-    packet.extend(length(8));
-    packet.extend([0, 0]);
-    packet.extend_from_slice(contents);
-    packet
+    let (source, destination) = (octets(from), octets(to));
+    let header = Ipv6Header { traffic_class: ecn, hop_limit: HOPS, source, destination, ..Ipv6Header::default() };
+    IpHeaders::Ipv6(header, Ipv6Extensions::default())
 }
 
 #[cfg(test)]
 mod tests {
+    use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+    use pcap_file::pcap::PcapReader;
+
     use super::*;
 
     #[test]
     fn pcap_has_ip_and_udp_headers() {
         let mut capture = Capture::default();
-        let [client, server] = ["127.0.0.1:5000", "127.0.0.1:4433"].map(|text| text.parse().unwrap());
         let at = Duration::from_millis(1_500);
-        capture.record(&Passing { at, to_server: true, client, server, ecn: 2, contents: b"hi", leaves: Some(at) });
+        for (client, server) in [("127.0.0.1:5000", "127.0.0.1:4433"), ("[::1]:5000", "127.0.0.1:4433")] {
+            let [client, server] = [client, server].map(|text| text.parse().unwrap());
+            capture.record(&Passing { at, to_server: true, client, server, ecn: 2, contents: b"hi", leaves: Some(at) });
+        }
         let file = tempfile::NamedTempFile::new().unwrap();
         capture.write_pcap(file.path()).unwrap();
-        let bytes = std::fs::read(file.path()).unwrap();
-        assert_eq!(bytes.len(), 24 + 16 + 20 + 8 + 2);
-        assert_eq!((&bytes[24..28], &bytes[32..36]), (&1u32.to_le_bytes()[..], &30u32.to_le_bytes()[..]));
-        let ip = &bytes[40..];
-        assert_eq!((ip[1], &ip[20..24], &ip[28..]), (2, &[0x13, 0x88, 0x11, 0x51][..], &b"hi"[..]));
+        let mut reader = PcapReader::new(file.reopen().unwrap()).unwrap();
+        assert_eq!(reader.header().datalink, DataLink::RAW);
+        let mut ecn = Vec::new();
+        while let Some(packet) = reader.next_packet() {
+            let packet = packet.unwrap();
+            assert_eq!(packet.timestamp, at);
+            let parsed = SlicedPacket::from_ip(&packet.data).unwrap();
+            ecn.push(match parsed.net.unwrap() {
+                NetSlice::Ipv4(ip) => (4, ip.header().ecn().value()),
+                NetSlice::Ipv6(ip) => (6, ip.header().traffic_class()),
+                NetSlice::Arp(_) => panic!("not IP"),
+            });
+            let Some(TransportSlice::Udp(udp)) = parsed.transport else { panic!("not UDP") };
+            assert_eq!((udp.source_port(), udp.destination_port(), udp.payload()), (5000, 4433, &b"hi"[..]));
+        }
+        assert_eq!(ecn, [(4, 2), (6, 2)]);
     }
 }

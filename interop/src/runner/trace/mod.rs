@@ -83,9 +83,9 @@ impl Trace {
         let what = self.connections[number].on_packet(packet, datagram, secrets);
         if self.log.len() < MAX_LOG {
             let at = datagram.at.as_secs_f64();
-            let (way, fate) =
+            let (way, lost) =
                 (if datagram.to_server { '>' } else { '<' }, if datagram.leaves.is_some() { "" } else { " LOST" });
-            let _ = writeln!(self.log, "{at:10.6} {number} {way} {:4} {what}{fate}", packet.bytes.len());
+            let _ = writeln!(self.log, "{at:10.6} {number} {way} {:4} {what}{lost}", packet.bytes.len());
         }
     }
 

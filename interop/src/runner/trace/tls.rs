@@ -3,17 +3,12 @@
 use fathom_frames::parameter::ack_delay_exponent;
 use fathom_frames::{Offer, varint};
 use serde::Serialize;
+use tls_parser::{TlsExtension, TlsExtensionType, TlsHandshakeType};
 
 /// Limit for the bytes of a CRYPTO stream, longer than any hello.
 const MAX_CRYPTO: usize = 1 << 16;
 
-const CLIENT_HELLO: u8 = 1;
-const SERVER_HELLO: u8 = 2;
-const ENCRYPTED_EXTENSIONS: u8 = 8;
-const ALPN: u16 = 16;
-const PRE_SHARED_KEY: u16 = 41;
-const EARLY_DATA: u16 = 42;
-const TRANSPORT_PARAMETERS: u16 = 57;
+const TRANSPORT_PARAMETERS: TlsExtensionType = TlsExtensionType(57);
 /// The random of a HelloRetryRequest (RFC 8446 §4.1.3).
 const HELLO_RETRY_REQUEST: [u8; 4] = [0xcf, 0x21, 0xad, 0x74];
 /// enable_timestamp (draft-huitema-quic-ts).
@@ -43,40 +38,66 @@ impl CryptoStream {
     }
 
     /// The complete messages: type and body.
-    fn messages(&self) -> impl Iterator<Item = (u8, &[u8])> {
+    fn messages(&self) -> impl Iterator<Item = (TlsHandshakeType, &[u8])> {
         let mut rest = &self.bytes[..];
         std::iter::from_fn(move || {
             let (head, body) = rest.split_first_chunk::<4>()?;
             let length = u32::from_be_bytes([0, head[1], head[2], head[3]]) as usize;
             let (body, after) = body.split_at_checked(length)?;
             rest = after;
-            Some((head[0], body))
+            Some((TlsHandshakeType(head[0]), body))
         })
     }
 
     pub(super) fn client_hello(&self) -> Option<ClientHello> {
-        self.messages().find(|(kind, _)| *kind == CLIENT_HELLO).and_then(|(_, body)| ClientHello::read(body))
+        self.messages()
+            .find(|(kind, _)| *kind == TlsHandshakeType::ClientHello)
+            .and_then(|(_, body)| ClientHello::read(body))
     }
 
     /// The ServerHello, which may follow a HelloRetryRequest.
     pub(super) fn server_hello(&self) -> Option<ServerHello> {
-        self.messages().filter(|(kind, _)| *kind == SERVER_HELLO).filter_map(|(_, body)| ServerHello::read(body)).last()
+        let hellos = self.messages().filter(|(kind, _)| *kind == TlsHandshakeType::ServerHello);
+        hellos.filter_map(|(_, body)| ServerHello::read(body)).last()
     }
 
     pub(super) fn encrypted_extensions(&self) -> Option<EncryptedExtensions> {
-        let (_, body) = self.messages().find(|(kind, _)| *kind == ENCRYPTED_EXTENSIONS)?;
-        let mut extensions = EncryptedExtensions::default();
-        let mut reader = Reader(body);
-        let mut reader = Reader(reader.length_prefixed(2)?);
-        while let Some((kind, data)) = reader.extension() {
-            match kind {
-                ALPN => extensions.protocol = protocols(data).into_iter().next(),
-                EARLY_DATA => extensions.early_data = true,
-                TRANSPORT_PARAMETERS => extensions.parameters = TransportParameters::read(data),
+        let (_, body) = self.messages().find(|(kind, _)| *kind == TlsHandshakeType::EncryptedExtensions)?;
+        let (length, extensions) = body.split_first_chunk()?;
+        let Extensions { protocols, early_data, parameters, .. } =
+            Extensions::read(extensions.get(..u16::from_be_bytes(*length).into())?);
+        Some(EncryptedExtensions { protocol: protocols.into_iter().next(), early_data, parameters })
+    }
+}
+
+/// What the runner uses of a message's extensions.
+#[derive(Default)]
+struct Extensions {
+    protocols: Vec<String>,
+    early_data: bool,
+    pre_shared_key: bool,
+    parameters: TransportParameters,
+}
+
+impl Extensions {
+    /// Those before the first that is malformed.
+    fn read(bytes: &[u8]) -> Self {
+        let mut extensions = Self::default();
+        for extension in tls_parser::parse_tls_extensions(bytes).map_or_else(|_| Vec::new(), |(_, all)| all) {
+            match extension {
+                TlsExtension::ALPN(names) => {
+                    extensions.protocols =
+                        names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+                }
+                TlsExtension::EarlyData(_) => extensions.early_data = true,
+                TlsExtension::PreSharedKey(_) => extensions.pre_shared_key = true,
+                TlsExtension::Unknown(TRANSPORT_PARAMETERS, data) => {
+                    extensions.parameters = TransportParameters::read(data)
+                }
                 _ => {}
             }
         }
-        Some(extensions)
+        extensions
     }
 }
 
@@ -133,26 +154,10 @@ fn split_parameter(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
 
 impl ClientHello {
     fn read(body: &[u8]) -> Option<Self> {
-        let mut reader = Reader(body);
-        reader.take(2)?;
-        let random = reader.take(32)?.to_vec();
-        reader.length_prefixed(1)?;
-        let suites = reader.length_prefixed(2)?;
-        let suites = suites.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
-        let suites = suites.filter(|suite| suite & 0x0f0f != 0x0a0a).collect();
-        reader.length_prefixed(1)?;
-        let mut hello = Self { random, suites, ..Self::default() };
-        let mut reader = Reader(reader.length_prefixed(2)?);
-        while let Some((kind, data)) = reader.extension() {
-            match kind {
-                ALPN => hello.protocols = protocols(data),
-                EARLY_DATA => hello.early_data = true,
-                PRE_SHARED_KEY => hello.resumes = true,
-                TRANSPORT_PARAMETERS => hello.parameters = TransportParameters::read(data),
-                _ => {}
-            }
-        }
-        Some(hello)
+        let (_, hello) = tls_parser::parse_tls_handshake_client_hello(body).ok()?;
+        let Extensions { protocols, early_data, pre_shared_key, parameters } = Extensions::read(hello.ext?);
+        let suites = hello.ciphers.iter().map(|suite| suite.0).filter(|suite| suite & 0x0f0f != 0x0a0a).collect();
+        Some(Self { random: hello.random.to_vec(), suites, protocols, early_data, resumes: pre_shared_key, parameters })
     }
 }
 
@@ -167,20 +172,9 @@ pub struct ServerHello {
 
 impl ServerHello {
     fn read(body: &[u8]) -> Option<Self> {
-        let mut reader = Reader(body);
-        reader.take(2)?;
-        if reader.take(32)?.starts_with(&HELLO_RETRY_REQUEST) {
-            return None;
-        }
-        reader.length_prefixed(1)?;
-        let suite = reader.u16()?;
-        reader.take(1)?;
-        let mut hello = Self { suite, resumed: false };
-        let mut reader = Reader(reader.length_prefixed(2)?);
-        while let Some((kind, _)) = reader.extension() {
-            hello.resumed |= kind == PRE_SHARED_KEY;
-        }
-        Some(hello)
+        let (_, hello) = tls_parser::parse_tls_handshake_server_hello(body).ok()?;
+        let resumed = Extensions::read(hello.ext?).pre_shared_key;
+        (!hello.random.starts_with(&HELLO_RETRY_REQUEST)).then_some(Self { suite: hello.cipher.0, resumed })
     }
 }
 
@@ -195,62 +189,37 @@ pub struct EncryptedExtensions {
     pub parameters: TransportParameters,
 }
 
-fn protocols(data: &[u8]) -> Vec<String> {
-    let mut reader = Reader(data);
-    let mut reader = Reader(reader.length_prefixed(2).unwrap_or_default());
-    std::iter::from_fn(|| reader.length_prefixed(1)).map(|name| String::from_utf8_lossy(name).into_owned()).collect()
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(n)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        Some(u16::from_be_bytes(*self.take(2)?.first_chunk()?))
-    }
-
-    /// A vector with a length prefix of one or two bytes.
-    fn length_prefixed(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let length = self.take(bytes)?.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
-        self.take(length)
-    }
-
-    fn extension(&mut self) -> Option<(u16, &'a [u8])> {
-        Some((self.u16()?, self.length_prefixed(2)?))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
-    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
-        [&[kind, 0, (body.len() >> 8) as u8, body.len() as u8][..], body].concat()
+    fn message(kind: TlsHandshakeType, body: &[u8]) -> Vec<u8> {
+        [&[kind.0, 0, (body.len() >> 8) as u8, body.len() as u8][..], body].concat()
     }
 
-    fn extension(kind: u16, data: &[u8]) -> Vec<u8> {
-        [&kind.to_be_bytes()[..], &(data.len() as u16).to_be_bytes(), data].concat()
+    fn extension(kind: TlsExtensionType, data: &[u8]) -> Vec<u8> {
+        [&kind.0.to_be_bytes()[..], &(data.len() as u16).to_be_bytes(), data].concat()
     }
 
     fn client_hello() -> Vec<u8> {
-        let mut parameters = vec![0x71, 0x58 & 0x3f, 0];
-        parameters.clear();
+        let mut parameters = Vec::new();
         Offer::Lean.append(&mut parameters);
         parameters.extend([0x80, 0, 0x71, 0x58, 1, 3]);
         let extensions = [
-            extension(ALPN, b"\0\x03\x02h3"),
-            extension(EARLY_DATA, b""),
+            extension(TlsExtensionType::ApplicationLayerProtocolNegotiation, b"\0\x03\x02h3"),
+            extension(TlsExtensionType::EarlyData, b""),
             extension(TRANSPORT_PARAMETERS, &parameters),
-            extension(PRE_SHARED_KEY, b"x"),
+            extension(TlsExtensionType::PreSharedKey, b"x"),
         ]
         .concat();
         let head = [&[3, 3][..], &[7; 32], &[0, 0, 4, 0x1a, 0x1a, 0x13, 0x03, 1, 0]].concat();
-        message(CLIENT_HELLO, &[&head[..], &(extensions.len() as u16).to_be_bytes(), &extensions].concat())
+        message(
+            TlsHandshakeType::ClientHello,
+            &[&head[..], &(extensions.len() as u16).to_be_bytes(), &extensions].concat(),
+        )
     }
 
     #[test]
@@ -273,15 +242,21 @@ mod tests {
     fn hello_retry_request_and_malformed_input_are_ignored() {
         let hello = |random: &[u8], extensions: &[u8]| {
             let head = [&[3, 3][..], random, &[0, 0x13, 0x01, 0]].concat();
-            message(SERVER_HELLO, &[&head[..], &(extensions.len() as u16).to_be_bytes(), extensions].concat())
+            message(
+                TlsHandshakeType::ServerHello,
+                &[&head[..], &(extensions.len() as u16).to_be_bytes(), extensions].concat(),
+            )
         };
         let again = hello(&[&HELLO_RETRY_REQUEST[..], &[0; 28]].concat(), b"");
-        let real = hello(&[5; 32], &extension(PRE_SHARED_KEY, b"\0\0"));
+        let real = hello(&[5; 32], &extension(TlsExtensionType::PreSharedKey, b"\0\0"));
         let mut stream = CryptoStream::default();
         stream.add(0, &[again, real].concat());
         assert_eq!(stream.server_hello(), Some(ServerHello { suite: 0x1301, resumed: true }));
-        let answer = extension(ALPN, b"\0\x0b\x0ahq-interop");
-        let answer = message(ENCRYPTED_EXTENSIONS, &[&(answer.len() as u16).to_be_bytes()[..], &answer].concat());
+        let answer = extension(TlsExtensionType::ApplicationLayerProtocolNegotiation, b"\0\x0b\x0ahq-interop");
+        let answer = message(
+            TlsHandshakeType::EncryptedExtensions,
+            &[&(answer.len() as u16).to_be_bytes()[..], &answer].concat(),
+        );
         let bytes = [client_hello(), answer].concat();
         for end in 0..=bytes.len() {
             let mut stream = CryptoStream::default();
@@ -294,5 +269,22 @@ mod tests {
         stream.add(u64::MAX, b"x");
         stream.add(0, &[1, 0, 0, 3, 0xff, 0xff, 0xff]);
         assert!(stream.client_hello().is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed(kind in 0u8..=8, body in vec(any::<u8>(), 0..300), changes in vec((0usize..300, any::<u8>()), 0..4)) {
+            let mut corrupted = client_hello();
+            for (at, byte) in changes {
+                if let Some(old) = corrupted.get_mut(at) {
+                    *old = byte;
+                }
+            }
+            for bytes in [message(TlsHandshakeType(kind), &body), corrupted] {
+                let mut stream = CryptoStream::default();
+                stream.add(0, &bytes);
+                let _ = (stream.client_hello(), stream.server_hello(), stream.encrypted_extensions());
+            }
+        }
     }
 }

@@ -82,7 +82,7 @@ impl Run<'_> {
     }
 }
 
-/// Flows whose shares are asked for: the name of their group, the size of their packets on the wire, their numbers.
+/// Flows whose shares are requested: the name of their group, the size of their packets on the wire, their numbers.
 type Sharing = (String, u32, Vec<u32>);
 
 fn sharing(traffic: &Traffic, built: &BuiltGroup) -> Option<Sharing> {

@@ -9,7 +9,7 @@ use fathom_cc::units::{parse_duration, parse_whole};
 use serde::de::DeserializeOwned;
 
 use super::super::{PlanError, Stop, WebLoad, Workload};
-use crate::stack::{Control, Stack};
+use crate::stack::{Controller, Stack};
 
 impl FromStr for Workload {
     type Err = String;
@@ -85,21 +85,21 @@ pub(super) fn parse_stop(s: &str) -> Result<Stop, String> {
 }
 
 /// Reads `reno`, or `20% sync + 80% reno`.
-pub(super) fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Control)>, String> {
+pub(super) fn parse_mix(s: &str, stack: Stack) -> Result<Vec<(f64, Controller)>, String> {
     let help = || format!("'{s}' is not a mix; write a controller, or 20% sync + 80% reno");
     if !s.contains('%') {
-        return Ok(vec![(1.0, Control::read(s, stack)?)]);
+        return Ok(vec![(1.0, Controller::read(s, stack)?)]);
     }
-    let mut mix: Vec<(f64, Control)> = Vec::new();
+    let mut mix: Vec<(f64, Controller)> = Vec::new();
     for piece in s.split(" + ") {
         let (part, spec) = piece.trim().split_once("% ").ok_or_else(help)?;
         let part: f64 = part.parse().ok().filter(|p| (0.0..=100.0).contains(p)).ok_or_else(help)?;
-        let control = Control::read(spec, stack)?;
-        if mix.iter().any(|(_, c)| c.spec() == control.spec()) {
-            return Err(format!("'{}' is named twice; name it once", control.spec()));
+        let controller = Controller::read(spec, stack)?;
+        if mix.iter().any(|(_, c)| c.spec() == controller.spec()) {
+            return Err(format!("'{}' is named twice; name it once", controller.spec()));
         }
         if part > 0.0 {
-            mix.push((part / 100.0, control));
+            mix.push((part / 100.0, controller));
         }
     }
     let sum: f64 = mix.iter().map(|(part, _)| part).sum();

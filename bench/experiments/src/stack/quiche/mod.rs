@@ -23,7 +23,7 @@ use self::client::QuicheConnector;
 use self::connection::Quic;
 use self::endpoint::Endpoint;
 use self::server::Acceptor;
-use super::{Control, EndpointPair, EndpointSettings, Host, IDLE, SetupError, Side};
+use super::{Controller, EndpointPair, EndpointSettings, Host, IDLE, SetupError, Side};
 use crate::http::{CHUNK, ZEROS};
 
 /// Receive window of a stream where the plan sets none: quinn's default (100 ms at 100 Mbps), as noq's.
@@ -84,7 +84,7 @@ impl Setup {
     fn new(settings: &EndpointSettings<'_>, side: Side) -> Result<Self, SetupError> {
         let wrong = |why| SetupError::Controller(settings.control.spec(), why);
         let algorithm = algorithm(settings.control).map_err(wrong)?;
-        let plugin = matches!(settings.control, Control::Fathom(_)).then(|| quiche::fathom::ConnectionConfig {
+        let plugin = matches!(settings.control, Controller::Fathom(_)).then(|| quiche::fathom::ConnectionConfig {
             clock: settings.clock(side),
             extension: settings.extension,
             ..Default::default()

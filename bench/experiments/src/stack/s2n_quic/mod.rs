@@ -33,7 +33,7 @@ use self::events::ServerEvents;
 use self::io::Io;
 use self::random::Random;
 use super::{
-    BoxFuture, Connector, Control, EndpointPair, EndpointSettings, Host, IDLE, OpenConnection, SetupError, Side,
+    BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Host, IDLE, OpenConnection, SetupError, Side,
 };
 use crate::http::{HttpError, Requests, serve};
 
@@ -51,8 +51,8 @@ pub(super) fn ends(
     host: Arc<dyn Host>,
 ) -> Result<EndpointPair, SetupError> {
     match settings.control {
-        Control::Native("cubic") => ends_under(settings, Cubic::default, client, server, host),
-        Control::Native("bbr") => ends_under(settings, Bbr::default, client, server, host),
+        Controller::Native("cubic") => ends_under(settings, Cubic::default, client, server, host),
+        Controller::Native("bbr") => ends_under(settings, Bbr::default, client, server, host),
         other => Err(SetupError::Controller(other.spec(), "is not one of s2n-quic's own".into())),
     }
 }

@@ -283,7 +283,7 @@ impl<'a> Connection<'a> {
         }
         let requests = self.streams.requests();
         if self.streams.are_answered() && requests == self.last_used.1 {
-            let end = self.last_used.0.checked_add(self.context.server.limits.request)?;
+            let end = self.last_used.0.checked_add(self.context.server.limits.request_timeout)?;
             if end > now {
                 return Some(end);
             }
@@ -293,7 +293,7 @@ impl<'a> Connection<'a> {
             return Some(now);
         }
         self.last_used = (now, requests);
-        now.checked_add(self.context.server.limits.request)
+        now.checked_add(self.context.server.limits.request_timeout)
     }
 
     /// Ends the connection when there is nothing left to answer or to send: what is not acknowledged would be sent again within a probe

@@ -88,7 +88,7 @@ fn share_config(
     config.set_max_send_udp_payload_size(PACKET);
     config.discover_pmtu(true);
     config.set_max_recv_udp_payload_size(LARGEST);
-    config.set_max_idle_timeout(u64::try_from(limits.idle.as_millis()).unwrap_or(u64::MAX));
+    config.set_max_idle_timeout(u64::try_from(limits.idle_timeout.as_millis()).unwrap_or(u64::MAX));
     config.set_initial_max_data(WINDOW.into());
     config.set_max_connection_window(WINDOW.into());
     let stream = stream_window(limits).into();

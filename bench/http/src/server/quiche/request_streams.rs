@@ -199,7 +199,7 @@ impl RequestStreams {
     pub(super) fn process_events(&mut self, quic: &mut Quic, http: &mut h3::Connection, now: tokio::time::Instant) {
         // Before a stream is asked for anything: quiche then forgets one that is over.
         self.report_deliveries(quic);
-        let end = now + self.context.server.limits.header;
+        let end = now + self.context.server.limits.header_timeout;
         self.headers.on_readable(quic.readable(), end);
         while let Some(stream) = self.headers.expired(now) {
             // One that has brought nothing is none to quiche.

@@ -27,7 +27,7 @@ pub(crate) enum Application {
     H3,
 }
 
-/// What both ends are told.
+/// Settings of both ends.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) application: Application,
@@ -80,7 +80,7 @@ macro_rules! ends {
             use $quiche::{Config, Connection, ConnectionId, RecvInfo};
 
             use super::{Application, Exchange, Setup, tls};
-            use crate::network::{Books, End};
+            use crate::network::{ConnectionStats, End};
 
             const PAYLOAD: [u8; 1 << 16] = [7; 1 << 16];
 
@@ -330,10 +330,10 @@ macro_rules! ends {
                     self.conn.is_closed()
                 }
 
-                fn books(&self) -> Books {
+                fn stats(&self) -> ConnectionStats {
                     let all = self.conn.stats();
                     let path = self.conn.path_stats().next().expect("one path");
-                    Books {
+                    ConnectionStats {
                         sent: all.sent,
                         received: all.recv,
                         lost: all.lost,

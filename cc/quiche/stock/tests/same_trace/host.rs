@@ -1,4 +1,4 @@
-//! The host as a simulation sees it: a clock that stands still and random bytes from a seed, for code that cannot be told.
+//! The host as a simulation sees it: a clock that stands still and random bytes from a seed, for code that cannot be given.
 //!
 //! Stock quiche asks the C library for the time and BoringSSL for random bytes. Both functions are defined here; the linker prefers a
 //! program's own definition to the C library's, and to a member of a static library that nothing else asks for. Outside of [`within`]
@@ -46,7 +46,7 @@ pub(crate) fn now() -> Option<Duration> {
     NOW.get()
 }
 
-/// How often this thread asked.
+/// How often this thread read them.
 #[derive(Clone, Copy)]
 pub(crate) struct Reads {
     pub(crate) clock: u64,

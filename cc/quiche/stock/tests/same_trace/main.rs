@@ -4,7 +4,7 @@
 //! a queue that overflows, random loss, an outage with probe timeouts, and path MTU discovery. What is not compared: the bytes themselves,
 //! which are encrypted with keys that differ from run to run, and everything after a changed path.
 
-// Who is asked for the time and how is a matter of std and the C library: here it is glibc's `clock_gettime`.
+// Where the time comes from and how is a matter of std and the C library: here it is glibc's `clock_gettime`.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 mod ends;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use derived::fathom::simulation::{self, ConnectionRng};
 use ends::{Application, Exchange, Setup, on_derived, on_stock};
-use network::{Books, End, Link, Outcome, run};
+use network::{ConnectionStats, End, Link, Outcome, run};
 
 const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr2"];
 const SEED: u64 = 11;
@@ -86,7 +86,7 @@ fn every_network(controller: &'static str) {
     for application in [Application::Raw, Application::H3] {
         let setup = setup(application, controller);
         let name = |network: &str| format!("{controller}, {application:?}, {network}");
-        let ends = |o: &Outcome, check: fn(&Books) -> bool| check(&o.client) && check(&o.server);
+        let ends = |o: &Outcome, check: fn(&ConnectionStats) -> bool| check(&o.client) && check(&o.server);
 
         let queue = compare(&name("full queue"), &setup, &link());
         assert!(ends(&queue, |b| b.lost > 10 && b.retransmitted > 10_000), "{queue:?}");
@@ -143,25 +143,25 @@ struct Inside {
     start: Instant,
     rng: ConnectionRng,
     /// How often the host's clock was read inside.
-    asked: Rc<Cell<u64>>,
+    clock_reads: Rc<Cell<u64>>,
 }
 
 impl Inside {
-    fn make(setup: &Setup, server: bool, asked: &Rc<Cell<u64>>) -> Box<dyn End> {
+    fn make(setup: &Setup, server: bool, clock_reads: &Rc<Cell<u64>>) -> Box<dyn End> {
         #[allow(clippy::disallowed_methods)] // The host's clock is the simulation's here.
         let start = Instant::now();
         let mut rng = ConnectionRng::new(server.into());
         let before = host::reads().clock;
         let end = simulation::run_at(start, &mut rng, || on_derived::make(setup, server));
         assert_eq!(host::reads().clock, before + 1, "the one of `make` itself");
-        Box::new(Self { end, start, rng, asked: asked.clone() })
+        Box::new(Self { end, start, rng, clock_reads: clock_reads.clone() })
     }
 
     fn at<T>(&mut self, work: impl FnOnce(&mut dyn End) -> T) -> T {
         let now = self.start + host::now().expect("inside of a simulation");
         let before = host::reads().clock;
         let done = simulation::run_at(now, &mut self.rng, || work(&mut *self.end));
-        self.asked.set(self.asked.get() + host::reads().clock - before);
+        self.clock_reads.set(self.clock_reads.get() + host::reads().clock - before);
         done
     }
 }
@@ -195,8 +195,8 @@ impl End for Inside {
         self.end.closed()
     }
 
-    fn books(&self) -> Books {
-        self.end.books()
+    fn stats(&self) -> ConnectionStats {
+        self.end.stats()
     }
 }
 
@@ -212,11 +212,16 @@ fn a_simulation_never_reads_the_host_clock() {
         assert!(after.clock - before.clock > by_stock.trace.len() as u64, "the count counts");
         assert!(after.random - before.random > 20, "the count counts");
 
-        let asked = Rc::new(Cell::new(0));
-        let inside =
-            || run([&|| Inside::make(&setup, false, &asked), &|| Inside::make(&setup, true, &asked)], &outage, SEED);
+        let clock_reads = Rc::new(Cell::new(0));
+        let inside = || {
+            run(
+                [&|| Inside::make(&setup, false, &clock_reads), &|| Inside::make(&setup, true, &clock_reads)],
+                &outage,
+                SEED,
+            )
+        };
         let once = inside();
-        assert_eq!(asked.get(), 0, "{controller}");
+        assert_eq!(clock_reads.get(), 0, "{controller}");
         assert!(once.client.ptos > 2 && once.client.lost > 10, "{once:?}");
         assert_eq!(once, inside(), "{controller}: same seed, same packets");
     }

@@ -18,12 +18,12 @@ pub(crate) trait End {
     /// When the application wants to be woken.
     fn wake(&self) -> Option<Duration>;
     fn closed(&self) -> bool;
-    fn books(&self) -> Books;
+    fn stats(&self) -> ConnectionStats;
 }
 
 /// What a connection says of itself at the end.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Books {
+pub(crate) struct ConnectionStats {
     pub(crate) sent: usize,
     pub(crate) received: usize,
     pub(crate) lost: usize,
@@ -51,8 +51,8 @@ pub(crate) struct Departure {
 #[derive(Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) trace: Vec<Departure>,
-    pub(crate) client: Books,
-    pub(crate) server: Books,
+    pub(crate) client: ConnectionStats,
+    pub(crate) server: ConnectionStats,
 }
 
 /// One direction: random loss, then a queue, first in, first out.
@@ -125,7 +125,7 @@ pub(crate) fn run(make: [&dyn Fn() -> Box<dyn End>; 2], link: &Link, seed: u64) 
             });
         }
         if ends.iter().all(|end| end.closed()) {
-            return Outcome { trace, client: ends[0].books(), server: ends[1].books() };
+            return Outcome { trace, client: ends[0].stats(), server: ends[1].stats() };
         }
         let due = [0, 1].map(|i| host::within(now, &mut rng[i], || ends[i].timeout()).map(|left| now + left));
         let times = due.into_iter().chain([0, 1].map(|i| ends[i].wake())).flatten();

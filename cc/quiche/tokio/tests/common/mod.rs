@@ -55,25 +55,25 @@ pub(crate) fn certified() -> Certified {
 }
 
 /// Gives a connection of the derived quiche its controller and extension.
-fn plug(config: &mut derived::Config, ask: &SideConfig) {
-    let Some(controller_config) = &ask.controller_config else { return };
+fn configure(config: &mut derived::Config, side: &SideConfig) {
+    let Some(controller_config) = &side.controller_config else { return };
     config.set_cc_algorithm(derived::fathom::algorithm_of(Arc::clone(controller_config)).expect("an algorithm"));
-    let SideConfig { extension, observer, .. } = ask.clone();
+    let SideConfig { extension, observer, .. } = side.clone();
     config.set_fathom(ConnectionConfig {
         extension,
         observer,
-        parameter: ask.parameter.map(Into::into),
+        parameter: side.parameter.map(Into::into),
         ..ConnectionConfig::default()
     });
 }
 
-fn unplugged(_: &mut stock::Config, ask: &SideConfig) {
-    assert!(ask.controller_config.is_none(), "stock quiche takes no controller of ours");
+fn unplugged(_: &mut stock::Config, side: &SideConfig) {
+    assert!(side.controller_config.is_none(), "stock quiche takes no controller of ours");
 }
 
 /// Both quiches have the same shape; only their types differ.
 macro_rules! ends {
-    ($module:ident, $quiche:ident, $plug:path, $probe:expr) => {
+    ($module:ident, $quiche:ident, $configure:path, $probe:expr) => {
         pub(crate) mod $module {
             use tokio::net::UdpSocket;
             use $quiche::h3::{self, Header, NameValue};
@@ -81,7 +81,7 @@ macro_rules! ends {
 
             use super::*;
 
-            fn config(ask: &SideConfig, alpn: &[u8]) -> Config {
+            fn config(side: &SideConfig, alpn: &[u8]) -> Config {
                 let mut config = Config::new($quiche::PROTOCOL_VERSION).expect("a version");
                 config.set_application_protos(&[alpn]).expect("an ALPN");
                 config.set_max_idle_timeout(PATIENCE.as_millis() as u64);
@@ -95,12 +95,12 @@ macro_rules! ends {
                 config.set_initial_max_streams_uni(100);
                 config.set_max_send_udp_payload_size(1_350);
                 config.set_initial_congestion_window_packets(10);
-                $plug(&mut config, ask);
+                $configure(&mut config, side);
                 config
             }
 
-            fn serving(ask: &SideConfig, alpn: &[u8], identity: &Path) -> Config {
-                let mut config = config(ask, alpn);
+            fn serving(side: &SideConfig, alpn: &[u8], identity: &Path) -> Config {
+                let mut config = config(side, alpn);
                 let path = |name: &str| identity.join(name).to_string_lossy().into_owned();
                 config.load_cert_chain_from_pem_file(&path("cert.pem")).expect("a certificate");
                 config.load_priv_key_from_pem_file(&path("key.pem")).expect("a key");
@@ -163,9 +163,9 @@ macro_rules! ends {
             }
 
             fn outcome(connection: &Connection, probe: Option<ConnectionMonitor>) -> Outcome {
-                let told = |e: &$quiche::ConnectionError, local: bool| (!e.is_app).then_some((e.error_code, local));
-                let error = connection.local_error().and_then(|e| told(e, true));
-                let error = error.or(connection.peer_error().and_then(|e| told(e, false)));
+                let code = |e: &$quiche::ConnectionError, local: bool| (!e.is_app).then_some((e.error_code, local));
+                let error = connection.local_error().and_then(|e| code(e, true));
+                let error = error.or(connection.peer_error().and_then(|e| code(e, false)));
                 Outcome { reports: probe.map(|p| p.report()).into_iter().collect(), error, datagrams: 0 }
             }
 
@@ -193,13 +193,13 @@ macro_rules! ends {
             }
 
             /// Accepts one connection and echoes its streams, one after the other.
-            pub(crate) async fn serve(ask: SideConfig, identity: &Certified) -> (SocketAddr, JoinHandle<Outcome>) {
+            pub(crate) async fn serve(side: SideConfig, identity: &Certified) -> (SocketAddr, JoinHandle<Outcome>) {
                 let (socket, address) = bind().await;
-                let mut config = serving(&ask, ALPN, identity.folder.path());
+                let mut config = serving(&side, ALPN, identity.folder.path());
                 let task = tokio::spawn(async move {
                     let mut connection = accept(&socket, &mut config).await;
                     let probe = $probe(&connection);
-                    if let Some(enough) = &ask.enough {
+                    if let Some(enough) = &side.enough {
                         enough.by(probe.as_ref());
                     }
                     let (mut stream, mut got, mut ended, mut sent) = (0, Vec::new(), false, 0);
@@ -220,14 +220,14 @@ macro_rules! ends {
             }
 
             /// Connects, sends a body and compares what comes back.
-            pub(crate) async fn fetch(ask: SideConfig, identity: &Certified, to: SocketAddr) -> Outcome {
-                let mut config = config(&ask, ALPN);
+            pub(crate) async fn fetch(side: SideConfig, identity: &Certified, to: SocketAddr) -> Outcome {
+                let mut config = config(&side, ALPN);
                 let (mut connection, socket) = connect(to, &mut config, identity.folder.path()).await;
                 let probe = $probe(&connection);
-                if let Some(enough) = &ask.enough {
+                if let Some(enough) = &side.enough {
                     enough.by(probe.as_ref());
                 }
-                let whole = body(ask.bytes);
+                let whole = body(side.bytes);
                 let (mut stream, mut sent, mut got, mut same) = (0, 0, Vec::new(), false);
                 drive(&mut connection, &socket, |connection| {
                     write(connection, stream, &whole, &mut sent);
@@ -235,7 +235,7 @@ macro_rules! ends {
                         return;
                     }
                     assert!(got == whole, "the body came back changed");
-                    if ask.enough.as_ref().is_none_or(Enough::is_seen) {
+                    if side.enough.as_ref().is_none_or(Enough::is_seen) {
                         same = true;
                         connection.close(true, 0, b"").expect("open");
                     } else {
@@ -253,12 +253,12 @@ macro_rules! ends {
 
             /// Answers one HTTP/3 request with a body.
             pub(crate) async fn serve_http(
-                ask: SideConfig,
+                side: SideConfig,
                 identity: &Certified,
                 body: Vec<u8>,
             ) -> (SocketAddr, JoinHandle<Outcome>) {
                 let (socket, address) = bind().await;
-                let mut config = serving(&ask, b"h3", identity.folder.path());
+                let mut config = serving(&side, b"h3", identity.folder.path());
                 let task = tokio::spawn(async move {
                     let mut connection = accept(&socket, &mut config).await;
                     let probe = $probe(&connection);
@@ -290,8 +290,8 @@ macro_rules! ends {
             }
 
             /// One HTTP/3 request: the body of its response, if one came.
-            pub(crate) async fn get(ask: SideConfig, identity: &Certified, to: SocketAddr) -> (Vec<u8>, Outcome) {
-                let mut config = config(&ask, b"h3");
+            pub(crate) async fn get(side: SideConfig, identity: &Certified, to: SocketAddr) -> (Vec<u8>, Outcome) {
+                let mut config = config(&side, b"h3");
                 let (mut connection, socket) = connect(to, &mut config, identity.folder.path()).await;
                 let probe = $probe(&connection);
                 let settings = h3::Config::new().expect("settings");
@@ -329,7 +329,7 @@ macro_rules! ends {
     };
 }
 
-ends!(on_quiche, derived, super::plug, Connection::fathom);
+ends!(on_quiche, derived, super::configure, Connection::fathom);
 ends!(on_stock, stock, super::unplugged, |_: &Connection| None);
 
 /// Which stack a side runs on.
