@@ -2,11 +2,11 @@
 
 use fathom_metrics::{DelayEvent, Latencies, indication};
 use fathom_qlog::ResponseEnd;
-use fathom_report::Figure;
+use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
 
 use super::chance::{Draw, Statistic, mean, quantile, ratio_interval};
-use super::page::{Drawn, Page, Sheet, axis, fraction, line, millis, short_names};
+use super::page::{Drawn, Page, Sheet, fraction, millis, short_names};
 use super::source::{AnalyzeError, Source};
 
 /// A number of a file, and what it is against the first file's.
@@ -197,10 +197,10 @@ fn figures(all: &[Values], names: &[String]) -> Vec<Drawn> {
                 .iter()
                 .filter_map(|ms| std::time::Duration::try_from_secs_f64(ms / 1e3).ok())
                 .for_each(|d| latencies.record(d));
-            (latencies.count() > 0).then(|| line(name, latencies.distribution().cdf))
+            (latencies.count() > 0).then(|| Series::line(name, latencies.distribution().cdf))
         };
         let series: Vec<_> = all.iter().zip(names).filter_map(curve).collect();
-        let figure = Figure { x: axis(label, true), y: fraction(), series };
+        let figure = Figure { x: Axis::logarithmic(label), y: fraction(), series };
         (!figure.series.is_empty()).then(|| Drawn { title: title.into(), note: String::new(), figure })
     };
     let responses = draw("Response times", "response time (ms)", |v| &v.responses);

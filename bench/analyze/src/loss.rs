@@ -11,11 +11,11 @@ use fathom_metrics::{
     Counts, DelayEvent, Distribution, LAGS, Latencies, Prediction, Replay, RttSample, SendRate, Timeouts, events,
     predict, replay,
 };
-use fathom_report::{Figure, Series};
+use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
 
 use super::chance::{Marked, piece_interval, rotation_test, share_interval};
-use super::page::{Drawn, Page, Sheet, axis, fraction, line, millis, percent, percents};
+use super::page::{Drawn, Page, Sheet, fraction, millis, percent, percents};
 use super::source::{AnalyzeError, Source};
 
 /// Losses, and round trips, below which a log says nothing.
@@ -406,15 +406,12 @@ impl LossAnswer {
     fn figures(&self) -> Vec<Drawn> {
         let mut all = Vec::new();
         if self.lags.len() > 2 {
-            let series = Series {
-                name: "mean, with its 95 % interval".into(),
-                points: self.lags.iter().map(|l| (f64::from(l.lag), l.relative)).collect(),
-                spread: Some(self.lags.iter().map(|l| l.half_width).collect()),
-                scatter: false,
-            };
+            let points = self.lags.iter().map(|l| (f64::from(l.lag), l.relative)).collect();
+            let spread = Some(self.lags.iter().map(|l| l.half_width).collect());
+            let series = Series { spread, ..Series::line("mean, with its 95 % interval", points) };
             let figure = Figure {
-                x: axis("lag in round-trip samples from a loss", false),
-                y: axis("round trip over the mean", false),
+                x: Axis::linear("lag in round-trip samples from a loss"),
+                y: Axis::linear("round trip over the mean"),
                 series: vec![series],
             };
             let note = "Delay that predicts loss rises to the left of 0, well above 1. Right of 0 the queue has lost packets and the sender \
@@ -423,11 +420,11 @@ impl LossAnswer {
         }
         if self.before_loss.count > 0 {
             let figure = Figure {
-                x: axis("round trip (ms)", false),
+                x: Axis::linear("round trip (ms)"),
                 y: fraction(),
                 series: vec![
-                    line("all", self.all.cdf.clone()),
-                    line("mean of the two before a loss", self.before_loss.cdf.clone()),
+                    Series::line("all", self.all.cdf.clone()),
+                    Series::line("mean of the two before a loss", self.before_loss.cdf.clone()),
                 ],
             };
             let note = "Where losses follow high delay the second curve lies far to the right of the first.";

@@ -1,6 +1,6 @@
 //! An answer before it is printed.
 
-use fathom_report::{Axis, Figure, Series};
+use fathom_report::{Axis, Figure};
 
 /// An answer as a reader sees it.
 #[derive(Clone, Debug, Default)]
@@ -64,16 +64,8 @@ pub(super) fn millis(ms: f64) -> String {
     format!("{ms:.digits$}")
 }
 
-pub(super) fn axis(label: &str, log: bool) -> Axis {
-    Axis { label: label.into(), log, range: None }
-}
-
 pub(super) fn fraction() -> Axis {
-    Axis { label: "fraction that is no longer".into(), log: false, range: Some((0.0, 1.0)) }
-}
-
-pub(super) fn line(name: &str, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.into(), points, spread: None, scatter: false }
+    Axis::linear("fraction that is no longer").over(0.0, 1.0)
 }
 
 /// Names of files, shortened to what tells them apart.

@@ -1,12 +1,12 @@
 //! Response times by size.
 
 use fathom_qlog::ResponseEnd;
-use fathom_report::Figure;
+use fathom_report::{Axis, Figure, Series};
 use serde::Serialize;
 
 use super::chance::quantile_interval;
 use super::loss::several;
-use super::page::{Drawn, Page, Sheet, axis, fraction, line, millis, short_names};
+use super::page::{Drawn, Page, Sheet, fraction, millis, short_names};
 use super::responses::{Class, ResponseTime};
 use super::source::{AnalyzeError, Source};
 
@@ -112,9 +112,9 @@ impl ResponseAnswer {
         let paths: Vec<&str> = self.sources.iter().map(|s| s.name.as_str()).collect();
         let names = short_names(&paths);
         let figure = Figure {
-            x: axis("response time (ms)", true),
+            x: Axis::logarithmic("response time (ms)"),
             y: fraction(),
-            series: names.iter().zip(&self.curves).map(|(n, points)| line(n, points.clone())).collect(),
+            series: names.iter().zip(&self.curves).map(|(n, points)| Series::line(n, points.clone())).collect(),
         };
         let note = "All sizes together.".to_owned();
         Page {

@@ -189,12 +189,11 @@ mod tests {
     use super::*;
 
     fn figure(log: bool, label: &str, series: Vec<Series>) -> Figure {
-        let axis = |label: &str, log| Axis { label: label.into(), log, range: None };
-        Figure { x: axis("x", log), y: axis(label, false), series }
+        Figure { x: Axis { log, ..Axis::linear("x") }, y: Axis::linear(label), series }
     }
 
     fn series(points: &[(f64, f64)]) -> Series {
-        Series { name: "a".into(), points: points.to_vec(), spread: None, scatter: false }
+        Series::line("a", points.to_vec())
     }
 
     fn cells(grid: &Grid) -> Vec<(&str, &str)> {

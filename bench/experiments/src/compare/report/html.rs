@@ -42,14 +42,6 @@ fn figure(x: Axis, y: Axis, series: Vec<Series>) -> Option<Markup> {
     svg(&Figure { x, y, series }).map(PreEscaped)
 }
 
-fn axis(label: &str, log: bool, range: Option<(f64, f64)>) -> Axis {
-    Axis { label: label.into(), log, range }
-}
-
-fn line(name: &str, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.into(), points, spread: None, scatter: false }
-}
-
 /// A plot with what to know of it; nothing where there is nothing to draw.
 fn section(title: &str, note: &str, plot: Option<Markup>) -> Markup {
     html! { @if let Some(plot) = plot { h2 { (title) } p.note { (note) } (plot) } }
@@ -59,13 +51,15 @@ fn section(title: &str, note: &str, plot: Option<Markup>) -> Markup {
 fn distribution(c: &Comparison, title: &str, id: &str, of: fn(&ComparedRun) -> Option<&Distribution>) -> Markup {
     let columns = columns(c);
     let all = || columns.iter().filter_map(|(_, r)| of(r));
-    let curve = |(name, r): &(String, &ComparedRun)| line(name, of(r).map(|d| steps(&d.cdf)).unwrap_or_default());
+    let curve =
+        |(name, r): &(String, &ComparedRun)| Series::line(name, of(r).map(|d| steps(&d.cdf)).unwrap_or_default());
     let low = all().filter_map(|d| d.cdf.first()).map(|p| p.0).fold(f64::INFINITY, f64::min);
     let high = all().map(|d| d.p95_ms).fold(0.0, f64::max);
     let top = all().map(|d| d.max_ms).fold(0.0, f64::max);
     let draw = |range, log| {
-        let y = axis("fraction of responses no slower", false, Some((0.0, 1.0)));
-        figure(axis("response time (ms)", log, Some(range)), y, columns.iter().map(curve).collect())
+        let x = Axis { log, range: Some(range), ..Axis::linear("response time (ms)") };
+        let y = Axis::linear("fraction of responses no slower").over(0.0, 1.0);
+        figure(x, y, columns.iter().map(curve).collect())
     };
     let plots = draw((0.0, high), false).zip(draw((low.max(0.1), top), true));
     html! {
@@ -101,22 +95,22 @@ fn at(bin: usize, seconds: f64, value: f64) -> (f64, f64) {
 fn queue(c: &Comparison) -> Markup {
     let curve = |r: &ComparedRun| {
         let bins = r.forward().queue_mean.iter().enumerate();
-        line(&r.label, smoothed(&bins.map(|(i, v)| at(i, r.forward().bin_seconds, *v)).collect::<Vec<_>>()))
+        Series::line(&r.label, smoothed(&bins.map(|(i, v)| at(i, r.forward().bin_seconds, *v)).collect::<Vec<_>>()))
     };
     let mut lines: Vec<Series> = c.runs.iter().map(curve).collect();
     let end = c.runs.iter().map(|r| r.outcome.seconds).fold(0.0, f64::max);
     let queue = c.plan.queue.parse::<QueueSpec>().ok().zip(c.plan.link.parse().ok());
     let limit = queue.and_then(|(queue, rate)| queue.packet_limit(rate));
     if let Some(limit) = limit.filter(|_| lines.iter().any(|line| !line.points.is_empty())) {
-        lines.push(line("limit", vec![(0.0, limit as f64), (end, limit as f64)]));
+        lines.push(Series::line("limit", vec![(0.0, limit as f64), (end, limit as f64)]));
     }
     let peaks: Vec<String> = c.runs.iter().map(|r| format!("{} {}", r.label, r.forward().max_queue)).collect();
     let note = format!(
         "Mean per bin over at most {BINS} bins; peaks within a bin are higher (the largest: {}).",
         peaks.join(", ")
     );
-    let y = axis("queue at the bottleneck (packets)", false, None);
-    section("Queue over time", &note, figure(axis("time (s)", false, None), y, lines))
+    let y = Axis::linear("queue at the bottleneck (packets)");
+    section("Queue over time", &note, figure(Axis::linear("time (s)"), y, lines))
 }
 
 /// At most [`BINS`] points, each the mean of its neighbours.
@@ -158,11 +152,11 @@ const PARTS: [(&str, &str, &str, Part); 4] = [
 
 fn windows(c: &Comparison) -> Markup {
     let curve = |r: &ComparedRun, of: Part| {
-        line(&r.label, r.group().window.iter().filter_map(|p| Some((p.at, of(p)?))).collect())
+        Series::line(&r.label, r.group().window.iter().filter_map(|p| Some((p.at, of(p)?))).collect())
     };
     let plot = |y, of| {
         let lines = c.runs.iter().map(|r| curve(r, of)).collect();
-        figure(axis("time (s)", false, None), axis(y, false, None), lines)
+        figure(Axis::linear("time (s)"), Axis::linear(y), lines)
     };
     html! { @for (title, note, y, of) in PARTS { (section(title, note, plot(y, of))) } }
 }
@@ -194,11 +188,11 @@ fn shares(c: &Comparison) -> Markup {
         let bins = r.forward().shares.iter().flat_map(|s| {
             of(s).into_iter().enumerate().filter_map(|(bin, value)| Some(at(bin, s.bin_seconds, value?)))
         });
-        line(&r.label, bins.collect())
+        Series::line(&r.label, bins.collect())
     };
     let plot = |y, of| {
         let lines = c.runs.iter().map(|r| curve(r, of)).collect();
-        figure(axis("time (s)", false, None), axis(y, false, None), lines)
+        figure(Axis::linear("time (s)"), Axis::linear(y), lines)
     };
     html! { @for (title, note, y, of) in SHARES { (section(title, note, plot(y, of))) } }
 }
