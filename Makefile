@@ -30,7 +30,7 @@ test-quiche: setup
 test-tokio-quiche: setup
 	$(CARGO) test --release $(TOKIO_QUICHE)
 
-# s2n-quic in the laboratory. Without optimisation, which its small runs do without: two minutes of CPU time, nearly all for the build.
+# s2n-quic in the laboratory. Without optimisation, which its small runs do without: two and a half minutes of CPU time, nearly all for the build.
 test-s2n-quic: setup
 	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) test --locked -p fathom-experiments --features s2n-quic --test s2n_quic
 

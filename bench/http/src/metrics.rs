@@ -48,7 +48,7 @@ struct ReasonLabels {
 /// Why a client that reads its responses too slowly is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlowReader {
-    /// It acknowledged almost nothing for [`Limits::stall`](crate::limits::Limits::stall): its responses are reset.
+    /// It acknowledged almost nothing for [`Limits::stall_timeout`](crate::limits::Limits::stall_timeout): its responses are reset.
     Stall,
     /// It held response memory that others needed: its connection is closed.
     Pressure,

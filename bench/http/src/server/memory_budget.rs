@@ -153,8 +153,8 @@ impl ConnectionBudget {
 
     /// Whether the client reads too slowly and must be dropped. To be called regularly while it holds memory.
     ///
-    /// In each [`Limits::stall`] it has to take what it held at its beginning, or 500 bytes per second. While more than half of the budget is
-    /// in use, it has to take in each [`Limits::pressure`] a fourth of what it held at its beginning, if that was more than [`FLOOR`]: the
+    /// In each [`Limits::stall_timeout`] it has to take what it held at its beginning, or 500 bytes per second. While more than half of the budget is
+    /// in use, it has to take in each [`Limits::pressure_timeout`] a fourth of what it held at its beginning, if that was more than [`FLOOR`]: the
     /// time runs at all times, so that pressure finds at once who takes nothing.
     pub(super) fn check(&self, now: Instant) -> Result<(), SlowReader> {
         if self.evicted.load(Ordering::Relaxed) {
