@@ -29,7 +29,7 @@ fn the_same_seed_gives_the_same_bytes_in_two_processes() {
     for run in runs {
         let group = &run["outcome"]["groups"]["forward"];
         assert_eq!(group["responses"], 300, "{run}");
-        assert_eq!(group["request_hash"], json["request_hash"], "controllers were asked different things");
+        assert_eq!(group["request_hash"], json["request_hash"], "controllers got different requests");
     }
     let [reno, sync] = [0, 1].map(|i| &runs[i]["outcome"]);
     assert_ne!(reno["trace_hash"], sync["trace_hash"], "reno and sync did the same");

@@ -98,7 +98,7 @@ fn assert_none(wrong: &BTreeSet<String>) {
 fn every_licence_is_allowed() {
     let allowed = licensees(&rules());
     let packages = metadata(ALL).packages;
-    assert!(packages.len() > 100, "cargo told of {} packages only", packages.len());
+    assert!(packages.len() > 100, "cargo lists {} packages only", packages.len());
     let wrong = packages.iter().filter_map(|p| {
         unlicensed(p.license.as_deref(), &allowed).map(|why| format!("{} {} {why}", p.name, p.version))
     });

@@ -5,7 +5,7 @@ const SAMPLES: u64 = 8 << 20;
 /// Responses kept in all.
 const RESPONSES: u64 = 2 << 20;
 
-/// How much is kept of all files together: what more there is, is left out and told.
+/// How much is kept of all files together: what more there is, is left out and reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     samples: u64,

@@ -34,7 +34,7 @@ impl Finding {
         Self { verdict, numbers: numbers.into() }
     }
 
-    /// A verdict on pairs, both sides told.
+    /// A verdict on pairs, both sides shown.
     pub(crate) fn of_pairs(what: impl Display, pairs: &[(f64, f64)], verdict: Verdict) -> Self {
         let side = |of: fn(&(f64, f64)) -> f64| (0..).zip(pairs.iter().map(of)).collect::<BySeed>();
         Self::new(verdict, format!("{what}: {} against {}", side(|p| p.0), side(|p| p.1)))
@@ -77,7 +77,7 @@ impl ClaimCheck {
         Self { says, ..self }
     }
 
-    /// What is asked of the numbers, for readers.
+    /// What is tested on the numbers, for readers.
     pub const fn test(self, test: &'static str) -> Self {
         Self { test, ..self }
     }

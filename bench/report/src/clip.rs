@@ -6,7 +6,7 @@ pub(crate) struct Rect {
     pub(crate) y: (f64, f64),
 }
 
-/// A plot is about so many pixels wide and high, twice: nearer points cannot be told apart.
+/// A plot is about so many pixels wide and high, twice: nearer points cannot be distinguished.
 const FINE: f64 = 1_600.0;
 
 impl Rect {

@@ -14,7 +14,7 @@ const WIDTH: u32 = 640;
 const HEIGHT: u32 = 400;
 /// Curves with at most so many points have a mark at each, and a bar for its interval; others a band.
 const MARKED: usize = 40;
-/// Points of a cloud that are drawn: more could not be told apart.
+/// Points of a cloud that are drawn: more could not be distinguished.
 const CLOUD: usize = 3_000;
 /// A line of the legend, and a character of it, in pixels.
 const LEGEND_LINE: i32 = 24;

@@ -1,4 +1,4 @@
-//! Comparisons: a [`Plan`] says what is asked; [`compare`] runs it with several controllers, each run a
+//! Comparisons: a [`Plan`] says what is compared; [`compare`] runs it with several controllers, each run a
 //! [`Scenario`](crate::scenario::Scenario) of Sync-TCP's network with one bottleneck.
 
 mod all_runs;

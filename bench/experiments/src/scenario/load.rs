@@ -40,7 +40,7 @@ struct Costs {
 /// Runs a scenario of one link, and says how many bytes it put on it.
 pub(super) type BytesOnTheWire = fn(&Scenario) -> Result<u64, ScenarioError>;
 
-/// New connections per second of a group's web traffic, and the load that they offer where it is a load that is asked for.
+/// New connections per second of a group's web traffic, and the load that they offer where it is a load that is requested.
 ///
 /// # Errors
 /// No such rate is in the model's range, or a stack failed.

@@ -38,7 +38,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             each(parts, |part| between(part.estimate(), 0.07, 0.18, NEVER))
         }),
     claim("dca-asu-foretells-least", "DCA §3.2.1", &[EMORY, ASU])
-        .says("The congested path 7 (ASU) foretells its losses least.")
+        .says("The congested path 7 (ASU) predicts its losses least.")
         .test("the indication metric of ASU, averaged over the levels, is below that of Emory, seed by seed")
         .asks(|r| {
             let [emory, asu] = BOTH.map(|path| path.over_levels(|level| path.predicted(r, level)));
@@ -144,10 +144,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .test("their deviation at 25 and at 12.5 % is above that at 50 % by an F test at 5 % (ours)")
         .asks(|r| {
             let each = REDUCTIONS.map(|(_, controller)| paired(r, "asu", controller, loss_change).estimate());
-            let told = each.map(|e| e.and_then(|e| e.deviation).map_or("not measured".into(), |s| format!("{s:.1}")));
+            let shown = each.map(|e| e.and_then(|e| e.deviation).map_or("not measured".into(), |s| format!("{s:.1}")));
             let [deep, middle, small] = each;
             let verdict = all([varies_more(middle, deep), varies_more(small, deep)]);
-            Finding::new(verdict, format!("deviations at 50, 25 and 12.5 %: {}", told.join(", ")))
+            Finding::new(verdict, format!("deviations at 50, 25 and 12.5 %: {}", shown.join(", ")))
         }),
     claim("dca-altered-degrades", "DCA §4.3, table 4-3", &[PAIRED_ALTERED])
         .says("Where web users are the load, DCA degrades throughput significantly under both levels of congestion.")

@@ -1,4 +1,4 @@
-//! DCA: what round trips foretell of losses, and what a delay-based connection costs its user and spares the network.
+//! DCA: what round trips predict of losses, and what a delay-based connection costs its user and spares the network.
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -82,7 +82,7 @@ const DEPARTURES: &[&str] = &[
     "A probe timeout does not reset the window as TCP's retransmission timeout does (RFC 9002 §6.2); only persistent congestion does.",
     "QUIC starts with ten packets, and acknowledges every second packet or after 25 ms.",
     "Vegas-CAM is our vegas: congestion avoidance only, with QUIC's loss recovery; what the paper says of Vegas's own recovery and of \
-     NewReno (DCA §4.4: 70 and 76 % more throughput) cannot be asked.",
+     NewReno (DCA §4.4: 70 and 76 % more throughput) cannot be tested.",
     "Background users are packet-level senders with QUIC's loss detection on connections of their own for each transfer; the smallest round \
      trip that a Vegas user sees is that of its small first packet, 0.3 ms less than a full one takes at 45 Mbit/s, which matters little.",
     "The prediction of table 3-5 takes for the first timeout QUIC's own: mean round trip, four mean deviations and 25 ms, in place of the \

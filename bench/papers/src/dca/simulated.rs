@@ -214,7 +214,7 @@ pub(super) fn models(r: &Results) -> Artefact {
         .chain(of("altered, heavy", ALTERED, "heavy", &OF_HEAVY))
         .chain(of("altered, light", ALTERED, "light", &OF_LIGHT));
     let note = "A Reno connection crosses each model alone; the paper's beside, measured where it says so in tables 3-1 and 3-2, else its \
-                model's (DCA §4.1, §4.3). The tuning asked for losses, UDP and, of the altered model, queues.";
+                model's (DCA §4.1, §4.3). The tuning aimed at losses, UDP and, of the altered model, queues.";
     Artefact::table("The models of the paths", ["value"], rows, note)
 }
 

@@ -1,4 +1,4 @@
-//! What the paper's text says of its figures, as predicates. Those about cases without SACK and those about cases with it are asked of the
+//! What the paper's text says of its figures, as predicates. Those about cases without SACK and those about cases with it are tested on the
 //! same runs.
 
 use fathom_experiments::scenario::Outcome;

@@ -62,7 +62,7 @@ pub(crate) const PAPER: Paper = Paper {
 const DEPARTURES: &[&str] = &[
     "QUIC always has selective acknowledgements, so the cases without and with SACK are one run; the first Reno flows have them too, \
      which in the paper they do not.",
-    "That gHSTCP without SACK does as well as with it (gHSTCP §4.4) cannot be asked for the same reason.",
+    "That gHSTCP without SACK does as well as with it (gHSTCP §4.4) cannot be tested for the same reason.",
     "The paper says neither how long it simulates nor from when it counts: 100 s, of which the first 20 s are not counted.",
     "A probe timeout does not reset the window as TCP's retransmission timeout does (RFC 9002 §6.2); only persistent congestion does.",
     "QUIC starts with ten packets instead of ns-2's one, and acknowledges every second packet or after 25 ms.",

@@ -30,7 +30,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let [tcp, sdc] = both(r, FIGURE_4, "flows", timeouts);
             let verdict = less_where(&sdc, &tcp, |flows, _| flows > 30.0);
-            Finding::new(verdict, told("timeouts per connection by flows", &tcp, &sdc, &SHOWN))
+            Finding::new(verdict, both("timeouts per connection by flows", &tcp, &sdc, &SHOWN))
         }),
     claim("tcp-timeouts-rise-beyond-30", "SDC §3.1", &[FIGURE_4])
         .says("Under ECN the average number of timeouts increases rapidly when the number of flows is larger than 30.")
@@ -79,7 +79,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let [tcp, sdc] = both(r, FIGURE_4, "flows", drops);
             let verdict = less_where(&sdc, &tcp, |_, lost| lost >= 1.0);
-            Finding::new(verdict, told("drops per connection by flows", &tcp, &sdc, &SHOWN))
+            Finding::new(verdict, both("drops per connection by flows", &tcp, &sdc, &SHOWN))
         }),
     claim("sdc-lower-mean-latency", "SDC §3.3", &[LATENCY])
         .says("SDC outperforms TCP in average packet delivery latency.")
@@ -99,9 +99,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .test("Under TCP the near group gets more at every ratio of round trips from 2 on, with 10 flows and with 100.")
         .asks(|r| {
             let [ten, hundred] = [FIGURE_9, FIGURE_10].map(|study| under(r, study, "ratio", TCP, near_over_far));
-            let told = [&ten, &hundred].map(|points| list(points, &RATIOS));
+            let numbers = [&ten, &hundred].map(|points| list(points, &RATIOS));
             let numbers =
-                format!("bandwidth 1 / bandwidth 2 by ratio: 10 flows {}; 100 flows {}", told[0], told[1]);
+                format!("bandwidth 1 / bandwidth 2 by ratio: 10 flows {}; 100 flows {}", numbers[0], numbers[1]);
             Finding::new(all([near_gets_more(&ten), near_gets_more(&hundred)]), numbers)
         }),
     claim("sdc-yields", "SDC §3.5", &[FIGURE_11])
@@ -127,9 +127,9 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         )
         .asks(|r| {
             let percents = r.along(FIGURE_11, "factor", &[], sdc_percent);
-            let told = list(&percents, &[0.1, 0.3, 0.5, 0.7, 0.9]);
+            let numbers = list(&percents, &[0.1, 0.3, 0.5, 0.7, 0.9]);
             let verdict = rises_as_the_factor_falls(&percents);
-            Finding::new(verdict, format!("percent of TCP's bandwidth by factor: {told}"))
+            Finding::new(verdict, format!("percent of TCP's bandwidth by factor: {numbers}"))
         }),
     claim("sdc-alone-as-tcp", "SDC §3.5", &[ALONE])
         .says("When there is no congestion or no competition, SDC has the same throughput as TCP.")
@@ -153,8 +153,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         )
         .asks(|r| {
             let [red, avq] = [FIGURE_4, FIGURE_12].map(|study| under(r, study, "flows", SDC, timeouts));
-            let told = [&avq, &red].map(|points| list(points, &SHOWN));
-            let numbers = format!("SDC's timeouts per connection by flows: AVQ {}; RED {}", told[0], told[1]);
+            let numbers = [&avq, &red].map(|points| list(points, &SHOWN));
+            let numbers = format!("SDC's timeouts per connection by flows: AVQ {}; RED {}", numbers[0], numbers[1]);
             Finding::new(less_where(&avq, &red, |_, timeouts| timeouts >= 0.5), numbers)
         }),
 ];
@@ -181,7 +181,7 @@ fn list(points: &[At], at_x: &[f64]) -> String {
     at_x.iter().map(|x| format!("{x}: {}", at(points, *x))).collect::<Vec<_>>().join(", ")
 }
 
-fn told(what: &str, tcp: &[At], sdc: &[At], at_x: &[f64]) -> String {
+fn both(what: &str, tcp: &[At], sdc: &[At], at_x: &[f64]) -> String {
     format!("{what}: SDC {}; TCP {}", list(sdc, at_x), list(tcp, at_x))
 }
 
@@ -218,7 +218,7 @@ pub(super) fn grows_by_hundreds(lengths: &[At]) -> Verdict {
 
 fn sooner(r: &Results, of: Measure) -> Finding {
     let [tcp, sdc] = both(r, LATENCY, "flows", of);
-    Finding::new(less_where(&sdc, &tcp, |_, _| true), told("seconds by flows", &tcp, &sdc, &[100.0, 500.0]))
+    Finding::new(less_where(&sdc, &tcp, |_, _| true), both("seconds by flows", &tcp, &sdc, &[100.0, 500.0]))
 }
 
 /// At every ratio of round trips above 1 SDC's disparity is at most half of TCP's: how unlike two bandwidths are, whichever is the larger,
@@ -231,7 +231,7 @@ pub(super) fn half_the_disparity(tcp: &[At], sdc: &[At]) -> Verdict {
 
 fn less_bias(r: &Results, study: &str) -> Finding {
     let [tcp, sdc] = both(r, study, "ratio", near_over_far);
-    Finding::new(half_the_disparity(&tcp, &sdc), told("bandwidth 1 / bandwidth 2 by ratio", &tcp, &sdc, &RATIOS))
+    Finding::new(half_the_disparity(&tcp, &sdc), both("bandwidth 1 / bandwidth 2 by ratio", &tcp, &sdc, &RATIOS))
 }
 
 /// The near group gets more at every ratio of 2 and above.

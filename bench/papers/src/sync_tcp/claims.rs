@@ -142,7 +142,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         }),
     claim("sync-largest-faster", "Sync-TCP §5.1, figure 10", &[LARGEST])
         .says("at 85 % load the largest response completes over 200 s before Reno's")
-        .test("it completes sooner; the response is another, so the seconds are only told")
+        .test("it completes sooner; the response is another, so the seconds are only reported")
         .asks(|r| {
             let [reno, sync] = [RENO, SYNC].map(|system| largest(r, system, largest_seconds));
             let pairs = reno.pairs(&sync);

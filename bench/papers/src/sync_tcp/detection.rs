@@ -107,7 +107,7 @@ fn agreement(o: &Outcome) -> Option<f64> {
 pub(super) fn figure(results: &Results) -> Artefact {
     let series = results.outcomes(DETECTION, &[]).next().map_or_else(Vec::new, |(_, o)| series(o));
     let note = "The first seed, the second half of the run. The queue is a mean per bin; trends are worked out from the averages that the \
-                sender told, and the largest delay is that of the fullest queue.";
+                sender reported, and the largest delay is that of the fullest queue.";
     let axes = [Axis::linear("Time (s)"), Axis::linear("Queueing delay (ms)")];
     Artefact::figure("Sync-TCP congestion detection", axes, series, note)
 }

@@ -97,13 +97,13 @@ const DEPARTURES: &[&str] = &[
      exceed the link, lost handshake packets, of 1200 bytes each, are sent again in pairs, acknowledgements are lost on their way back, and \
      so much arrives twice that the load stays above the link's rate: a third of all packets is dropped from then on. It is no matter of \
      one stack (Reno, 90 %, 50,000 responses: 18 % of packets lost with quinn, 24 % with quiche, 54 % with noq), and no controller can \
-     mend it, for most responses end within the initial window. The first 10,000 responses have the paper's drops (4.0 %, paper 3.9 %) \
+     prevent it, for most responses end within the initial window. The first 10,000 responses have the paper's drops (4.0 %, paper 3.9 %) \
      and queue (55 packets, paper 64).",
     "A request fails after two minutes of silence. Some do in a collapse: probe timeouts double each time, and quinn divides them between \
      handshake packets and data that the server cannot read before them.",
     "The Adaptive RED queue holds 340 packets, which is five times the product of 10 Mbps and 77 ms (68 packets).",
-    "Each connection of a mix draws its controller by lot, the same lot in every run.",
-    "With drift, each connection draws one of 32 clocks, evenly spaced from 0 to 500 us/s.",
+    "Each connection of a mix gets a random controller, the same in every run.",
+    "With drift, each connection gets one of 32 clocks at random, evenly spaced from 0 to 500 us/s.",
     "One seed, as in the paper; a difference then counts from half a percent of all responses on, or 5 % of the larger mean (both ours).",
 ];
 
@@ -187,12 +187,12 @@ fn table_1(results: &Results) -> Artefact {
 fn largest(results: &Results) -> Artefact {
     // What the paper's window counts: packets of 1392 bytes of UDP payload.
     let packets = |bytes: u64| bytes as f64 / 1_392.0;
-    let (mut series, mut told) = (Vec::new(), Vec::new());
+    let (mut series, mut ends) = (Vec::new(), Vec::new());
     for system in [RENO, SYNC] {
         let key = [("system", system)];
         let first = results.outcomes(LARGEST, &key).next().and_then(|(_, o)| o.groups.get("forward"));
         let Some(group) = first else { continue };
-        told.push(match group.traced_end {
+        ends.push(match group.traced_end {
             Some(end) => format!(
                 "{system}: {} bytes in {} s, {} of {} packets lost",
                 group.traced, end.seconds, end.lost, end.sent
@@ -206,7 +206,7 @@ fn largest(results: &Results) -> Artefact {
     let axes = [Axis::linear("Time (s)"), Axis::linear("Congestion window (packets)").over(0.0, 80.0)];
     let note = format!(
         "The first seed. {}. The paper: 49 MB, Sync-TCP over 200 s faster with a fifth of the drops.",
-        told.join("; ")
+        ends.join("; ")
     );
     Artefact::figure("Congestion window of the largest response, 85 % load", axes, series, note)
 }

@@ -167,6 +167,6 @@ fn rising(r: &Results, row: impl Iterator<Item = Curve>) -> Finding {
     let (Some((first, _)), Some((last, _))) = (row.first(), row.last()) else { return Finding::together([]) };
     let steps = row.windows(2).map(|two| no_less(&two[1].0.pairs(&two[0].0), FRACTION_MARGIN, 0.0));
     let verdict = all(steps.chain([more(&last.pairs(first), FRACTION_MARGIN)]));
-    let told: Vec<String> = row.iter().map(|(level, name)| format!("{name} {level}")).collect();
-    Finding::new(verdict, format!("mean fractions: {}", told.join(", ")))
+    let levels: Vec<String> = row.iter().map(|(level, name)| format!("{name} {level}")).collect();
+    Finding::new(verdict, format!("mean fractions: {}", levels.join(", ")))
 }

@@ -32,7 +32,7 @@ pub(super) struct Sender {
     window: u64,
     /// The window at which slow start ended, or what was left of it since: s2n-quic does not tell its threshold.
     threshold: Option<u64>,
-    /// A loss or mark came since the window was last told.
+    /// A loss or mark came since the window was last reported.
     congested: bool,
 }
 

@@ -186,7 +186,7 @@ impl Tx for Outgoing {
     type Queue = Self;
     type Error = Infallible;
 
-    /// There was always room, so nobody is to be told that there is again.
+    /// There was always room, so nobody waits to hear that there is again.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Pending
     }
