@@ -30,7 +30,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let [tcp, sdc] = both(r, FIGURE_4, "flows", timeouts);
             let verdict = less_where(&sdc, &tcp, |flows, _| flows > 30.0);
-            Finding::new(verdict, both("timeouts per connection by flows", &tcp, &sdc, &SHOWN))
+            Finding::new(verdict, side_by_side("timeouts per connection by flows", &tcp, &sdc, &SHOWN))
         }),
     claim("tcp-timeouts-rise-beyond-30", "SDC §3.1", &[FIGURE_4])
         .says("Under ECN the average number of timeouts increases rapidly when the number of flows is larger than 30.")
@@ -79,7 +79,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let [tcp, sdc] = both(r, FIGURE_4, "flows", drops);
             let verdict = less_where(&sdc, &tcp, |_, lost| lost >= 1.0);
-            Finding::new(verdict, both("drops per connection by flows", &tcp, &sdc, &SHOWN))
+            Finding::new(verdict, side_by_side("drops per connection by flows", &tcp, &sdc, &SHOWN))
         }),
     claim("sdc-lower-mean-latency", "SDC §3.3", &[LATENCY])
         .says("SDC outperforms TCP in average packet delivery latency.")
@@ -181,7 +181,7 @@ fn list(points: &[At], at_x: &[f64]) -> String {
     at_x.iter().map(|x| format!("{x}: {}", at(points, *x))).collect::<Vec<_>>().join(", ")
 }
 
-fn both(what: &str, tcp: &[At], sdc: &[At], at_x: &[f64]) -> String {
+fn side_by_side(what: &str, tcp: &[At], sdc: &[At], at_x: &[f64]) -> String {
     format!("{what}: SDC {}; TCP {}", list(sdc, at_x), list(tcp, at_x))
 }
 
@@ -218,7 +218,7 @@ pub(super) fn grows_by_hundreds(lengths: &[At]) -> Verdict {
 
 fn sooner(r: &Results, of: Measure) -> Finding {
     let [tcp, sdc] = both(r, LATENCY, "flows", of);
-    Finding::new(less_where(&sdc, &tcp, |_, _| true), both("seconds by flows", &tcp, &sdc, &[100.0, 500.0]))
+    Finding::new(less_where(&sdc, &tcp, |_, _| true), side_by_side("seconds by flows", &tcp, &sdc, &[100.0, 500.0]))
 }
 
 /// At every ratio of round trips above 1 SDC's disparity is at most half of TCP's: how unlike two bandwidths are, whichever is the larger,
@@ -231,7 +231,7 @@ pub(super) fn half_the_disparity(tcp: &[At], sdc: &[At]) -> Verdict {
 
 fn less_bias(r: &Results, study: &str) -> Finding {
     let [tcp, sdc] = both(r, study, "ratio", near_over_far);
-    Finding::new(half_the_disparity(&tcp, &sdc), both("bandwidth 1 / bandwidth 2 by ratio", &tcp, &sdc, &RATIOS))
+    Finding::new(half_the_disparity(&tcp, &sdc), side_by_side("bandwidth 1 / bandwidth 2 by ratio", &tcp, &sdc, &RATIOS))
 }
 
 /// The near group gets more at every ratio of 2 and above.
