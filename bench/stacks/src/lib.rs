@@ -11,8 +11,7 @@
 //! | `quinn.rs`, `noq.rs` | what differs between the two: names, numbers, the signature of a controller |
 //! | `endpoint.rs`, `watched.rs` | the traits for both, and how a controller of theirs is watched: compiled once per stack, on its types |
 //!
-//! quiche does no I/O and has its own TLS and HTTP/3: who runs it has a driver of their own. Its name, controllers (`quiche.rs`) and
-//! abilities are here.
+//! quiche does no I/O and has its own TLS: `quiche.rs` and `quiche/` run it, on quinn's traits of a runtime and a socket.
 
 // `endpoint.rs` and `watched.rs` are meant to be loaded twice: once on the types of each stack.
 #![allow(clippy::duplicate_mod)]
@@ -29,6 +28,8 @@ mod traits;
 
 pub use controller::Controller;
 pub use native::{NativeClock, NativeMonitor, NativeWatch};
+#[cfg(feature = "quiche")]
+pub use settings::BoringTls;
 pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings};
 pub use stack::Stack;
 pub use traits::{

@@ -20,10 +20,21 @@ pub enum Tls {
     Server(Arc<rustls::ServerConfig>),
 }
 
+/// The TLS of an endpoint on quiche: BoringSSL's.
+#[cfg(feature = "quiche")]
+pub struct BoringTls {
+    /// It accepts connections; else it opens them.
+    pub server: bool,
+    /// Certificates, whom it trusts, groups.
+    pub context: boring::ssl::SslContextBuilder,
+    /// The application protocol (ALPN).
+    pub protocol: Vec<u8>,
+}
+
 /// What an endpoint is made from.
-pub struct EndpointSettings {
+pub struct EndpointSettings<T = Tls> {
     /// Its TLS.
-    pub tls: Tls,
+    pub tls: T,
     /// The cipher suite of Initial packets, where TLS itself is not to say.
     pub initial: Option<Suite>,
     /// Its controllers. A server chooses one for each connection; a client uses the first.
@@ -44,9 +55,9 @@ pub struct EndpointSettings {
     pub transport: TransportSettings,
 }
 
-impl EndpointSettings {
+impl<T> EndpointSettings<T> {
     /// With the defaults of the plug-in and the stack, without a shaping socket.
-    pub fn new(tls: Tls, controllers: Vec<Controller>) -> Self {
+    pub fn new(tls: T, controllers: Vec<Controller>) -> Self {
         Self {
             tls,
             initial: None,
@@ -62,7 +73,7 @@ impl EndpointSettings {
     }
 }
 
-impl fmt::Debug for EndpointSettings {
+impl<T> fmt::Debug for EndpointSettings<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EndpointSettings").field("controllers", &self.controllers).finish_non_exhaustive()
     }

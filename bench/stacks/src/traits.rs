@@ -1,5 +1,6 @@
 //! What an endpoint, a connection attempt, a connection and its HTTP/3 streams can do.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -204,6 +205,14 @@ pub struct Close {
     /// All of it as the stack puts it.
     pub text: String,
 }
+
+impl fmt::Display for Close {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Close {}
 
 /// Who closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

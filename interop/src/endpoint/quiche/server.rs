@@ -9,10 +9,10 @@ use std::time::Instant;
 use bytes::Bytes;
 use fathom_net::connection_log::ConnectionLog;
 use fathom_net::limits::Limits;
-use fathom_net::server::{RetryTokens, packets_after_handshake};
 use fathom_net::site::Site;
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
+use fathom_stacks::quiche::{RetryTokens, packets_after_handshake};
 use http::{Method, StatusCode};
 use quiche::{ConnectionId, Header};
 use tokio::runtime::Runtime;
@@ -51,7 +51,7 @@ pub(super) fn run<Q: QuicheConnection>(setup: &Setup, facts_log: &FactsLog, stop
             config,
             logs,
             began: Instant::now(),
-            tokens: RetryTokens::new(),
+            tokens: RetryTokens::new(ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &rand::random::<[u8; 32]>())),
             connections: HashMap::new(),
             routes: HashMap::new(),
             next: 0,

@@ -22,10 +22,9 @@ pub struct RetryTokens {
 }
 
 impl RetryTokens {
-    /// With a key of its own.
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Self {
-        Self { key: hmac::Key::new(hmac::HMAC_SHA256, &rand::random::<[u8; 32]>()) }
+    /// With this key.
+    pub const fn new(key: hmac::Key) -> Self {
+        Self { key }
     }
 
     /// `now` is since any moment that stays the same.
@@ -97,7 +96,8 @@ mod tests {
 
     #[test]
     fn a_retry_token_is_bound_to_client_and_lifetime() {
-        let (tokens, now) = (RetryTokens::new(), Duration::from_secs(100));
+        let tokens_of = |key: [u8; 32]| RetryTokens::new(hmac::Key::new(hmac::HMAC_SHA256, &key));
+        let (tokens, now) = (tokens_of([1; 32]), Duration::from_secs(100));
         let client: SocketAddr = "192.0.2.1:4000".parse().unwrap();
         let token = tokens.make(now, client, b"original", b"given");
         assert_eq!(tokens.check(now, &token, client, b"given"), Some(&b"original"[..]));
@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(tokens.check(now, &token, other.parse().unwrap(), b"given"), None, "{other}");
         }
         assert_eq!(tokens.check(now, &token, client, b"taken"), None);
-        assert_eq!(RetryTokens::new().check(now, &token, client, b"given"), None, "another server's");
+        assert_eq!(tokens_of([2; 32]).check(now, &token, client, b"given"), None, "another server's");
         for bit in 0..token.len() * 8 {
             let mut bent = token.clone();
             bent[bit / 8] ^= 1 << (bit % 8);
