@@ -7,6 +7,7 @@
 //! | `router.rs` | the socket: packets by connection, new connections, replies to packets of none |
 //! | `stateless.rs` | Retry tokens and refusals, without state per client |
 //! | `connection.rs` | one connection: its handle, and the task that reads, sends and keeps its timers |
+//! | `native.rs` | quiche's own controllers |
 //! | `send_batch.rs` | sending packets in batches and at their time |
 //! | `coalesced.rs` | coalesced packets |
 //! | `stream.rs` | the halves of a stream |
@@ -16,6 +17,7 @@ mod coalesced;
 mod connection;
 mod endpoint;
 pub mod h3;
+mod native;
 mod router;
 mod send_batch;
 mod stateless;
@@ -29,51 +31,21 @@ use quiche::CongestionControlAlgorithm;
 use quiche::fathom::simulation::{ConnectionRng, run_at};
 use quiche::fathom::{ConnectionConfig, PluginError, StreamDelivery, algorithm_of};
 
-pub use self::coalesced::packets_after_handshake;
 pub use self::connection::Connection;
 pub use self::endpoint::{Connecting, Endpoint, Incoming};
-pub use self::stateless::RetryTokens;
+use self::native::{Quic, native, needs_pacing};
 pub use self::stream::{RecvStream, SendStream};
 use crate::controller::Controller;
 
 /// quiche's own controllers.
 pub(crate) const NATIVES: &[&str] = &["reno", "cubic", "bbr2"];
 
-/// quiche's connections, which take bodies without copying them.
-type Quic = quiche::Connection<Buffers>;
-
-#[derive(Clone, Debug, Default)]
-struct Buffers;
-
-impl quiche::BufFactory for Buffers {
-    type Buf = bytes::Bytes;
-    type DgramBuf = Vec<u8>;
-
-    fn buf_from_slice(buf: &[u8]) -> bytes::Bytes {
-        bytes::Bytes::copy_from_slice(buf)
-    }
-
-    fn dgram_buf_from_slice(buf: &[u8]) -> Vec<u8> {
-        buf.to_vec()
-    }
-}
-
-/// A controller as quiche's configuration takes it.
-///
-/// # Errors
-/// One of ours needs what quiche lacks; one line.
-pub fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, String> {
+/// A controller as quiche's configuration takes it; an error where one of ours needs what quiche lacks.
+fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, String> {
     match controller {
         Controller::Fathom(config) => algorithm_of(Arc::clone(config)).map_err(|e| e.to_string()),
-        Controller::Native("cubic") => Ok(CongestionControlAlgorithm::CUBIC),
-        Controller::Native("bbr2") => Ok(CongestionControlAlgorithm::Bbr2Gcongestion),
-        Controller::Native(_) => Ok(CongestionControlAlgorithm::Reno),
+        Controller::Native(name) => Ok(native(name)),
     }
-}
-
-/// Whether quiche must pace for it. Only BBR needs that: the others' windows are all there is to them, and ours pace themselves.
-pub fn needs_pacing(algorithm: CongestionControlAlgorithm) -> bool {
-    algorithm == CongestionControlAlgorithm::Bbr2Gcongestion
 }
 
 /// How connections of one controller begin.
@@ -122,6 +94,6 @@ fn ecn_to_send(quic: &Quic) -> u8 {
     quic.ecn_to_send()
 }
 
-fn stream_delivery(quic: &Quic, stream: u64) -> StreamDelivery {
+fn stream_delivery(quic: &mut Quic, stream: u64) -> StreamDelivery {
     quic.stream_delivery(stream)
 }

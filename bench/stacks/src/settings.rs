@@ -29,6 +29,31 @@ pub struct BoringTls {
     pub context: boring::ssl::SslContextBuilder,
     /// The application protocol (ALPN).
     pub protocol: Vec<u8>,
+    /// 0-RTT is offered or accepted. BoringSSL has no protection against replay.
+    pub early_data: bool,
+    /// Where a client keeps session tickets; without, it resumes no session.
+    pub sessions: Option<Arc<Sessions>>,
+}
+
+/// The session ticket that a client on quiche got last, for its next connection.
+#[cfg(feature = "quiche")]
+#[derive(Debug, Default)]
+pub struct Sessions(parking_lot::Mutex<Option<Vec<u8>>>);
+
+#[cfg(feature = "quiche")]
+impl Sessions {
+    /// Whether there is a ticket.
+    pub fn any(&self) -> bool {
+        self.0.lock().is_some()
+    }
+
+    pub(crate) fn keep(&self, ticket: &[u8]) {
+        *self.0.lock() = Some(ticket.to_vec());
+    }
+
+    pub(crate) fn take(&self) -> Option<Vec<u8>> {
+        self.0.lock().take()
+    }
 }
 
 /// What an endpoint is made from.

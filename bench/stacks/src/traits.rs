@@ -173,6 +173,10 @@ pub trait Connection: Clone + Send + Sync + 'static {
     fn handshake_confirmed(&self) -> bool;
     /// The application protocol that was negotiated.
     fn protocol(&self) -> Option<String>;
+    /// TLS resumed a session; `None` where only the plug-in's report knows.
+    fn resumed(&self) -> Option<bool> {
+        None
+    }
     /// What its controller reports.
     fn monitor(&self) -> Option<&Monitor>;
     /// Its counts.

@@ -161,7 +161,8 @@ impl Server {
             Stack::Quiche if limits.early_data => return Err(SetupError::EarlyData(stack)),
             #[cfg(feature = "quiche")]
             Stack::Quiche => {
-                let tls = BoringTls { server: true, context: identity.boring()?, protocol: ALPN.to_vec() };
+                let (context, protocol) = (identity.boring()?, ALPN.to_vec());
+                let tls = BoringTls { server: true, context, protocol, early_data: false, sessions: None };
                 let settings = endpoint_settings(stack, &shares, tls, &limits, extension)?;
                 quiche::Endpoint::on_tokio(socket, settings).map(Listener::Quiche)
             }

@@ -14,11 +14,13 @@ use quinn::{AsyncTimer, VarInt};
 use tokio::sync::{Notify, oneshot};
 
 use super::coalesced::packets_after_handshake;
+use super::native::Quic;
 use super::router::{Packet, Route, Router, wait};
 use super::send_batch::SendBatch;
 use super::stream::{RecvStream, SendStream};
-use super::{ConnectionRng, Quic, StreamDelivery, monitor, set_received_ecn, stack, stream_delivery};
+use super::{ConnectionRng, StreamDelivery, monitor, set_received_ecn, stack, stream_delivery};
 use crate::native::{NativeMonitor, NativeWatch};
+use crate::settings::Sessions;
 use crate::traits::{Close, CloseKind, Closer, ConnectionStats, Monitor};
 
 /// Both halves of a bidirectional stream.
@@ -46,8 +48,8 @@ pub(super) struct Streams {
     pub(super) writers: BTreeMap<u64, Option<Waker>>,
     /// Who waits until a stream's data are acknowledged.
     deliveries: BTreeMap<u64, DeliveryWait>,
-    /// Streams of the peer that nobody has accepted, by [`Dir`].
-    incoming: [VecDeque<u64>; 2],
+    /// Streams of the peer that nobody has accepted, by [`Dir`], and whether they began in 0-RTT.
+    incoming: [VecDeque<(u64, bool)>; 2],
     /// The first of the peer's streams that has brought nothing, nor any after it; those before it that have not.
     next: [u64; 2],
     skipped: BTreeSet<u64>,
@@ -91,11 +93,20 @@ pub(super) struct NativeWindow {
     bytes: u64,
 }
 
+/// Which end of a connection this is.
+pub(super) enum Role {
+    Server,
+    /// Where its session ticket goes.
+    Client(Option<Arc<Sessions>>),
+}
+
 /// What is behind a connection's lock.
 pub(super) struct State {
     pub(super) quic: Quic,
     rng: ConnectionRng,
     server: bool,
+    /// Where the session ticket goes, until there is one.
+    sessions: Option<Arc<Sessions>>,
     /// Wakes the [`Driver`].
     driver: Option<Waker>,
     send_batch: SendBatch,
@@ -104,6 +115,8 @@ pub(super) struct State {
     /// Probe timeouts of the path in use, when they were last looked at.
     timeouts: usize,
     established: bool,
+    /// A client may send in 0-RTT.
+    early: bool,
     /// How it was closed.
     pub(super) over: Option<Close>,
 }
@@ -163,6 +176,12 @@ impl State {
             shared.settled.notify_waiters();
             shared.credit.notify_waiters();
         }
+        if let Some(sessions) = &self.sessions
+            && let Some(ticket) = self.quic.session()
+        {
+            sessions.keep(ticket);
+            self.sessions = None;
+        }
         let Self { quic, streams, .. } = self;
         // Before a stream is asked for anything: quiche then forgets one that is over.
         streams.deliveries.retain(|stream, wait| {
@@ -181,7 +200,7 @@ impl State {
             if let Some(reader) = streams.readers.remove(&stream) {
                 reader.wake();
             } else if peers && streams.is_new(stream) {
-                streams.incoming[Dir::of(stream) as usize].push_back(stream);
+                streams.incoming[Dir::of(stream) as usize].push_back((stream, !self.established));
                 shared.incoming[Dir::of(stream) as usize].notify_waiters();
             }
         }
@@ -266,7 +285,7 @@ impl Connection {
     pub(super) fn start(
         quic: Quic,
         rng: ConnectionRng,
-        server: bool,
+        role: Role,
         native: Option<(NativeWatch, bool)>,
         router: &Arc<Router>,
         route: Route,
@@ -276,16 +295,22 @@ impl Connection {
             None => monitor(&quic).map(Monitor::Fathom),
         };
         let counts = native.as_ref().map(|(watch, _)| Arc::clone(&watch.monitor));
+        let (server, sessions) = match role {
+            Role::Server => (true, None),
+            Role::Client(sessions) => (false, sessions),
+        };
         let state = State {
             native: native.map(|(watch, _)| NativeWindow { watch, bytes: window(&quic) }),
             quic,
             rng,
             server,
+            sessions,
             driver: None,
             send_batch: SendBatch::new(router),
             streams: Streams::default(),
             timeouts: 0,
             established: false,
+            early: false,
             over: None,
         };
         let shared = Arc::new(Shared {
@@ -317,8 +342,17 @@ impl Connection {
         self.shared().monitor.as_ref()
     }
 
-    pub(super) fn is_server(&self) -> bool {
-        self.shared().state().server
+    pub(super) fn resumed(&self) -> Option<bool> {
+        let state = self.shared().state();
+        state.established.then(|| state.quic.is_resumed())
+    }
+
+    /// What a client sent in 0-RTT was taken; on servers, the handshake is complete.
+    pub(super) fn early_data_accepted(&self) -> bool {
+        /// BoringSSL's `ssl_early_data_accepted`.
+        const ACCEPTED: u32 = 2;
+        let state = self.shared().state();
+        state.server || state.quic.early_data_reason() == ACCEPTED
     }
 
     pub(super) fn stable_id(&self) -> usize {
@@ -388,7 +422,7 @@ impl Connection {
         wait(&shared.incoming[dir as usize], || {
             let mut state = shared.state();
             match state.streams.incoming[dir as usize].pop_front() {
-                Some(stream) => Some(Ok((stream, !state.established))),
+                Some(stream) => Some(Ok(stream)),
                 None => state.over.clone().map(Err),
             }
         })
@@ -517,6 +551,11 @@ impl State {
         self.notify(shared);
         let Self { quic, send_batch, .. } = self;
         let sent = send_batch.poll_send(cx, quic, &shared.router, now);
+        if !self.early && quic.is_in_early_data() {
+            // quiche knows once it has written the ClientHello.
+            self.early = true;
+            shared.credit.notify_waiters();
+        }
         if let Some(native) = &mut self.native {
             // With packets of another size a window changes that nothing has happened to.
             native.bytes = window(&self.quic);

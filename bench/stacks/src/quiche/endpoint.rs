@@ -16,13 +16,14 @@ use fathom_plugin::Observer;
 use parking_lot::Mutex;
 use quinn::{AsyncUdpSocket, Runtime, TokioRuntime, VarInt};
 
-use super::connection::Connection;
+use super::connection::{Connection, Role};
+use super::native::Quic;
 use super::router::{Cid, LARGEST, PacketPath, Route, Router};
 use super::stack::{self, ConnectionId, Header, RetryConnectionIds};
 use super::stream::{RecvStream, SendStream};
-use super::{ConnectionRng, Quic, Share, h3};
+use super::{ConnectionRng, Share, h3};
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
-use crate::settings::{BoringTls, EndpointSettings, SetupError, TransportSettings};
+use crate::settings::{BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings};
 use crate::traits::{self, Close, ConnectionStats, Delivery, EarlyDataAccepted, Monitor};
 
 /// The largest packet sent, as tokio-quiche has it: it fits where tunnels take their share of an Ethernet frame. Larger ones are discovered.
@@ -31,6 +32,8 @@ const PACKET: usize = 1350;
 const STREAM_WINDOW: u32 = 1_250_000;
 const IDLE: Duration = Duration::from_secs(30);
 const STREAMS: u32 = 100;
+/// Connection IDs that a peer may give, as quinn's.
+const CONNECTION_IDS: u64 = 5;
 /// No limit on a connection's data.
 const NO_LIMIT: u64 = (1 << 62) - 1;
 
@@ -41,6 +44,8 @@ pub struct Endpoint {
     config: Box<Mutex<stack::Config>>,
     shares: Vec<Share>,
     server: bool,
+    early_data: bool,
+    sessions: Option<Arc<Sessions>>,
     watch_natives: Option<NativeClock>,
 }
 
@@ -83,14 +88,21 @@ impl Endpoint {
         if shares.is_empty() {
             return Err(SetupError::Controller(String::new(), "name one".into()));
         }
-        let BoringTls { server, context, protocol } = tls;
+        let BoringTls { server, context, protocol, early_data, sessions } = tls;
         // An error stack has a line for each error.
         let wrong = |e: stack::Error| SetupError::Tls(e.to_string().trim().replace('\n', "; "));
         let mut config = stack::Config::with_boring_ssl_ctx_builder(stack::PROTOCOL_VERSION, context).map_err(wrong)?;
         config.set_application_protos(&[&protocol]).map_err(wrong)?;
+        if early_data {
+            config.enable_early_data();
+        }
         set_transport(&mut config, &transport);
+        if seed.is_none() {
+            // For paths that the peer moves to. Those of a simulation stay.
+            config.set_active_connection_id_limit(CONNECTION_IDS);
+        }
         let router = Router::new(socket, runtime, server, seed)?;
-        Ok(Self { router, config: Box::new(Mutex::new(config)), shares, server, watch_natives })
+        Ok(Self { router, config: Box::new(Mutex::new(config)), shares, server, early_data, sessions, watch_natives })
     }
 
     /// Begins a connection of this controller with what `open` makes of the configuration.
@@ -117,10 +129,12 @@ impl Endpoint {
                 None => (NativeWatch { clock: Arc::new(|| Time::ZERO), observer: None, monitor }, false),
             }
         });
-        let connection = Connection::start(quic, rng, self.server, native, &self.router, route);
+        let role = if self.server { Role::Server } else { Role::Client(self.sessions.clone()) };
+        let connection = Connection::start(quic, rng, role, native, &self.router, route);
         let connection = connection.map_err(|close| close.text)?;
         let over = connection.clone();
-        Ok(Connecting { over: Box::pin(async move { over.established().await }), connection: Some(connection) })
+        let over = Box::pin(async move { over.established().await });
+        Ok(Connecting { over, connection: Some(connection), early: self.server })
     }
 }
 
@@ -167,10 +181,14 @@ impl traits::Endpoint for Endpoint {
         }
         let (id, rng, route) = self.router.open(None);
         let local = self.router.local;
-        self.start(&self.shares[0], observer, rng, route, |config| {
+        let ticket = self.sessions.as_ref().and_then(|sessions| sessions.take());
+        let connecting = self.start(&self.shares[0], observer, rng, route, |config| {
             config.set_initial_rtt(initial_rtt.unwrap_or(INITIAL_RTT));
-            stack::connect_with_buffer_factory(Some(server_name), &id.id(), local, to, config)
-        })
+            let mut quic = stack::connect_with_buffer_factory(Some(server_name), &id.id(), local, to, config)?;
+            ticket.as_ref().map_or(Ok(()), |ticket| quic.set_session(ticket))?;
+            Ok(quic)
+        })?;
+        Ok(Connecting { early: self.early_data && ticket.is_some(), ..connecting })
     }
 
     async fn accept(&self) -> Option<Incoming> {
@@ -259,6 +277,8 @@ impl traits::Incoming for Incoming {
 pub struct Connecting {
     /// Until the handshake is over.
     connection: Option<Connection>,
+    /// It may send before: a server always, a client with a ticket that permits it.
+    early: bool,
     over: Pin<Box<dyn Future<Output = Result<(), Close>> + Send>>,
 }
 
@@ -280,11 +300,12 @@ impl traits::Connecting for Connecting {
     type Connection = Connection;
 
     fn into_0rtt(mut self) -> Result<(Connection, EarlyDataAccepted), Self> {
-        match self.connection.take().filter(Connection::is_server) {
-            // A server's may always send before the client's last word.
-            Some(connection) => Ok((connection, Box::pin(async move { self.over.await.is_ok() }))),
-            None => Err(self),
+        if !self.early {
+            return Err(self);
         }
+        let Some(connection) = self.connection.take() else { return Err(self) };
+        let accepted = connection.clone();
+        Ok((connection, Box::pin(async move { self.over.await.is_ok() && accepted.early_data_accepted() })))
     }
 
     fn monitor(&self) -> Option<&Monitor> {
@@ -341,6 +362,10 @@ impl traits::Connection for Connection {
 
     fn protocol(&self) -> Option<String> {
         Self::protocol(self)
+    }
+
+    fn resumed(&self) -> Option<bool> {
+        Self::resumed(self)
     }
 
     fn monitor(&self) -> Option<&Monitor> {

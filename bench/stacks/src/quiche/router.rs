@@ -418,7 +418,7 @@ impl Router {
     /// Packets of `segment` bytes each but for the last, as the socket takes them.
     pub(super) fn transmit<'a>(&self, path: PacketPath, segment: usize, contents: &'a [u8]) -> Transmit<'a> {
         // With several addresses, answers come from the one that was asked.
-        let src_ip = self.local.ip().is_unspecified().then_some(path.from.ip()).filter(|ip| !ip.is_unspecified());
+        let src_ip = self.server.then_some(path.from.ip()).filter(|ip| !ip.is_unspecified());
         let segment_size = (contents.len() > segment).then_some(segment);
         Transmit { destination: path.to, ecn: EcnCodepoint::from_bits(path.ecn), contents, segment_size, src_ip }
     }
@@ -458,7 +458,9 @@ impl Receiver {
         };
         // An error is the kernel's message about an earlier datagram.
         for (buffer, meta) in buffers.iter_mut().zip(&metas).take(received.unwrap_or(0)) {
-            let to = (meta.dst_ip.unwrap_or(router.local.ip()), router.local.port()).into();
+            // A client has told quiche one address of its own, and takes packets to no other.
+            let ip = meta.dst_ip.filter(|_| router.server).unwrap_or(router.local.ip());
+            let to = (ip, router.local.port()).into();
             let path = PacketPath { from: meta.addr, to, ecn: meta.ecn.map_or(0, |ecn| ecn as u8) };
             let length = meta.len.min(buffer.len());
             for packet in buffer[..length].chunks_mut(meta.stride.max(1)) {

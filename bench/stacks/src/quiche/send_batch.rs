@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use quinn::UdpPoller;
 
+use super::native::Quic;
 use super::router::{LARGEST, PacketPath, Router};
-use super::{Quic, ecn_to_send, stack};
+use super::{ecn_to_send, stack};
 
 /// Packets that leave at once, at most.
 const MAX_GSO_SEGMENTS: usize = 16;

@@ -17,18 +17,18 @@ const TIME: usize = 8;
 
 /// Makes and checks tokens of Retry packets (RFC 9000 §8.1.2): the time, the client's first destination connection ID, and a code over
 /// both, its address and the connection ID that the Retry gave.
-pub struct RetryTokens {
+pub(super) struct RetryTokens {
     key: hmac::Key,
 }
 
 impl RetryTokens {
     /// With this key.
-    pub const fn new(key: hmac::Key) -> Self {
+    pub(super) const fn new(key: hmac::Key) -> Self {
         Self { key }
     }
 
     /// `now` is since any moment that stays the same.
-    pub fn make(&self, now: Duration, client: SocketAddr, original: &[u8], given: &[u8]) -> Vec<u8> {
+    pub(super) fn make(&self, now: Duration, client: SocketAddr, original: &[u8], given: &[u8]) -> Vec<u8> {
         let mut token = now.as_secs().to_be_bytes().to_vec();
         token.extend_from_slice(original);
         let tag = hmac::sign(&self.key, &signed(&token, client, given));
@@ -37,7 +37,13 @@ impl RetryTokens {
     }
 
     /// The original destination connection ID, where the token is one of ours for this client and not too old.
-    pub fn check<'a>(&self, now: Duration, token: &'a [u8], client: SocketAddr, given: &[u8]) -> Option<&'a [u8]> {
+    pub(super) fn check<'a>(
+        &self,
+        now: Duration,
+        token: &'a [u8],
+        client: SocketAddr,
+        given: &[u8],
+    ) -> Option<&'a [u8]> {
         let (said, tag) = token.split_at_checked(token.len().checked_sub(TAG)?)?;
         hmac::verify(&self.key, &signed(said, client, given), tag).ok()?;
         let (time, original) = said.split_first_chunk::<TIME>()?;

@@ -11,8 +11,9 @@ use quinn::VarInt;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::Connection;
+use super::native::Quic;
+use super::stack;
 use super::stack::{Error, Shutdown};
-use super::{Quic, stack};
 use crate::traits::Close;
 
 /// Bytes read at once, at most.
