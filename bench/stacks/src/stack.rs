@@ -120,7 +120,7 @@ impl Stack {
         self.entry().natives
     }
 
-    /// Its TLS is rustls: it implements this crate's traits.
+    /// Its TLS is rustls.
     pub const fn on_rustls(self) -> bool {
         self.entry().on_rustls
     }
