@@ -37,9 +37,6 @@ use self::native::{Quic, native, needs_pacing};
 pub use self::stream::{RecvStream, SendStream};
 use crate::controller::Controller;
 
-/// quiche's own controllers.
-pub(crate) const NATIVES: &[&str] = &["reno", "cubic", "bbr2"];
-
 /// A controller as quiche's configuration takes it; an error where one of ours needs what quiche lacks.
 fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, String> {
     match controller {
