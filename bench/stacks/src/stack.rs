@@ -41,14 +41,14 @@ const TABLE: &[Entry] = &[
         stack: Stack::Quinn,
         name: "quinn",
         provided: Some(fathom_quinn::PROVIDED),
-        natives: &["new-reno", "cubic", "bbr"],
+        natives: crate::quinn::NATIVES,
         on_rustls: true,
     },
     Entry {
         stack: Stack::Noq,
         name: "noq",
         provided: Some(fathom_noq::PROVIDED),
-        natives: &["new-reno", "cubic", "bbr3"],
+        natives: crate::noq::NATIVES,
         on_rustls: true,
     },
     #[cfg(feature = "quiche")]
@@ -56,7 +56,7 @@ const TABLE: &[Entry] = &[
         stack: Stack::Quiche,
         name: "quiche",
         provided: Some(::quiche::fathom::PROVIDED),
-        natives: &["reno", "cubic", "bbr2"],
+        natives: crate::quiche::NATIVES,
         on_rustls: false,
     },
     #[cfg(feature = "s2n-quic")]
@@ -120,7 +120,7 @@ impl Stack {
         self.entry().natives
     }
 
-    /// Its TLS is rustls.
+    /// Its TLS is rustls: it implements this crate's traits.
     pub const fn on_rustls(self) -> bool {
         self.entry().on_rustls
     }

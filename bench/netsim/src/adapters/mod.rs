@@ -5,5 +5,7 @@
 
 #[cfg(feature = "noq")]
 mod noq;
+#[cfg(feature = "quiche")]
+mod quiche;
 #[cfg(feature = "quinn")]
 mod quinn;
