@@ -230,6 +230,8 @@ impl<'a> Connection<'a> {
                 let packets = if quic.is_established() { packets_after_handshake(&mut bytes) } else { &mut bytes[..] };
                 if !packets.is_empty() {
                     let _ = quic.recv(packets, quiche::RecvInfo { from: path.from, to: path.to });
+                    // Nobody asks for them, and quiche keeps as many as a client that changes its port makes.
+                    while quic.path_event_next().is_some() {}
                 }
             });
         }
