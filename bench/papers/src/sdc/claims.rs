@@ -231,7 +231,10 @@ pub(super) fn half_the_disparity(tcp: &[At], sdc: &[At]) -> Verdict {
 
 fn less_bias(r: &Results, study: &str) -> Finding {
     let [tcp, sdc] = both(r, study, "ratio", near_over_far);
-    Finding::new(half_the_disparity(&tcp, &sdc), side_by_side("bandwidth 1 / bandwidth 2 by ratio", &tcp, &sdc, &RATIOS))
+    Finding::new(
+        half_the_disparity(&tcp, &sdc),
+        side_by_side("bandwidth 1 / bandwidth 2 by ratio", &tcp, &sdc, &RATIOS),
+    )
 }
 
 /// The near group gets more at every ratio of 2 and above.
