@@ -49,7 +49,7 @@ fn the_trace_of_a_fixed_run_is_the_one_on_record() {
     // reno and sync on quinn, then on noq.
     traces("quinn,noq", &["19f43c8778c2970c", "310b2930f843cd16", "af1c1feb131c5d7a", "95033571d47f51ef"]);
     #[cfg(feature = "quiche")]
-    traces("quiche", &["8685d82e583a682d", "cbb1b33434c7fc58"]);
+    traces("quiche", &["6dd2a5b29a3f49e2", "3145dc0b5607611a"]);
 }
 
 fn traces(stacks: &str, wanted: &[&str]) {

@@ -10,8 +10,6 @@ use common::{PATIENCE, Running, start, within};
 use fathom_http::limits::Limits;
 use fathom_stacks::Stack;
 use http::{Request, StatusCode};
-#[cfg(feature = "quiche")]
-use quinn::ConnectionError;
 use quinn::{Connection, VarInt, WriteError};
 
 /// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
@@ -45,7 +43,7 @@ async fn pour(stream: &mut quinn::SendStream) -> (usize, WriteError) {
 
 #[tokio::test]
 async fn an_endless_frame_is_not_buffered() {
-    for stack in [Stack::Quinn, Stack::Noq] {
+    for stack in Stack::ALL.iter().copied() {
         let running = start(stack, "native:cubic", None, Limits::default());
         let (connection, _control) = greeted(&running).await;
         // HEADERS, and a reserved frame (RFC 9114 §7.2.8), each of 2^40 bytes.
@@ -70,27 +68,9 @@ async fn an_endless_frame_is_not_buffered() {
     }
 }
 
-/// quiche bounds frames by itself, and ends the connection.
-#[cfg(feature = "quiche")]
-#[tokio::test]
-async fn quiche_buffers_no_endless_frame() {
-    let running = start(Stack::Quiche, "native:cubic", None, Limits::default());
-    for kind in [b"\x01", b"\x21"] {
-        let (connection, _control) = greeted(&running).await;
-        let (mut request, _) = connection.open_bi().await.unwrap();
-        request.write_all(&[kind, &ENDLESS.to_be_bytes()[..]].concat()).await.unwrap();
-        let (written, _) = pour(&mut request).await;
-        assert!(written < 128 << 10, "{written}");
-        let why = within(connection.closed()).await;
-        assert!(matches!(&why, ConnectionError::ApplicationClosed(why) if why.error_code == EXCESSIVE_LOAD), "{why}");
-    }
-    assert_eq!(running.get("/bytes/10").await.2.len(), 10);
-    running.end().await;
-}
-
 #[tokio::test]
 async fn unread_request_bodies_are_flow_controlled() {
-    for stack in [Stack::Quinn, Stack::Noq] {
+    for stack in Stack::ALL.iter().copied() {
         let running = start(stack, "native:cubic", None, Limits::default());
         let (connection, _control) = greeted(&running).await;
         let taken = Arc::new(AtomicUsize::new(0));
@@ -140,7 +120,7 @@ async fn an_unfinished_request_is_answered_and_stopped() {
         }
         before(info);
     }));
-    for stack in [Stack::Quinn, Stack::Noq] {
+    for stack in Stack::ALL.iter().copied() {
         let running = start(stack, "native:cubic", None, Limits::default());
         let (connection, _control) = greeted(&running).await;
         for _ in 0..20 {

@@ -10,11 +10,13 @@
 //! | `native.rs` | watching a stack's own controller from outside |
 //! | `quinn.rs`, `noq.rs` | what differs between the two: names, numbers, the signature of a controller |
 //! | `endpoint.rs`, `watched.rs` | the traits for both, and how a controller of theirs is watched: compiled once per stack, on its types |
+//! | `quiche.rs`, `quiche/` | quiche, and what runs it |
+//! | `stock_quiche.rs` | unchanged quiche, as a peer in tests |
 //!
-//! quiche does no I/O and has its own TLS and HTTP/3: who runs it has a driver of their own. Its name, controllers (`quiche.rs`) and
-//! abilities are here. Of a baseline, which has no plug-in and runs in the laboratory only, here is its line in the table.
+//! quiche does no I/O and has its own TLS: `quiche.rs` and `quiche/` run it, on quinn's traits of a runtime and a socket. Of a baseline,
+//! which has no plug-in and runs in the laboratory only, here is its line in the table.
 
-// `endpoint.rs` and `watched.rs` are meant to be loaded twice: once on the types of each stack.
+// `endpoint.rs`, `watched.rs` and the files of `quiche/` are meant to be loaded twice: once on the types of each stack.
 #![allow(clippy::duplicate_mod)]
 
 mod controller;
@@ -25,10 +27,14 @@ pub mod quiche;
 pub mod quinn;
 mod settings;
 mod stack;
+#[cfg(feature = "stock-quiche")]
+pub mod stock_quiche;
 mod traits;
 
 pub use controller::Controller;
 pub use native::{NativeClock, NativeMonitor, NativeWatch};
+#[cfg(feature = "quiche")]
+pub use settings::{BoringTls, Sessions};
 pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings};
 pub use stack::Stack;
 pub use traits::{

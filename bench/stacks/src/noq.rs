@@ -23,10 +23,7 @@ use crate::traits::ConnectionStats;
 /// A socket as an endpoint holds it.
 pub type Socket = Box<dyn noq::AsyncUdpSocket>;
 
-/// noq's own controllers.
-pub(crate) const NATIVES: &[&str] = &["new-reno", "cubic", "bbr3"];
-
-/// One of [`NATIVES`].
+/// One of noq's own controllers, by its name in the table of `stack.rs`.
 fn native(name: &str) -> Arc<dyn ControllerFactory + Send + Sync> {
     match name {
         "cubic" => Arc::new(CubicConfig::default()),

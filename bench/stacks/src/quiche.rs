@@ -1,29 +1,96 @@
-//! quiche's controllers by name.
+//! quiche: the derived crate. quiche does no I/O and has no runtime; the driver of `quiche/` runs it on quinn's traits of a runtime and a
+//! socket, which tokio and the simulation have.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `endpoint.rs` | the configuration of connections; the traits |
+//! | `router.rs` | the socket: packets by connection, new connections, replies to packets of none |
+//! | `stateless.rs` | Retry tokens and refusals, without state per client |
+//! | `connection.rs` | one connection: its handle, and the task that reads, sends and keeps its timers |
+//! | `native.rs` | quiche's own controllers |
+//! | `send_batch.rs` | sending packets in batches and at their time |
+//! | `coalesced.rs` | coalesced packets |
+//! | `stream.rs` | the halves of a stream |
+//! | `h3.rs` | connections and streams for the `h3` crate |
+
+mod coalesced;
+mod connection;
+mod endpoint;
+pub mod h3;
+mod native;
+mod router;
+mod send_batch;
+mod stateless;
+mod stream;
 
 use std::sync::Arc;
 
+use ::quiche as stack;
+use fathom_plugin::{Clock, ConnectionMonitor, Extension, Observer};
 use quiche::CongestionControlAlgorithm;
-use quiche::fathom::algorithm_of;
+use quiche::fathom::simulation::{ConnectionRng, run_at};
+use quiche::fathom::{ConnectionConfig, PluginError, StreamDelivery, algorithm_of};
 
+pub use self::connection::Connection;
+pub use self::endpoint::{Connecting, Endpoint, Incoming};
+use self::native::{Quic, native, needs_pacing};
+pub use self::stream::{RecvStream, SendStream};
 use crate::controller::Controller;
 
-/// quiche's own controllers.
-pub(crate) const NATIVES: &[&str] = &["reno", "cubic", "bbr2"];
-
-/// A controller as quiche's configuration takes it.
-///
-/// # Errors
-/// One of ours needs what quiche lacks; one line.
-pub fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, String> {
+/// A controller as quiche's configuration takes it; an error where one of ours needs what quiche lacks.
+fn algorithm(controller: &Controller) -> Result<CongestionControlAlgorithm, String> {
     match controller {
         Controller::Fathom(config) => algorithm_of(Arc::clone(config)).map_err(|e| e.to_string()),
-        Controller::Native("cubic") => Ok(CongestionControlAlgorithm::CUBIC),
-        Controller::Native("bbr2") => Ok(CongestionControlAlgorithm::Bbr2Gcongestion),
-        Controller::Native(_) => Ok(CongestionControlAlgorithm::Reno),
+        Controller::Native(name) => Ok(native(name)),
     }
 }
 
-/// Whether quiche must pace for it. Only BBR needs that: the others' windows are all there is to them, and ours pace themselves.
-pub fn needs_pacing(algorithm: CongestionControlAlgorithm) -> bool {
-    algorithm == CongestionControlAlgorithm::Bbr2Gcongestion
+/// How connections of one controller begin.
+struct Share {
+    algorithm: CongestionControlAlgorithm,
+    /// Clock and extension of our controllers; quiche's own run on quiche as it comes.
+    plugin: Option<ConnectionConfig>,
+}
+
+impl Share {
+    fn new(controller: &Controller, extension: Extension, clock: Option<&Arc<dyn Clock>>) -> Result<Self, String> {
+        let algorithm = algorithm(controller)?;
+        let Controller::Fathom(config) = controller else { return Ok(Self { algorithm, plugin: None }) };
+        if extension.is_off() && config.required().one_way {
+            return Err(PluginError::ExtensionOff(config.name()).to_string());
+        }
+        let plugin = ConnectionConfig { extension, ..ConnectionConfig::default() };
+        let plugin = clock.map_or(plugin.clone(), |clock| ConnectionConfig { clock: Arc::clone(clock), ..plugin });
+        Ok(Self { algorithm, plugin: Some(plugin) })
+    }
+
+    const fn is_native(&self) -> bool {
+        self.plugin.is_none()
+    }
+
+    /// Readies a configuration for the next connection.
+    fn apply(&self, config: &mut quiche::Config, observer: Option<Arc<dyn Observer>>) {
+        config.set_cc_algorithm(self.algorithm);
+        config.enable_pacing(needs_pacing(self.algorithm));
+        if let Some(plugin) = &self.plugin {
+            config.set_fathom(ConnectionConfig { observer, ..plugin.clone() });
+        }
+    }
+}
+
+/// What the connection's plug-in reports, where it has one.
+fn monitor(quic: &Quic) -> Option<ConnectionMonitor> {
+    quic.fathom()
+}
+
+fn set_received_ecn(quic: &mut Quic, codepoint: u8) {
+    quic.set_received_ecn(codepoint);
+}
+
+fn ecn_to_send(quic: &Quic) -> u8 {
+    quic.ecn_to_send()
+}
+
+fn stream_delivery(quic: &mut Quic, stream: u64) -> StreamDelivery {
+    quic.stream_delivery(stream)
 }

@@ -21,10 +21,46 @@ pub enum Tls {
     Server(Arc<rustls::ServerConfig>),
 }
 
+/// The TLS of an endpoint on quiche: BoringSSL's.
+#[cfg(feature = "quiche")]
+pub struct BoringTls {
+    /// It accepts connections; else it opens them.
+    pub server: bool,
+    /// Certificates, whom it trusts, groups.
+    pub context: boring::ssl::SslContextBuilder,
+    /// The application protocol (ALPN).
+    pub protocol: Vec<u8>,
+    /// 0-RTT is offered or accepted. BoringSSL has no protection against replay.
+    pub early_data: bool,
+    /// Where a client keeps session tickets; without, it resumes no session.
+    pub sessions: Option<Arc<Sessions>>,
+}
+
+/// The session ticket that a client on quiche got last, for its next connection.
+#[cfg(feature = "quiche")]
+#[derive(Debug, Default)]
+pub struct Sessions(parking_lot::Mutex<Option<Vec<u8>>>);
+
+#[cfg(feature = "quiche")]
+impl Sessions {
+    /// Whether there is a ticket.
+    pub fn any(&self) -> bool {
+        self.0.lock().is_some()
+    }
+
+    pub(crate) fn keep(&self, ticket: &[u8]) {
+        *self.0.lock() = Some(ticket.to_vec());
+    }
+
+    pub(crate) fn take(&self) -> Option<Vec<u8>> {
+        self.0.lock().take()
+    }
+}
+
 /// What an endpoint is made from.
-pub struct EndpointSettings {
+pub struct EndpointSettings<T = Tls> {
     /// Its TLS.
-    pub tls: Tls,
+    pub tls: T,
     /// The cipher suite of Initial packets, where TLS itself is not to say.
     pub initial: Option<Suite>,
     /// Its controllers. A server chooses one for each connection; a client uses the first.
@@ -45,9 +81,9 @@ pub struct EndpointSettings {
     pub transport: TransportSettings,
 }
 
-impl EndpointSettings {
+impl<T> EndpointSettings<T> {
     /// With the defaults of the plug-in and the stack, without a shaping socket.
-    pub fn new(tls: Tls, controllers: Vec<Controller>) -> Self {
+    pub fn new(tls: T, controllers: Vec<Controller>) -> Self {
         Self {
             tls,
             initial: None,
@@ -63,7 +99,7 @@ impl EndpointSettings {
     }
 }
 
-impl fmt::Debug for EndpointSettings {
+impl<T> fmt::Debug for EndpointSettings<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EndpointSettings").field("controllers", &self.controllers).finish_non_exhaustive()
     }

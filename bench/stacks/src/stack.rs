@@ -41,14 +41,14 @@ const TABLE: &[Entry] = &[
         stack: Stack::Quinn,
         name: "quinn",
         provided: Some(fathom_quinn::PROVIDED),
-        natives: crate::quinn::NATIVES,
+        natives: &["new-reno", "cubic", "bbr"],
         on_rustls: true,
     },
     Entry {
         stack: Stack::Noq,
         name: "noq",
         provided: Some(fathom_noq::PROVIDED),
-        natives: crate::noq::NATIVES,
+        natives: &["new-reno", "cubic", "bbr3"],
         on_rustls: true,
     },
     #[cfg(feature = "quiche")]
@@ -56,7 +56,7 @@ const TABLE: &[Entry] = &[
         stack: Stack::Quiche,
         name: "quiche",
         provided: Some(::quiche::fathom::PROVIDED),
-        natives: crate::quiche::NATIVES,
+        natives: &["reno", "cubic", "bbr2"],
         on_rustls: false,
     },
     #[cfg(feature = "s2n-quic")]
@@ -120,7 +120,7 @@ impl Stack {
         self.entry().natives
     }
 
-    /// Its TLS is rustls: it implements this crate's traits.
+    /// Its TLS is rustls.
     pub const fn on_rustls(self) -> bool {
         self.entry().on_rustls
     }

@@ -1,5 +1,6 @@
 //! What an endpoint, a connection attempt, a connection and its HTTP/3 streams can do.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -172,6 +173,10 @@ pub trait Connection: Clone + Send + Sync + 'static {
     fn handshake_confirmed(&self) -> bool;
     /// The application protocol that was negotiated.
     fn protocol(&self) -> Option<String>;
+    /// TLS resumed a session; `None` where only the plug-in's report knows.
+    fn resumed(&self) -> Option<bool> {
+        None
+    }
     /// What its controller reports.
     fn monitor(&self) -> Option<&Monitor>;
     /// Its counts.
@@ -204,6 +209,14 @@ pub struct Close {
     /// All of it as the stack puts it.
     pub text: String,
 }
+
+impl fmt::Display for Close {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Close {}
 
 /// Who closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

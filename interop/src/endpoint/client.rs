@@ -1,4 +1,4 @@
-//! The client on stacks with rustls.
+//! The client on any stack.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use fathom_http::connection_log::ConnectionLog;
-use fathom_http::load::TicketStore;
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
-use fathom_stacks::{Connecting, Connection, Endpoint, Tls};
+use fathom_stacks::{Connecting, Connection, Endpoint};
 use parking_lot::Mutex;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
@@ -19,8 +18,8 @@ use tokio::task::JoinSet;
 
 use super::facts::{self, Close, FactsLog};
 use super::request::Request;
-use super::rustls_endpoint::{self, Open};
-use super::{Outcome, Setup, TestName, hq, tls};
+use super::stack_endpoint::{self, OpenEndpoint};
+use super::{Outcome, Setup, TestName, hq};
 
 /// Limit for concurrent requests.
 const MAX_CONCURRENT: usize = 256;
@@ -32,28 +31,29 @@ const DRAIN: Duration = Duration::from_millis(500);
 const NO_ERROR: u32 = 0x100;
 
 /// Fetches all requests as the test requires.
-pub(super) async fn run<E: Endpoint>(open: Open<E>, setup: &Arc<Setup>, facts_log: &Arc<FactsLog>) -> Outcome {
+pub(super) async fn run<E: Endpoint>(
+    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, String>,
+    setup: &Arc<Setup>,
+    facts_log: &Arc<FactsLog>,
+) -> Outcome {
     match fetch(open, setup, facts_log).await {
         Ok(()) => Outcome::Success,
         Err(outcome) => outcome,
     }
 }
 
-async fn fetch<E: Endpoint>(open: Open<E>, setup: &Arc<Setup>, facts_log: &Arc<FactsLog>) -> Result<(), Outcome> {
+async fn fetch<E: Endpoint>(
+    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, String>,
+    setup: &Arc<Setup>,
+    facts_log: &Arc<FactsLog>,
+) -> Result<(), Outcome> {
     let wrong = |e: String| Outcome::InvalidInput(e);
     std::fs::create_dir_all(&setup.downloads)
         .map_err(|e| wrong(format!("DOWNLOADS is '{}': {e}; set a writable directory", setup.downloads.display())))?;
-    let (tls, tickets) = tls::client(setup).map_err(wrong)?;
-    let endpoint = rustls_endpoint::open(open, setup, Tls::Client(tls)).map_err(wrong)?;
+    let endpoint = open(setup).map_err(wrong)?;
     let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| wrong(e.to_string()))?;
-    let client = Client {
-        endpoint,
-        setup: Arc::clone(setup),
-        facts_log: Arc::clone(facts_log),
-        logs,
-        tickets,
-        rtt: Mutex::default(),
-    };
+    let client =
+        Client { endpoint, setup: Arc::clone(setup), facts_log: Arc::clone(facts_log), logs, rtt: Mutex::default() };
     let all = &setup.requests[..];
     let fetched = match setup.test_name {
         TestName::MultiConnect => {
@@ -75,7 +75,7 @@ async fn fetch<E: Endpoint>(open: Open<E>, setup: &Arc<Setup>, facts_log: &Arc<F
         }
         _ => client.connection(all, false).await,
     };
-    let _ = tokio::time::timeout(DRAIN, client.endpoint.wait_idle()).await;
+    let _ = tokio::time::timeout(DRAIN, client.endpoint.endpoint.wait_idle()).await;
     if let Some(logs) = &client.logs {
         logs.finish();
     }
@@ -83,11 +83,10 @@ async fn fetch<E: Endpoint>(open: Open<E>, setup: &Arc<Setup>, facts_log: &Arc<F
 }
 
 struct Client<E> {
-    endpoint: E,
+    endpoint: OpenEndpoint<E>,
     setup: Arc<Setup>,
     facts_log: Arc<FactsLog>,
     logs: Option<LogFolder>,
-    tickets: Arc<TicketStore>,
     /// Round-trip time of the previous connection.
     rtt: Mutex<Option<Duration>>,
 }
@@ -115,7 +114,8 @@ impl<E: Endpoint> Client<E> {
         };
         let connecting = {
             let rtt = *self.rtt.lock();
-            self.endpoint.connect(setup.address, &setup.server_name, rtt.filter(|_| second), self.observer(number))?
+            let endpoint = &self.endpoint.endpoint;
+            endpoint.connect(setup.address, &setup.server_name, rtt.filter(|_| second), self.observer(number))?
         };
         let early = second && setup.test_name == TestName::ZeroRtt;
         let (connection, accepted) = match if early { connecting.into_0rtt() } else { Err(connecting) } {
@@ -140,7 +140,7 @@ impl<E: Endpoint> Client<E> {
         self.facts_log.update(number, |noted| {
             noted.complete = fetched.is_ok() || noted.complete;
             noted.early_data_accepted = accepted;
-            rustls_endpoint::record(&connection, noted);
+            stack_endpoint::record(&connection, noted);
             facts = noted.clone();
         });
         *self.rtt.lock() = connection.stats().rtt;
@@ -166,7 +166,7 @@ impl<E: Endpoint> Client<E> {
     /// Waits for a session ticket, which the next connection needs.
     async fn ticket(&self) -> Result<(), String> {
         let received = async {
-            while !self.tickets.any() {
+            while !(self.endpoint.has_ticket)() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

@@ -9,20 +9,17 @@
 //! | `hq.rs` | HTTP/0.9: the request line |
 //! | `request.rs` | requested URLs and the files for their responses |
 //! | `tls.rs` | TLS for a test case, on rustls |
-//! | `rustls_endpoint.rs` | what an endpoint on a stack with rustls is made from |
-//! | `client.rs`, `server.rs` | client and server on those stacks |
-//! | `quiche/` | client and server on quiche, which does no I/O itself |
+//! | `stack_endpoint.rs` | what an endpoint is made from |
+//! | `client.rs`, `server.rs` | client and server |
 
 mod client;
 pub mod facts;
 mod hq;
 mod outcome;
-#[cfg(feature = "quiche")]
-mod quiche;
 mod request;
-mod rustls_endpoint;
 mod server;
 mod setup;
+mod stack_endpoint;
 mod test_name;
 mod tls;
 
@@ -36,9 +33,13 @@ pub use setup::{EndpointStack, Overrides, Role, Setup};
 pub use test_name::TestName;
 
 use fathom_stacks::{Endpoint, SetupError, Stack, noq, quinn};
+#[cfg(feature = "quiche")]
+use fathom_stacks::{quiche, stock_quiche};
 
 use facts::FactsLog;
-use rustls_endpoint::Open;
+#[cfg(feature = "quiche")]
+use stack_endpoint::on_quiche;
+use stack_endpoint::{OpenEndpoint, on_rustls};
 
 /// Runs the endpoint. `stop` ends it.
 pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
@@ -51,10 +52,14 @@ pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
         Err(why) => return Outcome::InvalidInput(why),
     };
     let outcome = match setup.stack.stack {
-        Stack::Quinn => on_tokio(quinn::Endpoint::on_tokio, &setup, &facts_log, stop),
-        Stack::Noq => on_tokio(noq::Endpoint::on_tokio, &setup, &facts_log, stop),
+        Stack::Quinn => on_tokio(|setup| on_rustls(quinn::Endpoint::on_tokio, setup), &setup, &facts_log, stop),
+        Stack::Noq => on_tokio(|setup| on_rustls(noq::Endpoint::on_tokio, setup), &setup, &facts_log, stop),
         #[cfg(feature = "quiche")]
-        Stack::Quiche => quiche::run(&setup, &facts_log, &stop),
+        Stack::Quiche if setup.stack.stock => {
+            on_tokio(|setup| on_quiche(stock_quiche::Endpoint::on_tokio, setup), &setup, &facts_log, stop)
+        }
+        #[cfg(feature = "quiche")]
+        Stack::Quiche => on_tokio(|setup| on_quiche(quiche::Endpoint::on_tokio, setup), &setup, &facts_log, stop),
         stack => Outcome::Unsupported(SetupError::Stack(stack).to_string()),
     };
     match (facts_log.write(), outcome) {
@@ -64,7 +69,7 @@ pub fn run(setup: Setup, stop: Arc<AtomicBool>) -> Outcome {
 }
 
 fn on_tokio<E: Endpoint>(
-    open: Open<E>,
+    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, String>,
     setup: &Arc<Setup>,
     facts_log: &Arc<FactsLog>,
     stop: Arc<AtomicBool>,

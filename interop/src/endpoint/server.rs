@@ -1,4 +1,4 @@
-//! The server on stacks with rustls.
+//! The server on any stack.
 
 use std::future::Future;
 use std::io;
@@ -11,7 +11,7 @@ use fathom_http::limits::Limits;
 use fathom_http::site::{Body, Site, SiteResponse};
 use fathom_plugin::Observer;
 use fathom_qlog::{LogFolder, VantagePoint};
-use fathom_stacks::{Connecting, Connection, Endpoint, Incoming, Tls};
+use fathom_stacks::{Connecting, Connection, Endpoint, Incoming};
 use h3::quic::BidiStream;
 use h3::server::RequestResolver;
 use http::{Method, StatusCode};
@@ -19,8 +19,8 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use super::facts::{self, FactsLog};
-use super::rustls_endpoint::{self, Open};
-use super::{Outcome, Setup, TestName, hq, tls};
+use super::stack_endpoint::{self, OpenEndpoint};
+use super::{Outcome, Setup, TestName, hq};
 
 /// Limit for concurrent connections; more are refused.
 const MAX_CONNECTIONS: usize = 1_000;
@@ -39,13 +39,13 @@ struct Server<E> {
 
 /// Serves until `stop` resolves.
 pub(super) async fn run<E: Endpoint>(
-    open: Open<E>,
+    open: impl FnOnce(&Setup) -> Result<OpenEndpoint<E>, String>,
     setup: &Arc<Setup>,
     facts_log: &Arc<FactsLog>,
     stop: impl Future<Output = ()>,
 ) -> Outcome {
     let build = || -> Result<_, String> {
-        let endpoint = rustls_endpoint::open(open, setup, Tls::Server(tls::server(setup)?))?;
+        let endpoint = open(setup)?.endpoint;
         let site = Site::new(Some(&setup.www), Limits::default())?;
         let logs = setup.qlog.as_deref().map(LogFolder::open).transpose().map_err(|e| e.to_string())?;
         Ok(Server { endpoint, setup: Arc::clone(setup), facts_log: Arc::clone(facts_log), site, logs })
@@ -100,7 +100,7 @@ impl<E: Endpoint> Server<E> {
                 }
                 let close = connection.closed().await;
                 self.facts_log.update(number, |facts| {
-                    rustls_endpoint::record(&connection, facts);
+                    stack_endpoint::record(&connection, facts);
                     // 0-RTT streams arrive before the handshake completes.
                     facts.complete = facts.resumed.is_some() || !setup.stack.is_ours();
                 });
@@ -219,18 +219,18 @@ async fn body(answer: SiteResponse, out: &mut (impl AsyncWrite + Unpin)) -> io::
 }
 
 /// Reads a body in chunks.
-pub(super) struct BodyChunks {
+struct BodyChunks {
     body: Body,
     left: u64,
 }
 
 impl BodyChunks {
-    pub(super) fn of(answer: SiteResponse) -> Self {
+    fn of(answer: SiteResponse) -> Self {
         Self { body: answer.body, left: answer.length }
     }
 
     /// The next chunk; `None` at the end.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
         if self.left == 0 {
             return Ok(None);
         }

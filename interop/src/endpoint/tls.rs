@@ -1,14 +1,22 @@
-//! rustls configurations for the tests.
+//! TLS configurations for the tests.
 
 use std::sync::Arc;
 
+#[cfg(feature = "quiche")]
+use boring::ssl::{SslContext, SslContextBuilder, SslMethod, SslVerifyMode, SslVersion};
+#[cfg(feature = "quiche")]
+use fathom_http::identity::log_secrets;
 use fathom_http::identity::{Identity, with_early_data};
 use fathom_http::load::{TicketStore, Trust};
+#[cfg(feature = "quiche")]
+use fathom_stacks::BoringTls;
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite, default_provider};
 use rustls::quic::Suite;
 
+#[cfg(feature = "quiche")]
+use super::Role;
 use super::{Setup, TestName};
 
 /// The cipher suite of Initial packets, which a configuration with other suites lacks.
@@ -54,4 +62,34 @@ pub(crate) fn server(setup: &Setup) -> Result<Arc<rustls::ServerConfig>, String>
         .tls_config(setup.test_name.protocol(), provider(setup.test_name))
         .map_err(|e| e.to_string())?;
     Ok(Arc::new(if setup.test_name == TestName::ZeroRtt { with_early_data(config) } else { config }))
+}
+
+/// The configuration on BoringSSL of either role.
+#[cfg(feature = "quiche")]
+pub(crate) fn boring(setup: &Setup) -> Result<BoringTls, String> {
+    let resumes = setup.role == Role::Client && setup.test_name.resumes();
+    Ok(BoringTls {
+        server: setup.role == Role::Server,
+        context: match setup.role {
+            Role::Client => boring_client(setup)?,
+            Role::Server => identity(setup)?.boring().map_err(|e| e.to_string())?,
+        },
+        protocol: setup.test_name.protocol().to_vec(),
+        early_data: setup.test_name == TestName::ZeroRtt,
+        sessions: resumes.then(Default::default),
+    })
+}
+
+#[cfg(feature = "quiche")]
+fn boring_client(setup: &Setup) -> Result<SslContextBuilder, String> {
+    let wrong = |e: &dyn std::fmt::Display| e.to_string().trim().replace('\n', "; ");
+    let mut context = SslContext::builder(SslMethod::tls()).map_err(|e| wrong(&e))?;
+    context.set_min_proto_version(Some(SslVersion::TLS1_3)).map_err(|e| wrong(&e))?;
+    log_secrets(&mut context);
+    let authority = setup.certs.join("ca.pem");
+    if authority.is_file() {
+        context.set_ca_file(&authority).map_err(|e| format!("'{}': {}", authority.display(), wrong(&e)))?;
+        context.set_verify(SslVerifyMode::PEER);
+    }
+    Ok(context)
 }

@@ -34,7 +34,7 @@ const REQUEST_BASE: u64 = 40;
 
 /// Digits of a cookie that fill a request up to `request_bytes`, if it needs any: they take 5 bits each in QPACK's Huffman code, so 8 of
 /// them fill 5 bytes.
-pub(crate) fn padding(request_bytes: u64) -> Option<u64> {
+fn padding(request_bytes: u64) -> Option<u64> {
     request_bytes.checked_sub(REQUEST_BASE).map(|bytes| bytes * 8 / 5)
 }
 

@@ -4,12 +4,8 @@ mod client;
 mod server;
 mod tls;
 
-#[cfg(feature = "quiche")]
-pub(crate) use client::padding;
 pub use client::{Fetched, Requests};
 pub use server::serve;
-#[cfg(feature = "quiche")]
-pub(crate) use server::{CHUNK, ZEROS};
 pub use tls::{Identity, IdentityError};
 
 /// HTTP/3's ALPN token (RFC 9114 §3.1).

@@ -14,8 +14,8 @@ use http::{Request, Response, StatusCode};
 use super::HttpError;
 
 /// Bytes handed to the stream at once: as many as stacks buffer for a fresh stream anyway.
-pub(crate) const CHUNK: usize = 64 * 1024;
-pub(crate) static ZEROS: [u8; CHUNK] = [0; CHUNK];
+const CHUNK: usize = 64 * 1024;
+static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
 /// Serves the requests of one connection until the client closes it. `think` is waited for before each answer (the server's delay).
 ///

@@ -1,11 +1,11 @@
 //! QUIC stacks under the lab's HTTP/3: what an experiment needs of one, and each stack's way to give it.
 //!
-//! A file or folder per kind of stack. An experiment says what both ends run (its `EndpointSettings`), gives two sockets of the simulation, and gets something
-//! that opens connections and something that accepts them.
+//! `pair.rs` makes both ends on any stack, a folder those of a stack that runs here only. An experiment says what both ends run (its `EndpointSettings`), gives
+//! two sockets of the simulation, and gets something that opens connections and something that accepts them.
 
 #[cfg(feature = "quiche")]
-mod quiche;
-mod rustls;
+mod boring;
+mod pair;
 #[cfg(feature = "s2n-quic")]
 mod s2n_quic;
 mod senders;
@@ -18,6 +18,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 use fathom_plugin::{Clock, Extension, Observer};
+#[cfg(feature = "quiche")]
+use fathom_stacks::quiche;
 pub use fathom_stacks::{Controller, SetupError, Stack};
 use fathom_stacks::{Monitor, noq, quinn};
 use h3::error::Code;
@@ -27,9 +29,6 @@ use crate::http::{Fetched, HttpError, Identity, Requests};
 
 /// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
 pub const DATAGRAM: u16 = 1392;
-#[cfg(feature = "quiche")]
-/// Largest UDP payload that the lab's connections send: an Ethernet frame's.
-pub(crate) const LARGEST_DATAGRAM: u16 = 1_472;
 /// Bytes of a packet that are no stream data, for turning the paper's window in packets into flow control in bytes: 1 + 8 + 2 bytes of
 /// short header, 16 of tag, about 8 of STREAM frame header.
 const PACKET_OVERHEAD: u32 = 35;
@@ -236,14 +235,16 @@ pub(crate) fn ends(
     host: Arc<dyn Host>,
 ) -> Result<EndpointPair, SetupError> {
     match stack {
-        Stack::Quinn => rustls::ends(settings, client, server, host, |socket, runtime, settings| {
+        Stack::Quinn => pair::ends(settings, client, server, host, pair::rustls, |socket, runtime, settings| {
             quinn::Endpoint::new(Arc::new(socket), runtime, settings)
         }),
-        Stack::Noq => rustls::ends(settings, client, server, host, |socket, runtime, settings| {
+        Stack::Noq => pair::ends(settings, client, server, host, pair::rustls, |socket, runtime, settings| {
             noq::Endpoint::new(Box::new(socket), runtime, settings)
         }),
         #[cfg(feature = "quiche")]
-        Stack::Quiche => quiche::ends(settings, client, server, host),
+        Stack::Quiche => pair::ends(settings, client, server, host, boring::boring, |socket, runtime, settings| {
+            quiche::Endpoint::new(Arc::new(socket), runtime, settings)
+        }),
         #[cfg(feature = "s2n-quic")]
         Stack::S2nQuic => s2n_quic::ends(settings, client, server, host),
         _ => Err(SetupError::Stack(stack)),

@@ -7,14 +7,11 @@
 //! | `response_stream.rs` | request streams, shared between `h3` and the response |
 //! | `response.rs` | a response, from its request to the acknowledgement of its last byte, on any stack |
 //! | `memory_budget.rs` | memory for unacknowledged data, and which slow readers to drop |
-//! | `quiche/` | quiche, which has its own HTTP/3 and no runtime |
 //! | `scrape.rs` | the metrics, over HTTP/1.1 |
 
 mod admission;
 mod connection;
 mod memory_budget;
-#[cfg(feature = "quiche")]
-mod quiche;
 mod response;
 mod response_stream;
 mod scrape;
@@ -27,12 +24,16 @@ use std::time::Duration;
 
 use fathom_plugin::Extension;
 use fathom_qlog::LogFolder;
+#[cfg(feature = "quiche")]
+use fathom_stacks::{BoringTls, quiche};
 use fathom_stacks::{Controller, Endpoint, EndpointSettings, Incoming, Stack, Tls, TransportSettings, noq, quinn};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::controller_shares::ControllerShares;
+#[cfg(feature = "quiche")]
+use crate::identity::ALPN;
 use crate::identity::{Identity, IdentityError};
 use crate::limits::Limits;
 use crate::metrics::{ControllerLabels, Metrics};
@@ -42,8 +43,6 @@ use crate::udp::{self, SocketBuffers};
 use admission::{AdmissionControl, AdmissionDecision};
 pub(crate) use connection::NO_ERROR;
 use memory_budget::MemoryBudget;
-#[cfg(feature = "quiche")]
-pub use quiche::{RetryTokens, packets_after_handshake};
 pub use scrape::Scrape;
 
 /// Flow control window of a connection. Requests are small, and their bodies are not read.
@@ -127,7 +126,7 @@ enum Listener {
     Quinn(quinn::Endpoint),
     Noq(noq::Endpoint),
     #[cfg(feature = "quiche")]
-    Quiche(quiche::ServerEndpoint),
+    Quiche(quiche::Endpoint),
 }
 
 impl fmt::Debug for Server {
@@ -144,36 +143,32 @@ impl Server {
     pub fn bind(settings: Settings) -> Result<Self, SetupError> {
         let Settings { listen, stack, shares, identity, site, limits, metrics, timestamps } = settings;
         let extension = timestamps.extension();
-        let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
         let listen_error = |e: io::Error| SetupError::Listen(listen, e);
         let endpoint_error = |e| match e {
             fathom_stacks::SetupError::Endpoint(e) => listen_error(e),
             e => SetupError::Stack(e),
         };
-        let on_rustls = || {
-            let settings = endpoint_settings(stack, &shares, tls, &limits, extension)?;
-            let (socket, buffers) = udp::bind(listen).map_err(listen_error)?;
-            let address = socket.local_addr().map_err(listen_error)?;
-            Ok::<_, SetupError>((socket, settings, address, buffers))
+        let (socket, buffers) = udp::bind(listen).map_err(listen_error)?;
+        let address = socket.local_addr().map_err(listen_error)?;
+        let rustls = || {
+            let tls = if limits.early_data { identity.server_with_early_data()? } else { identity.server()? };
+            endpoint_settings(stack, &shares, Tls::Server(tls), &limits, extension)
         };
-        let (address, buffers, listener) = match stack {
-            Stack::Quinn => {
-                let (socket, settings, address, buffers) = on_rustls()?;
-                let endpoint = quinn::Endpoint::on_tokio(socket, settings).map_err(endpoint_error)?;
-                (address, buffers, Listener::Quinn(endpoint))
-            }
-            Stack::Noq => {
-                let (socket, settings, address, buffers) = on_rustls()?;
-                let endpoint = noq::Endpoint::on_tokio(socket, settings).map_err(endpoint_error)?;
-                (address, buffers, Listener::Noq(endpoint))
-            }
+        let listener = match stack {
+            Stack::Quinn => quinn::Endpoint::on_tokio(socket, rustls()?).map(Listener::Quinn),
+            Stack::Noq => noq::Endpoint::on_tokio(socket, rustls()?).map(Listener::Noq),
+            #[cfg(feature = "quiche")]
+            Stack::Quiche if limits.early_data => return Err(SetupError::EarlyData(stack)),
             #[cfg(feature = "quiche")]
             Stack::Quiche => {
-                let endpoint = quiche::ServerEndpoint::open(listen, &shares, &identity, &limits, extension)?;
-                (endpoint.address(), endpoint.buffers(), Listener::Quiche(endpoint))
+                let (context, protocol) = (identity.boring()?, ALPN.to_vec());
+                let tls = BoringTls { server: true, context, protocol, early_data: false, sessions: None };
+                let settings = endpoint_settings(stack, &shares, tls, &limits, extension)?;
+                quiche::Endpoint::on_tokio(socket, settings).map(Listener::Quiche)
             }
             _ => return Err(SetupError::Stack(fathom_stacks::SetupError::Stack(stack))),
         };
+        let listener = listener.map_err(endpoint_error)?;
         let labels =
             shares.controllers().map(|c| ControllerLabels { stack: stack.name(), controller: c.to_owned() }).collect();
         let budget = MemoryBudget::new(&limits, metrics.response_memory());
@@ -210,19 +205,19 @@ impl Server {
             Listener::Quinn(stack) => serve(stack, self.context, stop, grace).await,
             Listener::Noq(stack) => serve(stack, self.context, stop, grace).await,
             #[cfg(feature = "quiche")]
-            Listener::Quiche(stack) => stack.serve(self.context, stop, grace).await,
+            Listener::Quiche(stack) => serve(stack, self.context, stop, grace).await,
         }
     }
 }
 
-/// What the endpoint of a stack on rustls is made from.
-fn endpoint_settings(
+/// What the endpoint of a stack is made from.
+fn endpoint_settings<T>(
     stack: Stack,
     shares: &ControllerShares,
-    tls: Arc<rustls::ServerConfig>,
+    tls: T,
     limits: &Limits,
     extension: Extension,
-) -> Result<EndpointSettings, SetupError> {
+) -> Result<EndpointSettings<T>, SetupError> {
     let read = |spec: &str| Controller::read(spec, stack).map_err(|why| SetupError::controller(spec, why));
     let controllers = shares.controllers().map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(EndpointSettings {
@@ -239,7 +234,7 @@ fn endpoint_settings(
             send_window: Some(limits.send_buffer),
             datagram: None,
         },
-        ..EndpointSettings::new(Tls::Server(tls), controllers)
+        ..EndpointSettings::new(tls, controllers)
     })
 }
 

@@ -5,7 +5,5 @@
 
 #[cfg(feature = "noq")]
 mod noq;
-#[cfg(feature = "quiche")]
-mod quiche;
 #[cfg(feature = "quinn")]
 mod quinn;

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 
-use crate::{RecvStream, SendStream, stack};
+use super::{RecvStream, SendStream, stack};
 
 /// A bidirectional stream; `split` gives its halves.
 #[derive(Debug)]

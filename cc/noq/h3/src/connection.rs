@@ -8,8 +8,8 @@ use futures_util::stream;
 use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming};
 
-use crate::waiting::{Answers, Waiting};
-use crate::{BidiStream, RecvStream, SendStream, error, stack};
+use super::waiting::{Answers, Waiting};
+use super::{BidiStream, RecvStream, SendStream, error, stack};
 
 /// Both halves of a bidirectional stream, as the stack gives them.
 type Halves = (stack::SendStream, stack::RecvStream);

@@ -10,8 +10,8 @@ use h3_datagram::datagram::EncodedDatagram;
 use h3_datagram::quic_traits::{DatagramConnectionExt, RecvDatagram, SendDatagram, SendDatagramErrorIncoming};
 use noq::SendDatagramError;
 
-use crate::waiting::{Answers, Waiting};
-use crate::{Connection, error};
+use super::waiting::{Answers, Waiting};
+use super::{Connection, error};
 
 /// Sends datagrams.
 ///

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use h3::error::Code;
 use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming};
 
-use crate::stack::{ConnectionError, ReadError, VarInt, WriteError};
+use super::stack::{ConnectionError, ReadError, VarInt, WriteError};
 
 /// Why a connection ended.
 pub(crate) fn connection(error: ConnectionError) -> ConnectionErrorIncoming {

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use h3::error::Code;
 use h3::quic::{self, StreamErrorIncoming, StreamId};
 
-use crate::stack::{self, ReadError};
-use crate::{error, stream_id};
+use super::stack::{self, ReadError};
+use super::{error, stream_id};
 
 /// A receiving stream.
 ///

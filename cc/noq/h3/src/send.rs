@@ -8,8 +8,8 @@ use bytes::{Buf, Bytes};
 use h3::error::Code;
 use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 
-use crate::stack::{self, VarInt, WriteError};
-use crate::{error, stream_id};
+use super::stack::{self, VarInt, WriteError};
+use super::{error, stream_id};
 
 /// A sending stream.
 ///

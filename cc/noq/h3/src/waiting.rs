@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::stream::Stream;
 
-use crate::stack::ConnectionError;
+use super::stack::ConnectionError;
 
 type Answer<T> = Result<T, ConnectionError>;
 

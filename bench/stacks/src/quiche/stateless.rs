@@ -17,19 +17,18 @@ const TIME: usize = 8;
 
 /// Makes and checks tokens of Retry packets (RFC 9000 §8.1.2): the time, the client's first destination connection ID, and a code over
 /// both, its address and the connection ID that the Retry gave.
-pub struct RetryTokens {
+pub(super) struct RetryTokens {
     key: hmac::Key,
 }
 
 impl RetryTokens {
-    /// With a key of its own.
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Self {
-        Self { key: hmac::Key::new(hmac::HMAC_SHA256, &rand::random::<[u8; 32]>()) }
+    /// With this key.
+    pub(super) const fn new(key: hmac::Key) -> Self {
+        Self { key }
     }
 
     /// `now` is since any moment that stays the same.
-    pub fn make(&self, now: Duration, client: SocketAddr, original: &[u8], given: &[u8]) -> Vec<u8> {
+    pub(super) fn make(&self, now: Duration, client: SocketAddr, original: &[u8], given: &[u8]) -> Vec<u8> {
         let mut token = now.as_secs().to_be_bytes().to_vec();
         token.extend_from_slice(original);
         let tag = hmac::sign(&self.key, &signed(&token, client, given));
@@ -38,7 +37,13 @@ impl RetryTokens {
     }
 
     /// The original destination connection ID, where the token is one of ours for this client and not too old.
-    pub fn check<'a>(&self, now: Duration, token: &'a [u8], client: SocketAddr, given: &[u8]) -> Option<&'a [u8]> {
+    pub(super) fn check<'a>(
+        &self,
+        now: Duration,
+        token: &'a [u8],
+        client: SocketAddr,
+        given: &[u8],
+    ) -> Option<&'a [u8]> {
         let (said, tag) = token.split_at_checked(token.len().checked_sub(TAG)?)?;
         hmac::verify(&self.key, &signed(said, client, given), tag).ok()?;
         let (time, original) = said.split_first_chunk::<TIME>()?;
@@ -97,7 +102,8 @@ mod tests {
 
     #[test]
     fn a_retry_token_is_bound_to_client_and_lifetime() {
-        let (tokens, now) = (RetryTokens::new(), Duration::from_secs(100));
+        let tokens_of = |key: [u8; 32]| RetryTokens::new(hmac::Key::new(hmac::HMAC_SHA256, &key));
+        let (tokens, now) = (tokens_of([1; 32]), Duration::from_secs(100));
         let client: SocketAddr = "192.0.2.1:4000".parse().unwrap();
         let token = tokens.make(now, client, b"original", b"given");
         assert_eq!(tokens.check(now, &token, client, b"given"), Some(&b"original"[..]));
@@ -105,7 +111,7 @@ mod tests {
             assert_eq!(tokens.check(now, &token, other.parse().unwrap(), b"given"), None, "{other}");
         }
         assert_eq!(tokens.check(now, &token, client, b"taken"), None);
-        assert_eq!(RetryTokens::new().check(now, &token, client, b"given"), None, "another server's");
+        assert_eq!(tokens_of([2; 32]).check(now, &token, client, b"given"), None, "another server's");
         for bit in 0..token.len() * 8 {
             let mut bent = token.clone();
             bent[bit / 8] ^= 1 << (bit % 8);

@@ -2,7 +2,7 @@
 
 /// What follows the packets with long headers. quiche forgets the handshake's keys when it is over, and drops what comes behind a packet
 /// that it cannot decrypt: a client that closes at once would go unheard, as it says so under the keys of the handshake, too.
-pub fn packets_after_handshake(mut datagram: &mut [u8]) -> &mut [u8] {
+pub(super) fn packets_after_handshake(mut datagram: &mut [u8]) -> &mut [u8] {
     while let Some(length) = long(datagram) {
         datagram = datagram.split_at_mut_checked(length).map_or(&mut [], |(_, rest)| rest);
     }

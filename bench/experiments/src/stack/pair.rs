@@ -1,4 +1,4 @@
-//! The stacks on rustls under the lab's HTTP/3.
+//! A stack under the lab's HTTP/3, through the traits of `fathom_stacks`.
 
 use std::sync::Arc;
 
@@ -9,17 +9,21 @@ use fathom_stacks::{
 use h3::quic::Connection as _;
 
 use super::{BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, IDLE, OpenConnection, Side};
-use crate::http::{HttpError, NO_ERROR, Requests, serve};
+use crate::http::{HttpError, Identity, NO_ERROR, Requests, serve};
 
-/// Both ends on the stack whose endpoints `open` makes.
-pub(super) fn ends<E: Endpoint>(
+/// Both ends on the stack whose endpoints `open` makes of a socket and what `tls` gives its side.
+pub(super) fn ends<E: Endpoint, T>(
     settings: &EndpointSettings<'_>,
     client: SimSocket,
     server: SimSocket,
     host: Arc<dyn Host>,
-    open: impl Fn(SimSocket, Arc<SimHandle>, Settings) -> Result<E, SetupError>,
+    tls: impl Fn(Side, &Identity) -> Result<T, SetupError>,
+    open: impl Fn(SimSocket, Arc<SimHandle>, Settings<T>) -> Result<E, SetupError>,
 ) -> Result<EndpointPair, SetupError> {
-    let endpoint = |socket, side| open(socket, Arc::new(settings.sim.clone()), of_side(settings, side));
+    let endpoint = |socket, side| {
+        let settings_of_side = of_side(settings, side, tls(side, settings.identity)?);
+        open(socket, Arc::new(settings.sim.clone()), settings_of_side)
+    };
     let (client, server) = (endpoint(client, Side::Client)?, endpoint(server, Side::Server)?);
     Ok(EndpointPair {
         connector: Arc::new(Opener { endpoint: client, sim: settings.sim.clone() }),
@@ -27,12 +31,16 @@ pub(super) fn ends<E: Endpoint>(
     })
 }
 
+/// The TLS of stacks on rustls.
+pub(super) fn rustls(side: Side, identity: &Identity) -> Result<Tls, SetupError> {
+    Ok(match side {
+        Side::Client => Tls::Client(Arc::clone(&identity.client)),
+        Side::Server => Tls::Server(Arc::clone(&identity.server)),
+    })
+}
+
 /// What one side is made from.
-fn of_side(settings: &EndpointSettings<'_>, side: Side) -> Settings {
-    let tls = match side {
-        Side::Client => Tls::Client(Arc::clone(&settings.identity.client)),
-        Side::Server => Tls::Server(Arc::clone(&settings.identity.server)),
-    };
+fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T> {
     let sim = settings.sim.clone();
     Settings {
         extension: settings.extension,

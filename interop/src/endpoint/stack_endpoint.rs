@@ -1,19 +1,28 @@
-//! What an endpoint on a stack with rustls is made from, and facts about its connections.
+//! What an endpoint is made from, and facts about its connections.
 
 use std::net::UdpSocket;
 use std::time::Duration;
 
 use fathom_http::load::wildcard_address;
+#[cfg(feature = "quiche")]
+use fathom_stacks::BoringTls;
 use fathom_stacks::{
     Close, CloseKind, Closer, Connection, Controller, Endpoint, EndpointSettings, Monitor, SetupError, Tls,
     TransportSettings,
 };
 
 use super::facts;
-use super::{Setup, tls};
+use super::{Role, Setup, tls};
 
 /// Makes an endpoint of a stack of its socket and settings.
-pub(super) type Open<E> = fn(UdpSocket, EndpointSettings) -> Result<E, SetupError>;
+type Open<E, T> = fn(UdpSocket, EndpointSettings<T>) -> Result<E, SetupError>;
+
+/// An endpoint.
+pub(super) struct OpenEndpoint<E> {
+    pub(super) endpoint: E,
+    /// It has a session ticket, which the next connection resumes.
+    pub(super) has_ticket: Box<dyn Fn() -> bool + Send + Sync>,
+}
 
 /// Settings large enough never to limit a transfer.
 const TRANSPORT: TransportSettings = TransportSettings {
@@ -28,11 +37,40 @@ const TRANSPORT: TransportSettings = TransportSettings {
     datagram: None,
 };
 
-/// Makes the endpoint of `setup`; a server listens at the setup's address.
-pub(super) fn open<E: Endpoint>(open: Open<E>, setup: &Setup, tls: Tls) -> Result<E, String> {
-    let at = match tls {
-        Tls::Client(_) => wildcard_address(setup.address),
-        Tls::Server(_) => setup.address,
+/// The endpoint of `setup` on a stack with rustls.
+pub(super) fn on_rustls<E: Endpoint>(open: Open<E, Tls>, setup: &Setup) -> Result<OpenEndpoint<E>, String> {
+    match setup.role {
+        Role::Client => {
+            let (tls, tickets) = tls::client(setup)?;
+            let endpoint = make(open, setup, Tls::Client(tls), TRANSPORT)?;
+            Ok(OpenEndpoint { endpoint, has_ticket: Box::new(move || tickets.any()) })
+        }
+        Role::Server => {
+            let endpoint = make(open, setup, Tls::Server(tls::server(setup)?), TRANSPORT)?;
+            Ok(OpenEndpoint { endpoint, has_ticket: Box::new(|| false) })
+        }
+    }
+}
+
+/// The endpoint of `setup` on quiche.
+#[cfg(feature = "quiche")]
+pub(super) fn on_quiche<E: Endpoint>(open: Open<E, BoringTls>, setup: &Setup) -> Result<OpenEndpoint<E>, String> {
+    // As tokio-quiche has it: the runner's network carries more, and nothing is discovered.
+    let transport = TransportSettings { datagram: Some(1350), ..TRANSPORT };
+    let tls = tls::boring(setup)?;
+    let sessions = tls.sessions.clone();
+    let endpoint = make(open, setup, tls, transport)?;
+    Ok(OpenEndpoint {
+        endpoint,
+        has_ticket: Box::new(move || sessions.as_ref().is_some_and(|sessions| sessions.any())),
+    })
+}
+
+/// A server listens at the setup's address.
+fn make<E, T>(open: Open<E, T>, setup: &Setup, tls: T, transport: TransportSettings) -> Result<E, String> {
+    let at = match setup.role {
+        Role::Client => wildcard_address(setup.address),
+        Role::Server => setup.address,
     };
     let stack = setup.stack.stack;
     let wrong = |why: &dyn std::fmt::Display| format!("controller '{}': {why}", setup.controller);
@@ -40,7 +78,7 @@ pub(super) fn open<E: Endpoint>(open: Open<E>, setup: &Setup, tls: Tls) -> Resul
     let settings = EndpointSettings {
         initial: Some(tls::initial().ok_or("no cipher suite for Initial packets")?),
         shaping: controller.needs_shaping(stack),
-        transport: TRANSPORT,
+        transport,
         ..EndpointSettings::new(tls, vec![controller])
     };
     let cannot = |e: &dyn std::fmt::Display| format!("cannot listen at {at}: {e}; choose another port");
@@ -60,6 +98,7 @@ pub(super) fn record<C: Connection>(connection: &C, facts: &mut facts::Connectio
     if let Some(report) = connection.monitor().and_then(Monitor::report) {
         facts.add_monitor_report(&report);
     }
+    facts.resumed = connection.resumed().or(facts.resumed);
 }
 
 impl From<Close> for facts::Close {

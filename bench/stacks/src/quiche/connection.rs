@@ -1,0 +1,622 @@
+//! A connection: its handle, and the task that reads, sends and keeps its timers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use quinn::{AsyncTimer, VarInt};
+use tokio::sync::{Notify, oneshot};
+
+use super::coalesced::packets_after_handshake;
+use super::native::Quic;
+use super::router::{Packet, Route, Router, wait};
+use super::send_batch::SendBatch;
+use super::stream::{RecvStream, SendStream};
+use super::{ConnectionRng, StreamDelivery, monitor, set_received_ecn, stack, stream_delivery};
+use crate::native::{NativeMonitor, NativeWatch};
+use crate::settings::Sessions;
+use crate::traits::{Close, CloseKind, Closer, ConnectionStats, Monitor};
+
+/// Both halves of a bidirectional stream.
+type Halves = (SendStream, RecvStream);
+
+/// Streams that go both ways, and streams that go one way, as bit 1 of their numbers (RFC 9000 §2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dir {
+    Bi = 0,
+    Uni = 1,
+}
+
+impl Dir {
+    const fn of(stream: u64) -> Self {
+        if stream & 2 == 0 { Self::Bi } else { Self::Uni }
+    }
+}
+
+/// What tasks wait for on a connection's streams.
+#[derive(Default)]
+pub(super) struct Streams {
+    /// Tasks that wait for something to read.
+    pub(super) readers: BTreeMap<u64, Waker>,
+    /// Streams whose sending half somebody has, and the tasks that wait for room.
+    pub(super) writers: BTreeMap<u64, Option<Waker>>,
+    /// Who waits until a stream's data are acknowledged.
+    deliveries: BTreeMap<u64, DeliveryWait>,
+    /// Streams of the peer that nobody has accepted, by [`Dir`], and whether they began in 0-RTT.
+    incoming: [VecDeque<(u64, bool)>; 2],
+    /// The first of the peer's streams that has brought nothing, nor any after it; those before it that have not.
+    next: [u64; 2],
+    skipped: BTreeSet<u64>,
+    /// Streams opened from here.
+    opened: [u64; 2],
+    /// Streams that may be opened, when they were last counted.
+    credit: [u64; 2],
+}
+
+/// Somebody waits until a stream's data are acknowledged.
+struct DeliveryWait {
+    /// All of it was handed over.
+    finished: bool,
+    waiting: Vec<oneshot::Sender<Result<Option<VarInt>, Close>>>,
+}
+
+impl Streams {
+    /// A stream of the peer has something to read: whether for the first time.
+    fn is_new(&mut self, stream: u64) -> bool {
+        let (next, number) = (&mut self.next[Dir::of(stream) as usize], stream >> 2);
+        if number < *next {
+            return self.skipped.remove(&stream);
+        }
+        // No more than the peer may have open.
+        self.skipped.extend((*next..number).map(|skipped| skipped << 2 | stream & 3));
+        *next = number + 1;
+        true
+    }
+
+    /// The end of the stream is written.
+    pub(super) fn on_finished(&mut self, stream: u64) {
+        if let Some(wait) = self.deliveries.get_mut(&stream) {
+            wait.finished = true;
+        }
+    }
+}
+
+/// The window of quiche's own controller, which it says nothing of by itself.
+pub(super) struct NativeWindow {
+    pub(super) watch: NativeWatch,
+    bytes: u64,
+}
+
+/// Which end of a connection this is.
+pub(super) enum Role {
+    Server,
+    /// Where its session ticket goes.
+    Client(Option<Arc<Sessions>>),
+}
+
+/// What is behind a connection's lock.
+pub(super) struct State {
+    pub(super) quic: Quic,
+    rng: ConnectionRng,
+    server: bool,
+    /// Where the session ticket goes, until there is one.
+    sessions: Option<Arc<Sessions>>,
+    /// Wakes the [`Driver`].
+    driver: Option<Waker>,
+    send_batch: SendBatch,
+    pub(super) streams: Streams,
+    native: Option<NativeWindow>,
+    /// Probe timeouts of the path in use, when they were last looked at.
+    timeouts: usize,
+    established: bool,
+    /// A client may send in 0-RTT.
+    early: bool,
+    /// How it was closed.
+    pub(super) over: Option<Close>,
+}
+
+impl State {
+    /// Has the driver look at what was done.
+    pub(super) fn wake_driver(&mut self) {
+        self.driver.take().into_iter().for_each(Waker::wake);
+    }
+
+    pub(super) fn close(&mut self, code: u64, reason: &[u8]) {
+        // Whatever closed the connection before was first.
+        let _ = self.quic.close(true, code, reason);
+        self.wake_driver();
+    }
+
+    /// Counts a reduction when the window of the stack's own controller falls in `work`.
+    fn watching(&mut self, work: impl FnOnce(&mut Quic)) {
+        work(&mut self.quic);
+        if let Some(native) = &mut self.native {
+            let before = std::mem::replace(&mut native.bytes, window(&self.quic));
+            native.watch.reduced(before, native.bytes);
+            native.watch.record(native.bytes, None);
+        }
+    }
+
+    fn receive(&mut self, Packet { mut bytes, path }: Packet) {
+        let server = self.server;
+        self.watching(|quic| {
+            set_received_ecn(quic, path.ecn);
+            // A server's quiche forgets the handshake's keys when it is over.
+            let packets =
+                if server && quic.is_established() { packets_after_handshake(&mut bytes) } else { &mut bytes[..] };
+            if !packets.is_empty() {
+                // What cannot be read is dropped; a violation closes the connection, which sending tells the peer.
+                let _ = quic.recv(packets, stack::RecvInfo { from: path.from, to: path.to });
+            }
+        });
+    }
+
+    fn run_timers(&mut self, now: Instant) {
+        if self.quic.timeout_instant().is_none_or(|due| due > now) {
+            return;
+        }
+        self.watching(Quic::on_timeout);
+        // What was not acknowledged for so long may have been too large: a path's MTU may fall, and quiche does not look by itself.
+        let timeouts = self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.total_pto_count);
+        if std::mem::replace(&mut self.timeouts, timeouts) != timeouts {
+            self.quic.revalidate_pmtu();
+        }
+    }
+
+    /// Tells tasks what came of packets and timers.
+    fn notify(&mut self, shared: &Shared) {
+        if !self.established && self.quic.is_established() {
+            self.established = true;
+            shared.settled.notify_waiters();
+            shared.credit.notify_waiters();
+        }
+        if let Some(sessions) = &self.sessions
+            && let Some(ticket) = self.quic.session()
+        {
+            sessions.keep(ticket);
+            self.sessions = None;
+        }
+        let Self { quic, streams, .. } = self;
+        // Before a stream is asked for anything: quiche then forgets one that is over.
+        streams.deliveries.retain(|stream, wait| {
+            wait.waiting.retain(|waiting| !waiting.is_closed());
+            let result = match stream_delivery(quic, *stream) {
+                // Where quiche has forgotten it, nobody has stopped it before.
+                StreamDelivery::Acknowledged | StreamDelivery::Forgotten if wait.finished => None,
+                StreamDelivery::Reset => Some(VarInt::from_u32(0)),
+                _ => return !wait.waiting.is_empty(),
+            };
+            wait.waiting.drain(..).for_each(|waiting| drop(waiting.send(Ok(result))));
+            false
+        });
+        while let Some(stream) = quic.stream_readable_next() {
+            let peers = stream & 1 != u64::from(self.server);
+            if let Some(reader) = streams.readers.remove(&stream) {
+                reader.wake();
+            } else if peers && streams.is_new(stream) {
+                streams.incoming[Dir::of(stream) as usize].push_back((stream, !self.established));
+                shared.incoming[Dir::of(stream) as usize].notify_waiters();
+            }
+        }
+        while let Some(stream) = quic.stream_writable_next() {
+            match streams.writers.get_mut(&stream) {
+                Some(writer) => writer.take().into_iter().for_each(Waker::wake),
+                // quiche keeps a stream that its peer has stopped until somebody has asked for it.
+                None => drop(quic.stream_capacity(stream)),
+            }
+        }
+        let credit = [quic.peer_streams_left_bidi(), quic.peer_streams_left_uni()];
+        if std::mem::replace(&mut streams.credit, credit) != credit {
+            shared.credit.notify_waiters();
+        }
+    }
+
+    /// The connection is over: whoever waits hears of it.
+    fn end(&mut self, shared: &Shared) {
+        let close = close_of(&self.quic);
+        for wait in std::mem::take(&mut self.streams.deliveries).into_values() {
+            wait.waiting.into_iter().for_each(|waiting| drop(waiting.send(Err(close.clone()))));
+        }
+        std::mem::take(&mut self.streams.readers).into_values().for_each(Waker::wake);
+        self.streams.writers.values_mut().filter_map(Option::take).for_each(Waker::wake);
+        self.over = Some(close);
+        for notify in [&shared.settled, &shared.credit, &shared.incoming[0], &shared.incoming[1]] {
+            notify.notify_waiters();
+        }
+    }
+}
+
+/// A connection as its handles and its driver share it.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    router: Arc<Router>,
+    monitor: Option<Monitor>,
+    native: Option<Arc<NativeMonitor>>,
+    /// The handshake is complete, or the connection over.
+    settled: Notify,
+    /// Streams may be opened.
+    credit: Notify,
+    /// Streams have come, by [`Dir`].
+    incoming: [Notify; 2],
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Does something with the connection at its time and with its random numbers.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state();
+        let mut rng = state.rng;
+        let done = self.router.clock.run(&mut rng, || work(&mut state));
+        state.rng = rng;
+        done
+    }
+}
+
+/// Closes the connection when nobody has it any more.
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.with(|state| state.close(0, b""));
+    }
+}
+
+/// A connection. A handle: clones are the same connection, which is closed when the last of them and of its streams is dropped.
+#[derive(Clone)]
+pub struct Connection(Arc<Handle>);
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("id", &self.stable_id()).finish()
+    }
+}
+
+impl Connection {
+    /// Runs a connection of quiche's on its route, from its first packet on.
+    pub(super) fn start(
+        quic: Quic,
+        rng: ConnectionRng,
+        role: Role,
+        native: Option<(NativeWatch, bool)>,
+        router: &Arc<Router>,
+        route: Route,
+    ) -> Result<Self, Close> {
+        let monitor = match &native {
+            Some((watch, watched)) => watched.then(|| Monitor::Native(Arc::clone(&watch.monitor))),
+            None => monitor(&quic).map(Monitor::Fathom),
+        };
+        let counts = native.as_ref().map(|(watch, _)| Arc::clone(&watch.monitor));
+        let (server, sessions) = match role {
+            Role::Server => (true, None),
+            Role::Client(sessions) => (false, sessions),
+        };
+        let state = State {
+            native: native.map(|(watch, _)| NativeWindow { watch, bytes: window(&quic) }),
+            quic,
+            rng,
+            server,
+            sessions,
+            driver: None,
+            send_batch: SendBatch::new(router),
+            streams: Streams::default(),
+            timeouts: 0,
+            established: false,
+            early: false,
+            over: None,
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            router: Arc::clone(router),
+            monitor,
+            native: counts,
+            settled: Notify::new(),
+            credit: Notify::new(),
+            incoming: [Notify::new(), Notify::new()],
+        });
+        if let Some(first) = route.inbox.first() {
+            shared.with(|state| {
+                state.receive(first);
+                if state.quic.is_closed() { Err(close_of(&state.quic)) } else { Ok(()) }
+            })?;
+        }
+        let runtime = &router.clock.runtime;
+        let timer = runtime.new_timer(runtime.now());
+        runtime.spawn(Box::pin(Driver { shared: Some(Arc::clone(&shared)), route, timer }));
+        Ok(Self(Arc::new(Handle(shared))))
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.0.0
+    }
+
+    pub(super) fn monitor(&self) -> Option<&Monitor> {
+        self.shared().monitor.as_ref()
+    }
+
+    pub(super) fn resumed(&self) -> Option<bool> {
+        let state = self.shared().state();
+        state.established.then(|| state.quic.is_resumed())
+    }
+
+    /// What a client sent in 0-RTT was taken; on servers, the handshake is complete.
+    pub(super) fn early_data_accepted(&self) -> bool {
+        /// BoringSSL's `ssl_early_data_accepted`.
+        const ACCEPTED: u32 = 2;
+        let state = self.shared().state();
+        state.server || state.quic.early_data_reason() == ACCEPTED
+    }
+
+    pub(super) fn stable_id(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// Waits until the handshake is complete.
+    pub(super) async fn established(&self) -> Result<(), Close> {
+        let shared = self.shared();
+        wait(&shared.settled, || {
+            let state = shared.state();
+            if state.established { Some(Ok(())) } else { state.over.clone().map(Err) }
+        })
+        .await
+    }
+
+    /// Waits until it is closed.
+    pub(super) async fn closed(&self) -> Close {
+        wait(&self.shared().settled, || self.shared().state().over.clone()).await
+    }
+
+    /// Closes the connection with this application error code.
+    pub(super) fn close(&self, code: VarInt, reason: &[u8]) {
+        self.shared().with(|state| state.close(code.into_inner(), reason));
+    }
+
+    /// Opens a stream once the peer's limit permits; whether it starts in 0-RTT.
+    async fn open(&self, dir: Dir) -> Result<(u64, bool), Close> {
+        let shared = self.shared();
+        wait(&shared.credit, || {
+            shared.with(|state| {
+                if let Some(close) = &state.over {
+                    return Some(Err(close.clone()));
+                }
+                let early = !state.quic.is_established();
+                let opened = &mut state.streams.opened[dir as usize];
+                let stream = *opened << 2 | (dir as u64) << 1 | u64::from(state.server);
+                if early && !state.server && !state.quic.is_in_early_data() {
+                    return None;
+                }
+                // quiche begins a stream with the first write to it.
+                state.quic.stream_send(stream, b"", false).ok()?;
+                *opened += 1;
+                Some(Ok((stream, early)))
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn open_stream(&self) -> Result<(SendStream, RecvStream, bool), Close> {
+        let (id, early) = self.open(Dir::Bi).await?;
+        let recv = RecvStream::new(self.clone(), id);
+        Ok((SendStream::new(self.clone(), id), recv, early))
+    }
+
+    pub(super) async fn open_bi(&self) -> Result<Halves, Close> {
+        self.open_stream().await.map(|(send, recv, _)| (send, recv))
+    }
+
+    pub(super) async fn open_uni(&self) -> Result<SendStream, Close> {
+        self.open(Dir::Uni).await.map(|(id, _)| SendStream::new(self.clone(), id))
+    }
+
+    /// The peer's next stream.
+    async fn accept(&self, dir: Dir) -> Result<(u64, bool), Close> {
+        let shared = self.shared();
+        wait(&shared.incoming[dir as usize], || {
+            let mut state = shared.state();
+            match state.streams.incoming[dir as usize].pop_front() {
+                Some(stream) => Some(Ok(stream)),
+                None => state.over.clone().map(Err),
+            }
+        })
+        .await
+    }
+
+    pub(super) async fn accept_stream(&self) -> Result<(SendStream, RecvStream, bool), Close> {
+        let (id, early) = self.accept(Dir::Bi).await?;
+        Ok((SendStream::new(self.clone(), id), RecvStream::new(self.clone(), id), early))
+    }
+
+    pub(super) async fn accept_bi(&self) -> Result<Halves, Close> {
+        self.accept_stream().await.map(|(send, recv, _)| (send, recv))
+    }
+
+    pub(super) async fn accept_uni(&self) -> Result<RecvStream, Close> {
+        self.accept(Dir::Uni).await.map(|(id, _)| RecvStream::new(self.clone(), id))
+    }
+
+    /// Ends with `None` when the peer has acknowledged all data of the stream and its end, with a code when it was stopped or reset.
+    pub(super) fn delivery(
+        &self,
+        stream: u64,
+        finished: bool,
+    ) -> impl Future<Output = Result<Option<VarInt>, Close>> + Send + Sync + use<> {
+        let (sender, told) = oneshot::channel();
+        let mut state = self.shared().state();
+        if let Some(close) = &state.over {
+            let _ = sender.send(Err(close.clone()));
+        } else {
+            let wait = state.streams.deliveries.entry(stream);
+            let wait = wait.or_insert_with(|| DeliveryWait { finished, waiting: Vec::new() });
+            wait.waiting.push(sender);
+            // It may be over already.
+            state.wake_driver();
+        }
+        async move { told.await.unwrap_or_else(|_| Err(ended())) }
+    }
+
+    pub(super) fn stats(&self) -> ConnectionStats {
+        let shared = self.shared();
+        let state = shared.state();
+        let (quic, stats) = (&state.quic, state.quic.stats());
+        let path = quic.path_stats().find(|path| path.active);
+        let own = ConnectionStats {
+            // Without a sample it is a guess.
+            rtt: path.as_ref().filter(|path| path.min_rtt.is_some()).map(|path| path.rtt),
+            window: path.map_or(0, |path| path.cwnd as u64),
+            sent: stats.sent as u64,
+            sent_bytes: stats.sent_bytes,
+            received_bytes: stats.recv_bytes,
+            lost: stats.lost as u64,
+            reductions: shared.native.as_ref().map_or(0, |monitor| monitor.reductions()),
+            ..ConnectionStats::default()
+        };
+        let report = monitor(quic).map(|monitor| monitor.report());
+        own.with_report(report)
+    }
+
+    pub(super) fn protocol(&self) -> Option<String> {
+        let state = self.shared().state();
+        let protocol = state.quic.application_proto();
+        (!protocol.is_empty()).then(|| String::from_utf8_lossy(protocol).into_owned())
+    }
+}
+
+fn window(quic: &Quic) -> u64 {
+    quic.path_stats().find(|path| path.active).map_or(0, |path| path.cwnd as u64)
+}
+
+/// How a connection was closed.
+fn close_of(quic: &Quic) -> Close {
+    let (by, error) = match (quic.peer_error(), quic.local_error()) {
+        (Some(e), _) => (Closer::Peer, e),
+        (None, Some(e)) => (Closer::Us, e),
+        (None, None) if quic.is_timed_out() => {
+            let (by, kind) = (Closer::Nobody, CloseKind::Timeout);
+            return Close { by, kind, code: None, reason: Bytes::new(), text: "timed out".into() };
+        }
+        (None, None) => return ended(),
+    };
+    let kind = if error.is_app { CloseKind::Application } else { CloseKind::Transport };
+    let reason = Bytes::copy_from_slice(&error.reason);
+    let (who, space) = (
+        if by == Closer::Us { "this side" } else { "the peer" },
+        if error.is_app { "application" } else { "transport" },
+    );
+    let text =
+        format!("{who} closed it with {space} error {:#x} {}", error.error_code, String::from_utf8_lossy(&reason));
+    Close { by, kind, code: Some(error.error_code), reason, text }
+}
+
+/// Without a word of either side.
+fn ended() -> Close {
+    Close { by: Closer::Peer, kind: CloseKind::Reset, code: None, reason: Bytes::new(), text: "ended".into() }
+}
+
+/// Reads, sends and keeps the timers of a connection, until it is closed.
+struct Driver {
+    /// Until it is over: what follows is for packets that are still on their way.
+    shared: Option<Arc<Shared>>,
+    route: Route,
+    timer: Pin<Box<dyn AsyncTimer>>,
+}
+
+/// What a driver waits for.
+enum Next {
+    /// Packets, somebody who wakes it, this time.
+    Wait(Option<Instant>),
+    /// Its turn: it has more to do.
+    Turn,
+    /// The end of the draining period.
+    Drained(Option<Instant>),
+}
+
+impl State {
+    /// Everything that is due: packets, timers, events, sending.
+    fn drive(&mut self, cx: &mut Context<'_>, shared: &Shared, route: &Route) -> Next {
+        let now = shared.router.clock.runtime.now();
+        let (packets, more, close) = route.inbox.take(cx);
+        packets.into_iter().for_each(|packet| self.receive(packet));
+        if let Some(code) = close {
+            let _ = self.quic.close(true, code.into(), b"");
+        }
+        self.run_timers(now);
+        self.notify(shared);
+        let Self { quic, send_batch, .. } = self;
+        let sent = send_batch.poll_send(cx, quic, &shared.router, now);
+        if !self.early && quic.is_in_early_data() {
+            // quiche knows once it has written the ClientHello.
+            self.early = true;
+            shared.credit.notify_waiters();
+        }
+        if let Some(native) = &mut self.native {
+            // With packets of another size a window changes that nothing has happened to.
+            native.bytes = window(&self.quic);
+        }
+        // A close that may not be sent, for the client has not shown its address, is none to wait for.
+        let untold = matches!(sent, Poll::Ready(None)) && self.quic.local_error().is_some();
+        if self.quic.is_closed() || self.quic.is_draining() || untold {
+            self.end(shared);
+            return Next::Drained(self.quic.timeout_instant().filter(|_| self.quic.is_draining()));
+        }
+        match sent {
+            _ if more => Next::Turn,
+            Poll::Pending => Next::Wait(self.quic.timeout_instant()),
+            Poll::Ready(Some(at)) if at <= now => Next::Turn,
+            Poll::Ready(held) => Next::Wait(self.quic.timeout_instant().into_iter().chain(held).min()),
+        }
+    }
+}
+
+/// Times that a driver goes on before other tasks have their turn.
+const TURNS: usize = 4;
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { shared, route, timer } = &mut *self;
+        if let Some(driven) = shared.clone() {
+            let mut state = driven.state();
+            state.driver = None;
+            let mut turns = 0;
+            loop {
+                let mut rng = state.rng;
+                let next = driven.router.clock.run(&mut rng, || state.drive(cx, &driven, route));
+                state.rng = rng;
+                match next {
+                    Next::Turn if turns < TURNS => turns += 1,
+                    Next::Turn => {
+                        cx.waker().wake_by_ref();
+                        break;
+                    }
+                    Next::Wait(due) => {
+                        let Some(due) = due else { break };
+                        timer.as_mut().reset(due);
+                        if timer.as_mut().poll(cx).is_pending() {
+                            break;
+                        }
+                    }
+                    Next::Drained(due) => {
+                        drop(state);
+                        *shared = None;
+                        route.inbox.end();
+                        let Some(due) = due else { return Poll::Ready(()) };
+                        timer.as_mut().reset(due);
+                        return timer.as_mut().poll(cx);
+                    }
+                }
+            }
+            state.driver = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        timer.as_mut().poll(cx)
+    }
+}

@@ -1,0 +1,393 @@
+//! The endpoint, and the traits.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ::h3::quic::StreamErrorIncoming;
+use bytes::Bytes;
+use fathom_cc::Time;
+use fathom_plugin::Observer;
+use parking_lot::Mutex;
+use quinn::{AsyncUdpSocket, Runtime, TokioRuntime, VarInt};
+
+use super::connection::{Connection, Role};
+use super::native::Quic;
+use super::router::{Cid, LARGEST, PacketPath, Route, Router};
+use super::stack::{self, ConnectionId, Header, RetryConnectionIds};
+use super::stream::{RecvStream, SendStream};
+use super::{ConnectionRng, Share, h3};
+use crate::native::{NativeClock, NativeMonitor, NativeWatch};
+use crate::settings::{BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings};
+use crate::traits::{self, Close, ConnectionStats, Delivery, EarlyDataAccepted, Monitor};
+
+/// The largest packet sent, as tokio-quiche has it: it fits where tunnels take their share of an Ethernet frame. Larger ones are discovered.
+const PACKET: usize = 1350;
+/// What quiche has no defaults for, as quinn's: receive window of a stream (100 ms at 100 Mbps), idle timeout, streams of each kind.
+const STREAM_WINDOW: u32 = 1_250_000;
+const IDLE: Duration = Duration::from_secs(30);
+const STREAMS: u32 = 100;
+/// Connection IDs that a peer may give, as quinn's.
+const CONNECTION_IDS: u64 = 5;
+/// No limit on a connection's data.
+const NO_LIMIT: u64 = (1 << 62) - 1;
+
+/// A client or a server.
+pub struct Endpoint {
+    router: Arc<Router>,
+    /// Boxed: it is large.
+    config: Box<Mutex<stack::Config>>,
+    shares: Vec<Share>,
+    server: bool,
+    early_data: bool,
+    sessions: Option<Arc<Sessions>>,
+    watch_natives: Option<NativeClock>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("local", &self.router.local).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.router.abandon();
+    }
+}
+
+impl Endpoint {
+    /// On a socket of the system's. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// A controller, the TLS configuration or the socket does not serve.
+    pub fn on_tokio(socket: UdpSocket, settings: EndpointSettings<BoringTls>) -> Result<Self, SetupError> {
+        let socket = TokioRuntime.wrap_udp_socket(socket)?;
+        Self::new(socket, Arc::new(TokioRuntime), settings)
+    }
+
+    /// On any socket and runtime of quinn's kind. With a seed, quiche's time and randomness are the runtime's and the seed's.
+    ///
+    /// # Errors
+    /// A controller, the TLS configuration or the socket does not serve.
+    pub fn new(
+        socket: Arc<dyn AsyncUdpSocket>,
+        runtime: Arc<dyn Runtime>,
+        settings: EndpointSettings<BoringTls>,
+    ) -> Result<Self, SetupError> {
+        let EndpointSettings { tls, controllers, extension, clock, watch_natives, seed, transport, .. } = settings;
+        let shares = controllers.iter().map(|controller| {
+            Share::new(controller, extension, clock.as_ref()).map_err(|e| SetupError::Controller(controller.spec(), e))
+        });
+        let shares = shares.collect::<Result<Vec<_>, _>>()?;
+        if shares.is_empty() {
+            return Err(SetupError::Controller(String::new(), "name one".into()));
+        }
+        let BoringTls { server, context, protocol, early_data, sessions } = tls;
+        // An error stack has a line for each error.
+        let wrong = |e: stack::Error| SetupError::Tls(e.to_string().trim().replace('\n', "; "));
+        let mut config = stack::Config::with_boring_ssl_ctx_builder(stack::PROTOCOL_VERSION, context).map_err(wrong)?;
+        config.set_application_protos(&[&protocol]).map_err(wrong)?;
+        if early_data {
+            config.enable_early_data();
+        }
+        set_transport(&mut config, &transport);
+        if seed.is_none() {
+            // For paths that the peer moves to. Those of a simulation stay.
+            config.set_active_connection_id_limit(CONNECTION_IDS);
+        }
+        let router = Router::new(socket, runtime, server, seed)?;
+        Ok(Self { router, config: Box::new(Mutex::new(config)), shares, server, early_data, sessions, watch_natives })
+    }
+
+    /// Begins a connection of this controller with what `open` makes of the configuration.
+    fn start(
+        &self,
+        share: &Share,
+        observer: Option<Arc<dyn Observer>>,
+        mut rng: ConnectionRng,
+        route: Route,
+        open: impl FnOnce(&mut stack::Config) -> stack::Result<Quic>,
+    ) -> Result<Connecting, String> {
+        let quic = {
+            let mut config = self.config.lock();
+            share.apply(&mut config, observer.clone());
+            let quic = self.router.clock.run(&mut rng, || open(&mut config));
+            // The observer goes with its connection, not with the next one.
+            share.apply(&mut config, None);
+            quic.map_err(|e| e.to_string())?
+        };
+        let native = share.is_native().then(|| {
+            let monitor = Arc::<NativeMonitor>::default();
+            match &self.watch_natives {
+                Some(clock) => (NativeWatch { clock: Arc::clone(clock), observer, monitor }, true),
+                None => (NativeWatch { clock: Arc::new(|| Time::ZERO), observer: None, monitor }, false),
+            }
+        });
+        let role = if self.server { Role::Server } else { Role::Client(self.sessions.clone()) };
+        let connection = Connection::start(quic, rng, role, native, &self.router, route);
+        let connection = connection.map_err(|close| close.text)?;
+        let over = connection.clone();
+        let over = Box::pin(async move { over.established().await });
+        Ok(Connecting { over, connection: Some(connection), early: self.server })
+    }
+}
+
+fn set_transport(config: &mut stack::Config, settings: &TransportSettings) {
+    // quiche keeps no more of what was written than the congestion window lets out.
+    let TransportSettings { idle, bidi_streams, uni_streams, stream_window, window, send_window: _, datagram } =
+        *settings;
+    config.set_max_idle_timeout(u64::try_from(idle.unwrap_or(IDLE).as_millis()).unwrap_or(u64::MAX));
+    config.set_initial_max_streams_bidi(bidi_streams.unwrap_or(STREAMS).into());
+    config.set_initial_max_streams_uni(uni_streams.unwrap_or(STREAMS).into());
+    let stream_window = stream_window.unwrap_or(STREAM_WINDOW).into();
+    config.set_initial_max_stream_data_bidi_local(stream_window);
+    config.set_initial_max_stream_data_bidi_remote(stream_window);
+    config.set_initial_max_stream_data_uni(stream_window);
+    // The windows stay as they begin: the other stacks do not tune theirs.
+    config.set_max_stream_window(stream_window);
+    let window = window.map_or(NO_LIMIT, u64::from);
+    config.set_initial_max_data(window);
+    config.set_max_connection_window(window);
+    config.set_max_send_udp_payload_size(datagram.map_or(PACKET, usize::from));
+    config.discover_pmtu(datagram.is_none());
+    config.set_max_recv_udp_payload_size(LARGEST);
+    config.grease(false);
+}
+
+impl traits::Endpoint for Endpoint {
+    type Incoming = Incoming;
+    type Connecting = Connecting;
+    type Connection = Connection;
+
+    fn local_address(&self) -> io::Result<SocketAddr> {
+        Ok(self.router.local)
+    }
+
+    fn connect(
+        &self,
+        to: SocketAddr,
+        server_name: &str,
+        initial_rtt: Option<Duration>,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Result<Connecting, String> {
+        if self.server {
+            return Err("a server does not connect".into());
+        }
+        let (id, rng, route) = self.router.open(None);
+        let local = self.router.local;
+        let ticket = self.sessions.as_ref().and_then(|sessions| sessions.take());
+        let connecting = self.start(&self.shares[0], observer, rng, route, |config| {
+            config.set_initial_rtt(initial_rtt.unwrap_or(INITIAL_RTT));
+            let mut quic = stack::connect_with_buffer_factory(Some(server_name), &id.id(), local, to, config)?;
+            ticket.as_ref().map_or(Ok(()), |ticket| quic.set_session(ticket))?;
+            Ok(quic)
+        })?;
+        Ok(Connecting { early: self.early_data && ticket.is_some(), ..connecting })
+    }
+
+    async fn accept(&self) -> Option<Incoming> {
+        self.router.accept().await
+    }
+
+    fn begin(
+        &self,
+        incoming: Incoming,
+        controller: usize,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Result<Connecting, String> {
+        let Incoming { header, original, id, rng, path, route } = incoming;
+        self.start(&self.shares[controller], observer, rng, route, |config| match &original {
+            Some(original) => {
+                let original = ConnectionId::from_ref(original);
+                let ids = RetryConnectionIds { original_destination_cid: &original, retry_source_cid: &header.dcid };
+                stack::accept_with_retry(&id.id(), ids, path.to, path.from, config)
+            }
+            None => stack::accept_with_buf_factory(&id.id(), None, path.to, path.from, config),
+        })
+    }
+
+    fn close(&self, code: u32) {
+        self.router.close(code);
+    }
+
+    async fn wait_idle(&self) {
+        self.router.wait_idle().await;
+    }
+}
+
+/// quiche's default (RFC 9002 §6.2.2).
+const INITIAL_RTT: Duration = Duration::from_millis(333);
+
+/// A client's connection attempt.
+pub struct Incoming {
+    pub(super) header: Header<'static>,
+    /// What a Retry token proves: the destination connection ID of the client's first packet.
+    pub(super) original: Option<Vec<u8>>,
+    pub(super) id: Cid,
+    pub(super) rng: ConnectionRng,
+    pub(super) path: PacketPath,
+    pub(super) route: Route,
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming").field("from", &self.path.from).finish_non_exhaustive()
+    }
+}
+
+impl traits::Incoming for Incoming {
+    fn remote_address(&self) -> SocketAddr {
+        self.path.from
+    }
+
+    fn local_ip(&self) -> Option<IpAddr> {
+        Some(self.path.to.ip()).filter(|ip| !ip.is_unspecified())
+    }
+
+    fn remote_address_validated(&self) -> bool {
+        self.original.is_some()
+    }
+
+    fn may_retry(&self) -> bool {
+        self.original.is_none()
+    }
+
+    fn original_dcid(&self) -> String {
+        self.original.as_deref().unwrap_or(&self.header.dcid).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn refuse(self) {
+        self.route.router().refuse(&self.header, self.path);
+    }
+
+    fn retry(self) {
+        if self.may_retry() {
+            self.route.router().retry(&self.header, self.path);
+        }
+    }
+}
+
+/// A connection in its handshake.
+pub struct Connecting {
+    /// Until the handshake is over.
+    connection: Option<Connection>,
+    /// It may send before: a server always, a client with a ticket that permits it.
+    early: bool,
+    over: Pin<Box<dyn Future<Output = Result<(), Close>> + Send>>,
+}
+
+impl fmt::Debug for Connecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connecting").field("connection", &self.connection).finish_non_exhaustive()
+    }
+}
+
+impl Future for Connecting {
+    type Output = Result<Connection, Close>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.over.as_mut().poll(cx).map_ok(|()| self.connection.take().expect("polled after its end"))
+    }
+}
+
+impl traits::Connecting for Connecting {
+    type Connection = Connection;
+
+    fn into_0rtt(mut self) -> Result<(Connection, EarlyDataAccepted), Self> {
+        if !self.early {
+            return Err(self);
+        }
+        let Some(connection) = self.connection.take() else { return Err(self) };
+        let accepted = connection.clone();
+        Ok((connection, Box::pin(async move { self.over.await.is_ok() && accepted.early_data_accepted() })))
+    }
+
+    fn monitor(&self) -> Option<&Monitor> {
+        self.connection.as_ref().and_then(Connection::monitor)
+    }
+}
+
+impl traits::Connection for Connection {
+    type Send = SendStream;
+    type Recv = RecvStream;
+    type H3 = h3::Connection;
+    type H3Stream = h3::BidiStream<Bytes>;
+    type H3Opener = h3::OpenStreams;
+    type AcknowledgedH3 = h3::Connection;
+
+    fn h3(&self) -> h3::Connection {
+        h3::Connection::new(self.clone())
+    }
+
+    fn acknowledged_h3(&self) -> h3::Connection {
+        h3::Connection::new(self.clone())
+    }
+
+    async fn open_bi(&self) -> io::Result<(SendStream, RecvStream, bool)> {
+        self.open_stream().await.map_err(io::Error::other)
+    }
+
+    async fn accept_bi(&self) -> Option<(SendStream, RecvStream, bool)> {
+        self.accept_stream().await.ok()
+    }
+
+    fn reset(stream: &mut SendStream, code: u32) {
+        let _ = stream.reset(code.into());
+    }
+
+    fn close(&self, code: u32) {
+        Self::close(self, VarInt::from_u32(code), b"");
+    }
+
+    fn close_reason(&self) -> Option<Close> {
+        self.shared().state().over.clone()
+    }
+
+    async fn closed(&self) -> Close {
+        Self::closed(self).await
+    }
+
+    /// quiche has no way to begin one.
+    fn update_keys(&self) {}
+
+    fn handshake_confirmed(&self) -> bool {
+        self.shared().state().quic.is_established()
+    }
+
+    fn protocol(&self) -> Option<String> {
+        Self::protocol(self)
+    }
+
+    fn resumed(&self) -> Option<bool> {
+        Self::resumed(self)
+    }
+
+    fn monitor(&self) -> Option<&Monitor> {
+        Self::monitor(self)
+    }
+
+    fn stats(&self) -> ConnectionStats {
+        Self::stats(self)
+    }
+}
+
+impl traits::RequestStream for h3::BidiStream<Bytes> {
+    fn delivery(&self) -> Delivery {
+        let acknowledged = self.acknowledged();
+        Box::pin(async move { acknowledged.await.map_err(|e| format!("{e:?}")) })
+    }
+
+    fn poll_write_chunks(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<(), StreamErrorIncoming>> {
+        Self::poll_write_chunks(self, cx, chunks)
+    }
+}

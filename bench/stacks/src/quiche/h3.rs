@@ -1,0 +1,102 @@
+//! Transport for the `h3` crate: the sources of `h3-noq` (`cc/noq/h3`) on the types of `stream.rs` and `connection.rs`.
+
+#[path = "../../../../cc/noq/h3/src/bidi.rs"]
+mod bidi;
+#[path = "../../../../cc/noq/h3/src/connection.rs"]
+#[allow(dead_code)] // `stack`, which the crates give their users.
+mod connection;
+#[path = "../../../../cc/noq/h3/src/recv.rs"]
+mod recv;
+#[path = "../../../../cc/noq/h3/src/send.rs"]
+mod send;
+#[path = "../../../../cc/noq/h3/src/waiting.rs"]
+mod waiting;
+
+pub use self::bidi::BidiStream;
+pub use self::connection::{Connection, OpenStreams};
+pub use self::recv::RecvStream;
+pub use self::send::{NotReady, SendStream};
+
+/// The stream's number as h3's.
+fn stream_id(id: u64) -> h3::quic::StreamId {
+    h3::quic::StreamId::try_from(id).expect("a stream number of 62 bits")
+}
+
+/// This stack under the names that the shared modules use.
+mod stack {
+    use std::task::{Context, Poll, ready};
+
+    use bytes::Bytes;
+
+    pub(crate) use super::super::connection::Connection;
+    pub(crate) use super::super::stream::{ReadError, RecvStream, SendStream, WriteError};
+    pub(crate) use crate::traits::Close as ConnectionError;
+    pub(crate) use quinn::VarInt;
+
+    pub(crate) fn poll_read(stream: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadError>> {
+        stream.poll_chunk(cx)
+    }
+
+    /// Hands over some of `chunks` without a copy; what quiche took is empty then.
+    pub(crate) fn poll_write(
+        stream: &mut SendStream,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<(), WriteError>> {
+        for chunk in chunks.iter_mut().filter(|chunk| !chunk.is_empty()) {
+            ready!(stream.poll_write_chunk(cx, chunk))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    pub(crate) fn lost(close: ConnectionError) -> Option<ConnectionError> {
+        Some(close)
+    }
+}
+
+/// The stack's errors in the terms of [`h3::quic`]. What HTTP/3 gives a meaning to keeps its code.
+mod error {
+    use std::sync::Arc;
+
+    use h3::error::Code;
+    use h3::quic::{ConnectionErrorIncoming, StreamErrorIncoming};
+
+    use super::stack::{ConnectionError, ReadError, VarInt, WriteError};
+    use crate::traits::{CloseKind, Closer};
+
+    pub(crate) fn connection(close: ConnectionError) -> ConnectionErrorIncoming {
+        match (close.by, close.kind, close.code) {
+            (Closer::Peer, CloseKind::Application, Some(error_code)) => {
+                ConnectionErrorIncoming::ApplicationClose { error_code }
+            }
+            (_, CloseKind::Timeout, _) => ConnectionErrorIncoming::Timeout,
+            // A close by the transport carries a code of another space (RFC 9000 §20.1): it must not pass for HTTP/3's.
+            _ => ConnectionErrorIncoming::Undefined(Arc::new(close)),
+        }
+    }
+
+    pub(crate) fn connection_on_stream(close: ConnectionError) -> StreamErrorIncoming {
+        StreamErrorIncoming::ConnectionErrorIncoming { connection_error: connection(close) }
+    }
+
+    pub(crate) fn read(error: ReadError) -> StreamErrorIncoming {
+        match error {
+            ReadError::Reset(code) => StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() },
+            ReadError::ConnectionLost(close) => connection_on_stream(close),
+            ReadError::ClosedStream => StreamErrorIncoming::Unknown(Box::new(error)),
+        }
+    }
+
+    pub(crate) fn write(error: WriteError) -> StreamErrorIncoming {
+        match error {
+            WriteError::Stopped(code) => StreamErrorIncoming::StreamTerminated { error_code: code.into_inner() },
+            WriteError::ConnectionLost(close) => connection_on_stream(close),
+            WriteError::ClosedStream | WriteError::ZeroRttRejected => StreamErrorIncoming::Unknown(Box::new(error)),
+        }
+    }
+
+    /// A code as QUIC carries it: of 62 bits.
+    pub(crate) fn code(code: u64) -> VarInt {
+        VarInt::from_u64(code).unwrap_or_else(|_| VarInt::from_u32(Code::H3_INTERNAL_ERROR.value() as u32))
+    }
+}

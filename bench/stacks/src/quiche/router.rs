@@ -1,0 +1,491 @@
+//! An endpoint's socket: its packets by connection, and replies to those of none.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::io::IoSliceMut;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, Runtime};
+use ring::hmac;
+use tokio::sync::Notify;
+
+use super::endpoint::Incoming;
+use super::stack::{self, ConnectionId, Header};
+use super::stateless::{RetryTokens, refusal};
+use super::{ConnectionRng, run_at};
+
+/// The largest packet received, and room for the largest sent.
+pub(super) const LARGEST: usize = 1500;
+/// Length of the connection IDs given here, as quinn's.
+const CID_LEN: usize = 8;
+/// A client's first datagram is no shorter (RFC 9000 §14.1), nor the connection ID it makes up (§7.2).
+const MIN_INITIAL_DATAGRAM: usize = 1_200;
+const MIN_INITIAL_DCID: usize = 8;
+/// Buffers filled at once, each with datagrams of one peer.
+const BATCH: usize = 8;
+/// Longest series of datagrams that the kernel hands over as one.
+const MAX_GRO_BYTES: usize = 64 << 10;
+/// Times the socket is read before other tasks have their turn.
+const ROUNDS: usize = 8;
+/// Packets that wait for a connection; more are lost, as in a router.
+const QUEUE: usize = 128;
+/// Packets that a connection reads before it sends anything.
+const AT_ONCE: usize = 32;
+/// Buffers for sending that are kept for the next connection.
+const BUFFERS: usize = 16;
+/// Connection attempts that wait to be accepted; more are lost, and their clients try again.
+const BACKLOG: usize = 1_024;
+
+/// Where a packet came from and went to, and its ECN field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PacketPath {
+    pub(super) from: SocketAddr,
+    pub(super) to: SocketAddr,
+    pub(super) ecn: u8,
+}
+
+/// A packet on its way to its connection.
+pub(super) struct Packet {
+    pub(super) bytes: Vec<u8>,
+    pub(super) path: PacketPath,
+}
+
+/// What has come for a connection.
+#[derive(Default)]
+pub(super) struct Inbox(Mutex<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    packets: VecDeque<Packet>,
+    /// The application error code with which the endpoint closes its connections.
+    close: Option<u32>,
+    /// The connection is over: nothing is kept.
+    over: bool,
+    waker: Option<Waker>,
+}
+
+impl Queue {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Inbox {
+    fn push(&self, packet: &[u8], path: PacketPath) {
+        let mut queue = self.0.lock();
+        if queue.packets.len() < QUEUE && !queue.over {
+            queue.packets.push_back(Packet { bytes: packet.to_vec(), path });
+            queue.wake();
+        }
+    }
+
+    /// Some packets, whether there are others, and the code to close the connection with. Where there are none, wakes the task of `cx` when
+    /// some come.
+    pub(super) fn take(&self, cx: &Context<'_>) -> (VecDeque<Packet>, bool, Option<u32>) {
+        let mut queue = self.0.lock();
+        let rest = queue.packets.len().min(AT_ONCE);
+        let rest = queue.packets.split_off(rest);
+        let more = !rest.is_empty();
+        // What was there takes its memory along: most connections are idle most of the time.
+        let packets = std::mem::replace(&mut queue.packets, rest);
+        if !more && !queue.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            queue.waker = Some(cx.waker().clone());
+        }
+        (packets, more, queue.close.take())
+    }
+
+    /// The packet that the connection begins with.
+    pub(super) fn first(&self) -> Option<Packet> {
+        self.0.lock().packets.pop_front()
+    }
+
+    /// Nothing is wanted any more.
+    pub(super) fn end(&self) {
+        let mut queue = self.0.lock();
+        (queue.over, queue.packets, queue.waker) = (true, VecDeque::new(), None);
+    }
+
+    fn close(&self, code: u32) {
+        let mut queue = self.0.lock();
+        queue.close = Some(code);
+        queue.wake();
+    }
+}
+
+/// A connection ID as a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Cid {
+    bytes: [u8; stack::MAX_CONN_ID_LEN],
+    len: u8,
+}
+
+impl Cid {
+    fn new(id: &[u8]) -> Option<Self> {
+        let mut bytes = [0; stack::MAX_CONN_ID_LEN];
+        bytes.get_mut(..id.len())?.copy_from_slice(id);
+        Some(Self { bytes, len: id.len() as u8 })
+    }
+
+    /// The ID a packet is addressed to (RFC 8999 §5).
+    fn addressed(packet: &[u8]) -> Option<Self> {
+        let long = packet.first()? & 0x80 != 0;
+        Self::new(if long { packet.get(6..6 + usize::from(*packet.get(5)?))? } else { packet.get(1..1 + CID_LEN)? })
+    }
+
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    pub(super) fn id(&self) -> ConnectionId<'_> {
+        ConnectionId::from_ref(self.as_slice())
+    }
+}
+
+/// The time of an endpoint's runtime. Where the endpoint is seeded, quiche sees no other, and the connection's random numbers.
+#[derive(Clone)]
+pub(super) struct Clock {
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) simulated: bool,
+}
+
+impl Clock {
+    pub(super) fn run<T>(&self, rng: &mut ConnectionRng, work: impl FnOnce() -> T) -> T {
+        if self.simulated { run_at(self.runtime.now(), rng, work) } else { work() }
+    }
+}
+
+/// A socket and its connections.
+pub(super) struct Router {
+    pub(super) socket: Arc<dyn AsyncUdpSocket>,
+    pub(super) local: SocketAddr,
+    pub(super) clock: Clock,
+    server: bool,
+    /// Of connection IDs, random numbers and tokens.
+    key: hmac::Key,
+    connections: AtomicU64,
+    tokens: RetryTokens,
+    began: Instant,
+    routes: Mutex<Routes>,
+    /// A connection attempt has come, or none will.
+    arrived: Notify,
+    /// The last connection is over.
+    idle: Notify,
+    /// For sending: connections have one only while something is in it, as most are idle most of the time.
+    buffers: Mutex<Vec<Vec<u8>>>,
+}
+
+#[derive(Default)]
+struct Routes {
+    by_id: HashMap<Cid, Arc<Inbox>>,
+    open: usize,
+    incoming: VecDeque<Incoming>,
+    /// No further attempts are taken.
+    closed: bool,
+    /// Nobody has the endpoint any more.
+    dropped: bool,
+    /// Wakes the [`Receiver`].
+    waker: Option<Waker>,
+}
+
+/// The routes of a connection, until it is over.
+pub(super) struct Route {
+    router: Arc<Router>,
+    ids: [Cid; 2],
+    pub(super) inbox: Arc<Inbox>,
+}
+
+impl Route {
+    pub(super) fn router(&self) -> &Router {
+        &self.router
+    }
+}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        let mut routes = self.router.routes.lock();
+        for id in &self.ids {
+            routes.by_id.remove(id);
+        }
+        routes.open -= 1;
+        if routes.open == 0 {
+            self.router.idle.notify_waiters();
+            routes.waker.take().into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+impl Router {
+    /// Spawns the task that receives, too.
+    pub(super) fn new(
+        socket: Arc<dyn AsyncUdpSocket>,
+        runtime: Arc<dyn Runtime>,
+        server: bool,
+        seed: Option<[u8; 32]>,
+    ) -> std::io::Result<Arc<Self>> {
+        let unseeded = || std::io::Error::other("the system has no random numbers");
+        let random = ring::rand::SystemRandom::new();
+        let (key, token_key) = match seed {
+            Some(seed) => {
+                let key = hmac::Key::new(hmac::HMAC_SHA256, &seed);
+                let token_key = hmac::sign(&key, b"tokens");
+                (key, hmac::Key::new(hmac::HMAC_SHA256, token_key.as_ref()))
+            }
+            None => {
+                let key = || hmac::Key::generate(hmac::HMAC_SHA256, &random).map_err(|_| unseeded());
+                (key()?, key()?)
+            }
+        };
+        let router = Arc::new(Self {
+            local: socket.local_addr()?,
+            began: runtime.now(),
+            clock: Clock { runtime: Arc::clone(&runtime), simulated: seed.is_some() },
+            server,
+            key,
+            connections: AtomicU64::new(0),
+            tokens: RetryTokens::new(token_key),
+            routes: Mutex::default(),
+            arrived: Notify::new(),
+            idle: Notify::new(),
+            buffers: Mutex::default(),
+            socket,
+        });
+        runtime.spawn(Box::pin(Receiver::new(Arc::clone(&router))));
+        Ok(router)
+    }
+
+    /// A buffer of so many bytes at least.
+    pub(super) fn buffer(&self, bytes: usize) -> Vec<u8> {
+        self.buffers.lock().pop().unwrap_or_else(|| vec![0; bytes])
+    }
+
+    /// Gives it back.
+    pub(super) fn recycle(&self, buffer: Vec<u8>) {
+        let mut buffers = self.buffers.lock();
+        if buffers.len() < BUFFERS {
+            buffers.push(buffer);
+        }
+    }
+
+    fn routes(&self) -> MutexGuard<'_, Routes> {
+        self.routes.lock()
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.runtime.now().saturating_duration_since(self.began)
+    }
+
+    /// A connection ID that is nobody's, and the random numbers of its connection.
+    fn unused(&self, routes: &Routes) -> (Cid, ConnectionRng) {
+        loop {
+            let number = self.connections.fetch_add(1, Ordering::Relaxed);
+            let tag = hmac::sign(&self.key, &number.to_le_bytes());
+            let (id, rest) = tag.as_ref().split_at(CID_LEN);
+            let seed = rest.first_chunk().map_or(number, |bytes| u64::from_le_bytes(*bytes));
+            if let Some(id) = Cid::new(id).filter(|id| !routes.by_id.contains_key(id)) {
+                return (id, ConnectionRng::new(seed));
+            }
+        }
+    }
+
+    /// Routes the packets of a new connection: those to an ID of its own, and those to the one that its client made up.
+    pub(super) fn open(self: &Arc<Self>, asked: Option<&[u8]>) -> (Cid, ConnectionRng, Route) {
+        let mut routes = self.routes();
+        let (id, rng) = self.unused(&routes);
+        let asked = asked.and_then(Cid::new).unwrap_or(id);
+        let inbox = Arc::<Inbox>::default();
+        for id in [id, asked] {
+            routes.by_id.insert(id, Arc::clone(&inbox));
+        }
+        routes.open += 1;
+        (id, rng, Route { router: Arc::clone(self), ids: [id, asked], inbox })
+    }
+
+    /// The next connection attempt; `None` once the endpoint is closed.
+    pub(super) async fn accept(&self) -> Option<Incoming> {
+        wait(&self.arrived, || {
+            let mut routes = self.routes();
+            if routes.closed { Some(None) } else { routes.incoming.pop_front().map(Some) }
+        })
+        .await
+    }
+
+    /// Closes all connections, and takes no further attempts.
+    pub(super) fn close(&self, code: u32) {
+        let waiting = {
+            let mut routes = self.routes();
+            routes.closed = true;
+            routes.by_id.values().for_each(|inbox| inbox.close(code));
+            std::mem::take(&mut routes.incoming)
+        };
+        // Without the lock, which their routes take.
+        drop(waiting);
+        self.arrived.notify_waiters();
+    }
+
+    /// Nobody has the endpoint any more: it ends with its last connection.
+    pub(super) fn abandon(&self) {
+        let (waiting, waker) = {
+            let mut routes = self.routes();
+            (routes.closed, routes.dropped) = (true, true);
+            (std::mem::take(&mut routes.incoming), routes.waker.take())
+        };
+        drop(waiting);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until no connection is left.
+    pub(super) async fn wait_idle(&self) {
+        wait(&self.idle, || (self.routes().open == 0).then_some(())).await;
+    }
+
+    /// Takes a packet to its connection, or begins one.
+    fn route(self: &Arc<Self>, packet: &mut [u8], path: PacketPath) {
+        let Some(id) = Cid::addressed(packet) else { return };
+        let known = self.routes().by_id.get(&id).cloned();
+        match known {
+            Some(inbox) => inbox.push(packet, path),
+            None if self.server => drop(self.begin(packet, path)),
+            None => {}
+        }
+    }
+
+    /// Handles a packet that belongs to no connection; `None` if it is no attempt to open one.
+    fn begin(self: &Arc<Self>, packet: &mut [u8], path: PacketPath) -> Option<()> {
+        let long = packet.first()? & 0x80 != 0;
+        if !long || packet.len() < MIN_INITIAL_DATAGRAM {
+            return None;
+        }
+        let mut header = Header::from_slice(packet, CID_LEN).ok()?;
+        if header.ty == stack::Type::VersionNegotiation {
+            return None;
+        }
+        if !stack::version_is_supported(header.version) {
+            let mut answer = [0; LARGEST];
+            let len = stack::negotiate_version(&header.scid, &header.dcid, &mut answer).ok()?;
+            self.reply(path, &answer[..len]);
+            return None;
+        }
+        if header.ty != stack::Type::Initial || header.dcid.len() < MIN_INITIAL_DCID {
+            return None;
+        }
+        {
+            let routes = self.routes();
+            if routes.closed || routes.incoming.len() >= BACKLOG {
+                return None;
+            }
+        }
+        let token = header.token.take().unwrap_or_default();
+        let original = self.tokens.check(self.now(), &token, path.from, &header.dcid).map(<[u8]>::to_vec);
+        let (id, rng, route) = self.open(Some(&header.dcid));
+        route.inbox.push(packet, path);
+        self.routes().incoming.push_back(Incoming { header, original, id, rng, path, route });
+        self.arrived.notify_waiters();
+        Some(())
+    }
+
+    /// Replies to the sender of a packet that came on this path, or not where the kernel has no room.
+    fn reply(&self, path: PacketPath, packet: &[u8]) {
+        let back = PacketPath { from: path.to, to: path.from, ecn: 0 };
+        let _ = self.socket.try_send(&self.transmit(back, packet.len(), packet));
+    }
+
+    /// Refuses an attempt.
+    pub(super) fn refuse(&self, header: &Header<'_>, path: PacketPath) {
+        if let Some(packet) = refusal(&header.dcid, &header.scid) {
+            self.reply(path, &packet);
+        }
+    }
+
+    /// Sends a Retry.
+    pub(super) fn retry(&self, header: &Header<'_>, path: PacketPath) {
+        let (given, _) = self.unused(&self.routes());
+        let token = self.tokens.make(self.now(), path.from, &header.dcid, given.as_slice());
+        let mut answer = [0; LARGEST];
+        if let Ok(len) = stack::retry(&header.scid, &header.dcid, &given.id(), &token, header.version, &mut answer) {
+            self.reply(path, &answer[..len]);
+        }
+    }
+
+    /// Packets of `segment` bytes each but for the last, as the socket takes them.
+    pub(super) fn transmit<'a>(&self, path: PacketPath, segment: usize, contents: &'a [u8]) -> Transmit<'a> {
+        // With several addresses, answers come from the one that was asked.
+        let src_ip = self.server.then_some(path.from.ip()).filter(|ip| !ip.is_unspecified());
+        let segment_size = (contents.len() > segment).then_some(segment);
+        Transmit { destination: path.to, ecn: EcnCodepoint::from_bits(path.ecn), contents, segment_size, src_ip }
+    }
+}
+
+/// Waits until `look` finds something; whoever changes what it looks at notifies the waiters.
+pub(super) async fn wait<T>(changed: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
+    loop {
+        let notified = changed.notified();
+        if let Some(found) = look() {
+            return found;
+        }
+        notified.await;
+    }
+}
+
+/// Receives for all connections of an endpoint.
+struct Receiver {
+    router: Arc<Router>,
+    buffers: Vec<Vec<u8>>,
+}
+
+impl Receiver {
+    fn new(router: Arc<Router>) -> Self {
+        let bytes = (LARGEST * router.socket.max_receive_segments()).min(MAX_GRO_BYTES);
+        Self { router, buffers: vec![vec![0; bytes]; BATCH] }
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { router, buffers } = self;
+        let mut metas = [RecvMeta::default(); BATCH];
+        let received = {
+            let mut buffers = buffers.iter_mut();
+            let mut slices: [IoSliceMut<'_>; BATCH] =
+                std::array::from_fn(|_| IoSliceMut::new(buffers.next().map_or(&mut [], |buffer| &mut buffer[..])));
+            ready!(router.socket.poll_recv(cx, &mut slices, &mut metas))
+        };
+        // An error is the kernel's message about an earlier datagram.
+        for (buffer, meta) in buffers.iter_mut().zip(&metas).take(received.unwrap_or(0)) {
+            // A client has told quiche one address of its own, and takes packets to no other.
+            let ip = meta.dst_ip.filter(|_| router.server).unwrap_or(router.local.ip());
+            let to = (ip, router.local.port()).into();
+            let path = PacketPath { from: meta.addr, to, ecn: meta.ecn.map_or(0, |ecn| ecn as u8) };
+            let length = meta.len.min(buffer.len());
+            for packet in buffer[..length].chunks_mut(meta.stride.max(1)) {
+                router.route(packet, path);
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Future for Receiver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        {
+            let mut routes = self.router.routes();
+            if routes.dropped && routes.open == 0 {
+                return Poll::Ready(());
+            }
+            routes.waker = Some(cx.waker().clone());
+        }
+        for _ in 0..ROUNDS {
+            ready!(self.poll_receive(cx));
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}

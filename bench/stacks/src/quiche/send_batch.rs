@@ -1,0 +1,145 @@
+//! Packets that leave together: those of one size and way go to the socket in one call.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use quinn::UdpPoller;
+
+use super::native::Quic;
+use super::router::{LARGEST, PacketPath, Router};
+use super::{ecn_to_send, stack};
+
+/// Packets that leave at once, at most.
+const MAX_GSO_SEGMENTS: usize = 16;
+/// Batches of a connection before other tasks have their turn.
+const ROUNDS: usize = 8;
+/// Packets leave so much before their time: tokio's timers are no finer.
+const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
+/// The code of a connection that cannot go on (RFC 9000 §20.1).
+const INTERNAL_ERROR: u64 = 1;
+
+/// Packets of one connection on their way to the socket.
+pub(super) struct SendBatch {
+    /// Only there while something is in it.
+    buffer: Vec<u8>,
+    filled: usize,
+    count: usize,
+    /// Size of the first: of all but the last.
+    segment: usize,
+    path: Option<PacketPath>,
+    /// Nothing more goes with what is there.
+    full: bool,
+    /// A packet behind the others that does not go with them: its size and way.
+    behind: Option<(usize, PacketPath)>,
+    /// The packet that was written last waits for this time.
+    held: Option<Instant>,
+    most: usize,
+    granularity: Duration,
+    writable: Pin<Box<dyn UdpPoller>>,
+}
+
+impl SendBatch {
+    pub(super) fn new(router: &Router) -> Self {
+        Self {
+            buffer: Vec::new(),
+            filled: 0,
+            count: 0,
+            segment: 0,
+            path: None,
+            full: false,
+            behind: None,
+            held: None,
+            most: router.socket.max_transmit_segments().clamp(1, MAX_GSO_SEGMENTS),
+            granularity: if router.clock.simulated { Duration::ZERO } else { TIMER_GRANULARITY },
+            writable: router.socket.clone().create_io_poller(),
+        }
+    }
+
+    /// Sends what quiche has to send at `now`. Ready with the time until which the next packet waits; pending while the socket has no room.
+    pub(super) fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        quic: &mut Quic,
+        router: &Router,
+        now: Instant,
+    ) -> Poll<Option<Instant>> {
+        let mut rounds = 0;
+        loop {
+            if self.full || self.behind.is_some() {
+                ready!(self.poll_flush(cx, router));
+                rounds += 1;
+            }
+            if let Some(at) = self.held {
+                if at > now + self.granularity {
+                    return Poll::Ready(Some(at));
+                }
+                self.held = None;
+                ready!(self.poll_flush(cx, router));
+            }
+            if rounds >= ROUNDS {
+                return Poll::Ready(Some(now));
+            }
+            if self.buffer.is_empty() {
+                // One more packet may turn out not to go with those before it.
+                self.buffer = router.buffer((self.most + 1) * LARGEST);
+            }
+            match quic.send(&mut self.buffer[self.filled..self.filled + LARGEST]) {
+                Ok((len, info)) => {
+                    let path = PacketPath { from: info.from, to: info.to, ecn: ecn_to_send(quic) };
+                    // Without a pace it is the time of sending: a long burst pauses, too, and what came meanwhile is read.
+                    let waits = info.at > now + self.granularity;
+                    self.held = waits.then_some(info.at);
+                    self.add(len, path, waits);
+                }
+                Err(stack::Error::Done) => break,
+                // It cannot go on.
+                Err(_) => {
+                    if quic.close(false, INTERNAL_ERROR, b"").is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        ready!(self.poll_flush(cx, router));
+        router.recycle(std::mem::take(&mut self.buffer));
+        Poll::Ready(None)
+    }
+
+    /// Takes the packet that was written behind those before it.
+    fn add(&mut self, len: usize, path: PacketPath, waits: bool) {
+        let goes_with = self.path == Some(path) && len <= self.segment && !waits;
+        if self.count > 0 && !goes_with {
+            self.behind = Some((len, path));
+            return;
+        }
+        if self.count == 0 {
+            (self.segment, self.path) = (len, Some(path));
+        }
+        self.filled += len;
+        self.count += 1;
+        self.full = !waits && (len < self.segment || self.count == self.most);
+    }
+
+    /// Hands what is there to the socket. What the kernel does not take for another reason than room is lost, as it could be further on.
+    fn poll_flush(&mut self, cx: &mut Context<'_>, router: &Router) -> Poll<()> {
+        if let Some(path) = self.path {
+            let transmit = router.transmit(path, self.segment, &self.buffer[..self.filled]);
+            while let Err(e) = router.socket.try_send(&transmit)
+                && e.kind() == io::ErrorKind::WouldBlock
+            {
+                if ready!(self.writable.as_mut().poll_writable(cx)).is_err() {
+                    break;
+                }
+            }
+        }
+        let begin = self.filled;
+        (self.filled, self.count, self.path, self.full) = (0, 0, None, false);
+        if let Some((len, path)) = self.behind.take() {
+            self.buffer.copy_within(begin..begin + len, 0);
+            (self.filled, self.count, self.segment, self.path) = (len, 1, len, Some(path));
+        }
+        Poll::Ready(())
+    }
+}

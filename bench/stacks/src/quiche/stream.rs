@@ -1,0 +1,333 @@
+//! The halves of a stream.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use quinn::VarInt;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::connection::Connection;
+use super::native::Quic;
+use super::stack;
+use super::stack::{Error, Shutdown};
+use crate::traits::Close;
+
+/// Bytes read at once, at most.
+const MAX_READ: usize = 64 << 10;
+
+/// Why a stream cannot be read.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The peer reset it.
+    #[error("stream reset by peer: error {0}")]
+    Reset(VarInt),
+    /// The connection is closed.
+    #[error("connection lost: {0}")]
+    ConnectionLost(Close),
+    /// It was stopped from here, or its end was read.
+    #[error("closed stream")]
+    ClosedStream,
+}
+
+/// Why a stream cannot be written.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The peer stopped it.
+    #[error("sending stopped by peer: error {0}")]
+    Stopped(VarInt),
+    /// The connection is closed.
+    #[error("connection lost: {0}")]
+    ConnectionLost(Close),
+    /// It was finished or reset.
+    #[error("closed stream")]
+    ClosedStream,
+    /// The server did not take what was sent in 0-RTT. quiche sends it again by itself.
+    #[error("0-RTT rejected")]
+    ZeroRttRejected,
+}
+
+/// It was finished, stopped or reset before.
+#[derive(Clone, Copy, Debug)]
+pub struct ClosedStream;
+
+impl From<ClosedStream> for WriteError {
+    fn from(_: ClosedStream) -> Self {
+        Self::ClosedStream
+    }
+}
+
+impl From<ReadError> for io::Error {
+    fn from(e: ReadError) -> Self {
+        let kind = match e {
+            ReadError::Reset(_) => io::ErrorKind::ConnectionReset,
+            ReadError::ConnectionLost(_) | ReadError::ClosedStream => io::ErrorKind::NotConnected,
+        };
+        Self::new(kind, e)
+    }
+}
+
+impl From<WriteError> for io::Error {
+    fn from(e: WriteError) -> Self {
+        let kind = match e {
+            WriteError::Stopped(_) => io::ErrorKind::ConnectionReset,
+            _ => io::ErrorKind::NotConnected,
+        };
+        Self::new(kind, e)
+    }
+}
+
+/// A code of 62 bits, as all are that came over QUIC.
+fn code(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}
+
+/// The sending half of a stream. Dropped, it is finished.
+pub struct SendStream {
+    connection: Connection,
+    id: u64,
+    /// The end was written, or it was reset.
+    closed: bool,
+    /// The peer stopped it with this code.
+    stopped: Option<VarInt>,
+}
+
+impl fmt::Debug for SendStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendStream").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl SendStream {
+    pub(super) fn new(connection: Connection, id: u64) -> Self {
+        connection.shared().state().streams.writers.insert(id, None);
+        Self { connection, id, closed: false, stopped: None }
+    }
+
+    pub(super) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Hands quiche something, or leaves the task's waker until there is room for it.
+    fn poll<T>(
+        &mut self,
+        cx: &Context<'_>,
+        write: impl FnOnce(&mut Quic, u64) -> stack::Result<T>,
+    ) -> Poll<Result<T, WriteError>> {
+        if let Some(code) = self.stopped {
+            return Poll::Ready(Err(WriteError::Stopped(code)));
+        }
+        if self.closed {
+            return Poll::Ready(Err(WriteError::ClosedStream));
+        }
+        let id = self.id;
+        self.connection.shared().with(|state| {
+            if let Some(close) = &state.over {
+                return Poll::Ready(Err(WriteError::ConnectionLost(close.clone())));
+            }
+            match write(&mut state.quic, id) {
+                Ok(written) => {
+                    state.wake_driver();
+                    Poll::Ready(Ok(written))
+                }
+                Err(Error::Done) => {
+                    state.streams.writers.insert(id, Some(cx.waker().clone()));
+                    Poll::Pending
+                }
+                Err(Error::StreamStopped(by)) => {
+                    self.stopped = Some(code(by));
+                    Poll::Ready(Err(WriteError::Stopped(code(by))))
+                }
+                Err(_) => Poll::Ready(Err(WriteError::ClosedStream)),
+            }
+        })
+    }
+
+    /// Writes some of `data`.
+    pub(super) fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<Result<usize, WriteError>> {
+        self.poll(cx, |quic, id| quic.stream_send(id, data, false))
+    }
+
+    /// Writes `chunk` without a copy; what is left in it was not taken, and there is no room for it.
+    pub(super) fn poll_write_chunk(&mut self, cx: &mut Context<'_>, chunk: &mut Bytes) -> Poll<Result<(), WriteError>> {
+        while !chunk.is_empty() {
+            let (written, rest) = ready!(self.poll(cx, |quic, id| quic.stream_send_zc(id, chunk.clone(), false)))?;
+            *chunk = rest.unwrap_or_else(|| chunk.slice(written..));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes the end.
+    pub(super) fn finish(&mut self) -> Result<(), ClosedStream> {
+        if self.closed || self.stopped.is_some() {
+            return Err(ClosedStream);
+        }
+        let id = self.id;
+        self.closed = self.connection.shared().with(|state| {
+            let finished = state.quic.stream_send(id, b"", true).is_ok();
+            if finished {
+                state.streams.on_finished(id);
+            }
+            state.wake_driver();
+            finished
+        });
+        if self.closed { Ok(()) } else { Err(ClosedStream) }
+    }
+
+    /// Gives up what the peer has not got. Also after the end was written.
+    pub(super) fn reset(&mut self, code: VarInt) -> Result<(), ClosedStream> {
+        let id = self.id;
+        self.closed = true;
+        self.connection.shared().with(|state| {
+            let reset = state.quic.stream_shutdown(id, Shutdown::Write, code.into_inner());
+            state.wake_driver();
+            reset.map_err(|_| ClosedStream)
+        })
+    }
+
+    /// Ends with `None` when the peer has acknowledged all data and the end, with a code when it was stopped or reset.
+    pub(super) fn stopped(&self) -> impl Future<Output = Result<Option<VarInt>, Close>> + Send + Sync + use<> {
+        self.connection.delivery(self.id, self.closed)
+    }
+}
+
+impl Drop for SendStream {
+    fn drop(&mut self) {
+        let (id, closed) = (self.id, self.closed || self.stopped.is_some());
+        self.connection.shared().with(|state| {
+            state.streams.writers.remove(&id);
+            if closed {
+                // quiche keeps a stream that its peer has stopped until somebody has asked for it.
+                let _ = state.quic.stream_capacity(id);
+            } else if state.quic.stream_send(id, b"", true).is_ok() {
+                state.streams.on_finished(id);
+            }
+            state.wake_driver();
+        });
+    }
+}
+
+impl AsyncWrite for SendStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        Self::poll_write(self, cx, data).map_err(Into::into)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.finish().map_err(|closed| WriteError::from(closed).into()))
+    }
+}
+
+/// The receiving half of a stream. Dropped before its end, it is stopped.
+pub struct RecvStream {
+    connection: Connection,
+    id: u64,
+    /// What reads bring from here on: the end, or why there is none.
+    ended: Option<Result<(), ReadError>>,
+    /// Read, and too long for who asked.
+    rest: Bytes,
+}
+
+impl fmt::Debug for RecvStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvStream").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl RecvStream {
+    pub(super) const fn new(connection: Connection, id: u64) -> Self {
+        Self { connection, id, ended: None, rest: Bytes::new() }
+    }
+
+    pub(super) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Reads what is there, or leaves the task's waker; `None` at the end.
+    pub(super) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadError>> {
+        if let Some(ended) = &self.ended {
+            return Poll::Ready(ended.clone().map(|()| None));
+        }
+        let id = self.id;
+        let read = self.connection.shared().with(|state| {
+            let mut chunk = BytesMut::with_capacity(state.quic.stream_readable_len(id, MAX_READ)).limit(MAX_READ);
+            match state.quic.stream_recv_buf(id, &mut chunk) {
+                Ok((_, last)) => {
+                    // There may be credit to send.
+                    state.wake_driver();
+                    Poll::Ready(Ok((chunk.into_inner().freeze(), last)))
+                }
+                Err(Error::Done) => match &state.over {
+                    Some(close) => Poll::Ready(Err(ReadError::ConnectionLost(close.clone()))),
+                    None => {
+                        state.streams.readers.insert(id, cx.waker().clone());
+                        Poll::Pending
+                    }
+                },
+                Err(Error::StreamReset(by)) => {
+                    state.wake_driver();
+                    Poll::Ready(Err(ReadError::Reset(code(by))))
+                }
+                Err(_) => Poll::Ready(Err(ReadError::ClosedStream)),
+            }
+        });
+        Poll::Ready(match ready!(read) {
+            Ok((chunk, last)) => {
+                if last {
+                    self.ended = Some(Ok(()));
+                }
+                Ok(Some(chunk).filter(|chunk| !(last && chunk.is_empty())))
+            }
+            Err(e) => {
+                self.ended = Some(Err(e.clone()));
+                Err(e)
+            }
+        })
+    }
+
+    /// Tells the peer that nothing more is wanted.
+    pub(super) fn stop(&mut self, code: VarInt) -> Result<(), ClosedStream> {
+        if self.ended.is_some() {
+            return Err(ClosedStream);
+        }
+        self.ended = Some(Err(ReadError::ClosedStream));
+        let id = self.id;
+        self.connection.shared().with(|state| {
+            let _ = state.quic.stream_shutdown(id, Shutdown::Read, code.into_inner());
+            state.wake_driver();
+        });
+        Ok(())
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        let _ = self.stop(VarInt::from_u32(0));
+        let waker: Option<Waker> = self.connection.shared().state().streams.readers.remove(&self.id);
+        drop(waker);
+    }
+}
+
+impl AsyncRead for RecvStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.rest.is_empty() {
+            match ready!(self.poll_chunk(cx))? {
+                Some(chunk) => self.rest = chunk,
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+        let length = self.rest.len().min(buffer.remaining());
+        buffer.put_slice(&self.rest.split_to(length));
+        Poll::Ready(Ok(()))
+    }
+}

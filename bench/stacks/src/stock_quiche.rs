@@ -1,0 +1,95 @@
+//! Unchanged quiche, as a peer in tests: the driver of `quiche/` on its types. It has controllers of its own only, neither ECN nor a clock
+//! that can be set, and tells of a stream's data only that both halves are over.
+
+#[path = "quiche/coalesced.rs"]
+mod coalesced;
+#[path = "quiche/connection.rs"]
+mod connection;
+#[path = "quiche/endpoint.rs"]
+mod endpoint;
+#[path = "quiche/h3.rs"]
+pub mod h3;
+#[path = "quiche/native.rs"]
+mod native;
+#[path = "quiche/router.rs"]
+mod router;
+#[path = "quiche/send_batch.rs"]
+mod send_batch;
+#[path = "quiche/stateless.rs"]
+mod stateless;
+#[path = "quiche/stream.rs"]
+mod stream;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use fathom_plugin::{Clock, ConnectionMonitor, Extension, Observer};
+use fathom_quiche_stock::quiche as stack;
+
+pub use self::connection::Connection;
+pub use self::endpoint::{Connecting, Endpoint, Incoming};
+use self::native::{Quic, native, needs_pacing};
+pub use self::stream::{RecvStream, SendStream};
+use crate::controller::Controller;
+
+/// Random numbers that nothing takes.
+#[derive(Clone, Copy)]
+struct ConnectionRng;
+
+impl ConnectionRng {
+    const fn new(_: u64) -> Self {
+        Self
+    }
+}
+
+fn run_at<T>(_: Instant, _: &mut ConnectionRng, work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+/// How connections of one controller begin.
+struct Share(stack::CongestionControlAlgorithm);
+
+impl Share {
+    fn new(controller: &Controller, _: Extension, _: Option<&Arc<dyn Clock>>) -> Result<Self, String> {
+        match controller {
+            Controller::Native(name) => Ok(Self(native(name))),
+            Controller::Fathom(_) => Err("stock quiche takes only its own, such as native:cubic".into()),
+        }
+    }
+
+    const fn is_native(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, config: &mut stack::Config, _: Option<Arc<dyn Observer>>) {
+        config.set_cc_algorithm(self.0);
+        config.enable_pacing(needs_pacing(self.0));
+    }
+}
+
+/// What became of what a stream sends.
+enum StreamDelivery {
+    Open,
+    #[allow(dead_code)] // The derived crate's.
+    Acknowledged,
+    Reset,
+    Forgotten,
+}
+
+fn stream_delivery(quic: &mut Quic, stream: u64) -> StreamDelivery {
+    match quic.stream_capacity(stream) {
+        Ok(_) => StreamDelivery::Open,
+        Err(stack::Error::StreamStopped(_)) => StreamDelivery::Reset,
+        Err(_) => StreamDelivery::Forgotten,
+    }
+}
+
+fn monitor(_: &Quic) -> Option<ConnectionMonitor> {
+    None
+}
+
+fn set_received_ecn(_: &mut Quic, _: u8) {}
+
+fn ecn_to_send(_: &Quic) -> u8 {
+    0
+}
