@@ -124,6 +124,7 @@ struct Served {
     completed: u64,
     failed: u64,
     statuses: String,
+    failures: String,
     p50: f64,
     p99: f64,
 }
@@ -142,7 +143,7 @@ fn request_for(address: SocketAddr, seconds: u64) -> [Served; 2] {
             "-",
         ]);
         command.args(["--connect-to", &address.to_string(), "--rate", &(RATE / 2).to_string(), "--spacing", "even"]);
-        command.args(["-d", &format!("{seconds}s"), "--timeout", "10s"]).args(how);
+        command.args(["-d", &format!("{seconds}s"), "--timeout", "60s"]).args(how);
         command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("fathom runs")
     });
     children.map(|child| {
@@ -154,6 +155,7 @@ fn request_for(address: SocketAddr, seconds: u64) -> [Served; 2] {
             completed: number(&found["requests"]["completed"]),
             failed: number(&found["requests"]["failed"]),
             statuses: found["statuses"].to_string(),
+            failures: found["failures"].to_string(),
             p50: time("p50"),
             p99: time("p99"),
         }
@@ -354,11 +356,14 @@ impl Report {
                 quiet.p99 * 1e3,
             ));
             let failed = before.failed + after.failed;
-            self.want(quiet.completed > 0 && failed == 0, format!("{name}: {failed} failed without an attack"));
+            self.want(
+                quiet.completed > 0 && failed == 0,
+                format!("{name}: {failed} failed without an attack: {}; {}", before.failures, after.failures),
+            );
             let all_ok = attacked.statuses.contains("\"200\"") && !attacked.statuses.contains(',');
             self.want(
                 attacked.failed == 0 && all_ok,
-                format!("{name}: {} failed, {}", attacked.failed, attacked.statuses),
+                format!("{name}: {} failed, {}; {}", attacked.failed, attacked.statuses, attacked.failures),
             );
             self.want(!course.judged || slower <= SLOWER, format!("{name}: p99 is {slower:.2} times the quiet one"));
         }

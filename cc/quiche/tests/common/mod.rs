@@ -187,6 +187,14 @@ impl Pair {
         }
     }
 
+    /// Delivers the datagram that arrives next, before either application does or sends anything more.
+    pub fn deliver_next(&mut self) {
+        let (&(at, order), _) = self.coming.first_key_value().expect("a datagram on its way");
+        let datagram = self.coming.remove(&(at, order)).expect("it is there");
+        self.now = self.now.max(at);
+        self.deliver(datagram);
+    }
+
     /// When the side's timer runs out, on a host whose timers are as coarse as `grain`.
     fn timer(&self, side: &Side) -> Option<Instant> {
         let at = simulation::run_at(self.now, &mut ConnectionRng::new(0), || side.conn.timeout_instant())?;
