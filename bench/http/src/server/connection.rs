@@ -1,6 +1,6 @@
 //! The requests of one connection.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -37,6 +37,8 @@ pub(super) const QUIET: Duration = Duration::from_millis(100);
 pub(super) fn longest_drain(rtt: Duration) -> Duration {
     (rtt * 16).clamp(Duration::from_secs(2), Duration::from_secs(10))
 }
+/// A client takes a GOAWAY within this time.
+const GOAWAY: Duration = Duration::from_secs(2);
 /// A handshake that takes longer has failed. Where a client's first packets are lost, its probe timeouts come 1, 3, 7 and 15 s after them
 /// (RFC 9002 §6.2.2), or 3, 9 and 21 s once it has measured a round trip of a second; over a path that loses 6 % of all packets, one
 /// handshake in a thousand takes more than ten seconds.
@@ -193,8 +195,8 @@ async fn requests<E: Endpoint>(
             // GOAWAY (RFC 9114 §5.2): what is open is still answered, and a request that is on its way.
             () = stopped(&mut stop), if !shutting_down => {
                 shutting_down = true;
-                if let Err(e) = http.shutdown(1).await {
-                    break Err(e);
+                if let Some(over) = announced(http.shutdown(1)).await {
+                    break over;
                 }
             }
             () = unused.as_mut(), if !shutting_down => {
@@ -204,8 +206,8 @@ async fn requests<E: Endpoint>(
                 } else {
                     context.server.metrics.no_request();
                     shutting_down = true;
-                    if let Err(e) = http.shutdown(1).await {
-                        break Err(e);
+                    if let Some(over) = announced(http.shutdown(1)).await {
+                        break over;
                     }
                 }
             }
@@ -220,6 +222,15 @@ async fn requests<E: Endpoint>(
         drained::<E>(connection).await;
     }
     over
+}
+
+/// Says GOAWAY; how the connection ends where that fails, or its client does not take it.
+async fn announced<E>(shutdown: impl Future<Output = Result<(), E>>) -> Option<Result<(), E>> {
+    match tokio::time::timeout(GOAWAY, shutdown).await {
+        Ok(Ok(())) => None,
+        Ok(Err(e)) => Some(Err(e)),
+        Err(_) => Some(Ok(())),
+    }
 }
 
 /// Waits until a connection has nothing left to send: what is not acknowledged would be sent again within a probe timeout. Closed before,
@@ -284,7 +295,8 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>, S: ResponseSt
     activity: &RequestActivity,
 ) {
     let header = poll_fn(|cx| resolver.frame_stream.poll_next(cx));
-    let Ok(header) = tokio::time::timeout(context.server.limits.header_timeout, header).await else {
+    let patience = context.server.limits.header_timeout;
+    let Ok(header) = tokio::time::timeout(patience, header).await else {
         context.server.metrics.slow_header();
         // Dropped, the response would end as if it were whole. Nothing was done for the request: it may be sent again.
         resolver.frame_stream.reset(Code::H3_REQUEST_REJECTED.value());
@@ -292,7 +304,8 @@ async fn request<C: h3::quic::Connection<Bytes, BidiStream: Send>, S: ResponseSt
     };
     let started = std::time::Instant::now();
     let Ok(resolved) = resolver.accept_with_frame(header) else { return };
-    let Ok((request, mut stream)) = resolved.resolve().await else { return };
+    // A refusal of what is too large is written here.
+    let Ok(Ok((request, mut stream))) = tokio::time::timeout(patience, resolved.resolve()).await else { return };
     let _answering = activity.request();
     let Some(shared) = streams.take(stream.id()) else { return };
     let digest = digest::is_wanted(request.headers());

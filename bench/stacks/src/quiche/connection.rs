@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -55,8 +55,8 @@ pub(super) struct Streams {
     skipped: BTreeSet<u64>,
     /// Streams opened from here.
     opened: [u64; 2],
-    /// Streams that may be opened, when they were last counted.
-    credit: [u64; 2],
+    /// Somebody waits until a stream may be opened, by [`Dir`].
+    credit_wanted: [bool; 2],
 }
 
 /// Somebody waits until a stream's data are acknowledged.
@@ -187,9 +187,9 @@ impl State {
         streams.deliveries.retain(|stream, wait| {
             wait.waiting.retain(|waiting| !waiting.is_closed());
             let result = match stream_delivery(quic, *stream) {
-                // Where quiche has forgotten it, nobody has stopped it before.
+                // Where quiche has forgotten it, nobody has stopped it before: it was acknowledged, or reset from here.
                 StreamDelivery::Acknowledged | StreamDelivery::Forgotten if wait.finished => None,
-                StreamDelivery::Reset => Some(VarInt::from_u32(0)),
+                StreamDelivery::Reset | StreamDelivery::Forgotten => Some(VarInt::from_u32(0)),
                 _ => return !wait.waiting.is_empty(),
             };
             wait.waiting.drain(..).for_each(|waiting| drop(waiting.send(Ok(result))));
@@ -211,10 +211,16 @@ impl State {
                 None => drop(quic.stream_capacity(stream)),
             }
         }
-        let credit = [quic.peer_streams_left_bidi(), quic.peer_streams_left_uni()];
-        if std::mem::replace(&mut streams.credit, credit) != credit {
-            shared.credit.notify_waiters();
+        for (wanted, left) in
+            streams.credit_wanted.iter_mut().zip([quic.peer_streams_left_bidi(), quic.peer_streams_left_uni()])
+        {
+            if *wanted && left > 0 {
+                *wanted = false;
+                shared.credit.notify_waiters();
+            }
         }
+        // Nobody asks for them, and quiche keeps as many as a client that changes its port makes.
+        while quic.path_event_next().is_some() {}
     }
 
     /// The connection is over: whoever waits hears of it.
@@ -322,7 +328,7 @@ impl Connection {
             credit: Notify::new(),
             incoming: [Notify::new(), Notify::new()],
         });
-        if let Some(first) = route.inbox.first() {
+        if let Some(first) = route.inbox.begin() {
             shared.with(|state| {
                 state.receive(first);
                 if state.quic.is_closed() { Err(close_of(&state.quic)) } else { Ok(()) }
@@ -394,7 +400,10 @@ impl Connection {
                     return None;
                 }
                 // quiche begins a stream with the first write to it.
-                state.quic.stream_send(stream, b"", false).ok()?;
+                if state.quic.stream_send(stream, b"", false).is_err() {
+                    state.streams.credit_wanted[dir as usize] = true;
+                    return None;
+                }
                 *opened += 1;
                 Some(Ok((stream, early)))
             })
@@ -564,7 +573,8 @@ impl State {
         let untold = matches!(sent, Poll::Ready(None)) && self.quic.local_error().is_some();
         if self.quic.is_closed() || self.quic.is_draining() || untold {
             self.end(shared);
-            return Next::Drained(self.quic.timeout_instant().filter(|_| self.quic.is_draining()));
+            let due = self.quic.timeout_instant().filter(|_| self.quic.is_draining());
+            return Next::Drained(due.map(|due| due.min(now + LONGEST_DRAINING)));
         }
         match sent {
             _ if more => Next::Turn,
@@ -574,6 +584,9 @@ impl State {
         }
     }
 }
+
+/// A peer makes probe timeouts, three of which a connection lingers (RFC 9000 §10.2), as long as it likes.
+const LONGEST_DRAINING: Duration = Duration::from_secs(3);
 
 /// Times that a driver goes on before other tasks have their turn.
 const TURNS: usize = 4;
@@ -603,6 +616,11 @@ impl Future for Driver {
                         if timer.as_mut().poll(cx).is_pending() {
                             break;
                         }
+                        if turns == TURNS {
+                            cx.waker().wake_by_ref();
+                            break;
+                        }
+                        turns += 1;
                     }
                     Next::Drained(due) => {
                         drop(state);
@@ -618,5 +636,15 @@ impl Future for Driver {
             return Poll::Pending;
         }
         timer.as_mut().poll(cx)
+    }
+}
+
+/// Whoever waits hears of it also where the task ends before its connection: with its runtime, or with a panic.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.take() {
+            self.route.inbox.end();
+            shared.state().end(&shared);
+        }
     }
 }

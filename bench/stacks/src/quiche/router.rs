@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use super::endpoint::Incoming;
 use super::stack::{self, ConnectionId, Header};
-use super::stateless::{RetryTokens, refusal};
+use super::stateless::{RetryTokens, refusal, version_negotiation};
 use super::{ConnectionRng, run_at};
 
 /// The largest packet received, and room for the largest sent.
@@ -36,12 +36,16 @@ const MAX_GRO_BYTES: usize = 64 << 10;
 const ROUNDS: usize = 8;
 /// Packets that wait for a connection; more are lost, as in a router.
 const QUEUE: usize = 128;
+/// Packets that wait for an attempt to be accepted: a ClientHello has two or three.
+const FIRST_QUEUE: usize = 8;
 /// Packets that a connection reads before it sends anything.
 const AT_ONCE: usize = 32;
 /// Buffers for sending that are kept for the next connection.
 const BUFFERS: usize = 16;
 /// Connection attempts that wait to be accepted; more are lost, and their clients try again.
 const BACKLOG: usize = 1_024;
+/// The same for clients that have shown their address: others do not crowd them out.
+const VALIDATED_BACKLOG: usize = 2 * BACKLOG;
 
 /// Where a packet came from and went to, and its ECN field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +70,8 @@ struct Queue {
     packets: VecDeque<Packet>,
     /// The application error code with which the endpoint closes its connections.
     close: Option<u32>,
+    /// The attempt was accepted.
+    begun: bool,
     /// The connection is over: nothing is kept.
     over: bool,
     waker: Option<Waker>,
@@ -82,7 +88,8 @@ impl Queue {
 impl Inbox {
     fn push(&self, packet: &[u8], path: PacketPath) {
         let mut queue = self.0.lock();
-        if queue.packets.len() < QUEUE && !queue.over {
+        let most = if queue.begun { QUEUE } else { FIRST_QUEUE };
+        if queue.packets.len() < most && !queue.over {
             queue.packets.push_back(Packet { bytes: packet.to_vec(), path });
             queue.wake();
         }
@@ -103,9 +110,11 @@ impl Inbox {
         (packets, more, queue.close.take())
     }
 
-    /// The packet that the connection begins with.
-    pub(super) fn first(&self) -> Option<Packet> {
-        self.0.lock().packets.pop_front()
+    /// The packet that the connection begins with, where one has come.
+    pub(super) fn begin(&self) -> Option<Packet> {
+        let mut queue = self.0.lock();
+        queue.begun = true;
+        queue.packets.pop_front()
     }
 
     /// Nothing is wanted any more.
@@ -342,6 +351,17 @@ impl Router {
         waker.into_iter().for_each(Waker::wake);
     }
 
+    /// Nothing is received any more.
+    fn end(&self) {
+        let waiting = {
+            let mut routes = self.routes();
+            routes.closed = true;
+            std::mem::take(&mut routes.incoming)
+        };
+        drop(waiting);
+        self.arrived.notify_waiters();
+    }
+
     /// Waits until no connection is left.
     pub(super) async fn wait_idle(&self) {
         wait(&self.idle, || (self.routes().open == 0).then_some(())).await;
@@ -349,7 +369,13 @@ impl Router {
 
     /// Takes a packet to its connection, or begins one.
     fn route(self: &Arc<Self>, packet: &mut [u8], path: PacketPath) {
-        let Some(id) = Cid::addressed(packet) else { return };
+        let Some(id) = Cid::addressed(packet) else {
+            // Of another version of QUIC, maybe, whose IDs may be longer.
+            if self.server {
+                self.negotiate_version(packet, path);
+            }
+            return;
+        };
         let known = self.routes().by_id.get(&id).cloned();
         match known {
             Some(inbox) => inbox.push(packet, path),
@@ -364,32 +390,55 @@ impl Router {
         if !long || packet.len() < MIN_INITIAL_DATAGRAM {
             return None;
         }
+        if self.negotiate_version(packet, path) {
+            return None;
+        }
         let mut header = Header::from_slice(packet, CID_LEN).ok()?;
-        if header.ty == stack::Type::VersionNegotiation {
-            return None;
-        }
-        if !stack::version_is_supported(header.version) {
-            let mut answer = [0; LARGEST];
-            let len = stack::negotiate_version(&header.scid, &header.dcid, &mut answer).ok()?;
-            self.reply(path, &answer[..len]);
-            return None;
-        }
         if header.ty != stack::Type::Initial || header.dcid.len() < MIN_INITIAL_DCID {
             return None;
         }
-        {
-            let routes = self.routes();
-            if routes.closed || routes.incoming.len() >= BACKLOG {
-                return None;
-            }
-        }
         let token = header.token.take().unwrap_or_default();
         let original = self.tokens.check(self.now(), &token, path.from, &header.dcid).map(<[u8]>::to_vec);
+        let most = if original.is_some() { VALIDATED_BACKLOG } else { BACKLOG };
+        let is_taken = |routes: &Routes| !routes.closed && routes.incoming.len() < most;
+        if !is_taken(&self.routes()) {
+            return None;
+        }
         let (id, rng, route) = self.open(Some(&header.dcid));
         route.inbox.push(packet, path);
-        self.routes().incoming.push_back(Incoming { header, original, id, rng, path, route });
+        let incoming = Incoming { header, original, id, rng, path, route };
+        {
+            // It may have been closed meanwhile. An attempt that is not taken is dropped without the lock, which its route takes.
+            let mut routes = self.routes();
+            if !is_taken(&routes) {
+                drop(routes);
+                return None;
+            }
+            routes.incoming.push_back(incoming);
+        }
         self.arrived.notify_waiters();
         Some(())
+    }
+
+    /// Answers a packet of a version that quiche does not speak, if it is long enough; whether it is one.
+    fn negotiate_version(&self, packet: &[u8], path: PacketPath) -> bool {
+        let Some(version) = packet
+            .first_chunk()
+            .and_then(|[first, version @ ..]: &[u8; 5]| (first & 0x80 != 0).then_some(u32::from_be_bytes(*version)))
+        else {
+            return false;
+        };
+        if stack::version_is_supported(version) {
+            return false;
+        }
+        // Version 0 is such an answer itself.
+        if version != 0
+            && packet.len() >= MIN_INITIAL_DATAGRAM
+            && let Some(answer) = version_negotiation(packet)
+        {
+            self.reply(path, &answer);
+        }
+        true
     }
 
     /// Replies to the sender of a packet that came on this path, or not where the kernel has no room.
@@ -468,6 +517,12 @@ impl Receiver {
             }
         }
         Poll::Ready(())
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.router.end();
     }
 }
 

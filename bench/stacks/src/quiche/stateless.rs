@@ -1,4 +1,4 @@
-//! Replies without state per client: Retry tokens and refusals.
+//! Replies without state per client: Retry tokens, refusals and the versions spoken.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -7,6 +7,8 @@ use ring::hmac;
 use rustls::Side;
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::Version;
+
+use super::stack;
 
 /// A Retry is answered within this time, or not at all.
 const LIFETIME: Duration = Duration::from_secs(15);
@@ -63,6 +65,21 @@ fn signed(said: &[u8], client: SocketAddr, given: &[u8]) -> Vec<u8> {
     all.extend(client.port().to_be_bytes());
     all.extend_from_slice(said);
     all
+}
+
+/// A Version Negotiation packet for a client's long packet, whose connection IDs may have any length (RFC 8999 §6).
+pub(super) fn version_negotiation(packet: &[u8]) -> Option<Vec<u8>> {
+    let (length, rest) = packet.get(5..)?.split_first()?;
+    let (asked, rest) = rest.split_at_checked(usize::from(*length))?;
+    let (length, rest) = rest.split_first()?;
+    let client = rest.get(..usize::from(*length))?;
+    let mut answer = vec![0x80 | 0x40, 0, 0, 0, 0];
+    for id in [client, asked] {
+        answer.push(id.len() as u8);
+        answer.extend_from_slice(id);
+    }
+    answer.extend(stack::PROTOCOL_VERSION.to_be_bytes());
+    Some(answer)
 }
 
 /// An Initial packet that refuses the connection (RFC 9000 §5.2.2, CONNECTION_REFUSED), as quiche has none without a connection. `asked` and
@@ -124,6 +141,22 @@ mod tests {
             [(now + LIFETIME, true), (now + LIFETIME + Duration::from_secs(1), false), (Duration::ZERO, false)]
         {
             assert_eq!(tokens.check(at, &token, client, b"given").is_some(), good, "{at:?}");
+        }
+    }
+
+    #[test]
+    fn versions_are_negotiated_for_ids_of_any_length() {
+        for (asked, client) in [(0, 0), (8, 0), (20, 20), (255, 255)] {
+            let (asked, client) = (vec![1; asked], vec![2; client]);
+            let with = |begin: &[u8], first: &[u8], second: &[u8]| {
+                [begin, &[first.len() as u8], first, &[second.len() as u8], second].concat()
+            };
+            let packet = with(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a], &asked, &client);
+            let answer = [with(&[0xc0, 0, 0, 0, 0], &client, &asked), vec![0, 0, 0, 1]].concat();
+            assert_eq!(version_negotiation(&packet), Some(answer));
+            for length in 0..packet.len() {
+                assert_eq!(version_negotiation(&packet[..length]), None, "{length} bytes");
+            }
         }
     }
 

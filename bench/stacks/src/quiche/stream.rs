@@ -133,7 +133,8 @@ impl SendStream {
                     state.wake_driver();
                     Poll::Ready(Ok(written))
                 }
-                Err(Error::Done) => {
+                // Also said of a stream that quiche has forgotten.
+                Err(Error::Done) if state.quic.stream_capacity(id).is_ok() => {
                     state.streams.writers.insert(id, Some(cx.waker().clone()));
                     Poll::Pending
                 }
