@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use crate::event::AckEvent;
-use crate::options::choices;
+use crate::options::option_values;
 use crate::units::Time;
 
 /// MIN_RTT_THRESH and MAX_RTT_THRESH (RFC 9406 §4.3).
@@ -26,7 +26,7 @@ pub const CSS_GROWTH_DIVISOR: u64 = 4;
 /// CSS_ROUNDS (RFC 9406 §4.3).
 pub const CSS_ROUNDS: u32 = 5;
 
-choices! {
+option_values! {
     /// Whether slow start watches the RTT.
     pub enum Use {
         /// It ends by loss or mark only.

@@ -1,7 +1,7 @@
 //! The options of controllers, and the values a user chose.
 //!
 //! An option is declared once, as a field of `options!` or `rule_options!`: its name, its default, its values and its help text. The words
-//! of an option that is a choice are those of its enum, declared with `choices!`.
+//! of an option that is a choice are those of its enum, declared with `option_values!`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -248,7 +248,7 @@ pub(crate) const fn option_name<const N: usize>(field: &str) -> [u8; N] {
     name
 }
 
-/// A struct of options: each field is an option, its doc comment the help text. Where the type is an enum of [`choices!`], its words are the
+/// A struct of options: each field is an option, its doc comment the help text. Where the type is an enum of [`option_values!`], its words are the
 /// values and the first is the default; else `= default in values` says both. Makes the struct, its default and a setter per field.
 macro_rules! options {
     (
@@ -321,7 +321,7 @@ macro_rules! options {
 pub(crate) use options;
 
 /// An option's enum together with the words users type, the default first: `ALL` and `NAMES` in the same order, and `name()`.
-macro_rules! choices {
+macro_rules! option_values {
     (
         $(#[$meta:meta])* pub enum $name:ident {
             $($(#[$about:meta])* $variant:ident = $text:literal,)+
@@ -362,4 +362,4 @@ macro_rules! choices {
         }
     };
 }
-pub(crate) use choices;
+pub(crate) use option_values;

@@ -1,4 +1,4 @@
-//! TCP/DUAL through real events, in rounds; windows reckoned by hand.
+//! TCP/DUAL through real events, in rounds; windows computed by hand.
 
 mod rounds;
 

@@ -1,4 +1,4 @@
-//! Vegas through real events, in rounds of 50 ms and more; windows in packets, reckoned by hand from W (RTT - 50) / RTT (ns-2) and
+//! Vegas through real events, in rounds of 50 ms and more; windows in packets, computed by hand from W (RTT - 50) / RTT (ns-2) and
 //! W (RTT - 50) / 50 (Linux).
 
 mod rounds;

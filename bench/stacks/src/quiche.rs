@@ -6,7 +6,8 @@
 //! | `endpoint.rs` | the configuration of connections; the traits |
 //! | `router.rs` | the socket: packets by connection, new connections, replies to packets of none |
 //! | `stateless.rs` | Retry tokens and refusals, without state per client |
-//! | `connection.rs` | one connection: its handle, and the task that reads, sends and keeps its timers |
+//! | `connection.rs` | one connection: its handle |
+//! | `connection/driver.rs` | the task that reads, sends and keeps its timers |
 //! | `native.rs` | quiche's own controllers |
 //! | `send_batch.rs` | sending packets in batches and at their time |
 //! | `coalesced.rs` | coalesced packets |

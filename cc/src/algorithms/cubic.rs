@@ -23,7 +23,7 @@ use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Contract, Page};
 use crate::event::{AckEvent, CongestionEvent, Sent};
 use crate::math::cube_root;
-use crate::options::choices;
+use crate::options::option_values;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::undo::Undo;
@@ -43,7 +43,7 @@ pub const ALPHA: f64 = {
 /// The target never lies above this many windows (RFC 9438 §4.2).
 pub const TARGET_LIMIT: f64 = 1.5;
 
-choices! {
+option_values! {
     /// Whether a window that no longer reaches W_max lets go of more (RFC 9438 §4.7).
     pub enum FastConvergence {
         /// W_max falls below the window of the loss.

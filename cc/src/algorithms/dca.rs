@@ -37,7 +37,7 @@ use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
 use crate::controller::ControllerMetrics;
 use crate::event::AckEvent;
-use crate::options::{Values, choices};
+use crate::options::{Values, option_values};
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
 use crate::units::{Ratio, Time};
@@ -49,7 +49,7 @@ pub const MAX_RTT: Duration = Duration::from_nanos(1 << 40);
 /// Largest `floor`.
 pub const MAX_FLOOR: Duration = Duration::from_secs(10);
 
-choices! {
+option_values! {
     /// The share of the window that a reaction takes away: congestionReductionLevel (DCA §4.3).
     pub enum Reduction {
         /// 50 %.
@@ -72,7 +72,7 @@ impl Reduction {
     }
 }
 
-choices! {
+option_values! {
     /// Which ACK frames give an RTT sample.
     pub enum Samples {
         /// Those that newly acknowledge more than one packet (DCA §3.1).
@@ -82,7 +82,7 @@ choices! {
     }
 }
 
-choices! {
+option_values! {
     /// The baseline that RTTs must return to before the next reaction.
     pub enum Epoch {
         /// windowAVG(w) as it moves.

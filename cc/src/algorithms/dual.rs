@@ -22,7 +22,7 @@ use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
 use crate::controller::ControllerMetrics;
 use crate::event::{AckEvent, CongestionEvent};
-use crate::options::choices;
+use crate::options::option_values;
 use crate::round::RoundTrip;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
@@ -33,7 +33,7 @@ pub const DELAY_REDUCTION: Ratio = Ratio::new(7, 8);
 /// Round trips per decision (DCA §4.4).
 pub const ROUNDS: u32 = 2;
 
-choices! {
+option_values! {
     /// When the smallest and largest RTT are forgotten, besides a change of path.
     pub enum Reset {
         /// Never.

@@ -23,7 +23,7 @@ use crate::capabilities::Capabilities;
 use crate::config::{ControllerConfig, Missing};
 use crate::controller::{Controller, ControllerMetrics, SendParams};
 use crate::event::{AckEvent, Cause, CongestionEvent, PathChange, Sent, Start};
-use crate::options::{Options as _, Values, choices, options};
+use crate::options::{Options as _, Values, option_values, options};
 use crate::round::RoundTrip;
 use crate::undo::Undo;
 use crate::units::Time;
@@ -33,7 +33,7 @@ pub const SIZES: [u16; 4] = [1_000, 750, 500, 250];
 /// The last of [`SIZES`].
 const SMALLEST: u64 = SIZES[SIZES.len() - 1] as u64;
 
-choices! {
+option_values! {
     /// What the wrapped controller takes for one datagram.
     pub enum Increase {
         /// The size in use.

@@ -38,7 +38,7 @@ use crate::algorithm::{Algorithm, Contract, Page};
 use crate::capabilities::Capabilities;
 use crate::controller::{ControllerMetrics, Pacing};
 use crate::event::{AckEvent, Cause, CongestionEvent};
-use crate::options::{Values, choices};
+use crate::options::{Values, option_values};
 use crate::reno::LOSS_REDUCTION;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
@@ -58,7 +58,7 @@ const MIN_HOLD: Duration = Duration::from_micros(1);
 /// Where a step is taken for each packet, one ACK frame counts for no more than this. In the small-window phase D is long zero by then.
 const MAX_STEPS: u64 = 64;
 
-choices! {
+option_values! {
     /// What the smoothed RTT averages.
     pub enum Srtt {
         /// RTT + D.
@@ -68,7 +68,7 @@ choices! {
     }
 }
 
-choices! {
+option_values! {
     /// Congestion signals that must be there.
     pub enum Signal {
         /// Loss; marks too where the path gives them.
@@ -78,7 +78,7 @@ choices! {
     }
 }
 
-choices! {
+option_values! {
     /// How often marks raise the delay.
     pub enum React {
         /// With every ACK frame that reports one.
@@ -88,7 +88,7 @@ choices! {
     }
 }
 
-choices! {
+option_values! {
     /// How the delay shrinks in the large-window phase.
     pub enum Shrink {
         /// Equation (2): one packet per round trip faster.

@@ -40,7 +40,7 @@ use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Contract, Page};
 use crate::controller::ControllerMetrics;
 use crate::event::{AckEvent, CongestionEvent};
-use crate::options::{Options as _, Values, choices};
+use crate::options::{Options as _, Values, option_values};
 use crate::round::RoundTrip;
 use crate::rule::rule_options;
 use crate::rule::{RuleConfig, WindowRule};
@@ -51,7 +51,7 @@ pub const EXIT: Ratio = Ratio::new(7, 8);
 /// Samples without which a round says nothing with `params=linux` (Linux).
 pub const LINUX_SAMPLES: u32 = 3;
 
-choices! {
+option_values! {
     /// Whose rules and numbers.
     pub enum Params {
         /// Those of the network simulator ns-2, which the DCA paper used.

@@ -1,4 +1,4 @@
-//! A sender in rounds: a whole window leaves at one instant and is acknowledged at one instant, so windows can be reckoned by hand.
+//! A sender in rounds: a whole window leaves at one instant and is acknowledged at one instant, so windows can be computed by hand.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use fathom_cc::catalogue;

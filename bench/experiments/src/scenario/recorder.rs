@@ -218,7 +218,7 @@ struct ProbeTimer {
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// The probe timeout before there is a round-trip time: 333 ms and four times half of it (RFC 9002 §6.2.2).
 const INITIAL_TIMEOUT: Duration = Duration::from_millis(999);
-/// A silence may be this much shorter than reckoned: the stack's own deviation leaves the acknowledgement delay out.
+/// A silence may be this much shorter than computed: the stack's own deviation leaves the acknowledgement delay out.
 const TOLERANCE: f64 = 0.8;
 
 impl ProbeTimer {

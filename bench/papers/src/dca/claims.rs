@@ -37,14 +37,14 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             let parts = BOTH.map(|path| (path.name, path.over_levels(|level| path.predicted(r, level))));
             each(parts, |part| between(part.estimate(), 0.07, 0.18, NEVER))
         }),
-    claim("dca-asu-foretells-least", "DCA §3.2.1", &[EMORY, ASU])
+    claim("dca-asu-predicts-least", "DCA §3.2.1", &[EMORY, ASU])
         .says("The congested path 7 (ASU) predicts its losses least.")
         .test("the indication metric of ASU, averaged over the levels, is below that of Emory, seed by seed")
         .asks(|r| {
             let [emory, asu] = BOTH.map(|path| path.over_levels(|level| path.predicted(r, level)));
             one(&asu.minus(&emory), below_zero)
         }),
-    claim("dca-models-foretell-as-paths", "DCA §4.1", &[EMORY, ASU])
+    claim("dca-models-predict-as-paths", "DCA §4.1", &[EMORY, ASU])
         .says("The models show about the correlation between losses and rising round trips that the measured paths show.")
         .test(
             "at the tuned level the indication metric lies with its interval in the span of the paper's row of table 3-4 (ours)",
@@ -165,7 +165,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             let numbers = format!("DCA {dca}, Reno {reno} percent; difference {change}");
             Finding::new(below_zero(&change), numbers)
         }),
-    claim("dca-altered-foretells-more", "DCA §4.3", &[PAIRED_ALTERED, EMORY])
+    claim("dca-altered-predicts-more", "DCA §4.3", &[PAIRED_ALTERED, EMORY])
         .says("On the altered model losses are foretold significantly more often than on the measured path.")
         .test(
             "the indication metric of the DCA connection is above that of Reno on Emory (tuned level) at both levels, seed by seed",

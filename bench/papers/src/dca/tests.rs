@@ -311,7 +311,7 @@ fn the_altered_model_is_judged_at_both_levels() {
     }
     assert_eq!(verdict("dca-altered-degrades", &results), Verdict::Held);
     assert_eq!(verdict("dca-altered-light-loses-less", &results), Verdict::Held);
-    assert_eq!(verdict("dca-altered-foretells-more", &results), Verdict::Undecided, "no series");
+    assert_eq!(verdict("dca-altered-predicts-more", &results), Verdict::Undecided, "no series");
     let mut more = Results::default();
     let runs = [10.0, 11.0, 12.0].map(|l| beside(3.0 + l, l));
     put(&mut more, PAIRED_ALTERED, &[("level", "light"), ("controller", "dca")], runs.into());

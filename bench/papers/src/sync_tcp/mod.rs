@@ -87,7 +87,7 @@ const DEPARTURES: &[&str] = &[
     "Sync-TCP is run by the letter (`sync:trust=full`), for receivers here tell the truth. The catalogue's `sync` grows no faster after a \
      loss than Reno does, whatever a receiver says.",
     "One-way delays travel in a frame beside acknowledgements (lean), not in every packet as in §3.2.",
-    "Rates of new connections for a load are reckoned: two downloads on a network that does not queue say what a connection and each \
+    "Rates of new connections for a load are computed: two downloads on a network that does not queue say what a connection and each \
      byte cost on the wire, the model's requests say the rest. The paper runs its network at 100 Mbps and counts.",
     "Load counts both directions of a connection, as the links of the paper's calibration carry both.",
     "How the load of several bottlenecks divides is not published: with two, half is cross traffic, with three, one sixth.",

@@ -1,24 +1,26 @@
-//! A connection: its handle, and the task that reads, sends and keeps its timers.
+//! A connection: its handle. `driver.rs` has the task that reads, sends and keeps its timers.
+
+// Its place is said, since `stock_quiche.rs` compiles this file, too.
+#[path = "connection/driver.rs"]
+mod driver;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::task::Waker;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use quinn::{AsyncTimer, VarInt};
+use quinn::VarInt;
 use tokio::sync::{Notify, oneshot};
 
-use super::coalesced::packets_after_handshake;
+use self::driver::Driver;
 use super::native::Quic;
-use super::router::{Packet, Route, Router, wait};
+use super::router::{Route, Router, wait};
 use super::send_batch::SendBatch;
 use super::stream::{RecvStream, SendStream};
-use super::{ConnectionRng, StreamDelivery, monitor, set_received_ecn, stack, stream_delivery};
+use super::{ConnectionRng, monitor};
 use crate::native::{NativeMonitor, NativeWatch};
 use crate::settings::Sessions;
 use crate::traits::{Close, CloseKind, Closer, ConnectionStats, Monitor};
@@ -131,110 +133,6 @@ impl State {
         // Whatever closed the connection before was first.
         let _ = self.quic.close(true, code, reason);
         self.wake_driver();
-    }
-
-    /// Counts a reduction when the window of the stack's own controller falls in `work`.
-    fn watching(&mut self, work: impl FnOnce(&mut Quic)) {
-        work(&mut self.quic);
-        if let Some(native) = &mut self.native {
-            let before = std::mem::replace(&mut native.bytes, window(&self.quic));
-            native.watch.reduced(before, native.bytes);
-            native.watch.record(native.bytes, None);
-        }
-    }
-
-    fn receive(&mut self, Packet { mut bytes, path }: Packet) {
-        let server = self.server;
-        self.watching(|quic| {
-            set_received_ecn(quic, path.ecn);
-            // A server's quiche forgets the handshake's keys when it is over.
-            let packets =
-                if server && quic.is_established() { packets_after_handshake(&mut bytes) } else { &mut bytes[..] };
-            if !packets.is_empty() {
-                // What cannot be read is dropped; a violation closes the connection, which sending tells the peer.
-                let _ = quic.recv(packets, stack::RecvInfo { from: path.from, to: path.to });
-            }
-        });
-    }
-
-    fn run_timers(&mut self, now: Instant) {
-        if self.quic.timeout_instant().is_none_or(|due| due > now) {
-            return;
-        }
-        self.watching(Quic::on_timeout);
-        // What was not acknowledged for so long may have been too large: a path's MTU may fall, and quiche does not look by itself.
-        let timeouts = self.quic.path_stats().find(|path| path.active).map_or(0, |path| path.total_pto_count);
-        if std::mem::replace(&mut self.timeouts, timeouts) != timeouts {
-            self.quic.revalidate_pmtu();
-        }
-    }
-
-    /// Tells tasks what came of packets and timers.
-    fn notify(&mut self, shared: &Shared) {
-        if !self.established && self.quic.is_established() {
-            self.established = true;
-            shared.settled.notify_waiters();
-            shared.credit.notify_waiters();
-        }
-        if let Some(sessions) = &self.sessions
-            && let Some(ticket) = self.quic.session()
-        {
-            sessions.keep(ticket);
-            self.sessions = None;
-        }
-        let Self { quic, streams, .. } = self;
-        // Before a stream is asked for anything: quiche then forgets one that is over.
-        streams.deliveries.retain(|stream, wait| {
-            wait.waiting.retain(|waiting| !waiting.is_closed());
-            let result = match stream_delivery(quic, *stream) {
-                // Where quiche has forgotten it, nobody has stopped it before: it was acknowledged, or reset from here.
-                StreamDelivery::Acknowledged | StreamDelivery::Forgotten if wait.finished => None,
-                StreamDelivery::Reset | StreamDelivery::Forgotten => Some(VarInt::from_u32(0)),
-                _ => return !wait.waiting.is_empty(),
-            };
-            wait.waiting.drain(..).for_each(|waiting| drop(waiting.send(Ok(result))));
-            false
-        });
-        while let Some(stream) = quic.stream_readable_next() {
-            let peers = stream & 1 != u64::from(self.server);
-            if let Some(reader) = streams.readers.remove(&stream) {
-                reader.wake();
-            } else if peers && streams.is_new(stream) {
-                streams.incoming[Dir::of(stream) as usize].push_back((stream, !self.established));
-                shared.incoming[Dir::of(stream) as usize].notify_waiters();
-            }
-        }
-        while let Some(stream) = quic.stream_writable_next() {
-            match streams.writers.get_mut(&stream) {
-                Some(writer) => writer.take().into_iter().for_each(Waker::wake),
-                // quiche keeps a stream that its peer has stopped until somebody has asked for it.
-                None => drop(quic.stream_capacity(stream)),
-            }
-        }
-        for (wanted, left) in
-            streams.credit_wanted.iter_mut().zip([quic.peer_streams_left_bidi(), quic.peer_streams_left_uni()])
-        {
-            if *wanted && left > 0 {
-                *wanted = false;
-                shared.credit.notify_waiters();
-            }
-        }
-        // Nobody asks for them, and quiche keeps as many as a client that changes its port makes.
-        while quic.path_event_next().is_some() {}
-    }
-
-    /// The connection is over: whoever waits hears of it.
-    fn end(&mut self, shared: &Shared) {
-        let close = close_of(&self.quic);
-        for wait in std::mem::take(&mut self.streams.deliveries).into_values() {
-            wait.waiting.into_iter().for_each(|waiting| drop(waiting.send(Err(close.clone()))));
-        }
-        std::mem::take(&mut self.streams.readers).into_values().for_each(Waker::wake);
-        self.streams.writers.values_mut().filter_map(Option::take).for_each(Waker::wake);
-        self.over = Some(close);
-        for notify in [&shared.settled, &shared.credit, &shared.incoming[0], &shared.incoming[1]] {
-            notify.notify_waiters();
-        }
     }
 }
 
@@ -527,124 +425,4 @@ fn close_of(quic: &Quic) -> Close {
 /// Without a word of either side.
 fn ended() -> Close {
     Close { by: Closer::Peer, kind: CloseKind::Reset, code: None, reason: Bytes::new(), text: "ended".into() }
-}
-
-/// Reads, sends and keeps the timers of a connection, until it is closed.
-struct Driver {
-    /// Until it is over: what follows is for packets that are still on their way.
-    shared: Option<Arc<Shared>>,
-    route: Route,
-    timer: Pin<Box<dyn AsyncTimer>>,
-}
-
-/// What a driver waits for.
-enum Next {
-    /// Packets, somebody who wakes it, this time.
-    Wait(Option<Instant>),
-    /// Its turn: it has more to do.
-    Turn,
-    /// The end of the draining period.
-    Drained(Option<Instant>),
-}
-
-impl State {
-    /// Everything that is due: packets, timers, events, sending.
-    fn drive(&mut self, cx: &mut Context<'_>, shared: &Shared, route: &Route) -> Next {
-        let now = shared.router.clock.runtime.now();
-        let (packets, more, close) = route.inbox.take(cx);
-        packets.into_iter().for_each(|packet| self.receive(packet));
-        if let Some(code) = close {
-            let _ = self.quic.close(true, code.into(), b"");
-        }
-        self.run_timers(now);
-        self.notify(shared);
-        let Self { quic, send_batch, .. } = self;
-        let sent = send_batch.poll_send(cx, quic, &shared.router, now);
-        if !self.early && quic.is_in_early_data() {
-            // quiche knows once it has written the ClientHello.
-            self.early = true;
-            shared.credit.notify_waiters();
-        }
-        if let Some(native) = &mut self.native {
-            // With packets of another size a window changes that nothing has happened to.
-            native.bytes = window(&self.quic);
-        }
-        // A close that may not be sent, for the client has not shown its address, is none to wait for.
-        let untold = matches!(sent, Poll::Ready(None)) && self.quic.local_error().is_some();
-        if self.quic.is_closed() || self.quic.is_draining() || untold {
-            self.end(shared);
-            let due = self.quic.timeout_instant().filter(|_| self.quic.is_draining());
-            return Next::Drained(due.map(|due| due.min(now + LONGEST_DRAINING)));
-        }
-        match sent {
-            _ if more => Next::Turn,
-            Poll::Pending => Next::Wait(self.quic.timeout_instant()),
-            Poll::Ready(Some(at)) if at <= now => Next::Turn,
-            Poll::Ready(held) => Next::Wait(self.quic.timeout_instant().into_iter().chain(held).min()),
-        }
-    }
-}
-
-/// A peer makes probe timeouts, three of which a connection lingers (RFC 9000 §10.2), as long as it likes.
-const LONGEST_DRAINING: Duration = Duration::from_secs(3);
-
-/// Times that a driver goes on before other tasks have their turn.
-const TURNS: usize = 4;
-
-impl Future for Driver {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { shared, route, timer } = &mut *self;
-        if let Some(driven) = shared.clone() {
-            let mut state = driven.state();
-            state.driver = None;
-            let mut turns = 0;
-            loop {
-                let mut rng = state.rng;
-                let next = driven.router.clock.run(&mut rng, || state.drive(cx, &driven, route));
-                state.rng = rng;
-                match next {
-                    Next::Turn if turns < TURNS => turns += 1,
-                    Next::Turn => {
-                        cx.waker().wake_by_ref();
-                        break;
-                    }
-                    Next::Wait(due) => {
-                        let Some(due) = due else { break };
-                        timer.as_mut().reset(due);
-                        if timer.as_mut().poll(cx).is_pending() {
-                            break;
-                        }
-                        if turns == TURNS {
-                            cx.waker().wake_by_ref();
-                            break;
-                        }
-                        turns += 1;
-                    }
-                    Next::Drained(due) => {
-                        drop(state);
-                        *shared = None;
-                        route.inbox.end();
-                        let Some(due) = due else { return Poll::Ready(()) };
-                        timer.as_mut().reset(due);
-                        return timer.as_mut().poll(cx);
-                    }
-                }
-            }
-            state.driver = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        timer.as_mut().poll(cx)
-    }
-}
-
-/// Whoever waits hears of it also where the task ends before its connection: with its runtime, or with a panic.
-impl Drop for Driver {
-    fn drop(&mut self) {
-        if let Some(shared) = self.shared.take() {
-            self.route.inbox.end();
-            shared.state().end(&shared);
-        }
-    }
 }

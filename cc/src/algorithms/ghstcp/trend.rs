@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use crate::options::choices;
+use crate::options::option_values;
 use crate::units::Time;
 
-choices! {
+option_values! {
     /// How a rise is recognised.
     pub enum Test {
         /// Pearson's r of departure time and RTT is positive: the plain words of gHSTCP §3.2.

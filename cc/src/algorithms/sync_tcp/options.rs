@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
 use crate::capabilities::Capabilities;
-use crate::options::{Values, choices};
+use crate::options::{Values, option_values};
 use crate::rule::RuleConfig;
 use crate::rule::rule_options;
 use crate::sync_tcp::SyncTcp;
@@ -14,7 +14,7 @@ use crate::units::Time;
 /// Largest `floor`.
 pub const MAX_FLOOR: Duration = Duration::from_secs(10);
 
-choices! {
+option_values! {
     /// The delay that Sync-TCP runs on.
     pub enum Signal {
         /// Forward one-way delays, as in the paper.
@@ -26,7 +26,7 @@ choices! {
     }
 }
 
-choices! {
+option_values! {
     /// Who grows the window while it lies below the slow-start threshold.
     pub enum SlowStart {
         /// The verdict, from the first one on.
@@ -36,7 +36,7 @@ choices! {
     }
 }
 
-choices! {
+option_values! {
     /// What a verdict does during fast recovery.
     pub enum Recovery {
         /// Nothing.
@@ -46,7 +46,7 @@ choices! {
     }
 }
 
-choices! {
+option_values! {
     /// When the delays seen so far are forgotten, besides a change of path.
     pub enum Reset {
         /// Never.
@@ -70,7 +70,7 @@ impl Reset {
     }
 }
 
-choices! {
+option_values! {
     /// How often verdicts may cut.
     pub enum Cut {
         /// With every verdict.
@@ -80,7 +80,7 @@ choices! {
     }
 }
 
-choices! {
+option_values! {
     /// How far the word of the peer counts, on which one-way delays rest.
     pub enum Trust {
         /// Never for a larger window than Reno would have grown to since the last loss or mark, by the same acknowledged bytes; and no

@@ -1,0 +1,250 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use super::super::line::LineSpec;
+use super::*;
+
+/// Only what hangs takes so long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A relay on a thread, stopped when it is dropped. Its time stands until it is set.
+struct Running {
+    address: SocketAddr,
+    millis: Arc<AtomicU64>,
+    seen: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<RelayStats>>,
+}
+
+impl Running {
+    fn new(to: SocketAddr, spec: RelaySpec) -> Self {
+        let (millis, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&seen);
+        let mut relay = Relay::bind("127.0.0.1:0".parse().unwrap(), to, spec).unwrap().tapped(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        relay.clock = Clock::Hand(Arc::clone(&millis));
+        let (address, stop) = (relay.address().unwrap(), Arc::new(AtomicBool::new(false)));
+        let stops = Arc::clone(&stop);
+        let thread = Some(std::thread::spawn(move || {
+            relay.run(&stops, None, |_, _| {}).unwrap();
+            relay.stats()
+        }));
+        Self { address, millis, seen, stop, thread }
+    }
+
+    /// Sets its time, once it has taken in so many datagrams.
+    #[allow(clippy::disallowed_methods)]
+    fn go_to(&self, millis: u64, taken: usize) {
+        let began = Instant::now();
+        while self.seen.load(Ordering::Relaxed) < taken {
+            assert!(began.elapsed() < PATIENCE, "it has not got {taken} datagrams");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.millis.store(millis, Ordering::Relaxed);
+    }
+
+    fn end(mut self) -> RelayStats {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+fn delayed(ms: u64) -> LineSpec {
+    LineSpec { delay: Duration::from_millis(ms), ..LineSpec::default() }
+}
+
+/// Nothing is there, though the relay has looked at its clock a few times.
+fn nothing_comes(to: &UdpSocket) {
+    std::thread::sleep(LOOK_UP * 3);
+    to.set_nonblocking(true).unwrap();
+    assert_eq!(to.recv(&mut [0; 10]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    to.set_nonblocking(false).unwrap();
+}
+
+#[test]
+fn datagrams_go_there_and_back_after_the_delays_of_their_directions() {
+    let (server, client) = (socket(), socket());
+    let spec = RelaySpec { up: delayed(20), down: delayed(40), ..RelaySpec::default() };
+    let relay = Running::new(server.local_addr().unwrap(), spec);
+    let mut buffer = [0; 2_000];
+    client.send_to(b"ping", relay.address).unwrap();
+    relay.go_to(19, 1);
+    nothing_comes(&server);
+    relay.go_to(20, 1);
+    let (n, from) = server.recv_from(&mut buffer).unwrap();
+    assert_eq!(&buffer[..n], b"ping");
+    assert_ne!(from, client.local_addr().unwrap(), "a port of the relay's");
+    server.send_to(b"pong", from).unwrap();
+    relay.go_to(59, 2);
+    nothing_comes(&client);
+    relay.go_to(60, 2);
+    let n = client.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..n], b"pong");
+    let stats = relay.end();
+    assert_eq!((stats.up.forwarded, stats.down.forwarded, stats.clients, stats.overrun), (1, 1, 1, 0));
+}
+
+#[test]
+fn clients_have_a_port_each_and_a_rebinding_changes_it() {
+    let server = socket();
+    let rebind = "rebind@300ms".parse().unwrap();
+    let spec = RelaySpec { faults: vec![rebind], ..RelaySpec::default() };
+    let relay = Running::new(server.local_addr().unwrap(), spec);
+    let clients = [socket(), socket()];
+    let query = |client: &UdpSocket| {
+        client.send_to(b"?", relay.address).unwrap();
+        server.recv_from(&mut [0; 10]).unwrap().1
+    };
+    let before = [query(&clients[0]), query(&clients[1])];
+    assert_ne!(before[0], before[1]);
+    relay.go_to(300, 2);
+    let after = [query(&clients[0]), query(&clients[1])];
+    assert!(before[0] != after[0] && before[1] != after[1], "{before:?} {after:?}");
+    server.send_to(b"!", after[1]).unwrap();
+    assert_eq!(clients[1].recv(&mut [0; 10]).unwrap(), 1);
+    assert_eq!(relay.end().clients, 2);
+}
+
+#[test]
+fn clients_of_two_servers_share_the_links_and_are_seen_with_their_ecn() {
+    let servers = [socket(), socket()];
+    let local = "127.0.0.1:0".parse().unwrap();
+    let [first, second] = [0, 1].map(|n| servers[n].local_addr().unwrap());
+    let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let notes = Arc::clone(&seen);
+    let mut relay = Relay::bind(local, first, RelaySpec::default())
+        .unwrap()
+        .also(local, second)
+        .unwrap()
+        .tapped(move |passing| notes.lock().push((passing.server, passing.ecn, passing.contents.to_vec())));
+    let at = [0, 1].map(|number| relay.address_of(number).unwrap());
+    assert!(relay.address_of(2).is_err());
+    let stop = Arc::new(AtomicBool::new(false));
+    let stops = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || {
+        relay.run(&stops, None, |_, _| {}).unwrap();
+        relay.stats()
+    });
+    // One client of both.
+    let client = Udp::new(socket()).unwrap();
+    client.send(at[0], Some(EcnCodepoint::Ect0), b"one").unwrap();
+    client.send(at[1], None, b"two").unwrap();
+    for (server, word) in servers.iter().zip([b"one", b"two"]) {
+        let mut buffer = [0; 10];
+        let (n, _) = server.recv_from(&mut buffer).unwrap();
+        assert_eq!(&buffer[..n], word);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let stats = thread.join().unwrap();
+    assert_eq!((stats.up.forwarded, stats.clients), (2, 2));
+    let mut seen = seen.lock().clone();
+    seen.sort_by_key(|(_, _, word)| word.clone());
+    assert_eq!(seen, [(first, 2, b"one".to_vec()), (second, 0, b"two".to_vec())]);
+}
+
+#[test]
+fn corruption_flips_one_bit_and_duplicates_arrive_twice() {
+    let (server, client) = (socket(), socket());
+    let up = LineSpec { corrupt: 1.0, duplicate: 1.0, ..LineSpec::default() };
+    let relay = Running::new(server.local_addr().unwrap(), RelaySpec { up, ..RelaySpec::default() });
+    client.send_to(&[0; 1_200], relay.address).unwrap();
+    for _ in 0..2 {
+        let mut buffer = [0; 2_000];
+        assert_eq!(server.recv(&mut buffer).unwrap(), 1_200);
+        assert_eq!(buffer.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
+    }
+    let stats = relay.end();
+    assert_eq!((stats.up.corrupted, stats.up.duplicated, stats.up.forwarded), (1, 1, 2));
+}
+
+#[test]
+fn nothing_passes_in_a_blackout_nor_above_an_mtu() {
+    let (server, client) = (socket(), socket());
+    let faults = vec!["mtu:1000@0s".parse().unwrap(), "blackout:400ms@0s".parse().unwrap()];
+    let relay = Running::new(server.local_addr().unwrap(), RelaySpec { faults, ..RelaySpec::default() });
+    client.send_to(&[1; 10], relay.address).unwrap();
+    relay.go_to(400, 1);
+    client.send_to(&[2; 1_001], relay.address).unwrap();
+    client.send_to(&[3; 1_000], relay.address).unwrap();
+    let mut buffer = [0; 2_000];
+    assert_eq!(server.recv(&mut buffer).unwrap(), 1_000);
+    assert_eq!(buffer[0], 3);
+    assert_eq!(relay.end().cut_off, 2);
+}
+
+#[test]
+fn an_address_that_is_taken_is_said_so() {
+    let taken = socket();
+    let at = taken.local_addr().unwrap();
+    let error = Relay::bind(at, "127.0.0.1:9".parse().unwrap(), RelaySpec::default()).unwrap_err().to_string();
+    assert!(error.contains(&at.to_string()) && error.contains("free port"), "{error}");
+}
+
+#[test]
+fn a_relay_to_itself_is_refused() {
+    for (listen, to) in [
+        ("127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.9"),
+        ("127.0.0.1", "0.0.0.0"),
+        ("0.0.0.0", "0.0.0.0"),
+        ("127.0.0.1", "[::ffff:127.0.0.1]"),
+    ] {
+        let free = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+        let [listen, to] = [listen, to].map(|ip| format!("{ip}:{free}").parse().unwrap());
+        let error = Relay::bind(listen, to, RelaySpec::default()).unwrap_err();
+        assert!(matches!(error, RelayError::Itself(_)), "{listen} to {to}: {error}");
+        // Another port, another host: no loop.
+        let other = |ip: &str, port| Relay::bind(listen, format!("{ip}:{port}").parse().unwrap(), RelaySpec::default());
+        drop(other("127.0.0.1", free ^ 1).unwrap());
+        drop(other("192.0.2.1", free).unwrap());
+    }
+    // Each server is checked against every entrance.
+    let first = Relay::bind("127.0.0.1:0".parse().unwrap(), "127.0.0.1:9".parse().unwrap(), RelaySpec::default());
+    let first = first.unwrap();
+    let at = first.address().unwrap();
+    assert!(matches!(first.also("127.0.0.1:0".parse().unwrap(), at), Err(RelayError::Itself(_))));
+}
+
+/// A relay that is driven by hand, and what its clients are.
+fn by_hand(server: &UdpSocket) -> Relay {
+    Relay::bind("127.0.0.1:0".parse().unwrap(), server.local_addr().unwrap(), RelaySpec::default()).unwrap()
+}
+
+fn turn(relay: &mut Relay) {
+    let now = relay.now();
+    relay.send_due(now);
+    relay.wait(now, None).unwrap();
+}
+
+#[test]
+fn a_reply_to_an_evicted_client_is_dropped() {
+    let (server, old, new) = (socket(), socket(), socket());
+    let mut relay = by_hand(&server);
+    let at = relay.address().unwrap();
+    old.send_to(b"?", at).unwrap();
+    while relay.stats.clients == 0 {
+        turn(&mut relay);
+    }
+    // The old client's socket is readable in the round in which a new client takes its place, and has no socket itself.
+    let theirs = relay.clients[0].socket.io().local_addr().unwrap().port();
+    server.send_to(b"!", (Ipv4Addr::LOCALHOST, theirs)).unwrap();
+    new.send_to(b"?", at).unwrap();
+    relay.most = 1;
+    relay.entrances[0].to = "255.255.255.255:9".parse().unwrap();
+    relay.take_in(&[true; 2], &mut [vec![0; LARGEST]]);
+    assert_eq!((relay.clients.len(), relay.stats.overrun, relay.down.stats().arrived), (0, 1, 1));
+}
