@@ -16,6 +16,7 @@
 //! | `on_off.rs` | constant rate with pauses, for UDP |
 //! | `host.rs` | all flows of a run, as one agent of the simulation |
 //! | `report.rs` | counts |
+//! | `tcp/` | TCP instead of QUIC: [`TcpSender`] and [`TcpReceiver`] |
 
 mod host;
 mod on_off;
@@ -24,6 +25,7 @@ mod receiver;
 mod report;
 mod rtt;
 mod sender;
+mod tcp;
 mod web_user;
 
 pub use host::{PacketLevel, PacketLevelError, PacketLevelFlow, Workload};
@@ -33,4 +35,5 @@ pub use receiver::{AckOptions, Receiver};
 pub use report::{PacketLevelReport, TcpReport, UdpReport};
 pub use rtt::RttEstimator;
 pub use sender::{Sender, SenderCounts, SenderOptions};
+pub use tcp::*;
 pub use web_user::{Connections, WebUser};

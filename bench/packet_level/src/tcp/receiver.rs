@@ -1,0 +1,285 @@
+//! The receiving side of TCP: when to acknowledge (RFC 5681 §4.2), and what (RFC 2018, RFC 3168 §6.1.3, RFC 7323 §4.3).
+
+use std::time::Duration;
+
+use fathom_cc::{OneWayDelay, Time};
+
+use super::rto::{RtoEstimator, RtoOptions};
+use super::segment::{MAX_SACK_BLOCKS, SackBlocks, TcpAck, TcpSegment};
+
+/// How a receiver acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpReceiverOptions {
+    /// At the latest every so many segments in order; two by default, one for no delayed ACKs (RFC 5681 §4.2).
+    pub every: u32,
+    /// At the latest after this time; 100 ms by default, as in ns-2's full TCP; 500 ms are allowed (RFC 5681 §4.2).
+    pub max_delay: Duration,
+    /// ACKs carry SACK blocks (RFC 2018).
+    pub sack: bool,
+    /// ACKs carry timestamps (RFC 7323 §3) and with them one-way delays (Sync-TCP §3.2).
+    pub timestamps: bool,
+    /// Timeout of the SYN-ACK.
+    pub rto: RtoOptions,
+}
+
+impl Default for TcpReceiverOptions {
+    fn default() -> Self {
+        let max_delay = Duration::from_millis(100);
+        Self { every: 2, max_delay, sack: false, timestamps: false, rto: RtoOptions::default() }
+    }
+}
+
+/// The receiver of one connection.
+#[derive(Clone, Debug)]
+pub struct TcpReceiver {
+    options: TcpReceiverOptions,
+    /// The next byte expected.
+    next: u64,
+    /// What arrived behind a gap, first byte and first behind, the latest change first.
+    blocks: Vec<(u64, u64)>,
+    /// Segments in order since the last ACK.
+    waiting: u32,
+    deadline: Option<Time>,
+    /// The timer of the SYN-ACK, and whether one is owed.
+    syn_timer: RtoEstimator,
+    syn_owed: bool,
+    ece: bool,
+    /// TS.Recent and Last.ACK.sent (RFC 7323 §4.3).
+    recent: Time,
+    acked: u64,
+    /// When the newest segment left, and how long it was on its way.
+    newest: (Time, OneWayDelay),
+}
+
+impl TcpReceiver {
+    /// Listens.
+    pub const fn new(options: TcpReceiverOptions) -> Self {
+        Self {
+            options,
+            next: 0,
+            blocks: Vec::new(),
+            waiting: 0,
+            deadline: None,
+            syn_timer: RtoEstimator::new(options.rto),
+            syn_owed: false,
+            ece: false,
+            recent: Time::ZERO,
+            acked: 0,
+            newest: (Time::ZERO, OneWayDelay::from_nanos(0)),
+        }
+    }
+
+    /// Data bytes that arrived in order.
+    pub const fn received(&self) -> u64 {
+        self.next
+    }
+
+    /// A segment arrived, marked congestion-experienced or not: true when an ACK must leave now. That is so for a SYN, for every second
+    /// segment, for one out of order or seen before, and for one that fills a gap or a part of it (RFC 5681 §4.2).
+    pub fn on_segment(&mut self, now: Time, segment: &TcpSegment, marked: bool) -> bool {
+        if segment.sent >= self.recent && segment.seq <= self.acked {
+            self.recent = segment.sent;
+        }
+        if segment.sent >= self.newest.0 {
+            let on_its_way = now.as_nanos() as i64 - segment.sent.as_nanos() as i64;
+            self.newest = (segment.sent, OneWayDelay::from_nanos(on_its_way));
+        }
+        if segment.syn {
+            self.syn_owed = true;
+            return true;
+        }
+        if self.syn_owed {
+            (self.syn_owed, self.deadline) = (false, None);
+        }
+        self.ece = marked || (self.ece && !segment.cwr);
+        if segment.len == 0 {
+            return false;
+        }
+        let gap = !self.blocks.is_empty();
+        if !self.insert(segment.seq, segment.seq + u64::from(segment.len)) || gap {
+            return true;
+        }
+        self.waiting += 1;
+        if self.waiting >= self.options.every {
+            return true;
+        }
+        self.deadline = self.deadline.or(Some(now + self.options.max_delay));
+        false
+    }
+
+    /// Takes the bytes in; true when they were the next ones.
+    fn insert(&mut self, first: u64, end: u64) -> bool {
+        if end <= self.next {
+            return false;
+        }
+        let in_order = first <= self.next;
+        let (mut first, mut end) = (first.max(self.next), end);
+        self.blocks.retain(|(a, b)| {
+            let touches = *a <= end && *b >= first;
+            if touches {
+                (first, end) = (first.min(*a), end.max(*b));
+            }
+            !touches
+        });
+        if in_order {
+            self.next = end;
+        } else {
+            self.blocks.insert(0, (first, end));
+        }
+        in_order
+    }
+
+    /// When an ACK or another SYN-ACK is due at the latest.
+    pub const fn timeout(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    /// The ACK to send now, or the SYN-ACK until something else than a SYN arrived.
+    pub fn ack(&mut self, now: Time) -> TcpAck {
+        self.waiting = 0;
+        self.deadline = None;
+        self.acked = self.next;
+        if self.syn_owed {
+            self.deadline = Some(now + self.syn_timer.rto());
+            self.syn_timer.back_off();
+        }
+        let with = |on: bool| if on { MAX_SACK_BLOCKS - usize::from(self.options.timestamps) } else { 0 };
+        let blocks = self.blocks.len().min(with(self.options.sack));
+        TcpAck {
+            ack: self.next,
+            syn: self.syn_owed,
+            ece: self.ece,
+            sack: SackBlocks::from_slice(&self.blocks[..blocks]),
+            echo: self.options.timestamps.then_some(self.recent),
+            one_way: self.options.timestamps.then_some(self.newest.1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    /// Segment `n` of 1000 bytes, sent 10 ms before it arrives.
+    fn segment(n: u64, arrives: u64) -> TcpSegment {
+        TcpSegment {
+            seq: 1_000 * n,
+            len: 1_000,
+            sent: at(arrives - 10),
+            syn: false,
+            cwr: false,
+            ecn_capable: false,
+            retransmission: false,
+            size: 1_040,
+        }
+    }
+
+    fn receiver(sack: bool) -> TcpReceiver {
+        TcpReceiver::new(TcpReceiverOptions { sack, ..TcpReceiverOptions::default() })
+    }
+
+    /// ACK number and SACK blocks in segments, where an ACK leaves at once.
+    type Answer = Option<(u64, Vec<(u64, u64)>)>;
+
+    /// Segments arrive one per millisecond from 100 ms on.
+    fn answers(r: &mut TcpReceiver, segments: &[u64]) -> Vec<Answer> {
+        let mut now = 100;
+        let mut answer = |n: &u64| {
+            now += 1;
+            r.on_segment(at(now), &segment(*n, now), false).then(|| {
+                let ack = r.ack(at(now));
+                (ack.ack / 1_000, ack.sack.as_slice().iter().map(|(a, b)| (a / 1_000, b / 1_000)).collect())
+            })
+        };
+        segments.iter().map(&mut answer).collect()
+    }
+
+    /// RFC 5681 §4.2.
+    #[test]
+    fn every_second_segment_is_acknowledged() {
+        let acks = answers(&mut receiver(false), &[0, 1, 2, 3]);
+        assert_eq!(acks, [None, Some((2, vec![])), None, Some((4, vec![]))]);
+    }
+
+    /// RFC 5681 §4.2.
+    #[test]
+    fn a_single_segment_waits_100_ms() {
+        let mut r = receiver(false);
+        assert!(!r.on_segment(at(100), &segment(0, 100), false));
+        assert_eq!(r.timeout(), Some(at(200)));
+        assert_eq!((r.ack(at(200)).ack, r.timeout()), (1_000, None));
+    }
+
+    /// RFC 5681 §4.2: a duplicate ACK for each segment behind a gap, and an ACK at once for those that fill it.
+    #[test]
+    fn gaps_are_acknowledged_at_once() {
+        let numbers: Vec<Option<u64>> =
+            answers(&mut receiver(false), &[0, 2, 3, 5, 1, 4, 6, 7]).into_iter().map(|a| a.map(|(n, _)| n)).collect();
+        assert_eq!(numbers, [None, Some(1), Some(1), Some(1), Some(4), Some(6), None, Some(8)]);
+    }
+
+    /// RFC 9293 §3.10.7.4: a segment that arrived before is answered at once.
+    #[test]
+    fn a_second_copy_is_acknowledged_at_once() {
+        assert_eq!(answers(&mut receiver(true), &[0, 1, 1]), [None, Some((2, vec![])), Some((2, vec![]))]);
+    }
+
+    /// RFC 2018 §4: the first block holds the newest segment, the others are the newest before it.
+    #[test]
+    fn newest_sack_block_comes_first() {
+        let acks = answers(&mut receiver(true), &[1, 3, 5, 7, 9, 4]);
+        let last = acks.last().cloned().flatten().expect("an ACK");
+        assert_eq!(last, (0, vec![(3, 6), (9, 10), (7, 8), (1, 2)]));
+        let options = TcpReceiverOptions { sack: true, timestamps: true, ..TcpReceiverOptions::default() };
+        let acks = answers(&mut TcpReceiver::new(options), &[1, 3, 5, 7]);
+        assert_eq!(acks.last().cloned().flatten(), Some((0, vec![(7, 8), (5, 6), (3, 4)])), "three with timestamps");
+    }
+
+    /// RFC 3168 §6.1.3.
+    #[test]
+    fn marks_are_echoed_until_the_window_was_reduced() {
+        let mut r = receiver(false);
+        let mut ece = |n: u64, cwr: bool, marked: bool| {
+            r.on_segment(at(100 + n), &TcpSegment { cwr, ..segment(n, 100 + n) }, marked);
+            r.ack(at(100 + n)).ece
+        };
+        assert!(!ece(0, false, false));
+        assert!(ece(1, false, true));
+        assert!(ece(2, false, false));
+        assert!(!ece(3, true, false));
+        assert!(ece(4, true, true), "marked again");
+    }
+
+    /// RFC 7323 §4.3: the echo of a delayed ACK is that of the first segment it answers, and behind a gap that of the last in order.
+    #[test]
+    fn echo_is_of_the_segment_that_made_the_ack_due() {
+        let options = TcpReceiverOptions { timestamps: true, ..TcpReceiverOptions::default() };
+        let mut r = TcpReceiver::new(options);
+        r.on_segment(at(100), &segment(0, 100), false);
+        r.on_segment(at(105), &segment(1, 105), false);
+        let ack = r.ack(at(105));
+        assert_eq!((ack.echo, ack.one_way.map(OneWayDelay::as_nanos)), (Some(at(90)), Some(10_000_000)));
+        r.on_segment(at(120), &segment(3, 120), false);
+        assert_eq!(r.ack(at(120)).echo, Some(at(90)));
+        r.on_segment(at(150), &segment(2, 150), false);
+        assert_eq!(r.ack(at(150)).echo, Some(at(140)), "fills the gap");
+    }
+
+    /// RFC 6298 §5: the SYN-ACK has a timer of its own, which backs off.
+    #[test]
+    fn syn_ack_is_repeated_until_something_arrives() {
+        let mut r = receiver(false);
+        let syn = TcpSegment { syn: true, len: 0, size: 40, ..segment(0, 100) };
+        assert!(r.on_segment(at(100), &syn, false));
+        let first = r.ack(at(100));
+        assert_eq!((first.syn, first.size(), r.timeout()), (true, 40, Some(at(1_100))));
+        assert!(r.ack(at(1_100)).syn);
+        assert_eq!(r.timeout(), Some(at(3_100)));
+        assert!(!r.on_segment(at(1_200), &TcpSegment { syn: false, ..syn }, false));
+        assert_eq!(r.timeout(), None);
+    }
+}

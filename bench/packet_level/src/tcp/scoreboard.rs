@@ -1,0 +1,307 @@
+//! Segments outstanding: what was acknowledged of them, what counts as lost and was sent again, and how much of it is in the network.
+//! With SACK these are IsLost(), SetPipe() and NextSeg() of RFC 6675 §4; without it the bytes in the network are the flight size.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use fathom_cc::{Acked, Time};
+
+/// So many duplicate ACKs, or SACKed pieces above a segment, mean that it is lost (RFC 5681 §3.2, RFC 6675 §2).
+pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
+
+/// A segment not yet acknowledged cumulatively.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outstanding {
+    pub(super) seq: u64,
+    pub(super) len: u16,
+    /// When it was sent last.
+    pub(super) sent: Time,
+    /// It was sent more than once.
+    pub(super) retransmitted: bool,
+    sacked: bool,
+    /// The controller heard of its acknowledgement. SACKed marks go at a timeout, this stays.
+    reported: bool,
+    lost: bool,
+    /// It was sent again in this recovery: it lies at or below HighRxt (RFC 6675 §2).
+    resent: bool,
+}
+
+impl Outstanding {
+    pub(super) const fn end(&self) -> u64 {
+        self.seq + self.len as u64
+    }
+
+    /// Bytes it has in the network (RFC 6675 §4, SetPipe).
+    const fn in_network(&self) -> u64 {
+        let copies = if self.sacked { 0 } else { !self.lost as u64 + self.resent as u64 };
+        copies * self.len as u64
+    }
+}
+
+/// What one ACK says that was not known before.
+#[derive(Debug, Default)]
+pub(super) struct Newly {
+    /// Segments the controller hears of, oldest first.
+    pub(super) packets: Vec<Acked>,
+    /// Bytes acknowledged cumulatively.
+    pub(super) bytes: u64,
+    /// A SACK block held something new.
+    pub(super) sacked: bool,
+    /// When the newest segment was sent, if none of all was sent twice (Karn's algorithm, RFC 6298 §3).
+    pub(super) sample: Option<Time>,
+    /// One of them was sent twice.
+    ambiguous: bool,
+}
+
+impl Newly {
+    pub(super) fn clear(&mut self) {
+        self.packets.clear();
+        *self = Self { packets: std::mem::take(&mut self.packets), ..Self::default() };
+    }
+
+    fn add(&mut self, segment: &Outstanding) {
+        self.packets.push(Acked { sent: segment.sent, bytes: u64::from(segment.len) });
+        self.ambiguous |= segment.retransmitted;
+        self.sample = self.sample.max(Some(segment.sent)).filter(|_| !self.ambiguous);
+    }
+}
+
+/// The segments of one connection, from the first not acknowledged on.
+#[derive(Debug, Default)]
+pub(super) struct Scoreboard {
+    list: VecDeque<Outstanding>,
+    una: u64,
+    in_network: u64,
+    /// First byte behind all that was SACKed (RFC 6675 §4, NextSeg rule 1.b).
+    sacked_end: u64,
+}
+
+impl Scoreboard {
+    pub(super) fn clear(&mut self) {
+        self.list.clear();
+        (self.una, self.in_network, self.sacked_end) = (0, 0, 0);
+    }
+
+    /// The first byte not acknowledged cumulatively, and the next new one.
+    pub(super) const fn una(&self) -> u64 {
+        self.una
+    }
+
+    pub(super) fn high(&self) -> u64 {
+        self.list.back().map_or(self.una, Outstanding::end)
+    }
+
+    /// Bytes in the network: "pipe" with SACK, otherwise FlightSize, after a timeout what was sent since.
+    pub(super) const fn in_network(&self) -> u64 {
+        self.in_network
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn get(&self, index: usize) -> Outstanding {
+        self.list[index]
+    }
+
+    fn change(&mut self, index: usize, change: impl FnOnce(&mut Outstanding)) {
+        let segment = &mut self.list[index];
+        self.in_network -= segment.in_network();
+        change(segment);
+        self.in_network += segment.in_network();
+    }
+
+    /// New data leave.
+    pub(super) fn push(&mut self, len: u16, now: Time) -> u64 {
+        let seq = self.high();
+        self.list.push_back(Outstanding {
+            seq,
+            len,
+            sent: now,
+            retransmitted: false,
+            sacked: false,
+            reported: false,
+            lost: false,
+            resent: false,
+        });
+        self.in_network += u64::from(len);
+        seq
+    }
+
+    /// A segment leaves again; a rescue counts neither for HighRxt nor for what is in the network (RFC 6675 §4, NextSeg rule 4).
+    pub(super) fn resend(&mut self, index: usize, now: Time, rescue: bool) {
+        self.change(index, |s| {
+            (s.sent, s.retransmitted) = (now, true);
+            s.resent |= !rescue;
+        });
+    }
+
+    /// Fills `newly` with what this ACK number and these SACK blocks acknowledge first.
+    pub(super) fn acknowledge(&mut self, ack: u64, sack: impl Iterator<Item = Range<u64>>, newly: &mut Newly) {
+        newly.clear();
+        let ack = ack.min(self.high());
+        while let Some(segment) = self.list.front().copied().filter(|s| s.end() <= ack) {
+            if !segment.reported {
+                newly.add(&segment);
+            }
+            newly.bytes += u64::from(segment.len);
+            self.in_network -= segment.in_network();
+            self.una = segment.end();
+            self.list.pop_front();
+        }
+        for block in sack {
+            let first = self.list.partition_point(|s| s.seq < block.start);
+            for index in first..self.list.len() {
+                let segment = self.list[index];
+                if segment.end() > block.end {
+                    break;
+                }
+                if segment.sacked {
+                    continue;
+                }
+                if !segment.reported {
+                    newly.add(&segment);
+                }
+                newly.sacked = true;
+                self.sacked_end = self.sacked_end.max(segment.end());
+                self.change(index, |s| (s.sacked, s.reported) = (true, true));
+            }
+        }
+        newly.packets.sort_by_key(|p| p.sent);
+    }
+
+    /// The first segment is lost: duplicate ACKs, or a partial ACK, say so.
+    pub(super) fn lose_first(&mut self) {
+        if !self.list.is_empty() {
+            self.change(0, |s| (s.lost, s.resent) = (true, false));
+        }
+    }
+
+    /// The timeout ran out: everything is lost, and what was SACKed may have been given up (RFC 6298 §5, RFC 2018 §8).
+    pub(super) fn lose_all(&mut self) {
+        for segment in &mut self.list {
+            (segment.lost, segment.resent, segment.sacked) = (true, false, false);
+        }
+        (self.in_network, self.sacked_end) = (0, self.una);
+    }
+
+    /// Marks what IsLost() holds for: above it [`DUPLICATE_THRESHOLD`] discontiguous pieces are SACKed, or more than that less one times
+    /// `smss` bytes (RFC 6675 §4). Bytes newly marked.
+    pub(super) fn detect_losses(&mut self, smss: u16) -> u64 {
+        let (mut bytes, mut pieces, mut above) = (0_u64, 0, false);
+        let mut lost = 0;
+        for index in (0..self.list.len()).rev() {
+            let segment = self.list[index];
+            if segment.sacked {
+                bytes += u64::from(segment.len);
+                pieces += u32::from(!above);
+            } else if !segment.lost
+                && (pieces >= DUPLICATE_THRESHOLD || bytes > u64::from(DUPLICATE_THRESHOLD - 1) * u64::from(smss))
+            {
+                self.change(index, |s| s.lost = true);
+                lost += u64::from(segment.len);
+            }
+            above = segment.sacked;
+        }
+        lost
+    }
+
+    /// The first segment counts as lost.
+    pub(super) fn is_first_lost(&self) -> bool {
+        self.list.front().is_some_and(|s| s.lost)
+    }
+
+    /// Bytes that count as lost and were not sent again, and when the newest of them was sent.
+    pub(super) fn lost(&self) -> (u64, Time) {
+        let lost = self.list.iter().filter(|s| s.lost && !s.resent && !s.sacked);
+        lost.fold((0, Time::ZERO), |(bytes, sent), s| (bytes + u64::from(s.len), sent.max(s.sent)))
+    }
+
+    /// The first lost segment not sent again (RFC 6675 §4, NextSeg rule 1).
+    pub(super) fn next_lost(&self) -> Option<usize> {
+        self.list.iter().position(|s| s.lost && !s.resent && !s.sacked)
+    }
+
+    /// The first segment below a SACKed one not sent again (RFC 6675 §4, NextSeg rule 3).
+    pub(super) fn next_hole(&self) -> Option<usize> {
+        self.list.iter().position(|s| !s.resent && !s.sacked && s.seq < self.sacked_end)
+    }
+
+    /// The last segment not SACKed (RFC 6675 §4, NextSeg rule 4), unless it was sent again already: there is nothing to rescue then.
+    pub(super) fn last_hole(&self) -> Option<usize> {
+        self.list.iter().rposition(|s| !s.sacked).filter(|index| !self.list[*index].resent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Segments of 1000 bytes, sent a millisecond apart.
+    fn board(segments: u64) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for n in 0..segments {
+            assert_eq!(board.push(1_000, Time::from_millis(n)), 1_000 * n);
+        }
+        board
+    }
+
+    fn sack(board: &mut Scoreboard, ack: u64, blocks: &[(u64, u64)]) -> Newly {
+        let mut newly = Newly::default();
+        board.acknowledge(1_000 * ack, blocks.iter().map(|(a, b)| 1_000 * a..1_000 * b), &mut newly);
+        newly
+    }
+
+    /// RFC 6675 §4, IsLost and SetPipe.
+    #[test]
+    fn lost_below_three_pieces_or_more_than_two_segments() {
+        let mut b = board(10);
+        sack(&mut b, 0, &[(3, 4), (5, 6)]);
+        assert_eq!((b.detect_losses(1_000), b.in_network()), (0, 8_000));
+        // A third piece: what lies below all of them is lost, not what lies between.
+        sack(&mut b, 0, &[(7, 8)]);
+        assert_eq!((b.detect_losses(1_000), b.in_network(), b.is_first_lost()), (3_000, 4_000, true));
+
+        let mut b = board(10);
+        sack(&mut b, 0, &[(1, 3)]);
+        assert_eq!(b.detect_losses(1_000), 0, "two segments are not more than two");
+        sack(&mut b, 0, &[(1, 4)]);
+        assert_eq!((b.detect_losses(1_000), b.in_network()), (1_000, 6_000));
+        b.resend(0, Time::from_millis(50), false);
+        assert_eq!((b.in_network(), b.next_lost()), (7_000, None));
+    }
+
+    /// RFC 6675 §4, NextSeg: a hole not known to be lost that is sent again is in the network twice.
+    #[test]
+    fn hole_sent_again_counts_twice() {
+        let mut b = board(5);
+        sack(&mut b, 0, &[(1, 2)]);
+        assert_eq!((b.next_lost(), b.next_hole(), b.last_hole()), (None, Some(0), Some(4)));
+        b.resend(0, Time::from_millis(50), false);
+        assert_eq!((b.in_network(), b.next_hole()), (5_000, None));
+        b.resend(4, Time::from_millis(51), true);
+        assert_eq!(b.in_network(), 5_000, "a rescue does not count");
+    }
+
+    /// Each segment is reported once, also when a timeout in between forgets what was SACKed (RFC 2018 §8).
+    #[test]
+    fn each_segment_is_reported_once() {
+        let mut b = board(4);
+        assert_eq!(sack(&mut b, 0, &[(2, 4)]).packets.len(), 2);
+        b.lose_all();
+        assert_eq!((b.in_network(), b.lost().0, b.next_lost()), (0, 4_000, Some(0)));
+        assert_eq!(sack(&mut b, 0, &[(2, 3)]).packets.len(), 0);
+        let newly = sack(&mut b, 4, &[]);
+        assert_eq!((newly.packets.len(), newly.bytes, b.is_empty(), b.una()), (2, 4_000, true, 4_000));
+    }
+
+    /// RFC 6298 §3: no sample where one of the segments was sent twice.
+    #[test]
+    fn retransmitted_segments_give_no_sample() {
+        let mut b = board(4);
+        assert_eq!(sack(&mut b, 1, &[]).sample, Some(Time::ZERO));
+        b.resend(0, Time::from_millis(50), false);
+        assert_eq!(sack(&mut b, 3, &[]).sample, None);
+        assert_eq!(sack(&mut b, 4, &[]).sample, Some(Time::from_millis(3)));
+    }
+}

@@ -1,0 +1,552 @@
+//! The sending side of TCP: handshake, window, fast retransmit and recovery (RFC 5681, with RFC 6582 or RFC 6675), timeouts (RFC 6298) and
+//! the answer to ECN marks (RFC 3168), under the window of a [`Controller`].
+//!
+//! The controller's window is cwnd wherever it can be. What TCP does and a controller has no word for, the sender does:
+//! - NewReno's inflation by duplicate ACKs (RFC 5681 §3.2) is added to the window, and taken off again at the end of recovery.
+//! - A window smaller than the controller's (the initial window, one segment after a timeout, FlightSize after NewReno's recovery) is a cap
+//!   of the sender's own. It grows by slow start until it meets the controller's window and is dropped.
+//! - TCP's window grows neither below such a cap nor on duplicate ACKs nor in recovery: these acknowledgements come as `app_limited`.
+//! - With [`GrowthCounting::Acks`] the packets of an acknowledgement count for one segment together (RFC 5681 §3.1).
+//!
+//! A controller is told of a loss once per recovery, of a timeout as persistent congestion, and of marks once per window. A further timeout
+//! of the same segment is not told: ssthresh stays (RFC 5681 §3.1).
+//!
+//! Departures: ssthresh is the controller's share of its window, not of FlightSize (RFC 5681 §3.1, equation 4), and at least its minimum
+//! window. A segment that was just sent again is no rescue retransmission (RFC 6675 §4, rule 4 of NextSeg). Marks have no count, so
+//! [`AckEvent::ecn`] is never given. There is no FIN; nothing is undone when a retransmission proves spurious.
+
+use std::fmt;
+use std::time::Duration;
+
+use fathom_cc::{AckEvent, Cause, CongestionEvent, Controller, ControllerMetrics, Pacing, SendParams, Sent, Time};
+
+use super::options::{GrowthCounting, LossRecovery, TcpOptions};
+use super::rto::RtoEstimator;
+use super::scoreboard::{DUPLICATE_THRESHOLD, Newly, Scoreboard};
+use super::segment::{TCP_HEADER, TcpAck, TcpSegment};
+
+/// What a sender did, over all its connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpCounts {
+    /// Segments with data sent.
+    pub sent: u64,
+    /// Those among them that had been sent before.
+    pub retransmitted: u64,
+    /// Times that fast recovery began.
+    pub fast_recoveries: u64,
+    /// Retransmission timeouts of data.
+    pub timeouts: u64,
+    /// Timeouts of SYNs.
+    pub syn_timeouts: u64,
+    /// Data bytes acknowledged cumulatively.
+    pub delivered: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Connection {
+    Closed,
+    /// The SYN left at this time; whether it is to leave again.
+    SynSent(Time, bool),
+    Established,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recovery {
+    Open,
+    /// Fast recovery, and whether a partial ACK came already.
+    Fast(bool),
+    /// What was outstanding at a timeout is sent again.
+    Timeout,
+}
+
+/// The sender of one flow.
+pub struct TcpSender {
+    controller: Box<dyn Controller>,
+    options: TcpOptions,
+    connection: Connection,
+    /// SYNs sent, and whether the handshake's ACK is to leave.
+    syns: u32,
+    ack_owed: bool,
+    board: Scoreboard,
+    newly: Newly,
+    /// Bytes not sent yet.
+    pending: u64,
+    recovery: Recovery,
+    /// The first byte behind all that was sent when the last recovery began, and when the window was reduced last for any reason.
+    recover: Option<u64>,
+    reduced: Option<u64>,
+    duplicates: u32,
+    /// NewReno's inflation in bytes; deflation may be more than that.
+    inflation: i64,
+    /// TCP's window where it is smaller than the controller's.
+    cap: Option<u64>,
+    /// The first lost segment leaves whatever the window says.
+    forced: bool,
+    /// There was a rescue retransmission in this recovery.
+    rescued: bool,
+    cwr_owed: bool,
+    rto: RtoEstimator,
+    rto_at: Option<Time>,
+    /// Timeouts since the last new acknowledgement.
+    timeouts: u32,
+    last_sent: Option<Time>,
+    /// When a paced sender may send again, and whether that is what it waits for.
+    next_send: Time,
+    waits_for_pace: bool,
+    app_limited: bool,
+    counts: TcpCounts,
+}
+
+impl fmt::Debug for TcpSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpSender")
+            .field("controller", &self.controller)
+            .field("recovery", &self.recovery)
+            .field("in_network", &self.board.in_network())
+            .field("pending", &self.pending)
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TcpSender {
+    /// A sender with nothing to send yet. The controller counts windows in data bytes and has [`TcpOptions::smss`] as its datagram size.
+    pub fn new(controller: Box<dyn Controller>, options: TcpOptions) -> Self {
+        Self {
+            controller,
+            options,
+            connection: Connection::Closed,
+            syns: 0,
+            ack_owed: false,
+            board: Scoreboard::default(),
+            newly: Newly::default(),
+            pending: 0,
+            recovery: Recovery::Open,
+            recover: None,
+            reduced: None,
+            duplicates: 0,
+            inflation: 0,
+            cap: Some(options.initial_window.bytes(options.smss())),
+            forced: false,
+            rescued: false,
+            cwr_owed: false,
+            rto: RtoEstimator::new(options.rto),
+            rto_at: None,
+            timeouts: 0,
+            last_sent: None,
+            next_send: Time::ZERO,
+            waits_for_pace: false,
+            app_limited: true,
+            counts: TcpCounts::default(),
+        }
+    }
+
+    /// Another connection takes this one's place: everything anew but the counts. Bytes not delivered are forgotten.
+    pub fn restart(&mut self, controller: Box<dyn Controller>) {
+        let old = std::mem::replace(self, Self::new(controller, self.options));
+        (self.counts, self.board, self.newly) = (old.counts, old.board, old.newly);
+        self.board.clear();
+    }
+
+    /// So many bytes more to send. The first ones open the connection.
+    pub fn offer(&mut self, bytes: u64) {
+        self.pending = self.pending.saturating_add(bytes);
+    }
+
+    /// Everything offered was acknowledged.
+    pub fn is_done(&self) -> bool {
+        self.pending == 0 && self.board.is_empty()
+    }
+
+    /// Data bytes in the network, as the window counts them.
+    pub const fn in_flight(&self) -> u64 {
+        self.board.in_network()
+    }
+
+    /// What was done so far.
+    pub const fn counts(&self) -> TcpCounts {
+        self.counts
+    }
+
+    /// The controller's telemetry.
+    pub fn metrics(&self) -> ControllerMetrics {
+        self.controller.metrics()
+    }
+
+    /// cwnd in bytes: the controller's window or the smaller one of the sender, without inflation.
+    pub fn window(&self) -> u64 {
+        let window = self.controller.send_params().window;
+        self.cap.map_or(window, |cap| cap.min(window))
+    }
+
+    /// The next segment to send now, if there is one. Call it until there is none.
+    pub fn poll_send(&mut self, now: Time) -> Option<TcpSegment> {
+        self.waits_for_pace = false;
+        match self.connection {
+            Connection::Closed | Connection::SynSent(_, true) if self.pending > 0 => return Some(self.send_syn(now)),
+            Connection::Established => {}
+            _ => return None,
+        }
+        if std::mem::take(&mut self.ack_owed) {
+            let size = self.options.header();
+            return Some(TcpSegment { size, ..self.segment(now, self.board.high(), 0) });
+        }
+        if std::mem::take(&mut self.forced)
+            && let Some(lost) = self.board.next_lost()
+        {
+            self.app_limited = false;
+            return Some(self.resend(now, lost, false));
+        }
+        let params = self.controller.send_params();
+        let full = params.datagram.map_or(self.options.smss(), |d| d.clamp(1, self.options.smss()));
+        self.restart_after_idle(now, params.window);
+        self.cap = self.cap.filter(|cap| *cap < params.window);
+        let window = (self.cap.unwrap_or(params.window) as i64).saturating_add(self.inflation).max(0) as u64;
+        if self.resends_by_window()
+            && let Some(lost) = self.board.next_lost()
+        {
+            self.app_limited = false;
+            let len = self.board.get(lost).len;
+            let fits = self.board.in_network() + u64::from(len) <= window;
+            return (fits && self.may_pace(now, &params, len)).then(|| self.resend(now, lost, false));
+        }
+        self.send_new(now, &params, full, window)
+    }
+
+    /// Lost segments leave as the window allows; in NewReno's recovery duplicate and partial ACKs call for them.
+    fn resends_by_window(&self) -> bool {
+        match self.recovery {
+            Recovery::Open => false,
+            Recovery::Fast(_) => self.options.recovery == LossRecovery::Sack,
+            Recovery::Timeout => true,
+        }
+    }
+
+    /// New data, as window and receiver allow; else, in recovery by SACK, a hole or the rescue (RFC 6675 §4, NextSeg rules 2 to 4).
+    fn send_new(&mut self, now: Time, params: &SendParams, full: u16, window: u64) -> Option<TcpSegment> {
+        let extra = u64::from(self.limited_transmit()) * u64::from(self.options.smss());
+        let congested = self.board.in_network() + u64::from(full) > window.saturating_add(extra);
+        let ahead = self.board.high() - self.board.una();
+        let most = self.options.max_window.map_or(u64::MAX, |n| u64::from(n) * u64::from(self.options.smss()));
+        let none = self.pending == 0 || ahead + u64::from(full) > most;
+        // Waiting for the pace is not the application's doing.
+        self.app_limited = !congested && none;
+        if congested {
+            return None;
+        }
+        if !none {
+            let len = self.pending.min(u64::from(full)) as u16;
+            return self.may_pace(now, params, len).then(|| self.send_data(now, len));
+        }
+        if self.options.recovery == LossRecovery::NewReno || !matches!(self.recovery, Recovery::Fast(_)) {
+            return None;
+        }
+        if let Some(hole) = self.board.next_hole() {
+            let len = self.board.get(hole).len;
+            return self.may_pace(now, params, len).then(|| self.resend(now, hole, false));
+        }
+        let last = self.board.last_hole().filter(|_| !self.rescued)?;
+        self.rescued = true;
+        Some(self.resend(now, last, true))
+    }
+
+    /// Segments beyond the window that limited transmit allows now (RFC 3042 §2).
+    fn limited_transmit(&self) -> u32 {
+        let newreno = self.options.recovery == LossRecovery::NewReno && self.options.limited_transmit;
+        let first = self.recovery == Recovery::Open && self.duplicates < DUPLICATE_THRESHOLD;
+        if newreno && first { self.duplicates } else { 0 }
+    }
+
+    /// RFC 5681 §4.1.
+    fn restart_after_idle(&mut self, now: Time, window: u64) {
+        let idle = self.last_sent.is_some_and(|sent| now.since(sent) > self.rto.rto());
+        if self.options.restart_idle && idle && self.board.is_empty() && self.pending > 0 {
+            let restart = self.options.initial_window.bytes(self.options.smss());
+            self.cap = Some(self.cap.unwrap_or(window).min(restart));
+        }
+    }
+
+    /// Whether the pace that the controller asks for, if it asks for one, lets a segment leave now; the next one is then due later.
+    fn may_pace(&mut self, now: Time, params: &SendParams, len: u16) -> bool {
+        let gap = match params.pacing {
+            Pacing::Rate(rate) => rate.time_for(u64::from(len)),
+            Pacing::Delay(hold) if !hold.is_zero() && self.rto.is_sampled() => {
+                let round = self.rto.rtt().smoothed + hold;
+                round.mul_f64(f64::from(len) / params.window.max(1) as f64)
+            }
+            Pacing::Window | Pacing::Delay(_) => Duration::ZERO,
+        };
+        if !gap.is_zero() {
+            self.waits_for_pace = now < self.next_send;
+            if self.waits_for_pace {
+                return false;
+            }
+            self.next_send = now + gap;
+        }
+        true
+    }
+
+    fn segment(&self, now: Time, seq: u64, len: u16) -> TcpSegment {
+        TcpSegment {
+            seq,
+            len,
+            sent: now,
+            syn: false,
+            cwr: false,
+            ecn_capable: false,
+            retransmission: false,
+            size: self.options.header() + len,
+        }
+    }
+
+    fn send_syn(&mut self, now: Time) -> TcpSegment {
+        self.connection = Connection::SynSent(now, false);
+        self.syns += 1;
+        self.rto_at = Some(now + self.rto.rto());
+        let retransmission = self.syns > 1;
+        TcpSegment { syn: true, retransmission, size: TCP_HEADER, ..self.segment(now, 0, 0) }
+    }
+
+    fn send_data(&mut self, now: Time, len: u16) -> TcpSegment {
+        self.pending -= u64::from(len);
+        let seq = self.board.push(len, now);
+        self.sent(now, len);
+        let cwr = self.options.ecn && std::mem::take(&mut self.cwr_owed);
+        TcpSegment { cwr, ecn_capable: self.options.ecn, ..self.segment(now, seq, len) }
+    }
+
+    fn resend(&mut self, now: Time, index: usize, rescue: bool) -> TcpSegment {
+        self.board.resend(index, now, rescue);
+        let segment = self.board.get(index);
+        self.counts.retransmitted += 1;
+        self.sent(now, segment.len);
+        TcpSegment { retransmission: true, ..self.segment(now, segment.seq, segment.len) }
+    }
+
+    /// Data leave: the timer runs from now on if it did not (RFC 6298 §5, rule 5.1).
+    fn sent(&mut self, now: Time, len: u16) {
+        self.rto_at = self.rto_at.or(Some(now + self.rto.rto()));
+        self.last_sent = Some(now);
+        self.counts.sent += 1;
+        self.controller.on_sent(&Sent { now, bytes: u64::from(len) });
+    }
+
+    /// When [`TcpSender::on_timeout`] is to be called, or [`TcpSender::poll_send`] again.
+    pub fn timeout(&self) -> Option<Time> {
+        let pace = self.waits_for_pace.then_some(self.next_send);
+        [self.rto_at, pace].into_iter().flatten().min()
+    }
+
+    /// The timer came up (RFC 6298 §5, rules 5.4 to 5.7).
+    pub fn on_timeout(&mut self, now: Time) {
+        if self.rto_at.is_none_or(|at| at > now) {
+            return; // only the pace
+        }
+        self.rto.back_off();
+        if let Connection::SynSent(sent, _) = self.connection {
+            self.connection = Connection::SynSent(sent, true);
+            (self.rto_at, self.counts.syn_timeouts) = (None, self.counts.syn_timeouts + 1);
+            return;
+        }
+        self.rto_at = Some(now + self.rto.rto());
+        self.counts.timeouts += 1;
+        self.timeouts += 1;
+        self.board.lose_all();
+        self.begin_recovery(Recovery::Timeout);
+        // The loss window (RFC 5681 §3.1).
+        self.cap = Some(u64::from(self.options.smss()));
+        if self.timeouts == 1 {
+            let (bytes, sent) = self.board.lost();
+            self.on_loss(now, bytes, sent, true);
+        }
+    }
+
+    fn begin_recovery(&mut self, recovery: Recovery) {
+        self.recovery = recovery;
+        self.recover = Some(self.board.high());
+        self.reduced = self.recover;
+        (self.forced, self.rescued, self.cwr_owed) = (true, false, true);
+        (self.duplicates, self.inflation) = (0, 0);
+    }
+
+    fn on_loss(&mut self, now: Time, bytes: u64, sent: Time, persistent: bool) {
+        self.controller.on_congestion_event(&CongestionEvent { now, sent, cause: Cause::Loss { bytes, persistent } });
+    }
+
+    /// An ACK or a SYN-ACK arrived.
+    pub fn on_ack(&mut self, now: Time, ack: &TcpAck) {
+        if ack.syn || self.connection != Connection::Established {
+            if ack.syn {
+                self.on_syn_ack(now, ack);
+            }
+            return;
+        }
+        if ack.ack < self.board.una() || self.board.is_empty() {
+            return; // old, or it has nothing to acknowledge
+        }
+        self.board.acknowledge(ack.ack, ack.sack.ranges(), &mut self.newly);
+        let advanced = self.newly.bytes > 0;
+        let sampled = match ack.echo {
+            Some(echo) => advanced.then_some(echo),
+            None => self.newly.sample,
+        };
+        if let Some(sent) = sampled {
+            self.rto.sample(now.since(sent));
+        }
+        if advanced {
+            self.counts.delivered += self.newly.bytes;
+            self.timeouts = 0;
+            self.restart_timer(now);
+        }
+        self.tell_acked(now, ack, advanced);
+        self.react(now, ack, advanced);
+    }
+
+    fn on_syn_ack(&mut self, now: Time, ack: &TcpAck) {
+        self.ack_owed = true;
+        let Connection::SynSent(sent, _) = self.connection else { return };
+        self.connection = Connection::Established;
+        self.rto_at = None;
+        if let Some(sent) = ack.echo.or(Some(sent).filter(|_| self.syns == 1)) {
+            self.rto.sample(now.since(sent));
+        }
+        if self.syns > 1 {
+            self.rto.begin_after_lost_syn();
+            // One segment after a lost SYN or SYN-ACK (RFC 5681 §3.1).
+            self.cap = Some(u64::from(self.options.smss()));
+        }
+    }
+
+    /// New data were acknowledged (RFC 6298 §5, rules 5.2 and 5.3; in NewReno's recovery the first partial ACK only, RFC 6582 §3.2).
+    fn restart_timer(&mut self, now: Time) {
+        let impatient = self.options.recovery == LossRecovery::NewReno
+            && self.recovery == Recovery::Fast(true)
+            && self.recover.is_some_and(|recover| self.board.una() < recover);
+        if self.board.is_empty() {
+            self.rto_at = None;
+        } else if !impatient {
+            self.rto_at = Some(now + self.rto.rto());
+        }
+    }
+
+    /// The controller hears of it, and the cap grows.
+    fn tell_acked(&mut self, now: Time, ack: &TcpAck, advanced: bool) {
+        let smss = u64::from(self.options.smss());
+        let grows = advanced && !self.app_limited && !matches!(self.recovery, Recovery::Fast(_));
+        let one = self.options.counting == GrowthCounting::Acks || self.recovery == Recovery::Timeout;
+        let mut acked = self.newly.bytes;
+        if one {
+            acked = acked.min(smss);
+            let mut left = smss;
+            // The newest count: older ones may be from before a reduction.
+            for packet in self.newly.packets.iter_mut().rev() {
+                packet.bytes = packet.bytes.min(left);
+                left -= packet.bytes;
+            }
+        }
+        if !self.newly.packets.is_empty() {
+            self.controller.on_ack(&AckEvent {
+                now,
+                packets: &self.newly.packets,
+                in_flight: self.board.in_network(),
+                rtt: self.rto.rtt(),
+                one_way: ack.one_way,
+                ecn: None,
+                app_limited: self.cap.is_some() || !grows,
+            });
+        }
+        if grows {
+            self.cap = self.cap.map(|cap| cap.saturating_add(acked));
+        }
+    }
+
+    /// Duplicate ACKs, recovery, marks.
+    fn react(&mut self, now: Time, ack: &TcpAck, advanced: bool) {
+        let una = self.board.una();
+        let repaired = self.recover.is_none_or(|recover| una >= recover);
+        let sack = self.options.recovery == LossRecovery::Sack;
+        match self.recovery {
+            Recovery::Fast(_) if advanced && repaired => self.end_fast_recovery(),
+            Recovery::Fast(_) if sack => drop(self.board.detect_losses(self.options.smss())),
+            Recovery::Fast(_) if advanced => self.on_partial_ack(),
+            Recovery::Fast(_) => self.inflation += i64::from(self.options.smss()),
+            Recovery::Timeout if advanced && repaired => self.recovery = Recovery::Open,
+            Recovery::Timeout | Recovery::Open => {}
+        }
+        if advanced {
+            self.duplicates = 0;
+        } else if !matches!(self.recovery, Recovery::Fast(_)) {
+            self.on_duplicate_ack(now);
+        }
+        let window_ago = self.reduced.is_none_or(|reduced| una > reduced);
+        if self.options.ecn && ack.ece && window_ago && self.recovery == Recovery::Open {
+            self.on_mark(now);
+        }
+    }
+
+    fn on_duplicate_ack(&mut self, now: Time) {
+        let sack = self.options.recovery == LossRecovery::Sack;
+        // By SACK a duplicate has to say something new (RFC 6675 §2).
+        if sack && !self.newly.sacked {
+            return;
+        }
+        self.duplicates += 1;
+        if self.recovery == Recovery::Timeout {
+            return;
+        }
+        // NewReno wants more acknowledged than `recover`, SACK as much (RFC 6582 §3.2, RFC 6675 §5).
+        let una = self.board.una();
+        let allowed = self.recover.is_none_or(|recover| una > recover || (sack && una == recover));
+        if sack {
+            self.board.detect_losses(self.options.smss());
+        }
+        let threshold = self.duplicates >= DUPLICATE_THRESHOLD;
+        if allowed && (threshold || (sack && self.board.is_first_lost())) {
+            self.begin_fast_recovery(now);
+        }
+    }
+
+    fn begin_fast_recovery(&mut self, now: Time) {
+        let smss = u64::from(self.options.smss());
+        self.board.lose_first();
+        self.begin_recovery(Recovery::Fast(false));
+        self.counts.fast_recoveries += 1;
+        if self.options.recovery == LossRecovery::NewReno {
+            self.inflation = (u64::from(DUPLICATE_THRESHOLD) * smss) as i64;
+        }
+        self.cap = self.cap.map(|cap| (cap / 2).max(2 * smss));
+        let (bytes, sent) = self.board.lost();
+        self.on_loss(now, bytes, sent, false);
+    }
+
+    /// The next hole is sent at once; the window deflates by what was acknowledged (RFC 6582 §3.2, step 3).
+    fn on_partial_ack(&mut self) {
+        let smss = u64::from(self.options.smss());
+        let back = if self.newly.bytes >= smss { smss } else { 0 };
+        self.inflation += back as i64 - self.newly.bytes as i64;
+        self.board.lose_first();
+        (self.recovery, self.forced) = (Recovery::Fast(true), true);
+    }
+
+    /// NewReno goes on with FlightSize and a segment, so that no burst follows (RFC 6582 §3.2, step 3, first choice).
+    fn end_fast_recovery(&mut self) {
+        self.recovery = Recovery::Open;
+        self.inflation = 0;
+        if self.options.recovery == LossRecovery::NewReno {
+            let smss = u64::from(self.options.smss());
+            let flight = self.board.in_network().max(smss) + smss;
+            self.cap = Some(self.cap.map_or(flight, |cap| cap.min(flight)));
+        }
+    }
+
+    /// An echo of a mark, the first of this window (RFC 3168 §6.1.2).
+    fn on_mark(&mut self, now: Time) {
+        self.reduced = Some(self.board.high());
+        self.cwr_owed = true;
+        let sent = self.newly.packets.last().map_or(now, |p| p.sent);
+        self.controller.on_congestion_event(&CongestionEvent { now, sent, cause: Cause::Mark });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! Scripted losses against the RFCs: which segments leave when.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fathom_cc::testing::{Event, Log, Null, Recording};
+use fathom_cc::{Capabilities, OneWayDelay, Start, catalogue};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::*;
+use crate::{InitialWindow, RtoOptions, TcpReceiver, TcpReceiverOptions};
+
+mod handshake;
+mod marks;
+mod newreno;
+mod sack;
+mod timeouts;
+
+/// Bytes of a segment.
+const MSS: u16 = 1_000;
+/// Milliseconds of the path each way; segments take no time to send, so those of one instant arrive in one instant.
+const ONE_WAY: u64 = 50;
+
+fn at(ms: u64) -> Time {
+    Time::from_millis(ms)
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Segments of 1000 bytes, ten in the first window as Reno has it, a timeout of at least 200 ms.
+fn options(recovery: LossRecovery) -> TcpOptions {
+    let rto = RtoOptions { floor: ms(200), ..RtoOptions::default() };
+    TcpOptions { mss: MSS, initial_window: InitialWindow::Segments(10), recovery, rto, ..TcpOptions::default() }
+}
+
+/// Reno on segments of 1000 bytes: ten in its first window.
+fn reno() -> Box<dyn Controller> {
+    let provided = Capabilities::NONE;
+    catalogue::parse("reno").unwrap().start(&Start { now: Time::ZERO, datagram: MSS, provided }).unwrap()
+}
+
+/// A fixed window in segments.
+fn fixed(segments: u64) -> Box<dyn Controller> {
+    Box::new(Null { window: segments * u64::from(MSS) })
+}
+
+/// Both ends, and a path that keeps to a script.
+struct Path {
+    s: TcpSender,
+    r: TcpReceiver,
+    log: Log,
+    now: u64,
+    data: VecDeque<(u64, TcpSegment, bool)>,
+    acks: VecDeque<(u64, TcpAck)>,
+    /// Segments to drop: number and which copy of it, from 1 on. A SYN is number -1.
+    drops: Vec<(i64, u32)>,
+    /// Segments to mark.
+    marks: Vec<i64>,
+    copies: BTreeMap<i64, u32>,
+    /// What left: millisecond and number of the segment.
+    sent: Vec<(u64, i64)>,
+    segments: Vec<TcpSegment>,
+    /// ACK numbers in segments, and when they left.
+    acked: Vec<(u64, u64)>,
+}
+
+impl Path {
+    fn new(controller: Box<dyn Controller>, options: TcpOptions, every: u32, drops: &[(i64, u32)]) -> Self {
+        let log = Log::new(100_000);
+        let r = TcpReceiver::new(TcpReceiverOptions {
+            every,
+            sack: options.recovery == LossRecovery::Sack,
+            timestamps: options.timestamps,
+            ..TcpReceiverOptions::default()
+        });
+        Self {
+            s: TcpSender::new(Box::new(Recording::new(controller, log.clone())), options),
+            r,
+            log,
+            now: 0,
+            data: VecDeque::new(),
+            acks: VecDeque::new(),
+            drops: drops.to_vec(),
+            marks: Vec::new(),
+            copies: BTreeMap::new(),
+            sent: Vec::new(),
+            segments: Vec::new(),
+            acked: Vec::new(),
+        }
+    }
+
+    /// Reno, every segment acknowledged, so many segments to send.
+    fn reno(recovery: LossRecovery, segments: u64, drops: &[(i64, u32)]) -> Self {
+        let mut path = Self::new(reno(), options(recovery), 1, drops);
+        path.s.offer(segments * u64::from(MSS));
+        path
+    }
+
+    fn send(&mut self) {
+        while let Some(segment) = self.s.poll_send(at(self.now)) {
+            let number = if segment.syn { -1 } else { (segment.seq / u64::from(self.s.options.smss())) as i64 };
+            self.segments.push(segment);
+            if segment.len == 0 && !segment.syn {
+                self.data.push_back((self.now + ONE_WAY, segment, false));
+                continue;
+            }
+            self.sent.push((self.now, number));
+            let copy = self.copies.entry(number).or_default();
+            *copy += 1;
+            if !self.drops.contains(&(number, *copy)) {
+                let marked = segment.ecn_capable && self.marks.contains(&number);
+                self.data.push_back((self.now + ONE_WAY, segment, marked));
+            }
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        let ack = self.r.ack(at(self.now));
+        self.acked.push((self.now, ack.ack / u64::from(self.s.options.smss())));
+        self.acks.push_back((self.now + ONE_WAY, ack));
+    }
+
+    /// When something happens next, in milliseconds.
+    fn next(&self) -> Option<u64> {
+        let timers = [self.r.timeout(), self.s.timeout()];
+        let timers = timers.into_iter().flatten().map(|t| t.as_nanos().div_ceil(1_000_000));
+        timers.chain(self.data.front().map(|d| d.0)).chain(self.acks.front().map(|a| a.0)).min()
+    }
+
+    /// Up to this millisecond, or until nothing is left to do. True in the second case.
+    fn run(&mut self, until: u64) -> bool {
+        loop {
+            self.send();
+            let next = self.next();
+            let Some(next) = next.filter(|next| *next <= until) else {
+                self.now = until;
+                return next.is_none();
+            };
+            self.now = next.max(self.now);
+            if let Some((_, segment, marked)) = self.data.pop_front_if(|d| d.0 <= self.now) {
+                if self.r.on_segment(at(self.now), &segment, marked) {
+                    self.acknowledge();
+                }
+            } else if let Some((_, ack)) = self.acks.pop_front_if(|a| a.0 <= self.now) {
+                self.s.on_ack(at(self.now), &ack);
+            } else if self.r.timeout().is_some_and(|t| t <= at(self.now)) {
+                self.acknowledge();
+            } else {
+                self.s.on_timeout(at(self.now));
+            }
+        }
+    }
+
+    /// Numbers of the segments that left in this millisecond.
+    fn at(&self, ms: u64) -> Vec<i64> {
+        self.sent.iter().filter(|(t, _)| *t == ms).map(|(_, n)| *n).collect()
+    }
+
+    /// When a segment left, every time.
+    fn times_of(&self, number: i64) -> Vec<u64> {
+        self.sent.iter().filter(|(_, n)| *n == number).map(|(t, _)| *t).collect()
+    }
+
+    /// What the controller heard of congestion: milliseconds and cause.
+    fn events(&self) -> Vec<(u64, &'static str)> {
+        let event = |event| match event {
+            Event::CongestionEvent(e) if e.is_persistent() => Some((e.now.as_nanos() / 1_000_000, "persistent")),
+            Event::CongestionEvent(e) if e.is_loss() => Some((e.now.as_nanos() / 1_000_000, "loss")),
+            Event::CongestionEvent(e) => Some((e.now.as_nanos() / 1_000_000, "mark")),
+            _ => None,
+        };
+        self.log.records().into_iter().filter_map(|r| event(r.event)).collect()
+    }
+}
+
+/// RFC 5681 §3.1 and RFC 6928 §2; a smaller first window grows by slow start up to the controller's.
+#[test]
+fn initial_window_is_an_option() {
+    for (mss, expected) in [(500, 2_000), (1_460, 4_380), (4_000, 8_000)] {
+        assert_eq!(InitialWindow::Rfc5681.bytes(mss), expected);
+    }
+    for (first, flights) in [(1, [1, 2, 4, 8, 16]), (2, [2, 4, 8, 16, 32]), (10, [10, 20, 40, 80, 160])] {
+        let initial_window = InitialWindow::Segments(first);
+        let mut p = Path::new(reno(), TcpOptions { initial_window, ..options(LossRecovery::NewReno) }, 1, &[]);
+        p.s.offer(1_000_000);
+        p.run(560);
+        assert_eq!([100, 200, 300, 400, 500].map(|t| p.at(t).len()), flights, "every ACK counts for a segment");
+    }
+}
+
+/// RFC 5681 §3.1, equations 2 and 3: one segment per ACK in slow start, whatever it covers; RFC 9002 §7.3 counts bytes.
+#[test]
+fn delayed_acks_slow_the_growth_that_counts_acks() {
+    for (counting, flights) in [(GrowthCounting::Acks, [10, 15, 21]), (GrowthCounting::Bytes, [10, 20, 40])] {
+        let mut p = Path::new(reno(), TcpOptions { counting, ..options(LossRecovery::NewReno) }, 2, &[]);
+        p.s.offer(1_000_000);
+        p.run(360);
+        assert_eq!([100, 200, 300].map(|t| p.at(t).len()), flights);
+    }
+}
+
+/// RFC 9293 §3.8.6: no more than the receiver's window, which also counts what arrived behind a gap.
+#[test]
+fn receiver_window_is_kept() {
+    let most = TcpOptions { max_window: Some(4), ..options(LossRecovery::Sack) };
+    let mut p = Path::new(reno(), most, 1, &[(4, 1)]);
+    p.s.offer(12_000);
+    p.run(250);
+    assert_eq!((p.at(100), p.at(200)), (vec![0, 1, 2, 3], vec![4, 5, 6, 7]));
+    p.run(350);
+    assert_eq!(p.at(300), [4], "5, 6 and 7 arrived, but 8 is more than four away");
+}
+
+/// RFC 5681 §4.1.
+#[test]
+fn idle_connection_begins_again_with_the_initial_window() {
+    for (restart_idle, flight) in [(true, 2), (false, 20)] {
+        let initial_window = InitialWindow::Segments(2);
+        let o = TcpOptions { initial_window, restart_idle, ..options(LossRecovery::NewReno) };
+        let mut p = Path::new(fixed(20), o, 1, &[]);
+        p.s.offer(60_000);
+        assert!(p.run(5_000));
+        p.s.offer(60_000);
+        p.run(5_010);
+        assert_eq!(p.at(5_000).len(), flight);
+    }
+}
+
+/// Another connection begins with a SYN and the counts of the old one.
+#[test]
+fn restart_keeps_the_counts() {
+    let mut p = Path::reno(LossRecovery::NewReno, 10, &[]);
+    assert!(p.run(1_000));
+    p.s.restart(reno());
+    assert!(p.s.is_done() && p.s.timeout().is_none());
+    p.s.offer(1_000);
+    assert!(p.s.poll_send(at(1_000)).is_some_and(|s| s.syn));
+    assert_eq!((p.s.counts().sent, p.s.counts().delivered), (10, 10_000));
+}
+
+/// Sync-TCP §3.2: the timestamps option brings one-way delays, and takes 12 bytes of each segment.
+#[test]
+fn timestamps_bring_one_way_delays() {
+    let o = TcpOptions { timestamps: true, ..options(LossRecovery::NewReno) };
+    let mut p = Path::new(fixed(4), o, 1, &[]);
+    p.s.offer(988 * 4);
+    assert!(p.run(1_000));
+    assert!(p.segments.iter().all(|s| s.len == 0 || (s.len, s.size) == (988, 1_040)));
+    let one_way = |event| match event {
+        Event::AckEvent { one_way, .. } => Some(one_way.map(OneWayDelay::as_nanos)),
+        _ => None,
+    };
+    let delays: Vec<_> = p.log.records().into_iter().filter_map(|r| one_way(r.event)).collect();
+    assert_eq!(delays, [Some(50_000_000); 4]);
+}
+
+/// Whatever is lost in either direction, every byte arrives once, and the sender waits for something until then.
+#[test]
+fn every_byte_arrives_whatever_is_lost() {
+    for (seed, recovery) in (0..20).flat_map(|seed| [(seed, LossRecovery::NewReno), (seed, LossRecovery::Sack)]) {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let loss = f64::from(seed as u32 % 5) * 0.1;
+        let timestamps = seed % 2 == 0;
+        let mut p = Path::new(reno(), TcpOptions { timestamps, ..options(recovery) }, 2, &[]);
+        let offered = 100_123;
+        p.s.offer(offered);
+        while !p.s.is_done() {
+            let now = p.now;
+            p.run(now);
+            let lost = |rng: &mut Pcg64Mcg| rng.random::<f64>() < loss;
+            // The script's queues hold what left; drop from them as it leaves.
+            p.data.retain(|d| d.0 < now + ONE_WAY || !lost(&mut rng));
+            p.acks.retain(|a| a.0 < now + ONE_WAY || !lost(&mut rng));
+            let Some(next) = p.next() else { break };
+            p.now = next;
+            assert!(p.now < 7_200_000, "seed {seed}, {recovery:?}: {:?}", p.s);
+        }
+        assert_eq!((p.r.received(), p.s.counts().delivered), (offered, offered), "seed {seed}, {recovery:?}");
+        assert_eq!(p.s.counts().retransmitted > 0, loss > 0.0, "seed {seed}, {recovery:?}: {:?}", p.s.counts());
+        assert_eq!(p.s.in_flight(), 0);
+    }
+}

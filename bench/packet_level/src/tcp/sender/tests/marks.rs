@@ -1,0 +1,43 @@
+use super::*;
+
+fn path(segments: u64, marks: &[i64], drops: &[(i64, u32)]) -> Path {
+    let mut p = Path::new(reno(), TcpOptions { ecn: true, ..options(LossRecovery::NewReno) }, 1, drops);
+    p.s.offer(segments * u64::from(MSS));
+    p.marks = marks.to_vec();
+    p.run(3_000);
+    assert!(p.s.is_done());
+    p
+}
+
+fn with_cwr(p: &Path) -> usize {
+    p.segments.iter().filter(|s| s.cwr).count()
+}
+
+/// RFC 3168 §6.1.2: one reduction per round trip, however many marks; the first new segment after it carries CWR.
+#[test]
+fn marks_of_one_window_reduce_it_once() {
+    let p = path(60, &[2, 3, 7], &[]);
+    assert_eq!((p.events(), with_cwr(&p)), (vec![(200, "mark")], 1));
+}
+
+/// RFC 3168 §6.1.2: marks of the next window reduce it again.
+#[test]
+fn marks_of_the_next_window_reduce_it_again() {
+    let p = path(100, &[2, 20], &[]);
+    assert_eq!((p.events().len(), p.s.metrics().reductions, with_cwr(&p)), (2, 2, 2));
+}
+
+/// RFC 3168 §6.1.1, RFC 3168 §6.1.4 and RFC 3168 §6.1.5: only new data are ECN-capable. CWR follows a loss too (RFC 3168 §6.1.2).
+#[test]
+fn only_new_data_are_ecn_capable() {
+    let p = path(40, &[], &[(3, 1)]);
+    assert!(p.segments.iter().all(|s| s.ecn_capable == (s.len > 0 && !s.retransmission)));
+    assert_eq!((p.s.counts().retransmitted, with_cwr(&p)), (1, 1));
+}
+
+/// RFC 3168 §6.1.2: a loss and a mark in one window are one reduction.
+#[test]
+fn loss_and_mark_of_one_window_reduce_it_once() {
+    let p = path(60, &[5], &[(3, 1)]);
+    assert_eq!(p.s.metrics().reductions, 1);
+}

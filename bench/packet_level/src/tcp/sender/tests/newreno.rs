@@ -1,0 +1,96 @@
+use super::*;
+use crate::SackBlocks;
+
+/// RFC 5681 §3.2 and RFC 6582 §3.2: the third duplicate ACK sends the lost segment; duplicates beyond half the window send new ones; the
+/// full ACK goes on with FlightSize and one.
+#[test]
+fn one_loss_is_repaired_in_a_round_trip() {
+    let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1)]);
+    p.run(250);
+    assert_eq!(p.at(100), (0..10).collect::<Vec<_>>());
+    // Nine duplicates. Two release a new segment each (RFC 3042 §2). With the third the window is 5 + 3, with the eighth 5 + 8: then
+    // there is room for a 13th segment, and for another with the ninth.
+    assert_eq!(p.at(200), [10, 11, 0, 12, 13]);
+    assert_eq!(p.events(), [(200, "loss")]);
+    p.run(350);
+    // 10 and 11 are two duplicates more. Then 0 fills the gap up to 12: four are outstanding, the window is 5. 12 and 13 follow.
+    assert_eq!(p.at(300), [14, 15, 16, 17, 18]);
+    assert_eq!((p.s.window(), p.s.recovery), (5_000, Recovery::Open));
+    assert_eq!((p.s.counts().fast_recoveries, p.s.counts().timeouts), (1, 0));
+}
+
+/// RFC 5681 §3.2: two duplicates are no loss.
+#[test]
+fn two_duplicate_acks_retransmit_nothing() {
+    let mut p = Path::reno(LossRecovery::NewReno, 3, &[(0, 1)]);
+    p.run(290);
+    assert_eq!((p.s.duplicates, p.times_of(0)), (2, vec![100]));
+}
+
+/// RFC 3042 §2: two losses leave two duplicates of four segments. The two segments that these release bring the third.
+#[test]
+fn limited_transmit_is_an_option() {
+    for (limited_transmit, expected) in [(true, vec![(200, 4), (200, 5), (300, 0)]), (false, vec![(1_100, 0)])] {
+        let (initial_window, rto) = (InitialWindow::Segments(4), RtoOptions::default());
+        let o = TcpOptions { limited_transmit, initial_window, rto, ..options(LossRecovery::NewReno) };
+        let mut p = Path::new(reno(), o, 1, &[(0, 1), (1, 1)]);
+        p.s.offer(100_000);
+        p.run(1_150);
+        let after: Vec<_> = p.sent.iter().copied().filter(|(t, _)| *t > 100).take(expected.len()).collect();
+        assert_eq!(after, expected);
+        assert_eq!(p.s.counts().timeouts, u64::from(!limited_transmit));
+    }
+}
+
+/// RFC 6582 §3.2: one hole per round trip, one reduction for all of them.
+#[test]
+fn several_losses_take_a_round_trip_each() {
+    let o = TcpOptions { rto: RtoOptions::default(), ..options(LossRecovery::NewReno) };
+    let mut p = Path::new(reno(), o, 1, &[(1, 1), (3, 1), (5, 1)]);
+    p.s.offer(100_000);
+    p.run(700);
+    assert_eq!([1, 3, 5].map(|n| p.times_of(n)), [[100, 200], [100, 300], [100, 400]]);
+    assert_eq!(p.events(), [(200, "loss")]);
+    assert_eq!((p.s.counts().fast_recoveries, p.s.counts().timeouts, p.s.counts().retransmitted), (1, 0, 3));
+}
+
+/// RFC 6582 §3.2, step 3: the window deflates by what a partial ACK acknowledges, less one segment.
+#[test]
+fn partial_ack_deflates_the_window() {
+    let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1), (4, 1)]);
+    p.run(250);
+    // Eight duplicates: inflation 3 + 5.
+    assert_eq!((p.s.inflation, p.at(200)), (8_000, vec![10, 11, 0, 12]));
+    p.run(310);
+    // Two duplicates by 10 and 11, a partial ACK of four, a duplicate by 12: 8 + 2 - 4 + 1 + 1.
+    assert_eq!((p.s.inflation, p.at(300)), (8_000, vec![13, 14, 4, 15, 16]));
+}
+
+/// RFC 6582 §3.2, step 3: only the first partial ACK restarts the timer.
+#[test]
+fn later_partial_acks_leave_the_timer() {
+    let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1), (2, 1), (4, 1), (6, 1)]);
+    p.run(310);
+    assert_eq!((p.s.timeout(), p.s.recovery), (Some(at(600)), Recovery::Fast(true)));
+    p.run(410);
+    assert_eq!((p.s.timeout(), p.s.board.una()), (Some(at(600)), 4_000));
+}
+
+/// RFC 6582 §3.2, step 2: duplicates of an ACK that covers no more than `recover` begin no recovery. RFC 6675 §5 lets them.
+#[test]
+fn duplicates_at_the_recovery_point_begin_no_recovery() {
+    for (recovery, recoveries) in [(LossRecovery::NewReno, 0), (LossRecovery::Sack, 1)] {
+        let drops: Vec<(i64, u32)> = (0..10).map(|n| (n, 1)).collect();
+        let mut p = Path::reno(recovery, 100, &drops);
+        // The timeout at 400 ms; all ten are acknowledged at 800 ms, and new ones are under way.
+        p.run(890);
+        let una = p.s.board.una();
+        assert_eq!((p.s.recovery, p.s.recover), (Recovery::Open, Some(10_000)));
+        p.s.recover = Some(una);
+        for n in 1..4 {
+            let sack = SackBlocks::from_slice(&[(una + 1_000, una + 1_000 * (n + 1))]);
+            p.s.on_ack(at(890), &TcpAck { ack: una, syn: false, ece: false, sack, echo: None, one_way: None });
+        }
+        assert_eq!(p.s.counts().fast_recoveries, recoveries, "{recovery:?}");
+    }
+}

@@ -1,0 +1,67 @@
+use super::*;
+
+/// RFC 6675 §5: the loss is sent again with the third duplicate, then new data as the pipe has room.
+#[test]
+fn one_loss_is_repaired_in_a_round_trip() {
+    let mut p = Path::reno(LossRecovery::Sack, 100, &[(0, 1)]);
+    p.run(250);
+    // Two duplicates take two out of the pipe: 10 and 11 leave (step 3). The third: the window is 5, in the pipe are 4 to 11 and 0.
+    // With the eighth duplicate the pipe is down to 4.
+    assert_eq!(p.at(200), [10, 11, 0, 12, 13]);
+    assert_eq!(p.events(), [(200, "loss")]);
+    p.run(350);
+    assert_eq!((p.s.recovery, p.s.window(), p.s.counts().retransmitted), (Recovery::Open, 5_000, 1));
+}
+
+/// RFC 6675 §5: all holes of a window in one round trip, one reduction for all of them, where half the window holds more than them.
+#[test]
+fn several_losses_are_repaired_in_a_round_trip() {
+    let mut p = Path::reno(LossRecovery::Sack, 100, &[(11, 1), (13, 1), (15, 1)]);
+    p.run(700);
+    assert_eq!([11, 13, 15].map(|n| p.times_of(n)), [[200, 300], [200, 300], [200, 300]]);
+    assert_eq!(p.events(), [(300, "loss")]);
+    assert_eq!((p.s.counts().fast_recoveries, p.s.counts().timeouts, p.s.counts().retransmitted), (1, 0, 3));
+}
+
+/// RFC 6675 §5, step 1: one ACK whose block shows the loss begins recovery.
+#[test]
+fn lost_acks_do_not_hide_a_loss() {
+    let mut p = Path::reno(LossRecovery::Sack, 10, &[(0, 1)]);
+    p.run(199);
+    assert_eq!(p.acks.len(), 9);
+    p.acks.drain(..8);
+    p.run(250);
+    assert_eq!((p.at(200), p.s.counts().fast_recoveries), (vec![0], 1));
+}
+
+/// RFC 6675 §4, NextSeg rule 4: the last segment goes again, once, when nothing else can.
+#[test]
+fn lost_tail_is_rescued() {
+    // Nothing above 9 is SACKed.
+    let mut p = Path::reno(LossRecovery::Sack, 10, &[(3, 1), (9, 1)]);
+    assert!(p.run(2_000));
+    assert_eq!((p.times_of(3), p.times_of(9), p.s.counts().timeouts), (vec![100, 200], vec![100, 200], 0));
+}
+
+/// RFC 6675 §5.1 and RFC 6582 §3.2: a retransmission that is lost waits for the timeout.
+#[test]
+fn lost_retransmission_takes_a_timeout() {
+    for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
+        let mut p = Path::reno(recovery, 100, &[(0, 1), (0, 2)]);
+        p.run(5_000);
+        // 100 ms and four times 50 ms after the handshake: 300 ms. The timer runs from 100 on; no ACK of new data restarts it.
+        assert_eq!(p.times_of(0), [100, 200, 400], "{recovery:?}");
+        assert_eq!(p.events(), [(200, "loss"), (400, "persistent")], "{recovery:?}");
+        assert!(p.s.is_done() && p.s.counts().timeouts == 1, "{recovery:?}");
+    }
+}
+
+/// RFC 2018 §8: a timeout forgets what was SACKed; the ACKs that follow tell it anew.
+#[test]
+fn timeout_forgets_sacked_segments() {
+    let mut p = Path::reno(LossRecovery::Sack, 10, &[(0, 1), (0, 2), (1, 1)]);
+    p.run(420);
+    assert_eq!((p.at(400), p.s.in_flight()), (vec![0], 1_000));
+    assert!(p.run(5_000));
+    assert_eq!(p.r.received(), 10_000);
+}

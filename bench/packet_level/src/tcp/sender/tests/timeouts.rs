@@ -1,0 +1,87 @@
+use super::*;
+
+/// RFC 6298 §5, rules 5.4 to 5.6, and RFC 6298 §2, rule 2.5: 1, 2, 4 s to 64 s. The controller hears of the first one only (RFC 5681 §3.1).
+#[test]
+fn lost_window_backs_off_to_64_seconds() {
+    let drops: Vec<(i64, u32)> = (0..10).map(|n| (n, 1)).chain((2..10).map(|copy| (0, copy))).collect();
+    let o = TcpOptions { rto: RtoOptions::default(), ..options(LossRecovery::NewReno) };
+    let mut p = Path::new(reno(), o, 1, &drops);
+    p.s.offer(10_000);
+    p.run(260_000);
+    let times = p.times_of(0);
+    let gaps: Vec<u64> = times.windows(2).map(|t| t[1] - t[0]).collect();
+    assert_eq!(gaps, [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 64_000, 64_000]);
+    assert!((1..10).all(|n| p.times_of(n).iter().all(|t| *t == 100 || *t > times[9])), "one segment at a time");
+    assert_eq!(p.events(), [(1_100, "persistent")]);
+    assert!(p.s.is_done());
+}
+
+/// RFC 5681 §3.1: one segment after a timeout, then slow start to half of the old window.
+#[test]
+fn timeout_leaves_one_segment() {
+    let drops: Vec<(i64, u32)> = (0..10).map(|n| (n, 1)).collect();
+    for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
+        let mut p = Path::reno(recovery, 100, &drops);
+        p.run(450);
+        // 300 ms after 100: 100 ms and four times 50 ms.
+        assert_eq!((p.at(400), p.s.window()), (vec![0], 1_000), "{recovery:?}");
+        assert_eq!(p.events(), [(400, "persistent")]);
+        p.run(750);
+        assert_eq!([500, 600].map(|t| p.at(t)), [vec![1, 2], vec![3, 4, 5, 6]], "{recovery:?}");
+        // Slow start ends at five segments.
+        assert_eq!(p.at(700), [7, 8, 9, 10, 11], "{recovery:?}");
+    }
+}
+
+/// RFC 6298 §2, rule 2.4.
+#[test]
+fn floor_is_an_option() {
+    for floor in [1_000, 200, 0] {
+        let rto = RtoOptions { floor: ms(floor), ..RtoOptions::default() };
+        let mut p = Path::new(fixed(4), TcpOptions { rto, ..options(LossRecovery::NewReno) }, 1, &[(4, 1)]);
+        p.s.offer(5_000);
+        p.run(2_000);
+        // Five samples of 100 ms: the variation is 50 * .75^4 = 15.8 ms, the timeout 163.3 ms.
+        assert_eq!(p.times_of(4), [200, 200 + floor.max(164)], "floor {floor}");
+    }
+}
+
+/// Karn's algorithm, RFC 6298 §3: the timeout stays doubled until a segment sent once is acknowledged. Timestamps tell copies apart
+/// (RFC 7323 §4).
+#[test]
+fn resent_segments_give_no_sample() {
+    for (timestamps, after) in [(false, 600), (true, 250)] {
+        let initial_window = InitialWindow::Segments(1);
+        let o = TcpOptions { timestamps, initial_window, ..options(LossRecovery::NewReno) };
+        let mut p = Path::new(fixed(1), o, 1, &[(0, 1)]);
+        p.s.offer(2 * u64::from(o.smss()));
+        p.run(410);
+        assert_eq!((p.times_of(0), p.s.rto.rto()), (vec![100, 400], ms(600)));
+        p.run(510);
+        assert_eq!((p.at(500), p.s.rto.rto()), (vec![1], ms(after)), "timestamps {timestamps}");
+        p.run(610);
+        assert!(p.s.is_done() && p.s.rto.rto() < ms(300));
+    }
+}
+
+/// RFC 6298 §5, rules 5.2 and 5.3: an ACK of new data restarts the timer, the last one stops it.
+#[test]
+fn new_acks_restart_the_timer() {
+    let mut p = Path::new(fixed(1), options(LossRecovery::NewReno), 1, &[]);
+    p.s.offer(2_000);
+    p.run(150);
+    assert_eq!(p.s.timeout(), Some(at(400)));
+    p.run(250);
+    assert_eq!(p.s.timeout(), Some(at(450)), "100 ms and four times 37.5 ms");
+    p.run(350);
+    assert_eq!(p.s.timeout(), None);
+}
+
+/// RFC 5681 §4.2: an odd segment waits 100 ms for its ACK.
+#[test]
+fn last_segment_waits_for_a_delayed_ack() {
+    let mut p = Path::new(fixed(10), options(LossRecovery::NewReno), 2, &[]);
+    p.s.offer(3_000);
+    p.run(1_000);
+    assert_eq!(p.acked, [(50, 0), (150, 2), (250, 3)]);
+}
