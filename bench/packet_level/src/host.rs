@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::{Capabilities, Controller, ControllerConfig, Missing, Start, Time};
-use fathom_netsim::sim::{Agent, AgentId, AgentTimer, Arrived, Ecn, GroupId, SimHandle, WIRE_OVERHEAD, Wire};
+use fathom_netsim::sim::{Agent, AgentId, AgentTimer, Arrived, Ecn, GroupId, SimHandle, Wire};
 use parking_lot::{Mutex, MutexGuard};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
+use super::endpoints::Endpoints;
 use super::on_off::{OnOff, Source};
-use super::packet::{HEADER, read_ack, read_data, store_ack, store_data};
+use super::packet::HEADER;
 use super::receiver::{AckOptions, Receiver};
 use super::report::{PacketLevelReport, TcpReport, UdpReport};
-use super::sender::{Sender, SenderOptions};
+use super::sender::SenderOptions;
+use super::tcp::{LossRecovery, TcpOptions, TcpReceiverOptions};
 use super::web_user::{Connections, WebUser};
 
 /// What a reliable flow has to send.
@@ -54,6 +56,8 @@ pub struct PacketLevelFlow {
     pub ecn: bool,
     /// How its receiver acknowledges.
     pub acks: AckOptions,
+    /// It is TCP: `packet` and `handshake` mean nothing then; `ecn`, and `max_window` where there is one, go before those in here.
+    pub tcp: Option<TcpOptions>,
 }
 
 impl PacketLevelFlow {
@@ -70,12 +74,23 @@ impl PacketLevelFlow {
             handshake: false,
             ecn: false,
             acks: AckOptions::default(),
+            tcp: None,
         }
+    }
+
+    /// As TCP, with ACKs delayed by 100 ms at most (see [`TcpReceiverOptions::max_delay`]).
+    #[must_use]
+    pub fn over_tcp(self, options: TcpOptions) -> Self {
+        let TcpReceiverOptions { every, max_delay, .. } = TcpReceiverOptions::default();
+        Self { tcp: Some(options), acks: AckOptions { every, max_delay }, ..self }
     }
 
     fn check(&self) -> Result<(), PacketLevelError> {
         let fault = match &self.workload {
-            _ if self.packet <= HEADER => Some(format!("packets of {} bytes hold no data", self.packet)),
+            _ if self.tcp.is_some_and(|tcp| tcp.smss() == 0) => Some("segments that hold no data".into()),
+            _ if self.tcp.is_none() && self.packet <= HEADER => {
+                Some(format!("packets of {} bytes hold no data", self.packet))
+            }
             _ if self.max_window == Some(0) => Some("a window of no packets".into()),
             _ if self.acks.every == 0 => Some("acknowledgements every 0 packets; write 1 or more".into()),
             Workload::Bulk { .. } => None,
@@ -86,19 +101,37 @@ impl PacketLevelFlow {
 
     /// What this sender delivers to a controller and honours.
     const fn provided(&self) -> Capabilities {
-        Capabilities { one_way: true, ecn: self.ecn, pacing: true, datagram: true }
+        match self.tcp {
+            None => Capabilities { one_way: true, ecn: self.ecn, pacing: true, datagram: true },
+            // TCP echoes marks without their number.
+            Some(tcp) => Capabilities { one_way: tcp.timestamps, ecn: false, pacing: true, datagram: true },
+        }
     }
 
     fn controller(&self, now: Time) -> Result<Box<dyn Controller>, Missing> {
-        self.controller_config.start(&Start { now, datagram: self.packet, provided: self.provided() })
+        let datagram = self.tcp.map_or(self.packet, |tcp| tcp.smss());
+        self.controller_config.start(&Start { now, datagram, provided: self.provided() })
     }
 
-    const fn receiver(&self) -> Receiver {
+    pub(super) const fn receiver(&self) -> Receiver {
         let receiver = Receiver::new(self.acks);
         if self.handshake { receiver.with_handshake() } else { receiver }
     }
 
-    const fn sender_options(&self) -> SenderOptions {
+    /// The options of both endpoints, where it is TCP.
+    pub(super) fn tcp_options(&self) -> Option<(TcpOptions, TcpReceiverOptions)> {
+        let tcp = self.tcp?;
+        let receiver = TcpReceiverOptions {
+            every: self.acks.every,
+            max_delay: self.acks.max_delay,
+            sack: tcp.recovery == LossRecovery::Sack,
+            timestamps: tcp.timestamps,
+            rto: tcp.rto,
+        };
+        Some((TcpOptions { ecn: self.ecn, max_window: self.max_window.or(tcp.max_window), ..tcp }, receiver))
+    }
+
+    pub(super) const fn sender_options(&self) -> SenderOptions {
         SenderOptions {
             packet: self.packet,
             max_window: self.max_window,
@@ -262,10 +295,13 @@ impl Agent for Handle {
             Kind::Start => flows.tcp[i].begin(wire, index),
             Kind::Sender if flows.tcp[i].sender_timer.due(wire, timer) => {
                 let now = wire.now();
-                flows.tcp[i].sender.on_timeout(now);
+                flows.tcp[i].endpoints.on_sender_timeout(now);
                 flows.tcp[i].drive(wire, index);
             }
-            Kind::Receiver if flows.tcp[i].receiver_timer.due(wire, timer) => flows.tcp[i].acknowledge(wire),
+            Kind::Receiver if flows.tcp[i].receiver_timer.due(wire, timer) => {
+                flows.tcp[i].acknowledge(wire);
+                flows.tcp[i].set_receiver_timer(wire, index);
+            }
             Kind::Sender | Kind::Receiver => {}
             Kind::Udp => {
                 let next = flows.udp[i].send(wire);
@@ -278,8 +314,7 @@ impl Agent for Handle {
 /// Both ends of a reliable flow.
 struct Tcp {
     options: PacketLevelFlow,
-    sender: Sender,
-    receiver: Receiver,
+    endpoints: Endpoints,
     sender_timer: AgentTimer,
     receiver_timer: AgentTimer,
     rng: Pcg64Mcg,
@@ -294,8 +329,7 @@ impl Tcp {
     fn new(options: PacketLevelFlow, flow: u32, controller: Box<dyn Controller>, rng: Pcg64Mcg) -> Self {
         let report = TcpReport { flow, controller: options.controller_config.name(), ..TcpReport::default() };
         Self {
-            sender: Sender::new(controller, options.sender_options()),
-            receiver: options.receiver(),
+            endpoints: Endpoints::new(&options, controller),
             sender_timer: AgentTimer::default(),
             receiver_timer: AgentTimer::default(),
             options,
@@ -328,28 +362,27 @@ impl Tcp {
                 if user.connections == Connections::Fresh && self.report.started > 0 {
                     self.reconnect(wire.now());
                 }
-                u64::from(user.draw_size(&mut self.rng)) * u64::from(self.options.packet - HEADER)
+                u64::from(user.draw_size(&mut self.rng)) * u64::from(self.options.payload())
             }
         };
         self.report.started += 1;
         self.report.offered = self.report.offered.saturating_add(bytes);
         self.began = Some(wire.now());
-        self.sender.offer(bytes);
+        self.endpoints.offer(bytes);
         self.drive(wire, index);
     }
 
     fn reconnect(&mut self, now: Time) {
         self.count_reductions();
         let controller = self.options.controller(now).expect("the first one started on the same terms");
-        self.sender.restart(controller);
-        self.receiver = self.options.receiver();
+        self.endpoints.restart(&self.options, controller);
         self.receiver_timer.clear();
         self.epoch += 1;
     }
 
     /// The controller is about to go: what it counted stays.
     fn count_reductions(&mut self) {
-        let snapshot = self.sender.metrics();
+        let snapshot = self.endpoints.metrics();
         self.report.reductions += snapshot.reductions;
         self.report.early_reductions += snapshot.early_reductions;
     }
@@ -357,44 +390,43 @@ impl Tcp {
     fn on_packet(&mut self, wire: &mut Wire<'_>, index: u32, packet: &Arrived<'_>) {
         let now = wire.now();
         if packet.down {
-            match read_data(packet.body) {
-                Some((epoch, number, sent)) if epoch == self.epoch => {
-                    if self.receiver.on_data(now, number, sent, packet.ecn == Some(Ecn::Ce)) {
+            match self.endpoints.on_data(now, packet.body, self.epoch, packet.ecn == Some(Ecn::Ce)) {
+                Some(at_once) => {
+                    if at_once {
                         self.acknowledge(wire);
                     }
-                    let key = Key { index, kind: Kind::Receiver }.pack();
-                    self.receiver_timer.set(wire, key, self.receiver.timeout());
+                    self.set_receiver_timer(wire, index);
                 }
-                _ => self.report.stale += 1,
+                None => self.report.stale += 1,
             }
             return;
         }
-        match read_ack(packet.body) {
-            Some((epoch, ack)) if epoch == self.epoch => {
-                self.sender.on_ack(now, &ack);
-                self.drive(wire, index);
-            }
-            _ => self.report.stale += 1,
+        if self.endpoints.on_ack(now, packet.body, self.epoch) {
+            self.drive(wire, index);
+        } else {
+            self.report.stale += 1;
         }
     }
 
+    fn set_receiver_timer(&mut self, wire: &mut Wire<'_>, index: u32) {
+        let key = Key { index, kind: Kind::Receiver }.pack();
+        self.receiver_timer.set(wire, key, self.endpoints.receiver_timeout());
+    }
+
     fn acknowledge(&mut self, wire: &mut Wire<'_>) {
-        let ack = self.receiver.ack(wire.now());
+        let ack = self.endpoints.ack(wire.now(), self.epoch);
         self.report.acks += 1;
-        let size = u32::from(ack.size()) + WIRE_OVERHEAD;
-        wire.send(false, self.report.flow, None, size, store_ack(self.epoch, &ack).as_slice());
+        wire.send(false, self.report.flow, ack.ecn, ack.size, ack.stored.as_slice());
     }
 
     /// Sends what may be sent, and looks whether the transfer is done.
     fn drive(&mut self, wire: &mut Wire<'_>, index: u32) {
         let now = wire.now();
-        let ecn = self.options.ecn.then_some(Ecn::Ect0);
-        while let Some(packet) = self.sender.poll_send(now) {
-            let size = u32::from(packet.size) + WIRE_OVERHEAD;
-            wire.send(true, self.report.flow, ecn, size, store_data(self.epoch, &packet).as_slice());
+        while let Some(packet) = self.endpoints.poll_send(now, self.epoch, self.options.ecn) {
+            wire.send(true, self.report.flow, packet.ecn, packet.size, packet.stored.as_slice());
         }
-        self.sender_timer.set(wire, Key { index, kind: Kind::Sender }.pack(), self.sender.timeout());
-        if let Some(began) = self.began.filter(|_| self.sender.is_done()) {
+        self.sender_timer.set(wire, Key { index, kind: Kind::Sender }.pack(), self.endpoints.sender_timeout());
+        if let Some(began) = self.began.filter(|_| self.endpoints.is_done()) {
             self.began = None;
             self.report.done += 1;
             self.report.busy += now.since(began);
@@ -407,17 +439,12 @@ impl Tcp {
     }
 
     fn report(&self) -> TcpReport {
-        let (counts, snapshot) = (self.sender.counts(), self.sender.metrics());
-        TcpReport {
-            sent: counts.sent,
-            lost: counts.lost,
-            probe_timeouts: counts.probe_timeouts,
-            persistent: counts.persistent,
-            delivered: counts.delivered,
-            reductions: self.report.reductions + snapshot.reductions,
-            early_reductions: self.report.early_reductions + snapshot.early_reductions,
+        let metrics = self.endpoints.metrics();
+        self.endpoints.report(TcpReport {
+            reductions: self.report.reductions + metrics.reductions,
+            early_reductions: self.report.early_reductions + metrics.early_reductions,
             ..self.report
-        }
+        })
     }
 }
 

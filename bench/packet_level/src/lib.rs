@@ -16,8 +16,10 @@
 //! | `on_off.rs` | constant rate with pauses, for UDP |
 //! | `host.rs` | all flows of a run, as one agent of the simulation |
 //! | `report.rs` | counts |
+//! | `endpoints.rs` | both ends of a flow, QUIC's or TCP's |
 //! | `tcp/` | TCP instead of QUIC: [`TcpSender`] and [`TcpReceiver`] |
 
+mod endpoints;
 mod host;
 mod on_off;
 mod packet;
@@ -35,5 +37,8 @@ pub use receiver::{AckOptions, Receiver};
 pub use report::{PacketLevelReport, TcpReport, UdpReport};
 pub use rtt::RttEstimator;
 pub use sender::{Sender, SenderCounts, SenderOptions};
-pub use tcp::*;
+pub use tcp::{
+    GrowthCounting, InitialWindow, LossRecovery, MAX_SACK_BLOCKS, RtoEstimator, RtoOptions, SackBlocks, TCP_HEADER,
+    TIMESTAMPS_OPTION, TcpAck, TcpCounts, TcpOptions, TcpReceiver, TcpReceiverOptions, TcpSegment, TcpSender,
+};
 pub use web_user::{Connections, WebUser};

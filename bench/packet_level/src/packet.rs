@@ -140,13 +140,13 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    fn new(epoch: u32) -> Self {
+    pub(super) fn new(epoch: u32) -> Self {
         let mut stored = Self { bytes: [0; STORED], len: 0 };
         stored.put(epoch.to_le_bytes());
         stored
     }
 
-    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+    pub(super) fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         self.bytes[self.len..self.len + N].copy_from_slice(&bytes);
         self.len += N;
     }
@@ -157,7 +157,7 @@ impl Stored {
 }
 
 /// Takes `N` bytes off the front.
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
     Some(*head)

@@ -126,6 +126,57 @@ fn equal_flows_share_equally() {
     assert!(jain(&rates).unwrap() > 0.95, "{rates:?}");
 }
 
+/// A TCP Reno flow of 1,500-byte packets.
+fn tcp(group: GroupId, recovery: LossRecovery) -> PacketLevelFlow {
+    bulk(group, "reno").over_tcp(TcpOptions { recovery, ..TcpOptions::default() })
+}
+
+#[test]
+fn one_tcp_flow_fills_a_link() {
+    for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
+        let run = |seed| {
+            let mut b = Bottleneck::droptail(10, 60, 15);
+            let mut senders = PacketLevel::new(&b.sim, seed);
+            senders.tcp(tcp(b.group, recovery)).unwrap();
+            // Slow start overshoots; NewReno repairs one hole per round trip, until the timeout of 1 s.
+            b.run(10);
+            let (busy, before) = (b.sim.link_stats(b.link).busy, senders.report().tcp[0]);
+            b.run(70);
+            let (link, r) = (b.sim.link_stats(b.link), senders.report().tcp[0]);
+            let utilisation = (link.busy - busy) / 60.0;
+            println!("{recovery:?}: {utilisation:.4} of the link, {r:?}");
+            assert!(utilisation > 0.98, "{recovery:?}: {utilisation}, {r:?}");
+            // From half of 85 packets back to the top by half a packet per round trip of 50 to 102 ms, since one ACK answers two: a
+            // sawtooth takes 85 * 76 ms = 6.5 s.
+            let teeth = r.reductions - before.reductions;
+            assert!((7..=12).contains(&teeth), "{recovery:?}: {teeth} reductions, {r:?}");
+            assert!(r.persistent == before.persistent, "{recovery:?}: a timeout, {r:?}");
+            // 1460 of 1500 bytes are data.
+            let crossed = link.bytes as f64 * 1_460.0 / 1_500.0;
+            assert!((r.delivered as f64 / crossed - 1.0).abs() < 0.02, "{} delivered of {crossed}", r.delivered);
+            b.sim.trace_hash()
+        };
+        assert_eq!(run(1), run(1));
+    }
+}
+
+#[test]
+fn equal_tcp_flows_share_equally() {
+    for recovery in [LossRecovery::NewReno, LossRecovery::Sack] {
+        let mut b = Bottleneck::droptail(10, 60, 15);
+        let mut senders = PacketLevel::new(&b.sim, 1);
+        for start in [0, 1_300] {
+            let start = Time::from_millis(start);
+            senders.tcp(PacketLevelFlow { start, ..tcp(b.group, recovery) }).unwrap();
+        }
+        b.run(300);
+        let rates: Vec<f64> = senders.report().tcp.iter().map(|r| r.delivered as f64).collect();
+        println!("{recovery:?}: {rates:?}, {}", b.utilisation());
+        assert!(jain(&rates).unwrap() > 0.9, "{recovery:?}: {rates:?}");
+        assert!(b.utilisation() > 0.95, "{recovery:?}: {}", b.utilisation());
+    }
+}
+
 #[test]
 fn a_largest_window_is_kept() {
     let mut b = Bottleneck::droptail(100, 100, 50);

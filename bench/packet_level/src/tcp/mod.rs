@@ -24,4 +24,5 @@ pub use options::{GrowthCounting, InitialWindow, LossRecovery, TcpOptions};
 pub use receiver::{TcpReceiver, TcpReceiverOptions};
 pub use rto::{RtoEstimator, RtoOptions};
 pub use segment::{MAX_SACK_BLOCKS, SackBlocks, TCP_HEADER, TIMESTAMPS_OPTION, TcpAck, TcpSegment};
+pub(crate) use segment::{read_ack, read_segment, store_ack, store_segment};
 pub use sender::{TcpCounts, TcpSender};

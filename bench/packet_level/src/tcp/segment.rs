@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use fathom_cc::{OneWayDelay, Time};
 
+use crate::packet::{Stored, take};
+
 /// Bytes of IPv4 and TCP header without options (RFC 791 §3.1, RFC 9293 §3.1).
 pub const TCP_HEADER: u16 = 40;
 /// Bytes of the timestamps option with its padding (RFC 7323 §A).
@@ -89,6 +91,75 @@ impl TcpAck {
     }
 }
 
+const SYN: u8 = 1;
+/// CWR of a segment, ECE of an ACK.
+const CONGESTION: u8 = 2;
+const TIMESTAMPS: u8 = 4;
+
+/// Epoch 4, flags 1, sequence number 8, length 2, time sent 8. The epoch tells a flow's connections apart.
+pub(crate) fn store_segment(epoch: u32, segment: &TcpSegment) -> Stored {
+    let mut s = Stored::new(epoch);
+    s.put([u8::from(segment.syn) * SYN + u8::from(segment.cwr) * CONGESTION]);
+    s.put(segment.seq.to_le_bytes());
+    s.put(segment.len.to_le_bytes());
+    s.put(segment.sent.as_nanos().to_le_bytes());
+    s
+}
+
+/// Epoch and segment, as far as a receiver reads it.
+pub(crate) fn read_segment(mut bytes: &[u8]) -> Option<(u32, TcpSegment)> {
+    let epoch = u32::from_le_bytes(take(&mut bytes)?);
+    let [flags] = take(&mut bytes)?;
+    let segment = TcpSegment {
+        seq: u64::from_le_bytes(take(&mut bytes)?),
+        len: u16::from_le_bytes(take(&mut bytes)?),
+        sent: Time::from_nanos(u64::from_le_bytes(take(&mut bytes)?)),
+        syn: flags & SYN != 0,
+        cwr: flags & CONGESTION != 0,
+        ecn_capable: false,
+        retransmission: false,
+        size: 0,
+    };
+    Some((epoch, segment))
+}
+
+/// Epoch 4, flags 1, ACK number 8, with timestamps echo 8 and one-way delay 8, then 16 for each block.
+pub(crate) fn store_ack(epoch: u32, ack: &TcpAck) -> Stored {
+    let mut s = Stored::new(epoch);
+    let timestamps = ack.echo.zip(ack.one_way);
+    let flags = [(ack.syn, SYN), (ack.ece, CONGESTION), (timestamps.is_some(), TIMESTAMPS)];
+    s.put([flags.iter().map(|(set, flag)| u8::from(*set) * flag).sum()]);
+    s.put(ack.ack.to_le_bytes());
+    if let Some((echo, one_way)) = timestamps {
+        s.put(echo.as_nanos().to_le_bytes());
+        s.put(one_way.as_nanos().to_le_bytes());
+    }
+    for (first, end) in ack.sack.as_slice() {
+        s.put(first.to_le_bytes());
+        s.put(end.to_le_bytes());
+    }
+    s
+}
+
+/// Epoch and acknowledgement.
+pub(crate) fn read_ack(mut bytes: &[u8]) -> Option<(u32, TcpAck)> {
+    let epoch = u32::from_le_bytes(take(&mut bytes)?);
+    let [flags] = take(&mut bytes)?;
+    let ack = u64::from_le_bytes(take(&mut bytes)?);
+    let (mut echo, mut one_way) = (None, None);
+    if flags & TIMESTAMPS != 0 {
+        echo = Some(Time::from_nanos(u64::from_le_bytes(take(&mut bytes)?)));
+        one_way = Some(OneWayDelay::from_nanos(i64::from_le_bytes(take(&mut bytes)?)));
+    }
+    let mut sack = SackBlocks::default();
+    while let (Some(first), Some(end)) = (take(&mut bytes), take(&mut bytes)) {
+        *sack.list.get_mut(sack.len)? = (u64::from_le_bytes(first), u64::from_le_bytes(end));
+        sack.len += 1;
+    }
+    let (syn, ece) = (flags & SYN != 0, flags & CONGESTION != 0);
+    Some((epoch, TcpAck { ack, syn, ece, sack, echo, one_way }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,5 +173,30 @@ mod tests {
         assert_eq!(ack.size(), 40);
         assert_eq!(TcpAck { sack, ..ack }.size(), 40 + 36);
         assert_eq!(TcpAck { echo: Some(Time::ZERO), ..ack }.size(), 52);
+    }
+
+    #[test]
+    fn segments_are_read_as_stored() {
+        let blocks = [(10, 20), (30, 40), (50, 60), (70, u64::MAX)];
+        let plain =
+            TcpAck { ack: 5, syn: true, ece: false, sack: SackBlocks::from_slice(&blocks), echo: None, one_way: None };
+        let one_way = Some(OneWayDelay::from_nanos(-5));
+        let sack = SackBlocks::from_slice(&blocks[..3]);
+        let stamped = TcpAck { syn: false, ece: true, sack, echo: Some(Time::from_micros(3)), one_way, ..plain };
+        for ack in [plain, stamped] {
+            assert_eq!(read_ack(store_ack(8, &ack).as_slice()), Some((8, ack)));
+        }
+        let segment = TcpSegment {
+            seq: 1 << 40,
+            len: 1_460,
+            sent: Time::from_micros(123),
+            syn: false,
+            cwr: true,
+            ecn_capable: false,
+            retransmission: false,
+            size: 0,
+        };
+        assert_eq!(read_segment(store_segment(9, &segment).as_slice()), Some((9, segment)));
+        assert_eq!((read_segment(&[1, 2, 3]), read_ack(&[0; 12])), (None, None));
     }
 }
