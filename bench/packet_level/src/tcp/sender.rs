@@ -479,7 +479,7 @@ impl TcpSender {
             self.on_duplicate_ack(now);
         }
         let window_ago = self.reduced.is_none_or(|reduced| una > reduced);
-        if self.options.ecn && ack.ece && window_ago && self.recovery == Recovery::Open {
+        if self.options.ecn && ack.ece && window_ago {
             self.on_mark(now);
         }
     }

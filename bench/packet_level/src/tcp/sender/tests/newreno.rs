@@ -94,3 +94,31 @@ fn duplicates_at_the_recovery_point_begin_no_recovery() {
         assert_eq!(p.s.counts().fast_recoveries, recoveries, "{recovery:?}");
     }
 }
+
+/// RFC 6582 §3.2, step 3, first choice: with little outstanding, a full ACK brings no burst of half the window.
+#[test]
+fn full_ack_brings_no_burst() {
+    let mut p = Path::reno(LossRecovery::NewReno, 100, &[(0, 1)]);
+    p.run(199);
+    // Three duplicates of nine come through, so no new segment leaves but the two of limited transmit.
+    p.acks.truncate(3);
+    p.run(310);
+    assert_eq!((p.at(200), p.at(300)), (vec![10, 11, 0], vec![12, 13]));
+    assert_eq!(p.s.controller.send_params().window, 5_000);
+}
+
+/// RFC 5681 §3.2: no growth in recovery. The controller hears that something else was the limit.
+#[test]
+fn window_does_not_grow_in_recovery() {
+    let o = TcpOptions { rto: RtoOptions::default(), ..options(LossRecovery::NewReno) };
+    let mut p = Path::new(reno(), o, 1, &[(1, 1), (3, 1), (5, 1)]);
+    p.s.offer(100_000);
+    p.run(490);
+    let limited = |event| match event {
+        Event::AckEvent { now, app_limited, .. } if now > at(200) => Some(app_limited),
+        _ => None,
+    };
+    let limited: Vec<bool> = p.log.records().into_iter().filter_map(|r| limited(r.event)).collect();
+    assert_eq!(limited, [true, true], "two partial ACKs");
+    assert_eq!(p.s.controller.send_params().window, 5_500);
+}

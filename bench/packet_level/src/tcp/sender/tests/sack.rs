@@ -65,3 +65,15 @@ fn timeout_forgets_sacked_segments() {
     assert!(p.run(5_000));
     assert_eq!(p.r.received(), 10_000);
 }
+
+/// RFC 6675 §2: an ACK without new SACK information is no duplicate ACK.
+#[test]
+fn acks_that_say_nothing_new_are_no_duplicates() {
+    let mut p = Path::reno(LossRecovery::Sack, 10, &[]);
+    p.run(120);
+    for _ in 0..5 {
+        let sack = crate::SackBlocks::default();
+        p.s.on_ack(at(120), &TcpAck { ack: 0, syn: false, ece: false, sack, echo: None, one_way: None });
+    }
+    assert_eq!((p.s.duplicates, p.s.counts().fast_recoveries), (0, 0));
+}

@@ -85,3 +85,17 @@ fn last_segment_waits_for_a_delayed_ack() {
     p.run(1_000);
     assert_eq!(p.acked, [(50, 0), (150, 2), (250, 3)]);
 }
+
+/// RFC 3465 §2.3: while a timeout is repaired, an ACK counts for one segment whatever it covers.
+#[test]
+fn jump_of_the_ack_after_a_timeout_counts_once() {
+    let counting = GrowthCounting::Bytes;
+    let o = TcpOptions { counting, limited_transmit: false, ..options(LossRecovery::NewReno) };
+    let mut p = Path::new(reno(), o, 1, &[(0, 1), (0, 2), (5, 1)]);
+    p.s.offer(100_000);
+    p.run(510);
+    assert_eq!((p.at(500), p.events()), (vec![5, 6], vec![(200, "loss"), (400, "persistent")]));
+    p.run(610);
+    // 5 fills the last gap: up to 18 everything had arrived. The window is 2, slow start ends at 2.5.
+    assert_eq!(p.at(600), [19, 20]);
+}
