@@ -119,6 +119,8 @@ pub(super) struct State {
     established: bool,
     /// A client may send in 0-RTT.
     early: bool,
+    /// The driver has let readers go first.
+    yielded: bool,
     /// How it was closed.
     pub(super) over: Option<Close>,
 }
@@ -215,6 +217,7 @@ impl Connection {
             timeouts: 0,
             established: false,
             early: false,
+            yielded: false,
             over: None,
         };
         let shared = Arc::new(Shared {
