@@ -11,6 +11,7 @@
 //! | `sender.rs` | loss detection, probe timeouts, the window |
 //! | `receiver.rs` | when to acknowledge, and what |
 //! | `rtt.rs` | round-trip times |
+//! | `pace.rs` | the pace that a controller asks for |
 //! | `packet.rs` | what packets carry |
 //! | `web_user.rs` | transfers of Pareto size with idle times between them |
 //! | `on_off.rs` | constant rate with pauses, for UDP |
@@ -22,6 +23,7 @@
 mod endpoints;
 mod host;
 mod on_off;
+mod pace;
 mod packet;
 mod receiver;
 mod report;

@@ -12,9 +12,10 @@ use std::fmt;
 use std::time::Duration;
 
 use fathom_cc::{
-    AckEvent, Acked, Cause, CongestionEvent, Controller, ControllerMetrics, EcnDelta, Pacing, SendParams, Sent, Time,
+    AckEvent, Acked, Cause, CongestionEvent, Controller, ControllerMetrics, EcnDelta, SendParams, Sent, Time,
 };
 
+use super::pace;
 use super::packet::{ACK_DATAGRAM, Ack, HEADER, Packet};
 use super::rtt::RttEstimator;
 
@@ -211,14 +212,7 @@ impl Sender {
 
     /// Time to the next packet, where the controller asks for a pace.
     fn gap(&self, params: &SendParams, bytes: u16) -> Option<Duration> {
-        match params.pacing {
-            Pacing::Rate(rate) => Some(rate.time_for(u64::from(bytes))),
-            Pacing::Delay(hold) if !hold.is_zero() && self.rtt.is_sampled() => {
-                let round = self.rtt.rtt().smoothed + hold;
-                Some(round.mul_f64(f64::from(bytes) / params.window.max(1) as f64))
-            }
-            Pacing::Window | Pacing::Delay(_) => None,
-        }
+        pace::gap(params, self.rtt.is_sampled().then(|| self.rtt.rtt().smoothed), bytes)
     }
 
     /// Sends what is pending in a packet of up to `full` bytes.

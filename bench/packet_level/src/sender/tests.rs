@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use fathom_cc::testing::{Event, Log, Null, Recording};
-use fathom_cc::{OneWayDelay, PathChange, Rate};
+use fathom_cc::{OneWayDelay, Pacing, PathChange, Rate};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use fathom_cc::Rtt;
 
-/// Clock granularity G; finer ones than 100 ms do (RFC 6298 §4). That of Linux's timers and of RFC 9002 §6.1.2.
-const GRANULARITY: Duration = Duration::from_millis(1);
-/// K: how many variations are added (RFC 6298 §2).
-const VARIATIONS: u32 = 4;
+use crate::rtt::RttEstimator;
+
 /// The timeout with which data begin when a SYN was lost (RFC 6298 §5, rule 5.7).
 const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
@@ -33,32 +31,21 @@ impl Default for RtoOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtoEstimator {
     options: RtoOptions,
-    rtt: Option<Rtt>,
-    variation: Duration,
+    /// Without acknowledgement delays: QUIC's averages, variations and granularity are then TCP's (RFC 9002 §5.3, RFC 6298 §2 and §4).
+    rtt: RttEstimator,
     rto: Duration,
 }
 
 impl RtoEstimator {
     /// Without a sample yet.
     pub const fn new(options: RtoOptions) -> Self {
-        Self { options, rtt: None, variation: Duration::ZERO, rto: options.initial }
+        Self { options, rtt: RttEstimator::new(Duration::ZERO), rto: options.initial }
     }
 
     /// A sample. It ends backing off.
     pub fn sample(&mut self, latest: Duration) {
-        let rtt = match self.rtt {
-            None => {
-                self.variation = latest / 2;
-                Rtt::first(latest)
-            }
-            Some(rtt) => {
-                self.variation = (self.variation * 3 + rtt.smoothed.abs_diff(latest)) / 4;
-                let smoothed = (rtt.smoothed * 7 + latest) / 8;
-                Rtt { latest, smoothed, min: rtt.min.min(latest), ack_delay: Duration::ZERO }
-            }
-        };
-        self.rtt = Some(rtt);
-        let rto = rtt.smoothed + (self.variation * VARIATIONS).max(GRANULARITY);
+        self.rtt.sample(latest, Duration::ZERO);
+        let rto = self.rtt.probe_timeout(0);
         self.rto = rto.max(self.options.floor).min(self.options.ceiling);
     }
 
@@ -69,7 +56,7 @@ impl RtoEstimator {
 
     /// Data begin after a SYN was lost (RFC 6298 §5, rule 5.7).
     pub fn begin_after_lost_syn(&mut self) {
-        if self.rtt.is_none() {
+        if !self.is_sampled() {
             self.rto = AFTER_LOST_SYN.max(self.options.floor).min(self.options.ceiling);
         }
     }
@@ -81,15 +68,12 @@ impl RtoEstimator {
 
     /// As controllers hear of it. Before the first sample it is the initial timeout, as the QUIC-like sender has its initial RTT.
     pub const fn rtt(&self) -> Rtt {
-        match self.rtt {
-            Some(rtt) => rtt,
-            None => Rtt::first(self.options.initial),
-        }
+        if self.is_sampled() { self.rtt.rtt() } else { Rtt::first(self.options.initial) }
     }
 
     /// There was a sample.
     pub const fn is_sampled(&self) -> bool {
-        self.rtt.is_some()
+        self.rtt.is_sampled()
     }
 }
 

@@ -16,14 +16,14 @@
 //! [`AckEvent::ecn`] is never given. There is no FIN; nothing is undone when a retransmission proves spurious.
 
 use std::fmt;
-use std::time::Duration;
 
-use fathom_cc::{AckEvent, Cause, CongestionEvent, Controller, ControllerMetrics, Pacing, SendParams, Sent, Time};
+use fathom_cc::{AckEvent, Cause, CongestionEvent, Controller, ControllerMetrics, SendParams, Sent, Time};
 
 use super::options::{GrowthCounting, LossRecovery, TcpOptions};
 use super::rto::RtoEstimator;
 use super::scoreboard::{DUPLICATE_THRESHOLD, Newly, Scoreboard};
 use super::segment::{TCP_HEADER, TcpAck, TcpSegment};
+use crate::pace;
 
 /// What a sender did, over all its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -268,14 +268,8 @@ impl TcpSender {
 
     /// Whether the pace that the controller asks for, if it asks for one, lets a segment leave now; the next one is then due later.
     fn may_pace(&mut self, now: Time, params: &SendParams, len: u16) -> bool {
-        let gap = match params.pacing {
-            Pacing::Rate(rate) => rate.time_for(u64::from(len)),
-            Pacing::Delay(hold) if !hold.is_zero() && self.rto.is_sampled() => {
-                let round = self.rto.rtt().smoothed + hold;
-                round.mul_f64(f64::from(len) / params.window.max(1) as f64)
-            }
-            Pacing::Window | Pacing::Delay(_) => Duration::ZERO,
-        };
+        let round_trip = self.rto.is_sampled().then(|| self.rto.rtt().smoothed);
+        let gap = pace::gap(params, round_trip, len).unwrap_or_default();
         if !gap.is_zero() {
             self.waits_for_pace = now < self.next_send;
             if self.waits_for_pace {

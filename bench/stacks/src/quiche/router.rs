@@ -327,12 +327,11 @@ impl Router {
         .await
     }
 
-    /// Closes all connections, and takes no further attempts.
-    pub(super) fn close(&self, code: u32) {
+    /// Takes no further attempts.
+    fn refuse_attempts(&self) {
         let waiting = {
             let mut routes = self.routes();
             routes.closed = true;
-            routes.by_id.values().for_each(|inbox| inbox.close(code));
             std::mem::take(&mut routes.incoming)
         };
         // Without the lock, which their routes take.
@@ -340,26 +339,21 @@ impl Router {
         self.arrived.notify_waiters();
     }
 
-    /// Nobody has the endpoint any more: it ends with its last connection.
-    pub(super) fn abandon(&self) {
-        let (waiting, waker) = {
-            let mut routes = self.routes();
-            (routes.closed, routes.dropped) = (true, true);
-            (std::mem::take(&mut routes.incoming), routes.waker.take())
-        };
-        drop(waiting);
-        waker.into_iter().for_each(Waker::wake);
+    /// Closes all connections, and takes no further attempts.
+    pub(super) fn close(&self, code: u32) {
+        self.refuse_attempts();
+        self.routes().by_id.values().for_each(|inbox| inbox.close(code));
     }
 
-    /// Nothing is received any more.
-    fn end(&self) {
-        let waiting = {
+    /// Nobody has the endpoint any more: it ends with its last connection.
+    pub(super) fn abandon(&self) {
+        self.refuse_attempts();
+        let waker = {
             let mut routes = self.routes();
-            routes.closed = true;
-            std::mem::take(&mut routes.incoming)
+            routes.dropped = true;
+            routes.waker.take()
         };
-        drop(waiting);
-        self.arrived.notify_waiters();
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// Waits until no connection is left.
@@ -520,9 +514,10 @@ impl Receiver {
     }
 }
 
+/// Whoever waits for attempts hears that none will come.
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.router.end();
+        self.router.refuse_attempts();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Scripted losses against the RFCs: which segments leave when.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use fathom_cc::testing::{Event, Log, Null, Recording};
 use fathom_cc::{Capabilities, OneWayDelay, Start, catalogue};
