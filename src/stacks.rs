@@ -40,7 +40,8 @@ fn text() -> Result<String, Failure> {
             text += &format!("{word:>15}");
         }
         let natives: Vec<String> = stack.natives().iter().map(|n| format!("native:{n}")).collect();
-        text += &format!("  {}\n", natives.join(" "));
+        text += format!("  {}", natives.join(" ")).trim_end();
+        text += "\n";
     }
     text += &format!("\n{:14}", "controller");
     for name in &names {
@@ -64,14 +65,15 @@ fn text() -> Result<String, Failure> {
                 }
             );
         }
-        let on: Vec<&str> = Stack::ALL
+        let on: Vec<&str> = Stack::BUILT_IN
             .iter()
-            .filter(|s| controller_config.check(s.provided_with_shaping()).is_ok())
+            .filter(|s| !s.is_baseline() && controller_config.check(s.provided_with_shaping()).is_ok())
             .map(|s| s.name())
             .collect();
         text += &format!("  {}\n", on.join(" "));
     }
     text += "\n\
+        tcp is TCP at packet level, in the laboratory only: 'fathom compare --stack tcp', or stack = \"tcp\" in a study.\n\
         One-way delay needs a peer that speaks SYNC_TIMESTAMP or TIMESTAMP; ECN needs a path that keeps its marks.\n\
         shaping: not by the stack itself, but by a ShapingSocket around the endpoint's socket (see docs/). The lab uses one where a\n\
         controller needs it.\n";

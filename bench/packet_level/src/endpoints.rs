@@ -169,7 +169,7 @@ impl Endpoints {
                 TcpReport {
                     sent: counts.sent,
                     lost: counts.retransmitted,
-                    probe_timeouts: 0,
+                    probe_timeouts: counts.timeouts,
                     persistent: counts.timeouts,
                     delivered: counts.delivered,
                     ..report

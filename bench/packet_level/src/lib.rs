@@ -40,7 +40,8 @@ pub use report::{PacketLevelReport, TcpReport, UdpReport};
 pub use rtt::RttEstimator;
 pub use sender::{Sender, SenderCounts, SenderOptions};
 pub use tcp::{
-    GrowthCounting, InitialWindow, LossRecovery, MAX_SACK_BLOCKS, RtoEstimator, RtoOptions, SackBlocks, TCP_HEADER,
-    TIMESTAMPS_OPTION, TcpAck, TcpCounts, TcpOptions, TcpReceiver, TcpReceiverOptions, TcpSegment, TcpSender,
+    ClientOrServer, GrowthCounting, InitialWindow, LossRecovery, MAX_SACK_BLOCKS, RtoEstimator, RtoOptions, SackBlocks,
+    TCP_HEADER, TIMESTAMPS_OPTION, TcpAck, TcpConnection, TcpConnections, TcpCounts, TcpEnd, TcpOptions, TcpReceiver,
+    TcpReceiverOptions, TcpSegment, TcpSender,
 };
 pub use web_user::{Connections, WebUser};

@@ -7,7 +7,7 @@ use fathom_cc::{OneWayDelay, Time};
 use super::packet::{Ack, Ranges};
 
 /// How often a receiver acknowledges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AckOptions {
     /// At the latest every so many packets; two by default (RFC 9000 §13.2.2).
     pub every: u32,

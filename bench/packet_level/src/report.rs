@@ -53,7 +53,7 @@ pub struct TcpReport {
     pub sent: u64,
     /// Data packets declared lost.
     pub lost: u64,
-    /// Probe timeouts that ran out.
+    /// Probe timeouts that ran out; of TCP retransmission timeouts, which are `persistent` as well.
     pub probe_timeouts: u64,
     /// Times of persistent congestion.
     pub persistent: u64,

@@ -127,8 +127,8 @@ pub struct TransportSettings {
 /// Why an endpoint cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// A stack that is not driven here: a baseline outside the laboratory.
-    #[error("{0} is not run here; write {others}", others = Stack::names(|stack| !stack.is_baseline()))]
+    /// A stack that runs in the laboratory only.
+    #[error("{0} is not run here; write {others}", others = Stack::names(Stack::is_everywhere))]
     Stack(Stack),
     /// A controller: its spec, and what is wrong.
     #[error("controller '{0}': {1}")]

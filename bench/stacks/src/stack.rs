@@ -23,6 +23,8 @@ pub enum Stack {
     /// s2n-quic 1.83 with rustls: a baseline.
     #[cfg(feature = "s2n-quic")]
     S2nQuic,
+    /// No QUIC: TCP at packet level under our controllers, in the laboratory only.
+    Tcp,
 }
 
 /// What is known of a stack.
@@ -33,9 +35,11 @@ struct Entry {
     provided: Option<Capabilities>,
     natives: &'static [&'static str],
     on_rustls: bool,
+    /// It runs everywhere: `serve`, `load` and interop have it. The others run in the laboratory.
+    everywhere: bool,
 }
 
-/// Every stack that is built in, in the order of the enum: first those with our plug-in, then baselines.
+/// Every stack that is built in, in the order of the enum: first those that run everywhere.
 const TABLE: &[Entry] = &[
     Entry {
         stack: Stack::Quinn,
@@ -43,6 +47,7 @@ const TABLE: &[Entry] = &[
         provided: Some(fathom_quinn::PROVIDED),
         natives: &["new-reno", "cubic", "bbr"],
         on_rustls: true,
+        everywhere: true,
     },
     Entry {
         stack: Stack::Noq,
@@ -50,6 +55,7 @@ const TABLE: &[Entry] = &[
         provided: Some(fathom_noq::PROVIDED),
         natives: &["new-reno", "cubic", "bbr3"],
         on_rustls: true,
+        everywhere: true,
     },
     #[cfg(feature = "quiche")]
     Entry {
@@ -58,9 +64,26 @@ const TABLE: &[Entry] = &[
         provided: Some(::quiche::fathom::PROVIDED),
         natives: &["reno", "cubic", "bbr2"],
         on_rustls: false,
+        everywhere: true,
     },
     #[cfg(feature = "s2n-quic")]
-    Entry { stack: Stack::S2nQuic, name: "s2n-quic", provided: None, natives: &["cubic", "bbr"], on_rustls: false },
+    Entry {
+        stack: Stack::S2nQuic,
+        name: "s2n-quic",
+        provided: None,
+        natives: &["cubic", "bbr"],
+        on_rustls: false,
+        everywhere: false,
+    },
+    Entry {
+        stack: Stack::Tcp,
+        name: "tcp",
+        // It echoes marks without their number.
+        provided: Some(Capabilities { one_way: true, ecn: false, pacing: true, datagram: true }),
+        natives: &[],
+        on_rustls: false,
+        everywhere: false,
+    },
 ];
 
 /// Stacks behind a feature of their name, and what building them takes.
@@ -78,11 +101,11 @@ impl Stack {
         all
     };
 
-    /// Those with our plug-in, which run everywhere: what users call `all`. The others are baselines: they run their own controllers, in
-    /// the laboratory.
+    /// Those that run everywhere, with our plug-in: what users call `all`. The others run in the laboratory: baselines under their own
+    /// controllers, and TCP.
     pub const ALL: &'static [Self] = {
         let mut count = 0;
-        while count < TABLE.len() && TABLE[count].provided.is_some() {
+        while count < TABLE.len() && TABLE[count].everywhere {
             count += 1;
         }
         Self::BUILT_IN.split_at(count).0
@@ -95,6 +118,11 @@ impl Stack {
     /// The name users type.
     pub const fn name(self) -> &'static str {
         self.entry().name
+    }
+
+    /// It runs everywhere, not only in the laboratory.
+    pub const fn is_everywhere(self) -> bool {
+        self.entry().everywhere
     }
 
     /// It has no plug-in: it runs its own controllers, and in the laboratory only.
@@ -176,7 +204,8 @@ mod tests {
         for stack in Stack::BUILT_IN {
             assert_eq!(stack.entry().stack, *stack);
             assert_eq!(stack.name().parse(), Ok(*stack));
-            assert_eq!(stack.is_baseline(), !Stack::ALL.contains(stack));
+            assert_eq!(stack.is_everywhere(), Stack::ALL.contains(stack));
+            assert!(!(stack.is_everywhere() && stack.is_baseline()), "{stack}");
         }
     }
 }

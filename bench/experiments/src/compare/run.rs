@@ -12,8 +12,8 @@ use fathom_traffic::RateOutOfRange;
 use super::plan::Checked;
 use super::result::{ComparedRun, FORWARD, REVERSE};
 use crate::scenario::{
-    Chain, Cost, KeepSpec, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Source, Stop, Traffic,
-    WebLoad, Workload, note, run_with,
+    Chain, Cost, KeepSpec, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Source, Stop, TcpSettings,
+    Traffic, WebLoad, Workload, note, run_with,
 };
 use crate::stack::{Controller, DATAGRAM, Stack};
 
@@ -64,6 +64,7 @@ impl RunSpec<'_> {
         let group = |name: &str, (from, to), workload| Traffic {
             name: name.to_owned(),
             stack: self.stack,
+            tcp: TcpSettings::default(),
             from,
             to,
             access: chain.access,

@@ -15,8 +15,10 @@ use fathom_netsim::sim::{Group, Path, SimHandle};
 use serde::{Deserialize, Serialize};
 
 use fathom_packet_level::{
-    OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, Spell, TcpReport, UdpReport, WebUser, Workload,
+    AckOptions, OnOff, PacketLevel, PacketLevelError, PacketLevelFlow, Spell, TcpReport, UdpReport, WebUser, Workload,
 };
+
+use super::TcpSettings;
 
 /// A group of packet-level flows, checked.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub struct Background {
     pub to: usize,
     /// What they send.
     pub load: Load,
+    /// Its web users are TCP, as the scenario's connections are, and send so.
+    pub tcp: Option<TcpSettings>,
     /// Controllers of its web users, and the part of the users that each has.
     pub mix: Vec<(f64, Arc<dyn ControllerConfig>)>,
     /// UDP payload of a full packet in bytes.
@@ -153,10 +157,17 @@ impl PacketLevelGroups {
             Load::Users { count, idle } => {
                 for number in 0..count {
                     let controller_config = group.controller(number);
+                    let max_window = group.max_window;
+                    let tcp = group
+                        .tcp
+                        .map(|tcp| tcp.sender(group.datagram, max_window, TcpSettings::stamps(&*controller_config)));
                     self.tcp.push((group.name.clone(), format!("{}/{}", group.name, controller_config.spec())));
                     self.packet_level.tcp(PacketLevelFlow {
                         packet: group.datagram,
-                        max_window: group.max_window,
+                        max_window,
+                        tcp,
+                        acks: group.tcp.map_or_else(AckOptions::default, |tcp| tcp.acks),
+                        ecn: tcp.is_some_and(|tcp| tcp.ecn),
                         rtt: group.own_rtt(number),
                         handshake: true,
                         ..PacketLevelFlow::new(
@@ -256,6 +267,7 @@ mod tests {
             from: 0,
             to: 1,
             load: Load::Users { count: 2_200, idle: (Duration::ZERO, Duration::ZERO) },
+            tcp: None,
             mix: vec![(0.05, controller_config("dca")), (0.95, controller_config("reno"))],
             datagram: 1_472,
             max_window: None,

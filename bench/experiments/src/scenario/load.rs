@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 use super::chain::{Chain, ChainLink, DEEP};
 use super::source::Source;
 use super::{
-    ComputedLoad, Connections, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, Timestamps, Traffic,
-    WebLoad, Workload,
+    ComputedLoad, Connections, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, TcpSettings, Timestamps,
+    Traffic, WebLoad, Workload,
 };
 use crate::stack::{Controller, Stack};
 
@@ -91,13 +91,14 @@ fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: 
     Ok(bytes / span)
 }
 
-type Key = (Stack, Timestamps, u16, Option<u32>);
+type Key = (Stack, Timestamps, u16, Option<u32>, Option<TcpSettings>);
 
 /// Two downloads on a network that does not queue. Measured once per process: nothing in it is random.
 fn costs(timestamps: Timestamps, traffic: &Traffic, on_the_wire: BytesOnTheWire) -> Result<Costs, ScenarioError> {
     static KNOWN: LazyLock<Mutex<HashMap<Key, Costs>>> = LazyLock::new(Mutex::default);
     let known = || KNOWN.lock();
-    let key = (traffic.stack, timestamps, traffic.datagram, traffic.max_window);
+    let of_tcp = (traffic.stack == Stack::Tcp).then_some(traffic.tcp);
+    let key = (traffic.stack, timestamps, traffic.datagram, traffic.max_window, of_tcp);
     if let Some(costs) = known().get(&key) {
         return Ok(*costs);
     }

@@ -6,6 +6,7 @@
 //! | `chain.rs` | the topologies: routers in a row, after each paper |
 //! | `background.rs` | packet-level flows that load the links besides |
 //! | `load.rs` | what a workload offers: rates of new connections for a wanted load |
+//! | `tcp.rs` | how TCP sends and acknowledges, where it is the stack |
 //! | `source.rs` | the requests of one group of traffic |
 //! | `traffic.rs` | the clients and servers of one group |
 //! | `state.rs` | the state and statistics of a run |
@@ -27,6 +28,7 @@ mod settings;
 mod source;
 mod spec;
 mod state;
+mod tcp;
 mod traffic;
 
 use std::time::Duration;
@@ -39,7 +41,7 @@ pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
 pub use error::{PlanError, RunError, ScenarioError};
 pub use outcome::{
-    ComputedLoad, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime,
+    ComputedLoad, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime, TcpOutcome,
     TracedOutcome,
 };
 pub use run::run;
@@ -47,6 +49,7 @@ pub use seeds::Seeding;
 pub use settings::{Connections, Shaping, Timestamps};
 pub use spec::{AccessSpec, BackgroundSpec, KeepSpec, NetworkSpec, ScenarioSpec, TrafficSpec};
 pub use state::Progress;
+pub use tcp::{TcpSettings, TcpSpec};
 
 pub(crate) use run::{RunControl, goal, run_with};
 pub(crate) use source::{Source, note};
@@ -109,6 +112,8 @@ pub struct Traffic {
     pub name: String,
     /// Stack of both ends of its connections.
     pub stack: Stack,
+    /// How TCP sends, where that is its stack.
+    pub tcp: TcpSettings,
     /// Router behind which its servers are: bodies travel from here.
     pub from: usize,
     /// Router behind which its clients are.

@@ -177,6 +177,9 @@ pub struct GroupOutcome {
     pub backoffs: u64,
     /// How long these were together, in seconds.
     pub backoff_seconds: f64,
+    /// What only TCP does, where it is TCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpOutcome>,
     /// Early (delay-based) window reductions of its senders.
     pub early_reductions: u64,
     /// Window reductions after loss or mark.
@@ -205,6 +208,19 @@ impl GroupOutcome {
     pub fn one_way_percent(&self) -> f64 {
         percent(self.one_way_negotiated, self.accepted)
     }
+}
+
+/// What senders of TCP did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpOutcome {
+    /// Data segments sent again.
+    pub retransmitted: u64,
+    /// Times that fast recovery began.
+    pub fast_recoveries: u64,
+    /// Retransmission timeouts of data.
+    pub timeouts: u64,
+    /// Timeouts of SYNs.
+    pub syn_timeouts: u64,
 }
 
 /// The load that a group of web traffic offers. It is computed: from what a connection and a byte of its body cost on a network that does

@@ -31,7 +31,7 @@ use super::{
     Traffic, Workload, load,
 };
 use crate::http::Identity;
-use crate::stack::{self, ClientClock, Controller, EndpointSettings};
+use crate::stack::{self, ClientClock, Controller, EndpointSettings, Stack};
 
 /// A run that takes this much longer than its arrivals has collapsed.
 const PATIENCE: u32 = 20;
@@ -318,7 +318,8 @@ impl<'a> Run<'a> {
                 window: Arc::new(WindowTrace::default()),
                 traced_end: Mutex::default(),
             });
-            let controller = recorded(controller, &part.record, traffic.datagram);
+            let smallest = if traffic.stack == Stack::Tcp { 0 } else { SMALLEST_STOCK_DATAGRAM };
+            let controller = recorded(controller, &part.record, traffic.datagram, smallest);
             let mut ends_of = Vec::new();
             for (nth, drift) in drifts(traffic.drift).into_iter().enumerate() {
                 let settings = EndpointSettings {
@@ -329,7 +330,9 @@ impl<'a> Run<'a> {
                     shaping: self.scenario.shaping == Shaping::Auto && controller.needs_shaping(traffic.stack),
                     max_window: traffic.max_window,
                     streams: traffic.streams,
-                    datagram: traffic.datagram.max(SMALLEST_STOCK_DATAGRAM),
+                    datagram: traffic.datagram.max(smallest),
+                    tcp: traffic.tcp,
+                    one_request: traffic.connections == Connections::Fresh,
                     clock: match traffic.misreport {
                         Some(misreport) => ClientClock::Misreports(misreport, first_link),
                         None => ClientClock::Drifts(drift),
@@ -480,12 +483,12 @@ impl<'a> Run<'a> {
 }
 
 /// Wraps the controller in a recorder, which also sets datagram sizes below those that stacks send by themselves.
-fn recorded(controller: &Controller, record: &Arc<Record>, datagram: u16) -> Controller {
+fn recorded(controller: &Controller, record: &Arc<Record>, datagram: u16, smallest: u16) -> Controller {
     match controller {
         Controller::Fathom(controller_config) => Controller::Fathom(Arc::new(Recorded {
             inner: Arc::clone(controller_config),
             record: Arc::clone(record),
-            datagram: (datagram < SMALLEST_STOCK_DATAGRAM).then_some(datagram),
+            datagram: (datagram < smallest).then_some(datagram),
         })),
         Controller::Native(name) => Controller::Native(name),
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::background::Background;
 use super::chain::{Access, AccessQueues, Chain, ChainLink};
+use super::tcp::TcpSpec;
 use super::{Connections, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
 use crate::stack::{Controller, Stack};
 pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
@@ -37,6 +38,9 @@ pub struct ScenarioSpec {
     /// stacks do by themselves.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shaping: Shaping,
+    /// How TCP sends, where a stack is `tcp`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tcp: TcpSpec,
     /// Routers and links.
     pub network: NetworkSpec,
     /// Who sends.
@@ -74,6 +78,9 @@ pub struct TrafficSpec {
     /// Stack of both ends, where it is not the scenario's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<Stack>,
+    /// How TCP sends, where its stack is `tcp` and this is not the scenario's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tcp: TcpSpec,
     /// Router of its servers: bodies travel from here.
     pub from: String,
     /// Router of its clients.
@@ -201,7 +208,7 @@ fn yes() -> bool {
     true
 }
 
-fn field<T>(name: &str, value: Result<T, String>) -> Result<T, PlanError> {
+pub(super) fn field<T>(name: &str, value: Result<T, String>) -> Result<T, PlanError> {
     value.map_err(|e| PlanError(format!("{name}: {e}")))
 }
 
@@ -241,7 +248,7 @@ impl ScenarioSpec {
                     spec.name
                 )));
             }
-            background.push(spec.check(&chain, self.stack)?);
+            background.push(spec.check(&chain, self)?);
         }
         let stop = field("stop", parse_stop(&self.stop))?;
         if matches!(stop, Stop::Responses(_)) && !traffic.iter().any(|t| t.counted && t.workload.ends()) {
@@ -359,9 +366,16 @@ impl TrafficSpec {
         if !(0..=10_000).contains(&self.drift) {
             return Err(PlanError(at("drift: write 0 to 10000 microseconds per second")));
         }
+        if stack == Stack::Tcp {
+            let only_quic = [("drift", self.drift != 0), ("streams", self.streams.is_some_and(|n| n > 1))];
+            if let Some((name, _)) = only_quic.iter().find(|(_, set)| *set) {
+                return Err(PlanError(at(&format!("{name}: TCP has none here; leave it out, or use a stack of QUIC"))));
+            }
+        }
         Ok(Traffic {
             name: self.name.clone(),
             stack,
+            tcp: self.tcp.check(&scenario.tcp).map_err(|PlanError(e)| PlanError(at(&e)))?,
             from,
             to,
             access: self.access.check(&chain.access, workload.flows()).map_err(|PlanError(e)| PlanError(at(&e)))?,
@@ -408,7 +422,8 @@ fn ends(chain: &Chain, from: &str, to: &str) -> Result<(usize, usize), String> {
 }
 
 impl BackgroundSpec {
-    fn check(&self, chain: &Chain, stack: Stack) -> Result<Background, PlanError> {
+    fn check(&self, chain: &Chain, scenario: &ScenarioSpec) -> Result<Background, PlanError> {
+        let stack = scenario.stack;
         let at = |name: &str| format!("background '{}': {name}", self.name.escape_debug());
         if self.name.is_empty() || self.name.contains('/') {
             return Err(PlanError(at("a name is a word without '/'")));
@@ -429,6 +444,7 @@ impl BackgroundSpec {
             from,
             to,
             load: field(&at("workload"), self.workload.parse())?,
+            tcp: (stack == Stack::Tcp).then(|| scenario.tcp.check(&TcpSpec::default())).transpose()?,
             mix: field(&at("controller"), mix)?,
             datagram: self.packet - fathom_netsim::sim::WIRE_OVERHEAD as u16,
             max_window: field(&at("max-window"), parse_window(&self.max_window))?,

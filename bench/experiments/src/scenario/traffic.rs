@@ -8,14 +8,13 @@ use fathom_metrics::Completed;
 use fathom_netsim::hash::{StableHash, mix};
 use fathom_netsim::sim::{FlowCounts, GroupId, Tap};
 use fathom_plugin::Observer;
-use fathom_stacks::Monitor;
 use fathom_traffic::WebRequest;
 use parking_lot::Mutex;
 
 use super::source::{Source, note};
 use super::state::ControllerGroup;
 use crate::http::{Fetched, HttpError};
-use crate::stack::{BoxFuture, Client, Connector, Host};
+use crate::stack::{BoxFuture, Client, Connector, Host, ReportSender};
 
 /// The clients of a group.
 #[derive(Clone)]
@@ -176,8 +175,8 @@ impl Host for Servers {
         follow.then(|| Arc::clone(&self.0.window) as Arc<dyn Observer>)
     }
 
-    fn began(&self, monitor: Monitor) -> u64 {
-        self.0.stats().senders.began(monitor)
+    fn began(&self, sender: Arc<dyn ReportSender>) -> u64 {
+        self.0.stats().senders.began(sender)
     }
 
     fn ended(&self, id: u64) {

@@ -1,6 +1,6 @@
 //! QUIC stacks under the lab's HTTP/3: what an experiment needs of one, and each stack's way to give it.
 //!
-//! `pair.rs` makes both ends on any stack, a folder those of a stack that runs here only. An experiment says what both ends run (its `EndpointSettings`), gives
+//! `pair.rs` makes both ends on any stack, `tcp.rs` those of TCP, a folder those of a stack that runs here only. An experiment says what both ends run (its `EndpointSettings`), gives
 //! two sockets of the simulation, and gets something that opens connections and something that accepts them.
 
 #[cfg(feature = "quiche")]
@@ -9,6 +9,7 @@ mod pair;
 #[cfg(feature = "s2n-quic")]
 mod s2n_quic;
 mod senders;
+mod tcp;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,11 +22,12 @@ use fathom_plugin::{Clock, Extension, Observer};
 #[cfg(feature = "quiche")]
 use fathom_stacks::quiche;
 pub use fathom_stacks::{Controller, SetupError, Stack};
-use fathom_stacks::{Monitor, noq, quinn};
+use fathom_stacks::{noq, quinn};
 use h3::error::Code;
 
-pub(crate) use self::senders::Senders;
+pub(crate) use self::senders::{ReportSender, Senders};
 use crate::http::{Fetched, HttpError, Identity, Requests};
+use crate::scenario::TcpSettings;
 
 /// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
 pub const DATAGRAM: u16 = 1392;
@@ -55,8 +57,12 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) max_window: Option<u32>,
     /// Streams that share a connection's window evenly, 1 or more.
     pub(crate) streams: u32,
-    /// UDP payload of a full packet in bytes, 1200 or more.
+    /// UDP payload of a full packet in bytes, 1200 or more; of TCP what follows 28 bytes of its header.
     pub(crate) datagram: u16,
+    /// How TCP sends, where it is TCP.
+    pub(crate) tcp: TcpSettings,
+    /// Every connection makes one request.
+    pub(crate) one_request: bool,
     /// What the client stamps with.
     pub(crate) clock: ClientClock,
     /// Seed of everything random in the endpoints; client and server differ by one byte.
@@ -212,7 +218,7 @@ pub(crate) trait Host: Send + Sync + 'static {
     /// Who follows the sender of this flow's connection.
     fn observer(&self, flow: Option<u32>) -> Option<Arc<dyn Observer>>;
     /// A connection was accepted; the number to end it by.
-    fn began(&self, monitor: Monitor) -> u64;
+    fn began(&self, sender: Arc<dyn ReportSender>) -> u64;
     /// It ended.
     fn ended(&self, id: u64);
     /// Waits for the server's delay before an answer.
@@ -245,6 +251,7 @@ pub(crate) fn ends(
         Stack::Quiche => pair::ends(settings, client, server, host, boring::boring, |socket, runtime, settings| {
             quiche::Endpoint::new(Arc::new(socket), runtime, settings)
         }),
+        Stack::Tcp => tcp::ends(settings, host),
         #[cfg(feature = "s2n-quic")]
         Stack::S2nQuic => s2n_quic::ends(settings, client, server, host),
         _ => Err(SetupError::Stack(stack)),

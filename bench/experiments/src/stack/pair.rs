@@ -87,7 +87,7 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>) {
         // A refused attempt shows on the client's side.
         let Ok(connecting) = endpoint.begin(incoming, 0, host.observer(flow)) else { continue };
         let monitor = connecting.monitor().cloned().expect("servers watch native controllers, and ours report");
-        let id = host.began(monitor);
+        let id = host.began(Arc::new(monitor));
         let host = Arc::clone(&host);
         sim.spawn(async move {
             if let Ok(connection) = connecting.await {

@@ -91,11 +91,14 @@ impl SimHandle {
 
     /// As [`SimHandle::add_flow`], for a flow whose both ends are the agent's; `index` is its own number for it.
     pub fn add_agent_flow(&self, agent: AgentId, index: u32, group: GroupId, rtt: Duration) -> u32 {
-        let mut core = self.core();
-        let now = core.now;
-        let flow = core.net.add_flow(now, group, rtt, Duration::ZERO);
-        core.net.give_to(flow, Local { agent, index });
+        let flow = self.add_flow_with_delays(group, rtt, Duration::ZERO);
+        self.give_flow(flow, agent, index);
         flow
+    }
+
+    /// Both ends of the flow are the agent's from now on; `index` is its own number for it.
+    pub fn give_flow(&self, flow: u32, agent: AgentId, index: u32) {
+        self.core().net.give_to(flow, Local { agent, index });
     }
 
     /// Calls the agent's [`Agent::on_timer`] at `at`.

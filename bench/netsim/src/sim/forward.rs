@@ -84,7 +84,7 @@ impl Core {
     fn arrived(&mut self, index: u32, receiver: SocketId) {
         let p = &self.net.packets[index as usize];
         if p.direction == Direction::Down {
-            self.net.flows[p.flow as usize].counts.delivered += p.data.len() as u64;
+            self.net.flows[p.flow as usize].counts.delivered += u64::from(p.payload());
             self.net.show(p.flow, |tap| tap.arrived(Time::from_nanos(self.now), &p.data));
         }
         self.net.stats.delivered += 1;

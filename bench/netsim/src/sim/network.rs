@@ -115,7 +115,7 @@ pub struct FlowCounts {
     pub sent: u64,
     /// Of them, those that a queue dropped.
     pub dropped: u64,
-    /// UDP payload in bytes that reached the client.
+    /// UDP payload in bytes that reached the client; of an agent's packets what counts beyond IP and UDP headers.
     pub delivered: u64,
 }
 

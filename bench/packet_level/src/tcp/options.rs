@@ -4,8 +4,11 @@ use super::rto::RtoOptions;
 use super::segment::{TCP_HEADER, TIMESTAMPS_OPTION};
 
 /// How losses are found and repaired.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LossRecovery {
+    /// Duplicate ACKs; the first new ACK ends recovery, so that a second loss of the window waits for the timeout (RFC 5681 §3.2). As in
+    /// ns-2, a window has one fast retransmit.
+    Reno,
     /// Duplicate and partial ACKs, one segment per round trip (RFC 6582), its impatient variant.
     #[default]
     NewReno,
@@ -14,7 +17,7 @@ pub enum LossRecovery {
 }
 
 /// The window a connection begins with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum InitialWindow {
     /// Two to four segments, by their size: the upper bound of RFC 5681 §3.1.
     #[default]
@@ -37,7 +40,7 @@ impl InitialWindow {
 }
 
 /// For how much growth an ACK counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum GrowthCounting {
     /// For one segment at most, in slow start and avoidance (RFC 5681 §3.1, equations 2 and 3; ns-2): half the growth with delayed ACKs.
     #[default]
@@ -47,7 +50,7 @@ pub enum GrowthCounting {
 }
 
 /// How a sender sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TcpOptions {
     /// Data bytes of a full segment without options; 1460 by default. Options take from it (RFC 9293 §3.7.1).
     pub mss: u16,

@@ -43,12 +43,16 @@ pub struct TcpReceiver {
     /// The timer of the SYN-ACK, and whether one is owed.
     syn_timer: RtoEstimator,
     syn_owed: bool,
+    /// Something else than a SYN arrived: a further SYN is an old one.
+    opened: bool,
     ece: bool,
     /// TS.Recent and Last.ACK.sent (RFC 7323 §4.3).
     recent: Time,
     acked: u64,
     /// When the newest segment left, and how long it was on its way.
     newest: (Time, OneWayDelay),
+    /// The sequence number behind the sender's FIN, once that is known.
+    end: Option<u64>,
 }
 
 impl TcpReceiver {
@@ -62,19 +66,31 @@ impl TcpReceiver {
             deadline: None,
             syn_timer: RtoEstimator::new(options.rto),
             syn_owed: false,
+            opened: false,
             ece: false,
             recent: Time::ZERO,
             acked: 0,
             newest: (Time::ZERO, OneWayDelay::from_nanos(0)),
+            end: None,
         }
     }
 
     /// Data bytes that arrived in order.
-    pub const fn received(&self) -> u64 {
-        self.next
+    pub fn received(&self) -> u64 {
+        self.next - u64::from(self.is_finished())
     }
 
-    /// A segment arrived, marked congestion-experienced or not: true when an ACK must leave now. That is so for a SYN, for every second
+    /// The sender's FIN arrived, and all before it.
+    pub fn is_finished(&self) -> bool {
+        self.end == Some(self.next)
+    }
+
+    /// A SYN arrived and nothing since: what leaves is a SYN-ACK.
+    pub(super) const fn answers_syn(&self) -> bool {
+        self.syn_owed
+    }
+
+    /// A segment arrived, marked congestion-experienced or not: true when an ACK must leave now. That is so for SYN and FIN, for every second
     /// segment, for one out of order or seen before, and for one that fills a gap or a part of it (RFC 5681 §4.2).
     pub fn on_segment(&mut self, now: Time, segment: &TcpSegment, marked: bool) -> bool {
         if segment.sent >= self.recent && segment.seq <= self.acked {
@@ -85,9 +101,10 @@ impl TcpReceiver {
             self.newest = (segment.sent, OneWayDelay::from_nanos(on_its_way));
         }
         if segment.syn {
-            self.syn_owed = true;
+            self.syn_owed = !self.opened;
             return true;
         }
+        self.opened = true;
         if self.syn_owed {
             (self.syn_owed, self.deadline) = (false, None);
         }
@@ -95,7 +112,10 @@ impl TcpReceiver {
         if segment.len == 0 {
             return false;
         }
-        let gap = !self.blocks.is_empty();
+        if segment.fin {
+            self.end = Some(segment.seq + u64::from(segment.len));
+        }
+        let gap = !self.blocks.is_empty() || segment.fin;
         if !self.insert(segment.seq, segment.seq + u64::from(segment.len)) || gap {
             return true;
         }
@@ -152,6 +172,7 @@ impl TcpReceiver {
             sack: SackBlocks::from_slice(&self.blocks[..blocks]),
             echo: self.options.timestamps.then_some(self.recent),
             one_way: self.options.timestamps.then_some(self.newest.1),
+            with_data: false,
         }
     }
 }
@@ -171,6 +192,7 @@ mod tests {
             len: 1_000,
             sent: at(arrives - 10),
             syn: false,
+            fin: false,
             cwr: false,
             ecn_capable: false,
             retransmission: false,

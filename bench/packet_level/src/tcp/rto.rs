@@ -10,7 +10,7 @@ use crate::rtt::RttEstimator;
 const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
 /// Bounds of the retransmission timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RtoOptions {
     /// Before there is a sample; 1 s by default (RFC 6298 §2, rule 2.1).
     pub initial: Duration,

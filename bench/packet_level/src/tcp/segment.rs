@@ -16,17 +16,19 @@ pub const MAX_SACK_BLOCKS: usize = 4;
 const SACK_OPTION: u16 = 4;
 const SACK_BLOCK: u16 = 8;
 
-/// A segment of the sender: SYN, the handshake's ACK, or data.
+/// A segment of the sender: SYN, the handshake's ACK, data, or FIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSegment {
     /// First sequence number in bytes; the first data byte is 0.
     pub seq: u64,
-    /// Data bytes.
+    /// Sequence numbers: data bytes, and one for a FIN.
     pub len: u16,
     /// When it left; what the timestamps option carries.
     pub sent: Time,
     /// It opens the connection.
     pub syn: bool,
+    /// It ends the data: its last sequence number stands for that and is no byte (RFC 9293 §3.4).
+    pub fin: bool,
     /// The window was reduced (RFC 3168 §6.1.2).
     pub cwr: bool,
     /// It leaves as ECN-capable. Neither SYN nor ACK nor a retransmission is (RFC 3168 §6.1.1, RFC 3168 §6.1.4, RFC 3168 §6.1.5).
@@ -80,9 +82,17 @@ pub struct TcpAck {
     pub echo: Option<Time>,
     /// With the timestamps option: how long the newest segment was on its way.
     pub one_way: Option<OneWayDelay>,
+    /// It came with data, and is no duplicate ACK therefore (RFC 5681 §2).
+    pub with_data: bool,
 }
 
 impl TcpAck {
+    /// The same in the header of a segment, which has data or not. SACK blocks find no room beside data.
+    pub(super) fn beside(self, data: bool) -> Self {
+        let sack = if data { SackBlocks::default() } else { self.sack };
+        Self { with_data: data, sack, ..self }
+    }
+
     /// IP packet in bytes, headers included.
     pub const fn size(&self) -> u16 {
         let timestamps = if self.echo.is_some() { TIMESTAMPS_OPTION } else { 0 };
@@ -95,40 +105,88 @@ const SYN: u8 = 1;
 /// CWR of a segment, ECE of an ACK.
 const CONGESTION: u8 = 2;
 const TIMESTAMPS: u8 = 4;
+const FIN: u8 = 8;
+/// Of an ACK: a segment came before it.
+const WITH_DATA: u8 = 16;
 
-/// Epoch 4, flags 1, sequence number 8, length 2, time sent 8. The epoch tells a flow's connections apart.
+fn flags_of<const N: usize>(flags: [(bool, u8); N]) -> [u8; 1] {
+    [flags.iter().map(|(set, flag)| u8::from(*set) * flag).sum()]
+}
+
+/// What is stored of a packet between two ends that both have data: epoch, whether there is a segment, the segment, the ACK.
+pub(super) fn store_packet(epoch: u32, segment: Option<&TcpSegment>, ack: Option<&TcpAck>) -> Stored {
+    let mut s = Stored::new(epoch);
+    s.put([u8::from(segment.is_some()), u8::from(ack.is_some())]);
+    if let Some(segment) = segment {
+        put_segment(&mut s, segment);
+    }
+    if let Some(ack) = ack {
+        put_ack(&mut s, ack);
+    }
+    s
+}
+
+/// Epoch, segment and ACK of a packet.
+pub(super) fn read_packet(mut bytes: &[u8]) -> Option<(u32, Option<TcpSegment>, Option<TcpAck>)> {
+    let epoch = u32::from_le_bytes(take(&mut bytes)?);
+    let [segment, ack] = take(&mut bytes)?;
+    let segment = if segment == 0 { None } else { Some(take_segment(&mut bytes)?) };
+    let ack = if ack == 0 { None } else { Some(take_ack(bytes)?) };
+    Some((epoch, segment, ack))
+}
+
+/// Epoch 4, then the segment. The epoch tells a flow's connections apart.
 pub(crate) fn store_segment(epoch: u32, segment: &TcpSegment) -> Stored {
     let mut s = Stored::new(epoch);
-    s.put([u8::from(segment.syn) * SYN + u8::from(segment.cwr) * CONGESTION]);
+    put_segment(&mut s, segment);
+    s
+}
+
+/// Flags 1, sequence number 8, length 2, time sent 8.
+fn put_segment(s: &mut Stored, segment: &TcpSegment) {
+    s.put(flags_of([(segment.syn, SYN), (segment.cwr, CONGESTION), (segment.fin, FIN)]));
     s.put(segment.seq.to_le_bytes());
     s.put(segment.len.to_le_bytes());
     s.put(segment.sent.as_nanos().to_le_bytes());
-    s
 }
 
 /// Epoch and segment, as far as a receiver reads it.
 pub(crate) fn read_segment(mut bytes: &[u8]) -> Option<(u32, TcpSegment)> {
     let epoch = u32::from_le_bytes(take(&mut bytes)?);
-    let [flags] = take(&mut bytes)?;
-    let segment = TcpSegment {
-        seq: u64::from_le_bytes(take(&mut bytes)?),
-        len: u16::from_le_bytes(take(&mut bytes)?),
-        sent: Time::from_nanos(u64::from_le_bytes(take(&mut bytes)?)),
+    Some((epoch, take_segment(&mut bytes)?))
+}
+
+fn take_segment(bytes: &mut &[u8]) -> Option<TcpSegment> {
+    let [flags] = take(bytes)?;
+    Some(TcpSegment {
+        seq: u64::from_le_bytes(take(bytes)?),
+        len: u16::from_le_bytes(take(bytes)?),
+        sent: Time::from_nanos(u64::from_le_bytes(take(bytes)?)),
         syn: flags & SYN != 0,
         cwr: flags & CONGESTION != 0,
+        fin: flags & FIN != 0,
         ecn_capable: false,
         retransmission: false,
         size: 0,
-    };
-    Some((epoch, segment))
+    })
 }
 
-/// Epoch 4, flags 1, ACK number 8, with timestamps echo 8 and one-way delay 8, then 16 for each block.
+/// Epoch 4, then the ACK.
 pub(crate) fn store_ack(epoch: u32, ack: &TcpAck) -> Stored {
     let mut s = Stored::new(epoch);
+    put_ack(&mut s, ack);
+    s
+}
+
+/// Flags 1, ACK number 8, with timestamps echo 8 and one-way delay 8, then 16 for each block.
+fn put_ack(s: &mut Stored, ack: &TcpAck) {
     let timestamps = ack.echo.zip(ack.one_way);
-    let flags = [(ack.syn, SYN), (ack.ece, CONGESTION), (timestamps.is_some(), TIMESTAMPS)];
-    s.put([flags.iter().map(|(set, flag)| u8::from(*set) * flag).sum()]);
+    s.put(flags_of([
+        (ack.syn, SYN),
+        (ack.ece, CONGESTION),
+        (timestamps.is_some(), TIMESTAMPS),
+        (ack.with_data, WITH_DATA),
+    ]));
     s.put(ack.ack.to_le_bytes());
     if let Some((echo, one_way)) = timestamps {
         s.put(echo.as_nanos().to_le_bytes());
@@ -138,12 +196,15 @@ pub(crate) fn store_ack(epoch: u32, ack: &TcpAck) -> Stored {
         s.put(first.to_le_bytes());
         s.put(end.to_le_bytes());
     }
-    s
 }
 
 /// Epoch and acknowledgement.
 pub(crate) fn read_ack(mut bytes: &[u8]) -> Option<(u32, TcpAck)> {
     let epoch = u32::from_le_bytes(take(&mut bytes)?);
+    Some((epoch, take_ack(bytes)?))
+}
+
+fn take_ack(mut bytes: &[u8]) -> Option<TcpAck> {
     let [flags] = take(&mut bytes)?;
     let ack = u64::from_le_bytes(take(&mut bytes)?);
     let (mut echo, mut one_way) = (None, None);
@@ -156,8 +217,8 @@ pub(crate) fn read_ack(mut bytes: &[u8]) -> Option<(u32, TcpAck)> {
         *sack.list.get_mut(sack.len)? = (u64::from_le_bytes(first), u64::from_le_bytes(end));
         sack.len += 1;
     }
-    let (syn, ece) = (flags & SYN != 0, flags & CONGESTION != 0);
-    Some((epoch, TcpAck { ack, syn, ece, sack, echo, one_way }))
+    let [syn, ece, with_data] = [SYN, CONGESTION, WITH_DATA].map(|flag| flags & flag != 0);
+    Some(TcpAck { ack, syn, ece, sack, echo, one_way, with_data })
 }
 
 #[cfg(test)]
@@ -169,7 +230,15 @@ mod tests {
     fn options_make_an_ack_larger() {
         let sack = SackBlocks::from_slice(&[(10, 20), (30, 40), (50, 60), (70, 80), (90, 99)]);
         assert_eq!(sack.as_slice().len(), 4);
-        let ack = TcpAck { ack: 5, syn: false, ece: false, sack: SackBlocks::default(), echo: None, one_way: None };
+        let ack = TcpAck {
+            ack: 5,
+            syn: false,
+            ece: false,
+            sack: SackBlocks::default(),
+            echo: None,
+            one_way: None,
+            with_data: false,
+        };
         assert_eq!(ack.size(), 40);
         assert_eq!(TcpAck { sack, ..ack }.size(), 40 + 36);
         assert_eq!(TcpAck { echo: Some(Time::ZERO), ..ack }.size(), 52);
@@ -178,11 +247,19 @@ mod tests {
     #[test]
     fn segments_are_read_as_stored() {
         let blocks = [(10, 20), (30, 40), (50, 60), (70, u64::MAX)];
-        let plain =
-            TcpAck { ack: 5, syn: true, ece: false, sack: SackBlocks::from_slice(&blocks), echo: None, one_way: None };
+        let plain = TcpAck {
+            ack: 5,
+            syn: true,
+            ece: false,
+            sack: SackBlocks::from_slice(&blocks),
+            echo: None,
+            one_way: None,
+            with_data: false,
+        };
         let one_way = Some(OneWayDelay::from_nanos(-5));
         let sack = SackBlocks::from_slice(&blocks[..3]);
-        let stamped = TcpAck { syn: false, ece: true, sack, echo: Some(Time::from_micros(3)), one_way, ..plain };
+        let stamped =
+            TcpAck { syn: false, ece: true, with_data: true, sack, echo: Some(Time::from_micros(3)), one_way, ..plain };
         for ack in [plain, stamped] {
             assert_eq!(read_ack(store_ack(8, &ack).as_slice()), Some((8, ack)));
         }
@@ -191,6 +268,7 @@ mod tests {
             len: 1_460,
             sent: Time::from_micros(123),
             syn: false,
+            fin: true,
             cwr: true,
             ecn_capable: false,
             retransmission: false,

@@ -13,9 +13,10 @@
 //!
 //! Departures: ssthresh is the controller's share of its window, not of FlightSize (RFC 5681 §3.1, equation 4), and at least its minimum
 //! window. A segment that was just sent again is no rescue retransmission (RFC 6675 §4, rule 4 of NextSeg). Marks have no count, so
-//! [`AckEvent::ecn`] is never given. There is no FIN; nothing is undone when a retransmission proves spurious.
+//! [`AckEvent::ecn`] is never given. Nothing is undone when a retransmission proves spurious.
 
 use std::fmt;
+use std::time::Duration;
 
 use fathom_cc::{AckEvent, Cause, CongestionEvent, Controller, ControllerMetrics, SendParams, Sent, Time};
 
@@ -45,9 +46,21 @@ pub struct TcpCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Connection {
     Closed,
+    /// The other end is to open it.
+    Listening,
     /// The SYN left at this time; whether it is to leave again.
     SynSent(Time, bool),
     Established,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fin {
+    /// More data may come.
+    None,
+    /// It leaves behind the data that are pending.
+    Owed,
+    /// It left: the sequence number behind it.
+    Sent(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +77,8 @@ pub struct TcpSender {
     controller: Box<dyn Controller>,
     options: TcpOptions,
     connection: Connection,
+    /// The SYN leaves although there is nothing to send yet.
+    opens: bool,
     /// SYNs sent, and whether the handshake's ACK is to leave.
     syns: u32,
     ack_owed: bool,
@@ -71,6 +86,7 @@ pub struct TcpSender {
     newly: Newly,
     /// Bytes not sent yet.
     pending: u64,
+    fin: Fin,
     recovery: Recovery,
     /// The first byte behind all that was sent when the last recovery began, and when the window was reduced last for any reason.
     recover: Option<u64>,
@@ -116,11 +132,13 @@ impl TcpSender {
             controller,
             options,
             connection: Connection::Closed,
+            opens: false,
             syns: 0,
             ack_owed: false,
             board: Scoreboard::default(),
             newly: Newly::default(),
             pending: 0,
+            fin: Fin::None,
             recovery: Recovery::Open,
             recover: None,
             reduced: None,
@@ -153,9 +171,44 @@ impl TcpSender {
         self.pending = self.pending.saturating_add(bytes);
     }
 
-    /// Everything offered was acknowledged.
+    /// The connection is opened at once, before there is anything to send.
+    pub fn connect(&mut self) {
+        self.opens = true;
+    }
+
+    /// The other end opens the connection: nothing leaves before [`TcpSender::accept`].
+    pub fn listen(&mut self) {
+        self.connection = Connection::Listening;
+    }
+
+    /// The other end opened the connection. `sample` is the time from the SYN-ACK to its answer, `None` when several left: the first window
+    /// is one segment then (RFC 5681 §3.1).
+    pub fn accept(&mut self, sample: Option<Duration>) {
+        if self.connection != Connection::Listening {
+            return;
+        }
+        self.connection = Connection::Established;
+        match sample {
+            Some(sample) => self.rto.sample(sample),
+            None => self.begin_after_lost_syn(),
+        }
+    }
+
+    /// Data may leave: both ends have answered.
+    pub fn is_established(&self) -> bool {
+        self.connection == Connection::Established
+    }
+
+    /// Nothing more is offered: a FIN follows the last byte.
+    pub fn finish(&mut self) {
+        if self.fin == Fin::None {
+            self.fin = Fin::Owed;
+        }
+    }
+
+    /// Everything offered was acknowledged, and the FIN where there is one.
     pub fn is_done(&self) -> bool {
-        self.pending == 0 && self.board.is_empty()
+        self.pending == 0 && self.fin != Fin::Owed && self.board.is_empty()
     }
 
     /// Data bytes in the network, as the window counts them.
@@ -183,7 +236,8 @@ impl TcpSender {
     pub fn poll_send(&mut self, now: Time) -> Option<TcpSegment> {
         self.waits_for_pace = false;
         match self.connection {
-            Connection::Closed | Connection::SynSent(_, true) if self.pending > 0 => return Some(self.send_syn(now)),
+            Connection::Closed if self.opens || self.pending > 0 => return Some(self.send_syn(now)),
+            Connection::SynSent(_, true) => return Some(self.send_syn(now)),
             Connection::Established => {}
             _ => return None,
         }
@@ -228,7 +282,8 @@ impl TcpSender {
         let congested = self.board.in_network() + u64::from(full) > window.saturating_add(extra);
         let ahead = self.board.high() - self.board.una();
         let most = self.options.max_window.map_or(u64::MAX, |n| u64::from(n) * u64::from(self.options.smss()));
-        let none = self.pending == 0 || ahead + u64::from(full) > most;
+        let idle = self.pending == 0 && self.fin != Fin::Owed;
+        let none = idle || ahead + u64::from(full) > most;
         // Waiting for the pace is not the application's doing.
         self.app_limited = !congested && none;
         if congested {
@@ -238,7 +293,7 @@ impl TcpSender {
             let len = self.pending.min(u64::from(full)) as u16;
             return self.may_pace(now, params, len).then(|| self.send_data(now, len));
         }
-        if self.options.recovery == LossRecovery::NewReno || !matches!(self.recovery, Recovery::Fast(_)) {
+        if self.options.recovery != LossRecovery::Sack || !matches!(self.recovery, Recovery::Fast(_)) {
             return None;
         }
         if let Some(hole) = self.board.next_hole() {
@@ -252,9 +307,9 @@ impl TcpSender {
 
     /// Segments beyond the window that limited transmit allows now (RFC 3042 §2).
     fn limited_transmit(&self) -> u32 {
-        let newreno = self.options.recovery == LossRecovery::NewReno && self.options.limited_transmit;
+        let extra = self.options.recovery != LossRecovery::Sack && self.options.limited_transmit;
         let first = self.recovery == Recovery::Open && self.duplicates < DUPLICATE_THRESHOLD;
-        if newreno && first { self.duplicates } else { 0 }
+        if extra && first { self.duplicates } else { 0 }
     }
 
     /// RFC 5681 §4.1.
@@ -281,15 +336,17 @@ impl TcpSender {
     }
 
     fn segment(&self, now: Time, seq: u64, len: u16) -> TcpSegment {
+        let fin = len > 0 && self.fin == Fin::Sent(seq + u64::from(len));
         TcpSegment {
             seq,
             len,
             sent: now,
             syn: false,
+            fin,
             cwr: false,
             ecn_capable: false,
             retransmission: false,
-            size: self.options.header() + len,
+            size: self.options.header() + len - u16::from(fin),
         }
     }
 
@@ -303,7 +360,12 @@ impl TcpSender {
 
     fn send_data(&mut self, now: Time, len: u16) -> TcpSegment {
         self.pending -= u64::from(len);
+        let fin = self.fin == Fin::Owed && self.pending == 0;
+        let len = len + u16::from(fin);
         let seq = self.board.push(len, now);
+        if fin {
+            self.fin = Fin::Sent(seq + u64::from(len));
+        }
         self.sent(now, len);
         let cwr = self.options.ecn && std::mem::take(&mut self.cwr_owed);
         TcpSegment { cwr, ecn_capable: self.options.ecn, ..self.segment(now, seq, len) }
@@ -405,10 +467,14 @@ impl TcpSender {
             self.rto.sample(now.since(sent));
         }
         if self.syns > 1 {
-            self.rto.begin_after_lost_syn();
-            // One segment after a lost SYN or SYN-ACK (RFC 5681 §3.1).
-            self.cap = Some(u64::from(self.options.smss()));
+            self.begin_after_lost_syn();
         }
+    }
+
+    /// One segment after a lost SYN or SYN-ACK (RFC 5681 §3.1).
+    fn begin_after_lost_syn(&mut self) {
+        self.rto.begin_after_lost_syn();
+        self.cap = Some(u64::from(self.options.smss()));
     }
 
     /// New data were acknowledged (RFC 6298 §5, rules 5.2 and 5.3; in NewReno's recovery the first partial ACK only, RFC 6582 §3.2).
@@ -458,18 +524,19 @@ impl TcpSender {
     fn react(&mut self, now: Time, ack: &TcpAck, advanced: bool) {
         let una = self.board.una();
         let repaired = self.recover.is_none_or(|recover| una >= recover);
-        let sack = self.options.recovery == LossRecovery::Sack;
+        let kind = self.options.recovery;
         match self.recovery {
-            Recovery::Fast(_) if advanced && repaired => self.end_fast_recovery(),
-            Recovery::Fast(_) if sack => drop(self.board.detect_losses(self.options.smss())),
+            Recovery::Fast(_) if advanced && (repaired || kind == LossRecovery::Reno) => self.end_fast_recovery(),
+            Recovery::Fast(_) if kind == LossRecovery::Sack => drop(self.board.detect_losses(self.options.smss())),
             Recovery::Fast(_) if advanced => self.on_partial_ack(),
-            Recovery::Fast(_) => self.inflation += i64::from(self.options.smss()),
+            Recovery::Fast(_) if !ack.with_data => self.inflation += i64::from(self.options.smss()),
+            Recovery::Fast(_) => {}
             Recovery::Timeout if advanced && repaired => self.recovery = Recovery::Open,
             Recovery::Timeout | Recovery::Open => {}
         }
         if advanced {
             self.duplicates = 0;
-        } else if !matches!(self.recovery, Recovery::Fast(_)) {
+        } else if !ack.with_data && !matches!(self.recovery, Recovery::Fast(_)) {
             self.on_duplicate_ack(now);
         }
         let window_ago = self.reduced.is_none_or(|reduced| una > reduced);
@@ -505,7 +572,7 @@ impl TcpSender {
         self.board.lose_first();
         self.begin_recovery(Recovery::Fast(false));
         self.counts.fast_recoveries += 1;
-        if self.options.recovery == LossRecovery::NewReno {
+        if self.options.recovery != LossRecovery::Sack {
             self.inflation = (u64::from(DUPLICATE_THRESHOLD) * smss) as i64;
         }
         self.cap = self.cap.map(|cap| (cap / 2).max(2 * smss));
@@ -522,7 +589,8 @@ impl TcpSender {
         (self.recovery, self.forced) = (Recovery::Fast(true), true);
     }
 
-    /// NewReno goes on with FlightSize and a segment, so that no burst follows (RFC 6582 §3.2, step 3, first choice).
+    /// NewReno goes on with FlightSize and a segment, so that no burst follows (RFC 6582 §3.2, step 3, first choice); the others with
+    /// ssthresh, which is the controller's window.
     fn end_fast_recovery(&mut self) {
         self.recovery = Recovery::Open;
         self.inflation = 0;

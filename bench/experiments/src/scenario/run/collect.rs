@@ -12,6 +12,7 @@ use super::super::outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, Pac
 use super::super::state::{ControllerGroup, RunStats, WarmUpCounts};
 use super::super::{Traffic, Workload};
 use super::{BuiltGroup, Run};
+use crate::stack::Stack;
 
 impl Run<'_> {
     pub(super) fn collect(&self) -> Outcome {
@@ -141,6 +142,13 @@ fn group_outcome(
         outcome.one_way_negotiated += senders.one_way_negotiated;
         outcome.early_reductions += senders.early_reductions;
         outcome.loss_reductions += senders.reductions;
+        if traffic.stack == Stack::Tcp {
+            let tcp = outcome.tcp.get_or_insert_default();
+            tcp.retransmitted += senders.retransmitted;
+            tcp.fast_recoveries += senders.fast_recoveries;
+            tcp.timeouts += senders.timeouts;
+            tcp.syn_timeouts += senders.syn_timeouts;
+        }
         outcome.probe_timeouts += part.record.probe_timeouts();
         outcome.silences += part.record.inferred_timeouts();
         let (backoffs, time) = part.record.backoffs();

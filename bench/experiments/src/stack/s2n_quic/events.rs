@@ -57,7 +57,7 @@ impl Subscriber for ServerEvents {
             observer: self.host.observer(flow_of(here.ip())),
             monitor: Arc::clone(&monitor),
         };
-        let id = self.host.began(Monitor::Native(monitor));
+        let id = self.host.began(Arc::new(Monitor::Native(monitor)));
         *sender = Some(Sender { id, watch, window: 0, threshold: None, congested: false });
     }
 

@@ -89,7 +89,10 @@ fn duplicates_at_the_recovery_point_begin_no_recovery() {
         p.s.recover = Some(una);
         for n in 1..4 {
             let sack = SackBlocks::from_slice(&[(una + 1_000, una + 1_000 * (n + 1))]);
-            p.s.on_ack(at(890), &TcpAck { ack: una, syn: false, ece: false, sack, echo: None, one_way: None });
+            p.s.on_ack(
+                at(890),
+                &TcpAck { ack: una, syn: false, ece: false, sack, echo: None, one_way: None, with_data: false },
+            );
         }
         assert_eq!(p.s.counts().fast_recoveries, recoveries, "{recovery:?}");
     }
@@ -121,4 +124,22 @@ fn window_does_not_grow_in_recovery() {
     let limited: Vec<bool> = p.log.records().into_iter().filter_map(|r| limited(r.event)).collect();
     assert_eq!(limited, [true, true], "two partial ACKs");
     assert_eq!(p.s.controller.send_params().window, 5_500);
+}
+
+/// RFC 5681 §3.2 without RFC 6582: the partial ACK ends recovery at ssthresh, and the second loss of the window waits for the timeout.
+#[test]
+fn reno_repairs_one_loss_per_window_and_times_out_on_the_second() {
+    let mut p = Path::reno(LossRecovery::Reno, 100, &[(0, 1), (4, 1)]);
+    p.run(310);
+    assert_eq!((p.s.recovery, p.s.inflation, p.s.window()), (Recovery::Open, 0, 5_000));
+    assert_eq!((p.times_of(0), p.times_of(4)), (vec![100, 200], vec![100]));
+    p.run(2_000);
+    let times = p.times_of(4);
+    // The partial ACK came at 300 and restarted the timer of 200 ms or more.
+    assert!(times.len() == 2 && times[1] >= 500, "{times:?}");
+    assert_eq!((p.s.counts().fast_recoveries, p.s.counts().timeouts), (1, 1));
+    // One loss alone is repaired as NewReno repairs it.
+    let mut p = Path::reno(LossRecovery::Reno, 100, &[(0, 1)]);
+    p.run(2_000);
+    assert_eq!((p.s.counts().fast_recoveries, p.s.counts().timeouts, p.s.counts().retransmitted), (1, 0, 1));
 }

@@ -1,0 +1,219 @@
+//! TCP at packet level in place of a stack: HTTP without TLS and headers, a request of so many bytes and a response of so many.
+//!
+//! A connection that makes one request is HTTP/1.0's: the server closes it behind its response, which is complete with the FIN (Sync-TCP
+//! §4.2). One that is kept is closed by its client.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fathom_cc::{
+    AckEvent, CongestionEvent, Controller as CongestionController, ControllerConfig, ControllerMetrics, PathChange,
+    SendParams, Sent, Start, Time,
+};
+use fathom_netsim::sim::SimHandle;
+use fathom_packet_level::ClientOrServer::{Client, Server};
+use fathom_packet_level::{TcpConnection, TcpConnections, TcpEnd, TcpOptions, TcpReceiverOptions};
+use fathom_plugin::Observer;
+use fathom_stacks::{SetupError, Stack};
+use parking_lot::Mutex;
+
+use super::senders::{ReportSender, SenderReport};
+use super::{BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Host};
+use crate::http::{Fetched, HttpError};
+use crate::scenario::TcpSettings;
+
+/// Both ends. They need no sockets.
+pub(super) fn ends(settings: &EndpointSettings<'_>, host: Arc<dyn Host>) -> Result<EndpointPair, SetupError> {
+    let wrong = |why: String| SetupError::Controller(settings.control.spec(), why);
+    let Controller::Fathom(config) = settings.control else {
+        return Err(wrong("is no controller of TCP here".into()));
+    };
+    let provided = Stack::Tcp.provided();
+    let timestamps = TcpSettings::stamps(&**config) && !settings.extension.is_off();
+    let opener = Opener {
+        connections: TcpConnections::new(settings.sim),
+        sim: settings.sim.clone(),
+        config: Arc::clone(config),
+        sender: settings.tcp.sender(settings.datagram, settings.max_window, timestamps),
+        receiver: settings.tcp.receiver(timestamps),
+        one_request: settings.one_request,
+        host,
+    };
+    let start = Start { now: settings.sim.time(), datagram: opener.sender.smss(), provided };
+    config.start(&start).map_err(|e| wrong(e.to_string()))?;
+    Ok(EndpointPair { connector: Arc::new(opener), accept: Box::pin(async {}) })
+}
+
+#[derive(Clone)]
+struct Opener {
+    connections: TcpConnections,
+    sim: SimHandle,
+    config: Arc<dyn ControllerConfig>,
+    sender: TcpOptions,
+    receiver: TcpReceiverOptions,
+    one_request: bool,
+    host: Arc<dyn Host>,
+}
+
+/// What a client asked for and its server has still to answer: bytes of the request, bytes of the response.
+type Asked = Arc<Mutex<Vec<(u64, u64)>>>;
+
+impl Opener {
+    fn end(&self, observer: Option<Arc<dyn Observer>>) -> TcpEnd {
+        let start = Start { now: self.sim.time(), datagram: self.sender.smss(), provided: Stack::Tcp.provided() };
+        let controller = self.config.start(&start).expect("one started before on the same terms");
+        let controller = match observer {
+            Some(observer) => Box::new(Observed { inner: controller, observer }),
+            None => controller,
+        };
+        TcpEnd { controller, sender: self.sender, receiver: self.receiver }
+    }
+
+    /// The server's side of a connection.
+    async fn serve(self, connection: TcpConnection, flow: u32, asked: Asked) {
+        let id = self.host.began(Arc::new(Sender { connection: connection.clone(), one_way: self.sender.timestamps }));
+        let mut taken = 0;
+        loop {
+            connection.received_or_finished(Server, taken + 1).await;
+            // The client noted what it asks for before it sent it.
+            let next = asked.lock().pop();
+            let Some((request, response)) = next else { break };
+            taken += request;
+            connection.received(Server, taken).await;
+            self.host.think(Some(flow)).await;
+            connection.write(Server, response);
+            if self.one_request {
+                break;
+            }
+        }
+        connection.finish(Server);
+        connection.over().await;
+        self.host.ended(id);
+    }
+}
+
+impl Connector for Opener {
+    fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn super::Client>, HttpError>> {
+        let opener = self.clone();
+        Box::pin(async move {
+            let (client, server) = (opener.end(None), opener.end(opener.host.observer(Some(flow))));
+            let connection = opener.connections.open(flow, client, server);
+            let (sim, asked, one_request) = (opener.sim.clone(), Asked::default(), opener.one_request);
+            sim.spawn(opener.serve(connection.clone(), flow, Arc::clone(&asked)));
+            connection.connected().await;
+            Ok(Box::new(Requests { connection, sim, asked, got: 0, one_request }) as Box<dyn super::Client>)
+        })
+    }
+}
+
+/// The client's side of a connection.
+struct Requests {
+    connection: TcpConnection,
+    sim: SimHandle,
+    asked: Asked,
+    /// Bytes of the responses so far.
+    got: u64,
+    one_request: bool,
+}
+
+impl super::Client for Requests {
+    fn get(&mut self, bytes: u64, request_bytes: u64) -> BoxFuture<'_, Result<Fetched, HttpError>> {
+        Box::pin(async move {
+            let request = request_bytes.max(1);
+            self.asked.lock().push((request, bytes));
+            self.connection.write(Client, request);
+            self.connection.received(Client, self.got + bytes.min(1)).await;
+            let first_byte = self.sim.time();
+            self.got += bytes;
+            match self.one_request {
+                true => self.connection.finished(Client).await,
+                false => self.connection.received(Client, self.got).await,
+            }
+            Ok(Fetched { first_byte, last_byte: self.sim.time(), bytes })
+        })
+    }
+
+    /// Dropping it does that.
+    fn close(self: Box<Self>) {}
+}
+
+impl Drop for Requests {
+    /// A client that goes away ends its connection.
+    fn drop(&mut self) {
+        self.connection.finish(Client);
+    }
+}
+
+/// A server's sender.
+struct Sender {
+    connection: TcpConnection,
+    one_way: bool,
+}
+
+impl ReportSender for Sender {
+    fn report(&self) -> SenderReport {
+        let (metrics, counts) = (self.connection.metrics(Server), self.connection.counts(Server));
+        SenderReport {
+            one_way_negotiated: self.one_way,
+            early_reductions: metrics.early_reductions,
+            reductions: metrics.reductions,
+            retransmitted: counts.retransmitted,
+            fast_recoveries: counts.fast_recoveries,
+            timeouts: counts.timeouts,
+            syn_timeouts: self.connection.counts(Client).syn_timeouts,
+        }
+    }
+}
+
+/// A controller that is followed.
+struct Observed {
+    inner: Box<dyn CongestionController>,
+    observer: Arc<dyn Observer>,
+}
+
+impl fmt::Debug for Observed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl CongestionController for Observed {
+    fn on_sent(&mut self, sent: &Sent) {
+        self.inner.on_sent(sent);
+        self.observer.on_sent(sent);
+    }
+
+    fn on_ack(&mut self, acks: &AckEvent<'_>) {
+        self.inner.on_ack(acks);
+        self.observer.on_metrics(acks.now, &self.inner.metrics(), acks.one_way);
+    }
+
+    fn on_congestion_event(&mut self, event: &CongestionEvent) {
+        self.inner.on_congestion_event(event);
+        self.observer.on_metrics(event.now, &self.inner.metrics(), None);
+    }
+
+    fn on_spurious_congestion_event(&mut self, now: Time) {
+        self.inner.on_spurious_congestion_event(now);
+    }
+
+    fn on_probe_timeout(&mut self, now: Time, count: u32) {
+        self.inner.on_probe_timeout(now, count);
+    }
+
+    fn on_path(&mut self, now: Time, change: PathChange) {
+        self.inner.on_path(now, change);
+    }
+
+    fn send_params(&self) -> SendParams {
+        self.inner.send_params()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn boxed(&self) -> Box<dyn CongestionController> {
+        Box::new(Self { inner: self.inner.boxed(), observer: Arc::clone(&self.observer) })
+    }
+}

@@ -1,0 +1,155 @@
+//! TCP at packet level in the place of a stack: requests, responses, the ends of connections, in closed form.
+
+use fathom_experiments::scenario::{GroupOutcome, Outcome, Progress, ScenarioSpec, run};
+
+fn outcome(stop: &str, tcp: &str, network: &str, traffic: &str) -> Outcome {
+    let text = format!(
+        r#"
+        stop = "{stop}"
+        stack = "tcp"
+        {tcp}
+        [network]
+        topology = "dumbbell"
+        {network}
+        [[traffic]]
+        name = "t"
+        from = "left"
+        to = "right"
+        {traffic}
+        "#
+    );
+    let scenario = ScenarioSpec::from_toml(&text).unwrap().check().unwrap();
+    run(&scenario, 1, &Progress::default()).unwrap().0
+}
+
+fn group(outcome: &Outcome) -> &GroupOutcome {
+    &outcome.groups["t"]
+}
+
+/// The paper's TCP: two segments first, timeouts of a second, ACKs after 100 ms.
+const PAPER: &str = r#"tcp = { recovery = "reno", initial-window = "2p", min-rto = "1s", initial-rto = "3s", delayed-ack = "100ms", counting = "acks" }"#;
+
+#[test]
+fn a_response_of_one_segment_takes_two_round_trips() {
+    // 20 ms each way and nothing queues: SYN, SYN-ACK, request, response with its FIN. At 1 Gbps packets take microseconds.
+    let o = outcome(
+        "1 responses",
+        PAPER,
+        "link = \"1Gbps\"\ndelay = \"20ms\"",
+        "workload = \"bulk:1x1kB@0ms\"\ncontroller = \"reno\"",
+    );
+    let t = group(&o);
+    let times = t.times.as_ref().unwrap();
+    assert!((times.median_ms - 80.0).abs() < 0.2, "{times:?}");
+    assert_eq!((t.responses, t.failed, t.connections, t.accepted), (1, 0, 1, 1));
+    assert_eq!(t.body_bytes, 1_000);
+    let down = &o.links["left-right"];
+    // SYN-ACK and the response of 1040 bytes; behind them is nothing before the response is complete.
+    assert_eq!((down.arrived, t.sent), (2, 2));
+}
+
+#[test]
+fn slow_start_takes_the_round_trips_of_its_window() {
+    // 20 segments of 1380 bytes, acknowledged every two: windows of 2, 3 (+1 per ACK of two), 4.5 -> 2+3+4+6+... segments a round trip.
+    let o = outcome(
+        "1 responses",
+        PAPER,
+        "link = \"1Gbps\"\ndelay = \"50ms\"",
+        "workload = \"bulk:1x27600B@0ms\"\ncontroller = \"reno\"",
+    );
+    let times = group(&o).times.as_ref().unwrap();
+    // SYN and request two round trips, then rounds of 2, 3, 5, 7 and the rest; odd flights wait for the ACK timer, which is 100 ms.
+    assert!((600.0..900.0).contains(&times.median_ms), "{times:?}");
+    let modern = outcome(
+        "1 responses",
+        "",
+        "link = \"1Gbps\"\ndelay = \"50ms\"",
+        "workload = \"bulk:1x27600B@0ms\"\ncontroller = \"reno\"",
+    );
+    // Ten segments, then twenty: three round trips and a little.
+    let times = group(&modern).times.as_ref().unwrap();
+    assert!((times.median_ms - 300.0).abs() < 2.0, "{times:?}");
+}
+
+#[test]
+fn long_flows_fill_a_link_with_every_recovery() {
+    for recovery in ["reno", "newreno", "sack"] {
+        let o = outcome(
+            "60s",
+            &format!("warm-up = \"20s\"\ntcp = {{ recovery = \"{recovery}\", min-rto = \"1s\" }}"),
+            "link = \"10Mbps\"\ndelay = \"20ms\"\nqueue = \"droptail:70p\"",
+            "workload = \"flows:4@1s\"\ncontroller = \"reno\"\npacket = 1500",
+        );
+        let t = group(&o);
+        // 1472 of 1500 bytes count as delivered.
+        let share = t.throughput_bps / (10e6 * 1_472.0 / 1_500.0);
+        assert!(share > 0.9, "{recovery}: {share} {t:?}");
+        let tcp = t.tcp.unwrap();
+        assert!(tcp.fast_recoveries > 5 && tcp.retransmitted >= t.lost / 2, "{recovery}: {tcp:?}");
+        assert!(tcp.syn_timeouts <= 4, "{recovery}: {tcp:?}");
+    }
+}
+
+#[test]
+fn web_traffic_completes_and_repeats_itself() {
+    let web = |controller: &str, connections: &str| {
+        outcome(
+            "400 responses",
+            PAPER,
+            "link = \"10Mbps\"\ndelay = \"5ms\"\nqueue = \"droptail:136p\"",
+            &format!(
+                "workload = \"web:70% of 10Mbps\"\ncontroller = \"{controller}\"\nconnections = \"{connections}\"\npacket = 1420"
+            ),
+        )
+    };
+    let once = web("reno", "fresh");
+    assert_eq!(once, web("reno", "fresh"));
+    let t = group(&once);
+    assert_eq!((t.responses, t.failed), (400, 0));
+    assert!((t.load.unwrap().computed_percent - 70.0).abs() < 0.5, "{:?}", t.load);
+    assert_eq!(t.one_way_negotiated, 0, "Reno reads no one-way delays");
+    let kept = web("reno", "persistent");
+    assert!(group(&kept).connections < 400, "{} connections", group(&kept).connections);
+    assert_eq!(group(&kept).request_hash, t.request_hash);
+    let sync = web("sync:trust=full", "fresh");
+    assert!(group(&sync).one_way_negotiated >= 400);
+}
+
+#[test]
+fn what_only_quic_has_is_refused() {
+    let text = |extra: &str| {
+        format!(
+            "stop = \"10s\"\nstack = \"tcp\"\n[network]\ntopology = \"dumbbell\"\n[[traffic]]\nname = \"t\"\nfrom = \"left\"\nto = \"right\"\nworkload = \"flows:1\"\ncontroller = \"reno\"\n{extra}"
+        )
+    };
+    for (extra, expected) in [
+        ("drift = 5", "drift"),
+        ("streams = 3", "streams"),
+        ("controller = \"native:cubic\"", "duplicate"),
+        ("[keep]\nlatency = [\"t\"]", "latency"),
+    ] {
+        let error = match ScenarioSpec::from_toml(&text(extra)) {
+            Ok(spec) => spec.check().unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains(expected) && !error.contains('\n'), "{extra}: {error}");
+    }
+}
+
+#[test]
+fn every_response_completes_whatever_the_queue_drops() {
+    for recovery in ["reno", "newreno", "sack"] {
+        let o = outcome(
+            "300 responses",
+            &format!("tcp = {{ recovery = \"{recovery}\", min-rto = \"1s\" }}"),
+            "link = \"10Mbps\"\ndelay = \"5ms\"\nqueue = \"droptail:3p\"",
+            "workload = \"web:80% of 10Mbps\"\ncontroller = \"reno\"",
+        );
+        let t = group(&o);
+        // A queue of three packets under first windows of ten: SYN-ACKs, data and FINs are among what is lost.
+        assert_eq!((t.responses, t.failed), (300, 0), "{recovery}");
+        assert!(o.links["left-right"].drops_percent > 5.0, "{recovery}: {:?}", o.links["left-right"]);
+        let tcp = t.tcp.unwrap();
+        assert!(tcp.timeouts > 20 && tcp.syn_timeouts > 2, "{recovery}: {tcp:?}");
+    }
+}

@@ -1,0 +1,290 @@
+//! TCP connections whose ends are held by tasks: opened, written to and waited for, as requests and responses over real stacks are.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use fathom_cc::{Controller, ControllerMetrics, Time};
+use fathom_netsim::sim::{Agent, AgentId, AgentTimer, Arrived, Ecn, SimHandle, Wire};
+use parking_lot::Mutex;
+
+use super::endpoint::TcpEndpoint;
+use super::options::TcpOptions;
+use super::receiver::TcpReceiverOptions;
+use super::sender::TcpCounts;
+
+/// Which end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientOrServer {
+    /// It opened it.
+    Client,
+    /// It accepted it.
+    Server,
+}
+
+use ClientOrServer::{Client, Server};
+
+/// What one end of a connection is made from.
+#[derive(Debug)]
+pub struct TcpEnd {
+    /// Its controller.
+    pub controller: Box<dyn Controller>,
+    /// How it sends.
+    pub sender: TcpOptions,
+    /// How it acknowledges.
+    pub receiver: TcpReceiverOptions,
+}
+
+/// A connection that no task has any more goes on for so long to deliver its last bytes and FINs: less than the network keeps the number
+/// of a flow that is over. RFC 9293 §3.8.3 gives up after 100 s or more.
+const LINGER: Duration = Duration::from_secs(240);
+
+/// The TCP connections of a simulation: one agent.
+#[derive(Clone)]
+pub struct TcpConnections {
+    sim: SimHandle,
+    agent: AgentId,
+    table: Arc<Mutex<Table>>,
+}
+
+impl fmt::Debug for TcpConnections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TcpConnections")
+    }
+}
+
+/// A connection. A handle: clones are the same connection, which stays until the last one is gone.
+#[derive(Clone)]
+pub struct TcpConnection(Arc<Held>);
+
+impl fmt::Debug for TcpConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TcpConnection({})", self.0.index)
+    }
+}
+
+struct Held {
+    connections: TcpConnections,
+    index: u32,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut table = self.connections.table.lock();
+        table.slots[self.index as usize].held_until = Some(self.connections.sim.time() + LINGER);
+        table.free_if_over(self.index, self.connections.sim.time());
+    }
+}
+
+impl TcpConnections {
+    /// None yet.
+    pub fn new(sim: &SimHandle) -> Self {
+        let table = Arc::<Mutex<Table>>::default();
+        let agent = sim.add_agent(Box::new(Connections(Arc::clone(&table))));
+        Self { sim: sim.clone(), agent, table }
+    }
+
+    /// Opens a connection as this flow of the network, which nobody else uses: its SYN leaves now.
+    pub fn open(&self, flow: u32, client: TcpEnd, server: TcpEnd) -> TcpConnection {
+        let ends = [
+            TcpEndpoint::connect(client.controller, client.sender, client.receiver),
+            TcpEndpoint::listen(server.controller, server.sender, server.receiver),
+        ];
+        let index = self.table.lock().insert(flow, ends);
+        self.sim.give_flow(flow, self.agent, index);
+        let connection = TcpConnection(Arc::new(Held { connections: self.clone(), index }));
+        connection.send(Client);
+        connection
+    }
+}
+
+impl TcpConnection {
+    /// Waits for the end of the handshake, as the client sees it.
+    pub async fn connected(&self) {
+        self.until(Client, TcpEndpoint::is_established).await;
+    }
+
+    /// Gives `end` so many bytes more to send.
+    pub fn write(&self, end: ClientOrServer, bytes: u64) {
+        self.with(end, |e| e.offer(bytes));
+        self.send(end);
+    }
+
+    /// `end` has nothing more to send: a FIN follows.
+    pub fn finish(&self, end: ClientOrServer) {
+        self.with(end, TcpEndpoint::finish);
+        self.send(end);
+    }
+
+    /// Waits until so many bytes arrived at `end` since the connection was opened.
+    pub async fn received(&self, end: ClientOrServer, bytes: u64) {
+        self.until(end, |e| e.received() >= bytes).await;
+    }
+
+    /// Waits until so many bytes arrived at `end`, or until the other end's FIN did.
+    pub async fn received_or_finished(&self, end: ClientOrServer, bytes: u64) {
+        self.until(end, |e| e.received() >= bytes || e.is_finished()).await;
+    }
+
+    /// Waits until the other end's FIN arrived at `end`, and all before it.
+    pub async fn finished(&self, end: ClientOrServer) {
+        self.until(end, TcpEndpoint::is_finished).await;
+    }
+
+    /// Waits until both ends know that both FINs arrived.
+    pub async fn over(&self) {
+        self.until(Client, TcpEndpoint::is_over).await;
+        self.until(Server, TcpEndpoint::is_over).await;
+    }
+
+    /// What an end's sender did so far.
+    pub fn counts(&self, end: ClientOrServer) -> TcpCounts {
+        self.with(end, |e| e.counts())
+    }
+
+    /// The telemetry of an end's controller.
+    pub fn metrics(&self, end: ClientOrServer) -> ControllerMetrics {
+        self.with(end, |e| e.metrics())
+    }
+
+    fn with<T>(&self, end: ClientOrServer, ask: impl FnOnce(&mut TcpEndpoint) -> T) -> T {
+        let mut table = self.0.connections.table.lock();
+        ask(&mut table.slots[self.0.index as usize].ends[end as usize].endpoint)
+    }
+
+    async fn until(&self, end: ClientOrServer, holds: impl Fn(&TcpEndpoint) -> bool) {
+        poll_fn(|cx| {
+            let mut table = self.0.connections.table.lock();
+            let End { endpoint, waiting, .. } = &mut table.slots[self.0.index as usize].ends[end as usize];
+            if holds(endpoint) {
+                return Poll::Ready(());
+            }
+            if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                waiting.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// The agent is called at once, to send what may leave.
+    fn send(&self, end: ClientOrServer) {
+        let TcpConnections { sim, agent, .. } = &self.0.connections;
+        sim.call_agent_at(*agent, sim.time(), Key { index: self.0.index, end, timer: false }.pack());
+    }
+}
+
+/// The subject of a call from the simulation, in 32 bits: a connection, an end, and whether its timer came up.
+#[derive(Clone, Copy)]
+struct Key {
+    index: u32,
+    end: ClientOrServer,
+    timer: bool,
+}
+
+impl Key {
+    const fn pack(self) -> u32 {
+        self.index << 2 | (self.end as u32) << 1 | self.timer as u32
+    }
+
+    const fn unpack(packed: u32) -> Self {
+        let end = if packed & 2 == 0 { Client } else { Server };
+        Self { index: packed >> 2, end, timer: packed & 1 == 1 }
+    }
+}
+
+#[derive(Default)]
+struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+/// A place for a connection. Its flow's packets and timers may come when another one has it: the epoch tells them apart.
+struct Slot {
+    flow: u32,
+    epoch: u32,
+    ends: [End; 2],
+    /// No task has it any more: until when it may go on.
+    held_until: Option<Time>,
+    free: bool,
+}
+
+struct End {
+    endpoint: TcpEndpoint,
+    timer: AgentTimer,
+    waiting: Vec<Waker>,
+}
+
+impl Table {
+    fn insert(&mut self, flow: u32, ends: [TcpEndpoint; 2]) -> u32 {
+        let ends = ends.map(|endpoint| End { endpoint, timer: AgentTimer::default(), waiting: Vec::new() });
+        let slot = |epoch| Slot { flow, epoch, ends, held_until: None, free: false };
+        let Some(index) = self.free.pop() else {
+            self.slots.push(slot(0));
+            return self.slots.len() as u32 - 1;
+        };
+        let place = &mut self.slots[index as usize];
+        *place = slot(place.epoch + 1);
+        index
+    }
+
+    fn free_if_over(&mut self, index: u32, now: Time) {
+        let slot = &mut self.slots[index as usize];
+        let Some(until) = slot.held_until.filter(|_| !slot.free) else { return };
+        if now >= until || slot.ends.iter().all(|end| end.endpoint.is_over()) {
+            slot.free = true;
+            self.free.push(index);
+        }
+    }
+
+    /// Sends what an end may send, sets its timer, and wakes who waits for it.
+    fn drive(&mut self, wire: &mut Wire<'_>, index: u32, end: ClientOrServer) {
+        let Slot { flow, epoch, ends, free, .. } = &mut self.slots[index as usize];
+        if *free {
+            return;
+        }
+        let (flow, epoch) = (*flow, *epoch);
+        let End { endpoint, timer, waiting } = &mut ends[end as usize];
+        let now = wire.now();
+        while let Some(packet) = endpoint.poll_send(now) {
+            wire.send(end == Server, flow, packet.ecn, packet.size, packet.stored(epoch).as_slice());
+        }
+        timer.set(wire, Key { index, end, timer: true }.pack(), endpoint.timeout());
+        waiting.drain(..).for_each(Waker::wake);
+        self.free_if_over(index, now);
+    }
+}
+
+/// The simulation's side of [`TcpConnections`].
+struct Connections(Arc<Mutex<Table>>);
+
+impl Agent for Connections {
+    fn on_packet(&mut self, wire: &mut Wire<'_>, packet: Arrived<'_>) {
+        let mut table = self.0.lock();
+        let slot = &mut table.slots[packet.index as usize];
+        if slot.free {
+            return;
+        }
+        let end = if packet.down { Client } else { Server };
+        let (epoch, marked) = (slot.epoch, packet.ecn == Some(Ecn::Ce));
+        let known = slot.ends[end as usize].endpoint.on_packet(wire.now(), packet.body, epoch, marked);
+        if known {
+            table.drive(wire, packet.index, end);
+        }
+    }
+
+    fn on_timer(&mut self, wire: &mut Wire<'_>, timer: u32) {
+        let mut table = self.0.lock();
+        let Key { index, end, timer: timed } = Key::unpack(timer);
+        if timed {
+            let End { endpoint, timer: due, .. } = &mut table.slots[index as usize].ends[end as usize];
+            if !due.due(wire, timer) {
+                return;
+            }
+            endpoint.on_timeout(wire.now());
+        }
+        table.drive(wire, index, end);
+    }
+}
