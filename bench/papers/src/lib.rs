@@ -11,6 +11,7 @@
 //! | `record.rs` | a report with all that it depends on |
 //! | `claims.rs` | claims with their predicates, and the comparisons that these are made of |
 //! | `sync_tcp/`, `dca/`, `sdc/`, `ghstcp/`, `packet_size/` | one paper each |
+//! | `validation.rs` | the papers' scenarios with TCP, and bands around their numbers |
 //!
 //! A claim is a statement of the paper and a predicate over measured numbers, written before the numbers were seen or marked otherwise.
 //! Nothing is tuned to look right: what does not hold is said not to hold, and the departures say what differs from the paper.
@@ -28,6 +29,7 @@ mod select;
 mod sync_tcp;
 #[cfg(test)]
 pub(crate) mod testing;
+mod validation;
 mod work;
 
 pub use artefact::{Artefact, Body, Claim, Report, Verdict};
@@ -89,7 +91,8 @@ pub const fn spec(
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] = &[sync_tcp::PAPER, dca::PAPER, sdc::PAPER, ghstcp::PAPER, packet_size::PAPER];
+pub const PAPERS: &[Paper] =
+    &[sync_tcp::PAPER, dca::PAPER, sdc::PAPER, ghstcp::PAPER, packet_size::PAPER, validation::PAPER];
 
 #[cfg(test)]
 mod tests {
