@@ -103,8 +103,8 @@ impl PacketLevelFlow {
     const fn provided(&self) -> Capabilities {
         match self.tcp {
             None => Capabilities { one_way: true, ecn: self.ecn, pacing: true, datagram: true },
-            // TCP echoes marks without their number.
-            Some(tcp) => Capabilities { one_way: tcp.timestamps, ecn: false, pacing: true, datagram: true },
+            // Classic ECN echoes marks without their number.
+            Some(tcp) => Capabilities { one_way: tcp.timestamps, ecn: tcp.accurate_ecn, pacing: true, datagram: true },
         }
     }
 
@@ -126,6 +126,7 @@ impl PacketLevelFlow {
             max_delay: self.acks.max_delay,
             sack: tcp.recovery == LossRecovery::Sack,
             timestamps: tcp.timestamps,
+            accurate_ecn: tcp.accurate_ecn,
             rto: tcp.rto,
         };
         Some((TcpOptions { ecn: self.ecn, max_window: self.max_window.or(tcp.max_window), ..tcp }, receiver))

@@ -78,8 +78,8 @@ const TABLE: &[Entry] = &[
     Entry {
         stack: Stack::Tcp,
         name: "tcp",
-        // It echoes marks without their number.
-        provided: Some(Capabilities { one_way: true, ecn: false, pacing: true, datagram: true }),
+        // ECN where a scenario asks for the accurate one.
+        provided: Some(Capabilities { one_way: true, ecn: true, pacing: true, datagram: true }),
         natives: &[],
         on_rustls: false,
         everywhere: false,

@@ -348,9 +348,11 @@ impl TrafficSpec {
             Workload::Bulk { .. } => {}
         }
         let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
+        let tcp = self.tcp.check(&scenario.tcp).map_err(|PlanError(e)| PlanError(at(&e)))?;
         for (_, controller) in &mix {
             if let Controller::Fathom(controller_config) = controller {
-                let provided = provided(stack, scenario.timestamps, scenario.shaping);
+                let mut provided = provided(stack, scenario.timestamps, scenario.shaping);
+                provided.ecn &= stack != Stack::Tcp || tcp.provided().ecn;
                 field(&at("controller"), controller_config.check(provided).map_err(|e| e.to_string()))?;
             } else if self.datagram() < super::SMALLEST_STOCK_DATAGRAM {
                 return Err(PlanError(at(&format!(
@@ -375,7 +377,7 @@ impl TrafficSpec {
         Ok(Traffic {
             name: self.name.clone(),
             stack,
-            tcp: self.tcp.check(&scenario.tcp).map_err(|PlanError(e)| PlanError(at(&e)))?,
+            tcp,
             from,
             to,
             access: self.access.check(&chain.access, workload.flows()).map_err(|PlanError(e)| PlanError(at(&e)))?,

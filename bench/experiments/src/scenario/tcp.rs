@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use fathom_cc::ControllerConfig;
 use fathom_cc::units::{parse_duration, parse_whole};
+use fathom_cc::{Capabilities, ControllerConfig};
 use fathom_netsim::sim::WIRE_OVERHEAD;
 use fathom_packet_level::{
     AckOptions, GrowthCounting, InitialWindow, LossRecovery, RtoOptions, TCP_HEADER, TcpOptions, TcpReceiverOptions,
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PlanError;
 use super::spec::field;
+use crate::stack::Stack;
 
 /// TCP as written in a scenario, or in a group of its traffic, which goes before it; what both leave out is as Linux has it today.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,12 @@ pub struct TcpSpec {
     /// Data are ECN-capable (RFC 3168), where it is `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
+    /// ACKs say how many packets were marked (draft-ietf-tcpm-accurate-ecn), where it is `true`; it means ECN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accurate_ecn: Option<bool>,
+    /// Retransmissions are ECN-capable as well, as in ns-2, where it is `true`; RFC 3168 §6.1.5 forbids it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn_retransmissions: Option<bool>,
     /// The window grows by what is acknowledged (`bytes`), where it is left out, or by one segment per acknowledgement at most (`acks`,
     /// RFC 5681).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,11 +74,17 @@ impl TcpSettings {
         config.required().one_way || config.optional().one_way
     }
 
+    /// What TCP with these settings delivers to a controller and honours.
+    pub(crate) const fn provided(self) -> Capabilities {
+        Capabilities { ecn: self.options.accurate_ecn, ..Stack::Tcp.provided() }
+    }
+
     /// The receiver.
     pub(crate) fn receiver(self, timestamps: bool) -> TcpReceiverOptions {
         let AckOptions { every, max_delay } = self.acks;
         let sack = self.options.recovery == LossRecovery::Sack;
-        TcpReceiverOptions { every, max_delay, sack, timestamps, rto: self.options.rto }
+        let TcpOptions { accurate_ecn, rto, .. } = self.options;
+        TcpReceiverOptions { every, max_delay, sack, timestamps, accurate_ecn, rto }
     }
 }
 
@@ -88,6 +101,8 @@ impl TcpSpec {
             delayed_ack: text(|s| &s.delayed_ack),
             limited_transmit: self.limited_transmit.or(other.limited_transmit),
             ecn: self.ecn.or(other.ecn),
+            accurate_ecn: self.accurate_ecn.or(other.accurate_ecn),
+            ecn_retransmissions: self.ecn_retransmissions.or(other.ecn_retransmissions),
             counting: text(|s| &s.counting),
         }
     }
@@ -130,6 +145,7 @@ impl TcpSpec {
         if !(1..=100).contains(&every) {
             return Err(PlanError("tcp.ack-every: write 1 to 100 segments".into()));
         }
+        let accurate_ecn = spec.accurate_ecn.unwrap_or(false);
         let floor = time("min-rto", spec.min_rto.as_ref(), "200ms")?;
         let initial = time("initial-rto", spec.initial_rto.as_ref(), "1s")?;
         Ok(TcpSettings {
@@ -137,7 +153,9 @@ impl TcpSpec {
                 initial_window: InitialWindow::Segments(segments),
                 recovery,
                 limited_transmit: spec.limited_transmit.unwrap_or(true),
-                ecn: spec.ecn.unwrap_or(false),
+                ecn: spec.ecn.unwrap_or(false) || accurate_ecn,
+                accurate_ecn,
+                ecn_retransmissions: spec.ecn_retransmissions.unwrap_or(false),
                 rto: RtoOptions { initial, floor, ..RtoOptions::default() },
                 counting,
                 ..TcpOptions::default()

@@ -7,14 +7,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use fathom_cc::{
-    AckEvent, CongestionEvent, Controller as CongestionController, ControllerConfig, ControllerMetrics, PathChange,
-    SendParams, Sent, Start, Time,
+    AckEvent, Capabilities, CongestionEvent, Controller as CongestionController, ControllerConfig, ControllerMetrics,
+    PathChange, SendParams, Sent, Start, Time,
 };
 use fathom_netsim::sim::SimHandle;
 use fathom_packet_level::ClientOrServer::{Client, Server};
 use fathom_packet_level::{TcpConnection, TcpConnections, TcpEnd, TcpOptions, TcpReceiverOptions};
 use fathom_plugin::Observer;
-use fathom_stacks::{SetupError, Stack};
+use fathom_stacks::SetupError;
 use parking_lot::Mutex;
 
 use super::senders::{ReportSender, SenderReport};
@@ -28,7 +28,7 @@ pub(super) fn ends(settings: &EndpointSettings<'_>, host: Arc<dyn Host>) -> Resu
     let Controller::Fathom(config) = settings.control else {
         return Err(wrong("is no controller of TCP here".into()));
     };
-    let provided = Stack::Tcp.provided();
+    let provided = settings.tcp.provided();
     let timestamps = TcpSettings::stamps(&**config) && !settings.extension.is_off();
     let opener = Opener {
         connections: TcpConnections::new(settings.sim),
@@ -36,6 +36,7 @@ pub(super) fn ends(settings: &EndpointSettings<'_>, host: Arc<dyn Host>) -> Resu
         config: Arc::clone(config),
         sender: settings.tcp.sender(settings.datagram, settings.max_window, timestamps),
         receiver: settings.tcp.receiver(timestamps),
+        provided,
         one_request: settings.one_request,
         host,
     };
@@ -51,6 +52,7 @@ struct Opener {
     config: Arc<dyn ControllerConfig>,
     sender: TcpOptions,
     receiver: TcpReceiverOptions,
+    provided: Capabilities,
     one_request: bool,
     host: Arc<dyn Host>,
 }
@@ -60,7 +62,7 @@ type Asked = Arc<Mutex<Vec<(u64, u64)>>>;
 
 impl Opener {
     fn end(&self, observer: Option<Arc<dyn Observer>>) -> TcpEnd {
-        let start = Start { now: self.sim.time(), datagram: self.sender.smss(), provided: Stack::Tcp.provided() };
+        let start = Start { now: self.sim.time(), datagram: self.sender.smss(), provided: self.provided };
         let controller = self.config.start(&start).expect("one started before on the same terms");
         let controller = match observer {
             Some(observer) => Box::new(Observed { inner: controller, observer }),

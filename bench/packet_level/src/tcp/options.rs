@@ -64,6 +64,11 @@ pub struct TcpOptions {
     pub timestamps: bool,
     /// Data are ECN-capable, and marks are reported to the controller (RFC 3168 §6.1).
     pub ecn: bool,
+    /// With ECN: ACKs say how many packets were marked, and the controller hears of every ACK that reports some (draft-ietf-tcpm-accurate-ecn),
+    /// instead of once per window.
+    pub accurate_ecn: bool,
+    /// With ECN: retransmissions are ECN-capable as well, as in ns-2; RFC 3168 §6.1.5 forbids it.
+    pub ecn_retransmissions: bool,
     /// Bounds of the retransmission timeout.
     pub rto: RtoOptions,
     /// How ACKs make the window grow.
@@ -83,6 +88,8 @@ impl Default for TcpOptions {
             limited_transmit: true,
             timestamps: false,
             ecn: false,
+            accurate_ecn: false,
+            ecn_retransmissions: false,
             rto: RtoOptions::default(),
             counting: GrowthCounting::default(),
             max_window: None,

@@ -18,6 +18,8 @@ pub struct TcpReceiverOptions {
     pub sack: bool,
     /// ACKs carry timestamps (RFC 7323 §3) and with them one-way delays (Sync-TCP §3.2).
     pub timestamps: bool,
+    /// ACKs carry the numbers of packets that arrived and that were marked (draft-ietf-tcpm-accurate-ecn).
+    pub accurate_ecn: bool,
     /// Timeout of the SYN-ACK.
     pub rto: RtoOptions,
 }
@@ -25,7 +27,7 @@ pub struct TcpReceiverOptions {
 impl Default for TcpReceiverOptions {
     fn default() -> Self {
         let max_delay = Duration::from_millis(100);
-        Self { every: 2, max_delay, sack: false, timestamps: false, rto: RtoOptions::default() }
+        Self { every: 2, max_delay, sack: false, timestamps: false, accurate_ecn: false, rto: RtoOptions::default() }
     }
 }
 
@@ -46,6 +48,9 @@ pub struct TcpReceiver {
     /// Something else than a SYN arrived: a further SYN is an old one.
     opened: bool,
     ece: bool,
+    /// Packets with data that arrived, and those among them with a mark.
+    arrived: u32,
+    marked: u32,
     /// TS.Recent and Last.ACK.sent (RFC 7323 §4.3).
     recent: Time,
     acked: u64,
@@ -68,6 +73,8 @@ impl TcpReceiver {
             syn_owed: false,
             opened: false,
             ece: false,
+            arrived: 0,
+            marked: 0,
             recent: Time::ZERO,
             acked: 0,
             newest: (Time::ZERO, OneWayDelay::from_nanos(0)),
@@ -112,6 +119,8 @@ impl TcpReceiver {
         if segment.len == 0 {
             return false;
         }
+        self.arrived += 1;
+        self.marked += u32::from(marked);
         if segment.fin {
             self.end = Some(segment.seq + u64::from(segment.len));
         }
@@ -173,6 +182,7 @@ impl TcpReceiver {
             echo: self.options.timestamps.then_some(self.recent),
             one_way: self.options.timestamps.then_some(self.newest.1),
             with_data: false,
+            marks: self.options.accurate_ecn.then_some((self.arrived, self.marked)),
         }
     }
 }

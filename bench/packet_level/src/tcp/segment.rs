@@ -84,6 +84,8 @@ pub struct TcpAck {
     pub one_way: Option<OneWayDelay>,
     /// It came with data, and is no duplicate ACK therefore (RFC 5681 §2).
     pub with_data: bool,
+    /// With accurate ECN: packets with data that arrived so far, and those among them that were marked. They take fields of the header.
+    pub marks: Option<(u32, u32)>,
 }
 
 impl TcpAck {
@@ -108,6 +110,8 @@ const TIMESTAMPS: u8 = 4;
 const FIN: u8 = 8;
 /// Of an ACK: a segment came before it.
 const WITH_DATA: u8 = 16;
+/// Of an ACK: counts of marks are there.
+const MARKS: u8 = 32;
 
 fn flags_of<const N: usize>(flags: [(bool, u8); N]) -> [u8; 1] {
     [flags.iter().map(|(set, flag)| u8::from(*set) * flag).sum()]
@@ -178,7 +182,7 @@ pub(crate) fn store_ack(epoch: u32, ack: &TcpAck) -> Stored {
     s
 }
 
-/// Flags 1, ACK number 8, with timestamps echo 8 and one-way delay 8, then 16 for each block.
+/// Flags 1, ACK number 8, with timestamps echo 8 and one-way delay 8, with counts of marks 8, then 16 for each block.
 fn put_ack(s: &mut Stored, ack: &TcpAck) {
     let timestamps = ack.echo.zip(ack.one_way);
     s.put(flags_of([
@@ -186,11 +190,16 @@ fn put_ack(s: &mut Stored, ack: &TcpAck) {
         (ack.ece, CONGESTION),
         (timestamps.is_some(), TIMESTAMPS),
         (ack.with_data, WITH_DATA),
+        (ack.marks.is_some(), MARKS),
     ]));
     s.put(ack.ack.to_le_bytes());
     if let Some((echo, one_way)) = timestamps {
         s.put(echo.as_nanos().to_le_bytes());
         s.put(one_way.as_nanos().to_le_bytes());
+    }
+    if let Some((arrived, marked)) = ack.marks {
+        s.put(arrived.to_le_bytes());
+        s.put(marked.to_le_bytes());
     }
     for (first, end) in ack.sack.as_slice() {
         s.put(first.to_le_bytes());
@@ -212,13 +221,17 @@ fn take_ack(mut bytes: &[u8]) -> Option<TcpAck> {
         echo = Some(Time::from_nanos(u64::from_le_bytes(take(&mut bytes)?)));
         one_way = Some(OneWayDelay::from_nanos(i64::from_le_bytes(take(&mut bytes)?)));
     }
+    let mut marks = None;
+    if flags & MARKS != 0 {
+        marks = Some((u32::from_le_bytes(take(&mut bytes)?), u32::from_le_bytes(take(&mut bytes)?)));
+    }
     let mut sack = SackBlocks::default();
     while let (Some(first), Some(end)) = (take(&mut bytes), take(&mut bytes)) {
         *sack.list.get_mut(sack.len)? = (u64::from_le_bytes(first), u64::from_le_bytes(end));
         sack.len += 1;
     }
     let [syn, ece, with_data] = [SYN, CONGESTION, WITH_DATA].map(|flag| flags & flag != 0);
-    Some(TcpAck { ack, syn, ece, sack, echo, one_way, with_data })
+    Some(TcpAck { ack, syn, ece, sack, echo, one_way, with_data, marks })
 }
 
 #[cfg(test)]
@@ -238,6 +251,7 @@ mod tests {
             echo: None,
             one_way: None,
             with_data: false,
+            marks: None,
         };
         assert_eq!(ack.size(), 40);
         assert_eq!(TcpAck { sack, ..ack }.size(), 40 + 36);
@@ -255,12 +269,14 @@ mod tests {
             echo: None,
             one_way: None,
             with_data: false,
+            marks: None,
         };
         let one_way = Some(OneWayDelay::from_nanos(-5));
         let sack = SackBlocks::from_slice(&blocks[..3]);
+        let counted = TcpAck { marks: Some((7, 3)), with_data: false, ..plain };
         let stamped =
             TcpAck { syn: false, ece: true, with_data: true, sack, echo: Some(Time::from_micros(3)), one_way, ..plain };
-        for ack in [plain, stamped] {
+        for ack in [plain, counted, stamped] {
             assert_eq!(read_ack(store_ack(8, &ack).as_slice()), Some((8, ack)));
         }
         let segment = TcpSegment {

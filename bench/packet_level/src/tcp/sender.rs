@@ -12,13 +12,15 @@
 //! of the same segment is not told: ssthresh stays (RFC 5681 §3.1).
 //!
 //! Departures: ssthresh is the controller's share of its window, not of FlightSize (RFC 5681 §3.1, equation 4), and at least its minimum
-//! window. A segment that was just sent again is no rescue retransmission (RFC 6675 §4, rule 4 of NextSeg). Marks have no count, so
-//! [`AckEvent::ecn`] is never given. Nothing is undone when a retransmission proves spurious.
+//! window. A segment that was just sent again is no rescue retransmission (RFC 6675 §4, rule 4 of NextSeg). Marks of classic ECN have no
+//! count, so [`AckEvent::ecn`] is given with accurate ECN only. Nothing is undone when a retransmission proves spurious.
 
 use std::fmt;
 use std::time::Duration;
 
-use fathom_cc::{AckEvent, Cause, CongestionEvent, Controller, ControllerMetrics, SendParams, Sent, Time};
+use fathom_cc::{
+    AckEvent, Cause, CongestionEvent, Controller, ControllerMetrics, EcnDelta, Pacing, SendParams, Sent, Time,
+};
 
 use super::options::{GrowthCounting, LossRecovery, TcpOptions};
 use super::rto::RtoEstimator;
@@ -101,6 +103,8 @@ pub struct TcpSender {
     /// There was a rescue retransmission in this recovery.
     rescued: bool,
     cwr_owed: bool,
+    /// Unmarked and marked packets that accurate ECN reported so far.
+    marks: (u32, u32),
     rto: RtoEstimator,
     rto_at: Option<Time>,
     /// Timeouts since the last new acknowledgement.
@@ -148,6 +152,7 @@ impl TcpSender {
             forced: false,
             rescued: false,
             cwr_owed: false,
+            marks: (0, 0),
             rto: RtoEstimator::new(options.rto),
             rto_at: None,
             timeouts: 0,
@@ -324,7 +329,9 @@ impl TcpSender {
     /// Whether the pace that the controller asks for, if it asks for one, lets a segment leave now; the next one is then due later.
     fn may_pace(&mut self, now: Time, params: &SendParams, len: u16) -> bool {
         let round_trip = self.rto.is_sampled().then(|| self.rto.rtt().smoothed);
-        let gap = pace::gap(params, round_trip, len).unwrap_or_default();
+        // TCP's window, which may be smaller than the controller's.
+        let params = SendParams { window: self.window(), ..*params };
+        let gap = pace::gap(&params, round_trip, len).unwrap_or_default();
         if !gap.is_zero() {
             self.waits_for_pace = now < self.next_send;
             if self.waits_for_pace {
@@ -376,12 +383,13 @@ impl TcpSender {
         let segment = self.board.get(index);
         self.counts.retransmitted += 1;
         self.sent(now, segment.len);
-        TcpSegment { retransmission: true, ..self.segment(now, segment.seq, segment.len) }
+        let ecn_capable = self.options.ecn && self.options.ecn_retransmissions;
+        TcpSegment { retransmission: true, ecn_capable, ..self.segment(now, segment.seq, segment.len) }
     }
 
     /// Data leave: the timer runs from now on if it did not (RFC 6298 §5, rule 5.1).
     fn sent(&mut self, now: Time, len: u16) {
-        self.rto_at = self.rto_at.or(Some(now + self.rto.rto()));
+        self.rto_at = self.rto_at.or_else(|| Some(self.timer(now)));
         self.last_sent = Some(now);
         self.counts.sent += 1;
         self.controller.on_sent(&Sent { now, bytes: u64::from(len) });
@@ -404,7 +412,7 @@ impl TcpSender {
             (self.rto_at, self.counts.syn_timeouts) = (None, self.counts.syn_timeouts + 1);
             return;
         }
-        self.rto_at = Some(now + self.rto.rto());
+        self.rto_at = Some(self.timer(now));
         self.counts.timeouts += 1;
         self.timeouts += 1;
         self.board.lose_all();
@@ -440,6 +448,7 @@ impl TcpSender {
         if ack.ack < self.board.una() || self.board.is_empty() {
             return; // old, or it has nothing to acknowledge
         }
+        let ecn = self.new_marks(ack);
         self.board.acknowledge(ack.ack, ack.sack.ranges(), &mut self.newly);
         let advanced = self.newly.bytes > 0;
         let sampled = match ack.echo {
@@ -454,8 +463,11 @@ impl TcpSender {
             self.timeouts = 0;
             self.restart_timer(now);
         }
-        self.tell_acked(now, ack, advanced);
+        self.tell_acked(now, ack, advanced, ecn);
         self.react(now, ack, advanced);
+        if ecn.is_some_and(|ecn| ecn.ce > 0) {
+            self.tell_mark(now);
+        }
     }
 
     fn on_syn_ack(&mut self, now: Time, ack: &TcpAck) {
@@ -485,12 +497,22 @@ impl TcpSender {
         if self.board.is_empty() {
             self.rto_at = None;
         } else if !impatient {
-            self.rto_at = Some(now + self.rto.rto());
+            self.rto_at = Some(self.timer(now));
         }
     }
 
+    /// When the retransmission timeout runs out that begins now. A delay that the controller adds to packets at the sender (SDC) is part of
+    /// the round trip that the timer waits for: packets are so far apart then that duplicate ACKs would come too late.
+    fn timer(&self, now: Time) -> Time {
+        let added = match self.controller.send_params().pacing {
+            Pacing::Delay(added) => added,
+            _ => Duration::ZERO,
+        };
+        now + self.rto.rto() + added
+    }
+
     /// The controller hears of it, and the cap grows.
-    fn tell_acked(&mut self, now: Time, ack: &TcpAck, advanced: bool) {
+    fn tell_acked(&mut self, now: Time, ack: &TcpAck, advanced: bool, ecn: Option<EcnDelta>) {
         let smss = u64::from(self.options.smss());
         let grows = advanced && !self.app_limited && !matches!(self.recovery, Recovery::Fast(_));
         let one = self.options.counting == GrowthCounting::Acks || self.recovery == Recovery::Timeout;
@@ -511,7 +533,7 @@ impl TcpSender {
                 in_flight: self.board.in_network(),
                 rtt: self.rto.rtt(),
                 one_way: ack.one_way,
-                ecn: None,
+                ecn,
                 app_limited: self.cap.is_some() || !grows,
             });
         }
@@ -540,7 +562,7 @@ impl TcpSender {
             self.on_duplicate_ack(now);
         }
         let window_ago = self.reduced.is_none_or(|reduced| una > reduced);
-        if self.options.ecn && ack.ece && window_ago {
+        if self.options.ecn && !self.options.accurate_ecn && ack.ece && window_ago {
             self.on_mark(now);
         }
     }
@@ -605,8 +627,21 @@ impl TcpSender {
     fn on_mark(&mut self, now: Time) {
         self.reduced = Some(self.board.high());
         self.cwr_owed = true;
+        self.tell_mark(now);
+    }
+
+    fn tell_mark(&mut self, now: Time) {
         let sent = self.newly.packets.last().map_or(now, |p| p.sent);
         self.controller.on_congestion_event(&CongestionEvent { now, sent, cause: Cause::Mark });
+    }
+
+    /// What accurate ECN reports beyond the ACKs before; one that came late reports nothing.
+    fn new_marks(&mut self, ack: &TcpAck) -> Option<EcnDelta> {
+        let (arrived, marked) = ack.marks.filter(|_| self.options.accurate_ecn)?;
+        let before = self.marks;
+        self.marks = (arrived.saturating_sub(marked).max(before.0), marked.max(before.1));
+        let [ect0, ce] = [self.marks.0 - before.0, self.marks.1 - before.1].map(u64::from);
+        Some(EcnDelta { ect0, ect1: 0, ce })
     }
 }
 

@@ -74,6 +74,7 @@ impl Path {
             every,
             sack: options.recovery == LossRecovery::Sack,
             timestamps: options.timestamps,
+            accurate_ecn: options.accurate_ecn,
             ..TcpReceiverOptions::default()
         });
         Self {

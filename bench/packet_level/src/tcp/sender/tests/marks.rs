@@ -41,3 +41,28 @@ fn loss_and_mark_of_one_window_reduce_it_once() {
     let p = path(60, &[5], &[(3, 1)]);
     assert_eq!(p.s.metrics().reductions, 1);
 }
+
+/// Accurate ECN: every ACK that reports a mark is an event of its own, with the number of marks; without marks there is none.
+#[test]
+fn accurate_ecn_reports_every_ack_with_marks() {
+    let o = TcpOptions { ecn: true, accurate_ecn: true, ..options(LossRecovery::NewReno) };
+    let mut p = Path::new(reno(), o, 1, &[]);
+    p.s.offer(60 * u64::from(MSS));
+    p.marks = vec![2, 3, 7];
+    p.run(3_000);
+    assert!(p.s.is_done());
+    // The controller takes the three of one round trip as one, as it does on QUIC.
+    assert_eq!((p.events(), p.s.metrics().reductions), (vec![(200, "mark"); 3], 1));
+    assert_eq!((p.r.ack(at(3_000)).marks, p.s.marks), (Some((60, 3)), (57, 3)));
+}
+
+/// As ns-2 has it, where that is asked for.
+#[test]
+fn retransmissions_are_ecn_capable_where_that_is_asked_for() {
+    let o = TcpOptions { ecn: true, ecn_retransmissions: true, ..options(LossRecovery::NewReno) };
+    let mut p = Path::new(reno(), o, 1, &[(3, 1)]);
+    p.s.offer(40 * u64::from(MSS));
+    p.run(3_000);
+    assert!(p.s.is_done() && p.s.counts().retransmitted == 1);
+    assert!(p.segments.iter().all(|s| s.ecn_capable == (s.len > 0)));
+}

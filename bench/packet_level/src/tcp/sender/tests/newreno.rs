@@ -91,7 +91,16 @@ fn duplicates_at_the_recovery_point_begin_no_recovery() {
             let sack = SackBlocks::from_slice(&[(una + 1_000, una + 1_000 * (n + 1))]);
             p.s.on_ack(
                 at(890),
-                &TcpAck { ack: una, syn: false, ece: false, sack, echo: None, one_way: None, with_data: false },
+                &TcpAck {
+                    ack: una,
+                    syn: false,
+                    ece: false,
+                    sack,
+                    echo: None,
+                    one_way: None,
+                    with_data: false,
+                    marks: None,
+                },
             );
         }
         assert_eq!(p.s.counts().fast_recoveries, recoveries, "{recovery:?}");

@@ -75,7 +75,7 @@ fn acks_that_say_nothing_new_are_no_duplicates() {
         let sack = crate::SackBlocks::default();
         p.s.on_ack(
             at(120),
-            &TcpAck { ack: 0, syn: false, ece: false, sack, echo: None, one_way: None, with_data: false },
+            &TcpAck { ack: 0, syn: false, ece: false, sack, echo: None, one_way: None, with_data: false, marks: None },
         );
     }
     assert_eq!((p.s.duplicates, p.s.counts().fast_recoveries), (0, 0));
