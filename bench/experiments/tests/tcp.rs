@@ -153,3 +153,30 @@ fn every_response_completes_whatever_the_queue_drops() {
         assert!(tcp.timeouts > 20 && tcp.syn_timeouts > 2, "{recovery}: {tcp:?}");
     }
 }
+
+/// The steps from TCP to QUIC, each by itself.
+#[test]
+fn with_probes_large_handshakes_and_close_every_response_completes() {
+    let steps = [
+        "recovery = \"sack\", probes = 1",
+        "recovery = \"sack\", probes = 2",
+        "recovery = \"sack\", probes = 2, handshake = 1228",
+        "recovery = \"sack\", probes = 2, handshake = 1228, idle = \"30s\"",
+    ];
+    let mut up = Vec::new();
+    for step in steps {
+        let o = outcome(
+            "300 responses",
+            &format!("tcp = {{ {step}, delayed-ack = \"25ms\" }}"),
+            "link = \"10Mbps\"\ndelay = \"5ms\"\nqueue = \"droptail:5p\"",
+            "workload = \"web:60% of 10Mbps\"\ncontroller = \"reno\"",
+        );
+        let t = group(&o);
+        assert_eq!((t.responses, t.failed), (300, 0), "{step}");
+        assert!(o.links["left-right"].drops_percent > 1.0 && t.tcp.unwrap().timeouts > 5, "{step}: {t:?}");
+        up.push(o.links["right-left"].throughput_bps * o.seconds / t.connections as f64 / 8.0);
+    }
+    // SYN and the handshake's ACK have 1228 bytes instead of 40 each.
+    let more = up[2] - up[1];
+    assert!((2_000.0..3_500.0).contains(&more), "{more} bytes a connection more, of {up:?}");
+}

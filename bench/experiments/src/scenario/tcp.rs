@@ -6,7 +6,8 @@ use fathom_cc::units::{parse_duration, parse_whole};
 use fathom_cc::{Capabilities, ControllerConfig};
 use fathom_netsim::sim::WIRE_OVERHEAD;
 use fathom_packet_level::{
-    AckOptions, GrowthCounting, InitialWindow, LossRecovery, RtoOptions, TCP_HEADER, TcpOptions, TcpReceiverOptions,
+    AckOptions, GrowthCounting, InitialWindow, LossRecovery, Probes, RtoOptions, TCP_HEADER, TcpOptions,
+    TcpReceiverOptions,
 };
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,16 @@ pub struct TcpSpec {
     /// Retransmissions are ECN-capable as well, as in ns-2, where it is `true`; RFC 3168 §6.1.5 forbids it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn_retransmissions: Option<bool>,
+    /// In the place of the retransmission timeout QUIC's probe timeout with so many probes, 1 or 2 (RFC 9002 §6.2); it takes `sack`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probes: Option<u32>,
+    /// Bytes of a handshake's packets on the wire; 40 where it is left out, 1228 in QUIC (RFC 9000 §14.1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handshake: Option<u16>,
+    /// Connections close as QUIC's do, by one packet that nobody repeats, and are given up after this time without a packet (RFC 9000 §10);
+    /// left out they end with FINs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
     /// The window grows by what is acknowledged (`bytes`), where it is left out, or by one segment per acknowledgement at most (`acks`,
     /// RFC 5681).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,6 +114,9 @@ impl TcpSpec {
             ecn: self.ecn.or(other.ecn),
             accurate_ecn: self.accurate_ecn.or(other.accurate_ecn),
             ecn_retransmissions: self.ecn_retransmissions.or(other.ecn_retransmissions),
+            probes: self.probes.or(other.probes),
+            handshake: self.handshake.or(other.handshake),
+            idle: text(|s| &s.idle),
             counting: text(|s| &s.counting),
         }
     }
@@ -145,6 +159,17 @@ impl TcpSpec {
         if !(1..=100).contains(&every) {
             return Err(PlanError("tcp.ack-every: write 1 to 100 segments".into()));
         }
+        let ack_delay = time("delayed-ack", spec.delayed_ack.as_ref(), "40ms")?;
+        let probes = match spec.probes {
+            None => None,
+            Some(count @ 1..=2) if recovery == LossRecovery::Sack => Some(Probes { count, ack_delay }),
+            Some(_) => return Err(PlanError("tcp.probes: write 1 or 2, with recovery = \"sack\"".into())),
+        };
+        let handshake = spec.handshake.unwrap_or(TCP_HEADER);
+        if !(TCP_HEADER..=1_500).contains(&handshake) {
+            return Err(PlanError("tcp.handshake: write 40 to 1500 bytes".into()));
+        }
+        let idle = spec.idle.as_ref().map(|text| field("tcp.idle", parse_duration(text))).transpose()?;
         let accurate_ecn = spec.accurate_ecn.unwrap_or(false);
         let floor = time("min-rto", spec.min_rto.as_ref(), "200ms")?;
         let initial = time("initial-rto", spec.initial_rto.as_ref(), "1s")?;
@@ -155,12 +180,15 @@ impl TcpSpec {
                 limited_transmit: spec.limited_transmit.unwrap_or(true),
                 ecn: spec.ecn.unwrap_or(false) || accurate_ecn,
                 accurate_ecn,
+                probes,
+                handshake,
+                idle,
                 ecn_retransmissions: spec.ecn_retransmissions.unwrap_or(false),
                 rto: RtoOptions { initial, floor, ..RtoOptions::default() },
                 counting,
                 ..TcpOptions::default()
             },
-            acks: AckOptions { every, max_delay: time("delayed-ack", spec.delayed_ack.as_ref(), "40ms")? },
+            acks: AckOptions { every, max_delay: ack_delay },
         })
     }
 }

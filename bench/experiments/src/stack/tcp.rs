@@ -127,7 +127,7 @@ impl super::Client for Requests {
             self.connection.received(Client, self.got + bytes.min(1)).await;
             let first_byte = self.sim.time();
             self.got += bytes;
-            match self.one_request {
+            match self.one_request && self.connection.has_fin() {
                 true => self.connection.finished(Client).await,
                 false => self.connection.received(Client, self.got).await,
             }

@@ -88,9 +88,10 @@ impl TcpConnections {
 
     /// Opens a connection as this flow of the network, which nobody else uses: its SYN leaves now.
     pub fn open(&self, flow: u32, client: TcpEnd, server: TcpEnd) -> TcpConnection {
+        let now = self.sim.time();
         let ends = [
-            TcpEndpoint::connect(client.controller, client.sender, client.receiver),
-            TcpEndpoint::listen(server.controller, server.sender, server.receiver),
+            TcpEndpoint::connect(now, client.controller, client.sender, client.receiver),
+            TcpEndpoint::listen(now, server.controller, server.sender, server.receiver),
         ];
         let index = self.table.lock().insert(flow, ends);
         self.sim.give_flow(flow, self.agent, index);
@@ -114,7 +115,7 @@ impl TcpConnection {
 
     /// `end` has nothing more to send: a FIN follows.
     pub fn finish(&self, end: ClientOrServer) {
-        self.with(end, TcpEndpoint::finish);
+        self.with(end, |e| e.finish(end == Client));
         self.send(end);
     }
 
@@ -126,6 +127,11 @@ impl TcpConnection {
     /// Waits until so many bytes arrived at `end`, or until the other end's FIN did.
     pub async fn received_or_finished(&self, end: ClientOrServer, bytes: u64) {
         self.until(end, |e| e.received() >= bytes || e.is_finished()).await;
+    }
+
+    /// The data of an end are followed by a FIN.
+    pub fn has_fin(&self) -> bool {
+        self.with(Client, |e| e.has_fin())
     }
 
     /// Waits until the other end's FIN arrived at `end`, and all before it.

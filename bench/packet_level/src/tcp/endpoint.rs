@@ -25,6 +25,9 @@ impl TcpPacket {
     }
 }
 
+/// IP packet in bytes that closes a connection at once: a CONNECTION_CLOSE frame in a short packet of QUIC.
+const CLOSE: u16 = 65;
+
 /// One end.
 #[derive(Debug)]
 pub(crate) struct TcpEndpoint {
@@ -33,32 +36,51 @@ pub(crate) struct TcpEndpoint {
     /// When the SYN-ACK left, and how many did.
     syn_ack: Option<Time>,
     syn_acks: u32,
-    /// An acknowledgement is to leave now.
-    ack_now: bool,
+    /// Acknowledgements to leave now: several where they are SYN-ACKs that probe.
+    acks_now: u32,
+    /// What leaves when it closes at once, and that it has.
+    closing: bool,
+    gone: bool,
+    options: TcpOptions,
+    heard: Time,
 }
 
 impl TcpEndpoint {
     /// The end that opens the connection, at once.
-    pub(crate) fn connect(controller: Box<dyn Controller>, sender: TcpOptions, receiver: TcpReceiverOptions) -> Self {
-        let mut end = Self::new(controller, sender, receiver);
+    pub(crate) fn connect(
+        now: Time,
+        controller: Box<dyn Controller>,
+        sender: TcpOptions,
+        receiver: TcpReceiverOptions,
+    ) -> Self {
+        let mut end = Self::new(now, controller, sender, receiver);
         end.sender.connect();
         end
     }
 
     /// The end that waits for it.
-    pub(crate) fn listen(controller: Box<dyn Controller>, sender: TcpOptions, receiver: TcpReceiverOptions) -> Self {
-        let mut end = Self::new(controller, sender, receiver);
+    pub(crate) fn listen(
+        now: Time,
+        controller: Box<dyn Controller>,
+        sender: TcpOptions,
+        receiver: TcpReceiverOptions,
+    ) -> Self {
+        let mut end = Self::new(now, controller, sender, receiver);
         end.sender.listen();
         end
     }
 
-    fn new(controller: Box<dyn Controller>, sender: TcpOptions, receiver: TcpReceiverOptions) -> Self {
+    fn new(now: Time, controller: Box<dyn Controller>, sender: TcpOptions, receiver: TcpReceiverOptions) -> Self {
         Self {
             sender: TcpSender::new(controller, sender),
             receiver: TcpReceiver::new(receiver),
             syn_ack: None,
             syn_acks: 0,
-            ack_now: false,
+            acks_now: 0,
+            closing: false,
+            gone: false,
+            options: sender,
+            heard: now,
         }
     }
 
@@ -67,9 +89,17 @@ impl TcpEndpoint {
         self.sender.offer(bytes);
     }
 
-    /// Nothing more is to be sent: a FIN follows.
-    pub(crate) fn finish(&mut self) {
-        self.sender.finish();
+    /// Nothing more is to be sent: a FIN follows. Where connections close at once, the client's end does.
+    pub(crate) fn finish(&mut self, client: bool) {
+        match self.options.idle {
+            None => self.sender.finish(),
+            Some(_) => self.closing = client && !self.gone,
+        }
+    }
+
+    /// Its data end with a FIN.
+    pub(crate) const fn has_fin(&self) -> bool {
+        self.options.idle.is_none()
     }
 
     pub(crate) fn is_established(&self) -> bool {
@@ -83,12 +113,12 @@ impl TcpEndpoint {
 
     /// Everything was sent and acknowledged, and the other end's FIN arrived.
     pub(crate) fn is_over(&self) -> bool {
-        self.receiver.is_finished() && self.sender.is_done()
+        self.gone || self.receiver.is_finished() && self.sender.is_done()
     }
 
     /// The other end's FIN arrived, and all before it.
     pub(crate) fn is_finished(&self) -> bool {
-        self.receiver.is_finished()
+        self.gone || self.receiver.is_finished()
     }
 
     pub(crate) const fn counts(&self) -> TcpCounts {
@@ -102,8 +132,16 @@ impl TcpEndpoint {
     /// A packet arrived: false when it is of another connection.
     pub(crate) fn on_packet(&mut self, now: Time, body: &[u8], epoch: u32, marked: bool) -> bool {
         let Some((_, segment, ack)) = read_packet(body).filter(|(of, ..)| *of == epoch) else { return false };
+        if self.gone {
+            return true;
+        }
+        self.heard = now;
         if let Some(segment) = segment {
-            self.ack_now |= self.receiver.on_segment(now, &segment, marked);
+            if segment.reset {
+                self.gone = true;
+                return true;
+            }
+            self.acks_now = self.acks_now.max(u32::from(self.receiver.on_segment(now, &segment, marked)));
             if !segment.syn {
                 let once = self.syn_ack.filter(|_| self.syn_acks == 1);
                 self.sender.accept(once.map(|sent| now.since(sent)));
@@ -117,32 +155,53 @@ impl TcpEndpoint {
 
     /// The next packet to send now, if there is one. Call it until there is none.
     pub(crate) fn poll_send(&mut self, now: Time) -> Option<TcpPacket> {
+        if std::mem::take(&mut self.closing) {
+            self.gone = true;
+            let segment = TcpSegment { reset: true, size: CLOSE, ..TcpSegment::bare(now) };
+            return Some(TcpPacket { size: u32::from(CLOSE), ecn: None, segment: Some(segment), ack: None });
+        }
+        if self.gone {
+            return None;
+        }
         if let Some(segment) = self.sender.poll_send(now) {
             let ecn = segment.ecn_capable.then_some(Ecn::Ect0);
             // A segment acknowledges what has come, and what was due is done by it; blocks would not fit beside data.
             let ack = (!segment.syn).then(|| self.receiver.ack(now).beside(segment.len > 0));
-            self.ack_now &= ack.is_none();
+            if ack.is_some() {
+                self.acks_now = 0;
+            }
             return Some(TcpPacket { size: u32::from(segment.size), ecn, segment: Some(segment), ack });
         }
-        if !std::mem::take(&mut self.ack_now) {
-            return None;
-        }
+        self.acks_now = self.acks_now.checked_sub(1)?;
+        let mut least = 0;
         if self.receiver.answers_syn() {
             self.syn_ack = Some(now);
             self.syn_acks += 1;
+            least = self.options.handshake;
         }
         let ack = self.receiver.ack(now);
-        Some(TcpPacket { size: u32::from(ack.size()), ecn: None, segment: None, ack: Some(ack) })
+        Some(TcpPacket { size: u32::from(ack.size().max(least)), ecn: None, segment: None, ack: Some(ack) })
     }
 
     /// When [`TcpEndpoint::on_timeout`] is to be called, or [`TcpEndpoint::poll_send`] again.
     pub(crate) fn timeout(&self) -> Option<Time> {
-        [self.sender.timeout(), self.receiver.timeout()].into_iter().flatten().min()
+        if self.gone {
+            return None;
+        }
+        let idle = self.options.idle.map(|idle| self.heard + idle);
+        [self.sender.timeout(), self.receiver.timeout(), idle].into_iter().flatten().min()
     }
 
     /// A timer came up.
     pub(crate) fn on_timeout(&mut self, now: Time) {
-        self.ack_now |= self.receiver.timeout().is_some_and(|at| at <= now);
+        if self.options.idle.is_some_and(|idle| now.since(self.heard) >= idle) {
+            self.gone = true;
+            return;
+        }
+        if self.receiver.timeout().is_some_and(|at| at <= now) {
+            let probes = self.options.probes.filter(|_| self.receiver.answers_syn());
+            self.acks_now = self.acks_now.max(probes.map_or(1, |probes| probes.count));
+        }
         self.sender.on_timeout(now);
     }
 }

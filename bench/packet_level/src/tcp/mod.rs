@@ -26,7 +26,7 @@ mod segment;
 mod sender;
 
 pub use connections::{ClientOrServer, TcpConnection, TcpConnections, TcpEnd};
-pub use options::{GrowthCounting, InitialWindow, LossRecovery, TcpOptions};
+pub use options::{GrowthCounting, InitialWindow, LossRecovery, Probes, TcpOptions};
 pub use receiver::{TcpReceiver, TcpReceiverOptions};
 pub use rto::{RtoEstimator, RtoOptions};
 pub use segment::{MAX_SACK_BLOCKS, SackBlocks, TCP_HEADER, TIMESTAMPS_OPTION, TcpAck, TcpSegment};

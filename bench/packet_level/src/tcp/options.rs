@@ -1,5 +1,7 @@
 //! How a TCP sender sends.
 
+use std::time::Duration;
+
 use super::rto::RtoOptions;
 use super::segment::{TCP_HEADER, TIMESTAMPS_OPTION};
 
@@ -49,6 +51,15 @@ pub enum GrowthCounting {
     Bytes,
 }
 
+/// QUIC's probe timeout in the place of TCP's retransmission timeout (RFC 9002 §6.2): to tell what of QUIC's behaviour comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Probes {
+    /// Segments sent when it runs out, one or two (RFC 9002 §6.2.4).
+    pub count: u32,
+    /// How long the peer may hold acknowledgements back, which the timeout waits for.
+    pub ack_delay: Duration,
+}
+
 /// How a sender sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TcpOptions {
@@ -71,6 +82,13 @@ pub struct TcpOptions {
     pub ecn_retransmissions: bool,
     /// Bounds of the retransmission timeout.
     pub rto: RtoOptions,
+    /// Timeouts send probes, and leave the window alone; SYNs too. It takes SACK.
+    pub probes: Option<Probes>,
+    /// Bytes of the packets of a handshake on the wire; 40 by default, 1228 in QUIC (RFC 9000 §14.1).
+    pub handshake: u16,
+    /// The client closes with one packet that nobody repeats and forgets the connection; an end that hears nothing for this long does so too
+    /// (RFC 9000 §10). `None`: FINs.
+    pub idle: Option<Duration>,
     /// How ACKs make the window grow.
     pub counting: GrowthCounting,
     /// The receiver's window in full segments: no byte so far beyond the first one not acknowledged.
@@ -91,6 +109,9 @@ impl Default for TcpOptions {
             accurate_ecn: false,
             ecn_retransmissions: false,
             rto: RtoOptions::default(),
+            probes: None,
+            handshake: TCP_HEADER,
+            idle: None,
             counting: GrowthCounting::default(),
             max_window: None,
             restart_idle: true,

@@ -203,6 +203,7 @@ mod tests {
             sent: at(arrives - 10),
             syn: false,
             fin: false,
+            reset: false,
             cwr: false,
             ecn_capable: false,
             retransmission: false,

@@ -206,6 +206,26 @@ impl Scoreboard {
         lost
     }
 
+    /// Marks what was sent last before or at `time` and is neither SACKed nor known to be lost: QUIC's loss by time (RFC 9002 §6.1.2). Bytes
+    /// newly marked.
+    pub(super) fn lose_sent_by(&mut self, time: Time) -> u64 {
+        let mut bytes = 0;
+        for index in 0..self.list.len() {
+            let segment = self.list[index];
+            if !segment.sacked && segment.sent <= time && (!segment.lost || segment.resent) {
+                self.change(index, |s| (s.lost, s.resent) = (true, false));
+                bytes += u64::from(segment.len);
+            }
+        }
+        bytes
+    }
+
+    /// The first segment from this sequence number on that is not SACKed.
+    pub(super) fn next_outstanding(&self, seq: u64) -> Option<usize> {
+        let first = self.list.partition_point(|s| s.seq < seq);
+        (first..self.list.len()).find(|index| !self.list[*index].sacked)
+    }
+
     /// The first segment counts as lost.
     pub(super) fn is_first_lost(&self) -> bool {
         self.list.front().is_some_and(|s| s.lost)

@@ -29,6 +29,8 @@ pub struct TcpSegment {
     pub syn: bool,
     /// It ends the data: its last sequence number stands for that and is no byte (RFC 9293 §3.4).
     pub fin: bool,
+    /// It closes the connection at once, and nothing of it is repeated.
+    pub reset: bool,
     /// The window was reduced (RFC 3168 §6.1.2).
     pub cwr: bool,
     /// It leaves as ECN-capable. Neither SYN nor ACK nor a retransmission is (RFC 3168 §6.1.1, RFC 3168 §6.1.4, RFC 3168 §6.1.5).
@@ -37,6 +39,24 @@ pub struct TcpSegment {
     pub retransmission: bool,
     /// IP packet in bytes, headers included.
     pub size: u16,
+}
+
+impl TcpSegment {
+    /// Nothing but a header.
+    pub(super) const fn bare(now: Time) -> Self {
+        Self {
+            seq: 0,
+            len: 0,
+            sent: now,
+            syn: false,
+            fin: false,
+            reset: false,
+            cwr: false,
+            ecn_capable: false,
+            retransmission: false,
+            size: 0,
+        }
+    }
 }
 
 /// SACK blocks, the newest first (RFC 2018 §4).
@@ -108,6 +128,8 @@ const SYN: u8 = 1;
 const CONGESTION: u8 = 2;
 const TIMESTAMPS: u8 = 4;
 const FIN: u8 = 8;
+/// Of a segment.
+const RESET: u8 = 64;
 /// Of an ACK: a segment came before it.
 const WITH_DATA: u8 = 16;
 /// Of an ACK: counts of marks are there.
@@ -148,7 +170,7 @@ pub(crate) fn store_segment(epoch: u32, segment: &TcpSegment) -> Stored {
 
 /// Flags 1, sequence number 8, length 2, time sent 8.
 fn put_segment(s: &mut Stored, segment: &TcpSegment) {
-    s.put(flags_of([(segment.syn, SYN), (segment.cwr, CONGESTION), (segment.fin, FIN)]));
+    s.put(flags_of([(segment.syn, SYN), (segment.cwr, CONGESTION), (segment.fin, FIN), (segment.reset, RESET)]));
     s.put(segment.seq.to_le_bytes());
     s.put(segment.len.to_le_bytes());
     s.put(segment.sent.as_nanos().to_le_bytes());
@@ -169,9 +191,8 @@ fn take_segment(bytes: &mut &[u8]) -> Option<TcpSegment> {
         syn: flags & SYN != 0,
         cwr: flags & CONGESTION != 0,
         fin: flags & FIN != 0,
-        ecn_capable: false,
-        retransmission: false,
-        size: 0,
+        reset: flags & RESET != 0,
+        ..TcpSegment::bare(Time::ZERO)
     })
 }
 
@@ -285,6 +306,7 @@ mod tests {
             sent: Time::from_micros(123),
             syn: false,
             fin: true,
+            reset: true,
             cwr: true,
             ecn_capable: false,
             retransmission: false,

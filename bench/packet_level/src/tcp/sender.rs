@@ -25,7 +25,7 @@ use fathom_cc::{
 use super::options::{GrowthCounting, LossRecovery, TcpOptions};
 use super::rto::RtoEstimator;
 use super::scoreboard::{DUPLICATE_THRESHOLD, Newly, Scoreboard};
-use super::segment::{TCP_HEADER, TcpAck, TcpSegment};
+use super::segment::{TcpAck, TcpSegment};
 use crate::pace;
 
 /// What a sender did, over all its connections.
@@ -50,8 +50,8 @@ enum Connection {
     Closed,
     /// The other end is to open it.
     Listening,
-    /// The SYN left at this time; whether it is to leave again.
-    SynSent(Time, bool),
+    /// The SYN left at this time; how often it is to leave again.
+    SynSent(Time, u32),
     Established,
 }
 
@@ -100,6 +100,9 @@ pub struct TcpSender {
     cap: Option<u64>,
     /// The first lost segment leaves whatever the window says.
     forced: bool,
+    /// Probes to send, and from which sequence number on.
+    probes_left: u32,
+    probed: u64,
     /// There was a rescue retransmission in this recovery.
     rescued: bool,
     cwr_owed: bool,
@@ -150,6 +153,8 @@ impl TcpSender {
             inflation: 0,
             cap: Some(options.initial_window.bytes(options.smss())),
             forced: false,
+            probes_left: 0,
+            probed: 0,
             rescued: false,
             cwr_owed: false,
             marks: (0, 0),
@@ -242,13 +247,19 @@ impl TcpSender {
         self.waits_for_pace = false;
         match self.connection {
             Connection::Closed if self.opens || self.pending > 0 => return Some(self.send_syn(now)),
-            Connection::SynSent(_, true) => return Some(self.send_syn(now)),
+            Connection::SynSent(_, 1..) => return Some(self.send_syn(now)),
             Connection::Established => {}
             _ => return None,
         }
         if std::mem::take(&mut self.ack_owed) {
-            let size = self.options.header();
+            let size = self.options.handshake.max(self.options.header());
             return Some(TcpSegment { size, ..self.segment(now, self.board.high(), 0) });
+        }
+        if self.probes_left > 0 {
+            self.probes_left -= 1;
+            if let Some(probe) = self.probe(now) {
+                return Some(probe);
+            }
         }
         if std::mem::take(&mut self.forced)
             && let Some(lost) = self.board.next_lost()
@@ -275,7 +286,7 @@ impl TcpSender {
     /// Lost segments leave as the window allows; in NewReno's recovery duplicate and partial ACKs call for them.
     fn resends_by_window(&self) -> bool {
         match self.recovery {
-            Recovery::Open => false,
+            Recovery::Open => self.options.probes.is_some(),
             Recovery::Fast(_) => self.options.recovery == LossRecovery::Sack,
             Recovery::Timeout => true,
         }
@@ -344,25 +355,16 @@ impl TcpSender {
 
     fn segment(&self, now: Time, seq: u64, len: u16) -> TcpSegment {
         let fin = len > 0 && self.fin == Fin::Sent(seq + u64::from(len));
-        TcpSegment {
-            seq,
-            len,
-            sent: now,
-            syn: false,
-            fin,
-            cwr: false,
-            ecn_capable: false,
-            retransmission: false,
-            size: self.options.header() + len - u16::from(fin),
-        }
+        TcpSegment { seq, len, fin, size: self.options.header() + len - u16::from(fin), ..TcpSegment::bare(now) }
     }
 
     fn send_syn(&mut self, now: Time) -> TcpSegment {
-        self.connection = Connection::SynSent(now, false);
+        let left = if let Connection::SynSent(_, left) = self.connection { left.saturating_sub(1) } else { 0 };
+        self.connection = Connection::SynSent(now, left);
         self.syns += 1;
         self.rto_at = Some(now + self.rto.rto());
         let retransmission = self.syns > 1;
-        TcpSegment { syn: true, retransmission, size: TCP_HEADER, ..self.segment(now, 0, 0) }
+        TcpSegment { syn: true, retransmission, size: self.options.handshake, ..self.segment(now, 0, 0) }
     }
 
     fn send_data(&mut self, now: Time, len: u16) -> TcpSegment {
@@ -408,18 +410,54 @@ impl TcpSender {
         }
         self.rto.back_off();
         if let Connection::SynSent(sent, _) = self.connection {
-            self.connection = Connection::SynSent(sent, true);
+            self.connection = Connection::SynSent(sent, self.options.probes.map_or(1, |probes| probes.count));
             (self.rto_at, self.counts.syn_timeouts) = (None, self.counts.syn_timeouts + 1);
             return;
         }
         self.rto_at = Some(self.timer(now));
         self.counts.timeouts += 1;
         self.timeouts += 1;
+        if let Some(probes) = self.options.probes {
+            (self.probes_left, self.probed) = (probes.count, self.board.una());
+            self.controller.on_probe_timeout(now, self.timeouts);
+            return;
+        }
         self.board.lose_all();
         self.begin_recovery(Recovery::Timeout);
         // The loss window (RFC 5681 §3.1).
         self.cap = Some(u64::from(self.options.smss()));
         if self.timeouts == 1 {
+            let (bytes, sent) = self.board.lost();
+            self.on_loss(now, bytes, sent, true);
+        }
+    }
+
+    /// A probe: new data, else the oldest that was not acknowledged, each once (RFC 9002 §6.2.4).
+    fn probe(&mut self, now: Time) -> Option<TcpSegment> {
+        if self.pending > 0 || self.fin == Fin::Owed {
+            let len = self.pending.min(u64::from(self.options.smss())) as u16;
+            return Some(self.send_data(now, len));
+        }
+        let index = self.board.next_outstanding(self.probed)?;
+        self.probed = self.board.get(index).end();
+        Some(self.resend(now, index, false))
+    }
+
+    /// What was sent before the newest segment acknowledged, and more than nine eighths of a round trip ago, is lost (RFC 9002 §6.1.2); after
+    /// two probe timeouts in a row that is persistent congestion (RFC 9002 §7.6.1 has three times the timeout, which they make).
+    fn lose_by_time(&mut self, now: Time, timeouts: u32) {
+        let Some(newest) = self.newly.packets.last().map(|p| p.sent) else { return };
+        let rtt = self.rto.rtt();
+        let delay = rtt.smoothed.max(rtt.latest) * 9 / 8;
+        let by = Time::from_nanos(now.as_nanos().saturating_sub(delay.as_nanos() as u64));
+        let before = Time::from_nanos(newest.as_nanos().saturating_sub(1));
+        if self.board.lose_sent_by(by.min(before)) == 0 {
+            return;
+        }
+        if self.recovery == Recovery::Open {
+            self.begin_fast_recovery(now);
+        }
+        if timeouts >= 2 {
             let (bytes, sent) = self.board.lost();
             self.on_loss(now, bytes, sent, true);
         }
@@ -458,13 +496,17 @@ impl TcpSender {
         if let Some(sent) = sampled {
             self.rto.sample(now.since(sent));
         }
-        if advanced {
-            self.counts.delivered += self.newly.bytes;
-            self.timeouts = 0;
+        let timeouts = self.timeouts;
+        self.counts.delivered += self.newly.bytes;
+        if advanced || (self.newly.sacked && self.options.probes.is_some()) {
+            (self.timeouts, self.probes_left) = (0, 0);
             self.restart_timer(now);
         }
         self.tell_acked(now, ack, advanced, ecn);
         self.react(now, ack, advanced);
+        if self.options.probes.is_some() {
+            self.lose_by_time(now, timeouts);
+        }
         if ecn.is_some_and(|ecn| ecn.ce > 0) {
             self.tell_mark(now);
         }
@@ -485,6 +527,9 @@ impl TcpSender {
 
     /// One segment after a lost SYN or SYN-ACK (RFC 5681 §3.1).
     fn begin_after_lost_syn(&mut self) {
+        if self.options.probes.is_some() {
+            return; // RFC 9002 §4.9 and §7.2: QUIC keeps its window
+        }
         self.rto.begin_after_lost_syn();
         self.cap = Some(u64::from(self.options.smss()));
     }
@@ -508,7 +553,7 @@ impl TcpSender {
             Pacing::Delay(added) => added,
             _ => Duration::ZERO,
         };
-        now + self.rto.rto() + added
+        now + self.rto.rto() + added + self.options.probes.map_or(Duration::ZERO, |probes| probes.ack_delay)
     }
 
     /// The controller hears of it, and the cap grows.
@@ -585,13 +630,13 @@ impl TcpSender {
         }
         let threshold = self.duplicates >= DUPLICATE_THRESHOLD;
         if allowed && (threshold || (sack && self.board.is_first_lost())) {
+            self.board.lose_first();
             self.begin_fast_recovery(now);
         }
     }
 
     fn begin_fast_recovery(&mut self, now: Time) {
         let smss = u64::from(self.options.smss());
-        self.board.lose_first();
         self.begin_recovery(Recovery::Fast(false));
         self.counts.fast_recoveries += 1;
         if self.options.recovery != LossRecovery::Sack {

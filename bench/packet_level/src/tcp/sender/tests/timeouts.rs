@@ -1,4 +1,5 @@
 use super::*;
+use crate::Probes;
 
 /// RFC 6298 §5, rules 5.4 to 5.6, and RFC 6298 §2, rule 2.5: 1, 2, 4 s to 64 s. The controller hears of the first one only (RFC 5681 §3.1).
 #[test]
@@ -98,4 +99,22 @@ fn jump_of_the_ack_after_a_timeout_counts_once() {
     p.run(610);
     // 5 fills the last gap: up to 18 everything had arrived. The window is 2, slow start ends at 2.5.
     assert_eq!(p.at(600), [19, 20]);
+}
+
+/// RFC 9002 §6.2.4 in the place of RFC 6298: what was outstanding longest leaves again, one or two segments, and the window stays.
+#[test]
+fn probes_leave_the_window_alone() {
+    for count in [1, 2] {
+        let probes = Some(Probes { count, ack_delay: ms(25) });
+        let o = TcpOptions { probes, ..options(LossRecovery::Sack) };
+        // All ten segments of the first window are lost, once.
+        let mut p = Path::new(reno(), o, 1, &(0..10).map(|n| (n, 1)).collect::<Vec<_>>());
+        p.s.offer(u64::from(MSS) * 10);
+        p.run(3_000);
+        let again: Vec<u64> = [0, 1].map(|n| p.times_of(n)[1]).into();
+        // A round trip of 100 ms from the handshake: 100 + 4 * 50 ms, and 25 ms for the acknowledgement.
+        assert_eq!(again[0], 100 + 325, "{count}");
+        assert_eq!(again[1] == again[0], count == 2, "{again:?}");
+        assert!(p.s.is_done() && p.s.counts().timeouts >= 1 && p.s.window() >= 2 * u64::from(MSS));
+    }
 }
