@@ -5,7 +5,7 @@ use std::fmt::Write;
 use fathom_report::{Grid, svg};
 
 use super::html::mark;
-use super::text::{cautions, heading, ran, tally, word};
+use super::text::{cautions, heading, ran, tally, why, word};
 use crate::{Artefact, Body, Claim, Record};
 
 /// Where figures are, seen from `docs/papers`.
@@ -120,9 +120,13 @@ fn claims(page: &mut String, claims: &[Claim]) {
         tally(claims)
     );
     for claim in claims {
+        let reason = match claim.reason.is_empty() {
+            true => String::new(),
+            false => format!("*{}*: {}. ", why(claim), plain(&claim.reason)),
+        };
         let _ = writeln!(
             page,
-            "| {} {} | {} ({}): {} | {} | {} |",
+            "| {} {} | {} ({}): {} | {} | {reason}{} |",
             mark(claim.verdict),
             word(claim.verdict),
             plain(&claim.id),
