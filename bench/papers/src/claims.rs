@@ -141,6 +141,22 @@ impl ClaimCheck {
         }
     }
 
+    /// A claim that was judged before, of whose studies no run is stored: its verdict stands where its test is still the same.
+    pub(super) fn reread(&self, kept: Claim) -> Claim {
+        let test = kept.test == self.test;
+        let reason = self.inapplicable.map_or(String::new(), str::to_owned);
+        let (verdict, found) = match (test, self.inapplicable) {
+            (true, None) => (kept.verdict, kept.found),
+            (_, Some(_)) => (Verdict::Inapplicable, kept.found),
+            (false, None) => {
+                (Verdict::Undecided, format!("the test is new, its runs are to be made again; before: {}", kept.found))
+            }
+        };
+        let reason = if test && reason.is_empty() { kept.reason } else { reason };
+        let [id, source, says, test] = [self.id, self.source, self.says, self.test].map(str::to_owned);
+        Claim { id, source, says, test, verdict, found, reason }
+    }
+
     /// The claim, where its studies have results.
     pub(super) fn claim(&self, results: &Results) -> Option<Claim> {
         let Finding { verdict, numbers, reason } = results.have(self.studies).then(|| self.judge(results))?;
@@ -349,6 +365,18 @@ mod tests {
         assert_eq!(of(missed), (NotInRegime, "no drop".to_owned(), found()));
         // What can never apply is not waited for.
         assert_eq!(of(missed.inapplicable("no SACK")), (Inapplicable, "no SACK".to_owned(), found()));
+    }
+
+    #[test]
+    fn a_verdict_without_its_runs_stands_while_its_test_does() {
+        let kept =
+            || Claim { verdict: NotHeld, found: "3 against 4".into(), ..HOLDS.claim(&Results::default()).unwrap() };
+        assert_eq!(HOLDS.reread(kept()), kept());
+        let other = HOLDS.test("z").reread(kept());
+        assert_eq!((other.verdict, other.test.as_str()), (Undecided, "z"));
+        assert!(other.found.ends_with("before: 3 against 4"), "{}", other.found);
+        let declared = HOLDS.inapplicable("no SACK").reread(kept());
+        assert_eq!((declared.verdict, declared.reason.as_str()), (Inapplicable, "no SACK"));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::results::BySeed;
 use crate::{
-    Artefact, ArtefactSpec, ClaimCheck, Finding, Overrides, Paper, Record, Results, StudyWork, Verdict, claim, spec,
+    Artefact, ArtefactSpec, Change, ClaimCheck, Finding, Overrides, Paper, Record, Results, StudyWork, Verdict, claim,
+    spec,
 };
 
 /// Values of the seeds from 1 on.
@@ -96,6 +97,7 @@ pub(crate) const PAPERS: &[Paper] = &[Paper {
         "The paper does not say which RED parameters it took; ns-2's of its time are used, which may differ from those that its authors \
          chose.",
     ],
+    changes: &[Change { id: "red-waits", says: "RED marked three times as often." }],
 }];
 
 /// An empty result for every run.

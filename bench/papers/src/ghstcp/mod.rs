@@ -57,6 +57,7 @@ pub(crate) const PAPER: Paper = Paper {
     ],
     claims: &[claims::CLAIMS],
     departures: DEPARTURES,
+    changes: &[],
 };
 
 const DEPARTURES: &[&str] = &[

@@ -51,6 +51,9 @@ pub(super) fn ran(ran: &StudyRecord) -> String {
 /// What a reader has to know before the numbers.
 pub(super) fn cautions(record: &Record) -> Vec<String> {
     let mut cautions = Vec::new();
+    if !record.stale.is_empty() {
+        cautions.push(format!("Results from before changes; to be made again. {}", record.stale.join(" ")));
+    }
     if record.scale < 1.0 {
         cautions.push(format!("Runs have {} of their full length: a quick look.", record.scale));
     }

@@ -34,6 +34,7 @@ pub(crate) const PAPER: Paper = Paper {
     artefacts: figures::ARTEFACTS,
     claims: &[claims::CLAIMS],
     departures: DEPARTURES,
+    changes: &[],
 };
 
 const DEPARTURES: &[&str] = &[

@@ -74,6 +74,7 @@ pub(crate) const PAPER: Paper = Paper {
     ],
     claims: &[detection::CLAIMS, claims::CLAIMS, several::CLAIMS],
     departures: DEPARTURES,
+    changes: &[],
 };
 
 const DEPARTURES: &[&str] = &[
