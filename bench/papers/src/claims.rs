@@ -39,21 +39,65 @@ pub struct Finding {
     pub verdict: Verdict,
     /// The numbers that decided, in words.
     pub numbers: String,
-    /// Why it, or a part of it, is inapplicable or not in its regime; else empty.
-    pub reason: String,
+    /// Why it, or a part of it, is inapplicable or not in its regime.
+    pub(crate) reasons: Vec<Reason>,
+}
+
+/// Why a claim is inapplicable, or how runs missed its regime.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    /// In words.
+    cause: String,
+    /// The runs that it is true of; of a declared reason none.
+    runs: Vec<String>,
+}
+
+impl Reason {
+    /// A cause, and a run that it is true of.
+    pub(crate) fn of(run: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: cause.into(), runs: vec![run.into()] }
+    }
+
+    fn declared(cause: &str) -> Self {
+        Self { cause: cause.to_owned(), runs: Vec::new() }
+    }
+
+    /// Each cause once, with all of its runs.
+    fn merged(reasons: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut merged: Vec<Self> = Vec::new();
+        for reason in reasons {
+            let Some(known) = merged.iter_mut().find(|known| known.cause == reason.cause) else {
+                merged.push(reason);
+                continue;
+            };
+            let new = reason.runs.into_iter().filter(|run| !known.runs.contains(run));
+            let new: Vec<String> = new.collect();
+            known.runs.extend(new);
+        }
+        merged
+    }
+
+    /// All of them in words; without any, nothing.
+    fn text(reasons: &[Self]) -> String {
+        let one = |reason: &Self| match reason.runs.is_empty() {
+            true => reason.cause.clone(),
+            false => format!("{}: {}", reason.cause, reason.runs.join(", ")),
+        };
+        reasons.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
 }
 
 impl Finding {
     /// A verdict with its numbers.
     pub fn new(verdict: Verdict, numbers: impl Into<String>) -> Self {
-        Self { verdict, numbers: numbers.into(), reason: String::new() }
+        Self { verdict, numbers: numbers.into(), reasons: Vec::new() }
     }
 
-    /// The finding where `missed` is nothing. Else not in regime for that reason, whatever the numbers say.
-    pub(crate) fn unless(self, missed: Option<String>) -> Self {
-        match missed {
-            Some(reason) => Self { verdict: Verdict::NotInRegime, reason, ..self },
-            None => self,
+    /// The finding where `missed` is empty. Else not in regime for these reasons, whatever the numbers say.
+    pub(crate) fn unless(self, missed: Vec<Reason>) -> Self {
+        match missed.is_empty() {
+            true => self,
+            false => Self { verdict: Verdict::NotInRegime, reasons: Reason::merged(missed), ..self },
         }
     }
 
@@ -72,16 +116,8 @@ impl Finding {
     pub(crate) fn together(findings: impl IntoIterator<Item = Self>) -> Self {
         let findings: Vec<Self> = findings.into_iter().collect();
         let verdict = all(findings.iter().map(|f| f.verdict));
-        let (mut numbers, mut reasons) = (Vec::new(), Vec::new());
-        for Self { numbers: found, reason, .. } in findings {
-            numbers.push(found);
-            for reason in reason.split("; ").filter(|reason| !reason.is_empty()) {
-                if !reasons.iter().any(|known| known == reason) {
-                    reasons.push(reason.to_owned());
-                }
-            }
-        }
-        Self { reason: reasons.join("; "), ..Self::new(verdict, numbers.join("; ")) }
+        let (numbers, reasons): (Vec<String>, Vec<_>) = findings.into_iter().map(|f| (f.numbers, f.reasons)).unzip();
+        Self { reasons: Reason::merged(reasons.into_iter().flatten()), ..Self::new(verdict, numbers.join("; ")) }
     }
 }
 
@@ -95,14 +131,14 @@ pub struct ClaimCheck {
     says: &'static str,
     test: &'static str,
     inapplicable: Option<&'static str>,
-    regime: fn(&Results) -> Option<String>,
+    regime: fn(&Results) -> Vec<Reason>,
     predicate: fn(&Results) -> Finding,
 }
 
 /// A claim by its name, where the paper has it, and the studies without whose results it is left out. What it says, its test and the
 /// predicate follow.
 pub const fn claim(id: &'static str, source: &'static str, studies: &'static [&'static str]) -> ClaimCheck {
-    let (regime, predicate): (fn(&Results) -> _, fn(&Results) -> _) = (|_| None, |_| Finding::together([]));
+    let (regime, predicate): (fn(&Results) -> _, fn(&Results) -> _) = (|_| Vec::new(), |_| Finding::together([]));
     ClaimCheck { id, source, studies, says: "", test: "", inapplicable: None, regime, predicate }
 }
 
@@ -128,7 +164,7 @@ impl ClaimCheck {
     }
 
     /// The conditions that all of the claim is about: how the runs missed them, or nothing where they did not. Asked before the predicate.
-    pub const fn regime(self, missed: fn(&Results) -> Option<String>) -> Self {
+    pub const fn regime(self, missed: fn(&Results) -> Vec<Reason>) -> Self {
         Self { regime: missed, ..self }
     }
 
@@ -136,7 +172,9 @@ impl ClaimCheck {
     pub(crate) fn judge(&self, results: &Results) -> Finding {
         let finding = (self.predicate)(results);
         match self.inapplicable {
-            Some(reason) => Finding { verdict: Verdict::Inapplicable, reason: reason.into(), ..finding },
+            Some(reason) => {
+                Finding { verdict: Verdict::Inapplicable, reasons: vec![Reason::declared(reason)], ..finding }
+            }
             None => finding.unless((self.regime)(results)),
         }
     }
@@ -159,9 +197,9 @@ impl ClaimCheck {
 
     /// The claim, where its studies have results.
     pub(super) fn claim(&self, results: &Results) -> Option<Claim> {
-        let Finding { verdict, numbers, reason } = results.have(self.studies).then(|| self.judge(results))?;
+        let Finding { verdict, numbers, reasons } = results.have(self.studies).then(|| self.judge(results))?;
         let [id, source, says, test] = [self.id, self.source, self.says, self.test].map(str::to_owned);
-        Some(Claim { id, source, says, test, verdict, found: numbers, reason })
+        Some(Claim { id, source, says, test, verdict, found: numbers, reason: Reason::text(&reasons) })
     }
 }
 
@@ -360,9 +398,10 @@ mod tests {
         };
         let found = || "1 against 2".to_owned();
         assert_eq!(of(HOLDS), (Held, String::new(), found()));
-        assert_eq!(of(HOLDS.regime(|_| None)), (Held, String::new(), found()));
-        let missed = HOLDS.regime(|r| r.outcomes("none", &[]).next().is_none().then(|| "no drop".into()));
-        assert_eq!(of(missed), (NotInRegime, "no drop".to_owned(), found()));
+        assert_eq!(of(HOLDS.regime(|_| Vec::new())), (Held, String::new(), found()));
+        let missed =
+            HOLDS.regime(|r| r.axis("none", "x").is_empty().then(|| Reason::of("a", "no drop")).into_iter().collect());
+        assert_eq!(of(missed), (NotInRegime, "no drop: a".to_owned(), found()));
         // What can never apply is not waited for.
         assert_eq!(of(missed.inapplicable("no SACK")), (Inapplicable, "no SACK".to_owned(), found()));
     }
@@ -381,14 +420,17 @@ mod tests {
 
     #[test]
     fn a_part_out_of_its_regime_leaves_the_others_their_say() {
-        let part = |verdict, missed: Option<&str>| Finding::new(verdict, "n").unless(missed.map(str::to_owned));
+        let part = |verdict, missed: &[(&str, &str)]| {
+            Finding::new(verdict, "n").unless(missed.iter().map(|(run, cause)| Reason::of(*run, *cause)).collect())
+        };
         let both = |parts: [Finding; 2]| {
             let finding = Finding::together(parts);
-            (finding.verdict, finding.reason)
+            (finding.verdict, Reason::text(&finding.reasons))
         };
-        assert_eq!(both([part(Held, None), part(NotHeld, Some("idle"))]), (NotInRegime, "idle".to_owned()));
+        assert_eq!(both([part(Held, &[]), part(NotHeld, &[("a", "idle")])]), (NotInRegime, "idle: a".to_owned()));
         // A part in its regime that fails is enough.
-        assert_eq!(both([part(NotHeld, None), part(Held, Some("idle"))]), (NotHeld, "idle".to_owned()));
-        assert_eq!(both([part(Held, Some("idle; full")), part(Held, Some("full"))]).1, "idle; full");
+        assert_eq!(both([part(NotHeld, &[]), part(Held, &[("a", "idle")])]), (NotHeld, "idle: a".to_owned()));
+        let several = [part(Held, &[("a", "idle"), ("b", "full")]), part(Held, &[("c", "idle"), ("a", "idle")])];
+        assert_eq!(both(several).1, "idle: a, c; full: b");
     }
 }

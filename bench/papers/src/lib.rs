@@ -31,7 +31,7 @@ pub(crate) mod testing;
 mod work;
 
 pub use artefact::{Artefact, Body, Claim, Report, Verdict};
-pub use claims::{ClaimCheck, Finding, claim};
+pub use claims::{ClaimCheck, Finding, Reason, claim};
 pub use record::{Record, StudyRecord};
 pub use results::Results;
 pub use select::{find, select};

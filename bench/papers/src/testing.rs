@@ -10,8 +10,8 @@ use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::results::BySeed;
 use crate::{
-    Artefact, ArtefactSpec, Change, ClaimCheck, Finding, Overrides, Paper, Record, Results, StudyWork, Verdict, claim,
-    spec,
+    Artefact, ArtefactSpec, Change, ClaimCheck, Finding, Overrides, Paper, Reason, Record, Results, StudyWork, Verdict,
+    claim, spec,
 };
 
 /// Values of the seeds from 1 on.
@@ -122,7 +122,7 @@ const CLAIMS: &[ClaimCheck] = &[
         .asks(|_| Finding::new(Verdict::Held, "3 against 9"))
         .inapplicable("QUIC's timeouts leave the window as it is"),
     made_up("queue-acts")
-        .regime(|_| Some("the queue dropped nothing: mean queue 1.0 packets".into()))
+        .regime(|_| vec![Reason::of("at 100ms", "the queue dropped nothing, mean queue 1.0 packets")])
         .asks(|_| Finding::new(Verdict::NotHeld, "68 against 84 %")),
 ];
 

@@ -108,10 +108,10 @@ fn heavy_loads_have_ared_first_and_then_last() {
     assert_eq!(ids.map(|id| verdict(&best, id))[1..], [Verdict::NotHeld, Verdict::Held, Verdict::NotHeld]);
 }
 
-/// The numbers of table 1 as a run's outcome.
-fn summary(column: usize) -> Outcome {
+/// The numbers of table 1 as a run's outcome, drops as so many of the paper's.
+fn summary(column: usize, drops: f64) -> Outcome {
     let number = |row: usize| TABLE_1[row].2[column].parse::<f64>().unwrap();
-    let link = LinkOutcome { drops_percent: number(0), mean_queue: number(1), ..LinkOutcome::default() };
+    let link = LinkOutcome { drops_percent: drops * number(0), mean_queue: number(1), ..LinkOutcome::default() };
     let times = Distribution { median_ms: number(4), mean_ms: number(5), ..distribution(1, |_| 0.0) };
     let group = GroupOutcome {
         mean_size: number(2),
@@ -125,19 +125,27 @@ fn summary(column: usize) -> Outcome {
 #[test]
 fn the_papers_own_table_holds_and_a_turned_one_does_not() {
     let ids = ["drops", "queue", "size", "goodput", "median", "mean"].map(|row| format!("sync-table-{row}"));
-    let build = |columns: [usize; 3]| {
+    let build = |columns: [usize; 3], drops: f64| {
         let mut results = Results::default();
         for (system, column) in [RENO, ARED, SYNC].into_iter().zip(columns) {
-            add(&mut results, ONE, &Curve::one("90", system).key, summary(column));
+            add(&mut results, ONE, &Curve::one("90", system).key, summary(column, drops));
         }
         results
     };
-    let (printed, turned) = (build([0, 1, 2]), build([2, 0, 1]));
+    let (printed, turned) = (build([0, 1, 2], 1.0), build([2, 0, 1], 0.5));
     for id in &ids {
         assert_eq!(verdict(&printed, id), Verdict::Held, "{id}");
         assert_eq!(verdict(&turned, id), Verdict::NotHeld, "{id}");
     }
     assert_eq!(verdict(&printed, "sync-ared-above-target"), Verdict::Held);
+    // Five times the drops, 69 % and 19 %: another regime, whatever the order.
+    for id in &ids {
+        let claims = PAPER.report(&build([0, 1, 2], 5.0)).claims;
+        let collapsed = claims.into_iter().find(|claim| claim.id == *id).unwrap();
+        assert_eq!(collapsed.verdict, Verdict::NotInRegime, "{id}");
+        let expected = "a link drops more than 17 % of its packets: 90 SACK-ARED-ECN (70 %)";
+        assert!(collapsed.reason.contains(expected), "{}", collapsed.reason);
+    }
     let Body::Table(table) = table_1(&printed).body else { panic!("no table") };
     for row in &table.rows {
         for entry in &row.entries[..3] {
