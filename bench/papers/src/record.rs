@@ -301,8 +301,11 @@ mod tests {
         assert_eq!(record.stale.len(), 2, "{:?}", record.stale);
         assert!(record.stale[0].contains("RED marked") && record.stale[1].contains("sdc-figure-4."));
         let (text, page) = (crate::report::text(&record), crate::report::markdown(&record));
-        for said in ["RED marked three times", "sdc-figure-4"] {
-            assert!(text.contains(said) && page.contains(said), "{said}");
+        for said in ["RED marked three times", "sdc-figure-4.", "Of these results, until"] {
+            assert!(
+                text.contains(said) && page.contains(said) && crate::report::html(&record).contains(said),
+                "{said}"
+            );
         }
         assert!(page.contains("Results from before changes"), "{page}");
     }

@@ -3,7 +3,7 @@
 use fathom_report::{Grid, svg};
 use maud::{Markup, PreEscaped, html};
 
-use super::text::{cautions, heading, ran, tally, why, word};
+use super::text::{cautions, departures, heading, ran, tally, why, word};
 use crate::{Artefact, Body, Claim, Record, Verdict};
 
 /// Beside the style that all reports share.
@@ -36,9 +36,9 @@ pub fn html(record: &Record) -> String {
         }
         @for artefact in &report.artefacts { (section(artefact)) }
         @if !report.claims.is_empty() { (claims(&report.claims)) }
-        @if !report.departures.is_empty() {
+        @if !departures(record).is_empty() {
             h2 { "Departures from the paper" }
-            ul { @for departure in &report.departures { li { (departure) } } }
+            ul { @for departure in departures(record) { li { (departure) } } }
         }
         h2 { "How this was made" }
         ul {

@@ -52,7 +52,7 @@ pub(super) fn ran(ran: &StudyRecord) -> String {
 pub(super) fn cautions(record: &Record) -> Vec<String> {
     let mut cautions = Vec::new();
     if !record.stale.is_empty() {
-        cautions.push(format!("Results from before changes; to be made again. {}", record.stale.join(" ")));
+        cautions.push("Results from before changes, which the departures list; to be made again.".to_owned());
     }
     if record.scale < 1.0 {
         cautions.push(format!("Runs have {} of their full length: a quick look.", record.scale));
@@ -64,6 +64,12 @@ pub(super) fn cautions(record: &Record) -> Vec<String> {
         cautions.push(format!("Without results: {}.", record.missing.join(", ")));
     }
     cautions
+}
+
+/// How the experiments differ from the paper's, and these results from what the experiments are now.
+pub(super) fn departures(record: &Record) -> Vec<String> {
+    let stale = record.stale.iter().map(|change| format!("Of these results, until they are made again: {change}"));
+    stale.chain(record.report.departures.iter().cloned()).collect()
 }
 
 /// The id with a capital: `Figure 4`.
@@ -117,11 +123,12 @@ pub fn text(record: &Record) -> String {
         }
         paragraph(t, "    found      ", INDENT, &claim.found);
     }
-    if !record.report.departures.is_empty() {
+    let departures = departures(record);
+    if !departures.is_empty() {
         *t += "\ndepartures from the paper:\n";
     }
-    for departure in &record.report.departures {
-        paragraph(t, "- ", "  ", departure);
+    for departure in departures {
+        paragraph(t, "- ", "  ", &departure);
     }
     text
 }
