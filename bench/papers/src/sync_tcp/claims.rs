@@ -19,8 +19,11 @@ const LAST_CROSSING: f64 = 3_000.0;
 /// Mean sizes come from the same requests in all systems: with one seed they differ from this part on. Ours.
 const SIZE_MARGIN: f64 = 0.01;
 /// Seconds up to which figure 9 shows large responses.
-const LARGE_SECONDS: u32 = 20;
+pub(super) const LARGE_SECONDS: u32 = 20;
 const HEAVY: [&str; 2] = ["90", "95"];
+/// Seconds by which the largest response is sooner, and how many times fewer of its packets are lost (Sync-TCP §5.1).
+const SOONER: f64 = 200.0;
+const FEWER: f64 = 5.0;
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-75-ared-first", "Sync-TCP §5.1, figure 6", &[ONE])
@@ -151,19 +154,19 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("sync-largest-faster", "Sync-TCP §5.1, figure 10", &[LARGEST])
         .says("at 85 % load the largest response completes over 200 s before Reno's")
         .regime(|r| collapsed(r, &[RENO, SYNC].map(Curve::largest)))
-        .test("it completes sooner; the response is another, so the seconds are only reported")
+        .test("it completes over 200 s sooner; the response is another than the paper's, 35 and 49 MB")
         .asks(|r| {
             let [reno, sync] = [RENO, SYNC].map(|system| largest(r, system, largest_seconds));
-            let pairs = reno.pairs(&sync);
-            Finding::of_pairs("Reno and Sync-TCP in s", &pairs, more(&pairs, margin(&pairs)))
+            let judged = reno.pairs(&sync.map(|seconds| seconds + SOONER));
+            Finding::of_pairs("Reno and Sync-TCP in s", &reno.pairs(&sync), more(&judged, margin(&judged)))
         }),
     claim("sync-largest-fewer-drops", "Sync-TCP §5.1, figure 10", &[LARGEST])
         .says("the largest response sees 5 times fewer packet drops than with Reno")
         .regime(|r| collapsed(r, &[RENO, SYNC].map(Curve::largest)))
-        .test("Reno's part of lost packets is more than 3 times (ours) Sync-TCP's")
+        .test("Reno's part of lost packets is 5 times Sync-TCP's, or more")
         .asks(|r| {
             let [reno, sync] = [RENO, SYNC].map(|system| largest(r, system, largest_lost));
-            let judged = reno.pairs(&sync.map(|lost| 3.0 * lost));
+            let judged = reno.pairs(&sync.map(|lost| FEWER * lost));
             let verdict = more(&judged, margin(&judged));
             Finding::of_pairs("Reno and Sync-TCP, percent lost", &reno.pairs(&sync), verdict)
         }),

@@ -174,8 +174,10 @@ fn the_largest_response_is_judged_where_it_completes() {
         ["sync-largest-faster", "sync-largest-fewer-drops", "sync-largest-ared-incomplete"]
             .map(|id| verdict(&results, id))
     };
-    assert_eq!(build(Some((900.0, 500)), None, Some((680.0, 100))), [Verdict::Held; 3]);
+    assert_eq!(build(Some((900.0, 600)), None, Some((640.0, 100))), [Verdict::Held; 3]);
     assert_eq!(build(Some((680.0, 500)), Some((900.0, 9)), Some((900.0, 400))), [Verdict::NotHeld; 3]);
+    // Sooner, but by 28 s; with fewer drops, but three times fewer.
+    assert_eq!(build(Some((488.0, 300)), None, Some((460.0, 100)))[..2], [Verdict::NotHeld; 2]);
     assert_eq!(build(None, None, Some((680.0, 1)))[..2], [Verdict::Undecided; 2]);
 }
 
@@ -224,16 +226,24 @@ fn a_curve_that_falls_behind_later_moves_the_crossing() {
 
 #[test]
 fn drift_may_move_curves_by_two_percent() {
-    let build = |by: f64| {
+    // Responses above 25 kB only; so many of a hundred reductions are early.
+    let group = |by: f64, early: u64| {
+        let cdf = (0..=300).map(|n| 100.0 * f64::from(n)).map(|ms| (ms, by_half(5_000.0)(ms) - by)).collect();
+        let times_large = Some(Distribution { cdf, ..distribution(100, |_| 0.0) });
+        let (early_reductions, loss_reductions) = (early, 100 - early);
+        GroupOutcome { times_large, early_reductions, loss_reductions, ..GroupOutcome::default() }
+    };
+    let build = |by: f64, early: u64| {
         let mut results = Results::default();
         for load in ["75", "90", "95"] {
-            add_curve(&mut results, &Curve::one(load, SYNC), 390.0);
-            let moved = move |ms: f64| by_half(390.0)(ms) - by;
-            add(&mut results, DRIFT, &Curve::drift(load).key, outcome("forward", moved));
+            add(&mut results, ONE, &Curve::one(load, SYNC).key, of_group(group(0.0, 88)));
+            add(&mut results, DRIFT, &Curve::drift(load).key, of_group(group(by, early)));
         }
-        verdict(&results, "sync-drift-harmless")
+        testing::finding(&PAPER, &results, "sync-drift-harmless")
     };
-    assert_eq!((build(0.015), build(-0.03)), (Verdict::Held, Verdict::NotHeld));
+    assert_eq!((build(0.015, 88).verdict, build(-0.03, 88).verdict), (Verdict::Held, Verdict::NotHeld));
+    // Where losses decide, drift has nothing to disturb: neither of the two says anything.
+    assert_eq!([0.015, -0.03].map(|by| build(by, 12).verdict), [Verdict::NotInRegime; 2]);
 }
 
 #[test]
@@ -302,6 +312,12 @@ fn an_estimate_tracks_the_queue_or_does_not() {
         (verdict(&results, "sync-detection-tracks-queue"), verdict(&results, "sync-detection-tracks-trend"), results)
     };
     let late = detected(|at| 1.136 * (60.0 + 40.0 * ((at - 0.2) * 2.0).sin()));
+    // An average whose own trend is plain: up three quarters of the time, whatever the queue does.
+    let deaf = detected(|at| {
+        60.0 + if (at / 2.0).fract() < 0.75 { (at / 2.0).fract() } else { 3.0 - 3.0 * (at / 2.0).fract() }
+    });
+    let (_, trend, _) = build(deaf);
+    assert_eq!(trend, Verdict::NotHeld);
     let (queue, trend, results) = build(late);
     assert_eq!((queue, trend), (Verdict::Held, Verdict::Held));
     let Body::Figure(figure) = detection::figure(&results).body else { panic!("no figure") };
