@@ -181,12 +181,20 @@ fn a_steadier_queue_deviates_less_after_the_warm_up() {
 }
 
 #[test]
-fn fairness_is_over_all_ten_flows() {
-    // 5 x 20 and 5 x 80: 500^2 / (10 (5 400 + 5 6400)).
-    assert!((fairness(&outcome(100.0, 400.0)).unwrap() - 250_000.0 / 340_000.0).abs() < 1e-12);
+fn fairness_is_the_slow_groups_part_of_both() {
+    assert_eq!(share(&outcome(100.0, 400.0)), Some(20.0));
+    assert_eq!(share(&outcome(0.0, 0.0)), None);
+    // More of less is fairer and worse.
+    let fairer = everywhere(&[(HIGHSPEED, 200.0, 1_800.0), (GENTLE, 150.0, 1_200.0)]);
+    assert_eq!(verdict(&fairer, "ghstcp-gentle-improves-reno"), Verdict::NotHeld);
+    let both = everywhere(&[(HIGHSPEED, 200.0, 1_800.0), (GENTLE, 300.0, 1_700.0)]);
+    assert_eq!(verdict(&both, "ghstcp-gentle-improves-reno"), Verdict::Held);
+    // As fair as before, though S1 gets more.
+    let same = everywhere(&[(HIGHSPEED, 200.0, 1_800.0), (GENTLE, 220.0, 1_980.0)]);
+    assert_eq!(verdict(&same, "ghstcp-gentle-improves-reno"), Verdict::Undecided);
     let mut lost = outcome(100.0, 400.0);
     lost.groups.get_mut("S2").unwrap().flows.pop();
-    assert_eq!(fairness(&lost), None, "a flow that failed is not left out");
+    assert_eq!(share(&lost), None, "a flow that failed is not left out");
     assert_eq!((s1(&lost), s2(&lost), total(&lost)), (Some(100.0), None, None));
 }
 
