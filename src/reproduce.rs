@@ -207,6 +207,7 @@ mod tests {
             |results| Finding::new(Verdict::Held, format!("{} numbers of flows", results.axis(STUDY, "flows").len())),
         )]],
         departures: &[],
+        changes: &[],
     }];
 
     /// A line through what was found.

@@ -79,6 +79,9 @@ pub struct Claim {
     pub verdict: Verdict,
     /// The measured numbers.
     pub found: String,
+    /// Why the claim, or a part of it, is inapplicable or not in its regime; empty where neither is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// Whether a claim held.
@@ -91,4 +94,13 @@ pub enum Verdict {
     NotHeld,
     /// The difference is within the confidence interval, or there is one seed only and a small difference.
     Undecided,
+    /// The claim needs what QUIC does not have. No run can decide it.
+    Inapplicable,
+    /// A run never reached the conditions that the claim is about. More seeds do not decide it, another run may.
+    NotInRegime,
+}
+
+impl Verdict {
+    /// All of them, in the order in which they are counted.
+    pub const ALL: [Self; 5] = [Self::Held, Self::NotHeld, Self::Undecided, Self::Inapplicable, Self::NotInRegime];
 }

@@ -2,6 +2,19 @@
 //!
 //! Numbers of the same seeds are compared as pairs. With several seeds a difference counts when zero lies outside its 95 % confidence
 //! interval; with one seed, when it is larger than a margin that the predicate names. The margins below are ours.
+//!
+//! A claim that needs what QUIC does not have is declared [`ClaimCheck::inapplicable`]. One that is about certain conditions (an active queue
+//! that acts, web traffic that does not collapse) has a regime: [`ClaimCheck::regime`] for the whole of it, [`Finding::unless`] for a
+//! part. Verdicts combine as in three-valued logic with three kinds of unknown, the strongest of which wins:
+//!
+//! | | wins over |
+//! |---|---|
+//! | not held | everything: one part that fails is enough |
+//! | inapplicable | not in regime: no run can decide it, where another run may |
+//! | not in regime | undecided: more seeds do not help |
+//! | undecided | held |
+//!
+//! The opposite of an unknown verdict is that verdict.
 
 use std::fmt::Display;
 
@@ -26,12 +39,66 @@ pub struct Finding {
     pub verdict: Verdict,
     /// The numbers that decided, in words.
     pub numbers: String,
+    /// Why it, or a part of it, is inapplicable or not in its regime.
+    pub(crate) reasons: Vec<Reason>,
+}
+
+/// Why a claim is inapplicable, or how runs missed its regime.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    /// In words.
+    cause: String,
+    /// The runs that it is true of; of a declared reason none.
+    runs: Vec<String>,
+}
+
+impl Reason {
+    /// A cause, and a run that it is true of.
+    pub(crate) fn of(run: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { cause: cause.into(), runs: vec![run.into()] }
+    }
+
+    fn declared(cause: &str) -> Self {
+        Self { cause: cause.to_owned(), runs: Vec::new() }
+    }
+
+    /// Each cause once, with all of its runs.
+    fn merged(reasons: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut merged: Vec<Self> = Vec::new();
+        for reason in reasons {
+            let Some(known) = merged.iter_mut().find(|known| known.cause == reason.cause) else {
+                merged.push(reason);
+                continue;
+            };
+            let new = reason.runs.into_iter().filter(|run| !known.runs.contains(run));
+            let new: Vec<String> = new.collect();
+            known.runs.extend(new);
+        }
+        merged
+    }
+
+    /// All of them in words; without any, nothing.
+    fn text(reasons: &[Self]) -> String {
+        let one = |reason: &Self| match reason.runs.is_empty() {
+            true => reason.cause.clone(),
+            false => format!("{}: {}", reason.cause, reason.runs.join(", ")),
+        };
+        reasons.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
 }
 
 impl Finding {
     /// A verdict with its numbers.
     pub fn new(verdict: Verdict, numbers: impl Into<String>) -> Self {
-        Self { verdict, numbers: numbers.into() }
+        Self { verdict, numbers: numbers.into(), reasons: Vec::new() }
+    }
+
+    /// The finding where `missed` is empty. Else not in regime for these reasons, whatever the numbers say.
+    pub(crate) fn unless(self, missed: Vec<Reason>) -> Self {
+        match missed.is_empty() {
+            true => self,
+            false => Self { verdict: Verdict::NotInRegime, reasons: Reason::merged(missed), ..self },
+        }
     }
 
     /// A verdict on pairs, both sides shown.
@@ -45,11 +112,12 @@ impl Finding {
         Self { numbers: format!("{what}: {}", self.numbers), ..self }
     }
 
-    /// All findings as one, their numbers in a row.
+    /// All findings as one, their numbers in a row, their reasons likewise, each once.
     pub(crate) fn together(findings: impl IntoIterator<Item = Self>) -> Self {
         let findings: Vec<Self> = findings.into_iter().collect();
         let verdict = all(findings.iter().map(|f| f.verdict));
-        Self::new(verdict, findings.into_iter().map(|f| f.numbers).collect::<Vec<_>>().join("; "))
+        let (numbers, reasons): (Vec<String>, Vec<_>) = findings.into_iter().map(|f| (f.numbers, f.reasons)).unzip();
+        Self { reasons: Reason::merged(reasons.into_iter().flatten()), ..Self::new(verdict, numbers.join("; ")) }
     }
 }
 
@@ -62,13 +130,16 @@ pub struct ClaimCheck {
     studies: &'static [&'static str],
     says: &'static str,
     test: &'static str,
-    pub(crate) predicate: fn(&Results) -> Finding,
+    inapplicable: Option<&'static str>,
+    regime: fn(&Results) -> Vec<Reason>,
+    predicate: fn(&Results) -> Finding,
 }
 
 /// A claim by its name, where the paper has it, and the studies without whose results it is left out. What it says, its test and the
 /// predicate follow.
 pub const fn claim(id: &'static str, source: &'static str, studies: &'static [&'static str]) -> ClaimCheck {
-    ClaimCheck { id, source, studies, says: "", test: "", predicate: |_| Finding::together([]) }
+    let (regime, predicate): (fn(&Results) -> _, fn(&Results) -> _) = (|_| Vec::new(), |_| Finding::together([]));
+    ClaimCheck { id, source, studies, says: "", test: "", inapplicable: None, regime, predicate }
 }
 
 impl ClaimCheck {
@@ -87,11 +158,48 @@ impl ClaimCheck {
         Self { predicate, ..self }
     }
 
+    /// The claim needs what QUIC does not have, for this reason. The numbers of its predicate are shown all the same.
+    pub const fn inapplicable(self, reason: &'static str) -> Self {
+        Self { inapplicable: Some(reason), ..self }
+    }
+
+    /// The conditions that all of the claim is about: how the runs missed them, or nothing where they did not. Asked before the predicate.
+    pub const fn regime(self, missed: fn(&Results) -> Vec<Reason>) -> Self {
+        Self { regime: missed, ..self }
+    }
+
+    /// The verdict on these results.
+    pub(crate) fn judge(&self, results: &Results) -> Finding {
+        let finding = (self.predicate)(results);
+        match self.inapplicable {
+            Some(reason) => {
+                Finding { verdict: Verdict::Inapplicable, reasons: vec![Reason::declared(reason)], ..finding }
+            }
+            None => finding.unless((self.regime)(results)),
+        }
+    }
+
+    /// A claim that was judged before, of whose studies no run is stored: its verdict stands where its test is still the same.
+    pub(super) fn reread(&self, kept: Claim) -> Claim {
+        let test = kept.test == self.test;
+        let reason = self.inapplicable.map_or(String::new(), str::to_owned);
+        let (verdict, found) = match (test, self.inapplicable) {
+            (true, None) => (kept.verdict, kept.found),
+            (_, Some(_)) => (Verdict::Inapplicable, kept.found),
+            (false, None) => {
+                (Verdict::Undecided, format!("the test is new, its runs are to be made again; before: {}", kept.found))
+            }
+        };
+        let reason = if test && reason.is_empty() { kept.reason } else { reason };
+        let [id, source, says, test] = [self.id, self.source, self.says, self.test].map(str::to_owned);
+        Claim { id, source, says, test, verdict, found, reason }
+    }
+
     /// The claim, where its studies have results.
     pub(super) fn claim(&self, results: &Results) -> Option<Claim> {
-        let Finding { verdict, numbers } = results.have(self.studies).then(|| (self.predicate)(results))?;
+        let Finding { verdict, numbers, reasons } = results.have(self.studies).then(|| self.judge(results))?;
         let [id, source, says, test] = [self.id, self.source, self.says, self.test].map(str::to_owned);
-        Some(Claim { id, source, says, test, verdict, found: numbers })
+        Some(Claim { id, source, says, test, verdict, found: numbers, reason: Reason::text(&reasons) })
     }
 }
 
@@ -166,17 +274,17 @@ pub(crate) fn within(values: &BySeed, low: f64, high: f64) -> Verdict {
     all([above(values, low), below(values, high)])
 }
 
-/// Whether all of it held: not, if one did not; undecided, if one is, or there is none.
+/// Whether all of it held: the first of not held, inapplicable, not in regime, undecided that one of them is; undecided where there is
+/// none.
 pub(crate) fn all(verdicts: impl IntoIterator<Item = Verdict>) -> Verdict {
-    let verdicts: Vec<Verdict> = verdicts.into_iter().collect();
-    let is = |wanted| verdicts.contains(&wanted);
-    if is(Verdict::NotHeld) {
-        Verdict::NotHeld
-    } else if is(Verdict::Undecided) || verdicts.is_empty() {
-        Verdict::Undecided
-    } else {
-        Verdict::Held
-    }
+    let rank = |verdict: &Verdict| match verdict {
+        Verdict::Held => 0,
+        Verdict::Undecided => 1,
+        Verdict::NotInRegime => 2,
+        Verdict::Inapplicable => 3,
+        Verdict::NotHeld => 4,
+    };
+    verdicts.into_iter().max_by_key(rank).unwrap_or(Verdict::Undecided)
 }
 
 /// What it means that it does not hold.
@@ -184,7 +292,7 @@ pub(crate) const fn opposite(verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::Held => Verdict::NotHeld,
         Verdict::NotHeld => Verdict::Held,
-        Verdict::Undecided => Verdict::Undecided,
+        unknown @ (Verdict::Undecided | Verdict::Inapplicable | Verdict::NotInRegime) => unknown,
     }
 }
 
@@ -192,7 +300,7 @@ pub(crate) const fn opposite(verdict: Verdict) -> Verdict {
 mod tests {
     use super::*;
     use crate::testing::seeds;
-    use Verdict::{Held, NotHeld, Undecided};
+    use Verdict::{Held, Inapplicable, NotHeld, NotInRegime, Undecided};
 
     #[test]
     fn one_seed_needs_its_margin() {
@@ -261,14 +369,68 @@ mod tests {
     }
 
     #[test]
-    fn not_held_wins_over_undecided_over_held() {
-        assert_eq!(all([Held, Held]), Held);
-        assert_eq!(all([Held, Undecided]), Undecided);
-        assert_eq!(all([Held, Undecided, Held]), Undecided);
-        assert_eq!(all([NotHeld, Undecided]), NotHeld);
-        assert_eq!(all([NotHeld, Undecided, Held]), NotHeld);
-        assert_eq!(all([Undecided, NotHeld, Held]), NotHeld);
-        assert_eq!(all([Held, Undecided, NotHeld]), NotHeld);
-        assert_eq!(all([]), Undecided);
+    fn the_first_in_the_order_of_five_wins() {
+        let order = [NotHeld, Inapplicable, NotInRegime, Undecided, Held];
+        for (i, first) in order.into_iter().enumerate() {
+            for second in order.into_iter().skip(i) {
+                let found = [all([first, second]), all([second, first]), all([Held, first, second, Held])];
+                assert_eq!(found, [first; 3], "{second:?}");
+            }
+        }
+        assert_eq!((all([]), Verdict::ALL.len()), (Undecided, order.len()));
+    }
+
+    #[test]
+    fn the_opposite_of_an_unknown_is_unknown() {
+        let unknown = [Undecided, Inapplicable, NotInRegime];
+        assert_eq!(unknown.map(opposite), unknown);
+        assert_eq!([Held, NotHeld].map(opposite), [NotHeld, Held]);
+    }
+
+    /// A claim that always holds, of results that need none.
+    const HOLDS: ClaimCheck = claim("c", "s", &[]).says("x").test("y").asks(|_| Finding::new(Held, "1 against 2"));
+
+    #[test]
+    fn a_regime_comes_before_the_predicate() {
+        let of = |check: ClaimCheck| {
+            let claim = check.claim(&Results::default()).unwrap();
+            (claim.verdict, claim.reason, claim.found)
+        };
+        let found = || "1 against 2".to_owned();
+        assert_eq!(of(HOLDS), (Held, String::new(), found()));
+        assert_eq!(of(HOLDS.regime(|_| Vec::new())), (Held, String::new(), found()));
+        let missed =
+            HOLDS.regime(|r| r.axis("none", "x").is_empty().then(|| Reason::of("a", "no drop")).into_iter().collect());
+        assert_eq!(of(missed), (NotInRegime, "no drop: a".to_owned(), found()));
+        // What can never apply is not waited for.
+        assert_eq!(of(missed.inapplicable("no SACK")), (Inapplicable, "no SACK".to_owned(), found()));
+    }
+
+    #[test]
+    fn a_verdict_without_its_runs_stands_while_its_test_does() {
+        let kept =
+            || Claim { verdict: NotHeld, found: "3 against 4".into(), ..HOLDS.claim(&Results::default()).unwrap() };
+        assert_eq!(HOLDS.reread(kept()), kept());
+        let other = HOLDS.test("z").reread(kept());
+        assert_eq!((other.verdict, other.test.as_str()), (Undecided, "z"));
+        assert!(other.found.ends_with("before: 3 against 4"), "{}", other.found);
+        let declared = HOLDS.inapplicable("no SACK").reread(kept());
+        assert_eq!((declared.verdict, declared.reason.as_str()), (Inapplicable, "no SACK"));
+    }
+
+    #[test]
+    fn a_part_out_of_its_regime_leaves_the_others_their_say() {
+        let part = |verdict, missed: &[(&str, &str)]| {
+            Finding::new(verdict, "n").unless(missed.iter().map(|(run, cause)| Reason::of(*run, *cause)).collect())
+        };
+        let both = |parts: [Finding; 2]| {
+            let finding = Finding::together(parts);
+            (finding.verdict, Reason::text(&finding.reasons))
+        };
+        assert_eq!(both([part(Held, &[]), part(NotHeld, &[("a", "idle")])]), (NotInRegime, "idle: a".to_owned()));
+        // A part in its regime that fails is enough.
+        assert_eq!(both([part(NotHeld, &[]), part(Held, &[("a", "idle")])]), (NotHeld, "idle: a".to_owned()));
+        let several = [part(Held, &[("a", "idle"), ("b", "full")]), part(Held, &[("c", "idle"), ("a", "idle")])];
+        assert_eq!(both(several).1, "idle: a, c; full: b");
     }
 }

@@ -29,6 +29,12 @@ pub struct Record {
     pub studies: Vec<StudyRecord>,
     /// Tables and figures that were requested and have no results.
     pub missing: Vec<String>,
+    /// Changes of the paper that these results were made after ([`Change::id`](crate::Change::id)).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
+    /// What has changed since, one sentence each: where there is something, the results are to be made again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<String>,
     /// The report.
     pub report: Report,
 }
@@ -72,6 +78,18 @@ impl StudyRecord {
             done: results.len(),
             fingerprint: format!("{:016x}", hash.value()),
         }
+    }
+}
+
+impl StudyRecord {
+    /// Whether a run of it would be another run now.
+    fn changed(&self, scale: f64) -> bool {
+        let now = Overrides { scale, seeds: Some(self.seeds), stack: None }.named(&self.study);
+        // On another stack than its own there is nothing to compare with.
+        now.is_ok_and(|now| {
+            let now = Self::of(&now, &[]);
+            now.stacks == self.stacks && now.fingerprint != self.fingerprint
+        })
     }
 }
 
@@ -123,8 +141,50 @@ impl Record {
             scale: overrides.scale,
             studies: ran.iter().map(|(work, results)| StudyRecord::of(work, results)).collect(),
             missing,
+            changes: paper.changes.iter().map(|change| change.id.to_owned()).collect(),
+            stale: Vec::new(),
             report,
         }
+    }
+
+    /// The same results, judged and described by what the paper's predicates and words are now, and what has changed since they were made.
+    /// `results` are those whose runs are still stored: tables, figures and claims of other studies stay as they were, but that a claim
+    /// whose test is another now is undecided until its runs are made again.
+    pub fn again(mut self, paper: &Paper, results: &Results) -> Self {
+        self.citation = paper.citation.to_owned();
+        self.stale = self.changes_since(paper);
+        let kept = |id: &str| self.report.artefacts.iter().find(|artefact| artefact.id == id).cloned();
+        let mut now = paper.report(results);
+        let artefacts = paper.artefacts.iter().filter_map(|spec| match results.have(spec.studies) {
+            true => now.artefacts.iter().find(|artefact| artefact.id == spec.id).cloned(),
+            false => kept(spec.id),
+        });
+        let mut artefacts: Vec<_> = artefacts.collect();
+        for artefact in &mut artefacts {
+            if let Body::Figure(figure) = &mut artefact.body {
+                finite(figure);
+            }
+        }
+        let claims = paper.claims.iter().copied().flatten().filter_map(|check| {
+            let kept = || self.report.claims.iter().find(|claim| claim.id == check.id).cloned();
+            check.claim(results).or_else(|| Some(check.reread(kept()?)))
+        });
+        now.claims = claims.collect();
+        now.artefacts = artefacts;
+        self.report = now;
+        self.compact()
+    }
+
+    /// What has changed since these results were made, by the paper's own list and by the fingerprints of its studies.
+    fn changes_since(&self, paper: &Paper) -> Vec<String> {
+        let unknown = paper.changes.iter().filter(|change| !self.changes.iter().any(|known| known == change.id));
+        let mut stale: Vec<String> = unknown.map(|change| change.says.to_owned()).collect();
+        let studies: Vec<&str> =
+            self.studies.iter().filter(|s| s.changed(self.scale)).map(|s| s.study.as_str()).collect();
+        if !studies.is_empty() {
+            stale.push(format!("Scenarios or rules of these studies have changed: {}.", studies.join(", ")));
+        }
+        stale
     }
 
     /// The same with curves of at most 400 points of five digits, for files that are kept for good.
@@ -199,6 +259,55 @@ mod tests {
         let whole = Overrides { scale: 1.0, seeds: None, stack: None };
         let all: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
         assert_eq!(Record::of(&PAPERS[0], &all, &whole, &[]).command, "fathom reproduce made-up");
+    }
+
+    /// A record of everything, and the results that it was made of.
+    fn made() -> (Record, Results) {
+        let record = testing::record();
+        let wanted: Vec<&ArtefactSpec> = PAPERS[0].artefacts.iter().collect();
+        let work = Overrides { scale: 0.5, seeds: Some(2), stack: None }.work(&wanted).unwrap();
+        let mut results = Results::default();
+        work.iter().for_each(|w| results.add(&w.study.name, testing::results(w)));
+        (record.compact(), results)
+    }
+
+    #[test]
+    fn a_record_judged_again_by_the_same_code_stays() {
+        let (record, results) = made();
+        assert_eq!(record.clone().again(&PAPERS[0], &results), record);
+        assert!(record.stale.is_empty());
+        // Without its runs: what it has is all there is.
+        assert_eq!(record.clone().again(&PAPERS[0], &Results::default()), record);
+    }
+
+    #[test]
+    fn earlier_verdicts_give_way_to_those_of_today() {
+        let (now, results) = made();
+        let mut old = now.clone();
+        let claim = &mut old.report.claims[0];
+        (claim.verdict, claim.says, claim.found) = (crate::Verdict::NotHeld, "x".into(), "y".into());
+        assert_eq!(old.clone().again(&PAPERS[0], &results), now);
+        // Its claims need no results, so that they are judged even without; its words and departures are today's.
+        old.report.departures.clear();
+        assert_eq!(old.again(&PAPERS[0], &Results::default()), now);
+    }
+
+    #[test]
+    fn what_has_changed_since_is_said() {
+        let (mut record, results) = made();
+        record.changes.clear();
+        record.studies[0].fingerprint = "00".into();
+        let record = record.again(&PAPERS[0], &results);
+        assert_eq!(record.stale.len(), 2, "{:?}", record.stale);
+        assert!(record.stale[0].contains("RED marked") && record.stale[1].contains("sdc-figure-4."));
+        let (text, page) = (crate::report::text(&record), crate::report::markdown(&record));
+        for said in ["RED marked three times", "sdc-figure-4.", "Of these results, until"] {
+            assert!(
+                text.contains(said) && page.contains(said) && crate::report::html(&record).contains(said),
+                "{said}"
+            );
+        }
+        assert!(page.contains("Results from before changes"), "{page}");
     }
 
     #[test]

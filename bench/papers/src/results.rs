@@ -121,6 +121,16 @@ impl BySeed {
         self.0.iter().filter_map(|(seed, a)| Some((*seed, of(*a, *other.0.get(seed)?)?))).collect()
     }
 
+    /// Its number of a seed.
+    pub(crate) fn get(&self, seed: u64) -> Option<f64> {
+        self.0.get(&seed).copied()
+    }
+
+    /// Another number of each of its seeds, where there is one.
+    pub(crate) fn each(&self, of: impl Fn(u64) -> Option<f64>) -> Self {
+        self.0.keys().filter_map(|seed| Some((*seed, of(*seed)?))).collect()
+    }
+
     /// The difference, of the seeds that both have.
     pub(crate) fn minus(&self, other: &Self) -> Self {
         self.zip(other, |a, b| Some(a - b))

@@ -10,7 +10,8 @@ use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::results::BySeed;
 use crate::{
-    Artefact, ArtefactSpec, ClaimCheck, Finding, Overrides, Paper, Record, Results, StudyWork, Verdict, claim, spec,
+    Artefact, ArtefactSpec, Change, ClaimCheck, Finding, Overrides, Paper, Reason, Record, Results, StudyWork, Verdict,
+    claim, spec,
 };
 
 /// Values of the seeds from 1 on.
@@ -69,7 +70,7 @@ pub(crate) fn every_run(name: &str, make: impl Fn(&BTreeMap<String, String>, u64
 
 pub(crate) fn finding(paper: &Paper, results: &Results, id: &str) -> Finding {
     let check = paper.claims.iter().copied().flatten().find(|check| check.id == id);
-    (check.unwrap_or_else(|| panic!("no claim {id}")).predicate)(results)
+    check.unwrap_or_else(|| panic!("no claim {id}")).judge(results)
 }
 
 pub(crate) fn verdict(paper: &Paper, results: &Results, id: &str) -> Verdict {
@@ -96,6 +97,7 @@ pub(crate) const PAPERS: &[Paper] = &[Paper {
         "The paper does not say which RED parameters it took; ns-2's of its time are used, which may differ from those that its authors \
          chose.",
     ],
+    changes: &[Change { id: "red-waits", says: "RED marked three times as often." }],
 }];
 
 /// An empty result for every run.
@@ -116,6 +118,12 @@ const CLAIMS: &[ClaimCheck] = &[
     made_up("fewer-drops").asks(|_| Finding::new(Verdict::Held, "4.2 ± 0.3 % against 9.9 ± 0.2 % at 200 flows")),
     made_up("higher-goodput").asks(|_| Finding::new(Verdict::NotHeld, "goodput is 3 % lower")),
     made_up("fair").asks(|_| Finding::new(Verdict::Undecided, "0.91 ± 0.05 against 0.93 ± 0.04")),
+    made_up("needs-timeouts")
+        .asks(|_| Finding::new(Verdict::Held, "3 against 9"))
+        .inapplicable("QUIC's timeouts leave the window as it is"),
+    made_up("queue-acts")
+        .regime(|_| vec![Reason::of("at 100ms", "the queue dropped nothing, mean queue 1.0 packets")])
+        .asks(|_| Finding::new(Verdict::NotHeld, "68 against 84 %")),
 ];
 
 const fn made_up(id: &'static str) -> ClaimCheck {

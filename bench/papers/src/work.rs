@@ -30,7 +30,7 @@ pub struct StudyWork {
 
 impl Overrides {
     /// One study of those that ship.
-    fn study(&self, name: &str) -> Result<StudyWork, PlanError> {
+    pub(crate) fn named(&self, name: &str) -> Result<StudyWork, PlanError> {
         let text = shipped(name).ok_or_else(|| PlanError(format!("no study '{name}' comes with this build")))?;
         let mut study = Study::from_toml(name, text)?;
         if let Some(seeds) = self.seeds {
@@ -54,7 +54,7 @@ impl Overrides {
                 names.push(name);
             }
         }
-        let named = |name: &str| self.study(name).map_err(|PlanError(e)| PlanError(format!("study '{name}': {e}")));
+        let named = |name: &str| self.named(name).map_err(|PlanError(e)| PlanError(format!("study '{name}': {e}")));
         names.into_iter().map(named).collect()
     }
 }
@@ -141,7 +141,7 @@ mod tests {
         }
         let runs = |name: &str| {
             let overrides = Overrides { seeds: Some(1), ..FULL };
-            overrides.study(name).unwrap().runs.len()
+            overrides.named(name).unwrap().runs.len()
         };
         let both = runs("sdc-figure-4") + runs("packet-size-4.3.1");
         assert!(text.contains(&format!("2 studies, {both} runs, ")), "{text}");

@@ -1,16 +1,17 @@
 //! `docs/papers` against `bench/results`: a page and figures for every paper whose results are kept, as they are drawn now.
 //!
-//! `fathom reproduce PAPER --store bench/results` keeps results. `FATHOM_WRITE=1 cargo test -p fathom-papers --test papers` writes pages
-//! and figures anew; without it the test compares.
+//! `fathom reproduce PAPER --store bench/results` keeps results. `FATHOM_WRITE=1 cargo test -p fathom-papers --test papers` judges them
+//! again by the predicates of now, from the runs in `bench/results/cells` as far as they are there, and writes pages and figures anew;
+//! without it the test compares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use fathom_experiments::scenario::Stop;
-use fathom_experiments::study::{Study, shipped_studies, stored};
+use fathom_experiments::study::{Study, StudyRun, StudyRunResult, shipped, shipped_studies, stored};
 use fathom_papers::report::{figures, markdown};
-use fathom_papers::{PAPERS, Record};
+use fathom_papers::{PAPERS, Record, Results, StudyRecord};
 
 const HINT: &str = "FATHOM_WRITE=1 cargo test -p fathom-papers --test papers";
 
@@ -38,7 +39,33 @@ fn places(root: &Path) -> Places {
     Places { figures: results.join("figures"), pages: root.join("docs/papers"), results }
 }
 
-/// What is committed and should not be so, one line each. With `write` pages and figures are made as they should be.
+/// Runs of a study that a record is made of, where all of them are stored. A run that was made by an earlier rule has another name now, and
+/// is told by its key and seed.
+fn runs_of(record: &StudyRecord, folder: &Path) -> Option<Vec<StudyRunResult>> {
+    let study = Study::from_toml(&record.study, shipped(&record.study)?).ok()?.with_seeds(record.seeds).ok()?;
+    let texts = files(&folder.join(&record.study), "json");
+    let runs: Vec<StudyRunResult> = texts.values().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    let same = |run: &StudyRun, result: &StudyRunResult| run.key == result.key && run.seed == result.seed;
+    let of = |run: &StudyRun| {
+        let named = runs.iter().find(|result| result.fingerprint == run.fingerprint);
+        named.or_else(|| runs.iter().find(|result| same(run, result))).cloned()
+    };
+    study.runs(1.0).ok()?.iter().map(of).collect()
+}
+
+/// The record as it is judged now.
+fn judged_now(record: &Record, runs: &Path) -> Record {
+    let Some(paper) = PAPERS.iter().find(|paper| paper.name == record.report.paper) else { return record.clone() };
+    let mut results = Results::default();
+    for study in &record.studies {
+        if let Some(runs) = runs_of(study, runs) {
+            results.add(&study.study, runs);
+        }
+    }
+    record.clone().again(paper, &results)
+}
+
+/// What is committed and should not be so, one line each. With `write` verdicts, pages and figures are made as they should be.
 fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
     let Places { results, figures: drawings, pages } = places(root);
     let (mut should_pages, mut should_drawings, mut faults) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -46,6 +73,16 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
         match serde_json::from_str::<Record>(&text) {
             Err(e) => faults.push(format!("{file} cannot be read: {e}; run the paper again with --store")),
             Ok(record) => {
+                let now = judged_now(&record, &results.join("cells"));
+                if now != record && write {
+                    let text = serde_json::to_string(&now).expect("a record") + "\n";
+                    fs::write(results.join(&file), text).expect("written");
+                } else if now != record {
+                    faults.push(format!(
+                        "{file} is judged by earlier predicates, or does not say what has changed: {HINT}"
+                    ));
+                }
+                let record = now;
                 let name = &record.report.paper;
                 if file != format!("{name}.json") || !papers.contains(&name.as_str()) {
                     faults.push(format!("{file} is of '{name}', which is no paper of that name"));
@@ -70,6 +107,22 @@ fn faults(root: &Path, papers: &[&str], write: bool) -> Vec<String> {
         faults.extend(stale.map(|(name, _)| format!("{name} is not as its results have it; write it anew: {HINT}")));
     }
     faults
+}
+
+#[test]
+fn papers_with_stored_runs_are_judged_by_them() {
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results");
+    let mut judged = BTreeSet::new();
+    for (file, text) in files(&results, "json") {
+        let record: Record = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let found = record.studies.iter().filter(|study| runs_of(study, &results.join("cells")).is_some()).count();
+        // All of a paper's studies or none, or its page would be half of now and half of then.
+        assert!(found == 0 || found == record.studies.len(), "{file}: {found} of {}", record.studies.len());
+        if found > 0 {
+            judged.insert(record.report.paper);
+        }
+    }
+    assert_eq!(judged.into_iter().collect::<Vec<_>>(), ["ghstcp", "sync-tcp"]);
 }
 
 /// Results of the rule by which a failed request counted as a response must not be taken for results of today's.

@@ -364,13 +364,25 @@ fn where_the_loss_rate_begins_to_fall() {
     assert_eq!(verdict("dca-loss-falls-from-10-percent", &never), Verdict::NotHeld);
     assert_eq!(verdict("dca-loss-falls", &never), Verdict::NotHeld);
 
+    // A fall of a fiftieth at every share is sure, for seeds differ little from share to share, and is no beginning.
+    let slight = shares("DCA, heavy", "dca", |step| if step == "0%" { 0 } else { from("15%")(step).min(-200) });
+    assert_eq!(verdict("dca-loss-falls-from-10-percent", &slight), Verdict::Held);
+    let only_slight = shares("DCA, heavy", "dca", |step| if step == "0%" { 0 } else { -200 });
+    assert_eq!(verdict("dca-loss-falls-from-10-percent", &only_slight), Verdict::NotHeld);
+
     let mut two = late.clone();
     add_shares(&mut two, "DCA, light", "dca", from("50%"));
     assert_eq!(verdict("dca-light-needs-more", &two), Verdict::Held);
     assert_eq!(verdict("dca-light-needs-more", &late), Verdict::Undecided);
-    let mut same = late;
+    let mut same = late.clone();
     add_shares(&mut same, "DCA, light", "dca", from("5%"));
     assert_eq!(verdict("dca-light-needs-more", &same), Verdict::NotHeld);
+    // Under light congestion it never falls by a tenth, or everywhere by a fiftieth, which is as good as never.
+    for change in [0, -200] {
+        let mut never = late.clone();
+        add_shares(&mut never, "DCA, light", "dca", |step| if step == "0%" { 0 } else { change });
+        assert_eq!(verdict("dca-light-needs-more", &never), Verdict::Held, "{change}");
+    }
 
     assert_eq!(verdict("dca-vegas-inactive", &shares("Vegas, heavy", "vegas", |_| 0)), Verdict::Held);
     assert_eq!(verdict("dca-vegas-inactive", &shares("Vegas, heavy", "vegas", from("2.3%"))), Verdict::NotHeld);

@@ -14,7 +14,7 @@ mod tests;
 use fathom_experiments::scenario::Outcome;
 use fathom_metrics::{ShareDistribution, WindowFairness};
 
-use crate::Paper;
+use crate::{Change, Paper};
 
 const ALIKE: &str = "packet-size-4.3.1";
 const MIXED: &str = "packet-size-4.3.2";
@@ -27,7 +27,13 @@ pub(crate) const PAPER: Paper = Paper {
     artefacts: figures::ARTEFACTS,
     claims: &[claims::CLAIMS],
     departures: DEPARTURES,
+    changes: CHANGES,
 };
+
+const CHANGES: &[Change] = &[Change {
+    id: "round-trip-ends-an-ack-earlier",
+    says: "A round trip, after which the controller decides anew, ended one acknowledgement later.",
+}];
 
 const DEPARTURES: &[&str] = &[
     "The flows are QUIC connections of a real stack with NewReno's window, not ns-2's TCP agents.",

@@ -3,14 +3,15 @@
 use fathom_report::{Grid, svg};
 use maud::{Markup, PreEscaped, html};
 
-use super::text::{cautions, heading, ran, tally, word};
+use super::text::{cautions, departures, heading, ran, tally, why, word};
 use crate::{Artefact, Body, Claim, Record, Verdict};
 
 /// Beside the style that all reports share.
 const STYLE: &str = "\
 .claims td{text-align:left;vertical-align:top}.verdict{white-space:nowrap;font-weight:600}\
-.held{color:#00805c}.not-held{color:#c04000}.undecided{color:#777}@media(prefers-color-scheme:dark){\
-.held{color:#3cc9a0}.not-held{color:#ff8a4c}.undecided{color:#aaa}}";
+.held{color:#00805c}.not-held{color:#c04000}.undecided,.inapplicable,.not-in-regime{color:#777}\
+@media(prefers-color-scheme:dark){.held{color:#3cc9a0}.not-held{color:#ff8a4c}\
+.undecided,.inapplicable,.not-in-regime{color:#aaa}}";
 
 /// A mark for a verdict; its word stands beside it.
 pub(super) const fn mark(verdict: Verdict) -> &'static str {
@@ -18,6 +19,8 @@ pub(super) const fn mark(verdict: Verdict) -> &'static str {
         Verdict::Held => "✓",
         Verdict::NotHeld => "✗",
         Verdict::Undecided => "?",
+        Verdict::Inapplicable => "–",
+        Verdict::NotInRegime => "○",
     }
 }
 
@@ -33,9 +36,9 @@ pub fn html(record: &Record) -> String {
         }
         @for artefact in &report.artefacts { (section(artefact)) }
         @if !report.claims.is_empty() { (claims(&report.claims)) }
-        @if !report.departures.is_empty() {
+        @if !departures(record).is_empty() {
             h2 { "Departures from the paper" }
-            ul { @for departure in &report.departures { li { (departure) } } }
+            ul { @for departure in departures(record) { li { (departure) } } }
         }
         h2 { "How this was made" }
         ul {
@@ -76,6 +79,7 @@ fn claims(claims: &[Claim]) -> Markup {
                     td {
                         strong { (claim.id) } " (" (claim.source) "): " (claim.says)
                         br; span.note { "test:" } " " (claim.test)
+                        @if !claim.reason.is_empty() { br; span.note { (why(claim)) ":" } " " (claim.reason) }
                         br; span.note { "found:" } " " (claim.found)
                     }
                 }

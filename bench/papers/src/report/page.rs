@@ -5,7 +5,7 @@ use std::fmt::Write;
 use fathom_report::{Grid, svg};
 
 use super::html::mark;
-use super::text::{cautions, heading, ran, tally, word};
+use super::text::{cautions, departures, heading, ran, tally, why, word};
 use crate::{Artefact, Body, Claim, Record};
 
 /// Where figures are, seen from `docs/papers`.
@@ -73,10 +73,11 @@ pub fn markdown(record: &Record) -> String {
         }
     }
     claims(&mut page, &record.report.claims);
-    if !record.report.departures.is_empty() {
+    let departures = departures(record);
+    if !departures.is_empty() {
         page.push_str("## Departures from the paper\n\n");
-        for departure in &record.report.departures {
-            let _ = writeln!(page, "- {}", plain(departure));
+        for departure in departures {
+            let _ = writeln!(page, "- {}", plain(&departure));
         }
         page.push('\n');
     }
@@ -120,9 +121,13 @@ fn claims(page: &mut String, claims: &[Claim]) {
         tally(claims)
     );
     for claim in claims {
+        let reason = match claim.reason.is_empty() {
+            true => String::new(),
+            false => format!("*{}*: {}. ", why(claim), plain(&claim.reason)),
+        };
         let _ = writeln!(
             page,
-            "| {} {} | {} ({}): {} | {} | {} |",
+            "| {} {} | {} ({}): {} | {} | {reason}{} |",
             mark(claim.verdict),
             word(claim.verdict),
             plain(&claim.id),

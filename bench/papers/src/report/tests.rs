@@ -20,10 +20,14 @@ fn lines_of_a_terminal_are_short_and_say_everything() {
         "4.0 ± 1.3",
         "~1100",
         "Figure 3-4: response times",
-        "3 claims: 1 held, 1 not held, 1 undecided",
-        "held       fewer-drops (Made up §3.2)",
-        "test   drop rate < Reno's",
-        "found  goodput is 3 % lower",
+        "5 claims: 1 held, 1 not held, 1 undecided, 1 inapplicable, 1 not in regime",
+        "held           fewer-drops (Made up §3.2)",
+        "test       drop rate < Reno's",
+        "found      goodput is 3 % lower",
+        "inapplicable   needs-timeouts",
+        "because    inapplicable: QUIC's timeouts",
+        "not in regime  queue-acts",
+        "because    not in regime: the queue dropped nothing",
         "departures from the paper:",
         "- QUIC takes the place of TCP",
     ] {
@@ -40,8 +44,19 @@ fn the_page_stands_alone_and_nothing_breaks_it() {
     for load in ["src=", "@import", "url(", "<script", "<link", "<Everything>", "<made-up>", "NaN", "inf\""] {
         assert!(!page.contains(load), "{load}");
     }
-    for said in ["&lt;Everything&gt;", "✓ held", "✗ not held", "? undecided", "id=\"claims\"", "seeds 1 to 2", "paper"]
-    {
+    for said in [
+        "&lt;Everything&gt;",
+        "✓ held",
+        "✗ not held",
+        "? undecided",
+        "– inapplicable",
+        "○ not in regime",
+        "verdict not-in-regime",
+        "the queue dropped nothing",
+        "id=\"claims\"",
+        "seeds 1 to 2",
+        "paper",
+    ] {
         assert!(page.contains(said), "{said}");
     }
     assert_eq!(page.matches("<table").count(), page.matches("</table>").count());
@@ -59,6 +74,10 @@ fn figures_have_files_and_the_page_of_the_documentation_shows_them() {
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
     }
     assert!(page.contains("SDC \\| paced: here") && page.contains("&lt;Everything&gt;"), "{page}");
+    assert!(
+        page.contains("| – inapplicable | needs-timeouts") && page.contains("| *not in regime*: the queue"),
+        "{page}"
+    );
     // Rows of a table have as many cells as its head.
     let cells = |line: &str| line.replace("\\|", "").matches('|').count();
     for rows in page.lines().collect::<Vec<_>>().windows(2).filter(|l| l[0].starts_with('|') && l[1].starts_with('|')) {

@@ -6,6 +6,8 @@ use crate::{Artefact, Body, Claim, Record, StudyRecord, Verdict};
 
 /// Characters of a line.
 const WIDTH: usize = 100;
+/// As wide as the widest verdict and a gap.
+const INDENT: &str = "               ";
 
 /// The word for a verdict.
 pub(super) const fn word(verdict: Verdict) -> &'static str {
@@ -13,15 +15,27 @@ pub(super) const fn word(verdict: Verdict) -> &'static str {
         Verdict::Held => "held",
         Verdict::NotHeld => "not held",
         Verdict::Undecided => "undecided",
+        Verdict::Inapplicable => "inapplicable",
+        Verdict::NotInRegime => "not in regime",
+    }
+}
+
+/// What the reason of a claim is a reason for.
+pub(super) const fn why(claim: &Claim) -> &'static str {
+    match claim.verdict {
+        Verdict::Inapplicable => "inapplicable",
+        Verdict::NotInRegime => "not in regime",
+        // The rest of the claim decided.
+        Verdict::Held | Verdict::NotHeld | Verdict::Undecided => "in part not in regime",
     }
 }
 
 /// How many claims came out how.
 pub(super) fn tally(claims: &[Claim]) -> String {
     let count = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
-    let [held, not, open] = [Verdict::Held, Verdict::NotHeld, Verdict::Undecided].map(count);
+    let counts = Verdict::ALL.map(|verdict| format!("{} {}", count(verdict), word(verdict)));
     let claims = if claims.len() == 1 { "1 claim".to_owned() } else { format!("{} claims", claims.len()) };
-    format!("{claims}: {held} held, {not} not held, {open} undecided")
+    format!("{claims}: {}", counts.join(", "))
 }
 
 /// A study that was run, in words.
@@ -37,6 +51,9 @@ pub(super) fn ran(ran: &StudyRecord) -> String {
 /// What a reader has to know before the numbers.
 pub(super) fn cautions(record: &Record) -> Vec<String> {
     let mut cautions = Vec::new();
+    if !record.stale.is_empty() {
+        cautions.push("Results from before changes, which the departures list; to be made again.".to_owned());
+    }
     if record.scale < 1.0 {
         cautions.push(format!("Runs have {} of their full length: a quick look.", record.scale));
     }
@@ -47,6 +64,12 @@ pub(super) fn cautions(record: &Record) -> Vec<String> {
         cautions.push(format!("Without results: {}.", record.missing.join(", ")));
     }
     cautions
+}
+
+/// How the experiments differ from the paper's, and these results from what the experiments are now.
+pub(super) fn departures(record: &Record) -> Vec<String> {
+    let stale = record.stale.iter().map(|change| format!("Of these results, until they are made again: {change}"));
+    stale.chain(record.report.departures.iter().cloned()).collect()
 }
 
 /// The id with a capital: `Figure 4`.
@@ -93,15 +116,19 @@ pub fn text(record: &Record) -> String {
     }
     for claim in &record.report.claims {
         let said = format!("{} ({}): {}", claim.id, claim.source, claim.says);
-        paragraph(t, &format!("{:<11}", word(claim.verdict)), "           ", &said);
-        paragraph(t, "    test   ", "           ", &claim.test);
-        paragraph(t, "    found  ", "           ", &claim.found);
+        paragraph(t, &format!("{:<15}", word(claim.verdict)), INDENT, &said);
+        paragraph(t, "    test       ", INDENT, &claim.test);
+        if !claim.reason.is_empty() {
+            paragraph(t, "    because    ", INDENT, &format!("{}: {}", why(claim), claim.reason));
+        }
+        paragraph(t, "    found      ", INDENT, &claim.found);
     }
-    if !record.report.departures.is_empty() {
+    let departures = departures(record);
+    if !departures.is_empty() {
         *t += "\ndepartures from the paper:\n";
     }
-    for departure in &record.report.departures {
-        paragraph(t, "- ", "  ", departure);
+    for departure in departures {
+        paragraph(t, "- ", "  ", &departure);
     }
     text
 }

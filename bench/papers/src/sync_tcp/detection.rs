@@ -17,7 +17,7 @@ const SHOWN: f64 = 0.5;
 const PACKET_MS: f64 = 1_420.0 * 8.0 / 10_000.0;
 /// Correlation from which on an estimate tracks. Ours.
 const TRACKS: f64 = 0.7;
-/// Part of the verdicts that have to agree with the slope. Ours.
+/// Part of the verdicts that have to agree with the queue's slope. Ours.
 const AGREES: f64 = 0.8;
 /// Longest lag of the estimate that is looked for, in seconds: a full queue both ways, the base round trip and eight ACKs.
 const LONGEST_LAG: f64 = 1.0;
@@ -32,8 +32,11 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
             Finding::new(more(&best.beside(TRACKS), 0.0), format!("correlation: {best}; at a lag of {lag} s"))
         }),
     claim("sync-detection-tracks-trend", "Sync-TCP §3.3, figure 2", &[DETECTION])
-        .says("the trend analysis can track the trend of the average well")
-        .test("at least 80 % (ours) of the verdicts have the sign of the least-squares slope of their nine averages")
+        .says("the trend analysis can track the trend of the queueing delay well")
+        .test(
+            "at least 80 % (ours) of the verdicts name the direction of the queue itself: the sign of the least-squares slope of the link's \
+             queue over the time of the nine averages, the estimate's best lag before",
+        )
         .asks(|r| {
             let agree = detected(r, agreement);
             Finding::new(more(&agree.beside(AGREES), 0.0), format!("part of the verdicts that agree: {agree}"))
@@ -53,11 +56,11 @@ fn estimates(o: &Outcome) -> Vec<(f64, f64)> {
     samples
 }
 
-/// Verdicts as Sync-TCP §3.3 has them: with the ninth average, and every third after it. When, and on which averages.
-fn verdicts(samples: &[(f64, f64)]) -> impl Iterator<Item = (usize, [f64; SAMPLES], Trend)> + '_ {
+/// Verdicts as Sync-TCP §3.3 has them: with the ninth average, and every third after it. Each with the number of its last average.
+fn verdicts(samples: &[(f64, f64)]) -> impl Iterator<Item = (usize, Trend)> + '_ {
     samples.windows(SAMPLES).enumerate().step_by(STEP).map(|(first, nine)| {
-        let averages: [f64; SAMPLES] = std::array::from_fn(|i| nine[i].1);
-        (first + SAMPLES - 1, averages, trend(&averages.map(|ms| (ms * 1e6) as u64)))
+        let averages: [u64; SAMPLES] = std::array::from_fn(|i| (nine[i].1 * 1e6) as u64);
+        (first + SAMPLES - 1, trend(&averages))
     })
 }
 
@@ -88,18 +91,31 @@ fn best_correlation(o: &Outcome) -> Option<(f64, f64)> {
     lags.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// The part of the verdicts whose trend has the sign of the slope of its averages.
+/// The slope of the queue by least squares over the bins whose middle lies in this time; `None` where there are fewer than two.
+fn slope(queue: &[f64], width: f64, from: f64, to: f64) -> Option<f64> {
+    let middle = |bin: usize| (bin as f64 + 0.5) * width;
+    let bins: Vec<(f64, f64)> = (queue.iter().enumerate().map(|(bin, ms)| (middle(bin), *ms)))
+        .filter(|(at, _)| (from..=to).contains(at))
+        .collect();
+    let mean = bins.iter().map(|(at, _)| at).sum::<f64>() / bins.len() as f64;
+    (bins.len() > 1).then(|| bins.iter().map(|(at, ms)| (at - mean) * ms).sum())
+}
+
+/// The part of the verdicts whose trend is that of the queue, the lag of the estimate before.
 fn agreement(o: &Outcome) -> Option<f64> {
-    let agrees = |(_, nine, trend): (usize, [f64; SAMPLES], Trend)| {
-        // The slope over 0..9 has the sign of the sum of (i - 4) x.
-        let slope: f64 = nine.iter().enumerate().map(|(i, x)| (i as f64 - 4.0) * x).sum();
-        match trend {
+    let (width, queue) = delays(o)?;
+    let (_, lag) = best_correlation(o)?;
+    let samples = estimates(o);
+    let agrees = |(last, trend): (usize, Trend)| {
+        let [from, to] = [last + 1 - SAMPLES, last].map(|i| samples[i].0 - lag);
+        let slope = slope(&queue, width, from, to)?;
+        Some(match trend {
             Trend::Increasing => slope > 0.0,
             Trend::Decreasing => slope < 0.0,
             Trend::Level => slope == 0.0,
-        }
+        })
     };
-    let judged: Vec<bool> = verdicts(&estimates(o)).map(agrees).collect();
+    let judged: Vec<bool> = verdicts(&samples).filter_map(agrees).collect();
     (!judged.is_empty()).then(|| judged.iter().filter(|agrees| **agrees).count() as f64 / judged.len() as f64)
 }
 
@@ -117,7 +133,7 @@ fn series(o: &Outcome) -> Vec<Series> {
     let from = SHOWN * o.seconds;
     let actual = queue.iter().enumerate().map(|(bin, ms)| ((bin as f64 + 0.5) * width, *ms));
     let samples = estimates(o);
-    let by_ack: BTreeMap<usize, Trend> = verdicts(&samples).map(|(i, _, trend)| (i, trend)).collect();
+    let by_ack: BTreeMap<usize, Trend> = verdicts(&samples).collect();
     let marks = |name, wanted: Option<Trend>| {
         let chosen = samples.iter().enumerate().filter(|(i, _)| by_ack.get(i).copied() == wanted);
         Series::marks(name, chosen.map(|(_, point)| *point).filter(|(at, _)| *at >= from).collect())

@@ -17,7 +17,7 @@ use fathom_experiments::scenario::Outcome;
 use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::results::Measure;
-use crate::{Artefact, Paper, Results, spec};
+use crate::{Artefact, Change, Paper, Results, spec};
 use curves::{Curve, LARGE, RESPONSES, View};
 
 const ONE: &str = "sync-tcp-one-bottleneck";
@@ -74,7 +74,14 @@ pub(crate) const PAPER: Paper = Paper {
     ],
     claims: &[detection::CLAIMS, claims::CLAIMS, several::CLAIMS],
     departures: DEPARTURES,
+    changes: CHANGES,
 };
+
+const CHANGES: &[Change] = &[Change {
+    id: "failures-do-not-count",
+    says: "A request that failed counted as one of the responses after which a run ends: what failed is said below each figure, and so many \
+               fewer completed.",
+}];
 
 const DEPARTURES: &[&str] = &[
     "QUIC instead of TCP: selective acknowledgements always, so Reno stands for the paper's Reno and for its SACK; in ns-2 only the one \

@@ -108,10 +108,10 @@ fn heavy_loads_have_ared_first_and_then_last() {
     assert_eq!(ids.map(|id| verdict(&best, id))[1..], [Verdict::NotHeld, Verdict::Held, Verdict::NotHeld]);
 }
 
-/// The numbers of table 1 as a run's outcome.
-fn summary(column: usize) -> Outcome {
+/// The numbers of table 1 as a run's outcome, drops as so many of the paper's.
+fn summary(column: usize, drops: f64) -> Outcome {
     let number = |row: usize| TABLE_1[row].2[column].parse::<f64>().unwrap();
-    let link = LinkOutcome { drops_percent: number(0), mean_queue: number(1), ..LinkOutcome::default() };
+    let link = LinkOutcome { drops_percent: drops * number(0), mean_queue: number(1), ..LinkOutcome::default() };
     let times = Distribution { median_ms: number(4), mean_ms: number(5), ..distribution(1, |_| 0.0) };
     let group = GroupOutcome {
         mean_size: number(2),
@@ -125,19 +125,27 @@ fn summary(column: usize) -> Outcome {
 #[test]
 fn the_papers_own_table_holds_and_a_turned_one_does_not() {
     let ids = ["drops", "queue", "size", "goodput", "median", "mean"].map(|row| format!("sync-table-{row}"));
-    let build = |columns: [usize; 3]| {
+    let build = |columns: [usize; 3], drops: f64| {
         let mut results = Results::default();
         for (system, column) in [RENO, ARED, SYNC].into_iter().zip(columns) {
-            add(&mut results, ONE, &Curve::one("90", system).key, summary(column));
+            add(&mut results, ONE, &Curve::one("90", system).key, summary(column, drops));
         }
         results
     };
-    let (printed, turned) = (build([0, 1, 2]), build([2, 0, 1]));
+    let (printed, turned) = (build([0, 1, 2], 1.0), build([2, 0, 1], 0.5));
     for id in &ids {
         assert_eq!(verdict(&printed, id), Verdict::Held, "{id}");
         assert_eq!(verdict(&turned, id), Verdict::NotHeld, "{id}");
     }
     assert_eq!(verdict(&printed, "sync-ared-above-target"), Verdict::Held);
+    // Five times the drops, 69 % and 19 %: another regime, whatever the order.
+    for id in &ids {
+        let claims = PAPER.report(&build([0, 1, 2], 5.0)).claims;
+        let collapsed = claims.into_iter().find(|claim| claim.id == *id).unwrap();
+        assert_eq!(collapsed.verdict, Verdict::NotInRegime, "{id}");
+        let expected = "a link drops more than 17 % of its packets: 90 SACK-ARED-ECN (70 %)";
+        assert!(collapsed.reason.contains(expected), "{}", collapsed.reason);
+    }
     let Body::Table(table) = table_1(&printed).body else { panic!("no table") };
     for row in &table.rows {
         for entry in &row.entries[..3] {
@@ -166,8 +174,10 @@ fn the_largest_response_is_judged_where_it_completes() {
         ["sync-largest-faster", "sync-largest-fewer-drops", "sync-largest-ared-incomplete"]
             .map(|id| verdict(&results, id))
     };
-    assert_eq!(build(Some((900.0, 500)), None, Some((680.0, 100))), [Verdict::Held; 3]);
+    assert_eq!(build(Some((900.0, 600)), None, Some((640.0, 100))), [Verdict::Held; 3]);
     assert_eq!(build(Some((680.0, 500)), Some((900.0, 9)), Some((900.0, 400))), [Verdict::NotHeld; 3]);
+    // Sooner, but by 28 s; with fewer drops, but three times fewer.
+    assert_eq!(build(Some((488.0, 300)), None, Some((460.0, 100)))[..2], [Verdict::NotHeld; 2]);
     assert_eq!(build(None, None, Some((680.0, 1)))[..2], [Verdict::Undecided; 2]);
 }
 
@@ -216,16 +226,24 @@ fn a_curve_that_falls_behind_later_moves_the_crossing() {
 
 #[test]
 fn drift_may_move_curves_by_two_percent() {
-    let build = |by: f64| {
+    // Responses above 25 kB only; so many of a hundred reductions are early.
+    let group = |by: f64, early: u64| {
+        let cdf = (0..=300).map(|n| 100.0 * f64::from(n)).map(|ms| (ms, by_half(5_000.0)(ms) - by)).collect();
+        let times_large = Some(Distribution { cdf, ..distribution(100, |_| 0.0) });
+        let (early_reductions, loss_reductions) = (early, 100 - early);
+        GroupOutcome { times_large, early_reductions, loss_reductions, ..GroupOutcome::default() }
+    };
+    let build = |by: f64, early: u64| {
         let mut results = Results::default();
         for load in ["75", "90", "95"] {
-            add_curve(&mut results, &Curve::one(load, SYNC), 390.0);
-            let moved = move |ms: f64| by_half(390.0)(ms) - by;
-            add(&mut results, DRIFT, &Curve::drift(load).key, outcome("forward", moved));
+            add(&mut results, ONE, &Curve::one(load, SYNC).key, of_group(group(0.0, 88)));
+            add(&mut results, DRIFT, &Curve::drift(load).key, of_group(group(by, early)));
         }
-        verdict(&results, "sync-drift-harmless")
+        testing::finding(&PAPER, &results, "sync-drift-harmless")
     };
-    assert_eq!((build(0.015), build(-0.03)), (Verdict::Held, Verdict::NotHeld));
+    assert_eq!((build(0.015, 88).verdict, build(-0.03, 88).verdict), (Verdict::Held, Verdict::NotHeld));
+    // Where losses decide, drift has nothing to disturb: neither of the two says anything.
+    assert_eq!([0.015, -0.03].map(|by| build(by, 12).verdict), [Verdict::NotInRegime; 2]);
 }
 
 #[test]
@@ -294,6 +312,12 @@ fn an_estimate_tracks_the_queue_or_does_not() {
         (verdict(&results, "sync-detection-tracks-queue"), verdict(&results, "sync-detection-tracks-trend"), results)
     };
     let late = detected(|at| 1.136 * (60.0 + 40.0 * ((at - 0.2) * 2.0).sin()));
+    // An average whose own trend is plain: up three quarters of the time, whatever the queue does.
+    let deaf = detected(|at| {
+        60.0 + if (at / 2.0).fract() < 0.75 { (at / 2.0).fract() } else { 3.0 - 3.0 * (at / 2.0).fract() }
+    });
+    let (_, trend, _) = build(deaf);
+    assert_eq!(trend, Verdict::NotHeld);
     let (queue, trend, results) = build(late);
     assert_eq!((queue, trend), (Verdict::Held, Verdict::Held));
     let Body::Figure(figure) = detection::figure(&results).body else { panic!("no figure") };
