@@ -138,8 +138,17 @@ pub struct ClaimCheck {
 /// A claim by its name, where the paper has it, and the studies without whose results it is left out. What it says, its test and the
 /// predicate follow.
 pub const fn claim(id: &'static str, source: &'static str, studies: &'static [&'static str]) -> ClaimCheck {
-    let (regime, predicate): (fn(&Results) -> _, fn(&Results) -> _) = (|_| Vec::new(), |_| Finding::together([]));
-    ClaimCheck { id, source, studies, says: "", test: "", inapplicable: None, regime, predicate }
+    let (says, test) = ("", "");
+    ClaimCheck {
+        id,
+        source,
+        studies,
+        says,
+        test,
+        inapplicable: None,
+        regime: |_| Vec::new(),
+        predicate: |_| Finding::together([]),
+    }
 }
 
 impl ClaimCheck {

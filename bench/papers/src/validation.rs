@@ -2,6 +2,7 @@
 //! the first run; docs/validation.md says where each comes from, and why one is missed that is.
 
 use fathom_experiments::scenario::{GroupOutcome, Outcome};
+use fathom_metrics::round;
 use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::claims::{above, all, below, exceeds};
@@ -13,6 +14,7 @@ const DCA: &str = "validation-dca";
 const SDC: &str = "validation-sdc";
 const PACKET_SIZE: &str = "validation-packet-size";
 const GHSTCP: &str = "validation-ghstcp";
+const LADDER: &str = "ladder-sync-tcp";
 
 pub(crate) const PAPER: Paper = Paper {
     name: "validation",
@@ -20,6 +22,7 @@ pub(crate) const PAPER: Paper = Paper {
     artefacts: ARTEFACTS,
     claims: &[SYNC_TCP_BANDS, DCA_BANDS, SDC_BANDS, PACKET_SIZE_BANDS, GHSTCP_BANDS],
     departures: DEPARTURES,
+    changes: &[],
 };
 
 const DEPARTURES: &[&str] = &[
@@ -41,6 +44,8 @@ const ARTEFACTS: &[ArtefactSpec] = &[
     spec("sdc", "SDC figure 4: timeouts per connection", &[SDC], sdc_figure),
     spec("packet-size", "Packet size figures 4.4 to 4.11: starved flows", &[PACKET_SIZE], packet_size_table),
     spec("ghstcp", "gHSTCP figures 2 and 3: throughput of the groups", &[GHSTCP], ghstcp_table),
+    spec("ladder", "from TCP to QUIC in steps, on Sync-TCP's network: drops", &[LADDER], ladder_figure),
+    spec("steps", "the same in numbers", &[LADDER], ladder_table),
 ];
 
 /// Whether the mean over the seeds lies in a band: undecided when it does not, but its interval reaches there.
@@ -59,7 +64,8 @@ fn band(values: &BySeed, low: f64, high: f64) -> Verdict {
 /// Every one of these numbers lies in its band.
 fn bands<const N: usize>(unit: &str, cases: [(&str, BySeed, f64, f64); N]) -> Finding {
     Finding::together(cases.map(|(what, values, low, high)| {
-        Finding::new(band(&values, low, high), format!("{what} {values} {unit} ({low} to {high})"))
+        let numbers = format!("{what} {values} {unit} ({} to {})", round(low, 1), round(high, 1));
+        Finding::new(band(&values, low, high), numbers)
     }))
 }
 
@@ -154,6 +160,55 @@ const SYNC_TCP_BANDS: &[ClaimCheck] = &[
             }))
         }),
 ];
+
+// The ladder.
+
+/// The steps from the paper's TCP to QUIC; each keeps those before it.
+const STEPS: [&str; 10] = [
+    "TCP",
+    "+SACK",
+    "+first window of 10",
+    "+growth by bytes, ACKs after 25 ms",
+    "+probe timeout, one probe",
+    "+two probes",
+    "+handshakes of 1200 bytes",
+    "+close without FIN, idle timeout",
+    "quinn",
+    "noq",
+];
+const LADDER_CONTROLLERS: [(&str, &str); 2] = [("reno", "Reno"), ("sync:trust=full", "Sync-TCP")];
+
+fn step(r: &Results, step: &str, controller: &str, of: Measure) -> BySeed {
+    r.by_seed(LADDER, &[("step", step), ("controller", controller)], of)
+}
+
+fn ladder_figure(r: &Results) -> Artefact {
+    let there = || STEPS.iter().filter(|name| step(r, name, "reno", DROPS).estimate().is_some());
+    let series = LADDER_CONTROLLERS.map(|(controller, name)| {
+        let points = there().zip(1_u32..);
+        let at = |(name, n): (&&str, u32)| Some((f64::from(n), step(r, name, controller, DROPS).estimate()?));
+        Series::of_estimates(name, points.filter_map(at))
+    });
+    let names: Vec<String> = there().zip(1..).map(|(name, n)| format!("{n} {name}")).collect();
+    let axes = [Axis::linear("Step"), Axis::linear("Packets dropped at R0 (%)")];
+    let note =
+        format!("Means over the seeds with 95 % intervals. Steps, each with those before it: {}.", names.join("; "));
+    Artefact::figure("Drops from TCP to QUIC, 90 % load, 60,000 responses", axes, series, note)
+}
+
+fn ladder_table(r: &Results) -> Artefact {
+    let columns: [(&str, Measure); 4] =
+        [("drops (%)", DROPS), ("queue (packets)", QUEUE), ("median (ms)", MEDIAN), ("mean (ms)", MEAN)];
+    let there = |name: &&&str| step(r, name, "reno", DROPS).estimate().is_some();
+    let rows = LADDER_CONTROLLERS.into_iter().flat_map(|(controller, title)| {
+        STEPS.iter().filter(there).map(move |name| {
+            let cells = columns.map(|(_, of)| Entry::new(step(r, name, controller, of).estimate(), ""));
+            Row::new(format!("{title}, {name}"), cells)
+        })
+    });
+    let note = "Each step keeps those before it. A step of QUIC's handshake costs bytes: for the same load there are fewer connections.";
+    Artefact::table("Steps from TCP to QUIC, 90 % load, 60,000 responses", columns.map(|(head, _)| head), rows, note)
+}
 
 // DCA, table 4-4.
 

@@ -131,9 +131,8 @@ fn stored_runs_completed_the_responses_they_count() {
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/cells");
     let mut found = 0;
     for (name, text) in shipped_studies() {
-        let study = Study::from_toml(name, text).unwrap_or_else(|e| panic!("{name}: {e}"));
-        // A build may lack a study's stack.
-        let Ok(wanted) = study.runs(1.0) else { continue };
+        // A build may lack a study's stack; tests/cli.rs reads every study in a build that has them all.
+        let Ok(wanted) = Study::from_toml(name, text).and_then(|study| study.runs(1.0)) else { continue };
         for result in stored(&wanted, &runs.join(name)) {
             let run = wanted.iter().find(|run| run.fingerprint == result.fingerprint).expect("its cell");
             let Stop::Responses(responses) = run.scenario.stop else { continue };
