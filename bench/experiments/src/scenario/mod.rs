@@ -39,8 +39,8 @@ pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
 pub use error::{PlanError, RunError, ScenarioError};
 pub use outcome::{
-    ComputedLoad, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime,
-    TracedOutcome,
+    ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome,
+    SharesOverTime, TracedOutcome,
 };
 pub use run::run;
 pub use seeds::Seeding;

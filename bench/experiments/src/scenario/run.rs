@@ -190,6 +190,12 @@ impl<'a> Run<'a> {
             if keep.delays.contains(&name) {
                 link = link.with_log();
             }
+            if keep.bytes.contains(&name) {
+                link = link.with_bytes();
+            }
+            if keep.drops.contains(&name) {
+                link = link.with_drops();
+            }
             let id = self.state.sim.add_link(link);
             self.links.push((name, id));
             self.router.push(RouterLink { link: id, rate: spec.rate, queue: *queue, delay: spec.delay });

@@ -175,6 +175,12 @@ pub struct KeepSpec {
     /// Links of which it is kept when each packet entered and how long it took.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<String>,
+    /// Links whose bytes are kept by what their packets are for; not in netem.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bytes: Vec<String>,
+    /// Links whose arrivals and drops are kept over time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drops: Vec<String>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -477,7 +483,9 @@ impl KeepSpec {
     fn check(&self, chain: &Chain, traffic: &[Traffic]) -> Result<(), PlanError> {
         let links: Vec<String> = chain.directed().map(|(_, _, name)| name).collect();
         let queues = self.queue.iter().map(|n| ("queue", n)).chain(self.shares.iter().map(|n| ("shares", n)));
-        for (field, name) in queues.chain(self.delays.iter().map(|n| ("delays", n))) {
+        let others = [("delays", &self.delays), ("bytes", &self.bytes), ("drops", &self.drops)];
+        let others = others.into_iter().flat_map(|(field, names)| names.iter().map(move |n| (field, n)));
+        for (field, name) in queues.chain(others) {
             if !links.contains(name) {
                 let known = links.join(", ");
                 return Err(PlanError(format!(

@@ -74,7 +74,10 @@ impl Clients {
         let part = &endpoints.part;
         let kept = endpoints.idle.as_ref().and_then(|idle| idle.take(part));
         let (mut client, flow) = match kept {
-            Some(kept) => kept,
+            Some((client, flow)) => {
+                add_needs(part, flow, request);
+                (client, flow)
+            }
             None => self.open(endpoints, request, index).await?,
         };
         let fetched = match send(&mut *client, request, self.streams).await {
@@ -111,6 +114,7 @@ impl Clients {
         let sim = &part.state.sim;
         let flow = sim.add_flow_with_delays(hosts[index % hosts.len()], request.client_rtt, request.server_rtt);
         part.opened(flow, request.server_delay);
+        add_needs(part, flow, request);
         if self.traced == Some(index) {
             *part.traced.lock() = Some(flow);
         }
@@ -125,6 +129,15 @@ impl Clients {
             part.closed(flow);
         })
     }
+}
+
+/// What a response or a request carries besides its body: header and frames of HTTP/3, settings, and QUIC's own frames of a connection.
+const HTTP_BYTES: u64 = 100;
+
+/// A flow is to carry this request and its response, for links that keep their bytes by purpose.
+fn add_needs(part: &ControllerGroup, flow: u32, request: &WebRequest) {
+    let with_head = |bytes: u64| bytes.saturating_add(HTTP_BYTES);
+    part.state.sim.add_needs(flow, with_head(request.response_bytes), with_head(request.request_bytes));
 }
 
 async fn send(client: &mut dyn Client, request: &WebRequest, streams: u32) -> Result<Fetched, HttpError> {
