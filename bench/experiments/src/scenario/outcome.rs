@@ -148,6 +148,12 @@ fn is_zero(x: &f64) -> bool {
     *x == 0.0
 }
 
+// The signature is serde's.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_no_count(n: &u64) -> bool {
+    *n == 0
+}
+
 /// A group of traffic, or those of its connections that have one controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupOutcome {
@@ -167,6 +173,9 @@ pub struct GroupOutcome {
     pub responses: u64,
     /// Requests that failed.
     pub failed: u64,
+    /// Of them, those whose user gave up waiting.
+    #[serde(default, skip_serializing_if = "is_no_count")]
+    pub abandoned: u64,
     /// Bytes of completed bodies.
     pub body_bytes: u64,
     /// Mean size of the completed responses in bytes.

@@ -336,6 +336,7 @@ impl<'a> Run<'a> {
                     max_window: traffic.max_window,
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(SMALLEST_STOCK_DATAGRAM),
+                    idle: traffic.idle,
                     clock: match traffic.misreport {
                         Some(misreport) => ClientClock::Misreports(misreport, first_link),
                         None => ClientClock::Drifts(drift),
@@ -369,6 +370,7 @@ impl<'a> Run<'a> {
             parts: parts.into(),
             seed: seeds.requests,
             streams: traffic.streams,
+            patience: traffic.patience,
             traced: traced.map(|(number, _)| number),
             watched: wants_rtt.then_some(0),
             tap: delivery.map(|delivery| delivery as Arc<Mutex<dyn Tap>>),

@@ -6,14 +6,15 @@ use fathom_cc::units::parse_duration;
 use fathom_cc::{Capabilities, Rate};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::QueueSpec;
+use fathom_traffic::Arrivals;
 use serde::{Deserialize, Serialize};
 
 use super::background::Background;
 use super::chain::{Access, AccessQueues, Chain, ChainLink};
-use super::{Connections, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
-use crate::stack::{Controller, Stack};
+use super::{Connections, Period, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
+use crate::stack::{Controller, IDLE, Stack};
 pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
-use values::{parse_mix, parse_range, parse_rate, parse_stop};
+use values::{parse_idle, parse_mix, parse_patience, parse_range, parse_rate, parse_stop};
 
 /// A scenario as written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,7 +79,7 @@ pub struct TrafficSpec {
     pub from: String,
     /// Router of its clients.
     pub to: String,
-    /// `web:LOAD of RATE`, such as `web:90% of 10Mbps`; `flows:N` that outlast the run; or `flows:NxSIZE`. Flows may have a spread of
+    /// `web:LOAD of RATE`, such as `web:90% of 10Mbps`, for a part of the run `web:95% of 10Mbps from 200s to 400s`; `flows:N` that outlast the run; or `flows:NxSIZE`. Flows may have a spread of
     /// their starts, and wait before the first: `flows:100@2s`, `flows:1 after 20s`. `bulk:COUNTxSIZE@INTERVAL` are flows one after the
     /// other.
     pub workload: String,
@@ -109,6 +110,16 @@ pub struct TrafficSpec {
     /// 1024 gaps in a stream, which fast flows behind deep queues reach. quiche does not, and takes one stream always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
+    /// How web requests arrive: `packmime`, in the bursts of the model, or `poisson`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub arrivals: Arrivals,
+    /// How long a user waits for a response, from the start of the request: then the client closes the connection and the request has
+    /// failed. `10s`, or `none`.
+    #[serde(default = "none", skip_serializing_if = "is_none")]
+    pub patience: String,
+    /// Longest silence before either end gives a connection up.
+    #[serde(default = "idle", skip_serializing_if = "is_idle")]
+    pub idle_timeout: String,
     /// Its responses count towards the end of the run.
     #[serde(default = "yes")]
     pub counted: bool,
@@ -203,6 +214,15 @@ fn reno() -> String {
 fn none() -> String {
     "none".into()
 }
+fn is_none(text: &str) -> bool {
+    text == none()
+}
+fn idle() -> String {
+    format!("{}s", IDLE.as_secs())
+}
+fn is_idle(text: &str) -> bool {
+    text == idle()
+}
 fn yes() -> bool {
     true
 }
@@ -255,6 +275,13 @@ impl ScenarioSpec {
                 "stop: no counted traffic completes responses; end at a time, such as 100s, or count web traffic"
                     .into(),
             ));
+        }
+        let periods = |t: &&Traffic| matches!(t.workload, Workload::Web { period, .. } if period != Period::default());
+        if let (Stop::Responses(_), Some(t)) = (stop, traffic.iter().find(periods)) {
+            return Err(PlanError(format!(
+                "stop: '{}' makes requests for a part of the run only; end it at a time, such as 1200s",
+                t.name
+            )));
         }
         let warm_up = field("warm-up", parse_duration(&self.warm_up))?;
         if matches!(stop, Stop::At(end) if end <= warm_up) {
@@ -340,9 +367,14 @@ impl TrafficSpec {
         }
         let mut workload: Workload = field(&at("workload"), self.workload.parse())?;
         match &mut workload {
-            Workload::Web { server_delay, .. } => *server_delay = self.server_delay,
+            Workload::Web { server_delay, arrivals, .. } => {
+                (*server_delay, *arrivals) = (self.server_delay, self.arrivals);
+            }
             Workload::Bulk { .. } if self.server_delay => {
                 return Err(PlanError(at("server-delay: only servers of web traffic have one; leave it out")));
+            }
+            Workload::Bulk { .. } if self.arrivals != Arrivals::default() => {
+                return Err(PlanError(at("arrivals: only web traffic has them; leave it out")));
             }
             Workload::Bulk { .. } => {}
         }
@@ -380,6 +412,8 @@ impl TrafficSpec {
             drift: self.drift,
             misreport: None,
             streams: self.streams.unwrap_or(1),
+            patience: field(&at("patience"), parse_patience(&self.patience))?,
+            idle: field(&at("idle-timeout"), parse_idle(&self.idle_timeout))?,
             counted: self.counted,
         })
     }

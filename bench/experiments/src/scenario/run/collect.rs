@@ -144,9 +144,10 @@ fn group_outcome(
     for part in parts {
         let mut stats = part.stats();
         let senders = stats.senders.totals();
-        let RunStats { responses: own, failed, connections, over, open, .. } = &*stats;
+        let RunStats { responses: own, failed, abandoned, connections, over, open, .. } = &*stats;
         responses.merge(own);
         outcome.failed += failed;
+        outcome.abandoned += abandoned;
         outcome.connections += connections;
         outcome.accepted += senders.began;
         outcome.one_way_negotiated += senders.one_way_negotiated;
