@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use fathom_cc::Time;
 
-pub use packmime::{Options, PackMime, RateOutOfRange};
+pub use packmime::{Arrivals, Options, PackMime, RateOutOfRange};
 
 /// One request-response pair on a connection of its own (HTTP/1.0 style, Sync-TCP §4.2), whatever the workload it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,10 +25,22 @@ use std::time::Duration;
 use fathom_cc::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use serde::{Deserialize, Serialize};
 
 use super::WebRequest;
 use super::distributions::{self, Above, Weibull};
 use super::fsd::{CorrelatedNormal, Fsd};
+
+/// When requests begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// As the model has them: Weibull gaps that depend on those before over long times.
+    #[default]
+    Packmime,
+    /// Independent exponential gaps with the same mean, a Poisson process.
+    Poisson,
+}
 
 /// Choices that the model leaves open. The default is the one of Sync-TCP §4.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +49,8 @@ pub struct Options {
     pub server_delay: bool,
     /// Larger responses are cut to this many bytes; `None`, the paper's way, leaves the tail alone.
     pub max_response: Option<u64>,
+    /// When requests begin.
+    pub arrivals: Arrivals,
 }
 
 /// A rate for which the model is not defined.
@@ -56,6 +70,8 @@ pub struct PackMime {
     next_start: Time,
     gap: Weibull,
     gaps: CorrelatedNormal,
+    /// Mean gap in seconds and the generator, where arrivals are independent.
+    poisson: Option<(f64, Pcg64)>,
     requests: CorrelatedNormal,
     client_rtts: CorrelatedNormal,
     server_rtts: CorrelatedNormal,
@@ -77,6 +93,10 @@ impl PackMime {
             next_start: Time::ZERO,
             gap: Weibull::with_mean(fit.gap_shape(), 1.0 / rate),
             gaps: CorrelatedNormal::new(fit.gaps(), stream(seed, Quantity::Gaps)),
+            poisson: match options.arrivals {
+                Arrivals::Packmime => None,
+                Arrivals::Poisson => Some((1.0 / rate, stream(seed, Quantity::PoissonGaps))),
+            },
             requests: CorrelatedNormal::new(fit.requests(), stream(seed, Quantity::Requests)),
             client_rtts: CorrelatedNormal::new(fit.client_rtts(), stream(seed, Quantity::ClientRtts)),
             server_rtts: CorrelatedNormal::new(fit.server_rtts(), stream(seed, Quantity::ServerRtts)),
@@ -103,6 +123,15 @@ impl PackMime {
         self.options.max_response.map_or(size, |max| size.min(max.max(1)))
     }
 
+    /// Seconds to the next request.
+    fn gap(&mut self) -> f64 {
+        match &mut self.poisson {
+            None => self.gap.quantile(Above::normal(self.gaps.sample())),
+            // A Weibull of shape 1.
+            Some((mean, rng)) => Weibull { shape: 1.0, scale: *mean }.quantile(uniform(rng)),
+        }
+    }
+
     fn server_delay(&mut self) -> Duration {
         if !self.options.server_delay {
             return Duration::ZERO;
@@ -116,7 +145,8 @@ impl Iterator for PackMime {
 
     fn next(&mut self) -> Option<WebRequest> {
         let start = self.next_start;
-        self.next_start += distributions::seconds(self.gap.quantile(Above::normal(self.gaps.sample())));
+        let gap = self.gap();
+        self.next_start += distributions::seconds(gap);
         Some(WebRequest {
             start,
             request_bytes: distributions::request_size(Above::normal(self.requests.sample())),
@@ -241,6 +271,7 @@ enum Quantity {
     ServerDelays = 6,
     ClientRtts = 7,
     ServerRtts = 8,
+    PoissonGaps = 9,
 }
 
 /// The generator of one quantity under one seed. The odd multiplier spreads the few quantities over all bits, and

@@ -3,9 +3,10 @@
 use fathom_cc::Rate;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::QueueSpec;
+use fathom_traffic::Arrivals;
 
 use crate::scenario::{
-    Connections, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
+    Connections, Period, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
 };
 use crate::stack::{Controller, Stack};
 
@@ -167,7 +168,8 @@ impl Plan {
         let part = parse_load(&self.load).map_err(|e| PlanError(format!("load: {e}")))?;
         if self.workload == "packmime" {
             let load = WebLoad::Computed { part, of: link };
-            return Ok(Workload::Web { load, server_delay: self.server_delay });
+            let (arrivals, period) = (Arrivals::default(), Period::default());
+            return Ok(Workload::Web { load, server_delay: self.server_delay, arrivals, period });
         }
         match self.workload.parse() {
             Ok(bulk @ Workload::Bulk { bytes: Some(_), .. }) => Ok(bulk),

@@ -15,7 +15,7 @@ use crate::scenario::{
     Chain, Cost, KeepSpec, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Source, Stop, TcpSettings,
     Traffic, WebLoad, Workload, note, run_with,
 };
-use crate::stack::{Controller, DATAGRAM, Stack};
+use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
 
 /// Results of comparisons have had it from the start.
 const SEEDING: Seeding = Seeding::Paired;
@@ -77,6 +77,8 @@ impl RunSpec<'_> {
             drift: 0,
             misreport: None,
             streams: 1,
+            patience: None,
+            idle: IDLE,
             counted: name == FORWARD.0,
         };
         let (forward, reverse) = workloads(plan.workload, self.rates);
@@ -119,8 +121,11 @@ impl RunSpec<'_> {
 /// What the clients of both directions ask for; bulk transfers go forward only.
 fn workloads(workload: Workload, rates: Rates) -> (Workload, Option<Workload>) {
     match workload {
-        Workload::Web { server_delay, .. } => {
-            let [forward, reverse] = rates.map(|rate| Workload::Web { load: WebLoad::Connections(rate), server_delay });
+        Workload::Web { server_delay, arrivals, period, .. } => {
+            let [forward, reverse] = rates.map(|rate| {
+                let load = WebLoad::Connections(rate);
+                Workload::Web { load, server_delay, arrivals, period }
+            });
             (forward, Some(reverse))
         }
         Workload::Bulk { .. } => (workload, None),

@@ -35,6 +35,9 @@ pub enum HttpError {
     /// The server answered with another status than 200.
     #[error("status {0}")]
     Status(u16),
+    /// The user gave up waiting for the response.
+    #[error("the user gave up")]
+    Abandoned,
     /// The body is not of the length requested.
     #[error("{got} bytes arrived of {wanted}")]
     Length {

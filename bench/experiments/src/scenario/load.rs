@@ -74,9 +74,13 @@ pub(super) fn rate(
 
 /// Bytes per second that connections at this rate offer.
 fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: Costs) -> Result<f64, ScenarioError> {
+    let Workload::Web { period, .. } = traffic.workload else { return Ok(0.0) };
     let count = match scenario.stop {
         Stop::Responses(n) => n as usize,
-        Stop::At(end) => (rate * end.as_secs_f64()) as usize,
+        Stop::At(end) => {
+            let active = period.until.map_or(end, |until| until.min(end)).saturating_sub(period.from);
+            (rate * active.as_secs_f64()) as usize
+        }
     };
     let source = Source::new(traffic.workload, rate, seed)
         .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
@@ -84,7 +88,7 @@ fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: 
     for request in source.take(count.clamp(1, MOST)) {
         n += 1;
         bytes += costs.connection + costs.byte * request.response_bytes as f64 + request.request_bytes as f64;
-        last = request.start.as_secs_f64();
+        last = request.start.as_secs_f64() - period.from.as_secs_f64();
     }
     // What the requests of a run offer over the time in which they come; the model's own gaps vary, too.
     let span = if last > 0.0 { last } else { n as f64 / rate };
@@ -123,6 +127,7 @@ fn costs(timestamps: Timestamps, traffic: &Traffic, on_the_wire: BytesOnTheWire)
             drift: 0,
             misreport: None,
             streams: 1,
+            patience: None,
             ..traffic.clone()
         };
         let scenario = Scenario {

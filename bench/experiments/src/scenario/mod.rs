@@ -40,9 +40,10 @@ pub use background::{Background, BackgroundOutcome, Load};
 pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
 pub use error::{PlanError, RunError, ScenarioError};
+pub use fathom_traffic::Arrivals;
 pub use outcome::{
-    ComputedLoad, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime, TcpOutcome,
-    TracedOutcome,
+    ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome,
+    SharesOverTime, TcpOutcome, TracedOutcome,
 };
 pub use run::run;
 pub use seeds::Seeding;
@@ -138,6 +139,10 @@ pub struct Traffic {
     pub misreport: Option<ClockMisreport>,
     /// Streams that a body travels over at once.
     pub streams: u32,
+    /// How long a user waits for a response before the client closes the connection; `None`: for ever.
+    pub patience: Option<Duration>,
+    /// Longest silence before either end gives a connection up.
+    pub idle: Duration,
     /// Its responses count towards the end of the run.
     pub counted: bool,
 }
@@ -151,6 +156,10 @@ pub enum Workload {
         load: WebLoad,
         /// Servers think before they answer (PackMime's server delay).
         server_delay: bool,
+        /// How requests arrive.
+        arrivals: Arrivals,
+        /// When they do.
+        period: Period,
     },
     /// This many downloads that outlast the run (`bytes` `None`) or have a size, their starts spread evenly over `spread`.
     Bulk {
@@ -163,6 +172,15 @@ pub enum Workload {
         /// When the first starts: on a network that background traffic has filled.
         after: Duration,
     },
+}
+
+/// The part of a run in which requests are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    /// From here on.
+    pub from: Duration,
+    /// Up to here; `None`: to the end of the run.
+    pub until: Option<Duration>,
 }
 
 /// How much web traffic comes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fathom_cc::Time;
 use fathom_metrics::{Distribution, Fairness, RttSample, WindowPoint, round};
 use fathom_netsim::backend::Punctuality;
-use fathom_netsim::link::{Shares, jain, starved};
+use fathom_netsim::link::{LinkBytes, Shares, jain, starved};
 use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundOutcome;
@@ -67,6 +67,23 @@ pub struct LinkOutcome {
     /// The delay of each packet, in the order in which they entered it, where that was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<PacketDelay>,
+    /// Its bytes by what their packets were for, where that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<LinkBytes>,
+    /// Arrivals and drops over time, from the start of the run, where they were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops: Option<DropsOverTime>,
+}
+
+/// Packets that reached a link, and those of them that its queue dropped.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DropsOverTime {
+    /// Width of a bin in seconds.
+    pub bin_seconds: f64,
+    /// Packets that arrived, per bin.
+    pub arrived: Vec<u64>,
+    /// Packets dropped, per bin.
+    pub dropped: Vec<u64>,
 }
 
 impl LinkOutcome {
@@ -131,6 +148,12 @@ fn is_zero(x: &f64) -> bool {
     *x == 0.0
 }
 
+// The signature is serde's.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_no_count(n: &u64) -> bool {
+    *n == 0
+}
+
 /// A group of traffic, or those of its connections that have one controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupOutcome {
@@ -150,6 +173,9 @@ pub struct GroupOutcome {
     pub responses: u64,
     /// Requests that failed.
     pub failed: u64,
+    /// Of them, those whose user gave up waiting.
+    #[serde(default, skip_serializing_if = "is_no_count")]
+    pub abandoned: u64,
     /// Bytes of completed bodies.
     pub body_bytes: u64,
     /// Mean size of the completed responses in bytes.
@@ -327,6 +353,74 @@ mod tests {
         // The largest of the first hundred responses: what arrived of its packets carried it, at no more than the link's rate.
         assert!((end.sent - end.lost) * 1_392 > web.traced && web.traced > 25_000, "{end:?}");
         assert!(end.seconds > web.traced as f64 * 8.0 / 10e6 && end.seconds <= web.times.unwrap().max_ms / 1e3 * 1.01);
+    }
+
+    /// One download of 10 MB over a link that drops, with what `keep` asks for.
+    fn download(stack: &str, keep: &str) -> Outcome {
+        let text = format!(
+            r#"
+            stop = "1 responses"
+            stack = "{stack}"
+            [network]
+            topology = "dumbbell"
+            link = "5Mbps"
+            delay = "20ms"
+            queue = "droptail:10p"
+            [keep]
+            {keep}
+            [[traffic]]
+            name = "flow"
+            from = "left"
+            to = "right"
+            workload = "flows:1x10MB"
+            controller = "reno"
+            "#
+        );
+        let scenario = ScenarioSpec::from_toml(&text).unwrap().check().unwrap();
+        run(&scenario, 1, &Progress::default()).unwrap().0
+    }
+
+    #[test]
+    fn a_link_sorts_its_bytes_by_what_they_are_for() {
+        let stacks = if cfg!(feature = "quiche") { &["quinn", "noq", "quiche"][..] } else { &["quinn", "noq"] };
+        for stack in stacks {
+            let outcome = download(stack, r#"bytes = ["left-right", "right-left"]"#);
+            let link = &outcome.links["left-right"];
+            let bytes = link.bytes.unwrap();
+            // A packet is 1420 bytes on the wire and carries 1368 of the body. Nothing was sent again that was not dropped.
+            let (needed, dropped) = (10_000_000.0 * 1_420.0 / 1_368.0, bytes.dropped.total() as f64);
+            assert!(link.dropped > 50, "{stack}: {} drops", link.dropped);
+            assert!((bytes.arrived.first_time as f64 / needed - 1.0).abs() < 0.01, "{stack}: {bytes:?}");
+            assert!(dropped > needed * 0.006, "{stack}: {dropped}");
+            assert!((bytes.arrived.duplicate as f64 - dropped).abs() < needed * 0.005, "{stack}: {bytes:?}");
+            assert!((1_200..10_000).contains(&bytes.arrived.handshake), "{stack}: {bytes:?}");
+            assert_eq!(bytes.arrived.other, 0, "{stack}: {bytes:?}");
+            // The way back carries acknowledgements and one request.
+            let back = outcome.links["right-left"].bytes.unwrap().arrived;
+            assert!(back.acknowledgements > 100_000 && back.first_time + back.duplicate < 1_000, "{stack}: {back:?}");
+            // Everything that arrived has a purpose.
+            let shown = link.throughput_bps * outcome.seconds / 8.0;
+            assert!((bytes.arrived.total() as f64 - dropped - shown).abs() < 10.0, "{stack}: {bytes:?} {shown}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_changes_no_packet() {
+        let plain = download("quinn", "");
+        let kept = download(
+            "quinn",
+            r#"bytes = ["left-right"]
+            drops = ["left-right"]"#,
+        );
+        assert_eq!(plain.trace_hash, kept.trace_hash);
+        assert!(plain.links["left-right"].bytes.is_none() && plain.links["left-right"].drops.is_none());
+        let (link, drops) = (&kept.links["left-right"], kept.links["left-right"].drops.clone().unwrap());
+        assert_eq!((drops.arrived.iter().sum::<u64>(), drops.dropped.iter().sum()), (link.arrived, link.dropped));
+        assert_eq!(drops.arrived.len(), (kept.seconds / drops.bin_seconds) as usize + 1);
+        // A result without them is one of an older version, and reads.
+        let text = serde_json::to_string(&plain).unwrap();
+        assert!(!text.contains("bytes\":{") && !text.contains("drops\":{"));
+        assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), plain);
     }
 
     /// One flow that fills a link of 5 Mbps and 20 ms: the packet delivery latency of it.

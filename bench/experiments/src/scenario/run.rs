@@ -190,6 +190,12 @@ impl<'a> Run<'a> {
             if keep.delays.contains(&name) {
                 link = link.with_log();
             }
+            if keep.bytes.contains(&name) {
+                link = link.with_bytes();
+            }
+            if keep.drops.contains(&name) {
+                link = link.with_drops();
+            }
             let id = self.state.sim.add_link(link);
             self.links.push((name, id));
             self.router.push(RouterLink { link: id, rate: spec.rate, queue: *queue, delay: spec.delay });
@@ -333,6 +339,7 @@ impl<'a> Run<'a> {
                     datagram: traffic.datagram.max(smallest),
                     tcp: traffic.tcp,
                     one_request: traffic.connections == Connections::Fresh,
+                    idle: traffic.idle,
                     clock: match traffic.misreport {
                         Some(misreport) => ClientClock::Misreports(misreport, first_link),
                         None => ClientClock::Drifts(drift),
@@ -366,6 +373,7 @@ impl<'a> Run<'a> {
             parts: parts.into(),
             seed: seeds.requests,
             streams: traffic.streams,
+            patience: traffic.patience,
             traced: traced.map(|(number, _)| number),
             watched: wants_rtt.then_some(0),
             tap: delivery.map(|delivery| delivery as Arc<Mutex<dyn Tap>>),

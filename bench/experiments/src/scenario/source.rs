@@ -6,7 +6,7 @@ use fathom_cc::Time;
 use fathom_netsim::hash::StableHash;
 use fathom_traffic::{Options, PackMime, RateOutOfRange, WebRequest};
 
-use super::Workload;
+use super::{Period, Workload};
 
 /// A body that outlasts every run: 100 Gbps for an hour.
 const ENDLESS: u64 = 45_000_000_000_000;
@@ -16,7 +16,7 @@ const BULK_REQUEST: u64 = 100;
 /// Requests in order of their start.
 #[derive(Clone)]
 pub(crate) enum Source {
-    Web(Box<PackMime>),
+    Web { model: Box<PackMime>, period: Period },
     Bulk { next: u32, flows: u32, bytes: u64, spread: Duration, after: Duration },
 }
 
@@ -27,8 +27,9 @@ impl Source {
     /// The model has no parameters for such a rate.
     pub(crate) fn new(workload: Workload, rate: f64, seed: u64) -> Result<Self, RateOutOfRange> {
         Ok(match workload {
-            Workload::Web { server_delay, .. } => {
-                Self::Web(Box::new(PackMime::new(rate, seed, Options { server_delay, ..Options::default() })?))
+            Workload::Web { server_delay, arrivals, period, .. } => {
+                let options = Options { server_delay, arrivals, ..Options::default() };
+                Self::Web { model: Box::new(PackMime::new(rate, seed, options)?), period }
             }
             Workload::Bulk { flows, bytes, spread, after } => {
                 Self::Bulk { next: 0, flows, bytes: bytes.unwrap_or(ENDLESS), spread, after }
@@ -48,7 +49,12 @@ impl Iterator for Source {
 
     fn next(&mut self) -> Option<WebRequest> {
         match self {
-            Self::Web(model) => model.next(),
+            Self::Web { model, period } => {
+                let request = model.next()?;
+                let start = request.start + period.from;
+                let ended = period.until.is_some_and(|until| start >= Time::ZERO + until);
+                (!ended).then_some(WebRequest { start, ..request })
+            }
             Self::Bulk { next, flows, bytes, spread, after } => {
                 let number = *next;
                 *next = next.saturating_add(1);

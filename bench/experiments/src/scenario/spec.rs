@@ -6,15 +6,16 @@ use fathom_cc::units::parse_duration;
 use fathom_cc::{Capabilities, Rate};
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::QueueSpec;
+use fathom_traffic::Arrivals;
 use serde::{Deserialize, Serialize};
 
 use super::background::Background;
 use super::chain::{Access, AccessQueues, Chain, ChainLink};
 use super::tcp::TcpSpec;
-use super::{Connections, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
-use crate::stack::{Controller, Stack};
+use super::{Connections, Period, PlanError, Scenario, Seeding, Shaping, Stop, Timestamps, Traffic, Workload};
+use crate::stack::{Controller, IDLE, Stack};
 pub(crate) use values::{RENAMED, parse_load, parse_responses, parse_window, read_toml, toml_message};
-use values::{parse_mix, parse_range, parse_rate, parse_stop};
+use values::{parse_idle, parse_mix, parse_patience, parse_range, parse_rate, parse_stop};
 
 /// A scenario as written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,7 +86,7 @@ pub struct TrafficSpec {
     pub from: String,
     /// Router of its clients.
     pub to: String,
-    /// `web:LOAD of RATE`, such as `web:90% of 10Mbps`; `flows:N` that outlast the run; or `flows:NxSIZE`. Flows may have a spread of
+    /// `web:LOAD of RATE`, such as `web:90% of 10Mbps`, for a part of the run `web:95% of 10Mbps from 200s to 400s`; `flows:N` that outlast the run; or `flows:NxSIZE`. Flows may have a spread of
     /// their starts, and wait before the first: `flows:100@2s`, `flows:1 after 20s`. `bulk:COUNTxSIZE@INTERVAL` are flows one after the
     /// other.
     pub workload: String,
@@ -116,6 +117,16 @@ pub struct TrafficSpec {
     /// 1024 gaps in a stream, which fast flows behind deep queues reach. quiche does not, and takes one stream always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u32>,
+    /// How web requests arrive: `packmime`, in the bursts of the model, or `poisson`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub arrivals: Arrivals,
+    /// How long a user waits for a response, from the start of the request: then the client closes the connection and the request has
+    /// failed. `10s`, or `none`.
+    #[serde(default = "none", skip_serializing_if = "is_none")]
+    pub patience: String,
+    /// Longest silence before either end gives a connection up.
+    #[serde(default = "idle", skip_serializing_if = "is_idle")]
+    pub idle_timeout: String,
     /// Its responses count towards the end of the run.
     #[serde(default = "yes")]
     pub counted: bool,
@@ -182,6 +193,12 @@ pub struct KeepSpec {
     /// Links of which it is kept when each packet entered and how long it took.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<String>,
+    /// Links whose bytes are kept by what their packets are for; not in netem.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bytes: Vec<String>,
+    /// Links whose arrivals and drops are kept over time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drops: Vec<String>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -203,6 +220,15 @@ fn reno() -> String {
 }
 fn none() -> String {
     "none".into()
+}
+fn is_none(text: &str) -> bool {
+    text == none()
+}
+fn idle() -> String {
+    format!("{}s", IDLE.as_secs())
+}
+fn is_idle(text: &str) -> bool {
+    text == idle()
 }
 fn yes() -> bool {
     true
@@ -256,6 +282,13 @@ impl ScenarioSpec {
                 "stop: no counted traffic completes responses; end at a time, such as 100s, or count web traffic"
                     .into(),
             ));
+        }
+        let periods = |t: &&Traffic| matches!(t.workload, Workload::Web { period, .. } if period != Period::default());
+        if let (Stop::Responses(_), Some(t)) = (stop, traffic.iter().find(periods)) {
+            return Err(PlanError(format!(
+                "stop: '{}' makes requests for a part of the run only; end it at a time, such as 1200s",
+                t.name
+            )));
         }
         let warm_up = field("warm-up", parse_duration(&self.warm_up))?;
         if matches!(stop, Stop::At(end) if end <= warm_up) {
@@ -341,9 +374,14 @@ impl TrafficSpec {
         }
         let mut workload: Workload = field(&at("workload"), self.workload.parse())?;
         match &mut workload {
-            Workload::Web { server_delay, .. } => *server_delay = self.server_delay,
+            Workload::Web { server_delay, arrivals, .. } => {
+                (*server_delay, *arrivals) = (self.server_delay, self.arrivals);
+            }
             Workload::Bulk { .. } if self.server_delay => {
                 return Err(PlanError(at("server-delay: only servers of web traffic have one; leave it out")));
+            }
+            Workload::Bulk { .. } if self.arrivals != Arrivals::default() => {
+                return Err(PlanError(at("arrivals: only web traffic has them; leave it out")));
             }
             Workload::Bulk { .. } => {}
         }
@@ -369,7 +407,9 @@ impl TrafficSpec {
             return Err(PlanError(at("drift: write 0 to 10000 microseconds per second")));
         }
         if stack == Stack::Tcp {
-            let only_quic = [("drift", self.drift != 0), ("streams", self.streams.is_some_and(|n| n > 1))];
+            let several = self.streams.is_some_and(|n| n > 1);
+            let only_quic =
+                [("drift", self.drift != 0), ("streams", several), ("idle-timeout", !is_idle(&self.idle_timeout))];
             if let Some((name, _)) = only_quic.iter().find(|(_, set)| *set) {
                 return Err(PlanError(at(&format!("{name}: TCP has none here; leave it out, or use a stack of QUIC"))));
             }
@@ -390,6 +430,8 @@ impl TrafficSpec {
             drift: self.drift,
             misreport: None,
             streams: self.streams.unwrap_or(1),
+            patience: field(&at("patience"), parse_patience(&self.patience))?,
+            idle: field(&at("idle-timeout"), parse_idle(&self.idle_timeout))?,
             counted: self.counted,
         })
     }
@@ -495,7 +537,9 @@ impl KeepSpec {
     fn check(&self, chain: &Chain, traffic: &[Traffic]) -> Result<(), PlanError> {
         let links: Vec<String> = chain.directed().map(|(_, _, name)| name).collect();
         let queues = self.queue.iter().map(|n| ("queue", n)).chain(self.shares.iter().map(|n| ("shares", n)));
-        for (field, name) in queues.chain(self.delays.iter().map(|n| ("delays", n))) {
+        let others = [("delays", &self.delays), ("bytes", &self.bytes), ("drops", &self.drops)];
+        let others = others.into_iter().flat_map(|(field, names)| names.iter().map(move |n| (field, n)));
+        for (field, name) in queues.chain(others) {
             if !links.contains(name) {
                 let known = links.join(", ");
                 return Err(PlanError(format!(

@@ -63,6 +63,8 @@ pub(super) struct ControllerGroup {
 pub(super) struct RunStats {
     pub(super) responses: Responses,
     pub(super) failed: u64,
+    /// Of them, those whose user gave up.
+    pub(super) abandoned: u64,
     pub(super) connections: u64,
     /// What flows that are over sent and lost.
     pub(super) over: FlowCounts,
@@ -120,6 +122,7 @@ impl ControllerGroup {
                 Err(e) => {
                     tracing::debug!("request failed: {e}");
                     stats.failed += 1;
+                    stats.abandoned += u64::from(matches!(e, HttpError::Abandoned));
                 }
             }
         }

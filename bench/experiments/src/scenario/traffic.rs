@@ -1,14 +1,16 @@
 //! The clients and servers of one group of traffic.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::Time;
 use fathom_metrics::Completed;
 use fathom_netsim::hash::{StableHash, mix};
-use fathom_netsim::sim::{FlowCounts, GroupId, Tap};
+use fathom_netsim::sim::{FlowCounts, GroupId, SimHandle, Tap};
 use fathom_plugin::Observer;
 use fathom_traffic::WebRequest;
+use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 
 use super::source::{Source, note};
@@ -24,6 +26,8 @@ pub(super) struct Clients {
     pub(super) seed: u64,
     /// Streams that a body travels over at once.
     pub(super) streams: u32,
+    /// How long a user waits for a response.
+    pub(super) patience: Option<Duration>,
     /// Number of the request whose sender's window is traced.
     pub(super) traced: Option<usize>,
     /// Number of the flow whose drops are noted.
@@ -73,13 +77,20 @@ impl Clients {
         let part = &endpoints.part;
         let kept = endpoints.idle.as_ref().and_then(|idle| idle.take(part));
         let (mut client, flow) = match kept {
-            Some(kept) => kept,
+            Some((client, flow)) => {
+                add_needs(part, flow, request);
+                (client, flow)
+            }
             None => self.open(endpoints, request, index).await?,
         };
-        let fetched = match send(&mut *client, request, self.streams).await {
+        let sim = &part.state.sim;
+        let fetched = match before(sim, self.gives_up(request), send(&mut *client, request, self.streams)).await {
             Ok(fetched) => fetched,
             Err(e) => {
-                drop(client);
+                match e {
+                    HttpError::Abandoned => client.close(),
+                    _ => drop(client),
+                }
                 part.closed(flow);
                 return Err(e);
             }
@@ -98,6 +109,11 @@ impl Clients {
         Ok(completed)
     }
 
+    /// When the user stops waiting for a response.
+    fn gives_up(&self, request: &WebRequest) -> Option<Time> {
+        self.patience.map(|patience| request.start + patience)
+    }
+
     async fn open(
         &self,
         endpoints: &Endpoints,
@@ -110,6 +126,7 @@ impl Clients {
         let sim = &part.state.sim;
         let flow = sim.add_flow_with_delays(hosts[index % hosts.len()], request.client_rtt, request.server_rtt);
         part.opened(flow, request.server_delay);
+        add_needs(part, flow, request);
         if self.traced == Some(index) {
             *part.traced.lock() = Some(flow);
         }
@@ -119,10 +136,32 @@ impl Clients {
         if let (0, Some(tap)) = (index, &self.tap) {
             sim.tap(flow, Arc::clone(tap));
         }
-        let opened = connector.open(flow).await;
+        let opened = before(sim, self.gives_up(request), connector.open(flow)).await;
         opened.map(|client| (client, flow)).inspect_err(|_| {
             part.closed(flow);
         })
+    }
+}
+
+/// What a response or a request carries besides its body: header and frames of HTTP/3, settings, and QUIC's own frames of a connection.
+const HTTP_BYTES: u64 = 100;
+
+/// A flow is to carry this request and its response, for links that keep their bytes by purpose.
+fn add_needs(part: &ControllerGroup, flow: u32, request: &WebRequest) {
+    let with_head = |bytes: u64| bytes.saturating_add(HTTP_BYTES);
+    part.state.sim.add_needs(flow, with_head(request.response_bytes), with_head(request.request_bytes));
+}
+
+/// What `future` brings, if it does so before `end`.
+async fn before<T>(
+    sim: &SimHandle,
+    end: Option<Time>,
+    future: impl Future<Output = Result<T, HttpError>>,
+) -> Result<T, HttpError> {
+    let Some(end) = end else { return future.await };
+    match select(pin!(future), pin!(sim.sleep_until(end))).await {
+        Either::Left((result, _)) => result,
+        Either::Right(_) => Err(HttpError::Abandoned),
     }
 }
 
@@ -207,3 +246,6 @@ pub(super) fn drifts(largest: u32) -> Vec<i32> {
 
 /// Waits between two looks at the clock for progress bars.
 pub(super) const TICK: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests;

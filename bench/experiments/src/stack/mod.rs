@@ -34,8 +34,8 @@ pub const DATAGRAM: u16 = 1392;
 /// Bytes of a packet that are no stream data, for turning the paper's window in packets into flow control in bytes: 1 + 8 + 2 bytes of
 /// short header, 16 of tag, about 8 of STREAM frame header.
 const PACKET_OVERHEAD: u32 = 35;
-/// Longest silence before a connection is given up. The paper's longest base round trip is over 9 s, the model's over 12 s.
-const IDLE: Duration = Duration::from_secs(120);
+/// Longest silence before a connection is given up, where a group does not say. The paper's longest base round trip is over 9 s, the model's over 12 s.
+pub(crate) const IDLE: Duration = Duration::from_secs(120);
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) tcp: TcpSettings,
     /// Every connection makes one request.
     pub(crate) one_request: bool,
+    /// Longest silence before a connection is given up.
+    pub(crate) idle: Duration,
     /// What the client stamps with.
     pub(crate) clock: ClientClock,
     /// Seed of everything random in the endpoints; client and server differ by one byte.

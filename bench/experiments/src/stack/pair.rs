@@ -8,7 +8,7 @@ use fathom_stacks::{
 };
 use h3::quic::Connection as _;
 
-use super::{BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, IDLE, OpenConnection, Side};
+use super::{BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection, Side};
 use crate::http::{HttpError, Identity, NO_ERROR, Requests, serve};
 
 /// Both ends on the stack whose endpoints `open` makes of a socket and what `tls` gives its side.
@@ -50,7 +50,7 @@ fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T
         shaping: settings.shaping,
         seed: Some(settings.seed_of(side)),
         transport: TransportSettings {
-            idle: Some(IDLE),
+            idle: Some(settings.idle),
             stream_window: settings.stream_window(),
             send_window: settings.send_window(),
             // The emulated path carries this size and no other.

@@ -62,8 +62,9 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
     for (traffic, rate) in scenario.traffic.iter().zip(rates) {
         let full = f64::from(traffic.datagram) + f64::from(WIRE_OVERHEAD);
         match traffic.workload {
-            Workload::Web { .. } => {
-                let connections = responses(traffic, rate) * seconds;
+            Workload::Web { period, .. } => {
+                let active = period.until.map_or(seconds, |until| until.as_secs_f64().min(seconds));
+                let connections = responses(traffic, rate) * (active - period.from.as_secs_f64()).max(0.0);
                 sum.connections += connections;
                 sum.memory += responses(traffic, rate) * MEMORY_PER_FLOW;
                 sum.packets += connections * BYTES_PER_CONNECTION / full;

@@ -3,9 +3,12 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use fathom_traffic::Arrivals;
+
 use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Study, StudyRun, key_text};
 use crate::scenario::{Access, Background, ChainLink, Load, Scenario, Stop, Traffic, WebLoad, Workload};
+use crate::stack::IDLE;
 
 /// The study in words, with `runs` to run: those of a scale, or of a part.
 pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> String {
@@ -90,8 +93,16 @@ fn link(l: &ChainLink) -> String {
 fn group(s: &Scenario, t: &Traffic) -> String {
     let routers = &s.chain.routers;
     let work = match t.workload {
-        Workload::Web { load: WebLoad::Computed { part, of }, .. } => format!("web traffic, {}% of {of}", part * 100.0),
-        Workload::Web { load: WebLoad::Connections(rate), .. } => format!("web traffic, {rate} connections/s"),
+        Workload::Web { load, arrivals, period, .. } => {
+            let load = match load {
+                WebLoad::Computed { part, of } => format!("{}% of {of}", part * 100.0),
+                WebLoad::Connections(rate) => format!("{rate} connections/s"),
+            };
+            let arrivals = if arrivals == Arrivals::Poisson { ", Poisson arrivals" } else { "" };
+            let from = if period.from.is_zero() { String::new() } else { format!(", from {:?} on", period.from) };
+            let until = period.until.map_or(String::new(), |until| format!(", up to {until:?}"));
+            format!("web traffic, {load}{arrivals}{from}{until}")
+        }
         Workload::Bulk { flows, bytes, spread, after } => {
             let size = bytes.map_or("that outlast the run".to_owned(), |bytes| format!("of {bytes} bytes"));
             let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
@@ -105,12 +116,14 @@ fn group(s: &Scenario, t: &Traffic) -> String {
     };
     let window = t.max_window.map_or(String::new(), |w| format!(", windows up to {w} packets"));
     let clock = if t.drift == 0 { String::new() } else { format!(", clocks drift up to {} us/s", t.drift) };
+    let patience = t.patience.map_or(String::new(), |patience| format!(", users wait {patience:?}"));
+    let idle = if t.idle == IDLE { String::new() } else { format!(", idle timeout {:?}", t.idle) };
     let counted = if t.counted { "" } else { " (not counted)" };
     let (low, high) = base_round_trip(s, t);
     let hosts =
         t.access.hosts.map_or("a host per flow".to_owned(), |n| format!("{n} host{} a side", plural(n as usize)));
     format!(
-        "group {}{counted}: {} to {}, {work}; {}; packets of {} bytes{window}{clock}\n  {hosts} on {}, {}; base round trip {}\n",
+        "group {}{counted}: {} to {}, {work}; {}; packets of {} bytes{window}{clock}{patience}{idle}\n  {hosts} on {}, {}; base round trip {}\n",
         t.name,
         routers[t.from],
         routers[t.to],

@@ -77,7 +77,7 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
         Stop::At(end) => {
             let starts = scenario.traffic.iter().map(|t| match t.workload {
                 Workload::Bulk { spread, after, .. } => spread + after.mul_f64(scale),
-                Workload::Web { .. } => Duration::ZERO,
+                Workload::Web { period, .. } => period.from.mul_f64(scale),
             });
             let begun = starts.max().unwrap_or_default().max(warm_up);
             Stop::At(end.mul_f64(scale).max(begun.saturating_add(SHORTEST_COUNT)).min(end))
@@ -85,8 +85,12 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
     };
     let mut scaled = Scenario { stop, warm_up, ..scenario.clone() };
     for t in &mut scaled.traffic {
-        if let Workload::Bulk { after, .. } = &mut t.workload {
-            *after = after.mul_f64(scale);
+        match &mut t.workload {
+            Workload::Bulk { after, .. } => *after = after.mul_f64(scale),
+            Workload::Web { period, .. } => {
+                period.from = period.from.mul_f64(scale);
+                period.until = period.until.map(|until| until.mul_f64(scale));
+            }
         }
     }
     scaled

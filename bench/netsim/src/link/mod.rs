@@ -1,5 +1,6 @@
 //! Links: a rate and a queue. A link is a pure state machine over time that gives a [`Verdict`] per packet.
 
+mod purpose;
 mod series;
 mod shares;
 
@@ -8,6 +9,8 @@ use std::time::Duration;
 
 use fathom_units::{Rate, Time};
 
+pub(crate) use purpose::Purpose;
+pub use purpose::{BytesByPurpose, Drops, LinkBytes};
 pub use series::{Bin, Series};
 pub use shares::{CountedBytes, Shares, jain, starved};
 
@@ -63,6 +66,10 @@ pub struct LinkStats {
     pub queue_series: Option<Series>,
     /// What each flow got, for links that keep it ([`Link::with_shares`]).
     pub shares: Option<Shares>,
+    /// Bytes by what their packets are for, for links that keep them ([`Link::with_bytes`]).
+    pub by_purpose: Option<LinkBytes>,
+    /// Arrivals and drops over time, for links that keep them ([`Link::with_drops`]).
+    pub drops: Option<Drops>,
 }
 
 /// A link with a rate and a queue in front of it.
@@ -109,6 +116,8 @@ impl Link {
                 busy: 0.0,
                 queue_series: None,
                 shares: None,
+                by_purpose: None,
+                drops: None,
             },
         }
     }
@@ -125,6 +134,35 @@ impl Link {
     pub fn with_shares(mut self) -> Self {
         self.stats.shares = Some(Shares::default());
         self
+    }
+
+    /// Keeps bytes by what their packets are for as well.
+    #[must_use]
+    pub fn with_bytes(mut self) -> Self {
+        self.stats.by_purpose = Some(LinkBytes::default());
+        self
+    }
+
+    /// Keeps arrivals and drops over time as well.
+    #[must_use]
+    pub fn with_drops(mut self) -> Self {
+        self.stats.drops = Some(Drops::default());
+        self
+    }
+
+    /// Whether it keeps bytes by what their packets are for.
+    pub(crate) const fn keeps_bytes(&self) -> bool {
+        self.stats.by_purpose.is_some()
+    }
+
+    /// What a packet of `wire` bytes that arrived was for, and whether it was dropped.
+    pub(crate) fn note_purpose(&mut self, purpose: Purpose, wire: u32, dropped: bool) {
+        if let Some(bytes) = &mut self.stats.by_purpose {
+            bytes.arrived.add(purpose, wire);
+            if dropped {
+                bytes.dropped.add(purpose, wire);
+            }
+        }
     }
 
     /// A packet that [`Link::arrive`] forwarded belongs to `flow`, and has this UDP payload in bytes.
@@ -159,6 +197,9 @@ impl Link {
             idle: now.saturating_sub(self.free_at),
             wait: self.free_at.saturating_sub(now),
         });
+        if let Some(drops) = &mut self.stats.drops {
+            drops.add(now, admission == Admission::Drop);
+        }
         let mark = match admission {
             Admission::Drop => {
                 self.stats.dropped += 1;
@@ -177,6 +218,9 @@ impl Link {
     pub(crate) fn record_external(&mut self, now: u64, bytes: u32, verdict: Verdict) {
         self.depart_until(now);
         self.stats.arrived += 1;
+        if let Some(drops) = &mut self.stats.drops {
+            drops.add(now, verdict == Verdict::Drop);
+        }
         match verdict {
             Verdict::Drop => self.stats.dropped += 1,
             Verdict::Forward { out, mark } => self.admit(now, bytes, out.max(now), mark),

@@ -7,7 +7,7 @@ use fathom_units::Time;
 use super::core::{Core, Event};
 use super::network::{Direction, Ecn, LinkId, SocketId, WIRE_OVERHEAD};
 use crate::hash::StableHash;
-use crate::link::Verdict;
+use crate::link::{Purpose, Verdict};
 
 impl Core {
     /// A stack hands one datagram to the network, through this socket.
@@ -35,11 +35,19 @@ impl Core {
             return None;
         };
         state.counts.sent += u64::from(from_server);
+        // What an agent stores is no datagram of QUIC.
+        let quic = state.local.is_none();
         if from_server {
             self.net.show(flow, |tap| tap.sent(Time::from_nanos(self.now), bytes));
         }
         let direction = if from_server { Direction::Down } else { Direction::Up };
-        Some(self.net.store(self.now, flow, direction, ecn, wire, bytes))
+        let purpose = match self.net.needs_of(flow) {
+            Some(needs) if quic => needs.on_sent(direction, bytes, wire),
+            _ => Purpose::Other,
+        };
+        let packet = self.net.store(self.now, flow, direction, ecn, wire, bytes);
+        self.net.packets[packet as usize].purpose = purpose;
+        Some(packet)
     }
 
     /// A packet begins its path.
@@ -107,15 +115,18 @@ impl Core {
             return;
         }
         let net = &mut self.net;
-        let p = &mut net.packets[index as usize];
+        let p = &net.packets[index as usize];
         let size = p.wire;
         let verdict = net.links[link.0 as usize].arrive(self.now, size, p.ecn.is_some());
         note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, size);
+        if net.links[link.0 as usize].keeps_bytes() {
+            net.note_purpose(index, link, verdict == Verdict::Drop);
+        }
         let out = match verdict {
             Verdict::Drop => return net.drop_packet(index),
             Verdict::Forward { out, mark } => {
                 if mark {
-                    p.ecn = Some(Ecn::Ce);
+                    net.packets[index as usize].ecn = Some(Ecn::Ce);
                 }
                 out
             }

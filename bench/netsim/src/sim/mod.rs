@@ -11,6 +11,7 @@
 //! | `event_queue.rs` | events in order of (time, sequence) |
 //! | `network.rs` | links, sockets, groups, flows, and the store of packets |
 //! | `forward.rs` | the way of a packet |
+//! | `needs.rs` | what flows need to send, to tell it from what they send again |
 //! | `socket.rs` | sockets, and everything about the network that the handle offers |
 //! | `timers.rs`, `sleep.rs` | timers, and the futures that wait for them |
 //! | `agent.rs` | traffic that lives inside the network instead of in tasks |
@@ -21,6 +22,7 @@ mod event_queue;
 mod executor;
 mod forward;
 mod handle;
+mod needs;
 pub(crate) mod network;
 mod sleep;
 mod socket;

@@ -11,8 +11,9 @@ use std::time::Duration;
 use fathom_units::Time;
 use parking_lot::Mutex;
 
+use super::needs::Needs;
 use crate::hash::StableHash;
-use crate::link::Link;
+use crate::link::{Link, Purpose};
 
 /// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
 pub const WIRE_OVERHEAD: u32 = 28;
@@ -134,6 +135,8 @@ pub(crate) struct Packet {
     pub(crate) sent: u64,
     /// Bytes it counts on the wire, headers included. What it stores may be less.
     pub(crate) wire: u32,
+    /// What it is for, where a link keeps that.
+    pub(crate) purpose: Purpose,
     pub(crate) data: Vec<u8>,
 }
 
@@ -190,12 +193,17 @@ pub(crate) struct Network {
     pub(crate) watched: Vec<(u32, Vec<u64>)>,
     /// Who is shown every datagram of a flow's server.
     pub(crate) tapped: Vec<(u32, Arc<Mutex<dyn Tap>>)>,
+    /// What each flow needs to send, where a link keeps bytes by purpose.
+    pub(crate) needs: Option<Vec<Needs>>,
     /// Over (time, place and verdict, flow, size) of every step; payloads are ciphertext and stay out.
     pub(crate) hash: StableHash,
 }
 
 impl Network {
     pub(crate) fn add_link(&mut self, link: Link) -> LinkId {
+        if link.keeps_bytes() {
+            self.needs.get_or_insert_with(|| vec![Needs::default(); self.flows.len()]);
+        }
         self.links.push(link);
         LinkId(self.links.len() as u16 - 1)
     }
@@ -230,15 +238,29 @@ impl Network {
         {
             self.retired.pop_front();
             self.flows[number as usize] = flow;
+            if let Some(needs) = self.needs_of(number) {
+                *needs = Needs::default();
+            }
             return number;
         }
         self.flows.push(flow);
+        if let Some(needs) = &mut self.needs {
+            needs.resize_with(self.flows.len(), Needs::default);
+        }
         self.flows.len() as u32 - 1
+    }
+
+    /// What a flow needs to send, where a link keeps bytes by purpose.
+    pub(crate) fn needs_of(&mut self, flow: u32) -> Option<&mut Needs> {
+        self.needs.as_mut()?.get_mut(flow as usize)
     }
 
     /// A flow is over: its number goes to another one once nothing of it can be on its way any more.
     pub(crate) fn retire_flow(&mut self, now: u64, flow: u32) {
         self.retired.push_back((now, flow));
+        if let Some(needs) = self.needs_of(flow) {
+            needs.closed = true;
+        }
     }
 
     pub(crate) fn flow_counts(&self, flow: u32) -> FlowCounts {
@@ -323,6 +345,14 @@ impl Network {
         self.release(index);
     }
 
+    /// A packet reached a link that keeps bytes by purpose.
+    pub(crate) fn note_purpose(&mut self, index: u32, link: LinkId, dropped: bool) {
+        let p = &self.packets[index as usize];
+        let closed = self.needs.as_ref().and_then(|all| all.get(p.flow as usize)).is_some_and(|needs| needs.closed);
+        let purpose = if closed { Purpose::AfterClose } else { p.purpose };
+        self.links[link.0 as usize].note_purpose(purpose, p.wire, dropped);
+    }
+
     /// The kernel's sockets lost a packet.
     pub(crate) fn lose(&mut self, index: u32) {
         self.stats.lost += 1;
@@ -346,11 +376,21 @@ impl Network {
             p.ecn = ecn;
             p.sent = sent;
             p.wire = wire;
+            p.purpose = Purpose::Other;
             p.data.clear();
             p.data.extend_from_slice(bytes);
             return index;
         }
-        self.packets.push(Packet { flow, direction, hop: 0, ecn, sent, wire, data: bytes.to_vec() });
+        self.packets.push(Packet {
+            flow,
+            direction,
+            hop: 0,
+            ecn,
+            sent,
+            wire,
+            purpose: Purpose::Other,
+            data: bytes.to_vec(),
+        });
         self.packets.len() as u32 - 1
     }
 }

@@ -100,6 +100,14 @@ impl SimHandle {
         core.net.retire_flow(now, flow);
     }
 
+    /// A flow's server needs to send `down` bytes more, and its client `up`, HTTP's frames included. Where a link keeps bytes by purpose,
+    /// what they send beyond their needs is counted as duplicate.
+    pub fn add_needs(&self, flow: u32, down: u64, up: u64) {
+        if let Some(needs) = self.core().net.needs_of(flow) {
+            needs.add(down, up);
+        }
+    }
+
     /// What became of the datagrams that a flow's server sent.
     pub fn flow_counts(&self, flow: u32) -> FlowCounts {
         self.core().net.flow_counts(flow)

@@ -139,7 +139,7 @@ fn a_seed_keeps_its_meaning() {
 #[test]
 fn an_option_changes_only_what_it_names() {
     let plain = traffic(100.0, 5, Options::default());
-    let changed = traffic(100.0, 5, Options { server_delay: true, max_response: Some(10_000) });
+    let changed = traffic(100.0, 5, Options { server_delay: true, max_response: Some(10_000), ..Options::default() });
     let mut cut = 0;
     for (a, b) in plain.zip(changed).take(5_000) {
         assert_eq!(a.server_delay, Duration::ZERO);
@@ -149,6 +149,23 @@ fn an_option_changes_only_what_it_names() {
         assert_eq!(WebRequest { server_delay: a.server_delay, response_bytes: a.response_bytes, ..b }, a);
     }
     assert!(cut > 100, "{cut}");
+}
+
+/// Gaps of a Poisson process are exponential and independent; everything else of a request stays.
+#[test]
+fn poisson_arrivals_have_independent_exponential_gaps() {
+    let poisson = Options { arrivals: Arrivals::Poisson, ..Options::default() };
+    let requests: Vec<_> = traffic(100.0, 5, poisson).take(100_001).collect();
+    let gaps: Vec<f64> = requests.windows(2).map(|two| two[1].start.since(two[0].start).as_secs_f64()).collect();
+    let n = gaps.len() as f64;
+    let mean = gaps.iter().sum::<f64>() / n;
+    let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / n;
+    let next = gaps.windows(2).map(|two| (two[0] - mean) * (two[1] - mean)).sum::<f64>() / n;
+    assert!((mean * 100.0 - 1.0).abs() < 0.02, "mean {mean}");
+    assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "deviation {}", variance.sqrt());
+    assert!((next / variance).abs() < 0.02, "correlation {}", next / variance);
+    let model = traffic(100.0, 5, Options::default()).take(1_000);
+    assert!(model.zip(&requests).all(|(a, b)| WebRequest { start: b.start, ..a } == *b));
 }
 
 /// What calibration needs: the bytes requested per second follow the rate, although their tail is heavy.

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use fathom_cc::Time;
 use fathom_metrics::{Fairness, GroupBytes, Responses, WINDOWS, fair_by_packets, round};
-use fathom_netsim::link::{CountedBytes, LinkStats};
+use fathom_netsim::link::{CountedBytes, Drops, LinkStats};
 use fathom_netsim::sim::{SimHandle, WIRE_OVERHEAD};
 
-use super::super::outcome::{FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime};
+use super::super::outcome::{
+    DropsOverTime, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime,
+};
 use super::super::state::{ControllerGroup, RunStats, WarmUpCounts};
 use super::super::{Traffic, Workload};
 use super::{BuiltGroup, Run};
@@ -115,6 +117,15 @@ fn link_outcome(now: &LinkStats, before: Option<&LinkStats>, seconds: f64, count
         queue_max: series.map_or_else(Vec::new, |s| s.bins().iter().map(|b| b.max).collect()),
         shares: now.shares.as_ref().and_then(SharesOverTime::of),
         delays: Vec::new(),
+        bytes: now.by_purpose.map(|bytes| {
+            let before = before.and_then(|l| l.by_purpose).unwrap_or_default();
+            bytes.since(&before)
+        }),
+        drops: now.drops.as_ref().map(|drops| DropsOverTime {
+            bin_seconds: Drops::WIDTH,
+            arrived: drops.bins.iter().map(|(arrived, _)| *arrived).collect(),
+            dropped: drops.bins.iter().map(|(_, dropped)| *dropped).collect(),
+        }),
     }
 }
 
@@ -134,9 +145,10 @@ fn group_outcome(
     for part in parts {
         let mut stats = part.stats();
         let senders = stats.senders.totals();
-        let RunStats { responses: own, failed, connections, over, open, .. } = &*stats;
+        let RunStats { responses: own, failed, abandoned, connections, over, open, .. } = &*stats;
         responses.merge(own);
         outcome.failed += failed;
+        outcome.abandoned += abandoned;
         outcome.connections += connections;
         outcome.accepted += senders.began;
         outcome.one_way_negotiated += senders.one_way_negotiated;

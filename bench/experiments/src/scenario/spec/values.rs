@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use fathom_cc::Rate;
 use fathom_cc::units::{parse_duration, parse_whole};
+use fathom_traffic::Arrivals;
 
 use serde::de::DeserializeOwned;
 
-use super::super::{PlanError, Stop, WebLoad, Workload};
+use super::super::{Period, PlanError, Stop, WebLoad, Workload};
 use crate::stack::{Controller, Stack};
 
 impl FromStr for Workload {
@@ -17,13 +18,20 @@ impl FromStr for Workload {
     fn from_str(s: &str) -> Result<Self, String> {
         let help = || {
             format!(
-                "'{s}' is not a workload; write web:90% of 10Mbps, flows:100, flows:100@2s, flows:4x10MB or flows:1 after 20s"
+                "'{s}' is not a workload; write web:90% of 10Mbps, web:95% of 10Mbps from 200s to 400s, flows:100, flows:100@2s, flows:4x10MB or flows:1 after 20s"
             )
         };
         if let Some(rest) = s.strip_prefix("web:") {
             let (load, of) = rest.split_once(" of ").ok_or_else(help)?;
+            let (of, until) = of.split_once(" to ").map_or((of, None), |(of, until)| (of, Some(until)));
+            let (of, from) = of.split_once(" from ").unwrap_or((of, "0s"));
+            let until = until.map(parse_duration).transpose()?;
+            let period = Period { from: parse_duration(from)?, until };
+            if until.is_some_and(|until| until <= period.from) {
+                return Err(format!("'{s}' ends before it begins; write web:95% of 10Mbps from 200s to 400s"));
+            }
             let load = WebLoad::Computed { part: parse_load(load.trim())?, of: parse_rate(of.trim())? };
-            return Ok(Self::Web { load, server_delay: false });
+            return Ok(Self::Web { load, server_delay: false, arrivals: Arrivals::Packmime, period });
         }
         if let Some(rest) = s.strip_prefix("bulk:") {
             return parse_bulk(s, rest);
@@ -161,4 +169,20 @@ pub(crate) fn parse_window(s: &str) -> Result<Option<u32>, String> {
     packets
         .map(Some)
         .ok_or_else(|| format!("'{s}' is not a window; write packets such as 68p (2p to 1000000p), or none"))
+}
+
+/// Reads how long a user waits: `10s`, or `none`.
+pub(super) fn parse_patience(s: &str) -> Result<Option<Duration>, String> {
+    if s == "none" {
+        return Ok(None);
+    }
+    let patience = parse_duration(s)?;
+    if patience.is_zero() { Err("write a time such as 10s, or none".into()) } else { Ok(Some(patience)) }
+}
+
+/// Reads an idle timeout. A flow's number rests for 300 s after its end, so that no endpoint still knows it.
+pub(super) fn parse_idle(s: &str) -> Result<Duration, String> {
+    let idle = parse_duration(s)?;
+    let range = Duration::from_secs(1)..=Duration::from_secs(240);
+    if range.contains(&idle) { Ok(idle) } else { Err(format!("'{s}' is out of range; write 1s to 240s")) }
 }

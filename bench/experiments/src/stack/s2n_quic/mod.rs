@@ -32,9 +32,7 @@ use s2n_quic_core::connection::limits::ValidationError;
 use self::events::ServerEvents;
 use self::io::Io;
 use self::random::Random;
-use super::{
-    BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Host, IDLE, OpenConnection, SetupError, Side,
-};
+use super::{BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Host, OpenConnection, SetupError, Side};
 use crate::http::{HttpError, Requests, serve};
 
 /// Receive window of a stream where the plan sets none: quinn's default (100 ms at 100 Mbps), as the other stacks'.
@@ -113,9 +111,9 @@ fn limits(settings: &EndpointSettings<'_>) -> Result<Limits, ValidationError> {
     let window = u64::from(settings.stream_window().unwrap_or(STREAM_WINDOW));
     let buffer = settings.send_window().map_or(SEND_BUFFER, |bytes| bytes.try_into().unwrap_or(u32::MAX));
     Limits::new()
-        .with_max_idle_timeout(IDLE)?
+        .with_max_idle_timeout(settings.idle)?
         // The others bound a handshake by the idle timeout only.
-        .with_max_handshake_duration(IDLE)?
+        .with_max_handshake_duration(settings.idle)?
         .with_bidirectional_local_data_window(window)?
         .with_bidirectional_remote_data_window(window)?
         .with_unidirectional_data_window(window)?

@@ -1,0 +1,182 @@
+//! What flows need to send, so that what they send again can be told from it.
+//!
+//! Packets are encrypted, and stacks differ in what they show of their senders. What all have in common is what a flow must carry: its
+//! requests and responses. So a flow's data packets are first-time until they have carried that, whatever order they left in, and
+//! duplicates from then on; over a flow whose response arrives the sums are right, and only the sums are kept. Which packet is which is
+//! seen from outside: a long header by its first byte, an acknowledgement by its size.
+
+use super::network::Direction;
+use crate::link::Purpose;
+
+/// Of a 1-RTT packet's UDP payload, what is no stream data besides the connection ID: first byte, packet number, tag, frame header.
+const OVERHEAD: usize = 1 + 2 + 16 + 5;
+/// 1-RTT datagrams up to this UDP payload are taken for acknowledgements: an ACK frame of a dozen ranges fits, with a timestamp.
+const ACKNOWLEDGEMENTS: usize = 100;
+/// Header form: long (RFC 9000 §17.2), and the types of such packets that have other fields.
+const LONG: u8 = 0x80;
+const INITIAL: u8 = 0;
+const RETRY: u8 = 3;
+
+/// One flow's needs, and what it has sent of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    down: Way,
+    up: Way,
+    /// Its client is done with it.
+    pub(crate) closed: bool,
+}
+
+/// One direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    needed: u64,
+    sent: u64,
+    known: bool,
+    /// Length of the connection ID that its sender wants to be addressed by.
+    connection_id: u8,
+}
+
+impl Way {
+    fn need(&mut self, bytes: u64) {
+        self.needed = self.needed.saturating_add(bytes);
+        self.known = true;
+    }
+}
+
+impl Needs {
+    /// Adds a response and a request of so many bytes, HTTP's and QUIC's frames included.
+    pub(crate) fn add(&mut self, down: u64, up: u64) {
+        self.down.need(down);
+        self.up.need(up);
+    }
+
+    /// A datagram of `wire` bytes leaves; what it is for.
+    pub(crate) fn on_sent(&mut self, direction: Direction, datagram: &[u8], wire: u32) -> Purpose {
+        let (way, back) = match direction {
+            Direction::Down => (&mut self.down, &self.up),
+            Direction::Up => (&mut self.up, &self.down),
+        };
+        if let Some(length) = source_connection_id(datagram) {
+            way.connection_id = length;
+        }
+        let handshake = datagram.first().is_none_or(|first| first & LONG != 0);
+        let payload = behind_long_headers(datagram).len();
+        let overhead = OVERHEAD + usize::from(back.connection_id);
+        let data = if payload > ACKNOWLEDGEMENTS { (payload - overhead) as u64 } else { 0 };
+        let left = way.needed.saturating_sub(way.sent);
+        way.sent += data;
+        let duplicate = data.saturating_sub(left);
+        match (handshake, data) {
+            (true, _) => Purpose::Handshake,
+            (false, 0) => Purpose::Acknowledgements,
+            (false, _) if !way.known => Purpose::Other,
+            (false, _) => Purpose::Data { duplicate: (u64::from(wire) * duplicate / data) as u32 },
+        }
+    }
+}
+
+/// What of a datagram stands behind its packets with long headers (RFC 9000 §12.2, §17.2): a 1-RTT packet, or nothing. Lengths are not
+/// protected.
+fn behind_long_headers(datagram: &[u8]) -> &[u8] {
+    // The first byte of a 1-RTT packet may be any below 128: stacks grease the fixed bit (RFC 9287).
+    if datagram.first().is_some_and(|first| first & LONG == 0) {
+        return datagram;
+    }
+    let mut rest = datagram;
+    loop {
+        match rest.first() {
+            // Zeros behind the last packet are padding.
+            None | Some(0) => return &[],
+            Some(first) if first & LONG == 0 => return rest,
+            Some(_) => match after_long_packet(rest) {
+                Some(after) => rest = after,
+                None => return &[],
+            },
+        }
+    }
+}
+
+/// What stands behind a packet with a long header.
+fn after_long_packet(packet: &[u8]) -> Option<&[u8]> {
+    let (&[first, _, _, _, _], rest) = packet.split_first_chunk()?;
+    let rest = after_connection_id(after_connection_id(rest)?)?;
+    let rest = match (first >> 4) & 3 {
+        INITIAL => {
+            let (token, rest) = varint(rest)?;
+            rest.get(token..)?
+        }
+        RETRY => return None,
+        _ => rest,
+    };
+    let (length, rest) = varint(rest)?;
+    rest.get(length..)
+}
+
+/// Length of the source connection ID of a packet with a long header.
+fn source_connection_id(packet: &[u8]) -> Option<u8> {
+    let (&[first, _, _, _, _], rest) = packet.split_first_chunk()?;
+    (first & LONG != 0).then_some(())?;
+    after_connection_id(rest)?.first().copied().filter(|length| *length <= 20)
+}
+
+fn after_connection_id(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first()?;
+    rest.get(usize::from(*length)..)
+}
+
+/// A variable-length integer (RFC 9000 §16), and what follows it.
+fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let first = *bytes.first()?;
+    let (int, rest) = bytes.split_at_checked(1 << (first >> 6))?;
+    let value = int.iter().skip(1).fold(usize::from(first & 0x3f), |value, byte| value << 8 | usize::from(*byte));
+    Some((value, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_beyond_the_need_is_a_duplicate() {
+        let mut needs = Needs::default();
+        needs.add(2_000, 300);
+        let send = |needs: &mut Needs, direction, first: u8, payload: usize| {
+            let datagram = [&[first][..], &vec![0xff; payload - 1]].concat();
+            needs.on_sent(direction, &datagram, payload as u32 + 28)
+        };
+        let mut down = |first, payload| send(&mut needs, Direction::Down, first, payload);
+        assert_eq!(down(0xc0, 1_200), Purpose::Handshake);
+        assert_eq!(down(0x40, 100), Purpose::Acknowledgements);
+        assert_eq!(down(0x40, 1_024), Purpose::Data { duplicate: 0 });
+        // 1000 of 1500 bytes were still to come.
+        assert_eq!(down(0x40, 1_524), Purpose::Data { duplicate: 1_552 / 3 });
+        assert_eq!(down(0x40, 1_024), Purpose::Data { duplicate: 1_052 });
+        // The other direction has needs of its own, and those of a second request come on top.
+        needs.add(0, 300);
+        assert_eq!(send(&mut needs, Direction::Up, 0x40, 624), Purpose::Data { duplicate: 0 });
+        assert_eq!(send(&mut needs, Direction::Up, 0x40, 624), Purpose::Data { duplicate: 652 });
+    }
+
+    #[test]
+    fn flows_without_needs_are_not_split() {
+        assert_eq!(Needs::default().on_sent(Direction::Down, &[0x40; 1_000], 1_028), Purpose::Other);
+    }
+
+    #[test]
+    fn data_behind_a_handshake_packet_meets_the_need() {
+        // An Initial with a token of 2 bytes and 300 bytes of payload, a Handshake packet of 5, a 1-RTT packet.
+        let initial = [&[0xc0, 0, 0, 0, 1, 2, 7, 7, 1, 7, 2, 9, 9, 0x41, 0x2c][..], &[0; 300]].concat();
+        let handshake = [0xe0, 0, 0, 0, 1, 0, 0, 5, 1, 2, 3, 4, 5];
+        let short = [0x40; 325];
+        let datagram = [&initial[..], &handshake, &short].concat();
+        assert_eq!(behind_long_headers(&datagram), short);
+        assert!(behind_long_headers(&[&initial[..], &[0; 500]].concat()).is_empty(), "padding");
+        assert_eq!(behind_long_headers(&[0; 500]).len(), 500, "a fixed bit that is greased");
+        // Whatever is cut off or unknown: nothing.
+        assert!((0..initial.len() + handshake.len()).all(|n| behind_long_headers(&datagram[..n]).is_empty()));
+        let mut needs = Needs::default();
+        needs.add(0, 300);
+        assert_eq!(needs.on_sent(Direction::Up, &datagram, 1_000), Purpose::Handshake);
+        assert_eq!(needs.on_sent(Direction::Up, &short, 353), Purpose::Data { duplicate: 353 });
+    }
+}
