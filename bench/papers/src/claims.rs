@@ -1,7 +1,7 @@
 //! Claims and their verdicts: what counts as a difference, and how several verdicts combine.
 //!
 //! Numbers of the same seeds are compared as pairs. With several seeds a difference counts when zero lies outside its 95 % confidence
-//! interval; with one seed, when it is larger than a margin that the predicate names. The margins below are ours.
+//! interval; with one seed, when it is larger than a measured margin (`noise.rs`) that the predicate names, if there is one.
 //!
 //! A claim that needs what QUIC does not have is declared [`ClaimCheck::inapplicable`]. One that is about certain conditions (an active queue
 //! that acts, web traffic that does not collapse) has a regime: [`ClaimCheck::regime`] for the whole of it, [`Finding::unless`] for a
@@ -20,15 +20,9 @@ use std::fmt::Display;
 
 use fathom_metrics::Estimate;
 
-use super::results::{BySeed, Pairs};
+use super::results::BySeed;
 use super::{Claim, Results, Verdict};
 
-/// With one seed: part of the larger of two means.
-pub(crate) const MARGIN: f64 = 0.05;
-/// With one seed, of fractions of responses: half a percent of all.
-pub(crate) const FRACTION_MARGIN: f64 = 0.005;
-/// With one seed: part of what a number is compared with.
-const ONE_RUN: f64 = 0.1;
 /// One seed decides nothing.
 pub(crate) const NEVER: f64 = f64::INFINITY;
 
@@ -212,12 +206,6 @@ impl ClaimCheck {
     }
 }
 
-/// [`MARGIN`] of the larger mean.
-pub(crate) fn margin(pairs: &[(f64, f64)]) -> f64 {
-    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>().abs() / pairs.len().max(1) as f64;
-    MARGIN * mean(|p| p.0).max(mean(|p| p.1))
-}
-
 fn difference(pairs: &[(f64, f64)]) -> Option<Estimate> {
     Estimate::of(&pairs.iter().map(|(a, b)| a - b).collect::<Vec<_>>())
 }
@@ -257,20 +245,14 @@ pub(crate) fn between(e: Option<Estimate>, low: f64, high: f64, margin: f64) -> 
     }
 }
 
-/// What one run must differ by: [`ONE_RUN`] of the largest number.
-fn one_run(pairs: &[(f64, f64)]) -> f64 {
-    ONE_RUN * pairs.iter().fold(0.0_f64, |most, (a, b)| most.max(a.abs()).max(b.abs()))
-}
-
-/// `a` is more than `b`, seed by seed.
+/// `a` is more than `b`, seed by seed. One seed decides nothing, here and below.
 pub(crate) fn exceeds(a: &BySeed, b: &BySeed) -> Verdict {
-    let pairs: Pairs = a.pairs(b);
-    more(&pairs, one_run(&pairs))
+    more(&a.pairs(b), NEVER)
 }
 
 /// `values` lie above `limit`.
 pub(crate) fn above(values: &BySeed, limit: f64) -> Verdict {
-    more(&values.beside(limit), ONE_RUN * limit.abs())
+    more(&values.beside(limit), NEVER)
 }
 
 /// `values` lie below `limit`.
@@ -317,7 +299,6 @@ mod tests {
         assert_eq!(more(&[(104.0, 100.0)], 5.0), Undecided);
         assert_eq!(more(&[(94.0, 100.0)], 5.0), NotHeld);
         assert_eq!(more(&[], 5.0), Undecided);
-        assert_eq!(margin(&[(80.0, 200.0)]), 10.0);
         assert_eq!((less(&[(5.0, 100.0)], 5.0), less(&[(5.0, 100.0)], NEVER)), (Held, Undecided));
     }
 
@@ -371,10 +352,9 @@ mod tests {
     }
 
     #[test]
-    fn one_run_decides_only_large_differences() {
-        let [ten, less, close] = [10.0, 8.9, 9.1].map(|value| seeds([value]));
-        assert_eq!((exceeds(&ten, &less), exceeds(&ten, &close)), (Held, Undecided));
-        assert_eq!([9.0, 9.5, 12.0].map(|limit| above(&ten, limit)), [Held, Undecided, NotHeld]);
+    fn one_run_without_a_margin_decides_nothing() {
+        let [ten, one] = [10.0, 1.0].map(|value| seeds([value]));
+        assert_eq!((exceeds(&ten, &one), above(&ten, 1.0), below(&ten, 99.0)), (Undecided, Undecided, Undecided));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | `select.rs` | which tables and figures are meant |
 //! | `work.rs` | the studies they need, and what those cost |
 //! | `results.rs` | results of studies by key, numbers by seed, curves along an axis |
+//! | `noise.rs` | how far numbers move by chance: what one seed has to differ by |
 //! | `artefact.rs` | tables, figures and claims as data |
 //! | `report/` | a record for a terminal, as one HTML file, as a page of the documentation |
 //! | `record.rs` | a report with all that it depends on |
@@ -20,6 +21,7 @@ mod artefact;
 mod claims;
 mod dca;
 mod ghstcp;
+mod noise;
 mod packet_size;
 mod record;
 pub mod report;

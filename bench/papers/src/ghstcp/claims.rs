@@ -7,7 +7,8 @@ use super::{
     DELAYS, DROPTAIL, GENTLE, GENTLE_ARED, GENTLE_GARED, HIGHSPEED, HIGHSPEED_ARED, HIGHSPEED_GARED, RED, RENO, System,
     queue_deviation, s1, s2, share, total, utilisation,
 };
-use crate::claims::{MARGIN, all, less, margin, more, no_less, same};
+use crate::claims::{all, less, more, no_less, same};
+use crate::noise::Noise;
 use crate::results::{Measure, Pairs};
 use crate::{ClaimCheck, Finding, Reason, Results, Verdict, claim};
 
@@ -26,33 +27,40 @@ const S1_LIMIT: f64 = 500.0 * 1_472.0 / 1_500.0;
 /// Payload that the bottleneck carries, in Mbit/s.
 const LINK: f64 = 2_500.0 * 1_472.0 / 1_500.0;
 
-/// Numbers by which systems are compared.
-const S1: (&str, Measure) = ("S1 in Mbit/s", s1);
-const S2: (&str, Measure) = ("S2 in Mbit/s", s2);
-const TOTAL: (&str, Measure) = ("total in Mbit/s", total);
+const BULK: &str = "noise-bulk";
+/// Numbers by which systems are compared, with their noise.
+const S1: Noise = Noise::relative(BULK, "S1 in Mbit/s", s1);
+const S2: Noise = Noise::relative(BULK, "S2 in Mbit/s", s2);
+const TOTAL: Noise = Noise::relative(BULK, "total in Mbit/s", total);
 /// Whether a case is fairer: the bars of both groups, of which S1's can be at most a fifth (five times 100 of 2500 Mbps).
-const SHARE: (&str, Measure) = ("S1's part of both in %", share);
+const SHARE: Noise = Noise::relative(BULK, "S1's part of both in %", share);
+const UTILISATION: Noise = Noise::absolute(BULK, "utilisation in %", utilisation);
+/// S2 of what the link leaves it.
+const REST: Noise = Noise::relative(BULK, "S2's part of what S1 leaves", of_the_rest);
+const DEVIATION: Noise = Noise::relative(BULK, "queue's deviation in packets", queue_deviation);
+#[cfg(test)]
+pub(crate) const NOISE: &[Noise] = &[S1, S2, TOTAL, SHARE, UTILISATION, REST, DEVIATION];
 
 pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("ghstcp-reno-fills-slow-access", "gHSTCP §3.1, case 1", &[DROPTAIL])
         .says("beside Reno, the five Reno flows behind 100 Mbps fully use their access links")
         .test("S1 gets more than 90 % (ours) of what its access links carry, at every delay")
-        .asks(|r| against(r, RENO, "S1 in Mbit/s", s1, FULL * S1_LIMIT, more)),
+        .asks(|r| against(r, RENO, S1, FULL * S1_LIMIT, more)),
     claim("ghstcp-reno-fast-gets-more", "gHSTCP §3.1, case 1", &[DROPTAIL])
         .says("the Reno flows behind 1 Gbps get more than those behind 100 Mbps")
         .test("S2 > S1 at every delay")
-        .asks(|r| compared(r, "S2 and S1 in Mbit/s", (RENO, s2), (RENO, s1), more_by_margin)),
+        .asks(|r| compared(r, "S2 and S1 in Mbit/s", (RENO, s2), (RENO, s1), |pairs| is_more(S2, pairs))),
     claim("ghstcp-reno-leaves-bandwidth", "gHSTCP §3.1, case 1", &[DROPTAIL])
         .says("Reno behind 1 Gbps does not use all that is left of the link")
         .test("S2 gets less than 95 % (ours) of what the link carries less S1, at every delay")
-        .asks(|r| against(r, RENO, "S2's part of what S1 leaves", of_the_rest, UNDERUSED / 100.0, less)),
+        .asks(|r| against(r, RENO, REST, UNDERUSED / 100.0, less)),
     claim("ghstcp-reno-unharmed-by-delay", "gHSTCP §3.1, case 1", &[DROPTAIL])
         .says("with longer delays S2 under Reno still does not affect S1")
         .test("S1 at 50 and 100 ms is within 10 % (ours) of S1 at 25 ms")
         .asks(|r| {
             Finding::together(["50ms", "100ms"].map(|delay| {
                 let pairs = RENO.at(r, delay, s1).pairs(&RENO.at(r, "25ms", s1));
-                Finding::of_pairs(format!("S1 in Mbit/s, and at 25ms, at {delay}"), &pairs, nearly_same(&pairs))
+                Finding::of_pairs(format!("S1 in Mbit/s, and at 25ms, at {delay}"), &pairs, nearly_same(S1, &pairs))
                     .unless(missed(r, &[RENO], &[delay, "25ms"]))
             }))
         }),
@@ -62,7 +70,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             compared(r, "S1 in Mbit/s, and beside Reno,", (HIGHSPEED, s1), (RENO, s1), |pairs| {
                 let judged: Pairs = pairs.iter().map(|(harmed, whole)| (SEVERE * whole, *harmed)).collect();
-                more_by_margin(&judged)
+                is_more(S1, &judged)
             })
         }),
     claim("ghstcp-highspeed-slight-benefit", "gHSTCP §3.1, case 2 (without SACK)", &[DROPTAIL])
@@ -72,7 +80,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             Finding::together([
                 beats(r, HIGHSPEED, RENO, &[S2], &DELAYS),
-                beats(r, RENO, HIGHSPEED, &[("total of Reno and of HighSpeed TCP", total)], &DELAYS),
+                beats(r, RENO, HIGHSPEED, &[TOTAL], &DELAYS).named("Reno and HighSpeed TCP"),
             ])
         }),
     claim("ghstcp-highspeed-gets-much", "gHSTCP §3.1, case 3 (with SACK)", &[DROPTAIL])
@@ -85,7 +93,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             Finding::together([("25ms", "50ms"), ("50ms", "100ms")].map(|(short, long)| {
                 let pairs = HIGHSPEED.at(r, short, s1).pairs(&HIGHSPEED.at(r, long, s1));
-                Finding::of_pairs(format!("S1 in Mbit/s at {short} and {long}"), &pairs, more_by_margin(&pairs))
+                Finding::of_pairs(format!("S1 in Mbit/s at {short} and {long}"), &pairs, is_more(S1, &pairs))
                     .unless(missed(r, &[HIGHSPEED], &[short, long]))
             }))
         }),
@@ -97,7 +105,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("ghstcp-gentle-keeps-fast-flows", "gHSTCP §3.3, case 5 (with SACK)", &[DROPTAIL])
         .says("gHSTCP gets the same total for the fast flows as HighSpeed TCP")
         .test("S2 within 10 % (ours) of HighSpeed TCP's, at every delay")
-        .asks(|r| compared(r, "S2 in Mbit/s", (GENTLE, s2), (HIGHSPEED, s2), nearly_same)),
+        .asks(|r| compared(r, "S2 in Mbit/s", (GENTLE, s2), (HIGHSPEED, s2), |pairs| nearly_same(S2, pairs))),
     claim("ghstcp-gentle-improves-reno", "gHSTCP §3.3, case 5 (with SACK)", &[DROPTAIL])
         .says("beside gHSTCP the Reno flows get much more than beside HighSpeed TCP, and fairness is better")
         .test("S1 and its part of both more than with HighSpeed TCP, at every delay")
@@ -118,7 +126,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("ghstcp-ared-underuses", "gHSTCP §4.2, cases 6 and 7", &[RED])
         .says("with Adaptive RED the bottleneck remains underutilised")
         .test("it sends less than 95 % (ours) of the time, at every delay")
-        .asks(|r| against(r, HIGHSPEED_ARED, "utilisation in %", utilisation, UNDERUSED, less)),
+        .asks(|r| against(r, HIGHSPEED_ARED, UTILISATION, UNDERUSED, less)),
     claim("ghstcp-gared-short-paths", "gHSTCP §4.4, cases 6 and 8 (without SACK)", &[RED])
         .says("at 25 and 50 ms gHSTCP with gARED is better than HighSpeed TCP with Adaptive RED in throughput and fairness")
         .test("total and S1's part of it more, at 25 and 50 ms")
@@ -131,7 +139,10 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let pairs = GENTLE_GARED.at(r, "100ms", s1).pairs(&HIGHSPEED_ARED.at(r, "100ms", s1));
             let slightly: Pairs = pairs.iter().map(|(a, b)| (*a, (1.0 - 0.25) * b)).collect();
-            let verdict = all([less(&pairs, margin(&pairs)), no_less(&slightly, 0.0, margin(&slightly))]);
+            let verdict = all([
+                less(&pairs, S1.between_any(&pairs)),
+                no_less(&slightly, 0.0, S1.between_any(&slightly)),
+            ]);
             Finding::together([
                 beats(r, GENTLE_GARED, HIGHSPEED_ARED, &[S2, TOTAL], &["100ms"]),
                 Finding::of_pairs("S1 in Mbit/s at 100ms", &pairs, verdict),
@@ -156,7 +167,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let [ared, gared] = [HIGHSPEED_ARED, GENTLE_GARED].map(|system| {
                 let [short, long] = ["25ms", "100ms"].map(|delay| system.at(r, delay, total));
-                (short.minus(&long), margin(&short.pairs(&long)))
+                (short.minus(&long), TOTAL.between_any(&short.pairs(&long)))
             });
             let pairs = ared.0.pairs(&gared.0);
             let what = "fall of the total in Mbit/s at HighSpeed TCP with ARED and gHSTCP with gARED";
@@ -169,23 +180,24 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .test("the queue's standard deviation is less with gARED, for the same controller, at every delay")
         .asks(|r| {
             let steadier = |ared, gared, whose: &str| {
-                let what = format!("{whose} queue's deviation in packets, ARED and gARED,");
-                beats(r, ared, gared, &[(what.as_str(), queue_deviation)], &DELAYS)
+                beats(r, ared, gared, &[DEVIATION], &DELAYS).named(whose)
             };
             Finding::together([
-                steadier(HIGHSPEED_ARED, HIGHSPEED_GARED, "HighSpeed TCP's"),
-                steadier(GENTLE_ARED, GENTLE_GARED, "gHSTCP's"),
+                steadier(HIGHSPEED_ARED, HIGHSPEED_GARED, "HighSpeed TCP, ARED and gARED"),
+                steadier(GENTLE_ARED, GENTLE_GARED, "gHSTCP, ARED and gARED"),
             ])
         }),
 ];
 
-fn more_by_margin(pairs: &[(f64, f64)]) -> Verdict {
-    more(pairs, margin(pairs))
+/// With one seed by what the number moves by chance, between any two of the systems whose noise was measured.
+fn is_more(noise: Noise, pairs: &[(f64, f64)]) -> Verdict {
+    more(pairs, noise.between_any(pairs))
 }
 
 /// The same but for [`SAME`] of the larger mean.
-fn nearly_same(pairs: &[(f64, f64)]) -> Verdict {
-    same(pairs, SAME / MARGIN * margin(pairs), 0.0)
+fn nearly_same(noise: Noise, pairs: &[(f64, f64)]) -> Verdict {
+    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>().abs() / pairs.len().max(1) as f64;
+    same(pairs, SAME * mean(|p| p.0).max(mean(|p| p.1)), noise.between_any(pairs))
 }
 
 /// A verdict at every delay on a number of one system beside one of the same or another.
@@ -203,11 +215,12 @@ fn compared(
 }
 
 /// `a` gets more of these numbers than `b` at these delays.
-fn beats(r: &Results, a: System, b: System, numbers: &[(&str, Measure)], delays: &[&str]) -> Finding {
+fn beats(r: &Results, a: System, b: System, numbers: &[Noise], delays: &[&str]) -> Finding {
     let cases = numbers.iter().flat_map(|number| delays.iter().map(move |delay| (number, delay)));
-    Finding::together(cases.map(|((what, of), delay)| {
-        let pairs = a.at(r, delay, *of).pairs(&b.at(r, delay, *of));
-        Finding::of_pairs(format!("{what} at {delay}"), &pairs, more_by_margin(&pairs)).unless(missed(
+    Finding::together(cases.map(|(noise, delay)| {
+        let [of_a, of_b] = [a, b].map(|system| system.at(r, delay, noise.measure()));
+        let pairs = of_a.pairs(&of_b);
+        Finding::of_pairs(format!("{} at {delay}", noise.name()), &pairs, is_more(*noise, &pairs)).unless(missed(
             r,
             &[a, b],
             &[delay],
@@ -215,22 +228,12 @@ fn beats(r: &Results, a: System, b: System, numbers: &[(&str, Measure)], delays:
     }))
 }
 
-/// A number of a system beside a bound, at every delay. The bound is a threshold, not a measurement: with one seed it decides by itself.
-fn against(
-    r: &Results,
-    system: System,
-    what: &str,
-    of: Measure,
-    bound: f64,
-    judge: fn(&[(f64, f64)], f64) -> Verdict,
-) -> Finding {
+/// A number of a system beside a bound, at every delay.
+fn against(r: &Results, system: System, noise: Noise, bound: f64, judge: fn(&[(f64, f64)], f64) -> Verdict) -> Finding {
     Finding::together(DELAYS.map(|delay| {
-        let pairs = system.at(r, delay, of).beside(bound);
-        Finding::of_pairs(format!("{what} at {delay}"), &pairs, judge(&pairs, 0.0)).unless(missed(
-            r,
-            &[system],
-            &[delay],
-        ))
+        let pairs = system.at(r, delay, noise.measure()).beside(bound);
+        Finding::of_pairs(format!("{} at {delay}", noise.name()), &pairs, judge(&pairs, noise.between_any(&pairs)))
+            .unless(missed(r, &[system], &[delay]))
     }))
 }
 

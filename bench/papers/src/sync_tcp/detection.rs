@@ -7,6 +7,7 @@ use fathom_experiments::scenario::Outcome;
 use fathom_report::{Axis, Series};
 
 use super::DETECTION;
+use super::margins::{AGREEMENT, CORRELATION};
 use crate::claims::more;
 use crate::results::BySeed;
 use crate::{Artefact, ClaimCheck, Finding, Results, claim};
@@ -29,7 +30,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         .asks(|r| {
             let best = detected(r, |o| Some(best_correlation(o)?.0));
             let lag = detected(r, |o| Some(best_correlation(o)?.1));
-            Finding::new(more(&best.beside(TRACKS), 0.0), format!("correlation: {best}; at a lag of {lag} s"))
+            let margin = CORRELATION.beside_bound("", TRACKS);
+            Finding::new(more(&best.beside(TRACKS), margin), format!("correlation: {best}; at a lag of {lag} s"))
         }),
     claim("sync-detection-tracks-trend", "Sync-TCP §3.3, figure 2", &[DETECTION])
         .says("the trend analysis can track the trend of the queueing delay well")
@@ -39,7 +41,8 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
         )
         .asks(|r| {
             let agree = detected(r, agreement);
-            Finding::new(more(&agree.beside(AGREES), 0.0), format!("part of the verdicts that agree: {agree}"))
+            let margin = AGREEMENT.beside_bound("", AGREES);
+            Finding::new(more(&agree.beside(AGREES), margin), format!("part of the verdicts that agree: {agree}"))
         }),
 ];
 
@@ -80,7 +83,7 @@ fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// The best correlation of the estimates with the queue of some bins before, and how many seconds before.
-fn best_correlation(o: &Outcome) -> Option<(f64, f64)> {
+pub(super) fn best_correlation(o: &Outcome) -> Option<(f64, f64)> {
     let (width, queue) = delays(o)?;
     let samples = estimates(o);
     let shown = samples.iter().filter(|(at, _)| *at >= SHOWN * o.seconds);
@@ -102,7 +105,7 @@ fn slope(queue: &[f64], width: f64, from: f64, to: f64) -> Option<f64> {
 }
 
 /// The part of the verdicts whose trend is that of the queue, the lag of the estimate before.
-fn agreement(o: &Outcome) -> Option<f64> {
+pub(super) fn agreement(o: &Outcome) -> Option<f64> {
     let (width, queue) = delays(o)?;
     let (_, lag) = best_correlation(o)?;
     let samples = estimates(o);

@@ -31,8 +31,9 @@ fn outcome(group: &'static str, fraction: impl Fn(f64) -> f64) -> Outcome {
     testing::outcome(100.0, [(group, GroupOutcome { responses: 1_000, times, ..GroupOutcome::default() })])
 }
 
+/// Three seeds, all alike: their interval is nothing.
 fn add(results: &mut Results, study: &str, key: &[(&str, &str)], outcome: Outcome) {
-    put(results, study, key, 1, [outcome]);
+    put(results, study, key, 1, [outcome.clone(), outcome.clone(), outcome]);
 }
 
 fn add_curve(results: &mut Results, curve: &Curve, half: f64) {

@@ -1,0 +1,187 @@
+//! How far a number moves where nothing of interest changes: other seeds, and a link that is 0.1 % slower. What one seed has to differ by
+//! comes of it.
+//!
+//! The studies `noise-web`, `noise-bulk` and `noise-detection` make the runs; `bench/results/noise/runs.json` keeps their numbers. A margin
+//! is the largest absolute difference between any two of those runs: of a number of one system, or of the difference of two systems with the
+//! same seed and rate. What these studies have not run has no margin, and one seed then decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::claims::NEVER;
+use crate::results::Measure;
+
+/// The numbers of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Run {
+    study: String,
+    key: BTreeMap<String, String>,
+    seed: u64,
+    numbers: BTreeMap<String, f64>,
+}
+
+static RUNS: LazyLock<Vec<Run>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("../../results/noise/runs.json")).unwrap_or_default());
+
+/// A number whose noise was measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Noise {
+    study: &'static str,
+    /// What it is called in the file of runs.
+    name: &'static str,
+    /// Its margins are parts of the larger of two numbers, not numbers.
+    relative: bool,
+    /// Only runs of one seed are compared, for it is of one response that another seed does not have.
+    same_seed: bool,
+    of: Measure,
+}
+
+impl Noise {
+    /// A number whose margins are of its own unit.
+    pub(crate) const fn absolute(study: &'static str, name: &'static str, of: Measure) -> Self {
+        Self { study, name, relative: false, same_seed: false, of }
+    }
+
+    /// A number whose margins are parts of it.
+    pub(crate) const fn relative(study: &'static str, name: &'static str, of: Measure) -> Self {
+        Self { study, name, relative: true, same_seed: false, of }
+    }
+
+    /// The same of a number that is of one seed's requests.
+    pub(crate) const fn of_one_seed(self) -> Self {
+        Self { same_seed: true, ..self }
+    }
+
+    /// What it is called.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// It, of a run.
+    pub(crate) const fn measure(&self) -> Measure {
+        self.of
+    }
+
+    /// Runs of a system of its study, by rate and seed. `None` is every system, each by itself.
+    fn runs(&self, system: Option<&str>) -> BTreeMap<(&str, &str, u64), f64> {
+        let mine = RUNS.iter().filter(|run| run.study == self.study);
+        let number = |run: &'static Run| {
+            let text = |axis: &str| run.key.get(axis).map_or("", String::as_str);
+            let fits = system.is_none_or(|system| system == text("system"));
+            Some(((text("system"), text("rate"), run.seed), *run.numbers.get(self.name)?)).filter(|_| fits)
+        };
+        mine.filter_map(number).collect()
+    }
+
+    /// The largest difference between any two of these values, each with its seed and with what it is a part of.
+    fn spread(&self, values: &[(u64, f64, f64)]) -> Option<f64> {
+        let mean = values.iter().map(|(_, _, whole)| whole.abs()).sum::<f64>() / values.len() as f64;
+        let pairs = values.iter().enumerate().flat_map(|(i, a)| values[i + 1..].iter().map(move |b| (a, b)));
+        let comparable = pairs.filter(|(a, b)| !self.same_seed || a.0 == b.0);
+        let spread = comparable.map(|(a, b)| (a.1 - b.1).abs()).reduce(f64::max)?;
+        let spread = if self.relative { spread / mean } else { spread };
+        spread.is_finite().then_some(spread)
+    }
+
+    /// What one seed's number has to be away from a bound.
+    pub(crate) fn beside_bound(&self, system: &str, value: f64) -> f64 {
+        let values: Vec<_> = self.runs(Some(system)).into_iter().map(|((_, _, seed), x)| (seed, x, x)).collect();
+        self.scaled(self.spread(&values), value)
+    }
+
+    /// What one seed's numbers of two systems have to differ by. Of the same system twice: what its own number moves by.
+    pub(crate) fn between(&self, a: &str, b: &str, pairs: &[(f64, f64)]) -> f64 {
+        let larger = pairs.iter().fold(0.0_f64, |most, (a, b)| most.max(a.abs()).max(b.abs()));
+        let (of_a, of_b) = (self.runs(Some(a)), self.runs(Some(b)));
+        let both = of_a.iter().filter_map(|((_, rate, seed), x)| Some((*seed, *x, *of_b.get(&(b, *rate, *seed))?)));
+        let differ = |(seed, x, y): (u64, f64, f64)| match a == b {
+            true => (seed, x, x),
+            false => (seed, x - y, x.abs().max(y.abs())),
+        };
+        self.scaled(self.spread(&both.map(differ).collect::<Vec<_>>()), larger)
+    }
+
+    /// What one seed's numbers of any two systems have to differ by, of those that the study has: the most of them.
+    pub(crate) fn between_any(&self, pairs: &[(f64, f64)]) -> f64 {
+        let mut systems: Vec<&str> = self.runs(None).into_keys().map(|(system, _, _)| system).collect();
+        systems.dedup();
+        let all = systems.iter().flat_map(|a| systems.iter().map(move |b| self.between(a, b, pairs)));
+        all.reduce(f64::max).unwrap_or(NEVER)
+    }
+
+    fn scaled(&self, spread: Option<f64>, value: f64) -> f64 {
+        let scale = if self.relative { value.abs() } else { 1.0 };
+        spread.map_or(NEVER, |spread| spread * scale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fathom_experiments::study::{StudyRunResult, shipped, stored};
+
+    use super::*;
+    use crate::testing::study;
+    use crate::{ghstcp, sync_tcp};
+
+    fn all() -> Vec<Noise> {
+        sync_tcp::NOISE.iter().chain(ghstcp::NOISE).copied().collect()
+    }
+
+    /// The file, from results of the studies in a folder: `FATHOM_NOISE=DIR FATHOM_WRITE=1`, after `fathom plan run STUDY --results DIR`.
+    #[test]
+    fn the_file_of_runs_is_made_of_the_studies() {
+        let Some(folder) = std::env::var_os("FATHOM_NOISE") else { return };
+        let of = |name: &'static str, result: StudyRunResult| {
+            let numbers = all().into_iter().filter(|noise| noise.study == name);
+            let numbers = numbers.filter_map(|noise| Some((noise.name.to_owned(), (noise.of)(&result.outcome)?)));
+            Run { study: name.to_owned(), key: result.key, seed: result.seed, numbers: numbers.collect() }
+        };
+        let studies = ["noise-bulk", "noise-detection", "noise-web"];
+        let runs: Vec<Run> = (studies.into_iter())
+            .flat_map(|name| {
+                let stored = stored(&study(name).runs(1.0).unwrap(), &Path::new(&folder).join(name));
+                stored.into_iter().map(move |result| of(name, result))
+            })
+            .collect();
+        let lines: Vec<String> = runs.iter().map(|run| serde_json::to_string(run).unwrap()).collect();
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/noise/runs.json");
+        let text = format!("[\n{}\n]\n", lines.join(",\n"));
+        if std::env::var_os("FATHOM_WRITE").is_some() {
+            std::fs::write(&file, &text).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
+
+    #[test]
+    fn every_run_of_the_file_is_of_a_shipped_study() {
+        assert!(!RUNS.is_empty(), "bench/results/noise/runs.json cannot be read");
+        for run in RUNS.iter() {
+            assert!(shipped(&run.study).is_some(), "{}", run.study);
+            let runs = study(&run.study).runs(1.0).unwrap();
+            assert!(runs.iter().any(|r| r.key == run.key && r.seed == run.seed), "{run:?}");
+        }
+        for noise in all() {
+            let values: Vec<f64> = noise.runs(None).into_values().collect();
+            // noise-bulk is still to be run.
+            let enough = values.len() >= 6 || (values.is_empty() && noise.study == "noise-bulk");
+            assert!(enough, "{}: {}", noise.name, values.len());
+        }
+    }
+
+    #[test]
+    fn margins_are_the_largest_differences() {
+        // Drops of 2 and 3 %: by half a point, by a quarter of the mean.
+        let absolute = Noise::absolute("s", "n", |_| None);
+        let relative = Noise { relative: true, ..absolute };
+        let runs = [(1, 2.0, 4.0), (1, 2.25, 4.0), (2, 2.5, 4.0)];
+        assert_eq!((absolute.spread(&runs), relative.spread(&runs)), (Some(0.5), Some(0.125)));
+        assert_eq!((absolute.of_one_seed().spread(&runs), absolute.spread(&runs[..1])), (Some(0.25), None));
+        assert_eq!((absolute.scaled(Some(0.5), 80.0), relative.scaled(Some(0.25), -80.0)), (0.5, 20.0));
+        // What was not run decides nothing.
+        assert_eq!((absolute.beside_bound("Reno", 1.0), absolute.between_any(&[])), (NEVER, NEVER));
+    }
+}

@@ -1,0 +1,101 @@
+//! Numbers of Sync-TCP's runs whose noise was measured.
+
+use fathom_experiments::scenario::Outcome;
+
+use super::claims::{AFTER_400, FIRST, large_percent, largest_seconds_of_all};
+use super::curves::{Curve, TIMES, times};
+use super::{detection, drops, goodput, mean, median, queue, size};
+use crate::claims::NEVER;
+use crate::noise::Noise;
+
+const WEB: &str = "noise-web";
+const DETECTION: &str = "noise-detection";
+
+pub(super) const LEVEL: Noise = Noise::absolute(WEB, "mean fraction within 100 to 1500 ms", |o| fraction(o, &TIMES));
+pub(super) const EARLY: Noise = Noise::absolute(WEB, "mean fraction within 50 to 350 ms", |o| fraction(o, &FIRST));
+pub(super) const LATE: Noise = Noise::absolute(WEB, "mean fraction within 500 to 1500 ms", |o| fraction(o, AFTER_400));
+pub(super) const AT_200: Noise = Noise::absolute(WEB, "fraction within 200 ms", |o| fraction(o, &[200.0]));
+const AT_500: Noise = Noise::absolute(WEB, "fraction within 500 ms", |o| fraction(o, &[500.0]));
+const AT_1000: Noise = Noise::absolute(WEB, "fraction within 1000 ms", |o| fraction(o, &[1_000.0]));
+pub(super) const DROPS: Noise = Noise::relative(WEB, "drops in %", drops);
+pub(super) const QUEUE: Noise = Noise::relative(WEB, "packets", queue);
+pub(super) const SIZE: Noise = Noise::relative(WEB, "bytes", size);
+pub(super) const GOODPUT: Noise = Noise::relative(WEB, "kbps", goodput);
+pub(super) const MEDIAN: Noise = Noise::relative(WEB, "median in ms", median);
+pub(super) const MEAN: Noise = Noise::relative(WEB, "mean in ms", mean);
+pub(super) const LARGE_PERCENT: Noise =
+    Noise::absolute(WEB, "responses above 25 kB in %", |o| large_percent(o, "forward"));
+const LARGE_1: Noise = Noise::absolute(WEB, "fraction of them within 1 s", |o| large(o, 1.0));
+const LARGE_5: Noise = Noise::absolute(WEB, "fraction of them within 5 s", |o| large(o, 5.0));
+const LARGE_20: Noise = Noise::absolute(WEB, "fraction of them within 20 s", |o| large(o, 20.0));
+pub(super) const LONGEST: Noise = Noise::relative(WEB, "longest of them in s", largest_seconds_of_all).of_one_seed();
+pub(super) const CORRELATION: Noise =
+    Noise::absolute(DETECTION, "correlation", |o| Some(detection::best_correlation(o)?.0));
+pub(super) const AGREEMENT: Noise = Noise::absolute(DETECTION, "part of the verdicts that agree", detection::agreement);
+
+/// All of them.
+#[cfg(test)]
+pub(crate) const NOISE: &[Noise] = &[
+    LEVEL,
+    EARLY,
+    LATE,
+    AT_200,
+    AT_500,
+    AT_1000,
+    DROPS,
+    QUEUE,
+    SIZE,
+    GOODPUT,
+    MEDIAN,
+    MEAN,
+    LARGE_PERCENT,
+    LARGE_1,
+    LARGE_5,
+    LARGE_20,
+    LONGEST,
+    CORRELATION,
+    AGREEMENT,
+];
+
+fn fraction(o: &Outcome, at: &[f64]) -> Option<f64> {
+    let times = times(o, "forward")?;
+    Some(at.iter().map(|ms| times.within_ms(*ms)).sum::<f64>() / at.len() as f64)
+}
+
+fn large(o: &Outcome, seconds: f64) -> Option<f64> {
+    Some(o.groups.get("forward")?.times_large.as_ref()?.within_ms(seconds * 1e3))
+}
+
+/// That of the fraction within so many milliseconds: of the last time before it that was looked at, where more moves.
+pub(super) fn within(ms: f64) -> Noise {
+    if ms < 500.0 {
+        AT_200
+    } else if ms < 1_000.0 {
+        AT_500
+    } else {
+        AT_1000
+    }
+}
+
+/// The same of responses above 25 kB.
+pub(super) fn large_within(seconds: f64) -> Noise {
+    if seconds < 5.0 {
+        LARGE_1
+    } else if seconds < 20.0 {
+        LARGE_5
+    } else {
+        LARGE_20
+    }
+}
+
+/// What two curves of one seed have to differ by: noise was measured at 75 % load only.
+pub(super) fn between(noise: Noise, a: &Curve, b: &Curve, pairs: &[(f64, f64)]) -> f64 {
+    let (Some(a), Some(b)) = (a.system_at_75(), b.system_at_75()) else { return NEVER };
+    noise.between(a, b, pairs)
+}
+
+/// What a number of one seed has to be away from a bound.
+pub(super) fn beside_bound(noise: Noise, curve: &Curve, pairs: &[(f64, f64)]) -> f64 {
+    let system = curve.system_at_75();
+    system.zip(pairs.first()).map_or(NEVER, |(system, pair)| noise.beside_bound(system, pair.0))
+}
