@@ -206,6 +206,11 @@ impl Scoreboard {
         lost
     }
 
+    /// The first sequence number behind the first segment.
+    pub(super) fn first_end(&self) -> u64 {
+        self.list.front().map_or(self.una, Outstanding::end)
+    }
+
     /// Marks what was sent last before or at `time` and is neither SACKed nor known to be lost: QUIC's loss by time (RFC 9002 §6.1.2). Bytes
     /// newly marked.
     pub(super) fn lose_sent_by(&mut self, time: Time) -> u64 {

@@ -103,8 +103,8 @@ pub struct TcpSender {
     /// Probes to send, and from which sequence number on.
     probes_left: u32,
     probed: u64,
-    /// There was a rescue retransmission in this recovery.
-    rescued: bool,
+    /// A rescue retransmission takes that more than this was acknowledged: RescueRxt (RFC 6675 §2), and one behind it.
+    rescue_above: u64,
     cwr_owed: bool,
     /// Unmarked and marked packets that accurate ECN reported so far.
     marks: (u32, u32),
@@ -155,7 +155,7 @@ impl TcpSender {
             forced: false,
             probes_left: 0,
             probed: 0,
-            rescued: false,
+            rescue_above: 0,
             cwr_owed: false,
             marks: (0, 0),
             rto: RtoEstimator::new(options.rto),
@@ -316,8 +316,8 @@ impl TcpSender {
             let len = self.board.get(hole).len;
             return self.may_pace(now, params, len).then(|| self.resend(now, hole, false));
         }
-        let last = self.board.last_hole().filter(|_| !self.rescued)?;
-        self.rescued = true;
+        let last = self.board.last_hole().filter(|_| self.board.una() > self.rescue_above)?;
+        self.rescue_above = self.board.high();
         Some(self.resend(now, last, true))
     }
 
@@ -467,7 +467,9 @@ impl TcpSender {
         self.recovery = recovery;
         self.recover = Some(self.board.high());
         self.reduced = self.recover;
-        (self.forced, self.rescued, self.cwr_owed) = (true, false, true);
+        (self.forced, self.cwr_owed) = (true, true);
+        // The segment that is sent again first (RFC 6675 §5, step 4.3).
+        self.rescue_above = self.board.first_end();
         (self.duplicates, self.inflation) = (0, 0);
     }
 

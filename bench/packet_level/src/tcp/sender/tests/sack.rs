@@ -34,13 +34,14 @@ fn lost_acks_do_not_hide_a_loss() {
     assert_eq!((p.at(200), p.s.counts().fast_recoveries), (vec![0], 1));
 }
 
-/// RFC 6675 §4, NextSeg rule 4: the last segment goes again, once, when nothing else can.
+/// RFC 6675 §4, NextSeg rule 4, and §5, step 4.3: the last segment goes again, once, when nothing else can and more than the first
+/// retransmission was acknowledged.
 #[test]
 fn lost_tail_is_rescued() {
     // Nothing above 9 is SACKed.
     let mut p = Path::reno(LossRecovery::Sack, 10, &[(3, 1), (9, 1)]);
     assert!(p.run(2_000));
-    assert_eq!((p.times_of(3), p.times_of(9), p.s.counts().timeouts), (vec![100, 200], vec![100, 200], 0));
+    assert_eq!((p.times_of(3), p.times_of(9), p.s.counts().timeouts), (vec![100, 200], vec![100, 300], 0));
 }
 
 /// RFC 6675 §5.1 and RFC 6582 §3.2: a retransmission that is lost waits for the timeout.
