@@ -181,8 +181,11 @@ async fn datagrams_have_the_size_the_controller_asks_for() {
     assert_eq!(steps.first(), Some(&250), "{steps:?}");
     let firsts = sizes.map(|size| steps.iter().position(|s| *s == size));
     assert!(firsts.is_sorted() && firsts.iter().all(Option::is_some), "{steps:?}");
-    // Losses under load shrink them again.
-    assert!(steps.iter().all(|size| sizes.contains(size) || (1_200..=1_350).contains(size)), "{steps:?}");
+    // On the way up every size is one of these. Later, losses under load shrink them again, and on a busy machine what the application writes
+    // may end in short packets of one size, several times in a row.
+    let mut up = steps.iter().take_while(|size| **size < 1_200);
+    assert!(up.all(|size| sizes.contains(size)), "{steps:?}");
+    assert!(steps.iter().all(|size| *size <= 1_350), "{steps:?}");
     let size = server.controller.and_then(|c| c.datagram).expect("a size");
     assert!(sizes.contains(&size.into()) || size >= 1_200, "{size}");
 }
