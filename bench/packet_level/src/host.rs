@@ -16,7 +16,7 @@ use super::packet::HEADER;
 use super::receiver::{AckOptions, Receiver};
 use super::report::{PacketLevelReport, TcpReport, UdpReport};
 use super::sender::SenderOptions;
-use super::tcp::{LossRecovery, TcpOptions, TcpReceiverOptions};
+use super::tcp::{TcpOptions, TcpReceiverOptions};
 use super::web_user::{Connections, WebUser};
 
 /// What a reliable flow has to send.
@@ -121,15 +121,10 @@ impl PacketLevelFlow {
     /// The options of both endpoints, where it is TCP.
     pub(super) fn tcp_options(&self) -> Option<(TcpOptions, TcpReceiverOptions)> {
         let tcp = self.tcp?;
-        let receiver = TcpReceiverOptions {
-            every: self.acks.every,
-            max_delay: self.acks.max_delay,
-            sack: tcp.recovery == LossRecovery::Sack,
-            timestamps: tcp.timestamps,
-            accurate_ecn: tcp.accurate_ecn,
-            rto: tcp.rto,
-        };
-        Some((TcpOptions { ecn: self.ecn, max_window: self.max_window.or(tcp.max_window), ..tcp }, receiver))
+        Some((
+            TcpOptions { ecn: self.ecn, max_window: self.max_window.or(tcp.max_window), ..tcp },
+            tcp.receiver(self.acks),
+        ))
     }
 
     pub(super) const fn sender_options(&self) -> SenderOptions {

@@ -249,6 +249,22 @@ pub struct TcpOutcome {
     pub syn_timeouts: u64,
 }
 
+impl GroupOutcome {
+    /// Timeouts of the senders: TCP's retransmission timeouts of data, else QUIC's probe timeouts.
+    pub fn timeouts(&self) -> u64 {
+        self.tcp.map_or(self.probe_timeouts, |tcp| tcp.timeouts)
+    }
+}
+
+impl TcpOutcome {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.retransmitted += other.retransmitted;
+        self.fast_recoveries += other.fast_recoveries;
+        self.timeouts += other.timeouts;
+        self.syn_timeouts += other.syn_timeouts;
+    }
+}
+
 /// The load that a group of web traffic offers. It is computed: from what a connection and a byte of its body cost on a network that does
 /// not queue, and the requests that the run makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,6 @@ use fathom_cc::{Capabilities, ControllerConfig};
 use fathom_netsim::sim::WIRE_OVERHEAD;
 use fathom_packet_level::{
     AckOptions, GrowthCounting, InitialWindow, LossRecovery, Probes, RtoOptions, TCP_HEADER, TcpOptions,
-    TcpReceiverOptions,
 };
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +72,11 @@ pub struct TcpSettings {
 }
 
 impl TcpSettings {
+    /// Losses are found by SACK.
+    pub(crate) fn has_sack(self) -> bool {
+        self.options.recovery == LossRecovery::Sack
+    }
+
     /// The sender, for packets that have so many bytes beside UDP's and IP's headers, or as many in TCP, and windows of so many packets.
     pub(crate) fn sender(self, datagram: u16, max_window: Option<u32>, timestamps: bool) -> TcpOptions {
         let mss = datagram + WIRE_OVERHEAD as u16 - TCP_HEADER;
@@ -88,14 +92,6 @@ impl TcpSettings {
     /// What TCP with these settings delivers to a controller and honours.
     pub(crate) const fn provided(self) -> Capabilities {
         Capabilities { ecn: self.options.accurate_ecn, ..Stack::Tcp.provided() }
-    }
-
-    /// The receiver.
-    pub(crate) fn receiver(self, timestamps: bool) -> TcpReceiverOptions {
-        let AckOptions { every, max_delay } = self.acks;
-        let sack = self.options.recovery == LossRecovery::Sack;
-        let TcpOptions { accurate_ecn, rto, .. } = self.options;
-        TcpReceiverOptions { every, max_delay, sack, timestamps, accurate_ecn, rto }
     }
 }
 

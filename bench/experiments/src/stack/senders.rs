@@ -5,18 +5,25 @@ use std::sync::Arc;
 
 use fathom_stacks::Monitor;
 
-/// What one sender did.
+use crate::scenario::TcpOutcome;
+
+/// What one sender did, or several together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderReport {
-    /// Its peer agreed to tell it one-way delays.
-    pub(crate) one_way_negotiated: bool,
+    /// Senders whose peer agreed to tell them one-way delays.
+    pub(crate) one_way_negotiated: u64,
     pub(crate) early_reductions: u64,
     pub(crate) reductions: u64,
-    /// Of TCP: data segments sent again, times of fast recovery, timeouts of data and of SYNs.
-    pub(crate) retransmitted: u64,
-    pub(crate) fast_recoveries: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) syn_timeouts: u64,
+    pub(crate) tcp: TcpOutcome,
+}
+
+impl SenderReport {
+    fn add(&mut self, other: &Self) {
+        self.one_way_negotiated += other.one_way_negotiated;
+        self.early_reductions += other.early_reductions;
+        self.reductions += other.reductions;
+        self.tcp.add(&other.tcp);
+    }
 }
 
 /// Who can be asked what a sender did.
@@ -35,7 +42,12 @@ impl ReportSender for Monitor {
         };
         let (early_reductions, reductions) =
             report.controller.map_or((0, 0), |metrics| (metrics.early_reductions, metrics.reductions));
-        SenderReport { one_way_negotiated: report.negotiated, early_reductions, reductions, ..SenderReport::default() }
+        SenderReport {
+            one_way_negotiated: u64::from(report.negotiated),
+            early_reductions,
+            reductions,
+            ..SenderReport::default()
+        }
     }
 }
 
@@ -47,22 +59,15 @@ pub(crate) struct Senders {
     totals: SenderTotals,
 }
 
-/// Sums over senders.
+/// Senders of a run together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderTotals {
     /// Senders that began.
     pub(crate) began: u64,
-    /// Senders whose peer agreed to tell them one-way delays.
-    pub(crate) one_way_negotiated: u64,
-    pub(crate) early_reductions: u64,
-    pub(crate) reductions: u64,
-    /// Of TCP, as [`SenderReport`] has them.
-    pub(crate) retransmitted: u64,
-    pub(crate) fast_recoveries: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) syn_timeouts: u64,
     /// The most that were there at once.
     pub(crate) at_once: u64,
+    /// What they did.
+    pub(crate) did: SenderReport,
 }
 
 impl Senders {
@@ -77,26 +82,15 @@ impl Senders {
     /// A sender ended.
     pub(crate) fn ended(&mut self, id: u64) {
         if let Some(sender) = self.live.remove(&id) {
-            self.add(sender.report());
+            self.totals.did.add(&sender.report());
         }
     }
 
     /// What all of them did. Those still sending are asked now and count as ended. Sums do not depend on the map's order.
     pub(crate) fn totals(&mut self) -> SenderTotals {
         for sender in std::mem::take(&mut self.live).into_values() {
-            self.add(sender.report());
+            self.totals.did.add(&sender.report());
         }
         self.totals
-    }
-
-    fn add(&mut self, report: SenderReport) {
-        let totals = &mut self.totals;
-        totals.one_way_negotiated += u64::from(report.one_way_negotiated);
-        totals.early_reductions += report.early_reductions;
-        totals.reductions += report.reductions;
-        totals.retransmitted += report.retransmitted;
-        totals.fast_recoveries += report.fast_recoveries;
-        totals.timeouts += report.timeouts;
-        totals.syn_timeouts += report.syn_timeouts;
     }
 }

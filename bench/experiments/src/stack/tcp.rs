@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use super::senders::{ReportSender, SenderReport};
 use super::{BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Host};
 use crate::http::{Fetched, HttpError};
-use crate::scenario::TcpSettings;
+use crate::scenario::{TcpOutcome, TcpSettings};
 
 /// Both ends. They need no sockets.
 pub(super) fn ends(settings: &EndpointSettings<'_>, host: Arc<dyn Host>) -> Result<EndpointPair, SetupError> {
@@ -30,12 +30,13 @@ pub(super) fn ends(settings: &EndpointSettings<'_>, host: Arc<dyn Host>) -> Resu
     };
     let provided = settings.tcp.provided();
     let timestamps = TcpSettings::stamps(&**config) && !settings.extension.is_off();
+    let sender = settings.tcp.sender(settings.datagram, settings.max_window, timestamps);
     let opener = Opener {
         connections: TcpConnections::new(settings.sim),
         sim: settings.sim.clone(),
         config: Arc::clone(config),
-        sender: settings.tcp.sender(settings.datagram, settings.max_window, timestamps),
-        receiver: settings.tcp.receiver(timestamps),
+        sender,
+        receiver: sender.receiver(settings.tcp.acks),
         provided,
         one_request: settings.one_request,
         host,
@@ -156,13 +157,15 @@ impl ReportSender for Sender {
     fn report(&self) -> SenderReport {
         let (metrics, counts) = (self.connection.metrics(Server), self.connection.counts(Server));
         SenderReport {
-            one_way_negotiated: self.one_way,
+            one_way_negotiated: u64::from(self.one_way),
             early_reductions: metrics.early_reductions,
             reductions: metrics.reductions,
-            retransmitted: counts.retransmitted,
-            fast_recoveries: counts.fast_recoveries,
-            timeouts: counts.timeouts,
-            syn_timeouts: self.connection.counts(Client).syn_timeouts,
+            tcp: TcpOutcome {
+                retransmitted: counts.retransmitted,
+                fast_recoveries: counts.fast_recoveries,
+                timeouts: counts.timeouts,
+                syn_timeouts: self.connection.counts(Client).syn_timeouts,
+            },
         }
     }
 }

@@ -10,11 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{RESULTS_VERSION, Study, key_text};
 use crate::scenario::{Outcome, PlanError, Scenario, Stop, Workload};
+use crate::stack::Stack;
 
 /// A run that ends after responses is not scaled below this many.
 const FEWEST_RESPONSES: u64 = 50;
 /// Added to the version of runs that end after responses: since then only completed ones count. Without a failure both rules agree.
 const COMPLETED_ONLY: u32 = 1 << 16;
+/// Added where TCP has SACK: since then blocks count on every ACK, also on one that moves on or comes late (RFC 6675 §5).
+const SACK_ON_EVERY_ACK: u32 = 1 << 17;
 /// A run that ends at a time counts for at least so long.
 const SHORTEST_COUNT: Duration = Duration::from_secs(1);
 
@@ -96,12 +99,11 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
     scaled
 }
 
-/// The version of results of such a scenario. One that ends with a number of responses once counted the requests that failed, too.
-const fn version(scenario: &Scenario) -> u32 {
-    match scenario.stop {
-        Stop::Responses(_) => RESULTS_VERSION + COMPLETED_ONLY,
-        Stop::At(_) => RESULTS_VERSION,
-    }
+/// The version of results of such a scenario: that of all, and what has changed for runs like it.
+fn version(scenario: &Scenario) -> u32 {
+    let completed = if matches!(scenario.stop, Stop::Responses(_)) { COMPLETED_ONLY } else { 0 };
+    let sack = scenario.traffic.iter().any(|t| t.stack == Stack::Tcp && t.tcp.has_sack());
+    RESULTS_VERSION + completed + if sack { SACK_ON_EVERY_ACK } else { 0 }
 }
 
 /// Over the scenario as it is written out again, with every default: comments, order and what was put in by variables do not count.

@@ -37,7 +37,7 @@ const GROUP: &[Measure<GroupOutcome>] = &[
     ("mean ms", |g| g.times.as_ref().filter(|t| t.count > 0).map(|t| t.mean_ms), 1),
     ("Mbps", |g| Some(g.throughput_bps / 1e6), 3),
     ("lost %", |g| (g.sent > 0).then(|| 100.0 * g.lost as f64 / g.sent as f64), 2),
-    ("timeouts/conn", |g| (g.connections > 0).then(|| g.probe_timeouts as f64 / g.connections as f64), 2),
+    ("timeouts/conn", |g| (g.connections > 0).then(|| g.timeouts() as f64 / g.connections as f64), 2),
 ];
 
 /// Measures of the bottleneck.

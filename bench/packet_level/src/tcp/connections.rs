@@ -6,36 +6,13 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use fathom_cc::{Controller, ControllerMetrics, Time};
+use fathom_cc::{ControllerMetrics, Time};
 use fathom_netsim::sim::{Agent, AgentId, AgentTimer, Arrived, Ecn, SimHandle, Wire};
 use parking_lot::Mutex;
 
-use super::endpoint::TcpEndpoint;
-use super::options::TcpOptions;
-use super::receiver::TcpReceiverOptions;
+use super::endpoint::ClientOrServer::{self, Client, Server};
+use super::endpoint::{TcpEnd, TcpEndpoint};
 use super::sender::TcpCounts;
-
-/// Which end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientOrServer {
-    /// It opened it.
-    Client,
-    /// It accepted it.
-    Server,
-}
-
-use ClientOrServer::{Client, Server};
-
-/// What one end of a connection is made from.
-#[derive(Debug)]
-pub struct TcpEnd {
-    /// Its controller.
-    pub controller: Box<dyn Controller>,
-    /// How it sends.
-    pub sender: TcpOptions,
-    /// How it acknowledges.
-    pub receiver: TcpReceiverOptions,
-}
 
 /// A connection that no task has any more goes on for so long to deliver its last bytes and FINs: less than the network keeps the number
 /// of a flow that is over. RFC 9293 §3.8.3 gives up after 100 s or more.
@@ -89,10 +66,7 @@ impl TcpConnections {
     /// Opens a connection as this flow of the network, which nobody else uses: its SYN leaves now.
     pub fn open(&self, flow: u32, client: TcpEnd, server: TcpEnd) -> TcpConnection {
         let now = self.sim.time();
-        let ends = [
-            TcpEndpoint::connect(now, client.controller, client.sender, client.receiver),
-            TcpEndpoint::listen(now, server.controller, server.sender, server.receiver),
-        ];
+        let ends = [TcpEndpoint::new(now, Client, client), TcpEndpoint::new(now, Server, server)];
         let index = self.table.lock().insert(flow, ends);
         self.sim.give_flow(flow, self.agent, index);
         let connection = TcpConnection(Arc::new(Held { connections: self.clone(), index }));
@@ -115,7 +89,7 @@ impl TcpConnection {
 
     /// `end` has nothing more to send: a FIN follows.
     pub fn finish(&self, end: ClientOrServer) {
-        self.with(end, |e| e.finish(end == Client));
+        self.with(end, TcpEndpoint::finish);
         self.send(end);
     }
 

@@ -28,9 +28,30 @@ impl TcpPacket {
 /// IP packet in bytes that closes a connection at once: a CONNECTION_CLOSE frame in a short packet of QUIC.
 const CLOSE: u16 = 65;
 
+/// Which end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientOrServer {
+    /// It opened it.
+    Client,
+    /// It accepted it.
+    Server,
+}
+
+/// What one end of a connection is made from.
+#[derive(Debug)]
+pub struct TcpEnd {
+    /// Its controller.
+    pub controller: Box<dyn Controller>,
+    /// How it sends.
+    pub sender: TcpOptions,
+    /// How it acknowledges.
+    pub receiver: TcpReceiverOptions,
+}
+
 /// One end.
 #[derive(Debug)]
 pub(crate) struct TcpEndpoint {
+    side: ClientOrServer,
     sender: TcpSender,
     receiver: TcpReceiver,
     /// When the SYN-ACK left, and how many did.
@@ -46,40 +67,23 @@ pub(crate) struct TcpEndpoint {
 }
 
 impl TcpEndpoint {
-    /// The end that opens the connection, at once.
-    pub(crate) fn connect(
-        now: Time,
-        controller: Box<dyn Controller>,
-        sender: TcpOptions,
-        receiver: TcpReceiverOptions,
-    ) -> Self {
-        let mut end = Self::new(now, controller, sender, receiver);
-        end.sender.connect();
-        end
-    }
-
-    /// The end that waits for it.
-    pub(crate) fn listen(
-        now: Time,
-        controller: Box<dyn Controller>,
-        sender: TcpOptions,
-        receiver: TcpReceiverOptions,
-    ) -> Self {
-        let mut end = Self::new(now, controller, sender, receiver);
-        end.sender.listen();
-        end
-    }
-
-    fn new(now: Time, controller: Box<dyn Controller>, sender: TcpOptions, receiver: TcpReceiverOptions) -> Self {
+    /// The client's end opens the connection, at once; the server's waits for that.
+    pub(crate) fn new(now: Time, side: ClientOrServer, end: TcpEnd) -> Self {
+        let mut sender = TcpSender::new(end.controller, end.sender);
+        match side {
+            ClientOrServer::Client => sender.connect(),
+            ClientOrServer::Server => sender.listen(),
+        }
         Self {
-            sender: TcpSender::new(controller, sender),
-            receiver: TcpReceiver::new(receiver),
+            side,
+            sender,
+            receiver: TcpReceiver::new(end.receiver),
             syn_ack: None,
             syn_acks: 0,
             acks_now: 0,
             closing: false,
             gone: false,
-            options: sender,
+            options: end.sender,
             heard: now,
         }
     }
@@ -90,10 +94,10 @@ impl TcpEndpoint {
     }
 
     /// Nothing more is to be sent: a FIN follows. Where connections close at once, the client's end does.
-    pub(crate) fn finish(&mut self, client: bool) {
+    pub(crate) fn finish(&mut self) {
         match self.options.idle {
             None => self.sender.finish(),
-            Some(_) => self.closing = client && !self.gone,
+            Some(_) => self.closing = self.side == ClientOrServer::Client && !self.gone,
         }
     }
 

@@ -11,7 +11,8 @@
 //! | `options.rs` | how a sender sends |
 //! | `rto.rs` | round-trip times and the retransmission timeout (RFC 6298) |
 //! | `scoreboard.rs` | segments outstanding: SACKed, lost, retransmitted (RFC 6675) |
-//! | `sender.rs` | handshake, window, fast retransmit, recovery, timeouts |
+//! | `sender.rs` | handshake, window, timeouts, marks |
+//! | `sender/recovery.rs` | fast retransmit and recovery, QUIC's probes |
 //! | `receiver.rs` | when to acknowledge, and what |
 //! | `endpoint.rs` | a sender and a receiver whose packets travel together |
 //! | `connections.rs` | connections that tasks open, write to and wait for |
@@ -25,7 +26,8 @@ mod scoreboard;
 mod segment;
 mod sender;
 
-pub use connections::{ClientOrServer, TcpConnection, TcpConnections, TcpEnd};
+pub use connections::{TcpConnection, TcpConnections};
+pub use endpoint::{ClientOrServer, TcpEnd};
 pub use options::{GrowthCounting, InitialWindow, LossRecovery, Probes, TcpOptions};
 pub use receiver::{TcpReceiver, TcpReceiverOptions};
 pub use rto::{RtoEstimator, RtoOptions};

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use super::receiver::TcpReceiverOptions;
 use super::rto::RtoOptions;
 use super::segment::{TCP_HEADER, TIMESTAMPS_OPTION};
+use crate::receiver::AckOptions;
 
 /// How losses are found and repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -123,6 +125,18 @@ impl TcpOptions {
     /// SMSS: data bytes of a full segment (RFC 5681 §2). A controller is started with it as its datagram size.
     pub const fn smss(&self) -> u16 {
         if self.timestamps { self.mss.saturating_sub(TIMESTAMPS_OPTION) } else { self.mss }
+    }
+
+    /// The receiver that suits this sender, with ACKs so often.
+    pub fn receiver(&self, acks: AckOptions) -> TcpReceiverOptions {
+        TcpReceiverOptions {
+            every: acks.every,
+            max_delay: acks.max_delay,
+            sack: self.recovery == LossRecovery::Sack,
+            timestamps: self.timestamps,
+            accurate_ecn: self.accurate_ecn,
+            rto: self.rto,
+        }
     }
 
     pub(super) const fn header(&self) -> u16 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fathom_cc::{OneWayDelay, Time};
 
 use super::rto::{RtoEstimator, RtoOptions};
-use super::segment::{MAX_SACK_BLOCKS, SackBlocks, TcpAck, TcpSegment};
+use super::segment::{MAX_SACK_BLOCKS, TcpAck, TcpSegment};
 
 /// How a receiver acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,10 @@ pub struct TcpReceiver {
     options: TcpReceiverOptions,
     /// The next byte expected.
     next: u64,
-    /// What arrived behind a gap, first byte and first behind, the latest change first.
+    /// What arrived behind a gap, first byte and first behind, the latest change last.
     blocks: Vec<(u64, u64)>,
+    /// The first byte behind all that arrived.
+    arrived_end: u64,
     /// Segments in order since the last ACK.
     waiting: u32,
     deadline: Option<Time>,
@@ -67,6 +69,7 @@ impl TcpReceiver {
             options,
             next: 0,
             blocks: Vec::new(),
+            arrived_end: 0,
             waiting: 0,
             deadline: None,
             syn_timer: RtoEstimator::new(options.rto),
@@ -143,6 +146,17 @@ impl TcpReceiver {
         }
         let in_order = first <= self.next;
         let (mut first, mut end) = (first.max(self.next), end);
+        // Most segments are new and touch the newest block or none.
+        let newest = self.blocks.last_mut().filter(|(_, b)| first == *b && first == self.arrived_end);
+        if let Some((_, b)) = newest {
+            (*b, self.arrived_end) = (end, end);
+            return false;
+        }
+        if first > self.arrived_end {
+            self.blocks.push((first, end));
+            self.arrived_end = end;
+            return false;
+        }
         self.blocks.retain(|(a, b)| {
             let touches = *a <= end && *b >= first;
             if touches {
@@ -153,8 +167,9 @@ impl TcpReceiver {
         if in_order {
             self.next = end;
         } else {
-            self.blocks.insert(0, (first, end));
+            self.blocks.push((first, end));
         }
+        self.arrived_end = self.arrived_end.max(end);
         in_order
     }
 
@@ -173,12 +188,12 @@ impl TcpReceiver {
             self.syn_timer.back_off();
         }
         let with = |on: bool| if on { MAX_SACK_BLOCKS - usize::from(self.options.timestamps) } else { 0 };
-        let blocks = self.blocks.len().min(with(self.options.sack));
+        let blocks = with(self.options.sack);
         TcpAck {
             ack: self.next,
             syn: self.syn_owed,
             ece: self.ece,
-            sack: SackBlocks::from_slice(&self.blocks[..blocks]),
+            sack: self.blocks.iter().rev().take(blocks).copied().collect(),
             echo: self.options.timestamps.then_some(self.recent),
             one_way: self.options.timestamps.then_some(self.newest.1),
             with_data: false,
@@ -189,6 +204,9 @@ impl TcpReceiver {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
     use super::*;
 
     fn at(ms: u64) -> Time {
@@ -197,18 +215,7 @@ mod tests {
 
     /// Segment `n` of 1000 bytes, sent 10 ms before it arrives.
     fn segment(n: u64, arrives: u64) -> TcpSegment {
-        TcpSegment {
-            seq: 1_000 * n,
-            len: 1_000,
-            sent: at(arrives - 10),
-            syn: false,
-            fin: false,
-            reset: false,
-            cwr: false,
-            ecn_capable: false,
-            retransmission: false,
-            size: 1_040,
-        }
+        TcpSegment { seq: 1_000 * n, len: 1_000, size: 1_040, ..TcpSegment::bare(at(arrives - 10)) }
     }
 
     fn receiver(sack: bool) -> TcpReceiver {
@@ -314,5 +321,31 @@ mod tests {
         assert_eq!(r.timeout(), Some(at(3_100)));
         assert!(!r.on_segment(at(1_200), &TcpSegment { syn: false, ..syn }, false));
         assert_eq!(r.timeout(), None);
+    }
+
+    /// Whatever the order of arrival: all before the next byte arrived, the blocks are what arrived behind it, the last one first.
+    #[test]
+    fn blocks_are_what_arrived_behind_a_gap() {
+        for seed in 0..100 {
+            let mut rng = Pcg64Mcg::seed_from_u64(seed);
+            let mut r = receiver(true);
+            let mut arrived = [false; 80];
+            for step in 0..120 {
+                let n = rng.random_range(0..80_u64.min(2 + step));
+                r.on_segment(at(100 + step), &segment(n, 100 + step), false);
+                arrived[n as usize] = true;
+                let next = arrived.iter().take_while(|a| **a).count() as u64;
+                assert_eq!(r.received(), 1_000 * next, "seed {seed}, step {step}");
+                let mut blocks = r.blocks.clone();
+                blocks.sort_unstable();
+                let edges = blocks.iter().flat_map(|(a, b)| a / 1_000..b / 1_000);
+                assert!(edges.eq((next..80).filter(|n| arrived[*n as usize])), "seed {seed}, step {step}");
+                assert!(blocks.windows(2).all(|w| w[0].1 < w[1].0), "seed {seed}, step {step}: {blocks:?}");
+                if n >= next {
+                    let (a, b) = r.ack(at(100 + step)).sack.as_slice()[0];
+                    assert!((a..b).contains(&(1_000 * n)), "seed {seed}, step {step}: segment {n}, block {a} to {b}");
+                }
+            }
+        }
     }
 }

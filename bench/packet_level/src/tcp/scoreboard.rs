@@ -2,9 +2,10 @@
 //! With SACK these are IsLost(), SetPipe() and NextSeg() of RFC 6675 §4; without it the bytes in the network are the flight size.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use fathom_cc::{Acked, Time};
+
+use super::segment::SackBlocks;
 
 /// So many duplicate ACKs, or SACKed pieces above a segment, mean that it is lost (RFC 5681 §3.2, RFC 6675 §2).
 pub(super) const DUPLICATE_THRESHOLD: u32 = 3;
@@ -36,6 +37,11 @@ impl Outstanding {
         let copies = if self.sacked { 0 } else { !self.lost as u64 + self.resent as u64 };
         copies * self.len as u64
     }
+
+    /// It may be sent again: it was not in this recovery, and nothing says that it arrived.
+    const fn is_hole(&self) -> bool {
+        !self.resent && !self.sacked
+    }
 }
 
 /// What one ACK says that was not known before.
@@ -66,7 +72,8 @@ impl Newly {
     }
 }
 
-/// The segments of one connection, from the first not acknowledged on.
+/// The segments of one connection, from the first not acknowledged on. Thousands may be outstanding, so that no ACK may walk over all of them:
+/// the bounds below say where to look.
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     list: VecDeque<Outstanding>,
@@ -74,12 +81,20 @@ pub(super) struct Scoreboard {
     in_network: u64,
     /// First byte behind all that was SACKed (RFC 6675 §4, NextSeg rule 1.b).
     sacked_end: u64,
+    /// The blocks of the ACK before: what lies in them is SACKed.
+    blocks: SackBlocks,
+    /// Below this sequence number all that is not SACKed was marked by [`Scoreboard::detect_losses`].
+    examined: u64,
+    /// Below these no segment that is not acknowledged is lost and a hole, or a hole at all.
+    lost_from: u64,
+    hole_from: u64,
 }
 
 impl Scoreboard {
     pub(super) fn clear(&mut self) {
-        self.list.clear();
-        (self.una, self.in_network, self.sacked_end) = (0, 0, 0);
+        let mut list = std::mem::take(&mut self.list);
+        list.clear();
+        *self = Self { list, ..Self::default() };
     }
 
     /// The first byte not acknowledged cumulatively, and the next new one.
@@ -109,6 +124,10 @@ impl Scoreboard {
         self.in_network -= segment.in_network();
         change(segment);
         self.in_network += segment.in_network();
+        if segment.is_hole() {
+            self.hole_from = self.hole_from.min(segment.seq);
+            self.lost_from = if segment.lost { self.lost_from.min(segment.seq) } else { self.lost_from };
+        }
     }
 
     /// New data leave.
@@ -137,7 +156,7 @@ impl Scoreboard {
     }
 
     /// Fills `newly` with what this ACK number and these SACK blocks acknowledge first.
-    pub(super) fn acknowledge(&mut self, ack: u64, sack: impl Iterator<Item = Range<u64>>, newly: &mut Newly) {
+    pub(super) fn acknowledge(&mut self, ack: u64, sack: &SackBlocks, newly: &mut Newly) {
         newly.clear();
         let ack = ack.min(self.high());
         while let Some(segment) = self.list.front().copied().filter(|s| s.end() <= ack) {
@@ -149,8 +168,10 @@ impl Scoreboard {
             self.una = segment.end();
             self.list.pop_front();
         }
-        for block in sack {
-            let first = self.list.partition_point(|s| s.seq < block.start);
+        let before = std::mem::replace(&mut self.blocks, *sack);
+        for block in sack.ranges() {
+            let known = before.ranges().find(|b| b.contains(&block.start)).map_or(block.start, |b| b.end);
+            let first = self.list.partition_point(|s| s.seq < block.start || s.end() <= known);
             for index in first..self.list.len() {
                 let segment = self.list[index];
                 if segment.end() > block.end {
@@ -183,27 +204,39 @@ impl Scoreboard {
             (segment.lost, segment.resent, segment.sacked) = (true, false, false);
         }
         (self.in_network, self.sacked_end) = (0, self.una);
+        (self.blocks, self.examined, self.lost_from, self.hole_from) = (SackBlocks::default(), 0, 0, 0);
     }
 
     /// Marks what IsLost() holds for: above it [`DUPLICATE_THRESHOLD`] discontiguous pieces are SACKed, or more than that less one times
     /// `smss` bytes (RFC 6675 §4). Bytes newly marked.
     pub(super) fn detect_losses(&mut self, smss: u16) -> u64 {
+        // From the newest SACKed segment down to the one below which it holds.
         let (mut bytes, mut pieces, mut above) = (0_u64, 0, false);
-        let mut lost = 0;
-        for index in (0..self.list.len()).rev() {
+        let mut bound = self.index_of(self.sacked_end);
+        while pieces < DUPLICATE_THRESHOLD && bytes <= u64::from(DUPLICATE_THRESHOLD - 1) * u64::from(smss) {
+            let Some(index) = bound.checked_sub(1) else { return 0 };
             let segment = self.list[index];
             if segment.sacked {
                 bytes += u64::from(segment.len);
                 pieces += u32::from(!above);
-            } else if !segment.lost
-                && (pieces >= DUPLICATE_THRESHOLD || bytes > u64::from(DUPLICATE_THRESHOLD - 1) * u64::from(smss))
-            {
+            }
+            (bound, above) = (index, segment.sacked);
+        }
+        let mut lost = 0;
+        for index in self.index_of(self.examined)..bound {
+            let segment = self.list[index];
+            if !segment.sacked && !segment.lost {
                 self.change(index, |s| s.lost = true);
                 lost += u64::from(segment.len);
             }
-            above = segment.sacked;
         }
+        self.examined = self.examined.max(self.list[bound].seq);
         lost
+    }
+
+    /// The first segment that does not begin below this sequence number.
+    fn index_of(&self, seq: u64) -> usize {
+        self.list.partition_point(|s| s.seq < seq)
     }
 
     /// The first sequence number behind the first segment.
@@ -227,8 +260,7 @@ impl Scoreboard {
 
     /// The first segment from this sequence number on that is not SACKed.
     pub(super) fn next_outstanding(&self, seq: u64) -> Option<usize> {
-        let first = self.list.partition_point(|s| s.seq < seq);
-        (first..self.list.len()).find(|index| !self.list[*index].sacked)
+        (self.index_of(seq)..self.list.len()).find(|index| !self.list[*index].sacked)
     }
 
     /// The first segment counts as lost.
@@ -238,18 +270,24 @@ impl Scoreboard {
 
     /// Bytes that count as lost and were not sent again, and when the newest of them was sent.
     pub(super) fn lost(&self) -> (u64, Time) {
-        let lost = self.list.iter().filter(|s| s.lost && !s.resent && !s.sacked);
+        let lost = self.list.iter().filter(|s| s.lost && s.is_hole());
         lost.fold((0, Time::ZERO), |(bytes, sent), s| (bytes + u64::from(s.len), sent.max(s.sent)))
     }
 
     /// The first lost segment not sent again (RFC 6675 §4, NextSeg rule 1).
-    pub(super) fn next_lost(&self) -> Option<usize> {
-        self.list.iter().position(|s| s.lost && !s.resent && !s.sacked)
+    pub(super) fn next_lost(&mut self) -> Option<usize> {
+        let from = self.index_of(self.lost_from);
+        let found = (from..self.list.len()).find(|index| self.list[*index].lost && self.list[*index].is_hole());
+        self.lost_from = found.map_or(self.high(), |index| self.list[index].seq);
+        found
     }
 
     /// The first segment below a SACKed one not sent again (RFC 6675 §4, NextSeg rule 3).
-    pub(super) fn next_hole(&self) -> Option<usize> {
-        self.list.iter().position(|s| !s.resent && !s.sacked && s.seq < self.sacked_end)
+    pub(super) fn next_hole(&mut self) -> Option<usize> {
+        let (from, end) = (self.index_of(self.hole_from), self.index_of(self.sacked_end));
+        let found = (from..end).find(|index| self.list[*index].is_hole());
+        self.hole_from = found.map_or(self.hole_from.max(self.sacked_end), |index| self.list[index].seq);
+        found
     }
 
     /// The last segment not SACKed (RFC 6675 §4, NextSeg rule 4), unless it was sent again already: there is nothing to rescue then.
@@ -261,6 +299,8 @@ impl Scoreboard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_pcg::Pcg64Mcg;
 
     /// Segments of 1000 bytes, sent a millisecond apart.
     fn board(segments: u64) -> Scoreboard {
@@ -273,7 +313,8 @@ mod tests {
 
     fn sack(board: &mut Scoreboard, ack: u64, blocks: &[(u64, u64)]) -> Newly {
         let mut newly = Newly::default();
-        board.acknowledge(1_000 * ack, blocks.iter().map(|(a, b)| 1_000 * a..1_000 * b), &mut newly);
+        let blocks: Vec<_> = blocks.iter().map(|(a, b)| (1_000 * a, 1_000 * b)).collect();
+        board.acknowledge(1_000 * ack, &SackBlocks::from_slice(&blocks), &mut newly);
         newly
     }
 
@@ -328,5 +369,64 @@ mod tests {
         b.resend(0, Time::from_millis(50), false);
         assert_eq!(sack(&mut b, 3, &[]).sample, None);
         assert_eq!(sack(&mut b, 4, &[]).sample, Some(Time::from_millis(3)));
+    }
+
+    /// What the bounds say is what a walk over all segments says, whatever comes: IsLost() and NextSeg() by their words (RFC 6675 §4).
+    #[test]
+    fn bounds_leave_nothing_out() {
+        for seed in 0..200 {
+            let mut rng = Pcg64Mcg::seed_from_u64(seed);
+            let mut b = board(3);
+            let mut newly = Newly::default();
+            for step in 0..400 {
+                let now = Time::from_millis(10 + step);
+                let held = b.list.len() as u64;
+                match rng.random_range(0..20) {
+                    0..6 => drop(b.push(rng.random_range(1..=1_000), now)),
+                    6..15 => {
+                        let edge = |rng: &mut Pcg64Mcg| match held {
+                            0 => b.una(),
+                            n => b.list[rng.random_range(0..n) as usize].seq + rng.random_range(0..5) / 4,
+                        };
+                        let blocks: Vec<(u64, u64)> = (0..rng.random_range(0..=3))
+                            .map(|_| (edge(&mut rng), edge(&mut rng)))
+                            .filter(|(a, b)| a < b)
+                            .collect();
+                        let ack = if rng.random_bool(0.2) { edge(&mut rng) } else { b.una() };
+                        let inside = |s: &Outstanding| blocks.iter().any(|(a, b)| s.seq >= *a && s.end() <= *b);
+                        let sacked: Vec<bool> =
+                            b.list.iter().filter(|s| s.end() > ack).map(|s| s.sacked || inside(s)).collect();
+                        b.acknowledge(ack, &SackBlocks::from_slice(&blocks), &mut newly);
+                        assert!(b.list.iter().map(|s| s.sacked).eq(sacked), "seed {seed}, step {step}");
+                        let is_lost = |b: &Scoreboard, index: usize| {
+                            let above = || b.list.range(index + 1..);
+                            let bytes: u64 = above().filter(|s| s.sacked).map(|s| u64::from(s.len)).sum();
+                            let pieces =
+                                above().fold((0, false), |(n, on), s| (n + u32::from(s.sacked && !on), s.sacked));
+                            pieces.0 >= DUPLICATE_THRESHOLD || bytes > 2_000
+                        };
+                        let lost: Vec<bool> = (0..b.list.len())
+                            .map(|i| b.list[i].lost || (!b.list[i].sacked && is_lost(&b, i)))
+                            .collect();
+                        b.detect_losses(1_000);
+                        assert!(b.list.iter().map(|s| s.lost).eq(lost), "seed {seed}, step {step}");
+                    }
+                    15 => b.lose_first(),
+                    16 if rng.random_bool(0.1) => b.lose_all(),
+                    17 => drop(b.lose_sent_by(Time::from_millis(step.saturating_sub(60)))),
+                    _ => {
+                        let next = if rng.random() { b.next_lost() } else { b.next_hole() };
+                        if let Some(index) = next {
+                            b.resend(index, now, false);
+                        }
+                    }
+                }
+                let lost = b.list.iter().position(|s| s.lost && !s.resent && !s.sacked);
+                let hole = b.list.iter().position(|s| !s.resent && !s.sacked && s.seq < b.sacked_end);
+                let in_network: u64 = b.list.iter().map(Outstanding::in_network).sum();
+                let bounded = (b.next_lost(), b.next_hole(), b.in_network());
+                assert_eq!(bounded, (lost, hole, in_network), "seed {seed}, step {step}");
+            }
+        }
     }
 }

@@ -66,15 +66,21 @@ pub struct SackBlocks {
     len: usize,
 }
 
-impl SackBlocks {
-    /// From first bytes and first bytes behind, newest first; those beyond [`MAX_SACK_BLOCKS`] are left out.
-    pub fn from_slice(blocks: &[(u64, u64)]) -> Self {
+impl FromIterator<(u64, u64)> for SackBlocks {
+    fn from_iter<I: IntoIterator<Item = (u64, u64)>>(blocks: I) -> Self {
         let mut all = Self::default();
-        for block in blocks.iter().take(MAX_SACK_BLOCKS) {
-            all.list[all.len] = *block;
+        for block in blocks.into_iter().take(MAX_SACK_BLOCKS) {
+            all.list[all.len] = block;
             all.len += 1;
         }
         all
+    }
+}
+
+impl SackBlocks {
+    /// From first bytes and first bytes behind, newest first; those beyond [`MAX_SACK_BLOCKS`] are left out.
+    pub fn from_slice(blocks: &[(u64, u64)]) -> Self {
+        blocks.iter().copied().collect()
     }
 
     /// First byte of each block, and the first behind it.

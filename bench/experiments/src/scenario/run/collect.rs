@@ -151,15 +151,11 @@ fn group_outcome(
         outcome.abandoned += abandoned;
         outcome.connections += connections;
         outcome.accepted += senders.began;
-        outcome.one_way_negotiated += senders.one_way_negotiated;
-        outcome.early_reductions += senders.early_reductions;
-        outcome.loss_reductions += senders.reductions;
+        outcome.one_way_negotiated += senders.did.one_way_negotiated;
+        outcome.early_reductions += senders.did.early_reductions;
+        outcome.loss_reductions += senders.did.reductions;
         if traffic.stack == Stack::Tcp {
-            let tcp = outcome.tcp.get_or_insert_default();
-            tcp.retransmitted += senders.retransmitted;
-            tcp.fast_recoveries += senders.fast_recoveries;
-            tcp.timeouts += senders.timeouts;
-            tcp.syn_timeouts += senders.syn_timeouts;
+            outcome.tcp.get_or_insert_default().add(&senders.did.tcp);
         }
         outcome.probe_timeouts += part.record.probe_timeouts();
         outcome.silences += part.record.inferred_timeouts();

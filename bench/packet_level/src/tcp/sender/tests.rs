@@ -9,9 +9,10 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
-use crate::{InitialWindow, RtoOptions, TcpReceiver, TcpReceiverOptions};
+use crate::{InitialWindow, RtoOptions, SackBlocks, TcpReceiver, TcpReceiverOptions};
 
 mod handshake;
+mod linux;
 mod marks;
 mod newreno;
 mod sack;
@@ -45,6 +46,12 @@ fn reno() -> Box<dyn Controller> {
 /// A fixed window in segments.
 fn fixed(segments: u64) -> Box<dyn Controller> {
     Box::new(Null { window: segments * u64::from(MSS) })
+}
+
+/// An ACK of all before this byte, with these SACK blocks.
+fn ack_of(ack: u64, blocks: &[(u64, u64)]) -> TcpAck {
+    let sack = SackBlocks::from_slice(blocks);
+    TcpAck { ack, syn: false, ece: false, sack, echo: None, one_way: None, with_data: false, marks: None }
 }
 
 /// Both ends, and a path that keeps to a script.

@@ -1,5 +1,4 @@
 use super::*;
-use crate::SackBlocks;
 
 /// RFC 5681 §3.2 and RFC 6582 §3.2: the third duplicate ACK sends the lost segment; duplicates beyond half the window send new ones; the
 /// full ACK goes on with FlightSize and one.
@@ -88,20 +87,7 @@ fn duplicates_at_the_recovery_point_begin_no_recovery() {
         assert_eq!((p.s.recovery, p.s.recover), (Recovery::Open, Some(10_000)));
         p.s.recover = Some(una);
         for n in 1..4 {
-            let sack = SackBlocks::from_slice(&[(una + 1_000, una + 1_000 * (n + 1))]);
-            p.s.on_ack(
-                at(890),
-                &TcpAck {
-                    ack: una,
-                    syn: false,
-                    ece: false,
-                    sack,
-                    echo: None,
-                    one_way: None,
-                    with_data: false,
-                    marks: None,
-                },
-            );
+            p.s.on_ack(at(890), &ack_of(una, &[(una + 1_000, una + 1_000 * (n + 1))]));
         }
         assert_eq!(p.s.counts().fast_recoveries, recoveries, "{recovery:?}");
     }

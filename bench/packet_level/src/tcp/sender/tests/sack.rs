@@ -73,11 +73,33 @@ fn acks_that_say_nothing_new_are_no_duplicates() {
     let mut p = Path::reno(LossRecovery::Sack, 10, &[]);
     p.run(120);
     for _ in 0..5 {
-        let sack = crate::SackBlocks::default();
-        p.s.on_ack(
-            at(120),
-            &TcpAck { ack: 0, syn: false, ece: false, sack, echo: None, one_way: None, with_data: false, marks: None },
-        );
+        p.s.on_ack(at(120), &ack_of(0, &[]));
     }
     assert_eq!((p.s.duplicates, p.s.counts().fast_recoveries), (0, 0));
+}
+
+/// RFC 6675 §5: an ACK that moves on resets the count of duplicates. With a new block it is the first of the next ones (RFC 6675 §2).
+#[test]
+fn ack_that_moves_on_is_the_first_duplicate() {
+    let mut p = Path::reno(LossRecovery::Sack, 10, &[]);
+    p.run(120);
+    p.s.offer(10_000);
+    let ack = |ack: u64, block: (u64, u64)| TcpAck {
+        ece: ack == 1,
+        ..ack_of(1_000 * ack, &[(1_000 * block.0, 1_000 * block.1)])
+    };
+    p.s.options.ecn = true;
+    p.s.on_ack(at(120), &ack(0, (1, 2)));
+    p.s.on_ack(at(120), &ack(2, (3, 4)));
+    assert_eq!((p.s.duplicates, p.s.counts().fast_recoveries), (1, 0));
+    // An old one with a new block is the second. Its echo of a mark is as old.
+    p.s.on_ack(at(120), &ack(1, (5, 6)));
+    assert_eq!((p.s.duplicates, p.events()), (2, vec![]));
+    p.s.on_ack(at(120), &ack(2, (7, 8)));
+    assert_eq!((p.s.counts().fast_recoveries, p.events()), (1, vec![(120, "loss")]));
+    // The ACK that ends recovery is of it still: 2, 4, 6 again, then 10 and 11.
+    p.s.on_ack(at(120), &ack(2, (7, 10)));
+    p.run(120);
+    p.s.on_ack(at(130), &ack(10, (11, 12)));
+    assert_eq!((p.s.recovery, p.s.duplicates), (Recovery::Open, 0));
 }

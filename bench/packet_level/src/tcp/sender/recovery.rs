@@ -1,0 +1,139 @@
+//! What the sender does about losses: Reno's, NewReno's and SACK's fast recovery, the timeout's, and QUIC's probes and loss by time.
+
+use fathom_cc::{Cause, CongestionEvent, Time};
+
+use super::super::options::LossRecovery;
+use super::super::scoreboard::DUPLICATE_THRESHOLD;
+use super::super::segment::{TcpAck, TcpSegment};
+use super::{Fin, Recovery, TcpSender};
+
+impl TcpSender {
+    pub(super) fn begin_recovery(&mut self, recovery: Recovery) {
+        self.recovery = recovery;
+        self.recover = Some(self.board.high());
+        self.reduced = self.recover;
+        (self.forced, self.cwr_owed) = (true, true);
+        // The segment that is sent again first (RFC 6675 §5, step 4.3).
+        self.rescue_above = self.board.first_end();
+        (self.duplicates, self.inflation) = (0, 0);
+    }
+
+    pub(super) fn on_loss(&mut self, now: Time, bytes: u64, sent: Time, persistent: bool) {
+        self.controller.on_congestion_event(&CongestionEvent { now, sent, cause: Cause::Loss { bytes, persistent } });
+    }
+
+    /// Duplicate ACKs, recovery, marks.
+    pub(super) fn react(&mut self, now: Time, ack: &TcpAck, advanced: bool) {
+        let una = self.board.una();
+        let repaired = self.recover.is_none_or(|recover| una >= recover);
+        let kind = self.options.recovery;
+        let was_fast = matches!(self.recovery, Recovery::Fast(_));
+        match self.recovery {
+            Recovery::Fast(_) if advanced && (repaired || kind == LossRecovery::Reno) => self.end_fast_recovery(),
+            Recovery::Fast(_) if kind == LossRecovery::Sack => drop(self.board.detect_losses(self.options.smss())),
+            Recovery::Fast(_) if advanced => self.on_partial_ack(),
+            Recovery::Fast(_) if !ack.with_data => self.inflation += i64::from(self.options.smss()),
+            Recovery::Fast(_) => {}
+            Recovery::Timeout if advanced && repaired => self.recovery = Recovery::Open,
+            Recovery::Timeout | Recovery::Open => {}
+        }
+        if advanced {
+            self.duplicates = 0;
+        }
+        // By SACK one that acknowledges new data may be a duplicate too (RFC 6675 §2).
+        if !was_fast && !ack.with_data && (!advanced || kind == LossRecovery::Sack) {
+            self.on_duplicate_ack(now);
+        }
+        let window_ago = ack.ack >= una && self.reduced.is_none_or(|reduced| una > reduced);
+        if self.options.ecn && !self.options.accurate_ecn && ack.ece && window_ago {
+            self.on_mark(now);
+        }
+    }
+
+    fn on_duplicate_ack(&mut self, now: Time) {
+        let sack = self.options.recovery == LossRecovery::Sack;
+        // By SACK a duplicate has to say something new (RFC 6675 §2).
+        if sack && !self.newly.sacked {
+            return;
+        }
+        self.duplicates += 1;
+        if self.recovery == Recovery::Timeout {
+            return;
+        }
+        // NewReno wants more acknowledged than `recover`, SACK as much (RFC 6582 §3.2, RFC 6675 §5).
+        let una = self.board.una();
+        let allowed = self.recover.is_none_or(|recover| una > recover || (sack && una == recover));
+        if sack {
+            self.board.detect_losses(self.options.smss());
+        }
+        let threshold = self.duplicates >= DUPLICATE_THRESHOLD;
+        if allowed && (threshold || (sack && self.board.is_first_lost())) {
+            self.board.lose_first();
+            self.begin_fast_recovery(now);
+        }
+    }
+
+    fn begin_fast_recovery(&mut self, now: Time) {
+        let smss = u64::from(self.options.smss());
+        self.begin_recovery(Recovery::Fast(false));
+        self.counts.fast_recoveries += 1;
+        if self.options.recovery != LossRecovery::Sack {
+            self.inflation = (u64::from(DUPLICATE_THRESHOLD) * smss) as i64;
+        }
+        self.cap = self.cap.map(|cap| (cap / 2).max(2 * smss));
+        let (bytes, sent) = self.board.lost();
+        self.on_loss(now, bytes, sent, false);
+    }
+
+    /// The next hole is sent at once; the window deflates by what was acknowledged (RFC 6582 §3.2, step 3).
+    fn on_partial_ack(&mut self) {
+        let smss = u64::from(self.options.smss());
+        let back = if self.newly.bytes >= smss { smss } else { 0 };
+        self.inflation += back as i64 - self.newly.bytes as i64;
+        self.board.lose_first();
+        (self.recovery, self.forced) = (Recovery::Fast(true), true);
+    }
+
+    /// NewReno goes on with FlightSize and a segment, so that no burst follows (RFC 6582 §3.2, step 3, first choice); the others with
+    /// ssthresh, which is the controller's window.
+    fn end_fast_recovery(&mut self) {
+        self.recovery = Recovery::Open;
+        self.inflation = 0;
+        if self.options.recovery == LossRecovery::NewReno {
+            let smss = u64::from(self.options.smss());
+            let flight = self.board.in_network().max(smss) + smss;
+            self.cap = Some(self.cap.map_or(flight, |cap| cap.min(flight)));
+        }
+    }
+
+    /// A probe: new data, else the oldest that was not acknowledged, each once (RFC 9002 §6.2.4).
+    pub(super) fn probe(&mut self, now: Time) -> Option<TcpSegment> {
+        if self.pending > 0 || self.fin == Fin::Owed {
+            let len = self.pending.min(u64::from(self.options.smss())) as u16;
+            return Some(self.send_data(now, len));
+        }
+        let index = self.board.next_outstanding(self.probed)?;
+        self.probed = self.board.get(index).end();
+        Some(self.resend(now, index, false))
+    }
+
+    /// What was sent before the newest segment acknowledged, and more than nine eighths of a round trip ago, is lost (RFC 9002 §6.1.2); after
+    /// two probe timeouts in a row that is persistent congestion (RFC 9002 §7.6.1 has three times the timeout, which they make).
+    pub(super) fn lose_by_time(&mut self, now: Time, timeouts: u32) {
+        let Some(newest) = self.newly.packets.last().map(|p| p.sent) else { return };
+        let rtt = self.rto.rtt();
+        let delay = rtt.smoothed.max(rtt.latest) * 9 / 8;
+        let by = Time::from_nanos(now.as_nanos().saturating_sub(delay.as_nanos() as u64));
+        let before = Time::from_nanos(newest.as_nanos().saturating_sub(1));
+        if self.board.lose_sent_by(by.min(before)) == 0 {
+            return;
+        }
+        if self.recovery == Recovery::Open {
+            self.begin_fast_recovery(now);
+        }
+        if timeouts >= 2 {
+            let (bytes, sent) = self.board.lost();
+            self.on_loss(now, bytes, sent, true);
+        }
+    }
+}
