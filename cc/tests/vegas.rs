@@ -128,6 +128,19 @@ fn the_base_is_the_smallest_rtt_of_the_path() {
 }
 
 #[test]
+fn the_base_may_be_forgotten_after_a_lone_packet() {
+    for (per_ack, grows) in [(1, true), (2, false)] {
+        let mut r = Rounds::new("vegas:base=lone");
+        r.rounds(&[50, 50]);
+        r.lose(false);
+        // Nothing else is in flight with the packets of a frame, so a frame of one is a round of one.
+        r.per_ack = per_ack;
+        let windows = r.rounds(&[100; 4]);
+        assert_eq!(windows[3] > windows[1], grows, "{windows:?}");
+    }
+}
+
+#[test]
 fn linux_doubles_every_round_and_exits_to_what_fits() {
     let mut r = Rounds::new("vegas:params=linux");
     // The ACK that ends a round is its last sample and the smallest counts: 52 ms show one round later.

@@ -21,15 +21,18 @@
 //! | leaves slow start | to 7/8 of the window | to W base / RTT + 1 packet, if that is less |
 //!
 //! # Departures
-//! - **Window for flight**: ns-2 counts the packets in transit; here, as in Linux and in the definition, the window stands for them.
+//! - **Window for flight** (`transit=window`): ns-2 counts the packets in transit, and where the ACK that ends a round acknowledges two of
+//!   them one less for the rate expected ([`Flight::delta`]); here, as in Linux and in the definition, the window stands for both.
+//!   `transit=flight` counts as ns-2.
 //! - **The first round of slow start grows**: ns-2 holds in the first and doubles in the second. The order of the two is all that
 //!   differs.
 //! - **After loss or mark** the round begins anew and the window grows as Reno's until the first verdict, one round trip at most.
 //!   With `linux` it holds there, as Linux does.
 //! - **Threshold**: ns-2 sets it to 2 packets, Linux to the window or just under it; here it is the window. All mean that slow start is
 //!   over.
-//! - **Base RTT** is the smallest RTT of the path, whenever it came. ns-2 also replaces it by the RTT of a lone packet, Linux forgets
-//!   it after idle times; no window here is below two packets (RFC 9002 §7.2), and a change of path is an event of its own.
+//! - **Base RTT** (`base=path`) is the smallest RTT of the path, whenever it came. ns-2 also replaces it by that of a round with one packet,
+//!   Linux forgets it after idle times; no window here is below two packets (RFC 9002 §7.2), and a change of path is an event of its
+//!   own. TCP has such rounds after timeouts: `base=lone` is ns-2's rule, except that a packet sent again counts as one of the round.
 //! - **Per byte, not per ACK**: growth counts acknowledged bytes; ns-2 counts ACKs, so it grows slower with delayed ones.
 //! - **Byte windows**: Linux truncates W base / RTT to whole packets before it adds one; bytes need no truncation.
 
@@ -58,6 +61,26 @@ option_values! {
         Ns2 = "ns2",
         /// Those of the Linux kernel.
         Linux = "linux",
+    }
+}
+
+option_values! {
+    /// What counts as packets on the way with `params=ns2`.
+    pub enum Transit {
+        /// The window.
+        Window = "window",
+        /// The packets in flight, as ns-2 counts them.
+        Flight = "flight",
+    }
+}
+
+option_values! {
+    /// When the base RTT is forgotten with `params=ns2`, besides a change of path.
+    pub enum Base {
+        /// Never.
+        Path = "path",
+        /// After a round trip of one packet, as in ns-2.
+        Lone = "lone",
     }
 }
 
@@ -107,6 +130,10 @@ rule_options! {
         beta: Option<u32> = "3" in PACKETS,
         /// leave slow start once more packets than this wait
         gamma: Option<u32> = "1" in PACKETS,
+        /// with params=ns2, what counts as packets in transit: the window, or those in flight
+        transit: Transit,
+        /// with params=ns2, when the base RTT is forgotten besides a change of path: never, or after a round trip of one packet
+        base: Base,
     }
 }
 
@@ -140,7 +167,10 @@ impl RuleConfig for VegasConfig {
     fn rule(&self, _window: &Aimd, _now: Time) -> Vegas {
         Vegas {
             params: self.params,
+            transit: self.transit,
+            forgets: self.base,
             thresholds: self.thresholds(),
+            began: None,
             round: RoundTrip::default(),
             samples: Samples::default(),
             base: None,
@@ -208,12 +238,46 @@ impl Samples {
     }
 }
 
+/// What ns-2 counts where a round ends, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// In flight once the ACK that ends the round is taken off.
+    pub left: u64,
+    /// Sent since the round began: those in flight, and those of the round that this ACK acknowledges.
+    pub round: u64,
+}
+
+impl Flight {
+    fn of(acks: &AckEvent<'_>, began: Option<Time>) -> Self {
+        let of_round = acks.packets.iter().filter(|p| Some(p.sent) >= began).map(|p| p.bytes);
+        let of_round = of_round.fold(0, u64::saturating_add);
+        Self { left: acks.in_flight, round: acks.in_flight.saturating_add(of_round) }
+    }
+
+    /// delta = (expected - actual) base, in packets, to the nearest whole (ns-2): the window expected is what is left in flight and the
+    /// packet that comes next, the actual rate that of the packets of the round.
+    ///
+    /// Where the ACK that ends the round acknowledges two packets of it, that is one packet less than with the round's packets for both.
+    pub fn delta(self, datagram: u64, base: Duration, rtt: Duration) -> u64 {
+        let expected = u128::from(self.left.saturating_add(datagram)) * u128::from(nanos(rtt));
+        let actual = u128::from(self.round) * u128::from(nanos(base));
+        let divisor = u128::from(nanos(rtt)) * u128::from(datagram);
+        let packets = expected.saturating_sub(actual).saturating_add(divisor / 2).checked_div(divisor).unwrap_or(0);
+        u64::try_from(packets).unwrap_or(u64::MAX)
+    }
+}
+
 /// TCP Vegas.
 #[derive(Clone, Debug)]
 pub struct Vegas {
     params: Params,
+    transit: Transit,
+    /// When the base is forgotten.
+    forgets: Base,
     thresholds: Thresholds,
     round: RoundTrip,
+    /// When the round began.
+    began: Option<Time>,
     samples: Samples,
     /// Smallest RTT of the path.
     base: Option<Duration>,
@@ -226,12 +290,15 @@ pub struct Vegas {
 impl Vegas {
     /// One ACK frame outside recovery, ns-2's way; `acked` are the bytes that may count as growth.
     fn on_ack_ns2(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, base: Duration, acked: u64) {
-        if self.round.on_ack(acks) {
+        let ended = self.round.on_ack(acks);
+        if ended {
             if let Some(rtt) = self.samples.mean() {
-                self.queueing = Some(rtt.saturating_sub(base));
-                self.judge_ns2(window, delta(window.window(), window.datagram(), base, rtt));
+                self.judge_round(window, acks, base, rtt);
             }
             self.samples = Samples::default();
+        }
+        if ended || self.began.is_none() {
+            self.began = Some(acks.now);
         }
         // The frame that ends a round gives the first sample of the next one.
         self.samples.take(acks.rtt.latest);
@@ -245,6 +312,22 @@ impl Vegas {
         } else {
             window.grow_additive(Ratio::ONE, acked);
         }
+    }
+
+    /// A round with this mean RTT is over, ns-2's way.
+    fn judge_round(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, base: Duration, rtt: Duration) {
+        let (datagram, flight) = (window.datagram(), Flight::of(acks, self.began));
+        let lone = self.forgets == Base::Lone && flight.round <= datagram;
+        let base = if lone { rtt } else { base };
+        if lone {
+            self.base = Some(rtt.min(acks.rtt.latest));
+        }
+        self.queueing = Some(rtt.saturating_sub(base));
+        let waiting = match self.transit {
+            Transit::Window => delta(window.window(), datagram, base, rtt),
+            Transit::Flight => flight.delta(datagram, base, rtt),
+        };
+        self.judge_ns2(window, waiting);
     }
 
     /// The verdict of a round, ns-2's way.
@@ -319,8 +402,11 @@ impl WindowRule for Vegas {
     }
 
     fn on_reduction(&mut self, _event: &CongestionEvent) {
-        self.round.restart();
-        self.samples = Samples::default();
+        // With ns-2's base the round goes on, as there: packets alone in a round are those after timeouts.
+        if self.forgets == Base::Path {
+            self.round.restart();
+            (self.samples, self.began) = (Samples::default(), None);
+        }
         self.grows = true;
     }
 
@@ -336,8 +422,9 @@ window / RTT and adds a packet, takes one, or holds. It is Vegas-CAM in the DCA 
 normal loss recovery, which is all that a controller can be in QUIC.",
     departures: "ns-2 takes the mean RTT of a round, grows over the next round and doubles every other round in slow start; Linux takes
 the smallest RTT, grows at once, doubles every round, and divides by the base RTT where the definition divides by the RTT. The window stands
-for the packets in flight. After a loss the window grows as Reno's until the first verdict. The base RTT is the smallest of the path and
-never forgotten before the path changes.",
+for the packets in flight unless `transit` says otherwise. After a loss the window grows as Reno's until the first verdict. The base RTT is
+the smallest of the path and never forgotten before the path changes unless `base` says otherwise; ns-2 forgets it where a round trip has one packet,
+which TCP's have after timeouts.",
     figure: "Vegas and the scripted queue",
     to_see: "as soon as more than three packets would wait, one packet less per round trip. At the plateau it comes to rest with between seven
 and eight packets, of which 40 / 90, about three, wait. It holds there and, when the queue drains, climbs by one packet per round trip. The
@@ -367,6 +454,21 @@ mod tests {
         }
         // A half counts up: 2 * 25 / 100 packets.
         assert_eq!(delta(2 * MSS, MSS, ms(75), ms(100)), 1);
+    }
+
+    #[test]
+    fn delta_in_flight_by_hand() {
+        // Two packets of twelve acknowledged: 11 - 12 * 50 / RTT; with the window it is 12 (RTT - 50) / RTT.
+        for (rtt, expected, with_window) in [(50, 0, 0), (55, 0, 1), (60, 1, 2), (75, 3, 4), (100, 5, 6)] {
+            let flight = Flight { left: 10 * MSS, round: 12 * MSS };
+            assert_eq!(flight.delta(MSS, ms(50), ms(rtt)), expected, "{rtt} ms");
+            assert_eq!(delta(12 * MSS, MSS, ms(50), ms(rtt)), with_window, "{rtt} ms");
+        }
+        // One of twelve: the same as with the window.
+        assert_eq!(Flight { left: 11 * MSS, round: 12 * MSS }.delta(MSS, ms(50), ms(75)), 4);
+        // After a timeout one ACK may take all of a round.
+        assert_eq!(Flight { left: 0, round: 7 * MSS }.delta(MSS, ms(50), ms(75)), 0);
+        assert_eq!(Flight { left: u64::MAX, round: 0 }.delta(1, Duration::ZERO, Duration::ZERO), 0);
     }
 
     #[test]
