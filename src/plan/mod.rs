@@ -176,6 +176,12 @@ impl Options {
         if let Some(backend) = self.backend {
             study = study.with_backend(backend)?;
         }
+        if study.absent > 0 {
+            output::say(format!(
+                "{} of its combinations need quiche, which this build lacks, and are left out; build with --features quiche to run them",
+                study.absent
+            ));
+        }
         let runs = study.runs(self.scale())?;
         let runs = match self.part {
             Some(part) => study::part(runs, part),

@@ -23,7 +23,11 @@ pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> St
     for axis in &study.axes {
         line(format!("axis {}: {} ({})", axis.name, axis.values.join(", "), axis.values.len()));
     }
-    let skipped = if study.skipped == 0 { String::new() } else { format!(" ({} left out)", study.skipped) };
+    let skipped = match (study.skipped, study.absent) {
+        (0, 0) => String::new(),
+        (n, 0) => format!(" ({n} left out)"),
+        (n, absent) => format!(" ({n} left out, {absent} more need a build with quiche)"),
+    };
     line(format!(
         "runs: {} combination{}{skipped} with {} seed{} each: {}",
         study.points.len(),

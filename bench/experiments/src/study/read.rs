@@ -36,6 +36,8 @@ pub struct Study {
     pub axes: Vec<Axis>,
     /// Combinations left out.
     pub skipped: usize,
+    /// Combinations of a stack that this build lacks: they are not among its runs.
+    pub absent: usize,
     pub(super) points: Vec<Point>,
     /// Why it cannot run as it stands: this build lacks its stack.
     pub(super) lacks: Option<String>,
@@ -76,7 +78,8 @@ pub fn is_study(text: &str) -> bool {
 
 impl Study {
     /// Reads a study written in TOML and checks every run of it. A study may name its stack (`stack = "quiche"`); a build without it
-    /// checks the study on the default stack, and refuses its runs until [`Study::with_stack`] sets another.
+    /// checks the study on the default stack, and refuses its runs until [`Study::with_stack`] sets another. Where single combinations
+    /// name it, a build without it leaves them out ([`Study::absent`]).
     ///
     /// # Errors
     /// The error in the text, with its line where it has one, in one line.
@@ -88,7 +91,7 @@ impl Study {
         let table = DeTable::parse(text).map_err(|e| at_line(toml_error(&e)))?;
         let head = Head::read(&table).map_err(at_line)?;
         let mut points = Vec::new();
-        let mut skipped = 0;
+        let (mut skipped, mut absent) = (0, None);
         let mut used = BTreeSet::new();
         for combination in combinations(&head.axes).map_err(at_line)? {
             let key: BTreeMap<String, String> =
@@ -104,10 +107,23 @@ impl Study {
                 skipped += 1;
                 continue;
             }
+            let spec = match spec {
+                Substituted::Spec(spec) => spec,
+                Substituted::Lacks(why) => {
+                    let (count, _) = absent.get_or_insert((0, why));
+                    *count += 1;
+                    continue;
+                }
+            };
             let scenario = checked(&key, &spec)?;
-            points.push(Point { key, spec, scenario });
+            points.push(Point { key, spec: *spec, scenario });
         }
         all_used(&head.axes, &used).map_err(at_line)?;
+        let absent = match absent {
+            Some((_, why)) if points.is_empty() => return Err(PlanError(format!("stack: {why}"))),
+            Some((count, _)) => count,
+            None => 0,
+        };
         if points.is_empty() {
             return Err(PlanError("skip: every combination is left out; leave out fewer".into()));
         }
@@ -126,6 +142,7 @@ impl Study {
             seeds: head.seeds,
             axes,
             skipped,
+            absent,
             points,
             lacks: None,
         };
@@ -246,11 +263,32 @@ impl<'i> Head<'i> {
     }
 
     /// The scenario of one combination.
-    fn substitute(&self, variables: &mut Variables<'i>) -> Result<ScenarioSpec, SpannedError> {
+    fn substitute(&self, variables: &mut Variables<'i>) -> Result<Substituted, SpannedError> {
         let filled = variables.substitute_table(self.scenario.get_ref())?;
+        if let Some(why) = lacks(&filled) {
+            return Ok(Substituted::Lacks(why));
+        }
         ScenarioSpec::deserialize(Deserializer::from(Spanned::new(self.scenario.span(), filled)))
+            .map(|spec| Substituted::Spec(Box::new(spec)))
             .map_err(|e| toml_error(&e))
     }
+}
+
+/// The scenario of one combination, or why this build has no stack for it.
+enum Substituted {
+    Spec(Box<ScenarioSpec>),
+    Lacks(String),
+}
+
+/// Why this build cannot run a scenario: it, or a group of its traffic, runs on a stack that is not built in.
+fn lacks(scenario: &DeTable<'_>) -> Option<String> {
+    let groups = scenario.get("traffic").and_then(|v| v.get_ref().as_array());
+    let groups = groups.into_iter().flat_map(|list| list.iter()).filter_map(|group| group.get_ref().as_table());
+    std::iter::once(scenario)
+        .chain(groups)
+        .filter_map(|table| table.get("stack")?.get_ref().as_str())
+        .find(|stack| *stack == OPTIONAL_STACK)
+        .and_then(|stack| stack.parse::<Stack>().err())
 }
 
 fn text_of(root: &DeTable<'_>, field: &str) -> Result<Option<String>, SpannedError> {

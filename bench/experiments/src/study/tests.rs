@@ -180,6 +180,22 @@ fn a_study_may_name_its_stack() {
 }
 
 #[test]
+fn combinations_of_a_stack_that_is_not_built_in_are_left_out() {
+    let of = |stacks: &str| {
+        let text = STUDY.replace("[10, 20]", &format!("[10, 20]\nstack = {stacks}"));
+        Study::from_toml("test", &text.replace("stop = ", "stack = \"$stack\"\nstop = "))
+    };
+    let one = of("[\"quinn\"]").unwrap();
+    let two = of("[\"quinn\", \"quiche\"]").unwrap();
+    let (mine, absent) = if cfg!(feature = "quiche") { (2, 0) } else { (1, one.points.len()) };
+    assert_eq!((two.points.len(), two.absent), (mine * one.points.len(), absent));
+    if let Err(e) = of("[\"quiche\"]") {
+        assert!(!cfg!(feature = "quiche") && e.to_string().contains("this build has no quiche"), "{e}");
+    }
+    assert!(of("[\"quinn\", \"nginx\"]").unwrap_err().to_string().contains("nginx"));
+}
+
+#[test]
 fn a_scale_shortens_runs_within_bounds() {
     let stop = |text: &str, scale: f64| {
         let run = &Study::from_toml("test", text).unwrap().runs(scale).unwrap()[0];
