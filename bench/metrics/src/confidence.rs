@@ -76,7 +76,9 @@ impl fmt::Display for Estimate {
         let shown = f.precision();
         match self.half_width {
             Some(half) => {
-                let d = shown.unwrap_or_else(|| if half > 0.0 { decimals(half, 1) } else { by_mean() });
+                // What equal values leave of rounding is no interval.
+                let some = half > 1e-12 * self.mean.abs();
+                let d = shown.unwrap_or_else(|| if some { decimals(half, 1) } else { by_mean() });
                 write!(f, "{:.d$} ± {half:.d$}", self.mean)
             }
             None => write!(f, "{:.*}", shown.unwrap_or_else(by_mean), self.mean),
@@ -92,6 +94,13 @@ mod tests {
 
     fn near(a: f64, b: f64) -> bool {
         (a - b).abs() <= 1e-7 * b.abs().max(1e-9)
+    }
+
+    #[test]
+    fn equal_values_have_the_digits_of_their_mean() {
+        // Three times 11.45 does not add up to 34.35 in binary.
+        assert_eq!(Estimate::of(&[11.45; 3]).unwrap().to_string(), "11.4 ± 0.0");
+        assert_eq!(Estimate::of(&[15.84; 3]).unwrap().to_string(), "15.8 ± 0.0");
     }
 
     #[test]
