@@ -82,6 +82,9 @@ pub struct Claim {
     /// Why the claim, or a part of it, is inapplicable or not in its regime; empty where neither is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Why it was not held, where it was not and that is known; the step of a ladder (docs/validation.md) that shows it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cause: String,
 }
 
 /// Whether a claim held.

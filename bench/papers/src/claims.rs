@@ -125,6 +125,7 @@ pub struct ClaimCheck {
     says: &'static str,
     test: &'static str,
     inapplicable: Option<&'static str>,
+    cause: &'static str,
     regime: fn(&Results) -> Vec<Reason>,
     predicate: fn(&Results) -> Finding,
 }
@@ -140,6 +141,7 @@ pub const fn claim(id: &'static str, source: &'static str, studies: &'static [&'
         says,
         test,
         inapplicable: None,
+        cause: "",
         regime: |_| Vec::new(),
         predicate: |_| Finding::together([]),
     }
@@ -164,6 +166,15 @@ impl ClaimCheck {
     /// The claim needs what QUIC does not have, for this reason. The numbers of its predicate are shown all the same.
     pub const fn inapplicable(self, reason: &'static str) -> Self {
         Self { inapplicable: Some(reason), ..self }
+    }
+
+    /// Why it is not held, in a sentence: shown where the verdict is that. It names the step of a ladder that shows it.
+    pub const fn cause(self, cause: &'static str) -> Self {
+        Self { cause, ..self }
+    }
+
+    fn cause_of(&self, verdict: Verdict) -> String {
+        if verdict == Verdict::NotHeld { self.cause.to_owned() } else { String::new() }
     }
 
     /// The conditions that all of the claim is about: how the runs missed them, or nothing where they did not. Asked before the predicate.
@@ -194,15 +205,18 @@ impl ClaimCheck {
             }
         };
         let reason = if test && reason.is_empty() { kept.reason } else { reason };
-        let [id, source, says, test] = [self.id, self.source, self.says, self.test].map(str::to_owned);
-        Claim { id, source, says, test, verdict, found, reason }
+        self.with(verdict, found, reason)
     }
 
     /// The claim, where its studies have results.
     pub(super) fn claim(&self, results: &Results) -> Option<Claim> {
         let Finding { verdict, numbers, reasons } = results.have(self.studies).then(|| self.judge(results))?;
+        Some(self.with(verdict, numbers, Reason::text(&reasons)))
+    }
+
+    fn with(&self, verdict: Verdict, found: String, reason: String) -> Claim {
         let [id, source, says, test] = [self.id, self.source, self.says, self.test].map(str::to_owned);
-        Some(Claim { id, source, says, test, verdict, found: numbers, reason: Reason::text(&reasons) })
+        Claim { id, source, says, test, verdict, found, reason, cause: self.cause_of(verdict) }
     }
 }
 

@@ -21,6 +21,7 @@ mod artefact;
 mod claims;
 mod dca;
 mod ghstcp;
+mod ladders;
 mod noise;
 mod packet_size;
 mod record;
@@ -106,7 +107,7 @@ pub const fn spec(
 
 /// Every paper.
 pub const PAPERS: &[Paper] =
-    &[sync_tcp::PAPER, dca::PAPER, sdc::PAPER, ghstcp::PAPER, packet_size::PAPER, validation::PAPER];
+    &[sync_tcp::PAPER, dca::PAPER, sdc::PAPER, ghstcp::PAPER, packet_size::PAPER, validation::PAPER, ladders::PAPER];
 
 #[cfg(test)]
 mod tests {

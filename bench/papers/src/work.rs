@@ -68,8 +68,12 @@ fn cpu(work: &[StudyWork]) -> f64 {
 pub fn cost(work: &[StudyWork]) -> String {
     let runs: usize = work.iter().map(|w| w.runs.len()).sum();
     let count = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    let absent = match work.iter().map(|w| w.study.absent * w.study.seeds as usize).sum() {
+        0 => String::new(),
+        n => format!(", {} left out for want of quiche in this build", count(n, "run", "runs")),
+    };
     format!(
-        "{}, {}, {} of CPU",
+        "{}, {}, {} of CPU{absent}",
         count(work.len(), "study", "studies"),
         count(runs, "run", "runs"),
         time_text(cpu(work))

@@ -189,6 +189,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-vegas-and-dual-lose-less-than-dca", "DCA §4.4", &[PAIRED])
         .says("The decrease with Vegas-CAM and DUAL is not as large as with DCA.")
         .test("the change of throughput of both is above that of DCA (50 %) on both paths, seed by seed")
+        .cause(super::NS2_VEGAS)
         .asks(|r| {
             let parts = OTHERS.map(|(path, c)| {
                 (format!("{c} less DCA on {path}"), throughput(r, path, c).minus(&throughput(r, path, DCA)))
@@ -202,6 +203,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-vegas-altered-loses-little", "DCA §4.4, table 4-5", &[PAIRED, PAIRED_ALTERED])
         .says("On the altered, heavily congested model Vegas-CAM loses much less (1 %) than on Emory.")
         .test("its change of throughput there is above that on Emory, seed by seed")
+        .cause(super::NS2_VEGAS)
         .asks(|r| {
             let there = altered(r, "heavy", "vegas", throughput_change);
             one(&there.minus(&throughput(r, "emory", "vegas")), above_zero)
@@ -241,6 +243,7 @@ pub(super) const CLAIMS: &[ClaimCheck] = &[
     claim("dca-vegas-inactive", "DCA §4.5, figure 4-7", &[SHARES])
         .says("Vegas is essentially inactive: the loss rate stays as it is however many use it.")
         .test("with all users on Vegas the loss rate changes by less than 10 % (ours), interval included, seed by seed")
+        .cause(super::NS2_VEGAS)
         .asks(|r| {
             let [all, none] = ["100%", STEPS[0]].map(|step| loss_at_share(r, "Vegas, heavy", step));
             each([("change in percent", relative(&all, &none))], unchanged)

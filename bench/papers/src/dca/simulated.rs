@@ -28,7 +28,7 @@ fn loss_rate(g: &GroupOutcome) -> Option<f64> {
     (g.sent > 0).then(|| g.lost as f64 / g.sent as f64)
 }
 
-pub(super) fn throughput_change(o: &Outcome) -> Option<f64> {
+pub(crate) fn throughput_change(o: &Outcome) -> Option<f64> {
     change(o, |g| Some(g.throughput_bps))
 }
 

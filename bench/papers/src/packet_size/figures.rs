@@ -10,7 +10,7 @@ use crate::{Artefact, ArtefactSpec, Results, spec};
 
 /// Flows of figures 4.4 to 4.7 and again 4.8 to 4.11.
 pub(super) const FLOWS: [&str; 4] = ["50", "100", "200", "400"];
-pub(super) const SIZES: [&str; 4] = ["1500", "1000", "500", "278"];
+pub(crate) const SIZES: [&str; 4] = ["1500", "1000", "500", "278"];
 pub(super) const LARGE_PERCENT: [&str; 3] = ["25", "50", "75"];
 pub(super) const QUEUES: [&str; 4] = ["drop-tail", "RED", "Adaptive RED", "CoDel"];
 const SEEDS: &str = "Means over the seeds with 95 % intervals.";

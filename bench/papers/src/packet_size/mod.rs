@@ -11,6 +11,9 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use claims::PHASE;
+pub(crate) use figures::SIZES;
+
 use fathom_experiments::scenario::Outcome;
 use fathom_metrics::{ShareDistribution, WindowFairness};
 
@@ -69,7 +72,7 @@ fn everyone(outcome: &Outcome, seconds: f64) -> Option<&ShareDistribution> {
 }
 
 /// Percent of flows below 5 % of their share in windows of so many seconds.
-fn starved(outcome: &Outcome, seconds: f64) -> Option<f64> {
+pub(crate) fn starved(outcome: &Outcome, seconds: f64) -> Option<f64> {
     Some(everyone(outcome, seconds)?.starved_percent)
 }
 

@@ -3,7 +3,7 @@
 use fathom_report::{Grid, svg};
 use maud::{Markup, PreEscaped, html};
 
-use super::text::{cautions, departures, heading, ran, tally, why, word};
+use super::text::{cautions, departures, explained, heading, ran, tally, word};
 use crate::{Artefact, Body, Claim, Record, Verdict};
 
 /// Beside the style that all reports share.
@@ -79,7 +79,7 @@ fn claims(claims: &[Claim]) -> Markup {
                     td {
                         strong { (claim.id) } " (" (claim.source) "): " (claim.says)
                         br; span.note { "test:" } " " (claim.test)
-                        @if !claim.reason.is_empty() { br; span.note { (why(claim)) ":" } " " (claim.reason) }
+                        @for (what, reason) in explained(claim) { br; span.note { (what) ":" } " " (reason) }
                         br; span.note { "found:" } " " (claim.found)
                     }
                 }

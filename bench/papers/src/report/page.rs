@@ -5,7 +5,7 @@ use std::fmt::Write;
 use fathom_report::{Grid, svg};
 
 use super::html::mark;
-use super::text::{cautions, departures, heading, ran, tally, why, word};
+use super::text::{cautions, departures, explained, heading, ran, tally, word};
 use crate::{Artefact, Body, Claim, Record};
 
 /// Where figures are, seen from `docs/papers`.
@@ -121,10 +121,9 @@ fn claims(page: &mut String, claims: &[Claim]) {
         tally(claims)
     );
     for claim in claims {
-        let reason = match claim.reason.is_empty() {
-            true => String::new(),
-            false => format!("*{}*: {}. ", why(claim), plain(&claim.reason)),
-        };
+        let reason: String = explained(claim)
+            .map(|(what, reason)| format!("*{what}*: {}. ", plain(reason).trim_end_matches('.')))
+            .collect();
         let _ = writeln!(
             page,
             "| {} {} | {} ({}): {} | {} | {reason}{} |",

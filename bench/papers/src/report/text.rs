@@ -21,13 +21,20 @@ pub(super) const fn word(verdict: Verdict) -> &'static str {
 }
 
 /// What the reason of a claim is a reason for.
-pub(super) const fn why(claim: &Claim) -> &'static str {
+const fn why(claim: &Claim) -> &'static str {
     match claim.verdict {
         Verdict::Inapplicable => "inapplicable",
         Verdict::NotInRegime => "not in regime",
         // The rest of the claim decided.
         Verdict::Held | Verdict::NotHeld | Verdict::Undecided => "in part not in regime",
     }
+}
+
+/// What explains the verdict on a claim: what it is a reason for, and the reason.
+pub(super) fn explained(claim: &Claim) -> impl Iterator<Item = (&'static str, &str)> {
+    [(why(claim), claim.reason.as_str()), ("cause", claim.cause.as_str())]
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
 }
 
 /// How many claims came out how.
@@ -118,8 +125,8 @@ pub fn text(record: &Record) -> String {
         let said = format!("{} ({}): {}", claim.id, claim.source, claim.says);
         paragraph(t, &format!("{:<15}", word(claim.verdict)), INDENT, &said);
         paragraph(t, "    test       ", INDENT, &claim.test);
-        if !claim.reason.is_empty() {
-            paragraph(t, "    because    ", INDENT, &format!("{}: {}", why(claim), claim.reason));
+        for (what, reason) in explained(claim) {
+            paragraph(t, "    because    ", INDENT, &format!("{what}: {reason}"));
         }
         paragraph(t, "    found      ", INDENT, &claim.found);
     }

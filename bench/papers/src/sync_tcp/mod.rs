@@ -18,7 +18,7 @@ mod tests;
 use fathom_experiments::scenario::Outcome;
 use fathom_report::{Axis, Entry, Row, Series};
 
-use crate::results::Measure;
+use crate::results::{BySeed, Measure};
 use crate::{Artefact, Change, Paper, Results, spec};
 use curves::{Curve, LARGE, RESPONSES, View};
 #[cfg(test)]
@@ -38,7 +38,7 @@ const RENO: &str = "Reno";
 const ARED: &str = "SACK-ARED-ECN";
 const SYNC: &str = "Sync-TCP";
 const FREE: &str = "100 Mbps";
-const SYSTEMS: [&str; 4] = [RENO, ARED, SYNC, FREE];
+pub(crate) const SYSTEMS: [&str; 4] = [RENO, ARED, SYNC, FREE];
 /// Values of the axis `case`.
 const TWO_AT_75: &str = "75 %, 2 bottlenecks";
 const THREE_AT_75: &str = "75 %, 3 bottlenecks";
@@ -150,15 +150,15 @@ fn mixes(results: &Results, title: &str, group: &'static str, with_sync: bool) -
     curves::figure(results, &format!("HTTP response times, 95 % load, {title}"), &curves, &RESPONSES)
 }
 
-fn drops(o: &Outcome) -> Option<f64> {
+pub(crate) fn drops(o: &Outcome) -> Option<f64> {
     o.links.get("r0-r1").map(|l| l.drops_percent)
 }
 
-fn queue(o: &Outcome) -> Option<f64> {
+pub(crate) fn queue(o: &Outcome) -> Option<f64> {
     o.links.get("r0-r1").map(|l| l.mean_queue)
 }
 
-fn size(o: &Outcome) -> Option<f64> {
+pub(crate) fn size(o: &Outcome) -> Option<f64> {
     o.groups.get("forward").map(|g| g.mean_size)
 }
 
@@ -166,11 +166,11 @@ fn goodput(o: &Outcome) -> Option<f64> {
     o.groups.get("forward").map(|g| g.goodput_per_response_kbps)
 }
 
-fn median(o: &Outcome) -> Option<f64> {
+pub(crate) fn median(o: &Outcome) -> Option<f64> {
     curves::times(o, "forward").map(|t| t.median_ms)
 }
 
-fn mean(o: &Outcome) -> Option<f64> {
+pub(crate) fn mean(o: &Outcome) -> Option<f64> {
     curves::times(o, "forward").map(|t| t.mean_ms)
 }
 
@@ -188,8 +188,13 @@ const TABLE_1: [Summary; 6] = [
 ];
 
 fn table_1(results: &Results) -> Artefact {
+    table_1_of(|system, of| Curve::one("90", system).by_seed(results, of))
+}
+
+/// Table 1 of a number of each of [`SYSTEMS`].
+pub(crate) fn table_1_of(ours: impl Fn(&'static str, Measure) -> BySeed) -> Artefact {
     let rows = TABLE_1.map(|(label, of, paper)| {
-        let ours = SYSTEMS.map(|system| Curve::one("90", system).by_seed(results, of).estimate());
+        let ours = SYSTEMS.map(|system| ours(system, of).estimate());
         Row::new(label, ours.into_iter().zip(paper).map(|(ours, paper)| Entry::new(ours, paper)))
     });
     let note = "Ours beside the paper's. Queue and drops are of the link from R0 to R1, over all time.";

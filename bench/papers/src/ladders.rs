@@ -1,0 +1,169 @@
+//! From the papers' TCP to QUIC, one mechanism after the other, for each paper's headline: which step moves the number. Each step keeps those
+//! before it; the last ones are the stacks themselves. docs/validation.md reads them.
+
+use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
+use fathom_report::{Axis, Entry, Row, Series};
+
+use crate::dca::throughput_change;
+use crate::results::Measure;
+use crate::{Artefact, ArtefactSpec, Paper, Results, packet_size, spec, sync_tcp};
+
+pub(crate) const PAPER: Paper = Paper {
+    name: "ladders",
+    citation: "From the five papers' TCP to QUIC, one mechanism after the other",
+    artefacts: ARTEFACTS,
+    claims: &[],
+    departures: DEPARTURES,
+    changes: &[],
+};
+
+const DEPARTURES: &[&str] = &[
+    "The first step is the TCP of docs/validation.md at packet level; each step keeps those before it, and the last ones are the stacks themselves, \
+     so that what is left between the last step and a stack has no name.",
+    "Shorter than the papers' runs where a stack takes minutes: 60,000 responses for Sync-TCP, a tenth of the rates for gHSTCP.",
+    "Bulk transfers have no steps for the handshake's size and the end of a connection.",
+];
+
+const ARTEFACTS: &[ArtefactSpec] = &[
+    spec("figure sync-tcp", "drops of web traffic at 90 % load (Sync-TCP table 1)", SYNC_TCP.studies, |r| {
+        SYNC_TCP.figure(r)
+    }),
+    spec("table sync-tcp", "the same with queue and response times", SYNC_TCP.studies, |r| SYNC_TCP.table(r)),
+    spec("figure dca", "a delay-based connection beside Reno over Emory (DCA table 4-4)", DCA.studies, |r| {
+        DCA.figure(r)
+    }),
+    spec("table dca", "the same in numbers", DCA.studies, |r| DCA.table(r)),
+    spec("figure sdc", "timeouts with 200 flows (SDC figure 4)", SDC.studies, |r| SDC.figure(r)),
+    spec("table sdc", "the same with drops", SDC.studies, |r| SDC.table(r)),
+    spec("figure ghstcp", "Reno beside HighSpeed TCP and gHSTCP (gHSTCP figures 2 and 3)", GHSTCP.studies, |r| {
+        GHSTCP.figure(r)
+    }),
+    spec("table ghstcp", "the same with the other group", GHSTCP.studies, |r| GHSTCP.table(r)),
+    spec("figure packet-size", "starved flows of 400 (Packet size figure 4.7)", PACKET_SIZE.studies, |r| {
+        PACKET_SIZE.figure(r)
+    }),
+    spec("table packet-size", "the same with longer windows", PACKET_SIZE.studies, |r| PACKET_SIZE.table(r)),
+];
+
+/// What each curve is: a value of the ladder's axis, and its name.
+type Curve = (&'static str, &'static str);
+
+/// A paper's headline, from its TCP to QUIC.
+struct Ladder {
+    studies: &'static [&'static str],
+    /// What is shown of it.
+    title: &'static str,
+    /// The axis of the study beside its steps, and the curves.
+    axis: &'static str,
+    curves: &'static [Curve],
+    /// The headline first; with its unit.
+    columns: &'static [(&'static str, Measure)],
+}
+
+const SYNC_TCP: Ladder = Ladder {
+    studies: &["ladder-sync-tcp"],
+    title: "Web traffic at 90 % load, 60,000 responses",
+    axis: "controller",
+    curves: &[("reno", "Reno"), ("sync:trust=full", "Sync-TCP")],
+    columns: &[
+        ("Packets dropped at R0 (%)", sync_tcp::drops),
+        ("Queue (packets)", sync_tcp::queue),
+        ("Median (ms)", sync_tcp::median),
+        ("Mean (ms)", sync_tcp::mean),
+    ],
+};
+
+const DCA: Ladder = Ladder {
+    studies: &["ladder-dca"],
+    title: "A delay-based connection beside Reno over Emory",
+    axis: "controller",
+    curves: &[("dca", "DCA, 50 %"), ("vegas", "Vegas-CAM"), ("dual", "DUAL")],
+    columns: &[
+        ("Change of throughput (%)", throughput_change),
+        ("Reno (Mbps)", |o| Some(bps(o, "reno")? / 1e6)),
+        ("The other (Mbps)", |o| Some(bps(o, "delay-based")? / 1e6)),
+    ],
+};
+
+const SDC: Ladder = Ladder {
+    studies: &["ladder-sdc"],
+    title: "200 flows in 100 s",
+    axis: "controller",
+    curves: &[("reno", "TCP with ECN"), ("sdc", "SDC")],
+    columns: &[
+        ("Timeouts per connection", |o| {
+            let flows = group(o, "flows")?;
+            (flows.connections > 0).then(|| flows.timeouts() as f64 / flows.connections as f64)
+        }),
+        ("Packets dropped (%)", |o| bottleneck(o, "left-right").map(|l| l.drops_percent)),
+        ("Queue (packets)", |o| bottleneck(o, "left-right").map(|l| l.mean_queue)),
+    ],
+};
+
+const GHSTCP: Ladder = Ladder {
+    studies: &["ladder-ghstcp"],
+    title: "Reno beside HighSpeed TCP and gHSTCP, a tenth of the paper's rates",
+    axis: "controller",
+    curves: &[("reno", "Reno"), ("highspeed", "HighSpeed TCP"), ("gentle", "gHSTCP")],
+    columns: &[
+        ("Reno's group S1 (Mbps)", |o| Some(group(o, "S1")?.throughput_bps / 1e6)),
+        ("S2 (Mbps)", |o| Some(group(o, "S2")?.throughput_bps / 1e6)),
+        ("Packets dropped (%)", |o| bottleneck(o, "left-right").map(|l| l.drops_percent)),
+    ],
+};
+
+const PACKET_SIZE: Ladder = Ladder {
+    studies: &["ladder-packet-size"],
+    title: "400 flows",
+    axis: "packet",
+    curves: &[("1500", "1500 bytes"), ("278", "278 bytes")],
+    columns: &[
+        ("Flows starved in 1 s (%)", |o| packet_size::starved(o, 1.0)),
+        ("in 10 s (%)", |o| packet_size::starved(o, 10.0)),
+        ("Packets dropped (%)", |o| bottleneck(o, "left-right").map(|l| l.drops_percent)),
+    ],
+};
+
+fn bottleneck<'a>(o: &'a Outcome, link: &str) -> Option<&'a LinkOutcome> {
+    o.links.get(link)
+}
+
+fn group<'a>(o: &'a Outcome, name: &str) -> Option<&'a GroupOutcome> {
+    o.groups.get(name)
+}
+
+fn bps(o: &Outcome, name: &str) -> Option<f64> {
+    Some(group(o, name)?.flows.first()?.throughput_bps)
+}
+
+impl Ladder {
+    fn estimate(&self, r: &Results, step: &str, curve: &str, of: Measure) -> Option<fathom_metrics::Estimate> {
+        r.estimate(self.studies[0], &[("step", step), (self.axis, curve)], of)
+    }
+
+    fn figure(&self, r: &Results) -> Artefact {
+        let (headline, of) = self.columns[0];
+        let steps = r.axis(self.studies[0], "step");
+        let series = self.curves.iter().map(|(value, name)| {
+            let points = (1_u32..).zip(&steps);
+            let at = |(n, step): (u32, &String)| Some((f64::from(n), self.estimate(r, step, value, of)?));
+            Series::of_estimates(*name, points.filter_map(at))
+        });
+        let names: Vec<String> = (1..).zip(&steps).map(|(n, step)| format!("{n} {step}")).collect();
+        let note = format!("Means over the seeds with 95 % intervals. Steps: {}.", names.join("; "));
+        let axes = [Axis::linear("Step"), Axis::linear(headline)];
+        Artefact::figure(self.title, axes, series.collect::<Vec<_>>(), note)
+    }
+
+    fn table(&self, r: &Results) -> Artefact {
+        let steps = r.axis(self.studies[0], "step");
+        let rows = self.curves.iter().flat_map(|(value, name)| {
+            steps.iter().map(move |step| {
+                let cells = self.columns.iter().map(|(_, of)| Entry::new(self.estimate(r, step, value, *of), ""));
+                Row::new(format!("{name}, {step}"), cells)
+            })
+        });
+        let note = "Each step keeps those before it; the stacks stand by themselves.";
+        Artefact::table(self.title, self.columns.iter().map(|(head, _)| *head), rows, note)
+    }
+}
