@@ -26,7 +26,8 @@
 //!   `transit=flight` counts as ns-2.
 //! - **The first round of slow start grows**: ns-2 holds in the first and doubles in the second. The order of the two is all that
 //!   differs.
-//! - **After loss or mark** the round begins anew and the window grows as Reno's until the first verdict, one round trip at most.
+//! - **After loss or mark** the round begins anew (with `base=lone` it goes on, as in ns-2) and the window grows as Reno's until the first
+//!   verdict, one round trip at most.
 //!   With `linux` it holds there, as Linux does.
 //! - **Threshold**: ns-2 sets it to 2 packets, Linux to the window or just under it; here it is the window. All mean that slow start is
 //!   over.
@@ -238,7 +239,7 @@ impl Samples {
     }
 }
 
-/// What ns-2 counts where a round ends, in bytes.
+/// What ns-2 counts where a round ends: packets, here in bytes of full ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
     /// In flight once the ACK that ends the round is taken off.
@@ -248,10 +249,10 @@ pub struct Flight {
 }
 
 impl Flight {
-    fn of(acks: &AckEvent<'_>, began: Option<Time>) -> Self {
-        let of_round = acks.packets.iter().filter(|p| Some(p.sent) >= began).map(|p| p.bytes);
-        let of_round = of_round.fold(0, u64::saturating_add);
-        Self { left: acks.in_flight, round: acks.in_flight.saturating_add(of_round) }
+    /// Packets are counted, not their bytes: TCP that grows by ACKs gives the packets of one ACK the bytes of one segment together.
+    fn of(acks: &AckEvent<'_>, began: Option<Time>, datagram: u64) -> Self {
+        let of_round = acks.packets.iter().filter(|p| Some(p.sent) >= began).count() as u64;
+        Self { left: acks.in_flight, round: acks.in_flight.saturating_add(of_round.saturating_mul(datagram)) }
     }
 
     /// delta = (expected - actual) base, in packets, to the nearest whole (ns-2): the window expected is what is left in flight and the
@@ -316,7 +317,8 @@ impl Vegas {
 
     /// A round with this mean RTT is over, ns-2's way.
     fn judge_round(&mut self, window: &mut Aimd, acks: &AckEvent<'_>, base: Duration, rtt: Duration) {
-        let (datagram, flight) = (window.datagram(), Flight::of(acks, self.began));
+        let datagram = window.datagram();
+        let flight = Flight::of(acks, self.began, datagram);
         let lone = self.forgets == Base::Lone && flight.round <= datagram;
         let base = if lone { rtt } else { base };
         if lone {
@@ -403,7 +405,7 @@ impl WindowRule for Vegas {
 
     fn on_reduction(&mut self, _event: &CongestionEvent) {
         // With ns-2's base the round goes on, as there: packets alone in a round are those after timeouts.
-        if self.forgets == Base::Path {
+        if self.params == Params::Linux || self.forgets == Base::Path {
             self.round.restart();
             (self.samples, self.began) = (Samples::default(), None);
         }
@@ -438,7 +440,7 @@ mod tests {
     use super::*;
     use crate::capabilities::Capabilities;
     use crate::catalogue;
-    use crate::event::Start;
+    use crate::event::{Acked, Rtt, Start};
 
     const MSS: u64 = 1_200;
 
@@ -469,6 +471,18 @@ mod tests {
         // After a timeout one ACK may take all of a round.
         assert_eq!(Flight { left: 0, round: 7 * MSS }.delta(MSS, ms(50), ms(75)), 0);
         assert_eq!(Flight { left: u64::MAX, round: 0 }.delta(1, Duration::ZERO, Duration::ZERO), 0);
+    }
+
+    #[test]
+    fn a_round_counts_packets_and_not_their_bytes() {
+        // TCP that grows by ACKs gives both packets of an ACK the bytes of one; the third left before the round began.
+        let at = |millis, bytes| Acked { sent: Time::from_millis(millis), bytes };
+        let packets = [at(5, MSS), at(6, 0), at(1, MSS)];
+        let rtt = Rtt { latest: ms(50), smoothed: ms(50), min: ms(50), ack_delay: Duration::ZERO };
+        let (now, in_flight) = (Time::from_millis(60), 3 * MSS);
+        let acks = AckEvent { now, packets: &packets, in_flight, rtt, one_way: None, ecn: None, app_limited: false };
+        let flight = Flight::of(&acks, Some(Time::from_millis(5)), MSS);
+        assert_eq!(flight, Flight { left: 3 * MSS, round: 5 * MSS });
     }
 
     #[test]
