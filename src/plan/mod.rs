@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use fathom_cc::catalogue::hint;
 use fathom_experiments::compare::Plan;
-use fathom_experiments::study::{self, Part, RunOptions, Study, StudyError, shipped, shipped_studies};
+use fathom_experiments::study::{self, AxisFilter, Part, RunOptions, Study, StudyError, shipped, shipped_studies};
 use fathom_netsim::backend::Backend;
 use fathom_stacks::Stack;
 
@@ -28,6 +28,7 @@ pub(crate) const RESULTS: &str = ".fathom/results";
   fathom plan check sdc-figure-4
   fathom plan run sdc-figure-4 --scale 0.05 --seeds 1
   fathom plan show sdc-figure-4 > mine.toml
+  fathom plan run collapse-stacks --only stack=quinn --seeds 1
   fathom plan run mine.toml --part 2/5 --json mine.json
 
 Finished runs are stored at once, in DIR/NAME/FINGERPRINT.json, and
@@ -82,6 +83,9 @@ struct Options {
     /// Multiplies time or responses of every run, for a quick look: above 0, at most 1. [default: 1]
     #[arg(long, value_name = "X", value_parser = numbers::scale)]
     scale: Option<f64>,
+    /// Only runs with this value of an axis. Give it again for more values of that axis (any of them), or for other axes (each of them).
+    #[arg(long, value_name = "AXIS=VALUE")]
+    only: Vec<AxisFilter>,
     /// Only a part of the runs: 2/5 is every fifth, from the second on.
     #[arg(long, value_name = "I/N")]
     part: Option<Part>,
@@ -121,6 +125,9 @@ fn in_guest(plan: &Path, options: &Options, results: &Path) -> Result<(), Failur
         |name: &str, value: Option<String>| words.extend(value.map(|value| format!("--{name}={value}").into()));
     give("scale", options.scale.map(|x| x.to_string()));
     give("part", options.part.map(|part| part.to_string()));
+    for only in &options.only {
+        give("only", Some(only.to_string()));
+    }
     give("seeds", options.seeds.map(|n| n.to_string()));
     give("stack", options.stack.map(|stack| stack.to_string()));
     give("backend", options.backend.map(|backend| backend.to_string()));
@@ -178,11 +185,11 @@ impl Options {
         }
         if study.absent > 0 {
             output::say(format!(
-                "{} of its combinations need quiche, which this build lacks, and are left out; build with --features quiche to run them",
-                study.absent
+                "{}: {} combinations need quiche, which this build lacks, and are left out; build with --features quiche to run them",
+                study.name, study.absent
             ));
         }
-        let runs = study.runs(self.scale())?;
+        let runs = study::only(study.runs(self.scale())?, &self.only)?;
         let runs = match self.part {
             Some(part) => study::part(runs, part),
             None => runs,
@@ -194,6 +201,7 @@ impl Options {
     fn any(&self) -> bool {
         self.scale.is_some()
             || self.part.is_some()
+            || !self.only.is_empty()
             || self.seeds.is_some()
             || self.stack.is_some()
             || self.backend.is_some()
@@ -250,7 +258,7 @@ fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Fa
     if options.any() {
         return Err(named(
             plan,
-            "it is a plan of 'fathom compare'; --scale, --part, --seeds, --stack and --backend are for studies",
+            "it is a plan of 'fathom compare'; --scale, --only, --part, --seeds, --stack and --backend are for studies",
         ));
     }
     let load = match &*read.workload {

@@ -72,11 +72,6 @@ pub struct TcpSettings {
 }
 
 impl TcpSettings {
-    /// Losses are found by SACK.
-    pub(crate) fn has_sack(self) -> bool {
-        self.options.recovery == LossRecovery::Sack
-    }
-
     /// The sender, for packets that have so many bytes beside UDP's and IP's headers, or as many in TCP, and windows of so many packets.
     pub(crate) fn sender(self, datagram: u16, max_window: Option<u32>, timestamps: bool) -> TcpOptions {
         let mss = datagram + WIRE_OVERHEAD as u16 - TCP_HEADER;

@@ -10,7 +10,7 @@ use super::{Study, StudyRun, key_text};
 use crate::scenario::{Access, Background, ChainLink, Load, Scenario, Stop, Traffic, WebLoad, Workload};
 use crate::stack::IDLE;
 
-/// The study in words, with `runs` to run: those of a scale, or of a part.
+/// The study in words, with `runs` to run: those of a scale, of a part, or with some values of axes.
 pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> String {
     let mut text = format!("{}: {}\n", study.name, study.question);
     let mut line = |s: String| {
@@ -26,6 +26,7 @@ pub fn explain(study: &Study, runs: &[StudyRun], scale: f64, cores: usize) -> St
     let skipped = match (study.skipped, study.absent) {
         (0, 0) => String::new(),
         (n, 0) => format!(" ({n} left out)"),
+        (0, absent) => format!(" ({absent} more need a build with quiche)"),
         (n, absent) => format!(" ({n} left out, {absent} more need a build with quiche)"),
     };
     line(format!(

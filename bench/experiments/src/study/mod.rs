@@ -29,7 +29,7 @@ pub use executor::{Event, Failed, RunOptions, StudyError, run_study, stored};
 pub use explain::explain;
 pub use read::{Axis, MOST_SEEDS, Study, is_study};
 pub use shipped::{shipped, shipped_studies};
-pub use study_run::{Part, StudyRun, StudyRunResult, part};
+pub use study_run::{AxisFilter, Part, StudyRun, StudyRunResult, only, part};
 pub use table::table;
 
 pub use estimate::{Estimate, estimate};

@@ -172,7 +172,7 @@ impl Study {
     /// The study compares stacks itself, or a controller does not run on that one.
     pub fn with_stack(mut self, stack: Stack) -> Result<Self, PlanError> {
         let own = |p: &Point| p.spec.traffic.iter().any(|traffic| traffic.stack.is_some());
-        if self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack || own(p)) {
+        if self.absent > 0 || self.points.iter().any(|p| p.spec.stack != self.points[0].spec.stack || own(p)) {
             return Err(PlanError("stack: this study compares stacks itself; leave --stack out".into()));
         }
         for point in &mut self.points {

@@ -102,7 +102,8 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
 /// The version of results of such a scenario: that of all, and what has changed for runs like it.
 fn version(scenario: &Scenario) -> u32 {
     let completed = if matches!(scenario.stop, Stop::Responses(_)) { COMPLETED_ONLY } else { 0 };
-    let sack = scenario.traffic.iter().any(|t| t.stack == Stack::Tcp && t.tcp.has_sack());
+    let sack = scenario.traffic.iter().any(|t| t.stack == Stack::Tcp && t.tcp.options.has_sack())
+        || scenario.background.iter().any(|b| b.tcp.is_some_and(|tcp| tcp.options.has_sack()));
     RESULTS_VERSION + completed + if sack { SACK_ON_EVERY_ACK } else { 0 }
 }
 
@@ -148,6 +149,62 @@ impl FromStr for Part {
 /// The runs of a part. Together the parts are all runs, each once.
 pub fn part(runs: Vec<StudyRun>, part: Part) -> Vec<StudyRun> {
     runs.into_iter().skip(part.index - 1).step_by(part.of).collect()
+}
+
+/// A value of an axis, `stack=quinn`, by which runs are chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AxisFilter {
+    axis: String,
+    value: String,
+}
+
+impl fmt::Display for AxisFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.axis, self.value)
+    }
+}
+
+impl FromStr for AxisFilter {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s.split_once('=').map(|(axis, value)| (axis.trim(), value.trim())) {
+            Some((axis, value)) if !axis.is_empty() && !value.is_empty() => {
+                Ok(Self { axis: axis.to_owned(), value: value.to_owned() })
+            }
+            _ => Err(format!("'{s}' is no value of an axis; write AXIS=VALUE, such as stack=quinn")),
+        }
+    }
+}
+
+/// The runs that have one of the values wanted of every axis that is named.
+///
+/// # Errors
+/// No run has such an axis or such a value of it; the error names those there are.
+pub fn only(runs: Vec<StudyRun>, wanted: &[AxisFilter]) -> Result<Vec<StudyRun>, PlanError> {
+    for AxisFilter { axis, value } in wanted {
+        let mut values: Vec<&str> = runs.iter().filter_map(|run| run.key.get(axis)).map(String::as_str).collect();
+        if values.is_empty() {
+            let axes: Vec<&str> = runs.first().into_iter().flat_map(|run| run.key.keys()).map(String::as_str).collect();
+            let hint = if axes.is_empty() {
+                "this study has none".into()
+            } else {
+                format!("write one of {}", axes.join(", "))
+            };
+            return Err(PlanError(format!("only: there is no axis '{axis}'; {hint}")));
+        }
+        if !values.contains(&value.as_str()) {
+            values.sort_unstable();
+            values.dedup();
+            return Err(PlanError(format!(
+                "only: axis {axis} has no value '{value}'; write one of {}",
+                values.join(", ")
+            )));
+        }
+    }
+    let fits =
+        |run: &StudyRun, axis: &str| wanted.iter().any(|w| w.axis == axis && run.key.get(axis) == Some(&w.value));
+    Ok(runs.into_iter().filter(|run| wanted.iter().all(|w| fits(run, &w.axis))).collect())
 }
 
 /// What a run brought. Nothing in it depends on the machine.

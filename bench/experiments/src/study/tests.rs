@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::executor::{Event, RunOptions, StudyError, run_study_with};
 use super::study_run::StudyRunResult;
 use super::table::by_key;
-use super::{Part, Study, StudyRun, explain, is_study, part, table};
+use super::{AxisFilter, Part, Study, StudyRun, explain, is_study, only, part, table};
 use crate::scenario::{Cost, GroupOutcome, LinkOutcome, Outcome, PlanError, Progress, ScenarioError, Stop};
 use crate::stack::Stack;
 
@@ -265,6 +265,36 @@ fn parts_are_a_partition() {
     }
     for text in ["0/5", "6/5", "2", "a/b", "1/0", ""] {
         assert!(text.parse::<Part>().unwrap_err().contains("2/5"), "{text}");
+    }
+}
+
+#[test]
+fn runs_are_chosen_by_values_of_axes() {
+    let all = study().runs(1.0).unwrap();
+    let chosen = |wanted: &[&str]| {
+        let wanted: Vec<AxisFilter> = wanted.iter().map(|w| w.parse().unwrap()).collect();
+        only(all.clone(), &wanted)
+    };
+    let (axis, value) = all[0].key.iter().next().unwrap();
+    let one = format!("{axis}={value}");
+    let expected = all.iter().filter(|run| run.key[axis] == *value).count();
+    assert!(0 < expected && expected < all.len());
+    assert_eq!(chosen(&[&one]).unwrap().len(), expected);
+    assert!(chosen(&[&one]).unwrap().iter().all(|run| run.key[axis] == *value));
+    // Several values of one axis are any of them, several axes all of them; nothing wanted is everything.
+    let every: Vec<String> = all.iter().map(|run| format!("{axis}={}", run.key[axis])).collect();
+    assert_eq!(chosen(&every.iter().map(String::as_str).collect::<Vec<_>>()).unwrap().len(), all.len());
+    assert_eq!(chosen(&[]).unwrap().len(), all.len());
+    let last = all.last().unwrap();
+    let exactly: Vec<String> = last.key.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    let exact = chosen(&exactly.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    assert!(!exact.is_empty() && exact.iter().all(|run| run.key == last.key));
+    for (text, names) in [("nothing=1", axis.as_str()), (&format!("{axis}=nothing"), value.as_str())] {
+        let PlanError(error) = chosen(&[text]).unwrap_err();
+        assert!(error.contains("nothing") && error.contains(names), "{error}");
+    }
+    for text in ["", "stack", "=quinn", "stack="] {
+        assert!(text.parse::<AxisFilter>().unwrap_err().contains("stack=quinn"), "{text}");
     }
 }
 
