@@ -34,7 +34,9 @@ impl Estimate {
         }
         let n = values.len();
         let mean = values.iter().sum::<f64>() / n as f64;
-        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        // Rounding puts the mean of equal values beside them: that is no deviation.
+        let equal = values.iter().all(|v| *v == values[0]);
+        let squares: f64 = if equal { 0.0 } else { values.iter().map(|v| (v - mean).powi(2)).sum() };
         let deviation = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
         let half_width = deviation.and_then(|s| {
             let t = StudentsT::new(0.0, 1.0, (n - 1) as f64).ok()?.inverse_cdf(0.975);
@@ -76,9 +78,7 @@ impl fmt::Display for Estimate {
         let shown = f.precision();
         match self.half_width {
             Some(half) => {
-                // What equal values leave of rounding is no interval.
-                let some = half > 1e-12 * self.mean.abs();
-                let d = shown.unwrap_or_else(|| if some { decimals(half, 1) } else { by_mean() });
+                let d = shown.unwrap_or_else(|| if half > 0.0 { decimals(half, 1) } else { by_mean() });
                 write!(f, "{:.d$} ± {half:.d$}", self.mean)
             }
             None => write!(f, "{:.*}", shown.unwrap_or_else(by_mean), self.mean),

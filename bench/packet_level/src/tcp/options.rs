@@ -127,12 +127,17 @@ impl TcpOptions {
         if self.timestamps { self.mss.saturating_sub(TIMESTAMPS_OPTION) } else { self.mss }
     }
 
-    /// The receiver that suits this sender, with ACKs so often.
+    /// Losses are found by SACK.
+    pub fn has_sack(&self) -> bool {
+        self.recovery == LossRecovery::Sack
+    }
+
+    /// Options of the receiver that goes with this sender; `acks` says how often it acknowledges.
     pub fn receiver(&self, acks: AckOptions) -> TcpReceiverOptions {
         TcpReceiverOptions {
             every: acks.every,
             max_delay: acks.max_delay,
-            sack: self.recovery == LossRecovery::Sack,
+            sack: self.has_sack(),
             timestamps: self.timestamps,
             accurate_ecn: self.accurate_ecn,
             rto: self.rto,

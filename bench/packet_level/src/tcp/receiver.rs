@@ -187,8 +187,7 @@ impl TcpReceiver {
             self.deadline = Some(now + self.syn_timer.rto());
             self.syn_timer.back_off();
         }
-        let with = |on: bool| if on { MAX_SACK_BLOCKS - usize::from(self.options.timestamps) } else { 0 };
-        let blocks = with(self.options.sack);
+        let blocks = if self.options.sack { MAX_SACK_BLOCKS - usize::from(self.options.timestamps) } else { 0 };
         TcpAck {
             ack: self.next,
             syn: self.syn_owed,

@@ -73,7 +73,7 @@ impl Newly {
 }
 
 /// The segments of one connection, from the first not acknowledged on. Thousands may be outstanding, so that no ACK may walk over all of them:
-/// the bounds below say where to look.
+/// the bounds below say where to look. Loss by time, which only QUIC's probes need, still does.
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     list: VecDeque<Outstanding>,

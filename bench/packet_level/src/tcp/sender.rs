@@ -289,7 +289,7 @@ impl TcpSender {
     fn resends_by_window(&self) -> bool {
         match self.recovery {
             Recovery::Open => self.options.probes.is_some(),
-            Recovery::Fast(_) => self.options.recovery == LossRecovery::Sack,
+            Recovery::Fast(_) => self.options.has_sack(),
             Recovery::Timeout => true,
         }
     }
@@ -311,7 +311,7 @@ impl TcpSender {
             let len = self.pending.min(u64::from(full)) as u16;
             return self.may_pace(now, params, len).then(|| self.send_data(now, len));
         }
-        if self.options.recovery != LossRecovery::Sack || !matches!(self.recovery, Recovery::Fast(_)) {
+        if !self.options.has_sack() || !matches!(self.recovery, Recovery::Fast(_)) {
             return None;
         }
         if let Some(hole) = self.board.next_hole() {
@@ -325,7 +325,7 @@ impl TcpSender {
 
     /// Segments beyond the window that limited transmit allows now (RFC 3042 §2).
     fn limited_transmit(&self) -> u32 {
-        let extra = self.options.recovery != LossRecovery::Sack && self.options.limited_transmit;
+        let extra = !self.options.has_sack() && self.options.limited_transmit;
         let first = self.recovery == Recovery::Open && self.duplicates < DUPLICATE_THRESHOLD;
         if extra && first { self.duplicates } else { 0 }
     }
@@ -443,9 +443,9 @@ impl TcpSender {
             return;
         }
         // Of an old ACK the SACK blocks count still (RFC 6675 §5).
-        let old = ack.ack < self.board.una() && self.options.recovery != LossRecovery::Sack;
+        let old = ack.ack < self.board.una() && !self.options.has_sack();
         if old || self.board.is_empty() {
-            return; // it has nothing to acknowledge
+            return; // old, or nothing is outstanding
         }
         let ecn = self.new_marks(ack);
         self.board.acknowledge(ack.ack, &ack.sack, &mut self.newly);

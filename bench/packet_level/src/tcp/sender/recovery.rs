@@ -51,7 +51,7 @@ impl TcpSender {
     }
 
     fn on_duplicate_ack(&mut self, now: Time) {
-        let sack = self.options.recovery == LossRecovery::Sack;
+        let sack = self.options.has_sack();
         // By SACK a duplicate has to say something new (RFC 6675 §2).
         if sack && !self.newly.sacked {
             return;
@@ -77,7 +77,7 @@ impl TcpSender {
         let smss = u64::from(self.options.smss());
         self.begin_recovery(Recovery::Fast(false));
         self.counts.fast_recoveries += 1;
-        if self.options.recovery != LossRecovery::Sack {
+        if !self.options.has_sack() {
             self.inflation = (u64::from(DUPLICATE_THRESHOLD) * smss) as i64;
         }
         self.cap = self.cap.map(|cap| (cap / 2).max(2 * smss));

@@ -79,7 +79,7 @@ impl Path {
         let log = Log::new(100_000);
         let r = TcpReceiver::new(TcpReceiverOptions {
             every,
-            sack: options.recovery == LossRecovery::Sack,
+            sack: options.has_sack(),
             timestamps: options.timestamps,
             accurate_ecn: options.accurate_ecn,
             ..TcpReceiverOptions::default()
