@@ -10,7 +10,8 @@
 //!   significant (one-sided, 5 %); noise alone then seldom brings Reno mode.
 //! - **Span**: the paper does not say over which samples. One mode decision per round trip, from the samples of that round trip; the
 //!   mode then rules until the next decision.
-//! - **Samples**: one per ACK frame, from its newest packet: QUIC stacks give no more. Frames of slow start and recovery count too.
+//! - **Samples** (`samples=all`): one per ACK frame, from its newest packet: QUIC stacks give no more. Frames of slow start and recovery
+//!   count too. The paper does not say how many it tests; `samples=spread` takes 64 of a round trip at most, evenly spaced.
 //! - **No decision yet** or too few samples for the test is HSTCP mode: no correlation is recognised.
 //! - **Loss**: the mode and the samples stay. Recovery lasts a round trip, so a decision comes at its end.
 //! - **Timeout**: the paper falls back to one packet; the smallest window in QUIC is two datagrams (RFC 9002 §7.2).
@@ -21,7 +22,7 @@ pub mod trend;
 use crate::aimd::Aimd;
 use crate::algorithm::{Algorithm, Page};
 use crate::event::AckEvent;
-use crate::ghstcp::trend::{Test, TrendDetector};
+use crate::ghstcp::trend::{Samples, Test, TrendDetector};
 use crate::highspeed::{increase, kept};
 use crate::round::RoundTrip;
 use crate::rule::rule_options;
@@ -42,6 +43,8 @@ rule_options! {
     pub struct GhstcpConfig {
         /// how rising round trips are recognised: sign of Pearson's r, its t-test, or Mann-Kendall (both one-sided 5 %)
         trend: Test,
+        /// which RTT samples of a round trip the first two tests use: all, or at most 64 evenly spaced; Mann-Kendall always takes those
+        samples: Samples,
     }
 }
 
@@ -50,7 +53,11 @@ impl RuleConfig for GhstcpConfig {
     type Rule = Ghstcp;
 
     fn rule(&self, _window: &Aimd, _now: Time) -> Ghstcp {
-        Ghstcp { mode: Mode::HighSpeed, detector: TrendDetector::new(self.trend), round: RoundTrip::default() }
+        Ghstcp {
+            mode: Mode::HighSpeed,
+            detector: TrendDetector::new(self.trend, self.samples),
+            round: RoundTrip::default(),
+        }
     }
 }
 

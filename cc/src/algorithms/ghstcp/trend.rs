@@ -1,7 +1,8 @@
 //! Whether the round-trip times of one round trip rise: three tests. Pure, in bounded memory: departures and RTTs in, a verdict out.
 //!
 //! Correlation needs sums only; they are whole numbers, so nothing is lost in differences of large ones. Mann-Kendall compares every
-//! pair and keeps at most [`KEPT`] samples: when they are full, every second one goes and from then on every second one is taken.
+//! pair and keeps at most [`KEPT`] samples: when they are full, every second one goes and from then on every second one is taken. So may
+//! the others: neighbours in one queue are not independent, and of thousands any rise is significant.
 
 use std::time::Duration;
 
@@ -20,7 +21,17 @@ option_values! {
     }
 }
 
-/// Samples Mann-Kendall keeps of one round trip: 2 016 pairs to compare, once per round trip.
+option_values! {
+    /// Which samples of a round trip the tests with sums look at.
+    pub enum Samples {
+        /// All of them.
+        All = "all",
+        /// At most [`KEPT`], evenly spaced, as Mann-Kendall does.
+        Spread = "spread",
+    }
+}
+
+/// Samples kept of one round trip: for Mann-Kendall 2 016 pairs to compare, once per round trip.
 pub const KEPT: usize = 64;
 /// Samples below which the t-test says nothing.
 pub const MIN_T_SAMPLES: u64 = 5;
@@ -66,7 +77,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, x: i64, y: i64) {
+    fn add(&mut self, (x, y): Sample) {
         if self.n < MAX_SAMPLES {
             let (x, y) = (i128::from(x), i128::from(y));
             self.n += 1;
@@ -97,10 +108,13 @@ impl Sums {
     }
 }
 
-/// At most [`KEPT`] RTTs in order, evenly spaced over all that came.
+/// A departure and its RTT, nanoseconds from the first sample's.
+type Sample = (i64, i64);
+
+/// At most [`KEPT`] samples in order, evenly spaced over all that came.
 #[derive(Clone, Debug)]
 struct Kept {
-    rtts: [u64; KEPT],
+    list: [Sample; KEPT],
     len: usize,
     /// Every `stride`-th sample is kept.
     stride: u64,
@@ -109,21 +123,21 @@ struct Kept {
 
 impl Default for Kept {
     fn default() -> Self {
-        Self { rtts: [0; KEPT], len: 0, stride: 1, seen: 0 }
+        Self { list: [(0, 0); KEPT], len: 0, stride: 1, seen: 0 }
     }
 }
 
 impl Kept {
-    fn add(&mut self, rtt: u64) {
+    fn add(&mut self, sample: Sample) {
         if self.seen.is_multiple_of(self.stride) {
             if self.len == KEPT {
                 for at in 0..KEPT / 2 {
-                    self.rtts[at] = self.rtts[2 * at];
+                    self.list[at] = self.list[2 * at];
                 }
                 self.len = KEPT / 2;
                 self.stride *= 2;
             }
-            self.rtts[self.len] = rtt;
+            self.list[self.len] = sample;
             self.len += 1;
         }
         self.seen += 1;
@@ -131,11 +145,15 @@ impl Kept {
 
     /// S: pairs that rise less pairs that fall.
     fn score(&self) -> i64 {
-        let rtts = &self.rtts[..self.len];
-        rtts.iter()
+        let list = self.samples();
+        list.iter()
             .enumerate()
-            .flat_map(|(at, first)| rtts[at + 1..].iter().map(move |later| later.cmp(first) as i64))
+            .flat_map(|(at, (_, first))| list[at + 1..].iter().map(move |(_, later)| later.cmp(first) as i64))
             .sum()
+    }
+
+    fn samples(&self) -> &[Sample] {
+        &self.list[..self.len]
     }
 }
 
@@ -143,6 +161,7 @@ impl Kept {
 #[derive(Clone, Debug)]
 pub struct TrendDetector {
     test: Test,
+    samples: Samples,
     first: Option<(Time, u64)>,
     sums: Sums,
     kept: Kept,
@@ -150,29 +169,36 @@ pub struct TrendDetector {
 
 impl TrendDetector {
     /// Nothing seen yet.
-    pub fn new(test: Test) -> Self {
-        Self { test, first: None, sums: Sums::default(), kept: Kept::default() }
+    pub fn new(test: Test, samples: Samples) -> Self {
+        Self { test, samples, first: None, sums: Sums::default(), kept: Kept::default() }
     }
 
     /// A packet that left at `departure` took `rtt` to be acknowledged.
     pub fn on_sample(&mut self, departure: Time, rtt: Duration) {
         let rtt = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX);
         let (departure0, rtt0) = *self.first.get_or_insert((departure, rtt));
-        match self.test {
-            Test::Correlation | Test::TTest => {
-                self.sums.add(difference(departure.as_nanos(), departure0.as_nanos()), difference(rtt, rtt0));
-            }
-            Test::MannKendall => self.kept.add(rtt),
+        let sample = (difference(departure.as_nanos(), departure0.as_nanos()), difference(rtt, rtt0));
+        match (self.test, self.samples) {
+            (Test::MannKendall, _) | (_, Samples::Spread) => self.kept.add(sample),
+            (_, Samples::All) => self.sums.add(sample),
         }
     }
 
     /// Whether the round-trip times rise, by the chosen test.
     pub fn rising(&self) -> bool {
         match self.test {
-            Test::Correlation => self.sums.covariance() > 0,
-            Test::TTest => self.sums.significant(),
+            Test::Correlation => self.sums().covariance() > 0,
+            Test::TTest => self.sums().significant(),
             Test::MannKendall => mann_kendall_rises(self.kept.score(), self.kept.len as u64),
         }
+    }
+
+    fn sums(&self) -> Sums {
+        let mut sums = self.sums;
+        if self.samples == Samples::Spread {
+            self.kept.samples().iter().for_each(|sample| sums.add(*sample));
+        }
+        sums
     }
 
     /// Forgets all samples.
@@ -194,7 +220,11 @@ mod tests {
 
     /// One sample per millisecond, RTTs in microseconds.
     fn detector(test: Test, rtts: impl IntoIterator<Item = u64>) -> TrendDetector {
-        let mut detector = TrendDetector::new(test);
+        spread_or_all(test, Samples::All, rtts)
+    }
+
+    fn spread_or_all(test: Test, samples: Samples, rtts: impl IntoIterator<Item = u64>) -> TrendDetector {
+        let mut detector = TrendDetector::new(test, samples);
         for (n, rtt) in rtts.into_iter().enumerate() {
             detector.on_sample(Time::from_millis(7_000 + n as u64), Duration::from_micros(rtt));
         }
@@ -302,11 +332,38 @@ mod tests {
     }
 
     #[test]
+    fn few_samples_of_many_are_judged_as_few() {
+        // Of 1,000 noisy samples the rise is significant, of 63 of them it is not: their r lies above .052 and below .209.
+        let rtts = noisy(1_000, 2, 20_011);
+        let spread: Vec<u64> = rtts.iter().copied().step_by(16).collect();
+        let (all, few) = (pearson(&rtts), pearson(&spread));
+        assert!(all > 0.06 && (0.0..0.2).contains(&few), "r {all} and {few}");
+        for (test, samples, rises) in [
+            (Test::Correlation, Samples::All, true),
+            (Test::Correlation, Samples::Spread, true),
+            (Test::TTest, Samples::All, true),
+            (Test::TTest, Samples::Spread, false),
+        ] {
+            let mut detector = spread_or_all(test, samples, rtts.iter().copied());
+            assert_eq!(detector.rising(), rises, "{test:?} {samples:?}");
+            detector.clear();
+            assert!(!detector.rising(), "{test:?} {samples:?}");
+        }
+        // Up to as many as are kept both are one.
+        for slope in (0..300).step_by(7) {
+            let rtts = noisy(64, slope, 6_007);
+            let rises = |samples| spread_or_all(Test::TTest, samples, rtts.iter().copied()).rising();
+            let [all, few] = [Samples::All, Samples::Spread].map(rises);
+            assert_eq!(all, few, "slope {slope}");
+        }
+    }
+
+    #[test]
     fn what_is_kept_is_spread_evenly() {
         let kept = detector(Test::MannKendall, 0..1_000).kept;
         assert_eq!((kept.len, kept.stride), (63, 16), "1000 / 16, the first included");
         for at in 0..kept.len {
-            assert_eq!(kept.rtts[at], 16_000 * at as u64);
+            assert_eq!(kept.list[at], (16_000_000 * at as i64, 16_000 * at as i64));
         }
         let mut again = detector(Test::MannKendall, 0..1_000);
         again.clear();
@@ -316,7 +373,7 @@ mod tests {
     #[test]
     fn extremes_do_not_overflow() {
         for &test in Test::ALL {
-            let mut detector = TrendDetector::new(test);
+            let mut detector = TrendDetector::new(test, Samples::All);
             detector.on_sample(Time::ZERO, Duration::ZERO);
             for _ in 0..2_000 {
                 detector.on_sample(Time::from_nanos(u64::MAX), Duration::MAX);
