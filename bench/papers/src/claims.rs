@@ -168,13 +168,10 @@ impl ClaimCheck {
         Self { inapplicable: Some(reason), ..self }
     }
 
-    /// Why it is not held, in a sentence: shown where the verdict is that. It names the step of a ladder that shows it.
+    /// Why it is not held, in a few sentences: shown where the verdict is that. It names the study or the step of a ladder that shows it, or says that
+    /// it was not found.
     pub const fn cause(self, cause: &'static str) -> Self {
         Self { cause, ..self }
-    }
-
-    fn cause_of(&self, verdict: Verdict) -> String {
-        if verdict == Verdict::NotHeld { self.cause.to_owned() } else { String::new() }
     }
 
     /// The conditions that all of the claim is about: how the runs missed them, or nothing where they did not. Asked before the predicate.
@@ -216,7 +213,8 @@ impl ClaimCheck {
 
     fn with(&self, verdict: Verdict, found: String, reason: String) -> Claim {
         let [id, source, says, test] = [self.id, self.source, self.says, self.test].map(str::to_owned);
-        Claim { id, source, says, test, verdict, found, reason, cause: self.cause_of(verdict) }
+        let cause = if verdict == Verdict::NotHeld { self.cause } else { "" }.to_owned();
+        Claim { id, source, says, test, verdict, found, reason, cause }
     }
 }
 

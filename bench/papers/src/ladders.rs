@@ -1,12 +1,12 @@
 //! From the papers' TCP to QUIC, one mechanism after the other, for each paper's headline: which step moves the number. Each step keeps those
 //! before it; the last ones are the stacks themselves. docs/validation.md reads them.
 
-use fathom_experiments::scenario::{GroupOutcome, LinkOutcome, Outcome};
+use fathom_experiments::scenario::{LinkOutcome, Outcome};
 use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::dca::throughput_change;
 use crate::results::Measure;
-use crate::{Artefact, ArtefactSpec, Paper, Results, packet_size, spec, sync_tcp};
+use crate::{Artefact, ArtefactSpec, Paper, Results, ghstcp, packet_size, sdc, spec, sync_tcp};
 
 pub(crate) const PAPER: Paper = Paper {
     name: "ladders",
@@ -29,6 +29,12 @@ const ARTEFACTS: &[ArtefactSpec] = &[
         SYNC_TCP.figure(r)
     }),
     spec("table sync-tcp", "the same with queue and response times", SYNC_TCP.studies, |r| SYNC_TCP.table(r)),
+    spec(
+        "table sync-tcp-without",
+        "the last step less one mechanism, and single mechanisms on TCP",
+        &[WITHOUT],
+        without,
+    ),
     spec("figure dca", "a delay-based connection beside Reno over Emory (DCA table 4-4)", DCA.studies, |r| {
         DCA.figure(r)
     }),
@@ -91,12 +97,9 @@ const SDC: Ladder = Ladder {
     axis: "controller",
     curves: &[("reno", "TCP with ECN"), ("sdc", "SDC")],
     columns: &[
-        ("Timeouts per connection", |o| {
-            let flows = group(o, "flows")?;
-            (flows.connections > 0).then(|| flows.timeouts() as f64 / flows.connections as f64)
-        }),
-        ("Packets dropped (%)", |o| bottleneck(o, "left-right").map(|l| l.drops_percent)),
-        ("Queue (packets)", |o| bottleneck(o, "left-right").map(|l| l.mean_queue)),
+        ("Timeouts per connection", sdc::timeouts),
+        ("Packets dropped (%)", drops),
+        ("Queue (packets)", |o| Some(bottleneck(o)?.mean_queue)),
     ],
 };
 
@@ -105,11 +108,7 @@ const GHSTCP: Ladder = Ladder {
     title: "Reno beside HighSpeed TCP and gHSTCP, a tenth of the paper's rates",
     axis: "controller",
     curves: &[("reno", "Reno"), ("highspeed", "HighSpeed TCP"), ("gentle", "gHSTCP")],
-    columns: &[
-        ("Reno's group S1 (Mbps)", |o| Some(group(o, "S1")?.throughput_bps / 1e6)),
-        ("S2 (Mbps)", |o| Some(group(o, "S2")?.throughput_bps / 1e6)),
-        ("Packets dropped (%)", |o| bottleneck(o, "left-right").map(|l| l.drops_percent)),
-    ],
+    columns: &[("Reno's group S1 (Mbps)", ghstcp::s1), ("S2 (Mbps)", ghstcp::s2), ("Packets dropped (%)", drops)],
 };
 
 const PACKET_SIZE: Ladder = Ladder {
@@ -120,20 +119,40 @@ const PACKET_SIZE: Ladder = Ladder {
     columns: &[
         ("Flows starved in 1 s (%)", |o| packet_size::starved(o, 1.0)),
         ("in 10 s (%)", |o| packet_size::starved(o, 10.0)),
-        ("Packets dropped (%)", |o| bottleneck(o, "left-right").map(|l| l.drops_percent)),
+        ("Packets dropped (%)", drops),
     ],
 };
 
-fn bottleneck<'a>(o: &'a Outcome, link: &str) -> Option<&'a LinkOutcome> {
-    o.links.get(link)
+/// The last step of Sync-TCP's ladder with one mechanism taken away, and single mechanisms on TCP.
+const WITHOUT: &str = "ladder-sync-tcp-without";
+
+fn without(r: &Results) -> Artefact {
+    let steps = r.axis(WITHOUT, "step");
+    let rows = steps.iter().map(|step| {
+        let cells = SYNC_TCP.columns.iter().map(|(_, of)| Entry::new(r.estimate(WITHOUT, &[("step", step)], *of), ""));
+        Row::new(step.clone(), cells)
+    });
+    let note = "Reno. \"all of them\" is the ladder's last step before the stacks; what follows has one thing changed back, or two; from \"TCP with SACK\" on \
+                single things are added to the ladder's second step.";
+    Artefact::table(
+        "One mechanism less, one mechanism alone",
+        SYNC_TCP.columns.iter().map(|(head, _)| *head),
+        rows.collect::<Vec<_>>(),
+        note,
+    )
 }
 
-fn group<'a>(o: &'a Outcome, name: &str) -> Option<&'a GroupOutcome> {
-    o.groups.get(name)
+/// The one queue of a dumbbell.
+fn bottleneck(o: &Outcome) -> Option<&LinkOutcome> {
+    o.links.get("left-right")
+}
+
+fn drops(o: &Outcome) -> Option<f64> {
+    Some(bottleneck(o)?.drops_percent)
 }
 
 fn bps(o: &Outcome, name: &str) -> Option<f64> {
-    Some(group(o, name)?.flows.first()?.throughput_bps)
+    Some(o.groups.get(name)?.flows.first()?.throughput_bps)
 }
 
 impl Ladder {

@@ -1,14 +1,15 @@
 //! The laboratory against the papers: their scenarios with TCP as they had it, and bands around their numbers. The bands were written before
 //! the first run; docs/validation.md says where each comes from, and why one is missed that is.
 
-use fathom_experiments::scenario::Outcome;
 use fathom_metrics::round;
 use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::claims::{above, all, below, exceeds};
 use crate::dca::throughput_change;
 use crate::results::{BySeed, Measure};
-use crate::{Artefact, ArtefactSpec, ClaimCheck, Finding, Paper, Results, Verdict, claim, packet_size, spec, sync_tcp};
+use crate::{
+    Artefact, ArtefactSpec, ClaimCheck, Finding, Paper, Results, Verdict, claim, packet_size, sdc, spec, sync_tcp,
+};
 
 const SYNC_TCP: &str = "validation-sync-tcp";
 const DCA: &str = "validation-dca";
@@ -32,14 +33,19 @@ const DEPARTURES: &[&str] = &[
     "Rates of new connections for a load are computed: two downloads on a network that does not queue say what a connection and each \
      byte cost on the wire, the model's requests say the rest. The Sync-TCP paper runs its network at 100 Mbps and counts.",
     "Sync-TCP's option for timestamps takes 12 bytes of each segment.",
-    "The models of DCA's paths were tuned with QUIC's Reno; DUAL is from its description in the Vegas paper.",
-    "Starts are spread: over two seconds for SDC, over one for packet sizes, over ten for gHSTCP, none of which the papers give. The thesis's \
-     hosts have links of up to 2 ms, so that flows are not in phase.",
+    "The models of DCA's paths were tuned with TCP's Reno; DUAL is from its description in the Vegas paper. Timeouts from 1 s, which ns-2 has since \
+     2001 and the paper, of 2000, had not.",
+    "SDC: a mark at a window of one segment waits for no timer, which is the paper's first cause of timeouts (§3.1): windows here do not fall \
+     below two segments.",
+    "Starts are spread: over two seconds for SDC, over one for packet sizes, over ten for gHSTCP, none of which the papers give.",
     "Packets of 278 bytes stand for the thesis's 250.",
 ];
 
 const ARTEFACTS: &[ArtefactSpec] = &[
     spec("sync-tcp", "Sync-TCP table 1: 90 % load, 1 bottleneck, 250,000 responses", &[SYNC_TCP], sync_tcp_table),
+    spec("figure sync-tcp", "Sync-TCP figure 7: response times of the same runs", &[SYNC_TCP], |r| {
+        sync_tcp::figure_7_of(r, SYNC_TCP, "250,000 web responses at 90 % load, TCP")
+    }),
     spec("dca", "DCA table 4-4 and the first row of table 4-1: change of throughput", &[DCA], dca_table),
     spec("sdc", "SDC figure 4: timeouts per connection", &[SDC], sdc_figure),
     spec("packet-size", "Packet size figures 4.4 to 4.11: starved flows", &[PACKET_SIZE], packet_size_table),
@@ -59,10 +65,17 @@ fn band(values: &BySeed, low: f64, high: f64) -> Verdict {
     }
 }
 
-/// Every one of these numbers lies in its band.
+/// Every one of these numbers lies in its band. What is less sure than that is said: an interval that leaves the band, a band in which no change is
+/// a hit as well.
 fn bands<const N: usize>(unit: &str, cases: [(&str, BySeed, f64, f64); N]) -> Finding {
     Finding::together(cases.map(|(what, values, low, high)| {
-        let numbers = format!("{what} {values} {unit} ({} to {})", round(low, 1), round(high, 1));
+        let wide = values.estimate().is_some_and(|e| {
+            let off = e.half_width.unwrap_or(0.0);
+            (low..=high).contains(&e.mean) && (e.mean - off < low || e.mean + off > high)
+        });
+        let notes = [(wide, "its interval leaves the band"), (low <= 0.0 && high >= 0.0, "the band contains 0")];
+        let notes: String = notes.iter().filter(|(is, _)| *is).map(|(_, note)| format!(", {note}")).collect();
+        let numbers = format!("{what} {values} {unit} ({} to {}{notes})", round(low, 1), round(high, 1));
         Finding::new(band(&values, low, high), numbers)
     }))
 }
@@ -109,7 +122,8 @@ const SYNC_TCP_BANDS: &[ClaimCheck] = &[
     claim("tcp-sync-queues", "Sync-TCP table 1", &[SYNC_TCP])
         .says("The mean queue at R0 is 64 packets with Reno, 19 with SACK-ARED-ECN, 54 with Sync-TCP.")
         .test("Within a quarter.")
-        .cause("Adaptive RED in ns-2 is told a mean packet of 500 bytes: with that the queue is 14.3 packets (`validation-red-causes`).")
+        .cause("SACK-ARED-ECN's queue is 3 packets longer with ns-2's `mean_pktsize_` of 500 bytes, which the study now uses, and still short of the \
+             band; where the rest comes from is not known (`validation-red-causes`).")
         .asks(|r| of_systems(r, "packets", sync_tcp::queue, [64.4, 19.4, 53.9], 0.25, 0.0)),
     claim("tcp-sync-medians", "Sync-TCP table 1", &[SYNC_TCP])
         .says("The median response takes 430 ms with Reno, 810 ms with SACK-ARED-ECN, 390 ms with Sync-TCP.")
@@ -181,8 +195,8 @@ const DCA_BANDS: &[ClaimCheck] = &[
     claim("tcp-dca-dca", "DCA table 4-1", &[DCA])
         .says("DCA loses 37 % (31 to 42) over Emory, 13.2 % (6.6 to 19.8) over ASU.")
         .test("The mean in the paper's interval, widened by half of itself on either side.")
-        .cause("Delayed ACKs, which make round trips look longer and slow growth: -29 % with growth by bytes, -44 % with ACKs after 25 ms instead of 100, 0 % with \
-             every packet acknowledged (`validation-dca-causes`).")
+        .cause("Not found. The change depends on how fast windows grow: -29 % with growth by bytes, -44 % with ACKs after 25 ms instead of 100, but \
+             ns-2 has neither (`validation-dca-causes`).")
         .asks(|r| as_the_paper(r, "dca")),
 ];
 
@@ -191,17 +205,12 @@ const DCA_BANDS: &[ClaimCheck] = &[
 const ECN: &str = "TCP with ECN";
 
 fn timeouts(r: &Results, flows: &str, system: &str) -> BySeed {
-    r.by_seed(SDC, &[("flows", flows), ("system", system)], timeouts_of)
-}
-
-fn timeouts_of(o: &Outcome) -> Option<f64> {
-    let group = o.groups.get("flows")?;
-    (group.connections > 0).then(|| group.tcp.map(|tcp| tcp.timeouts as f64 / group.connections as f64))?
+    r.by_seed(SDC, &[("flows", flows), ("system", system)], sdc::timeouts)
 }
 
 fn sdc_figure(r: &Results) -> Artefact {
     let series: Vec<Series> =
-        [ECN, "SDC"].iter().map(|system| r.curve(SDC, "flows", &[("system", system)], system, timeouts_of)).collect();
+        [ECN, "SDC"].iter().map(|system| r.curve(SDC, "flows", &[("system", system)], system, sdc::timeouts)).collect();
     let axes = [Axis::linear("Flows"), Axis::linear("Timeouts per connection in 100 s")];
     Artefact::figure("Timeouts per connection", axes, series, "Means over the seeds with 95 % intervals.")
 }
@@ -223,6 +232,8 @@ const SDC_BANDS: &[ClaimCheck] = &[
     claim("tcp-sdc-fall", "SDC §3.1, figure 4", &[SDC])
         .says("Past 200 flows timeouts per connection become fewer, since connections spend their time backing off.")
         .test("At 400 and at 500 flows fewer per connection than at 200.")
+        .cause("Not found: they stay within a point from 150 flows on. Of the paper's causes one is missing here: a mark at a window of one segment \
+             waits for the timer, and windows do not fall below two.")
         .asks(|r| {
             let most = timeouts(r, "200", ECN);
             Finding::together(["400", "500"].map(|flows| {
@@ -233,8 +244,8 @@ const SDC_BANDS: &[ClaimCheck] = &[
     claim("tcp-sdc-few", "SDC §3.1, figure 4", &[SDC])
         .says("With SDC the number of timeouts per connection stays small.")
         .test("From 70 to 500 flows fewer than a third of TCP's.")
-        .cause("ns-2 spaces marks (`wait=on`): the queue then stands above RED's upper threshold and drops, and behind a timeout SDC is below eight packets. \
-             Without spacing it is .08 to .32 of TCP's, in the band (`validation-sdc-causes`).")
+        .cause("ns-2 spaces marks (`wait=on`): from 200 flows on the queue then stands about RED's upper threshold and drops, and after a timeout SDC is \
+             below eight packets, where it is as aggressive as TCP. Without spacing it has .08 to .32 of TCP's, in the band (`validation-sdc-causes`).")
         .asks(|r| {
             Finding::together(["70", "100", "200", "500"].map(|flows| {
                 let (ecn, sdc) = (timeouts(r, flows, ECN), timeouts(r, flows, "SDC"));
@@ -269,7 +280,6 @@ const PACKET_SIZE_BANDS: &[ClaimCheck] = &[
     claim("tcp-size-long-windows", "Packet size §4.3.1, figures 4.10 and 4.11", &[PACKET_SIZE])
         .says("In windows of 10 s, 10 % of 200 flows of 1500 bytes are starved, and of 400 flows of 1500 and of 1000 bytes over 20 %.")
         .test("5 to 15 %; more than 20 %, twice.")
-        .cause("Not found; the 1000-byte flows miss by 1.2 points.")
         .asks(|r| {
             let over = ["1500", "1000"].map(|size| {
                 let percent = starved(r, "400", size, 10.0);

@@ -122,7 +122,7 @@ fn papers_with_stored_runs_are_judged_by_them() {
             judged.insert(record.report.paper);
         }
     }
-    assert_eq!(judged.into_iter().collect::<Vec<_>>(), ["ghstcp", "sync-tcp"]);
+    assert_eq!(judged.into_iter().collect::<Vec<_>>(), ["sync-tcp"]);
 }
 
 /// Results of the rule by which a failed request counted as a response must not be taken for results of today's.

@@ -137,16 +137,16 @@ fn several_seeds_decide_by_their_interval() {
 
 #[test]
 fn reno_on_slow_access_is_full_and_leaves_room() {
-    // Its five access links carry 490.7 Mbit/s of payload, the bottleneck 2453.3.
-    let full = everywhere(&[(RENO, 480.0, 1_500.0)]);
-    let starved = everywhere(&[(RENO, 300.0, 2_140.0)]);
+    // Its five access links carry 49.07 Mbit/s of payload, the bottleneck 245.33.
+    let full = everywhere(&[(RENO, 48.0, 150.0)]);
+    let starved = everywhere(&[(RENO, 30.0, 214.0)]);
     for id in ["ghstcp-reno-fills-slow-access", "ghstcp-reno-leaves-bandwidth"] {
         assert_eq!((verdict(&full, id), verdict(&starved, id)), (Verdict::Held, Verdict::NotHeld), "{id}");
     }
     assert_eq!(verdict(&full, "ghstcp-reno-unharmed-by-delay"), Verdict::Held);
     let mut harmed = full;
-    add(&mut harmed, RENO, "100ms", 2, outcome(300.0, 1_500.0));
-    add(&mut harmed, RENO, "25ms", 2, outcome(480.0, 1_500.0));
+    add(&mut harmed, RENO, "100ms", 2, outcome(30.0, 150.0));
+    add(&mut harmed, RENO, "25ms", 2, outcome(48.0, 150.0));
     assert_ne!(verdict(&harmed, "ghstcp-reno-unharmed-by-delay"), Verdict::Held);
 }
 
@@ -165,8 +165,9 @@ fn a_steadier_queue_deviates_less_after_the_warm_up() {
         let link = LinkOutcome { bin_seconds: 10.0, queue_mean, ..LinkOutcome::default() };
         Outcome { links: [("left-right".to_owned(), link)].into(), ..outcome(1.0, 1.0) }
     };
-    let calm = with([[9_000.0, 0.0].as_slice(), &[4_900.0, 5_100.0].repeat(4)].concat());
-    let wild = with([[5_000.0, 5_000.0].as_slice(), &[4_000.0, 6_000.0].repeat(4)].concat());
+    // The first half of 100 s is warm-up.
+    let calm = with([[9_000.0, 0.0, 9_000.0, 0.0, 0.0].as_slice(), &[4_900.0, 5_100.0].repeat(4)].concat());
+    let wild = with([[5_000.0; 5].as_slice(), &[4_000.0, 6_000.0].repeat(4)].concat());
     assert_eq!(queue_mean(&calm), Some(5_000.0));
     // Deviations of 100 around the mean, eight of them: 100 sqrt(8/7).
     assert!((queue_deviation(&calm).unwrap() - 106.904_5).abs() < 1e-3);
@@ -226,10 +227,10 @@ fn every_run_a_claim_needs_is_in_a_shipped_study() {
                     k.len() == key.len() && key.iter().all(|(axis, value)| k.get(*axis).is_some_and(|v| v == value))
                 };
                 let run = runs.iter().find(|run| fits(&run.key)).unwrap_or_else(|| panic!("{key:?}"));
-                // gHSTCP §3.1.
-                assert_eq!(run.scenario.chain.links[0].rate.bits_per_sec(), 2_500_000_000);
+                // A tenth of gHSTCP §3.1.
+                assert_eq!(run.scenario.chain.links[0].rate.bits_per_sec(), 250_000_000);
                 let access = [0, 1].map(|i| run.scenario.traffic[i].access.rate.bits_per_sec() / 1_000_000);
-                assert_eq!(access, [100, 1_000]);
+                assert_eq!(access, [10, 100]);
             }
         }
     }

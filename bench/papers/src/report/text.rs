@@ -126,7 +126,11 @@ pub fn text(record: &Record) -> String {
         paragraph(t, &format!("{:<15}", word(claim.verdict)), INDENT, &said);
         paragraph(t, "    test       ", INDENT, &claim.test);
         for (what, reason) in explained(claim) {
-            paragraph(t, "    because    ", INDENT, &format!("{what}: {reason}"));
+            let (label, said) = match what {
+                "cause" => ("    cause      ", reason.to_owned()),
+                _ => ("    because    ", format!("{what}: {reason}")),
+            };
+            paragraph(t, label, INDENT, &said);
         }
         paragraph(t, "    found      ", INDENT, &claim.found);
     }

@@ -21,7 +21,7 @@ pub(super) const ARTEFACTS: &[ArtefactSpec] = &[
         let line = r.curve(FIGURE_4, "flows", &[("system", TCP)], TCP, backoff);
         let note = "A backoff: from the last packet before a probe timeout to the first acknowledgement after it. Where nobody backs off \
                     there is no point.";
-        let axes = [Axis::linear("flows"), Axis::linear("seconds")];
+        let axes = [Axis::linear("flows"), Axis::linear("seconds").over(0.0, 1.5)];
         figure("Mean length of timeouts over the number of flows, TCP", axes, [line], note)
     }),
     spec("figure 6", "packets dropped over the number of flows", &[FIGURE_4], |r| {

@@ -90,9 +90,9 @@ fn per_connection(outcome: &Outcome, of: impl Fn(&GroupOutcome) -> f64) -> Optio
     Some(of(group) / group.connections as f64)
 }
 
-/// Probe timeouts per connection.
-fn timeouts(outcome: &Outcome) -> Option<f64> {
-    per_connection(outcome, |g| g.probe_timeouts as f64)
+/// Timeouts per connection: TCP's of data, QUIC's probe timeouts.
+pub(crate) fn timeouts(outcome: &Outcome) -> Option<f64> {
+    per_connection(outcome, |g| g.timeouts() as f64)
 }
 
 /// Dropped datagrams per connection.

@@ -42,6 +42,11 @@ impl Curve {
         Self::of(ONE, vec![("load", load), ("system", system)], system)
     }
 
+    /// A system over one bottleneck at a load, of another study with the same axes.
+    pub(super) fn one_of(study: &'static str, load: &'static str, system: &'static str) -> Self {
+        Self { study, ..Self::one(load, system) }
+    }
+
     /// A system over several bottlenecks.
     pub(super) fn several(case: &'static str, system: &'static str) -> Self {
         Self::of(SEVERAL, vec![("case", case), ("system", system)], system)
