@@ -81,6 +81,8 @@ const DEPARTURES: &[&str] = &[
     "A tenth of the paper's rates and buffers, so that runs come to a steady state: windows are some hundred packets instead of thousands, where \
      HighSpeed TCP grows by 5 to 10 packets per round trip instead of 20 to 30.",
     "The paper says neither how long it simulates nor from when it counts: 200 s, of which the first 100 s are not counted.",
+    "Three seeds over drop-tail at 50 and 100 ms, one at 25 ms, one to three with an active queue, one of the table `trend`: where the figures' numbers \
+     say ± 0, it is one seed.",
     "HyStart++ ends the first slow start, so that nobody's first overshoot of the buffer decides the run; starts are spread over ten seconds.",
     "A probe timeout does not reset the window as TCP's retransmission timeout does (RFC 9002 §6.2); only persistent congestion does.",
     "QUIC starts with ten packets instead of ns-2's one, and acknowledges every second packet or after 25 ms.",
