@@ -2,6 +2,7 @@
 //! before it; the last ones are the stacks themselves. docs/validation.md reads them.
 
 use fathom_experiments::scenario::{LinkOutcome, Outcome};
+use fathom_metrics::Estimate;
 use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::dca::throughput_change;
@@ -128,18 +129,10 @@ const WITHOUT: &str = "ladder-sync-tcp-without";
 
 fn without(r: &Results) -> Artefact {
     let steps = r.axis(WITHOUT, "step");
-    let rows = steps.iter().map(|step| {
-        let cells = SYNC_TCP.columns.iter().map(|(_, of)| Entry::new(r.estimate(WITHOUT, &[("step", step)], *of), ""));
-        Row::new(step.clone(), cells)
-    });
+    let rows = steps.iter().map(|step| SYNC_TCP.row(step.clone(), |of| r.estimate(WITHOUT, &[("step", step)], of)));
     let note = "Reno. \"all of them\" is the ladder's last step before the stacks; what follows has one thing changed back, or two; from \"TCP with SACK\" on \
                 single things are added to the ladder's second step.";
-    Artefact::table(
-        "One mechanism less, one mechanism alone",
-        SYNC_TCP.columns.iter().map(|(head, _)| *head),
-        rows.collect::<Vec<_>>(),
-        note,
-    )
+    Artefact::table("One mechanism less, one mechanism alone", SYNC_TCP.heads(), rows, note)
 }
 
 /// The one queue of a dumbbell.
@@ -156,7 +149,16 @@ fn bps(o: &Outcome, name: &str) -> Option<f64> {
 }
 
 impl Ladder {
-    fn estimate(&self, r: &Results, step: &str, curve: &str, of: Measure) -> Option<fathom_metrics::Estimate> {
+    fn heads(&self) -> impl Iterator<Item = &'static str> {
+        self.columns.iter().map(|(head, _)| *head)
+    }
+
+    /// A row of the table, of what each column's measure is estimated at.
+    fn row(&self, label: String, estimate: impl Fn(Measure) -> Option<Estimate>) -> Row {
+        Row::new(label, self.columns.iter().map(|(_, of)| Entry::new(estimate(*of), "")))
+    }
+
+    fn estimate(&self, r: &Results, step: &str, curve: &str, of: Measure) -> Option<Estimate> {
         r.estimate(self.studies[0], &[("step", step), (self.axis, curve)], of)
     }
 
@@ -177,12 +179,9 @@ impl Ladder {
     fn table(&self, r: &Results) -> Artefact {
         let steps = r.axis(self.studies[0], "step");
         let rows = self.curves.iter().flat_map(|(value, name)| {
-            steps.iter().map(move |step| {
-                let cells = self.columns.iter().map(|(_, of)| Entry::new(self.estimate(r, step, value, *of), ""));
-                Row::new(format!("{name}, {step}"), cells)
-            })
+            steps.iter().map(move |step| self.row(format!("{name}, {step}"), |of| self.estimate(r, step, value, of)))
         });
         let note = "Each step keeps those before it; the stacks stand by themselves.";
-        Artefact::table(self.title, self.columns.iter().map(|(head, _)| *head), rows, note)
+        Artefact::table(self.title, self.heads(), rows, note)
     }
 }

@@ -1,7 +1,7 @@
 //! The laboratory against the papers: their scenarios with TCP as they had it, and bands around their numbers. The bands were written before
 //! the first run; docs/validation.md says where each comes from, and why one is missed that is.
 
-use fathom_metrics::round;
+use fathom_metrics::{Estimate, round};
 use fathom_report::{Axis, Entry, Row, Series};
 
 use crate::claims::{above, all, below, exceeds};
@@ -55,28 +55,32 @@ const ARTEFACTS: &[ArtefactSpec] = &[
 /// Whether the mean over the seeds lies in a band: undecided when it does not, but its interval reaches there.
 fn band(values: &BySeed, low: f64, high: f64) -> Verdict {
     let Some(e) = values.estimate() else { return Verdict::Undecided };
-    let off = e.half_width.unwrap_or(0.0);
+    let (from, to) = ends(&e);
     if (low..=high).contains(&e.mean) {
         Verdict::Held
-    } else if e.mean + off >= low && e.mean - off <= high {
+    } else if to >= low && from <= high {
         Verdict::Undecided
     } else {
         Verdict::NotHeld
     }
 }
 
+/// The ends of a number's interval; with one seed the number itself.
+fn ends(e: &Estimate) -> (f64, f64) {
+    e.interval().unwrap_or((e.mean, e.mean))
+}
+
 /// Every one of these numbers lies in its band. What is less sure than that is said: an interval that leaves the band, a band in which no change is
 /// a hit as well.
 fn bands<const N: usize>(unit: &str, cases: [(&str, BySeed, f64, f64); N]) -> Finding {
     Finding::together(cases.map(|(what, values, low, high)| {
-        let wide = values.estimate().is_some_and(|e| {
-            let off = e.half_width.unwrap_or(0.0);
-            (low..=high).contains(&e.mean) && (e.mean - off < low || e.mean + off > high)
-        });
+        let verdict = band(&values, low, high);
+        let leaves = values.estimate().map(|e| ends(&e)).is_some_and(|(from, to)| from < low || to > high);
+        let wide = verdict == Verdict::Held && leaves;
         let notes = [(wide, "its interval leaves the band"), (low <= 0.0 && high >= 0.0, "the band contains 0")];
         let notes: String = notes.iter().filter(|(is, _)| *is).map(|(_, note)| format!(", {note}")).collect();
         let numbers = format!("{what} {values} {unit} ({} to {}{notes})", round(low, 1), round(high, 1));
-        Finding::new(band(&values, low, high), numbers)
+        Finding::new(verdict, numbers)
     }))
 }
 
