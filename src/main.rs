@@ -10,6 +10,8 @@ mod link;
 mod load;
 mod numbers;
 mod output;
+mod path_args;
+mod paths;
 mod plan;
 mod probe;
 mod qlog;
@@ -56,6 +58,8 @@ enum Command {
     Link(Box<link::Args>),
     /// Generate HTTP/3 load and report response times.
     Load(Box<load::Args>),
+    /// List the paths with a name and the models of links, with their numbers and sources.
+    Paths(paths::Args),
     /// List, show, check and run studies: parameter sweeps that answer one question each.
     Plan(plan::Args),
     /// Probe servers for timestamp extensions, ECN support and ACK behaviour.
@@ -96,6 +100,7 @@ impl Command {
             Self::Controllers(args) => controllers::run(args),
             Self::Link(args) => link::run(args),
             Self::Load(args) => load::run(args),
+            Self::Paths(args) => paths::run(args),
             Self::Plan(args) => plan::run(args),
             Self::Probe(args) => probe::run(args),
             Self::Qlog(args) => qlog::run(args),

@@ -159,7 +159,7 @@ fn bad_input_gives_one_line_that_names_a_fix() {
         (&["--loss", "5"], "such as 1%"),
         (&["--queue", "droptail:10p"], "add --rate"),
         (&["--rate", "fast"], "10Mbps"),
-        (&["--rate", "1kbps"], "larger"),
+        (&["--rate", "1kbps"], "from 10kbps"),
         (&["--fault", "flood@1s"], "write blackout:2s@10s"),
         (&["--delay", "10"], "10ms"),
         (&["--json", "/nowhere/x.json"], "cannot write"),

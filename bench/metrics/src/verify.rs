@@ -7,8 +7,8 @@ use fathom_netsim::sim::NetStats;
 pub fn verify(net: &NetStats, links: &[(String, LinkStats, Option<usize>, usize)]) -> Vec<String> {
     let mut errors = Vec::new();
     // Those read by a stack count as delivered; `in_transit` is counted from the packet store, not derived from the other counts.
-    let accounted = net.delivered + net.dropped + net.unroutable + net.lost + net.in_transit;
-    if net.sent != accounted {
+    let accounted = net.delivered + net.dropped + net.impaired + net.unroutable + net.lost + net.in_transit;
+    if net.sent + net.duplicated != accounted {
         errors.push(format!("packets: {} sent, {accounted} accounted for ({net:?})", net.sent));
     }
     if net.unroutable != 0 {

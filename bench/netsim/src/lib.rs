@@ -8,6 +8,7 @@
 //! | [`sim`] | clock, event queue, tasks, timers, sockets, flows and the way of a packet |
 //! | [`link`] | a link: rate, counts and series |
 //! | [`queue`] | queue disciplines; one file each |
+//! | [`path`] | a path as users write it, and what it does besides queueing: loss, jitter, traces, events |
 //! | [`backend`] | what carries the packets: nothing (virtual time), the kernel's loopback, the kernel's own links (netem) |
 //! | [`relay`] | the same links between UDP sockets of this host, for programs that are not part of a simulation |
 //! | [`udp`] | the kernel's sockets, with ECN |
@@ -17,6 +18,7 @@ mod adapters;
 pub mod backend;
 pub mod hash;
 pub mod link;
+pub mod path;
 pub mod queue;
 pub mod relay;
 pub mod sim;

@@ -213,10 +213,13 @@ fn check_requirements(test_case: TestCase, evidence: &Evidence, requirements: &m
             requirements.require(stats.cut_off > 0, "nothing was sent during a blackout");
         }
         TestCase::HandshakeLoss | TestCase::TransferLoss => {
-            requirements.require(stats.up.lost + stats.down.lost > 0, "no datagram was lost");
+            requirements.require(stats.up.impairments.lost + stats.down.impairments.lost > 0, "no datagram was lost");
         }
         TestCase::HandshakeCorruption | TestCase::TransferCorruption => {
-            requirements.require(stats.up.corrupted + stats.down.corrupted > 0, "no datagram was corrupted");
+            requirements.require(
+                stats.up.impairments.corrupted + stats.down.impairments.corrupted > 0,
+                "no datagram was corrupted",
+            );
         }
         TestCase::RebindPort | TestCase::RebindHandshake => {
             // RFC 9000 §9.3: a server validates the new path when the client's address changes.

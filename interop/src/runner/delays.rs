@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use fathom_cc::Rate;
 use fathom_frames::ack_delay;
+use fathom_netsim::path::DirectedPath;
 use fathom_netsim::queue::QueueSpec;
-use fathom_netsim::relay::{LineSpec, RelaySpec};
+use fathom_netsim::relay::RelaySpec;
 use serde::Serialize;
 
 use super::implementation::Implementation;
@@ -42,16 +43,16 @@ pub enum DelayScenario {
 impl DelayScenario {
     /// 40 ms and 10 Mbps down; 10 ms up, with either more bandwidth than acknowledgements need or less.
     fn link(self, seed: u64) -> RelaySpec {
-        let line = |bits: u64, delay: u64| LineSpec {
-            link: Some((Rate::from_bits_per_sec(bits), QueueSpec::droptail_packets(100))),
+        let line = |bits: u64, delay: u64| DirectedPath {
+            link: Some((Rate::from_bits_per_sec(bits).into(), QueueSpec::droptail_packets(100))),
             delay: Duration::from_millis(delay),
-            ..LineSpec::default()
+            ..DirectedPath::default()
         };
         let up = match self {
             Self::QueueDown => 10_000_000,
             Self::QueueUp => 200_000,
         };
-        RelaySpec { down: line(10_000_000, 40), up: line(up, 10), faults: Vec::new(), seed }
+        RelaySpec { down: line(10_000_000, 40), up: line(up, 10), events: Vec::new(), seed }
     }
 }
 

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fathom_netsim::relay::{LineSpec, RelaySpec};
+use fathom_netsim::path::DirectedPath;
+use fathom_netsim::relay::RelaySpec;
 use serde::Serialize;
 
 use super::implementation::Implementation;
@@ -113,8 +114,8 @@ fn run_in(
 ) -> Result<f64, String> {
     let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
     let test_dir = TestDir::new(root, &[FILE], 10, config.seed).map_err(failed("cannot write the test files"))?;
-    let line = LineSpec { link: Some((RATE, QUEUE)), delay: DELAY, ..LineSpec::default() };
-    let link = RelaySpec { down: line, up: line, faults: Vec::new(), seed: config.seed };
+    let line = DirectedPath { link: Some((RATE.into(), QUEUE)), delay: DELAY, ..DirectedPath::default() };
+    let link = RelaySpec { down: line.clone(), up: line, events: Vec::new(), seed: config.seed };
     let cross_traffic = match measurement {
         Measurement::Goodput | Measurement::Delays => None,
         Measurement::CrossTraffic => {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use fathom_cc::Rate;
+use fathom_netsim::path::{DirectedPath, Impairments, Loss, PathEvent};
 use fathom_netsim::queue::QueueSpec;
-use fathom_netsim::relay::{Fault, LineSpec, RelaySpec};
+use fathom_netsim::relay::RelaySpec;
 use strum::VariantArray as _;
 
 use crate::endpoint::TestName;
@@ -157,28 +158,37 @@ impl TestCase {
 
     /// The emulated link.
     pub fn link(self, seed: u64) -> RelaySpec {
-        let line = LineSpec {
-            link: Some((RATE, QUEUE)),
-            delay: if self == Self::LongRtt { Duration::from_millis(750) } else { DELAY },
-            ..LineSpec::default()
+        // At most three in a row, as in the runner's simulator.
+        let bad = |loss, corrupt| Impairments {
+            loss: Loss::Random(loss),
+            corrupt,
+            in_a_row: Some(3),
+            ..Impairments::default()
         };
-        let line = match self {
-            Self::HandshakeLoss => LineSpec { loss: 0.3, in_a_row: Some(3), ..line },
-            Self::TransferLoss => LineSpec { loss: 0.02, in_a_row: Some(3), ..line },
-            Self::HandshakeCorruption => LineSpec { corrupt: 0.3, in_a_row: Some(3), ..line },
-            Self::TransferCorruption => LineSpec { corrupt: 0.02, in_a_row: Some(3), ..line },
-            _ => line,
+        let impairments = match self {
+            Self::HandshakeLoss => bad(0.3, 0.0),
+            Self::TransferLoss => bad(0.02, 0.0),
+            Self::HandshakeCorruption => bad(0.0, 0.3),
+            Self::TransferCorruption => bad(0.0, 0.02),
+            _ => Impairments::default(),
+        };
+        let line = DirectedPath {
+            link: Some((RATE.into(), QUEUE)),
+            delay: if self == Self::LongRtt { Duration::from_millis(750) } else { DELAY },
+            impairments,
         };
         let seconds = |n: u64| Duration::from_secs(n);
-        let faults = match self {
+        let events = match self {
             // Two seconds of blackout after every five seconds.
-            Self::Blackhole => (0..12).map(|n| Fault::Blackout { at: seconds(5 + 7 * n), lasts: seconds(2) }).collect(),
+            Self::Blackhole => {
+                vec![PathEvent::Blackout { at: seconds(5), lasts: seconds(2), every: Some(seconds(7)) }]
+            }
             // After 1 s, then every 5 s.
-            Self::RebindPort => (0..12).map(|n| Fault::Rebind { at: seconds(1 + 5 * n) }).collect(),
-            Self::RebindHandshake => vec![Fault::RebindAfterHandshake],
+            Self::RebindPort => (0..12).map(|n| PathEvent::Rebind { at: seconds(1 + 5 * n) }).collect(),
+            Self::RebindHandshake => vec![PathEvent::RebindAfterHandshake],
             _ => Vec::new(),
         };
-        RelaySpec { down: line, up: line, faults, seed }
+        RelaySpec { down: line.clone(), up: line, events, seed }
     }
 
     /// The time limit for the client.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use fathom_cc::Rate;
 use serde::{Deserialize, Serialize};
 
+use fathom_netsim::path::{DirectedPath, Path};
 use fathom_netsim::queue::QueueSpec;
 
 /// Routers in a row.
@@ -16,6 +17,8 @@ pub struct Chain {
     pub links: Vec<ChainLink>,
     /// Access links of traffic that does not say its own.
     pub access: Access,
+    /// What the one link is, where it is a path as users describe theirs: the link's own rate and queues are then the path's, for display.
+    pub path: Option<Box<Path>>,
 }
 
 /// The link between two neighbours; both directions have its rate and delay, each a queue of its own.
@@ -62,6 +65,11 @@ pub enum AccessQueues {
 /// What access links hold where papers set no limit: as good as any number.
 pub(super) const DEEP: QueueSpec = QueueSpec::droptail_packets(1_000_000);
 
+/// The rate of a path that says none: packets do not wait for each other.
+const FREE: Rate = Rate::from_bits_per_sec(100_000_000_000);
+/// Hosts on each side of a path whose RTT is a range.
+const PATH_HOSTS: u32 = 64;
+
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
@@ -76,7 +84,34 @@ impl Chain {
             queue: DEEP,
             queues: AccessQueues::Both,
         };
-        Self { routers: vec!["left".into(), "right".into()], links: vec![link], access }
+        Self { routers: vec!["left".into(), "right".into()], links: vec![link], access, path: None }
+    }
+
+    /// A path as users describe theirs: servers on the left, clients on the right, who differ in their RTT where it is a range.
+    pub fn of_path(path: Path) -> Self {
+        let of = |direction: &DirectedPath| {
+            let (capacity, queue) = direction.link.as_ref()?;
+            Some((capacity.nominal(), *queue))
+        };
+        let (rate, queue) = of(&path.down).unwrap_or((FREE, DEEP));
+        let (_, back_queue) = of(&path.up).unwrap_or((FREE, DEEP));
+        let (low, high) = path.rtt;
+        // What a client's RTT is above the smallest: both hosts add a part of it, each way.
+        let most = (high - low) / 4;
+        let access = Access {
+            hosts: (!most.is_zero()).then_some(PATH_HOSTS),
+            rate,
+            delay: (Duration::ZERO, most),
+            queue: DEEP,
+            queues: AccessQueues::None,
+        };
+        let link = ChainLink { rate, delay: path.down.delay, queue, back_queue };
+        Self { access, path: Some(Box::new(path)), ..Self::dumbbell(link) }
+    }
+
+    /// One direction of the path, where the chain is one.
+    pub fn direction(&self, leftwards: bool) -> Option<&DirectedPath> {
+        self.path.as_deref().map(|path| if leftwards { &path.up } else { &path.down })
     }
 
     /// Sync-TCP's network with its one bottleneck as two routers (Sync-TCP §4.1, figure 3): seven links of 1 ms each way end to end, one
@@ -90,7 +125,12 @@ impl Chain {
     /// hosts feed each router on each interface.
     pub fn parking_lot(rate: Rate, queue: QueueSpec) -> Self {
         let link = ChainLink { rate, delay: ms(1), queue, back_queue: queue };
-        Self { routers: (0..6).map(|n| format!("r{n}")).collect(), links: vec![link; 5], access: sync_tcp_access(rate) }
+        Self {
+            routers: (0..6).map(|n| format!("r{n}")).collect(),
+            links: vec![link; 5],
+            access: sync_tcp_access(rate),
+            path: None,
+        }
     }
 
     /// The path to Arizona State University (DCA figure 4-1-2): 14 routers. From left to right the figure gives for each link the queue
@@ -151,7 +191,7 @@ impl Chain {
             queue: QueueSpec::droptail_packets(200),
             queues: AccessQueues::Both,
         };
-        Self { routers: (1..=links.len() + 1).map(|n| format!("r{n}")).collect(), links, access }
+        Self { routers: (1..=links.len() + 1).map(|n| format!("r{n}")).collect(), links, access, path: None }
     }
 
     /// The router of this name.

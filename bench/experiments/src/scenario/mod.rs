@@ -42,8 +42,8 @@ pub use cost::Cost;
 pub use error::{PlanError, RunError, ScenarioError};
 pub use fathom_traffic::Arrivals;
 pub use outcome::{
-    ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome,
-    SharesOverTime, TcpOutcome, TracedOutcome,
+    ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay,
+    RttOutcome, SharesOverTime, TcpOutcome, TracedOutcome,
 };
 pub use run::run;
 pub use seeds::Seeding;

@@ -7,6 +7,7 @@ use fathom_cc::Time;
 use fathom_metrics::{Distribution, Fairness, RttSample, WindowPoint, round};
 use fathom_netsim::backend::Punctuality;
 use fathom_netsim::link::{LinkBytes, Shares, jain, starved};
+use fathom_netsim::path::ImpairmentCounts;
 use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundOutcome;
@@ -73,6 +74,37 @@ pub struct LinkOutcome {
     /// Arrivals and drops over time, from the start of the run, where they were kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<DropsOverTime>,
+    /// What the path did to packets beside queueing them, where it does anything. From the start of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub impairments: Option<ImpairmentOutcome>,
+}
+
+/// Packets, by what a path did to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImpairmentOutcome {
+    /// That came in, before anything else.
+    pub arrived: u64,
+    /// Lost, at random or in bursts.
+    pub lost: u64,
+    /// Dropped by the policer.
+    pub policed: u64,
+    /// Larger than the MTU, or in a blackout.
+    pub cut_off: u64,
+    /// Whose ECN field was cleared.
+    pub bleached: u64,
+    /// That skipped the propagation delay.
+    pub reordered: u64,
+    /// That came twice.
+    pub duplicated: u64,
+    /// With one bit changed.
+    pub corrupted: u64,
+}
+
+impl ImpairmentOutcome {
+    pub(super) const fn of(counts: &ImpairmentCounts) -> Self {
+        let ImpairmentCounts { arrived, lost, policed, cut_off, bleached, reordered, duplicated, corrupted } = *counts;
+        Self { arrived, lost, policed, cut_off, bleached, reordered, duplicated, corrupted }
+    }
 }
 
 /// Packets that reached a link, and those of them that its queue dropped.

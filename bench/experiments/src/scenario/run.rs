@@ -11,6 +11,7 @@ use fathom_metrics::{Delivery, WindowTrace, verify};
 use fathom_netsim::backend::{self, Backend, RouterLink};
 use fathom_netsim::hash::StableHash;
 use fathom_netsim::link::Link;
+use fathom_netsim::path::Impairer;
 use fathom_netsim::sim::{Ended, Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, Tap};
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng};
@@ -180,7 +181,13 @@ impl<'a> Run<'a> {
             let spec = &chain.links[from.min(to)];
             let queue = if from < to { &spec.queue } else { &spec.back_queue };
             // Each queue has its own random numbers.
-            let mut link = Link::new(spec.rate, queue.build(spec.rate, seeds.queue(number as u64)));
+            let direction = chain.direction(from > to);
+            let capacity = direction.and_then(|d| d.link.as_ref()).map(|(capacity, _)| {
+                let seed = seeds.impairments(2 * number as u64);
+                (capacity.nominal(), capacity.of_seed(seed))
+            });
+            let (rate, capacity) = capacity.unwrap_or((spec.rate, spec.rate.into()));
+            let mut link = Link::new(capacity, queue.build(rate, seeds.queue(number as u64)));
             if keep.queue.contains(&name) {
                 link = link.with_series();
             }
@@ -197,6 +204,10 @@ impl<'a> Run<'a> {
                 link = link.with_drops();
             }
             let id = self.state.sim.add_link(link);
+            if let Some(d) = direction.filter(|d| !d.impairments.is_none()) {
+                let seed = seeds.impairments(2 * number as u64 + 1);
+                self.state.sim.impair(id, Impairer::new(d.impairments.clone(), d.delay, seed));
+            }
             self.links.push((name, id));
             self.router.push(RouterLink { link: id, rate: spec.rate, queue: *queue, delay: spec.delay });
         }
@@ -209,7 +220,10 @@ impl<'a> Run<'a> {
         let delay = match self.scenario.backend {
             // The kernel's link delays, too.
             Backend::Netem => Duration::ZERO,
-            Backend::Virtual | Backend::Loopback => self.scenario.chain.links[left].delay,
+            Backend::Virtual | Backend::Loopback => match self.scenario.chain.direction(from > to) {
+                Some(direction) => direction.delay,
+                None => self.scenario.chain.links[left].delay,
+            },
         };
         Hop { delay, link }
     }
@@ -372,6 +386,7 @@ impl<'a> Run<'a> {
         let clients = Clients {
             parts: parts.into(),
             seed: seeds.requests,
+            own_delays: self.scenario.chain.path.is_none(),
             streams: traffic.streams,
             patience: traffic.patience,
             traced: traced.map(|(number, _)| number),

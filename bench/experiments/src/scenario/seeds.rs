@@ -48,6 +48,11 @@ impl Seeds {
         }
     }
 
+    /// Of what the link with this number does to packets beside queueing them.
+    pub(super) fn impairments(self, number: u64) -> u64 {
+        mix(&[self.seed, 5, number])
+    }
+
     /// Of all background traffic.
     pub(super) fn background(self) -> u64 {
         mix(&[self.seed, 4])

@@ -5,6 +5,7 @@ mod values;
 use fathom_cc::units::parse_duration;
 use fathom_cc::{Capabilities, Rate};
 use fathom_netsim::backend::Backend;
+use fathom_netsim::path::PathSpec;
 use fathom_netsim::queue::QueueSpec;
 use fathom_traffic::Arrivals;
 use serde::{Deserialize, Serialize};
@@ -58,8 +59,12 @@ pub struct ScenarioSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NetworkSpec {
-    /// `dumbbell` or `one-bottleneck` (routers left, right), `parking-lot` (r0 to r5), `asu` (r1 to r14) or `emory` (r1 to r11).
+    /// `path` (left: servers, right: clients), `dumbbell` or `one-bottleneck` (left, right), `parking-lot` (r0 to r5), `asu` (r1 to r14)
+    /// or `emory` (r1 to r11).
     pub topology: String,
+    /// What the path is, where that is the topology: rates, base RTT, loss, jitter, traces, events.
+    #[serde(default, skip_serializing_if = "PathSpec::is_empty")]
+    pub path: PathSpec,
     /// Rate of the links: dumbbell, one bottleneck and parking lot.
     pub link: Option<String>,
     /// Propagation delay of the bottleneck: dumbbell.
@@ -327,7 +332,22 @@ impl NetworkSpec {
             }
             None => Ok(()),
         };
+        if self.topology != "path" && !self.path.is_empty() {
+            return Err(PlanError(format!(
+                "network.path: the topology '{}' has none; write topology = \"path\", or leave it out",
+                self.topology.escape_debug()
+            )));
+        }
         match self.topology.as_str() {
+            "path" => {
+                unused(&[
+                    ("link", &self.link),
+                    ("delay", &self.delay),
+                    ("queue", &self.queue),
+                    ("back-queue", &self.back_queue),
+                ])?;
+                self.path.check().map(Chain::of_path).map_err(|e| PlanError(format!("network.path.{e}")))
+            }
             "dumbbell" => {
                 let forward = queue(&self.queue, "network.queue", "droptail:100p")?;
                 let back_queue = match &self.back_queue {

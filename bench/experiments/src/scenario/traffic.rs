@@ -24,6 +24,8 @@ pub(super) struct Clients {
     /// Connections with one controller each, and the part of all connections up to and including them.
     pub(super) parts: Arc<[(f64, Endpoints)]>,
     pub(super) seed: u64,
+    /// Connections have delays of the model's besides those of their path.
+    pub(super) own_delays: bool,
     /// Streams that a body travels over at once.
     pub(super) streams: u32,
     /// How long a user waits for a response.
@@ -124,7 +126,9 @@ impl Clients {
         let (connector, hosts) =
             &endpoints.ends[(mix(&[self.seed, index as u64, 1]) % endpoints.ends.len() as u64) as usize];
         let sim = &part.state.sim;
-        let flow = sim.add_flow_with_delays(hosts[index % hosts.len()], request.client_rtt, request.server_rtt);
+        let delays = |own| if self.own_delays { own } else { Duration::ZERO };
+        let (client, server) = (delays(request.client_rtt), delays(request.server_rtt));
+        let flow = sim.add_flow_with_delays(hosts[index % hosts.len()], client, server);
         part.opened(flow, request.server_delay);
         add_needs(part, flow, request);
         if self.traced == Some(index) {

@@ -1,5 +1,6 @@
 //! Links: a rate and a queue. A link is a pure state machine over time that gives a [`Verdict`] per packet.
 
+mod capacity;
 mod purpose;
 mod series;
 mod shares;
@@ -7,8 +8,10 @@ mod shares;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use fathom_units::{Rate, Time};
+use fathom_units::Time;
 
+pub use capacity::Capacity;
+use capacity::Sender;
 pub(crate) use purpose::Purpose;
 pub use purpose::{BytesByPurpose, Drops, LinkBytes};
 pub use series::{Bin, Series};
@@ -78,7 +81,7 @@ pub struct LinkStats {
 /// the departure time and size of every packet not yet gone, the one in transmission included.
 #[derive(Debug)]
 pub struct Link {
-    rate: Rate,
+    sender: Sender,
     queue: Box<dyn Queue>,
     departures: VecDeque<(u64, u32)>,
     queued_bytes: u64,
@@ -92,10 +95,10 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link of this rate behind this queue.
-    pub fn new(rate: Rate, queue: Box<dyn Queue>) -> Self {
+    /// A link that carries this much, behind this queue.
+    pub fn new(capacity: impl Into<Capacity>, queue: Box<dyn Queue>) -> Self {
         Self {
-            rate,
+            sender: Sender::from(capacity.into()),
             queue,
             departures: VecDeque::new(),
             queued_bytes: 0,
@@ -208,7 +211,7 @@ impl Link {
             Admission::Forward => false,
             Admission::Mark => true,
         };
-        let out = self.free_at.max(now) + self.transmission(bytes);
+        let out = self.transmission_ends(self.free_at.max(now), bytes);
         self.admit(now, bytes, out, mark);
         Verdict::Forward { out, mark }
     }
@@ -227,13 +230,14 @@ impl Link {
         }
     }
 
-    fn transmission(&self, bytes: u32) -> u64 {
-        self.rate.time_for(u64::from(bytes)).as_nanos() as u64
+    /// When a transmission of `bytes` ends that begins at `start`, no earlier than the one before it ended.
+    fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
+        self.sender.transmission_ends(start, bytes)
     }
 
     fn admit(&mut self, now: u64, bytes: u32, out: u64, mark: bool) {
         self.free_at = out;
-        self.busy += self.transmission(bytes);
+        self.busy += self.sender.mean_transmission(bytes);
         if let Some(log) = &mut self.log {
             log.push((Time::from_nanos(now), Duration::from_nanos(out - now)));
         }
@@ -297,6 +301,8 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
+    use fathom_units::Rate;
+
     use super::*;
     use crate::queue::DropTail;
 

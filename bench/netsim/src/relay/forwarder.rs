@@ -236,7 +236,7 @@ impl Relay {
             // Each direction has its own random numbers.
             down: Line::new(spec.down, spec.seed.wrapping_mul(2)),
             up: Line::new(spec.up, spec.seed.wrapping_mul(2) + 1),
-            faults: Faults::new(spec.faults),
+            faults: Faults::new(spec.events),
             clients: Vec::new(),
             known: HashMap::new(),
             waiting: BinaryHeap::new(),
@@ -440,7 +440,7 @@ impl Relay {
             if let Some(bit) = copy.flip {
                 contents[bit as usize / 8] ^= 1 << (bit % 8);
             }
-            let ecn = if copy.mark { Some(EcnCodepoint::Ce) } else { ecn };
+            let ecn = if copy.mark { Some(EcnCodepoint::Ce) } else { ecn.filter(|_| !copy.bleach) };
             self.waiting_bytes += Waiting::cost(contents.len());
             self.order += 1;
             let ecn = ecn.map(|ecn| ecn as u8);

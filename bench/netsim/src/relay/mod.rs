@@ -4,7 +4,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `line.rs` | one direction: what becomes of each datagram, by the same links and queues as in virtual time. Pure |
-//! | `faults.rs` | what goes wrong at a set time: blackouts, a smaller MTU, a new port |
+//! | `faults.rs` | events that the relay sees to itself: blackouts and a smaller MTU of both directions, a new port |
 //! | `forwarder.rs` | sockets, clients, the clock, the loop |
 //!
 //! Each client gets a socket of its own towards the server, as behind a NAT. ECN codepoints pass through, and queues that mark do mark.
@@ -13,19 +13,21 @@ mod faults;
 mod forwarder;
 mod line;
 
-pub use faults::{Fault, Faults};
+pub use faults::Faults;
 pub use forwarder::{Passing, Relay, RelayError, RelayStats};
-pub use line::{Copies, Copy, Line, LineSpec, LineStats};
+pub use line::{Copies, Copy, Line, LineStats};
+
+use crate::path::{DirectedPath, PathEvent};
 
 /// What a relay does to both directions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RelaySpec {
     /// Server to client.
-    pub down: LineSpec,
+    pub down: DirectedPath,
     /// Client to server.
-    pub up: LineSpec,
-    /// What goes wrong, and when.
-    pub faults: Vec<Fault>,
+    pub up: DirectedPath,
+    /// What changes for both directions, beside what theirs say: blackouts, MTU, rebindings.
+    pub events: Vec<PathEvent>,
     /// Seed of everything random.
     pub seed: u64,
 }

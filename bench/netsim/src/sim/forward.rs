@@ -115,8 +115,18 @@ impl Core {
             return;
         }
         let net = &mut self.net;
-        let p = &net.packets[index as usize];
+        let p = &mut net.packets[index as usize];
         let size = p.wire;
+        if let Some(impairer) = &mut net.impairers[usize::from(link.0)] {
+            if impairer.enter(self.now, p.payload(), size).is_err() {
+                note(&mut net.hash, self.now, u32::from(link.0) | IMPAIRED << 20, p.flow, size);
+                return net.impair_packet(index);
+            }
+            if impairer.bleaches(p.ecn.is_some()) {
+                p.ecn = None;
+            }
+        }
+        let p = &net.packets[index as usize];
         let verdict = net.links[link.0 as usize].arrive(self.now, size, p.ecn.is_some());
         note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, size);
         if net.links[link.0 as usize].keeps_bytes() {
@@ -141,9 +151,36 @@ impl Core {
         net.links[link.0 as usize].credit(out, p.flow, p.payload());
         p.hop += 1;
         let wait = net.wait(&net.packets[index as usize]);
+        if net.impairers[usize::from(link.0)].is_some() {
+            return self.leave_impaired(index, link, out, wait);
+        }
         self.schedule(out + wait, Event::Packet(index));
     }
+
+    /// A packet has left a link with impairments; `wait` follows, the link's own propagation delay included.
+    fn leave_impaired(&mut self, index: u32, link: LinkId, out: u64, wait: u64) {
+        let net = &mut self.net;
+        let Some(impairer) = &mut net.impairers[usize::from(link.0)] else { return };
+        let p = &mut net.packets[index as usize];
+        let leaving = impairer.leave(out, p.payload());
+        let arrives = leaving.at + wait.saturating_sub(impairer.base_delay().as_nanos() as u64);
+        if let Some(bit) = leaving.flip {
+            match p.data.get_mut(bit as usize / 8) {
+                Some(byte) if net.flows[p.flow as usize].local.is_none() => *byte ^= 1 << (bit % 8),
+                // What an agent stores is no datagram: a checksum finds the error.
+                _ => return net.impair_packet(index),
+            }
+        }
+        if leaving.twice {
+            let twin = net.duplicate_packet(index);
+            self.schedule(arrives, Event::Packet(twin));
+        }
+        self.schedule(arrives, Event::Packet(index));
+    }
 }
+
+/// What hashes take for a packet that impairments took, beside the codes of verdicts.
+const IMPAIRED: u32 = 4;
 
 fn note(hash: &mut StableHash, now: u64, place: u32, flow: u32, size: u32) {
     hash.add(now);

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::needs::Needs;
 use crate::hash::StableHash;
 use crate::link::{Link, Purpose};
+use crate::path::Impairer;
 
 /// Bytes of IP and UDP header that a datagram adds on the wire (IPv4 20 + UDP 8).
 pub const WIRE_OVERHEAD: u32 = 28;
@@ -116,6 +117,8 @@ pub struct FlowCounts {
     pub sent: u64,
     /// Of them, those that a queue dropped.
     pub dropped: u64,
+    /// Of them, those that impairments took.
+    pub impaired: u64,
     /// UDP payload in bytes that reached the client; of an agent's packets what counts beyond IP and UDP headers.
     pub delivered: u64,
 }
@@ -169,6 +172,10 @@ pub struct NetStats {
     pub delivered: u64,
     /// Dropped by a link's queue.
     pub dropped: u64,
+    /// Taken by a link's impairments: loss, a policer, a blackout, an MTU; and corrupted ones of agents.
+    pub impaired: u64,
+    /// That impairments made beside those that were sent.
+    pub duplicated: u64,
     /// Sent for a flow that does not exist.
     pub unroutable: u64,
     /// Lost by the kernel's sockets, in a real-time run.
@@ -181,6 +188,8 @@ pub struct NetStats {
 #[derive(Default)]
 pub(crate) struct Network {
     pub(crate) links: Vec<Link>,
+    /// What else each link does to packets, where it does anything.
+    pub(crate) impairers: Vec<Option<Box<Impairer>>>,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) groups: Vec<Group>,
     pub(crate) flows: Vec<Flow>,
@@ -205,6 +214,7 @@ impl Network {
             self.needs.get_or_insert_with(|| vec![Needs::default(); self.flows.len()]);
         }
         self.links.push(link);
+        self.impairers.push(None);
         LinkId(self.links.len() as u16 - 1)
     }
 
@@ -343,6 +353,30 @@ impl Network {
             }
         }
         self.release(index);
+    }
+
+    /// Impairments take a packet.
+    pub(crate) fn impair_packet(&mut self, index: u32) {
+        self.stats.impaired += 1;
+        let flow = self.packets[index as usize].flow;
+        if self.packets[index as usize].direction == Direction::Down {
+            self.flows[flow as usize].counts.impaired += 1;
+        }
+        self.release(index);
+    }
+
+    /// A second packet like this one, at the same place.
+    pub(crate) fn duplicate_packet(&mut self, index: u32) -> u32 {
+        self.stats.duplicated += 1;
+        let p = &mut self.packets[index as usize];
+        let (sent, flow, direction, ecn, wire, hop, purpose) =
+            (p.sent, p.flow, p.direction, p.ecn, p.wire, p.hop, p.purpose);
+        let data = std::mem::take(&mut p.data);
+        let copy = self.store(sent, flow, direction, ecn, wire, &data);
+        self.packets[index as usize].data = data;
+        let twin = &mut self.packets[copy as usize];
+        (twin.hop, twin.purpose) = (hop, purpose);
+        copy
     }
 
     /// A packet reached a link that keeps bytes by purpose.

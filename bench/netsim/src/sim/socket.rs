@@ -14,6 +14,7 @@ use fathom_units::Time;
 use parking_lot::Mutex;
 
 use crate::link::{Link, LinkStats};
+use crate::path::{Impairer, ImpairmentCounts};
 
 use super::handle::SimHandle;
 use super::network::{Direction, Ecn, FlowCounts, Group, GroupId, LinkId, NetStats, SocketId, Tap};
@@ -138,6 +139,16 @@ impl SimHandle {
         let mut core = self.core();
         let now = core.now;
         core.net.links[link.0 as usize].stats(now)
+    }
+
+    /// Gives a link impairments. The delay that they know is part of what the paths over it say.
+    pub fn impair(&self, link: LinkId, impairer: Impairer) {
+        self.core().net.impairers[link.0 as usize] = Some(Box::new(impairer));
+    }
+
+    /// What a link's impairments did so far; `None` where it has none.
+    pub fn impairment_counts(&self, link: LinkId) -> Option<ImpairmentCounts> {
+        self.core().net.impairers[link.0 as usize].as_ref().map(|impairer| impairer.counts())
     }
 
     /// Packets of one link's queue at this moment, the one in transmission included.

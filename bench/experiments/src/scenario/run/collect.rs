@@ -9,7 +9,8 @@ use fathom_netsim::link::{CountedBytes, Drops, LinkStats};
 use fathom_netsim::sim::{SimHandle, WIRE_OVERHEAD};
 
 use super::super::outcome::{
-    DropsOverTime, FlowOutcome, GroupOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome, SharesOverTime,
+    DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay, RttOutcome,
+    SharesOverTime,
 };
 use super::super::state::{ControllerGroup, RunStats, WarmUpCounts};
 use super::super::{Traffic, Workload};
@@ -25,6 +26,7 @@ impl Run<'_> {
         let links = self.links.iter().map(|(name, link)| {
             let stats = sim.link_stats(*link);
             let mut outcome = link_outcome(&stats, warm_up.links.get(link), seconds, counted);
+            outcome.impairments = sim.impairment_counts(*link).map(|counts| ImpairmentOutcome::of(&counts));
             if self.scenario.keep.delays.contains(name) {
                 let delay = |(at, delay): (Time, Duration)| PacketDelay {
                     at_nanos: at.as_nanos(),
@@ -117,6 +119,7 @@ fn link_outcome(now: &LinkStats, before: Option<&LinkStats>, seconds: f64, count
         queue_max: series.map_or_else(Vec::new, |s| s.bins().iter().map(|b| b.max).collect()),
         shares: now.shares.as_ref().and_then(SharesOverTime::of),
         delays: Vec::new(),
+        impairments: None,
         bytes: now.by_purpose.map(|bytes| {
             let before = before.and_then(|l| l.by_purpose).unwrap_or_default();
             bytes.since(&before)

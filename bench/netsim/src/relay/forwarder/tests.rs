@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use super::super::line::LineSpec;
 use super::*;
+use crate::path::{DirectedPath, Impairments};
 
 /// Only what hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -62,8 +62,8 @@ fn socket() -> UdpSocket {
     socket
 }
 
-fn delayed(ms: u64) -> LineSpec {
-    LineSpec { delay: Duration::from_millis(ms), ..LineSpec::default() }
+fn delayed(ms: u64) -> DirectedPath {
+    DirectedPath { delay: Duration::from_millis(ms), ..DirectedPath::default() }
 }
 
 /// Nothing is there, though the relay has looked at its clock a few times.
@@ -101,7 +101,7 @@ fn datagrams_go_there_and_back_after_the_delays_of_their_directions() {
 fn clients_have_a_port_each_and_a_rebinding_changes_it() {
     let server = socket();
     let rebind = "rebind@300ms".parse().unwrap();
-    let spec = RelaySpec { faults: vec![rebind], ..RelaySpec::default() };
+    let spec = RelaySpec { events: vec![rebind], ..RelaySpec::default() };
     let relay = Running::new(server.local_addr().unwrap(), spec);
     let clients = [socket(), socket()];
     let query = |client: &UdpSocket| {
@@ -158,7 +158,10 @@ fn clients_of_two_servers_share_the_links_and_are_seen_with_their_ecn() {
 #[test]
 fn corruption_flips_one_bit_and_duplicates_arrive_twice() {
     let (server, client) = (socket(), socket());
-    let up = LineSpec { corrupt: 1.0, duplicate: 1.0, ..LineSpec::default() };
+    let up = DirectedPath {
+        impairments: Impairments { corrupt: 1.0, duplicate: 1.0, ..Impairments::default() },
+        ..DirectedPath::default()
+    };
     let relay = Running::new(server.local_addr().unwrap(), RelaySpec { up, ..RelaySpec::default() });
     client.send_to(&[0; 1_200], relay.address).unwrap();
     for _ in 0..2 {
@@ -167,14 +170,14 @@ fn corruption_flips_one_bit_and_duplicates_arrive_twice() {
         assert_eq!(buffer.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
     }
     let stats = relay.end();
-    assert_eq!((stats.up.corrupted, stats.up.duplicated, stats.up.forwarded), (1, 1, 2));
+    assert_eq!((stats.up.impairments.corrupted, stats.up.impairments.duplicated, stats.up.forwarded), (1, 1, 2));
 }
 
 #[test]
 fn nothing_passes_in_a_blackout_nor_above_an_mtu() {
     let (server, client) = (socket(), socket());
-    let faults = vec!["mtu:1000@0s".parse().unwrap(), "blackout:400ms@0s".parse().unwrap()];
-    let relay = Running::new(server.local_addr().unwrap(), RelaySpec { faults, ..RelaySpec::default() });
+    let events = vec!["mtu:1000@0s".parse().unwrap(), "blackout:400ms@0s".parse().unwrap()];
+    let relay = Running::new(server.local_addr().unwrap(), RelaySpec { events, ..RelaySpec::default() });
     client.send_to(&[1; 10], relay.address).unwrap();
     relay.go_to(400, 1);
     client.send_to(&[2; 1_001], relay.address).unwrap();
@@ -246,5 +249,5 @@ fn a_reply_to_an_evicted_client_is_dropped() {
     relay.most = 1;
     relay.entrances[0].to = "255.255.255.255:9".parse().unwrap();
     relay.take_in(&[true; 2], &mut [vec![0; LARGEST]]);
-    assert_eq!((relay.clients.len(), relay.stats.overrun, relay.down.stats().arrived), (0, 1, 1));
+    assert_eq!((relay.clients.len(), relay.stats.overrun, relay.down.stats().impairments.arrived), (0, 1, 1));
 }

@@ -1,0 +1,152 @@
+//! What a link can carry: a rate, a rate that steps, or a trace.
+
+use std::time::Duration;
+
+use fathom_units::Rate;
+
+use crate::path::{Model, Trace, TraceCursor};
+
+/// What a link can carry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Capacity {
+    /// One rate.
+    Fixed(Rate),
+    /// A rate from the beginning, and others from set times on, in order.
+    Steps(Rate, Vec<(Duration, Rate)>),
+    /// Chances to send.
+    Trace(Trace),
+    /// A model's trace: another one for every seed.
+    Model {
+        /// The model.
+        model: &'static Model,
+        /// Length of the trace.
+        length: Duration,
+        /// Mean rate of its first seed's.
+        nominal: Rate,
+    },
+}
+
+impl From<Rate> for Capacity {
+    fn from(rate: Rate) -> Self {
+        Self::Fixed(rate)
+    }
+}
+
+impl Capacity {
+    /// A rate, and what it becomes.
+    pub fn stepping(rate: Rate, mut steps: Vec<(Duration, Rate)>) -> Self {
+        steps.sort_by_key(|(at, _)| *at);
+        if steps.is_empty() { Self::Fixed(rate) } else { Self::Steps(rate, steps) }
+    }
+
+    /// The rate that queues and reports take for its own: the first one, or a trace's mean.
+    pub fn nominal(&self) -> Rate {
+        match self {
+            Self::Fixed(rate) | Self::Steps(rate, _) | Self::Model { nominal: rate, .. } => *rate,
+            Self::Trace(trace) => trace.mean_rate(),
+        }
+    }
+
+    /// The same for the run of this seed.
+    #[must_use]
+    pub fn of_seed(&self, seed: u64) -> Self {
+        match self {
+            Self::Model { model, length, .. } => Self::Trace(model.trace(seed, *length)),
+            other => other.clone(),
+        }
+    }
+
+    /// The same, so many times as fast: one rate.
+    #[must_use]
+    pub fn times(&self, factor: u64) -> Rate {
+        Rate::from_bits_per_sec(self.nominal().bits_per_sec().saturating_mul(factor))
+    }
+}
+
+/// A capacity at work.
+#[derive(Clone, Debug)]
+pub(super) enum Sender {
+    Fixed(Rate),
+    /// Steps to come, the next one last.
+    Steps(Rate, Vec<(u64, Rate)>),
+    Trace(Rate, Box<TraceCursor>),
+}
+
+impl From<Capacity> for Sender {
+    fn from(capacity: Capacity) -> Self {
+        let mean = capacity.nominal();
+        match capacity {
+            Capacity::Fixed(rate) => Self::Fixed(rate),
+            Capacity::Steps(rate, steps) => {
+                Self::Steps(rate, steps.iter().rev().map(|(at, rate)| (at.as_nanos() as u64, *rate)).collect())
+            }
+            Capacity::Trace(trace) => Self::Trace(mean, Box::new(TraceCursor::new(trace))),
+            Capacity::Model { model, length, .. } => {
+                Self::Trace(mean, Box::new(TraceCursor::new(model.trace(1, length))))
+            }
+        }
+    }
+}
+
+impl Sender {
+    /// When a transmission of `bytes` ends that begins at `start`, no earlier than the one before it ended (nanoseconds).
+    pub(super) fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
+        match self {
+            Self::Fixed(rate) => start + time(*rate, bytes),
+            Self::Trace(_, cursor) => cursor.transmission_ends(start, bytes),
+            Self::Steps(rate, steps) => {
+                let (mut at, mut bits) = (start, u128::from(bytes) * 8_000_000_000);
+                loop {
+                    let next = steps.last().copied();
+                    let needs =
+                        u64::try_from(bits.div_ceil(u128::from(rate.bits_per_sec().max(1)))).unwrap_or(u64::MAX);
+                    let end = at.saturating_add(needs);
+                    match next {
+                        Some((step, new)) if step < end => {
+                            let sent = u128::from(step.saturating_sub(at)) * u128::from(rate.bits_per_sec());
+                            bits = bits.saturating_sub(sent);
+                            at = at.max(step);
+                            *rate = new;
+                            steps.pop();
+                        }
+                        _ => return end,
+                    }
+                }
+            }
+        }
+    }
+
+    /// How long so many bytes keep the link busy, by its mean rate.
+    pub(super) fn mean_transmission(&self, bytes: u32) -> u64 {
+        match self {
+            Self::Fixed(rate) | Self::Steps(rate, _) | Self::Trace(rate, _) => time(*rate, bytes),
+        }
+    }
+}
+
+fn time(rate: Rate, bytes: u32) -> u64 {
+    rate.time_for(u64::from(bytes)).as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_step_in_the_middle_of_a_packet_counts_from_there() {
+        // 8 Mbps: a byte takes 1 us. From 1 ms on 4 Mbps: 2 us.
+        let [fast, slow] = [8, 4].map(|mbps| Rate::from_bits_per_sec(mbps * 1_000_000));
+        let steps = vec![(Duration::from_millis(5), fast), (Duration::from_millis(1), slow)];
+        let mut sender = Sender::from(Capacity::stepping(fast, steps));
+        assert_eq!(sender.transmission_ends(0, 500), MS / 2);
+        assert_eq!(sender.transmission_ends(MS / 2, 1_000), 2 * MS);
+        assert_eq!(sender.transmission_ends(2 * MS, 1_500), 5 * MS);
+        assert_eq!(sender.transmission_ends(5 * MS, 1_000), 6 * MS);
+        // Two steps that passed while nothing was sent.
+        let steps = vec![(Duration::from_millis(1), slow), (Duration::from_millis(2), fast)];
+        let mut sender = Sender::from(Capacity::stepping(fast, steps));
+        assert_eq!(sender.transmission_ends(9 * MS, 1_000), 10 * MS);
+    }
+}

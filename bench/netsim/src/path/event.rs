@@ -1,0 +1,198 @@
+//! What changes at a set time.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use fathom_units::{Rate, duration_text, parse_duration, parse_nonzero_duration};
+
+/// An event as users write it: `blackout:2s@10s`, `blackout:100ms@5s every 15s`, `mtu:1250@20s`, `rate:5Mbps@10s`, `up-rate:1Mbps@10s`,
+/// `rtt:100ms@10s`; in the relay also `rebind@30s` and `rebind@handshake`. Times count from the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathEvent {
+    /// Nothing passes for a while, in neither direction.
+    Blackout {
+        /// When it begins.
+        at: Duration,
+        /// How long it lasts.
+        lasts: Duration,
+        /// It comes back after so long, counted from its beginning; `None`: once.
+        every: Option<Duration>,
+    },
+    /// From now on, larger datagrams vanish. Bytes of UDP payload.
+    Mtu {
+        /// When it begins.
+        at: Duration,
+        /// The largest that passes.
+        payload: u16,
+    },
+    /// From now on, links have this rate: that from server to client, and the other one where nothing else is said of it.
+    Rate {
+        /// When it begins.
+        at: Duration,
+        /// The new rate.
+        rate: Rate,
+    },
+    /// From now on, the link from client to server has this rate.
+    UpRate {
+        /// When it begins.
+        at: Duration,
+        /// The new rate.
+        rate: Rate,
+    },
+    /// From now on, packets take half of this in each direction, instead of what they took.
+    Rtt {
+        /// When it begins.
+        at: Duration,
+        /// The new base RTT.
+        rtt: Duration,
+    },
+    /// The server sees every client at a new port, as after a NAT has forgotten them.
+    Rebind {
+        /// When.
+        at: Duration,
+    },
+    /// The same for each client by itself, right after its handshake, and what is on its way to the old port is lost.
+    RebindAfterHandshake,
+}
+
+impl fmt::Display for PathEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, at) = match self {
+            Self::Blackout { at, lasts, .. } => (format!("blackout:{}", duration_text(*lasts)), at),
+            Self::Mtu { at, payload } => (format!("mtu:{payload}"), at),
+            Self::Rate { at, rate } => (format!("rate:{rate}"), at),
+            Self::UpRate { at, rate } => (format!("up-rate:{rate}"), at),
+            Self::Rtt { at, rtt } => (format!("rtt:{}", duration_text(*rtt)), at),
+            Self::Rebind { at } => ("rebind".to_owned(), at),
+            Self::RebindAfterHandshake => return f.write_str("rebind@handshake"),
+        };
+        write!(f, "{what}@{}", duration_text(*at))?;
+        if let Self::Blackout { every: Some(every), .. } = self {
+            write!(f, " every {}", duration_text(*every))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for PathEvent {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let help = || {
+            format!(
+                "'{}' is not an event; write blackout:2s@10s, 'blackout:100ms@5s every 15s', mtu:1250@20s, rate:5Mbps@10s, \
+                 up-rate:1Mbps@10s, rtt:100ms@10s, rebind@30s or rebind@handshake",
+                s.escape_debug()
+            )
+        };
+        if s == "rebind@handshake" {
+            return Ok(Self::RebindAfterHandshake);
+        }
+        let (what, at) = s.split_once('@').ok_or_else(help)?;
+        let (at, every) = at.split_once(" every ").map_or((at, None), |(at, every)| (at, Some(every)));
+        let at = parse_duration(at)?;
+        let every = every.map(parse_nonzero_duration).transpose()?;
+        let event = match what.split_once(':').unwrap_or((what, "")) {
+            ("blackout", lasts) => {
+                let lasts = parse_duration(lasts)?;
+                if every.is_some_and(|every| every <= lasts) {
+                    return Err(format!("'{s}' never ends; write 'blackout:100ms@5s every 15s'"));
+                }
+                return Ok(Self::Blackout { at, lasts, every });
+            }
+            ("mtu", payload) => {
+                let payload =
+                    payload.parse().ok().filter(|p| (500..=9_000).contains(p)).ok_or_else(|| {
+                        format!("'{s}': an MTU is a payload of 500 to 9000 bytes; write mtu:1250@20s")
+                    })?;
+                Self::Mtu { at, payload }
+            }
+            ("rate", rate) => Self::Rate { at, rate: parse_rate(rate)? },
+            ("up-rate", rate) => Self::UpRate { at, rate: parse_rate(rate)? },
+            ("rtt", rtt) => Self::Rtt { at, rtt: parse_duration(rtt)? },
+            ("rebind", "") => Self::Rebind { at },
+            _ => return Err(help()),
+        };
+        if every.is_some() { Err(format!("'{s}': only blackouts come back; leave out 'every'")) } else { Ok(event) }
+    }
+}
+
+/// Reads a rate that carries a packet in a second.
+pub(super) fn parse_rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse()?;
+    if (10_000..=100_000_000_000).contains(&rate.bits_per_sec()) {
+        Ok(rate)
+    } else {
+        Err(format!("'{text}' is out of range; write a rate from 10kbps to 100Gbps"))
+    }
+}
+
+impl PathEvent {
+    /// Whether a datagram of so many bytes of UDP payload passes at `now`, as far as this event says.
+    pub fn lets_pass(&self, now: Duration, payload: usize) -> bool {
+        match *self {
+            Self::Blackout { at, lasts, every } => {
+                let Some(since) = now.checked_sub(at) else { return true };
+                let into = every
+                    .map_or(since, |every| Duration::from_nanos((since.as_nanos() % every.as_nanos().max(1)) as u64));
+                into >= lasts
+            }
+            Self::Mtu { at, payload: most } => now < at || payload <= usize::from(most),
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn s(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn events_are_read_as_they_are_written() {
+        for text in [
+            "blackout:2s@10s",
+            "blackout:100ms@5s every 15s",
+            "mtu:1250@20s",
+            "rate:5Mbps@10s",
+            "up-rate:1Mbps@10s",
+            "rtt:100ms@10s",
+            "rebind@30s",
+            "rebind@handshake",
+            "blackout:500ms@1s",
+        ] {
+            assert_eq!(text.parse::<PathEvent>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "blackout",
+            "blackout@2s",
+            "blackout:2s",
+            "blackout:2s@1s every 1s",
+            "mtu:70000@1s",
+            "mtu:12@1s",
+            "mtu:1250@1s every 2s",
+            "rate:1bps@1s",
+            "rate:@1s",
+            "rtt:5@1s",
+            "rebind:1s@2s",
+            "flood@1s",
+        ] {
+            assert!(text.parse::<PathEvent>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_blackout_ends_and_comes_back() {
+        let once: PathEvent = "blackout:2s@10s".parse().unwrap();
+        assert_eq!([9.9, 10.0, 11.9, 12.0].map(|at| once.lets_pass(s(at), 1)), [true, false, false, true]);
+        let again: PathEvent = "blackout:1s@5s every 15s".parse().unwrap();
+        assert_eq!([4.9, 5.5, 6.0, 20.5, 21.0].map(|at| again.lets_pass(s(at), 1)), [true, false, true, false, true]);
+        let mtu: PathEvent = "mtu:1250@20s".parse().unwrap();
+        assert_eq!((mtu.lets_pass(s(20.0), 1_251), mtu.lets_pass(s(99.0), 1_250)), (false, true));
+    }
+}

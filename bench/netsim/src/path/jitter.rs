@@ -1,0 +1,135 @@
+//! Delay variation: each packet takes a random time longer.
+
+use std::f64::consts::TAU;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use fathom_units::{duration_text, parse_duration};
+use rand::{Rng, RngExt};
+
+/// How the extra delay is distributed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Evenly from zero to the given time. Its mean is half of it.
+    #[default]
+    Uniform,
+    /// The absolute value of a normal variable with the given deviation, as delays above a floor are.
+    Normal,
+    /// Exponential with the given mean: a long tail.
+    Exponential,
+}
+
+/// Jitter as users write it: `5ms`, `normal:5ms`, `exponential:5ms`, and with `,reorder` packets overtake each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Jitter {
+    /// Scale of the extra delay: what it means is the shape's.
+    pub scale: Duration,
+    /// Its distribution.
+    pub shape: Shape,
+    /// Packets may overtake each other. Otherwise a packet that would come before the one ahead of it comes with it.
+    pub reorders: bool,
+}
+
+impl Jitter {
+    /// Uniform jitter that keeps the order.
+    pub const fn uniform(most: Duration) -> Self {
+        Self { scale: most, shape: Shape::Uniform, reorders: false }
+    }
+
+    /// Whether there is none.
+    pub const fn is_none(&self) -> bool {
+        self.scale.is_zero()
+    }
+
+    /// The extra delay of one packet in nanoseconds. None takes no random number.
+    pub(super) fn sample(&self, rng: &mut impl Rng) -> u64 {
+        if self.is_none() {
+            return 0;
+        }
+        let scale = self.scale.as_nanos() as f64;
+        // 1 - u is never zero.
+        let mut uniform = || rng.random::<f64>();
+        let extra = match self.shape {
+            Shape::Uniform => scale * uniform(),
+            // Box and Muller's way to a normal variable.
+            Shape::Normal => scale * ((-2.0 * (1.0 - uniform()).ln()).sqrt() * (TAU * uniform()).cos()).abs(),
+            Shape::Exponential => scale * -(1.0 - uniform()).ln(),
+        };
+        extra as u64
+    }
+}
+
+impl fmt::Display for Jitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.shape {
+            Shape::Uniform => "",
+            Shape::Normal => "normal:",
+            Shape::Exponential => "exponential:",
+        })?;
+        f.write_str(&duration_text(self.scale))?;
+        if self.reorders { f.write_str(",reorder") } else { Ok(()) }
+    }
+}
+
+impl FromStr for Jitter {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let help = |e: &str| {
+            format!(
+                "'{}' is no jitter ({e}); write 5ms, normal:5ms or exponential:5ms, and ',reorder' where packets may overtake each other",
+                s.escape_debug()
+            )
+        };
+        let (rest, reorders) = match s.trim().split_once(',') {
+            None => (s.trim(), false),
+            Some((rest, "reorder")) => (rest, true),
+            Some((_, other)) => return Err(help(&format!("'{}' is no option of it", other.escape_debug()))),
+        };
+        let (shape, time) = match rest.split_once(':') {
+            None | Some(("uniform", _)) => (Shape::Uniform, rest.trim_start_matches("uniform:")),
+            Some(("normal", time)) => (Shape::Normal, time),
+            Some(("exponential", time)) => (Shape::Exponential, time),
+            Some((other, _)) => return Err(help(&format!("'{}' is no shape", other.escape_debug()))),
+        };
+        let scale = parse_duration(time).map_err(|_| help("it needs a time"))?;
+        if scale > Duration::from_secs(60) {
+            Err(help("more than a minute"))
+        } else {
+            Ok(Self { scale, shape, reorders })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+
+    #[test]
+    fn jitter_is_read_as_it_is_written() {
+        for text in ["5ms", "normal:5ms", "exponential:2.5ms,reorder", "300us,reorder"] {
+            assert_eq!(text.parse::<Jitter>().unwrap().to_string(), text);
+        }
+        for text in ["", "5", "pareto:5ms", "5ms,keep", "90s"] {
+            assert!(text.parse::<Jitter>().unwrap_err().contains("; write 5ms"), "{text}");
+        }
+    }
+
+    #[test]
+    fn shapes_have_their_means() {
+        for (text, mean_ms) in
+            [("10ms", 5.0), ("normal:10ms", 10.0 * (2.0 / std::f64::consts::PI).sqrt()), ("exponential:10ms", 10.0)]
+        {
+            let jitter: Jitter = text.parse().unwrap();
+            let mut rng = Pcg64Mcg::seed_from_u64(3);
+            let n = 100_000;
+            let sum: u64 = (0..n).map(|_| jitter.sample(&mut rng)).sum();
+            let mean = sum as f64 * 1e-6 / f64::from(n);
+            assert!((mean / mean_ms - 1.0).abs() < 0.02, "{text}: {mean}");
+        }
+    }
+}

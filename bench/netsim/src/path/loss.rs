@@ -1,0 +1,225 @@
+//! Packet loss that is not a queue's: independent, or in bursts.
+//!
+//! Bursts come from the model of Gilbert and Elliott: two states, good and bad, each with a probability of loss; a packet first moves the
+//! state, then is lost with that state's probability. tc's `netem loss gemodel p r 1-h 1-k` is the same chain.
+//! Sources: E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ 42 (1963); tc-netem(8).
+
+use std::fmt;
+use std::str::FromStr;
+
+use fathom_units::parse_part;
+use rand::{Rng, RngExt};
+
+/// Loss as users write it: `1%`, or `bursts:loss=1%,length=4`, or `bursts:enter=0.1%,leave=25%,bad=50%,good=0%`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Loss {
+    /// Each packet by itself, with this probability.
+    Random(f64),
+    /// In bursts (Gilbert-Elliott).
+    Bursts {
+        /// Probability, per packet, to go from the good state to the bad one.
+        enter: f64,
+        /// Probability, per packet, to go back.
+        leave: f64,
+        /// Loss in the bad state.
+        bad: f64,
+        /// Loss in the good state.
+        good: f64,
+    },
+}
+
+impl Default for Loss {
+    /// Nothing is lost.
+    fn default() -> Self {
+        Self::Random(0.0)
+    }
+}
+
+impl Loss {
+    /// Whether it loses nothing.
+    pub fn is_none(&self) -> bool {
+        self.mean() == 0.0
+    }
+
+    /// Part of all packets that is lost in the long run.
+    pub fn mean(&self) -> f64 {
+        match *self {
+            Self::Random(part) => part,
+            Self::Bursts { enter, leave, bad, good } => {
+                let in_bad = if enter + leave > 0.0 { enter / (enter + leave) } else { 0.0 };
+                in_bad * bad + (1.0 - in_bad) * good
+            }
+        }
+    }
+
+    /// The same in words of `tc netem`; `None` where nothing is lost.
+    pub fn netem(&self) -> Option<String> {
+        let percent = |part: f64| format!("{}%", part * 100.0);
+        match *self {
+            _ if self.is_none() => None,
+            Self::Random(part) => Some(format!("loss {}", percent(part))),
+            Self::Bursts { enter, leave, bad, good } => {
+                Some(format!("loss gemodel {} {} {} {}", percent(enter), percent(leave), percent(bad), percent(good)))
+            }
+        }
+    }
+}
+
+/// Written as read, so that a plan gives the same bytes.
+fn percent(part: f64) -> String {
+    // 0.29 * 100 is 28.999999999999996.
+    format!("{}%", (part * 1e14).round() / 1e12)
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Random(part) => f.write_str(&percent(part)),
+            Self::Bursts { enter, leave, bad, good } => {
+                let [enter, leave, bad, good] = [enter, leave, bad, good].map(percent);
+                write!(f, "bursts:enter={enter},leave={leave},bad={bad},good={good}")
+            }
+        }
+    }
+}
+
+impl FromStr for Loss {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let Some(options) = s.trim().strip_prefix("bursts:") else { return parse_part(s).map(Self::Random) };
+        let help = |why: String| {
+            format!(
+                "'{}' {why}; write bursts:loss=1%,length=4 (mean loss, mean packets of a burst), or bursts:enter=0.1%,leave=25%,bad=100%,good=0%",
+                s.escape_debug()
+            )
+        };
+        let (mut loss, mut length) = (None, None);
+        let (mut enter, mut leave, mut bad, mut good) = (None, None, None, None);
+        for option in options.split(',') {
+            let (name, value) = option
+                .split_once('=')
+                .ok_or_else(|| help(format!("has '{}' without a value", option.escape_debug())))?;
+            let part = || parse_part(value).map_err(|e| help(format!("has a wrong '{name}': {e}")));
+            let slot = match name.trim() {
+                "length" => {
+                    let read = value.trim().parse::<f64>().ok().filter(|n| (1.0..=1e6).contains(n));
+                    length = Some(read.ok_or_else(|| help("needs a length of 1 to 1000000 packets".into()))?);
+                    continue;
+                }
+                "loss" => &mut loss,
+                "enter" => &mut enter,
+                "leave" => &mut leave,
+                "bad" => &mut bad,
+                "good" => &mut good,
+                _ => return Err(help(format!("has no option '{}'", name.escape_debug()))),
+            };
+            if slot.replace(part()?).is_some() {
+                return Err(help(format!("has '{name}' twice")));
+            }
+        }
+        match (loss, length, enter, leave) {
+            (Some(loss), Some(length), None, None) if bad.is_none() && good.is_none() => {
+                // In the bad state all is lost, and it lasts `length` packets: leave = 1 / length, and enter / (enter + leave) = loss.
+                let leave = 1.0 / length;
+                let enter = leave * loss / (1.0 - loss);
+                if !(0.0..=1.0).contains(&enter) {
+                    return Err(help("loses more than bursts of that length can".into()));
+                }
+                Ok(Self::Bursts { enter, leave, bad: 1.0, good: 0.0 })
+            }
+            (None, None, Some(enter), Some(leave)) => {
+                Ok(Self::Bursts { enter, leave, bad: bad.unwrap_or(1.0), good: good.unwrap_or(0.0) })
+            }
+            _ => Err(help("says neither loss and length nor enter and leave".into())),
+        }
+    }
+}
+
+/// Loss at work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LossState {
+    loss: Loss,
+    in_bad: bool,
+}
+
+impl LossState {
+    pub(super) const fn new(loss: Loss) -> Self {
+        Self { loss, in_bad: false }
+    }
+
+    /// Whether the next packet is lost. Loss that cannot be takes no random number, so that it shifts no other.
+    pub(super) fn takes(&mut self, rng: &mut impl Rng) -> bool {
+        let mut happens = |part: f64| part > 0.0 && rng.random::<f64>() < part;
+        match self.loss {
+            Loss::Random(part) => happens(part),
+            Loss::Bursts { enter, leave, bad, good } => {
+                if happens(if self.in_bad { leave } else { enter }) {
+                    self.in_bad = !self.in_bad;
+                }
+                happens(if self.in_bad { bad } else { good })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+
+    #[test]
+    fn loss_is_read_as_it_is_written() {
+        for text in ["1%", "0%", "0.29%", "29%", "bursts:enter=0.1%,leave=25%,bad=50%,good=0.01%"] {
+            assert_eq!(text.parse::<Loss>().unwrap().to_string(), text);
+        }
+        let simple: Loss = "bursts:loss=2%,length=4".parse().unwrap();
+        assert!((simple.mean() - 0.02).abs() < 1e-12);
+        assert_eq!(simple.to_string().parse::<Loss>().unwrap().to_string(), simple.to_string());
+    }
+
+    #[test]
+    fn errors_name_a_fix() {
+        for text in [
+            "bursts:",
+            "bursts:loss=1%",
+            "bursts:loss=1%,length=0.5",
+            "bursts:loss=99.9%,length=1",
+            "bursts:enter=1%",
+            "bursts:enter=1%,leave=2%,enter=3%",
+            "bursts:loss=1%,length=4,bad=5%",
+            "bursts:lose=1%",
+            "-1%",
+            "one",
+        ] {
+            let error = text.parse::<Loss>().unwrap_err();
+            assert!(error.contains("; write ") && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        /// Mean loss and mean length of bursts are those that were asked for.
+        #[test]
+        fn bursts_have_their_mean_and_length(loss in 0.005f64..0.2, length in 1.5f64..8.0, seed in 0u64..1_000) {
+            let spec: Loss = format!("bursts:loss={loss},length={length}").parse().unwrap();
+            let mut state = LossState::new(spec);
+            let mut rng = Pcg64Mcg::seed_from_u64(seed);
+            let n = 200_000;
+            let (mut lost, mut bursts, mut before) = (0u32, 0u32, false);
+            for _ in 0..n {
+                let takes = state.takes(&mut rng);
+                lost += u32::from(takes);
+                bursts += u32::from(takes && !before);
+                before = takes;
+            }
+            let (part, mean) = (f64::from(lost) / f64::from(n), f64::from(lost) / f64::from(bursts.max(1)));
+            // Some five deviations: bursts are few.
+            let slack = 5.0 / f64::from(bursts.max(1)).sqrt();
+            prop_assert!((part / loss - 1.0).abs() < slack * 1.5, "{part} of {loss}");
+            prop_assert!((mean / length - 1.0).abs() < slack, "{mean} of {length}");
+        }
+    }
+}

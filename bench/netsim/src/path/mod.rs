@@ -1,0 +1,33 @@
+//! What a path does to packets besides queueing them, in virtual time as in the relay and, where tc has it, in netem.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `spec.rs` | a path as users write it: rates, base RTT, queue, and everything below, for each direction |
+//! | `presets.rs` | paths with a name: DSL, cable, fibre, Wi-Fi, LTE, LEO, GEO, data centre |
+//! | `impairer.rs` | one direction at work: what becomes of each packet. Pure |
+//! | `loss.rs`, `jitter.rs`, `policer.rs` | its parts |
+//! | `event.rs` | what changes at a set time: blackouts, MTU, rate, RTT |
+//! | `trace.rs` | rate traces in Mahimahi's format |
+//! | `models.rs` | traces made by published models of Wi-Fi, LTE and LEO links |
+
+mod event;
+mod impairer;
+mod jitter;
+mod loss;
+mod models;
+mod policer;
+mod presets;
+mod spec;
+mod trace;
+
+pub use event::PathEvent;
+pub use impairer::{Impairer, ImpairmentCounts, Impairments, Leaving, Taken};
+pub use jitter::{Jitter, Shape};
+pub use loss::Loss;
+pub use models::{MODELS, Model};
+pub use policer::Policer;
+pub use presets::{PRESETS, Preset};
+pub use spec::{DirectedPath, EcnField, Path, PathSpec};
+pub use trace::{CHANCE, Trace};
+
+pub(crate) use trace::TraceCursor;

@@ -1,0 +1,113 @@
+//! A policer: a token bucket that drops what exceeds a rate, instead of queueing it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fathom_units::Rate;
+
+/// A policer as users write it: `10Mbps,burst=100kB`. It counts bytes on the wire, headers included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policer {
+    /// Rate of the tokens.
+    pub rate: Rate,
+    /// Bytes the bucket holds.
+    pub burst: u64,
+}
+
+impl fmt::Display for Policer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},burst={}B", self.rate, self.burst)
+    }
+}
+
+impl FromStr for Policer {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let help =
+            || format!("'{}' is no policer; write a rate and a bucket, such as 10Mbps,burst=100kB", s.escape_debug());
+        let (rate, burst) = s.split_once(",burst=").ok_or_else(help)?;
+        let rate: Rate = rate.trim().parse().map_err(|_| help())?;
+        let unit = burst.find(|c: char| !c.is_ascii_digit()).ok_or_else(help)?;
+        let scale = match &burst[unit..] {
+            "B" => 1,
+            "kB" => 1_000,
+            "MB" => 1_000_000,
+            _ => return Err(help()),
+        };
+        let burst = burst[..unit].parse::<u64>().ok().and_then(|n| n.checked_mul(scale)).ok_or_else(help)?;
+        // A bucket must hold a full packet, or nothing ever passes.
+        let sound = rate.bits_per_sec() >= 10_000 && (1_500..=1_000_000_000).contains(&burst);
+        if sound { Ok(Self { rate, burst }) } else { Err(format!("{}; 10kbps and 1500B at least", help())) }
+    }
+}
+
+/// A policer at work. Tokens are counted in bits times nanoseconds per second, so that nothing is rounded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bucket {
+    policer: Policer,
+    /// Byte-nanoseconds: bytes times 8e9 over the rate's bits.
+    tokens: u128,
+    at: u64,
+}
+
+/// Token units of one byte.
+const BYTE: u128 = 8_000_000_000;
+
+impl Bucket {
+    pub(super) fn new(policer: Policer) -> Self {
+        Self { policer, tokens: u128::from(policer.burst) * BYTE, at: 0 }
+    }
+
+    /// Whether a packet of so many bytes passes at `now` (nanoseconds).
+    pub(super) fn passes(&mut self, now: u64, bytes: u32) -> bool {
+        let full = u128::from(self.policer.burst) * BYTE;
+        let earned = u128::from(now.saturating_sub(self.at)) * u128::from(self.policer.rate.bits_per_sec());
+        self.tokens = (self.tokens + earned).min(full);
+        self.at = self.at.max(now);
+        let cost = u128::from(bytes) * BYTE;
+        let passes = cost <= self.tokens;
+        if passes {
+            self.tokens -= cost;
+        }
+        passes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn policers_are_read_as_they_are_written() {
+        let read: Policer = "10Mbps,burst=100kB".parse().unwrap();
+        assert_eq!(read.to_string(), "10Mbps,burst=100000B");
+        assert_eq!(read.to_string().parse::<Policer>().unwrap(), read);
+        for text in ["", "10Mbps", "10Mbps,burst=10", "10Mbps,burst=100B", "1bps,burst=9kB", "10Mbps,burst=é"] {
+            assert!(text.parse::<Policer>().unwrap_err().contains("write a rate and a bucket"), "{text}");
+        }
+    }
+
+    proptest! {
+        /// Over any time no more passes than the bucket and what the rate brings.
+        #[test]
+        fn no_more_passes_than_rate_and_burst(
+            packets in prop::collection::vec((0u64..3_000_000, 40u32..1_500), 1..400),
+            mbps in 1u64..100, burst in 1_500u64..50_000,
+        ) {
+            let policer = Policer { rate: Rate::from_bits_per_sec(mbps * 1_000_000), burst };
+            let mut bucket = Bucket::new(policer);
+            let (mut now, mut passed, mut refused) = (0, 0u64, false);
+            for (gap, bytes) in packets {
+                now += gap;
+                if bucket.passes(now, bytes) { passed += u64::from(bytes) } else { refused = true }
+                let most = burst as f64 + now as f64 * 1e-9 * mbps as f64 * 1e6 / 8.0;
+                prop_assert!(passed as f64 <= most + 1.0);
+                // A refusal means that the bucket had less than a packet.
+                prop_assert!(!refused || passed + 1_500 >= burst);
+            }
+        }
+    }
+}

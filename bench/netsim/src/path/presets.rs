@@ -1,0 +1,151 @@
+//! Paths with a name.
+
+use super::spec::PathSpec;
+
+/// A path with a name: `--path NAME`.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it stands for, in one line.
+    pub about: &'static str,
+    /// Its options, as a user would write them.
+    pub options: &'static [(&'static str, &'static str)],
+    /// Where the numbers are from.
+    pub source: &'static str,
+}
+
+/// Every preset. Where a source is "ours", the numbers are round ones of common products, to be replaced by one's own.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        name: "dsl",
+        about: "VDSL at home",
+        options: &[
+            ("rate", "50Mbps"),
+            ("up-rate", "10Mbps"),
+            ("rtt", "25ms"),
+            ("queue", "droptail:300p"),
+            ("up-queue", "droptail:150p"),
+        ],
+        source: "ours: round numbers of a common product; queues of 70 and 175 ms",
+    },
+    Preset {
+        name: "cable",
+        about: "DOCSIS at home",
+        options: &[
+            ("rate", "200Mbps"),
+            ("up-rate", "20Mbps"),
+            ("rtt", "20ms"),
+            ("queue", "droptail:500p"),
+            ("up-queue", "pie:target=15ms"),
+        ],
+        source: "rates and RTT ours; PIE at the modem: RFC 8034",
+    },
+    Preset {
+        name: "fibre",
+        about: "fibre to the home",
+        options: &[("rate", "500Mbps"), ("up-rate", "500Mbps"), ("rtt", "10ms"), ("queue", "droptail:500p")],
+        source: "ours",
+    },
+    Preset {
+        name: "wifi",
+        about: "802.11n behind a fast line: bursts, turns of other stations, an adaptive rate",
+        options: &[
+            ("trace", "model:wifi"),
+            ("up-trace", "model:wifi"),
+            ("rtt", "20ms"),
+            ("queue", "droptail:300p"),
+            ("up-queue", "droptail:300p"),
+        ],
+        source: "the model's (fathom paths --models); RTT and queue ours",
+    },
+    Preset {
+        name: "lte",
+        about: "cellular, a deep queue and a rate that wanders down to outages",
+        options: &[
+            ("trace", "model:lte"),
+            ("up-rate", "5Mbps"),
+            ("rtt", "50ms"),
+            ("queue", "droptail:600p"),
+            ("up-queue", "droptail:200p"),
+        ],
+        source: "the model's (fathom paths --models); deep queues: Sprout (NSDI 2013) section 2; the other numbers ours",
+    },
+    Preset {
+        name: "leo",
+        about: "LEO satellite: a new rate every 15 s, short outages, little loss",
+        options: &[
+            ("trace", "model:leo"),
+            ("up-rate", "15Mbps"),
+            ("rtt", "45ms"),
+            ("jitter", "normal:2ms"),
+            ("up-jitter", "normal:3ms"),
+            ("loss", "bursts:loss=0.3%,length=3"),
+            ("queue", "droptail:600p"),
+            ("up-queue", "droptail:150p"),
+        ],
+        source: "the model's (fathom paths --models); RTT and loss in the range of Mohan et al. (WWW 2024); queues ours",
+    },
+    Preset {
+        name: "geo",
+        about: "geostationary satellite",
+        options: &[
+            ("rate", "25Mbps"),
+            ("up-rate", "3Mbps"),
+            ("rtt", "600ms"),
+            ("loss", "0.1%"),
+            ("queue", "droptail:1200p"),
+            ("up-queue", "droptail:150p"),
+        ],
+        source: "RFC 2488 section 2: at least 558 ms; rates and loss ours",
+    },
+    Preset {
+        name: "datacenter",
+        about: "between hosts of one data centre, shallow queue that marks",
+        options: &[("rate", "1Gbps"), ("rtt", "200us"), ("queue", "red:min=20p,max=60p,limit=250p,w=1,maxp=1,ecn=on")],
+        source: "marking by the queue's length of this moment: RFC 8257 section 4.1; the numbers ours",
+    },
+];
+
+impl Preset {
+    /// The preset of this name.
+    ///
+    /// # Errors
+    /// One line that lists the presets.
+    pub fn named(name: &str) -> Result<&'static Self, String> {
+        PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
+            let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+            format!(
+                "'{}' is no path with a name; write one of {} ('fathom paths' lists them)",
+                name.escape_debug(),
+                known.join(", ")
+            )
+        })
+    }
+
+    /// Its options.
+    pub fn spec(&self) -> PathSpec {
+        let mut spec = PathSpec::default();
+        for (name, value) in self.options {
+            let field = spec.field(name).expect("presets name options of paths");
+            *field = Some((*value).to_owned());
+        }
+        spec
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_a_sound_path() {
+        for preset in PRESETS {
+            if preset.name == "cable" && "pie".parse::<crate::queue::QueueSpec>().is_err() {
+                continue;
+            }
+            preset.spec().check().unwrap_or_else(|e| panic!("{}: {e}", preset.name));
+        }
+        assert!(Preset::named("5g").unwrap_err().contains("dsl, cable"));
+    }
+}

@@ -1,0 +1,435 @@
+//! A path as users write it, on a command line as in TOML, and what it comes to.
+
+use std::path::Path as FilePath;
+use std::time::Duration;
+
+use fathom_units::{Rate, duration_text, parse_duration, parse_part};
+use serde::{Deserialize, Serialize};
+
+use super::event::{PathEvent, parse_rate};
+use super::impairer::Impairments;
+use super::models::Model;
+use super::presets::Preset;
+use super::trace::Trace;
+use crate::link::Capacity;
+use crate::queue::QueueSpec;
+
+/// Largest trace file that is read, in bytes.
+const LARGEST_FILE: u64 = 300_000_000;
+/// Length of a model's trace where nothing is said: as long as most runs.
+const MODEL_LENGTH: Duration = Duration::from_secs(120);
+/// Queue where nothing is said: Sync-TCP §4.1, or one bandwidth-delay product where that is more.
+const QUEUE_PACKETS: usize = 136;
+
+/// Declares the options of a path: each once, with its help, for both directions and for the one from client to server.
+macro_rules! path_options {
+    ($($(#[$about:meta])* $field:ident $name:literal,)+) => {
+        /// A path as written. An option without `up-` holds for both directions; one with `up-` changes the way from clients to servers.
+        /// What is not said is not there: no loss, no jitter, no rate.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct PathSpec {
+            $($(#[$about])* #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<String>,)+
+            /// What changes, and when: `blackout:2s@10s`, `rate:5Mbps@10s`, `rtt:100ms@10s`, `mtu:1250@20s`.
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            pub events: Vec<String>,
+        }
+
+        impl PathSpec {
+            /// Names of the options that have one value, as users write them.
+            pub const OPTIONS: &[&str] = &[$($name),+];
+
+            /// The option of this name.
+            pub fn field(&mut self, name: &str) -> Option<&mut Option<String>> {
+                match name {
+                    $($name => Some(&mut self.$field),)+
+                    _ => None,
+                }
+            }
+
+            /// Every option that is said.
+            pub fn said(&self) -> impl Iterator<Item = (&'static str, &str)> {
+                [$(($name, &self.$field)),+].into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
+            }
+
+            /// Options that are said in `over` replace these; its events come after these.
+            pub fn overlay(&mut self, over: &Self) {
+                $(if over.$field.is_some() { self.$field.clone_from(&over.$field); })+
+                self.events.extend(over.events.iter().cloned());
+            }
+        }
+    };
+}
+
+path_options! {
+    /// A path with a name, which the other options change: `lte`.
+    preset "preset",
+    /// Base RTT: `30ms`, or a range that each client's is from: `20ms..80ms`.
+    rtt "rtt",
+    /// Propagation delay of a direction, in place of half of an RTT.
+    delay "delay",
+    /// The same from clients to servers.
+    up_delay "up-delay",
+    /// Rate of the link: `20Mbps`.
+    rate "rate",
+    /// The same from clients to servers.
+    up_rate "up-rate",
+    /// A file in Mahimahi's format in place of a rate, or `model:lte`, `model:lte,seconds=300`.
+    trace "trace",
+    /// The same from clients to servers.
+    up_trace "up-trace",
+    /// Queue in front of the link.
+    queue "queue",
+    /// The same from clients to servers.
+    up_queue "up-queue",
+    /// Part of the packets that is lost: `1%`, `bursts:loss=1%,length=4`.
+    loss "loss",
+    /// The same from clients to servers.
+    up_loss "up-loss",
+    /// Extra delay of each packet: `5ms`, `normal:5ms,reorder`.
+    jitter "jitter",
+    /// The same from clients to servers.
+    up_jitter "up-jitter",
+    /// Part of the packets that skips the propagation delay.
+    reorder "reorder",
+    /// The same from clients to servers.
+    up_reorder "up-reorder",
+    /// Part of the packets that comes twice.
+    duplicate "duplicate",
+    /// The same from clients to servers.
+    up_duplicate "up-duplicate",
+    /// Part of the packets that comes with one bit changed.
+    corrupt "corrupt",
+    /// The same from clients to servers.
+    up_corrupt "up-corrupt",
+    /// Drops what exceeds a rate: `10Mbps,burst=100kB`.
+    policer "policer",
+    /// The same from clients to servers.
+    up_policer "up-policer",
+    /// What becomes of ECN fields: `pass` or `bleach`.
+    ecn "ecn",
+    /// The same from clients to servers.
+    up_ecn "up-ecn",
+}
+
+/// One direction of a path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DirectedPath {
+    /// What the link carries and the queue in front of it; `None`: packets do not wait for each other.
+    pub link: Option<(Capacity, QueueSpec)>,
+    /// Propagation delay.
+    pub delay: Duration,
+    /// What else happens to packets.
+    pub impairments: Impairments,
+}
+
+/// A path, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Path {
+    /// Smallest and largest base RTT; the delay of both directions is half of the smallest.
+    pub rtt: (Duration, Duration),
+    /// Server to client.
+    pub down: DirectedPath,
+    /// Client to server.
+    pub up: DirectedPath,
+}
+
+impl PathSpec {
+    /// Nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The same with its preset's options written out.
+    ///
+    /// # Errors
+    /// There is no such preset.
+    pub fn expanded(&self) -> Result<Self, String> {
+        let Some(preset) = &self.preset else { return Ok(self.clone()) };
+        let mut spec = Preset::named(preset).map_err(|e| format!("path: {e}"))?.spec();
+        if self.delay.is_some() || self.up_delay.is_some() {
+            spec.rtt = None;
+        }
+        // One's own rate is in place of a preset's trace, and the other way round.
+        if self.rate.is_some() {
+            spec.trace = None;
+            if self.up_rate.is_none() && self.up_trace.is_none() {
+                (spec.up_trace, spec.up_rate) = (None, None);
+            }
+        }
+        if self.trace.is_some() {
+            spec.rate = None;
+        }
+        if self.up_rate.is_some() {
+            spec.up_trace = None;
+        }
+        if self.up_trace.is_some() {
+            spec.up_rate = None;
+        }
+        spec.overlay(self);
+        spec.preset = None;
+        Ok(spec)
+    }
+
+    /// What changes, and when.
+    ///
+    /// # Errors
+    /// The first event that is wrong.
+    pub fn events(&self) -> Result<Vec<PathEvent>, String> {
+        self.events.iter().map(|event| event.parse().map_err(|e| format!("event: {e}"))).collect()
+    }
+
+    /// Checks every option.
+    ///
+    /// # Errors
+    /// The first option that is wrong, and what to write instead.
+    pub fn check(&self) -> Result<Path, String> {
+        let spec = self.expanded()?;
+        let events = spec.events()?;
+        let rtt = read("rtt", spec.rtt.as_deref(), parse_range)?;
+        let delay = |name, text: &Option<String>| read(name, text.as_deref(), parse_duration);
+        let (down, up) = (delay("delay", &spec.delay)?, delay("up-delay", &spec.up_delay)?);
+        if rtt.is_some() && (down.is_some() || up.is_some()) {
+            return Err("delay: it is of one direction and in place of rtt; leave one of them out".into());
+        }
+        let delays = match rtt {
+            Some((low, _)) => [low / 2; 2],
+            None => [down.unwrap_or_default(), up.or(down).unwrap_or_default()],
+        };
+        let rtt = rtt.unwrap_or((delays[0] + delays[1], delays[0] + delays[1]));
+        if rtt.1.is_zero() && events.iter().any(|event| matches!(event, PathEvent::Rtt { .. })) {
+            return Err("event: a step of the RTT needs one that it steps from; add rtt, such as 30ms".into());
+        }
+        let direction = |up: bool| spec.direction(up, (delays[usize::from(up)], rtt.1), &events);
+        Ok(Path { rtt, down: direction(false)?, up: direction(true)? })
+    }
+
+    /// One direction with this propagation delay; the largest RTT is for the default of its queue.
+    fn direction(
+        &self,
+        up: bool,
+        (delay, rtt): (Duration, Duration),
+        events: &[PathEvent],
+    ) -> Result<DirectedPath, String> {
+        let named = |name: &'static str| if up { format!("up-{name}") } else { name.to_owned() };
+        /// An option's value for a direction.
+        fn of<'a>(up: bool, both: &'a Option<String>, only_up: &'a Option<String>) -> Option<&'a str> {
+            if up { only_up.as_deref().or(both.as_deref()) } else { both.as_deref() }
+        }
+        let of = |both, only_up| of(up, both, only_up);
+        // A trace of one direction does not stand for a rate that was said of the other.
+        let (rate, trace) = match (up, &self.up_rate, &self.up_trace) {
+            (true, Some(rate), None) => (Some(rate.as_str()), None),
+            (true, None, Some(trace)) => (None, Some(trace.as_str())),
+            (true, Some(_), Some(_)) => return Err("up-trace: it is in place of a rate; leave out up-rate".into()),
+            _ => (self.rate.as_deref(), self.trace.as_deref()),
+        };
+        if rate.is_some() && trace.is_some() {
+            return Err("trace: it is in place of a rate; leave out the rate".into());
+        }
+        let capacity = match (rate, trace) {
+            (Some(rate), _) => {
+                let rate = read(&named("rate"), Some(rate), parse_rate)?.unwrap_or(Rate::from_bits_per_sec(1));
+                Some(Capacity::stepping(rate, self.rate_steps(up, events)))
+            }
+            (None, Some(trace)) => read(&named("trace"), Some(trace), read_trace)?,
+            (None, None) => None,
+        };
+        if !matches!(capacity, Some(Capacity::Fixed(_) | Capacity::Steps(..)))
+            && !self.rate_steps(up, events).is_empty()
+        {
+            return Err("event: a step of the rate needs one that it steps from; add rate, such as 20Mbps".into());
+        }
+        let queue: Option<QueueSpec> = read(&named("queue"), of(&self.queue, &self.up_queue), |text| text.parse())?;
+        let link = match (capacity, queue) {
+            (None, Some(queue)) => {
+                return Err(format!(
+                    "{}: a queue ({queue}) needs a link that fills it; add rate, such as 10Mbps",
+                    named("queue")
+                ));
+            }
+            (None, None) => None,
+            (Some(capacity), queue) => {
+                let queue = queue.unwrap_or_else(|| default_queue(capacity.nominal(), rtt));
+                Some((capacity, queue))
+            }
+        };
+        let part =
+            |name, both, only_up| read(&named(name), of(both, only_up), parse_part).map(Option::unwrap_or_default);
+        let impairments = Impairments {
+            loss: read(&named("loss"), of(&self.loss, &self.up_loss), str::parse)?.unwrap_or_default(),
+            in_a_row: None,
+            jitter: read(&named("jitter"), of(&self.jitter, &self.up_jitter), str::parse)?.unwrap_or_default(),
+            reorder: part("reorder", &self.reorder, &self.up_reorder)?,
+            duplicate: part("duplicate", &self.duplicate, &self.up_duplicate)?,
+            corrupt: part("corrupt", &self.corrupt, &self.up_corrupt)?,
+            policer: read(&named("policer"), of(&self.policer, &self.up_policer), str::parse)?,
+            bleach: read(&named("ecn"), of(&self.ecn, &self.up_ecn), str::parse)? == Some(EcnField::Bleach),
+            events: events
+                .iter()
+                .copied()
+                .filter(|e| matches!(e, PathEvent::Blackout { .. } | PathEvent::Mtu { .. } | PathEvent::Rtt { .. }))
+                .collect(),
+        };
+        Ok(DirectedPath { link, delay, impairments })
+    }
+
+    /// Steps of a direction's rate. `rate:` is of both directions where nothing is said of the one from clients to servers.
+    fn rate_steps(&self, up: bool, events: &[PathEvent]) -> Vec<(Duration, Rate)> {
+        let own = self.up_rate.is_some() || events.iter().any(|event| matches!(event, PathEvent::UpRate { .. }));
+        let step = |event: &PathEvent| match *event {
+            PathEvent::Rate { at, rate } if !up || !own => Some((at, rate)),
+            PathEvent::UpRate { at, rate } if up => Some((at, rate)),
+            _ => None,
+        };
+        events.iter().filter_map(step).collect()
+    }
+}
+
+/// What becomes of ECN fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnField {
+    /// They stay.
+    Pass,
+    /// They are cleared.
+    Bleach,
+}
+
+impl std::str::FromStr for EcnField {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "pass" => Ok(Self::Pass),
+            "bleach" => Ok(Self::Bleach),
+            _ => Err(format!("'{}' is nothing that becomes of ECN; write pass or bleach", s.escape_debug())),
+        }
+    }
+}
+
+/// Drop-tail, one bandwidth-delay product in full packets, or [`QUEUE_PACKETS`] where that is more.
+fn default_queue(rate: Rate, rtt: Duration) -> QueueSpec {
+    let product = rate.bits_per_sec() as f64 / 8.0 * rtt.as_secs_f64() / 1_500.0;
+    QueueSpec::droptail_packets((product.ceil() as usize).clamp(QUEUE_PACKETS, 1_000_000))
+}
+
+fn read<T>(name: &str, text: Option<&str>, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+    text.map(parse).transpose().map_err(|e| format!("{name}: {e}"))
+}
+
+/// Reads `30ms`, or `20ms..80ms`.
+fn parse_range(text: &str) -> Result<(Duration, Duration), String> {
+    let (low, high) = text.split_once("..").unwrap_or((text, text));
+    let (low, high) = (parse_duration(low)?, parse_duration(high)?);
+    if low > high {
+        return Err(format!("'{text}' ends before it begins; write 20ms..80ms"));
+    }
+    if high > Duration::from_secs(60) {
+        return Err(format!("'{}' is longer than a minute; write a shorter RTT", duration_text(high)));
+    }
+    Ok((low, high))
+}
+
+/// Reads `model:lte`, `model:lte,seconds=300`, or the file of this name.
+fn read_trace(text: &str) -> Result<Capacity, String> {
+    if let Some(rest) = text.strip_prefix("model:") {
+        let (name, length) = match rest.split_once(",seconds=") {
+            None => (rest, MODEL_LENGTH),
+            Some((name, seconds)) => {
+                let seconds = fathom_units::parse_whole(seconds, 1..=3_600)?;
+                (name, Duration::from_secs(seconds))
+            }
+        };
+        let model = Model::named(name)?;
+        return Ok(Capacity::Model { model, length, nominal: model.trace(1, length).mean_rate() });
+    }
+    let file = FilePath::new(text);
+    let wrong = |e: &dyn std::fmt::Display| format!("'{}': {e}", file.display());
+    let meta = std::fs::metadata(file)
+        .map_err(|e| format!("{}; write a file in Mahimahi's format, or model:lte", wrong(&e)))?;
+    if !meta.is_file() {
+        return Err(wrong(&"not a file; write a file in Mahimahi's format, or model:lte"));
+    }
+    if meta.len() > LARGEST_FILE {
+        return Err(wrong(&format!("larger than {} MB; shorten the trace", LARGEST_FILE / 1_000_000)));
+    }
+    let bytes = std::fs::read(file).map_err(|e| wrong(&e))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| wrong(&"not a text; a trace has one millisecond per line"))?;
+    Trace::read(text).map(Capacity::Trace).map_err(|e| wrong(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::loss::Loss;
+    use super::*;
+
+    fn spec(options: &[(&str, &str)]) -> PathSpec {
+        let mut spec = PathSpec::default();
+        for (name, value) in options {
+            match *name {
+                "event" => spec.events.push((*value).to_owned()),
+                name => *spec.field(name).unwrap() = Some((*value).to_owned()),
+            }
+        }
+        spec
+    }
+
+    #[test]
+    fn what_is_said_of_both_holds_for_both_and_up_changes_one() {
+        let path =
+            spec(&[("rate", "20Mbps"), ("up-rate", "5Mbps"), ("rtt", "30ms"), ("loss", "1%"), ("up-loss", "2%")]);
+        let path = path.check().unwrap();
+        let rate = |d: &DirectedPath| d.link.as_ref().unwrap().0.nominal().bits_per_sec();
+        assert_eq!((rate(&path.down), rate(&path.up)), (20_000_000, 5_000_000));
+        assert_eq!((path.down.impairments.loss, path.up.impairments.loss), (Loss::Random(0.01), Loss::Random(0.02)));
+        assert_eq!((path.down.delay, path.up.delay), (Duration::from_millis(15), Duration::from_millis(15)));
+    }
+
+    #[test]
+    fn a_queue_that_is_not_said_holds_a_bandwidth_delay_product() {
+        let packets = |rate: &str| {
+            let path = spec(&[("rate", rate), ("rtt", "50ms..100ms")]).check().unwrap();
+            let (capacity, queue) = path.down.link.unwrap();
+            queue.packet_limit(capacity.nominal()).unwrap()
+        };
+        assert_eq!((packets("1Mbps"), packets("100Mbps")), (136, 834));
+    }
+
+    #[test]
+    fn an_option_replaces_that_of_the_preset() {
+        let lte = spec(&[("preset", "lte"), ("rtt", "80ms")]).check().unwrap();
+        assert!(lte.rtt.0 == Duration::from_millis(80) && matches!(lte.down.link, Some((Capacity::Model { .. }, _))));
+        let fixed = spec(&[("preset", "lte"), ("rate", "8Mbps")]).check().unwrap();
+        assert!(matches!(fixed.down.link, Some((Capacity::Fixed(_), _))));
+        assert!(matches!(fixed.up.link, Some((Capacity::Fixed(rate), _)) if rate.bits_per_sec() == 8_000_000));
+    }
+
+    #[test]
+    fn steps_of_the_rate_are_of_the_directions_they_name() {
+        let both = spec(&[("rate", "20Mbps"), ("event", "rate:5Mbps@10s")]).check().unwrap();
+        assert!([&both.down, &both.up].iter().all(|d| matches!(d.link, Some((Capacity::Steps(..), _)))));
+        let one = spec(&[("rate", "20Mbps"), ("up-rate", "2Mbps"), ("event", "rate:5Mbps@10s")]).check().unwrap();
+        assert!(matches!(one.up.link, Some((Capacity::Fixed(_), _))));
+    }
+
+    #[test]
+    fn errors_name_the_option_and_a_fix() {
+        for (options, says) in [
+            (&[("rtt", "30")][..], "rtt: "),
+            (&[("rtt", "80ms..20ms")], "ends before it begins"),
+            (&[("rate", "1bps")], "rate: "),
+            (&[("up-loss", "two")], "up-loss: "),
+            (&[("queue", "droptail:5p")], "needs a link"),
+            (&[("rate", "1Mbps"), ("trace", "model:lte")], "in place of a rate"),
+            (&[("trace", "model:5g")], "lte, wifi, leo"),
+            (&[("trace", "/nowhere/at/all")], "Mahimahi"),
+            (&[("event", "rate:5Mbps@10s")], "needs one that it steps from"),
+            (&[("event", "rtt:5ms@10s")], "needs one that it steps from"),
+            (&[("ecn", "drop")], "pass or bleach"),
+            (&[("preset", "5g")], "dsl, cable"),
+        ] {
+            let error = spec(options).check().unwrap_err();
+            assert!(error.contains(says) && !error.contains('\n'), "{options:?}: {error}");
+        }
+    }
+}

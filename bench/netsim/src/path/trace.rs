@@ -1,0 +1,225 @@
+//! Rate traces in Mahimahi's format: one line per chance to deliver 1,500 bytes, the millisecond at which it comes.
+//!
+//! A trace repeats when it is over: its last millisecond is its length. Several equal lines are several chances. Bytes that a packet leaves of its chance go
+//! to the packet behind it, if that is there; a chance that finds the queue empty is lost.
+//! Source: R. Netravali et al., "Mahimahi: accurate record-and-replay for HTTP", USENIX ATC 2015, and mm-link(1).
+//! Departure: chances carry 1,500 bytes of IP packet; mm-link counts 1,504, with its tunnel's header.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use fathom_units::Rate;
+
+/// Bytes of one chance.
+pub const CHANCE: u32 = 1_500;
+/// Lines of a trace at most: an hour at 100 Mbps.
+const MOST: usize = 40_000_000;
+const MS: u64 = 1_000_000;
+
+/// When a link may send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Milliseconds, in order, each of one chance.
+    chances: Arc<[u32]>,
+    /// Milliseconds after which it begins again.
+    length: u32,
+}
+
+impl Trace {
+    /// A trace of these milliseconds, in order.
+    ///
+    /// # Errors
+    /// One line that says what is wrong with it.
+    pub fn new(chances: Vec<u32>) -> Result<Self, String> {
+        let length = *chances.last().ok_or("the trace has no line; write a millisecond on each")?;
+        if length == 0 {
+            return Err("the trace ends in its first millisecond; its last line is its length".into());
+        }
+        if chances.len() > MOST {
+            return Err(format!("the trace has more than {MOST} lines; shorten it"));
+        }
+        if let Some(place) = chances.windows(2).position(|w| w[0] > w[1]) {
+            return Err(format!("line {}: the trace goes back in time; sort its lines", place + 2));
+        }
+        Ok(Self { chances: chances.into(), length })
+    }
+
+    /// Reads Mahimahi's format: one whole number of milliseconds per line.
+    ///
+    /// # Errors
+    /// The first line that is wrong.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let mut chances = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            if chances.len() >= MOST {
+                return Err(format!("the trace has more than {MOST} lines; shorten it"));
+            }
+            chances.push(line.parse().map_err(|_| {
+                let shown: String = line.chars().take(40).collect();
+                format!(
+                    "line {}: '{}' is no millisecond; a trace in Mahimahi's format has one whole number per line",
+                    number + 1,
+                    shown.escape_debug()
+                )
+            })?);
+        }
+        Self::new(chances)
+    }
+
+    /// Mahimahi's format.
+    pub fn to_text(&self) -> String {
+        self.chances.iter().fold(String::new(), |mut text, ms| {
+            let _ = writeln!(text, "{ms}");
+            text
+        })
+    }
+
+    /// Its mean rate.
+    pub fn mean_rate(&self) -> Rate {
+        let bits = self.chances.len() as u64 * u64::from(CHANCE) * 8;
+        Rate::from_bits_per_sec((u128::from(bits) * 1_000 / u128::from(self.length)) as u64)
+    }
+
+    /// Milliseconds after which it begins again.
+    pub const fn length_ms(&self) -> u32 {
+        self.length
+    }
+
+    /// Chances in one round.
+    pub fn chances(&self) -> usize {
+        self.chances.len()
+    }
+
+    /// The time of a chance in nanoseconds, counted over all rounds.
+    fn at(&self, number: u64) -> u64 {
+        let (round, place) = (number / self.chances.len() as u64, (number % self.chances.len() as u64) as usize);
+        (round * u64::from(self.length) + u64::from(self.chances[place])) * MS
+    }
+
+    /// The number of the first chance at `time` (nanoseconds) or after it.
+    fn first_at(&self, time: u64) -> u64 {
+        // A round's last chance has the time of the next one's beginning.
+        let ms = time.div_ceil(MS);
+        let round = ms.saturating_sub(1) / u64::from(self.length);
+        let within = (ms - round * u64::from(self.length)) as u32;
+        round * self.chances.len() as u64 + self.chances.partition_point(|chance| *chance < within) as u64
+    }
+}
+
+/// A trace at work: the chance in use, and what is left of it.
+#[derive(Clone, Debug)]
+pub(crate) struct TraceCursor {
+    trace: Trace,
+    chance: u64,
+    left: u32,
+}
+
+impl TraceCursor {
+    pub(crate) const fn new(trace: Trace) -> Self {
+        Self { trace, chance: 0, left: CHANCE }
+    }
+
+    /// When a packet of `bytes` has left that may begin at `start`, no earlier than the one before it left.
+    pub(crate) fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
+        if self.trace.at(self.chance) < start {
+            let first = self.trace.first_at(start);
+            if first > self.chance {
+                (self.chance, self.left) = (first, CHANCE);
+            }
+        }
+        let mut needs = bytes;
+        loop {
+            if self.left == 0 {
+                (self.chance, self.left) = (self.chance + 1, CHANCE);
+            }
+            let taken = needs.min(self.left);
+            needs -= taken;
+            self.left -= taken;
+            if needs == 0 {
+                return self.trace.at(self.chance).max(start);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn traces_are_read_as_they_are_written() {
+        let text = "0\n1\n1\n5\n";
+        let trace = Trace::read(text).unwrap();
+        assert_eq!((trace.to_text(), trace.length_ms(), trace.chances()), (text.to_owned(), 5, 4));
+        // 4 x 1500 bytes in 5 ms.
+        assert_eq!(trace.mean_rate(), Rate::from_bits_per_sec(9_600_000));
+        for (text, says) in [
+            ("", "no line"),
+            ("0\n", "its length"),
+            ("5\n3\n", "line 2"),
+            ("1\nx\n", "line 2: 'x'"),
+            ("-1\n", "line 1"),
+        ] {
+            assert!(Trace::read(text).unwrap_err().contains(says), "{text}");
+        }
+    }
+
+    #[test]
+    fn packets_leave_at_their_chances_and_rounds_repeat() {
+        let mut cursor = TraceCursor::new(Trace::read("2\n4\n4\n10\n").unwrap());
+        let ends = |cursor: &mut TraceCursor, start: u64, bytes| cursor.transmission_ends(start * MS, bytes) / MS;
+        assert_eq!(ends(&mut cursor, 0, 1_500), 2);
+        assert_eq!(ends(&mut cursor, 2, 1_500), 4);
+        // Half of a chance is left for the next packet, which then needs half of another.
+        assert_eq!(ends(&mut cursor, 4, 750), 4);
+        assert_eq!(ends(&mut cursor, 4, 1_500), 10);
+        assert_eq!(ends(&mut cursor, 10, 750), 10);
+        // The next round: 12, 14, 14, 20. What is left at 12 is lost on a queue that is empty.
+        assert_eq!(ends(&mut cursor, 11, 100), 12);
+        assert_eq!(ends(&mut cursor, 15, 1_500), 20);
+        assert_eq!(ends(&mut cursor, 1_000_003, 1_500), 1_000_004);
+    }
+
+    proptest! {
+        /// A link that always has packets carries the trace's mean rate.
+        #[test]
+        fn a_busy_link_carries_the_mean_rate(
+            gaps in prop::collection::vec(0u32..20, 2..200), size in 40u32..1_500,
+        ) {
+            let mut at = 1;
+            let chances: Vec<u32> = gaps.iter().map(|gap| { at += gap; at }).collect();
+            let trace = Trace::new(chances).unwrap();
+            let mut cursor = TraceCursor::new(trace.clone());
+            let (mut free, mut bytes) = (0, 0u64);
+            for _ in 0..5_000 {
+                let end = cursor.transmission_ends(free, size);
+                prop_assert!(end >= free);
+                (free, bytes) = (end, bytes + u64::from(size));
+            }
+            let carried = bytes as f64 * 8.0 / (free as f64 * 1e-9);
+            let round = f64::from(trace.length_ms()) / (free as f64 * 1e-6);
+            let mean = trace.mean_rate().bits_per_sec() as f64;
+            prop_assert!((carried / mean - 1.0).abs() <= round + 0.01, "{carried} of {mean}");
+        }
+
+        /// No packet leaves before it may begin, and never more than the chances allow.
+        #[test]
+        fn a_sparse_link_never_sends_early(packets in prop::collection::vec((0u64..30, 40u32..1_500), 1..300)) {
+            let trace = Trace::new((1..50).filter(|ms| ms % 3 != 0).collect()).unwrap();
+            let mut cursor = TraceCursor::new(trace);
+            let (mut now, mut free) = (0, 0);
+            for (gap, bytes) in packets {
+                now += gap * MS;
+                let start = free.max(now);
+                free = cursor.transmission_ends(start, bytes);
+                prop_assert!(free >= start && free <= start + 5 * MS);
+            }
+        }
+    }
+}

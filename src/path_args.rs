@@ -1,0 +1,142 @@
+//! A path on the command line: the same options wherever there is one.
+
+use fathom_netsim::path::PathSpec;
+
+use crate::Failure;
+
+/// Options of a path. An option without 'up-' holds for both directions; one with 'up-' changes the way from clients to servers.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(skip)]
+#[command(next_help_heading = "Path")]
+pub(crate) struct PathArgs {
+    /// A path with a name, which the options below change: dsl, cable, fibre, wifi, lte, leo, geo, datacenter ('fathom paths' lists their numbers).
+    #[arg(long = "path", value_name = "NAME")]
+    preset: Option<String>,
+    /// Base RTT, such as 30ms, or a range that each client's is from: 20ms..80ms.
+    #[arg(long, value_name = "TIME")]
+    rtt: Option<String>,
+    /// Propagation delay of each direction, in place of --rtt.
+    #[arg(long, value_name = "TIME")]
+    delay: Option<String>,
+    /// Rate of the link, such as 20Mbps.
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// A trace in place of a rate: a file in Mahimahi's format, or a model of a link (model:lte, model:wifi, model:leo).
+    #[arg(long, value_name = "FILE")]
+    trace: Option<String>,
+    /// Fraction of packets that is lost, such as 1%, or in bursts: bursts:loss=1%,length=4.
+    #[arg(long, value_name = "PART")]
+    loss: Option<String>,
+    /// Random extra delay: 5ms (evenly up to this), normal:5ms, exponential:5ms; with ',reorder' packets overtake each other.
+    #[arg(long, value_name = "TIME")]
+    jitter: Option<String>,
+    /// Fraction that skips the propagation delay and so arrives before others.
+    #[arg(long, value_name = "PART")]
+    reorder: Option<String>,
+    /// Fraction that is duplicated.
+    #[arg(long, value_name = "PART")]
+    duplicate: Option<String>,
+    /// Fraction that is corrupted: one bit is flipped.
+    #[arg(long, value_name = "PART")]
+    corrupt: Option<String>,
+    /// Drop what exceeds a rate instead of queueing it: 10Mbps,burst=100kB.
+    #[arg(long, value_name = "RATE,burst=SIZE")]
+    policer: Option<String>,
+    /// What becomes of ECN fields: pass or bleach.
+    #[arg(long, value_name = "HOW")]
+    ecn: Option<String>,
+    /// A change at a set time: blackout:2s@10s, 'blackout:100ms@5s every 15s', mtu:1250@20s, rate:5Mbps@10s, up-rate:1Mbps@10s,
+    /// rtt:100ms@10s. May be given several times.
+    #[arg(long = "event", alias = "fault", value_name = "EVENT")]
+    events: Vec<String>,
+    #[command(flatten)]
+    up: Up,
+}
+
+/// Clients to servers, where it differs.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(skip)]
+#[command(next_help_heading = "Path from clients to servers, where it differs")]
+struct Up {
+    #[arg(long, value_name = "TIME")]
+    up_delay: Option<String>,
+    #[arg(long, value_name = "RATE")]
+    up_rate: Option<String>,
+    #[arg(long, value_name = "FILE")]
+    up_trace: Option<String>,
+    #[arg(long, value_name = "QUEUE")]
+    up_queue: Option<String>,
+    #[arg(long, value_name = "PART")]
+    up_loss: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    up_jitter: Option<String>,
+    #[arg(long, value_name = "PART")]
+    up_reorder: Option<String>,
+    #[arg(long, value_name = "PART")]
+    up_duplicate: Option<String>,
+    #[arg(long, value_name = "PART")]
+    up_corrupt: Option<String>,
+    #[arg(long, value_name = "RATE,burst=SIZE")]
+    up_policer: Option<String>,
+    #[arg(long, value_name = "HOW")]
+    up_ecn: Option<String>,
+}
+
+impl PathArgs {
+    /// As a plan would say it.
+    pub(crate) fn spec(&self, queue: Option<&String>) -> PathSpec {
+        let Self {
+            preset,
+            rtt,
+            delay,
+            rate,
+            trace,
+            loss,
+            jitter,
+            reorder,
+            duplicate,
+            corrupt,
+            policer,
+            ecn,
+            events,
+            up,
+        } = self.clone();
+        PathSpec {
+            preset,
+            rtt,
+            delay,
+            up_delay: up.up_delay,
+            rate,
+            up_rate: up.up_rate,
+            trace,
+            up_trace: up.up_trace,
+            queue: queue.cloned(),
+            up_queue: up.up_queue,
+            loss,
+            up_loss: up.up_loss,
+            jitter,
+            up_jitter: up.up_jitter,
+            reorder,
+            up_reorder: up.up_reorder,
+            duplicate,
+            up_duplicate: up.up_duplicate,
+            corrupt,
+            up_corrupt: up.up_corrupt,
+            policer,
+            up_policer: up.up_policer,
+            ecn,
+            up_ecn: up.up_ecn,
+            events,
+        }
+    }
+}
+
+/// An error of a path's option as one of the command line.
+pub(crate) fn wrong(e: String) -> Failure {
+    let e = e.replace("; add rate,", "; add --rate,").replace("; add rtt,", "; add --rtt,");
+    let option = e.split_once(": ").map(|(name, _)| name.to_owned());
+    match option {
+        Some(name) if PathSpec::OPTIONS.contains(&name.as_str()) || name == "event" => Failure::input(format!("--{e}")),
+        _ => Failure::input(e),
+    }
+}
