@@ -8,7 +8,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use fathom_netsim::queue::{Arrival, QueueSpec};
+use fathom_netsim::queue::{AnyQueue, Arrival, QueueSpec};
 use fathom_units::Rate;
 
 const ARRIVALS: u64 = 1_000;
@@ -16,8 +16,17 @@ const ARRIVALS: u64 = 1_000;
 const GAP: u64 = 11_360;
 const RATE: Rate = Rate::from_bits_per_sec(1_000_000_000);
 
-const QUEUES: &[&str] =
-    &["droptail:1000p", "droptail:2MB", "red", "red:wait=on,mark=p", "adaptive-red", "gentle-ared", "avq", "codel"];
+const QUEUES: &[&str] = &[
+    "droptail:1000p",
+    "droptail:2MB",
+    "red",
+    "red:wait=on,mark=p",
+    "adaptive-red",
+    "gentle-ared",
+    "avq",
+    "codel",
+    "pie",
+];
 
 /// Arrival `n`: the queue rises and falls between 1 and 100 packets, 10 to 1000 microseconds, a few times per run.
 fn arrival(n: u64) -> Arrival {
@@ -38,7 +47,7 @@ fn verdicts(c: &mut Criterion) {
     group.throughput(Throughput::Elements(ARRIVALS));
     for text in QUEUES {
         let spec: QueueSpec = text.parse().expect("a queue");
-        let mut queue = spec.build(RATE, 1);
+        let AnyQueue::Fifo(mut queue) = spec.build(RATE, 1) else { unreachable!("{text} schedules") };
         let mut n = 0;
         group.bench_function(*text, |b| {
             b.iter(|| {

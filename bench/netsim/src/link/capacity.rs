@@ -92,7 +92,7 @@ impl Sender {
     /// When a transmission of `bytes` ends that begins at `start`, no earlier than the one before it ended (nanoseconds).
     pub(super) fn transmission_ends(&mut self, start: u64, bytes: u32) -> u64 {
         match self {
-            Self::Fixed(rate) => start + time(*rate, bytes),
+            Self::Fixed(rate) => start + time(*rate, bytes.into()),
             Self::Trace(_, cursor) => cursor.transmission_ends(start, bytes),
             Self::Steps(rate, steps) => {
                 let (mut at, mut bits) = (start, u128::from(bytes) * 8_000_000_000);
@@ -117,15 +117,15 @@ impl Sender {
     }
 
     /// How long so many bytes keep the link busy, by its mean rate.
-    pub(super) fn mean_transmission(&self, bytes: u32) -> u64 {
+    pub(super) fn mean_transmission(&self, bytes: u64) -> u64 {
         match self {
             Self::Fixed(rate) | Self::Steps(rate, _) | Self::Trace(rate, _) => time(*rate, bytes),
         }
     }
 }
 
-fn time(rate: Rate, bytes: u32) -> u64 {
-    rate.time_for(u64::from(bytes)).as_nanos() as u64
+fn time(rate: Rate, bytes: u64) -> u64 {
+    rate.time_for(bytes).as_nanos() as u64
 }
 
 #[cfg(test)]

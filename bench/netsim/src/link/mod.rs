@@ -1,7 +1,9 @@
-//! Links: a rate and a queue. A link is a pure state machine over time that gives a [`Verdict`] per packet.
+//! Links: a rate and a queue. A link is a pure state machine over time. One behind a queue that is first in first out gives a [`Verdict`] per
+//! packet as it arrives; one behind a queue that schedules says what it sends whenever it is free (`scheduled.rs`).
 
 mod capacity;
 mod purpose;
+mod scheduled;
 mod series;
 mod shares;
 
@@ -14,10 +16,12 @@ pub use capacity::Capacity;
 use capacity::Sender;
 pub(crate) use purpose::Purpose;
 pub use purpose::{BytesByPurpose, Drops, LinkBytes};
+pub use scheduled::Transmission;
 pub use series::{Bin, Series};
 pub use shares::{CountedBytes, Shares, jain, starved};
 
-use crate::queue::{Admission, Arrival, Queue};
+use crate::queue::{Admission, AnyQueue, Arrival, Queue};
+use scheduled::Scheduled;
 
 /// What becomes of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,13 +53,13 @@ impl Verdict {
 pub struct LinkStats {
     /// Packets that arrived.
     pub arrived: u64,
-    /// Packets admitted to the queue.
+    /// Packets admitted to the queue and not dropped from it later.
     pub admitted: u64,
     /// Packets dropped.
     pub dropped: u64,
     /// Packets marked.
     pub marked: u64,
-    /// Bytes admitted, headers included.
+    /// Bytes admitted, headers included; of a queue that schedules, bytes that began to be sent.
     pub bytes: u64,
     /// Packets that left.
     pub departed: u64,
@@ -77,12 +81,14 @@ pub struct LinkStats {
 
 /// A link with a rate and a queue in front of it.
 ///
-/// The queue is first in first out, so a packet's departure is known when it arrives: one event per packet and hop. `departures` holds
-/// the departure time and size of every packet not yet gone, the one in transmission included.
+/// Most queues are first in first out, so a packet's departure is known when it arrives: one event per packet and hop. `departures` holds
+/// the departure time and size of every packet not yet gone, the one in transmission included. Behind a queue that schedules it holds the
+/// packet in transmission only, and `waiting` counts the others.
 #[derive(Debug)]
 pub struct Link {
     sender: Sender,
-    queue: Box<dyn Queue>,
+    queue: Service,
+    waiting: usize,
     departures: VecDeque<(u64, u32)>,
     queued_bytes: u64,
     free_at: u64,
@@ -94,12 +100,24 @@ pub struct Link {
     log: Option<Vec<(Time, Duration)>>,
 }
 
+/// How a link's queue is served.
+#[derive(Debug)]
+enum Service {
+    Fifo(Box<dyn Queue>),
+    Scheduled(Scheduled),
+}
+
 impl Link {
     /// A link that carries this much, behind this queue.
-    pub fn new(capacity: impl Into<Capacity>, queue: Box<dyn Queue>) -> Self {
+    pub fn new(capacity: impl Into<Capacity>, queue: impl Into<AnyQueue>) -> Self {
+        let queue = match queue.into() {
+            AnyQueue::Fifo(queue) => Service::Fifo(queue),
+            AnyQueue::Scheduler(scheduler) => Service::Scheduled(Scheduled::new(scheduler)),
+        };
         Self {
             sender: Sender::from(capacity.into()),
             queue,
+            waiting: 0,
             departures: VecDeque::new(),
             queued_bytes: 0,
             free_at: 0,
@@ -168,7 +186,14 @@ impl Link {
         }
     }
 
-    /// A packet that [`Link::arrive`] forwarded belongs to `flow`, and has this UDP payload in bytes.
+    /// What a packet that arrived before was for: it is dropped.
+    pub(crate) fn note_dropped_purpose(&mut self, purpose: Purpose, wire: u32) {
+        if let Some(bytes) = &mut self.stats.by_purpose {
+            bytes.dropped.add(purpose, wire);
+        }
+    }
+
+    /// A packet that the link sends belongs to `flow`, and has this UDP payload in bytes.
     pub(crate) fn credit(&mut self, out: u64, flow: u32, payload: u32) {
         if let Some(shares) = &mut self.stats.shares {
             shares.add(out, flow, payload);
@@ -187,11 +212,15 @@ impl Link {
         self.log.as_deref().unwrap_or_default()
     }
 
-    /// A packet of `bytes` (headers included) arrives at `now` (nanoseconds).
+    /// A packet of `bytes` (headers included) arrives at `now` (nanoseconds) at a link that is first in first out.
+    ///
+    /// # Panics
+    /// Its queue schedules: [`Link::schedules`], [`Link::enqueue`].
     pub fn arrive(&mut self, now: u64, bytes: u32, ecn_capable: bool) -> Verdict {
         self.depart_until(now);
         self.stats.arrived += 1;
-        let admission = self.queue.admit(&Arrival {
+        let Service::Fifo(queue) = &mut self.queue else { panic!("a link that schedules takes packets by `enqueue`") };
+        let admission = queue.admit(&Arrival {
             now,
             bytes,
             ecn_capable,
@@ -217,8 +246,12 @@ impl Link {
     }
 
     /// Records what the kernel's queue, in place of this link's own, did with a packet of `bytes` that arrived at `now`. Packets are recorded
-    /// in the order of arrival.
+    /// in the order of arrival, or in that of departure where the queue schedules.
     pub(crate) fn record_external(&mut self, now: u64, bytes: u32, verdict: Verdict) {
+        if matches!(verdict, Verdict::Forward { .. }) {
+            // It was there while packets passed that came later and were sent first.
+            self.integral += u128::from(self.accounted_at.saturating_sub(now));
+        }
         self.depart_until(now);
         self.stats.arrived += 1;
         if let Some(drops) = &mut self.stats.drops {
@@ -237,7 +270,7 @@ impl Link {
 
     fn admit(&mut self, now: u64, bytes: u32, out: u64, mark: bool) {
         self.free_at = out;
-        self.busy += self.sender.mean_transmission(bytes);
+        self.busy += self.sender.mean_transmission(bytes.into());
         if let Some(log) = &mut self.log {
             log.push((Time::from_nanos(now), Duration::from_nanos(out - now)));
         }
@@ -252,12 +285,20 @@ impl Link {
     /// Packets in the queue at `now`, the one in transmission included.
     pub fn queue_length(&mut self, now: u64) -> usize {
         self.depart_until(now);
-        self.departures.len()
+        self.length()
     }
 
-    /// How long a packet entering at `now` would wait before its own transmission starts.
+    fn length(&self) -> usize {
+        self.departures.len() + self.waiting
+    }
+
+    /// How long a packet entering at `now` would wait before its own transmission starts; behind a queue that schedules, if it were last.
     pub fn queueing_delay(&self, now: u64) -> Duration {
-        Duration::from_nanos(self.free_at.saturating_sub(now))
+        let behind = match &self.queue {
+            Service::Fifo(_) => Duration::ZERO,
+            Service::Scheduled(scheduled) => Duration::from_nanos(self.sender.mean_transmission(scheduled.bytes())),
+        };
+        Duration::from_nanos(self.free_at.saturating_sub(now)) + behind
     }
 
     /// Counts and series up to `now`.
@@ -289,7 +330,7 @@ impl Link {
     fn account(&mut self, to: u64) {
         let span = to.saturating_sub(self.accounted_at);
         if span > 0 {
-            let length = self.departures.len();
+            let length = self.length();
             self.integral += u128::from(span) * length as u128;
             if let Some(series) = &mut self.stats.queue_series {
                 series.add_span(self.accounted_at, to, length as f64);

@@ -116,4 +116,13 @@ impl Drops {
         self.bins[bin].0 += 1;
         self.bins[bin].1 += u64::from(dropped);
     }
+
+    /// Packets that arrived before are dropped now.
+    pub(crate) fn add_dropped(&mut self, now: u64, dropped: u64) {
+        let bin = (now / BIN) as usize;
+        if dropped > 0 {
+            self.bins.resize(self.bins.len().max(bin + 1), (0, 0));
+            self.bins[bin].1 += dropped;
+        }
+    }
 }

@@ -20,6 +20,7 @@ use fathom_units::Rate;
 use super::automatic_red::AutomaticRed;
 use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
 use super::red::{Red, red_qdisc};
+use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
 /// Nanoseconds between two changes at least.
@@ -135,8 +136,8 @@ impl Discipline for AdaptiveRedSpec {
         AutomaticRed::read(&Self::KIND, options, LEAST..=MOST).map(Self)
     }
 
-    fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue> {
-        Box::new(AdaptiveRed::new(&self.0, rate, seed))
+    fn build(&self, rate: Rate, seed: u64) -> AnyQueue {
+        AnyQueue::fifo(AdaptiveRed::new(&self.0, rate, seed))
     }
 
     fn packet_limit(&self, rate: Rate) -> Option<usize> {

@@ -25,6 +25,7 @@ use fathom_units::Rate;
 
 use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
+use super::scheduler::AnyQueue;
 
 /// AVQ as users write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -152,8 +153,8 @@ impl Discipline for AvqSpec {
         spec.check().map_err(|what| Self::KIND.error(text, what))
     }
 
-    fn build(&self, rate: Rate, _seed: u64) -> Box<dyn Queue> {
-        Box::new(Avq::new(*self, rate))
+    fn build(&self, rate: Rate, _seed: u64) -> AnyQueue {
+        AnyQueue::fifo(Avq::new(*self, rate))
     }
 
     fn packet_limit(&self, _rate: Rate) -> Option<usize> {

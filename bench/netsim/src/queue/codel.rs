@@ -24,6 +24,7 @@ use fathom_units::{Rate, duration_text};
 
 use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
 use super::options::{self, OptionError, on_off};
+use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
 /// CoDel as users write it.
@@ -172,8 +173,8 @@ impl Discipline for CodelSpec {
         spec.check().map_err(|what| Self::KIND.error(text, what))
     }
 
-    fn build(&self, _rate: Rate, _seed: u64) -> Box<dyn Queue> {
-        Box::new(Codel::new(*self))
+    fn build(&self, _rate: Rate, _seed: u64) -> AnyQueue {
+        AnyQueue::fifo(Codel::new(*self))
     }
 
     fn packet_limit(&self, _rate: Rate) -> Option<usize> {

@@ -1,9 +1,10 @@
-//! Queue disciplines: pure verdicts on an arriving packet.
+//! Queue disciplines: pure verdicts on an arriving packet, and what every kind of queue declares.
 
 use std::fmt;
 
 use fathom_units::Rate;
 
+use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
 /// Bytes of a typical packet on the wire, for averages that age by packet times (Sync-TCP §4.4: 1420).
@@ -78,7 +79,7 @@ pub trait Discipline: Copy + fmt::Debug + fmt::Display {
     fn read(options: &str) -> Result<Self, String>;
 
     /// A fresh queue in front of a link of this rate; `seed` is for its random drops and marks.
-    fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue>;
+    fn build(&self, rate: Rate, seed: u64) -> AnyQueue;
 
     /// The limit in packets in front of a link of this rate, where it is one.
     fn packet_limit(&self, rate: Rate) -> Option<usize>;

@@ -6,6 +6,7 @@ use fathom_units::Rate;
 
 use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
 use super::options;
+use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
 /// Drops what does not fit: first in, first out, no more than `limit` waiting.
@@ -68,8 +69,8 @@ impl Discipline for DropTail {
         Ok(Self { limit })
     }
 
-    fn build(&self, _rate: Rate, _seed: u64) -> Box<dyn Queue> {
-        Box::new(*self)
+    fn build(&self, _rate: Rate, _seed: u64) -> AnyQueue {
+        AnyQueue::fifo(*self)
     }
 
     fn packet_limit(&self, _rate: Rate) -> Option<usize> {

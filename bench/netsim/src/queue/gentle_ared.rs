@@ -21,6 +21,7 @@ use super::adaptive_red::{Allowed, MOST, Steered};
 use super::automatic_red::AutomaticRed;
 use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
 use super::red::Red;
+use super::scheduler::AnyQueue;
 
 /// A gARED queue.
 #[derive(Debug)]
@@ -70,8 +71,8 @@ impl Discipline for GentleAredSpec {
         AutomaticRed::read(&Self::KIND, options, f64::MIN_POSITIVE..=MOST).map(Self)
     }
 
-    fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue> {
-        Box::new(GentleAred::new(&self.0, rate, seed))
+    fn build(&self, rate: Rate, seed: u64) -> AnyQueue {
+        AnyQueue::fifo(GentleAred::new(&self.0, rate, seed))
     }
 
     fn packet_limit(&self, rate: Rate) -> Option<usize> {

@@ -5,7 +5,8 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `discipline.rs` | what a queue decides ([`Queue`]), and what a kind of queue declares ([`Discipline`]) |
+//! | `discipline.rs` | what a queue that is first in first out decides ([`Queue`]), and what a kind of queue declares ([`Discipline`]) |
+//! | `scheduler.rs` | what a queue that schedules decides ([`Scheduler`]) |
 //! | `options.rs` | reading `name=value,...` |
 //! | `automatic_red.rs` | RED with automatic parameters, which two kinds share |
 //! | `tc.rs` | words of tc |
@@ -14,6 +15,9 @@
 mod automatic_red;
 mod discipline;
 mod options;
+mod scheduler;
+#[cfg(test)]
+mod scheduler_tests;
 mod tc;
 #[cfg(test)]
 mod testing;
@@ -27,6 +31,7 @@ pub use automatic_red::AutomaticRed;
 pub use discipline::{Admission, Arrival, Discipline, Kind, Queue};
 pub use drop_tail::DropTail;
 pub use red::{Marking, Red};
+pub use scheduler::{AnyQueue, Queued, Scheduler};
 pub use tc::Qdisc;
 
 /// Declares the kinds of queues from their files: the modules, [`QueueSpec`], and the list of kinds.
@@ -35,7 +40,7 @@ macro_rules! queues {
         $(pub mod $file;)+
 
         /// A queue as users write it: `droptail:136p`, `droptail:190kB`, `red:min=5p,max=50p`, `adaptive-red:target=5ms`, `gentle-ared`,
-        /// `avq`, `codel`. `ared` and `gared` are short for the adaptive two.
+        /// `avq`, `codel`, `fq-codel`, `pie`. `ared` and `gared` are short for the adaptive two.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub enum QueueSpec {
             $($(#[$about])* $variant($file::$spec),)+
@@ -58,7 +63,7 @@ macro_rules! queues {
 
         impl QueueSpec {
             /// A fresh queue in front of a link of this rate; `seed` is for its random drops and marks.
-            pub fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue> {
+            pub fn build(&self, rate: Rate, seed: u64) -> AnyQueue {
                 match self {
                     $(Self::$variant(spec) => spec.build(rate, seed),)+
                 }
@@ -109,6 +114,10 @@ queues! {
     Avq = avq::AvqSpec,
     /// Controlled Delay.
     Codel = codel::CodelSpec,
+    /// Controlled Delay with fair queueing between flows.
+    FqCodel = fq_codel::FqCodelSpec,
+    /// Proportional Integral controller Enhanced.
+    Pie = pie::PieSpec,
 }
 
 impl QueueSpec {
@@ -145,6 +154,8 @@ mod tests {
         "gentle-ared:target=5ms,packet=1500B,min=2500p,maxp=0.001,ecn=on,wait=on,mark=avg",
         "avq:a=0.12,g=0.98,buffer=142000B,limit=100p,ecn=on",
         "codel:target=5ms,interval=100ms,limit=1000p,ecn=on",
+        "fq-codel:flows=1024,target=5ms,interval=100ms,limit=10240p,quantum=1514B,ecn=on",
+        "pie:target=15ms,tupdate=15ms,limit=1000p,alpha=0.125,beta=1.25,ecn=on",
     ];
 
     #[test]
@@ -161,6 +172,9 @@ mod tests {
             ("gared:packet=1500B,min=2500p,maxp=0.001", WRITTEN[6]),
             ("avq:buffer=142kB", WRITTEN[7]),
             ("codel", WRITTEN[8]),
+            ("fq-codel", WRITTEN[9]),
+            ("fq_codel:ecn=on", WRITTEN[9]),
+            ("pie", WRITTEN[10]),
         ] {
             assert_eq!(short.parse::<QueueSpec>().unwrap().to_string(), text);
         }
@@ -169,8 +183,9 @@ mod tests {
     #[test]
     fn every_limit_in_packets_is_known() {
         let rate = Rate::from_bits_per_sec(10_000_000);
-        let limits =
-            [Some(136), None, Some(100), Some(100), Some(441), Some(340), Some(15_000), Some(100), Some(1_000)];
+        let limits = [136, 0, 100, 100, 441, 340, 15_000, 100, 1_000, 10_240, 1_000];
+        let limits = limits.map(|limit| (limit > 0).then_some(limit));
+        assert_eq!(limits.len(), WRITTEN.len());
         for (text, limit) in WRITTEN.iter().zip(limits) {
             assert_eq!(text.parse::<QueueSpec>().unwrap().packet_limit(rate), limit, "{text}");
         }

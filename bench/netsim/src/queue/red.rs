@@ -27,6 +27,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::discipline::{Admission, Arrival, Discipline, Kind, Queue, TYPICAL_PACKET};
 use super::options::{self, OptionError, on_off};
+use super::scheduler::AnyQueue;
 use super::tc::Qdisc;
 
 /// Below this probability `mark=p` marks, from it on it drops (ns-2 since April 2002).
@@ -274,8 +275,8 @@ impl Discipline for RedSpec {
         spec.check().map_err(|what| Self::KIND.error(text, what))
     }
 
-    fn build(&self, rate: Rate, seed: u64) -> Box<dyn Queue> {
-        Box::new(Red::new(*self, rate.time_for(u64::from(TYPICAL_PACKET)).as_nanos() as u64, seed))
+    fn build(&self, rate: Rate, seed: u64) -> AnyQueue {
+        AnyQueue::fifo(Red::new(*self, rate.time_for(u64::from(TYPICAL_PACKET)).as_nanos() as u64, seed))
     }
 
     fn packet_limit(&self, _rate: Rate) -> Option<usize> {

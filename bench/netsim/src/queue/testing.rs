@@ -11,8 +11,11 @@ use std::sync::Arc;
 use fathom_units::Rate;
 use parking_lot::Mutex;
 
+use super::QueueSpec;
 use super::discipline::{Admission, Arrival, Queue};
-use crate::link::{Link, LinkStats, Verdict};
+use super::scheduler::Queued;
+use crate::link::{Link, LinkStats, Transmission, Verdict};
+use crate::sim::Ecn;
 
 /// A packet of 1420 bytes that may be marked and finds `queued_packets`.
 pub(super) fn arrival(now: u64, queued_packets: usize) -> Arrival {
@@ -157,3 +160,62 @@ pub(super) fn moments(samples: &[f64]) -> (f64, f64) {
 
 /// Seconds in nanoseconds.
 pub(super) const SECOND: u64 = 1_000_000_000;
+
+/// A link that schedules, with its owner's part: what it sends and drops is kept.
+pub(super) struct Served {
+    pub(super) link: Link,
+    pub(super) sent: Vec<Transmission>,
+    pub(super) dropped: Vec<Queued>,
+    free: Option<u64>,
+}
+
+impl Served {
+    pub(super) fn new(bits_per_sec: u64, queue: &str, seed: u64) -> Self {
+        let (rate, spec) = (Rate::from_bits_per_sec(bits_per_sec), queue.parse::<QueueSpec>().unwrap());
+        let link = Link::new(rate, spec.build(rate, seed));
+        Self { link, sent: Vec::new(), dropped: Vec::new(), free: None }
+    }
+
+    /// Packets arrive in order of time; packets are numbered by the caller.
+    pub(super) fn arrive(&mut self, packet: Queued) {
+        // What is due at the same moment comes first or second, as its owner schedules: here first.
+        self.run_until(packet.arrived);
+        self.link.enqueue(packet);
+        let idle = self.link.is_idle();
+        self.take_dropped();
+        if idle {
+            self.transmit(packet.arrived);
+        }
+    }
+
+    /// Lets time pass until `now`.
+    pub(super) fn run_until(&mut self, now: u64) {
+        while let Some(free) = self.free.filter(|free| *free <= now) {
+            self.transmit(free);
+        }
+    }
+
+    fn transmit(&mut self, now: u64) {
+        let next = self.link.dequeue(now);
+        self.take_dropped();
+        self.free = next.map(|sent| sent.out);
+        self.sent.extend(next);
+    }
+
+    fn take_dropped(&mut self) {
+        while let Some(packet) = self.link.take_dropped() {
+            self.dropped.push(packet);
+        }
+    }
+
+    /// Bytes sent of a flow, of packets that left between two moments.
+    pub(super) fn bytes(&self, flow: u64, from: u64, to: u64) -> u64 {
+        let there = self.sent.iter().filter(|sent| sent.packet.flow == flow && sent.out > from && sent.out <= to);
+        there.map(|sent| u64::from(sent.packet.bytes)).sum()
+    }
+}
+
+/// A packet of a flow.
+pub(super) fn packet(number: u32, flow: u64, arrived: u64, bytes: u32, ecn: Option<Ecn>) -> Queued {
+    Queued { packet: number, bytes, flow, ecn, arrived }
+}

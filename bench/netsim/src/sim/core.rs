@@ -5,7 +5,7 @@ use std::task::Waker;
 use fathom_units::Time;
 
 use super::event_queue::EventQueue;
-use super::network::{AgentId, Ecn, Network};
+use super::network::{AgentId, Ecn, LinkId, Network};
 use super::timers::{TimerKey, Timers};
 use crate::backend::real_time::RealTime;
 
@@ -18,6 +18,8 @@ pub(crate) enum Event {
     Packet(u32),
     /// An agent's own timer.
     Agent(AgentId, u32),
+    /// A link that schedules has sent a packet.
+    LinkFree(LinkId),
 }
 
 /// Everything that time moves, behind one lock.
@@ -55,6 +57,10 @@ impl Core {
             Event::Packet(index) => self.packet_arrives(index),
             Event::Agent(agent, timer) => {
                 self.agent_timer(agent, timer);
+                None
+            }
+            Event::LinkFree(link) => {
+                self.transmit_next(link);
                 None
             }
         }

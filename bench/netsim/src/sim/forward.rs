@@ -126,6 +126,9 @@ impl Core {
                 p.ecn = None;
             }
         }
+        if net.links[link.0 as usize].schedules() {
+            return self.enter_scheduled_link(index, link);
+        }
         let p = &net.packets[index as usize];
         let verdict = net.links[link.0 as usize].arrive(self.now, size, p.ecn.is_some());
         note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, size);
@@ -180,9 +183,9 @@ impl Core {
 }
 
 /// What hashes take for a packet that impairments took, beside the codes of verdicts.
-const IMPAIRED: u32 = 4;
+const IMPAIRED: u32 = 5;
 
-fn note(hash: &mut StableHash, now: u64, place: u32, flow: u32, size: u32) {
+pub(super) fn note(hash: &mut StableHash, now: u64, place: u32, flow: u32, size: u32) {
     hash.add(now);
     hash.add(u64::from(place));
     hash.add(u64::from(flow) << 32 | u64::from(size));

@@ -11,6 +11,7 @@
 //! | `event_queue.rs` | events in order of (time, sequence) |
 //! | `network.rs` | links, sockets, groups, flows, and the store of packets |
 //! | `forward.rs` | the way of a packet |
+//! | `scheduled.rs` | its way over a link whose queue schedules |
 //! | `needs.rs` | what flows need to send, to tell it from what they send again |
 //! | `socket.rs` | sockets, and everything about the network that the handle offers |
 //! | `timers.rs`, `sleep.rs` | timers, and the futures that wait for them |
@@ -24,6 +25,7 @@ mod forward;
 mod handle;
 mod needs;
 pub(crate) mod network;
+mod scheduled;
 mod sleep;
 mod socket;
 mod timers;

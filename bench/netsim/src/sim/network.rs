@@ -35,7 +35,7 @@ pub enum Ecn {
 }
 
 /// Names a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(crate) u16);
 
 /// Names a socket.
@@ -385,6 +385,15 @@ impl Network {
         let closed = self.needs.as_ref().and_then(|all| all.get(p.flow as usize)).is_some_and(|needs| needs.closed);
         let purpose = if closed { Purpose::AfterClose } else { p.purpose };
         self.links[link.0 as usize].note_purpose(purpose, p.wire, dropped);
+    }
+
+    /// As [`Network::note_purpose`], for a packet that waits and may be dropped later: it keeps what it was for when it came.
+    pub(crate) fn note_waiting_purpose(&mut self, index: u32, link: LinkId) {
+        let p = &mut self.packets[index as usize];
+        if self.needs.as_ref().and_then(|all| all.get(p.flow as usize)).is_some_and(|needs| needs.closed) {
+            p.purpose = Purpose::AfterClose;
+        }
+        self.links[link.0 as usize].note_purpose(p.purpose, p.wire, false);
     }
 
     /// The kernel's sockets lost a packet.

@@ -1,0 +1,116 @@
+//! Links behind queues that schedule. Which packet goes next is known only when the link is free, so such a link is told twice of each
+//! packet: when it arrives ([`Link::enqueue`]), and when the link is free to send one ([`Link::dequeue`]).
+//!
+//! Its owner keeps the packets, takes what was dropped after either call ([`Link::take_dropped`]), and calls [`Link::dequeue`] again when a
+//! transmission ends ([`Transmission::out`]), or at the next arrival where nothing was left ([`Link::is_idle`]).
+
+use std::time::Duration;
+
+use fathom_units::Time;
+
+use super::{Link, Service};
+use crate::queue::{Queued, Scheduler};
+
+/// What a link that schedules keeps besides its counts.
+#[derive(Debug)]
+pub(super) struct Scheduled {
+    scheduler: Box<dyn Scheduler>,
+    /// A transmission began, and its end has not been answered with the next one.
+    sending: bool,
+    /// Dropped and not taken yet.
+    dropped: Vec<Queued>,
+}
+
+impl Scheduled {
+    pub(super) const fn new(scheduler: Box<dyn Scheduler>) -> Self {
+        Self { scheduler, sending: false, dropped: Vec::new() }
+    }
+
+    /// Bytes that wait.
+    pub(super) fn bytes(&self) -> u64 {
+        self.scheduler.queued_bytes()
+    }
+}
+
+/// A packet that a link sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmission {
+    /// The packet.
+    pub packet: Queued,
+    /// When its last bit is sent, and the link is free again.
+    pub out: u64,
+    /// It carries a congestion-experienced mark from here.
+    pub mark: bool,
+}
+
+impl Link {
+    /// Whether its queue schedules: packets come by [`Link::enqueue`] then, not by [`Link::arrive`].
+    pub const fn schedules(&self) -> bool {
+        matches!(self.queue, Service::Scheduled(_))
+    }
+
+    /// Whether nothing is being sent: an arriving packet is to be followed by [`Link::dequeue`].
+    pub const fn is_idle(&self) -> bool {
+        matches!(&self.queue, Service::Scheduled(scheduled) if !scheduled.sending)
+    }
+
+    /// A packet arrives, at the time it says, at a link that schedules. [`Link::take_dropped`] has what is dropped for it.
+    pub fn enqueue(&mut self, packet: Queued) {
+        let now = packet.arrived;
+        self.depart_until(now);
+        self.stats.arrived += 1;
+        self.stats.admitted += 1;
+        if let Some(drops) = &mut self.stats.drops {
+            drops.add(now, false);
+        }
+        let in_transmission = self.departures.len();
+        if let Service::Scheduled(scheduled) = &mut self.queue {
+            let before = scheduled.dropped.len();
+            scheduled.scheduler.enqueue(packet, in_transmission, &mut scheduled.dropped);
+            self.note_queue(now, before);
+        }
+        self.stats.max_queue = self.stats.max_queue.max(self.length());
+    }
+
+    /// The link is free at `now`: what it sends next, if anything is left. [`Link::take_dropped`] has what is dropped on the way.
+    pub fn dequeue(&mut self, now: u64) -> Option<Transmission> {
+        self.depart_until(now);
+        let Service::Scheduled(scheduled) = &mut self.queue else { return None };
+        let before = scheduled.dropped.len();
+        let next = scheduled.scheduler.dequeue(now, &mut scheduled.dropped);
+        scheduled.sending = next.is_some();
+        self.note_queue(now, before);
+        let (packet, mark) = next?;
+        let out = self.transmission_ends(now, packet.bytes);
+        self.free_at = out;
+        self.busy += out - now;
+        self.departures.push_back((out, packet.bytes));
+        self.queued_bytes += u64::from(packet.bytes);
+        self.stats.marked += u64::from(mark);
+        self.stats.bytes += u64::from(packet.bytes);
+        if let Some(log) = &mut self.log {
+            log.push((Time::from_nanos(packet.arrived), Duration::from_nanos(out - packet.arrived)));
+        }
+        Some(Transmission { packet, out, mark })
+    }
+
+    /// Takes one of the packets that were dropped, the last one first.
+    pub fn take_dropped(&mut self) -> Option<Queued> {
+        match &mut self.queue {
+            Service::Scheduled(scheduled) => scheduled.dropped.pop(),
+            Service::Fifo(_) => None,
+        }
+    }
+
+    /// Counts what was dropped beyond the first `before`, and what waits now.
+    fn note_queue(&mut self, now: u64, before: usize) {
+        let Service::Scheduled(scheduled) = &self.queue else { return };
+        self.waiting = scheduled.scheduler.queued_packets();
+        let dropped = (scheduled.dropped.len() - before) as u64;
+        self.stats.dropped += dropped;
+        self.stats.admitted -= dropped;
+        if let Some(drops) = &mut self.stats.drops {
+            drops.add_dropped(now, dropped);
+        }
+    }
+}

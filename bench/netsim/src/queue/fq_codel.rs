@@ -1,0 +1,491 @@
+//! FQ-CoDel (RFC 8290): deficit round robin between flows, with CoDel (RFC 8289) in each flow's queue.
+//!
+//! A packet joins the queue that a hash of its flow chooses, one of `flows`; flows that share one by chance are one to everything below.
+//! A queue that gets its first packet is new, with a credit of `quantum` bytes; new queues go before old ones, in the order in which they
+//! became so. The first queue in line sends while its credit is above zero, and each packet takes its size from it. A queue without credit
+//! gets `quantum` more and goes to the end of the old ones. A new queue found empty goes there as well, so that a flow which has one
+//! packet at a time cannot stay new for ever and starve others; an old one found empty leaves the line (RFC 8290 §4.2). So a flow that
+//! needs less than its share is sent at once, and of two flows that always have packets each gets as many bytes as the other, but for the
+//! quantum and a packet.
+//!
+//! Each queue has a CoDel of its own, which decides as a packet leaves: `codel.rs` says how. Where all queues together exceed `limit`, the
+//! one that holds most bytes loses packets from its head, half its bytes but no more than 64 packets at once (RFC 8290 §4.1).
+//!
+//! Departures:
+//! - CoDel spares a queue with at most one full packet left. The full packet is the largest seen, the queue the flow's own. Linux takes the
+//!   interface's MTU, and all queues together.
+//! - What the limit costs a queue counts for its CoDel as drops of its spell: this is Linux's.
+//! - A flow is a flow of the simulation and a direction, or a client of the relay: what the hash of addresses and ports tells apart.
+//! - Linux's limit of 32 MB beside that in packets is left out.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use fathom_units::{Rate, duration_text};
+
+use super::discipline::{Discipline, Kind};
+use super::options::{self, OptionError, on_off};
+use super::scheduler::{AnyQueue, Queued, Scheduler};
+use super::tc::Qdisc;
+use crate::hash::mix;
+
+/// Packets dropped at once at the limit (RFC 8290 §4.1).
+const DROP_BATCH: usize = 64;
+/// A spell that begins within so many intervals of the last one goes on from its count (RFC 8289 §5.5).
+const RECENT: u64 = 16;
+
+/// FQ-CoDel as users write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FqCodelSpec {
+    /// Queues that flows are spread over.
+    pub flows: usize,
+    /// Sojourn to stay below, in each queue.
+    pub target: Duration,
+    /// How long the sojourn may stay above it: about the longest round trip.
+    pub interval: Duration,
+    /// Packets all queues hold.
+    pub limit: usize,
+    /// Bytes a queue may send in its turn.
+    pub quantum: u32,
+    /// ECN-capable packets are marked instead of dropped.
+    pub ecn: bool,
+}
+
+impl Default for FqCodelSpec {
+    /// RFC 8290 §5.2: 1024 queues, 5 ms, 100 ms, 10240 packets, a quantum of 1514 bytes; ECN.
+    fn default() -> Self {
+        Self {
+            flows: 1_024,
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            limit: 10_240,
+            quantum: 1_514,
+            ecn: true,
+        }
+    }
+}
+
+impl fmt::Display for FqCodelSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { flows, limit, quantum, .. } = self;
+        let (target, interval) = (duration_text(self.target), duration_text(self.interval));
+        write!(f, "fq-codel:flows={flows},target={target},interval={interval},limit={limit}p,quantum={quantum}B")?;
+        write!(f, ",ecn={}", on_off(self.ecn))
+    }
+}
+
+impl FqCodelSpec {
+    fn check(self) -> Result<Self, &'static str> {
+        if !(1..=65_536).contains(&self.flows) {
+            return Err("needs flows of 1 to 65536");
+        }
+        if self.target < Duration::from_micros(1) || self.target > self.interval {
+            return Err("needs 1us <= target <= interval");
+        }
+        if self.interval > Duration::from_secs(100) {
+            return Err("needs an interval of 100s at most");
+        }
+        if !(2..=1_000_000).contains(&self.limit) {
+            return Err("needs a limit of 2p to 1000000p");
+        }
+        if !(256..=1_000_000).contains(&self.quantum) {
+            return Err("needs a quantum of 256B to 1MB");
+        }
+        Ok(self)
+    }
+}
+
+/// Packets in order, and their bytes.
+#[derive(Debug, Default)]
+struct Packets {
+    packets: VecDeque<Queued>,
+    bytes: u64,
+}
+
+impl Packets {
+    fn push(&mut self, packet: Queued) {
+        self.bytes += u64::from(packet.bytes);
+        self.packets.push_back(packet);
+    }
+
+    fn pop(&mut self) -> Option<Queued> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.bytes);
+        Some(packet)
+    }
+}
+
+/// CoDel's settings, in nanoseconds and bytes.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    target: u64,
+    interval: u64,
+    ecn: bool,
+    /// The full packet.
+    full: u64,
+}
+
+/// CoDel's state of one queue; names as in `codel.rs`.
+#[derive(Debug, Default)]
+struct CodelState {
+    due: Option<u64>,
+    dropping: bool,
+    next: u64,
+    count: u32,
+    began_with: u32,
+}
+
+impl CodelState {
+    /// `t + interval / sqrt(count)` (RFC 8289 §5.6).
+    fn control_law(&self, t: u64, interval: u64) -> u64 {
+        t.saturating_add((interval as f64 / f64::from(self.count).sqrt()) as u64)
+    }
+
+    /// Whether the sojourn has been above the target for an interval when `packet` leaves and `left` bytes stay behind.
+    fn persists(&mut self, now: u64, packet: &Queued, left: u64, settings: &Settings) -> bool {
+        let sojourn = now.saturating_sub(packet.arrived);
+        if sojourn < settings.target || left <= settings.full {
+            self.due = None;
+            return false;
+        }
+        now >= *self.due.get_or_insert(now.saturating_add(settings.interval))
+    }
+
+    /// The next packet of `queue`, and whether it is marked; those before it that are not to be sent go to `dropped`.
+    fn dequeue(
+        &mut self,
+        now: u64,
+        queue: &mut Packets,
+        settings: &Settings,
+        dropped: &mut Vec<Queued>,
+    ) -> Option<(Queued, bool)> {
+        let (mut packet, mut above) = self.take(now, queue, settings)?;
+        if self.dropping && !above {
+            self.dropping = false;
+        }
+        let begins = above && !self.dropping;
+        if begins {
+            self.begin(now, settings.interval);
+        }
+        while begins || (self.dropping && now >= self.next) {
+            if !begins {
+                self.count = self.count.saturating_add(1);
+                self.next = self.control_law(self.next, settings.interval);
+            }
+            if settings.ecn && packet.ecn.is_some() {
+                return Some((packet, true));
+            }
+            dropped.push(packet);
+            (packet, above) = self.take(now, queue, settings)?;
+            if begins {
+                // The packet behind the first drop of a spell passes, whatever it has waited (RFC 8289 §5.5).
+                break;
+            }
+            self.dropping = above;
+        }
+        Some((packet, false))
+    }
+
+    /// Takes a packet out; whether the sojourn has been above the target for an interval.
+    fn take(&mut self, now: u64, queue: &mut Packets, settings: &Settings) -> Option<(Queued, bool)> {
+        let Some(packet) = queue.pop() else {
+            self.due = None;
+            self.dropping = false;
+            return None;
+        };
+        Some((packet, self.persists(now, &packet, queue.bytes, settings)))
+    }
+
+    /// A spell of drops begins.
+    fn begin(&mut self, now: u64, interval: u64) {
+        self.dropping = true;
+        let grown = self.count.saturating_sub(self.began_with);
+        let recent = now.saturating_sub(self.next) < RECENT * interval;
+        self.count = if grown > 1 && recent { grown } else { 1 };
+        self.began_with = self.count;
+        self.next = self.control_law(now, interval);
+    }
+}
+
+/// One of the queues.
+#[derive(Debug, Default)]
+struct FlowQueue {
+    packets: Packets,
+    codel: CodelState,
+    /// Bytes it may still send in its turn.
+    credit: i64,
+    /// It is in line, among the new or the old ones.
+    in_line: bool,
+}
+
+/// FQ-CoDel's queues. Times are nanoseconds of simulated time.
+#[derive(Debug)]
+pub struct FqCodel {
+    spec: FqCodelSpec,
+    settings: Settings,
+    seed: u64,
+    queues: Vec<FlowQueue>,
+    /// Queues in line, by number.
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    packets: usize,
+    bytes: u64,
+}
+
+impl FqCodel {
+    /// Empty queues; `seed` is the hash's.
+    pub fn new(spec: FqCodelSpec, seed: u64) -> Self {
+        let nanos = |d: Duration| d.as_nanos() as u64;
+        Self {
+            spec,
+            settings: Settings { target: nanos(spec.target), interval: nanos(spec.interval), ecn: spec.ecn, full: 0 },
+            seed,
+            queues: (0..spec.flows).map(|_| FlowQueue::default()).collect(),
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The queue of a flow.
+    fn queue_of(&self, flow: u64) -> usize {
+        let hash = mix(&[self.seed, flow]) >> 32;
+        ((hash * self.queues.len() as u64) >> 32) as usize
+    }
+
+    /// The limit is exceeded: the longest queue loses its first packets.
+    fn drop_from_longest(&mut self, dropped: &mut Vec<Queued>) {
+        let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.packets.bytes) else { return };
+        let enough = longest.packets.bytes / 2;
+        let mut bytes = 0;
+        for _ in 0..DROP_BATCH {
+            let Some(packet) = longest.packets.pop() else { break };
+            bytes += u64::from(packet.bytes);
+            self.packets -= 1;
+            longest.codel.count = longest.codel.count.saturating_add(1);
+            dropped.push(packet);
+            if bytes >= enough {
+                break;
+            }
+        }
+        self.bytes -= bytes;
+    }
+}
+
+impl Scheduler for FqCodel {
+    fn enqueue(&mut self, packet: Queued, in_transmission: usize, dropped: &mut Vec<Queued>) {
+        self.settings.full = self.settings.full.max(u64::from(packet.bytes));
+        let number = self.queue_of(packet.flow);
+        let queue = &mut self.queues[number];
+        queue.packets.push(packet);
+        self.packets += 1;
+        self.bytes += u64::from(packet.bytes);
+        if !queue.in_line {
+            queue.in_line = true;
+            queue.credit = i64::from(self.spec.quantum);
+            self.new.push_back(number as u32);
+        }
+        if self.packets + in_transmission > self.spec.limit {
+            self.drop_from_longest(dropped);
+        }
+    }
+
+    fn dequeue(&mut self, now: u64, dropped: &mut Vec<Queued>) -> Option<(Queued, bool)> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let line = if is_new { &mut self.new } else { &mut self.old };
+            let number = *line.front()?;
+            let queue = &mut self.queues[number as usize];
+            if queue.credit <= 0 {
+                queue.credit += i64::from(self.spec.quantum);
+                line.pop_front();
+                self.old.push_back(number);
+                continue;
+            }
+            let before = dropped.len();
+            let next = queue.codel.dequeue(now, &mut queue.packets, &self.settings, dropped);
+            let gone = dropped[before..].iter().chain(next.as_ref().map(|(packet, _)| packet));
+            for packet in gone {
+                self.packets -= 1;
+                self.bytes -= u64::from(packet.bytes);
+            }
+            if let Some((packet, _)) = next {
+                queue.credit -= i64::from(packet.bytes);
+                return next;
+            }
+            line.pop_front();
+            if is_new && !self.old.is_empty() {
+                self.old.push_back(number);
+            } else {
+                queue.in_line = false;
+            }
+        }
+    }
+
+    fn queued_packets(&self) -> usize {
+        self.packets
+    }
+
+    fn queued_bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Discipline for FqCodelSpec {
+    const KIND: Kind = Kind {
+        name: "fq-codel",
+        short: Some("fq_codel"),
+        example: "flows=1024,target=5ms,interval=100ms,limit=10240p,quantum=1514B,ecn=on",
+        module: Some("sch_fq_codel"),
+    };
+
+    fn read(text: &str) -> Result<Self, String> {
+        let mut spec = Self::default();
+        Self::KIND.read(text, |name, value| {
+            match name {
+                "flows" => spec.flows = value.parse().map_err(|_| OptionError::Value)?,
+                "target" => spec.target = options::duration(value)?,
+                "interval" => spec.interval = options::duration(value)?,
+                "limit" => spec.limit = options::whole_packets(value)?,
+                "quantum" => spec.quantum = options::bytes(value)?.try_into().map_err(|_| OptionError::Value)?,
+                "ecn" => spec.ecn = options::switch(value)?,
+                _ => return Err(OptionError::Name),
+            }
+            Ok(())
+        })?;
+        spec.check().map_err(|what| Self::KIND.error(text, what))
+    }
+
+    fn build(&self, _rate: Rate, seed: u64) -> AnyQueue {
+        AnyQueue::scheduler(FqCodel::new(*self, seed))
+    }
+
+    fn packet_limit(&self, _rate: Rate) -> Option<usize> {
+        Some(self.limit)
+    }
+
+    fn qdisc(&self, _rate: Rate) -> Option<Qdisc> {
+        let Self { flows, limit, quantum, .. } = self;
+        let ecn = if self.ecn { "ecn" } else { "noecn" };
+        let (target, interval) = (self.target.as_micros(), self.interval.as_micros());
+        Some(Qdisc::Within(format!(
+            "fq_codel limit {limit} flows {flows} target {target}us interval {interval}us quantum {quantum} {ecn}"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{SECOND, Served, packet};
+    use super::*;
+    use crate::sim::Ecn;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn backlogged_flows_get_the_same_within_a_quantum() {
+        // Flows of 300, 1000 and 1500 bytes per packet, each at 8 Mbps, on a link of 8 Mbps.
+        let mut served = Served::new(8_000_000, "fq-codel:target=100s,interval=100s", 1);
+        let sizes = [300, 1_000, 1_500];
+        let mut number = 0;
+        for us in 0..2_000_000u64 {
+            for (flow, size) in sizes.iter().enumerate().filter(|(_, size)| us % **size == 0) {
+                served.arrive(packet(number, flow as u64, us * 1_000, *size as u32, None));
+                number += 1;
+            }
+        }
+        // From any moment to any later one, once all are there.
+        for (from, to) in [(100, 200), (100, 1_900), (777, 1_234), (1_500, 1_510)] {
+            let bytes = [0, 1, 2].map(|flow| served.bytes(flow, from * MS, to * MS));
+            let spread = bytes.iter().max().unwrap() - bytes.iter().min().unwrap();
+            // A turn more or less, and the packet that ended it.
+            assert!(spread <= 1_514 + 1_500, "{bytes:?} from {from} ms to {to} ms");
+        }
+    }
+
+    #[test]
+    fn a_sparse_flow_goes_first() {
+        let mut served = Served::new(8_000_000, "fq-codel:target=100s,interval=100s", 1);
+        // Flow 0 keeps a queue of 100 packets and more; flow 1 has a packet every 20 ms.
+        for n in 0..100 {
+            served.arrive(packet(n, 0, 0, 1_000, None));
+        }
+        for n in 0..50u64 {
+            for i in 0..20 {
+                served.arrive(packet(1_000 + 20 * n as u32 + i, 0, n * 20 * MS + u64::from(i) * MS, 1_000, None));
+            }
+            served.arrive(packet(100 + n as u32, 1, n * 20 * MS + 19 * MS + 500_000, 200, None));
+        }
+        served.run_until(10 * SECOND);
+        let waits: Vec<u64> = (served.sent.iter().filter(|sent| sent.packet.flow == 1))
+            .map(|sent| sent.out - sent.packet.arrived)
+            .collect();
+        // The packet in transmission (1 ms at most) and its own 0.2 ms.
+        assert_eq!(waits.len(), 50);
+        assert!(waits.iter().all(|wait| *wait <= 1_200_000), "{waits:?}");
+    }
+
+    #[test]
+    fn marks_and_drops_follow_the_control_law() {
+        for (ecn, marked) in [(Some(Ecn::Ect0), true), (None, false)] {
+            let mut served = Served::new(8_000_000, "fq-codel", 1);
+            // 20 packets at once, then one per millisecond, which is what the link sends: each waits 20 ms.
+            for n in 0..620u64 {
+                served.arrive(packet(n as u32, 7, n.saturating_sub(20) * MS, 1_000, ecn));
+            }
+            let at = |out: u64| (out - MS) / MS; // when it began to be sent
+            let marks: Vec<u64> = served.sent.iter().filter(|s| s.mark).map(|s| at(s.out)).collect();
+            if marked {
+                // The sojourn reaches 5 ms at 5 ms; an interval later the first mark, then 100, 70.7, 57.7 and 50 ms further ones.
+                assert_eq!(marks[..5], [105, 205, 276, 334, 384], "{marks:?}");
+                assert!(served.dropped.is_empty());
+            } else {
+                // The same moments, eleven of them in 620 ms; each drop makes the wait a packet shorter.
+                assert!(marks.is_empty());
+                assert!((9..=11).contains(&served.dropped.len()), "{}", served.dropped.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_queue_pays_at_the_limit() {
+        let mut served = Served::new(8_000, "fq-codel:limit=100p,target=100s,interval=100s", 1);
+        for n in 0..10 {
+            served.arrive(packet(n, 1, 0, 1_000, None));
+        }
+        for n in 0..91 {
+            served.arrive(packet(100 + n, 2, 1, 1_000, None));
+        }
+        // 101 packets: half of the 91 of flow 2 go, from the head.
+        let lost: Vec<u32> = served.dropped.iter().map(|packet| packet.packet).collect();
+        assert!(served.dropped.iter().all(|packet| packet.flow == 2), "{lost:?}");
+        assert_eq!((lost.len(), lost.iter().min(), lost.iter().max()), (46, Some(&100), Some(&145)));
+        let stats = served.link.stats(2);
+        assert_eq!((stats.arrived, stats.admitted, stats.dropped, stats.departed), (101, 55, 46, 0));
+        // At the moment of the drop 101 were there.
+        assert_eq!(stats.max_queue, 100);
+    }
+
+    #[test]
+    fn flows_are_spread_over_the_queues_by_a_seeded_hash() {
+        let spec = FqCodelSpec { flows: 64, ..FqCodelSpec::default() };
+        let places = |seed| (0..64).map(|flow| FqCodel::new(spec, seed).queue_of(flow)).collect::<Vec<_>>();
+        let (one, two) = (places(1), places(2));
+        assert_ne!(one, two);
+        let different = one.iter().collect::<std::collections::BTreeSet<_>>().len();
+        // 64 (1 - 1/e) = 40 expected: collisions are real.
+        assert!((30..52).contains(&different), "{different}");
+    }
+
+    #[test]
+    fn specs_round_trip_and_errors_name_a_fix() {
+        let spec = FqCodelSpec::read(":flows=16,quantum=300B").unwrap();
+        assert_eq!(spec, FqCodelSpec { flows: 16, quantum: 300, ..FqCodelSpec::default() });
+        for wrong in [":flows=0", ":target=200ms", ":interval=200s", ":limit=1p", ":quantum=10B", ":mark=p", ":ecn"] {
+            let error = FqCodelSpec::read(wrong).unwrap_err();
+            assert!(error.contains("flows=1024,target=5ms") && !error.contains('\n'), "{error}");
+        }
+    }
+}

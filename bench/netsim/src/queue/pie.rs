@@ -1,0 +1,397 @@
+//! PIE, Proportional Integral controller Enhanced (RFC 8033).
+//!
+//! Arriving packets are dropped, or marked, with a probability `p` that follows the time packets wait. Every `tupdate`, with the wait
+//! measured now and at the last update, and both in seconds:
+//!
+//! ```text
+//! p <- p + scale (alpha (wait - target) + beta (wait - wait before))
+//! ```
+//!
+//! `scale` is smaller where `p` is: 1 from .1 on, 1/2 below that, 1/8 below .01, and so on by a quarter per decade down to 1/2048 below
+//! .000001, since the rate of senders that halve their windows changes with the square root of `p` (RFC 8033 §4.2). A rise is .02 at most
+//! from .1 on (RFC 8033 §5.5), and `p` loses a fiftieth while nothing waits (RFC 8033 §4.2).
+//!
+//! Packets pass whatever `p` is for the first 150 ms after the queue was calm, that is `p` was 0 and the wait below half the target
+//! (RFC 8033 §4.4), while the wait is below half the target and `p` below .2, and where at most two full packets are queued (RFC 8033
+//! §4.1). Picks are neither too close nor too far apart: `p` is summed up since the last drop, below .85 nothing is dropped, from 8.5 on
+//! the next packet (RFC 8033 §5.4). ECN-capable packets are marked while `p` is at most .1, and dropped above (RFC 8033 §5.1).
+//!
+//! The wait is what RFC 8033 §4.3 allows beside an estimate from the rate: that of the packet that last began to be sent, by its time
+//! stamp, and zero once nothing waits behind it. Linux does the same unless told otherwise, and the link knows the wait exactly: an
+//! estimate of the dequeue rate would only add its error. The queue is first in first out, so the verdict on arrival is PIE's own; when
+//! each packet begins to be sent is known then and kept until the updates have passed that time.
+//!
+//! Departures:
+//! - The wait that lets packets pass is the latest one, as in Linux. The RFC's is that of the last update.
+//! - Above a wait of 250 ms each update adds .02, as in Linux and DOCSIS-PIE (RFC 8034).
+//! - Time that passes uses up the 150 ms, as the RFC has it. In Linux packets that leave do.
+//! - The full packet is the largest seen.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use fathom_units::{Rate, duration_text};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
+use super::options::{self, OptionError, on_off};
+use super::scheduler::AnyQueue;
+use super::tc::Qdisc;
+
+/// RFC 8033 §4.4: bursts that pass, in nanoseconds.
+const BURST: u64 = 150_000_000;
+/// RFC 8033 §5.1: marks instead of drops up to here.
+const MARK_UP_TO: f64 = 0.1;
+/// RFC 8033 §4.1: below, and with a wait below half the target, nothing is dropped.
+const SPARED_BELOW: f64 = 0.2;
+/// RFC 8033 §5.4: bounds of the sum of probabilities between drops.
+const TOO_CLOSE: f64 = 0.85;
+const TOO_FAR: f64 = 8.5;
+/// RFC 8033 §5.5: the largest rise, from this probability on.
+const LARGEST_RISE: f64 = 0.02;
+const RISE_CAPPED_FROM: f64 = 0.1;
+/// RFC 8033 §4.2: what is left of the probability at an update while nothing waits.
+const DECAY: f64 = 0.98;
+/// Linux: above such a wait, in seconds, each update adds [`LARGEST_RISE`].
+const HIGH_WAIT: f64 = 0.25;
+
+/// PIE as users write it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PieSpec {
+    /// Wait to hold.
+    pub target: Duration,
+    /// Time between updates of the probability.
+    pub tupdate: Duration,
+    /// Packets the queue holds.
+    pub limit: usize,
+    /// Gain of the wait's distance from the target, per second.
+    pub alpha: f64,
+    /// Gain of the wait's change, per second.
+    pub beta: f64,
+    /// ECN-capable packets are marked instead of dropped.
+    pub ecn: bool,
+}
+
+impl Default for PieSpec {
+    /// RFC 8033 §4: a target and updates of 15 ms, gains of .125 and 1.25; 1000 packets as in Linux; ECN.
+    fn default() -> Self {
+        let ms = Duration::from_millis;
+        Self { target: ms(15), tupdate: ms(15), limit: 1_000, alpha: 0.125, beta: 1.25, ecn: true }
+    }
+}
+
+impl fmt::Display for PieSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, alpha, beta, .. } = self;
+        let (target, tupdate) = (duration_text(self.target), duration_text(self.tupdate));
+        write!(f, "pie:target={target},tupdate={tupdate},limit={limit}p,alpha={alpha},beta={beta}")?;
+        write!(f, ",ecn={}", on_off(self.ecn))
+    }
+}
+
+impl PieSpec {
+    fn check(self) -> Result<Self, &'static str> {
+        let ms = Duration::from_millis;
+        if self.target < Duration::from_micros(1) || self.target > ms(100_000) {
+            return Err("needs a target of 1us to 100s");
+        }
+        if self.tupdate < ms(1) || self.tupdate > ms(10_000) {
+            return Err("needs a tupdate of 1ms to 10s");
+        }
+        if !(2..=1_000_000).contains(&self.limit) {
+            return Err("needs a limit of 2p to 1000000p");
+        }
+        // Written so that NaN fails.
+        let gains = self.alpha > 0.0 && self.alpha <= 2.0 && self.beta > 0.0 && self.beta <= 2.0;
+        if !gains {
+            return Err("needs alpha and beta above 0 and at most 2");
+        }
+        Ok(self)
+    }
+}
+
+/// A PIE queue. Times are nanoseconds of simulated time.
+#[derive(Debug)]
+pub struct Pie {
+    spec: PieSpec,
+    probability: f64,
+    /// The wait measured last, and at the last update, in seconds.
+    wait: f64,
+    wait_before: f64,
+    /// Time for which packets still pass.
+    burst: u64,
+    /// Probabilities since the last drop.
+    sum: f64,
+    /// Packets that had not begun to be sent at the last arrival: when they do, and their waits.
+    waiting: VecDeque<(u64, u64)>,
+    next_update: u64,
+    /// Largest packet seen: the full packet.
+    full: u32,
+    rng: Pcg64Mcg,
+}
+
+impl Pie {
+    /// An empty queue.
+    pub fn new(spec: PieSpec, seed: u64) -> Self {
+        Self {
+            spec,
+            probability: 0.0,
+            wait: 0.0,
+            wait_before: 0.0,
+            burst: BURST,
+            sum: 0.0,
+            waiting: VecDeque::new(),
+            next_update: spec.tupdate.as_nanos() as u64,
+            full: 0,
+            rng: Pcg64Mcg::seed_from_u64(seed),
+        }
+    }
+
+    /// Measures and updates as far as `now`.
+    fn advance(&mut self, now: u64) {
+        while self.next_update <= now {
+            self.measure(self.next_update);
+            self.update();
+            self.next_update += self.spec.tupdate.as_nanos() as u64;
+            if self.is_at_rest() {
+                // Further updates change nothing.
+                let tupdate = self.spec.tupdate.as_nanos() as u64;
+                self.next_update += now.saturating_sub(self.next_update) / tupdate * tupdate;
+            }
+        }
+        self.measure(now);
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.probability == 0.0 && self.wait == 0.0 && self.wait_before == 0.0 && self.waiting.is_empty()
+    }
+
+    /// The wait of the packet that last began to be sent by `now`.
+    fn measure(&mut self, now: u64) {
+        while let Some((_, wait)) = self.waiting.pop_front_if(|(start, _)| *start <= now) {
+            self.wait = if self.waiting.is_empty() { 0.0 } else { wait as f64 * 1e-9 };
+        }
+    }
+
+    /// RFC 8033 §4.2.
+    fn update(&mut self) {
+        let (target, p) = (self.spec.target.as_secs_f64(), self.probability);
+        let change = self.spec.alpha * (self.wait - target) + self.spec.beta * (self.wait - self.wait_before);
+        let mut change = change * scale(p);
+        if p >= RISE_CAPPED_FROM {
+            change = change.min(LARGEST_RISE);
+        }
+        if self.wait > HIGH_WAIT {
+            change += LARGEST_RISE;
+        }
+        self.probability = (p + change).clamp(0.0, 1.0);
+        if self.wait == 0.0 && self.wait_before == 0.0 {
+            self.probability *= DECAY;
+        }
+        let calm = self.wait < target / 2.0 && self.wait_before < target / 2.0 && self.probability == 0.0;
+        self.burst = if calm { BURST } else { self.burst.saturating_sub(self.spec.tupdate.as_nanos() as u64) };
+        self.wait_before = self.wait;
+    }
+
+    /// Whether this packet is the one to suffer.
+    fn picks(&mut self, a: &Arrival) -> bool {
+        let short = self.wait < self.spec.target.as_secs_f64() / 2.0 && self.probability < SPARED_BELOW;
+        if self.burst > 0 || short || a.queued_bytes <= 2 * u64::from(self.full) {
+            return false;
+        }
+        if self.probability == 0.0 {
+            self.sum = 0.0;
+            return false;
+        }
+        self.sum += self.probability;
+        let picked = self.sum >= TOO_CLOSE && (self.sum >= TOO_FAR || self.rng.random::<f64>() < self.probability);
+        if picked {
+            self.sum = 0.0;
+        }
+        picked
+    }
+}
+
+/// How much of a change is made at this probability (RFC 8033 §4.2).
+fn scale(p: f64) -> f64 {
+    const STEPS: [(f64, f64); 6] = [
+        (0.000_001, 2_048.0),
+        (0.000_01, 512.0),
+        (0.000_1, 128.0),
+        (0.001, 32.0),
+        (0.01, 8.0),
+        (0.1, 2.0),
+    ];
+    STEPS.iter().find(|(below, _)| p < *below).map_or(1.0, |(_, divisor)| 1.0 / divisor)
+}
+
+impl Queue for Pie {
+    fn admit(&mut self, a: &Arrival) -> Admission {
+        self.full = self.full.max(a.bytes);
+        self.advance(a.now);
+        let admission = if a.queued_packets >= self.spec.limit {
+            self.sum = 0.0;
+            Admission::Drop
+        } else {
+            match self.picks(a) {
+                false => Admission::Forward,
+                true if self.spec.ecn && a.ecn_capable && self.probability <= MARK_UP_TO => Admission::Mark,
+                true => Admission::Drop,
+            }
+        };
+        if admission != Admission::Drop {
+            self.waiting.push_back((a.now.saturating_add(a.wait), a.wait));
+        }
+        admission
+    }
+}
+
+impl Discipline for PieSpec {
+    const KIND: Kind = Kind {
+        name: "pie",
+        short: None,
+        example: "target=15ms,tupdate=15ms,limit=1000p,alpha=0.125,beta=1.25,ecn=on",
+        module: Some("sch_pie"),
+    };
+
+    fn read(text: &str) -> Result<Self, String> {
+        let mut spec = Self::default();
+        Self::KIND.read(text, |name, value| {
+            match name {
+                "target" => spec.target = options::duration(value)?,
+                "tupdate" => spec.tupdate = options::duration(value)?,
+                "limit" => spec.limit = options::whole_packets(value)?,
+                "alpha" => spec.alpha = options::number(value)?,
+                "beta" => spec.beta = options::number(value)?,
+                "ecn" => spec.ecn = options::switch(value)?,
+                _ => return Err(OptionError::Name),
+            }
+            Ok(())
+        })?;
+        spec.check().map_err(|what| Self::KIND.error(text, what))
+    }
+
+    fn build(&self, _rate: Rate, seed: u64) -> AnyQueue {
+        AnyQueue::fifo(Pie::new(*self, seed))
+    }
+
+    fn packet_limit(&self, _rate: Rate) -> Option<usize> {
+        Some(self.limit)
+    }
+
+    fn qdisc(&self, _rate: Rate) -> Option<Qdisc> {
+        // tc's gains are in sixteenths.
+        let sixteenths = |gain: f64| (gain * 16.0).round().clamp(0.0, 32.0);
+        let (alpha, beta) = (sixteenths(self.alpha), sixteenths(self.beta));
+        let (target, tupdate) = (self.target.as_micros(), self.tupdate.as_micros());
+        let ecn = if self.ecn { "ecn" } else { "noecn" };
+        let limit = self.limit;
+        Some(Qdisc::Within(format!(
+            "pie limit {limit} target {target}us tupdate {tupdate}us alpha {alpha} beta {beta} {ecn}"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Load, SECOND, Sources, arrival, moments};
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A packet that arrives at this millisecond, waits `wait_ms`, and finds ten full packets.
+    fn packet(ms: u64, wait_ms: u64) -> Arrival {
+        Arrival { wait: wait_ms * MS, queued_bytes: 14_200, ..arrival(ms * MS, 10) }
+    }
+
+    #[test]
+    fn the_probability_follows_the_law() {
+        let mut pie = Pie::new(PieSpec { ecn: false, ..PieSpec::default() }, 1);
+        // Waits of 35 ms from the start: 20 ms above the target, measured once the first packet is sent.
+        let mut expected = (0.0, 0.0);
+        for ms in 0..=300 {
+            pie.admit(&packet(ms, 35));
+            if ms % 15 == 0 && ms > 0 {
+                let wait = if ms >= 35 { 0.035 } else { 0.0 };
+                let change = 0.125 * (wait - 0.015) + 1.25 * (wait - expected.1);
+                let (p, _) = expected;
+                let p: f64 = (p + change * scale(p)).clamp(0.0, 1.0);
+                expected = (if wait == 0.0 && expected.1 == 0.0 { p * 0.98 } else { p }, wait);
+                assert!((pie.probability - expected.0).abs() < 1e-12, "{ms} ms: {} {expected:?}", pie.probability);
+            }
+        }
+        assert!(expected.0 > 0.0);
+    }
+
+    #[test]
+    fn small_probabilities_change_slowly() {
+        let scales = [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 0.5].map(|p| 1.0 / scale(p));
+        assert_eq!(scales, [2_048.0, 512.0, 128.0, 32.0, 8.0, 2.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn a_burst_passes_and_a_standing_queue_does_not() {
+        let mut pie = Pie::new(PieSpec::default(), 1);
+        let first = (0..20_000).find(|ms| pie.admit(&packet(*ms, 100)) != Admission::Forward).unwrap();
+        assert!(first >= 150, "{first} ms");
+        // A calm queue is granted a burst again.
+        for ms in first..first + 60_000 {
+            pie.admit(&packet(ms, 0));
+        }
+        assert_eq!((pie.probability, pie.burst), (0.0, BURST));
+    }
+
+    #[test]
+    fn drops_are_neither_close_nor_far_apart() {
+        let mut pie = Pie::new(PieSpec { ecn: false, ..PieSpec::default() }, 1);
+        (pie.burst, pie.wait, pie.probability) = (0, 1.0, 0.05);
+        pie.next_update = u64::MAX;
+        let dropped: Vec<u64> = (0..100_000).filter(|n| pie.admit(&packet(*n, 30)) == Admission::Drop).collect();
+        let gaps: Vec<u64> = dropped.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        // 0.85 / 0.05 = 17 packets at least, 8.5 / 0.05 = 170 at most (or one more, as sums of fractions round); then one in 20: 16 + 20 in the mean.
+        assert!(gaps.iter().all(|gap| (17..=171).contains(gap)));
+        let (mean, _) = moments(&gaps.iter().map(|gap| *gap as f64).collect::<Vec<_>>());
+        assert!((34.0..38.0).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn marks_turn_into_drops_above_a_tenth() {
+        for (probability, expected) in [(0.09, Admission::Mark), (0.11, Admission::Drop)] {
+            let mut pie = Pie::new(PieSpec::default(), 1);
+            (pie.burst, pie.wait, pie.probability, pie.next_update) = (0, 1.0, probability, u64::MAX);
+            let verdicts: Vec<_> = (0..1_000).map(|n| pie.admit(&packet(n, 30))).collect();
+            assert!(verdicts.contains(&expected));
+            assert!(verdicts.iter().all(|verdict| *verdict == Admission::Forward || *verdict == expected));
+        }
+    }
+
+    #[test]
+    fn flows_that_halve_are_held_at_the_target() {
+        let rate = Rate::from_bits_per_sec(10_000_000);
+        for ecn in [true, false] {
+            let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40 * MS, 120 * MS], ecn };
+            let mut sources = Sources::new(load, Pie::new(PieSpec::default(), 1));
+            sources.run(0, 100 * SECOND, SECOND, |_, _| {});
+            let before = sources.link.stats(100 * SECOND);
+            let mut waits = Vec::new();
+            sources.run(100 * SECOND, 300 * SECOND, SECOND / 100, |link, now| {
+                waits.push(link.queueing_delay(now).as_secs_f64() * 1e3);
+            });
+            let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
+            let (mean, _) = moments(&waits);
+            assert!((10.0..20.0).contains(&mean) && used > 0.95, "{mean} ms, {used}");
+        }
+    }
+
+    #[test]
+    fn specs_round_trip_and_errors_name_a_fix() {
+        let spec = PieSpec::read(":target=20ms,ecn=off").unwrap();
+        assert_eq!(spec, PieSpec { target: Duration::from_millis(20), ecn: false, ..PieSpec::default() });
+        for wrong in [":target=0ms", ":tupdate=1us", ":limit=1p", ":alpha=0", ":beta=3", ":alpha=NaN", ":ecn", "x"] {
+            let error = PieSpec::read(wrong).unwrap_err();
+            assert!(error.contains("target=15ms,tupdate=15ms") && !error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What holds for every queue that schedules.
+
+use proptest::prelude::*;
+
+use super::testing::{SECOND, Served, packet};
+use super::{AnyQueue, KINDS, QueueSpec};
+use crate::sim::Ecn;
+use fathom_units::Rate;
+
+/// Every kind that schedules, by name.
+fn schedulers() -> Vec<&'static str> {
+    let rate = Rate::from_bits_per_sec(10_000_000);
+    let schedules = |name: &&str| match name.parse::<QueueSpec>() {
+        Ok(spec) => matches!(spec.build(rate, 1), AnyQueue::Scheduler(_)),
+        Err(_) => false,
+    };
+    KINDS.iter().map(|kind| kind.name).filter(schedules).collect()
+}
+
+#[test]
+fn schedulers_are_known() {
+    assert!(schedulers().contains(&"fq-codel"));
+}
+
+fn field(ecn: u8) -> Option<Ecn> {
+    [None, Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce)][usize::from(ecn)]
+}
+
+proptest! {
+    /// Packets are sent or dropped, once each; those of a flow and an ECN field in order; the limit holds; the link does not rest while
+    /// packets wait.
+    #[test]
+    fn packets_are_conserved_and_the_limit_holds(
+        arrivals in prop::collection::vec((0u64..4_000_000, 0u64..5, 40u32..1_500, 0u8..4), 1..600),
+        limit in 2usize..80,
+        seed in 0u64..1_000,
+    ) {
+        for name in schedulers() {
+            let mut served = Served::new(10_000_000, &format!("{name}:limit={limit}p"), seed);
+            let mut now = 0;
+            for (number, (gap, flow, bytes, ecn)) in arrivals.iter().enumerate() {
+                // Bursts and pauses: the load is about 1.5.
+                now += if gap % 3 == 0 { *gap } else { 0 };
+                served.arrive(packet(number as u32, *flow, now, *bytes, field(*ecn)));
+                let waiting = served.link.queue_length(now);
+                prop_assert!(waiting <= limit, "{name}: {waiting} of {limit}");
+                let all = served.sent.len() + served.dropped.len();
+                let stats = served.link.stats(now);
+                prop_assert_eq!(stats.arrived, number as u64 + 1);
+                prop_assert_eq!(stats.arrived, stats.admitted + stats.dropped);
+                prop_assert_eq!(stats.admitted, stats.departed + waiting as u64);
+                prop_assert!(all <= number + 1);
+            }
+            served.run_until(now + 100 * SECOND);
+            let mut numbers: Vec<u32> = served.sent.iter().map(|sent| sent.packet.packet).collect();
+            numbers.extend(served.dropped.iter().map(|packet| packet.packet));
+            numbers.sort_unstable();
+            prop_assert_eq!(numbers, (0..arrivals.len() as u32).collect::<Vec<_>>());
+            for flow in 0..5 {
+                for ecn in 0..4 {
+                    let of_flow = served.sent.iter().filter(|s| s.packet.flow == flow && s.packet.ecn == field(ecn));
+                    prop_assert!(of_flow.clone().zip(of_flow.skip(1)).all(|(a, b)| a.packet.packet < b.packet.packet));
+                }
+            }
+            // Sent without a gap while packets wait: what was sent last took all its time, or found an idle link.
+            for pair in served.sent.windows(2) {
+                let time = u64::from(pair[1].packet.bytes) * 800;
+                let began = pair[1].out - time;
+                prop_assert!(began == pair[0].out || began == pair[1].packet.arrived.max(pair[0].out), "{name}");
+            }
+            let stats = served.link.stats(now + 100 * SECOND);
+            prop_assert!(stats.max_queue <= limit && stats.mean_queue >= 0.0);
+            let sojourn: u64 = served.sent.iter().map(|sent| sent.out - sent.packet.arrived).sum();
+            let at_least = sojourn as f64 / (now + 100 * SECOND) as f64;
+            prop_assert!(stats.mean_queue >= at_least * 0.999_999, "{} {at_least}", stats.mean_queue);
+            prop_assert!(!stats.busy.is_nan());
+        }
+    }
+}

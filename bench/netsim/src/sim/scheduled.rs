@@ -1,0 +1,60 @@
+//! The way of a packet over a link whose queue schedules: it waits in the queue until the link is free and the queue chooses it.
+
+use super::core::{Core, Event};
+use super::forward::note;
+use super::network::{Direction, Ecn, LinkId};
+use crate::link::Verdict;
+use crate::queue::Queued;
+
+/// In trace hashes: a packet joins a queue, beside [`Verdict::code`] for what becomes of it.
+const WAITS: u32 = 4;
+
+impl Core {
+    /// A packet reaches a link whose queue schedules.
+    pub(super) fn enter_scheduled_link(&mut self, index: u32, link: LinkId) {
+        let net = &mut self.net;
+        let p = &net.packets[index as usize];
+        let flow = u64::from(p.flow) << 1 | u64::from(p.direction == Direction::Down);
+        let queued = Queued { packet: index, bytes: p.wire, flow, ecn: p.ecn, arrived: self.now };
+        note(&mut net.hash, self.now, u32::from(link.0) | WAITS << 20, p.flow, p.wire);
+        if net.links[link.0 as usize].keeps_bytes() {
+            net.note_waiting_purpose(index, link);
+        }
+        let at = &mut net.links[link.0 as usize];
+        at.enqueue(queued);
+        let idle = at.is_idle();
+        self.drop_from_queue(link);
+        if idle {
+            self.transmit_next(link);
+        }
+    }
+
+    /// A link that schedules is free: it sends what its queue chooses.
+    pub(super) fn transmit_next(&mut self, link: LinkId) {
+        let next = self.net.links[link.0 as usize].dequeue(self.now);
+        self.drop_from_queue(link);
+        let Some(sent) = next else { return };
+        let (index, out, mark) = (sent.packet.packet, sent.out, sent.mark);
+        let net = &mut self.net;
+        let p = &mut net.packets[index as usize];
+        if mark {
+            p.ecn = Some(Ecn::Ce);
+        }
+        let verdict = Verdict::Forward { out, mark };
+        note(&mut net.hash, self.now, u32::from(link.0) | verdict.code() << 20, p.flow, p.wire);
+        self.schedule(out, Event::LinkFree(link));
+        self.leave_link(index, link, out);
+    }
+
+    /// Drops what the queue of a link that schedules has given up.
+    fn drop_from_queue(&mut self, link: LinkId) {
+        let net = &mut self.net;
+        while let Some(queued) = net.links[link.0 as usize].take_dropped() {
+            let p = &net.packets[queued.packet as usize];
+            note(&mut net.hash, self.now, u32::from(link.0) | Verdict::Drop.code() << 20, p.flow, p.wire);
+            let (purpose, wire) = (p.purpose, p.wire);
+            net.links[link.0 as usize].note_dropped_purpose(purpose, wire);
+            net.drop_packet(queued.packet);
+        }
+    }
+}
