@@ -26,7 +26,7 @@ use fathom_units::{Rate, duration_text};
 
 use super::discipline::{Discipline, Kind};
 use super::options::{self, OptionError, on_off};
-use super::scheduler::{AnyQueue, Queued, Scheduler};
+use super::scheduler::{AnyQueue, Packets, Queued, Scheduler};
 use super::tc::Qdisc;
 use crate::hash::mix;
 
@@ -93,26 +93,6 @@ impl FqCodelSpec {
             return Err("needs a quantum of 256B to 1MB");
         }
         Ok(self)
-    }
-}
-
-/// Packets in order, and their bytes.
-#[derive(Debug, Default)]
-struct Packets {
-    packets: VecDeque<Queued>,
-    bytes: u64,
-}
-
-impl Packets {
-    fn push(&mut self, packet: Queued) {
-        self.bytes += u64::from(packet.bytes);
-        self.packets.push_back(packet);
-    }
-
-    fn pop(&mut self) -> Option<Queued> {
-        let packet = self.packets.pop_front()?;
-        self.bytes -= u64::from(packet.bytes);
-        Some(packet)
     }
 }
 
@@ -194,7 +174,7 @@ impl CodelState {
             self.dropping = false;
             return None;
         };
-        Some((packet, self.persists(now, &packet, queue.bytes, settings)))
+        Some((packet, self.persists(now, &packet, queue.bytes(), settings)))
     }
 
     /// A spell of drops begins.
@@ -257,8 +237,8 @@ impl FqCodel {
 
     /// The limit is exceeded: the longest queue loses its first packets.
     fn drop_from_longest(&mut self, dropped: &mut Vec<Queued>) {
-        let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.packets.bytes) else { return };
-        let enough = longest.packets.bytes / 2;
+        let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.packets.bytes()) else { return };
+        let enough = longest.packets.bytes() / 2;
         let mut bytes = 0;
         for _ in 0..DROP_BATCH {
             let Some(packet) = longest.packets.pop() else { break };

@@ -1,5 +1,6 @@
 //! Queues that schedule: they keep the packets of a link, choose which goes next, and may drop or mark it then.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use super::discipline::Queue;
@@ -72,5 +73,38 @@ impl AnyQueue {
     /// A queue that schedules.
     pub fn scheduler(scheduler: impl Scheduler + 'static) -> Self {
         Self::Scheduler(Box::new(scheduler))
+    }
+}
+
+/// Packets in order, and their bytes.
+#[derive(Debug, Default)]
+pub(super) struct Packets {
+    packets: VecDeque<Queued>,
+    bytes: u64,
+}
+
+impl Packets {
+    pub(super) fn push(&mut self, packet: Queued) {
+        self.bytes += u64::from(packet.bytes);
+        self.packets.push_back(packet);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Queued> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.bytes);
+        Some(packet)
+    }
+
+    /// The one that goes first.
+    pub(super) fn head(&self) -> Option<&Queued> {
+        self.packets.front()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 }

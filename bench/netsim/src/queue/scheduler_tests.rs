@@ -19,7 +19,7 @@ fn schedulers() -> Vec<&'static str> {
 
 #[test]
 fn schedulers_are_known() {
-    assert!(schedulers().contains(&"fq-codel"));
+    assert_eq!(schedulers(), ["fq-codel", "dualpi2"]);
 }
 
 fn field(ecn: u8) -> Option<Ecn> {

@@ -1,0 +1,460 @@
+//! DualPI2, the Dual-Queue Coupled AQM with PI2 for the classic queue (RFC 9332, appendix A).
+//!
+//! Packets marked ECT(1) or CE go to the low-latency queue L, all others to the classic queue C (RFC 9332 §2.5.1.1). One controller
+//! steers both: every `T` its base probability follows the time packets wait, in seconds,
+//!
+//! ```text
+//! p' <- p' + alpha (wait - target) + beta (wait - wait before)
+//! T = min(target, rtt / 3)    alpha = 0.1 T / rtt^2    beta = 0.3 / rtt
+//! ```
+//!
+//! Classic packets are marked or dropped with `p_C = p'^2`. The window of a classic sender goes with `1 / sqrt(p_C)`, so with `1 / p'`,
+//! which makes the controller linear (PI2). L packets are marked with `p_CL = k p'`: the window of a scalable sender goes with `1 / p_CL`,
+//! and `k = 2` makes the two about equal. L's own AQM marks more where its queue waits longer than that: from 0 at `min` to 1 at `min +
+//! range`; the larger of both probabilities counts. A packet that nothing waits behind is marked by the coupling only, so that slow links
+//! do not mark for the time that one packet takes.
+//!
+//! L goes first, but where both queues always have packets C gets `classic` of the bytes: weighted round robin. Overload is where `p_CL`
+//! would exceed 1, so `p_C` `1/k^2`: from there on ECN is no longer believed, and both queues drop with `p_C` (RFC 9332 §4.2.3).
+//!
+//! Probabilities are summed up, and the packet at which the sum passes 1 is the one: marks come evenly and nothing is random.
+//!
+//! Departures:
+//! - The wait is that of the packet that goes next, in L or C, whichever is longer: L's counts where L is overloaded.
+//! - The limit is in packets, as elsewhere here, and as in Linux (10000); the RFC's is 250 ms of the link.
+//! - `ecn=off` drops classic packets whatever their ECN field; L packets are always marked.
+//! - The share of C is 1/10, which is Linux's; the RFC leaves the scheduler open.
+
+use std::fmt;
+use std::time::Duration;
+
+use fathom_units::{Rate, duration_text};
+
+use super::discipline::{Discipline, Kind};
+use super::options::{self, OptionError, on_off};
+use super::scheduler::{AnyQueue, Packets, Queued, Scheduler};
+use crate::sim::Ecn;
+
+/// RFC 9332 appendix A.1: gains of the controller, over the worst round trip.
+const ALPHA: f64 = 0.1;
+const BETA: f64 = 0.3;
+/// RFC 9332 appendix A.1: packets up to which L's own AQM marks none.
+const UNMARKED: usize = 1;
+
+/// DualPI2 as users write it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DualPi2Spec {
+    /// Wait of the classic queue to hold.
+    pub target: Duration,
+    /// The worst round trip expected, which sets the controller's gains.
+    pub rtt: Duration,
+    /// How much more often low-latency packets are marked than `p'`: the coupling factor.
+    pub coupling: f64,
+    /// Wait from which L's own AQM marks.
+    pub min: Duration,
+    /// How much longer the wait is at which it marks all.
+    pub range: Duration,
+    /// The classic queue's share of the link while both have packets.
+    pub classic: f64,
+    /// Packets both queues hold.
+    pub limit: usize,
+    /// Classic packets that are ECN-capable are marked instead of dropped.
+    pub ecn: bool,
+}
+
+impl Default for DualPi2Spec {
+    /// RFC 9332 appendix A.1: 15 ms, 100 ms, 2, 800 us and 400 us; a tenth and 10000 packets as in Linux; ECN.
+    fn default() -> Self {
+        Self {
+            target: Duration::from_millis(15),
+            rtt: Duration::from_millis(100),
+            coupling: 2.0,
+            min: Duration::from_micros(800),
+            range: Duration::from_micros(400),
+            classic: 0.1,
+            limit: 10_000,
+            ecn: true,
+        }
+    }
+}
+
+impl fmt::Display for DualPi2Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [target, rtt, min, range] = [self.target, self.rtt, self.min, self.range].map(duration_text);
+        let Self { coupling, classic, limit, .. } = self;
+        write!(f, "dualpi2:target={target},rtt={rtt},k={coupling},min={min},range={range},classic={classic}")?;
+        write!(f, ",limit={limit}p,ecn={}", on_off(self.ecn))
+    }
+}
+
+impl DualPi2Spec {
+    fn check(self) -> Result<Self, &'static str> {
+        let (ms, us) = (Duration::from_millis, Duration::from_micros);
+        if self.target < ms(1) || self.target > ms(10_000) {
+            return Err("needs a target of 1ms to 10s");
+        }
+        if self.rtt < ms(3) || self.rtt > ms(10_000) {
+            return Err("needs an rtt of 3ms to 10s");
+        }
+        if self.min > ms(10_000) || self.range < us(1) || self.range > ms(10_000) {
+            return Err("needs a min of 10s at most and a range of 1us to 10s");
+        }
+        // Written so that NaN fails.
+        let coupled = self.coupling >= 1.0 && self.coupling <= 16.0;
+        let share = self.classic > 0.0 && self.classic < 1.0;
+        if !coupled {
+            return Err("needs k of 1 to 16");
+        }
+        if !share {
+            return Err("needs classic above 0 and below 1");
+        }
+        if !(2..=1_000_000).contains(&self.limit) {
+            return Err("needs a limit of 2p to 1000000p");
+        }
+        Ok(self)
+    }
+
+    /// Seconds between updates.
+    fn period(&self) -> f64 {
+        self.target.as_secs_f64().min(self.rtt.as_secs_f64() / 3.0)
+    }
+}
+
+/// Both queues. Times are nanoseconds of simulated time.
+#[derive(Debug)]
+pub struct DualPi2 {
+    spec: DualPi2Spec,
+    /// Nanoseconds between updates.
+    period: u64,
+    alpha: f64,
+    beta: f64,
+    /// The base probability `p'`.
+    base: f64,
+    /// The wait at the last update, in seconds.
+    wait_before: f64,
+    next_update: u64,
+    low: Packets,
+    classic: Packets,
+    /// Bytes that C may send before L, earned while L went first.
+    earned: f64,
+    low_marks: Recurrence,
+    low_drops: Recurrence,
+    classic_picks: Recurrence,
+}
+
+/// Comes up as often as the probabilities it is given say, at even distances.
+#[derive(Debug, Default)]
+struct Recurrence(f64);
+
+impl Recurrence {
+    fn comes_up(&mut self, probability: f64) -> bool {
+        self.0 += probability;
+        let up = self.0 > 1.0;
+        if up {
+            self.0 -= 1.0;
+        }
+        up
+    }
+}
+
+impl DualPi2 {
+    /// Empty queues.
+    pub fn new(spec: DualPi2Spec) -> Self {
+        let (period, rtt) = (spec.period(), spec.rtt.as_secs_f64());
+        let nanos = (period * 1e9) as u64;
+        Self {
+            spec,
+            period: nanos,
+            alpha: ALPHA * period / (rtt * rtt),
+            beta: BETA / rtt,
+            base: 0.0,
+            wait_before: 0.0,
+            next_update: nanos,
+            low: Packets::default(),
+            classic: Packets::default(),
+            earned: 0.0,
+            low_marks: Recurrence::default(),
+            low_drops: Recurrence::default(),
+            classic_picks: Recurrence::default(),
+        }
+    }
+
+    /// Probability of a mark in L that comes from C: `p_CL`.
+    fn coupled(&self) -> f64 {
+        self.spec.coupling * self.base
+    }
+
+    /// Probability of a mark or drop in C: `p_C`.
+    fn squared(&self) -> f64 {
+        self.base * self.base
+    }
+
+    fn is_overloaded(&self) -> bool {
+        self.coupled() >= 1.0
+    }
+
+    /// Probability of a mark by L's own AQM for a packet that has waited so many nanoseconds.
+    fn native(&self, wait: u64) -> f64 {
+        let wait = Duration::from_nanos(wait).saturating_sub(self.spec.min);
+        (wait.as_secs_f64() / self.spec.range.as_secs_f64()).min(1.0)
+    }
+
+    /// Makes the updates that are due by `now`. The queues have been the same since the last one, but for the time.
+    fn advance(&mut self, now: u64) {
+        while self.next_update <= now {
+            let at = self.next_update;
+            let wait_of = |queue: &Packets| queue.head().map_or(0, |head| at.saturating_sub(head.arrived));
+            let wait = wait_of(&self.low).max(wait_of(&self.classic)) as f64 * 1e-9;
+            self.update(wait);
+            self.next_update += self.period;
+            if self.base == 0.0 && self.low.len() + self.classic.len() == 0 {
+                // Further updates change nothing.
+                self.next_update += now.saturating_sub(self.next_update) / self.period * self.period;
+                self.wait_before = 0.0;
+            }
+        }
+    }
+
+    fn update(&mut self, wait: f64) {
+        let target = self.spec.target.as_secs_f64();
+        let change = self.alpha * (wait - target) + self.beta * (wait - self.wait_before);
+        self.base = (self.base + change).clamp(0.0, 1.0);
+        self.wait_before = wait;
+    }
+
+    /// Whether L is served next.
+    fn low_goes_first(&mut self) -> Option<bool> {
+        match (self.low.head(), self.classic.head()) {
+            (None, None) => None,
+            (Some(low), Some(classic)) => {
+                // In the long run L sends (1 - classic) / classic bytes per byte of C.
+                let first = self.earned < f64::from(classic.bytes);
+                if first {
+                    self.earned += f64::from(low.bytes) * self.spec.classic / (1.0 - self.spec.classic);
+                } else {
+                    self.earned -= f64::from(classic.bytes);
+                }
+                Some(first)
+            }
+            (low, _) => {
+                self.earned = 0.0;
+                Some(low.is_some())
+            }
+        }
+    }
+
+    /// What becomes of a packet from L: `None` if it is dropped, else whether it is marked.
+    fn judge_low(&mut self, now: u64, packet: &Queued, before: usize) -> Option<bool> {
+        let coupled = self.coupled();
+        if self.is_overloaded() {
+            let picked = self.squared();
+            return (!self.low_drops.comes_up(picked)).then(|| self.low_marks.comes_up(coupled.min(1.0)));
+        }
+        let native = if before > UNMARKED { self.native(now.saturating_sub(packet.arrived)) } else { 0.0 };
+        Some(self.low_marks.comes_up(native.max(coupled)))
+    }
+
+    /// As [`DualPi2::judge_low`], for a packet from C.
+    fn judge_classic(&mut self, packet: &Queued) -> Option<bool> {
+        let picked = self.squared();
+        if !self.classic_picks.comes_up(picked) {
+            return Some(false);
+        }
+        let marks = self.spec.ecn && packet.ecn.is_some() && !self.is_overloaded();
+        marks.then_some(true)
+    }
+}
+
+impl Scheduler for DualPi2 {
+    fn enqueue(&mut self, packet: Queued, in_transmission: usize, dropped: &mut Vec<Queued>) {
+        self.advance(packet.arrived);
+        if self.queued_packets() + in_transmission >= self.spec.limit {
+            dropped.push(packet);
+            return;
+        }
+        match packet.ecn {
+            Some(Ecn::Ect1 | Ecn::Ce) => self.low.push(packet),
+            Some(Ecn::Ect0) | None => self.classic.push(packet),
+        }
+    }
+
+    fn dequeue(&mut self, now: u64, dropped: &mut Vec<Queued>) -> Option<(Queued, bool)> {
+        self.advance(now);
+        loop {
+            let low_first = self.low_goes_first()?;
+            let before = self.low.len();
+            let packet = if low_first { self.low.pop() } else { self.classic.pop() }?;
+            let judged =
+                if low_first { self.judge_low(now, &packet, before) } else { self.judge_classic(&packet) };
+            match judged {
+                Some(mark) => return Some((packet, mark)),
+                None => dropped.push(packet),
+            }
+        }
+    }
+
+    fn queued_packets(&self) -> usize {
+        self.low.len() + self.classic.len()
+    }
+
+    fn queued_bytes(&self) -> u64 {
+        self.low.bytes() + self.classic.bytes()
+    }
+}
+
+impl Discipline for DualPi2Spec {
+    const KIND: Kind = Kind {
+        name: "dualpi2",
+        short: None,
+        example: "target=15ms,rtt=100ms,k=2,min=800us,range=400us,classic=0.1,limit=10000p,ecn=on",
+        module: None,
+    };
+
+    fn read(text: &str) -> Result<Self, String> {
+        let mut spec = Self::default();
+        Self::KIND.read(text, |name, value| {
+            match name {
+                "target" => spec.target = options::duration(value)?,
+                "rtt" => spec.rtt = options::duration(value)?,
+                "k" => spec.coupling = options::number(value)?,
+                "min" => spec.min = options::duration(value)?,
+                "range" => spec.range = options::duration(value)?,
+                "classic" => spec.classic = options::number(value)?,
+                "limit" => spec.limit = options::whole_packets(value)?,
+                "ecn" => spec.ecn = options::switch(value)?,
+                _ => return Err(OptionError::Name),
+            }
+            Ok(())
+        })?;
+        spec.check().map_err(|what| Self::KIND.error(text, what))
+    }
+
+    fn build(&self, _rate: Rate, _seed: u64) -> AnyQueue {
+        AnyQueue::scheduler(DualPi2::new(*self))
+    }
+
+    fn packet_limit(&self, _rate: Rate) -> Option<usize> {
+        Some(self.limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{SECOND, Served, packet};
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Queues whose base probability stays.
+    fn with_base(base: f64, ecn: bool) -> DualPi2 {
+        let mut queue = DualPi2::new(DualPi2Spec { ecn, ..DualPi2Spec::default() });
+        (queue.base, queue.next_update) = (base, u64::MAX);
+        queue
+    }
+
+    /// Marked and dropped of 10000 packets that pass one by one, none waiting.
+    fn judged(base: f64, packet_ecn: Option<Ecn>, ecn: bool) -> (usize, usize) {
+        let (mut queue, mut dropped, mut marked) = (with_base(base, ecn), Vec::new(), 0);
+        for n in 0..10_000 {
+            queue.enqueue(packet(n, 0, u64::from(n) * MS, 1_000, packet_ecn), 0, &mut dropped);
+            let next = queue.dequeue(u64::from(n) * MS, &mut dropped);
+            marked += usize::from(next.is_some_and(|(_, mark)| mark));
+        }
+        (marked, dropped.len())
+    }
+
+    #[test]
+    fn low_latency_marks_are_coupled_and_classic_ones_squared() {
+        for base in [0.01, 0.05, 0.1, 0.3, 0.49] {
+            let near = |count: usize, p: f64| (count as f64 - 10_000.0 * p).abs() < 1.5;
+            let (low, classic) = (judged(base, Some(Ecn::Ect1), true), judged(base, Some(Ecn::Ect0), true));
+            assert!(near(low.0, 2.0 * base) && low.1 == 0, "p' {base}: {low:?}");
+            assert!(near(classic.0, base * base) && classic.1 == 0, "p' {base}: {classic:?}");
+            for (packet_ecn, ecn) in [(None, true), (Some(Ecn::Ect0), false)] {
+                let dropped = judged(base, packet_ecn, ecn);
+                assert!(near(dropped.1, base * base) && dropped.0 == 0, "p' {base}: {dropped:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn overload_drops_from_both_queues() {
+        let (low, classic) = (judged(0.6, Some(Ecn::Ect1), true), judged(0.6, Some(Ecn::Ect0), true));
+        // .36 dropped; what is left of L is marked.
+        assert!((3_599..=3_601).contains(&low.1) && low.0 >= 6_390, "{low:?}");
+        assert!((3_599..=3_601).contains(&classic.1) && classic.0 == 0, "{classic:?}");
+    }
+
+    #[test]
+    fn the_ramp_marks_what_waits_too_long() {
+        let queue = with_base(0.0, true);
+        let at = [0, 800, 1_000, 1_200, 5_000].map(|us| queue.native(us * 1_000));
+        assert_eq!(at.map(|p| (p * 1e9).round() / 1e9), [0.0, 0.0, 0.5, 1.0, 1.0]);
+        // A packet that nothing waits behind is not marked for its wait.
+        let (mut queue, mut dropped) = (with_base(0.0, true), Vec::new());
+        for n in 0..3 {
+            queue.enqueue(packet(n, 0, 0, 1_000, Some(Ecn::Ect1)), 0, &mut dropped);
+        }
+        let marks: Vec<bool> = (0..3).map(|_| queue.dequeue(10 * MS, &mut dropped).unwrap().1).collect();
+        assert_eq!(marks, [false, true, false], "the sum passes 1 at the second; the third is alone");
+    }
+
+    #[test]
+    fn the_base_probability_follows_the_law() {
+        let mut queue = DualPi2::new(DualPi2Spec::default());
+        let mut dropped = Vec::new();
+        assert!((queue.alpha - 0.15).abs() < 1e-12 && (queue.beta - 3.0).abs() < 1e-12 && queue.period == 15 * MS);
+        queue.enqueue(packet(0, 0, 0, 1_000, None), 0, &mut dropped);
+        let (mut expected, mut before) = (0.0f64, 0.0);
+        for n in 1..=10u64 {
+            queue.advance(n * 15 * MS);
+            let wait = n as f64 * 0.015;
+            expected = (expected + 0.15 * (wait - 0.015) + 3.0 * (wait - before)).clamp(0.0, 1.0);
+            before = wait;
+            assert!((queue.base - expected).abs() < 1e-9, "{n}: {} {expected}", queue.base);
+        }
+        // With nothing there it falls back to zero, however long nobody looks.
+        while queue.dequeue(200 * MS, &mut dropped).is_some() {}
+        queue.advance(3_600 * SECOND);
+        assert_eq!((queue.base, queue.wait_before), (0.0, 0.0));
+        assert!(queue.next_update > 3_600 * SECOND);
+    }
+
+    #[test]
+    fn the_classic_queue_keeps_its_share() {
+        // Both always have packets. p' stays below: the target is far.
+        let mut served = Served::new(8_000_000, "dualpi2:target=10s,rtt=10s", 1);
+        for ms in 0..4_000u64 {
+            for (flow, ecn) in [(0, None), (1, Some(Ecn::Ect1))] {
+                served.arrive(packet(ms as u32, flow, ms * MS, 1_000, ecn));
+            }
+        }
+        let [classic, low] = [0, 1].map(|flow| served.bytes(flow, 1_000 * MS, 4_000 * MS));
+        // L brings as many packets as the link carries and C gets a tenth: the rest of L waits.
+        assert!((classic as f64 / (classic + low) as f64 - 0.1).abs() < 0.001, "{classic} {low}");
+    }
+
+    #[test]
+    fn a_low_latency_packet_overtakes_the_classic_queue() {
+        let mut served = Served::new(8_000_000, "dualpi2", 1);
+        for n in 0..20 {
+            served.arrive(packet(n, 0, 0, 1_000, None));
+        }
+        served.arrive(packet(100, 1, 5 * MS + 1, 1_000, Some(Ecn::Ect1)));
+        served.run_until(SECOND);
+        let out = served.sent.iter().find(|sent| sent.packet.packet == 100).unwrap().out;
+        assert_eq!(out, 7 * MS, "behind the packet in transmission");
+    }
+
+    #[test]
+    fn specs_round_trip_and_errors_name_a_fix() {
+        let spec = DualPi2Spec::read(":target=20ms,k=1.5").unwrap();
+        assert_eq!(spec, DualPi2Spec { target: Duration::from_millis(20), coupling: 1.5, ..DualPi2Spec::default() });
+        for wrong in
+            [":target=0ms", ":rtt=1ms", ":k=0", ":k=NaN", ":range=0s", ":classic=1", ":limit=1p", ":ecn", ":x=1", "x"]
+        {
+            let error = DualPi2Spec::read(wrong).unwrap_err();
+            assert!(error.contains("target=15ms,rtt=100ms") && !error.contains('\n'), "{error}");
+        }
+    }
+}
