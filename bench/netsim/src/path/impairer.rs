@@ -148,6 +148,11 @@ impl Impairer {
         bleaches
     }
 
+    /// Whether every ECN field is cleared.
+    pub const fn bleaches_all(&self) -> bool {
+        self.spec.bleach
+    }
+
     /// A packet's last bit leaves the link at `out` nanoseconds.
     pub fn leave(&mut self, out: u64, payload: u32) -> Leaving {
         let at = if self.happens(self.spec.reorder) {

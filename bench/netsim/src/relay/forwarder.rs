@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::RelaySpec;
 use super::faults::Faults;
+use super::held::{Held, Passage};
 use super::line::{Copies, Line, LineStats};
 use crate::udp::Udp;
 
@@ -20,7 +21,7 @@ const MOST_CLIENTS: usize = 512;
 /// A client that says nothing for so long is forgotten, as NATs forget (RFC 4787 §4.3: two minutes or more).
 const FORGOTTEN: Duration = Duration::from_secs(120);
 /// Bytes under way at most; what comes on top is dropped and counted.
-const MOST_BYTES: usize = 256 << 20;
+pub(super) const MOST_BYTES: usize = 256 << 20;
 /// The longest sleep: how soon a request to stop is seen.
 const LOOK_UP: Duration = Duration::from_millis(50);
 /// Datagrams read from a socket before others get their turn, in one read of at most so many bytes each.
@@ -104,17 +105,17 @@ fn is_short(datagram: &[u8]) -> bool {
 }
 
 /// A client's address, and the number of its entrance.
-type Place = (usize, SocketAddr);
+pub(super) type Place = (usize, SocketAddr);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Towards {
+pub(super) enum Towards {
     Client,
     Server,
 }
 
 /// A datagram under way. Ordered by time, then by arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Waiting {
+pub(super) struct Waiting {
     at: u64,
     order: u64,
     towards: Towards,
@@ -125,7 +126,7 @@ struct Waiting {
 
 impl Waiting {
     /// Memory that one with so many bytes takes.
-    const fn cost(bytes: usize) -> usize {
+    pub(super) const fn cost(bytes: usize) -> usize {
         size_of::<Self>() + bytes
     }
 }
@@ -170,10 +171,12 @@ pub struct Relay {
     clients: Vec<Client>,
     known: HashMap<Place, usize>,
     waiting: BinaryHeap<Reverse<Waiting>>,
-    waiting_bytes: usize,
+    /// Those that wait in a line whose queue schedules.
+    pub(super) held: Held,
+    pub(super) waiting_bytes: usize,
     order: u64,
     clock: Clock,
-    stats: RelayStats,
+    pub(super) stats: RelayStats,
     tap: Option<Tap>,
     /// Clients at once.
     most: usize,
@@ -240,6 +243,7 @@ impl Relay {
             clients: Vec::new(),
             known: HashMap::new(),
             waiting: BinaryHeap::new(),
+            held: Held::default(),
             waiting_bytes: 0,
             order: 0,
             clock: Clock::Wall(Instant::now()),
@@ -260,7 +264,7 @@ impl Relay {
         Ok(self)
     }
 
-    /// Shows every datagram to `tap` as it comes in.
+    /// Shows every datagram to `tap` as it comes in, or, where a queue schedules, as it leaves the queue.
     #[must_use]
     pub fn tapped(mut self, tap: impl FnMut(&Passing<'_>) + Send + 'static) -> Self {
         self.tap = Some(Box::new(tap));
@@ -337,7 +341,8 @@ impl Relay {
     /// Sleeps until a datagram comes or goes on, and takes in what came.
     fn wait(&mut self, now: Duration, until: Option<Duration>) -> Result<(), RelayError> {
         let due = self.waiting.peek().map(|Reverse(next)| Duration::from_nanos(next.at));
-        let times = [due, self.faults.next(now), until, Some(now + LOOK_UP)];
+        let free = [&self.down, &self.up].map(|line| line.next_departure().map(Duration::from_nanos));
+        let times = [due, free[0], free[1], self.faults.next(now), until, Some(now + LOOK_UP)];
         let sleep = times.into_iter().flatten().min().unwrap_or(now).saturating_sub(now);
         let timeout = Timespec { tv_sec: sleep.as_secs() as i64, tv_nsec: i64::from(sleep.subsec_nanos()) };
         // Clients first: taking in from them neither makes nor forgets any, so that their numbers hold until all have had their turn.
@@ -415,21 +420,34 @@ impl Relay {
     /// A datagram enters its line.
     fn pass(&mut self, towards: Towards, client: Place, ecn: Option<EcnCodepoint>, datagram: &[u8]) {
         let now = self.now();
-        let line = match towards {
+        let passage = Passage { towards, client, ecn, at: now };
+        if !self.faults.let_pass(now, datagram.len()) {
+            self.stats.cut_off += 1;
+            return self.go_on(passage, Copies::default(), datagram);
+        }
+        let line = self.line(towards);
+        if line.schedules() {
+            return self.enter_scheduled(passage, datagram);
+        }
+        let copies = line.arrive(now.as_nanos() as u64, datagram.len() as u32, ecn.is_some());
+        self.go_on(passage, copies, datagram);
+    }
+
+    pub(super) fn line(&mut self, towards: Towards) -> &mut Line {
+        match towards {
             Towards::Client => &mut self.down,
             Towards::Server => &mut self.up,
-        };
-        let copies = if self.faults.let_pass(now, datagram.len()) {
-            line.arrive(now.as_nanos() as u64, datagram.len() as u32, ecn.is_some())
-        } else {
-            self.stats.cut_off += 1;
-            Copies::default()
-        };
+        }
+    }
+
+    /// What became of a datagram in its line is known.
+    pub(super) fn go_on(&mut self, passage: Passage, copies: Copies, datagram: &[u8]) {
+        let Passage { towards, client, ecn, at } = passage;
         if let Some(tap) = &mut self.tap {
             let to_server = towards == Towards::Server;
             let (ecn, leaves) = (ecn.map_or(0, |ecn| ecn as u8), copies[0].map(|copy| Duration::from_nanos(copy.at)));
             let server = self.entrances[client.0].to;
-            tap(&Passing { at: now, to_server, client: client.1, server, ecn, contents: datagram, leaves });
+            tap(&Passing { at, to_server, client: client.1, server, ecn, contents: datagram, leaves });
         }
         for copy in copies.into_iter().flatten() {
             if self.waiting_bytes + Waiting::cost(datagram.len()) > MOST_BYTES {
@@ -450,6 +468,7 @@ impl Relay {
 
     fn send_due(&mut self, now: Duration) {
         let now = now.as_nanos() as u64;
+        self.depart_due(now);
         while self.waiting.peek().is_some_and(|Reverse(next)| next.at <= now) {
             let Some(Reverse(next)) = self.waiting.pop() else { return };
             self.waiting_bytes -= Waiting::cost(next.contents.len());

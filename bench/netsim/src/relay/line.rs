@@ -39,8 +39,10 @@ pub struct LineStats {
 #[derive(Debug)]
 pub struct Line {
     impairer: Impairer,
-    link: Option<Link>,
-    stats: LineStats,
+    pub(super) link: Option<Link>,
+    /// When a link that schedules is free to send the next datagram (`scheduled.rs`).
+    pub(super) free: Option<u64>,
+    pub(super) stats: LineStats,
 }
 
 impl Line {
@@ -49,15 +51,20 @@ impl Line {
         let link = path
             .link
             .map(|(capacity, queue)| Link::new(capacity.of_seed(seed), queue.build(capacity.nominal(), seed ^ 1)));
-        Self { impairer: Impairer::new(path.impairments, path.delay, seed), link, stats: LineStats::default() }
+        Self {
+            impairer: Impairer::new(path.impairments, path.delay, seed),
+            link,
+            free: None,
+            stats: LineStats::default(),
+        }
     }
 
-    /// A datagram of `payload` bytes comes in at `now` nanoseconds.
+    /// A datagram of `payload` bytes comes in at `now` nanoseconds at a line whose queue does not schedule ([`Line::schedules`]).
     pub fn arrive(&mut self, now: u64, payload: u32, ecn_capable: bool) -> Copies {
-        if self.impairer.enter(now, payload, payload + WIRE_OVERHEAD).is_err() {
+        if self.takes(now, payload) {
             return [None; 2];
         }
-        let bleach = self.impairer.bleaches(ecn_capable);
+        let bleach = self.bleaches(ecn_capable);
         let verdict = match &mut self.link {
             Some(link) => link.arrive(now, payload + WIRE_OVERHEAD, ecn_capable && !bleach),
             None => Verdict::Forward { out: now, mark: false },
@@ -66,9 +73,24 @@ impl Line {
             self.stats.dropped += 1;
             return [None; 2];
         };
+        self.behind_link(out, mark, payload)
+    }
+
+    /// A datagram comes in; whether something takes it before the link.
+    pub(super) fn takes(&mut self, now: u64, payload: u32) -> bool {
+        self.impairer.enter(now, payload, payload + WIRE_OVERHEAD).is_err()
+    }
+
+    /// Whether a datagram's ECN field is cleared before the link; `ecn`: it has one.
+    pub(super) fn bleaches(&mut self, ecn: bool) -> bool {
+        self.impairer.bleaches(ecn)
+    }
+
+    /// What becomes of a datagram whose last bit leaves the link at `out`.
+    pub(super) fn behind_link(&mut self, out: u64, mark: bool, payload: u32) -> Copies {
         self.stats.marked += u64::from(mark);
         let leaving = self.impairer.leave(out, payload);
-        let copy = Copy { at: leaving.at, mark, bleach, flip: leaving.flip };
+        let copy = Copy { at: leaving.at, mark, bleach: self.impairer.bleaches_all(), flip: leaving.flip };
         let copies = 1 + u64::from(leaving.twice);
         self.stats.forwarded += copies;
         self.stats.bytes += copies * u64::from(payload);

@@ -4,6 +4,8 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `line.rs` | one direction: what becomes of each datagram, by the same links and queues as in virtual time. Pure |
+//! | `scheduled.rs` | the same where the queue schedules, so that a datagram's fate is known later |
+//! | `held.rs` | the datagrams that wait for it |
 //! | `faults.rs` | events that the relay sees to itself: blackouts and a smaller MTU of both directions, a new port |
 //! | `forwarder.rs` | sockets, clients, the clock, the loop |
 //!
@@ -11,11 +13,14 @@
 
 mod faults;
 mod forwarder;
+mod held;
 mod line;
+mod scheduled;
 
 pub use faults::Faults;
 pub use forwarder::{Passing, Relay, RelayError, RelayStats};
 pub use line::{Copies, Copy, Line, LineStats};
+pub use scheduled::Incoming;
 
 use crate::path::{DirectedPath, PathEvent};
 

@@ -251,3 +251,33 @@ fn a_reply_to_an_evicted_client_is_dropped() {
     relay.take_in(&[true; 2], &mut [vec![0; LARGEST]]);
     assert_eq!((relay.clients.len(), relay.stats.overrun, relay.down.stats().impairments.arrived), (0, 1, 1));
 }
+
+#[test]
+fn a_queue_that_schedules_serves_clients_in_turn() {
+    let (server, busy, sparse) = (socket(), socket(), socket());
+    // 972 bytes and 28 of headers take 100 ms.
+    let link = Some((fathom_units::Rate::from_bits_per_sec(80_000).into(), "fq-codel:quantum=1000B".parse().unwrap()));
+    let spec = RelaySpec { up: DirectedPath { link, ..DirectedPath::default() }, ..RelaySpec::default() };
+    let to = server.local_addr().unwrap();
+    let mut relay = Relay::bind("127.0.0.1:0".parse().unwrap(), to, spec).unwrap();
+    let millis = Arc::new(AtomicU64::new(0));
+    relay.clock = Clock::Hand(Arc::clone(&millis));
+    let at = relay.address().unwrap();
+    for n in 0..4 {
+        busy.send_to(&[n; 972], at).unwrap();
+    }
+    sparse.send_to(&[9; 972], at).unwrap();
+    while relay.up.stats().impairments.arrived < 5 {
+        turn(&mut relay);
+    }
+    let mut came = Vec::new();
+    for step in 1..=5 {
+        millis.store(100 * step, Ordering::Relaxed);
+        turn(&mut relay);
+        let mut buffer = [0; 1_000];
+        assert_eq!(server.recv(&mut buffer).unwrap(), 972);
+        came.push(buffer[0]);
+    }
+    assert_eq!(came, [0, 9, 1, 2, 3]);
+    assert_eq!((relay.stats().up.forwarded, relay.waiting_bytes), (5, 0));
+}

@@ -1,0 +1,114 @@
+//! Datagrams that wait in a line whose queue schedules.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use quinn_udp::EcnCodepoint;
+
+use super::forwarder::{Place, Relay, Towards, Waiting};
+use super::scheduled::Incoming;
+use crate::hash::StableHash;
+use crate::sim::Ecn;
+
+/// A datagram on its way into or through a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passage {
+    pub(super) towards: Towards,
+    pub(super) client: Place,
+    pub(super) ecn: Option<EcnCodepoint>,
+    /// When it came in.
+    pub(super) at: Duration,
+}
+
+/// Datagrams by number.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    datagrams: Vec<(Passage, Vec<u8>)>,
+    free: Vec<u32>,
+}
+
+impl Held {
+    /// Keeps a datagram; its number.
+    fn keep(&mut self, passage: Passage, contents: &[u8]) -> u32 {
+        if let Some(number) = self.free.pop() {
+            let kept = &mut self.datagrams[number as usize];
+            kept.0 = passage;
+            kept.1.extend_from_slice(contents);
+            return number;
+        }
+        self.datagrams.push((passage, contents.to_vec()));
+        self.datagrams.len() as u32 - 1
+    }
+
+    /// Gives a datagram back, and lends its storage until [`Held::store`].
+    fn take(&mut self, number: u32) -> (Passage, Vec<u8>) {
+        self.free.push(number);
+        let kept = &mut self.datagrams[number as usize];
+        (kept.0, std::mem::take(&mut kept.1))
+    }
+
+    fn store(&mut self, number: u32, mut contents: Vec<u8>) {
+        contents.clear();
+        self.datagrams[number as usize].1 = contents;
+    }
+}
+
+impl Relay {
+    /// A datagram enters a line whose queue schedules.
+    pub(super) fn enter_scheduled(&mut self, passage: Passage, datagram: &[u8]) {
+        let now = passage.at.as_nanos() as u64;
+        let cost = Waiting::cost(datagram.len());
+        self.depart_due(now);
+        if self.waiting_bytes + cost > super::forwarder::MOST_BYTES {
+            self.stats.overrun += 1;
+            return;
+        }
+        let number = self.held.keep(passage, datagram);
+        self.waiting_bytes += cost;
+        let (payload, flow) = (datagram.len() as u32, flow_of(passage.client));
+        let incoming = Incoming { number, payload, flow, ecn: passage.ecn.map(field) };
+        if !self.line(passage.towards).enqueue(now, incoming) {
+            self.departs(number, [None; 2]);
+        }
+        self.depart_due(now);
+    }
+
+    /// Passes on what left the queues of lines that schedule by `now`.
+    pub(super) fn depart_due(&mut self, now: u64) {
+        for towards in [Towards::Client, Towards::Server] {
+            while let Some((number, copies)) = self.line(towards).depart(now) {
+                self.departs(number, copies);
+            }
+        }
+    }
+
+    fn departs(&mut self, number: u32, copies: super::Copies) {
+        let (passage, contents) = self.held.take(number);
+        self.waiting_bytes -= Waiting::cost(contents.len());
+        self.go_on(passage, copies, &contents);
+        self.held.store(number, contents);
+    }
+}
+
+/// A client, as a number.
+fn flow_of((entrance, client): Place) -> u64 {
+    let mut hash = StableHash::default();
+    hash.add(entrance as u64);
+    let client: SocketAddr = client;
+    let ip = match client.ip() {
+        IpAddr::V4(ip) => u128::from(ip.to_bits()),
+        IpAddr::V6(ip) => ip.to_bits(),
+    };
+    for word in [ip as u64, (ip >> 64) as u64, u64::from(client.port())] {
+        hash.add(word);
+    }
+    hash.value()
+}
+
+const fn field(ecn: EcnCodepoint) -> Ecn {
+    match ecn {
+        EcnCodepoint::Ect0 => Ecn::Ect0,
+        EcnCodepoint::Ect1 => Ecn::Ect1,
+        EcnCodepoint::Ce => Ecn::Ce,
+    }
+}
