@@ -5,6 +5,8 @@
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | `pages.rs` | pages as browsers load them: visits, page views, objects in waves |
+//! | `media.rs` | live media: frames at a fixed rate whose sizes make a bit rate |
 //! | `packmime.rs` | the PackMime-HTTP model as an iterator: arrivals, sizes and delays for one connection rate |
 //! | `distributions.rs` | its distributions as pure inverse CDFs, one function each |
 //! | `tables.rs` | piecewise-linear tables (`packmime.json`) |
@@ -12,14 +14,18 @@
 
 mod distributions;
 mod fsd;
+pub mod media;
 pub mod packmime;
+pub mod pages;
 mod tables;
 
 use std::time::Duration;
 
 use fathom_cc::Time;
 
+pub use media::{Frame, Frames, MediaStream};
 pub use packmime::{Arrivals, Options, PackMime, RateOutOfRange};
+pub use pages::{Kind, Object, PageShape, PageView, Pages, ViewsOutOfRange, Visit};
 
 /// One request-response pair on a connection of its own (HTTP/1.0 style, Sync-TCP §4.2), whatever the workload it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

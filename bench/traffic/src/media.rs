@@ -1,0 +1,138 @@
+//! Live media: frames at a fixed rate whose sizes make a bit rate.
+//!
+//! After 3GPP TR 38.838 §5.1: a frame's size is its mean times a random factor of deviation 10.5 %, cut off at 50 % and 150 %; where I-frames
+//! and P-frames differ, an I-frame is on average α times a P-frame, α = 1.5, 2 or 3. Here α is 3, and an I-frame comes every two seconds, as
+//! Apple's HLS Authoring Specification asks of key frames.
+//!
+//! # Departures
+//! - The factor is lognormal, not normal: sizes stay positive without the cut.
+//! - No jitter of capture times.
+
+use std::time::Duration;
+
+use fathom_cc::{Rate, Time};
+use rand::SeedableRng;
+use rand_distr::{Distribution, StandardNormal};
+use rand_pcg::Pcg64;
+
+/// Time between I-frames.
+pub const GROUP_OF_PICTURES: Duration = Duration::from_secs(2);
+/// Mean size of an I-frame over that of a P-frame (TR 38.838: 1.5, 2 or 3).
+const I_TO_P: f64 = 3.0;
+/// Deviation of the factor (TR 38.838: 10.5 %), and where it is cut off.
+const DEVIATION: f64 = 0.105;
+const CUT: (f64, f64) = (0.5, 1.5);
+
+/// A frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// When it is ready to be sent, from the start of the stream on.
+    pub at: Duration,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// It depends on none before.
+    pub intra: bool,
+}
+
+/// One live stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaStream {
+    /// When its client connects. Its first frame comes [`LEAD`] later.
+    pub start: Time,
+    /// Bits per second of its frames.
+    pub rate: Rate,
+    /// Frames per second.
+    pub fps: u32,
+    /// How many frames it has; `None`: it does not end.
+    pub frames: Option<u64>,
+    /// What sizes are drawn from.
+    pub seed: u64,
+}
+
+/// A client asks for a frame this long before it is there: time for the request on its way.
+pub const LEAD: Duration = Duration::from_secs(1);
+
+impl MediaStream {
+    /// Frames between two I-frames, the first I-frame included.
+    pub const fn group(&self) -> u64 {
+        self.fps as u64 * GROUP_OF_PICTURES.as_secs()
+    }
+
+    /// Its frames in order.
+    pub fn sizes(&self) -> Frames {
+        let group = self.group() as f64;
+        // One I-frame and group - 1 P-frames make the rate.
+        let of_group = self.rate.bits_per_sec() as f64 / 8.0 * GROUP_OF_PICTURES.as_secs_f64();
+        let p = of_group / (group - 1.0 + I_TO_P);
+        Frames { stream: *self, next: 0, rng: Pcg64::seed_from_u64(self.seed), p }
+    }
+}
+
+/// The frames of a stream, in order.
+#[derive(Clone, Debug)]
+pub struct Frames {
+    stream: MediaStream,
+    next: u64,
+    rng: Pcg64,
+    /// Mean bytes of a P-frame.
+    p: f64,
+}
+
+impl Iterator for Frames {
+    type Item = Frame;
+
+    fn next(&mut self) -> Option<Frame> {
+        let number = self.next;
+        if self.stream.frames.is_some_and(|frames| number >= frames) {
+            return None;
+        }
+        self.next += 1;
+        let intra = number % self.stream.group() == 0;
+        let normal: f64 = StandardNormal.sample(&mut self.rng);
+        let sigma = (1.0 + DEVIATION * DEVIATION).ln().sqrt();
+        let factor = (sigma * normal - sigma * sigma / 2.0).exp().clamp(CUT.0, CUT.1);
+        let bytes = (self.p * if intra { I_TO_P } else { 1.0 } * factor) as u64;
+        let at = Duration::from_nanos((u128::from(number) * 1_000_000_000 / u128::from(self.stream.fps)) as u64);
+        Some(Frame { at, bytes: bytes.max(1), intra })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(fps: u32) -> MediaStream {
+        MediaStream {
+            start: Time::ZERO,
+            rate: Rate::from_bits_per_sec(2_000_000),
+            fps,
+            frames: Some(u64::from(fps) * 100),
+            seed: 5,
+        }
+    }
+
+    #[test]
+    fn frames_make_the_rate_at_their_times() {
+        for fps in [30, 60] {
+            let frames: Vec<Frame> = stream(fps).sizes().collect();
+            assert_eq!(frames.len() as u32, fps * 100);
+            let bits: u64 = frames.iter().map(|frame| frame.bytes * 8).sum();
+            assert!((bits as f64 / 200e6 - 1.0).abs() < 0.01, "{bits}");
+            assert_eq!(frames[fps as usize].at, Duration::from_secs(1));
+            assert_eq!(frames.iter().filter(|frame| frame.intra).count(), 50);
+        }
+    }
+
+    #[test]
+    fn sizes_have_the_deviation_and_ratio_of_their_source() {
+        let frames: Vec<Frame> = stream(30).sizes().collect();
+        let mean = |intra: bool| {
+            let of: Vec<f64> = frames.iter().filter(|f| f.intra == intra).map(|f| f.bytes as f64).collect();
+            let mean = of.iter().sum::<f64>() / of.len() as f64;
+            (mean, (of.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / of.len() as f64).sqrt() / mean)
+        };
+        let ((i, _), (p, deviation)) = (mean(true), mean(false));
+        assert!((i / p - 3.0).abs() < 0.15 && (deviation - 0.105).abs() < 0.01, "{i} {p} {deviation}");
+        assert!(frames.iter().filter(|f| !f.intra).all(|f| (f.bytes as f64) < p * 1.51));
+    }
+}
