@@ -14,6 +14,8 @@ pub struct Completed {
     pub bytes: u64,
     /// From its start to its last byte.
     pub took: Duration,
+    /// From its start to the first byte of its header.
+    pub first_byte: Duration,
 }
 
 /// Completed responses of a run, in bounded memory.
@@ -21,6 +23,7 @@ pub struct Completed {
 pub struct Responses {
     times: Latencies,
     large_times: Latencies,
+    first_bytes: Latencies,
     bytes: u64,
     goodput: f64,
 }
@@ -30,6 +33,7 @@ impl Responses {
     pub fn add(&mut self, c: Completed) {
         let took = c.took.max(Duration::from_micros(1));
         self.times.record(took);
+        self.first_bytes.record(c.first_byte.max(Duration::from_micros(1)));
         if c.bytes > LARGE {
             self.large_times.record(took);
         }
@@ -41,6 +45,7 @@ impl Responses {
     pub fn merge(&mut self, other: &Self) {
         self.times.merge(&other.times);
         self.large_times.merge(&other.large_times);
+        self.first_bytes.merge(&other.first_bytes);
         self.bytes += other.bytes;
         self.goodput += other.goodput;
     }
@@ -70,6 +75,11 @@ impl Responses {
         self.times.distribution()
     }
 
+    /// Times to the first byte of all responses.
+    pub fn first_bytes(&self) -> Distribution {
+        self.first_bytes.distribution()
+    }
+
     /// Those larger than 25 kB. Their mean is that of the histogram, as results have had it from the start.
     pub fn large(&self) -> Distribution {
         Distribution { mean_ms: round(self.large_times.binned_mean_ms(), 3), ..self.large_times.distribution() }
@@ -84,13 +94,14 @@ mod tests {
     fn quantiles_and_means_are_those_of_the_samples() {
         let mut r = Responses::default();
         for i in 1..=1000u64 {
-            r.add(Completed { bytes: 1000, took: Duration::from_millis(i) });
+            r.add(Completed { bytes: 1000, took: Duration::from_millis(i), first_byte: Duration::from_millis(i / 2) });
         }
         let d = r.all();
         assert_eq!(d.count, 1000);
         assert!((d.mean_ms - 500.5).abs() < 1e-6, "{}", d.mean_ms);
         assert!((d.median_ms - 500.0).abs() < 1.0, "{}", d.median_ms);
         assert!((d.p99_ms - 990.0).abs() < 2.0, "{}", d.p99_ms);
+        assert!((r.first_bytes().median_ms - 250.0).abs() < 1.0, "{}", r.first_bytes().median_ms);
         assert!(d.cdf.last().unwrap().1 == 1.0);
         assert!(d.cdf.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 <= w[1].1));
         // Harmonic: the mean of 8 kbit / i ms over i.
@@ -101,8 +112,9 @@ mod tests {
     #[test]
     fn large_ones_are_those_above_25_kilobytes() {
         let mut r = Responses::default();
-        r.add(Completed { bytes: 25_000, took: Duration::from_millis(1) });
-        r.add(Completed { bytes: 25_001, took: Duration::from_millis(100) });
+        let first_byte = Duration::from_millis(1);
+        r.add(Completed { bytes: 25_000, took: Duration::from_millis(1), first_byte });
+        r.add(Completed { bytes: 25_001, took: Duration::from_millis(100), first_byte });
         assert_eq!((r.all().count, r.large().count), (2, 1));
         assert_eq!((r.all().mean_ms, r.bytes()), (50.5, 50_001));
         assert!((r.large().mean_ms - 100.0).abs() < 0.1, "{}", r.large().mean_ms);

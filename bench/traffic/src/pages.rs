@@ -173,7 +173,8 @@ pub struct Visit {
     pub views: u32,
     /// What its pages are drawn from.
     pub seed: u64,
-    shape: PageShape,
+    /// What its pages consist of.
+    pub shape: PageShape,
 }
 
 impl Visit {

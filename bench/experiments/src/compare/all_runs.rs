@@ -59,6 +59,10 @@ pub fn compare_until(
     let checked = plan.check()?;
     let (responses, rates, reference) = match checked.workload {
         Workload::Bulk { flows, .. } => (flows.into(), [0.0; 2], None),
+        // No plan of a comparison has these yet.
+        Workload::Pages { .. } | Workload::Media { .. } | Workload::Uploads { .. } => {
+            return Err(PlanError("workload: comparisons have web traffic and bulk transfers only".into()).into());
+        }
         Workload::Web { load: WebLoad::Connections(rate), .. } => (checked.responses, [rate; 2], None),
         Workload::Web { load: WebLoad::Computed { part, .. }, .. } => {
             let progress = Progress::default();

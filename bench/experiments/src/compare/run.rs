@@ -7,13 +7,12 @@ use std::time::Duration;
 use fathom_cc::Rate;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::hash::StableHash;
-use fathom_traffic::RateOutOfRange;
 
 use super::plan::Checked;
 use super::result::{ComparedRun, FORWARD, REVERSE};
 use crate::scenario::{
-    Chain, Cost, KeepSpec, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Source, Stop, TcpSettings,
-    Traffic, WebLoad, Workload, note, run_with,
+    Chain, Cost, KeepSpec, NoSuchRate, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Source, Stop,
+    TcpSettings, Traffic, WebLoad, Workload, note, run_with,
 };
 use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
 
@@ -128,7 +127,7 @@ fn workloads(workload: Workload, rates: Rates) -> (Workload, Option<Workload>) {
             });
             (forward, Some(reverse))
         }
-        Workload::Bulk { .. } => (workload, None),
+        _ => (workload, None),
     }
 }
 
@@ -136,7 +135,7 @@ fn workloads(workload: Workload, rates: Rates) -> (Workload, Option<Workload>) {
 ///
 /// # Errors
 /// PackMime has no parameters for such a rate.
-pub(super) fn request_hash(plan: &Checked, rates: Rates, responses: u64) -> Result<String, RateOutOfRange> {
+pub(super) fn request_hash(plan: &Checked, rates: Rates, responses: u64) -> Result<String, NoSuchRate> {
     let (forward, _) = workloads(plan.workload, rates);
     let mut hash = StableHash::default();
     let source = Source::new(forward, rates[0], SEEDING.requests(plan.seed, 0))?;

@@ -6,10 +6,11 @@ use bytes::{Buf, Bytes};
 use fathom_cc::Time;
 use fathom_netsim::sim::SimHandle;
 use futures_util::future::try_join_all;
-use h3::quic::{Connection, OpenStreams};
-use http::Request;
+use h3::quic::{Connection, OpenStreams, RecvStream};
+use http::{HeaderValue, Request};
 
-use super::HttpError;
+use super::server::{CHUNK, ZEROS};
+use super::{HttpError, Priority};
 
 /// What one request brought.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,21 @@ pub struct Fetched {
     pub last_byte: Time,
     /// Length of the body.
     pub bytes: u64,
+}
+
+/// A request among others on its connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ask {
+    /// Bytes of the response's body.
+    pub bytes: u64,
+    /// Bytes of the request's header, about.
+    pub request_bytes: u64,
+    /// Bytes of the request's body; 0: it has none.
+    pub upload: u64,
+    /// The server answers no earlier than this.
+    pub not_before: Option<Time>,
+    /// What the header `priority` says (RFC 9218).
+    pub priority: Option<Priority>,
 }
 
 /// The requests of an open HTTP/3 connection.
@@ -36,6 +52,16 @@ const REQUEST_BASE: u64 = 40;
 /// them fill 5 bytes.
 fn padding(request_bytes: u64) -> Option<u64> {
     request_bytes.checked_sub(REQUEST_BASE).map(|bytes| bytes * 8 / 5)
+}
+
+/// A cookie of so many digits; those of usual lengths cost no memory.
+fn cookie(digits: u64) -> HeaderValue {
+    static COOKIE: [u8; 4_096] = [b'0'; 4_096];
+    let digits = digits as usize;
+    match COOKIE.get(..digits).and_then(|digits| std::str::from_utf8(digits).ok()) {
+        Some(digits) => HeaderValue::from_static(digits),
+        None => HeaderValue::from_bytes(&vec![b'0'; digits]).expect("digits"),
+    }
 }
 
 impl<O: OpenStreams<Bytes>> Requests<O> {
@@ -77,6 +103,45 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         Ok(Fetched { first_byte, last_byte, bytes: fetched.iter().map(|f| f.bytes).sum() })
     }
 
+    /// Makes a request beside others, and checks what comes.
+    ///
+    /// # Errors
+    /// As [`Requests::get`].
+    pub fn fetch(&self, ask: Ask) -> impl Future<Output = Result<Fetched, HttpError>> + Send + use<O>
+    where
+        O: Clone + Send + 'static,
+        O::BidiStream: Send,
+    {
+        let mut one = Self { sender: self.sender.clone(), sim: self.sim.clone() };
+        async move { one.fetch_one(ask).await }
+    }
+
+    async fn fetch_one(&mut self, ask: Ask) -> Result<Fetched, HttpError> {
+        let uri = match ask.not_before {
+            Some(at) => format!("https://lab.test/bytes/{}?at={}", ask.bytes, at.as_nanos()),
+            None => format!("https://lab.test/bytes/{}", ask.bytes),
+        };
+        let mut request = if ask.upload > 0 { Request::post(uri) } else { Request::get(uri) };
+        if let Some(priority) = ask.priority {
+            request = request.header("priority", priority.header());
+        }
+        if ask.upload > 0 {
+            request = request.header("content-length", ask.upload);
+        }
+        if let Some(digits) = padding(ask.request_bytes) {
+            request = request.header("cookie", cookie(digits));
+        }
+        let mut stream = self.sender.send_request(request.body(())?).await?;
+        let mut left = ask.upload;
+        while left > 0 {
+            let n = left.min(CHUNK as u64);
+            stream.send_data(Bytes::from_static(&ZEROS[..n as usize])).await?;
+            left -= n;
+        }
+        stream.finish().await?;
+        response(&self.sim, stream, ask.bytes).await
+    }
+
     /// Asks for `bytes` bytes with a request of about `request_bytes`, and checks what comes.
     ///
     /// # Errors
@@ -88,18 +153,27 @@ impl<O: OpenStreams<Bytes>> Requests<O> {
         }
         let mut stream = self.sender.send_request(request.body(())?).await?;
         stream.finish().await?;
-        let head = stream.recv_response().await?;
-        let first_byte = self.sim.time();
-        if head.status() != http::StatusCode::OK {
-            return Err(HttpError::Status(head.status().as_u16()));
-        }
-        let mut got = 0;
-        while let Some(chunk) = stream.recv_data().await? {
-            got += chunk.remaining() as u64;
-        }
-        if got != bytes {
-            return Err(HttpError::Length { got, wanted: bytes });
-        }
-        Ok(Fetched { first_byte, last_byte: self.sim.time(), bytes })
+        response(&self.sim, stream, bytes).await
     }
+}
+
+/// Waits for all of a response.
+async fn response<S: RecvStream>(
+    sim: &SimHandle,
+    mut stream: h3::client::RequestStream<S, Bytes>,
+    bytes: u64,
+) -> Result<Fetched, HttpError> {
+    let head = stream.recv_response().await?;
+    let first_byte = sim.time();
+    if head.status() != http::StatusCode::OK {
+        return Err(HttpError::Status(head.status().as_u16()));
+    }
+    let mut got = 0;
+    while let Some(chunk) = stream.recv_data().await? {
+        got += chunk.remaining() as u64;
+    }
+    if got != bytes {
+        return Err(HttpError::Length { got, wanted: bytes });
+    }
+    Ok(Fetched { first_byte, last_byte: sim.time(), bytes })
 }

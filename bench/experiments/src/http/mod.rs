@@ -1,10 +1,12 @@
 //! HTTP/3 over any transport that the `h3` crate takes: a server of synthetic bodies and a client that checks them.
 
 mod client;
+mod priority;
 mod server;
 mod tls;
 
-pub use client::{Fetched, Requests};
+pub use client::{Ask, Fetched, Requests};
+pub use priority::Priority;
 pub use server::serve;
 pub use tls::{Identity, IdentityError};
 

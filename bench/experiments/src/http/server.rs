@@ -1,27 +1,34 @@
-//! The HTTP/3 server: `GET /bytes/N` answers with N bytes.
+//! The HTTP/3 server: `GET /bytes/N` answers with N bytes, with `?at=T` no earlier than T nanoseconds of virtual time; `POST` the same, once
+//! all of the request's body is there.
 
 use std::future::Future;
 use std::pin::pin;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
+use fathom_cc::Time;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use h3::quic::{BidiStream, Connection};
 use h3::server::RequestStream;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 
-use super::HttpError;
+use super::{HttpError, Priority};
 
 /// Bytes handed to the stream at once: as many as stacks buffer for a fresh stream anyway.
-const CHUNK: usize = 64 * 1024;
-static ZEROS: [u8; CHUNK] = [0; CHUNK];
+pub(super) const CHUNK: usize = 64 * 1024;
+pub(super) static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
-/// Serves the requests of one connection until the client closes it. `think` is waited for before each answer (the server's delay).
+/// Serves the requests of one connection until the client closes it. `think` is waited for before each answer: the server's delay, and the
+/// time that the request names. `prioritise` is told the priority of streams whose request has one, before anything is sent on them.
 ///
 /// # Errors
 /// The HTTP/3 connection could not be set up; later failures end the connection quietly, as the client sees them too.
-pub async fn serve<C, F>(transport: C, think: impl Fn() -> F) -> Result<(), HttpError>
+pub async fn serve<C, F>(
+    transport: C,
+    think: impl Fn(Option<Time>) -> F,
+    prioritise: impl Fn(u64, Priority),
+) -> Result<(), HttpError>
 where
     C: Connection<Bytes>,
     C::BidiStream: BidiStream<Bytes>,
@@ -43,16 +50,44 @@ where
             }
         };
         let Ok(Some(resolver)) = accepted else { break };
-        let think = &think;
+        let (think, prioritise) = (&think, &prioritise);
         open.push(async move {
             let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
-            think().await;
+            if let Some(priority) = request.headers().get("priority").and_then(Priority::read) {
+                prioritise(stream.id().into_inner(), priority);
+            }
+            if request.method() == Method::POST && receive(&request, &mut stream).await.is_err() {
+                return;
+            }
+            think(not_before(&request)).await;
             // A client that goes away in the middle is its own affair.
             let _ = answer(&request, &mut stream).await;
         });
     }
     while open.next().await.is_some() {}
     Ok(())
+}
+
+/// When the answer may begin, where the request says so.
+fn not_before(request: &Request<()>) -> Option<Time> {
+    let nanos = request.uri().query()?.strip_prefix("at=")?;
+    nanos.parse().ok().map(Time::from_nanos)
+}
+
+/// Takes a request's body, and fails if it is not as long as it was to be.
+async fn receive<S: BidiStream<Bytes>>(
+    request: &Request<()>,
+    stream: &mut RequestStream<S, Bytes>,
+) -> Result<(), HttpError> {
+    let length = request.headers().get("content-length").and_then(|length| length.to_str().ok()?.parse().ok());
+    let mut got = 0;
+    while let Some(chunk) = stream.recv_data().await? {
+        got += chunk.remaining() as u64;
+    }
+    match length {
+        Some(wanted) if wanted != got => Err(HttpError::Length { got, wanted }),
+        _ => Ok(()),
+    }
 }
 
 async fn answer<S: BidiStream<Bytes>>(

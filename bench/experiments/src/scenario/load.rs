@@ -15,7 +15,7 @@ use fathom_netsim::backend::Backend;
 use parking_lot::Mutex;
 
 use super::chain::{Chain, ChainLink, DEEP};
-use super::source::Source;
+use super::source::{Request, Source};
 use super::{
     ComputedLoad, Connections, PlanError, Scenario, ScenarioError, Seeding, Shaping, Stop, TcpSettings, Timestamps,
     Traffic, WebLoad, Workload,
@@ -27,8 +27,11 @@ const SMALL: u64 = 1_000;
 const LARGE: u64 = 1_001_000;
 /// Rates are refined this often: the sizes of a model depend on the rate a little.
 const ROUNDS: usize = 4;
-/// The largest number of requests whose sizes are looked at.
+/// The largest number of requests whose sizes are looked at, and of page views, which have dozens of objects.
 const MOST: usize = 1_000_000;
+const MOST_VIEWS: usize = 20_000;
+/// Headers of a response with their frames, bytes.
+const HEADERS: u64 = 60;
 
 /// Bytes on the wire, both directions, of a connection and of each byte of its body.
 #[derive(Clone, Copy, Debug)]
@@ -51,14 +54,17 @@ pub(super) fn rate(
     on_the_wire: BytesOnTheWire,
 ) -> Result<(f64, Option<ComputedLoad>), ScenarioError> {
     let (part, of) = match traffic.workload {
-        Workload::Bulk { .. } => return Ok((0.0, None)),
-        Workload::Web { load: WebLoad::Connections(rate), .. } => return Ok((rate, None)),
-        Workload::Web { load: WebLoad::Computed { part, of }, .. } => (part, of),
+        Workload::Bulk { .. } | Workload::Uploads { .. } | Workload::Media { .. } => return Ok((0.0, None)),
+        Workload::Web { load: WebLoad::Connections(rate), .. }
+        | Workload::Pages { load: WebLoad::Connections(rate), .. } => return Ok((rate, None)),
+        Workload::Web { load: WebLoad::Computed { part, of }, .. }
+        | Workload::Pages { load: WebLoad::Computed { part, of }, .. } => (part, of),
     };
     let wanted = part * of.bits_per_sec() as f64 / 8.0;
     let costs = costs(scenario.timestamps, traffic, on_the_wire)?;
-    // With web traffic in both directions the model's mean response is near 8 kB.
-    let mut rate = wanted / (costs.connection + 8_000.0 * costs.byte);
+    // With web traffic in both directions the model's mean response is near 8 kB; a page has megabytes.
+    let first = if matches!(traffic.workload, Workload::Pages { .. }) { 4e6 } else { 8_000.0 };
+    let mut rate = wanted / (costs.connection + first * costs.byte);
     for _ in 0..ROUNDS {
         rate *= wanted / offered(scenario, traffic, seed, rate, costs)?;
     }
@@ -74,7 +80,7 @@ pub(super) fn rate(
 
 /// Bytes per second that connections at this rate offer.
 fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: Costs) -> Result<f64, ScenarioError> {
-    let Workload::Web { period, .. } = traffic.workload else { return Ok(0.0) };
+    let (Workload::Web { period, .. } | Workload::Pages { period, .. }) = traffic.workload else { return Ok(0.0) };
     let count = match scenario.stop {
         Stop::Responses(n) => n as usize,
         Stop::At(end) => {
@@ -84,8 +90,12 @@ fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: 
     };
     let source = Source::new(traffic.workload, rate, seed)
         .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
+    if let Source::Pages { .. } = source {
+        return Ok(rate * view_bytes(source, count.clamp(1, MOST_VIEWS), costs));
+    }
     let (mut n, mut bytes, mut last) = (0u64, 0.0, 0.0);
     for request in source.take(count.clamp(1, MOST)) {
+        let Request::Web(request) = request else { continue };
         n += 1;
         bytes += costs.connection + costs.byte * request.response_bytes as f64 + request.request_bytes as f64;
         last = request.start.as_secs_f64() - period.from.as_secs_f64();
@@ -93,6 +103,28 @@ fn offered(scenario: &Scenario, traffic: &Traffic, seed: u64, rate: f64, costs: 
     // What the requests of a run offer over the time in which they come; the model's own gaps vary, too.
     let span = if last > 0.0 { last } else { n as f64 / rate };
     Ok(bytes / span)
+}
+
+/// Mean bytes on the wire of a page view, over about the first `count` of them.
+fn view_bytes(visits: Source, count: usize, costs: Costs) -> f64 {
+    let (mut views, mut bytes) = (0u64, 0.0);
+    for request in visits {
+        let Request::Visit(visit) = request else { continue };
+        bytes += costs.connection;
+        for number in visit.first..visit.views {
+            let page = visit.view(number);
+            views += 1;
+            bytes += page
+                .objects
+                .iter()
+                .map(|o| (o.bytes + HEADERS) as f64 * costs.byte + o.request_bytes as f64)
+                .sum::<f64>();
+        }
+        if views >= count as u64 {
+            break;
+        }
+    }
+    bytes / views.max(1) as f64
 }
 
 type Key = (Stack, Timestamps, u16, Option<u32>, Option<TcpSettings>);

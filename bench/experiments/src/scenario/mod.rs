@@ -40,7 +40,7 @@ pub use background::{Background, BackgroundOutcome, Load};
 pub use chain::{Access, AccessQueues, Chain, ChainLink};
 pub use cost::Cost;
 pub use error::{PlanError, RunError, ScenarioError};
-pub use fathom_traffic::Arrivals;
+pub use fathom_traffic::{Arrivals, PageShape};
 pub use outcome::{
     ComputedLoad, DropsOverTime, FlowOutcome, GroupOutcome, ImpairmentOutcome, LinkOutcome, Outcome, PacketDelay,
     RttOutcome, SharesOverTime, TcpOutcome, TracedOutcome,
@@ -53,7 +53,7 @@ pub use state::Progress;
 pub use tcp::{TcpSettings, TcpSpec};
 
 pub(crate) use run::{RunControl, goal, run_with};
-pub(crate) use source::{Source, note};
+pub(crate) use source::{NoSuchRate, Source, note};
 pub(crate) use spec::{RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, toml_message};
 
 use crate::stack::{ClockMisreport, Controller, Stack};
@@ -172,6 +172,42 @@ pub enum Workload {
         /// When the first starts: on a network that background traffic has filled.
         after: Duration,
     },
+    /// Uploads, one connection each: the request has a body, and the server answers when it has all of it. Bodies travel from `to` to
+    /// `from`.
+    Uploads {
+        /// How many.
+        count: u32,
+        /// Size of each in bytes.
+        bytes: u64,
+        /// Time from the first start to the last.
+        spread: Duration,
+    },
+    /// Pages as browsers load them: visits of page views; a response is a page view.
+    Pages {
+        /// How much of it: `Connections` are page views per second.
+        load: WebLoad,
+        /// What pages consist of.
+        shape: PageShape,
+        /// When visits begin.
+        period: Period,
+        /// Clients send the `priority` header and servers send what is urgent first (RFC 9218).
+        priorities: bool,
+        /// Requests that a client has open at once, at most.
+        in_flight: u32,
+    },
+    /// Live media: streams of frames with a deadline; a response is a frame.
+    Media {
+        /// Streams, a client and a connection each.
+        streams: u32,
+        /// Bits per second of a stream's frames.
+        rate: Rate,
+        /// Frames per second.
+        fps: u32,
+        /// How long after its capture a frame has to be at the client.
+        deadline: Duration,
+        /// How long a stream lasts; `None`: as long as the run.
+        length: Option<Duration>,
+    },
 }
 
 /// The part of a run in which requests are made.
@@ -183,7 +219,7 @@ pub struct Period {
     pub until: Option<Duration>,
 }
 
-/// How much web traffic comes.
+/// How much web traffic comes, or how many pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WebLoad {
     /// As many connections as offer this fraction of a link's rate. How many is computed from what a connection and a byte of its body
@@ -194,7 +230,7 @@ pub enum WebLoad {
         /// Rate that `part` is a part of.
         of: Rate,
     },
-    /// So many new connections per second.
+    /// So many new connections per second; of pages, so many page views per second.
     Connections(f64),
 }
 

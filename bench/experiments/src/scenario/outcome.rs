@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fathom_cc::Time;
-use fathom_metrics::{Distribution, Fairness, RttSample, WindowPoint, round};
+use fathom_metrics::{Distribution, Fairness, MediaOutcome, PageOutcome, RttSample, WindowPoint, round};
 use fathom_netsim::backend::Punctuality;
 use fathom_netsim::link::{LinkBytes, Shares, jain, starved};
 use fathom_netsim::path::ImpairmentCounts;
@@ -216,9 +216,19 @@ pub struct GroupOutcome {
     pub goodput_per_response_kbps: f64,
     /// Response times.
     pub times: Option<Distribution>,
+    /// Times to the first byte of responses, from the same start: of pages, that of the page itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte: Option<Distribution>,
+    /// Page views and their objects, where the group loads pages; its responses and times are those of page views, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<PageOutcome>,
+    /// Frames, deadlines and freezes, where the group is live media; its responses are frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<MediaOutcome>,
     /// Response times of responses larger than 25 kB (Sync-TCP figure 9).
     pub times_large: Option<Distribution>,
-    /// Bits per second that reached the group's clients, UDP payload, from the end of the warm-up on.
+    /// Bits per second that reached the group's clients, UDP payload, from the end of the warm-up on. Of uploads, those of completed bodies,
+    /// over the whole run.
     pub throughput_bps: f64,
     /// The same for each flow, where the group's flows last as long as the run; in the order of their starts.
     pub flows: Vec<FlowOutcome>,

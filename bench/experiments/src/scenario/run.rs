@@ -48,7 +48,7 @@ pub(crate) fn goal(scenario: &Scenario) -> u64 {
 /// Requests that the counted groups make at all, where that is a number, and enough for the responses wanted.
 fn requests(scenario: &Scenario) -> Option<u64> {
     let counted = scenario.traffic.iter().filter(|traffic| traffic.counted);
-    let requests: Option<u64> = counted.map(|traffic| traffic.workload.flows().map(u64::from)).sum();
+    let requests: Option<u64> = counted.map(|traffic| traffic.workload.requests()).sum();
     requests.filter(|requests| *requests >= goal(scenario))
 }
 
@@ -317,7 +317,10 @@ impl<'a> Run<'a> {
             .map_err(|e| PlanError(format!("traffic '{}': workload: {e}", traffic.name)))?;
         let traced = match (keep.window.contains(&traffic.name), traffic.workload) {
             (false, _) => None,
-            (true, Workload::Bulk { .. }) => Some((0, 0)),
+            (
+                true,
+                Workload::Bulk { .. } | Workload::Uploads { .. } | Workload::Pages { .. } | Workload::Media { .. },
+            ) => Some((0, 0)),
             (true, Workload::Web { .. }) => source.largest(self.half(rate)),
         };
         self.span = self.span.max(self.span_of(traffic, rate));
@@ -352,6 +355,8 @@ impl<'a> Run<'a> {
                     streams: traffic.streams,
                     datagram: traffic.datagram.max(smallest),
                     tcp: traffic.tcp,
+                    uploads: matches!(traffic.workload, Workload::Uploads { .. }),
+                    priorities: matches!(traffic.workload, Workload::Pages { priorities: true, .. }),
                     one_request: traffic.connections == Connections::Fresh,
                     idle: traffic.idle,
                     clock: match traffic.misreport {
@@ -392,7 +397,9 @@ impl<'a> Run<'a> {
             traced: traced.map(|(number, _)| number),
             watched: wants_rtt.then_some(0),
             tap: delivery.map(|delivery| delivery as Arc<Mutex<dyn Tap>>),
-            hashed: self.state.wanted.unwrap_or(0),
+            hashed: self.state.wanted.map_or(0, |wanted| source.hashed(wanted)),
+            workload: traffic.workload,
+            since: Time::ZERO + self.scenario.warm_up,
             requests: Arc::clone(&built.requests),
         };
         sim.spawn(clients.run(source));
@@ -410,12 +417,21 @@ impl<'a> Run<'a> {
 
     /// How long the requests of a group take to come, and to be answered by a path that does nothing else.
     fn span_of(&self, traffic: &Traffic, rate: f64) -> Duration {
+        let transfers = |count: u32, bytes: u64, starts: Duration| {
+            let links = &self.scenario.chain.links[traffic.from.min(traffic.to)..traffic.from.max(traffic.to)];
+            let transfers = links.iter().map(|l| l.rate.time_for(bytes.saturating_mul(count.into())));
+            transfers.max().unwrap_or_default().saturating_add(starts)
+        };
         match (self.scenario.stop, traffic.workload) {
-            (Stop::Responses(n), Workload::Web { .. }) => Duration::from_secs_f64(n as f64 / rate),
+            (Stop::Responses(n), Workload::Web { .. } | Workload::Pages { .. }) => {
+                Duration::from_secs_f64(n as f64 / rate)
+            }
             (Stop::Responses(_), Workload::Bulk { flows, bytes: Some(bytes), spread, after }) => {
-                let links = &self.scenario.chain.links[traffic.from.min(traffic.to)..traffic.from.max(traffic.to)];
-                let transfers = links.iter().map(|l| l.rate.time_for(bytes.saturating_mul(flows.into())));
-                [spread, after].into_iter().fold(transfers.max().unwrap_or_default(), Duration::saturating_add)
+                transfers(flows, bytes, spread.saturating_add(after))
+            }
+            (Stop::Responses(_), Workload::Uploads { count, bytes, spread }) => transfers(count, bytes, spread),
+            (Stop::Responses(n), Workload::Media { streams, fps, .. }) => {
+                Duration::from_secs_f64(n as f64 / (f64::from(streams) * f64::from(fps)))
             }
             (Stop::Responses(_), Workload::Bulk { bytes: None, .. }) | (Stop::At(_), _) => Duration::ZERO,
         }

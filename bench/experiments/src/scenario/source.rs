@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use fathom_cc::Time;
-use fathom_netsim::hash::StableHash;
-use fathom_traffic::{Options, PackMime, RateOutOfRange, WebRequest};
+use fathom_netsim::hash::{StableHash, mix};
+use fathom_traffic::media::GROUP_OF_PICTURES;
+use fathom_traffic::pages::MOST_VIEWS;
+use fathom_traffic::{MediaStream, Options, PackMime, Pages, RateOutOfRange, ViewsOutOfRange, Visit, WebRequest};
 
 use super::{Period, Workload};
 
@@ -13,26 +15,74 @@ const ENDLESS: u64 = 45_000_000_000_000;
 /// Bytes of a bulk request.
 const BULK_REQUEST: u64 = 100;
 
+/// Bytes of the answer to an upload.
+const UPLOAD_ANSWER: u64 = 100;
+
+/// What one client is asked to do.
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    /// One request, on a connection of its own or an idle one.
+    Web(WebRequest),
+    /// One request whose body is as long as the web request's is to be.
+    Upload(WebRequest),
+    /// A visit: pages one after the other.
+    Visit(Visit),
+    /// A live stream.
+    Media(MediaStream),
+}
+
+impl Request {
+    /// When it starts.
+    pub(crate) const fn start(&self) -> Time {
+        match self {
+            Self::Web(request) | Self::Upload(request) => request.start,
+            Self::Visit(visit) => visit.start,
+            Self::Media(stream) => stream.start,
+        }
+    }
+}
+
 /// Requests in order of their start.
 #[derive(Clone)]
 pub(crate) enum Source {
     Web { model: Box<PackMime>, period: Period },
-    Bulk { next: u32, flows: u32, bytes: u64, spread: Duration, after: Duration },
+    Bulk { next: u32, flows: u32, bytes: u64, spread: Duration, after: Duration, upload: bool },
+    Pages { visits: Box<Pages>, period: Period },
+    Media { next: u32, streams: u32, stream: MediaStream },
+}
+
+/// The model has no parameters for a rate.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum NoSuchRate {
+    #[error(transparent)]
+    Web(#[from] RateOutOfRange),
+    #[error(transparent)]
+    Pages(#[from] ViewsOutOfRange),
 }
 
 impl Source {
-    /// The requests of a workload; `rate` is that of new connections per second of web traffic.
+    /// The requests of a workload; `rate` is that of new connections per second of web traffic, or of page views.
     ///
     /// # Errors
     /// The model has no parameters for such a rate.
-    pub(crate) fn new(workload: Workload, rate: f64, seed: u64) -> Result<Self, RateOutOfRange> {
+    pub(crate) fn new(workload: Workload, rate: f64, seed: u64) -> Result<Self, NoSuchRate> {
         Ok(match workload {
             Workload::Web { server_delay, arrivals, period, .. } => {
                 let options = Options { server_delay, arrivals, ..Options::default() };
                 Self::Web { model: Box::new(PackMime::new(rate, seed, options)?), period }
             }
             Workload::Bulk { flows, bytes, spread, after } => {
-                Self::Bulk { next: 0, flows, bytes: bytes.unwrap_or(ENDLESS), spread, after }
+                Self::Bulk { next: 0, flows, bytes: bytes.unwrap_or(ENDLESS), spread, after, upload: false }
+            }
+            Workload::Uploads { count, bytes, spread } => {
+                Self::Bulk { next: 0, flows: count, bytes, spread, after: Duration::ZERO, upload: true }
+            }
+            Workload::Pages { shape, period, .. } => {
+                Self::Pages { visits: Box::new(Pages::new(rate, seed, shape)?), period }
+            }
+            Workload::Media { streams, rate, fps, .. } => {
+                let frames = workload.frames();
+                Self::Media { next: 0, streams, stream: MediaStream { start: Time::ZERO, rate, fps, frames, seed } }
             }
         })
     }
@@ -40,42 +90,99 @@ impl Source {
     /// Number, counted from 0, of the largest response among the first `count`.
     pub(super) fn largest(&self, count: u64) -> Option<(usize, u64)> {
         let first = self.clone().take(usize::try_from(count).unwrap_or(usize::MAX)).enumerate();
-        first.map(|(i, r)| (i, r.response_bytes)).max_by_key(|&(i, bytes)| (bytes, std::cmp::Reverse(i)))
+        let sizes = first.filter_map(|(i, request)| match request {
+            Request::Web(request) => Some((i, request.response_bytes)),
+            _ => None,
+        });
+        sizes.max_by_key(|&(i, bytes)| (bytes, std::cmp::Reverse(i)))
+    }
+
+    /// How many of its first requests every run has begun by the time it has so many responses: those are hashed.
+    pub(crate) fn hashed(&self, responses: u64) -> u64 {
+        match self {
+            Self::Web { .. } | Self::Bulk { .. } => responses,
+            // A response is a page view: a visit has many.
+            Self::Pages { .. } => responses / u64::from(MOST_VIEWS),
+            // A response is a frame. The first stream is there from the start.
+            Self::Media { .. } => 1,
+        }
     }
 }
 
 impl Iterator for Source {
-    type Item = WebRequest;
+    type Item = Request;
 
-    fn next(&mut self) -> Option<WebRequest> {
+    fn next(&mut self) -> Option<Request> {
         match self {
             Self::Web { model, period } => {
                 let request = model.next()?;
-                let start = request.start + period.from;
-                let ended = period.until.is_some_and(|until| start >= Time::ZERO + until);
-                (!ended).then_some(WebRequest { start, ..request })
+                let start = in_period(request.start, *period)?;
+                Some(Request::Web(WebRequest { start, ..request }))
             }
-            Self::Bulk { next, flows, bytes, spread, after } => {
+            Self::Pages { visits, period } => {
+                let visit = visits.next()?;
+                let start = in_period(visit.start, *period)?;
+                Some(Request::Visit(Visit { start, ..visit }))
+            }
+            Self::Bulk { next, flows, bytes, spread, after, upload } => {
                 let number = *next;
                 *next = next.saturating_add(1);
                 let nanos = spread.as_nanos() * u128::from(number) / u128::from((*flows - 1).max(1));
-                (number < *flows).then(|| WebRequest {
-                    start: Time::ZERO + *after + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)),
-                    request_bytes: BULK_REQUEST,
-                    response_bytes: *bytes,
-                    client_rtt: Duration::ZERO,
-                    server_rtt: Duration::ZERO,
-                    server_delay: Duration::ZERO,
+                let (request_bytes, response_bytes) =
+                    if *upload { (*bytes, UPLOAD_ANSWER) } else { (BULK_REQUEST, *bytes) };
+                (number < *flows).then(|| {
+                    let request = WebRequest {
+                        start: Time::ZERO + *after + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)),
+                        request_bytes,
+                        response_bytes,
+                        client_rtt: Duration::ZERO,
+                        server_rtt: Duration::ZERO,
+                        server_delay: Duration::ZERO,
+                    };
+                    if *upload { Request::Upload(request) } else { Request::Web(request) }
                 })
+            }
+            Self::Media { next, streams, stream } => {
+                let number = *next;
+                *next = next.saturating_add(1);
+                // Their I-frames are spread evenly over the time between two.
+                let start = Time::ZERO + GROUP_OF_PICTURES * number / (*streams).max(1);
+                let seed = mix(&[stream.seed, u64::from(number)]);
+                (number < *streams).then_some(Request::Media(MediaStream { start, seed, ..*stream }))
             }
         }
     }
 }
 
+/// A start of the model in the part of the run in which requests are made; `None`: that is over.
+fn in_period(start: Time, period: Period) -> Option<Time> {
+    let start = start + period.from;
+    let ended = period.until.is_some_and(|until| start >= Time::ZERO + until);
+    (!ended).then_some(start)
+}
+
 /// Adds a request to a hash over requests: equal for two runs exactly when their requests are the same.
-pub(crate) fn note(hash: &mut StableHash, r: &WebRequest) {
-    let durations = [r.client_rtt, r.server_rtt, r.server_delay].map(|d| d.as_nanos() as u64);
-    for word in [r.start.as_nanos(), r.request_bytes, r.response_bytes].into_iter().chain(durations) {
-        hash.add(word);
+pub(crate) fn note(hash: &mut StableHash, request: &Request) {
+    match request {
+        Request::Web(r) | Request::Upload(r) => {
+            let durations = [r.client_rtt, r.server_rtt, r.server_delay].map(|d| d.as_nanos() as u64);
+            for word in [r.start.as_nanos(), r.request_bytes, r.response_bytes].into_iter().chain(durations) {
+                hash.add(word);
+            }
+        }
+        Request::Visit(visit) => {
+            // Pages are a function of the seed; the first one's bytes are there for the model behind it.
+            let page = visit.view(visit.first).bytes();
+            for word in [visit.start.as_nanos(), visit.seed, visit.first.into(), visit.views.into(), page] {
+                hash.add(word);
+            }
+        }
+        Request::Media(stream) => {
+            let first = stream.sizes().next().map_or(0, |frame| frame.bytes);
+            let (fps, frames) = (stream.fps.into(), stream.frames.unwrap_or(u64::MAX));
+            for word in [stream.start.as_nanos(), stream.rate.bits_per_sec(), fps, frames, stream.seed, first] {
+                hash.add(word);
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use fathom_netsim::backend::Backend;
 use fathom_netsim::path::PathSpec;
 use fathom_netsim::queue::QueueSpec;
 use fathom_traffic::Arrivals;
+use fathom_traffic::pages::IN_FLIGHT;
 use serde::{Deserialize, Serialize};
 
 use super::background::Background;
@@ -93,7 +94,9 @@ pub struct TrafficSpec {
     pub to: String,
     /// `web:LOAD of RATE`, such as `web:90% of 10Mbps`, for a part of the run `web:95% of 10Mbps from 200s to 400s`; `flows:N` that outlast the run; or `flows:NxSIZE`. Flows may have a spread of
     /// their starts, and wait before the first: `flows:100@2s`, `flows:1 after 20s`. `bulk:COUNTxSIZE@INTERVAL` are flows one after the
-    /// other.
+    /// other, `uploads:COUNTxSIZE@INTERVAL` the same with bodies from clients to servers. `pages:RATE/s` are page views, as many as fill a
+    /// part of a link `pages:60% of 10Mbps`, of known objects `pages:1/s with 20kB,4x50kB`. `media:N at RATE FPSfps deadline TIME` are live
+    /// streams, with an end `for 60s`.
     pub workload: String,
     /// A controller, or several with their parts: `reno`, `20% sync + 80% reno`.
     pub controller: String,
@@ -125,7 +128,13 @@ pub struct TrafficSpec {
     /// How web requests arrive: `packmime`, in the bursts of the model, or `poisson`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub arrivals: Arrivals,
-    /// How long a user waits for a response, from the start of the request: then the client closes the connection and the request has
+    /// Of pages: clients say how urgent an object is, and servers send what is urgent first (RFC 9218); `true` where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priorities: Option<bool>,
+    /// Of pages: requests that a client has open at once, at most; 100 where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<u32>,
+    /// How long a user waits for a response (a page view), from the start of the request: then the client closes the connection and the request has
     /// failed. `10s`, or `none`.
     #[serde(default = "none", skip_serializing_if = "is_none")]
     pub patience: String,
@@ -288,7 +297,10 @@ impl ScenarioSpec {
                     .into(),
             ));
         }
-        let periods = |t: &&Traffic| matches!(t.workload, Workload::Web { period, .. } if period != Period::default());
+        let periods = |t: &&Traffic| match t.workload {
+            Workload::Web { period, .. } | Workload::Pages { period, .. } => period != Period::default(),
+            _ => false,
+        };
         if let (Stop::Responses(_), Some(t)) = (stop, traffic.iter().find(periods)) {
             return Err(PlanError(format!(
                 "stop: '{}' makes requests for a part of the run only; end it at a time, such as 1200s",
@@ -397,14 +409,19 @@ impl TrafficSpec {
             Workload::Web { server_delay, arrivals, .. } => {
                 (*server_delay, *arrivals) = (self.server_delay, self.arrivals);
             }
-            Workload::Bulk { .. } if self.server_delay => {
+            _ if self.server_delay => {
                 return Err(PlanError(at("server-delay: only servers of web traffic have one; leave it out")));
             }
-            Workload::Bulk { .. } if self.arrivals != Arrivals::default() => {
+            _ if self.arrivals != Arrivals::default() => {
                 return Err(PlanError(at("arrivals: only web traffic has them; leave it out")));
             }
-            Workload::Bulk { .. } => {}
+            Workload::Pages { priorities, in_flight, .. } => {
+                *priorities = self.priorities.unwrap_or(*priorities);
+                *in_flight = self.in_flight.unwrap_or(*in_flight);
+            }
+            Workload::Bulk { .. } | Workload::Uploads { .. } | Workload::Media { .. } => {}
         }
+        self.check_of_workload(&workload, stack).map_err(|e| PlanError(at(&e)))?;
         let mix = field(&at("controller"), parse_mix(&self.controller, stack))?;
         let tcp = self.tcp.check(&scenario.tcp).map_err(|PlanError(e)| PlanError(at(&e)))?;
         for (_, controller) in &mix {
@@ -454,6 +471,33 @@ impl TrafficSpec {
             idle: field(&at("idle-timeout"), parse_idle(&self.idle_timeout))?,
             counted: self.counted,
         })
+    }
+
+    /// Fields that not every workload has.
+    fn check_of_workload(&self, workload: &Workload, stack: Stack) -> Result<(), String> {
+        let pages = matches!(workload, Workload::Pages { .. });
+        if !pages && self.priorities.is_some() {
+            return Err("priorities: only pages have them; leave it out".into());
+        }
+        if !pages && self.in_flight.is_some() {
+            return Err("in-flight: only pages have it; leave it out".into());
+        }
+        if self.in_flight.is_some_and(|n| !(1..=IN_FLIGHT).contains(&n)) {
+            return Err(format!("in-flight: write 1 to {IN_FLIGHT}, what servers grant"));
+        }
+        if matches!(workload, Workload::Web { .. } | Workload::Bulk { .. }) {
+            return Ok(());
+        }
+        if stack == Stack::Tcp {
+            return Err("workload: TCP here has one request at a time and no uploads; use a stack of QUIC".into());
+        }
+        if self.connections != Connections::default() {
+            return Err("connections: only web traffic and flows choose; leave it out".into());
+        }
+        if self.streams.is_some_and(|n| n > 1) {
+            return Err("streams: only bodies of web traffic and flows travel over several; leave it out".into());
+        }
+        Ok(())
     }
 
     fn datagram(&self) -> u16 {
@@ -592,8 +636,24 @@ impl Workload {
     /// Flows at once, where that is a number.
     pub const fn flows(&self) -> Option<u32> {
         match self {
-            Self::Web { .. } => None,
-            Self::Bulk { flows, .. } => Some(*flows),
+            Self::Web { .. } | Self::Pages { .. } => None,
+            Self::Bulk { flows: n, .. } | Self::Uploads { count: n, .. } | Self::Media { streams: n, .. } => Some(*n),
+        }
+    }
+
+    /// Responses that it has at most, where that is a number.
+    pub fn requests(&self) -> Option<u64> {
+        match self {
+            Self::Media { streams, .. } => Some(u64::from(*streams) * self.frames()?),
+            _ => self.flows().map(u64::from),
+        }
+    }
+
+    /// Frames of one live stream, where it ends.
+    pub fn frames(&self) -> Option<u64> {
+        match self {
+            Self::Media { fps, length, .. } => length.map(|length| (length.as_secs_f64() * f64::from(*fps)) as u64),
+            _ => None,
         }
     }
 

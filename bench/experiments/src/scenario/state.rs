@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fathom_metrics::{Completed, Responses, WindowTrace, round};
+use fathom_metrics::{Completed, LiveStream, PageStats, Responses, WindowTrace, round};
 use fathom_netsim::link::LinkStats;
 use fathom_netsim::sim::{FlowCounts, LinkId, SimHandle};
 use parking_lot::{Mutex, MutexGuard};
@@ -62,6 +62,10 @@ pub(super) struct ControllerGroup {
 #[derive(Default)]
 pub(super) struct RunStats {
     pub(super) responses: Responses,
+    /// Page views, where the group loads pages.
+    pub(super) pages: Option<Box<PageStats>>,
+    /// Live streams, in order of their start.
+    pub(super) live: Vec<LiveStream>,
     pub(super) failed: u64,
     /// Of them, those whose user gave up.
     pub(super) abandoned: u64,

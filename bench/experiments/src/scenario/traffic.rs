@@ -1,5 +1,8 @@
 //! The clients and servers of one group of traffic.
 
+mod media;
+mod pages;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +16,11 @@ use fathom_traffic::WebRequest;
 use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 
-use super::source::{Source, note};
+use self::pages::Browser;
+use super::Workload;
+use super::source::{Request, Source, note};
 use super::state::ControllerGroup;
-use crate::http::{Fetched, HttpError};
+use crate::http::{Ask, Fetched, HttpError};
 use crate::stack::{BoxFuture, Client, Connector, Host, ReportSender};
 
 /// The clients of a group.
@@ -38,6 +43,9 @@ pub(super) struct Clients {
     pub(super) tap: Option<Arc<Mutex<dyn Tap>>>,
     /// Over this many of its first requests.
     pub(super) hashed: u64,
+    pub(super) workload: Workload,
+    /// The end of the warm-up: page views before are not counted.
+    pub(super) since: Time,
     pub(super) requests: Arc<Mutex<StableHash>>,
 }
 
@@ -57,36 +65,63 @@ impl Clients {
         let Some((_, first)) = self.parts.first() else { return };
         let sim = first.part.state.sim.clone();
         for (index, request) in source.enumerate() {
-            sim.sleep_until(request.start).await;
+            sim.sleep_until(request.start()).await;
             if (index as u64) < self.hashed {
                 note(&mut self.requests.lock(), &request);
             }
             let clients = self.clone();
-            sim.spawn(async move { clients.fetch(&request, index).await });
+            match (request, self.workload) {
+                (Request::Web(request), _) => {
+                    sim.spawn(async move { clients.fetch(&request, index, false).await });
+                }
+                (Request::Upload(request), _) => {
+                    sim.spawn(async move { clients.fetch(&request, index, true).await });
+                }
+                (Request::Visit(visit), Workload::Pages { in_flight, priorities, .. }) => {
+                    let browser = Browser { in_flight, priorities };
+                    sim.spawn(async move { clients.visit(visit, index, browser).await });
+                }
+                (Request::Media(stream), Workload::Media { deadline, .. }) => {
+                    sim.spawn(async move { clients.watch(stream, index, deadline).await });
+                }
+                (Request::Visit(_) | Request::Media(_), _) => unreachable!("requests are those of the workload"),
+            }
         }
     }
 
-    async fn fetch(&self, request: &WebRequest, index: usize) {
+    /// The endpoints of the connections with this number.
+    fn endpoints(&self, index: usize) -> Option<&Endpoints> {
         let drawn = (mix(&[self.seed, index as u64, 0]) >> 11) as f64 / (1u64 << 53) as f64;
         let chosen = self.parts.iter().find(|(up_to, _)| drawn < *up_to).or_else(|| self.parts.last());
-        let Some((_, endpoints)) = chosen else { return };
-        let outcome = self.get(endpoints, request, index).await;
+        chosen.map(|(_, endpoints)| endpoints)
+    }
+
+    async fn fetch(&self, request: &WebRequest, index: usize, upload: bool) {
+        let Some(endpoints) = self.endpoints(index) else { return };
+        let outcome = self.get(endpoints, request, index, upload).await;
         endpoints.part.record_outcome(outcome);
     }
 
     /// One request, on a connection of its own or on an idle one.
-    async fn get(&self, endpoints: &Endpoints, request: &WebRequest, index: usize) -> Result<Completed, HttpError> {
+    async fn get(
+        &self,
+        endpoints: &Endpoints,
+        request: &WebRequest,
+        index: usize,
+        upload: bool,
+    ) -> Result<Completed, HttpError> {
         let part = &endpoints.part;
         let kept = endpoints.idle.as_ref().and_then(|idle| idle.take(part));
         let (mut client, flow) = match kept {
             Some((client, flow)) => {
-                add_needs(part, flow, request);
+                add_needs(part, flow, request.response_bytes, request.request_bytes);
                 (client, flow)
             }
             None => self.open(endpoints, request, index).await?,
         };
         let sim = &part.state.sim;
-        let fetched = match before(sim, self.gives_up(request), send(&mut *client, request, self.streams)).await {
+        let fetched = match before(sim, self.gives_up(request), send(&mut *client, request, self.streams, upload)).await
+        {
             Ok(fetched) => fetched,
             Err(e) => {
                 match e {
@@ -97,7 +132,11 @@ impl Clients {
                 return Err(e);
             }
         };
-        let completed = Completed { bytes: fetched.bytes, took: fetched.last_byte.since(request.start) };
+        let completed = Completed {
+            bytes: if upload { request.request_bytes } else { fetched.bytes },
+            took: fetched.last_byte.since(request.start),
+            first_byte: fetched.first_byte.since(request.start),
+        };
         let counts = match &endpoints.idle {
             Some(idle) => idle.put(part, client, flow, fetched.last_byte),
             None => {
@@ -130,7 +169,7 @@ impl Clients {
         let (client, server) = (delays(request.client_rtt), delays(request.server_rtt));
         let flow = sim.add_flow_with_delays(hosts[index % hosts.len()], client, server);
         part.opened(flow, request.server_delay);
-        add_needs(part, flow, request);
+        add_needs(part, flow, request.response_bytes, request.request_bytes);
         if self.traced == Some(index) {
             *part.traced.lock() = Some(flow);
         }
@@ -150,10 +189,10 @@ impl Clients {
 /// What a response or a request carries besides its body: header and frames of HTTP/3, settings, and QUIC's own frames of a connection.
 const HTTP_BYTES: u64 = 100;
 
-/// A flow is to carry this request and its response, for links that keep their bytes by purpose.
-fn add_needs(part: &ControllerGroup, flow: u32, request: &WebRequest) {
+/// A flow is to carry a response and a request of these bytes, for links that keep their bytes by purpose.
+fn add_needs(part: &ControllerGroup, flow: u32, response_bytes: u64, request_bytes: u64) {
     let with_head = |bytes: u64| bytes.saturating_add(HTTP_BYTES);
-    part.state.sim.add_needs(flow, with_head(request.response_bytes), with_head(request.request_bytes));
+    part.state.sim.add_needs(flow, with_head(response_bytes), with_head(request_bytes));
 }
 
 /// What `future` brings, if it does so before `end`.
@@ -169,7 +208,11 @@ async fn before<T>(
     }
 }
 
-async fn send(client: &mut dyn Client, request: &WebRequest, streams: u32) -> Result<Fetched, HttpError> {
+async fn send(client: &mut dyn Client, request: &WebRequest, streams: u32, upload: bool) -> Result<Fetched, HttpError> {
+    if upload {
+        let ask = Ask { bytes: request.response_bytes, upload: request.request_bytes, ..Ask::default() };
+        return client.fetch(ask).await;
+    }
     let (body, head) = (request.response_bytes, request.request_bytes);
     match streams {
         1 => client.get(body, head).await,
@@ -226,11 +269,14 @@ impl Host for Servers {
         self.0.stats().senders.ended(id);
     }
 
-    fn think(&self, flow: Option<u32>) -> BoxFuture<'_, ()> {
+    fn think(&self, flow: Option<u32>, not_before: Option<Time>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
+            let sim = &self.0.state.sim;
+            if let Some(at) = not_before {
+                return sim.sleep_until(at).await;
+            }
             let delay = flow.and_then(|flow| self.0.stats().delays.get(&flow).copied());
             if let Some(delay) = delay {
-                let sim = &self.0.state.sim;
                 sim.sleep_until(sim.time() + delay).await;
             }
         })

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fathom_cc::Time;
 use fathom_netsim::sim::{LinkId, SimHandle, SimSocket};
 use fathom_plugin::{Clock, Extension, Observer};
 #[cfg(feature = "quiche")]
@@ -26,7 +27,7 @@ use fathom_stacks::{noq, quinn};
 use h3::error::Code;
 
 pub(crate) use self::senders::{ReportSender, Senders};
-use crate::http::{Fetched, HttpError, Identity, Requests};
+use crate::http::{Ask, Fetched, HttpError, Identity, Requests};
 use crate::scenario::TcpSettings;
 
 /// UDP payload of a full packet: with [`fathom_netsim::sim::WIRE_OVERHEAD`] the paper's 1420 bytes (Sync-TCP §4.4).
@@ -63,6 +64,10 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) tcp: TcpSettings,
     /// Every connection makes one request.
     pub(crate) one_request: bool,
+    /// Bodies travel from clients to servers: the senders of interest are the clients.
+    pub(crate) uploads: bool,
+    /// Servers send what is urgent first (RFC 9218).
+    pub(crate) priorities: bool,
     /// Longest silence before a connection is given up.
     pub(crate) idle: Duration,
     /// What the client stamps with.
@@ -99,6 +104,11 @@ impl EndpointSettings<'_> {
                 Arc::new(MisreportingClock { sim, misreport, link })
             }
         }
+    }
+
+    /// Where bodies come from.
+    fn sender(&self) -> Side {
+        if self.uploads { Side::Client } else { Side::Server }
     }
 
     /// The seed of one side's endpoint.
@@ -182,6 +192,8 @@ pub(crate) trait Client: Send {
     ) -> BoxFuture<'_, Result<Fetched, HttpError>> {
         self.get(bytes, request_bytes)
     }
+    /// As [`crate::http::Requests::fetch`]: a request beside others.
+    fn fetch(&self, ask: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>>;
     /// Closes it.
     fn close(self: Box<Self>);
 }
@@ -194,9 +206,13 @@ struct OpenConnection<O: h3::quic::OpenStreams<Bytes>> {
 
 impl<O> Client for OpenConnection<O>
 where
-    O: h3::quic::OpenStreams<Bytes> + Clone + Send,
+    O: h3::quic::OpenStreams<Bytes> + Clone + Send + 'static,
     O::BidiStream: Send,
 {
+    fn fetch(&self, ask: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>> {
+        Box::pin(self.requests.fetch(ask))
+    }
+
     fn get_at_once(
         &mut self,
         bytes: u64,
@@ -223,8 +239,8 @@ pub(crate) trait Host: Send + Sync + 'static {
     fn began(&self, sender: Arc<dyn ReportSender>) -> u64;
     /// It ended.
     fn ended(&self, id: u64);
-    /// Waits for the server's delay before an answer.
-    fn think(&self, flow: Option<u32>) -> BoxFuture<'_, ()>;
+    /// Waits for the server's delay before an answer, and until the time that its request names.
+    fn think(&self, flow: Option<u32>, not_before: Option<Time>) -> BoxFuture<'_, ()>;
 }
 
 /// Both ends of one direction of a run.

@@ -26,8 +26,12 @@ pub(super) fn ends<E: Endpoint, T>(
     };
     let (client, server) = (endpoint(client, Side::Client)?, endpoint(server, Side::Server)?);
     Ok(EndpointPair {
-        connector: Arc::new(Opener { endpoint: client, sim: settings.sim.clone() }),
-        accept: Box::pin(accept(server, settings.sim.clone(), host)),
+        connector: Arc::new(Opener {
+            endpoint: client,
+            sim: settings.sim.clone(),
+            senders: settings.uploads.then(|| Arc::clone(&host)),
+        }),
+        accept: Box::pin(accept(server, settings.sim.clone(), host, settings.uploads)),
     })
 }
 
@@ -45,8 +49,8 @@ fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T
     Settings {
         extension: settings.extension,
         clock: Some(settings.clock(side)),
-        // Clients send requests and acknowledgements: their windows are of no interest.
-        watch_natives: (side == Side::Server).then(|| Arc::new(move || sim.time()) as _),
+        // The other end sends requests and acknowledgements: its windows are of no interest.
+        watch_natives: (side == settings.sender()).then(|| Arc::new(move || sim.time()) as _),
         shaping: settings.shaping,
         seed: Some(settings.seed_of(side)),
         transport: TransportSettings {
@@ -64,15 +68,22 @@ fn of_side<T>(settings: &EndpointSettings<'_>, side: Side, tls: T) -> Settings<T
 struct Opener<E> {
     endpoint: E,
     sim: SimHandle,
+    /// Who follows the clients' senders, where bodies travel from them.
+    senders: Option<Arc<dyn Host>>,
 }
 
 impl<E: Endpoint> Connector for Opener<E> {
     fn open(&self, flow: u32) -> BoxFuture<'static, Result<Box<dyn Client>, HttpError>> {
+        let observer = self.senders.as_ref().and_then(|host| host.observer(Some(flow)));
         let connecting =
-            self.endpoint.connect(server_address(flow), "lab.test", None, None).map_err(HttpError::Connect);
-        let sim = self.sim.clone();
+            self.endpoint.connect(server_address(flow), "lab.test", None, observer).map_err(HttpError::Connect);
+        let (sim, senders) = (self.sim.clone(), self.senders.clone());
         Box::pin(async move {
-            let connection = connecting?.await.map_err(|close| HttpError::Connection(close.text))?;
+            let connecting = connecting?;
+            if let (Some(host), Some(monitor)) = (senders, connecting.monitor().cloned()) {
+                host.began(Arc::new(monitor));
+            }
+            let connection = connecting.await.map_err(|close| HttpError::Connection(close.text))?;
             let transport = connection.h3();
             let opener = transport.opener();
             let requests = Requests::open(transport, sim).await?;
@@ -81,21 +92,26 @@ impl<E: Endpoint> Connector for Opener<E> {
     }
 }
 
-async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>) {
+async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, uploads: bool) {
     while let Some(incoming) = endpoint.accept().await {
         let flow = incoming.local_ip().and_then(flow_of);
         // A refused attempt shows on the client's side.
-        let Ok(connecting) = endpoint.begin(incoming, 0, host.observer(flow)) else { continue };
-        let monitor = connecting.monitor().cloned().expect("servers watch native controllers, and ours report");
-        let id = host.began(Arc::new(monitor));
+        let observer = if uploads { None } else { host.observer(flow) };
+        let Ok(connecting) = endpoint.begin(incoming, 0, observer) else { continue };
+        let id = (!uploads).then(|| {
+            let monitor = connecting.monitor().cloned().expect("servers watch native controllers, and ours report");
+            host.began(Arc::new(monitor))
+        });
         let host = Arc::clone(&host);
         sim.spawn(async move {
             if let Ok(connection) = connecting.await {
                 // The client reports what fails.
-                let _ = serve(connection.h3(), || host.think(flow)).await;
+                let _ = serve(connection.h3(), |at| host.think(flow, at), |_, _| ()).await;
                 connection.close(NO_ERROR);
             }
-            host.ended(id);
+            if let Some(id) = id {
+                host.ended(id);
+            }
         });
     }
 }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use super::senders::{ReportSender, SenderReport};
 use super::{BoxFuture, Connector, Controller, EndpointPair, EndpointSettings, Host};
-use crate::http::{Fetched, HttpError};
+use crate::http::{Ask, Fetched, HttpError};
 use crate::scenario::{TcpOutcome, TcpSettings};
 
 /// Both ends. They need no sockets.
@@ -83,7 +83,7 @@ impl Opener {
             let Some((request, response)) = next else { break };
             taken += request;
             connection.received(Server, taken).await;
-            self.host.think(Some(flow)).await;
+            self.host.think(Some(flow), None).await;
             connection.write(Server, response);
             if self.one_request {
                 break;
@@ -134,6 +134,11 @@ impl super::Client for Requests {
             }
             Ok(Fetched { first_byte, last_byte: self.sim.time(), bytes })
         })
+    }
+
+    /// Scenarios ask for none: a connection has one request at a time.
+    fn fetch(&self, _: Ask) -> BoxFuture<'static, Result<Fetched, HttpError>> {
+        Box::pin(async { Err(HttpError::Connect("TCP here has one request at a time".into())) })
     }
 
     /// Dropping it does that.

@@ -25,6 +25,8 @@ const MEMORY_PER_PACKET_LEVEL_FLOW: f64 = 2e3;
 const TRANSFER: f64 = 0.5;
 /// Bytes of a web connection on the wire. Measured by this lab: 87.2 connections per second make 9 Mbps (README).
 const BYTES_PER_CONNECTION: f64 = 12_900.0;
+/// A page view: the mean of the model of HTTP Archive's pages.
+const BYTES_PER_PAGE: f64 = 4.3e6;
 
 /// Memory of a run without connections, and of each long flow or each new web connection per second (these linger while they close).
 /// Measured by this lab as the largest resident set of `fathom compare`: 122 MB for 400 flows of 100 kB at once, 232 MB for 400 of 400 kB,
@@ -79,6 +81,18 @@ pub fn estimate(scenario: &Scenario) -> Estimate {
                 sum.packets += connections * BYTES_PER_CONNECTION / full;
                 sum.cpu_seconds += connections * per_connection;
             }
+            Workload::Pages { .. } | Workload::Media { .. } | Workload::Uploads { .. } => {
+                let connections = match traffic.workload {
+                    // A visit has three views on average.
+                    Workload::Pages { .. } => responses(traffic, rate) * seconds / 3.0,
+                    workload => workload.flows().map_or(0.0, f64::from),
+                };
+                let packets = rate / 8.0 * seconds / full;
+                sum.connections += connections;
+                sum.memory += connections.min(10_000.0) * MEMORY_PER_FLOW;
+                sum.packets += packets;
+                sum.cpu_seconds += packets * per_packet + connections * per_connection;
+            }
             Workload::Bulk { flows, bytes, .. } => {
                 let most = bytes.map_or(f64::INFINITY, |bytes| f64::from(flows) * bytes as f64);
                 let packets = (rate / 8.0 * seconds).min(most) / full;
@@ -123,7 +137,9 @@ fn packet_level_rate(scenario: &Scenario, group: &Background) -> f64 {
 fn responses(traffic: &Traffic, rate: f64) -> f64 {
     match traffic.workload {
         Workload::Web { .. } => rate / 8.0 / BYTES_PER_CONNECTION,
-        Workload::Bulk { bytes: Some(bytes), .. } => rate / 8.0 / bytes as f64,
+        Workload::Bulk { bytes: Some(bytes), .. } | Workload::Uploads { bytes, .. } => rate / 8.0 / bytes as f64,
+        Workload::Pages { .. } => rate / 8.0 / BYTES_PER_PAGE,
+        Workload::Media { streams, fps, .. } => f64::from(streams) * f64::from(fps),
         Workload::Bulk { bytes: None, .. } => 0.0,
     }
 }
@@ -148,11 +164,16 @@ fn group_rates(scenario: &Scenario) -> Vec<f64> {
             (part * of.bits_per_sec() as f64).min(tightest(t))
         }
         Workload::Web { load: WebLoad::Connections(rate), .. } => (rate * BYTES_PER_CONNECTION * 8.0).min(tightest(t)),
-        Workload::Bulk { .. } => 0.0,
+        Workload::Pages { load: WebLoad::Connections(rate), .. } => (rate * BYTES_PER_PAGE * 8.0).min(tightest(t)),
+        Workload::Pages { load: WebLoad::Computed { part, of }, .. } => {
+            (part * of.bits_per_sec() as f64).min(tightest(t))
+        }
+        Workload::Media { streams, rate, .. } => (f64::from(streams) * rate.bits_per_sec() as f64).min(tightest(t)),
+        Workload::Bulk { .. } | Workload::Uploads { .. } => 0.0,
     };
     let flows = |t: &Traffic| f64::from(t.workload.flows().unwrap_or(0));
     let rate = |t: &Traffic| {
-        if matches!(t.workload, Workload::Web { .. }) {
+        if !matches!(t.workload, Workload::Bulk { .. } | Workload::Uploads { .. }) {
             return web(t);
         }
         let share = |link: usize| {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use fathom_traffic::Arrivals;
+use fathom_traffic::{Arrivals, PageShape};
 
 use super::estimate::{Estimate, base_round_trip, estimate};
 use super::{Study, StudyRun, key_text};
@@ -107,6 +107,28 @@ fn group(s: &Scenario, t: &Traffic) -> String {
             let from = if period.from.is_zero() { String::new() } else { format!(", from {:?} on", period.from) };
             let until = period.until.map_or(String::new(), |until| format!(", up to {until:?}"));
             format!("web traffic, {load}{arrivals}{from}{until}")
+        }
+        Workload::Pages { load, shape, period, priorities, in_flight } => {
+            let load = match load {
+                WebLoad::Computed { part, of } => format!("{}% of {of}", part * 100.0),
+                WebLoad::Connections(rate) => format!("{rate} page views/s"),
+            };
+            let known = if shape == PageShape::Archive { "" } else { " of known objects" };
+            let order = if priorities { "urgent objects first" } else { "no priorities" };
+            let from = if period.from.is_zero() { String::new() } else { format!(", from {:?} on", period.from) };
+            let until = period.until.map_or(String::new(), |until| format!(", up to {until:?}"));
+            format!("pages{known}, {load}, {in_flight} requests at once, {order}{from}{until}")
+        }
+        Workload::Uploads { count, bytes, spread } => {
+            let starts = if spread.is_zero() { String::new() } else { format!(", starts over {spread:?}") };
+            format!("{count} upload{} of {bytes} bytes{starts}", plural(count as usize))
+        }
+        Workload::Media { streams, rate, fps, deadline, length } => {
+            let length = length.map_or(String::new(), |length| format!(", for {length:?}"));
+            format!(
+                "{streams} live stream{} of {rate}, {fps} fps, due after {deadline:?}{length}",
+                plural(streams as usize)
+            )
         }
         Workload::Bulk { flows, bytes, spread, after } => {
             let size = bytes.map_or("that outlast the run".to_owned(), |bytes| format!("of {bytes} bytes"));

@@ -80,7 +80,9 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
         Stop::At(end) => {
             let starts = scenario.traffic.iter().map(|t| match t.workload {
                 Workload::Bulk { spread, after, .. } => spread + after.mul_f64(scale),
-                Workload::Web { period, .. } => period.from.mul_f64(scale),
+                Workload::Web { period, .. } | Workload::Pages { period, .. } => period.from.mul_f64(scale),
+                Workload::Uploads { spread, .. } => spread,
+                Workload::Media { .. } => fathom_traffic::media::LEAD,
             });
             let begun = starts.max().unwrap_or_default().max(warm_up);
             Stop::At(end.mul_f64(scale).max(begun.saturating_add(SHORTEST_COUNT)).min(end))
@@ -90,7 +92,8 @@ fn scaled(scenario: &Scenario, scale: f64) -> Scenario {
     for t in &mut scaled.traffic {
         match &mut t.workload {
             Workload::Bulk { after, .. } => *after = after.mul_f64(scale),
-            Workload::Web { period, .. } => {
+            Workload::Uploads { .. } | Workload::Media { .. } => {}
+            Workload::Web { period, .. } | Workload::Pages { period, .. } => {
                 period.from = period.from.mul_f64(scale);
                 period.until = period.until.map(|until| until.mul_f64(scale));
             }

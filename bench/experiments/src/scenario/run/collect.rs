@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fathom_cc::Time;
-use fathom_metrics::{Fairness, GroupBytes, Responses, WINDOWS, fair_by_packets, round};
+use fathom_metrics::{
+    Fairness, GroupBytes, LiveStream, MediaOutcome, PageStats, Responses, WINDOWS, fair_by_packets, round,
+};
 use fathom_netsim::link::{CountedBytes, Drops, LinkStats};
 use fathom_netsim::sim::{SimHandle, WIRE_OVERHEAD};
 
@@ -36,10 +38,11 @@ impl Run<'_> {
             }
             (name.clone(), outcome)
         });
+        let times = (self.scenario.warm_up, counted);
         let mut groups = std::collections::BTreeMap::new();
         for (traffic, built) in self.scenario.traffic.iter().zip(&self.groups) {
             let of =
-                |parts: &[&Arc<ControllerGroup>]| group_outcome(&sim, traffic, parts, &warm_up, counted, built.traced);
+                |parts: &[&Arc<ControllerGroup>]| group_outcome(&sim, traffic, parts, &warm_up, times, built.traced);
             let mut whole = of(&built.parts.iter().collect::<Vec<_>>());
             whole.latency = built.delivery.as_deref().map(|delivery| delivery.lock().latencies().distribution());
             whole.load = built.load;
@@ -138,18 +141,25 @@ fn group_outcome(
     traffic: &Traffic,
     parts: &[&Arc<ControllerGroup>],
     warm_up: &WarmUpCounts,
-    counted: f64,
+    (warm_up_span, counted): (Duration, f64),
     traced: u64,
 ) -> GroupOutcome {
     let mut outcome = GroupOutcome { traced, ..GroupOutcome::default() };
     let mut responses = Responses::default();
+    let mut pages = PageStats::default();
+    let mut streams: Vec<LiveStream> = Vec::new();
     let mut delivered = 0;
     let long = matches!(traffic.workload, Workload::Bulk { .. });
     for part in parts {
         let mut stats = part.stats();
         let senders = stats.senders.totals();
         let RunStats { responses: own, failed, abandoned, connections, over, open, .. } = &*stats;
+        let (own_pages, own_streams) = (&stats.pages, &stats.live);
         responses.merge(own);
+        if let Some(own) = own_pages {
+            pages.merge(own);
+        }
+        streams.extend_from_slice(own_streams);
         outcome.failed += failed;
         outcome.abandoned += abandoned;
         outcome.connections += connections;
@@ -198,7 +208,14 @@ fn group_outcome(
     outcome.mean_size = round(responses.mean_size(), 1);
     outcome.goodput_per_response_kbps = round(responses.goodput_kbps(), 3);
     outcome.times = (responses.count() > 0).then(|| responses.all());
+    outcome.first_byte = (responses.count() > 0).then(|| responses.first_bytes());
+    outcome.pages = matches!(traffic.workload, Workload::Pages { .. }).then(|| pages.outcome());
+    let warm_up_end = Time::ZERO + warm_up_span;
+    outcome.media = MediaOutcome::of(streams.iter(), warm_up_end, sim.time());
     outcome.times_large = (responses.large().count > 0).then(|| responses.large());
-    outcome.throughput_bps = round(delivered as f64 * 8.0 / counted, 0);
+    outcome.throughput_bps = match traffic.workload {
+        Workload::Uploads { .. } => round(responses.bytes() as f64 * 8.0 / sim.time().as_secs_f64().max(1e-9), 0),
+        _ => round(delivered as f64 * 8.0 / counted, 0),
+    };
     outcome
 }

@@ -57,7 +57,7 @@ fn flows_may_wait_before_they_start() {
     assert_eq!(read, Workload::Bulk { flows: 10, bytes: None, spread: secs(2), after: secs(20) });
     let starts: Vec<u64> = crate::scenario::source::Source::new(read, 0.0, 1)
         .unwrap()
-        .map(|request| request.start.as_nanos() / 1_000_000_000)
+        .map(|request| request.start().as_nanos() / 1_000_000_000)
         .collect();
     assert_eq!((starts.first(), starts.last(), starts.len()), (Some(&20), Some(&22), 10));
     assert!("flows:10 after lunch".parse::<Workload>().is_err());

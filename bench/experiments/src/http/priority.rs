@@ -1,0 +1,61 @@
+//! The `priority` header (RFC 9218 §4, §5).
+
+use http::HeaderValue;
+
+/// How urgent a response is, and whether it is of use before it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priority {
+    /// 0 to 7, 0 first.
+    pub urgency: u8,
+    /// Of use in parts: such responses of one urgency share; others come one after the other (RFC 9218 §10).
+    pub incremental: bool,
+}
+
+/// As the header is written, by urgency.
+const HEADERS: [[&str; 2]; 8] = [
+    ["u=0", "u=0, i"],
+    ["u=1", "u=1, i"],
+    ["u=2", "u=2, i"],
+    ["u=3", "u=3, i"],
+    ["u=4", "u=4, i"],
+    ["u=5", "u=5, i"],
+    ["u=6", "u=6, i"],
+    ["u=7", "u=7, i"],
+];
+
+impl Priority {
+    /// The header's value. An urgency above 7 is 7.
+    pub fn header(self) -> HeaderValue {
+        HeaderValue::from_static(HEADERS[usize::from(self.urgency.min(7))][usize::from(self.incremental)])
+    }
+
+    /// Reads the header as this laboratory's clients write it; `None`: it is none of theirs.
+    pub fn read(value: &HeaderValue) -> Option<Self> {
+        let text = value.to_str().ok()?;
+        let (urgency, rest) = text.strip_prefix("u=")?.split_at_checked(1)?;
+        let urgency = urgency.parse().ok().filter(|urgency| *urgency <= 7)?;
+        match rest {
+            "" => Some(Self { urgency, incremental: false }),
+            ", i" => Some(Self { urgency, incremental: true }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for urgency in 0..=7 {
+            for incremental in [false, true] {
+                let priority = Priority { urgency, incremental };
+                assert_eq!(Priority::read(&priority.header()), Some(priority));
+            }
+        }
+        for other in ["", "u=8", "u=", "i", "u=1;i", "u=12"] {
+            assert_eq!(Priority::read(&HeaderValue::from_static(other)), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Live streams. A client asks for every frame a second before it is captured; the server answers when it is: a frame is a response, on a
+//! stream of its own. So media run over the HTTP/3 of every stack, and a frame that is late holds no other up.
+
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use fathom_cc::Time;
+use fathom_metrics::{Completed, LiveStream};
+use fathom_netsim::sim::Sleep;
+use fathom_traffic::media::LEAD;
+use fathom_traffic::pages::IN_FLIGHT;
+use fathom_traffic::{Frame, Frames, MediaStream, WebRequest};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use super::{Clients, Endpoints, add_needs};
+use crate::http::{Ask, Fetched, HttpError};
+use crate::stack::{BoxFuture, Client};
+
+/// Bytes of a frame's request.
+const FRAME_REQUEST: u64 = 60;
+/// A client whose connection is lost tries again after this time.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// One live stream at its client.
+struct Live<'a> {
+    endpoints: &'a Endpoints,
+    stream: MediaStream,
+    frames: std::iter::Peekable<Frames>,
+    deadline: Duration,
+    /// Its number in the statistics.
+    number: usize,
+}
+
+enum Event {
+    Due,
+    Came(usize, Time, Result<Fetched, HttpError>),
+    Done,
+}
+
+/// A frame on its way: its number, when it was captured.
+struct OnItsWay(usize, Time, BoxFuture<'static, Result<Fetched, HttpError>>);
+
+impl Future for OnItsWay {
+    type Output = (usize, Time, Result<Fetched, HttpError>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        self.2.as_mut().poll(cx).map(|result| (self.0, self.1, result))
+    }
+}
+
+impl Clients {
+    /// A live stream from its start to its end.
+    pub(super) async fn watch(&self, stream: MediaStream, index: usize, deadline: Duration) {
+        let Some(endpoints) = self.endpoints(index) else { return };
+        let number = {
+            let mut stats = endpoints.part.stats();
+            stats.live.push(LiveStream::new(Duration::from_secs(1) / stream.fps, deadline));
+            stats.live.len() - 1
+        };
+        let frames = stream.sizes().peekable();
+        let mut live = Live { endpoints, stream, frames, deadline, number };
+        let sim = &endpoints.part.state.sim;
+        while live.frames.peek().is_some() {
+            let request = WebRequest {
+                start: sim.time(),
+                request_bytes: 0,
+                response_bytes: 0,
+                client_rtt: Duration::ZERO,
+                server_rtt: Duration::ZERO,
+                server_delay: Duration::ZERO,
+            };
+            if let Ok((mut client, flow)) = self.open(endpoints, &request, index).await {
+                match live.play(&mut *client, flow).await {
+                    Ok(()) => client.close(),
+                    Err(_) => drop(client),
+                }
+                endpoints.part.closed(flow);
+            }
+            if live.frames.peek().is_some() {
+                sim.sleep_until(sim.time() + AGAIN).await;
+            }
+        }
+    }
+}
+
+impl Live<'_> {
+    /// Asks for frames until there are no more, or the connection fails.
+    async fn play(&mut self, client: &mut (dyn Client + '_), flow: u32) -> Result<(), HttpError> {
+        let part = &self.endpoints.part;
+        let sim = &part.state.sim;
+        let mut requests: FuturesUnordered<OnItsWay> = FuturesUnordered::new();
+        let mut timer: Option<Sleep> = None;
+        loop {
+            while let Some(frame) = self.frames.next_if(|frame| self.stream.start + frame.at <= sim.time()) {
+                timer = None;
+                if let Some(request) = self.ask(client, flow, frame, requests.len()) {
+                    requests.push(request);
+                }
+            }
+            if timer.is_none()
+                && let Some(frame) = self.frames.peek()
+            {
+                timer = Some(sim.sleep_until(self.stream.start + frame.at));
+            }
+            let event = std::future::poll_fn(|cx| {
+                if let Some(timer) = &mut timer
+                    && Pin::new(timer).poll(cx).is_ready()
+                {
+                    return Poll::Ready(Event::Due);
+                }
+                match requests.poll_next_unpin(cx) {
+                    Poll::Ready(Some((frame, captured, result))) => Poll::Ready(Event::Came(frame, captured, result)),
+                    Poll::Ready(None) if timer.is_none() => Poll::Ready(Event::Done),
+                    _ => Poll::Pending,
+                }
+            });
+            match event.await {
+                Event::Due => timer = None,
+                Event::Done => return Ok(()),
+                Event::Came(frame, captured, result) => {
+                    if let Ok(fetched) = &result {
+                        part.stats().live[self.number].arrived(frame, fetched.last_byte);
+                    }
+                    let failed = result.is_err();
+                    part.record_outcome(result.map(|fetched| Completed {
+                        bytes: fetched.bytes,
+                        took: fetched.last_byte.since(captured),
+                        first_byte: fetched.first_byte.since(captured),
+                    }));
+                    if failed {
+                        // The others fail with the connection.
+                        for _ in 0..requests.len() {
+                            part.record_outcome(Err(HttpError::Connection("lost".into())));
+                        }
+                        return Err(HttpError::Connection("lost".into()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Asks for a frame, unless it is too late for it or too many are on their way: that one never comes.
+    fn ask(&self, client: &mut (dyn Client + '_), flow: u32, frame: Frame, open: usize) -> Option<OnItsWay> {
+        let part = &self.endpoints.part;
+        let captured = self.stream.start + LEAD + frame.at;
+        let number = part.stats().live[self.number].add(captured, frame.intra);
+        if open >= IN_FLIGHT as usize || captured + self.deadline < part.state.sim.time() {
+            part.record_outcome(Err(HttpError::Abandoned));
+            return None;
+        }
+        add_needs(part, flow, frame.bytes, FRAME_REQUEST);
+        let ask =
+            Ask { bytes: frame.bytes, request_bytes: FRAME_REQUEST, not_before: Some(captured), ..Ask::default() };
+        Some(OnItsWay(number, captured, client.fetch(ask)))
+    }
+}

@@ -1,0 +1,266 @@
+//! Visits: page views one after the other, each in waves of requests over a connection that is kept as browsers keep it.
+
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use fathom_cc::Time;
+use fathom_metrics::Completed;
+use fathom_netsim::sim::{SimHandle, Sleep};
+use fathom_traffic::pages::{KEPT_IDLE, WAVES};
+use fathom_traffic::{Kind, PageView, Visit, WebRequest};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use super::{Clients, Endpoints, add_needs, before};
+use crate::http::{Ask, Fetched, HttpError, Priority};
+use crate::stack::{BoxFuture, Client};
+
+/// How a client loads pages.
+#[derive(Clone, Copy)]
+pub(super) struct Browser {
+    /// Requests open at once, at most.
+    pub(super) in_flight: u32,
+    /// Requests say how urgent they are.
+    pub(super) priorities: bool,
+}
+
+/// A connection to the origin, and its flow.
+type Kept = Option<(Box<dyn Client>, u32)>;
+
+impl Clients {
+    /// All page views of a visit.
+    pub(super) async fn visit(&self, visit: Visit, index: usize, browser: Browser) {
+        let Some(endpoints) = self.endpoints(index) else { return };
+        let part = &endpoints.part;
+        let sim = &part.state.sim;
+        let mut kept: Kept = None;
+        for number in visit.first..visit.views {
+            let page = visit.view(number);
+            let start = sim.time();
+            let loaded = self.view(endpoints, &mut kept, &page, index, browser).await;
+            if start >= self.since {
+                let mut stats = part.stats();
+                let pages = stats.pages.get_or_insert_default();
+                match &loaded {
+                    Ok(completed) => pages.loaded(completed.took),
+                    Err(_) => pages.failed(),
+                }
+            }
+            if let Err(e) = &loaded
+                && let Some((client, flow)) = kept.take()
+            {
+                match e {
+                    HttpError::Abandoned => client.close(),
+                    _ => drop(client),
+                }
+                part.closed(flow);
+            }
+            part.record_outcome(loaded);
+            if number + 1 < visit.views {
+                self.read(endpoints, &mut kept, page.reading).await;
+            }
+        }
+        if let Some((client, flow)) = kept {
+            client.close();
+            part.closed(flow);
+        }
+    }
+
+    /// The user reads; a connection that is idle for too long is closed.
+    async fn read(&self, endpoints: &Endpoints, kept: &mut Kept, reading: Duration) {
+        let part = &endpoints.part;
+        let sim = &part.state.sim;
+        let next = sim.time() + reading;
+        if reading > KEPT_IDLE && kept.is_some() {
+            sim.sleep_until(sim.time() + KEPT_IDLE).await;
+            if let Some((client, flow)) = kept.take() {
+                client.close();
+                part.closed(flow);
+            }
+        }
+        sim.sleep_until(next).await;
+    }
+
+    /// One page view.
+    async fn view(
+        &self,
+        endpoints: &Endpoints,
+        kept: &mut Kept,
+        page: &PageView,
+        index: usize,
+        browser: Browser,
+    ) -> Result<Completed, HttpError> {
+        let sim = &endpoints.part.state.sim;
+        let start = sim.time();
+        if kept.is_none() {
+            // What connections are opened with: pages bring no delays of their own.
+            let request = WebRequest {
+                start,
+                request_bytes: 0,
+                response_bytes: 0,
+                client_rtt: Duration::ZERO,
+                server_rtt: Duration::ZERO,
+                server_delay: Duration::ZERO,
+            };
+            *kept = Some(self.open(endpoints, &request, index).await?);
+        }
+        let Some((client, flow)) = kept else { return Err(HttpError::Abandoned) };
+        let gives_up = self.patience.map(|patience| start + patience);
+        let load = self.load(endpoints, &mut **client, *flow, page, browser);
+        let (first_byte, last_byte) = before(sim, gives_up, load).await?;
+        Ok(Completed { bytes: page.bytes(), took: last_byte.since(start), first_byte: first_byte.since(start) })
+    }
+
+    /// Loads a page's objects. The first byte of the page itself, and the last of all.
+    async fn load(
+        &self,
+        endpoints: &Endpoints,
+        client: &mut (dyn Client + '_),
+        flow: u32,
+        page: &PageView,
+        browser: Browser,
+    ) -> Result<(Time, Time), HttpError> {
+        let part = &endpoints.part;
+        let sim = &part.state.sim;
+        let mut first_byte = None;
+        let mut last_byte = Time::ZERO;
+        let mut loading = Loading::new(page, sim.clone());
+        loop {
+            while loading.requests.len() < browser.in_flight as usize
+                && let Some(object) = loading.next_object()
+            {
+                let object = page.objects[object];
+                let kind = object.kind;
+                let ask = Ask {
+                    bytes: object.bytes,
+                    request_bytes: object.request_bytes,
+                    priority: browser.priorities.then(|| priority(kind)),
+                    ..Ask::default()
+                };
+                add_needs(part, flow, object.bytes, object.request_bytes);
+                loading.requests.push(Request {
+                    object: loading.asked - 1,
+                    asked: sim.time(),
+                    future: client.fetch(ask),
+                });
+            }
+            match loading.next_event().await {
+                Event::Fetched { object, asked, result } => {
+                    let counted = asked >= self.since;
+                    if counted {
+                        let mut stats = part.stats();
+                        let pages = stats.pages.get_or_insert_default();
+                        match &result {
+                            Ok(fetched) => pages.object(fetched.last_byte.since(asked)),
+                            Err(_) => pages.object_failed(),
+                        }
+                    }
+                    let fetched = result?;
+                    first_byte.get_or_insert(fetched.first_byte);
+                    last_byte = last_byte.max(fetched.last_byte);
+                    loading.complete(object);
+                }
+                Event::Parsed => {}
+                Event::Done => return Ok((first_byte.unwrap_or(last_byte), last_byte)),
+            }
+        }
+    }
+}
+
+fn priority(kind: Kind) -> Priority {
+    Priority { urgency: kind.urgency(), incremental: kind.incremental() }
+}
+
+/// A page whose objects are on their way.
+struct Loading<'a> {
+    page: &'a PageView,
+    sim: SimHandle,
+    requests: FuturesUnordered<Request>,
+    /// Objects asked for so far: they are in order.
+    asked: usize,
+    /// The wave that is known.
+    wave: u8,
+    /// Objects of the known wave, not yet there, in which the next is found.
+    finders: usize,
+    /// The known wave is parsed then.
+    parsing: Option<Sleep>,
+}
+
+enum Event {
+    Fetched { object: usize, asked: Time, result: Result<Fetched, HttpError> },
+    Parsed,
+    Done,
+}
+
+/// A request on its way.
+struct Request {
+    object: usize,
+    asked: Time,
+    future: BoxFuture<'static, Result<Fetched, HttpError>>,
+}
+
+impl Future for Request {
+    type Output = (usize, Time, Result<Fetched, HttpError>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        self.future.as_mut().poll(cx).map(|result| (self.object, self.asked, result))
+    }
+}
+
+impl<'a> Loading<'a> {
+    fn new(page: &'a PageView, sim: SimHandle) -> Self {
+        let mut loading =
+            Self { page, sim, requests: FuturesUnordered::new(), asked: 0, wave: 0, finders: 0, parsing: None };
+        loading.enter(0);
+        loading
+    }
+
+    /// A wave is known.
+    fn enter(&mut self, wave: u8) {
+        self.wave = wave;
+        self.finders = self.page.objects.iter().filter(|o| o.wave == wave && o.kind.finds_more()).count();
+        self.parse_if_there();
+    }
+
+    /// Everything is there in which the next wave is found: it is parsed.
+    fn parse_if_there(&mut self) {
+        if self.finders == 0 && usize::from(self.wave) + 1 < WAVES {
+            let took = self.page.parse[usize::from(self.wave)];
+            self.parsing = Some(self.sim.sleep_until(self.sim.time() + took));
+        }
+    }
+
+    /// The next object to ask for, if it is known.
+    fn next_object(&mut self) -> Option<usize> {
+        let object = self.page.objects.get(self.asked).filter(|object| object.wave <= self.wave)?;
+        let _ = object;
+        self.asked += 1;
+        Some(self.asked - 1)
+    }
+
+    fn complete(&mut self, object: usize) {
+        let object = self.page.objects[object];
+        if object.wave == self.wave && object.kind.finds_more() {
+            self.finders -= 1;
+            self.parse_if_there();
+        }
+    }
+
+    async fn next_event(&mut self) -> Event {
+        std::future::poll_fn(|cx| {
+            if let Some(parsing) = &mut self.parsing
+                && Pin::new(parsing).poll(cx).is_ready()
+            {
+                self.parsing = None;
+                self.enter(self.wave + 1);
+                return Poll::Ready(Event::Parsed);
+            }
+            match self.requests.poll_next_unpin(cx) {
+                Poll::Ready(Some((object, asked, result))) => Poll::Ready(Event::Fetched { object, asked, result }),
+                Poll::Ready(None) if self.parsing.is_none() => Poll::Ready(Event::Done),
+                _ => Poll::Pending,
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,209 @@
+//! Pages, uploads and live media: whole runs in virtual time, with bounds that can be computed.
+
+use fathom_experiments::scenario::{Cost, GroupOutcome, Outcome, Progress, ScenarioSpec, run};
+
+/// Stacks with stream priorities under test.
+const STACKS: [&str; 2] = ["quinn", "noq"];
+
+fn scenario(stack: &str, stop: &str, link: &str, traffic: &str) -> String {
+    format!(
+        "stop = \"{stop}\"\nstack = \"{stack}\"\n[network]\ntopology = \"dumbbell\"\nlink = \"{link}\"\ndelay = \"20ms\"\n\
+         queue = \"droptail:300p\"\n{traffic}"
+    )
+}
+
+fn group(name: &str, workload: &str, fields: &str) -> String {
+    format!(
+        "[[traffic]]\nname = \"{name}\"\nfrom = \"left\"\nto = \"right\"\nworkload = \"{workload}\"\ncontroller = \"reno\"\n{fields}\n"
+    )
+}
+
+fn outcome(text: &str) -> (Outcome, Cost) {
+    let scenario =
+        ScenarioSpec::from_toml(text).and_then(|spec| spec.check()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    run(&scenario, 1, &Progress::default()).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+fn of(stack: &str, stop: &str, link: &str, workload: &str, fields: &str) -> GroupOutcome {
+    outcome(&scenario(stack, stop, link, &group("g", workload, fields))).0.groups.remove("g").unwrap()
+}
+
+#[test]
+fn a_page_of_known_objects_takes_the_computed_time() {
+    for stack in STACKS {
+        let g = of(stack, "1 responses", "10Mbps", "pages:1/s with 20kB,4x50kB,20x30kB", "");
+        let pages = g.pages.unwrap();
+        assert_eq!((g.responses, pages.loaded, pages.objects, g.body_bytes), (1, 1, 25, 820_000), "{stack}");
+        let load = pages.load_time.unwrap().median_ms;
+        // Four round trips of 40 ms: handshake and three waves; 656 ms for the bodies, a twentieth more with headers.
+        let least = 160.0 + 656.0;
+        // Slow start costs less than three round trips more.
+        assert!((least..least * 1.05 + 120.0).contains(&load), "{stack}: {load} ms, at least {least}");
+        let first_byte = g.first_byte.unwrap().median_ms;
+        assert!((80.0..90.0).contains(&first_byte), "{stack}: {first_byte} ms to the first byte");
+    }
+}
+
+#[test]
+fn a_page_on_an_idle_fast_link_waits_for_each_wave() {
+    let load =
+        |waves: &str| of("quinn", "1 responses", "1Gbps", &format!("pages:1/s with {waves}"), "").times.unwrap().max_ms;
+    let times = [load("1kB"), load("1kB,1kB"), load("1kB,1kB,1kB"), load("1kB,1kB,1kB,1kB")];
+    for (wave, pair) in times.windows(2).enumerate() {
+        let more = pair[1] - pair[0];
+        assert!((40.0..42.0).contains(&more), "wave {}: {more} ms more ({times:?})", wave + 1);
+    }
+}
+
+#[test]
+fn no_more_requests_are_open_than_allowed() {
+    // Twenty objects whose requests and bodies fit the first window: with fewer at once, each turn takes a round trip.
+    let load =
+        |fields: &str| of("quinn", "1 responses", "1Gbps", "pages:1/s with 1kB,20x100B", fields).times.unwrap().max_ms;
+    let (all, five, one) = (load(""), load("in-flight = 5"), load("in-flight = 1"));
+    assert!((120.0..123.0).contains(&all), "{all}");
+    assert!((five - all - 3.0 * 40.0).abs() < 4.0, "{five} and {all}");
+    assert!((one - all - 19.0 * 40.0).abs() < 8.0, "{one} and {all}");
+}
+
+#[test]
+fn the_pages_are_the_same_whoever_answers() {
+    let hash = |controller: &str, stack: &str| {
+        let text = scenario(stack, "40 responses", "50Mbps", &group("g", "pages:2/s", ""));
+        let outcome = outcome(&text.replace("reno", controller)).0;
+        (outcome.groups["g"].request_hash.clone(), outcome.trace_hash)
+    };
+    let (reno, other) = (hash("reno", "quinn"), hash("sync", "quinn"));
+    assert_eq!(reno, hash("reno", "quinn"), "the same seed");
+    assert_eq!(reno.0, other.0);
+    assert_ne!(reno.1, other.1);
+    assert_eq!(reno.0, hash("reno", "noq").0);
+}
+
+#[test]
+fn pages_offer_the_wanted_load_and_nothing_fails() {
+    let (outcome, _) = outcome(&scenario("quinn", "300s", "50Mbps", &group("g", "pages:40% of 50Mbps", "")));
+    let g = &outcome.groups["g"];
+    let pages = g.pages.as_ref().unwrap();
+    assert!(pages.failed == 0 && pages.failed_objects == 0 && pages.loaded > 100, "{}", pages.loaded);
+    assert!(pages.objects > 60 * pages.loaded, "{} objects of {} pages", pages.objects, pages.loaded);
+    assert!(g.connections < g.responses, "{} connections for {} views", g.connections, g.responses);
+    let load = g.load.unwrap();
+    assert!((load.computed_percent - 40.0).abs() < 0.5, "{load:?}");
+    let link = &outcome.links["left-right"];
+    // Heavy-tailed: one run is near it.
+    assert!((25.0..55.0).contains(&link.utilisation_percent), "{}", link.utilisation_percent);
+    let (load, object) = (pages.load_time.as_ref().unwrap(), pages.object_times.as_ref().unwrap());
+    assert!(load.median_ms > object.median_ms && load.median_ms > 500.0, "{} {}", load.median_ms, object.median_ms);
+}
+
+#[test]
+fn users_of_pages_give_up_and_failures_are_no_responses() {
+    let g = of("quinn", "60s", "1Mbps", "pages:1/s", "patience = \"5s\"");
+    let pages = g.pages.unwrap();
+    assert!(pages.failed > 5 && g.abandoned == g.failed && g.failed == pages.failed, "{} {}", g.failed, pages.failed);
+    assert_eq!(g.responses, pages.loaded);
+    assert!(pages.load_time.is_none_or(|times| times.max_ms <= 5_001.0));
+}
+
+#[test]
+fn uploads_travel_up_under_the_groups_controller() {
+    for stack in STACKS {
+        let (outcome, _) = outcome(&scenario(stack, "4 responses", "10Mbps", &group("g", "uploads:4x1MB@4s", "")));
+        let g = &outcome.groups["g"];
+        assert_eq!((g.responses, g.body_bytes, g.failed), (4, 4_000_000, 0), "{stack}");
+        let (up, down) = (&outcome.links["right-left"], &outcome.links["left-right"]);
+        assert!(
+            up.throughput_bps > 20.0 * down.throughput_bps,
+            "{stack}: {} {}",
+            up.throughput_bps,
+            down.throughput_bps
+        );
+        let median = g.times.as_ref().unwrap().median_ms;
+        // 800 ms for the body, two round trips, and slow start.
+        assert!((880.0..1_250.0).contains(&median), "{stack}: {median}");
+    }
+    let reductions = |controller: &str| {
+        let text = scenario("quinn", "4 responses", "10Mbps", &group("g", "uploads:4x10MB", ""));
+        let text = text.replace("reno", controller).replace("droptail:300p", "droptail:30p");
+        let g = outcome(&text).0.groups.remove("g").unwrap();
+        (g.loss_reductions, g.early_reductions, g.accepted)
+    };
+    assert!(reductions("reno").0 > 0 && reductions("reno").2 == 4, "the clients' senders are counted");
+    assert!(reductions("native:cubic").0 > 0, "those of the stack's own controllers, too");
+}
+
+#[test]
+fn media_on_an_idle_link_misses_nothing() {
+    for stack in STACKS {
+        for fps in [30, 60] {
+            let workload = format!("media:2 at 2Mbps {fps}fps deadline 100ms");
+            let g = of(stack, "20s", "20Mbps", &workload, "");
+            let media = g.media.unwrap();
+            assert_eq!((media.streams, media.missed, media.freezes), (2, 0, 0), "{stack} at {fps}");
+            // Both streams begin within two seconds, their frames a second later.
+            assert!((fps * 35..fps * 38).contains(&(media.frames as u32)), "{stack} at {fps}: {}", media.frames);
+            let delay = media.frame_delay.unwrap();
+            assert!((20.0..60.0).contains(&delay.median_ms), "{stack}: {}", delay.median_ms);
+        }
+    }
+}
+
+#[test]
+fn media_over_a_link_of_half_its_rate_misses_and_freezes() {
+    for stack in STACKS {
+        let g = of(stack, "20s", "1Mbps", "media:1 at 2Mbps 30fps deadline 100ms", "");
+        let media = g.media.unwrap();
+        assert!(media.missed_fraction > 0.7 && media.freezes > 0 && media.frozen_ms > 1_000.0, "{stack}: {media:?}");
+        assert_eq!(media.frames, media.met + media.missed);
+        assert_eq!(media.missed, media.late + media.never);
+    }
+}
+
+#[test]
+fn live_streams_end_and_their_frames_are_responses() {
+    let g = of("quinn", "150 responses", "20Mbps", "media:1 at 1Mbps 30fps deadline 100ms for 5s", "");
+    assert_eq!((g.responses, g.failed, g.connections), (150, 0, 1));
+    let rate = g.body_bytes as f64 * 8.0 / 5.0;
+    assert!((rate / 1e6 - 1.0).abs() < 0.05, "{rate}");
+}
+
+#[test]
+fn web_traffic_has_times_to_the_first_byte() {
+    let g = of("quinn", "200 responses", "10Mbps", "web:30% of 10Mbps", "");
+    let (first, all) = (g.first_byte.unwrap(), g.times.unwrap());
+    assert_eq!((first.count, all.count), (200, 200));
+    // Handshake and request: two round trips of 40 ms at least.
+    assert!(first.mean_ms < all.mean_ms && first.cdf[0].0 >= 80.0, "{} {}", first.mean_ms, all.mean_ms);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_in_one_line() {
+    let error = |stack: &str, workload: &str, fields: &str| {
+        let text = scenario(stack, "20s", "10Mbps", &group("g", workload, fields));
+        let e = ScenarioSpec::from_toml(&text).and_then(|spec| spec.check()).unwrap_err().to_string();
+        assert!(!e.contains('\n'), "{e}");
+        e
+    };
+    for (workload, hint) in [
+        ("pages:2", "pages:2/s"),
+        ("pages:0/s", "pages:2/s"),
+        ("pages:60% of fast", "write"),
+        ("pages:1/s with 2x20kB", "20kB,4x50kB"),
+        ("pages:1/s with 1kB,1kB,1kB,1kB,1kB", "4 waves"),
+        ("media:4 at 2Mbps 30fps", "deadline 100ms"),
+        ("media:4 at 2Mbps 300fps deadline 100ms", "30fps"),
+        ("media:0 at 2Mbps 30fps deadline 100ms", "streams"),
+        ("uploads:4", "uploads:4x10MB"),
+        ("uploads:4x10", "uploads:4x10MB"),
+    ] {
+        let e = error("quinn", workload, "");
+        assert!(e.contains(hint), "{workload}: {e}");
+    }
+    assert!(error("tcp", "pages:2/s", "").contains("stack of QUIC"));
+    assert!(error("quinn", "flows:2", "in-flight = 10").contains("only pages"));
+    assert!(error("quinn", "pages:2/s", "in-flight = 1000").contains("1 to 100"));
+    assert!(error("quinn", "pages:2/s", "connections = \"persistent\"").contains("leave it out"));
+    assert!(error("quinn", "media:1 at 2Mbps 30fps deadline 100ms", "priorities = true").contains("only pages"));
+    assert!(error("quinn", "uploads:4x1MB", "streams = 4").contains("leave it out"));
+}

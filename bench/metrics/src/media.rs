@@ -1,0 +1,187 @@
+//! Live media: which frames met their deadline, and when the picture froze.
+
+use std::time::Duration;
+
+use fathom_cc::Time;
+use serde::{Deserialize, Serialize};
+
+use super::latency::{Distribution, Latencies, round};
+
+/// A picture that stands for this long beyond its interval is frozen, if it is three intervals at least (W3C, Identifiers for WebRTC's
+/// Statistics API, `freezeCount`: max(3 δ, δ + 150 ms), δ the mean duration of a frame; here the nominal one).
+const FREEZE: Duration = Duration::from_millis(150);
+
+/// The frames of one live stream.
+#[derive(Clone, Debug)]
+pub struct LiveStream {
+    interval: Duration,
+    deadline: Duration,
+    frames: Vec<FrameTimes>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FrameTimes {
+    captured: Time,
+    arrived: Option<Time>,
+    intra: bool,
+}
+
+impl LiveStream {
+    /// A stream with a frame every `interval`, each due `deadline` after it was captured.
+    pub const fn new(interval: Duration, deadline: Duration) -> Self {
+        Self { interval, deadline, frames: Vec::new() }
+    }
+
+    /// A frame that is captured at this time; its number.
+    pub fn add(&mut self, captured: Time, intra: bool) -> usize {
+        self.frames.push(FrameTimes { captured, arrived: None, intra });
+        self.frames.len() - 1
+    }
+
+    /// All of the frame with this number is there.
+    pub fn arrived(&mut self, number: usize, at: Time) {
+        if let Some(frame) = self.frames.get_mut(number) {
+            frame.arrived = Some(at);
+        }
+    }
+
+    /// Adds what came of the frames captured from `since` on and due by `now`.
+    fn count(&self, since: Time, now: Time, delays: &mut Latencies, sum: &mut MediaOutcome) {
+        let limit = (self.interval * 3).max(self.interval + FREEZE);
+        let mut shown: Option<Time> = None;
+        // When all frames are there that the next one depends on.
+        let mut decodable = None;
+        let mut last_due = since;
+        let freeze = |gap: Duration, sum: &mut MediaOutcome| {
+            if gap >= limit {
+                sum.freezes += 1;
+                sum.frozen_ms += gap.as_secs_f64() * 1e3;
+            }
+        };
+        let counted = |frame: &&FrameTimes| frame.captured >= since && frame.captured + self.deadline <= now;
+        for frame in self.frames.iter().filter(counted) {
+            let due = frame.captured + self.deadline;
+            last_due = due;
+            sum.frames += 1;
+            match frame.arrived {
+                Some(at) => {
+                    delays.record(at.since(frame.captured));
+                    sum.late += u64::from(at > due);
+                }
+                None => sum.never += 1,
+            }
+            let before = if frame.intra { Some(Time::ZERO) } else { decodable };
+            decodable = before.zip(frame.arrived).map(|(before, at)| before.max(at));
+            if let Some(at) = decodable.map(|at| at.max(due)).filter(|at| *at <= now) {
+                let at = shown.map_or(at, |shown| shown.max(at));
+                freeze(shown.map_or(Duration::ZERO, |shown| at.since(shown)), sum);
+                shown = Some(at);
+            }
+        }
+        // The picture may stand until the end.
+        if let Some(shown) = shown {
+            freeze(last_due.since(shown), sum);
+        }
+    }
+}
+
+/// What became of the frames of live streams that were due before the end of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MediaOutcome {
+    /// Streams.
+    pub streams: u64,
+    /// Frames due.
+    pub frames: u64,
+    /// Of them, those complete at the client by their deadline.
+    pub met: u64,
+    /// Those that were not: late, or never.
+    pub missed: u64,
+    /// Of these, those that came late.
+    pub late: u64,
+    /// Of these, those that never came: failed, or not asked for since 100 requests were open.
+    pub never: u64,
+    /// Missed, as a fraction of all.
+    pub missed_fraction: f64,
+    /// Times that the picture stood for max(3 intervals, interval + 150 ms) or longer.
+    pub freezes: u64,
+    /// How long it stood then, together.
+    pub frozen_ms: f64,
+    /// From the capture of a frame to its last byte at the client, of those that came.
+    pub frame_delay: Option<Distribution>,
+}
+
+impl MediaOutcome {
+    /// Of these streams, from `since` up to `now`. `None` without any.
+    pub fn of<'a>(streams: impl Iterator<Item = &'a LiveStream>, since: Time, now: Time) -> Option<Self> {
+        let (mut sum, mut delays) = (Self::default(), Latencies::default());
+        for stream in streams {
+            sum.streams += 1;
+            stream.count(since, now, &mut delays, &mut sum);
+        }
+        sum.missed = sum.late + sum.never;
+        sum.met = sum.frames - sum.missed;
+        sum.missed_fraction = round(sum.missed as f64 / sum.frames.max(1) as f64, 6);
+        sum.frozen_ms = round(sum.frozen_ms, 3);
+        sum.frame_delay = (delays.count() > 0).then(|| delays.distribution());
+        (sum.streams > 0).then_some(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Time {
+        Time::from_millis(n)
+    }
+
+    /// Frames every 20 ms, an I-frame first and every tenth, due after 50 ms, with these delays; `None` never comes.
+    fn outcome(delays: &[Option<u64>], now: u64) -> MediaOutcome {
+        let mut stream = LiveStream::new(Duration::from_millis(20), Duration::from_millis(50));
+        for (number, delay) in delays.iter().enumerate() {
+            let captured = number as u64 * 20;
+            let frame = stream.add(ms(captured), number % 10 == 0);
+            if let Some(delay) = delay {
+                stream.arrived(frame, ms(captured + delay));
+            }
+        }
+        MediaOutcome::of([&stream].into_iter(), Time::ZERO, ms(now)).unwrap()
+    }
+
+    #[test]
+    fn frames_in_time_are_met_and_nothing_freezes() {
+        let outcome = outcome(&[Some(50); 40], 10_000);
+        assert_eq!((outcome.frames, outcome.met, outcome.freezes, outcome.frozen_ms), (40, 40, 0, 0.0));
+        assert_eq!(outcome.frame_delay.unwrap().count, 40);
+    }
+
+    #[test]
+    fn a_late_frame_is_missed_and_keeps_those_that_need_it() {
+        let mut delays = [Some(10); 40];
+        delays[12] = Some(300);
+        let outcome = outcome(&delays, 10_000);
+        assert_eq!((outcome.missed, outcome.late, outcome.never), (1, 1, 0));
+        // Frame 11 was shown at 270 ms, frame 12 is there at 540 ms.
+        assert_eq!((outcome.freezes, outcome.frozen_ms), (1, 270.0));
+    }
+
+    #[test]
+    fn without_a_frame_the_picture_stands_until_the_next_i_frame() {
+        let mut delays = [Some(10); 40];
+        delays[2] = None;
+        let outcome = outcome(&delays, 10_000);
+        // Shown at 70 ms (frame 1) and 250 ms (frame 10): 180 ms, more than 170.
+        assert_eq!((outcome.missed, outcome.never, outcome.freezes, outcome.frozen_ms), (1, 1, 1, 180.0));
+        assert_eq!(outcome.missed_fraction, 0.025);
+    }
+
+    #[test]
+    fn frames_not_yet_due_are_not_counted_and_a_standing_end_is() {
+        let mut delays = [Some(10); 40];
+        delays[5..].fill(None);
+        let outcome = outcome(&delays, 600);
+        assert_eq!((outcome.frames, outcome.met), (28, 5));
+        // Frame 4 was shown at 130 ms; frame 27 was due at 590 ms.
+        assert_eq!((outcome.freezes, outcome.frozen_ms), (1, 460.0));
+    }
+}

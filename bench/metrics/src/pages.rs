@@ -1,0 +1,97 @@
+//! Page views: how long they took to load, and their objects.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::latency::{Distribution, Latencies};
+
+/// Page views of a run, in bounded memory.
+#[derive(Clone, Debug, Default)]
+pub struct PageStats {
+    load: Latencies,
+    objects: Latencies,
+    failed: u64,
+    failed_objects: u64,
+}
+
+impl PageStats {
+    /// A page view is complete, so long after its navigation started.
+    pub fn loaded(&mut self, took: Duration) {
+        self.load.record(took);
+    }
+
+    /// A page view failed, or its user gave up.
+    pub fn failed(&mut self) {
+        self.failed += 1;
+    }
+
+    /// An object is complete, so long after it was requested.
+    pub fn object(&mut self, took: Duration) {
+        self.objects.record(took);
+    }
+
+    /// An object failed.
+    pub fn object_failed(&mut self) {
+        self.failed_objects += 1;
+    }
+
+    /// Adds another's.
+    pub fn merge(&mut self, other: &Self) {
+        self.load.merge(&other.load);
+        self.objects.merge(&other.objects);
+        self.failed += other.failed;
+        self.failed_objects += other.failed_objects;
+    }
+
+    /// What they were.
+    pub fn outcome(&self) -> PageOutcome {
+        let of = |times: &Latencies| (times.count() > 0).then(|| times.distribution());
+        PageOutcome {
+            loaded: self.load.count(),
+            failed: self.failed,
+            load_time: of(&self.load),
+            objects: self.objects.count(),
+            failed_objects: self.failed_objects,
+            object_times: of(&self.objects),
+        }
+    }
+}
+
+/// Page views of a group, from the end of the warm-up on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PageOutcome {
+    /// Page views whose objects are all there.
+    pub loaded: u64,
+    /// Page views of which an object failed, or whose user gave up.
+    pub failed: u64,
+    /// From the start of the navigation, connection set-up included, to the last byte of the last object.
+    pub load_time: Option<Distribution>,
+    /// Objects complete, those of failed views included.
+    pub objects: u64,
+    /// Objects that failed.
+    pub failed_objects: u64,
+    /// From the request of an object to its last byte.
+    pub object_times: Option<Distribution>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_and_objects_are_counted_apart_and_merge() {
+        let (mut a, mut b) = (PageStats::default(), PageStats::default());
+        a.loaded(Duration::from_millis(900));
+        a.object(Duration::from_millis(100));
+        b.failed();
+        b.object_failed();
+        b.object(Duration::from_millis(300));
+        a.merge(&b);
+        let outcome = a.outcome();
+        assert_eq!((outcome.loaded, outcome.failed, outcome.objects, outcome.failed_objects), (1, 1, 2, 1));
+        assert!((outcome.load_time.unwrap().max_ms - 900.0).abs() < 1.0);
+        assert_eq!(outcome.object_times.unwrap().mean_ms, 200.0);
+        assert_eq!(PageStats::default().outcome(), PageOutcome::default());
+    }
+}
