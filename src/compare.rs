@@ -1,6 +1,6 @@
 //! `fathom compare`: reads the plan and the arguments, runs, prints.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use fathom_cc::catalogue;
 use fathom_experiments::compare::report;
 use fathom_experiments::compare::{Comparison, Missing, Plan, Stage, compare_until};
 use fathom_experiments::scenario::{Connections, RunError, ScenarioError, Shaping, Timestamps};
+use fathom_experiments::study::MOST_SEEDS;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::{self, Discipline, DropTail};
 use fathom_stacks::Stack;
@@ -32,8 +33,8 @@ fn queue_help() -> String {
     )
 }
 
-/// Compare controllers on one bottleneck. Without arguments: reno and sync, 10,000 PackMime web responses at 90 % load over 10 Mbps, in
-/// well under a minute.
+/// Compare controllers on one bottleneck, and rank them with 95 % intervals over several seeds. Without arguments: reno and sync, five seeds
+/// of 4,000 PackMime web responses at 90 % load over 10 Mbps, in half a minute on two cores.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fathom compare
@@ -41,9 +42,9 @@ fn queue_help() -> String {
   fathom compare --workload bulk:4x20MB@100ms --max-window none --json -
   fathom compare --stack quinn,noq --controllers reno,cubic,native:cubic,vegas
   fathom compare --queue red:min=5p,max=50p --controllers sdc,packet-size/sync
-  fathom compare bench/plans/web-90.toml --seed 7
-  fathom compare --backend loopback --responses 2000
-  fathom compare --backend netem --responses 2000 --queue codel
+  fathom compare bench/plans/web-90.toml --seed 7 --seeds 3
+  fathom compare --backend loopback --responses 2000 --seeds 1
+  fathom compare --backend netem --responses 2000 --seeds 1 --queue codel
 
 Ctrl-C ends it with the runs that are done: their table, and --json and
 --report marked as incomplete; the exit code is 130.
@@ -64,7 +65,7 @@ pub(crate) struct Args {
     /// Rate of the bottleneck. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
-    /// Rate of the uncongested network on which the load is calibrated: more than --link. [default: 100Mbps]
+    /// Rate of the uncongested network on which the load is calibrated: more than --link. [default: ten times --link, at least 100Mbps]
     #[arg(long, value_name = "RATE")]
     reference: Option<String>,
     #[arg(long, value_name = "QUEUE", help = queue_help())]
@@ -75,10 +76,13 @@ pub(crate) struct Args {
     /// packmime, or bulk:COUNTxSIZE@INTERVAL. [default: packmime]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// Responses to complete in each run. [default: 10000]
+    /// Responses to complete in each run. [default: 4000]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=10_000_000))]
     responses: Option<u64>,
-    /// Seed of everything random. [default: 1]
+    /// Seeds that every controller runs with: intervals come of several. Each brings other requests, the same to all. [default: 5]
+    #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=MOST_SEEDS))]
+    seeds: Option<u64>,
+    /// The first seed. [default: 1]
     #[arg(long, value_name = "S", value_parser = numbers::seed)]
     seed: Option<u64>,
     /// fresh (a connection per request) or persistent. [default: fresh]
@@ -152,7 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut all = all.into_iter();
     let mut comparison = all.next().ok_or_else(|| Failure::run("no backend was named"))?;
     all.for_each(|other| comparison.merge(other, &plan.backends));
-    publish(args, text, &comparison, &watcher.costs())?;
+    publish(args, text, &comparison)?;
     failed.map_or(Ok(()), |e| Err(how_to_go_on(&plan, &comparison, e)))
 }
 
@@ -172,10 +176,14 @@ fn left_out(all: &mut [Comparison], plan: &Plan, why: &Failure) {
     for (backend, stack) in
         plan.backends.iter().flat_map(|backend| plan.stacks.iter().map(move |stack| (backend, stack)))
     {
-        first.incomplete.extend(plan.controllers.iter().map(|controller| Missing {
-            label: format!("{controller} on {stack}, {backend}"),
-            controller: controller.clone(),
-            why: why.line.replace('\n', "; "),
+        let seeds = plan.seed..plan.seed.saturating_add(plan.seeds);
+        first.incomplete.extend(plan.controllers.iter().flat_map(|controller| {
+            seeds.clone().map(move |seed| Missing {
+                label: format!("{controller} on {stack}, {backend}"),
+                controller: controller.clone(),
+                seed,
+                why: why.line.replace('\n', "; "),
+            })
         }));
     }
 }
@@ -187,11 +195,18 @@ fn how_to_go_on(plan: &Plan, comparison: &Comparison, why: Failure) -> Failure {
         return Failure { line: format!("{}; the {done} other runs are above", why.line), code: why.code };
     }
     let mut controllers: Vec<&str> = comparison.incomplete.iter().map(|run| &*run.controller).collect();
-    let next = if plan.stacks.len() == 1 && plan.backends.len() == 1 {
-        controllers.dedup();
+    let first = comparison.incomplete.iter().map(|run| run.seed).min().unwrap_or(plan.seed);
+    let next = if first > plan.seed {
+        // Runs are made seed by seed.
+        let left = plan.seed.saturating_add(plan.seeds).saturating_sub(first);
+        format!("the same command with --seed {first} --seeds {left} runs the rest")
+    } else if plan.stacks.len() == 1 && plan.backends.len() == 1 {
+        let mut seen = HashSet::new();
+        controllers.retain(|controller| seen.insert(*controller));
         format!("the same command with --controllers {} runs the rest, on the same requests", controllers.join(","))
     } else {
-        let labels: Vec<&str> = comparison.incomplete.iter().map(|run| &*run.label).collect();
+        let mut labels: Vec<&str> = comparison.incomplete.iter().map(|run| &*run.label).collect();
+        labels.dedup();
         format!("left are {}; the same command runs all again", labels.join("; "))
     };
     Failure { line: format!("interrupted: {done} of {} runs are done and above; {next}", done + left), code: why.code }
@@ -242,6 +257,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         plan.stacks = listed("--stack", list, Stack::ALL)?;
     }
     plan.responses = args.responses.unwrap_or(plan.responses);
+    plan.seeds = args.seeds.unwrap_or(plan.seeds);
     plan.seed = args.seed.unwrap_or(plan.seed);
     plan.timestamps = args.timestamps.unwrap_or(plan.timestamps);
     plan.shaping = args.shaping.unwrap_or(plan.shaping);
@@ -258,20 +274,18 @@ fn listed<T: FromStr<Err: Display> + Clone>(option: &str, list: &str, all: &[T])
     list.split(',').map(read).collect()
 }
 
-fn publish(args: &Args, text: output::Text, comparison: &Comparison, costs: &str) -> Result<(), Failure> {
+fn publish(args: &Args, text: output::Text, comparison: &Comparison) -> Result<(), Failure> {
     output::first_failure([
         text.print(&report::table(comparison)),
-        output::Text::Stderr.print(costs),
         output::write_json(args.json.as_deref(), comparison),
         output::write_report(args.report.as_deref(), || report::html(comparison)),
     ])
 }
 
-/// Progress on a terminal, and what each run cost.
+/// Progress on a terminal; what each run cost is said with -v.
 #[derive(Default)]
 struct Watcher {
     live: Mutex<HashMap<String, (ProgressBar, Arc<std::sync::atomic::AtomicU64>)>>,
-    costs: Mutex<Vec<String>>,
     over: Arc<AtomicBool>,
 }
 
@@ -296,8 +310,6 @@ impl Watcher {
                     bar.finish_and_clear();
                 }
                 tracing::info!("a run is done: {name}: {cost}");
-                let line = format!("{name}: {cost}\n");
-                self.costs.lock().push(line);
             }
         }
     }
@@ -307,9 +319,5 @@ impl Watcher {
         for (_, (bar, _)) in self.live.lock().drain() {
             bar.finish_and_clear();
         }
-    }
-
-    fn costs(&self) -> String {
-        self.costs.lock().concat()
     }
 }

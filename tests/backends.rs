@@ -13,8 +13,8 @@ fn fathom() -> Command {
 }
 
 /// Ten responses of 60 kB, one every 200 ms, over 10 Mbps.
-const PLAN: [&str; 7] =
-    ["compare", "--controllers", "reno", "--workload", "bulk:10x60kB@200ms", "--max-window", "none"];
+const PLAN: [&str; 9] =
+    ["compare", "--controllers", "reno", "--workload", "bulk:10x60kB@200ms", "--max-window", "none", "--seeds", "1"];
 
 fn runs(folder: &Path, more: &[&str]) -> Vec<serde_json::Value> {
     let json = folder.join("out.json");

@@ -83,7 +83,7 @@ fn similar_names_are_suggested() {
         (&["compare", "--controllers", "bbr"], &["write native:bbr ", "fathom stacks"]),
         (&["serve", "--controller", "bbr"], &["write native:bbr "]),
         (&["compare", "--workload", "bulk:99999999x1MB"], &["1 to 1000000"]),
-        (&["compare", "--link", "1Gbps"], &["--reference 10Gbps"]),
+        (&["compare", "--link", "1Gbps", "--reference", "100Mbps"], &["--reference 10Gbps", "leave it out"]),
         (&["compare", "--load", "1"], &["90%"]),
         (&["plan", "run", "sdc-figur-4"], &["did you mean 'sdc-figure-4'?", "fathom plan list"]),
         (&["plan", "check", "sdc-figur-4"], &["did you mean 'sdc-figure-4'?"]),
@@ -108,13 +108,30 @@ fn refused_but_help(args: &[&str], says: &[&str]) {
 #[test]
 fn rates_loads_and_links_accept_common_notations() {
     for link in ["10mbit", "10M", "10Mb", "10mbps"] {
-        let args = ["compare", "--link", link, "--load", "0.9", "--controllers", "reno", "--responses", "20"];
+        let args =
+            ["compare", "--link", link, "--load", "0.9", "--controllers", "reno", "--responses", "20", "--seeds", "1"];
         let out = fathom().args(args).output().expect("fathom runs");
         assert!(out.status.success(), "{link}: {}", text(&out.stderr));
     }
-    let args = ["compare", "--link", "200Mbps", "--reference", "1Gbps", "--controllers", "reno", "--responses", "20"];
+    // The reference follows the link, unless it is said.
+    let args = ["compare", "--link", "1Gbps", "--controllers", "reno", "--responses", "20", "--seeds", "1"];
     let out = fathom().args(args).output().expect("fathom runs");
-    assert!(out.status.success() && text(&out.stdout).contains("at 1Gbps"), "{}", text(&out.stderr));
+    assert!(out.status.success() && text(&out.stdout).contains("uncongested, 10Gbps"), "{}", text(&out.stderr));
+    let args = [
+        "compare",
+        "--link",
+        "200Mbps",
+        "--reference",
+        "1Gbps",
+        "--controllers",
+        "reno",
+        "--responses",
+        "20",
+        "--seeds",
+        "1",
+    ];
+    let out = fathom().args(args).output().expect("fathom runs");
+    assert!(out.status.success() && text(&out.stdout).contains("uncongested, 1Gbps"), "{}", text(&out.stderr));
 }
 
 #[test]

@@ -261,6 +261,7 @@ fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Fa
             "it is a plan of 'fathom compare'; --scale, --only, --part, --seeds, --stack and --backend are for studies",
         ));
     }
+    let last = read.seed.saturating_add(read.seeds - 1);
     let load = match &*read.workload {
         "packmime" => format!("{} at {} of the link, {} responses", read.workload, read.load, read.responses),
         bulk => bulk.to_owned(),
@@ -268,7 +269,7 @@ fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Fa
     let stacks: Vec<&str> = read.stacks.iter().map(|s| s.name()).collect();
     output::print(&format!(
         "{plan}: a valid plan of 'fathom compare'; run it with: fathom compare {plan}\n\
-         controllers: {}\nstacks: {}\nbottleneck: {}, {}\nworkload: {load}, seed {}\nruns: {runs}\n",
+         controllers: {}\nstacks: {}\nbottleneck: {}, {}\nworkload: {load}, seeds {} to {last}\nruns: {runs}\n",
         read.controllers.join(", "),
         stacks.join(", "),
         read.link,

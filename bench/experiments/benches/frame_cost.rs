@@ -22,6 +22,7 @@ fn run(stack: Stack, timestamps: Timestamps) -> (f64, f64) {
         workload: WORKLOAD.into(),
         max_window: "none".into(),
         timestamps,
+        seeds: 1,
         ..Plan::default()
     };
     let cpu = Mutex::new(0.0);

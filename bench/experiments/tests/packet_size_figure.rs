@@ -29,6 +29,7 @@ fn comparison() -> &'static Comparison {
             queue: "droptail:125p".to_owned(),
             workload: format!("bulk:{FLOWS}x750kB@20ms"),
             max_window: "none".to_owned(),
+            seeds: 1,
             ..Plan::default()
         };
         compare(&plan, &|_| {}).expect("a comparison")

@@ -251,6 +251,7 @@ fn large_requests_wait_for_room() {
             queue: queue.into(),
             load: "110%".into(),
             responses: 300,
+            seeds: 1,
             ..Plan::default()
         };
         let comparison = compare(&plan, &|_| {}).expect("a comparison");

@@ -14,6 +14,7 @@ fn plan(workload: &str, stacks: &[Stack]) -> Plan {
         stacks: stacks.to_vec(),
         workload: workload.into(),
         max_window: "none".into(),
+        seeds: 1,
         ..Plan::default()
     }
 }

@@ -18,6 +18,7 @@ fn bulk(workload: &str, controllers: &[&str]) -> Plan {
         stacks: Stack::ALL.to_vec(),
         workload: workload.into(),
         max_window: "none".into(),
+        seeds: 1,
         ..Plan::default()
     }
 }

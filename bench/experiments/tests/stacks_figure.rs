@@ -27,6 +27,7 @@ fn comparison() -> &'static Comparison {
             stacks: Stack::ALL.to_vec(),
             workload: WORKLOAD.to_owned(),
             max_window: "none".to_owned(),
+            seeds: 1,
             ..Plan::default()
         };
         compare(&plan, &|_| {}).expect("a comparison")

@@ -22,3 +22,4 @@ pub use data::{Axis, Entry, Figure, Row, Series, Table};
 pub use figure::svg;
 pub use grid::{Column, Grid, NOTHING, wrapped};
 pub use page::{page, plain};
+pub use scale::estimate;

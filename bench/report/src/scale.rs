@@ -132,7 +132,7 @@ pub(crate) fn number(v: f64) -> String {
 }
 
 /// A mean with its interval to one significant digit, or to two where the first is 1 or 2: `4.0 ± 1.3`, `111 ± 8`.
-pub(crate) fn estimate(e: &Estimate) -> String {
+pub fn estimate(e: &Estimate) -> String {
     let first = |half: f64| half / 10f64.powf(half.log10().floor());
     match e.half_width {
         Some(half) if half > 0.0 && first(half) < 3.0 => {

@@ -1,4 +1,4 @@
-//! A comparison: calibrate, then run every controller on the same requests, on all cores.
+//! A comparison: calibrate, then run every controller with every seed, on all cores. A seed is the same requests for all.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use super::plan::{Checked, Plan};
 use super::result::{ComparedRun, Comparison, Missing, name};
 use super::run::{RunSpec, request_hash};
 use crate::scenario::{Cost, PlanError, Progress, RunError, ScenarioError, WebLoad, Workload};
+use crate::stack::{Controller, Stack};
 
 /// What a comparison is doing, for progress bars.
 #[derive(Clone, Debug)]
@@ -74,18 +75,24 @@ pub fn compare_until(
         }
     };
     let request_hash = request_hash(&checked, rates, responses).map_err(|e| PlanError(format!("load: {e}")))?;
-    let run_specs: Vec<RunSpec<'_>> = plan
-        .backends
-        .iter()
-        .flat_map(|backend| checked.runs.iter().map(move |(stack, control)| (*backend, *stack, control)))
-        .map(|(backend, stack, control)| RunSpec {
+    // Seed by seed: where runs are cut short, the seeds that are done have all controllers.
+    let of_seed = |seed: u64| {
+        let of_backend = |backend: &Backend| checked.runs.iter().map(|run| (seed, *backend, run)).collect::<Vec<_>>();
+        plan.backends.iter().flat_map(of_backend).collect::<Vec<_>>()
+    };
+    let run_specs: Vec<RunSpec<'_>> = checked
+        .seeds
+        .clone()
+        .flat_map(of_seed)
+        .map(|(seed, backend, (stack, control))| RunSpec {
             plan: &checked,
-            label: name(plan, &control.spec(), stack, backend),
+            label: name(plan, &control.spec(), *stack, backend),
             controller: control.clone(),
-            stack,
+            stack: *stack,
             link: checked.link,
             rates,
             responses,
+            seed,
             backend,
             interrupt: Arc::clone(interrupt),
         })
@@ -102,7 +109,7 @@ pub fn compare_until(
             Ok(run) => runs.push(run),
             Err(e) => {
                 let (label, controller) = (run_spec.label.clone(), run_spec.controller.spec());
-                incomplete.push(Missing { label, controller, why: e.to_string() });
+                incomplete.push(Missing { label, controller, seed: run_spec.seed, why: e.to_string() });
                 first.get_or_insert(e);
             }
         }
@@ -110,7 +117,12 @@ pub fn compare_until(
     if let Some(e) = first.take_if(|_| runs.is_empty()) {
         return Err(e);
     }
-    runs.sort_by_key(|run| plan.backends.iter().position(|backend| *backend == run.backend));
+    let place = |run: &ComparedRun| {
+        let backend = plan.backends.iter().position(|backend| *backend == run.backend);
+        let of_plan = |(stack, control): &(Stack, Controller)| *stack == run.stack && control.spec() == run.controller;
+        (backend, checked.runs.iter().position(of_plan), run.seed)
+    };
+    runs.sort_by_key(place);
     Ok((Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete }, first))
 }
 
@@ -140,7 +152,7 @@ fn run_all<'a, 'b>(
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     run_specs.get(i).zip(results.get(i))
                 }) {
-                    let name = run_spec.label.clone();
+                    let name = run_spec.name();
                     let progress = Progress::default();
                     watch(Stage::Begins {
                         name: name.clone(),

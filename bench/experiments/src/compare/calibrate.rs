@@ -53,6 +53,8 @@ pub(super) fn calibrate(
             link: plan.reference,
             rates,
             responses: plan.responses,
+            // Once, for all seeds: they differ in the requests, not in the rates of these.
+            seed: *plan.seeds.start(),
             // Rates are the plan's, wherever it runs then.
             backend: Backend::Virtual,
             interrupt: Arc::clone(interrupt),

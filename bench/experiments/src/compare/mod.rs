@@ -3,12 +3,16 @@
 
 mod all_runs;
 mod calibrate;
+mod measure;
 mod plan;
 mod plan_file;
+mod ranking;
 pub mod report;
 mod result;
 mod run;
 
 pub use all_runs::{Stage, compare, compare_until};
+pub use measure::{Better, MEASURES, Measure};
 pub use plan::Plan;
-pub use result::{ComparedRun, Comparison, Missing, Reference};
+pub use ranking::{Change, Ranked, Ranking};
+pub use result::{Candidate, ComparedRun, Comparison, Missing, Reference};

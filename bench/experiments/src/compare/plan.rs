@@ -1,5 +1,7 @@
 //! Plans: a comparison as data. Every field has a default, and all of it is checked once. `plan_file.rs` has how it is written.
 
+use std::ops::RangeInclusive;
+
 use fathom_cc::Rate;
 use fathom_netsim::backend::Backend;
 use fathom_netsim::queue::QueueSpec;
@@ -9,6 +11,12 @@ use crate::scenario::{
     Connections, Period, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
 };
 use crate::stack::{Controller, Stack};
+use crate::study::MOST_SEEDS;
+
+/// A reference that follows the link.
+const AUTO: &str = "auto";
+/// The paper's (Sync-TCP §4.2), and the least of those.
+const LEAST_REFERENCE: u64 = 100_000_000;
 
 /// A plan: `link = "10Mbps"` and the like are checked before a run begins.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +35,9 @@ pub struct Plan {
     pub workload: String,
     /// Responses to complete before a run ends.
     pub responses: u64,
-    /// Seed of everything random.
+    /// Seeds that every controller runs with: each seed is another sequence of requests, the same for all controllers.
+    pub seeds: u64,
+    /// The first of them.
     pub seed: u64,
     /// `fresh`: a connection per request, as in the paper; `persistent`: requests reuse idle connections.
     pub connections: Connections,
@@ -37,7 +47,8 @@ pub struct Plan {
     /// `auto`: controllers that set packet sizes or delay packets send through a shaping socket, on every stack. `off`: only what the
     /// stacks do by themselves.
     pub shaping: Shaping,
-    /// Rate of the uncongested network that load is calibrated on and that the results are set beside.
+    /// Rate of the uncongested network that load is calibrated on and that the results are set beside; `auto`: ten times the link's, 100 Mbps
+    /// at least.
     pub reference: String,
     /// Largest window of a sender in packets, set by the receiver's flow control (Sync-TCP §5.1: "the maximum send window is 68
     /// packets"), or `none`.
@@ -58,12 +69,14 @@ impl Default for Plan {
             queue: "droptail:136p".into(),
             load: "90%".into(),
             workload: "packmime".into(),
-            responses: 10_000,
+            // Of each seed: five of 4,000 cost what a single one of 10,000 did, and have an interval.
+            responses: 4_000,
+            seeds: 5,
             seed: 1,
             connections: Connections::Fresh,
             timestamps: Timestamps::Lean,
             shaping: Shaping::Auto,
-            reference: "100Mbps".into(),
+            reference: AUTO.into(),
             max_window: "68p".into(),
             backends: vec![Backend::Virtual],
             server_delay: false,
@@ -82,7 +95,7 @@ pub(crate) struct Checked {
     /// Of the forward direction, and of the reverse one where the traffic is web traffic.
     pub(crate) workload: Workload,
     pub(crate) responses: u64,
-    pub(crate) seed: u64,
+    pub(crate) seeds: RangeInclusive<u64>,
     pub(crate) connections: Connections,
     pub(crate) timestamps: Timestamps,
     pub(crate) shaping: Shaping,
@@ -106,7 +119,9 @@ impl Plan {
             Ok(rate)
         };
         let runs = self.runs()?;
-        let (link, reference) = (rate("link", &self.link)?, rate("reference", &self.reference)?);
+        let link = rate("link", &self.link)?;
+        let tenfold = Rate::from_bits_per_sec(link.bits_per_sec().saturating_mul(10).clamp(LEAST_REFERENCE, high));
+        let reference = if self.reference == AUTO { tenfold } else { rate("reference", &self.reference)? };
         if link.bits_per_sec() == high {
             return Err(field(
                 "link",
@@ -117,16 +132,19 @@ impl Plan {
             return Err(field(
                 "reference",
                 format!(
-                    "'{}' must be faster than the link of {link}: the load is set on a network that is not congested; write --reference {}",
+                    "'{}' must be faster than the link of {link}: the load is set on a network that is not congested; write --reference {tenfold}, or leave it out",
                     self.reference,
-                    Rate::from_bits_per_sec(link.bits_per_sec().saturating_mul(10).min(high))
                 ),
             ));
         }
         if !(1..=10_000_000).contains(&self.responses) {
             return Err(field("responses", format!("{} is out of range; write 1 to 10000000", self.responses)));
         }
-        if self.seed > i64::MAX as u64 {
+        if !(1..=MOST_SEEDS).contains(&self.seeds) {
+            return Err(field("seeds", format!("{} is out of range; write 1 to {MOST_SEEDS}", self.seeds)));
+        }
+        let last = self.seed.saturating_add(self.seeds - 1);
+        if last > i64::MAX as u64 {
             return Err(field("seed", format!("{} is out of range; write 0 to {}", self.seed, i64::MAX)));
         }
         let queue = self.queue.parse().map_err(|e| field("queue", e))?;
@@ -141,7 +159,7 @@ impl Plan {
             queue,
             workload: self.workload(link)?,
             responses: self.responses,
-            seed: self.seed,
+            seeds: self.seed..=last,
             connections: self.connections,
             timestamps: self.timestamps,
             shaping: self.shaping,
@@ -156,12 +174,12 @@ impl Plan {
         text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'))
     }
 
-    /// Checks every field, and says how many runs it makes besides the reference.
+    /// Checks every field, and says how many runs it makes besides the calibration.
     ///
     /// # Errors
     /// The first field that is wrong.
     pub fn validate(&self) -> Result<usize, PlanError> {
-        self.check().map(|checked| checked.runs.len())
+        self.check().map(|checked| checked.runs.len() * self.backends.len() * self.seeds as usize)
     }
 
     fn workload(&self, link: Rate) -> Result<Workload, PlanError> {
@@ -243,6 +261,7 @@ mod tests {
             (error(|p| p.load = "ninety".into()), "load: ", "90%"),
             (error(|p| p.load = "NaN%".into()), "load: ", "90%"),
             (error(|p| p.responses = 0), "responses: ", "1 to"),
+            (error(|p| p.seeds = 0), "seeds: ", "1 to"),
             (error(|p| p.controllers = vec!["rneo".into()]), "controllers: ", "reno"),
             (error(|p| p.controllers = vec!["reno".into(), "reno".into()]), "controllers: ", "once"),
             (error(|p| p.max_window = "68".into()), "max-window: ", "68p"),
@@ -250,7 +269,7 @@ mod tests {
             (error(|p| p.backends = vec![Backend::Loopback; 2]), "backends: ", "once"),
             (error(|p| (p.backends, p.queue) = (vec![Backend::Netem], "avq".into())), "queue: ", "loopback"),
             (error(|p| p.reference = "1Mbps".into()), "reference: ", "faster"),
-            (error(|p| p.link = "1Gbps".into()), "reference: ", "--reference 10Gbps"),
+            (error(|p| (p.link, p.reference) = ("1Gbps".into(), "1Gbps".into())), "reference: ", "--reference 10Gbps"),
             (error(|p| p.link = "10Gbps".into()), "link: ", "less than 10Gbps"),
             (error(|p| p.load = "1".into()), "load: ", "90%"),
             (error(|p| p.timestamps = Timestamps::Off), "controllers: ", "one-way delay"),
@@ -259,6 +278,15 @@ mod tests {
         ];
         for (text, field, hint) in cases {
             assert!(text.starts_with(field) && text.contains(hint) && !text.contains('\n'), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_reference_follows_the_link() {
+        for (link, reference) in [("1Mbps", "100Mbps"), ("10Mbps", "100Mbps"), ("1Gbps", "10Gbps"), ("5Gbps", "10Gbps")]
+        {
+            let plan = Plan { link: link.into(), ..Plan::default() };
+            assert_eq!(plan.check().unwrap().reference.to_string(), reference);
         }
     }
 
@@ -291,6 +319,7 @@ mod tests {
     fn a_plan_has_the_fields_of_a_study() {
         let text = r#"
             study = "compare"
+            seeds = 3
             seed = 7
             [sweep]
             controller = ["reno", "vegas"]
@@ -308,6 +337,7 @@ mod tests {
             link: "5Mbps".into(),
             load: "80%".into(),
             responses: 300,
+            seeds: 3,
             seed: 7,
             connections: Connections::Persistent,
             ..Plan::default()

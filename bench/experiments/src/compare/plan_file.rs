@@ -21,7 +21,9 @@ const WEB: &str = "packmime";
 struct PlanFile {
     /// `compare`: the scenario is the built-in one, and fields that are left out are its defaults.
     study: String,
-    /// Seed of everything random.
+    /// Repetitions of each combination, as studies have them.
+    seeds: u64,
+    /// The first seed.
     seed: u64,
     /// Rate of the uncongested network that load is measured on and that the results are set beside.
     reference: String,
@@ -134,6 +136,7 @@ impl From<Plan> for PlanFile {
     fn from(plan: Plan) -> Self {
         Self {
             study: STUDY.to_owned(),
+            seeds: plan.seeds,
             seed: plan.seed,
             reference: plan.reference,
             sweep: Sweep { controller: plan.controllers, stack: plan.stacks, backend: plan.backends },
@@ -157,7 +160,7 @@ impl TryFrom<PlanFile> for Plan {
     type Error = PlanError;
 
     fn try_from(file: PlanFile) -> Result<Self, PlanError> {
-        let PlanFile { study, seed, reference, sweep, scenario } = file;
+        let PlanFile { study, seeds, seed, reference, sweep, scenario } = file;
         let Scenario { stop, timestamps, shaping, network, traffic } = scenario;
         let only = |field: &str, given: &str, known: &str| {
             if given == known {
@@ -183,6 +186,7 @@ impl TryFrom<PlanFile> for Plan {
             load,
             workload,
             responses,
+            seeds,
             seed,
             connections: traffic.connections,
             timestamps,

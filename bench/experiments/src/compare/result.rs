@@ -27,6 +27,8 @@ pub struct ComparedRun {
     /// Where it ran.
     #[serde(default, skip_serializing_if = "Backend::is_virtual")]
     pub backend: Backend,
+    /// Seed of everything random.
+    pub seed: u64,
     /// Rate of the links.
     pub link: String,
     /// What came of it: groups `forward` and `reverse`, whose data cross the links `left-right` and `right-left`.
@@ -75,9 +77,9 @@ pub struct Reference {
 pub struct Comparison {
     /// The plan that was run.
     pub plan: Plan,
-    /// Hash over the request sequence, the same for every run.
+    /// Hash over the requests of the first seed, the same for every controller; those of other seeds are in their runs.
     pub request_hash: String,
-    /// One run per controller, in the plan's order.
+    /// A run per controller and seed: in the plan's order, of each controller its seeds.
     pub runs: Vec<ComparedRun>,
     /// The uncongested network (web traffic only).
     pub reference: Option<Reference>,
@@ -93,11 +95,50 @@ pub struct Missing {
     pub label: String,
     /// Its controller.
     pub controller: String,
+    /// Its seed.
+    pub seed: u64,
     /// Why it has none.
     pub why: String,
 }
 
+/// A controller on a stack and a backend: its runs, one per seed.
+#[derive(Clone, Debug)]
+pub struct Candidate<'a> {
+    /// Its name in reports.
+    pub label: &'a str,
+    /// In the order of seeds; at least one.
+    pub runs: Vec<&'a ComparedRun>,
+}
+
 impl Comparison {
+    /// What is compared, in the plan's order. Runs stand together that have one label.
+    pub fn candidates(&self) -> Vec<Candidate<'_>> {
+        let mut candidates: Vec<Candidate<'_>> = Vec::new();
+        for run in &self.runs {
+            match candidates.iter_mut().find(|candidate| candidate.label == run.label) {
+                Some(candidate) => candidate.runs.push(run),
+                None => candidates.push(Candidate { label: &run.label, runs: vec![run] }),
+            }
+        }
+        candidates
+    }
+
+    /// Runs that have no result, by label and reason, as a report says it.
+    pub fn missing(&self) -> Vec<String> {
+        let mut all: Vec<(&str, &str, usize)> = Vec::new();
+        for run in &self.incomplete {
+            match all.iter_mut().find(|(label, why, _)| (*label, *why) == (&*run.label, &*run.why)) {
+                Some((_, _, n)) => *n += 1,
+                None => all.push((&run.label, &run.why, 1)),
+            }
+        }
+        let line = |(label, why, n): (&str, &str, usize)| match self.plan.seeds.saturating_sub(n as u64) {
+            0 => format!("INCOMPLETE: no results of {label} ({why})"),
+            there => format!("INCOMPLETE: {label} has {there} of {} seeds ({why})", self.plan.seeds),
+        };
+        all.into_iter().map(line).collect()
+    }
+
     /// Adds the runs of the same plan from other backends, and sorts the backends by `order`.
     pub fn merge(&mut self, other: Self, order: &[Backend]) {
         let place = |backend: Backend| order.iter().position(|w| *w == backend);

@@ -37,6 +37,8 @@ pub(super) struct RunSpec<'a> {
     pub(super) rates: Rates,
     /// Responses at which the run ends.
     pub(super) responses: u64,
+    /// Of everything random.
+    pub(super) seed: u64,
     /// Where it runs.
     pub(super) backend: Backend,
     /// Ends the run when it is set.
@@ -50,11 +52,17 @@ impl RunSpec<'_> {
     /// The run could not be set up, did not end, or failed its own checks.
     pub(super) fn run(&self, progress: Progress) -> Result<(ComparedRun, Cost), ScenarioError> {
         let control = RunControl { progress, interrupt: Arc::clone(&self.interrupt) };
-        match run_with(&self.scenario(), self.plan.seed, &control) {
+        match run_with(&self.scenario(), self.seed, &control) {
             Ok((outcome, cost)) => Ok((self.result(outcome), cost)),
-            Err(ScenarioError::Run(e)) => Err(e.named(&self.label).into()),
+            Err(ScenarioError::Run(e)) => Err(e.named(&self.name()).into()),
             Err(e) => Err(e),
         }
+    }
+
+    /// As messages call it: its label, and its seed where there are several.
+    pub(super) fn name(&self) -> String {
+        let several = self.plan.seeds.start() != self.plan.seeds.end();
+        if several { format!("{}, seed {}", self.label, self.seed) } else { self.label.clone() }
     }
 
     fn scenario(&self) -> Scenario {
@@ -111,6 +119,7 @@ impl RunSpec<'_> {
             controller: self.controller.spec(),
             stack: self.stack,
             backend: self.backend,
+            seed: self.seed,
             link: self.link.to_string(),
             outcome,
         }
@@ -131,14 +140,14 @@ fn workloads(workload: Workload, rates: Rates) -> (Workload, Option<Workload>) {
     }
 }
 
-/// Hash over the forward requests that the runs of a plan make.
+/// Hash over the forward requests that the runs of a plan make with its first seed.
 ///
 /// # Errors
 /// PackMime has no parameters for such a rate.
 pub(super) fn request_hash(plan: &Checked, rates: Rates, responses: u64) -> Result<String, NoSuchRate> {
     let (forward, _) = workloads(plan.workload, rates);
     let mut hash = StableHash::default();
-    let source = Source::new(forward, rates[0], SEEDING.requests(plan.seed, 0))?;
+    let source = Source::new(forward, rates[0], SEEDING.requests(*plan.seeds.start(), 0))?;
     source.take(responses as usize).for_each(|request| note(&mut hash, &request));
     Ok(format!("{:016x}", hash.value()))
 }

@@ -6,7 +6,7 @@ use fathom_netsim::queue::QueueSpec;
 use fathom_report::{Axis, Figure, Series, svg};
 use maud::{Markup, PreEscaped, html};
 
-use super::table::{cautions, columns, grid, settings, verdicts};
+use super::table::{cautions, full, more, ranking, settings};
 use crate::compare::{ComparedRun, Comparison};
 use crate::scenario::SharesOverTime;
 
@@ -24,10 +24,14 @@ border-radius:6px;margin:0 .4em .5em 0;cursor:pointer}.switch input:focus-visibl
 
 /// The page.
 pub fn html(c: &Comparison) -> String {
+    let all = c;
+    let c = &first_seed(c);
     let body = html! {
-        @for line in settings(c).into_iter().chain(verdicts(c)) { p { (line) } }
-        (grid(c, true).html())
-        @for line in cautions(c) { p.note { (line) } }
+        @for line in settings(all).into_iter().chain(all.ranking().conclusion()) { p { (line) } }
+        (ranking(all).html())
+        (more(all).html())
+        (full(all).html())
+        @for line in cautions(all) { p.note { (line) } }
         (distribution(c, "Response times", "all", ComparedRun::times))
         (distribution(c, "Response times of responses larger than 25 kB", "large", ComparedRun::times_large))
         (queue(c))
@@ -36,6 +40,19 @@ pub fn html(c: &Comparison) -> String {
         (notes(c))
     };
     fathom_report::page(&format!("Fathom: {}", c.plan.controllers.join(" against ")), STYLE, &body)
+}
+
+/// The runs of each controller's first seed, and the uncongested network.
+fn columns(c: &Comparison) -> Vec<(String, &ComparedRun)> {
+    let runs = c.runs.iter().map(|r| (r.label.clone(), r));
+    let reference = c.reference.iter().map(|r| (format!("at {}", r.run.link), &r.run));
+    runs.chain(reference).collect()
+}
+
+/// The comparison with the first seed of each controller only.
+fn first_seed(c: &Comparison) -> Comparison {
+    let first = c.candidates().into_iter().filter_map(|candidate| candidate.runs.first().copied().cloned());
+    Comparison { runs: first.collect(), ..c.clone() }
 }
 
 fn figure(x: Axis, y: Axis, series: Vec<Series>) -> Option<Markup> {

@@ -1,168 +1,225 @@
-//! The comparison as a table for a terminal: the rows of Sync-TCP's Table 1, and more.
+//! The comparison for a terminal: the ranking, what may be concluded, then the other measures. Controllers are rows.
 
-use fathom_metrics::Distribution;
-use fathom_report::{Column, Grid, NOTHING};
+use fathom_metrics::Estimate;
+use fathom_report::{Column, Grid, NOTHING, estimate, wrapped};
 
-use crate::compare::{ComparedRun, Comparison};
+use crate::compare::{Candidate, Comparison, MEASURES, Measure};
 use crate::scenario::Connections;
 
-/// A row: its name, its head where it is a column, and its cell for a run.
-type Row = (&'static str, Option<&'static str>, fn(&ComparedRun) -> String);
+/// Characters of a line.
+const WIDTH: usize = 100;
 
-/// Rows in order.
-const ROWS: &[Row] = &[
-    ("responses completed", None, |r| r.group().responses.to_string()),
-    (FAILED, Some("failed"), |r| r.group().failed.to_string()),
-    ("packet drops at bottleneck (%)", Some("drops %"), |r| format!("{:.2}", r.forward().drops_percent)),
-    (MARKED, Some("marks %"), |r| format!("{:.2}", r.forward().marks_percent())),
-    ("mean queue (packets)", Some("queue p"), |r| format!("{:.1}", r.forward().mean_queue)),
-    ("mean response size (B)", None, |r| format!("{:.0}", r.group().mean_size)),
-    ("goodput per response (kbps)", None, |r| format!("{:.1}", r.group().goodput_per_response_kbps)),
-    ("response time, median (ms)", Some("median ms"), |r| time(r.times(), |t| t.median_ms, 1)),
-    ("response time, mean (ms)", Some("mean ms"), |r| time(r.times(), |t| t.mean_ms, 1)),
-    ("response time, p90 (ms)", None, |r| time(r.times(), |t| t.p90_ms, FOR_P90)),
-    ("response time, p95 (ms)", Some("p95 ms"), |r| time(r.times(), |t| t.p95_ms, FOR_P95)),
-    ("response time, p99 (ms)", Some("p99 ms"), |r| time(r.times(), |t| t.p99_ms, FOR_P99)),
-    ("above 25 kB, median (ms)", Some(">25kB med"), |r| time(r.times_large(), |t| t.median_ms, 1)),
-    ("above 25 kB, p95 (ms)", None, |r| time(r.times_large(), |t| t.p95_ms, FOR_P95)),
-    ("link utilisation (%)", Some("link %"), |r| format!("{:.1}", r.forward().utilisation_percent)),
-    ("senders with one-way delay (%)", None, |r| format!("{:.1}", r.group().one_way_percent())),
-    ("window cuts, early", Some("cuts early"), |r| r.group().early_reductions.to_string()),
-    ("window cuts, after loss", Some("after loss"), |r| r.group().loss_reductions.to_string()),
-    (LATE, None, |r| r.outcome.punctuality.map_or_else(String::new, |p| format!("{:.1}", p.p99_ms))),
-    (LOST, None, |r| r.outcome.punctuality.map_or_else(String::new, |p| p.lost.to_string())),
-    (HASH, None, |r| r.outcome.trace_hash.clone()),
+/// Measures beside the primary one in the ranking.
+const BESIDE: [&str; 4] = ["response_time_p50_ms", "response_time_p95_ms", "response_time_p99_ms", "drops_percent"];
+/// Measures of the second table.
+const MORE: [&str; 11] = [
+    "requests_failed",
+    "response_time_p90_ms",
+    "large_response_time_p50_ms",
+    "large_response_time_p95_ms",
+    "goodput_per_response_kbps",
+    "queue_mean_packets",
+    "marks_percent",
+    "utilisation_percent",
+    "one_way_delay_percent",
+    "window_cuts_early",
+    "window_cuts_after_loss",
 ];
-const FAILED: &str = "requests failed";
-const MARKED: &str = "packet marks at bottleneck (%)";
-/// A page has it among its notes: it is wider than any number.
-const HASH: &str = "trace hash";
-const LATE: &str = "machine late by, p99 (ms)";
-const LOST: &str = "lost by loopback (packets)";
+/// Measures that say nothing where all of them are zero.
+const OFTEN_NONE: [&str; 2] = ["requests_failed", "marks_percent"];
 
-fn millis(ms: f64) -> String {
-    if ms >= 100.0 { format!("{ms:.0}") } else { format!("{ms:.1}") }
+/// A mean without its interval.
+fn mean(value: Option<Estimate>, digits: usize) -> String {
+    value.map_or_else(|| NOTHING.to_owned(), |value| format!("{:.digits$}", value.mean))
 }
 
-/// Responses from which on a percentile is more than one of the slowest of them.
-const FOR_P90: u64 = 10;
-const FOR_P95: u64 = 20;
-const FOR_P99: u64 = 100;
-
-/// A number of a distribution, where there are enough responses for it.
-fn time(times: Option<&Distribution>, of: fn(&Distribution) -> f64, enough: u64) -> String {
-    times.filter(|times| times.count >= enough).map_or_else(|| NOTHING.to_owned(), |times| millis(of(times)))
+fn column(over: &str, name: &str, cells: Vec<String>) -> Column {
+    Column { over: over.to_owned(), name: name.to_owned(), cells }
 }
 
-fn count(times: Option<&Distribution>) -> u64 {
-    times.map_or(0, |times| times.count)
+/// The uncongested network as if it were a controller, to stand below them.
+fn reference(c: &Comparison) -> Option<(String, Candidate<'_>)> {
+    let reference = c.reference.as_ref()?;
+    Some((
+        format!("uncongested, {}", reference.run.link),
+        Candidate { label: &reference.run.label, runs: vec![&reference.run] },
+    ))
+}
+
+/// The rows of all tables: names and runs, best first.
+fn rows(c: &Comparison) -> Vec<(String, Candidate<'_>)> {
+    let ranked = c.ranking().entries.into_iter().map(|entry| (entry.candidate.label.to_owned(), entry.candidate));
+    ranked.chain(reference(c)).collect()
+}
+
+/// The ranking: the primary measure with its interval, its change against the baseline, and what stands beside it.
+pub(super) fn ranking(c: &Comparison) -> Grid {
+    let ranking = c.ranking();
+    let rows = rows(c);
+    let n = ranking.entries.len();
+    let places = (0..rows.len()).map(|i| {
+        ranking.entries.get(i).and_then(|entry| entry.place).map(|place| place.to_string()).unwrap_or_default()
+    });
+    let measure = ranking.measure;
+    let primary = rows.iter().map(|(_, of)| of.estimate(measure).map_or_else(|| NOTHING.to_owned(), |e| estimate(&e)));
+    let change = (0..rows.len()).map(|i| match ranking.entries.get(i) {
+        Some(entry) => entry.change.map_or_else(|| "baseline".to_owned(), |change| change.text()),
+        None => String::new(),
+    });
+    let mut columns = vec![
+        column("", "rank", places.collect()),
+        column("", measure.head, primary.collect()),
+        column("", &against(c), change.collect()),
+    ];
+    columns.extend(beside(&rows, &BESIDE));
+    let mbps = Measure::named("throughput_bps");
+    let throughput = rows.iter().map(|(_, of)| {
+        let value = mbps.and_then(|mbps| of.estimate(mbps));
+        value.map_or_else(|| NOTHING.to_owned(), |value| format!("{:.2}", value.mean / 1e6))
+    });
+    columns.push(column("", "Mbps", throughput.collect()));
+    columns.retain(|column| n > 0 || !column.cells.is_empty());
+    Grid { corner: String::new(), labels: rows.into_iter().map(|(name, _)| name).collect(), columns }
+}
+
+/// What the change is against, as a column's head.
+pub(super) fn against(c: &Comparison) -> String {
+    let base = c.ranking().baseline;
+    match c.plan.backends.len() {
+        0 | 1 if base.chars().count() <= 20 => format!("against {base}"),
+        0 | 1 => "against baseline".to_owned(),
+        _ => "against the first".to_owned(),
+    }
+}
+
+/// Columns of means.
+fn beside(rows: &[(String, Candidate<'_>)], keys: &[&str]) -> Vec<Column> {
+    let measures = keys.iter().filter_map(|key| Measure::named(key));
+    let cells = |measure: &Measure| rows.iter().map(|(_, of)| mean(of.estimate(measure), measure.digits)).collect();
+    measures.map(|measure| column("", measure.head, cells(measure))).collect()
+}
+
+/// The other measures, means over the seeds.
+pub(super) fn more(c: &Comparison) -> Grid {
+    let rows = rows(c);
+    let some = |key: &&str| {
+        let measure = Measure::named(key);
+        let value = |(_, of): &(String, Candidate<'_>)| measure.and_then(|m| of.estimate(m)).map_or(0.0, |e| e.mean);
+        !OFTEN_NONE.contains(key) || rows.iter().any(|row| value(row) > 0.0)
+    };
+    let keys: Vec<&str> = MORE.iter().filter(|key| some(key)).copied().collect();
+    let mut columns = beside(&rows, &keys);
+    if c.runs.iter().any(|run| run.outcome.punctuality.is_some()) {
+        columns.extend(punctuality(&rows));
+    }
+    columns.retain(|column| column.cells.iter().any(|cell| cell != NOTHING));
+    Grid { corner: String::new(), labels: rows.into_iter().map(|(name, _)| name).collect(), columns }
+}
+
+/// How late the machine was, where runs are in real time: of all seeds the worst.
+fn punctuality(rows: &[(String, Candidate<'_>)]) -> [Column; 2] {
+    let worst = |of: &dyn Fn(&fathom_netsim::backend::Punctuality) -> f64, digits: usize| {
+        let cell = |candidate: &Candidate<'_>| {
+            let values = candidate.runs.iter().filter_map(|run| run.outcome.punctuality.as_ref()).map(of);
+            values.reduce(f64::max).map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.digits$}"))
+        };
+        rows.iter().map(|(_, candidate)| cell(candidate)).collect::<Vec<_>>()
+    };
+    [column("", "late p99 ms", worst(&|p| p.p99_ms, 1)), column("", "lost by loopback", worst(&|p| p.lost as f64, 0))]
+}
+
+/// Every measure with its interval, and how much it differs from the baseline's: what pages have below.
+pub(super) fn full(c: &Comparison) -> Grid {
+    let candidates = c.candidates();
+    let order = c.ranking();
+    let ranked = || order.entries.iter().map(|entry| &entry.candidate);
+    let mut columns = Vec::new();
+    for measure in MEASURES {
+        let cells: Vec<String> =
+            ranked().map(|of| of.estimate(measure).map_or_else(|| NOTHING.to_owned(), |e| estimate(&e))).collect();
+        if cells.iter().all(|cell| cell == NOTHING) {
+            continue;
+        }
+        let over = if measure.unit.is_empty() {
+            measure.name.to_owned()
+        } else {
+            format!("{} ({})", measure.name, measure.unit)
+        };
+        columns.push(column(&over, "mean", cells));
+        let against = ranked().map(|of| {
+            let base = c.baseline_of(of, &candidates).filter(|base| base.label != of.label);
+            let enough = of.estimate(measure).is_some();
+            let difference = base.filter(|_| enough).and_then(|base| of.difference_from(base, measure));
+            difference.map_or_else(
+                || NOTHING.to_owned(),
+                |e| if e.mean > 0.0 { format!("+{}", estimate(&e)) } else { estimate(&e) },
+            )
+        });
+        columns.push(column(&over, "difference", against.collect()));
+    }
+    Grid { corner: String::new(), labels: ranked().map(|of| of.label.to_owned()).collect(), columns }
 }
 
 /// What a reader must know of the numbers.
 pub(super) fn cautions(c: &Comparison) -> Vec<String> {
-    let few = columns(c).iter().any(|(_, r)| count(r.times()) < FOR_P99 || count(r.times_large()) < FOR_P95);
-    let few = few.then(|| "-: too few responses for this percentile (p99 needs 100, p95 20, p90 10).".to_owned());
-    few.into_iter().collect()
-}
-
-/// The comparison's columns: every controller, then the uncongested network.
-pub(super) fn columns(c: &Comparison) -> Vec<(String, &ComparedRun)> {
-    let runs = c.runs.iter().map(|r| (r.label.clone(), r));
-    let reference = c.reference.iter().map(|r| (format!("at {}", r.run.link), &r.run));
-    runs.chain(reference).collect()
-}
-
-/// With more columns than this a run becomes a row.
-const MAX_COLUMNS: usize = 5;
-
-/// The numbers: a column per run, or, where these are many, a row per run with the rows that have a head.
-pub(super) fn grid(c: &Comparison, wide: bool) -> Grid {
-    let runs = columns(c);
-    let any = |of: fn(&ComparedRun) -> bool| runs.iter().any(|(_, r)| of(r));
-    let failed = any(|r| r.group().failed > 0);
-    let really = any(|r| r.outcome.punctuality.is_some());
-    let marked = any(|r| r.forward().marked > 0);
-    let shown = |name: &str| match name {
-        FAILED => failed,
-        MARKED => marked,
-        LATE | LOST => really,
-        HASH => !wide,
-        _ => true,
-    };
-    let rows = ROWS.iter().filter(|(name, ..)| shown(name));
-    let column = |name: &str, cells| Column { over: String::new(), name: name.to_owned(), cells };
-    let labels = |names: &[(String, &ComparedRun)]| names.iter().map(|(name, _)| name.clone()).collect();
-    if wide || runs.len() <= MAX_COLUMNS {
-        let columns = runs.iter().map(|(name, r)| column(name, rows.clone().map(|(_, _, cell)| cell(r)).collect()));
-        let columns = columns.collect();
-        return Grid { labels: rows.map(|(name, ..)| (*name).to_owned()).collect(), columns, ..Grid::default() };
-    }
-    let heads = rows.filter_map(|(_, head, cell)| Some((head.as_ref()?, cell)));
-    let columns = heads.map(|(head, cell)| column(head, runs.iter().map(|(_, r)| cell(r)).collect())).collect();
-    Grid { labels: labels(&runs), columns, ..Grid::default() }
+    let rows = c.candidates();
+    let p99 = Measure::named("response_time_p99_ms");
+    let few = p99.is_some_and(|p99| rows.iter().any(|of| of.estimate(p99).is_none()));
+    let several = c.ranking().entries.iter().filter(|entry| entry.place == Some(1)).count() > 1;
+    let intervals = (c.plan.seeds > 1 && !rows.is_empty()).then(|| {
+        let tied = if several { " Rank 1 is shared by those that cannot be told apart from the best." } else { "" };
+        format!("Means over the seeds; +- and the range in brackets are 95 % intervals, changes paired by seed.{tied}")
+            .replace("+-", "±")
+    });
+    let few = few.then(|| "-: too few responses (p99 needs 1000 in all, p95 200, p90 100).".to_owned());
+    let unequal = rows.iter().any(|of| of.runs.len() < rows.iter().map(|of| of.runs.len()).max().unwrap_or(0));
+    let unequal =
+        unequal.then(|| "Not every controller has every seed: changes are over the seeds that both have.".to_owned());
+    let failed: Vec<String> = rows
+        .iter()
+        .filter(|of| of.runs.iter().any(|run| run.group().failed > 0))
+        .map(|of| of.label.to_owned())
+        .collect();
+    let failed = (!failed.is_empty())
+        .then(|| format!("Requests failed under {}: response times are of those that did not.", failed.join(", ")));
+    intervals.into_iter().chain(few).chain(unequal).chain(failed).collect()
 }
 
 /// What was run, in one paragraph of lines.
 pub(super) fn settings(c: &Comparison) -> Vec<String> {
     let p = &c.plan;
-    let missing = c.incomplete.iter().map(|run| format!("INCOMPLETE: no results of {} ({})", run.label, run.why));
-    let mut lines: Vec<String> = missing.collect();
+    let mut lines = c.missing();
+    let last = p.seed.saturating_add(p.seeds.saturating_sub(1));
     lines.push(format!(
-        "{} bottleneck, {}, {} workload, {} connections, seed {}, window limit {}",
+        "{} bottleneck, {}, {} workload, {} connections, {}, window limit {}",
         p.link,
         p.queue,
         p.workload,
         if p.connections == Connections::Fresh { "fresh" } else { "persistent" },
-        p.seed,
+        if p.seeds > 1 { format!("seeds {} to {last}", p.seed) } else { format!("seed {}", p.seed) },
         p.max_window,
     ));
     if let Some(r) = &c.reference {
         lines.push(format!(
-            "offered load {} wanted; {:.1}% forward and {:.1}% reverse reached, measured on the uncongested network ({:.1} and {:.1} connections/s)",
-            p.load, r.offered_percent[0], r.offered_percent[1], r.rates[0], r.rates[1],
+            "offered load {} wanted, {:.1}% forward and {:.1}% reverse reached on the uncongested network",
+            p.load, r.offered_percent[0], r.offered_percent[1],
         ));
+        lines.push(format!("({:.1} and {:.1} connections/s, {} responses a run)", r.rates[0], r.rates[1], p.responses));
     }
     lines
 }
 
-/// What the numbers say of each controller against the first, or of each backend against the first, and no more.
-pub(super) fn verdicts(c: &Comparison) -> Vec<String> {
-    let Some((first, others)) = c.runs.split_first() else { return Vec::new() };
-    let backends = c.plan.backends.len() > 1;
-    let base_of = |r: &ComparedRun| {
-        let same = |b: &&ComparedRun| b.backend == first.backend && b.controller == r.controller && b.stack == r.stack;
-        if backends { c.runs.iter().find(same).unwrap_or(first) } else { first }
-    };
-    let change = |r: &ComparedRun, base: &ComparedRun, of: fn(&Distribution) -> f64, enough: u64| {
-        let value = |r: &ComparedRun| r.times().filter(|times| times.count >= enough).map(of);
-        match (value(r), value(base)) {
-            (Some(new), Some(old)) if old > 0.0 => format!("{:+.1} %", 100.0 * (new / old - 1.0)),
-            _ => "n/a".to_owned(),
-        }
-    };
-    others
-        .iter()
-        .map(|r| (r, base_of(r)))
-        .filter(|(r, base)| r.label != base.label)
-        .map(|(r, base)| {
-            format!(
-                "{} against {}: response time median {}, mean {}, p99 {}; drops {:.2} % against {:.2} %.",
-                r.label,
-                base.label,
-                change(r, base, |t| t.median_ms, 1),
-                change(r, base, |t| t.mean_ms, 1),
-                change(r, base, |t| t.p99_ms, FOR_P99),
-                r.forward().drops_percent,
-                base.forward().drops_percent,
-            )
-        })
-        .collect()
-}
-
-/// The table, with what was run above it and what it says below.
+/// The ranking, what it says, and the other measures.
 pub fn table(c: &Comparison) -> String {
-    let one_seed = (c.runs.len() > 1).then(|| "One seed is one sample: try others.".to_owned());
-    let below = verdicts(c).into_iter().chain(cautions(c)).chain(one_seed);
-    let below: String = below.map(|line| line + "\n").collect();
-    format!("{}\n\n{}\n{below}", settings(c).join("\n"), grid(c, false).text(usize::MAX))
+    let said = |lines: Vec<String>| {
+        lines.iter().flat_map(|line| wrapped(line, WIDTH)).map(|line| line + "\n").collect::<String>()
+    };
+    let parts = [
+        said(settings(c)),
+        ranking(c).text(WIDTH),
+        said(c.ranking().conclusion()),
+        more(c).text(WIDTH),
+        said(cautions(c)),
+    ];
+    parts.into_iter().filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join("\n")
 }

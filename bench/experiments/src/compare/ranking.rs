@@ -1,0 +1,311 @@
+//! The answer of a comparison: controllers in order of the primary measure, and what may be concluded from it.
+//!
+//! Every seed gives every controller the same requests, so controllers are compared seed by seed. A change is a ratio: its logarithm is
+//! averaged over the seeds and has a 95 % interval by Student's t. So a change from A to B is the inverse of that from B to A, and a seed
+//! with long response times counts no more than another.
+
+use fathom_metrics::Estimate;
+
+use super::measure::{Better, MEASURES, Measure, primary};
+use super::result::{Candidate, Comparison, FORWARD};
+
+/// How a measure changes from one controller to another, over the seeds that both have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// Percent, on average.
+    pub percent: f64,
+    /// Both ends of its 95 % interval; `None`: one seed has none.
+    pub interval_percent: Option<(f64, f64)>,
+    /// Seeds.
+    pub seeds: usize,
+}
+
+impl Change {
+    /// Of paired values. `None` where there are none, or where one is not above zero.
+    pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
+        if pairs.iter().any(|(base, value)| *base <= 0.0 || *value <= 0.0) {
+            return None;
+        }
+        let logarithms: Vec<f64> = pairs.iter().map(|(base, value)| (value / base).ln()).collect();
+        let mean = Estimate::of(&logarithms)?;
+        let percent = |x: f64| 100.0 * (x.exp() - 1.0);
+        Some(Self {
+            percent: percent(mean.mean),
+            interval_percent: mean.interval().map(|(low, high)| (percent(low), percent(high))),
+            seeds: mean.n,
+        })
+    }
+
+    /// Zero lies outside the interval.
+    pub fn is_significant(&self) -> bool {
+        self.interval_percent.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
+    }
+
+    /// `-27 % (-34 to -18)`.
+    pub fn text(&self) -> String {
+        let Some((low, high)) = self.interval_percent else { return format!("{:+.1} %", self.percent) };
+        let digits = usize::from(high - low < 4.0);
+        format!("{:+.digits$} % ({low:+.digits$} to {high:+.digits$})", self.percent)
+    }
+
+    /// `18 to 34 % faster`, of a measure.
+    fn words(&self, measure: &Measure) -> String {
+        let (lower, higher) = if measure.unit == "ms" { ("faster", "slower") } else { ("lower", "higher") };
+        let size = match self.interval_percent {
+            Some((low, high)) => {
+                let (near, far) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
+                let digits = usize::from(far - near < 4.0);
+                format!("{near:.digits$} to {far:.digits$}")
+            }
+            None => format!("{:.0}", self.percent.abs()),
+        };
+        format!("{size} % {}", if self.percent < 0.0 { lower } else { higher })
+    }
+}
+
+/// A controller in the ranking.
+#[derive(Clone, Debug)]
+pub struct Ranked<'a> {
+    /// Its runs.
+    pub candidate: Candidate<'a>,
+    /// Its place: 1 for the best and for those that cannot be told apart from it. `None`: it has no value of the measure.
+    pub place: Option<usize>,
+    /// The primary measure over its seeds.
+    pub value: Option<Estimate>,
+    /// Against the baseline; `None` for the baseline itself.
+    pub change: Option<Change>,
+}
+
+/// Controllers in order of the primary measure.
+#[derive(Clone, Debug)]
+pub struct Ranking<'a> {
+    /// What it is by.
+    pub measure: &'static Measure,
+    /// Best first. Where several backends are compared, in the plan's order and without places.
+    pub entries: Vec<Ranked<'a>>,
+    /// Label of the baseline: the plan's first controller. Where several backends are compared each is set against the first of them.
+    pub baseline: String,
+}
+
+impl Comparison {
+    /// What the ranking is by.
+    pub fn primary(&self) -> &'static Measure {
+        self.plan.check().map_or(&MEASURES[0], |checked| primary(checked.workload))
+    }
+
+    /// The ranking.
+    pub fn ranking(&self) -> Ranking<'_> {
+        let measure = self.primary();
+        let candidates = self.candidates();
+        let baseline = candidates.first().map_or_else(String::new, |first| first.label.to_owned());
+        let value = |c: &Candidate<'_>| Estimate::of(&c.values(measure).into_iter().map(|v| v.1).collect::<Vec<_>>());
+        let mut entries: Vec<Ranked<'_>> = (candidates.iter())
+            .map(|candidate| {
+                let base = self.baseline_of(candidate, &candidates);
+                let change = base.filter(|base| base.label != candidate.label);
+                Ranked {
+                    candidate: candidate.clone(),
+                    place: None,
+                    value: value(candidate),
+                    change: change.and_then(|base| candidate.change_from(base, measure)),
+                }
+            })
+            .collect();
+        if self.plan.backends.len() < 2 {
+            let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
+            let key = |entry: &Ranked<'_>| entry.value.map_or(f64::INFINITY, |value| sign * value.mean);
+            entries.sort_by(|a, b| key(a).total_cmp(&key(b)));
+            let best = entries.first().map(|best| best.candidate.clone());
+            for (i, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| entry.value.is_some()) {
+                let change = best.as_ref().and_then(|best| entry.candidate.change_from(best, measure));
+                let tied = change.is_some_and(|change| change.interval_percent.is_some() && !change.is_significant());
+                entry.place = Some(if tied { 1 } else { i + 1 });
+            }
+        }
+        Ranking { measure, entries, baseline }
+    }
+
+    /// What a candidate is set against: the first one, or itself on the first backend.
+    pub(crate) fn baseline_of<'c, 'a>(
+        &self,
+        candidate: &Candidate<'a>,
+        all: &'c [Candidate<'a>],
+    ) -> Option<&'c Candidate<'a>> {
+        let first = all.first()?;
+        let (run, other) = (candidate.runs.first()?, first.runs.first()?);
+        let same = |c: &&Candidate<'_>| {
+            c.runs
+                .first()
+                .is_some_and(|r| r.backend == other.backend && r.controller == run.controller && r.stack == run.stack)
+        };
+        if self.plan.backends.len() > 1 { all.iter().find(same).or(Some(first)) } else { Some(first) }
+    }
+}
+
+/// Names in a sentence: `a, b and c`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+impl Ranking<'_> {
+    /// What one may conclude, and what not, in sentences.
+    pub fn conclusion(&self) -> Vec<String> {
+        let with: Vec<&Ranked<'_>> = self.entries.iter().filter(|entry| entry.value.is_some()).collect();
+        let seeds = with.iter().map(|entry| entry.candidate.runs.len()).max().unwrap_or(0);
+        let (Some(best), true) = (with.first(), with.len() > 1) else {
+            let one = (seeds == 1).then(|| ONE_SEED.to_owned());
+            return one.into_iter().collect();
+        };
+        if best.place.is_none() {
+            return self.of_backends(seeds);
+        }
+        let mut lines = if seeds == 1 { vec![self.of_one_seed(&with)] } else { self.of_seeds(&with, seeds) };
+        if seeds > 1 {
+            lines
+                .push("It holds for these requests on this path; another path or load may rank them otherwise.".into());
+            if with.len() > 6 {
+                lines.push(format!(
+                    "With {} controllers, one of twenty intervals misses by chance: judge close ones with more seeds.",
+                    with.len()
+                ));
+            }
+        }
+        lines
+    }
+
+    fn of_one_seed(&self, with: &[&Ranked<'_>]) -> String {
+        let best = with[0];
+        let value = best.value.map_or(0.0, |value| value.mean);
+        format!(
+            "{} has the {} {} in this seed, {value:.*} {}. {ONE_SEED}",
+            best.candidate.label,
+            if self.measure.better == Better::Higher { "highest" } else { "lowest" },
+            self.measure.name,
+            self.measure.digits,
+            self.measure.unit,
+        )
+    }
+
+    fn of_seeds(&self, with: &[&Ranked<'_>], seeds: usize) -> Vec<String> {
+        let name = |entry: &Ranked<'_>| entry.candidate.label.to_owned();
+        let significant = |entry: &&&Ranked<'_>| entry.change.is_some_and(|change| change.is_significant());
+        let told: Vec<(String, f64)> = (with.iter().filter(significant))
+            .filter_map(|entry| {
+                let change = entry.change?;
+                Some((format!("{} {}", name(entry), change.words(self.measure)), change.percent))
+            })
+            .collect();
+        let mut lines = Vec::new();
+        let (base, measure) = (&self.baseline, self.measure.name);
+        let is = |text: &String| text.clone();
+        let below: Vec<String> = told.iter().filter(|t| t.1 < 0.0).map(|t| is(&t.0)).collect();
+        let above: Vec<String> = told.iter().filter(|t| t.1 >= 0.0).map(|t| is(&t.0)).collect();
+        if !told.is_empty() {
+            let all = [below, above].concat();
+            lines.push(format!("Against {base}, on {measure} over {seeds} seeds: {}.", all.join("; ")));
+        }
+        let unclear: Vec<String> =
+            with.iter().filter(|e| e.change.is_some_and(|change| !change.is_significant())).map(|e| name(e)).collect();
+        if !unclear.is_empty() {
+            lines.push(format!("{} cannot be told apart from {base} with {seeds} seeds.", listed(&unclear)));
+        }
+        let first: Vec<String> = with.iter().filter(|entry| entry.place == Some(1)).map(|e| name(e)).collect();
+        if with.len() > 2 {
+            lines.push(match &first[..] {
+                [only] => format!("{only} is the best of all."),
+                several => format!("As the best, {} cannot be told apart.", listed(several)),
+            });
+        }
+        lines
+    }
+
+    fn of_backends(&self, seeds: usize) -> Vec<String> {
+        let changes = self.entries.iter().filter_map(|entry| {
+            let change = entry.change?;
+            Some(format!(
+                "{}: {} {} against the first backend.",
+                entry.candidate.label,
+                self.measure.name,
+                change.text()
+            ))
+        });
+        let one = (seeds == 1).then(|| ONE_SEED.to_owned());
+        changes.chain(one).collect()
+    }
+}
+
+const ONE_SEED: &str = "One seed is no result: nothing says how far another would differ (--seeds 5).";
+
+impl<'a> Candidate<'a> {
+    /// The values of a measure: seed and value, of the seeds that have one.
+    pub fn values(&self, measure: &Measure) -> Vec<(u64, f64)> {
+        let of = |run: &&super::ComparedRun| Some((run.seed, measure.of(&run.outcome, FORWARD.0, FORWARD.1)?));
+        self.runs.iter().filter_map(of).collect()
+    }
+
+    /// A measure over the seeds; `None` also where too few responses were completed for it.
+    pub fn estimate(&self, measure: &Measure) -> Option<Estimate> {
+        let responses: u64 = self.runs.iter().map(|run| run.times().map_or(0, |times| times.count)).sum();
+        let values: Vec<f64> = self.values(measure).into_iter().map(|(_, value)| value).collect();
+        (responses >= measure.enough).then(|| Estimate::of(&values)).flatten()
+    }
+
+    /// Values of this and of another, of the seeds that both have: the other's first.
+    fn pairs(&self, base: &Candidate<'_>, measure: &Measure) -> Vec<(f64, f64)> {
+        let of_base = base.values(measure);
+        let pair = |(seed, value): (u64, f64)| Some((of_base.iter().find(|(s, _)| *s == seed)?.1, value));
+        self.values(measure).into_iter().filter_map(pair).collect()
+    }
+
+    /// How a measure changes from another to this one.
+    pub fn change_from(&self, base: &Candidate<'_>, measure: &Measure) -> Option<Change> {
+        Change::of(&self.pairs(base, measure))
+    }
+
+    /// What a measure is above another's, over the seeds that both have.
+    pub fn difference_from(&self, base: &Candidate<'_>, measure: &Measure) -> Option<Estimate> {
+        let (of_base, own): (Vec<f64>, Vec<f64>) = self.pairs(base, measure).into_iter().unzip();
+        Estimate::of_differences(&own, &of_base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_ratios_with_students_interval() {
+        // Halved twice: no spread at all.
+        let halved = Change::of(&[(10.0, 5.0), (20.0, 10.0)]).unwrap();
+        assert!((halved.percent + 50.0).abs() < 1e-6 && halved.is_significant(), "{halved:?}");
+        // ln 1.1 and ln 1.3: mean 0.1788, half width 12.706 x 0.1181 / sqrt 2 = 1.0613.
+        let change = Change::of(&[(100.0, 110.0), (100.0, 130.0)]).unwrap();
+        let (low, high) = change.interval_percent.unwrap();
+        assert!(
+            (change.percent - 19.58).abs() < 0.01 && (low + 58.6).abs() < 0.2 && (high - 245.6).abs() < 0.6,
+            "{change:?}"
+        );
+        assert!(!change.is_significant());
+        // The way back is the inverse.
+        let back = Change::of(&[(110.0, 100.0), (130.0, 100.0)]).unwrap();
+        assert!((1.0 + back.percent / 100.0 - 1.0 / (1.0 + change.percent / 100.0)).abs() < 1e-6);
+        let one = Change::of(&[(100.0, 90.0)]).unwrap();
+        assert_eq!((one.interval_percent, one.is_significant()), (None, false));
+        assert_eq!((Change::of(&[]), Change::of(&[(0.0, 1.0)])), (None, None));
+        assert_eq!(halved.text(), "-50.0 % (-50.0 to -50.0)");
+        assert_eq!(change.text(), "+20 % (-59 to +246)");
+    }
+
+    #[test]
+    fn names_are_listed_in_words() {
+        let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).to_vec();
+        assert_eq!(
+            (listed(&names), listed(&names[..1]), listed(&[])),
+            ("a, b and c".into(), "a".into(), String::new())
+        );
+    }
+}
