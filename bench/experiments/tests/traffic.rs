@@ -207,3 +207,32 @@ fn what_does_not_fit_is_refused_in_one_line() {
     assert!(error("quinn", "media:1 at 2Mbps 30fps deadline 100ms", "priorities = true").contains("only pages"));
     assert!(error("quinn", "uploads:4x1MB", "streams = 4").contains("leave it out"));
 }
+
+#[test]
+fn urgent_objects_are_complete_first() {
+    for stack in STACKS {
+        let load = |fields: &str| {
+            let g = of(stack, "30 responses", "20Mbps", "pages:0.3/s", fields);
+            assert_eq!(g.failed, 0, "{stack}");
+            (g.pages.unwrap().critical_time.unwrap().mean_ms, g.times.unwrap().mean_ms)
+        };
+        let (with, without) = (load(""), load("priorities = false"));
+        // Most bytes are images, which then wait.
+        assert!(with.0 < 0.8 * without.0, "{stack}: critical after {} and {} ms", with.0, without.0);
+        assert!(with.1 < 1.05 * without.1, "{stack}: all after {} and {} ms", with.1, without.1);
+    }
+}
+
+#[test]
+fn whole_objects_of_one_urgency_come_one_after_the_other() {
+    for stack in STACKS {
+        let mean = |fields: &str| {
+            let g = of(stack, "1 responses", "10Mbps", "pages:1/s with 1kB,20x50kB", fields);
+            (g.pages.unwrap().object_times.unwrap().mean_ms, g.times.unwrap().max_ms)
+        };
+        let (with, without) = (mean(""), mean("priorities = false"));
+        // On average half of them have to be there instead of nearly all; all of them take as long.
+        assert!(with.0 < 0.65 * without.0, "{stack}: {} and {} ms", with.0, without.0);
+        assert!((with.1 / without.1 - 1.0).abs() < 0.02, "{stack}: {} and {} ms", with.1, without.1);
+    }
+}

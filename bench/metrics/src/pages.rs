@@ -10,15 +10,17 @@ use super::latency::{Distribution, Latencies};
 #[derive(Clone, Debug, Default)]
 pub struct PageStats {
     load: Latencies,
+    critical: Latencies,
     objects: Latencies,
     failed: u64,
     failed_objects: u64,
 }
 
 impl PageStats {
-    /// A page view is complete, so long after its navigation started.
-    pub fn loaded(&mut self, took: Duration) {
+    /// A page view is complete, so long after its navigation started; what it cannot be drawn without was there after `critical`.
+    pub fn loaded(&mut self, took: Duration, critical: Duration) {
         self.load.record(took);
+        self.critical.record(critical);
     }
 
     /// A page view failed, or its user gave up.
@@ -39,6 +41,7 @@ impl PageStats {
     /// Adds another's.
     pub fn merge(&mut self, other: &Self) {
         self.load.merge(&other.load);
+        self.critical.merge(&other.critical);
         self.objects.merge(&other.objects);
         self.failed += other.failed;
         self.failed_objects += other.failed_objects;
@@ -51,6 +54,7 @@ impl PageStats {
             loaded: self.load.count(),
             failed: self.failed,
             load_time: of(&self.load),
+            critical_time: of(&self.critical),
             objects: self.objects.count(),
             failed_objects: self.failed_objects,
             object_times: of(&self.objects),
@@ -67,6 +71,8 @@ pub struct PageOutcome {
     pub failed: u64,
     /// From the start of the navigation, connection set-up included, to the last byte of the last object.
     pub load_time: Option<Distribution>,
+    /// From the same start to the last byte of the last document, style sheet, script or font: the critical resources, urgency 0 and 1.
+    pub critical_time: Option<Distribution>,
     /// Objects complete, those of failed views included.
     pub objects: u64,
     /// Objects that failed.
@@ -82,7 +88,7 @@ mod tests {
     #[test]
     fn views_and_objects_are_counted_apart_and_merge() {
         let (mut a, mut b) = (PageStats::default(), PageStats::default());
-        a.loaded(Duration::from_millis(900));
+        a.loaded(Duration::from_millis(900), Duration::from_millis(500));
         a.object(Duration::from_millis(100));
         b.failed();
         b.object_failed();
@@ -91,6 +97,7 @@ mod tests {
         let outcome = a.outcome();
         assert_eq!((outcome.loaded, outcome.failed, outcome.objects, outcome.failed_objects), (1, 1, 2, 1));
         assert!((outcome.load_time.unwrap().max_ms - 900.0).abs() < 1.0);
+        assert!((outcome.critical_time.unwrap().max_ms - 500.0).abs() < 1.0);
         assert_eq!(outcome.object_times.unwrap().mean_ms, 200.0);
         assert_eq!(PageStats::default().outcome(), PageOutcome::default());
     }

@@ -15,12 +15,14 @@ use h3::quic::StreamErrorIncoming;
 use super::adapter::{ClientPlugin, Plugin, ServerPlugin, ShapingSocket};
 use super::stack::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use super::stack::{self, ClientConfig, ConnectionError, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig};
-use super::{Socket, native, own_stats, set_connection_ids, watched};
+use super::{Socket, native, own_stats, prioritised, set_connection_ids, watched};
 use super::{acknowledged_h3, h3 as transport};
 use crate::controller::Controller;
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{EndpointSettings, SetupError, Tls, TransportSettings};
-use crate::traits::{self, Close, CloseKind, Closer, ConnectionStats, Delivery, EarlyDataAccepted, Monitor};
+use crate::traits::{
+    self, Close, CloseKind, Closer, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, SetPriority,
+};
 
 /// How connections of one controller begin.
 enum Share {
@@ -355,6 +357,7 @@ impl traits::Connection for Connection {
     type H3Stream = transport::BidiStream<Bytes>;
     type H3Opener = transport::OpenStreams;
     type AcknowledgedH3 = acknowledged_h3::Connection;
+    type PrioritisedH3 = prioritised::Connection;
 
     fn h3(&self) -> transport::Connection {
         transport::Connection::new(self.connection.clone())
@@ -362,6 +365,10 @@ impl traits::Connection for Connection {
 
     fn acknowledged_h3(&self) -> acknowledged_h3::Connection {
         acknowledged_h3::Connection::new(self.connection.clone())
+    }
+
+    fn prioritised_h3(&self) -> (prioritised::Connection, SetPriority) {
+        prioritised::prioritised(self.connection.clone())
     }
 
     async fn open_bi(&self) -> io::Result<(stack::SendStream, stack::RecvStream, bool)> {

@@ -39,5 +39,5 @@ pub use settings::{EndpointSettings, SetupError, Tls, TransportSettings};
 pub use stack::Stack;
 pub use traits::{
     Close, CloseKind, Closer, Connecting, Connection, ConnectionStats, Delivery, EarlyDataAccepted, Endpoint, Incoming,
-    Monitor, RequestStream,
+    Monitor, RequestStream, SetPriority,
 };

@@ -2,13 +2,18 @@
 
 #[path = "endpoint.rs"]
 mod endpoint;
+#[path = "prioritised.rs"]
+pub mod prioritised;
 #[path = "watched.rs"]
 mod watched;
 
 use std::any::Any;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use fathom_noq as adapter;
 use h3_noq as h3;
 use h3_noq as acknowledged_h3;
@@ -19,6 +24,14 @@ use noq::congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetri
 pub use self::endpoint::{Connecting, Connection, Endpoint, Incoming};
 use self::watched::{Watched, watched};
 use crate::traits::ConnectionStats;
+
+/// Reads what is there, or leaves the task's waker with noq, which keeps the state of a read in the stream.
+pub(crate) fn poll_read(
+    stream: &mut noq::RecvStream,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Option<Bytes>, noq::ReadError>> {
+    pin!(stream.read_chunk(usize::MAX)).poll(cx)
+}
 
 /// A socket as an endpoint holds it.
 pub type Socket = Box<dyn noq::AsyncUdpSocket>;

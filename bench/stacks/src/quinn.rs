@@ -2,13 +2,18 @@
 
 #[path = "endpoint.rs"]
 mod endpoint;
+#[path = "prioritised.rs"]
+pub mod prioritised;
 #[path = "watched.rs"]
 mod watched;
 
 use std::any::Any;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use bytes::Bytes;
 use fathom_h3_quinn as acknowledged_h3;
 use fathom_quinn as adapter;
 use h3_quinn as h3;
@@ -19,6 +24,15 @@ use quinn::congestion::{BbrConfig, Controller, ControllerFactory, ControllerMetr
 pub use self::endpoint::{Connecting, Connection, Endpoint, Incoming};
 use self::watched::{Watched, watched};
 use crate::traits::ConnectionStats;
+
+/// Reads what is there, or leaves the task's waker with quinn, which keeps the state of a read in the stream.
+pub(crate) fn poll_read(
+    stream: &mut quinn::RecvStream,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Option<Bytes>, quinn::ReadError>> {
+    let chunk = ready!(pin!(stream.read_chunk(usize::MAX, true)).poll(cx));
+    Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)))
+}
 
 /// A socket as an endpoint holds it.
 pub type Socket = Arc<dyn quinn::AsyncUdpSocket>;

@@ -23,6 +23,10 @@ pub type EarlyDataAccepted = Pin<Box<dyn Future<Output = bool> + Send>>;
 /// stream, or the connection is closed.
 pub type Delivery = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
+/// Sets the priority of a stream by its number, before anything is sent on it: urgency from 0, the first, to 7, and whether it is of use
+/// in parts (RFC 9218 §4). What is urgent is sent first.
+pub type SetPriority = Arc<dyn Fn(u64, u8, bool) + Send + Sync>;
+
 /// A socket, and the connections over it: a client or a server.
 pub trait Endpoint: Send + Sync + Sized + 'static {
     /// A client's connection attempt.
@@ -151,10 +155,22 @@ pub trait Connection: Clone + Send + Sync + 'static {
         > + Send
         + 'static;
 
+    /// The connection as the `h3` crate takes it, with streams that have priorities.
+    type PrioritisedH3: h3::quic::Connection<
+            Bytes,
+            BidiStream: h3::quic::BidiStream<Bytes> + Send + 'static,
+            OpenStreams: Send,
+            SendStream: Send,
+            RecvStream: Send,
+        > + Send
+        + 'static;
+
     /// The connection for HTTP/3, through the transport that most applications of the stack use.
     fn h3(&self) -> Self::H3;
     /// The connection for an HTTP/3 server that must know when its responses have arrived.
     fn acknowledged_h3(&self) -> Self::AcknowledgedH3;
+    /// The connection for an HTTP/3 server that sends what is urgent first, and what says how urgent a stream is.
+    fn prioritised_h3(&self) -> (Self::PrioritisedH3, SetPriority);
     /// Opens a bidirectional stream once the peer's limit permits. The flag says whether it starts in 0-RTT.
     fn open_bi(&self) -> impl Future<Output = io::Result<(Self::Send, Self::Recv, bool)>> + Send;
     /// The peer's next bidirectional stream; `None` once the connection is closed. The flag says whether it started in 0-RTT.

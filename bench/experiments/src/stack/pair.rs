@@ -31,7 +31,7 @@ pub(super) fn ends<E: Endpoint, T>(
             sim: settings.sim.clone(),
             senders: settings.uploads.then(|| Arc::clone(&host)),
         }),
-        accept: Box::pin(accept(server, settings.sim.clone(), host, settings.uploads)),
+        accept: Box::pin(accept(server, settings.sim.clone(), host, Serving::of(settings))),
     })
 }
 
@@ -92,7 +92,23 @@ impl<E: Endpoint> Connector for Opener<E> {
     }
 }
 
-async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, uploads: bool) {
+/// What a group's servers do besides answering.
+#[derive(Clone, Copy)]
+struct Serving {
+    /// Their senders are of no interest: bodies travel to them.
+    uploads: bool,
+    /// They send what is urgent first.
+    priorities: bool,
+}
+
+impl Serving {
+    const fn of(settings: &EndpointSettings<'_>) -> Self {
+        Self { uploads: settings.uploads, priorities: settings.priorities }
+    }
+}
+
+async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, serving: Serving) {
+    let Serving { uploads, priorities } = serving;
     while let Some(incoming) = endpoint.accept().await {
         let flow = incoming.local_ip().and_then(flow_of);
         // A refused attempt shows on the client's side.
@@ -106,7 +122,14 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, u
         sim.spawn(async move {
             if let Ok(connection) = connecting.await {
                 // The client reports what fails.
-                let _ = serve(connection.h3(), |at| host.think(flow, at), |_, _| ()).await;
+                let think = |at| host.think(flow, at);
+                let _ = if priorities {
+                    let (transport, set) = connection.prioritised_h3();
+                    serve(transport, think, |stream, priority| set(stream, priority.urgency, priority.incremental))
+                        .await
+                } else {
+                    serve(connection.h3(), think, |_, _| ()).await
+                };
                 connection.close(NO_ERROR);
             }
             if let Some(id) = id {

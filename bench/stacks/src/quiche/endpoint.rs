@@ -24,7 +24,7 @@ use super::stream::{RecvStream, SendStream};
 use super::{ConnectionRng, Share, h3};
 use crate::native::{NativeClock, NativeMonitor, NativeWatch};
 use crate::settings::{BoringTls, EndpointSettings, Sessions, SetupError, TransportSettings};
-use crate::traits::{self, Close, ConnectionStats, Delivery, EarlyDataAccepted, Monitor};
+use crate::traits::{self, Close, ConnectionStats, Delivery, EarlyDataAccepted, Monitor, SetPriority};
 
 /// The largest packet sent, as tokio-quiche has it: it fits where tunnels take their share of an Ethernet frame. Larger ones are discovered.
 const PACKET: usize = 1350;
@@ -320,6 +320,7 @@ impl traits::Connection for Connection {
     type H3Stream = h3::BidiStream<Bytes>;
     type H3Opener = h3::OpenStreams;
     type AcknowledgedH3 = h3::Connection;
+    type PrioritisedH3 = h3::Connection;
 
     fn h3(&self) -> h3::Connection {
         h3::Connection::new(self.clone())
@@ -327,6 +328,16 @@ impl traits::Connection for Connection {
 
     fn acknowledged_h3(&self) -> h3::Connection {
         h3::Connection::new(self.clone())
+    }
+
+    fn prioritised_h3(&self) -> (h3::Connection, SetPriority) {
+        let connection = self.clone();
+        // quiche's urgencies begin at 0 with what is not said otherwise at 127: the control streams come last, which they can.
+        let set = move |stream, urgency, incremental| {
+            // Refused only for a stream that is gone.
+            let _ = connection.shared().with(|state| state.quic.stream_priority(stream, urgency, incremental));
+        };
+        (h3::Connection::new(self.clone()), Arc::new(set))
     }
 
     async fn open_bi(&self) -> io::Result<(SendStream, RecvStream, bool)> {

@@ -24,6 +24,19 @@ pub(super) struct Browser {
     pub(super) priorities: bool,
 }
 
+/// When what of a page was there.
+struct Loaded {
+    /// The first byte of the page itself.
+    first_byte: Time,
+    /// The last of what it cannot be drawn without.
+    critical: Time,
+    /// The last byte of all.
+    last_byte: Time,
+}
+
+/// Urgencies up to this are critical: documents, style sheets, scripts and fonts.
+const CRITICAL: u8 = 1;
+
 /// A connection to the origin, and its flow.
 type Kept = Option<(Box<dyn Client>, u32)>;
 
@@ -42,7 +55,7 @@ impl Clients {
                 let mut stats = part.stats();
                 let pages = stats.pages.get_or_insert_default();
                 match &loaded {
-                    Ok(completed) => pages.loaded(completed.took),
+                    Ok((completed, critical)) => pages.loaded(completed.took, *critical),
                     Err(_) => pages.failed(),
                 }
             }
@@ -55,7 +68,7 @@ impl Clients {
                 }
                 part.closed(flow);
             }
-            part.record_outcome(loaded);
+            part.record_outcome(loaded.map(|(completed, _)| completed));
             if number + 1 < visit.views {
                 self.read(endpoints, &mut kept, page.reading).await;
             }
@@ -89,7 +102,7 @@ impl Clients {
         page: &PageView,
         index: usize,
         browser: Browser,
-    ) -> Result<Completed, HttpError> {
+    ) -> Result<(Completed, Duration), HttpError> {
         let sim = &endpoints.part.state.sim;
         let start = sim.time();
         if kept.is_none() {
@@ -107,11 +120,13 @@ impl Clients {
         let Some((client, flow)) = kept else { return Err(HttpError::Abandoned) };
         let gives_up = self.patience.map(|patience| start + patience);
         let load = self.load(endpoints, &mut **client, *flow, page, browser);
-        let (first_byte, last_byte) = before(sim, gives_up, load).await?;
-        Ok(Completed { bytes: page.bytes(), took: last_byte.since(start), first_byte: first_byte.since(start) })
+        let Loaded { first_byte, critical, last_byte } = before(sim, gives_up, load).await?;
+        let completed =
+            Completed { bytes: page.bytes(), took: last_byte.since(start), first_byte: first_byte.since(start) };
+        Ok((completed, critical.since(start)))
     }
 
-    /// Loads a page's objects. The first byte of the page itself, and the last of all.
+    /// Loads a page's objects.
     async fn load(
         &self,
         endpoints: &Endpoints,
@@ -119,17 +134,17 @@ impl Clients {
         flow: u32,
         page: &PageView,
         browser: Browser,
-    ) -> Result<(Time, Time), HttpError> {
+    ) -> Result<Loaded, HttpError> {
         let part = &endpoints.part;
         let sim = &part.state.sim;
         let mut first_byte = None;
-        let mut last_byte = Time::ZERO;
+        let (mut critical, mut last_byte) = (Time::ZERO, Time::ZERO);
         let mut loading = Loading::new(page, sim.clone());
         loop {
             while loading.requests.len() < browser.in_flight as usize
-                && let Some(object) = loading.next_object()
+                && let Some(number) = loading.next_object()
             {
-                let object = page.objects[object];
+                let object = page.objects[number];
                 let kind = object.kind;
                 let ask = Ask {
                     bytes: object.bytes,
@@ -158,10 +173,15 @@ impl Clients {
                     let fetched = result?;
                     first_byte.get_or_insert(fetched.first_byte);
                     last_byte = last_byte.max(fetched.last_byte);
+                    if page.objects[object].kind.urgency() <= CRITICAL {
+                        critical = critical.max(fetched.last_byte);
+                    }
                     loading.complete(object);
                 }
                 Event::Parsed => {}
-                Event::Done => return Ok((first_byte.unwrap_or(last_byte), last_byte)),
+                Event::Done => {
+                    return Ok(Loaded { first_byte: first_byte.unwrap_or(last_byte), critical, last_byte });
+                }
             }
         }
     }
@@ -232,10 +252,9 @@ impl<'a> Loading<'a> {
 
     /// The next object to ask for, if it is known.
     fn next_object(&mut self) -> Option<usize> {
-        let object = self.page.objects.get(self.asked).filter(|object| object.wave <= self.wave)?;
-        let _ = object;
-        self.asked += 1;
-        Some(self.asked - 1)
+        let known = self.page.objects.get(self.asked).is_some_and(|object| object.wave <= self.wave);
+        self.asked += usize::from(known);
+        known.then(|| self.asked - 1)
     }
 
     fn complete(&mut self, object: usize) {

@@ -1,0 +1,209 @@
+//! HTTP/3 with stream priorities (RFC 9218), for a stack with quinn's interface: the sources of `h3-noq` on streams that look up their
+//! priority when they are first written to. The `h3` crate keeps its streams to itself; a stream's number is all that a server sees of it.
+//!
+//! Compiled once per such stack, as `endpoint.rs`.
+
+#[path = "../../../cc/noq/h3/src/bidi.rs"]
+mod bidi;
+#[path = "../../../cc/noq/h3/src/connection.rs"]
+#[allow(dead_code)] // `stack`, which the crates give their users.
+mod connection;
+#[path = "../../../cc/noq/h3/src/error.rs"]
+mod error;
+#[path = "../../../cc/noq/h3/src/recv.rs"]
+mod recv;
+#[path = "../../../cc/noq/h3/src/send.rs"]
+mod send;
+#[path = "../../../cc/noq/h3/src/waiting.rs"]
+mod waiting;
+
+use std::sync::Arc;
+
+pub use self::bidi::BidiStream;
+pub use self::connection::{Connection, OpenStreams};
+pub use self::recv::RecvStream;
+pub use self::send::{NotReady, SendStream};
+use crate::traits::SetPriority;
+
+/// The connection for HTTP/3, and what sets the priority of its streams.
+pub fn prioritised(connection: super::stack::Connection) -> (Connection, SetPriority) {
+    let priorities = Arc::<stack::Priorities>::default();
+    let transport = Connection::new(stack::Connection::new(connection, Arc::clone(&priorities)));
+    (transport, Arc::new(move |stream, urgency, incremental| priorities.set(stream, urgency, incremental)))
+}
+
+/// The stream's number as h3's.
+fn stream_id(id: stack::StreamId) -> h3::quic::StreamId {
+    // Both have 62 bits (RFC 9000 §2.1): h3 refuses none that the stack has.
+    h3::quic::StreamId::try_from(u64::from(id)).expect("a stream number of 62 bits")
+}
+
+/// The stack's types under the names that the shared modules use, its sending streams with a priority.
+mod stack {
+    use std::collections::HashMap;
+    use std::fmt;
+    use std::pin::Pin;
+    use std::sync::{Arc, Mutex, PoisonError};
+    use std::task::{Context, Poll, ready};
+
+    use bytes::{Buf, Bytes};
+
+    pub(crate) use super::super::poll_read;
+    use super::super::stack as plain;
+    use plain::{ClosedStream, StoppedError};
+    pub(crate) use plain::{ConnectionError, ReadError, RecvStream, StreamId, VarInt, WriteError};
+
+    /// Priorities of streams that have not been written to yet, as the stack orders them: higher first.
+    #[derive(Debug, Default)]
+    pub(crate) struct Priorities(Mutex<HashMap<u64, i32>>);
+
+    impl Priorities {
+        pub(crate) fn set(&self, stream: u64, urgency: u8, incremental: bool) {
+            let priority = level(stream, urgency, incremental);
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(stream, priority);
+        }
+
+        fn take(&self, stream: u64) -> Option<i32> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&stream)
+        }
+    }
+
+    /// The stack sends the highest first and shares between equals. Of one urgency, what is not incremental comes first, in the order of its
+    /// streams; incremental responses share what is left (RFC 9218 §10).
+    pub(crate) fn level(stream: u64, urgency: u8, incremental: bool) -> i32 {
+        const STREAMS: i32 = 1 << 24;
+        let order = i32::try_from(stream / 4).unwrap_or(i32::MAX).min(STREAMS - 2);
+        i32::from(7 - urgency.min(7)) * STREAMS + if incremental { 0 } else { STREAMS - 1 - order }
+    }
+
+    /// A connection whose streams have priorities.
+    #[derive(Clone)]
+    pub struct Connection {
+        plain: plain::Connection,
+        priorities: Arc<Priorities>,
+    }
+
+    impl Connection {
+        pub(crate) fn new(plain: plain::Connection, priorities: Arc<Priorities>) -> Self {
+            Self { plain, priorities }
+        }
+
+        fn send(&self, stream: plain::SendStream) -> SendStream {
+            SendStream { plain: stream, priorities: Some(Arc::clone(&self.priorities)) }
+        }
+
+        pub(crate) async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
+            let (send, recv) = self.plain.accept_bi().await?;
+            Ok((self.send(send), recv))
+        }
+
+        pub(crate) async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
+            let (send, recv) = self.plain.open_bi().await?;
+            Ok((self.send(send), recv))
+        }
+
+        pub(crate) async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
+            self.plain.accept_uni().await
+        }
+
+        pub(crate) async fn open_uni(&self) -> Result<SendStream, ConnectionError> {
+            Ok(self.send(self.plain.open_uni().await?))
+        }
+
+        pub(crate) fn close(&self, code: VarInt, reason: &[u8]) {
+            self.plain.close(code, reason);
+        }
+
+        pub(crate) fn stable_id(&self) -> usize {
+            self.plain.stable_id()
+        }
+    }
+
+    /// A sending stream. It takes its priority with the first write, and keeps it.
+    pub(crate) struct SendStream {
+        plain: plain::SendStream,
+        /// `None`: it was written to.
+        priorities: Option<Arc<Priorities>>,
+    }
+
+    impl fmt::Debug for SendStream {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.plain.fmt(f)
+        }
+    }
+
+    impl SendStream {
+        pub(crate) fn id(&self) -> StreamId {
+            self.plain.id()
+        }
+
+        pub(crate) fn poll_write(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            data: &[u8],
+        ) -> Poll<Result<usize, WriteError>> {
+            if let Some(priority) = self.priorities.take().and_then(|all| all.take(self.plain.id().into())) {
+                // Refused only by a stream that is closed, which the write tells.
+                let _ = self.plain.set_priority(priority);
+            }
+            Pin::new(&mut self.plain).poll_write(cx, data)
+        }
+
+        pub(crate) fn finish(&mut self) -> Result<(), ClosedStream> {
+            self.plain.finish()
+        }
+
+        pub(crate) fn reset(&mut self, code: VarInt) -> Result<(), ClosedStream> {
+            self.plain.reset(code)
+        }
+
+        pub(crate) fn stopped(
+            &self,
+        ) -> impl Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync + use<> {
+            self.plain.stopped()
+        }
+    }
+
+    pub(crate) fn poll_write(
+        stream: &mut SendStream,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<(), WriteError>> {
+        for chunk in chunks.iter_mut().filter(|chunk| !chunk.is_empty()) {
+            let written = ready!(Pin::new(&mut *stream).poll_write(cx, chunk))?;
+            chunk.advance(written);
+            if !chunk.is_empty() {
+                break;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    pub(crate) fn lost(error: StoppedError) -> Option<ConnectionError> {
+        match error {
+            StoppedError::ConnectionLost(error) => Some(error),
+            StoppedError::ZeroRttRejected => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stack::level;
+
+    #[test]
+    fn urgent_streams_come_first_and_whole_ones_in_their_order() {
+        let order = [
+            level(400, 0, false),
+            level(404, 0, false),
+            level(0, 0, true),
+            level(8, 1, false),
+            level(u64::MAX >> 2, 1, false),
+            level(4, 1, true),
+            level(0, 7, false),
+            level(0, 7, true),
+        ];
+        assert!(order.is_sorted_by(|a, b| a > b), "{order:?}");
+        assert_eq!(level(4, 3, true), level(400, 3, true), "incremental ones share");
+    }
+}
