@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use fathom_report::{Column, Grid, plain, svg};
-use maud::{Markup, PreEscaped, html};
+use fathom_report::{Column, Grid, csv, plain, plot, shown};
+use maud::{Markup, html};
 
 use crate::{Page, Sheet};
 
@@ -69,13 +69,12 @@ impl From<&Sheet> for Grid {
 /// One self-contained HTML file.
 pub fn html(page: &Page) -> String {
     let body = html! {
-        @for line in &page.verdicts { p { strong { (line) } } }
+        @for line in &page.verdicts { p.answer { (line) } }
         @if !page.cautions.is_empty() { (list(&page.cautions)) }
         @for drawn in &page.figures {
-            @if let Some(plot) = svg(&drawn.figure) {
+            @if let Some(drawing) = plot(&drawn.figure) {
                 h2 { (drawn.title) }
-                // The drawing has a name for those who hear the page.
-                figure role="img" aria-label=(drawn.title) { (PreEscaped(plot)) }
+                (shown(&drawn.title, &drawing, &csv(&drawn.figure)))
                 @if !drawn.note.is_empty() { p.note { (drawn.note) } }
             }
         }

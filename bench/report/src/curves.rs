@@ -30,6 +30,11 @@ fn heights(series: &Series) -> impl Iterator<Item = f64> {
     series.points.iter().enumerate().flat_map(move |(i, (_, y))| [y - half(i), *y, y + half(i)])
 }
 
+/// What an axis shows of values that are compared by place, not by height: all of them and a little more.
+pub(crate) fn fitting_range(axis: &Axis, values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    range(axis, values, false)
+}
+
 /// The axis's own range, or what the values need and a little more.
 fn range(axis: &Axis, values: impl Iterator<Item = f64>, from_zero: bool) -> Option<(f64, f64)> {
     if axis.range.is_some() {

@@ -104,18 +104,28 @@ impl Grid {
 
     /// For a page.
     pub fn html(&self) -> Markup {
+        html! { div.wide { (self.rows(self.columns.len())) } }
+    }
+
+    /// For a page that may be narrow: there only the first columns are shown, and nothing has to be moved to be seen.
+    pub fn html_of_first(&self, columns: usize) -> Markup {
+        html! { div.narrow { (self.rows(columns)) } }
+    }
+
+    fn rows(&self, kept: usize) -> Markup {
+        let class = |i: usize| (i >= kept).then_some("beside");
         html! {
-            div.wide { table {
+            table {
                 thead {
                     @if self.has_overs() {
                         tr { th {} @for (over, n) in self.overs() { th.over colspan=(n) { (over) } } }
                     }
-                    tr { th { (self.corner) } @for column in &self.columns { th { (column.name) } } }
+                    tr { th { (self.corner) } @for (i, column) in self.columns.iter().enumerate() { th class=[class(i)] { (column.name) } } }
                 }
                 tbody { @for (i, label) in self.labels.iter().enumerate() {
-                    tr { td { (label) } @for cell in self.row(i) { td { (cell) } } }
+                    tr { td { (label) } @for (i, cell) in self.row(i).enumerate() { td class=[class(i)] { (cell) } } }
                 } }
-            } }
+            }
         }
     }
 

@@ -6,7 +6,10 @@
 //! | `data.rs` | a [`Figure`] and its curves, a [`Table`] with a paper's numbers beside ours |
 //! | `grid.rs` | a table as cells of text, for a terminal and for HTML |
 //! | `curves.rs` | a figure as cells of text, and what its axes show |
-//! | `figure.rs` | a figure as SVG |
+//! | `figure.rs` | a figure as SVG, for the documentation |
+//! | `plot.rs`, `pen.rs` | the same for pages: in the light and in the dark |
+//! | `whiskers.rs` | a dot with its interval per row |
+//! | `saved.rs` | figures on pages: one plot or small multiples, with links that save them |
 //! | `scale.rs`, `clip.rs` | axes and their round values; lines cut to what is shown |
 //! | `page.rs` | what all HTML pages share |
 
@@ -16,10 +19,18 @@ mod data;
 mod figure;
 mod grid;
 mod page;
+mod pen;
+mod plot;
+mod saved;
 mod scale;
+mod whiskers;
 
 pub use data::{Axis, Entry, Figure, Row, Series, Table};
 pub use figure::svg;
 pub use grid::{Column, Grid, NOTHING, wrapped};
 pub use page::{page, plain};
+pub use pen::Pen;
+pub use plot::{plot, plot_with};
+pub use saved::{MOST_CURVES, csv, figure, figure_with, shown};
 pub use scale::estimate;
+pub use whiskers::{Whisker, Whiskers};

@@ -68,8 +68,10 @@ impl Change {
 pub struct Ranked<'a> {
     /// Its runs.
     pub candidate: Candidate<'a>,
-    /// Its place: 1 for the best and for those that cannot be told apart from it. `None`: it has no value of the measure.
+    /// Its place by its mean, from 1. `None`: it has no value of the measure, or several backends are compared.
     pub place: Option<usize>,
+    /// It cannot be told apart from the best: the interval of its change from that contains zero.
+    pub tied: bool,
     /// The primary measure over its seeds.
     pub value: Option<Estimate>,
     /// Against the baseline; `None` for the baseline itself.
@@ -106,6 +108,7 @@ impl Comparison {
                 Ranked {
                     candidate: candidate.clone(),
                     place: None,
+                    tied: false,
                     value: value(candidate),
                     change: change.and_then(|base| candidate.change_from(base, measure)),
                 }
@@ -118,8 +121,8 @@ impl Comparison {
             let best = entries.first().map(|best| best.candidate.clone());
             for (i, entry) in entries.iter_mut().enumerate().filter(|(_, entry)| entry.value.is_some()) {
                 let change = best.as_ref().and_then(|best| entry.candidate.change_from(best, measure));
-                let tied = change.is_some_and(|change| change.interval_percent.is_some() && !change.is_significant());
-                entry.place = Some(if tied { 1 } else { i + 1 });
+                entry.tied = i > 0 && change.is_some_and(|c| c.interval_percent.is_some() && !c.is_significant());
+                entry.place = Some(i + 1);
             }
         }
         Ranking { measure, entries, baseline }
@@ -213,11 +216,12 @@ impl Ranking<'_> {
         if !unclear.is_empty() {
             lines.push(format!("{} cannot be told apart from {base} with {seeds} seeds.", listed(&unclear)));
         }
-        let first: Vec<String> = with.iter().filter(|entry| entry.place == Some(1)).map(|e| name(e)).collect();
+        let first: Vec<String> =
+            with.iter().filter(|entry| entry.place == Some(1) || entry.tied).map(|e| name(e)).collect();
         if with.len() > 2 {
             lines.push(match &first[..] {
                 [only] => format!("{only} is the best of all."),
-                several => format!("As the best, {} cannot be told apart.", listed(several)),
+                several => format!("Which of {} is the best cannot be told.", listed(several)),
             });
         }
         lines

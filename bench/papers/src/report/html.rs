@@ -1,7 +1,7 @@
 //! A record as one self-contained HTML file: no scripts, nothing loaded from anywhere.
 
-use fathom_report::{Grid, svg};
-use maud::{Markup, PreEscaped, html};
+use fathom_report::{Grid, csv, plot, shown};
+use maud::{Markup, html};
 
 use super::text::{cautions, departures, explained, heading, ran, tally, word};
 use crate::{Artefact, Body, Claim, Record, Verdict};
@@ -55,10 +55,7 @@ fn section(artefact: &Artefact) -> Markup {
         @match &artefact.body {
             Body::Table(numbers) => (Grid::from(numbers).html()),
             Body::Figure(figure) => {
-                @if let Some(plot) = svg(figure) {
-                    // The drawing has a name for those who hear the page.
-                    figure role="img" aria-label=(artefact.title) { (PreEscaped(plot)) }
-                }
+                @if let Some(drawing) = plot(figure) { (shown(&heading(artefact), &drawing, &csv(figure))) }
                 details { summary { "numbers" } (Grid::from(figure).html()) }
             }
         }

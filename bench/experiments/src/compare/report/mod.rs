@@ -2,6 +2,7 @@
 //! [`Comparison`](super::Comparison), so the same run gives the same bytes.
 
 mod html;
+mod over_time;
 mod table;
 
 pub use html::html;

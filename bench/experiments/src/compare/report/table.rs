@@ -3,7 +3,7 @@
 use fathom_metrics::Estimate;
 use fathom_report::{Column, Grid, NOTHING, estimate, wrapped};
 
-use crate::compare::{Candidate, Comparison, MEASURES, Measure};
+use crate::compare::{Candidate, Comparison, MEASURES, Measure, Ranked};
 use crate::scenario::Connections;
 
 /// Characters of a line.
@@ -57,8 +57,9 @@ pub(super) fn ranking(c: &Comparison) -> Grid {
     let ranking = c.ranking();
     let rows = rows(c);
     let n = ranking.entries.len();
-    let places = (0..rows.len()).map(|i| {
-        ranking.entries.get(i).and_then(|entry| entry.place).map(|place| place.to_string()).unwrap_or_default()
+    let places = (0..rows.len()).map(|i| match ranking.entries.get(i) {
+        Some(Ranked { place: Some(place), tied, .. }) => format!("{place}{}", if *tied { " ~" } else { "  " }),
+        _ => String::new(),
     });
     let measure = ranking.measure;
     let primary = rows.iter().map(|(_, of)| of.estimate(measure).map_or_else(|| NOTHING.to_owned(), |e| estimate(&e)));
@@ -165,9 +166,9 @@ pub(super) fn cautions(c: &Comparison) -> Vec<String> {
     let rows = c.candidates();
     let p99 = Measure::named("response_time_p99_ms");
     let few = p99.is_some_and(|p99| rows.iter().any(|of| of.estimate(p99).is_none()));
-    let several = c.ranking().entries.iter().filter(|entry| entry.place == Some(1)).count() > 1;
+    let several = c.ranking().entries.iter().any(|entry| entry.tied);
     let intervals = (c.plan.seeds > 1 && !rows.is_empty()).then(|| {
-        let tied = if several { " Rank 1 is shared by those that cannot be told apart from the best." } else { "" };
+        let tied = if several { " ~: cannot be told apart from the best." } else { "" };
         format!("Means over the seeds; +- and the range in brackets are 95 % intervals, changes paired by seed.{tied}")
             .replace("+-", "±")
     });

@@ -146,8 +146,8 @@ fn ties_are_said() {
     c.runs.retain(|r| r.controller != "sync");
     let text = table(&c);
     assert!(text.contains("vegas cannot be told apart from reno with 3 seeds."), "{text}");
-    assert_eq!(c.ranking().entries.iter().map(|e| e.place).collect::<Vec<_>>(), [Some(1), Some(1)]);
-    assert!(text.replace('\n', " ").contains("Rank 1 is shared"), "{text}");
+    assert_eq!(c.ranking().entries.iter().map(|e| e.place).collect::<Vec<_>>(), [Some(1), Some(2)]);
+    assert!(text.replace('\n', " ").contains("~: cannot be told apart from the best"), "{text}");
 }
 
 #[test]
@@ -212,8 +212,9 @@ fn a_percentile_of_too_few_responses_is_a_dash() {
 #[test]
 fn the_page_has_every_plot_and_is_the_same_each_time() {
     let page = html(&comparison());
-    // Two axes of two distributions, the queue, the window, the delay, three of shares.
-    assert_eq!(page.matches("<svg").count(), 10);
+    // The ranking, two axes of two distributions, the queue, the window, the delay, three of shares; each can be saved.
+    assert_eq!(page.matches("<svg").count(), 11);
+    assert_eq!((page.matches(".svg\"").count(), page.matches(".csv\"").count()), (11, 11));
     assert_eq!(page, html(&comparison()));
     for load in ["src=", "@import", "url(", "<script", "<link"] {
         assert!(!page.contains(load), "{load}");

@@ -1,0 +1,136 @@
+//! A dot with its interval per row: the answer of a comparison at a glance.
+
+use maud::html;
+
+use crate::curves::fitting_range;
+use crate::data::Axis;
+use crate::pen::{Pen, behind};
+use crate::plot::{line, mark, shortened, text, whisker};
+use crate::saved::cell;
+use crate::scale::{Scale, number};
+
+const WIDTH: f64 = 520.0;
+/// Of a row: its name, and below it the dot.
+const ROW: f64 = 50.0;
+const LEFT: f64 = 12.0;
+const TOP: f64 = 34.0;
+/// Characters of a row's name, and of its number beside.
+const NAME: usize = 36;
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct Whisker {
+    /// What it is of.
+    pub name: String,
+    /// Where the dot is; `None`: it has none.
+    pub value: Option<f64>,
+    /// Both ends of its interval.
+    pub interval: Option<(f64, f64)>,
+    /// Single values that it is the mean of.
+    pub samples: Vec<f64>,
+    /// What stands beside the name, to the right.
+    pub note: String,
+    /// How it looks.
+    pub pen: Pen,
+}
+
+/// Rows over a common axis.
+#[derive(Clone, Debug)]
+pub struct Whiskers {
+    /// What the axis measures.
+    pub axis: Axis,
+    /// A value that all are set against, and its name.
+    pub mark: Option<(f64, String)>,
+    /// From top to bottom.
+    pub rows: Vec<Whisker>,
+}
+
+impl Whiskers {
+    /// The drawing; `None` when there is nothing to draw.
+    pub fn svg(&self) -> Option<String> {
+        let ends = |row: &Whisker| {
+            let (low, high) = row.interval.unzip();
+            [row.value, low, high].into_iter().flatten().chain(row.samples.iter().copied()).collect::<Vec<f64>>()
+        };
+        let values = self.rows.iter().flat_map(ends).chain(self.mark.as_ref().map(|mark| mark.0));
+        self.rows.iter().find(|row| row.value.is_some())?;
+        let scale = Scale::new(fitting_range(&self.axis, values)?, self.axis.log)?;
+        let (low, high) = scale.ends();
+        let at = |v: f64| Some(LEFT + (WIDTH - 2.0 * LEFT) * (scale.place(v)? - low) / (high - low));
+        let bottom = TOP + ROW * self.rows.len() as f64 + 6.0;
+        let behind = behind();
+        let drawing = html! {
+            svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (WIDTH) " " (bottom + 44.0) }
+                font-family="system-ui,sans-serif" font-size="14" {
+                @for value in scale.ticks(7) {
+                    @if let Some(x) = at(value) {
+                        (line((x, bottom), (x, bottom + 5.0), "currentColor", 1.0))
+                        (text(x, bottom + 20.0, "middle", &number(value)))
+                    }
+                }
+                (line((LEFT, bottom), (WIDTH - LEFT, bottom), "currentColor", 1.0))
+                @if let Some((value, name)) = &self.mark {
+                    @if let Some(x) = at(*value) {
+                        (text(x.clamp(60.0, WIDTH - 60.0), TOP - 18.0, "middle", &shortened(name, 30)))
+                    }
+                }
+                @for (i, row) in self.rows.iter().enumerate() {
+                    @let (top, y) = (TOP + ROW * i as f64 + 8.0, TOP + ROW * i as f64 + 27.0);
+                    @let colour = row.pen.colour();
+                    // Upright lines leave room for the words of each row.
+                    @for x in scale.ticks(7).into_iter().filter_map(at) {
+                        (line((x, y - 12.0), (x, y + 12.0), &behind, 1.0))
+                    }
+                    @if let Some(x) = self.mark.as_ref().and_then(|mark| at(mark.0)) {
+                        (line((x, y - 12.0), (x, y + 12.0), "currentColor", 1.5))
+                    }
+                    g font-weight="600" { (text(LEFT, top, "start", &shortened(&row.name, NAME))) }
+                    (text(WIDTH - LEFT, top, "end", &row.note))
+                    @for x in row.samples.iter().filter_map(|v| at(*v)) {
+                        (line((x, y - 4.0), (x, y + 4.0), &colour, 1.0))
+                    }
+                    @if let Some((from, to)) = row.interval.and_then(|(low, high)| Some((at(low)?, at(high)?))) {
+                        (whisker((from, y), (to, y), &colour, 2.0))
+                    }
+                    @if let Some(x) = row.value.and_then(at) { (mark((x, y), 5.5, &colour, row.pen.mark())) }
+                }
+                (text(WIDTH - LEFT, bottom + 37.0, "end", &self.axis.label))
+            }
+        };
+        Some(drawing.into_string())
+    }
+
+    /// The numbers.
+    pub fn csv(&self) -> String {
+        let mut csv = format!("name,{},interval_low,interval_high\n", cell(&self.axis.label));
+        let shown = |v: Option<f64>| v.map(|v| v.to_string()).unwrap_or_default();
+        for row in &self.rows {
+            let (low, high) = row.interval.unzip();
+            csv += &format!("{},{},{},{}\n", cell(&row.name), shown(row.value), shown(low), shown(high));
+        }
+        csv
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_dots_whiskers_and_numbers() {
+        let row = |name: &str, value, interval| Whisker {
+            name: name.into(),
+            value,
+            interval,
+            samples: vec![1.0],
+            note: "12 ms".into(),
+            pen: Pen::Of(1),
+        };
+        let rows = vec![row("a,b", Some(-20.0), Some((-25.0, -15.0))), row("c", Some(0.0), None), row("d", None, None)];
+        let plot = Whiskers { axis: Axis::linear("change (%)"), mark: Some((0.0, "reno".into())), rows };
+        let svg = plot.svg().unwrap();
+        assert!(svg.contains("reno") && svg.contains("12 ms") && svg.contains("change (%)") && !svg.contains("NaN"));
+        assert_eq!(plot.csv(), "name,change (%),interval_low,interval_high\n\"a,b\",-20,-25,-15\nc,0,,\nd,,,\n");
+        assert!(Whiskers { rows: Vec::new(), ..plot }.svg().is_none());
+    }
+}
