@@ -21,6 +21,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
 use crate::kernel::{self, Kernel};
+use crate::path_args::PathArgs;
 use crate::signals::{self, INTERRUPTED};
 use crate::{Failure, numbers, output, toml_file};
 
@@ -39,6 +40,9 @@ fn queue_help() -> String {
 #[command(after_help = "Examples:
   fathom compare
   fathom compare --controllers reno,sync,sync:signal=rtt --load 95% --report compare.html
+  fathom compare --path lte --workload page --controllers native:cubic,native:bbr,vegas
+  fathom compare --rate 20Mbps --up-rate 5Mbps --rtt 20ms..80ms --loss 0.5% --beside cubic:2,tcp:1
+  fathom compare --trace my.trace --rtt 40ms --workload media --report media.html
   fathom compare --workload bulk:4x20MB@100ms --max-window none --json -
   fathom compare --stack quinn,noq --controllers reno,cubic,native:cubic,vegas
   fathom compare --queue red:min=5p,max=50p --controllers sdc,packet-size/sync
@@ -62,7 +66,7 @@ pub(crate) struct Args {
     /// stacks'). s2n-quic, where it is built in, runs its own controllers and is not among all.
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
-    /// Rate of the bottleneck. [default: 10Mbps]
+    /// Rate of the bottleneck of the built-in network. [default: 10Mbps]
     #[arg(long, value_name = "RATE")]
     link: Option<String>,
     /// Rate of the uncongested network on which the load is calibrated: more than --link. [default: ten times --link, at least 100Mbps]
@@ -70,13 +74,14 @@ pub(crate) struct Args {
     reference: Option<String>,
     #[arg(long, value_name = "QUEUE", help = queue_help())]
     queue: Option<String>,
-    /// Offered load, percent of the link in each direction. [default: 90%]
+    /// Offered load of packmime and page, percent of the link; of packmime on the built-in network in each direction. [default: 90%; of page 50%]
     #[arg(long, value_name = "PERCENT")]
     load: Option<String>,
-    /// packmime, or bulk:COUNTxSIZE@INTERVAL. [default: packmime]
+    /// packmime (web responses, a connection each), page (pages as browsers load them), media (live frames with a deadline), upload or bulk;
+    /// or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s. [default: packmime]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<String>,
-    /// Responses to complete in each run. [default: 4000]
+    /// Responses to complete in each run: of page, page views. [default: 4000; of page 100]
     #[arg(long, value_name = "N", value_parser = numbers::whole::<u64>(1..=10_000_000))]
     responses: Option<u64>,
     /// Seeds that every controller runs with: intervals come of several. Each brings other requests, the same to all. [default: 5]
@@ -94,7 +99,7 @@ pub(crate) struct Args {
     /// Packet sizes and delays set in front of the socket: auto (where a controller needs it) or off. [default: auto]
     #[arg(long, alias = "outlet", value_name = "WHEN")]
     shaping: Option<Shaping>,
-    /// Largest window of a sender in packets, such as 68p, or none. [default: 68p]
+    /// Largest window of a sender in packets, such as 68p, or none. [default: 68p; on a path none]
     #[arg(long, value_name = "WINDOW")]
     max_window: Option<String>,
     /// Where it runs: virtual (virtual time), loopback (real time, datagrams over the kernel's loopback), netem (real time, the kernel's
@@ -104,6 +109,12 @@ pub(crate) struct Args {
     /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
     #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
     kernel: Kernel,
+    /// Cross traffic in every run: a controller and how many bulk flows (cubic:2, native:bbr:1), packet-level TCP (tcp:2, tcp-reno:1), or a
+    /// UDP source (udp:2Mbps); several with commas.
+    #[arg(long, value_name = "LIST")]
+    beside: Vec<String>,
+    #[command(flatten)]
+    path: PathArgs,
     /// Write one self-contained HTML file with plots.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -228,6 +239,11 @@ fn in_guest(plan: &Plan) -> Result<(Comparison, Option<Failure>), Failure> {
     }
 }
 
+/// Page views of each seed where nothing is said.
+const PAGE_VIEWS: u64 = 100;
+/// Load of pages where nothing is said: more than half of the link is busy, and views still load beside each other.
+const PAGE_LOAD: &str = "50%";
+
 fn plan(args: &Args) -> Result<Plan, Failure> {
     let mut plan = match &args.plan {
         Some(path) => {
@@ -242,6 +258,29 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         }
     };
     set(&mut plan.link, &args.link);
+    // The queue is the path's, where there is one.
+    let mut said = args.path.spec(None);
+    if !plan.path.is_empty() || !said.is_empty() {
+        said.queue.clone_from(&args.queue);
+        if let Some(link) = &args.link {
+            if said.rate.is_some() {
+                return Err(Failure::input("--link: it is --rate's other name; leave one of them out"));
+            }
+            said.rate = Some(link.clone());
+        }
+        plan.path.overlay(&said);
+        let (rate, trace) = (said.rate.is_some(), said.trace.is_some());
+        if rate && !trace {
+            plan.path.trace = None;
+        } else if trace && !rate {
+            plan.path.rate = None;
+        }
+        // The window of the paper is for its own network.
+        if args.plan.is_none() {
+            "none".clone_into(&mut plan.max_window);
+        }
+    }
+    plan.beside.extend(args.beside.iter().flat_map(|list| catalogue::split(list)));
     set(&mut plan.reference, &args.reference);
     set(&mut plan.queue, &args.queue);
     set(&mut plan.load, &args.load);
@@ -255,6 +294,13 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     }
     if let Some(list) = &args.stack {
         plan.stacks = listed("--stack", list, Stack::ALL)?;
+    }
+    if args.plan.is_none() && plan.workload.starts_with("page") {
+        // A page view is some seventy responses.
+        plan.responses = PAGE_VIEWS;
+        if args.load.is_none() {
+            PAGE_LOAD.clone_into(&mut plan.load);
+        }
     }
     plan.responses = args.responses.unwrap_or(plan.responses);
     plan.seeds = args.seeds.unwrap_or(plan.seeds);

@@ -32,7 +32,10 @@ impl Controller {
             }
             return Ok(Self::Fathom(config));
         };
-        natives.iter().find(|native| **native == name).map(|native| Self::Native(native)).ok_or_else(|| {
+        let named = natives.iter().find(|native| **native == name);
+        // One word for all stacks: each has its own version of BBR, and another name for Reno.
+        let alike = || natives.iter().find(|native| is_like(name, native));
+        named.or_else(alike).map(|native| Self::Native(native)).ok_or_else(|| {
             let known = known();
             format!("{stack} has no controller '{}' of its own; it has {known}", name.escape_debug())
         })
@@ -62,6 +65,15 @@ impl Controller {
             Self::Fathom(config) => config.spec(),
             Self::Native(name) => format!("native:{name}"),
         }
+    }
+}
+
+/// Whether a stack's own controller is what this name stands for on all stacks: `bbr` for bbr, bbr2 or bbr3, `reno` and `new-reno` for each other.
+fn is_like(name: &str, native: &str) -> bool {
+    match name {
+        "bbr" => native.strip_prefix("bbr").is_some_and(|version| version.bytes().all(|b| b.is_ascii_digit())),
+        "reno" | "new-reno" => native == "reno" || native == "new-reno",
+        _ => false,
     }
 }
 

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use super::calibrate::calibrate;
 use super::plan::{Checked, Plan};
 use super::result::{ComparedRun, Comparison, Missing, name};
-use super::run::{RunSpec, request_hash};
-use crate::scenario::{Cost, PlanError, Progress, RunError, ScenarioError, WebLoad, Workload};
+use super::run::RunSpec;
+use crate::scenario::{Cost, Progress, RunError, ScenarioError, WebLoad, Workload};
 use crate::stack::{Controller, Stack};
 
 /// What a comparison is doing, for progress bars.
@@ -59,11 +59,11 @@ pub fn compare_until(
 ) -> Result<(Comparison, Option<ScenarioError>), ScenarioError> {
     let checked = plan.check()?;
     let (responses, rates, reference) = match checked.workload {
-        Workload::Bulk { flows, .. } => (flows.into(), [0.0; 2], None),
-        // No plan of a comparison has these yet.
-        Workload::Pages { .. } | Workload::Media { .. } | Workload::Uploads { .. } => {
-            return Err(PlanError("workload: comparisons have web traffic and bulk transfers only".into()).into());
+        Workload::Bulk { .. } | Workload::Pages { .. } | Workload::Media { .. } | Workload::Uploads { .. } => {
+            (checked.responses, [0.0; 2], None)
         }
+        // Only the way to the clients carries bodies: the load is computed.
+        Workload::Web { .. } if checked.path.is_some() => (checked.responses, [0.0; 2], None),
         Workload::Web { load: WebLoad::Connections(rate), .. } => (checked.responses, [rate; 2], None),
         Workload::Web { load: WebLoad::Computed { part, .. }, .. } => {
             let progress = Progress::default();
@@ -74,7 +74,6 @@ pub fn compare_until(
             (checked.responses, calibrated.rates, Some(calibrated.reference))
         }
     };
-    let request_hash = request_hash(&checked, rates, responses).map_err(|e| PlanError(format!("load: {e}")))?;
     // Seed by seed: where runs are cut short, the seeds that are done have all controllers.
     let of_seed = |seed: u64| {
         let of_backend = |backend: &Backend| checked.runs.iter().map(|run| (seed, *backend, run)).collect::<Vec<_>>();
@@ -123,6 +122,9 @@ pub fn compare_until(
         (backend, checked.runs.iter().position(of_plan), run.seed)
     };
     runs.sort_by_key(place);
+    // Of one seed, they are the same whoever answers.
+    let of_first = |run: &&ComparedRun| run.seed == *checked.seeds.start();
+    let request_hash = runs.iter().find(of_first).map_or_else(String::new, |run| run.group().request_hash.clone());
     Ok((Comparison { plan: effective(plan, &checked), request_hash, runs, reference, incomplete }, first))
 }
 

@@ -130,6 +130,38 @@ pub const MEASURES: &[Measure] = &[
     Measure::group("large_response_time_p95_ms", "95th percentile above 25 kB", |g| large(g, |t| t.p95_ms))
         .shown("ms", ">25kB p95", Lower, 0)
         .of_at_least(1_000),
+    Measure::group("first_byte_p50_ms", "median time to the first byte", |g| {
+        g.first_byte.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms)
+    })
+    .shown("ms", "ttfb p50", Lower, 0),
+    Measure::group("first_byte_p95_ms", "95th percentile of times to the first byte", |g| {
+        g.first_byte.as_ref().filter(|t| t.count > 0).map(|t| t.p95_ms)
+    })
+    .shown("ms", "ttfb p95", Lower, 0)
+    .of_at_least(200),
+    Measure::group("critical_time_mean_ms", "mean time to the last critical object", |g| {
+        g.pages.as_ref()?.critical_time.as_ref().filter(|t| t.count > 0).map(|t| t.mean_ms)
+    })
+    .shown("ms", "critical ms", Lower, 0),
+    Measure::group("object_time_p50_ms", "median time of objects", |g| {
+        g.pages.as_ref()?.object_times.as_ref().filter(|t| t.count > 0).map(|t| t.median_ms)
+    })
+    .shown("ms", "object p50", Lower, 0),
+    Measure::group("deadline_misses_percent", "frames that miss their deadline", |g| {
+        g.media.as_ref().filter(|m| m.frames > 0).map(|m| 100.0 * m.missed_fraction)
+    })
+    .shown("%", "missed %", Lower, 2),
+    Measure::group("freezes", "freezes", |g| g.media.as_ref().map(|m| m.freezes as f64)).shown("", "freezes", Lower, 1),
+    Measure::group("frozen_ms", "time frozen", |g| g.media.as_ref().map(|m| m.frozen_ms)).shown(
+        "ms",
+        "frozen ms",
+        Lower,
+        0,
+    ),
+    Measure::group("frame_delay_p95_ms", "95th percentile of frame delays", |g| {
+        g.media.as_ref()?.frame_delay.as_ref().filter(|t| t.count > 0).map(|t| t.p95_ms)
+    })
+    .shown("ms", "frame p95", Lower, 0),
     Measure::group("goodput_per_response_kbps", "goodput per response", |g| {
         (g.responses > 0).then_some(g.goodput_per_response_kbps)
     })
@@ -177,10 +209,14 @@ pub const MEASURES: &[Measure] = &[
         .shown("bps", "link bps", Higher, 0),
 ];
 
-/// The measure that the ranking is by. Web and bulk: how long responses take on average, which is what a user waits for and what a
+/// The measure that the ranking is by. Live media: frames that miss their deadline, as nothing else is seen. Pages: how long they take to load. Web and bulk: how long responses take on average, which is what a user waits for and what a
 /// transfer takes to complete.
-pub(crate) fn primary(_: Workload) -> &'static Measure {
-    &MEASURES[0]
+pub(crate) fn primary(workload: Workload) -> &'static Measure {
+    let key = match workload {
+        Workload::Media { .. } => "deadline_misses_percent",
+        _ => "response_time_mean_ms",
+    };
+    Measure::named(key).unwrap_or(&MEASURES[0])
 }
 
 #[cfg(test)]

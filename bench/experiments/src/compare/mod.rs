@@ -2,6 +2,7 @@
 //! [`Scenario`](crate::scenario::Scenario) of Sync-TCP's network with one bottleneck.
 
 mod all_runs;
+mod beside;
 mod calibrate;
 mod measure;
 mod plan;

@@ -4,9 +4,11 @@ use std::ops::RangeInclusive;
 
 use fathom_cc::Rate;
 use fathom_netsim::backend::Backend;
+use fathom_netsim::path::{Path, PathSpec};
 use fathom_netsim::queue::QueueSpec;
 use fathom_traffic::Arrivals;
 
+use super::beside::Beside;
 use crate::scenario::{
     Connections, Period, PlanError, Shaping, Timestamps, WebLoad, Workload, parse_load, parse_window, provided,
 };
@@ -29,9 +31,13 @@ pub struct Plan {
     pub link: String,
     /// Queue at the bottleneck.
     pub queue: String,
+    /// The path in place of the built-in network with its link and queue, where it says anything.
+    pub path: PathSpec,
+    /// Who else uses it, in every run: `cubic:2`, `tcp:1`, `udp:2Mbps`.
+    pub beside: Vec<String>,
     /// Offered load in percent of the link, in each direction (Sync-TCP §4.2).
     pub load: String,
-    /// What the clients ask for: `packmime`, or `bulk:COUNTxSIZE@INTERVAL`.
+    /// What the clients ask for: `packmime`, `pages`, `media`, `uploads`, or any of a scenario's workloads that ends.
     pub workload: String,
     /// Responses to complete before a run ends.
     pub responses: u64,
@@ -67,6 +73,8 @@ impl Default for Plan {
             link: "10Mbps".into(),
             // Sync-TCP §4.4: twice the bandwidth-delay product of 68 packets.
             queue: "droptail:136p".into(),
+            path: PathSpec::default(),
+            beside: Vec::new(),
             load: "90%".into(),
             workload: "packmime".into(),
             // Of each seed: five of 4,000 cost what a single one of 10,000 did, and have an interval.
@@ -92,6 +100,9 @@ pub(crate) struct Checked {
     pub(crate) link: Rate,
     pub(crate) reference: Rate,
     pub(crate) queue: QueueSpec,
+    /// In place of link and queue.
+    pub(crate) path: Option<Path>,
+    pub(crate) beside: Vec<Beside>,
     /// Of the forward direction, and of the reverse one where the traffic is web traffic.
     pub(crate) workload: Workload,
     pub(crate) responses: u64,
@@ -119,16 +130,24 @@ impl Plan {
             Ok(rate)
         };
         let runs = self.runs()?;
-        let link = rate("link", &self.link)?;
+        let path = self.checked_path()?;
+        let link = match path.as_ref().and_then(|path| path.down.link.as_ref()) {
+            Some((capacity, _)) => capacity.nominal(),
+            None => rate("link", &self.link)?,
+        };
+        let beside: Vec<Beside> = self.beside.iter().map(|text| Beside::read(text)).collect::<Result<_, _>>()?;
+        for (other, stack) in beside.iter().flat_map(|other| self.stacks.iter().map(move |stack| (other, *stack))) {
+            other.check(stack, self.timestamps, self.shaping)?;
+        }
         let tenfold = Rate::from_bits_per_sec(link.bits_per_sec().saturating_mul(10).clamp(LEAST_REFERENCE, high));
         let reference = if self.reference == AUTO { tenfold } else { rate("reference", &self.reference)? };
-        if link.bits_per_sec() == high {
+        if link.bits_per_sec() == high && path.is_none() {
             return Err(field(
                 "link",
                 format!("'{}' leaves no faster link for the reference; write less than 10Gbps", self.link),
             ));
         }
-        if reference <= link {
+        if reference <= link && path.is_none() {
             return Err(field(
                 "reference",
                 format!(
@@ -152,13 +171,16 @@ impl Plan {
         if self.backends.contains(&Backend::Netem) {
             fathom_netsim::backend::netem::has(&queue).map_err(|e| field("queue", e.to_string()))?;
         }
+        let workload = self.workload(link)?;
         Ok(Checked {
             runs,
             link,
             reference,
             queue,
-            workload: self.workload(link)?,
-            responses: self.responses,
+            path,
+            beside,
+            responses: responses_of(workload).unwrap_or(self.responses),
+            workload,
             seeds: self.seed..=last,
             connections: self.connections,
             timestamps: self.timestamps,
@@ -182,19 +204,54 @@ impl Plan {
         self.check().map(|checked| checked.runs.len() * self.backends.len() * self.seeds as usize)
     }
 
+    /// The path, where the plan says one.
+    fn checked_path(&self) -> Result<Option<Path>, PlanError> {
+        if self.path.is_empty() {
+            return Ok(None);
+        }
+        let wrong = |e: &str| PlanError(format!("path.{e}"));
+        let mut spec = self.path.expanded().map_err(|e| wrong(&e))?;
+        let linked = [&spec.rate, &spec.trace].into_iter().any(Option::is_some);
+        if !linked {
+            // The link is the plan's, so that an RTT or a loss alone says what differs from the default.
+            spec.rate = Some(self.link.clone());
+            spec.queue.get_or_insert_with(|| self.queue.clone());
+        }
+        let path = spec.check().map_err(|e| wrong(&e))?;
+        if self.backends.contains(&Backend::Netem) {
+            return Err(PlanError(
+                "backends: netem has the built-in network only; use virtual or loopback for a path".into(),
+            ));
+        }
+        Ok(Some(path))
+    }
+
     fn workload(&self, link: Rate) -> Result<Workload, PlanError> {
         let part = parse_load(&self.load).map_err(|e| PlanError(format!("load: {e}")))?;
-        if self.workload == "packmime" {
+        if ["packmime", "web"].contains(&&*self.workload) {
             let load = WebLoad::Computed { part, of: link };
             let (arrivals, period) = (Arrivals::default(), Period::default());
             return Ok(Workload::Web { load, server_delay: self.server_delay, arrivals, period });
         }
-        match self.workload.parse() {
-            Ok(bulk @ Workload::Bulk { bytes: Some(_), .. }) => Ok(bulk),
+        let words = match self.workload.as_str() {
+            "page" | "pages" => format!("pages:{}% of {link}", part * 100.0),
+            "media" => MEDIA.to_owned(),
+            "upload" | "uploads" => UPLOADS.to_owned(),
+            "bulk" => BULK.to_owned(),
+            other => other.to_owned(),
+        };
+        match words.parse() {
+            Ok(Workload::Bulk { bytes: None, .. } | Workload::Media { length: None, .. } | Workload::Web { .. }) => {
+                Err(PlanError(format!(
+                    "workload: '{}' has no end of its own, or its load is a field; write packmime, page, media, upload, bulk, or such as bulk:4x10MB@100ms",
+                    self.workload
+                )))
+            }
+            Ok(workload) => Ok(workload),
             Err(e) if e.contains(": responses: ") => Err(PlanError(format!("workload: {e}"))),
-            _ => Err(PlanError(format!(
-                "workload: '{}' is not a workload; write packmime, or bulk:COUNTxSIZE@INTERVAL such as bulk:4x10MB@100ms (kB, MB)",
-                self.workload
+            Err(_) => Err(PlanError(format!(
+                "workload: '{}' is not a workload; write packmime, page, media, upload or bulk, or one with its numbers: bulk:4x10MB@100ms, pages:2/s, 'media:4 at 2Mbps 30fps deadline 100ms for 60s', uploads:4x10MB@1s",
+                self.workload.escape_debug()
             ))),
         }
     }
@@ -231,6 +288,26 @@ impl Plan {
             }
         }
         Ok(runs)
+    }
+}
+
+/// What `media` stands for: one stream as a conference at 720p30 sends it (ours), and what an interactive picture may take: ITU-T G.114's
+/// 150 ms from mouth to ear.
+const MEDIA: &str = "media:1 at 2.5Mbps 30fps deadline 150ms for 60s";
+/// What `uploads` stands for (ours): photographs.
+const UPLOADS: &str = "uploads:20x5MB@4s";
+/// What `bulk` stands for (ours).
+const BULK: &str = "bulk:4x20MB@100ms";
+
+/// Responses at which a run of this workload ends, where that is the workload's.
+fn responses_of(workload: Workload) -> Option<u64> {
+    match workload {
+        Workload::Bulk { flows, .. } => Some(flows.into()),
+        Workload::Uploads { count, .. } => Some(count.into()),
+        Workload::Media { streams, fps, length: Some(length), .. } => {
+            Some(u64::from(streams) * (f64::from(fps) * length.as_secs_f64()) as u64)
+        }
+        Workload::Web { .. } | Workload::Pages { .. } | Workload::Media { .. } => None,
     }
 }
 

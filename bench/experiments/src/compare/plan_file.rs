@@ -1,17 +1,22 @@
 //! A comparison as written in TOML: the fields of a study, as far as a comparison has them.
 
 use fathom_netsim::backend::Backend;
+use fathom_netsim::path::PathSpec;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::plan::Plan;
-use crate::scenario::{Connections, PlanError, Shaping, Timestamps, parse_responses, read_toml};
+use crate::scenario::{Connections, PlanError, Shaping, Timestamps, parse_load, parse_responses, read_toml};
 use crate::stack::Stack;
 
 /// What a file says of `study` to be a comparison.
 const STUDY: &str = "compare";
 /// The topology of all comparisons.
 const TOPOLOGY: &str = "one-bottleneck";
+/// The topology of comparisons that say a path.
+const PATH: &str = "path";
+/// The other workload whose load is a field of its own.
+const PAGES: &str = "pages";
 /// The workload of a [`Plan`] whose load is a field of its own.
 const WEB: &str = "packmime";
 
@@ -60,8 +65,13 @@ struct Scenario {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct Network {
     topology: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     link: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     queue: String,
+    /// What the path is, where that is the topology.
+    #[serde(skip_serializing_if = "PathSpec::is_empty")]
+    path: PathSpec,
 }
 
 /// Of both directions.
@@ -73,6 +83,9 @@ struct Traffic {
     connections: Connections,
     server_delay: bool,
     max_window: String,
+    /// Cross traffic: `cubic:2`, `tcp:1`, `udp:2Mbps`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    beside: Vec<String>,
 }
 
 impl Default for PlanFile {
@@ -144,12 +157,22 @@ impl From<Plan> for PlanFile {
                 stop: format!("{} responses", plan.responses),
                 timestamps: plan.timestamps,
                 shaping: plan.shaping,
-                network: Network { topology: TOPOLOGY.to_owned(), link: plan.link, queue: plan.queue },
+                network: Network {
+                    topology: if plan.path.is_empty() { TOPOLOGY } else { PATH }.to_owned(),
+                    link: plan.link,
+                    queue: plan.queue,
+                    path: plan.path,
+                },
                 traffic: Traffic {
-                    workload: if plan.workload == WEB { format!("web:{}", plan.load) } else { plan.workload },
+                    workload: match plan.workload.as_str() {
+                        "web" | WEB => format!("web:{}", plan.load),
+                        "page" | PAGES => format!("{PAGES}:{}", plan.load),
+                        _ => plan.workload,
+                    },
                     connections: plan.connections,
                     server_delay: plan.server_delay,
                     max_window: plan.max_window,
+                    beside: plan.beside,
                 },
             },
         }
@@ -170,11 +193,14 @@ impl TryFrom<PlanFile> for Plan {
             Err(PlanError(format!("{field}: '{given}' is not what 'fathom compare' runs; write {known}")))
         };
         only("study", &study, STUDY)?;
-        only("scenario.network.topology", &network.topology, TOPOLOGY)?;
+        let topology = if network.path.is_empty() { TOPOLOGY } else { PATH };
+        only("scenario.network.topology", &network.topology, topology)?;
         let of_link = |load: &str| load.strip_suffix(&format!(" of {}", network.link)).unwrap_or(load).to_owned();
-        let (workload, load) = match traffic.workload.strip_prefix("web:") {
-            Some(load) => (WEB.to_owned(), of_link(load)),
-            None => (traffic.workload, Self::default().load),
+        let pages = traffic.workload.strip_prefix("pages:").filter(|load| parse_load(load).is_ok());
+        let (workload, load) = match (traffic.workload.strip_prefix("web:"), pages) {
+            (Some(load), _) => (WEB.to_owned(), of_link(load)),
+            (None, Some(load)) => (PAGES.to_owned(), load.to_owned()),
+            (None, None) => (traffic.workload, Self::default().load),
         };
         let responses = parse_responses(&stop).map_err(|e| PlanError(format!("scenario.stop: {e}")))?;
         Ok(Self {
@@ -183,6 +209,8 @@ impl TryFrom<PlanFile> for Plan {
             backends: sweep.backend,
             link: network.link,
             queue: network.queue,
+            path: network.path,
+            beside: traffic.beside,
             load,
             workload,
             responses,

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use fathom_cc::Rate;
 use fathom_netsim::backend::Backend;
-use fathom_netsim::hash::StableHash;
 
 use super::plan::Checked;
 use super::result::{ComparedRun, FORWARD, REVERSE};
 use crate::scenario::{
-    Chain, Cost, KeepSpec, NoSuchRate, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Source, Stop,
-    TcpSettings, Traffic, WebLoad, Workload, note, run_with,
+    Chain, Cost, KeepSpec, Outcome, Progress, RunControl, Scenario, ScenarioError, Seeding, Stop, TcpSettings, Traffic,
+    WebLoad, Workload, run_with,
 };
 use crate::stack::{Controller, DATAGRAM, IDLE, Stack};
 
@@ -67,7 +66,10 @@ impl RunSpec<'_> {
 
     fn scenario(&self) -> Scenario {
         let plan = self.plan;
-        let chain = Chain::one_bottleneck(self.link, plan.queue);
+        let chain = match &plan.path {
+            Some(path) => Chain::of_path(path.clone()),
+            None => Chain::one_bottleneck(self.link, plan.queue),
+        };
         let group = |name: &str, (from, to), workload| Traffic {
             name: name.to_owned(),
             stack: self.stack,
@@ -88,9 +90,13 @@ impl RunSpec<'_> {
             idle: IDLE,
             counted: name == FORWARD.0,
         };
-        let (forward, reverse) = workloads(plan.workload, self.rates);
+        let (forward, reverse) = workloads(plan, self.rates);
         let mut traffic = vec![group(FORWARD.0, (0, 1), forward)];
         traffic.extend(reverse.map(|workload| group(REVERSE.0, (1, 0), workload)));
+        let others: Vec<Traffic> = plan.beside.iter().filter_map(|beside| beside.traffic(&traffic[0])).collect();
+        let background = plan.beside.iter().filter_map(|beside| beside.background(&traffic[0])).collect();
+        let own = plan.path.is_some() || !plan.beside.is_empty();
+        traffic.extend(others);
         // Of few and long flows; thousands of short ones have no shares worth a look.
         let bulk = matches!(plan.workload, Workload::Bulk { .. });
         let keep = KeepSpec {
@@ -102,13 +108,14 @@ impl RunSpec<'_> {
         Scenario {
             chain,
             traffic,
-            background: Vec::new(),
+            background,
             stop: Stop::Responses(self.responses),
             warm_up: Duration::ZERO,
             backend: self.backend,
             timestamps: plan.timestamps,
             shaping: plan.shaping,
-            seeding: SEEDING,
+            // Pairs are for two groups.
+            seeding: if own { Seeding::Mixed } else { SEEDING },
             keep,
         }
     }
@@ -127,27 +134,15 @@ impl RunSpec<'_> {
 }
 
 /// What the clients of both directions ask for; bulk transfers go forward only.
-fn workloads(workload: Workload, rates: Rates) -> (Workload, Option<Workload>) {
-    match workload {
-        Workload::Web { server_delay, arrivals, period, .. } => {
+fn workloads(plan: &Checked, rates: Rates) -> (Workload, Option<Workload>) {
+    match plan.workload {
+        Workload::Web { server_delay, arrivals, period, .. } if plan.path.is_none() => {
             let [forward, reverse] = rates.map(|rate| {
                 let load = WebLoad::Connections(rate);
                 Workload::Web { load, server_delay, arrivals, period }
             });
             (forward, Some(reverse))
         }
-        _ => (workload, None),
+        workload => (workload, None),
     }
-}
-
-/// Hash over the forward requests that the runs of a plan make with its first seed.
-///
-/// # Errors
-/// PackMime has no parameters for such a rate.
-pub(super) fn request_hash(plan: &Checked, rates: Rates, responses: u64) -> Result<String, NoSuchRate> {
-    let (forward, _) = workloads(plan.workload, rates);
-    let mut hash = StableHash::default();
-    let source = Source::new(forward, rates[0], SEEDING.requests(*plan.seeds.start(), 0))?;
-    source.take(responses as usize).for_each(|request| note(&mut hash, &request));
-    Ok(format!("{:016x}", hash.value()))
 }

@@ -53,7 +53,7 @@ pub use state::Progress;
 pub use tcp::{TcpSettings, TcpSpec};
 
 pub(crate) use run::{RunControl, goal, run_with};
-pub(crate) use source::{NoSuchRate, Source, note};
+
 pub(crate) use spec::{RENAMED, parse_load, parse_responses, parse_window, provided, read_toml, toml_message};
 
 use crate::stack::{ClockMisreport, Controller, Stack};

@@ -3,6 +3,8 @@
 use fathom_metrics::Estimate;
 use fathom_report::{Column, Grid, NOTHING, estimate, wrapped};
 
+use fathom_netsim::path::PathSpec;
+
 use crate::compare::{Candidate, Comparison, MEASURES, Measure, Ranked};
 use crate::scenario::Connections;
 
@@ -191,10 +193,13 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
     let p = &c.plan;
     let mut lines = c.missing();
     let last = p.seed.saturating_add(p.seeds.saturating_sub(1));
+    let place = match path_in_words(&p.path) {
+        Some(path) => path,
+        None => format!("{} bottleneck, {}", p.link, p.queue),
+    };
+    let beside = if p.beside.is_empty() { String::new() } else { format!(" beside {}", p.beside.join(" and ")) };
     lines.push(format!(
-        "{} bottleneck, {}, {} workload, {} connections, {}, window limit {}",
-        p.link,
-        p.queue,
+        "{place}{beside}, {} workload, {} connections, {}, window limit {}",
         p.workload,
         if p.connections == Connections::Fresh { "fresh" } else { "persistent" },
         if p.seeds > 1 { format!("seeds {} to {last}", p.seed) } else { format!("seed {}", p.seed) },
@@ -208,6 +213,13 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
         lines.push(format!("({:.1} and {:.1} connections/s, {} responses a run)", r.rates[0], r.rates[1], p.responses));
     }
     lines
+}
+
+/// A path as its user wrote it.
+fn path_in_words(path: &PathSpec) -> Option<String> {
+    let said: Vec<String> = path.said().map(|(name, value)| format!("{name} {value}")).collect();
+    let words = said.into_iter().chain(path.events.iter().cloned()).collect::<Vec<_>>();
+    (!words.is_empty()).then(|| format!("path: {}", words.join(", ")))
 }
 
 /// The ranking, what it says, and the other measures.

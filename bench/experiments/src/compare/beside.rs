@@ -1,0 +1,144 @@
+//! Cross traffic of a comparison: who else uses the path in every run.
+
+use std::time::Duration;
+
+use fathom_cc::{Rate, catalogue};
+
+use crate::scenario::{Background, Load, PlanError, Shaping, TcpSettings, Timestamps, Traffic, Workload, provided};
+use crate::stack::{Controller, Stack};
+
+/// Cross traffic as written: `cubic:2` (two bulk flows of ours on the stack under test), `native:bbr`, `tcp` or `tcp-reno:3` (packet-level TCP), `udp:2Mbps`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Beside {
+    /// Bulk flows that last as long as the run.
+    Flows {
+        /// Packet-level TCP instead of the stack under test.
+        tcp: bool,
+        /// Their controller.
+        controller: String,
+        /// How many.
+        count: u32,
+    },
+    /// One UDP source at this rate.
+    Udp(Rate),
+}
+
+/// Flows of one item at most.
+const MOST: u64 = 1_000;
+
+impl Beside {
+    pub(crate) fn read(text: &str) -> Result<Self, PlanError> {
+        let wrong = |why: String| {
+            PlanError(format!(
+                "beside: '{}' {why}; write a controller and how many flows, such as cubic:2 or native:bbr:1; tcp:2 or tcp-reno:1; or udp:2Mbps",
+                text.escape_debug()
+            ))
+        };
+        if let Some(rate) = text.strip_prefix("udp:") {
+            return rate.parse().map(Self::Udp).map_err(|e: String| wrong(format!("has no rate ({e})")));
+        }
+        let (name, count) = match text.rsplit_once(':') {
+            Some((name, count)) if count.bytes().all(|b| b.is_ascii_digit()) && !count.is_empty() => {
+                let count = fathom_cc::units::parse_whole(count, 1..=MOST).map_err(|e| wrong(format!("has {e}")))?;
+                (name, count as u32)
+            }
+            _ => (text, 1),
+        };
+        let (tcp, controller) = match name {
+            "tcp" => (true, "cubic"),
+            name => name.strip_prefix("tcp-").map_or((false, name), |controller| (true, controller)),
+        };
+        if !controller.starts_with("native:") {
+            catalogue::parse(controller).map_err(|e| wrong(format!("is no cross traffic ({e})")))?;
+        }
+        Ok(Self::Flows { tcp, controller: controller.to_owned(), count })
+    }
+
+    /// Checks it against the stack that runs it.
+    pub(crate) fn check(&self, stack: Stack, timestamps: Timestamps, shaping: Shaping) -> Result<(), PlanError> {
+        let Self::Flows { tcp, controller, .. } = self else { return Ok(()) };
+        let stack = if *tcp { Stack::Tcp } else { stack };
+        let read = Controller::read(controller, stack).map_err(|e| PlanError(format!("beside: {e}")))?;
+        match read {
+            Controller::Fathom(config) => {
+                config.check(provided(stack, timestamps, shaping)).map_err(|e| PlanError(format!("beside: {e}")))
+            }
+            Controller::Native(_) => Ok(()),
+        }
+    }
+
+    /// Its name in results.
+    fn name(&self) -> String {
+        match self {
+            Self::Flows { tcp, controller, .. } => {
+                format!("beside {}{}", if *tcp { "tcp " } else { "" }, controller.replace('/', " in "))
+            }
+            Self::Udp(rate) => format!("beside udp {rate}"),
+        }
+    }
+
+    /// A group like `like`, that is this; `None` where it is none of connections.
+    pub(crate) fn traffic(&self, like: &Traffic) -> Option<Traffic> {
+        let Self::Flows { tcp, controller, count } = self else { return None };
+        let stack = if *tcp { Stack::Tcp } else { like.stack };
+        let controller = Controller::read(controller, stack).ok()?;
+        Some(Traffic {
+            name: self.name(),
+            stack,
+            tcp: TcpSettings::default(),
+            mix: vec![(1.0, controller)],
+            workload: Workload::Bulk {
+                flows: *count,
+                bytes: None,
+                spread: Duration::from_millis(100),
+                after: Duration::ZERO,
+            },
+            counted: false,
+            ..like.clone()
+        })
+    }
+
+    /// The packet-level source that it is, where it is one.
+    pub(crate) fn background(&self, like: &Traffic) -> Option<Background> {
+        let Self::Udp(rate) = self else { return None };
+        // On for longer than any run.
+        let load =
+            Load::Udp { count: 1, rate: *rate, on: Duration::from_secs(10_000_000), off: Duration::from_millis(1) };
+        Some(Background {
+            name: self.name(),
+            from: like.from,
+            to: like.to,
+            load,
+            tcp: None,
+            mix: vec![(1.0, catalogue::parse("reno").ok()?)],
+            datagram: like.datagram,
+            max_window: None,
+            rtt: (Duration::ZERO, Duration::ZERO),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cross_traffic_is_a_controller_and_a_count() {
+        let flows = |tcp, controller: &str, count| Beside::Flows { tcp, controller: controller.into(), count };
+        for (text, wanted) in [
+            ("cubic:2", flows(false, "cubic", 2)),
+            ("native:bbr", flows(false, "native:bbr", 1)),
+            ("native:bbr:3", flows(false, "native:bbr", 3)),
+            ("sync:floor=1ms", flows(false, "sync:floor=1ms", 1)),
+            ("tcp", flows(true, "cubic", 1)),
+            ("tcp-reno:4", flows(true, "reno", 4)),
+            ("udp:2Mbps", Beside::Udp(Rate::from_bits_per_sec(2_000_000))),
+        ] {
+            assert_eq!(Beside::read(text).unwrap(), wanted, "{text}");
+        }
+        for text in ["", "cubic:0", "cubic:5000", "nothing:2", "udp:fast", "tcp-vegasx"] {
+            let error = Beside::read(text).unwrap_err().to_string();
+            assert!(error.starts_with("beside: ") && error.contains("such as cubic:2"), "{text}: {error}");
+        }
+    }
+}
