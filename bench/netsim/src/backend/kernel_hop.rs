@@ -26,12 +26,17 @@ pub(crate) struct InTransit {
     pub(crate) packet: u32,
     /// When it was sent, in nanoseconds.
     pub(crate) since: u64,
+    /// By which of the hop's entrances.
+    pub(crate) entrance: usize,
 }
 
-/// Two sockets that are connected, in one direction.
+/// Two sockets that are connected, in one direction. Where the kernel's queue tells flows apart by ports there are more to send from, and the
+/// order is kept only among those of one entrance.
 #[derive(Debug)]
 pub(crate) struct KernelHop {
     pub(crate) from: Arc<Udp>,
+    /// More sockets to send from.
+    pub(crate) others: Vec<Udp>,
     pub(crate) to: Arc<Udp>,
     /// Of `to`.
     pub(crate) address: SocketAddr,
@@ -45,7 +50,39 @@ pub(crate) struct KernelHop {
 impl KernelHop {
     pub(crate) fn new(from: Arc<Udp>, to: Arc<Udp>, kind: HopKind) -> io::Result<Self> {
         let address = to.io().local_addr()?;
-        Ok(Self { from, to, address, in_transit: VecDeque::new(), kind, lost: 0 })
+        Ok(Self { from, others: Vec::new(), to, address, in_transit: VecDeque::new(), kind, lost: 0 })
+    }
+
+    /// The entrance of a flow's packets.
+    pub(crate) fn entrance_of(&self, flow: u32) -> usize {
+        flow as usize % (1 + self.others.len())
+    }
+
+    /// The socket of an entrance.
+    pub(crate) fn socket(&self, entrance: usize) -> &Udp {
+        entrance.checked_sub(1).and_then(|other| self.others.get(other)).unwrap_or(&self.from)
+    }
+
+    /// The entrance with this port.
+    pub(crate) fn entrance_at(&self, port: u16) -> usize {
+        let is_it = |other: &Udp| other.io().local_addr().is_ok_and(|at| at.port() == port);
+        self.others.iter().position(is_it).map_or(0, |other| other + 1)
+    }
+
+    /// Takes out the one at `place`, and those before it that left by the same entrance: it has overtaken them.
+    pub(crate) fn take_until(&mut self, place: usize) -> (Vec<InTransit>, Option<InTransit>) {
+        let Some(entrance) = self.in_transit.get(place).map(|found| found.entrance) else { return (Vec::new(), None) };
+        let overtaken: Vec<InTransit> = if self.others.is_empty() {
+            self.in_transit.drain(..place).collect()
+        } else {
+            let of_entrance = |at: &usize| self.in_transit[*at].entrance == entrance;
+            let places: Vec<usize> = (0..place).filter(of_entrance).collect();
+            // From behind, so that the places hold.
+            places.into_iter().rev().filter_map(|at| self.in_transit.remove(at)).collect()
+        };
+        self.lost += overtaken.len() as u64;
+        let found = self.in_transit.remove(place - overtaken.len());
+        (overtaken, found)
     }
 
     /// Counts the packets in transit as lost and returns them.

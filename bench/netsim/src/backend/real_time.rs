@@ -38,6 +38,8 @@ pub struct KernelLink {
     pub(crate) delay: Duration,
     /// Where packets enter it.
     pub(crate) from: Udp,
+    /// More such places, where its queue tells flows apart by them.
+    pub(crate) others: Vec<Udp>,
     /// Where they leave it.
     pub(crate) to: Udp,
     /// What must live as long.
@@ -104,12 +106,13 @@ impl RealTime {
     /// These links are the kernel's.
     pub(crate) fn links(kernel: Vec<KernelLink>) -> io::Result<Self> {
         let mut real = Self::new(Vec::new());
-        for KernelLink { link, delay, from, to, keep } in kernel {
+        for KernelLink { link, delay, from, others, to, keep } in kernel {
             let number = usize::from(link.0);
             real.links.resize(real.links.len().max(number + 1), None);
             real.links[number] = Some(real.kernel_hops.len());
             let kind = HopKind::Link { link, delay: delay.as_nanos() as u64 };
-            real.kernel_hops.push(KernelHop::new(Arc::new(from), Arc::new(to), kind)?);
+            let hop = KernelHop::new(Arc::new(from), Arc::new(to), kind)?;
+            real.kernel_hops.push(KernelHop { others, ..hop });
             real._keep.push(keep);
         }
         Ok(real)

@@ -122,7 +122,8 @@ fn losses_of_a_kernel_link_count_at_the_link() {
     bench.send(30, Duration::from_millis(2));
     let (from, to) = lossy();
     let towards = from.io().peer_addr().unwrap();
-    let kernel = KernelLink { link: bench.link, delay: Duration::ZERO, from, to, keep: Box::new(()) };
+    let kernel =
+        KernelLink { link: bench.link, delay: Duration::ZERO, from, others: Vec::new(), to, keep: Box::new(()) };
     bench.executor.through_kernel_links(vec![kernel]).unwrap();
     bench.executor.sim().core().real.as_mut().unwrap().kernel_hops[0].address = towards;
     bench.executor.run(LIMIT);

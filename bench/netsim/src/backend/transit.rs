@@ -27,8 +27,9 @@ impl Core {
             &p.data[..]
         };
         let hop = &mut real.kernel_hops[hop];
-        let in_transit = InTransit { packet, since: self.now };
-        match hop.from.send(hop.address, p.ecn.map(codepoint), contents) {
+        let entrance = hop.entrance_of(p.flow);
+        let in_transit = InTransit { packet, since: self.now, entrance };
+        match hop.socket(entrance).send(hop.address, p.ecn.map(codepoint), contents) {
             Ok(()) => hop.in_transit.push_back(in_transit),
             Err(_) => {
                 hop.lost += 1;
@@ -57,7 +58,7 @@ impl Core {
                 let came = to.receive(&mut buffers, &mut metas);
                 for (buffer, meta) in buffers.iter().zip(metas).take(came) {
                     for datagram in buffer[..meta.len].chunks(meta.stride.max(1)) {
-                        wakers.extend(self.on_kernel_datagram(number, meta.ecn, datagram));
+                        wakers.extend(self.on_kernel_datagram(number, meta, datagram));
                     }
                 }
                 // Fewer than there was room for: there are no more.
@@ -86,23 +87,25 @@ impl Core {
     }
 
     /// A datagram arrived over a kernel hop: finds its packet and forwards it.
-    fn on_kernel_datagram(&mut self, number: usize, ecn: Option<EcnCodepoint>, datagram: &[u8]) -> Option<Waker> {
+    fn on_kernel_datagram(&mut self, number: usize, meta: RecvMeta, datagram: &[u8]) -> Option<Waker> {
         let real = self.real.as_mut()?;
         let packets = &self.net.packets;
         let hop = &mut real.kernel_hops[number];
-        // What left before it and has not come is lost: neither loopback nor a link changes the order.
-        let is_it = |u: &InTransit| is(&packets[u.packet as usize], datagram);
+        // What left before it and has not come is lost: neither loopback nor a link changes the order of what one port sent.
+        let entrance = (!hop.others.is_empty()).then(|| hop.entrance_at(meta.addr.port()));
+        let is_it = |u: &InTransit| {
+            entrance.is_none_or(|entrance| entrance == u.entrance) && is(&packets[u.packet as usize], datagram)
+        };
         let Some(place) = hop.in_transit.iter().position(is_it) else {
             real.strays += 1;
             return None;
         };
         let kind = hop.kind;
-        let overtaken: Vec<InTransit> = hop.in_transit.drain(..place).collect();
-        hop.lost += overtaken.len() as u64;
-        let InTransit { packet, since } = hop.in_transit.pop_front()?;
+        let (overtaken, found) = hop.take_until(place);
+        let InTransit { packet, since, .. } = found?;
         overtaken.into_iter().for_each(|in_transit| self.lost(in_transit, kind));
         let p = &mut self.net.packets[packet as usize];
-        let mark = ecn == Some(EcnCodepoint::Ce) && p.ecn != Some(Ecn::Ce);
+        let mark = meta.ecn == Some(EcnCodepoint::Ce) && p.ecn != Some(Ecn::Ce);
         if mark {
             p.ecn = Some(Ecn::Ce);
         }
@@ -120,7 +123,7 @@ impl Core {
     }
 
     /// A packet was lost on a kernel hop.
-    fn lost(&mut self, InTransit { packet, since }: InTransit, kind: HopKind) {
+    fn lost(&mut self, InTransit { packet, since, .. }: InTransit, kind: HopKind) {
         match kind {
             HopKind::Ingress | HopKind::Egress { .. } => self.net.lose(packet),
             HopKind::Link { link, delay } => {

@@ -170,7 +170,8 @@ impl Pie {
 
     /// The wait of the packet that last began to be sent by `now`.
     fn measure(&mut self, now: u64) {
-        while let Some((_, wait)) = self.waiting.pop_front_if(|(start, _)| *start <= now) {
+        while let Some((_, wait)) = self.waiting.front().copied().filter(|(start, _)| *start <= now) {
+            self.waiting.pop_front();
             self.wait = if self.waiting.is_empty() { 0.0 } else { wait as f64 * 1e-9 };
         }
     }

@@ -11,6 +11,8 @@
 //! Everything is undone by the kernel when the process ends: nothing here has a name outside it.
 
 mod error;
+#[cfg(test)]
+mod kernel_queues;
 mod namespace;
 mod qdisc;
 mod user_mode_linux;
@@ -39,8 +41,8 @@ pub fn has(queue: &QueueSpec) -> Result<(), NoQdisc> {
 
 /// Builds a link.
 pub(crate) fn build(router: &RouterLink) -> Result<KernelLink, NetemError> {
-    let Wire { from, to, keep } = Wire::new(router.rate, &router.queue, router.delay)?;
-    Ok(KernelLink { link: router.link, delay: router.delay, from, to, keep: Box::new(keep) })
+    let Wire { from, others, to, keep } = Wire::new(router.rate, &router.queue, router.delay)?;
+    Ok(KernelLink { link: router.link, delay: router.delay, from, others, to, keep: Box::new(keep) })
 }
 
 /// Whether this kernel has netem, and this process may use it: tried once, for real.

@@ -8,6 +8,8 @@
 //! - RED weighs in powers of two, knows no gentle slope, and spreads its picks by another rule (1 over the probability, uniform).
 //! - Adaptive RED adapts as the lab's does, every half second, between .01 and .5.
 //! - CoDel decides when packets leave.
+//! - FQ-CoDel tells flows apart by addresses and ports: there is a port per flow, up to [`PORTS`](super::wire::PORTS).
+//! - PIE updates its probability in whole ticks of the kernel's clock (User-Mode Linux: 10 ms).
 
 use std::time::Duration;
 
@@ -18,7 +20,11 @@ use crate::queue::{self, Qdisc, QueueSpec};
 /// Bytes of Ethernet's header, which the kernel counts and the lab does not.
 const ETHERNET: u32 = 14;
 /// A token bucket must hold the largest packet.
-const BUCKET: u32 = 10_000;
+pub(super) const BUCKET: u32 = 10_000;
+/// Larger than any packet of the lab.
+const MTU: u32 = 9_216;
+/// Of links whose queue takes the interface's for the size of a full packet.
+const ETHERNET_MTU: u32 = 1_500;
 /// Packets that a delay without a queue may hold.
 const UNLIMITED: u32 = 1_000_000;
 
@@ -26,6 +32,11 @@ const UNLIMITED: u32 = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the kernel has no queue like '{0}'; write one of {kinds}, or use --backend loopback", kinds = queue::names(|kind| kind.module.is_some()))]
 pub struct NoQdisc(String);
+
+/// The MTU of the interface that a queue stands on. CoDel, FQ-CoDel and PIE spare queues of one or two packets of that size.
+pub(super) const fn mtu(queue: &QueueSpec) -> u32 {
+    if matches!(queue, QueueSpec::Codel(_) | QueueSpec::FqCodel(_) | QueueSpec::Pie(_)) { ETHERNET_MTU } else { MTU }
+}
 
 /// The arguments of one `tc qdisc add dev DEV ...` each, outermost first.
 pub(super) fn qdiscs(rate: Rate, queue: &QueueSpec, delay: Duration) -> Result<Vec<String>, NoQdisc> {
@@ -78,11 +89,18 @@ mod tests {
         );
         assert!(red[1].ends_with("probability 0.1 bandwidth 10000000bit adaptive ecn"), "{red:?}");
         assert!(of("codel", 0)[1].ends_with("codel limit 1000 target 5000us interval 100000us ecn"));
+        let fair = of("fq-codel", 0);
+        assert_eq!(fair[0], "root handle 10: stab overhead -14 tbf rate 10000000bit burst 10000 limit 10000");
+        assert!(
+            fair[1].ends_with(": fq_codel limit 10240 flows 1024 target 5000us interval 100000us quantum 1514 ecn"),
+            "{fair:?}"
+        );
+        assert!(of("pie", 0)[1].ends_with(": pie limit 1000 target 15000us tupdate 15000us alpha 2 beta 20 ecn"));
     }
 
     #[test]
     fn queues_the_kernel_lacks_are_named() {
-        for queue in ["avq", "gared"] {
+        for queue in ["avq", "gared", "dualpi2"] {
             let error = qdiscs(RATE, &queue.parse().unwrap(), Duration::ZERO).unwrap_err().to_string();
             assert!(error.contains("--backend loopback"), "{error}");
         }

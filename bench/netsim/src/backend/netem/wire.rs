@@ -14,14 +14,16 @@ use fathom_units::Rate;
 
 use super::error::NetemError;
 use super::namespace::Namespace;
-use super::qdisc::qdiscs;
+use super::qdisc::{mtu, qdiscs};
 use crate::queue::QueueSpec;
 use crate::udp::Udp;
 
 const SENDER: &str = "10.0.0.1";
 const RECEIVER: &str = "10.0.1.2";
-/// Larger than any packet of the lab.
+/// MTU of what is not the link: larger than any packet of the lab.
 const MTU: u32 = 9_216;
+/// Ports of the sender on a link whose queue schedules, which tells flows apart by them.
+pub(super) const PORTS: usize = 64;
 /// How often and how long a first datagram is waited for.
 const TRIES: u32 = 5;
 const TRY: Duration = Duration::from_millis(400);
@@ -31,6 +33,8 @@ const TRY: Duration = Duration::from_millis(400);
 pub(crate) struct Wire {
     /// Where packets enter.
     pub(crate) from: Udp,
+    /// More such places, for a queue that tells flows apart.
+    pub(crate) others: Vec<Udp>,
     /// Where they leave.
     pub(crate) to: Udp,
     /// The namespaces.
@@ -40,13 +44,17 @@ pub(crate) struct Wire {
 impl Wire {
     /// Builds the link and sees that it carries a datagram.
     pub(crate) fn new(rate: Rate, queue: &QueueSpec, delay: Duration) -> Result<Self, NetemError> {
-        let qdiscs = qdiscs(rate, queue, delay)?;
+        let (qdiscs, out_mtu) = (qdiscs(rate, queue, delay)?, mtu(queue));
+        let ports = if matches!(queue, QueueSpec::FqCodel(_)) { PORTS } else { 1 };
         let new = || Namespace::new().map_err(NetemError::Namespace);
         let (sender, router, receiver) = (new()?, new()?, new()?);
         inside(&router, || {
             forward()?;
             ip(&[&format!("link add in0 mtu {MTU} type veth peer name eth0 mtu {MTU} netns {}", sender.path())])?;
-            ip(&[&format!("link add out0 mtu {MTU} type veth peer name eth0 mtu {MTU} netns {}", receiver.path())])?;
+            ip(&[&format!(
+                "link add out0 mtu {out_mtu} type veth peer name eth0 mtu {MTU} netns {}",
+                receiver.path()
+            )])?;
             ip(&[
                 "addr add 10.0.0.2/30 dev in0",
                 "addr add 10.0.1.1/30 dev out0",
@@ -67,9 +75,13 @@ impl Wire {
         let from = sender.enter(|| UdpSocket::bind((SENDER, 0)))??;
         let to = receiver.enter(|| UdpSocket::bind((RECEIVER, 0)))??;
         from.connect(to.local_addr()?)?;
-        to.connect(from.local_addr()?)?;
+        let others = (1..ports).map(|_| sender.enter(|| UdpSocket::bind((SENDER, 0)))?.and_then(Udp::new));
+        let others = others.collect::<std::io::Result<Vec<Udp>>>()?;
         carries(&from, &to)?;
-        Ok(Self { from: Udp::new(from)?, to: Udp::new(to)?, keep: [sender, router, receiver] })
+        if others.is_empty() {
+            to.connect(from.local_addr()?)?;
+        }
+        Ok(Self { from: Udp::new(from)?, others, to: Udp::new(to)?, keep: [sender, router, receiver] })
     }
 }
 
