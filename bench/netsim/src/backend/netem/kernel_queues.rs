@@ -40,8 +40,9 @@ const SCENARIOS: [&str; 3] =
     ["one flow at 110 %", "four flows at 50, 30, 20 and 16 %", "bursts at 200 %, 85 % in the mean"];
 /// Names the file to a guest.
 const RESULTS: &str = "FATHOM_KERNEL_QUEUES";
-/// A guest that did nothing for so long was not let run.
-const STALL: u64 = 20_000_000;
+/// Of what the links can carry, the part that they did carry where packets always wait. Below it the guest was not let run, so that its
+/// links were slower than they say: this says nothing about queues.
+const CARRIED: f64 = 0.99;
 const TRIES: usize = 3;
 /// Both figures agree within this part.
 const TOLERANCE: f64 = 0.1;
@@ -300,9 +301,11 @@ fn the_kernels_queues_agree_with_ours() {
         let (passages, stall) = read(&file);
         let mut by_run = BTreeMap::<usize, Vec<Passage>>::new();
         passages.into_iter().for_each(|passage| by_run.entry(passage.run).or_default().push(passage));
-        println!("the guest was {:.1} ms late at most", stall as f64 / 1e6);
-        if stall > STALL {
-            // Its links were late as well: this says nothing.
+        let overloaded = runs().into_iter().zip(by_run.values()).filter(|((_, scenario), _)| *scenario == 0);
+        let came = overloaded.map(|(_, passages)| passages.iter().filter(|passage| passage.came.is_some()).count());
+        let carried = came.min().unwrap_or(0) as f64 * TRANSMISSION as f64 / LENGTH as f64;
+        println!("links carried {:.1} %; the guest was {:.1} ms late at most", carried * 100.0, stall as f64 / 1e6);
+        if carried < CARRIED {
             continue;
         }
         good += 1;
