@@ -357,6 +357,7 @@ impl traits::Connection for Connection {
     type H3Stream = transport::BidiStream<Bytes>;
     type H3Opener = transport::OpenStreams;
     type AcknowledgedH3 = acknowledged_h3::Connection;
+    type PrioritisedStream = prioritised::BidiStream<Bytes>;
     type PrioritisedH3 = prioritised::Connection;
 
     fn h3(&self) -> transport::Connection {

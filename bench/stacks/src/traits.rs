@@ -155,11 +155,13 @@ pub trait Connection: Clone + Send + Sync + 'static {
         > + Send
         + 'static;
 
-    /// The connection as the `h3` crate takes it, with streams that have priorities.
+    /// Request streams that have priorities.
+    type PrioritisedStream: h3::quic::BidiStream<Bytes> + Send + 'static;
+    /// The connection with them.
     type PrioritisedH3: h3::quic::Connection<
             Bytes,
-            BidiStream: h3::quic::BidiStream<Bytes> + Send + 'static,
-            OpenStreams: Send,
+            BidiStream = Self::PrioritisedStream,
+            OpenStreams: h3::quic::OpenStreams<Bytes, BidiStream = Self::PrioritisedStream> + Clone + Send + 'static,
             SendStream: Send,
             RecvStream: Send,
         > + Send

@@ -356,7 +356,7 @@ impl<'a> Run<'a> {
                     datagram: traffic.datagram.max(smallest),
                     tcp: traffic.tcp,
                     uploads: matches!(traffic.workload, Workload::Uploads { .. }),
-                    priorities: matches!(traffic.workload, Workload::Pages { priorities: true, .. }),
+                    concurrent: matches!(traffic.workload, Workload::Pages { .. } | Workload::Media { .. }),
                     one_request: traffic.connections == Connections::Fresh,
                     idle: traffic.idle,
                     clock: match traffic.misreport {

@@ -66,8 +66,8 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) one_request: bool,
     /// Bodies travel from clients to servers: the senders of interest are the clients.
     pub(crate) uploads: bool,
-    /// Servers send what is urgent first (RFC 9218).
-    pub(crate) priorities: bool,
+    /// Connections carry many requests at once: over the transport whose streams cost least, and have priorities (RFC 9218).
+    pub(crate) concurrent: bool,
     /// Longest silence before a connection is given up.
     pub(crate) idle: Duration,
     /// What the client stamps with.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use fathom_netsim::sim::{SimHandle, SimSocket, flow_of, server_address};
 use fathom_stacks::{
     Connecting, Connection, Endpoint, EndpointSettings as Settings, Incoming, SetupError, Tls, TransportSettings,
 };
-use h3::quic::Connection as _;
 
 use super::{BoxFuture, Client, Connector, EndpointPair, EndpointSettings, Host, OpenConnection, Side};
 use crate::http::{HttpError, Identity, NO_ERROR, Requests, serve};
@@ -30,6 +30,7 @@ pub(super) fn ends<E: Endpoint, T>(
             endpoint: client,
             sim: settings.sim.clone(),
             senders: settings.uploads.then(|| Arc::clone(&host)),
+            concurrent: settings.concurrent,
         }),
         accept: Box::pin(accept(server, settings.sim.clone(), host, Serving::of(settings))),
     })
@@ -70,6 +71,8 @@ struct Opener<E> {
     sim: SimHandle,
     /// Who follows the clients' senders, where bodies travel from them.
     senders: Option<Arc<dyn Host>>,
+    /// Connections carry many requests at once.
+    concurrent: bool,
 }
 
 impl<E: Endpoint> Connector for Opener<E> {
@@ -77,19 +80,35 @@ impl<E: Endpoint> Connector for Opener<E> {
         let observer = self.senders.as_ref().and_then(|host| host.observer(Some(flow)));
         let connecting =
             self.endpoint.connect(server_address(flow), "lab.test", None, observer).map_err(HttpError::Connect);
-        let (sim, senders) = (self.sim.clone(), self.senders.clone());
+        let (sim, senders, concurrent) = (self.sim.clone(), self.senders.clone(), self.concurrent);
         Box::pin(async move {
             let connecting = connecting?;
             if let (Some(host), Some(monitor)) = (senders, connecting.monitor().cloned()) {
                 host.began(Arc::new(monitor));
             }
             let connection = connecting.await.map_err(|close| HttpError::Connection(close.text))?;
-            let transport = connection.h3();
-            let opener = transport.opener();
-            let requests = Requests::open(transport, sim).await?;
-            Ok(Box::new(OpenConnection { opener, requests }) as Box<dyn Client>)
+            if concurrent {
+                open_http(connection.prioritised_h3().0, sim).await
+            } else {
+                open_http(connection.h3(), sim).await
+            }
         })
     }
+}
+
+/// Opens HTTP/3 over a transport.
+async fn open_http<C, O>(transport: C, sim: SimHandle) -> Result<Box<dyn Client>, HttpError>
+where
+    C: h3::quic::Connection<Bytes, OpenStreams = O> + Send + 'static,
+    C::SendStream: Send,
+    C::RecvStream: Send,
+    C::BidiStream: Send,
+    O: h3::quic::OpenStreams<Bytes> + Clone + Send + 'static,
+    O::BidiStream: Send,
+{
+    let opener = transport.opener();
+    let requests = Requests::open(transport, sim).await?;
+    Ok(Box::new(OpenConnection { opener, requests }))
 }
 
 /// What a group's servers do besides answering.
@@ -97,18 +116,18 @@ impl<E: Endpoint> Connector for Opener<E> {
 struct Serving {
     /// Their senders are of no interest: bodies travel to them.
     uploads: bool,
-    /// They send what is urgent first.
-    priorities: bool,
+    /// Connections carry many requests at once.
+    concurrent: bool,
 }
 
 impl Serving {
     const fn of(settings: &EndpointSettings<'_>) -> Self {
-        Self { uploads: settings.uploads, priorities: settings.priorities }
+        Self { uploads: settings.uploads, concurrent: settings.concurrent }
     }
 }
 
 async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, serving: Serving) {
-    let Serving { uploads, priorities } = serving;
+    let Serving { uploads, concurrent } = serving;
     while let Some(incoming) = endpoint.accept().await {
         let flow = incoming.local_ip().and_then(flow_of);
         // A refused attempt shows on the client's side.
@@ -123,7 +142,7 @@ async fn accept<E: Endpoint>(endpoint: E, sim: SimHandle, host: Arc<dyn Host>, s
             if let Ok(connection) = connecting.await {
                 // The client reports what fails.
                 let think = |at| host.think(flow, at);
-                let _ = if priorities {
+                let _ = if concurrent {
                     let (transport, set) = connection.prioritised_h3();
                     serve(transport, think, |stream, priority| set(stream, priority.urgency, priority.incremental))
                         .await

@@ -320,6 +320,7 @@ impl traits::Connection for Connection {
     type H3Stream = h3::BidiStream<Bytes>;
     type H3Opener = h3::OpenStreams;
     type AcknowledgedH3 = h3::Connection;
+    type PrioritisedStream = h3::BidiStream<Bytes>;
     type PrioritisedH3 = h3::Connection;
 
     fn h3(&self) -> h3::Connection {

@@ -18,7 +18,7 @@ use crate::http::{Ask, Fetched, HttpError};
 use crate::stack::{BoxFuture, Client};
 
 /// Bytes of a frame's request.
-const FRAME_REQUEST: u64 = 60;
+const FRAME_REQUEST: u64 = 40;
 /// A client whose connection is lost tries again after this time.
 const AGAIN: Duration = Duration::from_millis(500);
 
