@@ -44,6 +44,7 @@ fn queue_help() -> String {
   fathom compare --rate 20Mbps --up-rate 5Mbps --rtt 20ms..80ms --loss 0.5% --beside cubic:2,tcp:1
   fathom compare --trace my.trace --rtt 40ms --workload media --report media.html
   fathom compare --workload bulk:4x20MB@100ms --max-window none --json -
+  fathom compare --seeds 10 --parquet runs.parquet --distributions cdf.parquet
   fathom compare --stack quinn,noq --controllers reno,cubic,native:cubic,vegas
   fathom compare --queue red:min=5p,max=50p --controllers sdc,packet-size/sync
   fathom compare bench/plans/web-90.toml --seed 7 --seeds 3
@@ -51,7 +52,8 @@ fn queue_help() -> String {
   fathom compare --backend netem --responses 2000 --seeds 1 --queue codel
 
 Ctrl-C ends it with the runs that are done: their table, and --json and
---report marked as incomplete; the exit code is 130.
+--report marked as incomplete; the exit code is 130. What each run cost is
+said with -v.
 
 On the virtual backend the same plan and seed give the same bytes, on any
 number of cores. The other backends run in real time, one run after the other.")]
@@ -118,6 +120,15 @@ pub(crate) struct Args {
     /// Write one self-contained HTML file with plots.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Write a row per run as CSV: every parameter and measure, units in the names of columns (docs/results.md).
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the same as Parquet, for pandas, polars or R.
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+    /// Write the distributions of response times, a row per point of each run: Parquet where FILE ends in .parquet, or else CSV.
+    #[arg(long, value_name = "FILE")]
+    distributions: Option<PathBuf>,
     /// Write the results as JSON; '-' is standard output, and the table then goes to standard error.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -125,7 +136,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let plan = plan(args)?;
-    let text = output::check(&[("--report", args.report.as_deref()), ("--json", args.json.as_deref())])?;
+    let text = output::check(&[
+        ("--report", args.report.as_deref()),
+        ("--json", args.json.as_deref()),
+        ("--csv", args.csv.as_deref()),
+        ("--parquet", args.parquet.as_deref()),
+        ("--distributions", args.distributions.as_deref()),
+    ])?;
     plan.validate().map_err(Failure::input)?;
     let elsewhere = plan.backends.contains(&Backend::Netem) && args.kernel.is_elsewhere()?;
     let (there, here) = plan.backends.iter().partition(|backend| elsewhere && **backend == Backend::Netem);
@@ -323,7 +340,10 @@ fn listed<T: FromStr<Err: Display> + Clone>(option: &str, list: &str, all: &[T])
 fn publish(args: &Args, text: output::Text, comparison: &Comparison) -> Result<(), Failure> {
     output::first_failure([
         text.print(&report::table(comparison)),
-        output::write_json(args.json.as_deref(), comparison),
+        args.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &report::Document::new(comparison))),
+        output::write_csv(args.csv.as_deref(), || report::runs(comparison)),
+        output::write_parquet(args.parquet.as_deref(), || report::runs(comparison)),
+        output::write_dataset(args.distributions.as_deref(), || report::distributions(comparison)),
         output::write_report(args.report.as_deref(), || report::html(comparison)),
     ])
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fathom_report::Dataset;
 use indicatif::{MultiProgress, ProgressBar};
 use serde::Serialize;
 use tempfile::NamedTempFile;
@@ -183,6 +184,34 @@ pub(crate) fn write_json(path: Option<&Path>, of: &impl Serialize) -> Result<(),
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string_pretty(of).map_err(Failure::run)?;
     write(path, &(text + "\n"))
+}
+
+/// Writes a table for programs as CSV, where a path is given.
+pub(crate) fn write_csv(path: Option<&Path>, of: impl FnOnce() -> Dataset) -> Result<(), Failure> {
+    path.map_or(Ok(()), |path| write(path, &of().csv()))
+}
+
+/// Writes it as Parquet, where a path is given.
+pub(crate) fn write_parquet(path: Option<&Path>, of: impl FnOnce() -> Dataset) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    #[cfg(feature = "parquet")]
+    {
+        let bytes = of().parquet().map_err(|e| unwritten(path, &io::Error::other(e)))?;
+        write_with(path, |file| file.write_all(&bytes).map_err(|e| unwritten(path, &e)))
+    }
+    #[cfg(not(feature = "parquet"))]
+    {
+        let _ = of;
+        Err(Failure::input(format!("cannot write '{}': this build lacks Parquet; write --csv", path.display())))
+    }
+}
+
+/// Writes it as what the name of the file says, `.parquet` or else CSV, where a path is given.
+pub(crate) fn write_dataset(path: Option<&Path>, of: impl FnOnce() -> Dataset) -> Result<(), Failure> {
+    match path {
+        Some(path) if path.extension().is_some_and(|ext| ext == "parquet") => write_parquet(Some(path), of),
+        path => write_csv(path, of),
+    }
 }
 
 /// Writes a report, where a path is given, and says where it is.

@@ -30,6 +30,7 @@ pub(crate) const RESULTS: &str = ".fathom/results";
   fathom plan show sdc-figure-4 > mine.toml
   fathom plan run collapse-stacks --only stack=quinn --seeds 1
   fathom plan run mine.toml --part 2/5 --json mine.json
+  fathom plan run mine.toml --report mine.html --parquet mine.parquet
 
 Finished runs are stored at once, in DIR/NAME/FINGERPRINT.json, and
 not repeated: a stopped study continues where it was. To share the work,
@@ -71,10 +72,26 @@ enum Command {
         /// Whose kernel --backend netem uses: host (needs root and sch_netem), uml (boots User-Mode Linux) or auto.
         #[arg(long, value_name = "KERNEL", default_value_t, value_enum)]
         kernel: Kernel,
-        /// Write the results as JSON; '-' is standard output, and the table then goes to standard error.
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
+        #[command(flatten)]
+        files: Files,
     },
+}
+
+/// Where results go besides the table.
+#[derive(clap::Args)]
+struct Files {
+    /// Write one self-contained HTML file with plots over the sweep.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write a row per run as CSV: its values of the axes and every measure, units in the names of columns (docs/results.md).
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the same as Parquet, for pandas, polars or R.
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+    /// Write the results as JSON; '-' is standard output, and the table then goes to standard error.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 /// Options of one call that override those of a study.
@@ -105,14 +122,27 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::List => output::print(&list()?),
         Command::Show { name } => output::print(shipped(name).ok_or_else(|| unknown(name))?),
         Command::Check { plan, options } => check(plan, options),
-        Command::Run { plan, options, results, jobs, kernel, json } => {
+        Command::Run { plan, options, results, jobs, kernel, files } => {
             let (study, runs) = options.apply(read_study(plan)?).map_err(|e| named(plan, e))?;
-            let text = output::check(&[("--json", json.as_deref())])?;
+            let text = output::check(&[
+                ("--report", files.report.as_deref()),
+                ("--csv", files.csv.as_deref()),
+                ("--parquet", files.parquet.as_deref()),
+                ("--json", files.json.as_deref()),
+            ])?;
             if runs.iter().any(|run| run.scenario.backend == Backend::Netem) && kernel.is_elsewhere()? {
                 in_guest(plan, options, results)?;
             }
             let outcome = execute(&runs, &results.join(&study.name), *jobs).map_err(failure)?;
-            publish(&study, options, &outcome, json.as_deref(), text)
+            let toml = read(plan)?.1;
+            let json = || study::Document::new(&study, &toml, options.scale(), &runs, &outcome);
+            output::first_failure([
+                text.print(&study::table(&study.axes, &outcome)),
+                files.json.as_deref().map_or(Ok(()), |file| output::write_json(Some(file), &json())),
+                output::write_csv(files.csv.as_deref(), || study::dataset(&study.axes, &outcome)),
+                output::write_parquet(files.parquet.as_deref(), || study::dataset(&study.axes, &outcome)),
+                output::write_report(files.report.as_deref(), || study::html(&study, options.scale(), &outcome)),
+            ])
         }
     }
 }
@@ -277,26 +307,4 @@ fn check_comparison(plan: &Path, text: &str, options: &Options) -> Result<(), Fa
         read.seed,
         plan = plan.display(),
     ))
-}
-
-fn publish(
-    study: &Study,
-    options: &Options,
-    results: &[study::StudyRunResult],
-    json: Option<&Path>,
-    text: output::Text,
-) -> Result<(), Failure> {
-    let all = || {
-        serde_json::json!({
-            "name": study.name,
-            "question": study.question,
-            "source": study.source,
-            "scale": options.scale(),
-            "results": results,
-        })
-    };
-    output::first_failure([
-        text.print(&study::table(&study.axes, results)),
-        json.map_or(Ok(()), |file| output::write_json(Some(file), &all())),
-    ])
 }

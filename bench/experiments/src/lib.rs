@@ -6,10 +6,12 @@
 //! | [`study`] | sweeps of scenarios: runs, resuming, estimates |
 //! | [`compare`] | several controllers on one bottleneck: plan, calibration, runs, report |
 //! | [`stack`] | QUIC stacks under the laboratory's HTTP/3 |
+//! | [`provenance`] | versions of what made a result |
 //! | [`http`] | the HTTP/3 server and client |
 
 pub mod compare;
 pub mod http;
+pub mod provenance;
 pub mod scenario;
 pub mod stack;
 pub mod study;

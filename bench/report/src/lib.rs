@@ -4,6 +4,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `data.rs` | a [`Figure`] and its curves, a [`Table`] with a paper's numbers beside ours |
+//! | `dataset.rs` | typed columns for programs: CSV and Parquet |
 //! | `grid.rs` | a table as cells of text, for a terminal and for HTML |
 //! | `curves.rs` | a figure as cells of text, and what its axes show |
 //! | `figure.rs` | a figure as SVG, for the documentation |
@@ -16,6 +17,7 @@
 mod clip;
 mod curves;
 mod data;
+mod dataset;
 mod figure;
 mod grid;
 mod page;
@@ -26,6 +28,7 @@ mod scale;
 mod whiskers;
 
 pub use data::{Axis, Entry, Figure, Row, Series, Table};
+pub use dataset::{Dataset, Record, Value};
 pub use figure::svg;
 pub use grid::{Column, Grid, NOTHING, wrapped};
 pub use page::{page, plain};

@@ -11,12 +11,14 @@
 //! | `estimate.rs` | what a run will cost |
 //! | `explain.rs` | a study in words |
 //! | `table.rs` | results by key, and their table |
+//! | `report.rs` | the same as a page, a row per run, and as JSON |
 //! | `shipped.rs` | the studies that come with this crate |
 
 mod estimate;
 mod executor;
 mod explain;
 mod read;
+mod report;
 mod shipped;
 mod store;
 mod study_run;
@@ -28,6 +30,7 @@ mod tests;
 pub use executor::{Event, Failed, RunOptions, StudyError, run_study, stored};
 pub use explain::explain;
 pub use read::{Axis, MOST_SEEDS, Study, is_study};
+pub use report::{Document, dataset, html};
 pub use shipped::{shipped, shipped_studies};
 pub use study_run::{AxisFilter, Part, StudyRun, StudyRunResult, only, part};
 pub use table::table;

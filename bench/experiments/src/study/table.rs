@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_metrics::Estimate;
 use fathom_report::{Column, Grid, NOTHING};
 
 use super::Axis;
@@ -50,6 +51,11 @@ const LINK: &[Measure<LinkOutcome>] = &[
 
 /// One row per key: means over its seeds of each group's measures and of the bottleneck's, which is the busiest link.
 pub fn table(axes: &[Axis], results: &[StudyRunResult]) -> String {
+    grid(axes, results).text(usize::MAX)
+}
+
+/// The same as cells.
+pub(super) fn grid(axes: &[Axis], results: &[StudyRunResult]) -> Grid {
     let rows = by_key(results);
     let column = |over: &str, name: &str, cell: &dyn Fn(&Keyed<'_>) -> String| Column {
         over: over.to_owned(),
@@ -83,19 +89,23 @@ pub fn table(axes: &[Axis], results: &[StudyRunResult]) -> String {
     }
     // What nobody has needs no column.
     columns.retain(|c| c.cells.iter().any(|cell| cell != NOTHING && (c.name != FAILED || cell != "0.0")));
-    Grid { corner: String::new(), labels: vec![String::new(); rows.len()], columns }.text(usize::MAX)
+    Grid { corner: String::new(), labels: vec![String::new(); rows.len()], columns }
 }
 
 /// Requests that failed; no column where none did.
 const FAILED: &str = "failed";
 
+/// A mean; with its 95 % interval where several seeds have a value.
 fn mean(values: impl Iterator<Item = f64>, digits: usize) -> String {
-    let (sum, n) = values.fold((0.0, 0u32), |(sum, n), x| (sum + x, n + 1));
-    if n == 0 { NOTHING.to_owned() } else { format!("{:.digits$}", sum / f64::from(n)) }
+    match Estimate::of(&values.collect::<Vec<_>>()) {
+        None => NOTHING.to_owned(),
+        Some(of) if of.half_width.is_some_and(|half| half > 0.0) => fathom_report::estimate(&of),
+        Some(of) => format!("{:.digits$}", of.mean),
+    }
 }
 
 /// The link that was sending for the largest part of the time, over all seeds.
-fn busiest(results: &[&StudyRunResult]) -> Option<String> {
+pub(super) fn busiest(results: &[&StudyRunResult]) -> Option<String> {
     let mut busy: BTreeMap<&String, f64> = BTreeMap::new();
     for (name, link) in results.iter().flat_map(|r| &r.outcome.links) {
         *busy.entry(name).or_default() += link.utilisation_percent;

@@ -546,13 +546,13 @@ fn the_table_has_a_row_per_key_and_the_means_over_its_seeds() {
     // No response was timed: no column of them.
     assert!(!text.contains("median"), "{text}");
     for line in &lines[2..] {
-        // Seeds 1 and 2 bring 1 and 2 Mbps.
-        assert!(line.contains("1.500") && line.contains("left-right") && line.contains("90.0"), "{line}");
+        // Seeds 1 and 2 bring 1 and 2 Mbps: a mean of 1.5, and 12.706 x 0.7071 / 1.4142 about it.
+        assert!(line.contains("2 ± 6") && line.contains("left-right") && line.contains("90.0"), "{line}");
     }
     assert!(!text.contains("failed"), "{text}");
     results[0].outcome.groups.values_mut().for_each(|group| group.failed = 5);
     let text = table(&study.axes, &results);
-    assert!(text.contains("failed") && text.contains("2.5"), "{text}");
+    assert!(text.contains("failed") && text.contains("2 ± 32"), "{text}");
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Reports of a comparison: a table for the terminal, one self-contained HTML file with plots. Both are pure functions of a
 //! [`Comparison`](super::Comparison), so the same run gives the same bytes.
 
+mod data;
 mod html;
 mod over_time;
 mod table;
 
+pub(crate) use data::as_json;
+pub use data::{Document, distributions, runs};
 pub use html::html;
 pub use table::table;
 

@@ -1,0 +1,189 @@
+//! A comparison for programs: a row per run, points of distributions, and the JSON document.
+
+use std::collections::BTreeMap;
+
+use fathom_metrics::{Distribution, Estimate};
+use fathom_report::{Dataset, Record, Value};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::compare::result::FORWARD;
+use crate::compare::{Change, ComparedRun, Comparison, MEASURES, Plan};
+use crate::provenance::{SCHEMA, VERSION, stack_versions};
+
+/// What all runs of a plan have in common, as numbers where they are numbers.
+fn parameters(plan: &Plan) -> Record {
+    let checked = plan.check().ok();
+    let of = |value: Option<f64>| Value::measured(value);
+    let bps = |rate: fn(&crate::compare::plan::Checked) -> fathom_cc::Rate| {
+        checked.as_ref().map_or(Value::Missing, |checked| Value::from(rate(checked).bits_per_sec()))
+    };
+    let text = |text: &dyn ToString| Value::Text(text.to_string());
+    let load = (plan.workload == "packmime").then(|| crate::scenario::parse_load(&plan.load).ok()).flatten();
+    let window = checked.as_ref().and_then(|checked| checked.max_window);
+    let fields = [
+        ("link_bps", bps(|checked| checked.link)),
+        ("queue", text(&plan.queue)),
+        ("workload", text(&plan.workload)),
+        ("load_fraction", of(load)),
+        ("responses_wanted", Value::from(plan.responses)),
+        ("connections", named(&plan.connections)),
+        ("timestamps", named(&plan.timestamps)),
+        ("shaping", named(&plan.shaping)),
+        ("reference_bps", bps(|checked| checked.reference)),
+        ("max_window_packets", window.map_or(Value::Missing, |packets| Value::from(u64::from(packets)))),
+        ("server_delay", Value::Whole(i64::from(plan.server_delay))),
+    ];
+    let mut all: Record = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    all.extend(others(plan));
+    all
+}
+
+/// A setting by its name in plans.
+fn named(setting: &impl Serialize) -> Value {
+    let name = serde_json::to_value(setting).ok();
+    name.and_then(|name| name.as_str().map(Value::from)).unwrap_or(Value::Missing)
+}
+
+/// Fields of a plan's scenario that [`parameters`] has under their own names with their units.
+const KNOWN: [&str; 9] =
+    ["stop", "timestamps", "shaping", "link", "queue", "workload", "connections", "max-window", "server-delay"];
+
+/// Every other field of a plan's scenario, as it is written: what a plan learns to say later is in the files without a line here.
+fn others(plan: &Plan) -> Record {
+    let mut found = Record::new();
+    let scenario = serde_json::to_value(plan).ok().and_then(|mut plan| plan.get_mut("scenario").map(std::mem::take));
+    let mut left: Vec<(String, serde_json::Value)> = scenario.map(|value| (String::new(), value)).into_iter().collect();
+    while let Some((name, value)) = left.pop() {
+        match value {
+            serde_json::Value::Object(fields) => left.extend(fields),
+            _ if KNOWN.contains(&&*name) => {}
+            serde_json::Value::Null => {}
+            serde_json::Value::String(text) => found.push((name.replace('-', "_"), Value::typed(&text))),
+            other => found.push((name.replace('-', "_"), Value::typed(&other.to_string()))),
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+/// Which run a row is of.
+fn identity(run: &ComparedRun) -> Record {
+    let fields = [
+        ("label", Value::from(&*run.label)),
+        ("controller", Value::from(&*run.controller)),
+        ("stack", Value::from(run.stack.name())),
+        ("backend", Value::Text(run.backend.to_string())),
+        ("seed", Value::from(run.seed)),
+    ];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A row per run: what it is, every parameter, every measure.
+pub fn runs(c: &Comparison) -> Dataset {
+    let common = parameters(&c.plan);
+    let row = |run: &ComparedRun| {
+        let measures = MEASURES
+            .iter()
+            .map(|measure| (measure.key.to_owned(), Value::measured(measure.of(&run.outcome, FORWARD.0, FORWARD.1))));
+        let more = [
+            ("duration_seconds".to_owned(), Value::Number(run.outcome.seconds)),
+            ("request_hash".to_owned(), Value::from(&*run.group().request_hash)),
+            ("trace_hash".to_owned(), Value::from(&*run.outcome.trace_hash)),
+            ("fathom_version".to_owned(), Value::from(VERSION)),
+        ];
+        identity(run).into_iter().chain(common.clone()).chain(measures).chain(more).collect()
+    };
+    Dataset::new(c.runs.iter().map(row).collect())
+}
+
+/// A row per point of each run's distributions of response times: the fraction of responses that took no longer. Single responses are not
+/// kept; up to 400 points of each distribution are.
+pub fn distributions(c: &Comparison) -> Dataset {
+    let points = |run: &ComparedRun, of: &str, distribution: Option<&Distribution>| -> Vec<Record> {
+        let row = |(ms, fraction): &(f64, f64)| {
+            let point = [
+                ("responses".to_owned(), Value::from(of)),
+                ("response_time_ms".to_owned(), Value::Number(*ms)),
+                ("fraction_no_slower".to_owned(), Value::Number(*fraction)),
+            ];
+            identity(run).into_iter().chain(point).collect()
+        };
+        distribution.iter().flat_map(|distribution| distribution.cdf.iter().map(row)).collect()
+    };
+    let of_run =
+        |run: &ComparedRun| [points(run, "all", run.times()), points(run, "above 25 kB", run.times_large())].concat();
+    Dataset::new(c.runs.iter().flat_map(of_run).collect())
+}
+
+/// The JSON document of a comparison: what made it, the plan as written and as numbers, the ranking, and every run.
+#[derive(Serialize)]
+pub struct Document<'a> {
+    schema: u32,
+    fathom: &'static str,
+    stack_versions: BTreeMap<String, String>,
+    parameters: BTreeMap<String, serde_json::Value>,
+    summary: serde_json::Value,
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+}
+
+impl<'a> Document<'a> {
+    /// Of a comparison.
+    pub fn new(comparison: &'a Comparison) -> Self {
+        let typed = parameters(&comparison.plan).into_iter().map(|(name, value)| (name, as_json(value))).collect();
+        Self {
+            schema: SCHEMA,
+            fathom: VERSION,
+            stack_versions: stack_versions(&comparison.plan.stacks),
+            parameters: typed,
+            summary: summary(comparison),
+            comparison,
+        }
+    }
+}
+
+pub(crate) fn as_json(value: Value) -> serde_json::Value {
+    match value {
+        Value::Text(text) => text.into(),
+        Value::Whole(n) => n.into(),
+        Value::Number(x) => x.into(),
+        Value::Missing => serde_json::Value::Null,
+    }
+}
+
+/// The ranking, and every measure with its interval.
+fn summary(c: &Comparison) -> serde_json::Value {
+    let ranking = c.ranking();
+    let candidates = c.candidates();
+    let of_estimate = |e: &Estimate| json!({ "mean": e.mean, "half_width_95": e.half_width, "seeds": e.n });
+    let of_change = |change: &Change| {
+        let (low, high) = change.interval_percent.unzip();
+        json!({ "percent": change.percent, "low_percent": low, "high_percent": high, "seeds": change.seeds })
+    };
+    let entries: Vec<serde_json::Value> = (ranking.entries.iter())
+        .map(|entry| {
+            let of = &entry.candidate;
+            let base = c.baseline_of(of, &candidates).filter(|base| base.label != of.label);
+            let estimates = MEASURES.iter().filter_map(|m| Some((m.key, of_estimate(&of.estimate(m)?))));
+            let differences = MEASURES.iter().filter_map(|m| {
+                let difference = of.estimate(m).and(of.difference_from(base?, m))?;
+                Some((m.key, of_estimate(&difference)))
+            });
+            json!({
+                "label": of.label,
+                "rank": entry.place,
+                "cannot_be_told_from_best": entry.tied,
+                "change": entry.change.as_ref().map(of_change),
+                "measures": estimates.collect::<BTreeMap<_, _>>(),
+                "differences": differences.collect::<BTreeMap<_, _>>(),
+            })
+        })
+        .collect();
+    json!({
+        "measure": ranking.measure.key,
+        "baseline": ranking.baseline,
+        "conclusion": ranking.conclusion(),
+        "ranking": entries,
+    })
+}
