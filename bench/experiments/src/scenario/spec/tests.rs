@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::{PageShape, WebLoad};
 use super::*;
 
 const SOUND: &str = r#"
@@ -61,6 +62,27 @@ fn flows_may_wait_before_they_start() {
         .collect();
     assert_eq!((starts.first(), starts.last(), starts.len()), (Some(&20), Some(&22), 10));
     assert!("flows:10 after lunch".parse::<Workload>().is_err());
+}
+
+#[test]
+fn pages_uploads_and_media_are_read() {
+    let secs = Duration::from_secs;
+    let read = |text: &str| text.parse::<Workload>().unwrap_or_else(|e| panic!("{e}"));
+    let pages = read("pages:60% of 10Mbps from 20s to 80s");
+    let Workload::Pages { load: WebLoad::Computed { part, of }, shape, period, .. } = pages else {
+        panic!("{pages:?}")
+    };
+    assert_eq!((part, of.bits_per_sec(), shape), (0.6, 10_000_000, PageShape::Archive));
+    assert_eq!(period, Period { from: secs(20), until: Some(secs(80)) });
+    let pages = read("pages:0.5/s with 20kB,4x50kB,20x30kB");
+    let Workload::Pages { load, shape, priorities, in_flight, .. } = pages else { panic!("{pages:?}") };
+    assert_eq!((load, priorities, in_flight), (WebLoad::Connections(0.5), true, 100));
+    assert_eq!(shape, PageShape::Waves([(1, 20_000), (4, 50_000), (20, 30_000), (0, 0)]));
+    let uploads = Workload::Uploads { count: 4, bytes: 10_000_000, spread: secs(3) };
+    assert_eq!((read("uploads:4x10MB@1s"), uploads.requests()), (uploads, Some(4)));
+    let media = read("media:3 at 2Mbps 30fps deadline 100ms for 60s");
+    assert_eq!((media.flows(), media.requests(), media.frames()), (Some(3), Some(5_400), Some(1_800)));
+    assert_eq!(read("media:3 at 2Mbps 30fps deadline 100ms").requests(), None);
 }
 
 #[test]
