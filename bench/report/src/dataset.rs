@@ -173,11 +173,19 @@ enum Kind {
 #[cfg(feature = "parquet")]
 impl Kind {
     fn of<'v>(values: impl Iterator<Item = &'v Value>) -> Self {
-        values.fold(Self::Whole, |kind, value| match (kind, value) {
-            (Self::Text, _) | (_, Value::Text(_)) => Self::Text,
-            (_, Value::Number(_)) | (Self::Number, _) => Self::Number,
-            _ => kind,
-        })
+        let of = |value: &Value| match value {
+            Value::Text(_) => Some(Self::Text),
+            Value::Whole(_) => Some(Self::Whole),
+            Value::Number(_) => Some(Self::Number),
+            Value::Missing => None,
+        };
+        let wider = |a, b| match (a, b) {
+            (Self::Text, _) | (_, Self::Text) => Self::Text,
+            (Self::Whole, Self::Whole) => Self::Whole,
+            _ => Self::Number,
+        };
+        // A column without any value is of numbers: measures are.
+        values.filter_map(of).reduce(wider).unwrap_or(Self::Number)
     }
 }
 

@@ -1,0 +1,87 @@
+//! What `--csv`, `--parquet` and `--distributions` write is read by the programs that docs/results.md shows, where they are installed.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The code blocks of a language in docs/results.md.
+fn blocks(language: &str) -> Vec<String> {
+    let page = include_str!("../docs/results.md");
+    let start = format!("```{language}\n");
+    page.split(&start).skip(1).map(|rest| rest.split("```").next().expect("an end").to_owned()).collect()
+}
+
+fn fathom(args: &[&str], folder: &Path) -> Vec<u8> {
+    let out = Command::new(env!("CARGO_BIN_EXE_fathom")).args(args).current_dir(folder).output().expect("fathom runs");
+    assert!(out.status.success(), "fathom {}: {}", args.join(" "), String::from_utf8_lossy(&out.stderr));
+    out.stdout
+}
+
+/// The program is there and can do what `probe` asks of it.
+fn has(program: &str, probe: &[&str]) -> bool {
+    let out = Command::new(program).args(probe).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    out.is_ok_and(|status| status.success())
+}
+
+fn compare(folder: &Path) {
+    let files = ["--csv", "runs.csv", "--parquet", "runs.parquet", "--distributions", "distributions.parquet"];
+    let plan = ["compare", "--seeds", "5", "--responses", "200", "--controllers", "reno,sync,vegas"];
+    fathom(&[&plan[..], &files].concat(), folder);
+}
+
+#[test]
+fn files_have_a_row_per_run_and_units() {
+    let folder = tempfile::tempdir().expect("a folder");
+    compare(folder.path());
+    let csv = std::fs::read_to_string(folder.path().join("runs.csv")).expect("the runs");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 1 + 3 * 5, "{csv}");
+    for column in ["controller", "seed", "link_bps", "load_fraction", "response_time_mean_ms", "drops_percent"] {
+        assert!(lines[0].split(',').any(|name| name == column), "'{column}' is not in {}", lines[0]);
+    }
+    let parquet = std::fs::read(folder.path().join("runs.parquet")).expect("the runs");
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+    let json = fathom(&["compare", "--seeds", "2", "--responses", "100", "--json", "-"], folder.path());
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    assert_eq!((&json["schema"], &json["parameters"]["link_bps"]), (&2.into(), &10_000_000.into()));
+    assert_eq!(json["fathom"], env!("CARGO_PKG_VERSION"));
+    assert!(json["stack_versions"]["quinn"].as_str().expect("a version").starts_with("quinn 0."));
+    let best = &json["summary"]["ranking"][0];
+    assert!(best["rank"] == 1 && best["measures"]["response_time_mean_ms"]["half_width_95"].is_number(), "{best}");
+}
+
+#[test]
+fn a_study_writes_a_page_and_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let study = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixed_runs/study.toml");
+    let files = ["--report", "s.html", "--csv", "s.csv", "--parquet", "s.parquet", "--json", "s.json"];
+    fathom(&[&["plan", "run", study, "--results", "results"][..], &files].concat(), folder.path());
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a file");
+    let json: serde_json::Value = serde_json::from_str(&read("s.json")).expect("JSON");
+    let results = json["results"].as_array().expect("results");
+    assert_eq!(read("s.csv").lines().count(), 1 + results.len());
+    assert!(json["schema"] == 2 && json["plan"]["scenario"].is_object() && results[0]["parameters"].is_object());
+    let page = read("s.html");
+    assert!(page.contains("</html>") && !page.contains("<script") && !page.contains("src="));
+}
+
+#[test]
+fn programs_read_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    compare(folder.path());
+    let read = |program: &str, args: &[&str], code: &str| {
+        let out = Command::new(program).args(args).arg(code).current_dir(folder.path()).output().expect("it runs");
+        let (shown, said) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        assert!(out.status.success() && shown.contains("sync"), "{program}: {said}\n{shown}");
+    };
+    if has("python3", &["-c", "import pandas, polars, pyarrow"]) {
+        blocks("python").iter().for_each(|code| read("python3", &["-c"], code));
+    } else {
+        println!("skipped: python3 has no pandas, polars and pyarrow; pip install pandas polars pyarrow");
+    }
+    if has("Rscript", &["--version"]) {
+        blocks("r").iter().for_each(|code| read("Rscript", &["-e"], code));
+    } else {
+        println!("skipped: there is no Rscript; apt-get install r-base-core");
+    }
+    assert_eq!((blocks("python").len(), blocks("r").len()), (2, 1));
+}
