@@ -199,7 +199,7 @@ pub(super) fn settings(c: &Comparison) -> Vec<String> {
     };
     let beside = if p.beside.is_empty() { String::new() } else { format!(" beside {}", p.beside.join(" and ")) };
     lines.push(format!(
-        "{place}{beside}, {} workload, {} connections, {}, window limit {}",
+        "{place}{beside}, {}, {} connections, {}, window limit {}",
         p.workload,
         if p.connections == Connections::Fresh { "fresh" } else { "persistent" },
         if p.seeds > 1 { format!("seeds {} to {last}", p.seed) } else { format!("seed {}", p.seed) },
