@@ -9,7 +9,7 @@ use fathom_experiments::stack::DATAGRAM;
 use fathom_metrics::verify;
 use fathom_netsim::link::{Link, jain};
 use fathom_netsim::queue::red::RedSpec;
-use fathom_netsim::queue::{Admission, Arrival, DropTail, Queue, QueueSpec};
+use fathom_netsim::queue::{Admission, AnyQueue, Arrival, DropTail, Queue, QueueSpec};
 use fathom_netsim::sim::{Executor, Group, GroupId, Hop, LinkId, Path, SimHandle, WIRE_OVERHEAD};
 use fathom_packet_level::*;
 use rand::{RngExt, SeedableRng};
@@ -27,7 +27,7 @@ struct Bottleneck {
 }
 
 impl Bottleneck {
-    fn new(mbps: u64, queue: Box<dyn Queue>, limit: Option<usize>, each_way: Duration) -> Self {
+    fn new(mbps: u64, queue: impl Into<AnyQueue>, limit: Option<usize>, each_way: Duration) -> Self {
         let executor = Executor::new();
         let sim = executor.sim();
         let link = sim.add_link(Link::new(Rate::from_bits_per_sec(mbps * MBPS), queue));

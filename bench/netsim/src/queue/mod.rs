@@ -40,7 +40,7 @@ macro_rules! queues {
         $(pub mod $file;)+
 
         /// A queue as users write it: `droptail:136p`, `droptail:190kB`, `red:min=5p,max=50p`, `adaptive-red:target=5ms`, `gentle-ared`,
-        /// `avq`, `codel`, `fq-codel`, `pie`, `dualpi2`. `ared` and `gared` are short for the adaptive two.
+        /// `avq`, `codel`, `fq-codel`, `pie`, `cobalt`, `dualpi2`. `ared` and `gared` are short for the adaptive two.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub enum QueueSpec {
             $($(#[$about])* $variant($file::$spec),)+
@@ -118,6 +118,8 @@ queues! {
     FqCodel = fq_codel::FqCodelSpec,
     /// Proportional Integral controller Enhanced.
     Pie = pie::PieSpec,
+    /// Controlled Delay with BLUE.
+    Cobalt = cobalt::CobaltSpec,
     /// Coupled queues for scalable and for classic congestion control.
     DualPi2 = dual_pi2::DualPi2Spec,
 }
@@ -159,6 +161,7 @@ mod tests {
         "fq-codel:flows=1024,target=5ms,interval=100ms,limit=10240p,quantum=1514B,ecn=on",
         "pie:target=15ms,tupdate=15ms,limit=1000p,alpha=0.125,beta=1.25,ecn=on",
         "dualpi2:target=15ms,rtt=100ms,k=2,min=800us,range=400us,classic=0.1,limit=10000p,ecn=on",
+        "cobalt:target=5ms,interval=100ms,limit=1000p,ecn=on",
     ];
 
     #[test]
@@ -179,6 +182,7 @@ mod tests {
             ("fq_codel:ecn=on", WRITTEN[9]),
             ("pie", WRITTEN[10]),
             ("dualpi2", WRITTEN[11]),
+            ("cobalt", WRITTEN[12]),
         ] {
             assert_eq!(short.parse::<QueueSpec>().unwrap().to_string(), text);
         }
@@ -187,7 +191,7 @@ mod tests {
     #[test]
     fn every_limit_in_packets_is_known() {
         let rate = Rate::from_bits_per_sec(10_000_000);
-        let limits = [136, 0, 100, 100, 441, 340, 15_000, 100, 1_000, 10_240, 1_000, 10_000];
+        let limits = [136, 0, 100, 100, 441, 340, 15_000, 100, 1_000, 10_240, 1_000, 10_000, 1_000];
         let limits = limits.map(|limit| (limit > 0).then_some(limit));
         assert_eq!(limits.len(), WRITTEN.len());
         for (text, limit) in WRITTEN.iter().zip(limits) {

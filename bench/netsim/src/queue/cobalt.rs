@@ -1,0 +1,270 @@
+//! COBALT, CoDel and BLUE in one (Palmei, Gupta, Imputato, Morton, Tahiliani, Avallone, Täht: "Design and evaluation of COBALT queue
+//! discipline", LANMAN 2019; the queue discipline within Linux's CAKE).
+//!
+//! CoDel (`codel.rs`), with its count in other terms: packets drop, or are marked, `interval / sqrt(count)` apart while the sojourn is
+//! above `target`, from one interval after it came to be, and each adds to the count. Where CoDel forgets its count when the sojourn is
+//! below, here every such distance that passes takes one from it, so that a spell which begins soon goes on where the queue left off.
+//!
+//! BLUE beside it handles what does not answer: when the queue is full its probability rises by 1/256, when it runs empty it falls by
+//! 1/4096, at most once per `target` each, and packets drop with it, never marked.
+//!
+//! The decision is on arrival, with the time at which the packet would leave as the clock: `codel.rs` says why, and what follows from it.
+//!
+//! Departures:
+//! - A sojourn of up to four full packets of the link is none, as in CAKE with one flow; the full packet is the largest seen.
+//! - The queue has run empty when a packet finds the link idle, once per such packet. CAKE looks whenever it finds nothing to send.
+//! - It is the queue alone, without CAKE's flows, shaper and tins, so tc has no word for it.
+
+use std::fmt;
+use std::time::Duration;
+
+use fathom_units::{Rate, duration_text};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::discipline::{Admission, Arrival, Discipline, Kind, Queue};
+use super::options::{self, OptionError, on_off};
+use super::scheduler::AnyQueue;
+
+/// What BLUE's probability rises by when the queue is full, and falls by when it is empty (CAKE).
+const RISE: f64 = 1.0 / 256.0;
+const FALL: f64 = 1.0 / 4_096.0;
+/// Full packets whose time on the link is no queue (CAKE).
+const SPARED: u64 = 4;
+
+/// COBALT as users write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CobaltSpec {
+    /// Sojourn to stay below.
+    pub target: Duration,
+    /// How long the sojourn may stay above it: about the longest round trip.
+    pub interval: Duration,
+    /// Packets the queue holds.
+    pub limit: usize,
+    /// ECN-capable packets are marked instead of dropped, but for BLUE's.
+    pub ecn: bool,
+}
+
+impl Default for CobaltSpec {
+    /// CAKE's 5 ms and 100 ms; 1000 packets; ECN.
+    fn default() -> Self {
+        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100), limit: 1_000, ecn: true }
+    }
+}
+
+impl fmt::Display for CobaltSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (target, interval) = (duration_text(self.target), duration_text(self.interval));
+        write!(f, "cobalt:target={target},interval={interval},limit={}p,ecn={}", self.limit, on_off(self.ecn))
+    }
+}
+
+impl CobaltSpec {
+    fn check(self) -> Result<Self, &'static str> {
+        if self.target < Duration::from_micros(1) || self.target > self.interval {
+            return Err("needs 1us <= target <= interval");
+        }
+        if self.interval > Duration::from_secs(100) {
+            return Err("needs an interval of 100s at most");
+        }
+        if !(2..=1_000_000).contains(&self.limit) {
+            return Err("needs a limit of 2p to 1000000p");
+        }
+        Ok(self)
+    }
+}
+
+/// A COBALT queue. Times are those at which packets leave the queue, nanoseconds of simulated time.
+#[derive(Debug)]
+pub struct Cobalt {
+    spec: CobaltSpec,
+    rate: Rate,
+    /// Largest packet seen: the full packet.
+    full: u32,
+    /// The sojourn is above the target.
+    above: bool,
+    /// Drops that the distance between them comes from; 0 at rest.
+    count: u32,
+    /// When the next drop is due, or the next one is taken from the count.
+    next: u64,
+    /// BLUE's probability, and when it last changed.
+    blue: f64,
+    changed: Option<u64>,
+    rng: Pcg64Mcg,
+}
+
+impl Cobalt {
+    /// An empty queue in front of a link of this rate.
+    pub fn new(spec: CobaltSpec, rate: Rate, seed: u64) -> Self {
+        let rng = Pcg64Mcg::seed_from_u64(seed);
+        Self { spec, rate, full: 0, above: false, count: 0, next: 0, blue: 0.0, changed: None, rng }
+    }
+
+    /// `t + interval / sqrt(count)`, as in RFC 8289 §5.6.
+    fn control_law(&self, t: u64) -> u64 {
+        let interval = self.spec.interval.as_nanos() as f64;
+        t.saturating_add((interval / f64::from(self.count.max(1)).sqrt()) as u64)
+    }
+
+    /// Changes BLUE's probability, once per target at most.
+    fn change_blue(&mut self, now: u64, by: f64) {
+        let target = self.spec.target.as_nanos() as u64;
+        if self.changed.is_none_or(|changed| now.saturating_sub(changed) > target) {
+            self.blue = (self.blue + by).clamp(0.0, 1.0);
+            self.changed = Some(now);
+        }
+    }
+
+    /// Whether the packet that leaves at `leaves` is the one to suffer from CoDel's part.
+    fn picks(&mut self, wait: u64, leaves: u64) -> bool {
+        let spared = self.rate.time_for(SPARED * u64::from(self.full)).max(self.spec.target);
+        let above = u128::from(wait) > spared.as_nanos();
+        if above && !self.above {
+            self.next = self.control_law(leaves);
+        }
+        self.above = above;
+        if above {
+            self.count = self.count.max(1);
+            let due = leaves >= self.next;
+            if due {
+                self.count = self.count.saturating_add(1);
+                self.next = self.control_law(self.next);
+            }
+            return due;
+        }
+        while self.count > 0 && leaves >= self.next {
+            self.count -= 1;
+            self.next = self.control_law(self.next);
+        }
+        false
+    }
+}
+
+impl Queue for Cobalt {
+    fn admit(&mut self, a: &Arrival) -> Admission {
+        self.full = self.full.max(a.bytes);
+        if a.queued_packets >= self.spec.limit {
+            self.change_blue(a.now, RISE);
+            return Admission::Drop;
+        }
+        if a.queued_packets == 0 {
+            self.change_blue(a.now, -FALL);
+        }
+        let picked = self.picks(a.wait, a.now.saturating_add(a.wait));
+        let blue = self.blue > 0.0 && self.rng.random::<f64>() < self.blue;
+        match picked {
+            _ if blue => Admission::Drop,
+            false => Admission::Forward,
+            true if self.spec.ecn && a.ecn_capable => Admission::Mark,
+            true => Admission::Drop,
+        }
+    }
+}
+
+impl Discipline for CobaltSpec {
+    const KIND: Kind =
+        Kind { name: "cobalt", short: None, example: "target=5ms,interval=100ms,limit=1000p,ecn=on", module: None };
+
+    fn read(text: &str) -> Result<Self, String> {
+        let mut spec = Self::default();
+        Self::KIND.read(text, |name, value| {
+            match name {
+                "target" => spec.target = options::duration(value)?,
+                "interval" => spec.interval = options::duration(value)?,
+                "limit" => spec.limit = options::whole_packets(value)?,
+                "ecn" => spec.ecn = options::switch(value)?,
+                _ => return Err(OptionError::Name),
+            }
+            Ok(())
+        })?;
+        spec.check().map_err(|what| Self::KIND.error(text, what))
+    }
+
+    fn build(&self, rate: Rate, seed: u64) -> AnyQueue {
+        AnyQueue::fifo(Cobalt::new(*self, rate, seed))
+    }
+
+    fn packet_limit(&self, _rate: Rate) -> Option<usize> {
+        Some(self.limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Load, SECOND, Sources, arrival, moments};
+    use super::*;
+
+    const RATE: Rate = Rate::from_bits_per_sec(100_000_000);
+    const MS: u64 = 1_000_000;
+
+    /// A packet that arrives at this millisecond, waits `wait_ms`, and finds ten full packets.
+    fn packet(ms: u64, wait_ms: u64) -> Arrival {
+        Arrival { wait: wait_ms * MS, queued_bytes: 14_200, ..arrival(ms * MS, 10) }
+    }
+
+    fn marked(queue: &mut Cobalt, from: u64, to: u64, wait_ms: u64) -> Vec<u64> {
+        (from..to).filter(|ms| queue.admit(&packet(*ms, wait_ms)) == Admission::Mark).map(|ms| ms + wait_ms).collect()
+    }
+
+    #[test]
+    fn the_count_rises_with_drops_and_falls_with_rest() {
+        let mut queue = Cobalt::new(CobaltSpec::default(), RATE, 1);
+        // Above from 10 ms on: due an interval later, then 100 / sqrt(2, 3, 4) ms apart.
+        assert_eq!(marked(&mut queue, 0, 330, 10), [110, 181, 239, 289, 334]);
+        assert_eq!(queue.count, 6);
+        // At rest each such distance takes one back: the one under way, then 100 / sqrt(5, 4, 3) ms.
+        assert!(marked(&mut queue, 336, 520, 4).is_empty());
+        assert_eq!(queue.count, 3);
+        assert!(marked(&mut queue, 520, 2_000, 4).is_empty());
+        assert_eq!(queue.count, 0);
+    }
+
+    #[test]
+    fn blue_drops_what_does_not_answer() {
+        let mut queue = Cobalt::new(CobaltSpec { limit: 10, ..CobaltSpec::default() }, RATE, 1);
+        // Full for a second: a rise per 5 ms and a bit, 166 of 1/256.
+        (0..1_000).for_each(|ms| assert_eq!(queue.admit(&packet(ms, 10)), Admission::Drop));
+        assert!((queue.blue - 167.0 / 256.0).abs() < 1.5 / 256.0, "{}", queue.blue);
+        // Dropped, not marked, though they are ECN-capable.
+        let dropped = (1_000..2_000).filter(|ms| {
+            let verdict = queue.admit(&Arrival { queued_packets: 5, ..packet(*ms, 1) });
+            assert_ne!(verdict, Admission::Mark);
+            verdict == Admission::Drop
+        });
+        assert!((600..710).contains(&dropped.count()));
+        // Empty for long: the probability is gone.
+        for ms in 2_000..40_000 {
+            queue.admit(&arrival(ms * MS, 0));
+        }
+        assert_eq!(queue.blue, 0.0);
+    }
+
+    #[test]
+    fn a_standing_queue_is_kept_short_and_the_link_busy() {
+        let rate = Rate::from_bits_per_sec(10_000_000);
+        for ecn in [true, false] {
+            let load = Load { rate, packet: 1_420, flows: 5, round_trips: [40 * MS, 120 * MS], ecn };
+            let mut sources = Sources::new(load, Cobalt::new(CobaltSpec::default(), rate, 1));
+            sources.run(0, 100 * SECOND, SECOND, |_, _| {});
+            let before = sources.link.stats(100 * SECOND);
+            let mut waits = Vec::new();
+            sources.run(100 * SECOND, 300 * SECOND, SECOND / 100, |link, now| {
+                waits.push(link.queueing_delay(now).as_secs_f64() * 1e3);
+            });
+            let used = sources.utilisation(&before, 100 * SECOND, 300 * SECOND);
+            // As CoDel's: its bounds there.
+            let (mean, _) = moments(&waits);
+            assert!(mean < 20.0 && used > 0.95, "{mean} ms, {used}");
+        }
+    }
+
+    #[test]
+    fn specs_round_trip_and_errors_name_a_fix() {
+        let spec = CobaltSpec::read(":target=1.5ms,ecn=off").unwrap();
+        assert_eq!(spec, CobaltSpec { target: Duration::from_micros(1_500), ecn: false, ..CobaltSpec::default() });
+        for wrong in [":target=0ms", ":target=200ms", ":interval=200s", ":limit=1p", ":mark=p", ":ecn", "x"] {
+            let error = CobaltSpec::read(wrong).unwrap_err();
+            assert!(error.contains("target=5ms,interval=100ms") && !error.contains('\n'), "{error}");
+        }
+    }
+}
