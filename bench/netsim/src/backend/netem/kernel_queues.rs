@@ -43,6 +43,8 @@ const RESULTS: &str = "FATHOM_KERNEL_QUEUES";
 /// Of what the links can carry, the part that they did carry where packets always wait. Below it the guest was not let run, so that its
 /// links were slower than they say: this says nothing about queues.
 const CARRIED: f64 = 0.99;
+/// The same where its timers were later than this in the mean, in nanoseconds.
+const LATE: u64 = 300_000;
 const TRIES: usize = 3;
 /// Both figures agree within this part.
 const TOLERANCE: f64 = 0.1;
@@ -89,14 +91,14 @@ struct Passage {
     came: Option<u64>,
 }
 
-/// In a guest: what became of all datagrams, and for how long at most it was not let run.
+/// In a guest: what became of all datagrams, and by how much its timers were late in the mean.
 // It works in real time.
 #[allow(clippy::disallowed_methods)]
 fn send_all(wires: &[Wire], datagrams: &[(u64, usize, u32)]) -> (Vec<Passage>, u64) {
     let to: Vec<_> = wires.iter().map(|wire| wire.to.io().local_addr().unwrap()).collect();
     let start = Instant::now();
     let now = || start.elapsed().as_nanos() as u64;
-    let (mut passages, mut looked, mut stall) = (Vec::<Passage>::with_capacity(datagrams.len()), 0, 0);
+    let (mut passages, mut looked, mut late) = (Vec::<Passage>::with_capacity(datagrams.len()), 0, (0, 0));
     let (mut contents, mut buffers) = ([0; (BYTES - WIRE_OVERHEAD) as usize], [vec![0; 1 << 16]]);
     while looked < LENGTH + 3 * SECOND {
         let next = datagrams.get(passages.len()).map_or(looked + SECOND / 10, |next| next.0);
@@ -104,9 +106,11 @@ fn send_all(wires: &[Wire], datagrams: &[(u64, usize, u32)]) -> (Vec<Passage>, u
         let timespec = Timespec { tv_sec: 0, tv_nsec: timeout as i64 };
         let mut polled: Vec<_> = wires.iter().map(|wire| PollFd::new(wire.to.io(), PollFlags::IN)).collect();
         let before = now();
-        let _ = poll(&mut polled, Some(&timespec));
+        let ready = poll(&mut polled, Some(&timespec));
         looked = now();
-        stall = stall.max((looked - before).saturating_sub(timeout));
+        if timeout > 0 && ready.is_ok_and(|ready| ready == 0) {
+            late = (late.0 + (looked - before).saturating_sub(timeout), late.1 + 1);
+        }
         for wire in wires {
             let mut metas = [RecvMeta::default()];
             while wire.to.receive(&mut buffers, &mut metas) > 0 {
@@ -125,7 +129,7 @@ fn send_all(wires: &[Wire], datagrams: &[(u64, usize, u32)]) -> (Vec<Passage>, u
             from.send(to[*run], None, &contents).unwrap();
         }
     }
-    (passages, stall)
+    (passages, late.0 / late.1.max(1))
 }
 
 /// Runs, by queue and scenario.
@@ -143,8 +147,8 @@ fn kernel_side() {
         datagrams.extend(schedule(scenario).into_iter().map(|(at, flow)| (at + SECOND / 2, number, flow)));
     }
     datagrams.sort_unstable();
-    let (passages, stall) = send_all(&wires, &datagrams);
-    let mut text = format!("{stall}\n");
+    let (passages, late) = send_all(&wires, &datagrams);
+    let mut text = format!("{late}\n");
     for Passage { run, flow, sent, came } in passages {
         writeln!(text, "{run} {flow} {sent} {}", came.unwrap_or(0)).unwrap();
     }
@@ -154,13 +158,13 @@ fn kernel_side() {
 fn read(file: &Path) -> (Vec<Passage>, u64) {
     let text = fs::read_to_string(file).unwrap();
     let mut lines = text.lines();
-    let stall = lines.next().unwrap().parse().unwrap();
+    let late = lines.next().unwrap().parse().unwrap();
     let passage = |line: &str| {
         let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
         let came = Some(numbers[3]).filter(|came| *came > 0);
         Passage { run: numbers[0] as usize, flow: numbers[1] as u32, sent: numbers[2], came }
     };
-    (lines.map(passage).collect(), stall)
+    (lines.map(passage).collect(), late)
 }
 
 /// Mean wait in milliseconds, and drops.
@@ -298,14 +302,14 @@ fn the_kernels_queues_agree_with_ours() {
             Err(why @ (GuestError::Missing(_) | GuestError::Shim(_))) => return println!("skipped: {why}"),
             other => panic!("{other:?}: {}", String::from_utf8_lossy(&said)),
         }
-        let (passages, stall) = read(&file);
+        let (passages, late) = read(&file);
         let mut by_run = BTreeMap::<usize, Vec<Passage>>::new();
         passages.into_iter().for_each(|passage| by_run.entry(passage.run).or_default().push(passage));
         let overloaded = runs().into_iter().zip(by_run.values()).filter(|((_, scenario), _)| *scenario == 0);
         let came = overloaded.map(|(_, passages)| passages.iter().filter(|passage| passage.came.is_some()).count());
         let carried = came.min().unwrap_or(0) as f64 * TRANSMISSION as f64 / LENGTH as f64;
-        println!("links carried {:.1} %; the guest was {:.1} ms late at most", carried * 100.0, stall as f64 / 1e6);
-        if carried < CARRIED {
+        println!("links carried {:.1} %; timers were {:.2} ms late in the mean", carried * 100.0, late as f64 / 1e6);
+        if carried < CARRIED || late > LATE {
             continue;
         }
         good += 1;
