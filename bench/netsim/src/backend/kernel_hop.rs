@@ -35,8 +35,9 @@ pub(crate) struct InTransit {
 #[derive(Debug)]
 pub(crate) struct KernelHop {
     pub(crate) from: Arc<Udp>,
-    /// More sockets to send from.
+    /// More sockets to send from, and their ports.
     pub(crate) others: Vec<Udp>,
+    ports: Vec<u16>,
     pub(crate) to: Arc<Udp>,
     /// Of `to`.
     pub(crate) address: SocketAddr,
@@ -50,7 +51,25 @@ pub(crate) struct KernelHop {
 impl KernelHop {
     pub(crate) fn new(from: Arc<Udp>, to: Arc<Udp>, kind: HopKind) -> io::Result<Self> {
         let address = to.io().local_addr()?;
-        Ok(Self { from, others: Vec::new(), to, address, in_transit: VecDeque::new(), kind, lost: 0 })
+        Ok(Self {
+            from,
+            others: Vec::new(),
+            ports: Vec::new(),
+            to,
+            address,
+            in_transit: VecDeque::new(),
+            kind,
+            lost: 0,
+        })
+    }
+
+    /// With more sockets to send from.
+    pub(crate) fn with_others(mut self, others: Vec<Udp>) -> io::Result<Self> {
+        // Asked once: each answer is a system call.
+        let ports = others.iter().map(|other| Ok(other.io().local_addr()?.port()));
+        self.ports = ports.collect::<io::Result<_>>()?;
+        self.others = others;
+        Ok(self)
     }
 
     /// The entrance of a flow's packets.
@@ -65,8 +84,7 @@ impl KernelHop {
 
     /// The entrance with this port.
     pub(crate) fn entrance_at(&self, port: u16) -> usize {
-        let is_it = |other: &Udp| other.io().local_addr().is_ok_and(|at| at.port() == port);
-        self.others.iter().position(is_it).map_or(0, |other| other + 1)
+        self.ports.iter().position(|other| *other == port).map_or(0, |other| other + 1)
     }
 
     /// Takes out the one at `place`, and those before it that left by the same entrance: it has overtaken them.

@@ -111,8 +111,7 @@ impl RealTime {
             real.links.resize(real.links.len().max(number + 1), None);
             real.links[number] = Some(real.kernel_hops.len());
             let kind = HopKind::Link { link, delay: delay.as_nanos() as u64 };
-            let hop = KernelHop::new(Arc::new(from), Arc::new(to), kind)?;
-            real.kernel_hops.push(KernelHop { others, ..hop });
+            real.kernel_hops.push(KernelHop::new(Arc::new(from), Arc::new(to), kind)?.with_others(others)?);
             real._keep.push(keep);
         }
         Ok(real)

@@ -136,3 +136,55 @@ fn losses_of_a_kernel_link_count_at_the_link() {
     // Doubles of what came already: the 5th, 10th, 20th and 25th, as the 15th and 30th were dropped.
     assert_eq!(bench.executor.punctuality().unwrap().strays, 4);
 }
+
+/// A link with two ports to send from, which lets go all that came by the second one before all that came by the first, but for the third
+/// of these.
+fn overtaking(count: usize) -> (Udp, Vec<Udp>, Udp, std::net::SocketAddr) {
+    let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (from, other, middle, to) = (socket(), socket(), socket(), socket());
+    let (at, target) = (middle.local_addr().unwrap(), to.local_addr().unwrap());
+    let first = from.local_addr().unwrap();
+    // What leaves must have the port by which it came.
+    let leave = [from.try_clone().unwrap(), other.try_clone().unwrap()];
+    middle.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    std::thread::spawn(move || {
+        let (mut buffer, mut kept) = ([0; 2_000], [Vec::new(), Vec::new()]);
+        for _ in 0..count {
+            let (len, sender) = middle.recv_from(&mut buffer).unwrap();
+            kept[usize::from(sender != first)].push(buffer[..len].to_vec());
+        }
+        kept[0].remove(2);
+        for number in [1, 0] {
+            for datagram in &kept[number] {
+                leave[number].send_to(datagram, target).unwrap();
+            }
+        }
+    });
+    (Udp::new(from).unwrap(), vec![Udp::new(other).unwrap()], Udp::new(to).unwrap(), at)
+}
+
+#[test]
+fn flows_overtake_each_other_behind_a_kernel_queue_that_schedules() {
+    let mut bench = bench();
+    // A second flow, whose packets have the same contents as the first one's.
+    assert_eq!(bench.executor.sim().add_flow(crate::sim::GroupId(0)), 1);
+    let (sim, client) = (bench.executor.sim(), bench.client.clone());
+    bench.executor.sim().spawn(async move {
+        sim.sleep_until(Time::from_millis(1)).await;
+        for n in 0..10u8 {
+            client.send(server_address(u32::from(n % 2)), None, None, &[n / 2; 972], None).unwrap();
+        }
+    });
+    let (from, others, to, towards) = overtaking(10);
+    let kernel = KernelLink { link: bench.link, delay: Duration::ZERO, from, others, to, keep: Box::new(()) };
+    bench.executor.through_kernel_links(vec![kernel]).unwrap();
+    bench.executor.sim().core().real.as_mut().unwrap().kernel_hops[0].address = towards;
+    bench.executor.run(LIMIT);
+    // All of the second flow, then the first one's without the one that was lost.
+    assert_eq!(bench.numbers(), [0, 1, 2, 3, 4, 0, 1, 3, 4]);
+    let sim = bench.executor.sim();
+    let (stats, link) = (sim.net_stats(), sim.link_stats(bench.link));
+    assert_eq!((stats.sent, stats.delivered, stats.dropped, stats.lost, stats.in_transit), (10, 9, 1, 0, 0));
+    assert_eq!((link.arrived, link.admitted, link.dropped), (10, 9, 1));
+    assert_eq!(bench.executor.punctuality().unwrap().strays, 0);
+}
