@@ -114,3 +114,58 @@ impl Link {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fathom_units::Rate;
+
+    use super::*;
+    use crate::queue::QueueSpec;
+
+    const MS: u64 = 1_000_000;
+
+    /// 8 Mbps: a packet of 1000 bytes takes a millisecond.
+    fn link(queue: &str) -> Link {
+        let rate = Rate::from_bits_per_sec(8_000_000);
+        Link::new(rate, queue.parse::<QueueSpec>().unwrap().build(rate, 1))
+    }
+
+    fn packet(number: u32, at: u64) -> Queued {
+        Queued { packet: number, bytes: 1_000, flow: 0, ecn: None, arrived: at }
+    }
+
+    #[test]
+    fn counts_and_series_are_those_of_what_waits_and_is_sent() {
+        let mut link = link("fq-codel").with_series().with_drops().with_log();
+        assert!(link.schedules() && link.is_idle());
+        link.enqueue(packet(0, 0));
+        let first = link.dequeue(0).unwrap();
+        assert_eq!((first.out, first.mark, link.is_idle()), (MS, false, false));
+        link.enqueue(packet(1, 0));
+        // The one in transmission for 1 ms, the other for 2 ms; then nothing.
+        assert_eq!((link.queue_length(MS / 2), link.queueing_delay(MS / 2)), (2, Duration::from_micros(1_500)));
+        assert_eq!(link.dequeue(MS).unwrap().out, 2 * MS);
+        assert!(link.dequeue(2 * MS).is_none() && link.is_idle());
+        let stats = link.stats(4 * MS);
+        assert_eq!((stats.arrived, stats.admitted, stats.departed, stats.bytes, stats.max_queue), (2, 2, 2, 2_000, 2));
+        assert!((stats.mean_queue - 0.75).abs() < 1e-9 && (stats.busy - 0.002).abs() < 1e-9, "{stats:?}");
+        let area: f64 = stats.queue_series.unwrap().bins().iter().map(|bin| bin.sum).sum();
+        assert!((area - 0.003).abs() < 1e-9, "{area}");
+        let delays: Vec<u64> = link.log().iter().map(|(_, delay)| delay.as_nanos() as u64).collect();
+        assert_eq!(delays, [MS, 2 * MS]);
+    }
+
+    #[test]
+    fn packets_dropped_after_they_waited_are_not_admitted_any_more() {
+        let mut link = link("fq-codel:limit=2p").with_drops();
+        link.enqueue(packet(0, 0));
+        link.dequeue(0);
+        link.enqueue(packet(1, 0));
+        link.enqueue(packet(2, 10));
+        assert_eq!(link.take_dropped().map(|dropped| dropped.packet), Some(1), "from the head");
+        assert_eq!(link.take_dropped(), None);
+        let stats = link.stats(10);
+        assert_eq!((stats.arrived, stats.admitted, stats.dropped, stats.max_queue), (3, 2, 1, 2));
+        assert_eq!(stats.drops.unwrap().bins, [(3, 1)]);
+    }
+}
